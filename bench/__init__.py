@@ -1,0 +1,1 @@
+"""Benchmarks: programs, never timed tests. `make bench` runs them all."""

@@ -1,0 +1,29 @@
+"""`python -m bench`: all benchmarks, one table, exit code 1 when a goal is missed."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from pathlib import Path
+
+from bench import delivery, history, throughput
+from bench.figures import Figure, show
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="fewer rounds and reports")
+    quick = parser.parse_args().quick
+    figures: list[Figure] = []
+    with tempfile.TemporaryDirectory(prefix="shiftboss-bench-") as name:
+        folder = Path(name)
+        figures += throughput.run(folder, rounds=2 if quick else throughput.ROUNDS)
+        figures += delivery.run(folder)
+        figures += history.run(folder, reports=64_000 if quick else history.REPORTS)
+    show(figures)
+    return 0 if all(figure.met for figure in figures) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,93 @@
+"""Servers and loads as processes, and a small client to prepare them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import psutil
+
+from bench.load import TASKS, Load, Result
+
+LOAD_SECONDS_MAX = 900
+
+
+class Server:
+    """A running server and what it costs."""
+
+    def __init__(self, url: str, process: psutil.Process) -> None:
+        self.url = url
+        self._process = process
+        self._http = httpx2.Client(base_url=url, trust_env=False)
+
+    def prepare(self, swarm_id: str, packets: int) -> None:
+        self.post("/swarm/create", {"swarm_id": swarm_id})
+        for packet_id in range(1, packets + 1):
+            self.post(f"/swarm/{swarm_id}/register", registration(packet_id))
+
+    def post(self, path: str, body: dict[str, Any]) -> None:
+        self._http.post(path, json=body).raise_for_status()
+
+    def get(self, path: str) -> None:
+        self._http.get(path).raise_for_status()
+
+    def memory_megabytes(self) -> float:
+        return float(self._process.memory_info().rss) / 1e6
+
+    def cpu_seconds(self) -> float:
+        times = self._process.cpu_times()
+        return float(times.user + times.system)
+
+
+def registration(packet_id: int) -> dict[str, Any]:
+    return {
+        "packet_id": packet_id,
+        "packet_name": f"packet-{packet_id}",
+        "tasks_total": TASKS,
+        "worktree": "/path/to/worktree",
+    }
+
+
+@contextmanager
+def shiftboss(database: Path | str) -> Iterator[Server]:
+    arguments = ["spellbook.coordination.server", "--port", "0", "--db", str(database)]
+    with _serving(arguments) as server:
+        yield server
+
+
+@contextmanager
+def echo() -> Iterator[Server]:
+    with _serving(["bench.echo"]) as server:
+        yield server
+
+
+@contextmanager
+def _serving(arguments: list[str]) -> Iterator[Server]:
+    process = subprocess.Popen(
+        [sys.executable, "-m", *arguments], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert process.stdout is not None
+        url = process.stdout.readline().split()[-1]
+        yield Server(url, psutil.Process(process.pid))
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def run_load(load: Load) -> Result:
+    arguments = [str(value) for value in load]
+    done = subprocess.run(
+        [sys.executable, "-m", "bench.load", *arguments],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=LOAD_SECONDS_MAX,
+    )
+    return Result(**json.loads(done.stdout))

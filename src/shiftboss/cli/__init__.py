@@ -1,0 +1,1 @@
+"""Thin commands: each asks the running server and shows the answer."""

@@ -1,0 +1,62 @@
+"""The command `shiftboss`."""
+
+from __future__ import annotations
+
+import io
+import sys
+from typing import Annotated
+
+import typer
+
+from shiftboss import __version__
+from shiftboss.cli.demo import demo
+from shiftboss.cli.events import events
+from shiftboss.cli.output import complain
+from shiftboss.cli.serve import serve
+from shiftboss.cli.status import status
+from shiftboss.cli.swarms import swarm
+from shiftboss.errors import ShiftbossError
+
+app = typer.Typer(
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command()(serve)
+app.add_typer(swarm, name="swarm")
+app.command()(status)
+app.command()(events)
+app.command()(demo)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"shiftboss {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def shiftboss(
+    _version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
+        ),
+    ] = False,
+) -> None:
+    """Coordinate swarms of AI coding agents: a server, and commands that look at it."""
+
+
+def main() -> None:
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # A terminal that cannot show a letter gets its code, not an error.
+        sys.stdout.reconfigure(errors="backslashreplace")
+    try:
+        app(prog_name="shiftboss")
+    except ShiftbossError as error:
+        complain(error)
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

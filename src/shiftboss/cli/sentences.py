@@ -1,0 +1,76 @@
+"""Events in words."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any, Final
+
+from shiftboss.cli.event_stream import StreamEvent
+from shiftboss.cli.output import plain
+
+Data = dict[str, Any]
+COMMIT_CHARACTERS: Final = 10
+
+
+def sentence(event: StreamEvent) -> str:
+    """What happened. An event of a kind that is not known here is shown as its data."""
+    in_words = _SENTENCES.get(event.event)
+    if in_words is None:
+        return plain(json.dumps(event.data, ensure_ascii=False))
+    return plain(in_words(event.data))
+
+
+def _created(data: Data) -> str:
+    feature = data.get("feature")
+    return f"swarm {data.get('swarm_id')} created" + (f": {feature}" if feature else "")
+
+
+def _registered(data: Data) -> str:
+    text = f"packet {data.get('packet_id')}: {data.get('packet_name')} registered, "
+    text += f"{data.get('tasks_total')} tasks"
+    attempt = data.get("attempt")
+    return f"{text}, attempt {attempt}" if attempt not in (None, 1) else text
+
+
+def _progress(data: Data) -> str:
+    text = f"packet {data.get('packet_id')}: {data.get('task_id')} {data.get('status')}, "
+    return text + f"{data.get('tasks_completed')} of {data.get('tasks_total')}{_at(data, 'commit')}"
+
+
+def _complete(data: Data) -> str:
+    left = data.get("remaining_workers")
+    text = f"packet {data.get('packet_id')}: complete{_at(data, 'final_commit')}"
+    return f"{text}, {left} {'worker' if left == 1 else 'workers'} to go"
+
+
+def _error(data: Data) -> str:
+    text = f"packet {data.get('packet_id')}: {data.get('task_id')} failed with "
+    text += f"{data.get('error_type')}: {data.get('message')}"
+    seconds = data.get("retry_in_seconds")
+    return f"{text}; no retry" if seconds is None else f"{text}; retry_scheduled in {seconds} s"
+
+
+def _retry_due(data: Data) -> str:
+    retry = f"retry {data.get('attempt')} of {data.get('task_id')}"
+    return f"packet {data.get('packet_id')}: {retry} is due"
+
+
+def _swarm_complete(data: Data) -> str:
+    return f"swarm {data.get('swarm_id')} complete"
+
+
+def _at(data: Data, member: str) -> str:
+    commit = data.get(member)
+    return f", commit {str(commit)[:COMMIT_CHARACTERS]}" if commit else ""
+
+
+_SENTENCES: Final[dict[str, Callable[[Data], str]]] = {
+    "swarm_created": _created,
+    "worker_registered": _registered,
+    "progress_update": _progress,
+    "worker_complete": _complete,
+    "worker_error": _error,
+    "retry_due": _retry_due,
+    "swarm_complete": _swarm_complete,
+}

@@ -1,0 +1,32 @@
+"""Times for people."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Final
+
+_UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "m"))
+
+
+def now() -> datetime:
+    return datetime.now(UTC)
+
+
+def span(seconds: float) -> str:
+    """`12s`, `5m`, `3h`, `4d`: rounded down. A clock that is behind must not show less than 0."""
+    for unit_seconds, unit in _UNITS:
+        if seconds >= unit_seconds:
+            return f"{int(seconds // unit_seconds)}{unit}"
+    return f"{max(int(seconds), 0)}s"
+
+
+def ago(wire_time: str, at: datetime) -> str:
+    return f"{span((at - _parsed(wire_time)).total_seconds())} ago"
+
+
+def until(wire_time: str, at: datetime) -> str:
+    return span((_parsed(wire_time) - at).total_seconds())
+
+
+def _parsed(wire_time: str) -> datetime:
+    return datetime.fromisoformat(wire_time)

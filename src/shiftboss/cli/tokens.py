@@ -1,0 +1,52 @@
+"""The token: from a file or the environment, never from the command line."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final
+
+from shiftboss.errors import ShiftbossError
+
+TOKEN_VARIABLE: Final = "SHIFTBOSS_TOKEN"  # noqa: S105  (its name, not its value)
+TOKEN_CHARACTERS_MAX: Final = 4096
+_OTHERS: Final = 0o077
+
+
+class BadToken(ShiftbossError):
+    code = "bad_token"
+    title = "The token cannot be used"
+
+
+def read_token(token_file: Path | None) -> str | None:
+    """The token of the file, or else of the environment; None when there is neither."""
+    if token_file is not None:
+        return _checked(_of_file(token_file), str(token_file))
+    said = os.environ.get(TOKEN_VARIABLE, "").strip()
+    return _checked(said, TOKEN_VARIABLE) if said else None
+
+
+def _of_file(path: Path) -> str:
+    try:
+        with path.open(encoding="utf-8", errors="replace") as file:
+            # Of the open file, so that nobody can swap it between look and read.
+            mode = os.fstat(file.fileno()).st_mode
+            if mode & _OTHERS:
+                raise BadToken(
+                    f"{path} can be read by others", hint=f"run: chmod 600 {path}", field="token"
+                )
+            return file.read(TOKEN_CHARACTERS_MAX + 1).strip()
+    except OSError as error:
+        raise BadToken(f"cannot read the token file {path}: {error.strerror}") from error
+
+
+def _checked(token: str, source: str) -> str:
+    """A token goes into a header: one line of printable ASCII."""
+    if not token:
+        raise BadToken(f"there is no token in {source}")
+    if len(token) > TOKEN_CHARACTERS_MAX or not token.isascii() or not token.isprintable():
+        raise BadToken(
+            f"the token in {source} is not usable",
+            hint=f"one line of at most {TOKEN_CHARACTERS_MAX} printable ASCII characters",
+        )
+    return token

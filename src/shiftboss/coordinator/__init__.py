@@ -1,0 +1,1 @@
+"""What happens: a use case is one transaction; the hub wakes those who wait."""

@@ -1,0 +1,114 @@
+"""The coordinator: use cases on a store, with a clock and a hub. Every surface calls this."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from contextlib import AsyncExitStack
+
+from shiftboss.coordinator import failures, packets, swarms
+from shiftboss.coordinator.clock import Clock, system_clock
+from shiftboss.coordinator.duties.cleaner import Cleaner
+from shiftboss.coordinator.duties.retry_scheduler import RetryScheduler
+from shiftboss.coordinator.hub import Hub
+from shiftboss.protocol.events import Event
+from shiftboss.protocol.reports import (
+    CompleteAnswer,
+    CompleteRequest,
+    ErrorAnswer,
+    ErrorRequest,
+    ProgressAnswer,
+    ProgressRequest,
+    RegisterAnswer,
+    RegisterRequest,
+)
+from shiftboss.protocol.swarms import CreateSwarmRequest, SwarmList, SwarmStatus
+from shiftboss.rules.retry import RetryPolicy
+from shiftboss.rules.swarms import Swarm
+from shiftboss.store.port import Store
+
+
+class Coordinator:
+    def __init__(
+        self,
+        store: Store,
+        *,
+        clock: Clock = system_clock,
+        hub: Hub | None = None,
+        retry_policy: RetryPolicy | None = None,
+        retention_days: int = 30,
+    ) -> None:
+        self.store = store
+        self.hub = hub or Hub()
+        self.clock = clock
+        self._retry_policy = retry_policy or RetryPolicy()
+        self._retries = RetryScheduler(store, clock, self.hub)
+        self._cleaner = Cleaner(store, clock, retention_days)
+        self._exit = AsyncExitStack()
+
+    async def start(self) -> None:
+        await self.store.open(self.hub.publish)
+        self._exit.push_async_callback(self.store.close)
+        for duty in (self._retries, self._cleaner):
+            task = asyncio.create_task(duty.run())
+            self._exit.push_async_callback(_stop, task)
+
+    async def stop(self) -> None:
+        """End the streams and the duties, finish the accepted writes, close the store."""
+        self.hub.close()
+        await self._exit.aclose()
+
+    async def create_swarm(self, request: CreateSwarmRequest) -> Swarm:
+        swarm_id = request.swarm_id or f"swarm-{secrets.token_hex(6)}"
+        now_ms = self.clock()
+        return await self.store.write(
+            lambda tx: swarms.create(tx, swarm_id, request, now_ms), swarm_id
+        )
+
+    async def register(
+        self, swarm_id: str, request: RegisterRequest, _key: str | None = None
+    ) -> RegisterAnswer:
+        """The key is not needed: a registration is known by its packet."""
+        now_ms = self.clock()
+        return await self.store.write(
+            lambda tx: packets.register(tx, swarm_id, request, now_ms), swarm_id
+        )
+
+    async def progress(
+        self, swarm_id: str, request: ProgressRequest, key: str | None = None
+    ) -> ProgressAnswer:
+        now_ms = self.clock()
+        return await self.store.write(
+            lambda tx: packets.progress(tx, swarm_id, request, key, now_ms), swarm_id
+        )
+
+    async def complete(
+        self, swarm_id: str, request: CompleteRequest, key: str | None = None
+    ) -> CompleteAnswer:
+        now_ms = self.clock()
+        return await self.store.write(
+            lambda tx: packets.complete(tx, swarm_id, request, key, now_ms), swarm_id
+        )
+
+    async def error(
+        self, swarm_id: str, request: ErrorRequest, key: str | None = None
+    ) -> ErrorAnswer:
+        now_ms = self.clock()
+        policy = self._retry_policy
+        return await self.store.write(
+            lambda tx: failures.error(tx, swarm_id, request, key, policy, now_ms), swarm_id
+        )
+
+    async def status(self, swarm_id: str) -> SwarmStatus:
+        return await self.store.read(lambda tx: swarms.status(tx, swarm_id))
+
+    async def swarms(self, before: str | None, limit: int) -> SwarmList:
+        return await self.store.read(lambda tx: swarms.listing(tx, before, limit))
+
+    async def events_after(self, swarm_id: str, event_id: int, limit: int) -> list[Event]:
+        return await self.store.read(lambda tx: swarms.events_after(tx, swarm_id, event_id, limit))
+
+
+async def _stop(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)

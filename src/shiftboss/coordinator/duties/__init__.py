@@ -1,0 +1,1 @@
+"""What the coordinator does by itself, one file each."""

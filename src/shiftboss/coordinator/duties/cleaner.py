@@ -1,0 +1,56 @@
+"""Removes swarms that were completed long ago, in small transactions."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from functools import partial
+
+from shiftboss.coordinator.clock import Clock
+from shiftboss.errors import ShiftbossError
+from shiftboss.store.port import Store, Transaction
+
+log = logging.getLogger(__name__)
+
+ROUND_SECONDS = 3600.0
+SWARMS_PER_ROUND_MAX = 100
+EVENTS_PER_TRANSACTION_MAX = 500
+DAY_MS = 86_400_000
+
+
+class Cleaner:
+    def __init__(self, store: Store, clock: Clock, retention_days: int) -> None:
+        self._store = store
+        self._clock = clock
+        self._retention_ms = retention_days * DAY_MS
+
+    async def run(self) -> None:
+        while True:
+            try:
+                await self.run_once()
+            except ShiftbossError as error:
+                log.warning("cleaning waits: %s", error)
+            await asyncio.sleep(ROUND_SECONDS)
+
+    async def run_once(self) -> int:
+        """How many swarms were removed."""
+        limit_ms = self._clock() - self._retention_ms
+        old = await self._store.read(
+            lambda tx: tx.swarms_completed_before(limit_ms, SWARMS_PER_ROUND_MAX)
+        )
+        for swarm_id in old:
+            remove = partial(_remove_some, swarm_id=swarm_id, limit_ms=limit_ms)
+            while not await self._store.write(remove, swarm_id):
+                pass
+        return len(old)
+
+
+def _remove_some(tx: Transaction, swarm_id: str, limit_ms: int) -> bool:
+    """One bite. True when nothing is left, or when the swarm has come back to life."""
+    swarm = tx.take_swarm(swarm_id)
+    if swarm is None or swarm.completed_at_ms is None or swarm.completed_at_ms >= limit_ms:
+        return True
+    if tx.delete_events(swarm_id, EVENTS_PER_TRANSACTION_MAX):
+        return False
+    tx.delete_swarm(swarm_id)
+    return True

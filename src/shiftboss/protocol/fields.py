@@ -1,0 +1,71 @@
+"""The words that requests are made of, each with its limits."""
+
+from __future__ import annotations
+
+import re
+from pathlib import PurePosixPath, PureWindowsPath
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
+
+# JSON numbers above this are not whole in every language.
+INTEGER_MAX = 2**53 - 1
+TASKS_TOTAL_MAX = 1000
+ERROR_TYPE_CHARACTERS_MAX = 100
+MESSAGE_CHARACTERS_MAX = 5000
+WORKTREE_CHARACTERS_MAX = 4096
+IDEMPOTENCY_KEY_CHARACTERS_MAX = 200
+
+SWARM_ID_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$"
+_SWARM_ID = re.compile(SWARM_ID_PATTERN[:-1] + r"\Z")
+
+# PostgreSQL cannot hold NUL in text, and no message needs it.
+NO_NUL = r"^[^\x00]*$"
+
+
+def is_swarm_id(text: str) -> bool:
+    return _SWARM_ID.match(text) is not None
+
+
+def _absolute_and_plain(path: str) -> str:
+    """An absolute path without `..`, of either kind of system; it is not looked up."""
+    for flavour in (PurePosixPath(path), PureWindowsPath(path)):
+        if flavour.is_absolute():
+            if ".." in flavour.parts:
+                raise ValueError("must not contain '..'")
+            return path
+    raise ValueError("must be an absolute path")
+
+
+SwarmId = Annotated[str, StringConstraints(pattern=SWARM_ID_PATTERN)]
+PacketId = Annotated[int, Field(gt=0, le=INTEGER_MAX)]
+PacketName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9-]+$", max_length=100)]
+TasksTotal = Annotated[int, Field(ge=1, le=TASKS_TOTAL_MAX)]
+TasksCompleted = Annotated[int, Field(ge=0, le=TASKS_TOTAL_MAX)]
+Worktree = Annotated[
+    str,
+    StringConstraints(min_length=1, max_length=WORKTREE_CHARACTERS_MAX, pattern=NO_NUL),
+    AfterValidator(_absolute_and_plain),
+]
+StepId = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=NO_NUL)]
+StepName = Annotated[str, StringConstraints(min_length=1, max_length=500, pattern=NO_NUL)]
+StepStatus = Literal["started", "completed", "failed"]
+Commit = Annotated[str, StringConstraints(pattern=r"^[a-f0-9]{7,40}$")]
+ErrorType = Annotated[
+    str,
+    StringConstraints(min_length=1, max_length=ERROR_TYPE_CHARACTERS_MAX, pattern=NO_NUL),
+]
+Message = Annotated[str, StringConstraints(max_length=MESSAGE_CHARACTERS_MAX, pattern=NO_NUL)]
+Note = Annotated[str, StringConstraints(max_length=2000, pattern=NO_NUL)]
+
+
+class Request(BaseModel):
+    """What comes from outside: no unknown members, no conversions."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class Answer(BaseModel):
+    """What goes out. Built by our own code, so it is not checked again."""
+
+    model_config = ConfigDict(frozen=True)

@@ -1,0 +1,104 @@
+"""The four reports of a worker about its packet, and their answers."""
+
+from __future__ import annotations
+
+from typing import Self
+
+from pydantic import model_validator
+from pydantic_core import PydanticCustomError
+
+from shiftboss.protocol.fields import (
+    Answer,
+    Commit,
+    ErrorType,
+    Message,
+    PacketId,
+    PacketName,
+    Request,
+    StepId,
+    StepName,
+    StepStatus,
+    TasksCompleted,
+    TasksTotal,
+    Worktree,
+)
+
+
+class RegisterRequest(Request):
+    packet_id: PacketId
+    packet_name: PacketName
+    tasks_total: TasksTotal
+    worktree: Worktree
+
+
+class RegisterAnswer(Answer):
+    registered: bool
+    packet_id: int
+    packet_name: str
+    swarm_id: str
+    registered_at: str
+
+
+class ProgressRequest(Request):
+    packet_id: PacketId
+    task_id: StepId
+    task_name: StepName
+    status: StepStatus
+    tasks_completed: TasksCompleted
+    tasks_total: TasksTotal
+    commit: Commit | None = None
+
+    @model_validator(mode="after")
+    def _no_more_completed_than_there_are(self) -> Self:
+        if self.tasks_completed > self.tasks_total:
+            raise PydanticCustomError(
+                "tasks_completed",
+                "tasks_completed must not be more than tasks_total ({tasks_total})",
+                {"tasks_total": self.tasks_total},
+            )
+        return self
+
+
+class ProgressAnswer(Answer):
+    acknowledged: bool
+    packet_id: int
+    task_id: str
+    tasks_completed: int
+    tasks_total: int
+    timestamp: str
+
+
+class CompleteRequest(Request):
+    packet_id: PacketId
+    final_commit: Commit
+    tests_passed: bool
+    review_passed: bool
+
+
+class CompleteAnswer(Answer):
+    acknowledged: bool
+    packet_id: int
+    final_commit: str
+    completed_at: str
+    swarm_complete: bool
+    remaining_workers: int
+
+
+class ErrorRequest(Request):
+    packet_id: PacketId
+    task_id: StepId
+    error_type: ErrorType
+    message: Message
+    recoverable: bool
+
+
+class ErrorAnswer(Answer):
+    acknowledged: bool
+    packet_id: int
+    error_logged: bool
+    retry_scheduled: bool
+    retry_in_seconds: int | None
+
+
+Report = RegisterRequest | ProgressRequest | CompleteRequest | ErrorRequest
+ReportAnswer = RegisterAnswer | ProgressAnswer | CompleteAnswer | ErrorAnswer

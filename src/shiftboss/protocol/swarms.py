@@ -1,0 +1,104 @@
+"""Swarms: how one is made, and what can be seen of it."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from shiftboss.protocol.fields import Answer, Note, Request, SwarmId
+
+WORKERS_EXPECTED_MAX = 10_000
+
+
+class CreateSwarmRequest(Request):
+    """`swarm_id` is made up when left out. `workers_expected` keeps a swarm from being complete
+    before all its workers have registered."""
+
+    swarm_id: SwarmId | None = None
+    feature: Note = ""
+    manifest_path: Note = ""
+    auto_merge: bool = False
+    notify_on_complete: bool = True
+    workers_expected: Annotated[int, Field(ge=1, le=WORKERS_EXPECTED_MAX)] | None = None
+
+
+class CreateSwarmAnswer(Answer):
+    swarm_id: str
+    endpoint: str
+    created_at: str
+    auto_merge: bool
+    notify_on_complete: bool
+
+
+class RetryView(Answer):
+    """A retry that a worker waits for (`scheduled`) or should make now (`due`)."""
+
+    task_id: str
+    attempt: int
+    state: str
+    due_at: str
+
+
+class WorkerView(Answer):
+    packet_id: int
+    packet_name: str
+    status: str
+    attempt: int
+    tasks_completed: int
+    tasks_total: int
+    worktree: str
+    registered_at: str
+    last_update: str
+    completed_at: str | None
+    final_commit: str | None
+    tests_passed: bool | None
+    review_passed: bool | None
+    last_error: str | None
+    retries: list[RetryView]
+
+
+class SwarmStatus(Answer):
+    swarm_id: str
+    feature: str
+    status: str
+    workers_registered: int
+    workers_running: int
+    workers_complete: int
+    workers_failed: int
+    workers_expected: int | None
+    remaining_workers: int
+    tasks_completed: int
+    tasks_total: int
+    ready_for_merge: bool
+    auto_merge: bool
+    created_at: str
+    completed_at: str | None
+    last_update: str
+    last_event_id: int
+    workers: list[WorkerView]
+
+
+class SwarmSummary(Answer):
+    swarm_id: str
+    feature: str
+    status: str
+    workers_registered: int
+    workers_complete: int
+    workers_failed: int
+    created_at: str
+    completed_at: str | None
+
+
+class SwarmList(Answer):
+    """Newest first. `next_before` asks for the page after this one."""
+
+    swarms: list[SwarmSummary]
+    next_before: str | None
+
+
+class HealthAnswer(Answer):
+    status: str
+    version: str
+    store: str
+    uptime_seconds: int

@@ -1,0 +1,1 @@
+"""What is allowed: pure functions and values, without clock, chance or input and output."""

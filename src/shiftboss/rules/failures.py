@@ -1,0 +1,36 @@
+"""Which errors are worth another try."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Final
+
+
+class ErrorCategory(Enum):
+    RECOVERABLE = "recoverable"
+    NON_RECOVERABLE = "non_recoverable"
+    UNKNOWN = "unknown"
+
+
+RECOVERABLE_ERRORS: Final = frozenset(
+    {"network_error", "rate_limit", "test_flake", "dependency_timeout"}
+)
+NON_RECOVERABLE_ERRORS: Final = frozenset(
+    {"test_failure", "build_failure", "merge_conflict", "invalid_manifest"}
+)
+
+
+def classify_error(error_type: str) -> ErrorCategory:
+    if error_type in RECOVERABLE_ERRORS:
+        return ErrorCategory.RECOVERABLE
+    if error_type in NON_RECOVERABLE_ERRORS:
+        return ErrorCategory.NON_RECOVERABLE
+    return ErrorCategory.UNKNOWN
+
+
+def is_recoverable(error_type: str, reported: bool) -> bool:
+    """A known type decides by itself; for an unknown one the worker's flag counts."""
+    category = classify_error(error_type)
+    if category is ErrorCategory.UNKNOWN:
+        return reported
+    return category is ErrorCategory.RECOVERABLE

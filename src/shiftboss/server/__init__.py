@@ -1,0 +1,1 @@
+"""How the coordinator is reached: HTTP and event streams."""

@@ -1,0 +1,70 @@
+"""One HTTP exchange in plain ASGI: headers, body in, answer out."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pydantic_core import to_json
+from starlette.types import Receive, Scope, Send
+
+from shiftboss.errors import BodyTooLarge, InvalidRequest, ShiftbossError
+from shiftboss.protocol.fields import IDEMPOTENCY_KEY_CHARACTERS_MAX
+from shiftboss.protocol.problem import PROBLEM_CONTENT_TYPE, problem_of
+
+# The longest honest report is a 5,000-character message with every character escaped.
+BODY_BYTES_MAX: Final = 256 * 1024
+
+_JSON_TYPE: Final = (b"content-type", b"application/json")
+_PROBLEM_TYPE: Final = (b"content-type", PROBLEM_CONTENT_TYPE.encode())
+
+
+class ClientGoneError(Exception):
+    """The client hung up before its request was complete."""
+
+
+def header(scope: Scope, name: bytes) -> str | None:
+    for key, value in scope["headers"]:
+        if key == name:
+            return str(value, "latin-1")
+    return None
+
+
+def idempotency_key(scope: Scope) -> str | None:
+    key = header(scope, b"idempotency-key")
+    if key is None:
+        return None
+    if not (0 < len(key) <= IDEMPOTENCY_KEY_CHARACTERS_MAX and key.isascii() and key.isprintable()):
+        raise InvalidRequest(
+            f"Idempotency-Key: must be 1 to {IDEMPOTENCY_KEY_CHARACTERS_MAX} printable characters",
+            field="Idempotency-Key",
+        )
+    return key
+
+
+async def read_body(receive: Receive) -> bytes:
+    message = await receive()
+    body: bytes = message.get("body", b"")
+    while message.get("more_body"):
+        if len(body) > BODY_BYTES_MAX:
+            break
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ClientGoneError
+        body += message.get("body", b"")
+    if len(body) > BODY_BYTES_MAX:
+        raise BodyTooLarge(f"body: must not be longer than {BODY_BYTES_MAX} bytes", field="body")
+    return body
+
+
+async def send_json(send: Send, body: bytes, status: int = 200) -> None:
+    await _send(send, body, status, _JSON_TYPE)
+
+
+async def send_problem(send: Send, error: ShiftbossError) -> None:
+    await _send(send, to_json(problem_of(error)), error.status, _PROBLEM_TYPE)
+
+
+async def _send(send: Send, body: bytes, status: int, content_type: tuple[bytes, bytes]) -> None:
+    headers = [content_type, (b"content-length", str(len(body)).encode())]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

@@ -1,0 +1,73 @@
+"""Who may ask.
+
+On a loopback address nobody needs a token, but a web page must not reach the server through the
+user's browser: the Host must be a loopback name and the Origin, if there is one, too. On any other
+address every request needs the token.
+"""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+from urllib.parse import urlsplit
+
+from starlette.types import Scope
+
+from shiftboss.errors import Forbidden, Unauthorized
+from shiftboss.server.exchange import header
+
+
+def is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+class Guard:
+    def __init__(self, token: str | None) -> None:
+        self._token = token
+        self._known_hosts: dict[str, bool] = {}
+
+    def check(self, scope: Scope) -> None:
+        if self._token is not None:
+            self._check_token(scope)
+            return
+        self._check_loopback(header(scope, b"host") or "", "Host")
+        origin = header(scope, b"origin")
+        if origin is not None:
+            self._check_loopback(urlsplit(origin).netloc, "Origin")
+
+    def _check_token(self, scope: Scope) -> None:
+        if scope["path"] == "/health":
+            return
+        said = header(scope, b"authorization") or ""
+        if not hmac.compare_digest(said.encode(), f"Bearer {self._token}".encode()):
+            raise Unauthorized(
+                "this server needs a token",
+                field="Authorization",
+                hint="send `Authorization: Bearer TOKEN`; our clients read SHIFTBOSS_TOKEN",
+            )
+
+    def _check_loopback(self, netloc: str, name: str) -> None:
+        known = self._known_hosts.get(netloc)
+        if known is None:
+            known = _names_loopback(netloc)
+            if len(self._known_hosts) < 100:
+                self._known_hosts[netloc] = known
+        if not known:
+            raise Forbidden(
+                f"{name} {netloc!r} is not a loopback name",
+                field=name,
+                hint="use http://127.0.0.1:PORT, or serve with a token",
+            )
+
+
+def _names_loopback(netloc: str) -> bool:
+    try:
+        host = urlsplit(f"//{netloc}").hostname
+    except ValueError:
+        return False
+    return host is not None and is_loopback(host)

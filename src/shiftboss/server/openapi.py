@@ -1,0 +1,156 @@
+"""The OpenAPI document, from the same types that check the requests."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from pydantic import BaseModel
+from pydantic.json_schema import models_json_schema
+from pydantic_core import to_json
+
+from shiftboss import __version__
+from shiftboss.protocol.fields import SWARM_ID_PATTERN
+from shiftboss.protocol.problem import PROBLEM_CONTENT_TYPE
+from shiftboss.protocol.swarms import (
+    CreateSwarmAnswer,
+    CreateSwarmRequest,
+    HealthAnswer,
+    SwarmList,
+    SwarmStatus,
+)
+from shiftboss.server.reports import OPERATIONS
+
+_REF = "#/components/schemas/{model}"
+_SWARM_ID = {
+    "name": "swarm_id",
+    "in": "path",
+    "required": True,
+    "schema": {"type": "string", "pattern": SWARM_ID_PATTERN},
+}
+_KEY = {
+    "name": "Idempotency-Key",
+    "in": "header",
+    "required": False,
+    "description": "A repeat with the same key gets the first answer again and changes nothing.",
+    "schema": {"type": "string", "minLength": 1, "maxLength": 200},
+}
+_PROBLEM_SCHEMA = {
+    "type": "object",
+    "required": ["type", "title", "status", "code", "detail", "field", "hint"],
+    "properties": {
+        "type": {"type": "string"},
+        "title": {"type": "string"},
+        "status": {"type": "integer"},
+        "code": {"type": "string", "description": "stable; see the reference"},
+        "detail": {"type": "string"},
+        "field": {"type": ["string", "null"], "description": "the member that is to blame"},
+        "hint": {"type": ["string", "null"]},
+    },
+}
+
+
+@cache
+def openapi_document() -> bytes:
+    paths: dict[str, Any] = {
+        "/swarm/create": {
+            "post": _operation("Create a swarm.", CreateSwarmAnswer, 201, CreateSwarmRequest)
+        },
+        "/swarms": {
+            "get": _operation(
+                "List swarms, newest first.",
+                SwarmList,
+                parameters=[_query("before", "string"), _query("limit", "integer")],
+            )
+        },
+        "/swarm/{swarm_id}/status": {
+            "get": _operation("What is true of a swarm.", SwarmStatus, parameters=[_SWARM_ID])
+        },
+        "/swarm/{swarm_id}/events": {"get": _events()},
+        "/health": {"get": _operation("Whether the server is well.", HealthAnswer)},
+    }
+    for name, operation in OPERATIONS.items():
+        paths[f"/swarm/{{swarm_id}}/{name}"] = {
+            "post": _operation(
+                operation.summary,
+                operation.answer,
+                request=operation.request,
+                parameters=[_SWARM_ID, _KEY],
+            )
+        }
+    return to_json(
+        {
+            "openapi": "3.1.0",
+            "info": {"title": "Shiftboss", "version": __version__},
+            "paths": paths,
+            "components": {"schemas": _schemas()},
+        }
+    )
+
+
+def _schemas() -> dict[str, Any]:
+    requests: list[type[BaseModel]] = [CreateSwarmRequest]
+    answers: list[type[BaseModel]] = [CreateSwarmAnswer, SwarmList, SwarmStatus, HealthAnswer]
+    requests += [operation.request for operation in OPERATIONS.values()]
+    answers += [operation.answer for operation in OPERATIONS.values()]
+    _, document = models_json_schema(
+        [(model, "validation") for model in requests]
+        + [(model, "serialization") for model in answers],
+        ref_template=_REF,
+    )
+    schemas: dict[str, Any] = document["$defs"]
+    return schemas | {"Problem": _PROBLEM_SCHEMA}
+
+
+def _ref(name: str) -> dict[str, str]:
+    return {"$ref": _REF.format(model=name)}
+
+
+def _query(name: str, kind: str) -> dict[str, Any]:
+    return {"name": name, "in": "query", "required": False, "schema": {"type": kind}}
+
+
+def _problems() -> dict[str, Any]:
+    content = {PROBLEM_CONTENT_TYPE: {"schema": _ref("Problem")}}
+    return {"default": {"description": "An error.", "content": content}}
+
+
+def _operation(
+    summary: str,
+    answer: type[BaseModel],
+    status: int = 200,
+    request: type[BaseModel] | None = None,
+    parameters: list[dict[str, Any]] | None = None,
+) -> dict[str, Any]:
+    content = {"application/json": {"schema": _ref(answer.__name__)}}
+    found: dict[str, Any] = {
+        "summary": summary,
+        "responses": {str(status): {"description": summary, "content": content}} | _problems(),
+    }
+    if parameters:
+        found["parameters"] = parameters
+    if request:
+        body = {"application/json": {"schema": _ref(request.__name__)}}
+        found["requestBody"] = {"required": True, "content": body}
+    return found
+
+
+def _events() -> dict[str, Any]:
+    last_id = {
+        "name": "Last-Event-ID",
+        "in": "header",
+        "required": False,
+        "schema": {"type": "integer", "minimum": 0},
+    }
+    summary = "The events of a swarm: those stored after since_event_id, then live."
+    content = {"text/event-stream": {"schema": {"type": "string"}}}
+    return {
+        "summary": summary,
+        "parameters": [
+            _SWARM_ID,
+            _query("since_event_id", "integer"),
+            _query("follow", "boolean"),
+            last_id,
+        ],
+        "responses": {"200": {"description": summary, "content": content}} | _problems(),
+    }

@@ -1,0 +1,104 @@
+"""The endpoints behind the router: each parses, calls one use case, renders."""
+
+from __future__ import annotations
+
+import time
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
+
+from shiftboss import __version__
+from shiftboss.coordinator.coordinator import Coordinator
+from shiftboss.errors import InvalidRequest, UnknownSwarm
+from shiftboss.protocol.fields import Answer, is_swarm_id
+from shiftboss.protocol.swarms import CreateSwarmAnswer, CreateSwarmRequest, HealthAnswer
+from shiftboss.protocol.timestamps import wire_time
+from shiftboss.server.exchange import read_body
+from shiftboss.server.openapi import openapi_document
+from shiftboss.server.reports import OPERATIONS, Reports, parse
+from shiftboss.server.streams import EventStream, since_event_id
+
+SWARMS_PER_PAGE = 50
+
+
+class Endpoints:
+    def __init__(self, coordinator: Coordinator) -> None:
+        self._coordinator = coordinator
+        self._started_at = time.monotonic()
+
+    def routes(self) -> list[Route]:
+        return [
+            Route("/swarm/create", self.create_swarm, methods=["POST"]),
+            Route("/swarms", self.swarms, methods=["GET"]),
+            Route("/swarm/{swarm_id}/status", self.status, methods=["GET"]),
+            Route("/swarm/{swarm_id}/events", _Events(self._coordinator), methods=["GET"]),
+            *(
+                # Answered ahead of the router; here for the error of a wrong method.
+                Route(f"/swarm/{{swarm_id}}/{name}", Reports(self._coordinator), methods=["POST"])
+                for name in OPERATIONS
+            ),
+            Route("/health", self.health, methods=["GET"]),
+            Route("/openapi.json", self.openapi, methods=["GET"]),
+        ]
+
+    async def create_swarm(self, request: Request) -> Response:
+        body = await read_body(request.receive)
+        parsed: CreateSwarmRequest = parse(CreateSwarmRequest, body or b"{}")
+        swarm = await self._coordinator.create_swarm(parsed)
+        answer = CreateSwarmAnswer(
+            swarm_id=swarm.swarm_id,
+            endpoint=f"{request.url.scheme}://{request.url.netloc}/swarm/{swarm.swarm_id}",
+            created_at=wire_time(swarm.created_at_ms),
+            auto_merge=swarm.auto_merge,
+            notify_on_complete=swarm.notify_on_complete,
+        )
+        return _json(answer, status=201)
+
+    async def swarms(self, request: Request) -> Response:
+        limit = request.query_params.get("limit", str(SWARMS_PER_PAGE))
+        if not (limit.isascii() and limit.isdecimal() and 1 <= int(limit[:4]) <= 200):
+            raise InvalidRequest("limit: must be a whole number from 1 to 200", field="limit")
+        before = request.query_params.get("before")
+        return _json(await self._coordinator.swarms(before, int(limit)))
+
+    async def status(self, request: Request) -> Response:
+        return _json(await self._coordinator.status(swarm_id_of(request.scope)))
+
+    async def health(self, _request: Request) -> Response:
+        uptime = int(time.monotonic() - self._started_at)
+        store = self._coordinator.store.name
+        return _json(
+            HealthAnswer(status="healthy", version=__version__, store=store, uptime_seconds=uptime)
+        )
+
+    async def openapi(self, _request: Request) -> Response:
+        return Response(openapi_document(), media_type="application/json")
+
+
+class _Events:
+    """Plain ASGI: a stream has no response object."""
+
+    def __init__(self, coordinator: Coordinator) -> None:
+        self._coordinator = coordinator
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        swarm_id = swarm_id_of(scope)
+        since = since_event_id(scope)
+        follow = Request(scope).query_params.get("follow", "true")
+        if follow not in ("true", "false"):
+            raise InvalidRequest("follow: must be true or false", field="follow")
+        stream = EventStream(self._coordinator, swarm_id, since, send)
+        await stream.run(receive, follow=follow == "true")
+
+
+def swarm_id_of(scope: Scope) -> str:
+    swarm_id: str = scope["path_params"]["swarm_id"]
+    if not is_swarm_id(swarm_id):
+        raise UnknownSwarm(swarm_id)
+    return swarm_id
+
+
+def _json(answer: Answer, status: int = 200) -> Response:
+    return Response(answer.model_dump_json(), status, media_type="application/json")

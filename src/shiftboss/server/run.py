@@ -1,0 +1,140 @@
+"""Running the server: the listening socket, uvicorn, a clean end."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import resource
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import uvicorn
+
+from shiftboss.coordinator.coordinator import Coordinator
+from shiftboss.errors import ShiftbossError
+from shiftboss.server.app import App
+from shiftboss.server.connection import Connection
+from shiftboss.server.guard import is_loopback
+from shiftboss.store.opening import store_at
+
+DEFAULT_HOST = "127.0.0.1"
+DEFAULT_PORT = 7432
+BACKLOG = 2048
+# How long requests that were accepted may take to finish once the server is asked to stop.
+GRACE_SECONDS = 10
+
+
+class ServerSettings(NamedTuple):
+    database: str | Path
+    host: str = DEFAULT_HOST
+    port: int = DEFAULT_PORT
+    token: str | None = None
+    retention_days: int = 30
+
+
+class CannotStart(ShiftbossError):
+    code = "cannot_start"
+
+
+class _Server(uvicorn.Server):
+    """Ends the event streams when asked to stop; uvicorn would wait for them for ever. A stop that
+    was asked for is a good end, so the signal is not raised again."""
+
+    def __init__(self, config: uvicorn.Config, app: App) -> None:
+        super().__init__(config)
+        self._app = app
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self.handle_exit, number, None)
+        yield
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.remove_signal_handler(number)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._app.coordinator.hub.close()
+        await super().shutdown(sockets)
+
+
+def serve(settings: ServerSettings, on_listening: Callable[[str], None]) -> None:
+    """Serve until a signal comes. `on_listening` is told the address once it can be reached."""
+    if settings.token is None and not is_loopback(settings.host):
+        raise CannotStart(
+            f"{settings.host} can be reached from other machines, so a token is needed",
+            field="host",
+            hint="set SHIFTBOSS_TOKEN or --token-file, or serve on 127.0.0.1",
+        )
+    _allow_many_connections()
+    listening = _listen(settings.host, settings.port)
+    store = store_at(settings.database)
+    app = App(Coordinator(store, retention_days=settings.retention_days), settings.token)
+    config = uvicorn.Config(
+        app,
+        http=Connection,
+        lifespan="on",
+        proxy_headers=False,
+        ws="none",
+        access_log=False,
+        log_config=None,
+        server_header=False,
+        timeout_keep_alive=75,
+        timeout_graceful_shutdown=GRACE_SECONDS,
+    )
+    # Its complaints about streams that were cut off on purpose; our own errors are logged by us.
+    logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
+    _collect_garbage_rarely()
+    server = _Server(config, app)
+    host, port = listening.getsockname()[:2]
+    app.on_started = lambda: on_listening(f"http://{_in_url(host)}:{port}")
+    try:
+        server.run(sockets=[listening])
+    except SystemExit:
+        # uvicorn's way out when the application did not start; ours knows why.
+        if app.start_error is None:
+            raise
+    if app.start_error is not None:
+        raise app.start_error
+
+
+def _collect_garbage_rarely() -> None:
+    """Requests make no cycles; what was imported lives for ever."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
+
+
+def _in_url(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    try:
+        family, kind, proto, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        listening = socket.socket(family, kind, proto)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(address)
+    except OSError as error:
+        raise CannotStart(
+            f"cannot listen on {host}:{port}: {error.strerror}",
+            field="port",
+            hint="another server may have it; choose another --port",
+        ) from error
+    listening.listen(BACKLOG)
+    listening.set_inheritable(False)
+    return listening
+
+
+def _allow_many_connections() -> None:
+    """A thousand event streams need more open files than many systems start with."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

@@ -1,0 +1,121 @@
+"""Event streams: GET /swarm/{swarm_id}/events as server-sent events.
+
+First what is stored, then what the hub hands over. A gap between the two is filled from the store,
+so a reader sees every event once and in order.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from starlette.datastructures import QueryParams
+from starlette.types import Receive, Scope, Send
+
+from shiftboss.coordinator.coordinator import Coordinator
+from shiftboss.coordinator.hub import Subscription
+from shiftboss.errors import InvalidRequest
+from shiftboss.protocol.fields import INTEGER_MAX
+from shiftboss.server.exchange import header
+
+PAGE_EVENTS: Final = 500
+KEEP_ALIVE_SECONDS: Final = 15.0
+# How long a browser waits before it reconnects.
+RECONNECT_MS: Final = 1000
+
+_HEADERS: Final = [
+    (b"content-type", b"text/event-stream; charset=utf-8"),
+    (b"cache-control", b"no-store"),
+    (b"x-accel-buffering", b"no"),
+]
+
+
+class EventStream:
+    """One reader of one swarm's events."""
+
+    def __init__(self, coordinator: Coordinator, swarm_id: str, since: int, send: Send) -> None:
+        self._coordinator = coordinator
+        self._swarm_id = swarm_id
+        self._last = since
+        self._send = send
+
+    async def run(self, receive: Receive, *, follow: bool) -> None:
+        page = await self._page()  # an unknown swarm is refused before the stream starts
+        await self._send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
+        await self._write(f"retry: {RECONNECT_MS}\n\n".encode())
+        while page:
+            await self._write(b"".join(page))
+            page = await self._page()
+        if follow:
+            await self._follow(receive)
+        await self._send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _page(self) -> list[bytes]:
+        events = await self._coordinator.events_after(self._swarm_id, self._last, PAGE_EVENTS)
+        if events:
+            self._last = events[-1].event_id
+        return [event.to_sse() for event in events]
+
+    async def _follow(self, receive: Receive) -> None:
+        hub = self._coordinator.hub
+        subscription = hub.subscribe(self._swarm_id)
+        this = asyncio.current_task()
+        assert this is not None
+        # A reader that takes nothing blocks this task in a send: only a cancel ends it.
+        subscription.on_cut_off = this.cancel
+        watch = asyncio.create_task(_end_at_disconnect(receive, subscription))
+        try:
+            await self._fill_gap()
+            await self._live(subscription)
+        finally:
+            watch.cancel()
+            hub.unsubscribe(self._swarm_id, subscription)
+
+    async def _live(self, subscription: Subscription) -> None:
+        while True:
+            await subscription.wait(KEEP_ALIVE_SECONDS)
+            frames = subscription.take()
+            if frames:
+                await self._write_live(frames)
+            elif subscription.ended:
+                return
+            else:
+                await self._write(b": keep-alive\n\n")
+
+    async def _write_live(self, frames: list[tuple[int, bytes]]) -> None:
+        fresh = [frame for frame in frames if frame[0] > self._last]
+        if fresh and fresh[0][0] > self._last + 1:
+            await self._fill_gap()
+            fresh = [frame for frame in frames if frame[0] > self._last]
+        if fresh:
+            self._last = fresh[-1][0]
+            await self._write(b"".join(frame for _, frame in fresh))
+
+    async def _fill_gap(self) -> None:
+        while page := await self._page():
+            await self._write(b"".join(page))
+
+    async def _write(self, body: bytes) -> None:
+        await self._send({"type": "http.response.body", "body": body, "more_body": True})
+
+
+async def _end_at_disconnect(receive: Receive, subscription: Subscription) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+    subscription.end()
+
+
+def since_event_id(scope: Scope) -> int:
+    """Where to start: the query, or Last-Event-ID of a reader that comes back; the later one."""
+    query = QueryParams(scope["query_string"]).get("since_event_id", "0")
+    return max(
+        _event_id(query, "since_event_id"),
+        _event_id(header(scope, b"last-event-id") or "0", "Last-Event-ID"),
+    )
+
+
+def _event_id(text: str, field: str) -> int:
+    # Longer numbers are not converted at all.
+    if not (text.isascii() and text.isdecimal() and len(text) <= 16 and int(text) <= INTEGER_MAX):
+        raise InvalidRequest(f"{field}: must be a whole number from 0", field=field)
+    return int(text)

@@ -1,0 +1,133 @@
+"""Many use cases, one commit.
+
+The first try runs the use cases of a batch one after the other in one transaction, without
+savepoints. A use case that fails before it has written leaves nothing to undo: it gets its error,
+the others go on. One that fails after it has written spoils the batch; then all of it is rolled
+back and run again with a savepoint each. Use cases are functions of the transaction alone, so
+running them again is safe.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Protocol
+
+from shiftboss.errors import ShiftbossError, StoreUnavailable
+from shiftboss.protocol.events import Event
+from shiftboss.store.port import UseCase
+from shiftboss.store.transaction import Session, SqlTransaction
+
+
+class Outcome(NamedTuple):
+    """What a use case gave back, or the error it ended with."""
+
+    value: Any = None
+    error: BaseException | None = None
+
+
+class BatchResult(NamedTuple):
+    outcomes: list[Outcome]
+    events: list[Event]
+
+
+class WriteSession(Session, Protocol):
+    """A connection that can write. `driver_error` is the root of what its driver raises."""
+
+    driver_error: type[Exception]
+
+    def begin(self) -> None: ...
+
+    def commit(self) -> None: ...
+
+    def rollback(self) -> None:
+        """Also when no transaction is open, and when the connection is broken."""
+        ...
+
+    def savepoint(self) -> None: ...
+
+    def rollback_to_savepoint(self) -> None: ...
+
+
+class _SpoiledError(Exception):
+    """A use case failed after it had written."""
+
+
+def run_batch(session: WriteSession, use_cases: Sequence[UseCase[Any]]) -> BatchResult:
+    """Run and commit all. Every use case has an outcome; the events are those committed."""
+    for run_one in (_run_bare, _run_in_savepoint):
+        try:
+            session.begin()
+            result = _run_all(session, use_cases, run_one)
+            session.commit()
+        except _SpoiledError:
+            session.rollback()
+        except session.driver_error as error:
+            session.rollback()
+            if run_one is _run_in_savepoint:
+                return _nothing_committed(error, len(use_cases))
+        except BaseException:
+            session.rollback()
+            raise
+        else:
+            return result
+    raise AssertionError("the second try does not spoil")
+
+
+RunOne = Callable[[WriteSession, SqlTransaction, UseCase[Any]], Outcome]
+
+
+def _run_all(
+    session: WriteSession, use_cases: Sequence[UseCase[Any]], run_one: RunOne
+) -> BatchResult:
+    outcomes: list[Outcome] = []
+    events: list[Event] = []
+    event_ids: dict[str, int] = {}
+    for use_case in use_cases:
+        tx = SqlTransaction(session, event_ids)
+        outcome = run_one(session, tx, use_case)
+        outcomes.append(outcome)
+        if outcome.error is None:
+            events += tx.events
+        elif tx.wrote:
+            event_ids.clear()  # some of them went back with the savepoint
+    return BatchResult(outcomes, events)
+
+
+def _run_bare(session: WriteSession, tx: SqlTransaction, use_case: UseCase[Any]) -> Outcome:
+    try:
+        return Outcome(use_case(tx))
+    except session.driver_error as error:
+        raise _SpoiledError from error
+    except Exception as error:
+        if tx.wrote:
+            raise _SpoiledError from error
+        return Outcome(error=error)
+
+
+def _run_in_savepoint(session: WriteSession, tx: SqlTransaction, use_case: UseCase[Any]) -> Outcome:
+    session.savepoint()
+    try:
+        return Outcome(use_case(tx))
+    except session.driver_error as error:
+        try:
+            session.rollback_to_savepoint()
+        except session.driver_error:
+            # A full disk or a lost connection undoes the whole batch; this error says why.
+            raise error from None
+        return Outcome(error=_unavailable(error))
+    except Exception as error:  # noqa: BLE001 (whatever a use case raises is its outcome)
+        session.rollback_to_savepoint()
+        return Outcome(error=error)
+
+
+def _nothing_committed(error: Exception, count: int) -> BatchResult:
+    return BatchResult([Outcome(error=_unavailable(error)) for _ in range(count)], [])
+
+
+def _unavailable(error: Exception) -> ShiftbossError:
+    unavailable = StoreUnavailable(
+        f"the database refused the change: {error}",
+        hint="nothing was changed; send the same report again",
+    )
+    unavailable.__cause__ = error
+    return unavailable

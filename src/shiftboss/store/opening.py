@@ -1,0 +1,20 @@
+"""Which store an address means."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from shiftboss.store.port import Store
+from shiftboss.store.sqlite.store import SqliteStore
+
+DEFAULT_DATABASE = Path(".shiftboss") / "shiftboss.db"
+
+
+def store_at(address: str | Path) -> Store:
+    """`postgresql://...` is a PostgreSQL server, anything else the path of a SQLite file."""
+    if str(address).startswith(("postgresql://", "postgres://")):
+        # psycopg is an extra, and costs 140 ms that a laptop need not pay.
+        from shiftboss.store.postgres.store import PostgresStore
+
+        return PostgresStore(str(address))
+    return SqliteStore(address)

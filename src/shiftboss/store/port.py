@@ -1,0 +1,160 @@
+"""The port of the store: what the coordinator asks for, and what it may rely on.
+
+A use case is a plain function of a transaction. It may be run more than once before it is
+answered (a batch can be rolled back and run again), so it must have no other effect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple, Protocol, TypeVar
+
+from shiftboss.protocol.events import Event, EventKind
+from shiftboss.protocol.states import WorkerState
+from shiftboss.rules.packets import Assignment
+from shiftboss.rules.swarms import Swarm
+
+T = TypeVar("T")
+
+CommitListener = Callable[[list[Event]], None]
+
+
+class Retry(NamedTuple):
+    """The retries of one step of a packet. `state` is scheduled, due or closed."""
+
+    swarm_id: str
+    task_id: str
+    step_id: str
+    retries_made: int
+    state: str
+    due_at_ms: int
+
+
+class SwarmRow(NamedTuple):
+    swarm: Swarm
+    states: Mapping[WorkerState, int]
+
+
+class Transaction(Protocol):
+    """Reads and writes of one use case. All of it is committed, or none."""
+
+    # -- reading
+    def swarm(self, swarm_id: str) -> Swarm | None: ...
+
+    def swarms_before(self, before: tuple[int, str] | None, limit: int) -> list[SwarmRow]:
+        """Newest first, those older than `before` (created_at_ms, swarm_id)."""
+        ...
+
+    def assignments(self, swarm_id: str) -> list[Assignment]:
+        """The current attempt of every packet, by packet_id."""
+        ...
+
+    def open_retries(self, swarm_id: str) -> list[Retry]: ...
+
+    def state_counts(self, swarm_id: str) -> Mapping[WorkerState, int]: ...
+
+    def last_event(self, swarm_id: str) -> Event | None: ...
+
+    def events_after(self, swarm_id: str, event_id: int, limit: int) -> list[Event]:
+        """In order of their ids, without gaps."""
+        ...
+
+    # -- writing; the first call of a writing use case takes the swarm for itself until the commit
+    def take_swarm(self, swarm_id: str) -> Swarm | None: ...
+
+    def take_assignment(self, swarm_id: str, task_id: str) -> Assignment | None:
+        """The current attempt, or None. Raises UnknownSwarm."""
+        ...
+
+    def take_reported(
+        self, swarm_id: str, task_id: str, report_key: bytes
+    ) -> tuple[Assignment | None, Event | None]:
+        """`take_assignment` and `event_of_report` in one."""
+        ...
+
+    def add_swarm(self, swarm: Swarm) -> bool:
+        """False, and no change, when the id is taken."""
+        ...
+
+    def set_swarm_completed(self, swarm_id: str, completed_at_ms: int | None) -> None: ...
+
+    def put_assignment(self, assignment: Assignment) -> None:
+        """A new attempt: replaces the former one of the same task."""
+        ...
+
+    def save_assignment(self, assignment: Assignment) -> None:
+        """What can change within an attempt: state, counters, result and times."""
+        ...
+
+    def save_progress(self, assignment: Assignment) -> None:
+        """What a progress report can change: state, counters and time of the update."""
+        ...
+
+    def add_event(
+        self,
+        swarm_id: str,
+        kind: EventKind,
+        at_ms: int,
+        data: Mapping[str, object],
+        *,
+        task_id: str | None = None,
+        report_key: bytes | None = None,
+    ) -> Event:
+        """The next event of a swarm that this transaction has taken or added."""
+        ...
+
+    def event_of_report(self, swarm_id: str, task_id: str, report_key: bytes) -> Event | None:
+        """The event that a report led to the first time it came."""
+        ...
+
+    def retry(self, swarm_id: str, task_id: str, step_id: str) -> Retry | None: ...
+
+    def put_retry(self, retry: Retry) -> None: ...
+
+    def close_retries(self, swarm_id: str, task_id: str, step_id: str | None = None) -> int:
+        """Close the open retries of one step, or of all; how many were open."""
+        ...
+
+    def forget_retries(self, swarm_id: str, task_id: str) -> None: ...
+
+    def due_retries(self, now_ms: int, limit: int) -> list[Retry]:
+        """Scheduled retries whose time has come, the oldest first."""
+        ...
+
+    def next_retry_at_ms(self) -> int | None: ...
+
+    # -- cleaning
+    def swarms_completed_before(self, at_ms: int, limit: int) -> list[str]: ...
+
+    def delete_events(self, swarm_id: str, limit: int) -> int: ...
+
+    def delete_swarm(self, swarm_id: str) -> None:
+        """The swarm with all that is left of it."""
+        ...
+
+
+UseCase = Callable[[Transaction], T]
+
+
+class Store(Protocol):
+    """One database.
+
+    `write` answers after the commit, never before. Writes of one partition (a swarm id) are run
+    one after the other, in the order of the calls. `read` sees every write that was answered.
+    A failed commit raises StoreUnavailable for every use case in it.
+    """
+
+    name: str
+
+    async def open(self, on_commit: CommitListener) -> None:
+        """Apply the migrations and start. `on_commit` hears of the events of every commit, in
+        order, on the event loop, before the answers are given."""
+        ...
+
+    async def write(self, use_case: UseCase[T], partition: str) -> T: ...
+
+    async def read(self, use_case: UseCase[T]) -> T: ...
+
+    async def close(self) -> None:
+        """Finish what was taken, then stop."""
+        ...

@@ -1,0 +1,117 @@
+"""A PostgreSQL connection with the named queries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from typing import cast
+
+import psycopg
+from psycopg.pq import TransactionStatus
+
+from shiftboss.store.postgres.announcing import CHANNEL, announcements
+from shiftboss.store.queries import load_queries, percent_style
+from shiftboss.store.transaction import Parameters, Row
+
+_TAKING = frozenset({"take_swarm", "take_assignment", "take_reported"})
+
+
+@cache
+def _queries() -> dict[str, bytes]:
+    return {name: percent_style(text).encode() for name, text in load_queries("postgres").items()}
+
+
+class PostgresSession:
+    """One connection for the time of one batch or one read, used by one thread.
+
+    The connection commits by itself; transactions are opened and ended by statements.
+    """
+
+    driver_error: type[Exception] = psycopg.Error
+
+    def __init__(self, connection: psycopg.Connection, node: str) -> None:
+        self._connection = connection
+        self._cursor = connection.cursor()
+        self._queries = _queries()
+        self._node = node
+        self._held: set[object] = set()
+        self._added: list[tuple[str, int]] = []
+        self._added_before = 0
+        self._in_savepoint = False
+        # A COMMIT went out and no answer came back: nobody here knows whether it was done.
+        self.commit_in_doubt = False
+
+    def fetch_one(self, query: str, parameters: Parameters) -> Row | None:
+        if query in _TAKING and not self._hold(parameters["swarm_id"]):
+            return None
+        return self._execute(query, parameters).fetchone()
+
+    def fetch_all(self, query: str, parameters: Parameters) -> list[Row]:
+        return list(self._execute(query, parameters).fetchall())
+
+    def execute(self, query: str, parameters: Parameters) -> int:
+        if query == "add_event":
+            event = cast("tuple[str, int]", (parameters["swarm_id"], parameters["event_id"]))
+            self._added.append(event)
+        return self._execute(query, parameters).rowcount
+
+    def begin(self) -> None:
+        self._held.clear()
+        self._added.clear()
+        self._in_savepoint = False
+        # After a wait for another server's lock, the next statement must see what it committed.
+        self._cursor.execute("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE")
+
+    def commit(self) -> None:
+        for payload in announcements(self._node, self._added):
+            self._execute("announce", {"channel": CHANNEL, "payload": payload})
+        self.commit_in_doubt = True
+        self._cursor.execute("COMMIT")
+        self.commit_in_doubt = False
+        # PostgreSQL ends a failed transaction without an error.
+        if self._cursor.statusmessage != "COMMIT":
+            raise psycopg.errors.InFailedSqlTransaction("a statement had failed before the commit")
+
+    def rollback(self) -> None:
+        if self._connection.pgconn.transaction_status == TransactionStatus.IDLE:
+            return
+        try:
+            self._cursor.execute("ROLLBACK")
+        except psycopg.Error:
+            # A lost connection is a rollback; the pool throws it away.
+            self._connection.close()
+
+    def savepoint(self) -> None:
+        if self._in_savepoint:
+            self._cursor.execute("RELEASE SAVEPOINT use_case")
+        self._cursor.execute("SAVEPOINT use_case")
+        self._in_savepoint = True
+        self._added_before = len(self._added)
+
+    def rollback_to_savepoint(self) -> None:
+        self._cursor.execute("ROLLBACK TO SAVEPOINT use_case")
+        # The row locks taken since the savepoint are gone too.
+        self._held.clear()
+        del self._added[self._added_before :]
+
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """All reads inside see the database at one moment."""
+        self._cursor.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        try:
+            yield
+        finally:
+            # Not ROLLBACK: psycopg would throw its prepared statements away.
+            self._cursor.execute("COMMIT")
+
+    def _hold(self, swarm_id: object) -> bool:
+        """Lock the swarm until the end of the transaction. False when there is none."""
+        if swarm_id not in self._held:
+            if self._execute("hold_swarm", {"swarm_id": swarm_id}).fetchone() is None:
+                return False
+            self._held.add(swarm_id)
+        return True
+
+    def _execute(self, query: str, parameters: Parameters) -> psycopg.Cursor:
+        return self._cursor.execute(self._queries[query], parameters)

@@ -1,0 +1,134 @@
+"""The PostgreSQL store: a few writing threads, a few reading ones, several servers."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack, contextmanager
+from typing import Any, TypeVar
+from zlib import crc32
+
+import psycopg
+
+from shiftboss.errors import StoreUnavailable
+from shiftboss.store.batches import BatchResult, Outcome, run_batch
+from shiftboss.store.port import CommitListener, UseCase
+from shiftboss.store.postgres.connecting import (
+    connection_parameters,
+    open_pool,
+    place,
+    take_connection,
+)
+from shiftboss.store.postgres.listener import Listener
+from shiftboss.store.postgres.session import PostgresSession
+from shiftboss.store.transaction import SqlTransaction
+from shiftboss.store.writer import GroupWriter
+
+T = TypeVar("T")
+
+WRITERS = 4
+READERS = 4
+
+
+class PostgresStore:
+    """See `shiftboss.store.port.Store`.
+
+    A partition always goes to the same writer: its writes stay in order and share commits.
+    """
+
+    name = "postgres"
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._node = secrets.token_hex(8)
+        self._exit = AsyncExitStack()
+
+    async def open(self, on_commit: CommitListener) -> None:
+        parameters = connection_parameters(self._url)
+        try:
+            async with AsyncExitStack() as opened:
+                await self._open(parameters, on_commit, opened)
+                self._exit = opened.pop_all()
+        except psycopg.Error as error:
+            raise StoreUnavailable(
+                f"PostgreSQL at {place(parameters)} cannot be used: {error}",
+                hint="is it running, and is --db right?",
+            ) from error
+
+    async def _open(
+        self, parameters: dict[str, Any], on_commit: CommitListener, opened: AsyncExitStack
+    ) -> None:
+        """What was opened last is closed first."""
+        self._loop = asyncio.get_running_loop()
+        self._pool = await asyncio.to_thread(open_pool, parameters, WRITERS, WRITERS + READERS)
+        opened.push_async_callback(asyncio.to_thread, self._pool.close)
+        self._readers = ThreadPoolExecutor(READERS, "shiftboss-reader")
+        opened.push_async_callback(asyncio.to_thread, self._readers.shutdown)
+        self._listener = Listener(parameters, self._node, self._in_snapshot, on_commit)
+        await self._listener.start()
+        opened.push_async_callback(self._listener.stop)
+        self._writers = [
+            GroupWriter(f"shiftboss-writer-{number}", self._run_batch, on_commit)
+            for number in range(WRITERS)
+        ]
+        for writer in self._writers:
+            opened.push_async_callback(writer.close)
+
+    async def write(self, use_case: UseCase[T], partition: str) -> T:
+        writer = self._writers[crc32(partition.encode()) % WRITERS]
+        result: T = await writer.submit(use_case, partition)
+        return result
+
+    async def read(self, use_case: UseCase[T]) -> T:
+        return await self._in_snapshot(lambda session: use_case(SqlTransaction(session)))
+
+    async def close(self) -> None:
+        await self._exit.aclose()
+
+    async def _in_snapshot(self, work: Callable[[PostgresSession], T]) -> T:
+        return await self._loop.run_in_executor(self._readers, self._read, work)
+
+    def _read(self, work: Callable[[PostgresSession], T]) -> T:
+        try:
+            with self._session() as session, session.snapshot():
+                return work(session)
+        except psycopg.Error as error:
+            raise StoreUnavailable(f"the database cannot be read: {error}") from error
+
+    def _run_batch(self, use_cases: Sequence[UseCase[Any]]) -> BatchResult:
+        try:
+            with self._session() as session:
+                result = run_batch(session, use_cases)
+        except psycopg.Error as error:
+            return BatchResult([Outcome(error=_out_of_reach(error)) for _ in use_cases], [])
+        if session.commit_in_doubt:
+            # If it was done, nobody here has been told of its events.
+            self._loop.call_soon_threadsafe(self._listener.catch_up)
+            return BatchResult([Outcome(error=_in_doubt()) for _ in use_cases], [])
+        return result
+
+    @contextmanager
+    def _session(self) -> Iterator[PostgresSession]:
+        connection = take_connection(self._pool)
+        try:
+            yield PostgresSession(connection, self._node)
+        finally:
+            self._pool.putconn(connection)
+
+
+def _out_of_reach(error: psycopg.Error) -> StoreUnavailable:
+    unavailable = StoreUnavailable(
+        f"the database is out of reach: {error}",
+        hint="nothing was changed; send the same report again",
+    )
+    unavailable.__cause__ = error
+    return unavailable
+
+
+def _in_doubt() -> StoreUnavailable:
+    return StoreUnavailable(
+        "the database was lost during the commit, which may have been done or not",
+        hint="send the same report again; with its Idempotency-Key it counts once",
+    )

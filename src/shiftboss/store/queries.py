@@ -1,0 +1,43 @@
+"""Named queries out of .sql files.
+
+A query starts with a line `-- name: the_name` and may be followed by comments that say what it is
+for. Parameters are written `:like_this`. A dialect's own file replaces a query of the same name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+
+_NAME = re.compile(r"^-- name: (\w+)\s*$", re.MULTILINE)
+_PARAMETER = re.compile(r"(?<![:\w]):(\w+)")
+
+
+def split_queries(text: str) -> Iterator[tuple[str, str]]:
+    parts = _NAME.split(text)
+    for name, body in zip(parts[1::2], parts[2::2], strict=True):
+        lines = [line for line in body.splitlines() if not line.lstrip().startswith("--")]
+        yield name, "\n".join(lines).strip().rstrip(";")
+
+
+def load_queries(dialect: str) -> dict[str, str]:
+    """The common queries, then the dialect's own over them."""
+    folder = files("shiftboss.store")
+    queries: dict[str, str] = {}
+    for part in (folder / "sql" / "common.sql", folder / dialect / "queries.sql"):
+        queries.update(split_queries(part.read_text(encoding="utf-8")))
+    return queries
+
+
+def percent_style(query: str) -> str:
+    """`:name` as psycopg wants it."""
+    return _PARAMETER.sub(r"%(\1)s", query.replace("%", "%%"))
+
+
+def load_migrations(dialect: str) -> list[tuple[int, str]]:
+    """The numbered migrations `0001_what_it_does.sql`, in order."""
+    folder: Traversable = files("shiftboss.store") / dialect / "migrations"
+    found = [item for item in folder.iterdir() if item.name.endswith(".sql")]
+    return sorted((int(item.name[:4]), item.read_text(encoding="utf-8")) for item in found)

@@ -1,0 +1,136 @@
+-- The queries that both dialects understand. Each is a primary-key or index look-up: none grows
+-- with the number of stored events.
+
+-- name: swarm
+SELECT swarm_id, feature, manifest_path, auto_merge, notify_on_complete, workers_expected,
+    created_at_ms, completed_at_ms
+FROM swarms WHERE swarm_id = :swarm_id;
+
+-- name: swarms_newest
+SELECT swarm_id, feature, manifest_path, auto_merge, notify_on_complete, workers_expected,
+    created_at_ms, completed_at_ms
+FROM swarms ORDER BY created_at_ms DESC, swarm_id DESC LIMIT :limit;
+
+-- name: swarms_before
+SELECT swarm_id, feature, manifest_path, auto_merge, notify_on_complete, workers_expected,
+    created_at_ms, completed_at_ms
+FROM swarms WHERE (created_at_ms, swarm_id) < (:before_ms, :before_id)
+ORDER BY created_at_ms DESC, swarm_id DESC LIMIT :limit;
+
+-- name: add_swarm
+INSERT INTO swarms (swarm_id, feature, manifest_path, auto_merge, notify_on_complete,
+    workers_expected, created_at_ms, completed_at_ms)
+VALUES (:swarm_id, :feature, :manifest_path, :auto_merge, :notify_on_complete,
+    :workers_expected, :created_at_ms, :completed_at_ms)
+ON CONFLICT (swarm_id) DO NOTHING;
+
+-- name: set_swarm_completed
+UPDATE swarms SET completed_at_ms = :completed_at_ms WHERE swarm_id = :swarm_id;
+
+-- name: assignments
+SELECT swarm_id, task_id, epoch, state, packet_id, worker, worktree, steps_total,
+    steps_completed, retries_open, registered_at_ms, updated_at_ms, finished_at_ms,
+    final_commit, tests_passed, review_passed, last_error
+FROM assignments WHERE swarm_id = :swarm_id ORDER BY packet_id;
+
+-- name: state_counts
+SELECT state, count(*) FROM assignments WHERE swarm_id = :swarm_id GROUP BY state;
+
+-- name: put_assignment
+INSERT INTO assignments (swarm_id, task_id, epoch, state, packet_id, worker, worktree,
+    steps_total, steps_completed, retries_open, registered_at_ms, updated_at_ms, finished_at_ms,
+    final_commit, tests_passed, review_passed, last_error)
+VALUES (:swarm_id, :task_id, :epoch, :state, :packet_id, :worker, :worktree, :steps_total,
+    :steps_completed, :retries_open, :registered_at_ms, :updated_at_ms, :finished_at_ms,
+    :final_commit, :tests_passed, :review_passed, :last_error)
+ON CONFLICT (swarm_id, task_id) DO UPDATE SET epoch = excluded.epoch, state = excluded.state,
+    worker = excluded.worker, worktree = excluded.worktree, steps_total = excluded.steps_total,
+    steps_completed = excluded.steps_completed, retries_open = excluded.retries_open,
+    registered_at_ms = excluded.registered_at_ms, updated_at_ms = excluded.updated_at_ms,
+    finished_at_ms = excluded.finished_at_ms, final_commit = excluded.final_commit,
+    tests_passed = excluded.tests_passed, review_passed = excluded.review_passed,
+    last_error = excluded.last_error;
+
+-- name: save_assignment
+-- Guarded by the epoch: what an older attempt says changes nothing.
+UPDATE assignments SET state = :state, steps_total = :steps_total,
+    steps_completed = :steps_completed, retries_open = :retries_open,
+    updated_at_ms = :updated_at_ms, finished_at_ms = :finished_at_ms,
+    final_commit = :final_commit, tests_passed = :tests_passed, review_passed = :review_passed,
+    last_error = :last_error
+WHERE swarm_id = :swarm_id AND task_id = :task_id AND epoch = :epoch;
+
+-- name: save_progress
+-- What a progress report can change: the hot path writes no more than it must.
+UPDATE assignments SET state = :state, steps_total = :steps_total,
+    steps_completed = :steps_completed, retries_open = :retries_open,
+    updated_at_ms = :updated_at_ms
+WHERE swarm_id = :swarm_id AND task_id = :task_id AND epoch = :epoch;
+
+-- name: add_event
+INSERT INTO events (swarm_id, event_id, kind, at_ms, task_id, report_key, data)
+VALUES (:swarm_id, :event_id, :kind, :at_ms, :task_id, :report_key, :data);
+
+-- name: last_event_id
+SELECT max(event_id) FROM events WHERE swarm_id = :swarm_id;
+
+-- name: event_of_report
+SELECT swarm_id, event_id, kind, at_ms, data FROM events
+WHERE swarm_id = :swarm_id AND task_id = :task_id AND report_key = :report_key;
+
+-- name: last_event
+SELECT swarm_id, event_id, kind, at_ms, data FROM events
+WHERE swarm_id = :swarm_id ORDER BY event_id DESC LIMIT 1;
+
+-- name: events_after
+SELECT swarm_id, event_id, kind, at_ms, data FROM events
+WHERE swarm_id = :swarm_id AND event_id > :event_id ORDER BY event_id LIMIT :limit;
+
+-- name: retry
+SELECT swarm_id, task_id, step_id, retries_made, state, due_at_ms FROM retries
+WHERE swarm_id = :swarm_id AND task_id = :task_id AND step_id = :step_id;
+
+-- name: put_retry
+INSERT INTO retries (swarm_id, task_id, step_id, retries_made, state, due_at_ms)
+VALUES (:swarm_id, :task_id, :step_id, :retries_made, :state, :due_at_ms)
+ON CONFLICT (swarm_id, task_id, step_id) DO UPDATE SET retries_made = excluded.retries_made,
+    state = excluded.state, due_at_ms = excluded.due_at_ms;
+
+-- name: open_retries
+SELECT swarm_id, task_id, step_id, retries_made, state, due_at_ms FROM retries
+WHERE swarm_id = :swarm_id AND state <> 'closed' ORDER BY due_at_ms, step_id;
+
+-- name: close_retry
+UPDATE retries SET state = 'closed' WHERE swarm_id = :swarm_id AND task_id = :task_id
+    AND step_id = :step_id AND state <> 'closed';
+
+-- name: close_retries
+UPDATE retries SET state = 'closed' WHERE swarm_id = :swarm_id AND task_id = :task_id
+    AND state <> 'closed';
+
+-- name: forget_retries
+DELETE FROM retries WHERE swarm_id = :swarm_id AND task_id = :task_id;
+
+-- name: due_retries
+SELECT swarm_id, task_id, step_id, retries_made, state, due_at_ms FROM retries
+WHERE state = 'scheduled' AND due_at_ms <= :now_ms ORDER BY due_at_ms LIMIT :limit;
+
+-- name: next_retry_at_ms
+SELECT min(due_at_ms) FROM retries WHERE state = 'scheduled';
+
+-- name: swarms_completed_before
+SELECT swarm_id FROM swarms WHERE completed_at_ms < :at_ms ORDER BY completed_at_ms LIMIT :limit;
+
+-- name: delete_events
+-- The oldest first, the newest never: the next id is counted from it.
+DELETE FROM events WHERE swarm_id = :swarm_id AND event_id IN (
+    SELECT event_id FROM events WHERE swarm_id = :swarm_id AND event_id <
+        (SELECT max(event_id) FROM events WHERE swarm_id = :swarm_id)
+    ORDER BY event_id LIMIT :limit);
+
+-- name: delete_all_events
+DELETE FROM events WHERE swarm_id = :swarm_id;
+
+-- name: delete_swarm
+-- Takes assignments and retries with it.
+DELETE FROM swarms WHERE swarm_id = :swarm_id;

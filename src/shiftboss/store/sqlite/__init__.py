@@ -1,0 +1,1 @@
+"""One database file on one machine."""

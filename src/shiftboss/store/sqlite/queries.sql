@@ -1,0 +1,24 @@
+-- SQLite has one writer at a time, so nothing needs a row lock.
+
+-- name: take_swarm
+SELECT swarm_id, feature, manifest_path, auto_merge, notify_on_complete, workers_expected,
+    created_at_ms, completed_at_ms
+FROM swarms WHERE swarm_id = :swarm_id;
+
+-- name: take_reported
+-- The assignment and the event of an earlier delivery of the same report, in one look.
+SELECT s.swarm_id, a.task_id, a.epoch, a.state, a.packet_id, a.worker, a.worktree,
+    a.steps_total, a.steps_completed, a.retries_open, a.registered_at_ms, a.updated_at_ms,
+    a.finished_at_ms, a.final_commit, a.tests_passed, a.review_passed, a.last_error,
+    e.swarm_id, e.event_id, e.kind, e.at_ms, e.data
+FROM swarms AS s LEFT JOIN assignments AS a ON a.swarm_id = s.swarm_id AND a.task_id = :task_id
+    LEFT JOIN events AS e ON e.swarm_id = s.swarm_id AND e.task_id = :task_id
+        AND e.report_key = :report_key
+WHERE s.swarm_id = :swarm_id;
+
+-- name: take_assignment
+SELECT s.swarm_id, a.task_id, a.epoch, a.state, a.packet_id, a.worker, a.worktree,
+    a.steps_total, a.steps_completed, a.retries_open, a.registered_at_ms, a.updated_at_ms,
+    a.finished_at_ms, a.final_commit, a.tests_passed, a.review_passed, a.last_error
+FROM swarms AS s LEFT JOIN assignments AS a ON a.swarm_id = s.swarm_id AND a.task_id = :task_id
+WHERE s.swarm_id = :swarm_id;

@@ -1,0 +1,91 @@
+"""A SQLite connection with the named queries."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from shiftboss.store.queries import load_migrations, load_queries
+from shiftboss.store.transaction import Parameters, Row
+
+# Pages of write-ahead log before it is folded into the database: larger is fewer interruptions.
+WAL_PAGES_MAX = 4000
+CACHE_KIBIBYTES = 16_000
+BUSY_TIMEOUT_SECONDS = 10
+
+
+class SqliteSession:
+    """One connection, used by one thread at a time."""
+
+    driver_error: type[Exception] = sqlite3.Error
+
+    def __init__(self, path: Path, *, read_only: bool = False) -> None:
+        mode = "ro" if read_only else "rwc"
+        self._connection = sqlite3.connect(
+            f"{path.absolute().as_uri()}?mode={mode}",
+            uri=True,
+            isolation_level=None,
+            check_same_thread=False,
+            timeout=BUSY_TIMEOUT_SECONDS,
+            cached_statements=256,
+        )
+        self._queries = load_queries("sqlite")
+        execute = self._connection.execute
+        execute("PRAGMA foreign_keys = ON")
+        execute(f"PRAGMA cache_size = -{CACHE_KIBIBYTES}")
+        if not read_only:
+            execute("PRAGMA journal_mode = WAL")
+            # FULL: a commit is on the disk before it is answered.
+            execute("PRAGMA synchronous = FULL")
+            execute(f"PRAGMA wal_autocheckpoint = {WAL_PAGES_MAX}")
+
+    def migrate(self) -> None:
+        """Bring the schema up to date, each migration in a transaction of its own."""
+        execute = self._connection.execute
+        (version,) = execute("PRAGMA user_version").fetchone()
+        for number, text in load_migrations("sqlite"):
+            if number > version:
+                self._connection.executescript(
+                    f"BEGIN IMMEDIATE;\n{text}\nPRAGMA user_version = {number};\nCOMMIT;"
+                )
+
+    def fetch_one(self, query: str, parameters: Parameters) -> Row | None:
+        row: Row | None = self._connection.execute(self._queries[query], parameters).fetchone()
+        return row
+
+    def fetch_all(self, query: str, parameters: Parameters) -> list[Row]:
+        return self._connection.execute(self._queries[query], parameters).fetchall()
+
+    def execute(self, query: str, parameters: Parameters) -> int:
+        return self._connection.execute(self._queries[query], parameters).rowcount
+
+    def begin(self) -> None:
+        self._connection.execute("BEGIN IMMEDIATE")
+
+    def commit(self) -> None:
+        self._connection.execute("COMMIT")
+
+    def rollback(self) -> None:
+        # A full disk makes SQLite roll back by itself.
+        if self._connection.in_transaction:
+            self._connection.execute("ROLLBACK")
+
+    def savepoint(self) -> None:
+        self._connection.execute("SAVEPOINT use_case")
+
+    def rollback_to_savepoint(self) -> None:
+        self._connection.execute("ROLLBACK TO use_case")
+
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """All reads inside see the database at one moment."""
+        self._connection.execute("BEGIN")
+        try:
+            yield
+        finally:
+            self._connection.execute("COMMIT")
+
+    def close(self) -> None:
+        self._connection.close()

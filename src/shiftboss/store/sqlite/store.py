@@ -1,0 +1,97 @@
+"""The SQLite store: one writing thread, a few reading ones, one server per file."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TypeVar
+
+from shiftboss.errors import DatabaseInUse, StoreUnavailable
+from shiftboss.store.batches import run_batch
+from shiftboss.store.port import CommitListener, UseCase
+from shiftboss.store.sqlite.session import SqliteSession
+from shiftboss.store.transaction import SqlTransaction
+from shiftboss.store.writer import GroupWriter
+
+T = TypeVar("T")
+
+READERS = 4
+
+
+class SqliteStore:
+    """See `shiftboss.store.port.Store`."""
+
+    name = "sqlite"
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self._local = threading.local()
+        self._sessions: list[SqliteSession] = []
+
+    async def open(self, on_commit: CommitListener) -> None:
+        self._lock = await asyncio.to_thread(_lock_file, self.path)
+        try:
+            session = await asyncio.to_thread(self._open_writing)
+        except SqliteSession.driver_error as error:
+            os.close(self._lock)
+            raise StoreUnavailable(f"cannot open {self.path}: {error}") from error
+        self._sessions.append(session)
+        self._writer = GroupWriter(
+            "shiftboss-writer", lambda use_cases: run_batch(session, use_cases), on_commit
+        )
+        self._readers = ThreadPoolExecutor(READERS, "shiftboss-reader")
+
+    def _open_writing(self) -> SqliteSession:
+        session = SqliteSession(self.path)
+        session.migrate()
+        return session
+
+    async def write(self, use_case: UseCase[T], partition: str) -> T:
+        result: T = await self._writer.submit(use_case, partition)
+        return result
+
+    async def read(self, use_case: UseCase[T]) -> T:
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._readers, self._read, use_case)
+
+    def _read(self, use_case: UseCase[T]) -> T:
+        session: SqliteSession | None = getattr(self._local, "session", None)
+        try:
+            if session is None:
+                session = self._local.session = SqliteSession(self.path, read_only=True)
+                self._sessions.append(session)
+            with session.snapshot():
+                return use_case(SqlTransaction(session))
+        except SqliteSession.driver_error as error:
+            raise StoreUnavailable(f"the database cannot be read: {error}") from error
+
+    async def close(self) -> None:
+        await self._writer.close()
+        await asyncio.to_thread(self._readers.shutdown)
+        for session in self._sessions:
+            session.close()
+        os.close(self._lock)
+
+
+def _lock_file(path: Path) -> int:
+    """Hold `<database>.lock` while the server lives; the system lets go of it when it dies."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lock = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise StoreUnavailable(
+            f"cannot open {path}: {error.strerror}", hint="choose another --db"
+        ) from error
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(lock)
+        raise DatabaseInUse(
+            f"another server has {path} open",
+            hint="stop it, or give this one another --db",
+        ) from error
+    return lock

@@ -1,0 +1,249 @@
+"""The transaction of both stores: names a query, binds it, shapes the rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from pydantic_core import to_json
+
+from shiftboss.errors import UnknownSwarm
+from shiftboss.protocol.events import Event, EventKind
+from shiftboss.protocol.states import WorkerState
+from shiftboss.rules.packets import Assignment
+from shiftboss.rules.swarms import Swarm
+from shiftboss.store.port import Retry, SwarmRow
+
+Row = Sequence[Any]
+Parameters = Mapping[str, object]
+
+
+class Session(Protocol):
+    """A connection that knows the named queries. The only thing a dialect has to bring."""
+
+    def fetch_one(self, query: str, parameters: Parameters) -> Row | None: ...
+
+    def fetch_all(self, query: str, parameters: Parameters) -> list[Row]: ...
+
+    def execute(self, query: str, parameters: Parameters) -> int:
+        """How many rows were changed."""
+        ...
+
+
+class SqlTransaction:
+    """See `shiftboss.store.port.Transaction` for what each method promises."""
+
+    def __init__(self, session: Session, event_ids: dict[str, int] | None = None) -> None:
+        """`event_ids` keeps the last event id of each swarm for the use cases of one commit. The
+        swarm is held until then, so nobody else can add to it."""
+        self._session = session
+        self._event_ids = {} if event_ids is None else event_ids
+        self.events: list[Event] = []
+        self.wrote = False
+
+    # -- reading
+
+    def swarm(self, swarm_id: str) -> Swarm | None:
+        return _swarm(self._session.fetch_one("swarm", {"swarm_id": swarm_id}))
+
+    def swarms_before(self, before: tuple[int, str] | None, limit: int) -> list[SwarmRow]:
+        if before is None:
+            rows = self._session.fetch_all("swarms_newest", {"limit": limit})
+        else:
+            rows = self._session.fetch_all(
+                "swarms_before", {"before_ms": before[0], "before_id": before[1], "limit": limit}
+            )
+        swarms = [swarm for row in rows if (swarm := _swarm(row))]
+        return [SwarmRow(swarm, self.state_counts(swarm.swarm_id)) for swarm in swarms]
+
+    def assignments(self, swarm_id: str) -> list[Assignment]:
+        rows = self._session.fetch_all("assignments", {"swarm_id": swarm_id})
+        return [_assignment(row) for row in rows]
+
+    def open_retries(self, swarm_id: str) -> list[Retry]:
+        rows = self._session.fetch_all("open_retries", {"swarm_id": swarm_id})
+        return [Retry._make(row) for row in rows]
+
+    def state_counts(self, swarm_id: str) -> Mapping[WorkerState, int]:
+        rows = self._session.fetch_all("state_counts", {"swarm_id": swarm_id})
+        return {WorkerState(state): count for state, count in rows}
+
+    def last_event(self, swarm_id: str) -> Event | None:
+        row = self._session.fetch_one("last_event", {"swarm_id": swarm_id})
+        return None if row is None else Event(*row)
+
+    def events_after(self, swarm_id: str, event_id: int, limit: int) -> list[Event]:
+        rows = self._session.fetch_all(
+            "events_after", {"swarm_id": swarm_id, "event_id": event_id, "limit": limit}
+        )
+        return [Event(*row) for row in rows]
+
+    # -- writing
+
+    def take_swarm(self, swarm_id: str) -> Swarm | None:
+        return _swarm(self._session.fetch_one("take_swarm", {"swarm_id": swarm_id}))
+
+    def take_assignment(self, swarm_id: str, task_id: str) -> Assignment | None:
+        row = self._session.fetch_one("take_assignment", {"swarm_id": swarm_id, "task_id": task_id})
+        if row is None:
+            raise UnknownSwarm(swarm_id)
+        return None if row[1] is None else _assignment(row)
+
+    def take_reported(
+        self, swarm_id: str, task_id: str, report_key: bytes
+    ) -> tuple[Assignment | None, Event | None]:
+        row = self._session.fetch_one(
+            "take_reported",
+            {"swarm_id": swarm_id, "task_id": task_id, "report_key": report_key},
+        )
+        if row is None:
+            raise UnknownSwarm(swarm_id)
+        if row[1] is None:
+            return None, None
+        event = None if row[_EVENT_COLUMN] is None else Event._make(row[_EVENT_COLUMN:])
+        return _assignment(row), event
+
+    def add_swarm(self, swarm: Swarm) -> bool:
+        return self._write("add_swarm", swarm._asdict()) == 1
+
+    def set_swarm_completed(self, swarm_id: str, completed_at_ms: int | None) -> None:
+        self._write(
+            "set_swarm_completed", {"swarm_id": swarm_id, "completed_at_ms": completed_at_ms}
+        )
+
+    def put_assignment(self, assignment: Assignment) -> None:
+        self._write("put_assignment", _assignment_parameters(assignment))
+
+    def save_assignment(self, assignment: Assignment) -> None:
+        self._write("save_assignment", _assignment_parameters(assignment))
+
+    def save_progress(self, assignment: Assignment) -> None:
+        self._write(
+            "save_progress",
+            {
+                "swarm_id": assignment.swarm_id,
+                "task_id": assignment.task_id,
+                "epoch": assignment.epoch,
+                "state": assignment.state.value,
+                "steps_total": assignment.steps_total,
+                "steps_completed": assignment.steps_completed,
+                "retries_open": assignment.retries_open,
+                "updated_at_ms": assignment.updated_at_ms,
+            },
+        )
+
+    def add_event(
+        self,
+        swarm_id: str,
+        kind: EventKind,
+        at_ms: int,
+        data: Mapping[str, object],
+        *,
+        task_id: str | None = None,
+        report_key: bytes | None = None,
+    ) -> Event:
+        text = to_json(data).decode()
+        event_id = self._next_event_id(swarm_id)
+        self._write(
+            "add_event",
+            {
+                "swarm_id": swarm_id,
+                "event_id": event_id,
+                "kind": kind.value,
+                "at_ms": at_ms,
+                "task_id": task_id,
+                "report_key": report_key,
+                "data": text,
+            },
+        )
+        event = Event(swarm_id, event_id, kind.value, at_ms, text)
+        self.events.append(event)
+        return event
+
+    def _next_event_id(self, swarm_id: str) -> int:
+        last = self._event_ids.get(swarm_id)
+        if last is None:
+            row = self._session.fetch_one("last_event_id", {"swarm_id": swarm_id})
+            last = (row[0] if row else None) or 0
+        self._event_ids[swarm_id] = last + 1
+        return last + 1
+
+    def event_of_report(self, swarm_id: str, task_id: str, report_key: bytes) -> Event | None:
+        row = self._session.fetch_one(
+            "event_of_report",
+            {"swarm_id": swarm_id, "task_id": task_id, "report_key": report_key},
+        )
+        return None if row is None else Event(*row)
+
+    def retry(self, swarm_id: str, task_id: str, step_id: str) -> Retry | None:
+        row = self._session.fetch_one(
+            "retry", {"swarm_id": swarm_id, "task_id": task_id, "step_id": step_id}
+        )
+        return None if row is None else Retry._make(row)
+
+    def put_retry(self, retry: Retry) -> None:
+        self._write("put_retry", retry._asdict())
+
+    def close_retries(self, swarm_id: str, task_id: str, step_id: str | None = None) -> int:
+        keys: dict[str, object] = {"swarm_id": swarm_id, "task_id": task_id}
+        if step_id is None:
+            return self._write("close_retries", keys)
+        return self._write("close_retry", keys | {"step_id": step_id})
+
+    def forget_retries(self, swarm_id: str, task_id: str) -> None:
+        self._write("forget_retries", {"swarm_id": swarm_id, "task_id": task_id})
+
+    def due_retries(self, now_ms: int, limit: int) -> list[Retry]:
+        rows = self._session.fetch_all("due_retries", {"now_ms": now_ms, "limit": limit})
+        return [Retry._make(row) for row in rows]
+
+    def next_retry_at_ms(self) -> int | None:
+        row = self._session.fetch_one("next_retry_at_ms", {})
+        return None if row is None else row[0]
+
+    # -- cleaning
+
+    def swarms_completed_before(self, at_ms: int, limit: int) -> list[str]:
+        rows = self._session.fetch_all("swarms_completed_before", {"at_ms": at_ms, "limit": limit})
+        return [row[0] for row in rows]
+
+    def delete_events(self, swarm_id: str, limit: int) -> int:
+        return self._write("delete_events", {"swarm_id": swarm_id, "limit": limit})
+
+    def delete_swarm(self, swarm_id: str) -> None:
+        self._write("delete_all_events", {"swarm_id": swarm_id})
+        self._write("delete_swarm", {"swarm_id": swarm_id})
+        self._event_ids.pop(swarm_id, None)
+
+    def _write(self, query: str, parameters: Parameters) -> int:
+        self.wrote = True
+        return self._session.execute(query, parameters)
+
+
+# Where the event starts in a row of take_reported, behind the assignment.
+_EVENT_COLUMN = len(Assignment._fields)
+_STATES = {state.value: state for state in WorkerState}
+
+
+def _flag(value: object) -> bool | None:
+    """SQLite has no booleans: 0 and 1 come back."""
+    return None if value is None else bool(value)
+
+
+def _swarm(row: Row | None) -> Swarm | None:
+    if row is None:
+        return None
+    return Swarm._make((*row[:3], bool(row[3]), bool(row[4]), *row[5:]))
+
+
+def _assignment(row: Row) -> Assignment:
+    head, tail = row[:3], row[4:14]
+    return Assignment._make(
+        (*head, _STATES[row[3]], *tail, _flag(row[14]), _flag(row[15]), row[16])
+    )
+
+
+def _assignment_parameters(assignment: Assignment) -> Parameters:
+    parameters: dict[str, object] = assignment._asdict()
+    parameters["state"] = assignment.state.value
+    return parameters

@@ -1,0 +1,1 @@
+"""The worker's side: checkpoints, outbox, delivery, and the backend for direct calls."""

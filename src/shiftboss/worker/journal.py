@@ -1,0 +1,121 @@
+"""What a packet leaves on disk before a report is sent: its checkpoint, and the report itself."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from hashlib import blake2b
+from pathlib import Path
+from typing import NamedTuple
+
+from shiftboss.errors import ShiftbossError
+from shiftboss.protocol.checkpoint import checkpoint_path
+from shiftboss.worker.files import (
+    LockHeldError,
+    make_folder,
+    read_if_there,
+    remove_durably,
+    write_durably,
+)
+from shiftboss.worker.outbox import Entry, Outbox, outbox_path
+
+
+class WorktreeUnusable(ShiftbossError):
+    """Raised before anything is sent: a report that is not on disk does not leave."""
+
+    code = "worktree_unusable"
+    title = "The worktree cannot hold the checkpoint"
+
+
+class Recorded(NamedTuple):
+    """`former` is the checkpoint as it was; `checkpoint` is None when it was left alone."""
+
+    entry: Entry
+    checkpoint: bytes | None
+    former: bytes | None
+
+
+class Journal:
+    def __init__(self, worktree: str, packet_id: int, packet_name: str) -> None:
+        self._worktree = Path(worktree)
+        self._checkpoint = checkpoint_path(worktree, packet_id, packet_name)
+        self.outbox = Outbox(outbox_path(worktree, packet_id, packet_name))
+
+    def record(self, entry: Entry, checkpoint: Mapping[str, object] | None) -> Recorded:
+        """Both are on disk when this returns, or neither counts.
+
+        The report is prepared first and sent on its way after the checkpoint: a crash in between
+        leaves a prepared report, and the checkpoint tells whether it is to be sent.
+        """
+        content = None if checkpoint is None else _rendered(checkpoint)
+        with self._usable(), self.outbox.writing():
+            self._keep_out_of_git()
+            self._finish_after_crash()
+            recorded = Recorded(entry, content, read_if_there(self._checkpoint))
+            self.outbox.prepare(entry.model_copy(update={"checkpoint_digest": _digest(content)}))
+            try:
+                self._write_checkpoint(content)
+                self.outbox.send_prepared()
+            except OSError:
+                self._put_back(recorded)
+                raise
+        return recorded
+
+    def _finish_after_crash(self) -> None:
+        prepared = self.outbox.prepared()
+        digest = _digest(read_if_there(self._checkpoint))
+        if prepared is not None and digest is not None and prepared.checkpoint_digest == digest:
+            self.outbox.send_prepared()
+        self.outbox.drop_prepared()
+
+    def _write_checkpoint(self, content: bytes | None) -> None:
+        if content is not None:
+            make_folder(self._checkpoint.parent)
+            write_durably(self._checkpoint, content)
+
+    def undo(self, recorded: Recorded) -> None:
+        """The checkpoint as it was before, unless somebody has written another since."""
+        if recorded.checkpoint is None:
+            return
+        with self._usable(), self.outbox.writing():
+            if read_if_there(self._checkpoint) == recorded.checkpoint:
+                self._put_back(recorded)
+
+    def _put_back(self, recorded: Recorded) -> None:
+        self.outbox.drop_prepared()
+        if recorded.former is not None:
+            write_durably(self._checkpoint, recorded.former)
+        elif recorded.checkpoint is not None:
+            remove_durably(self._checkpoint)
+
+    def _keep_out_of_git(self) -> None:
+        """An agent's `git add -A` must not commit these files."""
+        try:
+            with (self._worktree / ".spellbook" / ".gitignore").open("xb") as file:
+                file.write(b"*\n")
+        except FileExistsError:
+            pass
+
+    @contextmanager
+    def _usable(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise WorktreeUnusable(
+                f"worktree: cannot write in {self._worktree}: {error.strerror or error}",
+                field="worktree",
+                hint="create the folder, or give one that this user may write to",
+            ) from error
+        except LockHeldError as error:
+            raise WorktreeUnusable(
+                f"worktree: another process keeps {error} locked", field="worktree"
+            ) from error
+
+
+def _rendered(checkpoint: Mapping[str, object]) -> bytes:
+    return (json.dumps(checkpoint, indent=2) + "\n").encode()
+
+
+def _digest(content: bytes | None) -> str | None:
+    return None if content is None else blake2b(content, digest_size=16).hexdigest()

@@ -1,0 +1,79 @@
+"""Where the server is, and how it is reached."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import ssl
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import httpx2
+
+from shiftboss.errors import InvalidRequest
+
+DEFAULT_ADDRESS: Final = "http://127.0.0.1:7432"
+TIMEOUT: Final = httpx2.Timeout(10.0, connect=2.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    address: str
+    token: str | None = field(repr=False)
+
+    @classmethod
+    def at(cls, address: str | None = None, token: str | None = None) -> Server:
+        """What is not given comes from SHIFTBOSS_URL and SHIFTBOSS_TOKEN."""
+        address = address or os.environ.get("SHIFTBOSS_URL") or DEFAULT_ADDRESS
+        token = (token or os.environ.get("SHIFTBOSS_TOKEN") or "").strip()
+        _check_address(address)
+        if not (token.isascii() and token.isprintable()):
+            raise InvalidRequest("token: must be printable ASCII characters", field="token")
+        return cls(address.rstrip("/"), token or None)
+
+    def client(self) -> httpx2.Client:
+        return httpx2.Client(**self._options())
+
+    def async_client(self) -> httpx2.AsyncClient:
+        return httpx2.AsyncClient(**self._options())
+
+    def _options(self) -> dict[str, Any]:
+        local = _is_loopback(urlsplit(self.address).hostname or "")
+        return {
+            "base_url": self.address,
+            "headers": {"Authorization": f"Bearer {self.token}"} if self.token else {},
+            "timeout": TIMEOUT,
+            # A proxy that the environment names cannot reach this machine's loopback address.
+            "trust_env": not local,
+            "verify": _tls_context(local and self.address.startswith("http:")),
+        }
+
+
+def _check_address(address: str) -> None:
+    try:
+        parts = urlsplit(address)
+        sound = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        sound = False
+    if not sound:
+        raise InvalidRequest(
+            f"server: {address!r} is not the address of a server",
+            field="server",
+            hint=f"give it as {DEFAULT_ADDRESS}, or set SHIFTBOSS_URL",
+        )
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+@cache
+def _tls_context(unused: bool) -> ssl.SSLContext:
+    """Loading the certificate authorities takes 20 ms, which plain HTTP need not pay. A context
+    without them trusts nobody."""
+    return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if unused else httpx2.create_ssl_context()

@@ -1,0 +1,74 @@
+"""The events of a swarm, one after the other, across lost connections."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Any, Final
+
+import httpx2
+
+from shiftboss.worker.backoff import pauses
+from shiftboss.worker.exchange import (
+    ServerUnreachable,
+    answer_of,
+    reaching,
+    says_later,
+    swarm_path,
+)
+from shiftboss.worker.server_address import Server
+
+log = logging.getLogger(__name__)
+
+# The server sends a sign of life every 15 seconds.
+_STREAM_TIMEOUT: Final = httpx2.Timeout(10.0, connect=2.0, read=45.0)
+
+
+class SwarmEvents:
+    """Comes back with the last id it saw, so that nothing is missed and nothing comes twice."""
+
+    def __init__(self, server: Server, swarm_id: str, since_event_id: int) -> None:
+        self._server = server
+        self._path = swarm_path(swarm_id, "events")
+        self._last = since_event_id
+        self._was_connected = False
+
+    async def follow(self) -> AsyncGenerator[dict[str, Any], None]:
+        """Without end. Raises when the server refuses, or cannot be reached to begin with."""
+        waits = pauses()
+        while True:
+            try:
+                async with aclosing(self._connection()) as events:
+                    async for event in events:
+                        waits = pauses()
+                        yield event
+            except ServerUnreachable as error:
+                if not self._was_connected:
+                    raise
+                log.info("events after %s: %s; trying again", self._last, error.detail)
+            await asyncio.sleep(next(waits))
+
+    async def _connection(self) -> AsyncGenerator[dict[str, Any], None]:
+        since = {"since_event_id": self._last}
+        with reaching(self._server.address):
+            async with (
+                self._server.async_client() as client,
+                client.stream("GET", self._path, params=since, timeout=_STREAM_TIMEOUT) as response,
+            ):
+                await _check(response)
+                self._was_connected = True
+                async for sent in httpx2.EventSource(response):
+                    if sent.data:
+                        self._last = int(sent.id)
+                        yield {"id": self._last, "event": sent.event, "data": sent.json()}
+
+
+async def _check(response: httpx2.Response) -> None:
+    if response.is_success:
+        return
+    await response.aread()
+    if says_later(response):
+        raise ServerUnreachable(f"the server answered {response.status_code}")
+    answer_of(response)

@@ -1,0 +1,220 @@
+"""SwarmWorker: a worker reports about its packet, and nothing that it reports is lost."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from shiftboss.errors import ShiftbossError
+from shiftboss.protocol.reports import (
+    CompleteRequest,
+    ErrorRequest,
+    ProgressRequest,
+    RegisterRequest,
+    Report,
+)
+from shiftboss.worker.checkpoints import (
+    Checkpoint,
+    DamagedCheckpointError,
+    read_checkpoint,
+    remove_own_checkpoint,
+)
+from shiftboss.worker.exchange import checked
+from shiftboss.worker.reporter import Reporter, Standing
+from shiftboss.worker.server_address import Server
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+class SwarmWorker:
+    """Each report is checked, written to the checkpoint and to the outbox, and then sent.
+
+    A server that is away does not hold the worker up: the answer is then `{"acknowledged": False,
+    "queued": True, ...}` and the report is delivered later, in order and once. A report that the
+    server refuses is raised as an error of `shiftboss.errors` and leaves no trace.
+    """
+
+    def __init__(
+        self,
+        swarm_id: str,
+        packet_id: int,
+        packet_name: str,
+        worktree: str | os.PathLike[str],
+        tasks_total: int,
+        *,
+        server: str | None = None,
+        token: str | None = None,
+    ) -> None:
+        self.swarm_id = swarm_id
+        self.packet_id = packet_id
+        self.packet_name = packet_name
+        self.worktree = os.fspath(worktree)
+        self.tasks_total = tasks_total
+        self.tasks_completed = 0
+        self._server = Server.at(server, token)
+        self._reporter: Reporter | None = None
+        # One thread: the reports of a worker have an order, and a cancelled call is not cut in two.
+        self._turns = ThreadPoolExecutor(1, thread_name_prefix="shiftboss-worker")
+
+    async def register(self) -> dict[str, Any]:
+        return await self._in_turn(partial(self._report, self._registration()))
+
+    async def report_progress(
+        self, task_id: str, task_name: str, status: str, commit: str | None = None
+    ) -> dict[str, Any]:
+        """`tasks_completed` goes up by one when the status is "completed"."""
+        return await self._in_turn(partial(self._progress, task_id, task_name, status, commit))
+
+    async def report_complete(
+        self, final_commit: str, tests_passed: bool, review_passed: bool
+    ) -> dict[str, Any]:
+        """When this completes the swarm, its checkpoints on this machine are removed."""
+        request = checked(
+            CompleteRequest,
+            packet_id=self.packet_id,
+            final_commit=final_commit,
+            tests_passed=tests_passed,
+            review_passed=review_passed,
+        )
+        return await self._in_turn(partial(self._report, request))
+
+    async def report_error(
+        self, task_id: str, error_type: str, message: str, recoverable: bool
+    ) -> dict[str, Any]:
+        request = checked(
+            ErrorRequest,
+            packet_id=self.packet_id,
+            task_id=task_id,
+            error_type=error_type,
+            message=message,
+            recoverable=recoverable,
+        )
+        return await self._in_turn(partial(self._report, request))
+
+    async def resume(self) -> dict[str, Any]:
+        """After a restart: go on from the checkpoint, deliver what waits, register again."""
+        return await self._in_turn(self._resume)
+
+    async def cleanup(self) -> bool:
+        """Remove the checkpoint if the swarm is complete; whether it is."""
+        return await self._in_turn(self._cleanup)
+
+    async def aclose(self) -> None:
+        """Deliver no more from this process. What waits is left to a courier."""
+        await self._in_turn(self._close)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.aclose()
+
+    async def _in_turn(self, call: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._turns, call)
+
+    def _progress(
+        self, task_id: str, task_name: str, status: str, commit: str | None
+    ) -> dict[str, Any]:
+        # Here and not in the call: of two calls at the same time, the second counts from the first.
+        completed = self._standing().tasks_completed + (status == "completed")
+        request = checked(
+            ProgressRequest,
+            packet_id=self.packet_id,
+            task_id=task_id,
+            task_name=task_name,
+            status=status,
+            tasks_completed=completed,
+            tasks_total=self.tasks_total,
+            commit=commit,
+        )
+        return self._report(request, tasks_completed=completed)
+
+    def _resume(self) -> dict[str, Any]:
+        registration = self._registration()
+        found = self._recall(registration)
+        # The checkpoint of a packet that is done goes on saying so until the swarm is complete.
+        is_done = found is not None and found.event == "complete"
+        answer = self._report(registration, keep_checkpoint=is_done, at_once=True)
+        if answer.get("registered"):
+            try:
+                self._cleanup()
+            except ShiftbossError as error:
+                log.warning("the checkpoint stays for now: %s", error.detail)
+        return answer
+
+    def _recall(self, registration: RegisterRequest) -> Checkpoint | None:
+        try:
+            found = read_checkpoint(registration)
+        except DamagedCheckpointError as error:
+            log.warning("%s: starting from 0", error)
+            self.tasks_completed = 0
+            return None
+        if found is not None:
+            self.tasks_completed = found.tasks_completed
+        return found
+
+    def _cleanup(self) -> bool:
+        registration = self._registration()
+        status = self._reporter_of(registration).status(self.swarm_id)
+        return remove_own_checkpoint(registration, status)
+
+    def _close(self) -> None:
+        if self._reporter is not None:
+            self._reporter.close()
+
+    def _registration(self) -> RegisterRequest:
+        return checked(
+            RegisterRequest,
+            packet_id=self.packet_id,
+            packet_name=self.packet_name,
+            tasks_total=self.tasks_total,
+            worktree=self.worktree,
+        )
+
+    def _standing(self) -> Standing:
+        return checked(
+            Standing,
+            **self._registration().model_dump(),
+            swarm_id=self.swarm_id,
+            tasks_completed=self.tasks_completed,
+        )
+
+    def _report(
+        self,
+        report: Report,
+        *,
+        tasks_completed: int | None = None,
+        keep_checkpoint: bool = False,
+        at_once: bool = False,
+    ) -> dict[str, Any]:
+        before = self._standing()
+        standing = before
+        if tasks_completed is not None:
+            standing = before.model_copy(update={"tasks_completed": tasks_completed})
+        reporter = self._reporter_of(before)
+        recorded = reporter.record(standing, report, keep_checkpoint=keep_checkpoint)
+        self.tasks_completed = standing.tasks_completed
+        try:
+            return reporter.deliver(recorded, at_once=at_once)
+        except ShiftbossError:
+            self.tasks_completed = before.tasks_completed
+            reporter.undo(recorded)
+            raise
+
+    def _reporter_of(self, packet: RegisterRequest) -> Reporter:
+        if self._reporter is None:
+            self._reporter = Reporter(packet, self._server)
+        return self._reporter

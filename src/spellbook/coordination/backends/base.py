@@ -1,0 +1,5 @@
+"""What every backend can do."""
+
+from shiftboss.worker.backends import CoordinationBackend
+
+__all__ = ["CoordinationBackend"]

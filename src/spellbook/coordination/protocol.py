@@ -1,0 +1,36 @@
+"""The requests of a worker and the answers to them."""
+
+from shiftboss.protocol.reports import (
+    CompleteAnswer,
+    CompleteRequest,
+    ErrorAnswer,
+    ErrorRequest,
+    ProgressAnswer,
+    ProgressRequest,
+    RegisterAnswer,
+    RegisterRequest,
+)
+from shiftboss.protocol.swarms import CreateSwarmAnswer, CreateSwarmRequest, SwarmStatus
+
+RegisterResponse = RegisterAnswer
+ProgressResponse = ProgressAnswer
+CompleteResponse = CompleteAnswer
+ErrorResponse = ErrorAnswer
+
+__all__ = [
+    "CompleteAnswer",
+    "CompleteRequest",
+    "CompleteResponse",
+    "CreateSwarmAnswer",
+    "CreateSwarmRequest",
+    "ErrorAnswer",
+    "ErrorRequest",
+    "ErrorResponse",
+    "ProgressAnswer",
+    "ProgressRequest",
+    "ProgressResponse",
+    "RegisterAnswer",
+    "RegisterRequest",
+    "RegisterResponse",
+    "SwarmStatus",
+]

@@ -1,0 +1,81 @@
+"""Somebody who answers in the server's place: with errors, too late, or not at all."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, NamedTuple
+
+
+class Received(NamedTuple):
+    path: str
+    key: str | None
+    authorization: str | None
+    body: dict[str, Any]
+
+
+class Reply(NamedTuple):
+    status: int
+    body: object = {}
+
+
+# None leaves the connection open without a word, until the stand-in goes.
+Behaviour = Callable[[Received], Reply | None]
+
+
+class StandIn(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def __init__(self, behaviour: Behaviour) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.behaviour = behaviour
+        self.received: list[Received] = []
+        self.gone = threading.Event()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}"
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: StandIn
+
+    def do_POST(self) -> None:
+        length = int(self.headers["Content-Length"])
+        received = Received(
+            self.path,
+            self.headers["Idempotency-Key"],
+            self.headers["Authorization"],
+            json.loads(self.rfile.read(length)),
+        )
+        reply = self.server.behaviour(received)
+        self.server.received.append(received)
+        if reply is None:
+            self.server.gone.wait()
+            return
+        content = json.dumps(reply.body).encode()
+        self.send_response(reply.status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base's name
+        pass
+
+
+@contextmanager
+def standing_in(behaviour: Behaviour) -> Iterator[StandIn]:
+    stand_in = StandIn(behaviour)
+    thread = threading.Thread(target=stand_in.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    try:
+        yield stand_in
+    finally:
+        stand_in.gone.set()
+        stand_in.shutdown()
+        thread.join()
+        stand_in.server_close()

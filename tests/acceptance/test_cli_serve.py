@@ -1,0 +1,151 @@
+"""`shiftboss serve`, and the token that guards it."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.client import Client
+from tests.commands import running, shiftboss
+from tests.running import RunningServer
+
+TOKEN = "a-token-that-nobody-may-see"
+
+
+@pytest.mark.requirement("SW-12")
+def test_serve_tells_its_address_and_ends_well(tmp_path: Path) -> None:
+    database = tmp_path / "deep" / "down.db"
+    with running("serve", "--port", "0", "--db", str(database), "--json") as serving:
+        address = json.loads(serving.line())["address"]
+        assert shiftboss("swarm", "create", "--id", "one", url=address).code == 0
+        serving.signal(signal.SIGTERM)
+        assert serving.end() == (0, "", "")
+    assert database.exists()
+
+
+@pytest.mark.requirement("SW-12")
+def test_serve_takes_its_defaults_from_the_environment(tmp_path: Path) -> None:
+    variables = {
+        "SHIFTBOSS_HOST": "localhost",
+        "SHIFTBOSS_PORT": "0",
+        "SHIFTBOSS_DB": str(tmp_path / "other.db"),
+        "SHIFTBOSS_TOKEN": TOKEN,
+    }
+    with running("serve", **variables) as serving:
+        line = serving.line()
+        address = line.removeprefix("listening on ").removesuffix("; Ctrl-C stops")
+        client = Client(address)
+        assert client.get("/swarms").status_code == 401
+        client.close()
+        serving.signal(signal.SIGINT)
+        assert serving.end() == (0, "", "")
+    assert (tmp_path / "other.db").exists()
+
+
+@pytest.mark.requirement("SW-12")
+def test_a_port_that_is_taken_is_one_line(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        done = shiftboss("serve", "--port", port, "--db", str(tmp_path / "x.db"))
+    assert (done.code, done.out) == (1, "")
+    assert done.err == (
+        f"cannot listen on 127.0.0.1:{port}: Address already in use; "
+        "another server may have it; choose another --port\n"
+    )
+
+
+@pytest.mark.requirement("SW-12")
+def test_a_database_that_another_server_has_is_one_line(server: RunningServer) -> None:
+    done = shiftboss("serve", "--port", "0", "--db", server.database)
+    assert (done.code, done.out) == (1, "")
+    assert done.err == (
+        f"another server has {server.database} open; stop it, or give this one another --db\n"
+    )
+
+
+@pytest.mark.requirement("SW-12")
+def test_a_database_that_cannot_be_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("not a folder")
+    database = tmp_path / "file" / "x.db"
+    done = shiftboss("serve", "--port", "0", "--db", str(database))
+    assert (done.code, done.out) == (1, "")
+    assert done.err.startswith(f"cannot open {database}: ")
+    assert done.err.count("\n") == 1
+
+
+@pytest.mark.requirement("SW-12")
+def test_an_address_for_everybody_needs_a_token(tmp_path: Path) -> None:
+    arguments = ("serve", "--host", "0.0.0.0", "--port", "0", "--db", str(tmp_path / "x.db"))
+    done = shiftboss(*arguments)
+    assert (done.code, done.out) == (1, "")
+    assert done.err.startswith("0.0.0.0 can be reached from other machines, so a token is needed; ")
+
+
+@pytest.fixture
+def guarded(sqlite_path: str) -> Iterator[RunningServer]:
+    server = RunningServer(sqlite_path, token=TOKEN)
+    try:
+        yield server.start()
+    finally:
+        server.close()
+
+
+@pytest.mark.requirement("SW-13")
+def test_a_token_comes_from_the_environment_or_a_private_file(
+    guarded: RunningServer, tmp_path: Path
+) -> None:
+    listing = ("swarm", "list", "--json")
+    without = shiftboss("swarm", "list", url=guarded.url)
+    assert (without.code, without.out) == (1, "")
+    assert without.err.startswith("this server needs a token; ")
+    assert shiftboss(*listing, url=guarded.url, SHIFTBOSS_TOKEN=TOKEN).code == 0
+    file = tmp_path / "token"
+    file.write_text(f"\n {TOKEN}\n")
+    file.chmod(0o600)
+    with_file = (*listing, "--token-file", str(file))
+    assert shiftboss(*with_file, url=guarded.url, SHIFTBOSS_TOKEN="wrong").code == 0
+
+
+@pytest.mark.requirement("SW-13")
+@pytest.mark.parametrize("command", [("swarm", "list"), ("serve", "--port", "0")], ids=" ".join)
+@pytest.mark.parametrize("mode", [0o644, 0o640, 0o604])
+def test_a_token_file_that_others_can_read_is_refused(
+    tmp_path: Path, command: tuple[str, ...], mode: int
+) -> None:
+    file = tmp_path / "token"
+    file.write_text(TOKEN)
+    file.chmod(mode)
+    done = shiftboss(*command, "--token-file", str(file))
+    assert done == (1, "", f"{file} can be read by others; run: chmod 600 {file}\n")
+
+
+@pytest.mark.requirement("SW-13")
+@pytest.mark.parametrize("content", [b"", b" \n", b"two\nlines", "Größe".encode(), b"\xff\x00"])
+def test_a_token_file_without_a_usable_token_is_refused(tmp_path: Path, content: bytes) -> None:
+    file = tmp_path / "token"
+    file.write_bytes(content)
+    file.chmod(0o600)
+    done = shiftboss("status", "--token-file", str(file))
+    assert (done.code, done.out) == (1, "")
+    assert str(file) in done.err
+    assert done.err.count("\n") == 1
+
+
+@pytest.mark.requirement("SW-13")
+def test_a_token_file_that_is_not_there_is_one_line(tmp_path: Path) -> None:
+    file = tmp_path / "none"
+    done = shiftboss("status", "--token-file", str(file))
+    assert done == (1, "", f"cannot read the token file {file}: No such file or directory\n")
+
+
+@pytest.mark.requirement("SW-13")
+@pytest.mark.parametrize("command", [("serve",), ("status",), ("swarm", "create")], ids=" ".join)
+def test_help_does_not_show_the_token(command: tuple[str, ...]) -> None:
+    done = shiftboss(*command, "--help", SHIFTBOSS_TOKEN=TOKEN)
+    assert done.code == 0
+    assert TOKEN not in done.out + done.err

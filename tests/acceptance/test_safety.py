@@ -1,0 +1,77 @@
+"""Who may ask: a page in the browser may not, another machine only with the token."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from tests.client import Client
+from tests.running import RunningServer
+
+
+@pytest.mark.requirement("SW-12")
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Host": "evil.example"},
+        {"Host": "evil.example:7432"},
+        {"Host": "127.0.0.1.evil.example"},
+        {"Host": ""},
+        {"Host": "[::1"},
+        {"Origin": "https://evil.example"},
+        {"Origin": "http://localhost.evil.example"},
+        {"Origin": "null"},
+    ],
+)
+def test_a_foreign_host_or_origin_is_refused(
+    server: RunningServer, headers: dict[str, str]
+) -> None:
+    answer = httpx2.post(f"{server.url}/swarm/create", headers=headers, trust_env=False)
+    assert (answer.status_code, answer.json()["code"]) == (403, "forbidden")
+    assert httpx2.get(f"{server.url}/swarms", trust_env=False).json()["swarms"] == []
+
+
+@pytest.mark.requirement("SW-12")
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Host": "localhost:1"},
+        {"Host": "[::1]:7432"},
+        {"Host": "127.0.0.2"},
+        {"Origin": "http://localhost:3000"},
+        {"Origin": "http://127.0.0.1:7432"},
+    ],
+)
+def test_loopback_names_are_welcome(server: RunningServer, headers: dict[str, str]) -> None:
+    answer = httpx2.get(f"{server.url}/health", headers=headers, trust_env=False)
+    assert answer.status_code == 200
+    assert answer.json()["status"] == "healthy"
+
+
+@pytest.mark.requirement("SW-12")
+def test_a_public_address_without_a_token_does_not_start(sqlite_path: str) -> None:
+    running = RunningServer(sqlite_path, host="0.0.0.0")
+    with pytest.raises(AssertionError, match="token"):
+        running.start()
+    running.close()
+
+
+@pytest.mark.requirement("SW-12")
+def test_with_a_token_every_request_needs_it(tmp_path: Path) -> None:
+    running = RunningServer(tmp_path / "db", host="0.0.0.0", token="s3cret-token")
+    try:
+        url = running.start().url.replace("0.0.0.0", "127.0.0.1")
+        for token in (None, "wrong", "s3cret-tokeN"):
+            client = Client(url, token)
+            answer = client.post("/swarm/create", {})
+            assert (answer.status_code, answer.json()["code"]) == (401, "unauthorized")
+            assert "s3cret" not in answer.text
+            client.close()
+        client = Client(url, "s3cret-token")
+        assert client.create_swarm()
+        client.close()
+    finally:
+        running.close()
+    assert "s3cret" not in (tmp_path / "db").read_bytes().decode("latin-1")

@@ -1,0 +1,96 @@
+"""kill -9 of the server in the middle of 64 concurrent writers, again and again."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+
+import httpx2
+import pytest
+
+from tests.chaos.reporting import ANSWER_SECONDS, SWARMS, WORKERS, Worker, answered
+from tests.client import Client
+from tests.running import RunningServer
+from tests.waiting import eventually
+
+pytestmark = pytest.mark.anyio
+
+KILLS = 20
+
+
+def stored_counters(client: Client) -> dict[int, int]:
+    return {
+        worker["packet_id"]: worker["tasks_completed"]
+        for swarm_id in SWARMS
+        for worker in client.status(swarm_id)["workers"]
+    }
+
+
+async def some_are_answered(workers: list[Worker], count: int) -> None:
+    goal = sum(answered(workers).values()) + count
+    await eventually(
+        lambda: sum(answered(workers).values()) >= goal, f"{count} more are answered", seconds=30
+    )
+
+
+async def kill_and_start(
+    server: RunningServer, client: Client, workers: list[Worker], up: asyncio.Event
+) -> None:
+    """Kill the server while reports are under way; what was answered must be there afterwards."""
+    await asyncio.to_thread(server.kill)
+    up.clear()
+    promised = answered(workers)
+    await asyncio.to_thread(server.start)
+    kept = await asyncio.to_thread(stored_counters, client)
+    for packet_id, count in promised.items():
+        # One report more may have been stored without its answer getting through.
+        assert kept.get(packet_id, 0) in (count, count + 1), f"packet {packet_id}"
+    up.set()
+
+
+def check_history(client: Client, workers: list[Worker]) -> None:
+    """Every report counted once, in one sequence of ids without gaps."""
+    counters = stored_counters(client)
+    assert counters == answered(workers)
+    for swarm_id in SWARMS:
+        events = client.stored_events(swarm_id)
+        assert [event.event_id for event in events] == list(range(1, len(events) + 1))
+        told: dict[int, list[int]] = {}
+        for event in events:
+            if event.kind == "progress_update":
+                told.setdefault(event.data["packet_id"], []).append(event.data["tasks_completed"])
+        for packet_id, counts in told.items():
+            assert counts == list(range(1, counters[packet_id] + 1)), f"packet {packet_id}"
+        registered = [e.data["packet_id"] for e in events if e.kind == "worker_registered"]
+        assert sorted(registered) == sorted(
+            worker.packet_id for worker in workers if worker.swarm_id == swarm_id
+        )
+
+
+@pytest.mark.requirement("SW-01", "SW-07", "SW-09")
+async def test_every_answered_report_survives_the_death_of_the_server(
+    any_server: RunningServer, any_client: Client
+) -> None:
+    for swarm_id in SWARMS:
+        any_client.create_swarm(swarm_id=swarm_id)
+    workers = [Worker(number) for number in range(WORKERS)]
+    up = asyncio.Event()
+    up.set()
+    chance = random.Random(7432)
+    limits = httpx2.Limits(max_connections=WORKERS, max_keepalive_connections=WORKERS)
+    async with (
+        httpx2.AsyncClient(
+            base_url=any_server.url, timeout=ANSWER_SECONDS, limits=limits, trust_env=False
+        ) as http,
+        asyncio.TaskGroup() as reporting,
+    ):
+        for worker in workers:
+            reporting.create_task(worker.run(http, up))
+        for _ in range(KILLS):
+            await some_are_answered(workers, chance.randint(1, 400))
+            await kill_and_start(any_server, any_client, workers, up)
+        for worker in workers:
+            worker.finished = True
+    assert sum(worker.cut_off for worker in workers) >= KILLS, "the kills met nothing under way"
+    check_history(any_client, workers)
+    any_server.stop()

@@ -1,0 +1,26 @@
+"""The connections of a PostgreSQL database, seen from its side."""
+
+from __future__ import annotations
+
+import psycopg
+
+
+def cut_connections(url: str, which: str = "true") -> int:
+    """End the server's side of the other connections to the database; how many there were."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        found = connection.execute(
+            "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity "
+            f"WHERE datname = current_database() AND pid <> pg_backend_pid() AND {which}".encode()
+        )
+        return len(found.fetchall())
+
+
+def connections(url: str) -> int:
+    """How many clients the database has, this one left out."""
+    with psycopg.connect(url) as connection:
+        found = connection.execute(
+            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() "
+            "AND pid <> pg_backend_pid() AND backend_type = 'client backend'"
+        )
+        (count,) = found.fetchone() or (0,)
+        return int(count)

@@ -1,0 +1,54 @@
+"""A way to PostgreSQL that is cut between a COMMIT and its answer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+
+class CuttingProxy:
+    """Passes everything on. Once `armed`, the next COMMIT reaches PostgreSQL, is carried out, and
+    the connection is gone before the answer comes back."""
+
+    def __init__(self, real_socket: Path) -> None:
+        self._real_socket = real_socket
+        self._cutting: asyncio.StreamReader | None = None
+        self.armed = False
+        self.cuts = 0
+
+    async def connect(self, client: asyncio.StreamReader, answers: asyncio.StreamWriter) -> None:
+        replies, server = await asyncio.open_unix_connection(str(self._real_socket))
+        back = asyncio.create_task(self._pass_back(replies, answers))
+        while data := await client.read(65536):
+            if self.armed and b"COMMIT\0" in data:
+                self.armed = False
+                self._cutting = replies
+            server.write(data)
+            await server.drain()
+        back.cancel()
+        server.close()
+        answers.close()
+
+    async def _pass_back(
+        self, replies: asyncio.StreamReader, answers: asyncio.StreamWriter
+    ) -> None:
+        while data := await replies.read(65536):
+            if replies is self._cutting:
+                self.cuts += 1
+                break
+            answers.write(data)
+            await answers.drain()
+        answers.close()
+
+
+@asynccontextmanager
+async def cutting_proxy(url: str, folder: Path) -> AsyncIterator[tuple[str, CuttingProxy]]:
+    """The address of the same database by way of the proxy, and the proxy."""
+    (real_folder,) = parse_qs(urlsplit(url).query)["host"]
+    proxy = CuttingProxy(Path(real_folder) / ".s.PGSQL.5432")
+    server = await asyncio.start_unix_server(proxy.connect, folder / ".s.PGSQL.5432")
+    async with server:
+        yield url.replace(real_folder, str(folder)), proxy

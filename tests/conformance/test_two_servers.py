@@ -1,0 +1,84 @@
+"""Two real servers on one PostgreSQL: a reader of one sees what is reported to the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import pytest
+
+from tests.client import Client
+from tests.postgres import Postgres
+from tests.running import RunningServer
+
+SWARM = "swarm-abc123"
+
+
+@pytest.fixture
+def servers(postgres_url: str) -> Iterator[tuple[RunningServer, RunningServer]]:
+    with ExitStack() as running:
+        one, other = RunningServer(postgres_url), RunningServer(postgres_url)
+        for server in (one, other):
+            running.callback(server.close)
+            server.start()
+        yield one, other
+
+
+@pytest.fixture
+def clients(servers: tuple[RunningServer, RunningServer]) -> Iterator[tuple[Client, Client]]:
+    one, other = (Client(server.url) for server in servers)
+    one.create_swarm(swarm_id=SWARM)
+    yield one, other
+    one.close()
+    other.close()
+
+
+def register(client: Client, packet_id: int) -> None:
+    body = {"packet_id": packet_id, "packet_name": "p", "tasks_total": 3, "worktree": "/w"}
+    answer = client.post(f"/swarm/{SWARM}/register", body)
+    assert answer.status_code == 200, answer.text
+
+
+@pytest.mark.requirement("SW-09")
+def test_a_stream_shows_in_order_what_is_reported_to_either_server(
+    clients: tuple[Client, Client],
+) -> None:
+    one, other = clients
+    with one.events(SWARM) as reader:
+        assert reader.next().kind == "swarm_created"
+        for packet_id in range(1, 41):
+            register((one, other)[packet_id % 2], packet_id)
+        seen = reader.take(40)
+    assert [event.event_id for event in seen] == list(range(2, 42))
+    assert [event.data["packet_id"] for event in seen] == list(range(1, 41))
+    assert one.status(SWARM) == other.status(SWARM)
+
+
+@pytest.mark.requirement("SW-09")
+def test_a_stream_misses_nothing_over_a_restart_of_postgres(
+    clients: tuple[Client, Client], postgres: Postgres
+) -> None:
+    one, other = clients
+    with one.events(SWARM) as reader:
+        register(other, 1)
+        assert [event.event_id for event in reader.take(2)] == [1, 2]
+        postgres.restart()
+        for packet_id in (2, 3, 4):
+            register(other, packet_id)
+        assert [event.event_id for event in reader.take(3)] == [3, 4, 5]
+        register(other, 5)
+        assert reader.next().data["packet_id"] == 5
+
+
+@pytest.mark.requirement("SW-01", "SW-09")
+def test_the_death_of_one_server_leaves_the_other_at_work(
+    servers: tuple[RunningServer, RunningServer], clients: tuple[Client, Client]
+) -> None:
+    one, other = clients
+    register(one, 1)
+    servers[0].kill()
+    with other.events(SWARM) as reader:
+        register(other, 2)
+        assert [event.event_id for event in reader.take(3)] == [1, 2, 3]
+    assert other.status(SWARM)["workers_registered"] == 2
+    servers[1].stop()

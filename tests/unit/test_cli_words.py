@@ -1,0 +1,62 @@
+"""Times and events in words."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from shiftboss.cli.event_stream import StreamEvent
+from shiftboss.cli.sentences import sentence
+from shiftboss.cli.times import ago, span, until
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (-5, "0s"),
+        (0, "0s"),
+        (59.9, "59s"),
+        (60, "1m"),
+        (3599, "59m"),
+        (3600, "1h"),
+        (86_399, "23h"),
+        (86_400, "1d"),
+        (10 * 86_400, "10d"),
+    ],
+)
+def test_a_span_of_time_is_rounded_down_to_its_largest_unit(seconds: float, words: str) -> None:
+    assert span(seconds) == words
+
+
+def test_a_time_is_told_from_now() -> None:
+    now = datetime(2026, 1, 5, 10, 1, tzinfo=UTC)
+    assert ago("2026-01-05T10:00:30Z", now) == "30s ago"
+    assert until("2026-01-05T10:03:30Z", now) == "2m"
+
+
+@pytest.mark.parametrize(
+    ("kind", "data", "words"),
+    [
+        (
+            "retry_due",
+            {"packet_id": 1, "task_id": "task-2", "attempt": 1},
+            "packet 1: retry 1 of task-2 is due",
+        ),
+        (
+            "worker_registered",
+            {"packet_id": 1, "packet_name": "docs", "tasks_total": 3, "attempt": 2},
+            "packet 1: docs registered, 3 tasks, attempt 2",
+        ),
+        (
+            "worker_complete",
+            {"packet_id": 1, "final_commit": "0123456789abcdef", "remaining_workers": 1},
+            "packet 1: complete, commit 0123456789, 1 worker to go",
+        ),
+        ("of_tomorrow", {"text": "a\nb"}, '{"text": "a\\nb"}'),
+    ],
+)
+def test_an_event_is_a_sentence_and_one_of_an_unknown_kind_is_its_data(
+    kind: str, data: dict[str, object], words: str
+) -> None:
+    assert sentence(StreamEvent(7, kind, data)) == words

@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+import pytest
+
+from shiftboss.coordinator.hub import Hub
+from shiftboss.protocol.events import Event, EventKind
+
+pytestmark = pytest.mark.anyio
+
+
+def event(number: int, swarm_id: str = "s", kind: str = "progress_update") -> Event:
+    return Event(swarm_id, number, kind, 0, "{}")
+
+
+async def test_subscribers_get_the_events_of_their_swarm_in_order() -> None:
+    hub = Hub()
+    mine, also_mine, other = hub.subscribe("s"), hub.subscribe("s"), hub.subscribe("t")
+    hub.publish([event(1), event(2), event(7, "t")])
+    expected = [(1, event(1).to_sse()), (2, event(2).to_sse())]
+    assert mine.take() == expected
+    assert also_mine.take() == expected
+    assert [number for number, _ in other.take()] == [7]
+    assert mine.take() == []
+
+
+async def test_a_wait_ends_with_an_event_and_with_its_time() -> None:
+    hub = Hub()
+    subscription = hub.subscribe("s")
+    await subscription.wait(0.001)
+    assert subscription.take() == []
+    hub.publish([event(1)])
+    await subscription.wait(60)
+    assert len(subscription.take()) == 1
+
+
+async def test_a_subscriber_that_falls_behind_is_cut_off_and_the_others_are_not() -> None:
+    hub = Hub(behind_events_max=3)
+    slow, quick = hub.subscribe("s"), hub.subscribe("s")
+    cut_off: list[bool] = []
+    slow.on_cut_off = lambda: cut_off.append(True)
+    heard: list[int] = []
+    for number in range(1, 6):
+        hub.publish([event(number)])
+        heard += [event_id for event_id, _ in quick.take()]
+    assert cut_off == [True]
+    assert slow.ended
+    assert slow.take() == []
+    assert heard == [1, 2, 3, 4, 5]
+    assert not quick.ended
+
+
+async def test_closing_ends_every_subscription_but_keeps_what_waits() -> None:
+    hub = Hub()
+    subscription = hub.subscribe("s")
+    hub.publish([event(1)])
+    hub.close()
+    await subscription.wait(60)
+    assert len(subscription.take()) == 1
+    assert subscription.ended
+    assert hub.subscribe("s").ended
+
+
+async def test_an_unsubscribed_reader_hears_no_more() -> None:
+    hub = Hub()
+    subscription = hub.subscribe("s")
+    hub.unsubscribe("s", subscription)
+    hub.unsubscribe("s", subscription)
+    hub.publish([event(1)])
+    assert subscription.take() == []
+
+
+async def test_a_listener_hears_one_kind_of_every_swarm() -> None:
+    hub = Hub()
+    heard: list[Event] = []
+    hub.listen(EventKind.WORKER_ERROR, heard.append)
+    hub.publish([event(1), event(2, kind="worker_error"), event(1, "t", "worker_error")])
+    assert [(one.swarm_id, one.event_id) for one in heard] == [("s", 2), ("t", 1)]

@@ -1,0 +1,83 @@
+"""Named queries out of .sql files."""
+
+from __future__ import annotations
+
+import re
+from importlib.resources import files
+
+import pytest
+
+from shiftboss.store.queries import (
+    load_migrations,
+    load_queries,
+    percent_style,
+    split_queries,
+)
+
+DIALECTS = ["sqlite", "postgres"]
+STORE = files("shiftboss.store")
+
+TEXT = """-- What this file is for: nothing of it belongs to a query.
+SELECT 'neither does this';
+
+-- name: first
+-- Why it is so.
+SELECT a, -- not a comment line
+    b FROM t
+    -- indented comments go, too
+WHERE a = :a;
+
+-- name: second_2
+DELETE FROM t;
+"""
+
+
+def test_queries_are_split_at_their_names_without_comments_and_semicolons() -> None:
+    assert dict(split_queries(TEXT)) == {
+        "first": "SELECT a, -- not a comment line\n    b FROM t\nWHERE a = :a",
+        "second_2": "DELETE FROM t",
+    }
+
+
+def test_text_without_names_has_no_queries() -> None:
+    assert list(split_queries("SELECT 1; -- name: not at the start of a line")) == []
+
+
+@pytest.mark.parametrize(
+    ("query", "styled"),
+    [
+        ("a = :a AND b = :b_2", "a = %(a)s AND b = %(b_2)s"),
+        ("(:a,:a)", "(%(a)s,%(a)s)"),
+        ("x::text = :x", "x::text = %(x)s"),
+        ("a LIKE '%' || :a", "a LIKE '%%' || %(a)s"),
+        ("SELECT 1", "SELECT 1"),
+    ],
+)
+def test_parameters_are_written_as_psycopg_wants_them(query: str, styled: str) -> None:
+    assert percent_style(query) == styled
+
+
+@pytest.mark.parametrize("path", ["sql/common.sql", "sqlite/queries.sql", "postgres/queries.sql"])
+def test_every_name_stands_once_in_its_file_and_has_a_query(path: str) -> None:
+    found = list(split_queries(STORE.joinpath(path).read_text()))
+    assert len(dict(found)) == len(found) > 0
+    assert all(query for _, query in found)
+
+
+def test_a_dialect_has_every_query_that_the_other_has_and_its_own() -> None:
+    sqlite, postgres = map(set, map(load_queries, DIALECTS))
+    assert sqlite <= postgres
+    assert postgres - sqlite == {"hold_swarm", "announce", "newest_events"}
+
+
+def test_every_query_is_named_by_the_code_that_runs_it() -> None:
+    sources = [STORE / "transaction.py", *(STORE / "postgres").iterdir()]
+    code = "".join(part.read_text() for part in sources if part.name.endswith(".py"))
+    assert set(load_queries("postgres")) <= set(re.findall(r'"(\w+)"', code))
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_migrations_are_numbered_from_one_without_gaps(dialect: str) -> None:
+    migrations = load_migrations(dialect)
+    assert [number for number, _ in migrations] == list(range(1, len(migrations) + 1))
+    assert all("CREATE TABLE" in text for number, text in migrations if number == 1)

@@ -1,0 +1,62 @@
+"""The reference page says what the code does: nothing is missing, nothing is made up."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import typer.main
+
+from shiftboss import errors
+from shiftboss.cli.main import app
+from shiftboss.protocol.events import EventKind
+from shiftboss.server.openapi import openapi_document
+
+REFERENCE = (Path(__file__).parents[2] / "docs" / "reference.md").read_text(encoding="utf-8")
+
+
+def section(title: str) -> str:
+    """From a heading to the next of its level or above."""
+    level = len(title.split(" ", 1)[0])
+    _, found, rest = REFERENCE.partition(f"\n{title}\n")
+    assert found, f"there is no {title!r}"
+    return re.split(rf"^#{{1,{level}}} ", rest, maxsplit=1, flags=re.MULTILINE)[0]
+
+
+def rows(title: str) -> list[list[str]]:
+    """The cells of the first column's code and those after it."""
+    lines = [line for line in section(title).splitlines() if line.startswith("| `")]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+
+
+def test_every_endpoint_is_listed() -> None:
+    paths = json.loads(openapi_document())["paths"]
+    served = {f"`{method.upper()} {path}`" for path, item in paths.items() for method in item}
+    assert {row[0] for row in rows("## Endpoints") if "/" in row[0]} == served | {
+        "`GET /openapi.json`"
+    }
+
+
+def test_every_error_is_listed_with_its_status() -> None:
+    found = {
+        (f"`{kind.code}`", str(kind.status))
+        for kind in vars(errors).values()
+        if isinstance(kind, type) and issubclass(kind, errors.ShiftbossError)
+    }
+    assert {(row[0], row[1]) for row in rows("## Errors")} == found
+
+
+def test_every_event_is_listed() -> None:
+    assert {row[0] for row in rows("### Events")} == {f"`{kind.value}`" for kind in EventKind}
+
+
+def test_every_command_is_listed() -> None:
+    root = typer.main.get_command(app)
+    found: set[str] = set()
+    for name, command in root.commands.items():  # type: ignore[attr-defined]
+        inner = getattr(command, "commands", None)
+        found |= {f"`shiftboss {name} {part}`" for part in inner or ()}
+        if not inner:
+            found.add(f"`shiftboss {name}`")
+    assert {row[0] for row in rows("## Commands")} == found

@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+import pytest
+
+from shiftboss.protocol.states import WorkerState
+from shiftboss.rules.swarms import Swarm, WorkerCounts, remaining_workers, swarm_status
+
+SWARM = Swarm("s", "", "", False, True, None, 0, None)
+
+
+@pytest.mark.parametrize(
+    ("expected_workers", "counts", "remaining"),
+    [
+        (None, WorkerCounts(1, 1, 0), 0),
+        (None, WorkerCounts(3, 1, 0), 2),
+        (None, WorkerCounts(3, 2, 1), 1),  # a failed worker's work is still to be done
+        (4, WorkerCounts(1, 1, 0), 3),  # three have not registered
+        (2, WorkerCounts(3, 3, 0), 0),  # more came than expected
+    ],
+)
+def test_remaining_workers_counts_all_whose_work_is_still_to_come(
+    expected_workers: int | None, counts: WorkerCounts, remaining: int
+) -> None:
+    assert remaining_workers(expected_workers, counts) == remaining
+
+
+@pytest.mark.parametrize(
+    ("counts", "status"),
+    [
+        (WorkerCounts(0, 0, 0), "created"),
+        (WorkerCounts(2, 0, 0), "running"),
+        (WorkerCounts(2, 0, 1), "running"),
+        (WorkerCounts(2, 1, 1), "failed"),
+        (WorkerCounts(1, 0, 1), "failed"),
+    ],
+)
+def test_a_swarm_is_failed_when_somebody_failed_and_nobody_is_at_work(
+    counts: WorkerCounts, status: str
+) -> None:
+    assert swarm_status(SWARM, counts) == status
+
+
+def test_a_swarm_is_complete_once_it_was_completed() -> None:
+    assert swarm_status(SWARM._replace(completed_at_ms=5), WorkerCounts(2, 2, 0)) == "complete"
+
+
+def test_counts_come_from_the_states() -> None:
+    states = {
+        WorkerState.ASSIGNED: 1,
+        WorkerState.EXECUTING: 2,
+        WorkerState.COMPLETE: 3,
+        WorkerState.FAILED: 4,
+    }
+    assert WorkerCounts.from_states(states) == WorkerCounts(10, 3, 4)

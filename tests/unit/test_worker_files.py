@@ -1,0 +1,114 @@
+"""Files that outlive a crash, locks, and the pauses between tries."""
+
+from __future__ import annotations
+
+import threading
+from itertools import islice
+from pathlib import Path
+
+import pytest
+
+from shiftboss.worker.backoff import pauses
+from shiftboss.worker.files import LockHeldError, locked, write_durably
+from shiftboss.worker.outbox import Entry, Outbox
+
+
+def entry(key: str) -> Entry:
+    return Entry(swarm_id="s", operation="register", key=key, body={"packet_id": 1})
+
+
+def append(outbox: Outbox, key: str) -> None:
+    with outbox.writing():
+        outbox.prepare(entry(key))
+        outbox.send_prepared()
+
+
+def keys(outbox: Outbox) -> list[str]:
+    return [found.key for file in outbox.files() if (found := outbox.read(file))]
+
+
+def test_a_file_is_replaced_whole_and_leaves_nothing_beside_it(tmp_path: Path) -> None:
+    path = tmp_path / "file.json"
+    write_durably(path, b"a long first content")
+    write_durably(path, b"short")
+    assert path.read_bytes() == b"short"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_failed_replacement_leaves_the_former_content(tmp_path: Path) -> None:
+    path = tmp_path / "file.json"
+    write_durably(path, b"former")
+    (tmp_path / ".file.json.tmp").mkdir()
+    with pytest.raises(IsADirectoryError):
+        write_durably(path, b"next")
+    assert path.read_bytes() == b"former"
+
+
+def test_a_lock_is_held_by_one_and_given_back(tmp_path: Path) -> None:
+    path = tmp_path / "folder" / "a.lock"
+    with locked(path, 0.0), pytest.raises(LockHeldError), locked(path, 0.0):
+        pass
+    with locked(path, 0.0):
+        pass
+
+
+def test_a_lock_is_waited_for(tmp_path: Path) -> None:
+    path = tmp_path / "a.lock"
+    got = threading.Event()
+
+    def wait_for_it() -> None:
+        with locked(path, 10.0):
+            got.set()
+
+    with locked(path, 0.0):
+        thread = threading.Thread(target=wait_for_it)
+        thread.start()
+        assert not got.is_set()
+    thread.join(10.0)
+    assert got.is_set()
+
+
+def test_a_lock_file_that_was_removed_while_it_was_held_locks_nobody_out(tmp_path: Path) -> None:
+    path = tmp_path / "folder" / "a.lock"
+    with locked(path, 0.0):
+        path.unlink()
+        path.parent.rmdir()
+        with locked(path, 0.0):
+            assert path.exists()
+
+
+def test_reports_keep_their_order_beyond_ten(tmp_path: Path) -> None:
+    outbox = Outbox(tmp_path / "outbox")
+    for number in range(12):
+        append(outbox, f"key-{number}")
+    outbox.files()[0].unlink()
+    append(outbox, "last")
+    assert keys(outbox) == [*(f"key-{number}" for number in range(1, 12)), "last"]
+
+
+def test_an_outbox_that_is_not_there_is_empty(tmp_path: Path) -> None:
+    outbox = Outbox(tmp_path / "outbox")
+    assert outbox.files() == []
+    outbox.remove_if_empty()
+    assert not outbox.folder.exists()
+
+
+def test_an_outbox_goes_only_when_nothing_is_left_in_it(tmp_path: Path) -> None:
+    outbox = Outbox(tmp_path / "outbox")
+    append(outbox, "one")
+    outbox.remove_if_empty()
+    assert keys(outbox) == ["one"]
+    outbox.reject(outbox.files()[0], "for the test")
+    outbox.remove_if_empty()
+    assert (outbox.folder / "rejected").is_dir()
+    (rejected,) = (outbox.folder / "rejected").iterdir()
+    rejected.unlink()
+    rejected.parent.rmdir()
+    outbox.remove_if_empty()
+    assert not outbox.folder.exists()
+
+
+def test_the_pauses_grow_from_a_fifth_of_a_second_to_five_and_stay_there() -> None:
+    found = list(islice(pauses(), 12))
+    limits = [0.2, 0.4, 0.8, 1.6, 3.2, *[5.0] * 7]
+    assert all(limit / 2 <= pause <= limit for pause, limit in zip(found, limits, strict=True))

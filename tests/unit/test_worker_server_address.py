@@ -1,0 +1,57 @@
+"""Where a worker finds its server."""
+
+from __future__ import annotations
+
+import pytest
+
+from shiftboss.errors import InvalidRequest
+from shiftboss.worker.server_address import DEFAULT_ADDRESS, Server
+
+
+@pytest.fixture(autouse=True)
+def bare_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SHIFTBOSS_URL", raising=False)
+    monkeypatch.delenv("SHIFTBOSS_TOKEN", raising=False)
+
+
+def test_the_argument_comes_before_the_environment_and_the_environment_before_the_default(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert Server.at() == Server(DEFAULT_ADDRESS, None)
+    monkeypatch.setenv("SHIFTBOSS_URL", "http://127.0.0.1:1/")
+    monkeypatch.setenv("SHIFTBOSS_TOKEN", "from-environment\n")
+    assert Server.at() == Server("http://127.0.0.1:1", "from-environment")
+    assert Server.at("https://boss.test", "mine") == Server("https://boss.test", "mine")
+
+
+@pytest.mark.parametrize(
+    "address", ["127.0.0.1:7432", "ftp://boss.test", "http://", "http://boss.test:99999", "boss"]
+)
+def test_what_is_not_an_address_is_refused_at_once(address: str) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        Server.at(address)
+    assert refused.value.field == "server"
+
+
+def test_a_token_is_not_shown_and_one_that_no_header_can_carry_is_refused() -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        Server.at(token="top\nsecret")
+    assert refused.value.field == "token"
+    assert "secret" not in str(refused.value)
+    assert "secret" not in repr(Server.at(token="secret"))
+
+
+@pytest.mark.parametrize(
+    ("address", "proxied"),
+    [
+        ("http://127.0.0.1:7432", False),
+        ("http://localhost:7432", False),
+        ("http://[::1]:7432", False),
+        ("http://boss.test:7432", True),
+    ],
+)
+def test_a_proxy_of_the_environment_is_not_asked_for_this_machine(
+    address: str, proxied: bool
+) -> None:
+    with Server.at(address).client() as client:
+        assert client.trust_env is proxied

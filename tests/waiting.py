@@ -1,0 +1,25 @@
+"""Waiting for what another process or task does, with a deadline."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+
+PAUSE_SECONDS = 0.01
+
+
+def wait_until(condition: Callable[[], object], what: str, seconds: float = 10.0) -> None:
+    """Look again and again until `condition` holds; `what` names it when it does not."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"not within {seconds} s: {what}"
+        time.sleep(PAUSE_SECONDS)
+
+
+async def eventually(condition: Callable[[], object], what: str, seconds: float = 10.0) -> None:
+    """The same on the event loop, which goes on meanwhile."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"not within {seconds} s: {what}"
+        await asyncio.sleep(PAUSE_SECONDS)
