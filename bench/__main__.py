@@ -7,7 +7,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from bench import delivery, history, throughput
+from bench import bus, delivery, history, mcp, parked, throughput
 from bench.figures import Figure, show
 
 
@@ -20,6 +20,9 @@ def main() -> int:
         folder = Path(name)
         figures += throughput.run(folder, rounds=2 if quick else throughput.ROUNDS)
         figures += delivery.run(folder)
+        figures += bus.run(folder, rounds=1 if quick else bus.ROUNDS)
+        figures += mcp.run(folder, rounds=1 if quick else mcp.ROUNDS)
+        figures += parked.run(folder, polls=1000 if quick else parked.POLLS)
         figures += history.run(folder, reports=64_000 if quick else history.REPORTS)
     show(figures)
     return 0 if all(figure.met for figure in figures) else 1

@@ -74,7 +74,8 @@ def _serving(arguments: list[str]) -> Iterator[Server]:
     )
     try:
         assert process.stdout is not None
-        url = process.stdout.readline().split()[-1]
+        words = process.stdout.readline().split()
+        url = next(word for word in words if word.startswith("http")).rstrip(";")
         yield Server(url, psutil.Process(process.pid))
     finally:
         process.terminate()

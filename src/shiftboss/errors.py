@@ -6,6 +6,9 @@ ShiftbossError
 ├── NotFound                404
 │   ├── UnknownSwarm
 │   ├── UnknownPacket
+│   ├── UnknownWorker
+│   ├── UnknownTask
+│   ├── UnknownQuestion
 │   └── UnknownPath
 ├── MethodNotAllowed        405
 ├── Conflict                409  the words are right, the state says no
@@ -13,10 +16,18 @@ ShiftbossError
 │   ├── PacketConflict
 │   ├── PacketFinished
 │   ├── CounterRegression
-│   └── KeyReused
+│   ├── KeyReused
+│   ├── TaskExists
+│   ├── TaskEnded
+│   ├── TaskMismatch
+│   ├── NotHeld
+│   ├── StaleEpoch
+│   ├── IllegalTransition
+│   └── AlreadyAnswered
 ├── Forbidden               403
 ├── Unauthorized            401
 └── StoreUnavailable        503  nothing was promised; say it again later
+    ├── TrackerUnavailable
     └── DatabaseInUse
 """
 
@@ -93,6 +104,31 @@ class UnknownPacket(NotFound):
         )
 
 
+class UnknownWorker(NotFound):
+    code = "unknown_worker"
+    title = "Unknown worker"
+
+    def __init__(self, name: str, field: str = "name") -> None:
+        super().__init__(f"Unknown worker: {name} - call register_worker first", field=field)
+
+
+class UnknownTask(NotFound):
+    code = "unknown_task"
+    title = "Unknown task"
+
+    def __init__(self, task_id: str, field: str = "bead_id") -> None:
+        super().__init__(
+            f"Unknown task: {task_id}",
+            field=field,
+            hint="add it first: `shiftboss task add ID --title TEXT`",
+        )
+
+
+class UnknownQuestion(NotFound):
+    code = "unknown_question"
+    title = "Unknown question"
+
+
 class UnknownPath(NotFound):
     code = "unknown_path"
 
@@ -134,6 +170,79 @@ class KeyReused(Conflict):
     title = "The idempotency key belongs to another report"
 
 
+class TaskExists(Conflict):
+    code = "task_exists"
+    title = "The task exists with other settings"
+
+
+class TaskEnded(Conflict):
+    code = "task_ended"
+    title = "The task has ended"
+
+    def __init__(self, task_id: str, status: str) -> None:
+        super().__init__(
+            f"Task {task_id} is {status}; nothing was changed",
+            field="bead_id",
+            facts={"task_status": status},
+        )
+
+
+class TaskMismatch(Conflict):
+    """An acknowledgement of a task that the worker was not given, or has acknowledged."""
+
+    code = "task_mismatch"
+    title = "Task mismatch"
+
+    def __init__(self, name: str, given: str | None, said: str) -> None:
+        super().__init__(
+            "Task mismatch",
+            field="bead_id",
+            hint=f"{name} was given {given or 'nothing'}, not {said}"
+            if given != said
+            else f"{name} has acknowledged {said} already",
+            facts={"given": given},
+        )
+
+
+class NotHeld(Conflict):
+    code = "not_held"
+    title = "The task is not held"
+
+    def __init__(self, task_id: str, holder: str | None) -> None:
+        detail = (
+            f"Task {task_id} is held by {holder}" if holder else f"Nobody is at work on {task_id}"
+        )
+        super().__init__(
+            f"{detail}; nothing was changed",
+            field="bead_id",
+            hint="only the worker that acknowledged a task can end it",
+            facts={"holder": holder},
+        )
+
+
+class StaleEpoch(Conflict):
+    code = "stale_epoch"
+    title = "The attempt is over"
+
+    def __init__(self, task_id: str, said: int, current: int) -> None:
+        super().__init__(
+            f"Epoch {said} of {task_id} is over, it is at epoch {current}; nothing was changed",
+            field="epoch",
+            hint="the lease ran out or the task was taken back; poll for other work",
+            facts={"current_epoch": current},
+        )
+
+
+class IllegalTransition(Conflict):
+    code = "illegal_transition"
+    title = "The state machine has no such edge"
+
+
+class AlreadyAnswered(Conflict):
+    code = "already_answered"
+    title = "The question has been answered"
+
+
 class Forbidden(ShiftbossError):
     code = "forbidden"
     status = 403
@@ -150,6 +259,11 @@ class StoreUnavailable(ShiftbossError):
     code = "store_unavailable"
     status = 503
     title = "The store did not take it"
+
+
+class TrackerUnavailable(StoreUnavailable):
+    code = "tracker_unavailable"
+    title = "The tracker gave no answer"
 
 
 class DatabaseInUse(StoreUnavailable):

@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.acceptance.bus_talk import InSwarm
+from tests.running import RunningServer
+
 
 @pytest.fixture(autouse=True)
 def no_courier(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -21,3 +24,21 @@ def couriers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     monkeypatch.setenv("SHIFTBOSS_COURIER", "1")
     yield
     shutil.rmtree(tmp_path / ".spellbook", ignore_errors=True)
+
+
+@pytest.fixture(scope="module")
+def shared_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    """One server for all tests of a module that leave it running."""
+    running = RunningServer(tmp_path_factory.mktemp("shared") / "shiftboss.db")
+    try:
+        yield running.start()
+    finally:
+        running.close()
+
+
+@pytest.fixture
+def bus(shared_server: RunningServer) -> Iterator[InSwarm]:
+    """The bus of a swarm of its own."""
+    client = InSwarm(shared_server.url)
+    yield client
+    client.close()

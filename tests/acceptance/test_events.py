@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from urllib.parse import urlsplit
 
+import httpx2
 import psutil
 import pytest
 
@@ -157,6 +158,16 @@ def test_stopping_the_server_ends_the_streams_cleanly(
         stopping.start()
         assert reader.rest() == []  # httpx2 raises when a stream ends in the middle
         stopping.join()
+
+
+@pytest.mark.requirement("SW-09")
+def test_asking_for_the_headers_of_a_stream_ends_with_them(
+    client: Client, server: RunningServer
+) -> None:
+    client.create_swarm(swarm_id=SWARM)
+    answer = httpx2.head(f"{server.url}/swarm/{SWARM}/events", trust_env=False)
+    assert answer.status_code == 200
+    assert answer.headers["content-type"].startswith("text/event-stream")
 
 
 @pytest.mark.requirement("SW-09")

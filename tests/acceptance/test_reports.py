@@ -158,12 +158,65 @@ def test_only_completed_counts_up(swarm: Client) -> None:
 
 
 @pytest.mark.requirement("SW-07")
-def test_a_key_that_comes_with_other_words_is_refused(swarm: Client) -> None:
+@pytest.mark.parametrize(
+    ("name", "body"),
+    [
+        ("progress", progress_body(task_id="task-2")),
+        ("progress", progress_body(task_name="Other")),
+        ("progress", progress_body(status="failed")),
+        ("progress", progress_body(tasks_completed=4)),
+        ("progress", progress_body(tasks_total=11)),
+        ("progress", progress_body(commit="1234567")),
+        ("error", error_body()),
+        ("register", register_body()),
+    ],
+)
+def test_a_key_that_comes_with_other_words_is_refused(
+    swarm: Client, name: str, body: object
+) -> None:
     accepted(swarm, "register", register_body())
     accepted(swarm, "progress", progress_body(), key="k")
-    problem = refused(swarm, "progress", progress_body(task_id="task-2"), 409, key="k")
-    assert problem["code"] == "idempotency_key_reused"
-    assert kinds(swarm).count("progress_update") == 1
+    before = kinds(swarm)
+    assert refused(swarm, name, body, 409, key="k")["code"] == "idempotency_key_reused"
+    assert kinds(swarm) == before
+
+
+@pytest.mark.requirement("SW-07")
+@pytest.mark.parametrize("keys", [(None, "b"), ("a", None), ("a", "b")])
+def test_a_worker_that_says_all_again_under_other_keys_gets_the_first_answers(
+    swarm: Client, keys: tuple[str | None, str | None]
+) -> None:
+    reports = [
+        ("register", register_body()),
+        ("progress", progress_body()),
+        ("progress", progress_body(task_id="task-2", tasks_completed=2)),
+        ("complete", complete_body()),
+    ]
+    first, again = (
+        [
+            accepted(swarm, name, body, key and f"{key}-{number}")
+            for number, (name, body) in enumerate(reports)
+        ]
+        for key in keys
+    )
+    assert again == first
+    assert kinds(swarm).count("progress_update") == 2
+
+
+@pytest.mark.requirement("SW-10")
+def test_a_late_repeat_of_a_registration_does_not_revive_a_failed_packet(swarm: Client) -> None:
+    first = accepted(swarm, "register", register_body(), key="r")
+    accepted(swarm, "error", error_body())
+    assert accepted(swarm, "register", register_body(), key="r") == first
+    assert (worker(swarm)["status"], worker(swarm)["attempt"]) == ("failed", 1)
+
+
+@pytest.mark.requirement("SW-10")
+def test_a_changed_total_does_not_keep_a_worker_from_registering_again(swarm: Client) -> None:
+    first = accepted(swarm, "register", register_body())
+    accepted(swarm, "progress", progress_body(tasks_total=5))
+    assert accepted(swarm, "register", register_body()) == first
+    assert worker(swarm)["tasks_total"] == 5
 
 
 @pytest.mark.requirement("SW-01")
@@ -215,9 +268,7 @@ def test_registering_again_after_a_failure_starts_a_fresh_attempt(swarm: Client)
 
 
 @pytest.mark.requirement("SW-10")
-@pytest.mark.parametrize(
-    ("field", "other"), [("packet_name", "other"), ("tasks_total", 11), ("worktree", "/other")]
-)
+@pytest.mark.parametrize(("field", "other"), [("packet_name", "other"), ("worktree", "/other")])
 def test_a_second_worker_under_the_same_packet_id_is_a_conflict(
     swarm: Client, field: str, other: object
 ) -> None:
@@ -316,6 +367,9 @@ def test_going_on_with_a_task_closes_its_retry(swarm: Client) -> None:
     accepted(swarm, "register", register_body())
     for task_id in ("a", "b"):
         accepted(swarm, "error", error_body(task_id=task_id, error_type="test_flake"))
+    # What a worker says beside the error does not cancel what it was promised.
+    accepted(swarm, "progress", progress_body(task_id="a", status="failed", tasks_completed=0))
+    assert [r["task_id"] for r in worker(swarm)["retries"]] == ["a", "b"]
     accepted(swarm, "progress", progress_body(task_id="a", status="started", tasks_completed=0))
     assert [r["task_id"] for r in worker(swarm)["retries"]] == ["b"]
     accepted(swarm, "complete", complete_body())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import resource
+import sqlite3
 from pathlib import Path
 
 import httpx2
@@ -23,6 +25,7 @@ from tests.running import RunningServer
         {"Origin": "https://evil.example"},
         {"Origin": "http://localhost.evil.example"},
         {"Origin": "null"},
+        {"Origin": "http://["},
     ],
 )
 def test_a_foreign_host_or_origin_is_refused(
@@ -75,3 +78,51 @@ def test_with_a_token_every_request_needs_it(tmp_path: Path) -> None:
     finally:
         running.close()
     assert "s3cret" not in (tmp_path / "db").read_bytes().decode("latin-1")
+
+
+@pytest.mark.requirement("SW-12")
+def test_a_second_server_on_the_same_file_is_refused_also_through_a_link(
+    server: RunningServer, tmp_path: Path
+) -> None:
+    link = tmp_path / "link.db"
+    link.symlink_to(server.database)
+    for path in (server.database, link):
+        second = RunningServer(path)
+        with pytest.raises(AssertionError, match="another server"):
+            second.start()
+        second.close()
+
+
+@pytest.mark.requirement("SW-12")
+def test_a_database_of_a_later_version_is_refused_at_the_start(sqlite_path: str) -> None:
+    connection = sqlite3.connect(sqlite_path)
+    connection.execute("PRAGMA user_version = 99")
+    connection.close()
+    running = RunningServer(sqlite_path)
+    with pytest.raises(AssertionError, match="schema version 99"):
+        running.start()
+    running.close()
+
+
+@pytest.mark.requirement("SW-12")
+def test_a_server_that_cannot_write_says_that_it_is_not_well(
+    server: RunningServer, client: Client
+) -> None:
+    client.create_swarm()
+    resource.prlimit(server.pid, resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
+    assert client.post("/swarm/create", {}).status_code == 503
+    sick = client.get("/health")
+    assert (sick.status_code, sick.json()["code"]) == (503, "store_unavailable")
+    resource.prlimit(
+        server.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
+    )
+    client.create_swarm()
+    assert client.get("/health").json()["status"] == "healthy"
+
+
+@pytest.mark.requirement("SW-12")
+def test_endless_headers_are_refused(server: RunningServer) -> None:
+    headers = {f"X-{number}": "x" * 1000 for number in range(200)}
+    answer = httpx2.get(f"{server.url}/health", headers=headers, trust_env=False)
+    assert answer.status_code == 400
+    assert httpx2.get(f"{server.url}/health", trust_env=False).status_code == 200

@@ -28,6 +28,7 @@ from tests.acceptance.packets import (
     progress_body,
     register_body,
 )
+from tests.acceptance.stand_in import Reply, standing_in
 from tests.client import Client
 from tests.running import RunningServer
 
@@ -64,6 +65,8 @@ async def test_a_swarm_without_a_name_gets_one(server: RunningServer) -> None:
     backend = backend_of(server)
     swarm_id = await backend.create_swarm("sign-in", manifest_path="plan.json", auto_merge=True)
     assert (await backend.get_status(swarm_id))["auto_merge"] is True
+    bare = await backend.get_status(await backend.create_swarm())
+    assert (bare["feature"], bare["auto_merge"]) == ("", False)
 
 
 async def test_problems_are_raised_as_the_errors_they_are(
@@ -93,6 +96,22 @@ async def test_a_server_that_is_not_there_is_an_error_of_its_own(server: Running
         await backend.get_status(SWARM)
     with pytest.raises(ServerUnreachable, match=server.url):
         await anext(backend.subscribe_events(SWARM))
+
+
+@pytest.mark.parametrize(
+    "body", [{}, b"<html>", b"[" * 100_000, {"workers": []}], ids=lambda body: str(body)[:12]
+)
+async def test_an_answer_of_somebody_else_is_no_answer(body: object) -> None:
+    with standing_in(lambda _: Reply(200, body)) as stand_in:
+        backend = get_backend("mcp-streamable-http", {"port": stand_in.server_address[1]})
+        with pytest.raises(ServerUnreachable):
+            await backend.create_swarm("sign-in")
+        with pytest.raises(ServerUnreachable):
+            await backend.register_worker(SWARM, **register_body())
+        with pytest.raises(ServerUnreachable):
+            await backend.report_progress(SWARM, **progress_body())
+        with pytest.raises(ServerUnreachable):
+            await backend.get_status(SWARM)
 
 
 def test_an_unknown_backend_is_refused_with_the_names_of_the_known_ones() -> None:

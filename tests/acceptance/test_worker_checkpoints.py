@@ -83,7 +83,7 @@ async def test_the_checkpoint_is_on_disk_before_the_request_arrives(tmp_path: Pa
     def look(received: Received) -> Reply:
         found = checkpoint(tmp_path)
         at_arrival.append((received.path, found["event"], found["tasks_completed"]))
-        return Reply(200, {"acknowledged": True})
+        return Reply(200, {"registered": True, "acknowledged": True})
 
     with standing_in(look) as stand_in:
         async with worker_at(stand_in.url, tmp_path) as worker:
@@ -128,6 +128,8 @@ async def test_the_counter_goes_up_on_completed_only(
         ("packet_name", {"packet_name": "../../x"}),
         ("tasks_total", {"tasks_total": 1001}),
         ("worktree", {"worktree": "relative/tree"}),
+        ("worktree", {"worktree": r"C:\tree"}),
+        ("worktree", {"worktree": r"\\machine\tree"}),
         ("swarm_id", {"swarm_id": "a/b"}),
     ],
 )

@@ -14,8 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.acceptance.packets import SWARM
-from tests.acceptance.test_worker_snippets import METHOD_1
-from tests.acceptance.workers import as_script, run_script
+from tests.acceptance.workers import method, run_script
 from tests.client import Client
 from tests.leash import Leash
 
@@ -58,12 +57,11 @@ def test_the_documents_command_starts_the_real_server(tmp_path: Path) -> None:
     leash = Leash(process.pid)
     try:
         assert process.stdout is not None
-        told = re.fullmatch(r"listening on (http://127\.0\.0\.1:\d+)\n", process.stdout.readline())
+        told = re.match(r"listening on (http://127\.0\.0\.1:\d+)\b", process.stdout.readline())
         assert told is not None
         client = Client(told[1])
         client.create_swarm(swarm_id=SWARM)
-        snippet = METHOD_1.replace("/path/to/worktree", f"{tmp_path}/worktree")
-        run_script(as_script(snippet), told[1])
+        run_script(method(1, tmp_path / "worktree", told[1]), told[1])
         status = client.status(SWARM)
         client.close()
         process.send_signal(signal.SIGTERM)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from shiftboss.errors import PacketConflict
-from tests.acceptance.packets import SWARM, kinds
+from tests.acceptance.packets import SWARM, accepted, kinds, register_body
 from tests.acceptance.packets import worker as worker_view
 from tests.acceptance.workers import (
     ScriptProcess,
@@ -235,14 +235,17 @@ async def test_resuming_a_finished_packet_keeps_its_checkpoint(
 async def test_a_refused_resumption_leaves_the_checkpoint_as_it_was(
     server: RunningServer, client: Client, tmp_path: Path
 ) -> None:
-    client.create_swarm(swarm_id=SWARM)
-    async with worker_at(server.url, tmp_path) as worker:
+    client.create_swarm(swarm_id="swarm-former")
+    async with worker_at(server.url, tmp_path, swarm_id="swarm-former") as worker:
         await worker.register()
         await worker.report_progress("task-1", "One", "completed")
     before = checkpoint_file(tmp_path).read_bytes()
-    async with worker_at(server.url, tmp_path, tasks_total=20) as worker:
+    client.create_swarm(swarm_id=SWARM)
+    accepted(client, "register", register_body(worktree="/somewhere/else"))
+    async with worker_at(server.url, tmp_path) as worker:
         with pytest.raises(PacketConflict) as refused:
             await worker.resume()
         assert worker.tasks_completed == 1
-    assert refused.value.field == "tasks_total"
+    assert refused.value.field == "worktree"
     assert checkpoint_file(tmp_path).read_bytes() == before
+    assert waiting(tmp_path) == []

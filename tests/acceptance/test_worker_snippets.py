@@ -3,83 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import pytest
 
 from tests.acceptance.packets import SWARM, kinds, worker
-from tests.acceptance.workers import as_script, run_script
+from tests.acceptance.workers import method, run_script
 from tests.client import Client
 from tests.running import RunningServer
 
-METHOD_1 = """
-from spellbook.coordination import SwarmWorker
-
-# Initialize worker
-worker = SwarmWorker(
-    swarm_id="swarm-abc123",
-    packet_id=1,
-    packet_name="backend-api",
-    worktree="/path/to/worktree",
-    tasks_total=10
-)
-
-# Register on startup
-await worker.register()
-
-# Report each task as it completes
-await worker.report_progress(
-    task_id="task-1",
-    task_name="Implement authentication",
-    status="completed",
-    commit="abc1234567"  # Optional
-)
-
-# Report final completion
-await worker.report_complete(
-    final_commit="def5678901",
-    tests_passed=True,
-    review_passed=True
-)
-
-# Or report errors
-await worker.report_error(
-    task_id="task-2",
-    error_type="test_failure",
-    message="Authentication tests failed with 3 failures",
-    recoverable=False
-)
-"""
-
-METHOD_2 = """
-from spellbook.coordination.backends import get_backend
-
-backend = get_backend("mcp-streamable-http", {
-    "host": "127.0.0.1",
-    "port": 7432
-})
-
-# Register
-response = await backend.register_worker(
-    swarm_id="swarm-abc123",
-    packet_id=1,
-    packet_name="backend-api",
-    tasks_total=10,
-    worktree="/path/to/worktree"
-)
-
-# Report progress
-response = await backend.report_progress(
-    swarm_id="swarm-abc123",
-    packet_id=1,
-    task_id="task-1",
-    task_name="Implement authentication",
-    status="completed",
-    tasks_completed=1,
-    tasks_total=10,
-    commit="abc1234567"
-)
-"""
+LIFE = ["swarm_created", "worker_registered", "progress_update"]
+FULL_LIFE = [*LIFE, "worker_complete", "swarm_complete", "worker_error"]
 
 
 @pytest.mark.requirement("SW-02")
@@ -87,31 +20,38 @@ def test_the_snippet_of_method_1_runs_as_written(
     server: RunningServer, client: Client, tmp_path: Path
 ) -> None:
     client.create_swarm(swarm_id=SWARM)
-    # The path alone is another: not every machine lets the tests create /path.
-    snippet = METHOD_1.replace("/path/to/worktree", f"{tmp_path}/path/to/worktree")
-    run_script(as_script(snippet), server.url)
-    assert kinds(client) == [
-        "swarm_created",
-        "worker_registered",
-        "progress_update",
-        "worker_complete",
-        "swarm_complete",
-        "worker_error",
-    ]
+    run_script(method(1, tmp_path, server.url), server.url)
+    assert kinds(client) == FULL_LIFE
     found = worker(client)
     assert (found["status"], found["tasks_completed"]) == ("complete", 1)
     assert found["final_commit"] == "def5678901"
 
 
 @pytest.mark.requirement("SW-03")
-def test_the_snippet_of_method_2_runs_as_written(server: RunningServer, client: Client) -> None:
+def test_the_snippet_of_method_2_runs_as_written(
+    server: RunningServer, client: Client, tmp_path: Path
+) -> None:
     client.create_swarm(swarm_id=SWARM)
-    snippet = METHOD_2.replace("7432", str(urlsplit(server.url).port))
-    output = run_script(as_script(snippet + "\nprint(sorted(response.items()))"), server.url)
-    assert "('acknowledged', True)" in output
-    assert kinds(client) == ["swarm_created", "worker_registered", "progress_update"]
+    run_script(method(2, tmp_path, server.url), server.url)
+    assert kinds(client) == LIFE
     found = worker(client)
-    assert (found["worktree"], found["tasks_completed"]) == ("/path/to/worktree", 1)
+    assert (found["worktree"], found["tasks_completed"]) == (str(tmp_path), 1)
+
+
+@pytest.mark.requirement("SW-02", "SW-03", "SW-07")
+@pytest.mark.parametrize("order", [(1, 2), (2, 1), (1, 1), (2, 2, 1), (1, 2, 1)])
+def test_the_snippets_run_one_after_the_other_on_one_swarm(
+    order: tuple[int, ...], server: RunningServer, client: Client, tmp_path: Path
+) -> None:
+    client.create_swarm(swarm_id=SWARM)
+    for number in order:
+        run_script(method(number, tmp_path, server.url), server.url)
+    said = kinds(client)
+    assert [*dict.fromkeys(said)] == FULL_LIFE
+    assert (said.count("worker_registered"), said.count("worker_complete")) == (1, 1)
+    assert said.count("worker_error") == order.count(1)
+    found = worker(client)
+    assert (found["status"], found["tasks_completed"]) == ("complete", 1)
 
 
 @pytest.mark.requirement("SW-02")

@@ -9,12 +9,14 @@ import sys
 import textwrap
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from shiftboss.worker.swarm_worker import SwarmWorker
 from tests.acceptance.packets import SWARM
 from tests.leash import Leash
 
 SCRIPT_SECONDS = 60.0
+SNIPPETS = Path(__file__).parent / "snippets"
 
 
 def worker_at(url: str, worktree: Path | str, **changes: Any) -> SwarmWorker:
@@ -57,6 +59,14 @@ def as_script(snippet: str) -> str:
     """A snippet with `await` at its top, as a program."""
     body = textwrap.indent(textwrap.dedent(snippet), "    ")
     return f"import asyncio\n\nasync def main():\n{body}\n\nasyncio.run(main())\n"
+
+
+def method(number: int, worktree: Path | str, url: str) -> str:
+    """The document's snippet as a program. Its path and its port alone are others: not every
+    machine lets the tests create /path."""
+    text = (SNIPPETS / f"method_{number}.txt").read_text(encoding="utf-8")
+    port = str(urlsplit(url).port)
+    return as_script(text.replace("/path/to/worktree", str(worktree)).replace("7432", port))
 
 
 def run_script(script: str, url: str) -> str:

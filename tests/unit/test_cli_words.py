@@ -6,9 +6,11 @@ from datetime import UTC, datetime
 
 import pytest
 
+from shiftboss.cli.bus_sentences import BUS_SENTENCES
 from shiftboss.cli.event_stream import StreamEvent
-from shiftboss.cli.sentences import sentence
-from shiftboss.cli.times import ago, span, until
+from shiftboss.cli.sentences import _SENTENCES, sentence
+from shiftboss.cli.times import ago, ago_ms, span, until
+from shiftboss.protocol.events import EventKind
 
 
 @pytest.mark.parametrize(
@@ -33,6 +35,7 @@ def test_a_time_is_told_from_now() -> None:
     now = datetime(2026, 1, 5, 10, 1, tzinfo=UTC)
     assert ago("2026-01-05T10:00:30Z", now) == "30s ago"
     assert until("2026-01-05T10:03:30Z", now) == "2m"
+    assert ago_ms(int(now.timestamp() * 1000) - 30_500, now) == "30s ago"
 
 
 @pytest.mark.parametrize(
@@ -53,6 +56,12 @@ def test_a_time_is_told_from_now() -> None:
             {"packet_id": 1, "final_commit": "0123456789abcdef", "remaining_workers": 1},
             "packet 1: complete, commit 0123456789, 1 worker to go",
         ),
+        (
+            "question_asked",
+            {"worker": "z.ai1", "bead_id": "task-1", "contact": "dba", "question": "Which\none?"},
+            "z.ai1 asks dba about task-1: Which\\none?",
+        ),
+        ("task_done", {"bead_id": "{worker}"}, "{worker} done by ?"),
         ("of_tomorrow", {"text": "a\nb"}, '{"text": "a\\nb"}'),
     ],
 )
@@ -60,3 +69,7 @@ def test_an_event_is_a_sentence_and_one_of_an_unknown_kind_is_its_data(
     kind: str, data: dict[str, object], words: str
 ) -> None:
     assert sentence(StreamEvent(7, kind, data)) == words
+
+
+def test_every_kind_of_event_has_a_sentence() -> None:
+    assert set(EventKind) == set(_SENTENCES) | set(BUS_SENTENCES)

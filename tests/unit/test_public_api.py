@@ -6,15 +6,17 @@ import pytest
 
 import shiftboss
 import shiftboss.worker.backends
+import shiftboss.worker.bus_worker
 import shiftboss.worker.swarm_worker
 
 
 def test_the_exported_names() -> None:
-    assert shiftboss.__all__ == ["SwarmWorker", "__version__", "get_backend"]
+    assert shiftboss.__all__ == ["BusWorker", "SwarmWorker", "__version__", "get_backend"]
     assert dir(shiftboss) == shiftboss.__all__
 
 
 def test_every_exported_name_is_what_it_says() -> None:
+    assert shiftboss.BusWorker is shiftboss.worker.bus_worker.BusWorker
     assert shiftboss.SwarmWorker is shiftboss.worker.swarm_worker.SwarmWorker
     assert shiftboss.get_backend is shiftboss.worker.backends.get_backend
     assert shiftboss.__version__.count(".") == 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sqlite3
 from importlib.resources import files
 
 import pytest
@@ -71,7 +72,7 @@ def test_a_dialect_has_every_query_that_the_other_has_and_its_own() -> None:
 
 
 def test_every_query_is_named_by_the_code_that_runs_it() -> None:
-    sources = [STORE / "transaction.py", *(STORE / "postgres").iterdir()]
+    sources = [*STORE.iterdir(), *(STORE / "postgres").iterdir()]
     code = "".join(part.read_text() for part in sources if part.name.endswith(".py"))
     assert set(load_queries("postgres")) <= set(re.findall(r'"(\w+)"', code))
 
@@ -81,3 +82,36 @@ def test_migrations_are_numbered_from_one_without_gaps(dialect: str) -> None:
     migrations = load_migrations(dialect)
     assert [number for number, _ in migrations] == list(range(1, len(migrations) + 1))
     assert all("CREATE TABLE" in text for number, text in migrations if number == 1)
+
+
+def test_no_query_looks_at_a_whole_table() -> None:
+    """The cost of a request does not grow with history: every step is a search by an index."""
+    connection = sqlite3.connect(":memory:")
+    for _, text in load_migrations("sqlite"):
+        connection.executescript(text)
+    for name, query in load_queries("sqlite").items():
+        values = dict.fromkeys(re.findall(r":(\w+)", query), 0)
+        plan = [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {query}", values)]
+        steps = [step for step in plan if step.startswith(("SCAN", "SEARCH"))]
+        assert not [step for step in steps if step in WHOLE_TABLES], (name, plan)
+        first = STARTS_WITH.get(name)
+        assert first is None or steps[0].startswith(first), (name, plan)
+    connection.close()
+
+
+WHOLE_TABLES = {
+    f"SCAN {table}"
+    for table in ("swarms", "assignments", "events", "retries", "tasks", "workers", "questions")
+}
+# A search by the swarm alone would look at all that the swarm ever had.
+STARTS_WITH = {
+    "dependents": "SEARCH d USING COVERING INDEX task_dependents (swarm_id=? AND depends_on=?",
+    "unheard_answers": "SEARCH questions USING PRIMARY KEY (swarm_id=? AND task_id=? AND epoch=?",
+    "next_task": "SEARCH tasks USING INDEX tasks_ready",
+    "next_worker": "SEARCH workers USING INDEX workers_free",
+    "open_questions": "SEARCH questions USING INDEX questions_open",
+    "expired_leases": "SEARCH assignments USING INDEX assignments_by_lease",
+    "assignments": "SEARCH assignments USING INDEX assignments_of_packets",
+    "event_of_words": "SEARCH events USING INDEX events_by_report (swarm_id=? AND task_id=?",
+    "due_retries": "SEARCH retries USING INDEX retries_by_due_time",
+}

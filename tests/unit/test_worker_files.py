@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from itertools import islice
 from pathlib import Path
@@ -91,6 +92,32 @@ def test_an_outbox_that_is_not_there_is_empty(tmp_path: Path) -> None:
     assert outbox.files() == []
     outbox.remove_if_empty()
     assert not outbox.folder.exists()
+
+
+def test_a_pipe_in_the_outbox_is_put_aside_unread(tmp_path: Path) -> None:
+    """Whoever reads one waits for whoever writes, and holds up all reports."""
+    outbox = Outbox(tmp_path / "outbox")
+    outbox.folder.mkdir()
+    pipe = outbox.folder / "000000000001.json"
+    os.mkfifo(pipe)
+    writer = os.open(pipe, os.O_RDWR)
+    reader = threading.Thread(target=outbox.read, args=(pipe,), daemon=True)
+    reader.start()
+    reader.join(10.0)
+    waits = reader.is_alive()
+    os.close(writer)
+    reader.join(10.0)
+    assert not waits
+    assert len(outbox.rejected()) == 1
+
+
+def test_an_outbox_that_cannot_be_listed_is_empty_but_takes_no_report(tmp_path: Path) -> None:
+    """A number that was given out must not be given out again: the report there would be lost."""
+    outbox = Outbox(tmp_path / "outbox")
+    outbox.folder.write_text("a file")
+    assert outbox.files() == []
+    with pytest.raises(NotADirectoryError):
+        outbox.send_prepared()
 
 
 def test_an_outbox_goes_only_when_nothing_is_left_in_it(tmp_path: Path) -> None:

@@ -9,12 +9,16 @@ from typing import Annotated
 import typer
 
 from shiftboss import __version__
+from shiftboss.cli.bus_workers import worker
 from shiftboss.cli.demo import demo
 from shiftboss.cli.events import events
+from shiftboss.cli.mcp import mcp
 from shiftboss.cli.output import complain
+from shiftboss.cli.questions import questions
 from shiftboss.cli.serve import serve
 from shiftboss.cli.status import status
 from shiftboss.cli.swarms import swarm
+from shiftboss.cli.tasks import task
 from shiftboss.errors import ShiftbossError
 
 app = typer.Typer(
@@ -24,8 +28,12 @@ app = typer.Typer(
 )
 app.command()(serve)
 app.add_typer(swarm, name="swarm")
+app.add_typer(task, name="task")
+app.add_typer(worker, name="worker")
+app.add_typer(questions, name="questions")
 app.command()(status)
 app.command()(events)
+app.command()(mcp)
 app.command()(demo)
 
 
@@ -47,12 +55,13 @@ def shiftboss(
     """Coordinate swarms of AI coding agents: a server, and commands that look at it."""
 
 
-def main() -> None:
+def main(arguments: list[str] | None = None) -> None:
+    """`arguments` instead of those of the command line."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         # A terminal that cannot show a letter gets its code, not an error.
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
-        app(prog_name="shiftboss")
+        app(arguments, prog_name="shiftboss")
     except ShiftbossError as error:
         complain(error)
         sys.exit(1)

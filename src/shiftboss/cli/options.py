@@ -28,4 +28,8 @@ TokenFile = Annotated[
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the server's JSON.")]
+# The bus has a swarm that is there without being created.
+DEFAULT_SWARM: Final = "default"
+Swarm = Annotated[str, typer.Option("--swarm", metavar="ID", help="The swarm of the task.")]
+TaskId = Annotated[str, typer.Argument(metavar="ID", help="The id of the task.")]
 SwarmId = Annotated[str, typer.Argument(metavar="ID", help="The id of the swarm.")]

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from typing import Any, Final
 
+from shiftboss.cli.bus_sentences import BUS_SENTENCES, bus_sentence
 from shiftboss.cli.event_stream import StreamEvent
 from shiftboss.cli.output import plain
 
@@ -15,6 +16,8 @@ COMMIT_CHARACTERS: Final = 10
 
 def sentence(event: StreamEvent) -> str:
     """What happened. An event of a kind that is not known here is shown as its data."""
+    if event.event in BUS_SENTENCES:
+        return plain(bus_sentence(event.event, event.data))
     in_words = _SENTENCES.get(event.event)
     if in_words is None:
         return plain(json.dumps(event.data, ensure_ascii=False))

@@ -49,8 +49,16 @@ def serve(
     token_file: TokenFile = None,
     retention_days: Annotated[
         int,
-        typer.Option(metavar="DAYS", min=1, help="How long completed swarms are kept."),
+        typer.Option(metavar="DAYS", min=1, max=36_500, help="How long completed swarms are kept."),
     ] = 30,
+    beads: Annotated[
+        Path | None,
+        typer.Option(
+            envvar="SHIFTBOSS_BEADS",
+            metavar="DIR",
+            help="A folder with a beads tracker: what is submitted and not known is asked of bd.",
+        ),
+    ] = None,
     log_level: Annotated[
         LogLevel, typer.Option(help="What is logged, to stderr.")
     ] = LogLevel.WARNING,
@@ -68,7 +76,12 @@ def serve(
     from shiftboss.server.run import serve as run
 
     settings = ServerSettings(
-        database=db, host=host, port=port, token=token, retention_days=retention_days
+        database=db,
+        host=host,
+        port=port,
+        token=token,
+        retention_days=retention_days,
+        beads=beads,
     )
     run(settings, _announce_json if as_json else _announce)
 

@@ -33,7 +33,7 @@ def status_cell(status: str) -> Text:
 
 
 def swarms_table(swarms: list[Members], at: datetime) -> Table:
-    table = _table(
+    table = plain_table(
         *(Column(name, no_wrap=True) for name in ("ID", "STATUS", "WORKERS", "CREATED")), "FEATURE"
     )
     for swarm in swarms:
@@ -82,10 +82,10 @@ def _worker_columns(*, with_bar: bool, with_error: bool) -> Table:
         Column("RETRIES", no_wrap=True),
     ]
     columns = [Column("ID", no_wrap=True, justify="right"), Column("NAME"), *fixed]
-    return _table(*columns, *(["ERROR"] if with_error else []), gap=2 if with_bar else 1)
+    return plain_table(*columns, *(["ERROR"] if with_error else []), gap=2 if with_bar else 1)
 
 
-def _table(*columns: Column | str, gap: int = 2) -> Table:
+def plain_table(*columns: Column | str, gap: int = 2) -> Table:
     return Table(*columns, box=None, padding=(0, gap, 0, 0), header_style="bold", pad_edge=False)
 
 

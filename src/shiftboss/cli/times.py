@@ -24,6 +24,10 @@ def ago(wire_time: str, at: datetime) -> str:
     return f"{span((at - _parsed(wire_time)).total_seconds())} ago"
 
 
+def ago_ms(at_ms: int, at: datetime) -> str:
+    return f"{span(at.timestamp() - at_ms / 1000)} ago"
+
+
 def until(wire_time: str, at: datetime) -> str:
     return span((_parsed(wire_time) - at).total_seconds())
 

@@ -7,10 +7,14 @@ import secrets
 from contextlib import AsyncExitStack
 
 from shiftboss.coordinator import failures, packets, swarms
+from shiftboss.coordinator.bus_desk import BusDesk
 from shiftboss.coordinator.clock import Clock, system_clock
 from shiftboss.coordinator.duties.cleaner import Cleaner
+from shiftboss.coordinator.duties.lease_keeper import LeaseKeeper
 from shiftboss.coordinator.duties.retry_scheduler import RetryScheduler
 from shiftboss.coordinator.hub import Hub
+from shiftboss.coordinator.task_source import FindTask
+from shiftboss.errors import StoreUnavailable
 from shiftboss.protocol.events import Event
 from shiftboss.protocol.reports import (
     CompleteAnswer,
@@ -37,19 +41,25 @@ class Coordinator:
         hub: Hub | None = None,
         retry_policy: RetryPolicy | None = None,
         retention_days: int = 30,
+        find_task: FindTask | None = None,
     ) -> None:
         self.store = store
         self.hub = hub or Hub()
         self.clock = clock
         self._retry_policy = retry_policy or RetryPolicy()
-        self._retries = RetryScheduler(store, clock, self.hub)
-        self._cleaner = Cleaner(store, clock, retention_days)
+        lease_keeper = LeaseKeeper(store, clock, self.hub)
+        self.bus = BusDesk(store, clock, self.hub, lease_keeper.expect_end, find_task)
+        self._duties = (
+            RetryScheduler(store, clock, self.hub),
+            lease_keeper,
+            Cleaner(store, clock, retention_days),
+        )
         self._exit = AsyncExitStack()
 
     async def start(self) -> None:
         await self.store.open(self.hub.publish)
         self._exit.push_async_callback(self.store.close)
-        for duty in (self._retries, self._cleaner):
+        for duty in self._duties:
             task = asyncio.create_task(duty.run())
             self._exit.push_async_callback(_stop, task)
 
@@ -57,6 +67,13 @@ class Coordinator:
         """End the streams and the duties, finish the accepted writes, close the store."""
         self.hub.close()
         await self._exit.aclose()
+
+    async def check_health(self) -> None:
+        """Raises StoreUnavailable when the database cannot be read, or refused the last writes."""
+        await self.store.read(lambda tx: tx.next_retry_at_ms())
+        failing = self.store.failing()
+        if failing is not None:
+            raise StoreUnavailable(failing, hint="reports wait with their workers until it heals")
 
     async def create_swarm(self, request: CreateSwarmRequest) -> Swarm:
         swarm_id = request.swarm_id or f"swarm-{secrets.token_hex(6)}"
@@ -66,12 +83,11 @@ class Coordinator:
         )
 
     async def register(
-        self, swarm_id: str, request: RegisterRequest, _key: str | None = None
+        self, swarm_id: str, request: RegisterRequest, key: str | None = None
     ) -> RegisterAnswer:
-        """The key is not needed: a registration is known by its packet."""
         now_ms = self.clock()
         return await self.store.write(
-            lambda tx: packets.register(tx, swarm_id, request, now_ms), swarm_id
+            lambda tx: packets.register(tx, swarm_id, request, key, now_ms), swarm_id
         )
 
     async def progress(
@@ -83,11 +99,12 @@ class Coordinator:
         )
 
     async def complete(
-        self, swarm_id: str, request: CompleteRequest, key: str | None = None
+        self, swarm_id: str, request: CompleteRequest, _key: str | None = None
     ) -> CompleteAnswer:
+        """The key is not needed: a completion is known by its words."""
         now_ms = self.clock()
         return await self.store.write(
-            lambda tx: packets.complete(tx, swarm_id, request, key, now_ms), swarm_id
+            lambda tx: packets.complete(tx, swarm_id, request, now_ms), swarm_id
         )
 
     async def error(

@@ -28,7 +28,10 @@ def error(
     assignment, report_key, first = take(tx, swarm_id, "error", request, key, by_words=False)
     if first is not None:
         said = said_first(
-            first, EventKind.WORKER_ERROR, request, ("task_id", "error_type", "message")
+            first,
+            EventKind.WORKER_ERROR,
+            request,
+            ("task_id", "error_type", "message", "recoverable"),
         )
         return _error_answer(request, said["retry_in_seconds"])
     delay_seconds = None

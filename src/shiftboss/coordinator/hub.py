@@ -6,6 +6,7 @@ Lives on the event loop alone, so it needs no locks.
 from __future__ import annotations
 
 import asyncio
+import json
 from collections import deque
 from collections.abc import Callable
 from typing import Final
@@ -60,9 +61,21 @@ class Subscription:
         return frames
 
 
+# What a parked poll waits for; the event names its worker.
+WAKING_KINDS: Final = frozenset(
+    {
+        EventKind.TASK_ASSIGNED.value,
+        EventKind.QUESTION_ANSWERED.value,
+        EventKind.BUS_WORKER_RESET.value,
+    }
+)
+ParkedPoll = asyncio.Future[Event]
+
+
 class Hub:
     def __init__(self, behind_events_max: int = BEHIND_EVENTS_MAX) -> None:
         self._subscriptions: dict[str, set[Subscription]] = {}
+        self._parked: dict[str, dict[str, set[ParkedPoll]]] = {}
         self._listeners: dict[str, list[Callable[[Event], None]]] = {}
         self._behind_events_max = behind_events_max
         self.closed = False
@@ -88,15 +101,48 @@ class Hub:
         for event in events:
             for listener in self._listeners.get(event.kind, ()):
                 listener(event)
+            if event.kind in WAKING_KINDS and event.swarm_id in self._parked:
+                self._wake(event)
             subscriptions = self._subscriptions.get(event.swarm_id)
             if subscriptions:
                 frame = event.to_sse()
                 for subscription in tuple(subscriptions):
                     subscription.offer(event.event_id, frame)
 
+    def park(self, swarm_id: str, worker: str) -> ParkedPoll:
+        """A poll that waits for the next event that concerns the worker. Give it back with
+        `unpark`. Several polls of one name all wake: none can swallow a task."""
+        poll = asyncio.get_running_loop().create_future()
+        self._parked.setdefault(swarm_id, {}).setdefault(worker, set()).add(poll)
+        if self.closed:
+            poll.cancel()
+        return poll
+
+    def unpark(self, swarm_id: str, worker: str, poll: ParkedPoll) -> None:
+        workers = self._parked[swarm_id]
+        workers[worker].discard(poll)
+        if not workers[worker]:
+            del workers[worker]
+        if not workers:
+            del self._parked[swarm_id]
+
+    def polling(self, swarm_id: str) -> frozenset[str]:
+        """The names of the workers whose polls are parked here."""
+        return frozenset(self._parked.get(swarm_id, ()))
+
+    def _wake(self, event: Event) -> None:
+        worker: str = json.loads(event.data)["worker"]
+        for poll in self._parked[event.swarm_id].get(worker, ()):
+            if not poll.done():
+                poll.set_result(event)
+
     def close(self) -> None:
-        """End every stream cleanly."""
+        """End every stream cleanly, and answer every parked poll."""
         self.closed = True
+        for workers in self._parked.values():
+            for polls in workers.values():
+                for poll in polls:
+                    poll.cancel()
         for subscriptions in self._subscriptions.values():
             for subscription in subscriptions:
                 subscription.end()

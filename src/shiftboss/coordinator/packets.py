@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
-from shiftboss.coordinator.repeats import said_first, take
-from shiftboss.errors import UnknownSwarm
+from shiftboss.coordinator.repeats import (
+    PACKET_REPORT,
+    progress_data,
+    report_digest,
+    said_first,
+    same_words,
+    take,
+)
+from shiftboss.errors import CounterRegression, PacketFinished, UnknownSwarm
 from shiftboss.protocol.events import Event, EventKind
 from shiftboss.protocol.reports import (
     CompleteAnswer,
@@ -27,22 +34,33 @@ from shiftboss.store.port import Transaction
 
 
 def register(
-    tx: Transaction, swarm_id: str, request: RegisterRequest, now_ms: int
+    tx: Transaction, swarm_id: str, request: RegisterRequest, key: str | None, now_ms: int
 ) -> RegisterAnswer:
     """A worker takes its packet. Again while it lives: the same answer. After a failure: a new
     attempt with a higher epoch."""
     task_id = packet_task_id(request.packet_id)
-    known = tx.take_assignment(swarm_id, task_id)
-    if known is None or known.state is WorkerState.FAILED:
-        known = _start_attempt(tx, swarm_id, task_id, request, known, now_ms)
+    report_key = report_digest(PACKET_REPORT, key)
+    if report_key is None:
+        known, first = tx.take_assignment(swarm_id, task_id), None
     else:
+        known, first = tx.take_reported(swarm_id, task_id, report_key)
+    if first is not None:
+        said_first(first, EventKind.WORKER_REGISTERED, request, ("packet_name", "tasks_total"))
+        return _register_answer(swarm_id, request, first.at_ms)
+    if known is not None:
         check_same_registration(known, request)
+    if known is None or known.state is WorkerState.FAILED:
+        known = _start_attempt(tx, swarm_id, task_id, request, known, report_key, now_ms)
+    return _register_answer(swarm_id, request, known.registered_at_ms)
+
+
+def _register_answer(swarm_id: str, request: RegisterRequest, at_ms: int) -> RegisterAnswer:
     return RegisterAnswer(
         registered=True,
         packet_id=request.packet_id,
         packet_name=request.packet_name,
         swarm_id=swarm_id,
-        registered_at=wire_time(known.registered_at_ms),
+        registered_at=wire_time(at_ms),
     )
 
 
@@ -52,6 +70,7 @@ def _start_attempt(
     task_id: str,
     request: RegisterRequest,
     former: Assignment | None,
+    report_key: bytes | None,
     now_ms: int,
 ) -> Assignment:
     assignment = Assignment(
@@ -67,11 +86,6 @@ def _start_attempt(
         retries_open=0,
         registered_at_ms=now_ms,
         updated_at_ms=now_ms,
-        finished_at_ms=None,
-        final_commit=None,
-        tests_passed=None,
-        review_passed=None,
-        last_error=None,
     )
     tx.put_assignment(assignment)
     if former:
@@ -89,6 +103,7 @@ def _start_attempt(
             "attempt": assignment.epoch,
         },
         task_id=task_id,
+        report_key=report_key,
     )
     return assignment
 
@@ -99,8 +114,15 @@ def progress(
     assignment, report_key, first = take(tx, swarm_id, "progress", request, key)
     if first is not None:
         return _progress_answer_again(first, request)
-    after = progressed(assignment, request, now_ms)
-    if assignment.retries_open:
+    try:
+        after = progressed(assignment, request, now_ms)
+    except (PacketFinished, CounterRegression):
+        first = same_words(tx, assignment, request)
+        if first is None:
+            raise
+        return _progress_answer_again(first, request)
+    if assignment.retries_open and request.status != "failed":
+        # The worker is at it again.
         closed = tx.close_retries(swarm_id, assignment.task_id, request.task_id)
         after = after._replace(retries_open=assignment.retries_open - closed)
     tx.save_progress(after)
@@ -108,15 +130,7 @@ def progress(
         swarm_id,
         EventKind.PROGRESS_UPDATE,
         now_ms,
-        {
-            "packet_id": request.packet_id,
-            "tasks_completed": after.steps_completed,
-            "tasks_total": after.steps_total,
-            "task_id": request.task_id,
-            "task_name": request.task_name,
-            "status": request.status,
-            "commit": request.commit,
-        },
+        progress_data(request, after.steps_completed),
         task_id=assignment.task_id,
         report_key=report_key,
     )
@@ -131,7 +145,10 @@ def progress(
 
 
 def _progress_answer_again(first: Event, request: ProgressRequest) -> ProgressAnswer:
-    said = said_first(first, EventKind.PROGRESS_UPDATE, request, ("task_id", "status", "commit"))
+    fields = ["task_id", "task_name", "status", "tasks_total", "commit"]
+    if request.status == "completed":
+        fields.append("tasks_completed")
+    said = said_first(first, EventKind.PROGRESS_UPDATE, request, fields)
     return ProgressAnswer(
         acknowledged=True,
         packet_id=request.packet_id,
@@ -143,10 +160,13 @@ def _progress_answer_again(first: Event, request: ProgressRequest) -> ProgressAn
 
 
 def complete(
-    tx: Transaction, swarm_id: str, request: CompleteRequest, key: str | None, now_ms: int
+    tx: Transaction, swarm_id: str, request: CompleteRequest, now_ms: int
 ) -> CompleteAnswer:
-    """The packet is done. The last one of the swarm completes the swarm."""
-    assignment, report_key, first = take(tx, swarm_id, "complete", request, key)
+    """The packet is done. The last one of the swarm completes the swarm.
+
+    Always known by its words: a packet is completed once in an attempt, whatever the key.
+    """
+    assignment, report_key, first = take(tx, swarm_id, "complete", request, None)
     if first is not None:
         said = said_first(
             first,

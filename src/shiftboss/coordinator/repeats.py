@@ -7,16 +7,30 @@ with the event that the report led to; a repeat is answered from that event and 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from hashlib import blake2b
-from typing import Any
+from typing import Any, overload
 
 from shiftboss.errors import KeyReused, UnknownPacket
+from shiftboss.protocol.bus import AckRequest, DoneRequest, TaskFailedRequest
 from shiftboss.protocol.events import Event, EventKind
-from shiftboss.protocol.reports import CompleteRequest, ErrorRequest, ProgressRequest
+from shiftboss.protocol.reports import (
+    CompleteRequest,
+    ErrorRequest,
+    ProgressRequest,
+    RegisterRequest,
+)
 from shiftboss.rules.packets import Assignment, packet_task_id
 from shiftboss.store.port import Transaction
 
+BusReport = AckRequest | DoneRequest | TaskFailedRequest
 KeyedReport = ProgressRequest | CompleteRequest | ErrorRequest
+AnyReport = KeyedReport | RegisterRequest
+
+
+# One name for all reports of a packet: a key that comes back with another kind of report is found
+# and refused.
+PACKET_REPORT = "packet"
 
 
 def take(
@@ -35,7 +49,7 @@ def take(
     """
     task_id = packet_task_id(report.packet_id)
     if key is not None:
-        report_key = _digest(f"{name}\0key\0{key}")
+        report_key = report_digest(PACKET_REPORT, key)
         assignment, first = tx.take_reported(swarm_id, task_id, report_key)
         if assignment is None:
             raise UnknownPacket(swarm_id, report.packet_id)
@@ -49,22 +63,101 @@ def take(
     return assignment, report_key, tx.event_of_report(swarm_id, task_id, report_key)
 
 
+@overload
+def report_digest(name: str, key: str) -> bytes: ...
+
+
+@overload
+def report_digest(name: str, key: None) -> None: ...
+
+
+def report_digest(name: str, key: str | None) -> bytes | None:
+    """What a report with a key is known by."""
+    return None if key is None else _digest(f"{name}\0key\0{key}")
+
+
 def _digest(words: str) -> bytes:
     return blake2b(words.encode(), digest_size=16).digest()
+
+
+def same_words(tx: Transaction, assignment: Assignment, report: ProgressRequest) -> Event | None:
+    """The event of a report that was made under another key, word for word.
+
+    Asked only for a report that would be refused: a worker that starts over says again what it
+    said before. Only `completed` is looked for, which is what such a worker counts.
+    """
+    if report.status != "completed":
+        return None
+    said = progress_data(report, report.tasks_completed)
+    return tx.event_of_words(assignment.swarm_id, assignment.task_id, said)
+
+
+def progress_data(report: ProgressRequest, tasks_completed: int) -> dict[str, Any]:
+    """The event of a progress report; `tasks_completed` is what was recorded."""
+    return {
+        "packet_id": report.packet_id,
+        "tasks_completed": tasks_completed,
+        "tasks_total": report.tasks_total,
+        "task_id": report.task_id,
+        "task_name": report.task_name,
+        "status": report.status,
+        "commit": report.commit,
+    }
 
 
 def said_first(
     first: Event,
     kind: EventKind,
-    request: KeyedReport,
-    fields: tuple[str, ...],
+    request: AnyReport,
+    fields: Sequence[str],
 ) -> dict[str, Any]:
     """What was said the first time; refused when the same key now comes with other words."""
     said: dict[str, Any] = json.loads(first.data)
-    if first.kind != kind or any(said[field] != getattr(request, field) for field in fields):
-        raise KeyReused(
-            "this idempotency key was used for another report",
-            field="Idempotency-Key",
-            hint="make a new key for every new report",
-        )
+    if first.kind != kind.value or any(said[field] != getattr(request, field) for field in fields):
+        raise _key_reused()
     return said
+
+
+def bus_report(
+    tx: Transaction, request: BusReport, report_key: bytes | None
+) -> dict[str, Any] | None:
+    """What a report about a task led to when it first came, or None: it is the first."""
+    first = first_about(
+        tx, request.swarm_id, request.bead_id, report_key, request.name, request.epoch
+    )
+    return None if first is None else json.loads(first.data)
+
+
+def first_about(
+    tx: Transaction,
+    swarm_id: str,
+    task_id: str,
+    report_key: bytes | None,
+    name: str | None,
+    epoch: int | None,
+) -> Event | None:
+    """The event that a report about a task led to when it first came, or None: it is the first.
+
+    Refused when the key was that of another worker or of another attempt: an answer from then
+    would let the sender believe that it has said something.
+    """
+    if report_key is None:
+        return None
+    first = tx.event_of_report(swarm_id, task_id, report_key)
+    if first is None:
+        return None
+    said = json.loads(first.data)
+    live = tx.assignment(swarm_id, task_id)
+    if epoch is None and live is not None and live.worker == said["worker"]:
+        epoch = live.epoch
+    if name not in (None, said["worker"]) or epoch not in (None, said["epoch"]):
+        raise _key_reused()
+    return first
+
+
+def _key_reused() -> KeyReused:
+    return KeyReused(
+        "this idempotency key was used for another report",
+        field="Idempotency-Key",
+        hint="make a new key for every new report",
+    )

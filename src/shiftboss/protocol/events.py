@@ -14,6 +14,20 @@ class EventKind(StrEnum):
     WORKER_ERROR = "worker_error"
     RETRY_DUE = "retry_due"
     SWARM_COMPLETE = "swarm_complete"
+    BUS_WORKER_JOINED = "bus_worker_joined"
+    BUS_WORKER_RESET = "bus_worker_reset"
+    TASK_ADDED = "task_added"
+    TASK_QUEUED = "task_queued"
+    TASK_ASSIGNED = "task_assigned"
+    TASK_STARTED = "task_started"
+    TASK_PROGRESS = "task_progress"
+    TASK_DONE = "task_done"
+    TASK_FAILED = "task_failed"
+    TASK_CANCELLED = "task_cancelled"
+    ATTEMPT_ENDED = "attempt_ended"
+    CHECKPOINT_STORED = "checkpoint_stored"
+    QUESTION_ASKED = "question_asked"
+    QUESTION_ANSWERED = "question_answered"
 
 
 class Event(NamedTuple):

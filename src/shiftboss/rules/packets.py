@@ -17,7 +17,7 @@ class Assignment(NamedTuple):
     task_id: str
     epoch: int
     state: WorkerState
-    packet_id: int
+    packet_id: int | None
     worker: str
     worktree: str
     steps_total: int
@@ -25,11 +25,17 @@ class Assignment(NamedTuple):
     retries_open: int
     registered_at_ms: int
     updated_at_ms: int
-    finished_at_ms: int | None
-    final_commit: str | None
-    tests_passed: bool | None
-    review_passed: bool | None
-    last_error: str | None
+    finished_at_ms: int | None = None
+    final_commit: str | None = None
+    tests_passed: bool | None = None
+    review_passed: bool | None = None
+    last_error: str | None = None
+    # Of tasks on the bus; a packet has no lease.
+    lease_expires_at_ms: int | None = None
+    lease_seconds: int | None = None
+    context_usage: float | None = None
+    current_step: str | None = None
+    commits: str | None = None  # a JSON list
 
 
 def packet_task_id(packet_id: int) -> str:
@@ -42,12 +48,14 @@ def is_finished(assignment: Assignment) -> bool:
 
 
 def check_same_registration(assignment: Assignment, request: RegisterRequest) -> None:
-    """A worker that comes back says what it said the first time; another one is a collision."""
-    for field, known, said in (
-        ("packet_name", assignment.worker, request.packet_name),
-        ("tasks_total", assignment.steps_total, request.tasks_total),
-        ("worktree", assignment.worktree, request.worktree),
-    ):
+    """A worker that comes back has the name and the worktree it had; another one is a collision.
+
+    After a failure the work may go on in another worktree. The total may have changed since.
+    """
+    fields = [("packet_name", assignment.worker, request.packet_name)]
+    if assignment.state is not WorkerState.FAILED:
+        fields.append(("worktree", assignment.worktree, request.worktree))
+    for field, known, said in fields:
         if known != said:
             raise PacketConflict(
                 f"packet {request.packet_id} is registered with {field} {known!r}, not {said!r}",

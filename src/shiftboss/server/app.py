@@ -12,8 +12,10 @@ from starlette.types import Message, Receive, Scope, Send
 
 from shiftboss.coordinator.coordinator import Coordinator
 from shiftboss.errors import MethodNotAllowed, ShiftbossError, UnknownPath
+from shiftboss.server.bus_http import BusHttp
 from shiftboss.server.exchange import ClientGoneError, send_problem
 from shiftboss.server.guard import Guard
+from shiftboss.server.mcp.endpoint import MCP_PATH, McpEndpoint
 from shiftboss.server.reports import Reports
 from shiftboss.server.routes import Endpoints
 
@@ -27,6 +29,8 @@ class App:
         self.start_error: ShiftbossError | None = None
         self._guard = Guard(token)
         self._reports = Reports(coordinator)
+        self._bus = BusHttp(coordinator.bus)
+        self._mcp = McpEndpoint(coordinator)
         self._router = Router(
             Endpoints(coordinator).routes(), redirect_slashes=False, default=_no_such_path
         )
@@ -48,6 +52,7 @@ class App:
         await send({"type": "lifespan.startup.complete"})
         self.on_started()
         await receive()
+        await self._mcp.stop()
         await self.coordinator.stop()
         await send({"type": "lifespan.shutdown.complete"})
 
@@ -58,6 +63,10 @@ class App:
             report = self._reports.match(scope)
             if report is not None:
                 await self._reports.answer(*report, scope, receive, send)
+            elif (operation := self._bus.match(scope)) is not None:
+                await self._bus.answer(operation, scope, receive, send)
+            elif scope["path"] == MCP_PATH:
+                await self._mcp(scope, receive, answer)
             else:
                 # With an app in the scope, the router raises for a wrong method.
                 scope["app"] = self

@@ -10,6 +10,8 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+HEADER_BYTES_MAX = 64 * 1024
+
 
 class OneWriteTransport:
     """A transport that gathers what is written in one turn of the loop."""
@@ -38,5 +40,19 @@ class OneWriteTransport:
 
 
 class Connection(HttpToolsProtocol):
+    """Refuses endless headers: nothing else bounds what a client can make the server hold."""
+
+    _header_bytes = 0
+
+    def on_message_begin(self) -> None:
+        self._header_bytes = 0
+        super().on_message_begin()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._header_bytes += len(name) + len(value)
+        if self._header_bytes > HEADER_BYTES_MAX:
+            raise ValueError("the headers are too large")
+        super().on_header(name, value)
+
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(OneWriteTransport(transport, self.loop))  # type: ignore[arg-type]

@@ -33,12 +33,16 @@ def idempotency_key(scope: Scope) -> str | None:
     key = header(scope, b"idempotency-key")
     if key is None:
         return None
-    if not (0 < len(key) <= IDEMPOTENCY_KEY_CHARACTERS_MAX and key.isascii() and key.isprintable()):
+    if not is_idempotency_key(key):
         raise InvalidRequest(
             f"Idempotency-Key: must be 1 to {IDEMPOTENCY_KEY_CHARACTERS_MAX} printable characters",
             field="Idempotency-Key",
         )
     return key
+
+
+def is_idempotency_key(text: str) -> bool:
+    return 0 < len(text) <= IDEMPOTENCY_KEY_CHARACTERS_MAX and text.isascii() and text.isprintable()
 
 
 async def read_body(receive: Receive) -> bytes:

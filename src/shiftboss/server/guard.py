@@ -38,7 +38,7 @@ class Guard:
         self._check_loopback(header(scope, b"host") or "", "Host")
         origin = header(scope, b"origin")
         if origin is not None:
-            self._check_loopback(urlsplit(origin).netloc, "Origin")
+            self._check_loopback(origin.partition("://")[2], "Origin")
 
     def _check_token(self, scope: Scope) -> None:
         if scope["path"] == "/health":

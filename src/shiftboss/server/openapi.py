@@ -10,7 +10,9 @@ from pydantic.json_schema import models_json_schema
 from pydantic_core import to_json
 
 from shiftboss import __version__
+from shiftboss.protocol.bus import MessageAnswer
 from shiftboss.protocol.fields import SWARM_ID_PATTERN
+from shiftboss.protocol.messages import MessageType
 from shiftboss.protocol.problem import PROBLEM_CONTENT_TYPE
 from shiftboss.protocol.swarms import (
     CreateSwarmAnswer,
@@ -19,6 +21,7 @@ from shiftboss.protocol.swarms import (
     SwarmList,
     SwarmStatus,
 )
+from shiftboss.server.bus_operations import BUS_OPERATIONS
 from shiftboss.server.reports import OPERATIONS
 
 _REF = "#/components/schemas/{model}"
@@ -78,6 +81,16 @@ def openapi_document() -> bytes:
                 parameters=[_SWARM_ID, _KEY],
             )
         }
+    for name, bus_operation in BUS_OPERATIONS.items():
+        paths[f"/bus/{name}"] = {
+            "post": _operation(
+                bus_operation.summary,
+                bus_operation.answer,
+                request=bus_operation.request,
+                parameters=[_KEY],
+            )
+        }
+    paths["/messages"] = {"post": _messages()}
     return to_json(
         {
             "openapi": "3.1.0",
@@ -91,8 +104,9 @@ def openapi_document() -> bytes:
 def _schemas() -> dict[str, Any]:
     requests: list[type[BaseModel]] = [CreateSwarmRequest]
     answers: list[type[BaseModel]] = [CreateSwarmAnswer, SwarmList, SwarmStatus, HealthAnswer]
-    requests += [operation.request for operation in OPERATIONS.values()]
-    answers += [operation.answer for operation in OPERATIONS.values()]
+    for table in (OPERATIONS, BUS_OPERATIONS):
+        requests += [operation.request for operation in table.values()]
+        answers += [operation.answer for operation in table.values()]
     _, document = models_json_schema(
         [(model, "validation") for model in requests]
         + [(model, "serialization") for model in answers],
@@ -132,6 +146,22 @@ def _operation(
     if request:
         body = {"application/json": {"schema": _ref(request.__name__)}}
         found["requestBody"] = {"required": True, "content": body}
+    return found
+
+
+def _messages() -> dict[str, Any]:
+    """The members differ by the type of the message."""
+    found = _operation(
+        "A message of the worker protocol.",
+        MessageAnswer,
+        parameters=[_query("swarm_id", "string")],
+    )
+    schema = {
+        "type": "object",
+        "required": ["type", "worker_id", "timestamp", "payload"],
+        "properties": {"type": {"enum": [kind.value for kind in MessageType]}},
+    }
+    found["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema}}}
     return found
 
 

@@ -13,8 +13,10 @@ from shiftboss import __version__
 from shiftboss.coordinator.coordinator import Coordinator
 from shiftboss.errors import InvalidRequest, UnknownSwarm
 from shiftboss.protocol.fields import Answer, is_swarm_id
-from shiftboss.protocol.swarms import CreateSwarmAnswer, CreateSwarmRequest, HealthAnswer
-from shiftboss.protocol.timestamps import wire_time
+from shiftboss.protocol.swarms import CreateSwarmRequest, HealthAnswer
+from shiftboss.server.bus_http import BusHttp, Messages
+from shiftboss.server.bus_operations import BUS_OPERATIONS
+from shiftboss.server.creation import create_swarm
 from shiftboss.server.exchange import read_body
 from shiftboss.server.openapi import openapi_document
 from shiftboss.server.reports import OPERATIONS, Reports, parse
@@ -39,6 +41,11 @@ class Endpoints:
                 Route(f"/swarm/{{swarm_id}}/{name}", Reports(self._coordinator), methods=["POST"])
                 for name in OPERATIONS
             ),
+            *(
+                Route(f"/bus/{name}", BusHttp(self._coordinator.bus), methods=["POST"])
+                for name in BUS_OPERATIONS
+            ),
+            Route("/messages", Messages(self._coordinator.bus), methods=["POST"]),
             Route("/health", self.health, methods=["GET"]),
             Route("/openapi.json", self.openapi, methods=["GET"]),
         ]
@@ -46,19 +53,14 @@ class Endpoints:
     async def create_swarm(self, request: Request) -> Response:
         body = await read_body(request.receive)
         parsed: CreateSwarmRequest = parse(CreateSwarmRequest, body or b"{}")
-        swarm = await self._coordinator.create_swarm(parsed)
-        answer = CreateSwarmAnswer(
-            swarm_id=swarm.swarm_id,
-            endpoint=f"{request.url.scheme}://{request.url.netloc}/swarm/{swarm.swarm_id}",
-            created_at=wire_time(swarm.created_at_ms),
-            auto_merge=swarm.auto_merge,
-            notify_on_complete=swarm.notify_on_complete,
-        )
-        return _json(answer, status=201)
+        address = f"{request.url.scheme}://{request.url.netloc}"
+        return _json(await create_swarm(self._coordinator, parsed, address), status=201)
 
     async def swarms(self, request: Request) -> Response:
         limit = request.query_params.get("limit", str(SWARMS_PER_PAGE))
-        if not (limit.isascii() and limit.isdecimal() and 1 <= int(limit[:4]) <= 200):
+        if not (
+            limit.isascii() and limit.isdecimal() and len(limit) <= 3 and 1 <= int(limit) <= 200
+        ):
             raise InvalidRequest("limit: must be a whole number from 1 to 200", field="limit")
         before = request.query_params.get("before")
         return _json(await self._coordinator.swarms(before, int(limit)))
@@ -67,6 +69,7 @@ class Endpoints:
         return _json(await self._coordinator.status(swarm_id_of(request.scope)))
 
     async def health(self, _request: Request) -> Response:
+        await self._coordinator.check_health()
         uptime = int(time.monotonic() - self._started_at)
         store = self._coordinator.store.name
         return _json(
@@ -90,7 +93,9 @@ class _Events:
         if follow not in ("true", "false"):
             raise InvalidRequest("follow: must be true or false", field="follow")
         stream = EventStream(self._coordinator, swarm_id, since, send)
-        await stream.run(receive, follow=follow == "true")
+        # HEAD asks for the headers; nothing follows them.
+        follows = follow == "true" and scope["method"] == "GET"
+        await stream.run(receive, follow=follows)
 
 
 def swarm_id_of(scope: Scope) -> str:

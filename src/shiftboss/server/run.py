@@ -21,6 +21,7 @@ from shiftboss.server.app import App
 from shiftboss.server.connection import Connection
 from shiftboss.server.guard import is_loopback
 from shiftboss.store.opening import store_at
+from shiftboss.tracker.beads import Beads
 
 DEFAULT_HOST = "127.0.0.1"
 DEFAULT_PORT = 7432
@@ -35,6 +36,7 @@ class ServerSettings(NamedTuple):
     port: int = DEFAULT_PORT
     token: str | None = None
     retention_days: int = 30
+    beads: str | Path | None = None
 
 
 class CannotStart(ShiftbossError):
@@ -71,10 +73,12 @@ def serve(settings: ServerSettings, on_listening: Callable[[str], None]) -> None
             field="host",
             hint="set SHIFTBOSS_TOKEN or --token-file, or serve on 127.0.0.1",
         )
+    find_task = None if settings.beads is None else Beads(Path(settings.beads)).find
     _allow_many_connections()
     listening = _listen(settings.host, settings.port)
     store = store_at(settings.database)
-    app = App(Coordinator(store, retention_days=settings.retention_days), settings.token)
+    coordinator = Coordinator(store, retention_days=settings.retention_days, find_task=find_task)
+    app = App(coordinator, settings.token)
     config = uvicorn.Config(
         app,
         http=Connection,

@@ -15,7 +15,8 @@ from typing import Any, NamedTuple, Protocol
 from shiftboss.errors import ShiftbossError, StoreUnavailable
 from shiftboss.protocol.events import Event
 from shiftboss.store.port import UseCase
-from shiftboss.store.transaction import Session, SqlTransaction
+from shiftboss.store.rows import Session
+from shiftboss.store.transaction import SqlTransaction
 
 
 class Outcome(NamedTuple):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from shiftboss.errors import InvalidRequest
 from shiftboss.store.port import Store
 from shiftboss.store.sqlite.store import SqliteStore
 
@@ -17,4 +18,11 @@ def store_at(address: str | Path) -> Store:
         from shiftboss.store.postgres.store import PostgresStore
 
         return PostgresStore(str(address))
+    scheme, found, _ = str(address).partition("://")
+    if found:
+        raise InvalidRequest(
+            f"db: there is no store for {scheme}://",
+            field="db",
+            hint="a path for SQLite, or postgresql://...",
+        )
     return SqliteStore(address)

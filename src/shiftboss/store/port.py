@@ -13,6 +13,7 @@ from shiftboss.protocol.events import Event, EventKind
 from shiftboss.protocol.states import WorkerState
 from shiftboss.rules.packets import Assignment
 from shiftboss.rules.swarms import Swarm
+from shiftboss.rules.tasks import Question, Salvage, Task, Worker
 
 T = TypeVar("T")
 
@@ -35,8 +36,8 @@ class SwarmRow(NamedTuple):
     states: Mapping[WorkerState, int]
 
 
-class Transaction(Protocol):
-    """Reads and writes of one use case. All of it is committed, or none."""
+class SwarmTransaction(Protocol):
+    """Swarms, packets, events, retries."""
 
     # -- reading
     def swarm(self, swarm_id: str) -> Swarm | None: ...
@@ -47,6 +48,10 @@ class Transaction(Protocol):
 
     def assignments(self, swarm_id: str) -> list[Assignment]:
         """The current attempt of every packet, by packet_id."""
+        ...
+
+    def assignment(self, swarm_id: str, task_id: str) -> Assignment | None:
+        """The current attempt at a task, or None."""
         ...
 
     def open_retries(self, swarm_id: str) -> list[Retry]: ...
@@ -107,6 +112,12 @@ class Transaction(Protocol):
         """The event that a report led to the first time it came."""
         ...
 
+    def event_of_words(
+        self, swarm_id: str, task_id: str, data: Mapping[str, object]
+    ) -> Event | None:
+        """An event of a report of this task with exactly this data. Looks at 5,000 at most."""
+        ...
+
     def retry(self, swarm_id: str, task_id: str, step_id: str) -> Retry | None: ...
 
     def put_retry(self, retry: Retry) -> None: ...
@@ -133,6 +144,97 @@ class Transaction(Protocol):
         ...
 
 
+class BusTransaction(Protocol):
+    """Tasks, their queue, workers and questions. A swarm is taken before any of it is changed."""
+
+    def task(self, swarm_id: str, task_id: str) -> Task | None: ...
+
+    def tasks_after(self, swarm_id: str, task_id: str, limit: int) -> list[Task]:
+        """In the order of their ids."""
+        ...
+
+    def next_task(self, swarm_id: str) -> Task | None:
+        """The queued task to hand out next: its dependencies are done, the highest priority
+        first, then the oldest."""
+        ...
+
+    def add_task(self, task: Task, depends_on: list[str]) -> None: ...
+
+    def save_task(self, task: Task) -> None:
+        """All but title, description, priority and time of creation."""
+        ...
+
+    def dependencies(self, swarm_id: str, task_id: str) -> list[str]: ...
+
+    def unfinished_dependencies(self, swarm_id: str, task_id: str) -> list[str]: ...
+
+    def dependents(self, swarm_id: str, task_id: str) -> list[Task]: ...
+
+    def next_queue_number(self, swarm_id: str, priority: int) -> int: ...
+
+    def change_ready(self, swarm_id: str, priority: int, change: int) -> None:
+        """Keep the count of ready tasks of a priority."""
+        ...
+
+    def ready_at_or_above(self, swarm_id: str, priority: int) -> int: ...
+
+    def queue_position(self, task: Task) -> int:
+        """How many are handed out up to and with this one; not counted beyond 10,000."""
+        ...
+
+    def worker(self, swarm_id: str, name: str) -> Worker | None: ...
+
+    def next_worker(self, swarm_id: str) -> Worker | None:
+        """The least recently used worker that is free and available."""
+        ...
+
+    def put_worker(self, worker: Worker) -> None: ...
+
+    def workers(self, swarm_id: str) -> list[tuple[Worker, WorkerState | None]]:
+        """All, by name, with the state of what each holds."""
+        ...
+
+    def end_assignment(self, swarm_id: str, task_id: str, epoch: int) -> None:
+        """The attempt is over; what it was is in the events."""
+        ...
+
+    def expired_leases(self, now_ms: int, limit: int) -> list[tuple[str, str, int]]:
+        """(swarm_id, task_id, epoch), the longest overdue first."""
+        ...
+
+    def next_lease_end_at_ms(self) -> int | None: ...
+
+    def add_question(self, question: Question) -> int:
+        """The id it got."""
+        ...
+
+    def question(self, swarm_id: str, question_id: int) -> Question | None: ...
+
+    def questions(self, swarm_id: str, limit: int, *, only_open: bool) -> list[Question]:
+        """The open ones, oldest first; or all, newest first."""
+        ...
+
+    def answer_question(
+        self, swarm_id: str, question_id: int, answer: str, answered_at_ms: int
+    ) -> bool:
+        """False, and no change, when it has an answer."""
+        ...
+
+    def unheard_answers(self, swarm_id: str, task_id: str, epoch: int) -> list[Question]: ...
+
+    def hear_answers(self, swarm_id: str, task_id: str, epoch: int) -> None: ...
+
+    def add_salvage(self, swarm_id: str, task_id: str, salvage: Salvage, at_ms: int) -> None: ...
+
+    def salvage(self, swarm_id: str, task_id: str) -> list[Salvage]:
+        """The newest first, at most five."""
+        ...
+
+
+class Transaction(SwarmTransaction, BusTransaction, Protocol):
+    """Reads and writes of one use case. All of it is committed, or none."""
+
+
 UseCase = Callable[[Transaction], T]
 
 
@@ -154,6 +256,10 @@ class Store(Protocol):
     async def write(self, use_case: UseCase[T], partition: str) -> T: ...
 
     async def read(self, use_case: UseCase[T]) -> T: ...
+
+    def failing(self) -> str | None:
+        """What is wrong, while the last writes were refused by the database."""
+        ...
 
     async def close(self) -> None:
         """Finish what was taken, then stop."""

@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 
+from shiftboss.errors import StoreUnavailable
+
 _NAME = re.compile(r"^-- name: (\w+)\s*$", re.MULTILINE)
 _PARAMETER = re.compile(r"(?<![:\w]):(\w+)")
 
@@ -26,7 +28,8 @@ def load_queries(dialect: str) -> dict[str, str]:
     """The common queries, then the dialect's own over them."""
     folder = files("shiftboss.store")
     queries: dict[str, str] = {}
-    for part in (folder / "sql" / "common.sql", folder / dialect / "queries.sql"):
+    common = sorted((folder / "sql").iterdir(), key=lambda part: part.name)
+    for part in (*common, folder / dialect / "queries.sql"):
         queries.update(split_queries(part.read_text(encoding="utf-8")))
     return queries
 
@@ -41,3 +44,13 @@ def load_migrations(dialect: str) -> list[tuple[int, str]]:
     folder: Traversable = files("shiftboss.store") / dialect / "migrations"
     found = [item for item in folder.iterdir() if item.name.endswith(".sql")]
     return sorted((int(item.name[:4]), item.read_text(encoding="utf-8")) for item in found)
+
+
+def check_schema_version(version: int, migrations: list[tuple[int, str]]) -> None:
+    """Refuse a database that a later version has changed in ways unknown here."""
+    known = migrations[-1][0]
+    if version > known:
+        raise StoreUnavailable(
+            f"the database has schema version {version}, this program knows {known}",
+            hint="use the version of shiftboss that wrote it, or a later one",
+        )

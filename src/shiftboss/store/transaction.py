@@ -2,44 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
-
-from pydantic_core import to_json
+from collections.abc import Mapping
 
 from shiftboss.errors import UnknownSwarm
-from shiftboss.protocol.events import Event, EventKind
+from shiftboss.protocol.events import Event
 from shiftboss.protocol.states import WorkerState
 from shiftboss.rules.packets import Assignment
 from shiftboss.rules.swarms import Swarm
+from shiftboss.store.bus_rows import BusRows
 from shiftboss.store.port import Retry, SwarmRow
+from shiftboss.store.rows import Parameters, Row, event_text
 
-Row = Sequence[Any]
-Parameters = Mapping[str, object]
-
-
-class Session(Protocol):
-    """A connection that knows the named queries. The only thing a dialect has to bring."""
-
-    def fetch_one(self, query: str, parameters: Parameters) -> Row | None: ...
-
-    def fetch_all(self, query: str, parameters: Parameters) -> list[Row]: ...
-
-    def execute(self, query: str, parameters: Parameters) -> int:
-        """How many rows were changed."""
-        ...
+EVENTS_LOOKED_AT_MAX = 5000
 
 
-class SqlTransaction:
+class SqlTransaction(BusRows):
     """See `shiftboss.store.port.Transaction` for what each method promises."""
-
-    def __init__(self, session: Session, event_ids: dict[str, int] | None = None) -> None:
-        """`event_ids` keeps the last event id of each swarm for the use cases of one commit. The
-        swarm is held until then, so nobody else can add to it."""
-        self._session = session
-        self._event_ids = {} if event_ids is None else event_ids
-        self.events: list[Event] = []
-        self.wrote = False
 
     # -- reading
 
@@ -59,6 +37,10 @@ class SqlTransaction:
     def assignments(self, swarm_id: str) -> list[Assignment]:
         rows = self._session.fetch_all("assignments", {"swarm_id": swarm_id})
         return [_assignment(row) for row in rows]
+
+    def assignment(self, swarm_id: str, task_id: str) -> Assignment | None:
+        row = self._session.fetch_one("assignment", {"swarm_id": swarm_id, "task_id": task_id})
+        return None if row is None else _assignment(row)
 
     def open_retries(self, swarm_id: str) -> list[Retry]:
         rows = self._session.fetch_all("open_retries", {"swarm_id": swarm_id})
@@ -132,46 +114,25 @@ class SqlTransaction:
             },
         )
 
-    def add_event(
-        self,
-        swarm_id: str,
-        kind: EventKind,
-        at_ms: int,
-        data: Mapping[str, object],
-        *,
-        task_id: str | None = None,
-        report_key: bytes | None = None,
-    ) -> Event:
-        text = to_json(data).decode()
-        event_id = self._next_event_id(swarm_id)
-        self._write(
-            "add_event",
-            {
-                "swarm_id": swarm_id,
-                "event_id": event_id,
-                "kind": kind.value,
-                "at_ms": at_ms,
-                "task_id": task_id,
-                "report_key": report_key,
-                "data": text,
-            },
-        )
-        event = Event(swarm_id, event_id, kind.value, at_ms, text)
-        self.events.append(event)
-        return event
-
-    def _next_event_id(self, swarm_id: str) -> int:
-        last = self._event_ids.get(swarm_id)
-        if last is None:
-            row = self._session.fetch_one("last_event_id", {"swarm_id": swarm_id})
-            last = (row[0] if row else None) or 0
-        self._event_ids[swarm_id] = last + 1
-        return last + 1
-
     def event_of_report(self, swarm_id: str, task_id: str, report_key: bytes) -> Event | None:
         row = self._session.fetch_one(
             "event_of_report",
             {"swarm_id": swarm_id, "task_id": task_id, "report_key": report_key},
+        )
+        return None if row is None else Event(*row)
+
+    def event_of_words(
+        self, swarm_id: str, task_id: str, data: Mapping[str, object]
+    ) -> Event | None:
+        row = self._session.fetch_one(
+            "event_of_words",
+            {
+                "swarm_id": swarm_id,
+                "task_id": task_id,
+                "data": event_text(data),
+                "no_key": b"",
+                "limit": EVENTS_LOOKED_AT_MAX,
+            },
         )
         return None if row is None else Event(*row)
 
@@ -215,10 +176,6 @@ class SqlTransaction:
         self._write("delete_swarm", {"swarm_id": swarm_id})
         self._event_ids.pop(swarm_id, None)
 
-    def _write(self, query: str, parameters: Parameters) -> int:
-        self.wrote = True
-        return self._session.execute(query, parameters)
-
 
 # Where the event starts in a row of take_reported, behind the assignment.
 _EVENT_COLUMN = len(Assignment._fields)
@@ -239,7 +196,7 @@ def _swarm(row: Row | None) -> Swarm | None:
 def _assignment(row: Row) -> Assignment:
     head, tail = row[:3], row[4:14]
     return Assignment._make(
-        (*head, _STATES[row[3]], *tail, _flag(row[14]), _flag(row[15]), row[16])
+        (*head, _STATES[row[3]], *tail, _flag(row[14]), _flag(row[15]), *row[16:_EVENT_COLUMN])
     )
 
 

@@ -6,6 +6,7 @@ One fsync serves every use case that came while the last one was under way.
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 from collections.abc import Callable, Sequence
 from queue import SimpleQueue
@@ -14,6 +15,8 @@ from typing import Any, NamedTuple
 from shiftboss.errors import StoreUnavailable
 from shiftboss.store.batches import BatchResult, Outcome
 from shiftboss.store.port import CommitListener, UseCase
+
+log = logging.getLogger(__name__)
 
 # More than this many waiting means that the disk has stopped: refuse instead of piling up.
 WAITING_MAX = 50_000
@@ -31,7 +34,10 @@ RunBatch = Callable[[Sequence[UseCase[Any]]], BatchResult]
 
 
 class GroupWriter:
-    """Runs batches on a thread of its own. `run_batch` is called on that thread alone."""
+    """Runs batches on a thread of its own. `run_batch` is called on that thread alone.
+
+    `failing` says what is wrong while the database takes no writes.
+    """
 
     def __init__(self, name: str, run_batch: RunBatch, on_commit: CommitListener) -> None:
         self._run_batch = run_batch
@@ -41,6 +47,7 @@ class GroupWriter:
         self._gathered: list[_Job] = []
         self._waiting = 0
         self._closed = False
+        self.failing: str | None = None
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
@@ -96,7 +103,21 @@ class GroupWriter:
             result = self._run_batch([job.use_case for job in batch])
         except Exception as error:  # noqa: BLE001 (the thread outlives whatever a batch brings)
             result = BatchResult([Outcome(error=error)] * len(batch), [])
+        self._note(result)
         self._loop.call_soon_threadsafe(self._answer, batch, result)
+
+    def _note(self, result: BatchResult) -> None:
+        """Remember whether the database takes writes; say so once when that changes."""
+        refused = [
+            outcome.error
+            for outcome in result.outcomes
+            if isinstance(outcome.error, StoreUnavailable)
+        ]
+        if len(refused) < len(result.outcomes):
+            self.failing = None
+        elif self.failing is None:
+            self.failing = refused[0].detail
+            log.error("writes are refused: %s", self.failing)
 
     def _answer(self, batch: list[_Job], result: BatchResult) -> None:
         self._waiting -= len(batch)

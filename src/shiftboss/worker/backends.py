@@ -13,7 +13,7 @@ class CoordinationBackend(Protocol):
     it is refused, and is otherwise done when it returns."""
 
     async def create_swarm(
-        self, feature: str, manifest_path: str = "", auto_merge: bool = False, **further: Any
+        self, feature: str = "", manifest_path: str = "", auto_merge: bool = False, **further: Any
     ) -> str: ...
 
     async def register_worker(

@@ -33,7 +33,11 @@ def leave(outbox: Outbox) -> None:
 @atexit.register
 def _leave_all() -> None:
     for folder in list(_watched):
-        leave(Outbox(folder))
+        try:
+            leave(Outbox(folder))
+        except Exception:
+            # The outboxes of the other workers still wait for their couriers.
+            log.exception("reports may stay in %s", folder)
 
 
 def _start_courier(outbox: Outbox, server: Server) -> None:

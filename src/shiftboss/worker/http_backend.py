@@ -27,7 +27,7 @@ class MCPStreamableHTTPBackend:
         self._server = Server.at(f"http://{in_url}:{config.get('port', 7432)}", config.get("token"))
 
     async def create_swarm(
-        self, feature: str, manifest_path: str = "", auto_merge: bool = False, **further: Any
+        self, feature: str = "", manifest_path: str = "", auto_merge: bool = False, **further: Any
     ) -> str:
         """`further` are more members of the request, such as swarm_id. Returns the swarm's id."""
         request = checked(
@@ -37,7 +37,7 @@ class MCPStreamableHTTPBackend:
             auto_merge=auto_merge,
             **further,
         )
-        answer = await self._post("/swarm/create", request)
+        answer = await self._post("/swarm/create", request, "swarm_id")
         return str(answer["swarm_id"])
 
     async def register_worker(
@@ -50,7 +50,7 @@ class MCPStreamableHTTPBackend:
             tasks_total=tasks_total,
             worktree=worktree,
         )
-        return await self._post(swarm_path(swarm_id, "register"), request)
+        return await self._post(swarm_path(swarm_id, "register"), request, "registered")
 
     async def report_progress(
         self,
@@ -73,7 +73,7 @@ class MCPStreamableHTTPBackend:
             tasks_total=tasks_total,
             commit=commit,
         )
-        return await self._post(swarm_path(swarm_id, "progress"), request)
+        return await self._post(swarm_path(swarm_id, "progress"), request, "acknowledged")
 
     async def report_complete(
         self,
@@ -90,7 +90,7 @@ class MCPStreamableHTTPBackend:
             tests_passed=tests_passed,
             review_passed=review_passed,
         )
-        return await self._post(swarm_path(swarm_id, "complete"), request)
+        return await self._post(swarm_path(swarm_id, "complete"), request, "acknowledged")
 
     async def report_error(
         self,
@@ -109,13 +109,13 @@ class MCPStreamableHTTPBackend:
             message=message,
             recoverable=recoverable,
         )
-        return await self._post(swarm_path(swarm_id, "error"), request)
+        return await self._post(swarm_path(swarm_id, "error"), request, "acknowledged")
 
     async def get_status(self, swarm_id: str) -> dict[str, Any]:
         path = swarm_path(swarm_id, "status")
         async with self._server.async_client() as client:
             with reaching(self._server.address):
-                return answer_of(await client.get(path))
+                return answer_of(await client.get(path), "status", "workers")
 
     def subscribe_events(
         self, swarm_id: str, since_event_id: int = 0
@@ -124,9 +124,9 @@ class MCPStreamableHTTPBackend:
         stored ones first, then live and without end. A lost connection is made again."""
         return SwarmEvents(self._server, swarm_id, since_event_id).follow()
 
-    async def _post(self, path: str, request: Request) -> dict[str, Any]:
+    async def _post(self, path: str, request: Request, member: str) -> dict[str, Any]:
         # A client per call: none is left open when an event loop ends, and any loop may call.
         async with self._server.async_client() as client:
             with reaching(self._server.address):
                 response = await client.post(path, json=request.model_dump(exclude_none=True))
-            return answer_of(response)
+            return answer_of(response, member)

@@ -62,6 +62,12 @@ class Journal:
                 raise
         return recorded
 
+    def correct(self, checkpoint: Mapping[str, object]) -> None:
+        """Replace the checkpoint; no report goes with it."""
+        with self._usable(), self.outbox.writing():
+            self._finish_after_crash()
+            self._write_checkpoint(_rendered(checkpoint))
+
     def _finish_after_crash(self) -> None:
         prepared = self.outbox.prepared()
         digest = _digest(read_if_there(self._checkpoint))

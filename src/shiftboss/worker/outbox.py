@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import stat
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -76,7 +77,9 @@ class Outbox:
 
     def send_prepared(self) -> None:
         """The prepared report is on its way, as the last of those that wait."""
-        files = self.files()
+        # A list that could not be had must not look empty: the number of a waiting report would
+        # be given out again.
+        files = self._listed()
         number = int(files[-1].stem) + 1 if files else 1
         move_durably(self.folder / _PREPARED, self.folder / f"{number:012d}.json")
 
@@ -84,28 +87,47 @@ class Outbox:
         (self.folder / _PREPARED).unlink(missing_ok=True)
 
     def files(self) -> list[Path]:
-        """The waiting reports, the oldest first; none when the folder is gone."""
+        """The waiting reports, the oldest first; none when the folder is gone or not usable."""
         try:
-            found = list(self.folder.iterdir())
-        except FileNotFoundError:
+            return self._listed()
+        except OSError as error:
+            log.debug("no reports can be found in %s: %s", self.folder, error)
             return []
+
+    def _listed(self) -> list[Path]:
+        found = self.folder.iterdir()
         return sorted(file for file in found if file.suffix == ".json" and file.stem.isdecimal())
 
     def read(self, file: Path) -> Entry | None:
         """None when the file was damaged: it is put aside."""
         try:
-            return Entry.model_validate_json(file.read_bytes())
+            # Anything else that can be opened may never come to an end.
+            if stat.S_ISREG(file.lstat().st_mode):
+                return Entry.model_validate_json(file.read_bytes())
+            why = "it is not a plain file"
         except ValidationError as error:
-            self.reject(file, f"it cannot be read ({error.error_count()} errors)")
-            return None
+            why = f"it cannot be read ({error.error_count()} errors)"
+        self.reject(file, why)
+        return None
 
     def reject(self, file: Path, why: str) -> None:
         """Put a report aside that the server will never take and that no caller waits for."""
-        rejected = self.folder / _REJECTED
+        rejected = self.rejected_folder
         make_folder(rejected)
-        target = rejected / f"{file.stem}-{file.stat().st_mtime_ns}.json"
+        target = rejected / f"{file.stem}-{file.lstat().st_mtime_ns}.json"
         file.replace(target)
         log.warning("report %s was not accepted: %s", target, why)
+
+    @property
+    def rejected_folder(self) -> Path:
+        return self.folder / _REJECTED
+
+    def rejected(self) -> frozenset[str]:
+        """The names of the reports that were put aside."""
+        try:
+            return frozenset(file.name for file in self.rejected_folder.iterdir())
+        except OSError:
+            return frozenset()
 
     def remove_if_empty(self) -> None:
         """Remove the folder, unless something waits in it or lies in `rejected`."""

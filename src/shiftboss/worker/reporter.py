@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import uuid
 from datetime import UTC, datetime
 from typing import Any, Final, Self
@@ -19,13 +20,14 @@ from shiftboss.protocol.reports import (
     Report,
 )
 from shiftboss.worker import departure
-from shiftboss.worker.deliverer import Deliverer
-from shiftboss.worker.exchange import ServerUnreachable
-from shiftboss.worker.files import LockHeldError
+from shiftboss.worker.deadlines import Deadline
+from shiftboss.worker.deliverer import NOT_THROUGH, Deliverer
 from shiftboss.worker.journal import Journal, Recorded
 from shiftboss.worker.outbox import Entry
 from shiftboss.worker.redelivery import Redelivery
 from shiftboss.worker.server_address import Server
+
+log = logging.getLogger(__name__)
 
 _OPERATION_OF: Final = {
     RegisterRequest: "register",
@@ -51,16 +53,27 @@ class Standing(RegisterRequest):
             )
         return self
 
+    def registration(self) -> RegisterRequest:
+        return RegisterRequest(
+            packet_id=self.packet_id,
+            packet_name=self.packet_name,
+            tasks_total=self.tasks_total,
+            worktree=self.worktree,
+        )
+
 
 class Reporter:
     """Synchronous, for one thread: the worker's own."""
 
     def __init__(self, packet: RegisterRequest, server: Server) -> None:
         self._journal = Journal(packet.worktree, packet.packet_id, packet.packet_name)
-        self._deliverer = Deliverer(self._journal.outbox, server)
+        self._outbox = self._journal.outbox
+        self._deliverer = Deliverer(self._outbox, server)
         self._redelivery = Redelivery(self._deliverer)
+        self._told_of: frozenset[str] = frozenset()
 
     def record(self, standing: Standing, report: Report, *, keep_checkpoint: bool) -> Recorded:
+        self._tell_of_rejected()
         entry = Entry.model_validate(
             {
                 "swarm_id": standing.swarm_id,
@@ -69,33 +82,58 @@ class Reporter:
                 "body": report.model_dump(exclude_none=True),
             }
         )
-        checkpoint = checkpoint_of(
-            report,
-            packet_name=standing.packet_name,
-            tasks_completed=standing.tasks_completed,
-            tasks_total=standing.tasks_total,
-            now=datetime.now(UTC),
-        )
-        departure.watch(self._journal.outbox, self._deliverer.server)
-        return self._journal.record(entry, None if keep_checkpoint else checkpoint)
+        checkpoint = None if keep_checkpoint else _checkpoint(standing, report)
+        recorded = self._journal.record(entry, checkpoint)
+        departure.watch(self._outbox, self._deliverer.server)
+        return recorded
 
-    def deliver(self, recorded: Recorded, *, at_once: bool = False) -> dict[str, Any]:
+    def deliver(
+        self, recorded: Recorded, deadline: Deadline, *, at_once: bool = False
+    ) -> dict[str, Any]:
         """The server's answer. While older reports wait for a server that is away, there is no
         further try unless it is asked for: the caller goes on."""
         entry = recorded.entry
-        if at_once or not self._redelivery.is_active():
+        if at_once or self._deliverer.got_through or not self._redelivery.is_active():
             try:
-                return self._deliverer.deliver(entry)
-            except (ServerUnreachable, LockHeldError):
+                return self._deliverer.deliver(entry, deadline)
+            except NOT_THROUGH:
                 self._redelivery.start()
+            finally:
+                if self._deliverer.holds_back:
+                    self._redelivery.start()
         return {"acknowledged": False, "queued": True, "packet_id": entry.body["packet_id"]}
 
     def undo(self, recorded: Recorded) -> None:
         self._journal.undo(recorded)
 
-    def status(self, swarm_id: str) -> dict[str, Any]:
-        return self._deliverer.status(swarm_id)
+    def correct(self, standing: Standing, report: Report) -> None:
+        """Let the checkpoint tell of this report, which the server has already."""
+        self._journal.correct(_checkpoint(standing, report))
+
+    def status(self, swarm_id: str, deadline: Deadline) -> dict[str, Any]:
+        return self._deliverer.status(swarm_id, deadline)
 
     def close(self) -> None:
         self._redelivery.stop()
-        departure.leave(self._journal.outbox)
+        departure.leave(self._outbox)
+
+    def _tell_of_rejected(self) -> None:
+        """They were refused when no caller was there to be told."""
+        rejected = self._outbox.rejected()
+        if rejected - self._told_of:
+            log.warning(
+                "%d reports were not accepted; they lie in %s",
+                len(rejected),
+                self._outbox.rejected_folder,
+            )
+        self._told_of = rejected
+
+
+def _checkpoint(standing: Standing, report: Report) -> dict[str, object]:
+    return checkpoint_of(
+        report,
+        packet_name=standing.packet_name,
+        tasks_completed=standing.tasks_completed,
+        tasks_total=standing.tasks_total,
+        now=datetime.now(UTC),
+    )

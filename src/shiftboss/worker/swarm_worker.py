@@ -25,8 +25,10 @@ from shiftboss.worker.checkpoints import (
     read_checkpoint,
     remove_own_checkpoint,
 )
+from shiftboss.worker.deadlines import Deadline
 from shiftboss.worker.exchange import checked
 from shiftboss.worker.reporter import Reporter, Standing
+from shiftboss.worker.resumption import settle
 from shiftboss.worker.server_address import Server
 
 log = logging.getLogger(__name__)
@@ -100,7 +102,8 @@ class SwarmWorker:
         return await self._in_turn(partial(self._report, request))
 
     async def resume(self) -> dict[str, Any]:
-        """After a restart: go on from the checkpoint, deliver what waits, register again."""
+        """After a restart: deliver what waits, register again, and go on from what the server
+        has counted; from the checkpoint while the server is away."""
         return await self._in_turn(self._resume)
 
     async def cleanup(self) -> bool:
@@ -145,21 +148,24 @@ class SwarmWorker:
     def _resume(self) -> dict[str, Any]:
         registration = self._registration()
         found = self._recall(registration)
-        # The checkpoint of a packet that is done goes on saying so until the swarm is complete.
-        is_done = found is not None and found.event == "complete"
-        answer = self._report(registration, keep_checkpoint=is_done, at_once=True)
+        deadline = Deadline()
+        answer = self._report(
+            registration,
+            # The checkpoint of a packet that is done says so until the swarm is complete.
+            keep_checkpoint=found is not None and found.event == "complete",
+            at_once=True,
+            deadline=deadline,
+        )
         if answer.get("registered"):
-            try:
-                self._cleanup()
-            except ShiftbossError as error:
-                log.warning("the checkpoint stays for now: %s", error.detail)
+            reporter = self._reporter_of(registration)
+            self.tasks_completed = settle(reporter, self._standing(), deadline)
         return answer
 
     def _recall(self, registration: RegisterRequest) -> Checkpoint | None:
         try:
             found = read_checkpoint(registration)
         except DamagedCheckpointError as error:
-            log.warning("%s: starting from 0", error)
+            log.warning("%s: counting from 0, unless the server knows more", error)
             self.tasks_completed = 0
             return None
         if found is not None:
@@ -168,7 +174,7 @@ class SwarmWorker:
 
     def _cleanup(self) -> bool:
         registration = self._registration()
-        status = self._reporter_of(registration).status(self.swarm_id)
+        status = self._reporter_of(registration).status(self.swarm_id, Deadline())
         return remove_own_checkpoint(registration, status)
 
     def _close(self) -> None:
@@ -199,6 +205,7 @@ class SwarmWorker:
         tasks_completed: int | None = None,
         keep_checkpoint: bool = False,
         at_once: bool = False,
+        deadline: Deadline | None = None,
     ) -> dict[str, Any]:
         before = self._standing()
         standing = before
@@ -208,7 +215,7 @@ class SwarmWorker:
         recorded = reporter.record(standing, report, keep_checkpoint=keep_checkpoint)
         self.tasks_completed = standing.tasks_completed
         try:
-            return reporter.deliver(recorded, at_once=at_once)
+            return reporter.deliver(recorded, deadline or Deadline(), at_once=at_once)
         except ShiftbossError:
             self.tasks_completed = before.tasks_completed
             reporter.undo(recorded)

@@ -30,6 +30,8 @@ class Cleaner:
                 await self.run_once()
             except ShiftbossError as error:
                 log.warning("cleaning waits: %s", error)
+            except Exception:
+                log.exception("cleaning waits")
             await asyncio.sleep(ROUND_SECONDS)
 
     async def run_once(self) -> int:

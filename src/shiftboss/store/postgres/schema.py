@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import psycopg
 
-from shiftboss.store.queries import load_migrations
+from shiftboss.store.queries import check_schema_version, load_migrations
 
 # Any number that nobody else takes on the same database.
 MIGRATION_LOCK = 0x5348_4946_5442_4F53
@@ -18,7 +18,9 @@ def migrate(connection: psycopg.Connection) -> None:
         if execute("SELECT to_regclass('migrations')").fetchone() == (None,):
             execute("CREATE TABLE migrations (number integer PRIMARY KEY)")
         applied = {number for (number,) in execute("SELECT number FROM migrations")}
-        for number, text in load_migrations("postgres"):
+        migrations = load_migrations("postgres")
+        check_schema_version(max(applied, default=0), migrations)
+        for number, text in migrations:
             if number not in applied:
                 execute(text.encode())
                 execute("INSERT INTO migrations (number) VALUES (%s)", [number])

@@ -12,7 +12,7 @@ from psycopg.pq import TransactionStatus
 
 from shiftboss.store.postgres.announcing import CHANNEL, announcements
 from shiftboss.store.queries import load_queries, percent_style
-from shiftboss.store.transaction import Parameters, Row
+from shiftboss.store.rows import Parameters, Row
 
 _TAKING = frozenset({"take_swarm", "take_assignment", "take_reported"})
 

@@ -84,6 +84,9 @@ class PostgresStore:
     async def read(self, use_case: UseCase[T]) -> T:
         return await self._in_snapshot(lambda session: use_case(SqlTransaction(session)))
 
+    def failing(self) -> str | None:
+        return next((writer.failing for writer in self._writers if writer.failing), None)
+
     async def close(self) -> None:
         await self._exit.aclose()
 

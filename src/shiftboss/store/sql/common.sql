@@ -6,6 +6,33 @@ SELECT swarm_id, feature, manifest_path, auto_merge, notify_on_complete, workers
     created_at_ms, completed_at_ms
 FROM swarms WHERE swarm_id = :swarm_id;
 
+-- name: take_swarm
+SELECT swarm_id, feature, manifest_path, auto_merge, notify_on_complete, workers_expected,
+    created_at_ms, completed_at_ms
+FROM swarms WHERE swarm_id = :swarm_id;
+
+-- name: take_assignment
+SELECT s.swarm_id, a.task_id, a.epoch, a.state, a.packet_id, a.worker, a.worktree,
+    a.steps_total, a.steps_completed, a.retries_open, a.registered_at_ms, a.updated_at_ms,
+    a.finished_at_ms, a.final_commit, a.tests_passed, a.review_passed, a.last_error,
+    a.lease_expires_at_ms, a.lease_seconds, a.context_usage, a.current_step,
+    a.commits
+FROM swarms AS s LEFT JOIN assignments AS a ON a.swarm_id = s.swarm_id AND a.task_id = :task_id
+WHERE s.swarm_id = :swarm_id;
+
+-- name: take_reported
+-- The assignment and the event of an earlier delivery of the same report, in one look.
+SELECT s.swarm_id, a.task_id, a.epoch, a.state, a.packet_id, a.worker, a.worktree,
+    a.steps_total, a.steps_completed, a.retries_open, a.registered_at_ms, a.updated_at_ms,
+    a.finished_at_ms, a.final_commit, a.tests_passed, a.review_passed, a.last_error,
+    a.lease_expires_at_ms, a.lease_seconds, a.context_usage, a.current_step,
+    a.commits,
+    e.swarm_id, e.event_id, e.kind, e.at_ms, e.data
+FROM swarms AS s LEFT JOIN assignments AS a ON a.swarm_id = s.swarm_id AND a.task_id = :task_id
+    LEFT JOIN events AS e ON e.swarm_id = s.swarm_id AND e.task_id = :task_id
+        AND e.report_key = :report_key
+WHERE s.swarm_id = :swarm_id;
+
 -- name: swarms_newest
 SELECT swarm_id, feature, manifest_path, auto_merge, notify_on_complete, workers_expected,
     created_at_ms, completed_at_ms
@@ -30,26 +57,39 @@ UPDATE swarms SET completed_at_ms = :completed_at_ms WHERE swarm_id = :swarm_id;
 -- name: assignments
 SELECT swarm_id, task_id, epoch, state, packet_id, worker, worktree, steps_total,
     steps_completed, retries_open, registered_at_ms, updated_at_ms, finished_at_ms,
-    final_commit, tests_passed, review_passed, last_error
-FROM assignments WHERE swarm_id = :swarm_id ORDER BY packet_id;
+    final_commit, tests_passed, review_passed, last_error, lease_expires_at_ms, lease_seconds,
+    context_usage, current_step, commits
+FROM assignments WHERE swarm_id = :swarm_id AND packet_id IS NOT NULL ORDER BY packet_id;
+
+-- name: assignment
+SELECT swarm_id, task_id, epoch, state, packet_id, worker, worktree, steps_total,
+    steps_completed, retries_open, registered_at_ms, updated_at_ms, finished_at_ms,
+    final_commit, tests_passed, review_passed, last_error, lease_expires_at_ms, lease_seconds,
+    context_usage, current_step, commits
+FROM assignments WHERE swarm_id = :swarm_id AND task_id = :task_id;
 
 -- name: state_counts
-SELECT state, count(*) FROM assignments WHERE swarm_id = :swarm_id GROUP BY state;
+SELECT state, count(*) FROM assignments
+WHERE swarm_id = :swarm_id AND packet_id IS NOT NULL GROUP BY state;
 
 -- name: put_assignment
 INSERT INTO assignments (swarm_id, task_id, epoch, state, packet_id, worker, worktree,
     steps_total, steps_completed, retries_open, registered_at_ms, updated_at_ms, finished_at_ms,
-    final_commit, tests_passed, review_passed, last_error)
+    final_commit, tests_passed, review_passed, last_error, lease_expires_at_ms, lease_seconds,
+    context_usage, current_step, commits)
 VALUES (:swarm_id, :task_id, :epoch, :state, :packet_id, :worker, :worktree, :steps_total,
     :steps_completed, :retries_open, :registered_at_ms, :updated_at_ms, :finished_at_ms,
-    :final_commit, :tests_passed, :review_passed, :last_error)
+    :final_commit, :tests_passed, :review_passed, :last_error, :lease_expires_at_ms,
+    :lease_seconds, :context_usage, :current_step, :commits)
 ON CONFLICT (swarm_id, task_id) DO UPDATE SET epoch = excluded.epoch, state = excluded.state,
     worker = excluded.worker, worktree = excluded.worktree, steps_total = excluded.steps_total,
     steps_completed = excluded.steps_completed, retries_open = excluded.retries_open,
     registered_at_ms = excluded.registered_at_ms, updated_at_ms = excluded.updated_at_ms,
     finished_at_ms = excluded.finished_at_ms, final_commit = excluded.final_commit,
     tests_passed = excluded.tests_passed, review_passed = excluded.review_passed,
-    last_error = excluded.last_error;
+    last_error = excluded.last_error, lease_expires_at_ms = excluded.lease_expires_at_ms,
+    lease_seconds = excluded.lease_seconds, context_usage = excluded.context_usage,
+    current_step = excluded.current_step, commits = excluded.commits;
 
 -- name: save_assignment
 -- Guarded by the epoch: what an older attempt says changes nothing.
@@ -57,7 +97,9 @@ UPDATE assignments SET state = :state, steps_total = :steps_total,
     steps_completed = :steps_completed, retries_open = :retries_open,
     updated_at_ms = :updated_at_ms, finished_at_ms = :finished_at_ms,
     final_commit = :final_commit, tests_passed = :tests_passed, review_passed = :review_passed,
-    last_error = :last_error
+    last_error = :last_error, lease_expires_at_ms = :lease_expires_at_ms,
+    lease_seconds = :lease_seconds, context_usage = :context_usage, current_step = :current_step,
+    commits = :commits
 WHERE swarm_id = :swarm_id AND task_id = :task_id AND epoch = :epoch;
 
 -- name: save_progress
@@ -77,6 +119,15 @@ SELECT max(event_id) FROM events WHERE swarm_id = :swarm_id;
 -- name: event_of_report
 SELECT swarm_id, event_id, kind, at_ms, data FROM events
 WHERE swarm_id = :swarm_id AND task_id = :task_id AND report_key = :report_key;
+
+-- name: event_of_words
+-- An event with the same words, whatever its key. Bounded: a packet has few events, and one that has
+-- many does not make the others wait.
+SELECT swarm_id, event_id, kind, at_ms, data FROM (
+    SELECT swarm_id, event_id, kind, at_ms, data FROM events
+    WHERE swarm_id = :swarm_id AND task_id = :task_id AND report_key > :no_key
+    LIMIT :limit) AS known
+WHERE data = :data LIMIT 1;
 
 -- name: last_event
 SELECT swarm_id, event_id, kind, at_ms, data FROM events

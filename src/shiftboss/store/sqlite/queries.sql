@@ -1,24 +1,19 @@
--- SQLite has one writer at a time, so nothing needs a row lock.
+-- What SQLite writes otherwise. It has one writer at a time, so taking a swarm needs no lock.
 
--- name: take_swarm
-SELECT swarm_id, feature, manifest_path, auto_merge, notify_on_complete, workers_expected,
-    created_at_ms, completed_at_ms
-FROM swarms WHERE swarm_id = :swarm_id;
+-- name: next_worker
+-- The least recently used of those who can take a task. SQLite has no booleans.
+SELECT swarm_id, name, task_id, available, registered_at_ms, last_activity_at_ms
+FROM workers WHERE swarm_id = :swarm_id AND task_id IS NULL AND available = 1
+ORDER BY last_activity_at_ms, name LIMIT 1;
 
--- name: take_reported
--- The assignment and the event of an earlier delivery of the same report, in one look.
-SELECT s.swarm_id, a.task_id, a.epoch, a.state, a.packet_id, a.worker, a.worktree,
-    a.steps_total, a.steps_completed, a.retries_open, a.registered_at_ms, a.updated_at_ms,
-    a.finished_at_ms, a.final_commit, a.tests_passed, a.review_passed, a.last_error,
-    e.swarm_id, e.event_id, e.kind, e.at_ms, e.data
-FROM swarms AS s LEFT JOIN assignments AS a ON a.swarm_id = s.swarm_id AND a.task_id = :task_id
-    LEFT JOIN events AS e ON e.swarm_id = s.swarm_id AND e.task_id = :task_id
-        AND e.report_key = :report_key
-WHERE s.swarm_id = :swarm_id;
+-- name: unheard_answers
+SELECT swarm_id, question_id, task_id, epoch, worker, contact, question, asked_at_ms, answer,
+    answered_at_ms
+FROM questions WHERE swarm_id = :swarm_id AND task_id = :task_id AND epoch = :epoch
+    AND answer IS NOT NULL
+    AND heard = 0;
 
--- name: take_assignment
-SELECT s.swarm_id, a.task_id, a.epoch, a.state, a.packet_id, a.worker, a.worktree,
-    a.steps_total, a.steps_completed, a.retries_open, a.registered_at_ms, a.updated_at_ms,
-    a.finished_at_ms, a.final_commit, a.tests_passed, a.review_passed, a.last_error
-FROM swarms AS s LEFT JOIN assignments AS a ON a.swarm_id = s.swarm_id AND a.task_id = :task_id
-WHERE s.swarm_id = :swarm_id;
+-- name: hear_answers
+UPDATE questions SET heard = 1
+WHERE swarm_id = :swarm_id AND task_id = :task_id AND epoch = :epoch
+    AND answer IS NOT NULL AND heard = 0;

@@ -28,7 +28,8 @@ class SqliteStore:
     name = "sqlite"
 
     def __init__(self, path: str | Path) -> None:
-        self.path = Path(path)
+        # One name for one file: the lock must not be evaded through a link.
+        self.path = Path(path).resolve()
         self._local = threading.local()
         self._sessions: list[SqliteSession] = []
 
@@ -48,6 +49,7 @@ class SqliteStore:
     def _open_writing(self) -> SqliteSession:
         session = SqliteSession(self.path)
         session.migrate()
+        session.prepare_log()
         return session
 
     async def write(self, use_case: UseCase[T], partition: str) -> T:
@@ -68,6 +70,9 @@ class SqliteStore:
                 return use_case(SqlTransaction(session))
         except SqliteSession.driver_error as error:
             raise StoreUnavailable(f"the database cannot be read: {error}") from error
+
+    def failing(self) -> str | None:
+        return self._writer.failing
 
     async def close(self) -> None:
         await self._writer.close()

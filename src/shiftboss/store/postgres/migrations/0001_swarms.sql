@@ -24,10 +24,10 @@ CREATE TABLE assignments (
     state text NOT NULL CHECK (state IN (
         'assigned', 'executing', 'verifying', 'self_review', 'complete', 'failed', 'blocked',
         'waiting')),
-    packet_id bigint NOT NULL CHECK (packet_id > 0),
+    packet_id bigint CHECK (packet_id > 0),
     worker text NOT NULL,
     worktree text NOT NULL,
-    steps_total bigint NOT NULL CHECK (steps_total BETWEEN 1 AND 1000),
+    steps_total bigint NOT NULL CHECK (steps_total BETWEEN 0 AND 1000),
     steps_completed bigint NOT NULL CHECK (steps_completed BETWEEN 0 AND steps_total),
     retries_open bigint NOT NULL CHECK (retries_open >= 0),
     registered_at_ms bigint NOT NULL,
@@ -39,7 +39,9 @@ CREATE TABLE assignments (
     last_error text,
     PRIMARY KEY (swarm_id, task_id),
     CHECK ((finished_at_ms IS NOT NULL) = (state IN ('complete', 'failed'))),
-    CHECK (state != 'complete' OR final_commit IS NOT NULL)
+    -- What only packets have: a number, steps, and a commit at the end.
+    CHECK (packet_id IS NULL OR steps_total >= 1),
+    CHECK (packet_id IS NULL OR state != 'complete' OR final_commit IS NOT NULL)
 );
 
 -- Without a foreign key: the most frequent insert, made by one statement that has just read the

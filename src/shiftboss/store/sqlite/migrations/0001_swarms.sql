@@ -23,10 +23,10 @@ CREATE TABLE assignments (
     state TEXT NOT NULL CHECK (state IN (
         'assigned', 'executing', 'verifying', 'self_review', 'complete', 'failed', 'blocked',
         'waiting')),
-    packet_id INTEGER NOT NULL CHECK (packet_id > 0),
+    packet_id INTEGER CHECK (packet_id > 0),
     worker TEXT NOT NULL,
     worktree TEXT NOT NULL,
-    steps_total INTEGER NOT NULL CHECK (steps_total BETWEEN 1 AND 1000),
+    steps_total INTEGER NOT NULL CHECK (steps_total BETWEEN 0 AND 1000),
     steps_completed INTEGER NOT NULL CHECK (steps_completed BETWEEN 0 AND steps_total),
     retries_open INTEGER NOT NULL CHECK (retries_open >= 0),
     registered_at_ms INTEGER NOT NULL,
@@ -38,7 +38,9 @@ CREATE TABLE assignments (
     last_error TEXT,
     PRIMARY KEY (swarm_id, task_id),
     CHECK ((finished_at_ms IS NOT NULL) = (state IN ('complete', 'failed'))),
-    CHECK (state != 'complete' OR final_commit IS NOT NULL)
+    -- What only packets have: a number, steps, and a commit at the end.
+    CHECK (packet_id IS NULL OR steps_total >= 1),
+    CHECK (packet_id IS NULL OR state != 'complete' OR final_commit IS NOT NULL)
 ) STRICT, WITHOUT ROWID;
 
 -- Without a foreign key: the most frequent insert, made by one statement that has just read the

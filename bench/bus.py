@@ -1,0 +1,59 @@
+"""The full cycle of a task (submit, deliver to a parked poll, ack, done) against a bare echo."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from statistics import median
+
+from bench.bus_load import BusResult
+from bench.figures import Figure
+from bench.running import LOAD_SECONDS_MAX, Server, echo, shiftboss
+
+ROUNDS = 3
+TASKS = 4000
+WORKERS = (1, 8, 64)
+
+
+def run(folder: Path, rounds: int = ROUNDS) -> list[Figure]:
+    figures: list[Figure] = []
+    for workers in WORKERS:
+        results = [
+            _round(folder / f"bus-{workers}-{number}.db", workers) for number in range(rounds)
+        ]
+        figures += _figures(workers, results)
+    return figures
+
+
+def _round(database: Path, workers: int) -> tuple[BusResult, BusResult]:
+    with shiftboss(database) as server, echo() as bare:
+        return _load("cycle", server, workers), _load("echo", bare, workers)
+
+
+def _load(kind: str, server: Server, workers: int) -> BusResult:
+    done = subprocess.run(
+        [sys.executable, "-m", "bench.bus_load", kind, server.url, str(workers), str(TASKS)],
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+        timeout=LOAD_SECONDS_MAX,
+    )
+    return BusResult(**json.loads(done.stdout))
+
+
+def _figures(workers: int, results: list[tuple[BusResult, BusResult]]) -> list[Figure]:
+    ratio = median(
+        ours.requests_per_second / theirs.requests_per_second for ours, theirs in results
+    )
+    p50 = median(ours.dispatch_p50_ms / theirs.dispatch_p50_ms for ours, theirs in results)
+    p99 = median(ours.dispatch_p99_ms / theirs.dispatch_p50_ms for ours, theirs in results)
+    rate = median(ours.cycles_per_second for ours, _ in results)
+    name = f"{workers} worker{'s' if workers > 1 else ''}"
+    return [
+        Figure(f"bus cycles per second, {name}", rate, ""),
+        Figure(f"bus requests / echoes, {name}", ratio, "", at_least=0.4),
+        Figure(f"dispatch p50 / echo p50, {name}", p50, "", at_most=5),
+        Figure(f"dispatch p99 / echo p50, {name}", p99, "", at_most=20),
+    ]

@@ -1,0 +1,34 @@
+"""Events of the bus in words."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+
+class _Members(dict[str, Any]):
+    """An event of another version may lack a member."""
+
+    def __missing__(self, name: str) -> str:
+        return "?"
+
+
+BUS_SENTENCES: Final = {
+    "bus_worker_joined": "{worker} joined the bus",
+    "bus_worker_reset": "{worker} was freed",
+    "task_added": "{bead_id} added: {title}",
+    "task_queued": "{bead_id} queued",
+    "task_assigned": "{bead_id} given to {worker}, attempt {epoch}",
+    "task_started": "{worker} started {bead_id}",
+    "task_progress": "{worker} is at work on {bead_id}: {state}",
+    "task_done": "{bead_id} done by {worker}",
+    "task_failed": "{bead_id} failed: {reason}",
+    "task_cancelled": "{bead_id} cancelled",
+    "attempt_ended": "{bead_id} taken back from {worker}, attempt {epoch}: {reason}",
+    "checkpoint_stored": "{worker} handed {bead_id} over",
+    "question_asked": "{worker} asks {contact} about {bead_id}: {question}",
+    "question_answered": "{worker} is answered: {answer}",
+}
+
+
+def bus_sentence(kind: str, data: dict[str, Any]) -> str:
+    return BUS_SENTENCES[kind].format_map(_Members(data))

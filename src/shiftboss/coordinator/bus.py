@@ -1,0 +1,359 @@
+"""Use cases of workers on the bus: register, poll, acknowledge, done, failed, heartbeat, reset."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from shiftboss.coordinator.dispatch import (
+    delivery,
+    drain,
+    end_attempt,
+    enqueue,
+    free_worker,
+    keep_salvage,
+    take_swarm,
+)
+from shiftboss.coordinator.repeats import bus_report, report_digest
+from shiftboss.coordinator.swarms import existing
+from shiftboss.errors import UnknownTask, UnknownWorker
+from shiftboss.protocol.bus import (
+    DEFAULT_SWARM,
+    AckAnswer,
+    AckRequest,
+    BusStatus,
+    BusWorker,
+    DoneAnswer,
+    DoneRequest,
+    HeartbeatAnswer,
+    HeartbeatRequest,
+    PollAnswer,
+    PollRequest,
+    RegisterWorkerAnswer,
+    RegisterWorkerRequest,
+    ResetAnswer,
+    ResetWorkerRequest,
+    TaskEndAnswer,
+    TaskFailedRequest,
+)
+from shiftboss.protocol.events import EventKind
+from shiftboss.protocol.states import WorkerState
+from shiftboss.rules.packets import Assignment
+from shiftboss.rules.tasks import (
+    BLOCKED_LEASE_SECONDS,
+    LEASE_SECONDS,
+    OFFER_SECONDS,
+    Question,
+    Task,
+    Worker,
+    bus_status,
+    check_can_ack,
+    check_epoch,
+    check_holds,
+)
+from shiftboss.rules.worker_protocol import check_context_threshold
+from shiftboss.store.port import Transaction
+
+
+def register_worker(
+    tx: Transaction, request: RegisterWorkerRequest, now_ms: int
+) -> RegisterWorkerAnswer:
+    take_swarm(tx, request.swarm_id, now_ms)
+    known = tx.worker(request.swarm_id, request.name)
+    if known is None:
+        tx.put_worker(Worker(request.swarm_id, request.name, None, True, now_ms, now_ms))
+        tx.add_event(
+            request.swarm_id, EventKind.BUS_WORKER_JOINED, now_ms, {"worker": request.name}
+        )
+        drain(tx, request.swarm_id, now_ms)
+    else:
+        _come_back(tx, known, now_ms)
+    message = "Registered" if known is None else "Already registered"
+    return RegisterWorkerAnswer(success=True, worker=request.name, message=message)
+
+
+def _come_back(tx: Transaction, worker: Worker, now_ms: int) -> Worker:
+    """A sign of life from a worker that had let an offer lapse, or that waits with a full
+    context: it can take a task."""
+    waiting = (
+        worker.task_id is not None
+        and (held := tx.assignment(worker.swarm_id, worker.task_id)) is not None
+        and held.state is WorkerState.WAITING
+    )
+    if worker.available and not waiting:
+        return worker
+    free = worker._replace(available=True, task_id=None if waiting else worker.task_id)
+    tx.put_worker(free)
+    drain(tx, worker.swarm_id, now_ms)
+    return tx.worker(worker.swarm_id, worker.name) or free
+
+
+def poll(tx: Transaction, request: PollRequest, now_ms: int) -> PollAnswer | None:
+    """What is there for the worker now, or None: then it waits.
+
+    A task that was not acknowledged is handed over again, and the offer starts anew.
+    """
+    take_swarm(tx, request.swarm_id, now_ms)
+    worker = _come_back(tx, _known_worker(tx, request.swarm_id, request.name), now_ms)
+    if worker.task_id is None:
+        return None
+    assignment = tx.assignment(request.swarm_id, worker.task_id)
+    if assignment is None:
+        return None
+    if assignment.state is WorkerState.ASSIGNED:
+        if assignment.updated_at_ms != now_ms:
+            assignment = _renewed(tx, assignment, OFFER_SECONDS, now_ms)
+        task = held_task(tx, assignment)
+        return PollAnswer(task=delivery(tx, task, assignment))
+    answers = _answers(tx, assignment)
+    return PollAnswer(task=None, answers=answers) if answers else None
+
+
+def ack(tx: Transaction, request: AckRequest, key: str | None, now_ms: int) -> AckAnswer:
+    """The worker has the task: from here on its lease runs."""
+    take_swarm(tx, request.swarm_id, now_ms)
+    report_key = report_digest("ack", key)
+    started = bus_report(tx, request, report_key)
+    if started is None:
+        started = _start(tx, request, report_key, now_ms)
+    return AckAnswer(success=True, **started)
+
+
+def _start(
+    tx: Transaction, request: AckRequest, report_key: bytes | None, now_ms: int
+) -> dict[str, Any]:
+    worker = _known_worker(tx, request.swarm_id, request.name)
+    held = tx.assignment(request.swarm_id, worker.task_id) if worker.task_id else None
+    assignment = check_can_ack(worker, held, request.bead_id)
+    check_epoch(assignment, request.epoch)
+    held = _renewed(tx, assignment._replace(state=WorkerState.EXECUTING), LEASE_SECONDS, now_ms)
+    started = {
+        "bead_id": request.bead_id,
+        "worker": request.name,
+        "epoch": held.epoch,
+        "lease_expires_at": held.lease_expires_at_ms,
+    }
+    tx.add_event(
+        request.swarm_id,
+        EventKind.TASK_STARTED,
+        now_ms,
+        started,
+        task_id=request.bead_id,
+        report_key=report_key,
+    )
+    return started
+
+
+def done(tx: Transaction, request: DoneRequest, key: str | None, now_ms: int) -> DoneAnswer:
+    take_swarm(tx, request.swarm_id, now_ms)
+    report_key = report_digest("done", key)
+    if bus_report(tx, request, report_key) is None:
+        task, assignment = _held(tx, request)
+        finish_task(tx, task, assignment, now_ms, report_key)
+    return DoneAnswer(success=True, bead_id=request.bead_id)
+
+
+def finish_task(
+    tx: Transaction,
+    task: Task,
+    assignment: Assignment,
+    now_ms: int,
+    report_key: bytes | None = None,
+) -> None:
+    """The task is done, its worker free, and those that waited for it come nearer."""
+    tx.end_assignment(assignment.swarm_id, assignment.task_id, assignment.epoch)
+    tx.save_task(
+        task._replace(status="done", checkpoint=None, last_error=None, updated_at_ms=now_ms)
+    )
+    tx.add_event(
+        assignment.swarm_id,
+        EventKind.TASK_DONE,
+        now_ms,
+        {"bead_id": task.task_id, "worker": assignment.worker, "epoch": assignment.epoch},
+        task_id=task.task_id,
+        report_key=report_key,
+    )
+    free_worker(tx, assignment, now_ms)
+    for dependent in tx.dependents(task.swarm_id, task.task_id):
+        tx.save_task(dependent._replace(waits_for=dependent.waits_for - 1))
+        if dependent.status == "queued" and dependent.waits_for == 1:
+            tx.change_ready(task.swarm_id, dependent.priority, +1)
+    drain(tx, task.swarm_id, now_ms)
+
+
+def failed(
+    tx: Transaction, request: TaskFailedRequest, key: str | None, now_ms: int
+) -> TaskEndAnswer:
+    take_swarm(tx, request.swarm_id, now_ms)
+    report_key = report_digest("failed", key)
+    if bus_report(tx, request, report_key) is None:
+        _, assignment = _held(tx, request)
+        fail_task(tx, assignment, request.reason, now_ms, report_key=report_key)
+    return TaskEndAnswer(success=True, bead_id=request.bead_id, status="failed")
+
+
+def fail_task(
+    tx: Transaction,
+    assignment: Assignment,
+    reason: str,
+    now_ms: int,
+    *,
+    again: bool = False,
+    report_key: bytes | None = None,
+) -> None:
+    """The attempt failed. `again`: the task goes back to the queue for another."""
+    task = held_task(tx, assignment)._replace(last_error=reason, updated_at_ms=now_ms)
+    tx.end_assignment(assignment.swarm_id, assignment.task_id, assignment.epoch)
+    keep_salvage(tx, assignment, "failed", now_ms)
+    tx.add_event(
+        assignment.swarm_id,
+        EventKind.TASK_FAILED,
+        now_ms,
+        {
+            "bead_id": task.task_id,
+            "worker": assignment.worker,
+            "epoch": assignment.epoch,
+            "reason": reason,
+            "again": again,
+        },
+        task_id=task.task_id,
+        report_key=report_key,
+    )
+    free_worker(tx, assignment, now_ms)
+    if again:
+        enqueue(tx, task, now_ms)
+    else:
+        tx.save_task(task._replace(status="failed"))
+    drain(tx, assignment.swarm_id, now_ms)
+
+
+def heartbeat(tx: Transaction, request: HeartbeatRequest, now_ms: int) -> HeartbeatAnswer:
+    """A sign of life: the lease starts anew. A full context is asked for its checkpoint."""
+    take_swarm(tx, request.swarm_id, now_ms)
+    worker = _known_worker(tx, request.swarm_id, request.name)
+    held = tx.assignment(request.swarm_id, worker.task_id) if worker.task_id else None
+    if held is not None:
+        check_epoch(held, request.epoch)
+        held = beat(tx, held, request, now_ms)
+    usage = request.context_usage
+    return HeartbeatAnswer(
+        success=True,
+        worker=request.name,
+        bead_id=held.task_id if held else None,
+        epoch=held.epoch if held else None,
+        lease_expires_at=held.lease_expires_at_ms if held else None,
+        checkpoint_requested=held is not None
+        and usage is not None
+        and check_context_threshold(usage),
+        answers=_answers(tx, held) if held else [],
+    )
+
+
+def beat(tx: Transaction, held: Assignment, request: HeartbeatRequest, now_ms: int) -> Assignment:
+    """Renew the lease, unless it does not run: an offer wants its acknowledgement, a full
+    context its successor."""
+    held = held._replace(
+        lease_seconds=request.lease_seconds or held.lease_seconds,
+        context_usage=request.context_usage
+        if request.context_usage is not None
+        else held.context_usage,
+        current_step=request.current_step or held.current_step,
+    )
+    if held.state in (WorkerState.ASSIGNED, WorkerState.WAITING):
+        tx.save_assignment(held._replace(updated_at_ms=now_ms))
+        return held
+    blocked = held.state is WorkerState.BLOCKED
+    return _renewed(tx, held, BLOCKED_LEASE_SECONDS if blocked else LEASE_SECONDS, now_ms)
+
+
+def reset_worker(tx: Transaction, request: ResetWorkerRequest, now_ms: int) -> ResetAnswer:
+    """Free a stuck worker. Its task goes back to the queue, its parked poll is answered."""
+    take_swarm(tx, request.swarm_id, now_ms)
+    worker = _known_worker(tx, request.swarm_id, request.worker_name, field="worker_name")
+    held = tx.assignment(request.swarm_id, worker.task_id) if worker.task_id else None
+    if held is not None:
+        end_attempt(tx, held, "reset", now_ms)
+        task = held_task(tx, held)
+        if task.status == "active":
+            enqueue(tx, task, now_ms)
+    tx.put_worker(worker._replace(task_id=None, available=True, last_activity_at_ms=now_ms))
+    tx.add_event(
+        request.swarm_id,
+        EventKind.BUS_WORKER_RESET,
+        now_ms,
+        {"worker": worker.name, "released": worker.task_id},
+    )
+    drain(tx, request.swarm_id, now_ms)
+    return ResetAnswer(success=True, worker=worker.name, released=worker.task_id)
+
+
+def status(tx: Transaction, swarm_id: str, polling: frozenset[str], now_ms: int) -> BusStatus:
+    if swarm_id != DEFAULT_SWARM:
+        existing(tx, swarm_id)
+    return BusStatus(
+        swarm_id=swarm_id,
+        workers=[
+            _worker_view(worker, state, worker.name in polling, now_ms)
+            for worker, state in tx.workers(swarm_id)
+        ],
+        queued=tx.ready_at_or_above(swarm_id, -(2**53)),
+    )
+
+
+def _worker_view(
+    worker: Worker, state: WorkerState | None, is_polling: bool, now_ms: int
+) -> BusWorker:
+    said = bus_status(state, is_polling=is_polling)
+    idle_ms = now_ms - worker.last_activity_at_ms if state is None else 0
+    return BusWorker(
+        name=worker.name,
+        status=said,
+        current_task=worker.task_id if said == "executing" else None,
+        idle_seconds=max(idle_ms, 0) // 1000,
+    )
+
+
+def _known_worker(tx: Transaction, swarm_id: str, name: str, field: str = "name") -> Worker:
+    worker = tx.worker(swarm_id, name)
+    if worker is None:
+        raise UnknownWorker(name, field)
+    return worker
+
+
+def _held(tx: Transaction, request: DoneRequest | TaskFailedRequest) -> tuple[Task, Assignment]:
+    task = tx.task(request.swarm_id, request.bead_id)
+    if task is None:
+        raise UnknownTask(request.bead_id)
+    assignment = tx.assignment(request.swarm_id, request.bead_id)
+    return task, check_holds(assignment, request.bead_id, request.name, request.epoch)
+
+
+def held_task(tx: Transaction, assignment: Assignment) -> Task:
+    task = tx.task(assignment.swarm_id, assignment.task_id)
+    if task is None:
+        raise UnknownTask(assignment.task_id)
+    return task
+
+
+def _renewed(
+    tx: Transaction, assignment: Assignment, usual_seconds: int, now_ms: int
+) -> Assignment:
+    seconds = usual_seconds
+    if assignment.state is not WorkerState.ASSIGNED and assignment.lease_seconds:
+        seconds = assignment.lease_seconds
+    renewed = assignment._replace(updated_at_ms=now_ms, lease_expires_at_ms=now_ms + seconds * 1000)
+    tx.save_assignment(renewed)
+    return renewed
+
+
+def _answers(tx: Transaction, assignment: Assignment) -> list[dict[str, Any]]:
+    """Given again until the worker's next report shows that it has gone on."""
+    found = tx.unheard_answers(assignment.swarm_id, assignment.task_id, assignment.epoch)
+    return [answer_view(one) for one in found]
+
+
+def answer_view(question: Question) -> dict[str, Any]:
+    return {
+        "question_id": question.question_id,
+        "question": question.question,
+        "answer": question.answer,
+    }

@@ -1,0 +1,216 @@
+"""The bus for the surfaces: each call is one use case; a poll may wait."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from typing import TypeVar
+
+from pydantic_core import to_json
+
+from shiftboss.coordinator import bus, messages, questions, tasks
+from shiftboss.coordinator.clock import Clock
+from shiftboss.coordinator.hub import Hub
+from shiftboss.coordinator.task_source import FindTask, gather
+from shiftboss.errors import UnknownTask
+from shiftboss.protocol.bus import (
+    POLL_MS_MAX,
+    AckAnswer,
+    AckRequest,
+    AddTaskRequest,
+    AnswerQuestionRequest,
+    BusRequest,
+    BusStatus,
+    Delivery,
+    DoneAnswer,
+    DoneRequest,
+    HeartbeatAnswer,
+    HeartbeatRequest,
+    ListQuestionsRequest,
+    ListTasksRequest,
+    MessageAnswer,
+    MessageRequest,
+    PollAnswer,
+    PollRequest,
+    QuestionList,
+    QuestionView,
+    RegisterWorkerAnswer,
+    RegisterWorkerRequest,
+    ResetAnswer,
+    ResetWorkerRequest,
+    StatusRequest,
+    SubmitAnswer,
+    TaskEndAnswer,
+    TaskFailedRequest,
+    TaskList,
+    TaskRequest,
+    TaskView,
+)
+from shiftboss.protocol.events import Event, EventKind
+from shiftboss.protocol.messages import Message, message_from_json
+from shiftboss.store.port import Store
+
+T = TypeVar("T")
+
+NOTHING = PollAnswer(task=None, timeout=True)
+
+
+class BusDesk:
+    """Every writing call takes an optional idempotency key; those that need none ignore it."""
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        hub: Hub,
+        on_lease: Callable[[int | None], None],
+        find_task: FindTask | None = None,
+    ) -> None:
+        """`on_lease` is told when a lease that was renewed will end."""
+        self._store = store
+        self._clock = clock
+        self._hub = hub
+        self._on_lease = on_lease
+        self._find_task = find_task
+
+    # -- workers
+
+    async def register_worker(
+        self, request: RegisterWorkerRequest, _key: str | None = None
+    ) -> RegisterWorkerAnswer:
+        return await self._change(bus.register_worker, request)
+
+    async def poll_task(self, request: PollRequest, _key: str | None = None) -> PollAnswer:
+        """Waits until there is something for the worker or its time is over.
+
+        The poll is parked before the store is asked: what is handed out in between wakes it.
+        """
+        now_ms = self._clock()
+        parked = self._hub.park(request.swarm_id, request.name)
+        try:
+            found = await self._store.write(
+                lambda tx: bus.poll(tx, request, now_ms), request.swarm_id
+            )
+            if found is not None:
+                return found
+            timeout_ms = min(request.timeout_ms, POLL_MS_MAX)
+            if timeout_ms == 0:
+                return NOTHING
+            await asyncio.wait((parked,), timeout=timeout_ms / 1000)
+            if not parked.done() or parked.cancelled():
+                return NOTHING
+            return _woken_by(parked.result())
+        finally:
+            self._hub.unpark(request.swarm_id, request.name, parked)
+            parked.cancel()
+
+    async def ack_task(self, request: AckRequest, key: str | None = None) -> AckAnswer:
+        answer = await self._change(bus.ack, request, key)
+        self._on_lease(answer.lease_expires_at)
+        return answer
+
+    async def worker_done(self, request: DoneRequest, key: str | None = None) -> DoneAnswer:
+        return await self._change(bus.done, request, key)
+
+    async def task_failed(
+        self, request: TaskFailedRequest, key: str | None = None
+    ) -> TaskEndAnswer:
+        return await self._change(bus.failed, request, key)
+
+    async def heartbeat(
+        self, request: HeartbeatRequest, _key: str | None = None
+    ) -> HeartbeatAnswer:
+        answer = await self._change(bus.heartbeat, request)
+        self._on_lease(answer.lease_expires_at)
+        return answer
+
+    async def reset_worker(
+        self, request: ResetWorkerRequest, _key: str | None = None
+    ) -> ResetAnswer:
+        return await self._change(bus.reset_worker, request)
+
+    async def get_status(self, request: StatusRequest, _key: str | None = None) -> BusStatus:
+        now_ms = self._clock()
+        polling = self._hub.polling(request.swarm_id)
+        return await self._store.read(lambda tx: bus.status(tx, request.swarm_id, polling, now_ms))
+
+    async def send_message(self, request: MessageRequest, key: str | None = None) -> MessageAnswer:
+        message = message_from_json(to_json(request.message))
+        return await self.receive(message, request.swarm_id, key)
+
+    async def receive(
+        self, message: Message, swarm_id: str, key: str | None = None
+    ) -> MessageAnswer:
+        now_ms = self._clock()
+        answer = await self._store.write(
+            lambda tx: messages.receive(tx, message, swarm_id, key, now_ms), swarm_id
+        )
+        self._on_lease(answer.lease_expires_at)
+        return answer
+
+    # -- tasks
+
+    async def add_task(self, request: AddTaskRequest, _key: str | None = None) -> TaskView:
+        return await self._change(tasks.add, request)
+
+    async def submit_task(self, request: TaskRequest, _key: str | None = None) -> SubmitAnswer:
+        """A task that the store does not know is taken from the tracker, where there is one."""
+        try:
+            return await self._submit(request)
+        except UnknownTask:
+            if self._find_task is None:
+                raise
+        for found in await gather(self._store, self._find_task, request):
+            await self.add_task(found)
+        return await self._submit(request)
+
+    async def _submit(self, request: TaskRequest) -> SubmitAnswer:
+        return await self._change(tasks.submit, request)
+
+    async def retry_task(self, request: TaskRequest, _key: str | None = None) -> TaskEndAnswer:
+        return await self._change(tasks.retry, request)
+
+    async def cancel_task(self, request: TaskRequest, _key: str | None = None) -> TaskEndAnswer:
+        return await self._change(tasks.cancel, request)
+
+    async def show_task(self, request: TaskRequest, _key: str | None = None) -> TaskView:
+        return await self._store.read(lambda tx: tasks.show(tx, request.swarm_id, request.bead_id))
+
+    async def list_tasks(self, request: ListTasksRequest, _key: str | None = None) -> TaskList:
+        return await self._store.read(
+            lambda tx: tasks.listing(tx, request.swarm_id, request.after, request.limit)
+        )
+
+    # -- questions
+
+    async def list_questions(
+        self, request: ListQuestionsRequest, _key: str | None = None
+    ) -> QuestionList:
+        return await self._store.read(
+            lambda tx: questions.listing(tx, request.swarm_id, only_open=request.only_open)
+        )
+
+    async def answer_question(
+        self, request: AnswerQuestionRequest, _key: str | None = None
+    ) -> QuestionView:
+        return await self._change(questions.answer, request)
+
+    async def _change(self, use_case: Callable[..., T], request: BusRequest, *further: object) -> T:
+        """One writing use case: (transaction, request, further, time)."""
+        now_ms = self._clock()
+        return await self._store.write(
+            lambda tx: use_case(tx, request, *further, now_ms), request.swarm_id
+        )
+
+
+def _woken_by(event: Event) -> PollAnswer:
+    """The event carries the answer."""
+    data = json.loads(event.data)
+    if event.kind == EventKind.TASK_ASSIGNED.value:
+        del data["worker"]
+        return PollAnswer(task=Delivery.model_construct(**data))
+    if event.kind == EventKind.QUESTION_ANSWERED.value:
+        answer = {name: data[name] for name in ("question_id", "question", "answer")}
+        return PollAnswer(task=None, answers=[answer])
+    return PollAnswer(task=None, timeout=True, reset=True)

@@ -1,0 +1,168 @@
+"""Handing out tasks: the queue, the assignment, the end of an attempt.
+
+Invariant at every commit: there is not both a task that is ready and a worker that is free and
+available. So whoever makes one of them checks for the other, and nobody else has to.
+"""
+
+from __future__ import annotations
+
+import json
+
+from shiftboss.errors import UnknownSwarm
+from shiftboss.protocol.bus import DEFAULT_SWARM, Delivery
+from shiftboss.protocol.events import EventKind
+from shiftboss.protocol.fields import INTEGER_MAX
+from shiftboss.protocol.states import WorkerState
+from shiftboss.rules.packets import Assignment
+from shiftboss.rules.swarms import Swarm
+from shiftboss.rules.tasks import OFFER_SECONDS, Salvage, Task, Worker
+from shiftboss.store.port import Transaction
+
+
+def take_swarm(tx: Transaction, swarm_id: str, now_ms: int) -> None:
+    """Hold the swarm until the commit. The default one is made when it is first needed."""
+    if tx.take_swarm(swarm_id) is not None:
+        return
+    if swarm_id != DEFAULT_SWARM:
+        raise UnknownSwarm(swarm_id)
+    tx.add_swarm(Swarm(swarm_id, "", "", False, True, None, now_ms, None))
+    tx.take_swarm(swarm_id)
+
+
+def enqueue(tx: Transaction, task: Task, now_ms: int) -> Task:
+    """The task waits: behind the others of its priority, or where it was before its attempt."""
+    number = task.queue_number
+    if number is None:
+        # Never queued before: it was handed out at once, so it is older than all that wait, and
+        # those like it are in the order of their own age.
+        number = (
+            task.created_at_ms - INTEGER_MAX
+            if task.epoch
+            else tx.next_queue_number(task.swarm_id, task.priority)
+        )
+    queued = task._replace(status="queued", queue_number=number, updated_at_ms=now_ms)
+    tx.save_task(queued)
+    if queued.waits_for == 0:
+        tx.change_ready(task.swarm_id, task.priority, +1)
+    tx.add_event(
+        task.swarm_id,
+        EventKind.TASK_QUEUED,
+        now_ms,
+        {"bead_id": task.task_id, "priority": task.priority, "waits_for": task.waits_for},
+        task_id=task.task_id,
+    )
+    return queued
+
+
+def leave_queue(tx: Transaction, task: Task) -> None:
+    """For a queued task that is about to be saved with another status."""
+    if task.waits_for == 0:
+        tx.change_ready(task.swarm_id, task.priority, -1)
+
+
+def drain(tx: Transaction, swarm_id: str, now_ms: int) -> None:
+    """Hand out tasks as long as one is ready and somebody can take it."""
+    # The task first: mostly a worker has become free and nothing waits.
+    while (task := tx.next_task(swarm_id)) and (worker := tx.next_worker(swarm_id)):
+        leave_queue(tx, task)
+        assign(tx, task, worker, now_ms)
+
+
+def assign(
+    tx: Transaction, task: Task, worker: Worker, now_ms: int, offer_seconds: int = OFFER_SECONDS
+) -> Assignment:
+    """A new attempt. The worker has to acknowledge it before the offer runs out."""
+    former = tx.assignment(task.swarm_id, task.task_id) if task.epoch else None
+    if former is not None:
+        _take_over(tx, former)
+    epoch = task.epoch + 1
+    tx.save_task(
+        task._replace(status="active", epoch=epoch, worker=worker.name, updated_at_ms=now_ms)
+    )
+    tx.put_worker(worker._replace(task_id=task.task_id))
+    assignment = Assignment(
+        swarm_id=task.swarm_id,
+        task_id=task.task_id,
+        epoch=epoch,
+        state=WorkerState.ASSIGNED,
+        packet_id=None,
+        worker=worker.name,
+        worktree="",
+        steps_total=0,
+        steps_completed=0,
+        retries_open=0,
+        registered_at_ms=now_ms,
+        updated_at_ms=now_ms,
+        lease_expires_at_ms=now_ms + offer_seconds * 1000,
+    )
+    tx.put_assignment(assignment)
+    # The event carries all that a poll answers, so that a parked one needs no query.
+    tx.add_event(
+        task.swarm_id,
+        EventKind.TASK_ASSIGNED,
+        now_ms,
+        {"worker": worker.name, **delivery(tx, task, assignment).model_dump()},
+        task_id=task.task_id,
+    )
+    return assignment
+
+
+def _take_over(tx: Transaction, former: Assignment) -> None:
+    """A worker that waited with a full context is free once its task has a new holder."""
+    holder = tx.worker(former.swarm_id, former.worker)
+    if holder is not None and holder.task_id == former.task_id:
+        tx.put_worker(holder._replace(task_id=None, available=False))
+
+
+def delivery(tx: Transaction, task: Task, assignment: Assignment) -> Delivery:
+    """What a worker is told with its task. Former attempts cost a look only if there were any."""
+    lost = tx.salvage(task.swarm_id, task.task_id) if assignment.epoch > 1 else []
+    return Delivery(
+        bead_id=task.task_id,
+        title=task.title,
+        assigned_at=assignment.registered_at_ms,
+        epoch=assignment.epoch,
+        lease_expires_at=assignment.lease_expires_at_ms or 0,
+        checkpoint=json.loads(task.checkpoint) if task.checkpoint else None,
+        salvage=[one._asdict() for one in lost],
+    )
+
+
+def end_attempt(tx: Transaction, assignment: Assignment, reason: str, now_ms: int) -> None:
+    """The coordinator takes the task back: the attempt is over, its worker is free.
+
+    What the attempt had reported is kept for the next one. The caller decides about the task.
+    """
+    tx.end_assignment(assignment.swarm_id, assignment.task_id, assignment.epoch)
+    if assignment.state is not WorkerState.ASSIGNED:
+        keep_salvage(tx, assignment, reason, now_ms)
+    tx.add_event(
+        assignment.swarm_id,
+        EventKind.ATTEMPT_ENDED,
+        now_ms,
+        {
+            "bead_id": assignment.task_id,
+            "worker": assignment.worker,
+            "epoch": assignment.epoch,
+            "reason": reason,
+        },
+        task_id=assignment.task_id,
+    )
+
+
+def keep_salvage(tx: Transaction, assignment: Assignment, reason: str, now_ms: int) -> None:
+    """What an attempt that came to nothing had reported, for the next one."""
+    commits: list[str] = json.loads(assignment.commits or "[]")
+    left = Salvage(assignment.epoch, assignment.worker, reason, commits)
+    tx.add_salvage(assignment.swarm_id, assignment.task_id, left, now_ms)
+
+
+def free_worker(
+    tx: Transaction, assignment: Assignment, now_ms: int, *, available: bool = True
+) -> None:
+    """The holder of an assignment that is over can take another task."""
+    worker = tx.worker(assignment.swarm_id, assignment.worker)
+    if worker is not None and worker.task_id == assignment.task_id:
+        tx.put_worker(
+            worker._replace(task_id=None, available=available, last_activity_at_ms=now_ms)
+        )

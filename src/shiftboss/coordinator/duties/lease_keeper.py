@@ -1,0 +1,43 @@
+"""Takes tasks back whose worker has shown no sign of life: when a lease or an offer runs out."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from shiftboss.coordinator import leases
+from shiftboss.coordinator.clock import Clock
+from shiftboss.coordinator.duties.timer import DUE_PER_ROUND_MAX, Timer
+from shiftboss.coordinator.hub import Hub
+from shiftboss.protocol.events import Event, EventKind
+from shiftboss.store.port import Store
+
+
+class LeaseKeeper(Timer):
+    """A renewal moves the end of a lease to later: the keeper finds nothing and sleeps again."""
+
+    def __init__(self, store: Store, clock: Clock, hub: Hub) -> None:
+        super().__init__(store, clock, hub)
+        self._awake_at_ms: int | None = None
+        hub.listen(EventKind.TASK_ASSIGNED, self._hear_of_offer)
+        # The long lease of a blocked worker gives way to its usual one.
+        hub.listen(EventKind.QUESTION_ANSWERED, self._hear)
+
+    def _hear_of_offer(self, event: Event) -> None:
+        self.expect_end(event.at_ms + leases.OFFER_MS)
+
+    def expect_end(self, at_ms: int | None) -> None:
+        """A lease ends then. Most end long after the next round; a launcher's can be short."""
+        if at_ms is not None and (self._awake_at_ms is None or at_ms < self._awake_at_ms):
+            self._changed.set()
+
+    async def act(self, now_ms: int) -> None:
+        expired = await self.store.read(lambda tx: tx.expired_leases(now_ms, DUE_PER_ROUND_MAX))
+        for swarm_id, task_id, epoch in expired:
+            expire = partial(
+                leases.expire, swarm_id=swarm_id, task_id=task_id, epoch=epoch, now_ms=now_ms
+            )
+            await self.store.write(expire, swarm_id)
+
+    async def next_at_ms(self) -> int | None:
+        self._awake_at_ms = await self.store.read(lambda tx: tx.next_lease_end_at_ms())
+        return self._awake_at_ms

@@ -1,0 +1,386 @@
+"""Use case of messages: what a worker says drives its live assignment.
+
+The state machine is that of the rules, edge by edge: a message that has no edge from the present
+state is refused, and the legal ones are named.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from shiftboss.coordinator import questions
+from shiftboss.coordinator.bus import answer_view, beat, fail_task, finish_task, held_task
+from shiftboss.coordinator.dispatch import assign, drain, enqueue, take_swarm
+from shiftboss.coordinator.repeats import first_about, report_digest
+from shiftboss.errors import (
+    IllegalTransition,
+    InvalidRequest,
+    NotHeld,
+    ShiftbossError,
+    UnknownTask,
+    UnknownWorker,
+)
+from shiftboss.protocol.bus import HeartbeatRequest, MessageAnswer
+from shiftboss.protocol.events import Event, EventKind
+from shiftboss.protocol.messages import (
+    AssignMessage,
+    CompleteMessage,
+    FailedMessage,
+    HeartbeatMessage,
+    Message,
+    MessageType,
+)
+from shiftboss.protocol.states import WorkerState
+from shiftboss.rules.lifecycle import TRANSITIONS, can_move
+from shiftboss.rules.packets import Assignment
+from shiftboss.rules.retry import RetryPolicy
+from shiftboss.rules.tasks import LEASE_SECONDS, check_can_submit, check_epoch
+from shiftboss.rules.worker_protocol import check_context_threshold
+from shiftboss.store.port import Transaction
+
+DEFAULT_CONTACT = "coordinator"
+COMMITS_MAX = 100
+_COMMIT = re.compile(r"[a-f0-9]{7,40}")
+_STATES_OF_PROGRESS = (WorkerState.EXECUTING, WorkerState.VERIFYING, WorkerState.SELF_REVIEW)
+TIMEOUT_SECONDS_MAX = 7 * 86_400
+
+
+def receive(
+    tx: Transaction, message: Message, swarm_id: str, key: str | None, now_ms: int
+) -> MessageAnswer:
+    take_swarm(tx, swarm_id, now_ms)
+    if isinstance(message, AssignMessage):
+        return _assigned(tx, message, swarm_id, now_ms)
+    worker = tx.worker(swarm_id, message.worker_id)
+    if worker is None:
+        raise UnknownWorker(message.worker_id, "worker_id")
+    held = tx.assignment(swarm_id, worker.task_id) if worker.task_id else None
+    report_key = report_digest(f"message {message.type.value}", key)
+    task_id = _task_id(message) or (held.task_id if held else None)
+    if task_id is not None:
+        first = first_about(tx, swarm_id, task_id, report_key, worker.name, _epoch(message))
+        if first is not None:
+            return _answer_again(first)
+    if held is None:
+        if message.type is MessageType.HEARTBEAT:
+            return _answer(tx, message.worker_id, None)
+        raise IllegalTransition(
+            f"{message.worker_id} holds no task",
+            field="type",
+            hint="an idle worker can be assigned a task",
+            facts={"state": WorkerState.IDLE.value, "legal": ["assigned"]},
+        )
+    check_epoch(held, _epoch(message))
+    _check_task(held, message)
+    return _HANDLERS[message.type](tx, held, message, report_key, now_ms)
+
+
+def _answer_again(first: Event) -> MessageAnswer:
+    """The first answer, from the event that the message led to."""
+    said = json.loads(first.data)
+    return MessageAnswer(
+        accepted=True,
+        worker=said["worker"],
+        state=said.get("state") or _STATE_AFTER[first.kind].value,
+        bead_id=said["bead_id"],
+        epoch=said["epoch"],
+        question_id=said.get("question_id"),
+    )
+
+
+_STATE_AFTER = {
+    EventKind.TASK_DONE.value: WorkerState.COMPLETE,
+    EventKind.TASK_FAILED.value: WorkerState.FAILED,
+    EventKind.QUESTION_ASKED.value: WorkerState.BLOCKED,
+    EventKind.CHECKPOINT_STORED.value: WorkerState.WAITING,
+}
+
+
+def _assigned(tx: Transaction, message: AssignMessage, swarm_id: str, now_ms: int) -> MessageAnswer:
+    """The orchestrator gives a task to a worker of its choice, past the queue."""
+    if not 1 <= message.timeout_seconds <= TIMEOUT_SECONDS_MAX:
+        raise InvalidRequest(
+            f"timeout_seconds: must be from 1 to {TIMEOUT_SECONDS_MAX}", field="timeout_seconds"
+        )
+    worker = tx.worker(swarm_id, message.worker_id)
+    if worker is None:
+        raise UnknownWorker(message.worker_id, "worker_id")
+    task = tx.task(swarm_id, message.task_id)
+    if task is None:
+        raise UnknownTask(message.task_id, "task_id")
+    check_can_submit(task)
+    held = tx.assignment(swarm_id, worker.task_id) if worker.task_id else None
+    if held is not None:
+        raise _illegal(held, WorkerState.ASSIGNED)
+    if task.status == "active":
+        raise NotHeld(task.task_id, task.worker)
+    if task.waits_for:
+        raise IllegalTransition(
+            f"{task.task_id} waits for {task.waits_for} other tasks", field="task_id"
+        )
+    if task.status == "queued":
+        tx.change_ready(swarm_id, task.priority, -1)
+    assignment = assign(tx, task, worker, now_ms)
+    assignment = assignment._replace(
+        worktree=message.worktree_path, lease_seconds=message.timeout_seconds
+    )
+    tx.save_assignment(assignment)
+    return _answer(tx, worker.name, assignment)
+
+
+def _heartbeat(
+    tx: Transaction, held: Assignment, message: Message, _key: bytes | None, now_ms: int
+) -> MessageAnswer:
+    assert isinstance(message, HeartbeatMessage)
+    if not 0.0 <= message.context_usage <= 1.0:
+        raise InvalidRequest("context_usage: must be from 0.0 to 1.0", field="context_usage")
+    request = HeartbeatRequest(
+        name=held.worker,
+        context_usage=message.context_usage,
+        current_step=message.current_step,
+    )
+    held = beat(tx, held, request, now_ms)
+    full = check_context_threshold(message.context_usage)
+    return _answer(tx, held.worker, held, checkpoint_requested=full)
+
+
+def _progress(
+    tx: Transaction, held: Assignment, message: Message, report_key: bytes | None, now_ms: int
+) -> MessageAnswer:
+    """Renews the lease, notes a commit, and moves to `payload.state` if it names one."""
+    goal = _state_of(message.payload, held.state)
+    if goal is not held.state and not can_move(held.state, goal):
+        raise _illegal(held, goal)
+    if goal not in _STATES_OF_PROGRESS:
+        raise _not_said_by_progress(held, goal)
+    held = _moved(tx, _with_commit(held, message.payload.get("commit")), goal, now_ms)
+    tx.hear_answers(held.swarm_id, held.task_id, held.epoch)
+    tx.add_event(
+        held.swarm_id,
+        EventKind.TASK_PROGRESS,
+        now_ms,
+        {
+            "bead_id": held.task_id,
+            "worker": held.worker,
+            "epoch": held.epoch,
+            "state": held.state.value,
+            "payload": message.payload,
+        },
+        task_id=held.task_id,
+        report_key=report_key,
+    )
+    return _answer(tx, held.worker, held)
+
+
+def _complete(
+    tx: Transaction, held: Assignment, message: Message, report_key: bytes | None, now_ms: int
+) -> MessageAnswer:
+    assert isinstance(message, CompleteMessage)
+    if not message.verification_passed:
+        raise InvalidRequest(
+            "verification_passed: work that did not pass is not complete",
+            field="verification_passed",
+            hint="go on with the work, or send a failed message",
+        )
+    if held.state not in _STATES_OF_PROGRESS:
+        raise _illegal(held, WorkerState.COMPLETE)
+    finish_task(tx, held_task(tx, held), held, now_ms, report_key)
+    return _ended(held, WorkerState.COMPLETE)
+
+
+def _failed(
+    tx: Transaction, held: Assignment, message: Message, report_key: bytes | None, now_ms: int
+) -> MessageAnswer:
+    assert isinstance(message, FailedMessage)
+    if not can_move(held.state, WorkerState.FAILED):
+        raise _illegal(held, WorkerState.FAILED)
+    again = message.recoverable and held.epoch <= RetryPolicy().retries_max
+    fail_task(tx, held, message.error, now_ms, again=again, report_key=report_key)
+    return _ended(held, WorkerState.FAILED)
+
+
+def _blocked(
+    tx: Transaction, held: Assignment, message: Message, report_key: bytes | None, now_ms: int
+) -> MessageAnswer:
+    if not can_move(held.state, WorkerState.BLOCKED):
+        raise _illegal(held, WorkerState.BLOCKED)
+    question = _text(message.payload, "question", "")
+    contact = _text(message.payload, "contact", DEFAULT_CONTACT)
+    if not question:
+        raise InvalidRequest("payload.question: say what you need", field="payload.question")
+    # Who asks again has gone on with the answers before: this question waits for its own.
+    tx.hear_answers(held.swarm_id, held.task_id, held.epoch)
+    question_id = questions.ask(tx, held, contact, question, now_ms, report_key)
+    after = held._replace(state=WorkerState.BLOCKED)
+    return _answer(tx, held.worker, after, question_id=question_id)
+
+
+def _context_threshold(
+    tx: Transaction, held: Assignment, message: Message, report_key: bytes | None, now_ms: int
+) -> MessageAnswer:
+    """The checkpoint is kept with the task; the next worker that takes it gets it.
+
+    The task is queued again; its holder waits until somebody has taken it over.
+    """
+    if not can_move(held.state, WorkerState.WAITING):
+        raise _illegal(held, WorkerState.WAITING)
+    task = held_task(tx, held)
+    tx.save_assignment(
+        held._replace(
+            state=WorkerState.WAITING,
+            updated_at_ms=now_ms,
+            lease_expires_at_ms=None,
+        )
+    )
+    checkpoint = message.payload | {
+        "worker": held.worker,
+        "epoch": held.epoch,
+        "commits": _all_commits(held, message.payload),
+    }
+    tx.add_event(
+        held.swarm_id,
+        EventKind.CHECKPOINT_STORED,
+        now_ms,
+        {"bead_id": held.task_id, "worker": held.worker, "epoch": held.epoch},
+        task_id=held.task_id,
+        report_key=report_key,
+    )
+    enqueue(tx, task._replace(checkpoint=json.dumps(checkpoint)), now_ms)
+    drain(tx, held.swarm_id, now_ms)
+    return _answer(tx, held.worker, held._replace(state=WorkerState.WAITING))
+
+
+_HANDLERS = {
+    MessageType.HEARTBEAT: _heartbeat,
+    MessageType.PROGRESS: _progress,
+    MessageType.COMPLETE: _complete,
+    MessageType.FAILED: _failed,
+    MessageType.BLOCKED: _blocked,
+    MessageType.CONTEXT_THRESHOLD: _context_threshold,
+}
+
+
+def _moved(tx: Transaction, held: Assignment, goal: WorkerState, now_ms: int) -> Assignment:
+    seconds = held.lease_seconds or LEASE_SECONDS
+    held = held._replace(
+        state=goal, updated_at_ms=now_ms, lease_expires_at_ms=now_ms + seconds * 1000
+    )
+    tx.save_assignment(held)
+    return held
+
+
+def _state_of(payload: dict[str, Any], present: WorkerState) -> WorkerState:
+    said = payload.get("state")
+    if said is None:
+        # Progress acknowledges a task, and shows that a blocked worker has gone on.
+        goes_on = present in (WorkerState.ASSIGNED, WorkerState.BLOCKED)
+        return WorkerState.EXECUTING if goes_on else present
+    try:
+        return WorkerState(said)
+    except ValueError:
+        raise InvalidRequest(
+            f"payload.state: {said!r} is not a state", field="payload.state"
+        ) from None
+
+
+def _with_commit(held: Assignment, commit: object) -> Assignment:
+    if commit is None:
+        return held
+    if not (isinstance(commit, str) and _COMMIT.fullmatch(commit)):
+        raise InvalidRequest(
+            "payload.commit: must be 7 to 40 hexadecimal digits", field="payload.commit"
+        )
+    commits: list[str] = json.loads(held.commits or "[]")
+    if commit in commits:
+        return held
+    return held._replace(commits=json.dumps([*commits, commit][-COMMITS_MAX:]))
+
+
+def _all_commits(held: Assignment, payload: dict[str, Any]) -> list[str]:
+    """Those that were reported on the way and those that the checkpoint names."""
+    said = payload.get("commits")
+    for commit in said if isinstance(said, list) else ():
+        held = _with_commit(held, commit)
+    commits: list[str] = json.loads(held.commits or "[]")
+    return commits
+
+
+def _text(payload: dict[str, Any], name: str, usual: str) -> str:
+    value = payload.get(name, usual)
+    if not isinstance(value, str) or "\0" in value or len(value) > 20_000:
+        raise InvalidRequest(f"payload.{name}: must be a text", field=f"payload.{name}")
+    return value
+
+
+def _epoch(message: Message) -> int | None:
+    epoch = message.payload.get("epoch")
+    if epoch is not None and type(epoch) is not int:
+        raise InvalidRequest("payload.epoch: must be a whole number", field="payload.epoch")
+    return epoch
+
+
+def _task_id(message: Message) -> str | None:
+    said = getattr(message, "task_id", None) or message.payload.get("task_id")
+    return None if said is None else str(said)
+
+
+def _check_task(held: Assignment, message: Message) -> None:
+    said = _task_id(message)
+    if said is not None and said != held.task_id:
+        raise NotHeld(said, None)
+
+
+def _not_said_by_progress(held: Assignment, goal: WorkerState) -> ShiftbossError:
+    if held.state is WorkerState.WAITING:
+        return _illegal(held, WorkerState.EXECUTING)
+    return InvalidRequest(
+        f"payload.state: {goal.value} has a message of its own", field="payload.state"
+    )
+
+
+def _illegal(held: Assignment, goal: WorkerState) -> IllegalTransition:
+    legal = [state.value for state in TRANSITIONS[held.state]]
+    return IllegalTransition(
+        f"{held.task_id} is {held.state.value}: no edge to {goal.value}; nothing was changed",
+        field="type",
+        hint=f"legal from {held.state.value}: {', '.join(legal)}",
+        facts={"state": held.state.value, "legal": legal},
+    )
+
+
+def _answer(
+    tx: Transaction,
+    worker: str,
+    held: Assignment | None,
+    *,
+    checkpoint_requested: bool = False,
+    question_id: int | None = None,
+) -> MessageAnswer:
+    if held is None:
+        return MessageAnswer(
+            accepted=True, worker=worker, state=WorkerState.IDLE.value, bead_id=None, epoch=None
+        )
+    answers = tx.unheard_answers(held.swarm_id, held.task_id, held.epoch)
+    return MessageAnswer(
+        accepted=True,
+        worker=worker,
+        state=held.state.value,
+        bead_id=held.task_id,
+        epoch=held.epoch,
+        lease_expires_at=held.lease_expires_at_ms,
+        checkpoint_requested=checkpoint_requested,
+        question_id=question_id,
+        answers=[answer_view(one) for one in answers],
+    )
+
+
+def _ended(held: Assignment, state: WorkerState) -> MessageAnswer:
+    return MessageAnswer(
+        accepted=True,
+        worker=held.worker,
+        state=state.value,
+        bead_id=held.task_id,
+        epoch=held.epoch,
+    )

@@ -1,0 +1,138 @@
+"""Use cases of questions: a blocked worker asks, its contact answers, the worker goes on."""
+
+from __future__ import annotations
+
+from shiftboss.coordinator.dispatch import take_swarm
+from shiftboss.coordinator.swarms import existing
+from shiftboss.errors import AlreadyAnswered, UnknownQuestion
+from shiftboss.protocol.bus import (
+    DEFAULT_SWARM,
+    AnswerQuestionRequest,
+    QuestionList,
+    QuestionView,
+)
+from shiftboss.protocol.events import EventKind
+from shiftboss.protocol.states import WorkerState
+from shiftboss.rules.packets import Assignment
+from shiftboss.rules.tasks import BLOCKED_LEASE_SECONDS, LEASE_SECONDS, Question
+from shiftboss.store.port import Transaction
+
+QUESTIONS_LISTED_MAX = 200
+
+
+def ask(
+    tx: Transaction,
+    assignment: Assignment,
+    contact: str,
+    question: str,
+    now_ms: int,
+    report_key: bytes | None = None,
+) -> int:
+    """The worker is blocked until somebody answers; its lease is long meanwhile."""
+    tx.save_assignment(
+        assignment._replace(
+            state=WorkerState.BLOCKED,
+            updated_at_ms=now_ms,
+            lease_expires_at_ms=now_ms + BLOCKED_LEASE_SECONDS * 1000,
+        )
+    )
+    question_id = tx.add_question(
+        Question(
+            swarm_id=assignment.swarm_id,
+            question_id=0,
+            task_id=assignment.task_id,
+            epoch=assignment.epoch,
+            worker=assignment.worker,
+            contact=contact,
+            question=question,
+            asked_at_ms=now_ms,
+        )
+    )
+    tx.add_event(
+        assignment.swarm_id,
+        EventKind.QUESTION_ASKED,
+        now_ms,
+        {
+            "question_id": question_id,
+            "bead_id": assignment.task_id,
+            "worker": assignment.worker,
+            "epoch": assignment.epoch,
+            "contact": contact,
+            "question": question,
+        },
+        task_id=assignment.task_id,
+        report_key=report_key,
+    )
+    return question_id
+
+
+def answer(tx: Transaction, request: AnswerQuestionRequest, now_ms: int) -> QuestionView:
+    """The same answer again changes nothing; another one is refused."""
+    take_swarm(tx, request.swarm_id, now_ms)
+    question = tx.question(request.swarm_id, request.question_id)
+    if question is None:
+        raise UnknownQuestion(f"Unknown question: {request.question_id}", field="question_id")
+    if question.answer is None:
+        tx.answer_question(request.swarm_id, request.question_id, request.answer, now_ms)
+        question = question._replace(answer=request.answer, answered_at_ms=now_ms)
+        _go_on(tx, question, now_ms)
+    elif question.answer != request.answer:
+        raise AlreadyAnswered(
+            f"question {request.question_id} has another answer; nothing was changed",
+            field="question_id",
+            facts={"answer": question.answer},
+        )
+    return view(question)
+
+
+def _go_on(tx: Transaction, question: Question, now_ms: int) -> None:
+    """The blocked attempt executes again, if it is still the one that asked."""
+    assignment = tx.assignment(question.swarm_id, question.task_id)
+    if (
+        assignment is not None
+        and assignment.epoch == question.epoch
+        and assignment.state is WorkerState.BLOCKED
+    ):
+        seconds = assignment.lease_seconds or LEASE_SECONDS
+        tx.save_assignment(
+            assignment._replace(
+                state=WorkerState.EXECUTING,
+                updated_at_ms=now_ms,
+                lease_expires_at_ms=now_ms + seconds * 1000,
+            )
+        )
+    tx.add_event(
+        question.swarm_id,
+        EventKind.QUESTION_ANSWERED,
+        now_ms,
+        {
+            "question_id": question.question_id,
+            "bead_id": question.task_id,
+            "worker": question.worker,
+            "epoch": question.epoch,
+            "question": question.question,
+            "answer": question.answer,
+        },
+        task_id=question.task_id,
+    )
+
+
+def listing(tx: Transaction, swarm_id: str, *, only_open: bool) -> QuestionList:
+    if swarm_id != DEFAULT_SWARM:
+        existing(tx, swarm_id)
+    found = tx.questions(swarm_id, QUESTIONS_LISTED_MAX, only_open=only_open)
+    return QuestionList(questions=[view(one) for one in found])
+
+
+def view(question: Question) -> QuestionView:
+    return QuestionView(
+        question_id=question.question_id,
+        bead_id=question.task_id,
+        worker=question.worker,
+        epoch=question.epoch,
+        contact=question.contact,
+        question=question.question,
+        asked_at=question.asked_at_ms,
+        answer=question.answer,
+        answered_at=question.answered_at_ms,
+    )

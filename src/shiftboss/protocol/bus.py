@@ -1,0 +1,261 @@
+"""The bus: what workers and the orchestrator say about tasks, and the answers.
+
+Requests carry the document's members; `swarm_id`, `epoch` and `name` are further, optional ones.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field, StringConstraints
+
+from shiftboss.protocol.fields import INTEGER_MAX, NO_NUL, Answer, Request, SwarmId
+
+DEFAULT_SWARM = "default"
+POLL_MS_DEFAULT = 30_000
+# Longer polls are answered after this and made again.
+POLL_MS_MAX = 600_000
+PRIORITY_MAX = 1_000
+DEPENDENCIES_MAX = 200
+
+WorkerName = Annotated[str, StringConstraints(pattern=r"^[a-zA-Z0-9][a-zA-Z0-9._-]{0,63}$")]
+TaskId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$")]
+Title = Annotated[str, StringConstraints(min_length=1, max_length=500, pattern=NO_NUL)]
+Text = Annotated[str, StringConstraints(max_length=20_000, pattern=NO_NUL)]
+Epoch = Annotated[int, Field(ge=1, le=INTEGER_MAX)]
+Priority = Annotated[int, Field(ge=-PRIORITY_MAX, le=PRIORITY_MAX)]
+
+
+def _whole(value: object) -> object:
+    """JSON writes 3e9 and 3000000000 for the same number."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+PollMs = Annotated[int, BeforeValidator(_whole), Field(ge=0, le=INTEGER_MAX)]
+
+
+class BusRequest(Request):
+    swarm_id: SwarmId = DEFAULT_SWARM
+
+
+class AddTaskRequest(BusRequest):
+    bead_id: TaskId
+    title: Title
+    description: Text = ""
+    priority: Priority = 0
+    depends_on: Annotated[list[TaskId], Field(max_length=DEPENDENCIES_MAX)] = Field(default=[])
+
+
+class TaskRequest(BusRequest):
+    """Names a task: submit, retry, cancel."""
+
+    bead_id: TaskId
+
+
+class RegisterWorkerRequest(BusRequest):
+    name: WorkerName
+
+
+class PollRequest(BusRequest):
+    name: WorkerName
+    timeout_ms: PollMs = POLL_MS_DEFAULT
+
+
+class AckRequest(BusRequest):
+    name: WorkerName
+    bead_id: TaskId
+    epoch: Epoch | None = None
+
+
+class DoneRequest(BusRequest):
+    bead_id: TaskId
+    name: WorkerName | None = None
+    epoch: Epoch | None = None
+
+
+class TaskFailedRequest(BusRequest):
+    bead_id: TaskId
+    reason: Text = ""
+    name: WorkerName | None = None
+    epoch: Epoch | None = None
+
+
+class HeartbeatRequest(BusRequest):
+    """`lease_seconds` asks for a shorter lease than the usual one, for a launcher that beats."""
+
+    name: WorkerName
+    context_usage: Annotated[float, Field(ge=0.0, le=1.0, allow_inf_nan=False)] | None = None
+    current_step: Annotated[str, StringConstraints(max_length=500, pattern=NO_NUL)] | None = None
+    epoch: Epoch | None = None
+    lease_seconds: Annotated[int, Field(ge=5, le=86_400)] | None = None
+
+
+class ResetWorkerRequest(BusRequest):
+    worker_name: WorkerName
+
+
+class StatusRequest(BusRequest):
+    pass
+
+
+class AnswerQuestionRequest(BusRequest):
+    question_id: Annotated[int, Field(ge=1, le=INTEGER_MAX)]
+    answer: Text
+
+
+class ListTasksRequest(BusRequest):
+    """`after` is the `next_after` of another page."""
+
+    after: Annotated[str, StringConstraints(max_length=128, pattern=NO_NUL)] = ""
+    limit: Annotated[int, Field(ge=1, le=500)] = 100
+
+
+class ListQuestionsRequest(BusRequest):
+    only_open: bool = True
+
+
+class MessageRequest(BusRequest):
+    """`message` is one of the worker protocol, see `shiftboss.protocol.messages`."""
+
+    message: dict[str, Any]
+
+
+class RegisterWorkerAnswer(Answer):
+    success: bool
+    worker: str
+    message: str
+
+
+class Delivery(Answer):
+    """A task as a poll hands it over. `checkpoint` and `salvage` come from earlier attempts."""
+
+    bead_id: str
+    title: str
+    assigned_at: int
+    epoch: int
+    lease_expires_at: int
+    checkpoint: dict[str, Any] | None = None
+    salvage: list[dict[str, Any]] = Field(default=[])
+
+
+class PollAnswer(Answer):
+    """`answers` are those to the worker's own questions since its last contact."""
+
+    task: Delivery | None
+    timeout: bool | None = None
+    reset: bool | None = None
+    answers: list[dict[str, Any]] | None = None
+
+
+class SubmitAnswer(Answer):
+    """With `dispatched` false the task waits: at `position` of the queue, or for `waits_for`."""
+
+    dispatched: bool
+    worker: str | None
+    bead_id: str
+    queued: bool | None = None
+    position: int | None = None
+    waits_for: list[str] | None = None
+    epoch: int | None = None
+
+
+class AckAnswer(Answer):
+    success: bool
+    worker: str
+    bead_id: str
+    epoch: int
+    lease_expires_at: int
+
+
+class DoneAnswer(Answer):
+    success: bool
+    bead_id: str
+
+
+class TaskEndAnswer(Answer):
+    """Of task_failed, retry_task and cancel: where the task is afterwards."""
+
+    success: bool
+    bead_id: str
+    status: str
+
+
+class HeartbeatAnswer(Answer):
+    success: bool
+    worker: str
+    bead_id: str | None
+    epoch: int | None
+    lease_expires_at: int | None
+    checkpoint_requested: bool
+    answers: list[dict[str, Any]]
+
+
+class ResetAnswer(Answer):
+    success: bool
+    worker: str
+    released: str | None
+
+
+class BusWorker(Answer):
+    name: str
+    status: str
+    current_task: str | None
+    idle_seconds: int
+
+
+class BusStatus(Answer):
+    swarm_id: str
+    workers: list[BusWorker]
+    queued: int
+
+
+class TaskView(Answer):
+    bead_id: str
+    title: str
+    description: str
+    priority: int
+    status: str
+    depends_on: list[str]
+    waits_for: int
+    epoch: int
+    worker: str | None
+    state: str | None
+    lease_expires_at: int | None
+    last_error: str | None
+    created_at: int
+    updated_at: int
+
+
+class TaskList(Answer):
+    tasks: list[TaskView]
+    next_after: str | None
+
+
+class QuestionView(Answer):
+    question_id: int
+    bead_id: str
+    worker: str
+    epoch: int
+    contact: str
+    question: str
+    asked_at: int
+    answer: str | None
+    answered_at: int | None
+
+
+class QuestionList(Answer):
+    questions: list[QuestionView]
+
+
+class MessageAnswer(Answer):
+    """What a message led to."""
+
+    accepted: bool
+    worker: str
+    state: str
+    bead_id: str | None
+    epoch: int | None
+    lease_expires_at: int | None = None
+    checkpoint_requested: bool = False
+    question_id: int | None = None
+    answers: list[dict[str, Any]] = Field(default=[])

@@ -1,0 +1,176 @@
+"""The bus in a transaction: tasks, queue, workers, questions."""
+
+from __future__ import annotations
+
+import json
+
+from shiftboss.protocol.states import WorkerState
+from shiftboss.rules.tasks import Question, Salvage, Task, Worker
+from shiftboss.store.rows import Row, Rows
+
+SALVAGE_PER_TASK_MAX = 5
+QUEUE_POSITION_MAX = 10_000
+
+
+class BusRows(Rows):
+    """See `shiftboss.store.port.Transaction` for what each method promises."""
+
+    def task(self, swarm_id: str, task_id: str) -> Task | None:
+        return _task(self._session.fetch_one("task", {"swarm_id": swarm_id, "task_id": task_id}))
+
+    def tasks_after(self, swarm_id: str, task_id: str, limit: int) -> list[Task]:
+        rows = self._session.fetch_all(
+            "tasks_after", {"swarm_id": swarm_id, "task_id": task_id, "limit": limit}
+        )
+        return [Task._make(row) for row in rows]
+
+    def next_task(self, swarm_id: str) -> Task | None:
+        return _task(self._session.fetch_one("next_task", {"swarm_id": swarm_id}))
+
+    def add_task(self, task: Task, depends_on: list[str]) -> None:
+        self._write("add_task", task._asdict())
+        for one in depends_on:
+            self._write(
+                "add_dependency",
+                {"swarm_id": task.swarm_id, "task_id": task.task_id, "depends_on": one},
+            )
+
+    def save_task(self, task: Task) -> None:
+        self._write("save_task", task._asdict())
+
+    def dependencies(self, swarm_id: str, task_id: str) -> list[str]:
+        return self._ids("dependencies", swarm_id, task_id)
+
+    def unfinished_dependencies(self, swarm_id: str, task_id: str) -> list[str]:
+        return self._ids("unfinished_dependencies", swarm_id, task_id)
+
+    def dependents(self, swarm_id: str, task_id: str) -> list[Task]:
+        rows = self._session.fetch_all("dependents", {"swarm_id": swarm_id, "task_id": task_id})
+        return [Task._make(row) for row in rows]
+
+    def next_queue_number(self, swarm_id: str, priority: int) -> int:
+        self.wrote = True
+        row = self._session.fetch_one(
+            "next_queue_number", {"swarm_id": swarm_id, "priority": priority}
+        )
+        assert row is not None, "INSERT ... RETURNING gives a row"
+        return int(row[0])
+
+    def change_ready(self, swarm_id: str, priority: int, change: int) -> None:
+        self._write("change_ready", {"swarm_id": swarm_id, "priority": priority, "change": change})
+
+    def ready_at_or_above(self, swarm_id: str, priority: int) -> int:
+        row = self._session.fetch_one(
+            "ready_at_or_above", {"swarm_id": swarm_id, "priority": priority}
+        )
+        return int(row[0]) if row else 0
+
+    def queue_position(self, task: Task) -> int:
+        row = self._session.fetch_one(
+            "queue_position",
+            {
+                "swarm_id": task.swarm_id,
+                "priority": task.priority,
+                "queue_number": task.queue_number,
+                "task_id": task.task_id,
+                "limit": QUEUE_POSITION_MAX,
+            },
+        )
+        return int(row[0]) if row else 0
+
+    def worker(self, swarm_id: str, name: str) -> Worker | None:
+        return _worker(self._session.fetch_one("worker", {"swarm_id": swarm_id, "name": name}))
+
+    def next_worker(self, swarm_id: str) -> Worker | None:
+        return _worker(self._session.fetch_one("next_worker", {"swarm_id": swarm_id}))
+
+    def put_worker(self, worker: Worker) -> None:
+        self._write("put_worker", worker._asdict())
+
+    def workers(self, swarm_id: str) -> list[tuple[Worker, WorkerState | None]]:
+        rows = self._session.fetch_all("workers_with_states", {"swarm_id": swarm_id})
+        return [(_make_worker(row[:6]), WorkerState(row[6]) if row[6] else None) for row in rows]
+
+    def end_assignment(self, swarm_id: str, task_id: str, epoch: int) -> None:
+        self._write("end_assignment", {"swarm_id": swarm_id, "task_id": task_id, "epoch": epoch})
+
+    def expired_leases(self, now_ms: int, limit: int) -> list[tuple[str, str, int]]:
+        rows = self._session.fetch_all("expired_leases", {"now_ms": now_ms, "limit": limit})
+        return [(row[0], row[1], row[2]) for row in rows]
+
+    def next_lease_end_at_ms(self) -> int | None:
+        row = self._session.fetch_one("next_lease_end_at_ms", {})
+        return None if row is None else row[0]
+
+    def add_question(self, question: Question) -> int:
+        self.wrote = True
+        row = self._session.fetch_one("add_question", {**question._asdict(), "heard": False})
+        assert row is not None, "INSERT ... RETURNING gives a row"
+        return int(row[0])
+
+    def question(self, swarm_id: str, question_id: int) -> Question | None:
+        row = self._session.fetch_one(
+            "question", {"swarm_id": swarm_id, "question_id": question_id}
+        )
+        return None if row is None else Question._make(row)
+
+    def questions(self, swarm_id: str, limit: int, *, only_open: bool) -> list[Question]:
+        query = "open_questions" if only_open else "newest_questions"
+        rows = self._session.fetch_all(query, {"swarm_id": swarm_id, "limit": limit})
+        return [Question._make(row) for row in rows]
+
+    def answer_question(
+        self, swarm_id: str, question_id: int, answer: str, answered_at_ms: int
+    ) -> bool:
+        parameters = {
+            "swarm_id": swarm_id,
+            "question_id": question_id,
+            "answer": answer,
+            "answered_at_ms": answered_at_ms,
+        }
+        return self._write("answer_question", parameters) == 1
+
+    def unheard_answers(self, swarm_id: str, task_id: str, epoch: int) -> list[Question]:
+        rows = self._session.fetch_all(
+            "unheard_answers", {"swarm_id": swarm_id, "task_id": task_id, "epoch": epoch}
+        )
+        return sorted(Question._make(row) for row in rows)
+
+    def hear_answers(self, swarm_id: str, task_id: str, epoch: int) -> None:
+        self._write("hear_answers", {"swarm_id": swarm_id, "task_id": task_id, "epoch": epoch})
+
+    def add_salvage(self, swarm_id: str, task_id: str, salvage: Salvage, at_ms: int) -> None:
+        self._write(
+            "add_salvage",
+            {
+                **salvage._asdict(),
+                "commits": json.dumps(salvage.commits),
+                "swarm_id": swarm_id,
+                "task_id": task_id,
+                "at_ms": at_ms,
+            },
+        )
+
+    def salvage(self, swarm_id: str, task_id: str) -> list[Salvage]:
+        rows = self._session.fetch_all(
+            "salvage_of_task",
+            {"swarm_id": swarm_id, "task_id": task_id, "limit": SALVAGE_PER_TASK_MAX},
+        )
+        return [Salvage(row[0], row[1], row[2], json.loads(row[3])) for row in rows]
+
+    def _ids(self, query: str, swarm_id: str, task_id: str) -> list[str]:
+        rows = self._session.fetch_all(query, {"swarm_id": swarm_id, "task_id": task_id})
+        return [row[0] for row in rows]
+
+
+def _task(row: Row | None) -> Task | None:
+    return None if row is None else Task._make(row)
+
+
+def _worker(row: Row | None) -> Worker | None:
+    return None if row is None else _make_worker(row)
+
+
+def _make_worker(row: Row) -> Worker:
+    swarm_id, name, task_id, available, registered_at_ms, last_activity_at_ms = row
+    return Worker(swarm_id, name, task_id, bool(available), registered_at_ms, last_activity_at_ms)

@@ -1,0 +1,140 @@
+-- The bus. The first statement of a writing use case takes the swarm, as with packets.
+
+-- name: task
+SELECT swarm_id, task_id, title, description, priority, status, waits_for, queue_number, epoch,
+    worker, checkpoint, last_error, created_at_ms, updated_at_ms
+FROM tasks WHERE swarm_id = :swarm_id AND task_id = :task_id;
+
+-- name: tasks_after
+SELECT swarm_id, task_id, title, description, priority, status, waits_for, queue_number, epoch,
+    worker, checkpoint, last_error, created_at_ms, updated_at_ms
+FROM tasks WHERE swarm_id = :swarm_id AND task_id > :task_id ORDER BY task_id LIMIT :limit;
+
+-- name: next_task
+-- What is handed out next.
+SELECT swarm_id, task_id, title, description, priority, status, waits_for, queue_number, epoch,
+    worker, checkpoint, last_error, created_at_ms, updated_at_ms
+FROM tasks WHERE swarm_id = :swarm_id AND status = 'queued' AND waits_for = 0
+ORDER BY priority DESC, queue_number, task_id LIMIT 1;
+
+-- name: add_task
+INSERT INTO tasks (swarm_id, task_id, title, description, priority, status, waits_for,
+    queue_number, epoch, worker, checkpoint, last_error, created_at_ms, updated_at_ms)
+VALUES (:swarm_id, :task_id, :title, :description, :priority, :status, :waits_for,
+    :queue_number, :epoch, :worker, :checkpoint, :last_error, :created_at_ms, :updated_at_ms);
+
+-- name: save_task
+UPDATE tasks SET status = :status, waits_for = :waits_for, queue_number = :queue_number,
+    epoch = :epoch, worker = :worker, checkpoint = :checkpoint, last_error = :last_error,
+    updated_at_ms = :updated_at_ms
+WHERE swarm_id = :swarm_id AND task_id = :task_id;
+
+-- name: dependencies
+SELECT depends_on FROM task_dependencies
+WHERE swarm_id = :swarm_id AND task_id = :task_id ORDER BY depends_on;
+
+-- name: unfinished_dependencies
+SELECT d.depends_on FROM task_dependencies AS d
+    JOIN tasks AS t ON t.swarm_id = d.swarm_id AND t.task_id = d.depends_on
+WHERE d.swarm_id = :swarm_id AND d.task_id = :task_id AND t.status <> 'done'
+ORDER BY d.depends_on;
+
+-- name: add_dependency
+INSERT INTO task_dependencies (swarm_id, task_id, depends_on)
+VALUES (:swarm_id, :task_id, :depends_on);
+
+-- name: dependents
+SELECT t.swarm_id, t.task_id, t.title, t.description, t.priority, t.status, t.waits_for,
+    t.queue_number, t.epoch, t.worker, t.checkpoint, t.last_error, t.created_at_ms,
+    t.updated_at_ms
+-- CROSS JOIN: SQLite takes the tables in this order, and would look at every task otherwise.
+FROM task_dependencies AS d CROSS JOIN tasks AS t
+WHERE d.swarm_id = :swarm_id AND d.depends_on = :task_id
+    AND t.swarm_id = d.swarm_id AND t.task_id = d.task_id
+ORDER BY d.task_id;
+
+-- name: change_ready
+-- One more or one less ready task of a priority.
+INSERT INTO queues (swarm_id, priority, ready, last_number) VALUES (:swarm_id, :priority, 1, 0)
+ON CONFLICT (swarm_id, priority) DO UPDATE SET ready = queues.ready + :change;
+
+-- name: next_queue_number
+INSERT INTO queues (swarm_id, priority, ready, last_number) VALUES (:swarm_id, :priority, 0, 1)
+ON CONFLICT (swarm_id, priority) DO UPDATE SET last_number = queues.last_number + 1
+RETURNING last_number;
+
+-- name: ready_at_or_above
+SELECT coalesce(sum(ready), 0) FROM queues
+WHERE swarm_id = :swarm_id AND priority >= :priority;
+
+-- name: queue_position
+-- How many are handed out before this one, itself included; not counted beyond the limit.
+SELECT count(*) FROM (
+    SELECT 1 FROM tasks WHERE swarm_id = :swarm_id AND status = 'queued' AND waits_for = 0
+        AND (priority > :priority OR (priority = :priority
+            AND (queue_number, task_id) <= (:queue_number, :task_id)))
+    LIMIT :limit) AS ahead;
+
+-- name: worker
+SELECT swarm_id, name, task_id, available, registered_at_ms, last_activity_at_ms
+FROM workers WHERE swarm_id = :swarm_id AND name = :name;
+
+-- name: put_worker
+INSERT INTO workers (swarm_id, name, task_id, available, registered_at_ms, last_activity_at_ms)
+VALUES (:swarm_id, :name, :task_id, :available, :registered_at_ms, :last_activity_at_ms)
+ON CONFLICT (swarm_id, name) DO UPDATE SET task_id = excluded.task_id,
+    available = excluded.available, last_activity_at_ms = excluded.last_activity_at_ms;
+
+-- name: workers_with_states
+SELECT w.swarm_id, w.name, w.task_id, w.available, w.registered_at_ms, w.last_activity_at_ms,
+    a.state
+FROM workers AS w LEFT JOIN assignments AS a
+    ON a.swarm_id = w.swarm_id AND a.task_id = w.task_id
+WHERE w.swarm_id = :swarm_id ORDER BY w.name;
+
+-- name: end_assignment
+DELETE FROM assignments WHERE swarm_id = :swarm_id AND task_id = :task_id AND epoch = :epoch;
+
+-- name: expired_leases
+SELECT swarm_id, task_id, epoch FROM assignments
+WHERE lease_expires_at_ms <= :now_ms ORDER BY lease_expires_at_ms LIMIT :limit;
+
+-- name: next_lease_end_at_ms
+SELECT min(lease_expires_at_ms) FROM assignments WHERE lease_expires_at_ms IS NOT NULL;
+
+-- name: add_question
+INSERT INTO questions (swarm_id, question_id, task_id, epoch, worker, contact, question,
+    asked_at_ms, answer, answered_at_ms, heard)
+VALUES (:swarm_id,
+    (SELECT coalesce(max(question_id), 0) + 1 FROM questions WHERE swarm_id = :swarm_id),
+    :task_id, :epoch, :worker, :contact, :question, :asked_at_ms, NULL, NULL, :heard)
+RETURNING question_id;
+
+-- name: question
+SELECT swarm_id, question_id, task_id, epoch, worker, contact, question, asked_at_ms, answer,
+    answered_at_ms
+FROM questions WHERE swarm_id = :swarm_id AND question_id = :question_id;
+
+-- name: open_questions
+SELECT swarm_id, question_id, task_id, epoch, worker, contact, question, asked_at_ms, answer,
+    answered_at_ms
+FROM questions WHERE swarm_id = :swarm_id AND answer IS NULL
+ORDER BY asked_at_ms, question_id LIMIT :limit;
+
+-- name: newest_questions
+SELECT swarm_id, question_id, task_id, epoch, worker, contact, question, asked_at_ms, answer,
+    answered_at_ms
+FROM questions WHERE swarm_id = :swarm_id ORDER BY question_id DESC LIMIT :limit;
+
+-- name: answer_question
+UPDATE questions SET answer = :answer, answered_at_ms = :answered_at_ms
+WHERE swarm_id = :swarm_id AND question_id = :question_id AND answer IS NULL;
+
+-- name: add_salvage
+INSERT INTO salvage (swarm_id, task_id, epoch, worker, reason, commits, at_ms)
+VALUES (:swarm_id, :task_id, :epoch, :worker, :reason, :commits, :at_ms)
+ON CONFLICT (swarm_id, task_id, epoch) DO UPDATE SET commits = excluded.commits;
+
+-- name: salvage_of_task
+SELECT epoch, worker, reason, commits FROM salvage
+WHERE swarm_id = :swarm_id AND task_id = :task_id ORDER BY epoch DESC LIMIT :limit;

@@ -1,0 +1,139 @@
+"""Tasks from the beads tracker, by asking its command `bd`."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import signal
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from shiftboss.errors import ShiftbossError, TrackerUnavailable
+from shiftboss.protocol.found_tasks import FoundTask
+from shiftboss.tracker.issues import BadIssueError, is_task_id, task_of
+
+ANSWER_SECONDS: Final = 10.0
+OUTPUT_BYTES_MAX: Final = 1024 * 1024
+# Many submits at once must not start as many programs.
+AT_ONCE_MAX: Final = 4
+
+# How the versions of bd say that there is no such issue.
+_UNKNOWN: Final = ("not found", "no issue found", "no such issue")
+
+
+class NoTracker(ShiftbossError):
+    code = "no_tracker"
+    title = "The beads tracker cannot be used"
+
+
+class _Said(NamedTuple):
+    code: int
+    out: bytes
+    err: bytes
+
+
+class Beads:
+    """The tracker of one folder. `find` is the coordinator's port to it."""
+
+    def __init__(self, folder: Path) -> None:
+        program = shutil.which("bd")
+        if program is None:
+            raise NoTracker(
+                "the program bd is not installed",
+                field="beads",
+                hint="install beads, or serve without --beads",
+            )
+        if not folder.is_dir():
+            raise NoTracker(f"there is no folder {folder}", field="beads", hint="give --beads DIR")
+        self._program = str(Path(program).absolute())
+        self._folder = folder
+        self._turns = asyncio.Semaphore(AT_ONCE_MAX)
+
+    async def find(self, task_id: str) -> FoundTask | None:
+        # An id that begins with a dash would be an option to bd.
+        if not is_task_id(task_id):
+            return None
+        async with self._turns:
+            said = await self._ask(task_id)
+        if said.code != 0:
+            _check_unknown(said)
+            return None
+        return _found(task_id, said.out)
+
+    async def _ask(self, task_id: str) -> _Said:
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *(self._program, "show", task_id, "--json"),
+                cwd=self._folder,
+                env=_environment(),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise TrackerUnavailable(f"bd cannot be run: {error.strerror}") from error
+        try:
+            async with asyncio.timeout(ANSWER_SECONDS):
+                return await _listen(process)
+        except TimeoutError:
+            raise TrackerUnavailable(
+                f"bd did not answer within {ANSWER_SECONDS:.0f} seconds"
+            ) from None
+        finally:
+            await _end(process)
+
+
+async def _listen(process: asyncio.subprocess.Process) -> _Said:
+    assert process.stdout is not None
+    assert process.stderr is not None
+    out, err = await asyncio.gather(_read(process.stdout), _read(process.stderr))
+    return _Said(await process.wait(), out, err)
+
+
+async def _read(stream: asyncio.StreamReader) -> bytes:
+    read = bytearray()
+    while part := await stream.read(65536):
+        read += part
+        if len(read) > OUTPUT_BYTES_MAX:
+            raise TrackerUnavailable(f"bd said more than {OUTPUT_BYTES_MAX} bytes")
+    return bytes(read)
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """One that has not ended by itself is killed with all that it started."""
+    if process.returncode is not None:
+        return
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+    await process.wait()
+
+
+def _environment() -> dict[str, str]:
+    """Ours without the server's own settings: its token is nobody's business."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("SHIFTBOSS_")}
+
+
+def _check_unknown(said: _Said) -> None:
+    """That there is no such issue is an answer; other failures are none."""
+    words = (said.err + said.out).decode(errors="replace")
+    if not any(unknown in words.lower() for unknown in _UNKNOWN):
+        first_line = (words.strip().splitlines() or [f"exit code {said.code}"])[0]
+        raise TrackerUnavailable(f"bd failed: {first_line[:200]}")
+
+
+def _found(task_id: str, out: bytes) -> FoundTask | None:
+    try:
+        answer = json.loads(out)
+        # Some versions answer with the issue, some with a list of one.
+        issues = answer if isinstance(answer, list) else [answer]
+        if not issues:
+            return None
+        # bd also takes the beginning of an id; the task has the id that was asked for.
+        return task_of(issues[0])._replace(task_id=task_id)
+    except (BadIssueError, ValueError, RecursionError) as error:
+        raise TrackerUnavailable(f"bd gave no usable answer: {error}") from error

@@ -1,0 +1,70 @@
+"""Signs of life for a task, from a thread: work that keeps the event loop busy is work, too."""
+
+from __future__ import annotations
+
+import logging
+import math
+import threading
+from collections.abc import Callable
+from typing import Final
+
+from shiftboss.errors import ShiftbossError
+from shiftboss.worker.bus_line import BusLine
+from shiftboss.worker.exchange import ServerUnreachable
+
+log = logging.getLogger(__name__)
+
+HEARTBEAT_SECONDS: Final = 20.0
+LEASE_SECONDS_MIN: Final = 5
+LEASE_SECONDS_MAX: Final = 86_400
+
+
+def lease_seconds(heartbeat_seconds: float) -> int:
+    """Two heartbeats may be lost before the task is."""
+    return min(max(math.ceil(3 * heartbeat_seconds), LEASE_SECONDS_MIN), LEASE_SECONDS_MAX)
+
+
+class Heartbeats:
+    """One at once and then every so many seconds. `on_lost` is told when the task is another's."""
+
+    def __init__(
+        self,
+        line: BusLine,
+        worker: str,
+        bead_id: str,
+        epoch: int,
+        seconds: float,
+        on_lost: Callable[[], None],
+    ) -> None:
+        self._line = line
+        self._bead_id = bead_id
+        self._epoch = epoch
+        self._seconds = seconds
+        self._on_lost = on_lost
+        self._members = {"name": worker, "epoch": epoch, "lease_seconds": lease_seconds(seconds)}
+        self._stopped = threading.Event()
+
+    def start(self) -> None:
+        threading.Thread(target=self._run, name="shiftboss-heartbeats", daemon=True).start()
+
+    def stop(self) -> None:
+        self._stopped.set()
+
+    def _run(self) -> None:
+        while not self._stopped.is_set():
+            if self._is_lost():
+                if not self._stopped.is_set():
+                    self._on_lost()
+                return
+            self._stopped.wait(self._seconds)
+
+    def _is_lost(self) -> bool:
+        try:
+            answer = self._line.call_once("heartbeat", self._members)
+        except ServerUnreachable as error:
+            log.info("a heartbeat for %s: %s", self._bead_id, error.detail)
+            return False
+        except ShiftbossError as error:
+            log.warning("%s is lost: %s", self._bead_id, error.detail)
+            return True
+        return (answer["bead_id"], answer["epoch"]) != (self._bead_id, self._epoch)

@@ -1,0 +1,121 @@
+"""A worker's shift on the bus: register, poll, acknowledge, hand over, poll again."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from typing import Any
+
+from shiftboss.errors import Conflict, UnknownTask, UnknownWorker
+from shiftboss.worker.backoff import pauses
+from shiftboss.worker.bus_line import POLL_MS, POLL_TIMEOUT, BusLine
+from shiftboss.worker.bus_task import LAST_WORD_SECONDS, BusTask
+
+log = logging.getLogger(__name__)
+
+LEFT = "left without a result"
+REASON_CHARACTERS_MAX = 2_000
+
+
+def reason_of(error: BaseException | None) -> str:
+    if error is None or isinstance(error, asyncio.CancelledError | GeneratorExit):
+        return LEFT
+    return f"{type(error).__name__}: {error}".replace("\0", "")[:REASON_CHARACTERS_MAX]
+
+
+class Shift:
+    """Holds one task at a time. `attended`: somebody will call `end`, whatever happens."""
+
+    def __init__(
+        self, line: BusLine, worker: str, heartbeat_seconds: float, *, attended: bool
+    ) -> None:
+        self._line = line
+        self._worker = worker
+        self._heartbeat_seconds = heartbeat_seconds
+        self._attended = attended
+        self._registered = False
+        self._offered: BusTask | None = None
+        self._held: BusTask | None = None
+        self._last: tuple[str, int] | None = None
+        self._pauses = pauses()
+
+    async def next(self) -> BusTask:
+        """The next task, acknowledged. The one before it is over then, in one way or another."""
+        await self._settle(LEFT)
+        while self._held is None:
+            try:
+                await self._move()
+            except UnknownWorker as error:
+                log.info("%s; registering again", error.detail)
+                self._registered = False
+                self._offered = None
+        return self._held
+
+    async def end(self, reason: str) -> None:
+        try:
+            async with asyncio.timeout(LAST_WORD_SECONDS):
+                await self._settle(reason)
+        except TimeoutError:
+            log.warning("nobody could be told: %s", reason)
+
+    def abandon(self, consumer: asyncio.Task[Any] | None) -> None:
+        """The loop was left, and its task perhaps without a result. Whoever left it goes on, so
+        this is not the place to wait."""
+        if self._held is None or self._held.is_over or self._attended:
+            return
+        try:
+            # The error that leaves the loop is known once the consumer has come to its end.
+            asyncio.get_running_loop().call_soon(_report_left, self._held, consumer)
+        except RuntimeError:
+            _report_left(self._held, consumer)
+
+    async def _settle(self, reason: str) -> None:
+        if self._held is not None:
+            await self._held.settle(reason)
+            self._held = None
+
+    async def _move(self) -> None:
+        """One step towards a task. Each may be cut off and made again."""
+        if not self._registered:
+            await self._line.call("register_worker", {"name": self._worker})
+            self._registered = True
+        elif self._offered is None:
+            await self._poll()
+        else:
+            await self._acknowledge(self._offered)
+
+    async def _poll(self) -> None:
+        polled = await self._line.call(
+            "poll_task", {"name": self._worker, "timeout_ms": POLL_MS}, timeout=POLL_TIMEOUT
+        )
+        delivery = polled["task"]
+        if delivery is None:
+            return
+        if (delivery["bead_id"], delivery["epoch"]) == self._last:
+            await self._pass_over(delivery["bead_id"], "this attempt has been here")
+            return
+        self._offered = BusTask(self._line, self._worker, delivery, self._heartbeat_seconds)
+
+    async def _acknowledge(self, offered: BusTask) -> None:
+        try:
+            await offered.acknowledge()
+        except (Conflict, UnknownTask) as error:
+            self._offered = None
+            await self._pass_over(offered.bead_id, error.detail)
+            return
+        self._last = (offered.bead_id, offered.epoch)
+        self._pauses = pauses()
+        self._offered, self._held = None, offered
+
+    async def _pass_over(self, bead_id: str, why: str) -> None:
+        log.warning("%s cannot be taken: %s; polling again", bead_id, why)
+        await asyncio.sleep(next(self._pauses))
+
+
+def _report_left(task: BusTask, consumer: asyncio.Task[Any] | None) -> None:
+    error = None
+    if consumer is not None and consumer.done() and not consumer.cancelled():
+        error = consumer.exception()
+    # Not a daemon: the process waits for the last word, the event loop might not.
+    threading.Thread(target=task.settle_now, args=(reason_of(error),)).start()

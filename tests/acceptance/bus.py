@@ -1,0 +1,33 @@
+"""The bus as the tests speak to it: an operation, its members, its answer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.client import Client
+
+
+def ask(client: Client, operation: str, **members: object) -> dict[str, Any]:
+    """The answer of an operation that must be accepted."""
+    response = client.post(f"/bus/{operation}", members)
+    assert response.status_code == 200, response.text
+    answer: dict[str, Any] = response.json()
+    return answer
+
+
+def submitted(client: Client, *bead_ids: str, **members: object) -> None:
+    """Tasks that are there and handed in."""
+    for bead_id in bead_ids:
+        ask(client, "add_task", bead_id=bead_id, title=f"Title of {bead_id}", **members)
+        ask(client, "submit_task", bead_id=bead_id)
+
+
+def task(client: Client, bead_id: str) -> dict[str, Any]:
+    return ask(client, "show_task", bead_id=bead_id)
+
+
+def status_of(client: Client, name: str) -> str | None:
+    """What a worker does; None for one that is not known."""
+    workers = ask(client, "get_status")["workers"]
+    found: str | None = next((one["status"] for one in workers if one["name"] == name), None)
+    return found

@@ -1,0 +1,196 @@
+"""A coordinator on a real store whose time stands still unless a test moves it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from shiftboss.coordinator.coordinator import Coordinator
+from shiftboss.coordinator.duties.lease_keeper import LeaseKeeper
+from shiftboss.protocol.bus import (
+    AckAnswer,
+    AckRequest,
+    AddTaskRequest,
+    BusWorker,
+    Delivery,
+    DoneRequest,
+    HeartbeatAnswer,
+    HeartbeatRequest,
+    MessageAnswer,
+    PollAnswer,
+    PollRequest,
+    RegisterWorkerRequest,
+    ResetWorkerRequest,
+    StatusRequest,
+    SubmitAnswer,
+    TaskFailedRequest,
+    TaskRequest,
+    TaskView,
+)
+from shiftboss.protocol.messages import MESSAGE_FORMS, MessageType
+from shiftboss.rules.packets import Assignment
+from shiftboss.rules.tasks import Task, Worker
+from shiftboss.store.opening import store_at
+
+SWARM = "default"
+START_MS = 1_800_000_000_000
+
+
+class StillClock:
+    def __init__(self) -> None:
+        self.now_ms = START_MS
+
+    def __call__(self) -> int:
+        return self.now_ms
+
+
+class Rows(NamedTuple):
+    """All that the store holds of the bus at one moment."""
+
+    tasks: dict[str, Task]
+    workers: dict[str, Worker]
+    assignments: dict[str, Assignment]
+    ready: dict[int, int]
+
+
+class BusRoom:
+    """Short names for the use cases. The lease keeper runs when a test says so."""
+
+    def __init__(self, coordinator: Coordinator, clock: StillClock, swarm_id: str = SWARM) -> None:
+        self.swarm_id = swarm_id
+        self.coordinator = coordinator
+        self.desk = coordinator.bus
+        self.clock = clock
+        self._keeper = LeaseKeeper(coordinator.store, clock, coordinator.hub)
+
+    async def register(self, *names: str) -> None:
+        for name in names:
+            await self.desk.register_worker(
+                RegisterWorkerRequest(swarm_id=self.swarm_id, name=name)
+            )
+            self.clock.now_ms += 1
+
+    async def add(self, *names: str, priority: int = 0, after: list[str] | None = None) -> None:
+        for name in names:
+            await self.desk.add_task(
+                AddTaskRequest(
+                    swarm_id=self.swarm_id,
+                    bead_id=name,
+                    title=name,
+                    priority=priority,
+                    depends_on=after or [],
+                )
+            )
+
+    async def submit(self, name: str) -> SubmitAnswer:
+        return await self.desk.submit_task(TaskRequest(swarm_id=self.swarm_id, bead_id=name))
+
+    async def add_and_submit(self, *names: str, priority: int = 0) -> None:
+        for name in names:
+            await self.add(name, priority=priority)
+            await self.submit(name)
+
+    async def look(self, name: str) -> PollAnswer:
+        """A poll that does not wait."""
+        return await self.desk.poll_task(
+            PollRequest(swarm_id=self.swarm_id, name=name, timeout_ms=0)
+        )
+
+    async def given(self, name: str) -> Delivery:
+        task = (await self.look(name)).task
+        assert task is not None, f"{name} was given nothing"
+        return task
+
+    async def ack(self, name: str, task: str, epoch: int | None = None) -> AckAnswer:
+        return await self.desk.ack_task(
+            AckRequest(swarm_id=self.swarm_id, name=name, bead_id=task, epoch=epoch)
+        )
+
+    async def start(self, name: str, task: str) -> int:
+        """The worker takes and acknowledges the task that was offered to it; the epoch."""
+        assert (await self.given(name)).bead_id == task
+        return (await self.ack(name, task)).epoch
+
+    async def done(self, task: str, name: str | None = None, epoch: int | None = None) -> None:
+        await self.desk.worker_done(
+            DoneRequest(swarm_id=self.swarm_id, bead_id=task, name=name, epoch=epoch)
+        )
+
+    async def failed(self, task: str, reason: str = "Build failed") -> None:
+        await self.desk.task_failed(
+            TaskFailedRequest(swarm_id=self.swarm_id, bead_id=task, reason=reason)
+        )
+
+    async def beat(self, name: str, **members: Any) -> HeartbeatAnswer:
+        return await self.desk.heartbeat(
+            HeartbeatRequest(swarm_id=self.swarm_id, name=name, **members)
+        )
+
+    async def reset(self, name: str) -> None:
+        await self.desk.reset_worker(ResetWorkerRequest(swarm_id=self.swarm_id, worker_name=name))
+
+    async def retry(self, task: str) -> str:
+        return (
+            await self.desk.retry_task(TaskRequest(swarm_id=self.swarm_id, bead_id=task))
+        ).status
+
+    async def cancel(self, task: str) -> str:
+        return (
+            await self.desk.cancel_task(TaskRequest(swarm_id=self.swarm_id, bead_id=task))
+        ).status
+
+    async def say(self, kind: MessageType, worker: str, **members: Any) -> MessageAnswer:
+        payload = members.pop("payload", {})
+        message = MESSAGE_FORMS[kind](
+            type=kind, worker_id=worker, timestamp=datetime.now(UTC), payload=payload, **members
+        )
+        return await self.desk.receive(message, self.swarm_id)
+
+    async def show(self, task: str) -> TaskView:
+        return await self.desk.show_task(TaskRequest(swarm_id=self.swarm_id, bead_id=task))
+
+    async def worker(self, name: str) -> BusWorker:
+        status = await self.desk.get_status(StatusRequest(swarm_id=self.swarm_id))
+        (found,) = [one for one in status.workers if one.name == name]
+        return found
+
+    async def pass_seconds(self, seconds: float) -> None:
+        """Time passes, and the lease keeper does what is due."""
+        self.clock.now_ms += round(seconds * 1000)
+        await self._keeper.run_once()
+
+    async def kinds(self, task: str) -> list[str]:
+        events = await self.coordinator.events_after(self.swarm_id, 0, 100_000)
+        return [one.kind for one in events if f'"bead_id":"{task}"' in one.data]
+
+    async def rows(self) -> Rows:
+        def look(tx: Any) -> Rows:
+            tasks = {one.task_id: one for one in tx.tasks_after(self.swarm_id, "", 10_000)}
+            workers = {one.name: one for one, _ in tx.workers(self.swarm_id)}
+            attempts = {
+                task_id: held
+                for task_id in tasks
+                if (held := tx.assignment(self.swarm_id, task_id)) is not None
+            }
+            # The counters of one priority: those at or above it, without those above.
+            ready = {
+                priority: tx.ready_at_or_above(self.swarm_id, priority)
+                - tx.ready_at_or_above(self.swarm_id, priority + 1)
+                for priority in {one.priority for one in tasks.values()}
+            }
+            return Rows(tasks, workers, attempts, ready)
+
+        return await self.coordinator.store.read(look)
+
+
+@asynccontextmanager
+async def bus_room(address: str, clock: StillClock | None = None) -> AsyncIterator[BusRoom]:
+    clock = clock or StillClock()
+    coordinator = Coordinator(store_at(address), clock=clock)
+    await coordinator.start()
+    try:
+        yield BusRoom(coordinator, clock)
+    finally:
+        await coordinator.stop()

@@ -1,0 +1,54 @@
+"""The examples, run as they stand there."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.bus import ask, status_of, task
+from tests.client import Client
+from tests.commands import environment
+from tests.leash import Leash
+from tests.running import RunningServer
+from tests.waiting import wait_until
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+@pytest.mark.requirement("BUS-01", "BUS-03", "BUS-05", "BUS-06")
+@pytest.mark.parametrize("example", ["bus_worker.py", "mcp_worker.py"])
+def test_the_complete_worker_example_works_through_its_tasks(
+    server: RunningServer, client: Client, example: str
+) -> None:
+    titles = {"task-1": "Implement login", "task-2": "Do the impossible", "task-3": "Write docs"}
+    with subprocess.Popen(
+        [sys.executable, "-W", "error", str(EXAMPLES / example), "z.ai1"],
+        env=environment(server.url),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        leash = Leash(process.pid)
+        try:
+            wait_until(lambda: status_of(client, "z.ai1") == "polling", "the worker polls")
+            for bead_id, title in titles.items():
+                ask(client, "add_task", bead_id=bead_id, title=title)
+                ask(client, "submit_task", bead_id=bead_id)
+            ended = ["done", "failed", "done"]
+            wait_until(
+                lambda: [task(client, bead_id)["status"] for bead_id in titles] == ended,
+                "all tasks have ended",
+            )
+            wait_until(lambda: status_of(client, "z.ai1") == "polling", "the worker polls again")
+            process.send_signal(signal.SIGINT)
+            out, err = process.communicate(timeout=20)
+        finally:
+            process.kill()
+            leash.let_go()
+    assert (process.returncode, err) == (130, "")
+    assert out.splitlines() == [f"{bead_id}: {title}" for bead_id, title in titles.items()]
+    assert task(client, "task-2")["last_error"] == "cannot do it: Do the impossible"

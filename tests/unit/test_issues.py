@@ -1,0 +1,106 @@
+"""Issues of the beads tracker as tasks: the limits are ours, the order is the dependencies'."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from shiftboss.cli import options
+from shiftboss.protocol import bus
+from shiftboss.protocol.found_tasks import FoundTask
+from shiftboss.tracker import issues
+from shiftboss.tracker.issue_files import BadLine, read_issue_file
+from shiftboss.tracker.issues import BadIssueError, task_of
+
+
+def line(bead_id: str, *depends_on: str, **members: object) -> bytes:
+    said = {"id": bead_id, "title": "T", "dependencies": list(depends_on)} | members
+    return json.dumps(said).encode()
+
+
+def test_what_is_taken_from_an_issue_can_be_added_as_a_task() -> None:
+    found = task_of(
+        {
+            "id": "a" * 128,
+            "title": "t" * 600,
+            "description": "d" * 30_000,
+            "priority": -(10**9),
+            "dependencies": [f"bd-{number}" for number in range(200)],
+            "status": "something new",
+            "metadata": {"any": "thing"},
+        }
+    )
+    bus.AddTaskRequest(
+        bead_id=found.task_id,
+        title=found.title,
+        description=found.description,
+        priority=found.priority,
+        depends_on=found.depends_on,
+    )
+    assert found.is_done is False
+
+
+def test_the_limits_are_those_of_a_task_that_is_added_by_hand() -> None:
+    assert (issues.PRIORITY_MAX, issues.DEPENDENCIES_MAX) == (
+        bus.PRIORITY_MAX,
+        bus.DEPENDENCIES_MAX,
+    )
+    assert options.DEFAULT_SWARM == bus.DEFAULT_SWARM
+
+
+@pytest.mark.parametrize(
+    ("item", "depends_on"),
+    [
+        ("bd-1", ["bd-1"]),
+        ({"depends_on_id": "bd-1"}, ["bd-1"]),
+        ({"issue_id": "bd-9", "depends_on_id": "bd-1", "type": "blocks"}, ["bd-1"]),
+        ({"id": "bd-1", "dependency_type": "blocks", "status": "open"}, ["bd-1"]),
+        ({"id": "bd-1", "dependency_type": "blocks", "status": "closed"}, []),
+        ({"depends_on_id": "bd-1", "type": "related"}, []),
+        ({"depends_on_id": "bd-1", "type": "parent-child"}, []),
+        ({"depends_on_id": "bd-1", "type": "discovered-from"}, []),
+    ],
+)
+def test_a_dependency_is_what_blocks(item: object, depends_on: list[str]) -> None:
+    issue = {"id": "bd-2", "title": "T", "dependencies": [item]}
+    assert task_of(issue).depends_on == depends_on
+
+
+@pytest.mark.parametrize(
+    ("members", "why"),
+    [
+        ({"id": "-x"}, "id: not the id of a task"),
+        ({"id": "a\n"}, "id: not the id of a task"),
+        ({"id": 7}, "id: not the id of a task"),
+        ({"title": "a\0b"}, "title: must be a text"),
+        ({"description": ["x"]}, "description: must be a text"),
+        ({"priority": True}, "priority: must be a whole number"),
+        ({"dependencies": [None]}, "dependencies: not the id of a task"),
+        ({"dependencies": [{}]}, "depends_on_id: not the id of a task"),
+    ],
+)
+def test_what_cannot_be_used_is_named(members: dict[str, object], why: str) -> None:
+    with pytest.raises(BadIssueError, match=f"^{why}$"):
+        task_of({"id": "bd-1", "title": "T"} | members)
+
+
+def test_a_task_comes_after_what_it_depends_on() -> None:
+    numbers = range(5_000)
+    read = read_issue_file(line(f"t-{n}", *([f"t-{n + 1}"] if n < 4_999 else [])) for n in numbers)
+    assert [task.task_id for task in read.in_order(set())] == [f"t-{n}" for n in reversed(numbers)]
+    assert read.bad == []
+
+
+def test_tasks_in_a_circle_and_those_that_wait_for_them_are_bad_lines() -> None:
+    read = read_issue_file(
+        [line("a", "b"), line("b", "a"), line("c", "a"), line("d", "there"), line("e", "gone")]
+    )
+    assert read.elsewhere() == ["gone", "there"]
+    assert read.in_order({"there"}) == [FoundTask("d", "T", "", 0, ["there"], False)]
+    assert read.bad == [
+        BadLine(1, "dependencies: b: not there, or in a circle"),
+        BadLine(2, "dependencies: a: not there, or in a circle"),
+        BadLine(3, "dependencies: a: not there, or in a circle"),
+        BadLine(5, "dependencies: gone: not there, or in a circle"),
+    ]
