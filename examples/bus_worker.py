@@ -14,6 +14,7 @@ import asyncio
 import sys
 
 from shiftboss import BusWorker
+from shiftboss.errors import Conflict
 
 
 async def execute(title: str) -> None:
@@ -32,6 +33,8 @@ async def work(name: str) -> None:
                 await task.done()
             except ValueError as error:
                 await task.failed(str(error))
+            except Conflict as error:
+                print(f"{task.bead_id} was taken back: {error}", file=sys.stderr)
 
 
 if __name__ == "__main__":

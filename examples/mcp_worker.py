@@ -15,7 +15,8 @@ import os
 import sys
 from typing import Any
 
-from mcp import Client
+from httpx2 import HTTPError
+from mcp import Client, MCPError
 
 SERVER = os.environ.get("SHIFTBOSS_URL", "http://127.0.0.1:7432")
 
@@ -38,6 +39,8 @@ async def start_worker(name: str) -> None:
         await call(client, "register_worker", name=name)
         while True:
             result = await call(client, "poll_task", name=name, timeout_ms=30000)
+            if "error" in result:
+                return  # connect and register again
             if result.get("timeout"):
                 continue
             if task := result.get("task"):
@@ -51,8 +54,18 @@ async def start_worker(name: str) -> None:
                     await call(client, "task_failed", bead_id=bead_id, reason=str(error))
 
 
+async def work(name: str) -> None:
+    """The server may restart: it forgets nothing, and the worker comes back."""
+    while True:
+        try:
+            await start_worker(name)
+        except* (OSError, MCPError, HTTPError) as group:
+            print(f"the server is away: {group.exceptions[0]}", file=sys.stderr)
+        await asyncio.sleep(1)
+
+
 if __name__ == "__main__":
     try:
-        asyncio.run(start_worker(sys.argv[1]))
+        asyncio.run(work(sys.argv[1]))
     except KeyboardInterrupt:
         sys.exit(130)

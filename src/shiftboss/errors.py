@@ -226,7 +226,7 @@ class StaleEpoch(Conflict):
 
     def __init__(self, task_id: str, said: int, current: int) -> None:
         super().__init__(
-            f"Epoch {said} of {task_id} is over, it is at epoch {current}; nothing was changed",
+            f"Epoch {said} of {task_id} is not its current one, {current}; nothing was changed",
             field="epoch",
             hint="the lease ran out or the task was taken back; poll for other work",
             facts={"current_epoch": current},

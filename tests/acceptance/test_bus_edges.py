@@ -342,3 +342,42 @@ def test_a_killed_server_forgets_nothing(any_server: RunningServer, any_client: 
         assert polls.start("busy").answer()["task"]["bead_id"] == "t3"
     events = any_client.stored_events("default")
     assert [e.event_id for e in events] == list(range(1, len(events) + 1))
+
+
+@pytest.mark.requirement("BUS-07", "BUS-09")
+@pytest.mark.parametrize("operation", ["retry_task", "submit_task"])
+def test_a_repeat_under_the_same_key_harms_no_attempt_that_came_after(
+    bus: InSwarm, operation: str
+) -> None:
+    ask(bus, "register_worker", name="w")
+    ask(bus, "add_task", bead_id="t", title="T")
+    if operation == "retry_task":
+        ask(bus, "submit_task", bead_id="t")
+    body = {"bead_id": "t"}
+    first = bus.post(f"/bus/{operation}", body, "k")
+    assert first.status_code == 200
+    ask(bus, "ack_task", name="w", bead_id="t")
+    if operation == "submit_task":
+        ask(bus, "task_failed", bead_id="t", reason="no")
+    before = task(bus, "t")
+    assert bus.post(f"/bus/{operation}", body, "k").json() == first.json()
+    assert task(bus, "t") == before
+    refused(bus, f"/bus/{operation}", {"bead_id": "u"}, 409, "idempotency_key_reused", "k")
+
+
+@pytest.mark.requirement("BUS-01", "BUS-02")
+def test_a_registration_under_the_same_key_is_registered_again_with_the_same_words(
+    bus: InSwarm,
+) -> None:
+    answers = [bus.post("/bus/register_worker", {"name": "w"}, "k").json() for _ in range(2)]
+    assert [answer["message"] for answer in answers] == ["Registered", "Registered"]
+    assert ask(bus, "register_worker", name="w")["message"] == "Already registered"
+
+
+@pytest.mark.requirement("BUS-02")
+def test_refusals_have_the_documents_members_beside_ours(bus: InSwarm) -> None:
+    unknown = bus.post("/bus/poll_task", {"name": "z.ai1"}).json()
+    assert unknown["error"] == "Unknown worker: z.ai1 - call register_worker first"
+    ask(bus, "register_worker", name="w")
+    mismatch = bus.post("/bus/ack_task", {"name": "w", "bead_id": "t"}).json()
+    assert (mismatch["success"], mismatch["error"]) == (False, "Task mismatch")

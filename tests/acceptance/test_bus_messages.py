@@ -412,6 +412,25 @@ def test_an_answer_to_a_lost_attempt_does_not_move_its_successor(offered: InSwar
     bring_to(offered, "blocked")
     ask(offered, "retry_task", bead_id="t")
     assert task(offered, "t")["state"] == "assigned"
-    ask(offered, "answer_question", question_id=1, answer="late")
+    assert ask(offered, "list_questions")["questions"] == []
+    late = {"question_id": 1, "answer": "late"}
+    refused(offered, "/bus/answer_question", late, 409, "already_answered")
     assert task(offered, "t")["state"] == "assigned"
     assert ask(offered, "heartbeat", name="w")["answers"] == []
+
+
+@pytest.mark.requirement("WP-05")
+def test_a_step_that_is_too_long_is_refused_by_name(offered: InSwarm) -> None:
+    bring_to(offered, "executing")
+    body = message("heartbeat", "w", context_usage=0.1, current_step="x" * 501)
+    assert refused(offered, MESSAGES, body, 422, "invalid_request")["field"] == "current_step"
+
+
+@pytest.mark.requirement("WP-06")
+@pytest.mark.parametrize(("state", "wanted"), [("executing", True), ("verifying", False)])
+def test_a_checkpoint_is_asked_for_where_it_can_be_handed_in(
+    offered: InSwarm, state: str, wanted: bool
+) -> None:
+    bring_to(offered, state)
+    answer = ask(offered, "heartbeat", name="w", context_usage=0.9)
+    assert answer["checkpoint_requested"] is wanted

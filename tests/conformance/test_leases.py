@@ -299,3 +299,46 @@ async def test_the_duty_ends_a_short_lease_long_before_its_longest_sleep(
         assert coordinator.clock() >= answer.lease_expires_at
     finally:
         await coordinator.stop()
+
+
+@pytest.mark.requirement("BUS-08", "BUS-09")
+async def test_a_lease_that_ran_out_while_no_server_was_there_gets_a_grace(
+    store_address: str,
+) -> None:
+    clock = StillClock()
+    async with bus_room(store_address, clock) as room:
+        await room.register("v", "w")
+        await room.add_and_submit("t")
+        await room.start("v", "t")
+        await room.beat("v", lease_seconds=5)
+    clock.now_ms += 3_600_000
+    async with bus_room(store_address, clock) as room:
+        await room.pass_seconds(4)
+        await room.beat("v")
+        await room.pass_seconds(4)
+        await room.done("t", name="v", epoch=1)
+        assert (await room.show("t")).status == "done"
+
+
+@pytest.mark.requirement("WP-05")
+async def test_retries_of_a_failed_task_count_failures_and_not_attempts(room: BusRoom) -> None:
+    await room.register("v")
+    await room.add_and_submit("t")
+    for _ in range(3):
+        await room.start("v", "t")
+        await room.retry("t")
+    for number in range(1, 4):
+        await room.start("v", "t")
+        await room.say(
+            MessageType.FAILED,
+            "v",
+            task_id="t",
+            error="no",
+            recoverable=True,
+            checkpoint_path="/left",
+        )
+        assert (await room.show("t")).status == ("active" if number < 3 else "failed")
+        if number < 3:
+            given = await room.given("v")
+            assert given.checkpoint is not None
+            assert given.checkpoint["checkpoint_path"] == "/left"

@@ -146,3 +146,31 @@ async def test_a_submit_on_one_server_wakes_a_poll_on_another(postgres_url: str)
         assert await task_of(poll) == "t"
         await there.ack("v", "t")
         await here.done("t", "v", 1)
+
+
+@pytest.mark.requirement("BUS-03", "BUS-09")
+async def test_a_parked_poll_whose_worker_lost_its_task_gets_the_next_one(room: BusRoom) -> None:
+    await room.register("v")
+    await room.add_and_submit("t")
+    await room.start("v", "t")
+    await room.beat("v", lease_seconds=5)
+    poll = await parked(room, "v")
+    await room.pass_seconds(6)
+    task = (await answer_of(poll)).task
+    assert task is not None
+    assert (task.bead_id, task.epoch) == ("t", 2)
+
+
+@pytest.mark.requirement("BUS-03", "WP-06")
+async def test_a_parked_poll_whose_task_was_taken_over_gets_the_next_one(room: BusRoom) -> None:
+    await room.register("v")
+    await room.add_and_submit("t")
+    await room.start("v", "t")
+    poll = await parked(room, "v")
+    await room.say(MessageType.CONTEXT_THRESHOLD, "v")
+    await room.register("w")
+    assert (await room.given("w")).bead_id == "t"
+    await room.add_and_submit("next")
+    task = (await answer_of(poll)).task
+    assert task is not None
+    assert task.bead_id == "next"

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from shiftboss.coordinator.dispatch import (
+    close_assignment,
     delivery,
     drain,
     end_attempt,
@@ -37,6 +39,7 @@ from shiftboss.protocol.bus import (
 )
 from shiftboss.protocol.events import EventKind
 from shiftboss.protocol.states import WorkerState
+from shiftboss.rules.lifecycle import can_move
 from shiftboss.rules.packets import Assignment
 from shiftboss.rules.tasks import (
     BLOCKED_LEASE_SECONDS,
@@ -160,7 +163,7 @@ def finish_task(
     report_key: bytes | None = None,
 ) -> None:
     """The task is done, its worker free, and those that waited for it come nearer."""
-    tx.end_assignment(assignment.swarm_id, assignment.task_id, assignment.epoch)
+    close_assignment(tx, assignment, now_ms)
     tx.save_task(
         task._replace(status="done", checkpoint=None, last_error=None, updated_at_ms=now_ms)
     )
@@ -198,11 +201,21 @@ def fail_task(
     now_ms: int,
     *,
     again: bool = False,
+    checkpoint_path: str | None = None,
     report_key: bytes | None = None,
 ) -> None:
-    """The attempt failed. `again`: the task goes back to the queue for another."""
-    task = held_task(tx, assignment)._replace(last_error=reason, updated_at_ms=now_ms)
-    tx.end_assignment(assignment.swarm_id, assignment.task_id, assignment.epoch)
+    """The attempt failed. `again`: the task goes back to the queue for another, which is told
+    where the failed one left its checkpoint."""
+    task = held_task(tx, assignment)
+    task = task._replace(last_error=reason, failures=task.failures + 1, updated_at_ms=now_ms)
+    if checkpoint_path is not None:
+        left = {
+            "checkpoint_path": checkpoint_path,
+            "worker": assignment.worker,
+            "epoch": assignment.epoch,
+        }
+        task = task._replace(checkpoint=json.dumps(left))
+    close_assignment(tx, assignment, now_ms)
     keep_salvage(tx, assignment, "failed", now_ms)
     tx.add_event(
         assignment.swarm_id,
@@ -234,17 +247,23 @@ def heartbeat(tx: Transaction, request: HeartbeatRequest, now_ms: int) -> Heartb
     if held is not None:
         check_epoch(held, request.epoch)
         held = beat(tx, held, request, now_ms)
-    usage = request.context_usage
     return HeartbeatAnswer(
         success=True,
         worker=request.name,
         bead_id=held.task_id if held else None,
         epoch=held.epoch if held else None,
         lease_expires_at=held.lease_expires_at_ms if held else None,
-        checkpoint_requested=held is not None
-        and usage is not None
-        and check_context_threshold(usage),
+        checkpoint_requested=held is not None and wants_checkpoint(held, request.context_usage),
         answers=_answers(tx, held) if held else [],
+    )
+
+
+def wants_checkpoint(held: Assignment, context_usage: float | None) -> bool:
+    """A full context is asked for its checkpoint where it can hand it in."""
+    return (
+        context_usage is not None
+        and check_context_threshold(context_usage)
+        and can_move(held.state, WorkerState.WAITING)
     )
 
 

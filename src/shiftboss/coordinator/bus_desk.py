@@ -12,6 +12,7 @@ from pydantic_core import to_json
 from shiftboss.coordinator import bus, messages, questions, tasks
 from shiftboss.coordinator.clock import Clock
 from shiftboss.coordinator.hub import Hub
+from shiftboss.coordinator.repeats import once
 from shiftboss.coordinator.task_source import FindTask, gather
 from shiftboss.errors import UnknownTask
 from shiftboss.protocol.bus import (
@@ -48,10 +49,12 @@ from shiftboss.protocol.bus import (
     TaskView,
 )
 from shiftboss.protocol.events import Event, EventKind
+from shiftboss.protocol.fields import Answer
 from shiftboss.protocol.messages import Message, message_from_json
 from shiftboss.store.port import Store
 
 T = TypeVar("T")
+A = TypeVar("A", bound=Answer)
 
 NOTHING = PollAnswer(task=None, timeout=True)
 
@@ -77,27 +80,31 @@ class BusDesk:
     # -- workers
 
     async def register_worker(
-        self, request: RegisterWorkerRequest, _key: str | None = None
+        self, request: RegisterWorkerRequest, key: str | None = None
     ) -> RegisterWorkerAnswer:
-        return await self._change(bus.register_worker, request)
+        return await self._once(bus.register_worker, request, key)
 
     async def poll_task(self, request: PollRequest, _key: str | None = None) -> PollAnswer:
-        """Waits until there is something for the worker or its time is over.
+        """Waits until there is something for the worker or its time is over."""
+        loop = asyncio.get_running_loop()
+        ends_at = loop.time() + min(request.timeout_ms, POLL_MS_MAX) / 1000
+        while True:
+            answer = await self._poll_once(request, ends_at - loop.time())
+            if answer is not None:
+                return answer
+
+    async def _poll_once(self, request: PollRequest, seconds: float) -> PollAnswer | None:
+        """Ask the store, then wait. None: something happened that the store has to be asked about.
 
         The poll is parked before the store is asked: what is handed out in between wakes it.
         """
-        now_ms = self._clock()
         parked = self._hub.park(request.swarm_id, request.name)
         try:
-            found = await self._store.write(
-                lambda tx: bus.poll(tx, request, now_ms), request.swarm_id
-            )
+            found = await self._change(bus.poll, request)
             if found is not None:
                 return found
-            timeout_ms = min(request.timeout_ms, POLL_MS_MAX)
-            if timeout_ms == 0:
-                return NOTHING
-            await asyncio.wait((parked,), timeout=timeout_ms / 1000)
+            if seconds > 0:
+                await asyncio.wait((parked,), timeout=seconds)
             if not parked.done() or parked.cancelled():
                 return NOTHING
             return _woken_by(parked.result())
@@ -126,9 +133,9 @@ class BusDesk:
         return answer
 
     async def reset_worker(
-        self, request: ResetWorkerRequest, _key: str | None = None
+        self, request: ResetWorkerRequest, key: str | None = None
     ) -> ResetAnswer:
-        return await self._change(bus.reset_worker, request)
+        return await self._once(bus.reset_worker, request, key)
 
     async def get_status(self, request: StatusRequest, _key: str | None = None) -> BusStatus:
         now_ms = self._clock()
@@ -151,28 +158,25 @@ class BusDesk:
 
     # -- tasks
 
-    async def add_task(self, request: AddTaskRequest, _key: str | None = None) -> TaskView:
-        return await self._change(tasks.add, request)
+    async def add_task(self, request: AddTaskRequest, key: str | None = None) -> TaskView:
+        return await self._once(tasks.add, request, key)
 
-    async def submit_task(self, request: TaskRequest, _key: str | None = None) -> SubmitAnswer:
+    async def submit_task(self, request: TaskRequest, key: str | None = None) -> SubmitAnswer:
         """A task that the store does not know is taken from the tracker, where there is one."""
         try:
-            return await self._submit(request)
+            return await self._once(tasks.submit, request, key)
         except UnknownTask:
             if self._find_task is None:
                 raise
         for found in await gather(self._store, self._find_task, request):
             await self.add_task(found)
-        return await self._submit(request)
+        return await self._once(tasks.submit, request, key)
 
-    async def _submit(self, request: TaskRequest) -> SubmitAnswer:
-        return await self._change(tasks.submit, request)
+    async def retry_task(self, request: TaskRequest, key: str | None = None) -> TaskEndAnswer:
+        return await self._once(tasks.retry, request, key)
 
-    async def retry_task(self, request: TaskRequest, _key: str | None = None) -> TaskEndAnswer:
-        return await self._change(tasks.retry, request)
-
-    async def cancel_task(self, request: TaskRequest, _key: str | None = None) -> TaskEndAnswer:
-        return await self._change(tasks.cancel, request)
+    async def cancel_task(self, request: TaskRequest, key: str | None = None) -> TaskEndAnswer:
+        return await self._once(tasks.cancel, request, key)
 
     async def show_task(self, request: TaskRequest, _key: str | None = None) -> TaskView:
         return await self._store.read(lambda tx: tasks.show(tx, request.swarm_id, request.bead_id))
@@ -192,9 +196,16 @@ class BusDesk:
         )
 
     async def answer_question(
-        self, request: AnswerQuestionRequest, _key: str | None = None
+        self, request: AnswerQuestionRequest, key: str | None = None
     ) -> QuestionView:
-        return await self._change(questions.answer, request)
+        return await self._once(questions.answer, request, key)
+
+    async def _once(self, use_case: Callable[..., A], request: BusRequest, key: str | None) -> A:
+        """The same, for a use case that needs the store to remember what a key was answered."""
+        now_ms = self._clock()
+        return await self._store.write(
+            lambda tx: once(tx, use_case, request, key, now_ms), request.swarm_id
+        )
 
     async def _change(self, use_case: Callable[..., T], request: BusRequest, *further: object) -> T:
         """One writing use case: (transaction, request, further, time)."""
@@ -204,13 +215,13 @@ class BusDesk:
         )
 
 
-def _woken_by(event: Event) -> PollAnswer:
-    """The event carries the answer."""
-    data = json.loads(event.data)
+def _woken_by(event: Event) -> PollAnswer | None:
+    """The event of an assignment carries the answer, and a reset is one; others only tell that
+    the worker may be free or may have been answered."""
     if event.kind == EventKind.TASK_ASSIGNED.value:
+        data = json.loads(event.data)
         del data["worker"]
         return PollAnswer(task=Delivery.model_construct(**data))
-    if event.kind == EventKind.QUESTION_ANSWERED.value:
-        answer = {name: data[name] for name in ("question_id", "question", "answer")}
-        return PollAnswer(task=None, answers=[answer])
-    return PollAnswer(task=None, timeout=True, reset=True)
+    if event.kind == EventKind.BUS_WORKER_RESET.value:
+        return PollAnswer(task=None, timeout=True, reset=True)
+    return None

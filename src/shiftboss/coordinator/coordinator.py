@@ -29,6 +29,7 @@ from shiftboss.protocol.reports import (
 from shiftboss.protocol.swarms import CreateSwarmRequest, SwarmList, SwarmStatus
 from shiftboss.rules.retry import RetryPolicy
 from shiftboss.rules.swarms import Swarm
+from shiftboss.rules.tasks import GRACE_SECONDS
 from shiftboss.store.port import Store
 
 
@@ -59,9 +60,18 @@ class Coordinator:
     async def start(self) -> None:
         await self.store.open(self.hub.publish)
         self._exit.push_async_callback(self.store.close)
+        await self._grant_grace()
         for duty in self._duties:
             task = asyncio.create_task(duty.run())
             self._exit.push_async_callback(_stop, task)
+
+    async def _grant_grace(self) -> None:
+        """While no server was there, nobody could show a sign of life. Where another server was,
+        it has ended the leases that ran out, and none is left to renew."""
+        now_ms = self.clock()
+        await self.store.write(
+            lambda tx: tx.renew_expired_leases(now_ms, GRACE_SECONDS), partition=""
+        )
 
     async def stop(self) -> None:
         """End the streams and the duties, finish the accepted writes, close the store."""

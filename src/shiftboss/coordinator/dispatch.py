@@ -12,6 +12,7 @@ from shiftboss.errors import UnknownSwarm
 from shiftboss.protocol.bus import DEFAULT_SWARM, Delivery
 from shiftboss.protocol.events import EventKind
 from shiftboss.protocol.fields import INTEGER_MAX
+from shiftboss.protocol.messages import AssignMessage
 from shiftboss.protocol.states import WorkerState
 from shiftboss.rules.packets import Assignment
 from shiftboss.rules.swarms import Swarm
@@ -69,12 +70,15 @@ def drain(tx: Transaction, swarm_id: str, now_ms: int) -> None:
 
 
 def assign(
-    tx: Transaction, task: Task, worker: Worker, now_ms: int, offer_seconds: int = OFFER_SECONDS
+    tx: Transaction, task: Task, worker: Worker, now_ms: int, order: AssignMessage | None = None
 ) -> Assignment:
-    """A new attempt. The worker has to acknowledge it before the offer runs out."""
+    """A new attempt. The worker has to acknowledge it before the offer runs out.
+
+    `order` is the orchestrator's, when it has chosen the worker itself.
+    """
     former = tx.assignment(task.swarm_id, task.task_id) if task.epoch else None
     if former is not None:
-        _take_over(tx, former)
+        _take_over(tx, former, now_ms)
     epoch = task.epoch + 1
     tx.save_task(
         task._replace(status="active", epoch=epoch, worker=worker.name, updated_at_ms=now_ms)
@@ -87,13 +91,15 @@ def assign(
         state=WorkerState.ASSIGNED,
         packet_id=None,
         worker=worker.name,
-        worktree="",
+        worktree=order.worktree_path if order else "",
         steps_total=0,
         steps_completed=0,
         retries_open=0,
         registered_at_ms=now_ms,
         updated_at_ms=now_ms,
-        lease_expires_at_ms=now_ms + offer_seconds * 1000,
+        lease_expires_at_ms=now_ms + OFFER_SECONDS * 1000,
+        lease_seconds=order.timeout_seconds if order else None,
+        spec_path=order.spec_path if order else None,
     )
     tx.put_assignment(assignment)
     # The event carries all that a poll answers, so that a parked one needs no query.
@@ -107,11 +113,12 @@ def assign(
     return assignment
 
 
-def _take_over(tx: Transaction, former: Assignment) -> None:
+def _take_over(tx: Transaction, former: Assignment, now_ms: int) -> None:
     """A worker that waited with a full context is free once its task has a new holder."""
     holder = tx.worker(former.swarm_id, former.worker)
     if holder is not None and holder.task_id == former.task_id:
         tx.put_worker(holder._replace(task_id=None, available=False))
+    _tell_end(tx, former, "taken_over", now_ms)
 
 
 def delivery(tx: Transaction, task: Task, assignment: Assignment) -> Delivery:
@@ -125,6 +132,9 @@ def delivery(tx: Transaction, task: Task, assignment: Assignment) -> Delivery:
         lease_expires_at=assignment.lease_expires_at_ms or 0,
         checkpoint=json.loads(task.checkpoint) if task.checkpoint else None,
         salvage=[one._asdict() for one in lost],
+        spec_path=assignment.spec_path,
+        worktree_path=assignment.worktree or None,
+        timeout_seconds=assignment.lease_seconds,
     )
 
 
@@ -133,9 +143,13 @@ def end_attempt(tx: Transaction, assignment: Assignment, reason: str, now_ms: in
 
     What the attempt had reported is kept for the next one. The caller decides about the task.
     """
-    tx.end_assignment(assignment.swarm_id, assignment.task_id, assignment.epoch)
+    close_assignment(tx, assignment, now_ms)
     if assignment.state is not WorkerState.ASSIGNED:
         keep_salvage(tx, assignment, reason, now_ms)
+    _tell_end(tx, assignment, reason, now_ms)
+
+
+def _tell_end(tx: Transaction, assignment: Assignment, reason: str, now_ms: int) -> None:
     tx.add_event(
         assignment.swarm_id,
         EventKind.ATTEMPT_ENDED,
@@ -155,6 +169,13 @@ def keep_salvage(tx: Transaction, assignment: Assignment, reason: str, now_ms: i
     commits: list[str] = json.loads(assignment.commits or "[]")
     left = Salvage(assignment.epoch, assignment.worker, reason, commits)
     tx.add_salvage(assignment.swarm_id, assignment.task_id, left, now_ms)
+
+
+def close_assignment(tx: Transaction, assignment: Assignment, now_ms: int) -> None:
+    """The row goes, and what the worker had asked needs no answer any more."""
+    tx.end_assignment(assignment.swarm_id, assignment.task_id, assignment.epoch)
+    if assignment.state is WorkerState.BLOCKED:
+        tx.withdraw_questions(assignment.swarm_id, assignment.task_id, assignment.epoch, now_ms)
 
 
 def free_worker(

@@ -67,6 +67,7 @@ WAKING_KINDS: Final = frozenset(
         EventKind.TASK_ASSIGNED.value,
         EventKind.QUESTION_ANSWERED.value,
         EventKind.BUS_WORKER_RESET.value,
+        EventKind.ATTEMPT_ENDED.value,
     }
 )
 ParkedPoll = asyncio.Future[Event]
@@ -131,8 +132,10 @@ class Hub:
         return frozenset(self._parked.get(swarm_id, ()))
 
     def _wake(self, event: Event) -> None:
-        worker: str = json.loads(event.data)["worker"]
-        for poll in self._parked[event.swarm_id].get(worker, ()):
+        data = json.loads(event.data)
+        if data.get("reason") == "reset":
+            return  # the reset has an event of its own
+        for poll in self._parked[event.swarm_id].get(data["worker"], ()):
             if not poll.done():
                 poll.set_result(event)
 

@@ -10,9 +10,18 @@ import json
 import re
 from typing import Any
 
+from pydantic import ValidationError
+
 from shiftboss.coordinator import questions
-from shiftboss.coordinator.bus import answer_view, beat, fail_task, finish_task, held_task
-from shiftboss.coordinator.dispatch import assign, drain, enqueue, take_swarm
+from shiftboss.coordinator.bus import (
+    answer_view,
+    beat,
+    fail_task,
+    finish_task,
+    held_task,
+    wants_checkpoint,
+)
+from shiftboss.coordinator.dispatch import assign, drain, enqueue, leave_queue, take_swarm
 from shiftboss.coordinator.repeats import first_about, report_digest
 from shiftboss.errors import (
     IllegalTransition,
@@ -32,12 +41,12 @@ from shiftboss.protocol.messages import (
     Message,
     MessageType,
 )
+from shiftboss.protocol.problem import invalid_request
 from shiftboss.protocol.states import WorkerState
 from shiftboss.rules.lifecycle import TRANSITIONS, can_move
 from shiftboss.rules.packets import Assignment
 from shiftboss.rules.retry import RetryPolicy
 from shiftboss.rules.tasks import LEASE_SECONDS, check_can_submit, check_epoch
-from shiftboss.rules.worker_protocol import check_context_threshold
 from shiftboss.store.port import Transaction
 
 DEFAULT_CONTACT = "coordinator"
@@ -112,38 +121,38 @@ def _assigned(tx: Transaction, message: AssignMessage, swarm_id: str, now_ms: in
         raise UnknownTask(message.task_id, "task_id")
     check_can_submit(task)
     held = tx.assignment(swarm_id, worker.task_id) if worker.task_id else None
+    if held is not None and held.task_id == task.task_id and held.spec_path == message.spec_path:
+        return _answer(tx, worker.name, held)  # the same order again
     if held is not None:
         raise _illegal(held, WorkerState.ASSIGNED)
     if task.status == "active":
         raise NotHeld(task.task_id, task.worker)
     if task.waits_for:
         raise IllegalTransition(
-            f"{task.task_id} waits for {task.waits_for} other tasks", field="task_id"
+            f"{task.task_id} waits for others",
+            field="task_id",
+            hint=f"not done: {', '.join(tx.unfinished_dependencies(swarm_id, task.task_id))}",
         )
     if task.status == "queued":
-        tx.change_ready(swarm_id, task.priority, -1)
-    assignment = assign(tx, task, worker, now_ms)
-    assignment = assignment._replace(
-        worktree=message.worktree_path, lease_seconds=message.timeout_seconds
-    )
-    tx.save_assignment(assignment)
-    return _answer(tx, worker.name, assignment)
+        leave_queue(tx, task)
+    return _answer(tx, worker.name, assign(tx, task, worker, now_ms, message))
 
 
 def _heartbeat(
     tx: Transaction, held: Assignment, message: Message, _key: bytes | None, now_ms: int
 ) -> MessageAnswer:
     assert isinstance(message, HeartbeatMessage)
-    if not 0.0 <= message.context_usage <= 1.0:
-        raise InvalidRequest("context_usage: must be from 0.0 to 1.0", field="context_usage")
-    request = HeartbeatRequest(
-        name=held.worker,
-        context_usage=message.context_usage,
-        current_step=message.current_step,
-    )
+    try:
+        request = HeartbeatRequest(
+            name=held.worker,
+            context_usage=message.context_usage,
+            current_step=message.current_step,
+        )
+    except ValidationError as error:
+        raise invalid_request(error) from None
     held = beat(tx, held, request, now_ms)
-    full = check_context_threshold(message.context_usage)
-    return _answer(tx, held.worker, held, checkpoint_requested=full)
+    wanted = wants_checkpoint(held, message.context_usage)
+    return _answer(tx, held.worker, held, checkpoint_requested=wanted)
 
 
 def _progress(
@@ -196,8 +205,16 @@ def _failed(
     assert isinstance(message, FailedMessage)
     if not can_move(held.state, WorkerState.FAILED):
         raise _illegal(held, WorkerState.FAILED)
-    again = message.recoverable and held.epoch <= RetryPolicy().retries_max
-    fail_task(tx, held, message.error, now_ms, again=again, report_key=report_key)
+    again = message.recoverable and held_task(tx, held).failures < RetryPolicy().retries_max
+    fail_task(
+        tx,
+        held,
+        message.error,
+        now_ms,
+        again=again,
+        checkpoint_path=message.checkpoint_path,
+        report_key=report_key,
+    )
     return _ended(held, WorkerState.FAILED)
 
 
@@ -213,7 +230,7 @@ def _blocked(
     # Who asks again has gone on with the answers before: this question waits for its own.
     tx.hear_answers(held.swarm_id, held.task_id, held.epoch)
     question_id = questions.ask(tx, held, contact, question, now_ms, report_key)
-    after = held._replace(state=WorkerState.BLOCKED)
+    after = tx.assignment(held.swarm_id, held.task_id)
     return _answer(tx, held.worker, after, question_id=question_id)
 
 
@@ -249,7 +266,9 @@ def _context_threshold(
     )
     enqueue(tx, task._replace(checkpoint=json.dumps(checkpoint)), now_ms)
     drain(tx, held.swarm_id, now_ms)
-    return _answer(tx, held.worker, held._replace(state=WorkerState.WAITING))
+    return _answer(
+        tx, held.worker, held._replace(state=WorkerState.WAITING, lease_expires_at_ms=None)
+    )
 
 
 _HANDLERS = {

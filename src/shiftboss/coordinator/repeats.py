@@ -7,13 +7,15 @@ with the event that the report led to; a repeat is answered from that event and 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from hashlib import blake2b
-from typing import Any, overload
+from typing import Any, TypeVar, get_type_hints, overload
 
+from shiftboss.coordinator import dispatch
 from shiftboss.errors import KeyReused, UnknownPacket
-from shiftboss.protocol.bus import AckRequest, DoneRequest, TaskFailedRequest
+from shiftboss.protocol.bus import AckRequest, BusRequest, DoneRequest, TaskFailedRequest
 from shiftboss.protocol.events import Event, EventKind
+from shiftboss.protocol.fields import Answer
 from shiftboss.protocol.reports import (
     CompleteRequest,
     ErrorRequest,
@@ -22,6 +24,8 @@ from shiftboss.protocol.reports import (
 )
 from shiftboss.rules.packets import Assignment, packet_task_id
 from shiftboss.store.port import Transaction
+
+T = TypeVar("T", bound=Answer)
 
 BusReport = AckRequest | DoneRequest | TaskFailedRequest
 KeyedReport = ProgressRequest | CompleteRequest | ErrorRequest
@@ -161,3 +165,35 @@ def _key_reused() -> KeyReused:
         field="Idempotency-Key",
         hint="make a new key for every new report",
     )
+
+
+def once(
+    tx: Transaction,
+    use_case: Callable[..., T],
+    request: BusRequest,
+    key: str | None,
+    now_ms: int,
+) -> T:
+    """A use case whose repeat under the same key gets the first answer and changes nothing."""
+    answer: T
+    if key is None:
+        answer = use_case(tx, request, now_ms)
+        return answer
+    dispatch.take_swarm(tx, request.swarm_id, now_ms)
+    name = use_case.__name__
+    report_key = report_digest(f"once {name}", key)
+    words = _digest(request.model_dump_json())
+    first = tx.first_answer(request.swarm_id, report_key)
+    if first is not None:
+        if first[0] != words:
+            raise _key_reused()
+        answer = _answer_type(use_case).model_validate_json(first[1])
+        return answer
+    answer = use_case(tx, request, now_ms)
+    tx.add_answer(request.swarm_id, report_key, words, answer.model_dump_json(), now_ms)
+    return answer
+
+
+def _answer_type(use_case: Callable[..., T]) -> type[T]:
+    found: type[T] = get_type_hints(use_case)["return"]
+    return found

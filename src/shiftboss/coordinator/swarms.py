@@ -84,7 +84,8 @@ def status(tx: Transaction, swarm_id: str) -> SwarmStatus:
         tasks_completed=sum(one.steps_completed for one in assignments),
         tasks_total=sum(one.steps_total for one in assignments),
         ready_for_merge=swarm.completed_at_ms is not None
-        and all(one.tests_passed and one.review_passed for one in assignments),
+        and all(one.tests_passed and one.review_passed for one in assignments)
+        and not tx.has_unfinished_tasks(swarm_id),
         auto_merge=swarm.auto_merge,
         created_at=wire_time(swarm.created_at_ms),
         completed_at=optional_wire_time(swarm.completed_at_ms),

@@ -77,8 +77,15 @@ def _check_new(tx: Transaction, request: AddTaskRequest, depends_on: list[str]) 
         raise InvalidRequest("depends_on: a task cannot wait for itself", field="depends_on")
     # Only what exists can be depended on, so there can be no circle.
     for one in depends_on:
-        if tx.task(request.swarm_id, one) is None:
+        task = tx.task(request.swarm_id, one)
+        if task is None:
             raise UnknownTask(one, field="depends_on")
+        if task.status == "cancelled":
+            raise InvalidRequest(
+                f"depends_on: {one} is cancelled",
+                field="depends_on",
+                hint="leave it out, or add another task in its place",
+            )
 
 
 def _check_same(

@@ -81,7 +81,7 @@ class TaskFailedRequest(BusRequest):
 
 
 class HeartbeatRequest(BusRequest):
-    """`lease_seconds` asks for a shorter lease than the usual one, for a launcher that beats."""
+    """`lease_seconds` asks for another lease than the usual one, for a launcher that beats."""
 
     name: WorkerName
     context_usage: Annotated[float, Field(ge=0.0, le=1.0, allow_inf_nan=False)] | None = None
@@ -100,7 +100,7 @@ class StatusRequest(BusRequest):
 
 class AnswerQuestionRequest(BusRequest):
     question_id: Annotated[int, Field(ge=1, le=INTEGER_MAX)]
-    answer: Text
+    answer: Annotated[str, StringConstraints(min_length=1, max_length=20_000, pattern=NO_NUL)]
 
 
 class ListTasksRequest(BusRequest):
@@ -136,6 +136,10 @@ class Delivery(Answer):
     lease_expires_at: int
     checkpoint: dict[str, Any] | None = None
     salvage: list[dict[str, Any]] = Field(default=[])
+    # From an assign message.
+    spec_path: str | None = None
+    worktree_path: str | None = None
+    timeout_seconds: int | None = None
 
 
 class PollAnswer(Answer):

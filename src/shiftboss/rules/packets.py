@@ -36,6 +36,7 @@ class Assignment(NamedTuple):
     context_usage: float | None = None
     current_step: str | None = None
     commits: str | None = None  # a JSON list
+    spec_path: str | None = None
 
 
 def packet_task_id(packet_id: int) -> str:

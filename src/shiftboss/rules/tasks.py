@@ -18,6 +18,8 @@ from shiftboss.rules.packets import Assignment
 OFFER_SECONDS = 60
 # A worker without a launcher shows no sign of life while it works; it has this long.
 LEASE_SECONDS = 1800
+# How long a lease that ran out while no server was there may be renewed after the start.
+GRACE_SECONDS = 60
 # A blocked worker waits for a person.
 BLOCKED_LEASE_SECONDS = 86_400
 
@@ -41,6 +43,7 @@ class Task(NamedTuple):
     last_error: str | None
     created_at_ms: int
     updated_at_ms: int
+    failures: int = 0  # attempts that their workers gave up
 
 
 class Worker(NamedTuple):

@@ -10,11 +10,11 @@ from starlette.datastructures import QueryParams
 from starlette.types import Receive, Scope, Send
 
 from shiftboss.coordinator.bus_desk import BusDesk
-from shiftboss.errors import UnknownSwarm
+from shiftboss.errors import InvalidRequest, ShiftbossError, UnknownSwarm
 from shiftboss.protocol.bus import DEFAULT_SWARM
 from shiftboss.protocol.fields import Answer, is_swarm_id
 from shiftboss.protocol.messages import message_from_json
-from shiftboss.server.bus_operations import BUS_OPERATIONS, BusOperation
+from shiftboss.server.bus_operations import BUS_OPERATIONS, BusOperation, refusal
 from shiftboss.server.exchange import ClientGoneError, idempotency_key, read_body, send_json
 from shiftboss.server.reports import parse
 
@@ -42,6 +42,16 @@ class BusHttp:
     async def answer(
         self, operation: BusOperation, scope: Scope, receive: Receive, send: Send
     ) -> None:
+        try:
+            await self._answer(operation, scope, receive, send)
+        except ShiftbossError as error:
+            # The document's own form of a refusal, beside ours.
+            error.facts |= refusal(scope["path"][len(_PREFIX) :], error)
+            raise
+
+    async def _answer(
+        self, operation: BusOperation, scope: Scope, receive: Receive, send: Send
+    ) -> None:
         request = parse(operation.request, await read_body(receive) or b"{}")
         call = operation.call(self._desk, request, idempotency_key(scope))
         if operation is _POLL:
@@ -61,7 +71,11 @@ class Messages:
         self._desk = desk
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        swarm_id = QueryParams(scope["query_string"]).get("swarm_id", DEFAULT_SWARM)
+        query = QueryParams(scope["query_string"])
+        for name in query:
+            if name != "swarm_id":
+                raise InvalidRequest(f"{name}: there is no such parameter", field=name)
+        swarm_id = query.get("swarm_id", DEFAULT_SWARM)
         if not is_swarm_id(swarm_id):
             raise UnknownSwarm(swarm_id)
         message = message_from_json(await read_body(receive))

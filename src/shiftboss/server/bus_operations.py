@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
 from shiftboss.coordinator.bus_desk import BusDesk
+from shiftboss.errors import ShiftbossError
 from shiftboss.protocol import bus
 from shiftboss.protocol.fields import Answer, Request
 
@@ -18,6 +19,12 @@ class BusOperation(NamedTuple):
     call: Callable[..., Awaitable[Answer]]
     summary: str
     reads: bool = False
+
+
+def refusal(name: str, error: ShiftbossError) -> dict[str, object]:
+    """The document's form of a refusal: a poll has an `error`, the others `success` as well."""
+    said: dict[str, object] = {} if name == "poll_task" else {"success": False}
+    return said | {"error": error.detail}
 
 
 BUS_OPERATIONS: dict[str, BusOperation] = {

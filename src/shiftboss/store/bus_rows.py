@@ -10,6 +10,8 @@ from shiftboss.store.rows import Row, Rows
 
 SALVAGE_PER_TASK_MAX = 5
 QUEUE_POSITION_MAX = 10_000
+# Instead of an answer, when the attempt that asked is over.
+WITHDRAWN = "(withdrawn: the attempt is over)"
 
 
 class BusRows(Rows):
@@ -98,6 +100,11 @@ class BusRows(Rows):
         rows = self._session.fetch_all("expired_leases", {"now_ms": now_ms, "limit": limit})
         return [(row[0], row[1], row[2]) for row in rows]
 
+    def renew_expired_leases(self, now_ms: int, grace_seconds: int) -> int:
+        return self._write(
+            "renew_expired_leases", {"now_ms": now_ms, "grace_seconds": grace_seconds}
+        )
+
     def next_lease_end_at_ms(self) -> int | None:
         row = self._session.fetch_one("next_lease_end_at_ms", {})
         return None if row is None else row[0]
@@ -130,6 +137,24 @@ class BusRows(Rows):
         }
         return self._write("answer_question", parameters) == 1
 
+    def withdraw_questions(
+        self, swarm_id: str, task_id: str, epoch: int, answered_at_ms: int
+    ) -> None:
+        self._write(
+            "withdraw_questions",
+            {
+                "swarm_id": swarm_id,
+                "task_id": task_id,
+                "epoch": epoch,
+                "answer": WITHDRAWN,
+                "answered_at_ms": answered_at_ms,
+                "heard": True,
+            },
+        )
+
+    def has_unfinished_tasks(self, swarm_id: str) -> bool:
+        return self._session.fetch_one("has_unfinished_tasks", {"swarm_id": swarm_id}) is not None
+
     def unheard_answers(self, swarm_id: str, task_id: str, epoch: int) -> list[Question]:
         rows = self._session.fetch_all(
             "unheard_answers", {"swarm_id": swarm_id, "task_id": task_id, "epoch": epoch}
@@ -157,6 +182,29 @@ class BusRows(Rows):
             {"swarm_id": swarm_id, "task_id": task_id, "limit": SALVAGE_PER_TASK_MAX},
         )
         return [Salvage(row[0], row[1], row[2], json.loads(row[3])) for row in rows]
+
+    def first_answer(self, swarm_id: str, report_key: bytes) -> tuple[bytes, str] | None:
+        row = self._session.fetch_one(
+            "first_answer", {"swarm_id": swarm_id, "report_key": report_key}
+        )
+        return None if row is None else (bytes(row[0]), row[1])
+
+    def add_answer(
+        self, swarm_id: str, report_key: bytes, words: bytes, answer: str, at_ms: int
+    ) -> None:
+        self._write(
+            "add_answer",
+            {
+                "swarm_id": swarm_id,
+                "report_key": report_key,
+                "words": words,
+                "answer": answer,
+                "at_ms": at_ms,
+            },
+        )
+
+    def forget_answers(self, before_ms: int, limit: int) -> int:
+        return self._write("forget_answers", {"at_ms": before_ms, "limit": limit})
 
     def _ids(self, query: str, swarm_id: str, task_id: str) -> list[str]:
         rows = self._session.fetch_all(query, {"swarm_id": swarm_id, "task_id": task_id})

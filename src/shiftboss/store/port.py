@@ -202,6 +202,10 @@ class BusTransaction(Protocol):
         """(swarm_id, task_id, epoch), the longest overdue first."""
         ...
 
+    def renew_expired_leases(self, now_ms: int, grace_seconds: int) -> int:
+        """Give every expired lease its length again, at most `grace_seconds`; how many."""
+        ...
+
     def next_lease_end_at_ms(self) -> int | None: ...
 
     def add_question(self, question: Question) -> int:
@@ -220,6 +224,14 @@ class BusTransaction(Protocol):
         """False, and no change, when it has an answer."""
         ...
 
+    def withdraw_questions(
+        self, swarm_id: str, task_id: str, epoch: int, answered_at_ms: int
+    ) -> None:
+        """Nobody needs to answer what an attempt asked that is over."""
+        ...
+
+    def has_unfinished_tasks(self, swarm_id: str) -> bool: ...
+
     def unheard_answers(self, swarm_id: str, task_id: str, epoch: int) -> list[Question]: ...
 
     def hear_answers(self, swarm_id: str, task_id: str, epoch: int) -> None: ...
@@ -228,6 +240,18 @@ class BusTransaction(Protocol):
 
     def salvage(self, swarm_id: str, task_id: str) -> list[Salvage]:
         """The newest first, at most five."""
+        ...
+
+    def first_answer(self, swarm_id: str, report_key: bytes) -> tuple[bytes, str] | None:
+        """What was said under a key, as a digest, and the answer it got."""
+        ...
+
+    def add_answer(
+        self, swarm_id: str, report_key: bytes, words: bytes, answer: str, at_ms: int
+    ) -> None: ...
+
+    def forget_answers(self, before_ms: int, limit: int) -> int:
+        """The oldest first; how many."""
         ...
 
 

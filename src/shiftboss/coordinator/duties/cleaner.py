@@ -16,6 +16,8 @@ ROUND_SECONDS = 3600.0
 SWARMS_PER_ROUND_MAX = 100
 EVENTS_PER_TRANSACTION_MAX = 500
 DAY_MS = 86_400_000
+ANSWERS_KEPT_MS = 7 * DAY_MS
+ANSWERS_PER_TRANSACTION_MAX = 500
 
 
 class Cleaner:
@@ -44,13 +46,27 @@ class Cleaner:
             remove = partial(_remove_some, swarm_id=swarm_id, limit_ms=limit_ms)
             while not await self._store.write(remove, swarm_id):
                 pass
+        await self._forget_answers()
         return len(old)
+
+    async def _forget_answers(self) -> None:
+        """A repeat comes within minutes; a week is for those who were away."""
+        before_ms = self._clock() - ANSWERS_KEPT_MS
+        forget = partial(_forget, before_ms=before_ms)
+        while await self._store.write(forget, "") == ANSWERS_PER_TRANSACTION_MAX:
+            pass
+
+
+def _forget(tx: Transaction, before_ms: int) -> int:
+    return tx.forget_answers(before_ms, ANSWERS_PER_TRANSACTION_MAX)
 
 
 def _remove_some(tx: Transaction, swarm_id: str, limit_ms: int) -> bool:
-    """One bite. True when nothing is left, or when the swarm has come back to life."""
+    """One bite. True when nothing is left, or when the swarm is alive after all."""
     swarm = tx.take_swarm(swarm_id)
     if swarm is None or swarm.completed_at_ms is None or swarm.completed_at_ms >= limit_ms:
+        return True
+    if tx.has_unfinished_tasks(swarm_id):
         return True
     if tx.delete_events(swarm_id, EVENTS_PER_TRANSACTION_MAX):
         return False

@@ -12,6 +12,7 @@ from starlette.types import Scope
 from shiftboss.coordinator.coordinator import Coordinator
 from shiftboss.errors import InvalidRequest, ShiftbossError
 from shiftboss.server.bus_http import rendered
+from shiftboss.server.bus_operations import refusal as bus_refusal
 from shiftboss.server.exchange import header, is_idempotency_key
 from shiftboss.server.mcp.tools import Caller, Tool
 from shiftboss.server.reports import parse
@@ -55,8 +56,8 @@ def _as_json(arguments: dict[str, Any]) -> bytes:
 
 
 def refusal(tool: Tool, error: ShiftbossError) -> ToolResult:
-    said: dict[str, object] = {} if tool.name == "poll_task" else {"success": False}
-    said |= {"error": error.detail, "code": error.code, "field": error.field, "hint": error.hint}
+    said = bus_refusal(tool.name, error)
+    said |= {"code": error.code, "field": error.field, "hint": error.hint}
     return ToolResult(to_json(said | error.facts), is_error=True)
 
 

@@ -2,31 +2,33 @@
 
 -- name: task
 SELECT swarm_id, task_id, title, description, priority, status, waits_for, queue_number, epoch,
-    worker, checkpoint, last_error, created_at_ms, updated_at_ms
+    worker, checkpoint, last_error, created_at_ms, updated_at_ms, failures
 FROM tasks WHERE swarm_id = :swarm_id AND task_id = :task_id;
 
 -- name: tasks_after
 SELECT swarm_id, task_id, title, description, priority, status, waits_for, queue_number, epoch,
-    worker, checkpoint, last_error, created_at_ms, updated_at_ms
+    worker, checkpoint, last_error, created_at_ms, updated_at_ms, failures
 FROM tasks WHERE swarm_id = :swarm_id AND task_id > :task_id ORDER BY task_id LIMIT :limit;
 
 -- name: next_task
 -- What is handed out next.
 SELECT swarm_id, task_id, title, description, priority, status, waits_for, queue_number, epoch,
-    worker, checkpoint, last_error, created_at_ms, updated_at_ms
+    worker, checkpoint, last_error, created_at_ms, updated_at_ms, failures
 FROM tasks WHERE swarm_id = :swarm_id AND status = 'queued' AND waits_for = 0
 ORDER BY priority DESC, queue_number, task_id LIMIT 1;
 
 -- name: add_task
 INSERT INTO tasks (swarm_id, task_id, title, description, priority, status, waits_for,
-    queue_number, epoch, worker, checkpoint, last_error, created_at_ms, updated_at_ms)
+    queue_number, epoch, worker, checkpoint, last_error, created_at_ms, updated_at_ms,
+    failures)
 VALUES (:swarm_id, :task_id, :title, :description, :priority, :status, :waits_for,
-    :queue_number, :epoch, :worker, :checkpoint, :last_error, :created_at_ms, :updated_at_ms);
+    :queue_number, :epoch, :worker, :checkpoint, :last_error, :created_at_ms, :updated_at_ms,
+    :failures);
 
 -- name: save_task
 UPDATE tasks SET status = :status, waits_for = :waits_for, queue_number = :queue_number,
     epoch = :epoch, worker = :worker, checkpoint = :checkpoint, last_error = :last_error,
-    updated_at_ms = :updated_at_ms
+    updated_at_ms = :updated_at_ms, failures = :failures
 WHERE swarm_id = :swarm_id AND task_id = :task_id;
 
 -- name: dependencies
@@ -46,7 +48,7 @@ VALUES (:swarm_id, :task_id, :depends_on);
 -- name: dependents
 SELECT t.swarm_id, t.task_id, t.title, t.description, t.priority, t.status, t.waits_for,
     t.queue_number, t.epoch, t.worker, t.checkpoint, t.last_error, t.created_at_ms,
-    t.updated_at_ms
+    t.updated_at_ms, t.failures
 -- CROSS JOIN: SQLite takes the tables in this order, and would look at every task otherwise.
 FROM task_dependencies AS d CROSS JOIN tasks AS t
 WHERE d.swarm_id = :swarm_id AND d.depends_on = :task_id
@@ -130,6 +132,13 @@ FROM questions WHERE swarm_id = :swarm_id ORDER BY question_id DESC LIMIT :limit
 UPDATE questions SET answer = :answer, answered_at_ms = :answered_at_ms
 WHERE swarm_id = :swarm_id AND question_id = :question_id AND answer IS NULL;
 
+-- name: withdraw_questions
+UPDATE questions SET answer = :answer, answered_at_ms = :answered_at_ms, heard = :heard
+WHERE swarm_id = :swarm_id AND task_id = :task_id AND epoch = :epoch AND answer IS NULL;
+
+-- name: has_unfinished_tasks
+SELECT 1 FROM tasks WHERE swarm_id = :swarm_id AND status IN ('open', 'queued', 'active') LIMIT 1;
+
 -- name: add_salvage
 INSERT INTO salvage (swarm_id, task_id, epoch, worker, reason, commits, at_ms)
 VALUES (:swarm_id, :task_id, :epoch, :worker, :reason, :commits, :at_ms)
@@ -138,3 +147,14 @@ ON CONFLICT (swarm_id, task_id, epoch) DO UPDATE SET commits = excluded.commits;
 -- name: salvage_of_task
 SELECT epoch, worker, reason, commits FROM salvage
 WHERE swarm_id = :swarm_id AND task_id = :task_id ORDER BY epoch DESC LIMIT :limit;
+
+-- name: first_answer
+SELECT words, answer FROM answers WHERE swarm_id = :swarm_id AND report_key = :report_key;
+
+-- name: add_answer
+INSERT INTO answers (swarm_id, report_key, words, answer, at_ms)
+VALUES (:swarm_id, :report_key, :words, :answer, :at_ms);
+
+-- name: forget_answers
+DELETE FROM answers WHERE (swarm_id, report_key) IN (
+    SELECT swarm_id, report_key FROM answers WHERE at_ms < :at_ms ORDER BY at_ms LIMIT :limit);

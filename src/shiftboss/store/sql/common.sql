@@ -16,7 +16,7 @@ SELECT s.swarm_id, a.task_id, a.epoch, a.state, a.packet_id, a.worker, a.worktre
     a.steps_total, a.steps_completed, a.retries_open, a.registered_at_ms, a.updated_at_ms,
     a.finished_at_ms, a.final_commit, a.tests_passed, a.review_passed, a.last_error,
     a.lease_expires_at_ms, a.lease_seconds, a.context_usage, a.current_step,
-    a.commits
+    a.commits, a.spec_path
 FROM swarms AS s LEFT JOIN assignments AS a ON a.swarm_id = s.swarm_id AND a.task_id = :task_id
 WHERE s.swarm_id = :swarm_id;
 
@@ -26,7 +26,7 @@ SELECT s.swarm_id, a.task_id, a.epoch, a.state, a.packet_id, a.worker, a.worktre
     a.steps_total, a.steps_completed, a.retries_open, a.registered_at_ms, a.updated_at_ms,
     a.finished_at_ms, a.final_commit, a.tests_passed, a.review_passed, a.last_error,
     a.lease_expires_at_ms, a.lease_seconds, a.context_usage, a.current_step,
-    a.commits,
+    a.commits, a.spec_path,
     e.swarm_id, e.event_id, e.kind, e.at_ms, e.data
 FROM swarms AS s LEFT JOIN assignments AS a ON a.swarm_id = s.swarm_id AND a.task_id = :task_id
     LEFT JOIN events AS e ON e.swarm_id = s.swarm_id AND e.task_id = :task_id
@@ -58,14 +58,14 @@ UPDATE swarms SET completed_at_ms = :completed_at_ms WHERE swarm_id = :swarm_id;
 SELECT swarm_id, task_id, epoch, state, packet_id, worker, worktree, steps_total,
     steps_completed, retries_open, registered_at_ms, updated_at_ms, finished_at_ms,
     final_commit, tests_passed, review_passed, last_error, lease_expires_at_ms, lease_seconds,
-    context_usage, current_step, commits
+    context_usage, current_step, commits, spec_path
 FROM assignments WHERE swarm_id = :swarm_id AND packet_id IS NOT NULL ORDER BY packet_id;
 
 -- name: assignment
 SELECT swarm_id, task_id, epoch, state, packet_id, worker, worktree, steps_total,
     steps_completed, retries_open, registered_at_ms, updated_at_ms, finished_at_ms,
     final_commit, tests_passed, review_passed, last_error, lease_expires_at_ms, lease_seconds,
-    context_usage, current_step, commits
+    context_usage, current_step, commits, spec_path
 FROM assignments WHERE swarm_id = :swarm_id AND task_id = :task_id;
 
 -- name: state_counts
@@ -76,11 +76,11 @@ WHERE swarm_id = :swarm_id AND packet_id IS NOT NULL GROUP BY state;
 INSERT INTO assignments (swarm_id, task_id, epoch, state, packet_id, worker, worktree,
     steps_total, steps_completed, retries_open, registered_at_ms, updated_at_ms, finished_at_ms,
     final_commit, tests_passed, review_passed, last_error, lease_expires_at_ms, lease_seconds,
-    context_usage, current_step, commits)
+    context_usage, current_step, commits, spec_path)
 VALUES (:swarm_id, :task_id, :epoch, :state, :packet_id, :worker, :worktree, :steps_total,
     :steps_completed, :retries_open, :registered_at_ms, :updated_at_ms, :finished_at_ms,
     :final_commit, :tests_passed, :review_passed, :last_error, :lease_expires_at_ms,
-    :lease_seconds, :context_usage, :current_step, :commits)
+    :lease_seconds, :context_usage, :current_step, :commits, :spec_path)
 ON CONFLICT (swarm_id, task_id) DO UPDATE SET epoch = excluded.epoch, state = excluded.state,
     worker = excluded.worker, worktree = excluded.worktree, steps_total = excluded.steps_total,
     steps_completed = excluded.steps_completed, retries_open = excluded.retries_open,
@@ -89,7 +89,8 @@ ON CONFLICT (swarm_id, task_id) DO UPDATE SET epoch = excluded.epoch, state = ex
     tests_passed = excluded.tests_passed, review_passed = excluded.review_passed,
     last_error = excluded.last_error, lease_expires_at_ms = excluded.lease_expires_at_ms,
     lease_seconds = excluded.lease_seconds, context_usage = excluded.context_usage,
-    current_step = excluded.current_step, commits = excluded.commits;
+    current_step = excluded.current_step, commits = excluded.commits,
+    spec_path = excluded.spec_path;
 
 -- name: save_assignment
 -- Guarded by the epoch: what an older attempt says changes nothing.

@@ -17,3 +17,9 @@ FROM questions WHERE swarm_id = :swarm_id AND task_id = :task_id AND epoch = :ep
 UPDATE questions SET heard = 1
 WHERE swarm_id = :swarm_id AND task_id = :task_id AND epoch = :epoch
     AND answer IS NOT NULL AND heard = 0;
+
+-- name: renew_expired_leases
+-- The smaller of two numbers has another name in each dialect.
+UPDATE assignments SET lease_expires_at_ms =
+    :now_ms + 1000 * min(coalesce(lease_seconds, :grace_seconds), :grace_seconds)
+WHERE lease_expires_at_ms <= :now_ms;

@@ -8,6 +8,8 @@ ALTER TABLE assignments ADD COLUMN context_usage double precision;
 ALTER TABLE assignments ADD COLUMN current_step text;
 -- A JSON list.
 ALTER TABLE assignments ADD COLUMN commits text;
+-- Where the work is described, when the orchestrator says so.
+ALTER TABLE assignments ADD COLUMN spec_path text;
 
 CREATE INDEX assignments_by_lease ON assignments (lease_expires_at_ms)
     WHERE lease_expires_at_ms IS NOT NULL;
@@ -30,6 +32,7 @@ CREATE TABLE tasks (
     last_error text,
     created_at_ms bigint NOT NULL,
     updated_at_ms bigint NOT NULL,
+    failures bigint NOT NULL CHECK (failures >= 0),
     PRIMARY KEY (swarm_id, task_id),
     CHECK (status != 'queued' OR queue_number IS NOT NULL),
     CHECK (status != 'active' OR (worker IS NOT NULL AND epoch >= 1))
@@ -102,3 +105,15 @@ CREATE TABLE salvage (
     at_ms bigint NOT NULL,
     PRIMARY KEY (swarm_id, task_id, epoch)
 );
+
+-- The answers of operations that leave no event of their own to answer a repeat from.
+CREATE TABLE answers (
+    swarm_id text COLLATE "C" NOT NULL REFERENCES swarms (swarm_id) ON DELETE CASCADE,
+    report_key bytea NOT NULL,
+    words bytea NOT NULL,
+    answer text NOT NULL,
+    at_ms bigint NOT NULL,
+    PRIMARY KEY (swarm_id, report_key)
+);
+
+CREATE INDEX answers_by_age ON answers (at_ms);

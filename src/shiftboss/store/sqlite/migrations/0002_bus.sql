@@ -8,6 +8,8 @@ ALTER TABLE assignments ADD COLUMN context_usage REAL;
 ALTER TABLE assignments ADD COLUMN current_step TEXT;
 -- A JSON list.
 ALTER TABLE assignments ADD COLUMN commits TEXT;
+-- Where the work is described, when the orchestrator says so.
+ALTER TABLE assignments ADD COLUMN spec_path TEXT;
 
 CREATE INDEX assignments_by_lease ON assignments (lease_expires_at_ms)
     WHERE lease_expires_at_ms IS NOT NULL;
@@ -30,6 +32,7 @@ CREATE TABLE tasks (
     last_error TEXT,
     created_at_ms INTEGER NOT NULL,
     updated_at_ms INTEGER NOT NULL,
+    failures INTEGER NOT NULL CHECK (failures >= 0),
     PRIMARY KEY (swarm_id, task_id),
     CHECK (status != 'queued' OR queue_number IS NOT NULL),
     CHECK (status != 'active' OR (worker IS NOT NULL AND epoch >= 1))
@@ -102,3 +105,15 @@ CREATE TABLE salvage (
     at_ms INTEGER NOT NULL,
     PRIMARY KEY (swarm_id, task_id, epoch)
 ) STRICT, WITHOUT ROWID;
+
+-- The answers of operations that leave no event of their own to answer a repeat from.
+CREATE TABLE answers (
+    swarm_id TEXT NOT NULL REFERENCES swarms (swarm_id) ON DELETE CASCADE,
+    report_key BLOB NOT NULL,
+    words BLOB NOT NULL,
+    answer TEXT NOT NULL,
+    at_ms INTEGER NOT NULL,
+    PRIMARY KEY (swarm_id, report_key)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX answers_by_age ON answers (at_ms);
