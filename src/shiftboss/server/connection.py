@@ -10,7 +10,9 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-HEADER_BYTES_MAX = 64 * 1024
+# From one set of headers to the next: a body and the headers behind it. An honest request is far
+# below; a body that is a little too large still gets its own answer.
+REQUEST_BYTES_MAX = 4 * 1024 * 1024
 
 
 class OneWriteTransport:
@@ -40,19 +42,20 @@ class OneWriteTransport:
 
 
 class Connection(HttpToolsProtocol):
-    """Refuses endless headers: nothing else bounds what a client can make the server hold."""
+    """Refuses endless requests: nothing else bounds what a client can make the server hold."""
 
-    _header_bytes = 0
+    _bytes_left = REQUEST_BYTES_MAX
 
-    def on_message_begin(self) -> None:
-        self._header_bytes = 0
-        super().on_message_begin()
+    def data_received(self, data: bytes) -> None:
+        self._bytes_left -= len(data)
+        if self._bytes_left < 0:
+            self.send_400_response("The request is too large.")
+            return
+        super().data_received(data)
 
-    def on_header(self, name: bytes, value: bytes) -> None:
-        self._header_bytes += len(name) + len(value)
-        if self._header_bytes > HEADER_BYTES_MAX:
-            raise ValueError("the headers are too large")
-        super().on_header(name, value)
+    def on_headers_complete(self) -> None:
+        self._bytes_left = REQUEST_BYTES_MAX
+        super().on_headers_complete()
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(OneWriteTransport(transport, self.loop))  # type: ignore[arg-type]
