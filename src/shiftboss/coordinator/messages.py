@@ -7,8 +7,6 @@ state is refused, and the legal ones are named.
 from __future__ import annotations
 
 import json
-import re
-from typing import Any
 
 from pydantic import ValidationError
 
@@ -45,13 +43,20 @@ from shiftboss.protocol.problem import invalid_request
 from shiftboss.protocol.states import WorkerState
 from shiftboss.rules.lifecycle import TRANSITIONS, can_move
 from shiftboss.rules.packets import Assignment
+from shiftboss.rules.payloads import (
+    all_commits,
+    check_task,
+    said_epoch,
+    said_state,
+    said_task_id,
+    said_text,
+    with_commit,
+)
 from shiftboss.rules.retry import RetryPolicy
 from shiftboss.rules.tasks import LEASE_SECONDS, check_can_submit, check_epoch
 from shiftboss.store.port import Transaction
 
 DEFAULT_CONTACT = "coordinator"
-COMMITS_MAX = 100
-_COMMIT = re.compile(r"[a-f0-9]{7,40}")
 _STATES_OF_PROGRESS = (WorkerState.EXECUTING, WorkerState.VERIFYING, WorkerState.SELF_REVIEW)
 TIMEOUT_SECONDS_MAX = 7 * 86_400
 
@@ -67,9 +72,9 @@ def receive(
         raise UnknownWorker(message.worker_id, "worker_id")
     held = tx.assignment(swarm_id, worker.task_id) if worker.task_id else None
     report_key = report_digest(f"message {message.type.value}", key)
-    task_id = _task_id(message) or (held.task_id if held else None)
+    task_id = said_task_id(message) or (held.task_id if held else None)
     if task_id is not None:
-        first = first_about(tx, swarm_id, task_id, report_key, worker.name, _epoch(message))
+        first = first_about(tx, swarm_id, task_id, report_key, worker.name, said_epoch(message))
         if first is not None:
             return _answer_again(first)
     if held is None:
@@ -81,8 +86,8 @@ def receive(
             hint="an idle worker can be assigned a task",
             facts={"state": WorkerState.IDLE.value, "legal": ["assigned"]},
         )
-    check_epoch(held, _epoch(message))
-    _check_task(held, message)
+    check_epoch(held, said_epoch(message))
+    check_task(held, message)
     return _HANDLERS[message.type](tx, held, message, report_key, now_ms)
 
 
@@ -159,12 +164,12 @@ def _progress(
     tx: Transaction, held: Assignment, message: Message, report_key: bytes | None, now_ms: int
 ) -> MessageAnswer:
     """Renews the lease, notes a commit, and moves to `payload.state` if it names one."""
-    goal = _state_of(message.payload, held.state)
+    goal = said_state(message.payload, held.state)
     if goal is not held.state and not can_move(held.state, goal):
         raise _illegal(held, goal)
     if goal not in _STATES_OF_PROGRESS:
         raise _not_said_by_progress(held, goal)
-    held = _moved(tx, _with_commit(held, message.payload.get("commit")), goal, now_ms)
+    held = _moved(tx, with_commit(held, message.payload.get("commit")), goal, now_ms)
     tx.hear_answers(held.swarm_id, held.task_id, held.epoch)
     tx.add_event(
         held.swarm_id,
@@ -223,8 +228,8 @@ def _blocked(
 ) -> MessageAnswer:
     if not can_move(held.state, WorkerState.BLOCKED):
         raise _illegal(held, WorkerState.BLOCKED)
-    question = _text(message.payload, "question", "")
-    contact = _text(message.payload, "contact", DEFAULT_CONTACT)
+    question = said_text(message.payload, "question", "")
+    contact = said_text(message.payload, "contact", DEFAULT_CONTACT)
     if not question:
         raise InvalidRequest("payload.question: say what you need", field="payload.question")
     # Who asks again has gone on with the answers before: this question waits for its own.
@@ -254,7 +259,7 @@ def _context_threshold(
     checkpoint = message.payload | {
         "worker": held.worker,
         "epoch": held.epoch,
-        "commits": _all_commits(held, message.payload),
+        "commits": all_commits(held, message.payload),
     }
     tx.add_event(
         held.swarm_id,
@@ -288,67 +293,6 @@ def _moved(tx: Transaction, held: Assignment, goal: WorkerState, now_ms: int) ->
     )
     tx.save_assignment(held)
     return held
-
-
-def _state_of(payload: dict[str, Any], present: WorkerState) -> WorkerState:
-    said = payload.get("state")
-    if said is None:
-        # Progress acknowledges a task, and shows that a blocked worker has gone on.
-        goes_on = present in (WorkerState.ASSIGNED, WorkerState.BLOCKED)
-        return WorkerState.EXECUTING if goes_on else present
-    try:
-        return WorkerState(said)
-    except ValueError:
-        raise InvalidRequest(
-            f"payload.state: {said!r} is not a state", field="payload.state"
-        ) from None
-
-
-def _with_commit(held: Assignment, commit: object) -> Assignment:
-    if commit is None:
-        return held
-    if not (isinstance(commit, str) and _COMMIT.fullmatch(commit)):
-        raise InvalidRequest(
-            "payload.commit: must be 7 to 40 hexadecimal digits", field="payload.commit"
-        )
-    commits: list[str] = json.loads(held.commits or "[]")
-    if commit in commits:
-        return held
-    return held._replace(commits=json.dumps([*commits, commit][-COMMITS_MAX:]))
-
-
-def _all_commits(held: Assignment, payload: dict[str, Any]) -> list[str]:
-    """Those that were reported on the way and those that the checkpoint names."""
-    said = payload.get("commits")
-    for commit in said if isinstance(said, list) else ():
-        held = _with_commit(held, commit)
-    commits: list[str] = json.loads(held.commits or "[]")
-    return commits
-
-
-def _text(payload: dict[str, Any], name: str, usual: str) -> str:
-    value = payload.get(name, usual)
-    if not isinstance(value, str) or "\0" in value or len(value) > 20_000:
-        raise InvalidRequest(f"payload.{name}: must be a text", field=f"payload.{name}")
-    return value
-
-
-def _epoch(message: Message) -> int | None:
-    epoch = message.payload.get("epoch")
-    if epoch is not None and type(epoch) is not int:
-        raise InvalidRequest("payload.epoch: must be a whole number", field="payload.epoch")
-    return epoch
-
-
-def _task_id(message: Message) -> str | None:
-    said = getattr(message, "task_id", None) or message.payload.get("task_id")
-    return None if said is None else str(said)
-
-
-def _check_task(held: Assignment, message: Message) -> None:
-    said = _task_id(message)
-    if said is not None and said != held.task_id:
-        raise NotHeld(said, None)
 
 
 def _not_said_by_progress(held: Assignment, goal: WorkerState) -> ShiftbossError:
