@@ -14,10 +14,12 @@ from shiftboss.coordinator.dispatch import (
     free_worker,
     keep_salvage,
     take_swarm,
+    take_task,
+    take_worker,
 )
 from shiftboss.coordinator.repeats import bus_report, report_digest
 from shiftboss.coordinator.swarms import existing
-from shiftboss.errors import UnknownTask, UnknownWorker
+from shiftboss.errors import UnknownTask
 from shiftboss.protocol.bus import (
     DEFAULT_SWARM,
     AckAnswer,
@@ -61,33 +63,31 @@ def register_worker(
     tx: Transaction, request: RegisterWorkerRequest, now_ms: int
 ) -> RegisterWorkerAnswer:
     take_swarm(tx, request.swarm_id, now_ms)
-    known = tx.worker(request.swarm_id, request.name)
-    if known is None:
+    known = tx.take_worker(request.swarm_id, request.name)
+    if known is None or known.worker is None:
         tx.put_worker(Worker(request.swarm_id, request.name, None, True, now_ms, now_ms))
         tx.add_event(
             request.swarm_id, EventKind.BUS_WORKER_JOINED, now_ms, {"worker": request.name}
         )
         drain(tx, request.swarm_id, now_ms)
+        message = "Registered"
     else:
-        _come_back(tx, known, now_ms)
-    message = "Registered" if known is None else "Already registered"
+        _come_back(tx, known.worker, known.assignment, now_ms)
+        message = "Already registered"
     return RegisterWorkerAnswer(success=True, worker=request.name, message=message)
 
 
-def _come_back(tx: Transaction, worker: Worker, now_ms: int) -> Worker:
+def _come_back(
+    tx: Transaction, worker: Worker, held: Assignment | None, now_ms: int
+) -> Assignment | None:
     """A sign of life from a worker that had let an offer lapse, or that waits with a full
-    context: it can take a task."""
-    waiting = (
-        worker.task_id is not None
-        and (held := tx.assignment(worker.swarm_id, worker.task_id)) is not None
-        and held.state is WorkerState.WAITING
-    )
+    context: it can take a task. What it holds afterwards."""
+    waiting = held is not None and held.state is WorkerState.WAITING
     if worker.available and not waiting:
-        return worker
-    free = worker._replace(available=True, task_id=None if waiting else worker.task_id)
-    tx.put_worker(free)
+        return held
+    tx.put_worker(worker._replace(available=True, task_id=None if waiting else worker.task_id))
     drain(tx, worker.swarm_id, now_ms)
-    return tx.worker(worker.swarm_id, worker.name) or free
+    return take_worker(tx, worker.swarm_id, worker.name)[1]
 
 
 def poll(tx: Transaction, request: PollRequest, now_ms: int) -> PollAnswer | None:
@@ -95,11 +95,8 @@ def poll(tx: Transaction, request: PollRequest, now_ms: int) -> PollAnswer | Non
 
     A task that was not acknowledged is handed over again, and the offer starts anew.
     """
-    take_swarm(tx, request.swarm_id, now_ms)
-    worker = _come_back(tx, _known_worker(tx, request.swarm_id, request.name), now_ms)
-    if worker.task_id is None:
-        return None
-    assignment = tx.assignment(request.swarm_id, worker.task_id)
+    worker, held = take_worker(tx, request.swarm_id, request.name)
+    assignment = _come_back(tx, worker, held, now_ms)
     if assignment is None:
         return None
     if assignment.state is WorkerState.ASSIGNED:
@@ -113,20 +110,22 @@ def poll(tx: Transaction, request: PollRequest, now_ms: int) -> PollAnswer | Non
 
 def ack(tx: Transaction, request: AckRequest, key: str | None, now_ms: int) -> AckAnswer:
     """The worker has the task: from here on its lease runs."""
-    take_swarm(tx, request.swarm_id, now_ms)
+    worker, held = take_worker(tx, request.swarm_id, request.name)
     report_key = report_digest("ack", key)
     started = bus_report(tx, request, report_key)
     if started is None:
-        started = _start(tx, request, report_key, now_ms)
+        assignment = check_can_ack(worker, held, request.bead_id)
+        started = _start(tx, request, assignment, report_key, now_ms)
     return AckAnswer(success=True, **started)
 
 
 def _start(
-    tx: Transaction, request: AckRequest, report_key: bytes | None, now_ms: int
+    tx: Transaction,
+    request: AckRequest,
+    assignment: Assignment,
+    report_key: bytes | None,
+    now_ms: int,
 ) -> dict[str, Any]:
-    worker = _known_worker(tx, request.swarm_id, request.name)
-    held = tx.assignment(request.swarm_id, worker.task_id) if worker.task_id else None
-    assignment = check_can_ack(worker, held, request.bead_id)
     check_epoch(assignment, request.epoch)
     held = _renewed(tx, assignment._replace(state=WorkerState.EXECUTING), LEASE_SECONDS, now_ms)
     started = {
@@ -147,11 +146,11 @@ def _start(
 
 
 def done(tx: Transaction, request: DoneRequest, key: str | None, now_ms: int) -> DoneAnswer:
-    take_swarm(tx, request.swarm_id, now_ms)
+    task, held, worker = take_task(tx, request.swarm_id, request.bead_id)
     report_key = report_digest("done", key)
     if bus_report(tx, request, report_key) is None:
-        task, assignment = _held(tx, request)
-        finish_task(tx, task, assignment, now_ms, report_key)
+        assignment = check_holds(held, request.bead_id, request.name, request.epoch)
+        finish_task(tx, task, assignment, now_ms, report_key, worker)
     return DoneAnswer(success=True, bead_id=request.bead_id)
 
 
@@ -161,6 +160,7 @@ def finish_task(
     assignment: Assignment,
     now_ms: int,
     report_key: bytes | None = None,
+    holder: Worker | None = None,
 ) -> None:
     """The task is done, its worker free, and those that waited for it come nearer."""
     close_assignment(tx, assignment, now_ms)
@@ -175,7 +175,7 @@ def finish_task(
         task_id=task.task_id,
         report_key=report_key,
     )
-    free_worker(tx, assignment, now_ms)
+    free_worker(tx, assignment, now_ms, holder=holder)
     for dependent in tx.dependents(task.swarm_id, task.task_id):
         tx.save_task(dependent._replace(waits_for=dependent.waits_for - 1))
         if dependent.status == "queued" and dependent.waits_for == 1:
@@ -186,10 +186,10 @@ def finish_task(
 def failed(
     tx: Transaction, request: TaskFailedRequest, key: str | None, now_ms: int
 ) -> TaskEndAnswer:
-    take_swarm(tx, request.swarm_id, now_ms)
+    _, held, _ = take_task(tx, request.swarm_id, request.bead_id)
     report_key = report_digest("failed", key)
     if bus_report(tx, request, report_key) is None:
-        _, assignment = _held(tx, request)
+        assignment = check_holds(held, request.bead_id, request.name, request.epoch)
         fail_task(tx, assignment, request.reason, now_ms, report_key=report_key)
     return TaskEndAnswer(success=True, bead_id=request.bead_id, status="failed")
 
@@ -241,9 +241,7 @@ def fail_task(
 
 def heartbeat(tx: Transaction, request: HeartbeatRequest, now_ms: int) -> HeartbeatAnswer:
     """A sign of life: the lease starts anew. A full context is asked for its checkpoint."""
-    take_swarm(tx, request.swarm_id, now_ms)
-    worker = _known_worker(tx, request.swarm_id, request.name)
-    held = tx.assignment(request.swarm_id, worker.task_id) if worker.task_id else None
+    _, held = take_worker(tx, request.swarm_id, request.name)
     if held is not None:
         check_epoch(held, request.epoch)
         held = beat(tx, held, request, now_ms)
@@ -286,9 +284,7 @@ def beat(tx: Transaction, held: Assignment, request: HeartbeatRequest, now_ms: i
 
 def reset_worker(tx: Transaction, request: ResetWorkerRequest, now_ms: int) -> ResetAnswer:
     """Free a stuck worker. Its task goes back to the queue, its parked poll is answered."""
-    take_swarm(tx, request.swarm_id, now_ms)
-    worker = _known_worker(tx, request.swarm_id, request.worker_name, field="worker_name")
-    held = tx.assignment(request.swarm_id, worker.task_id) if worker.task_id else None
+    worker, held = take_worker(tx, request.swarm_id, request.worker_name, "worker_name")
     if held is not None:
         end_attempt(tx, held, "reset", now_ms)
         task = held_task(tx, held)
@@ -329,21 +325,6 @@ def _worker_view(
         current_task=worker.task_id if said == "executing" else None,
         idle_seconds=max(idle_ms, 0) // 1000,
     )
-
-
-def _known_worker(tx: Transaction, swarm_id: str, name: str, field: str = "name") -> Worker:
-    worker = tx.worker(swarm_id, name)
-    if worker is None:
-        raise UnknownWorker(name, field)
-    return worker
-
-
-def _held(tx: Transaction, request: DoneRequest | TaskFailedRequest) -> tuple[Task, Assignment]:
-    task = tx.task(request.swarm_id, request.bead_id)
-    if task is None:
-        raise UnknownTask(request.bead_id)
-    assignment = tx.assignment(request.swarm_id, request.bead_id)
-    return task, check_holds(assignment, request.bead_id, request.name, request.epoch)
 
 
 def held_task(tx: Transaction, assignment: Assignment) -> Task:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 
-from shiftboss.errors import UnknownSwarm
+from shiftboss.errors import UnknownSwarm, UnknownTask, UnknownWorker
 from shiftboss.protocol.bus import DEFAULT_SWARM, Delivery
 from shiftboss.protocol.events import EventKind
 from shiftboss.protocol.fields import INTEGER_MAX
@@ -28,6 +28,30 @@ def take_swarm(tx: Transaction, swarm_id: str, now_ms: int) -> None:
         raise UnknownSwarm(swarm_id)
     tx.add_swarm(Swarm(swarm_id, "", "", False, True, None, now_ms, None))
     tx.take_swarm(swarm_id)
+
+
+def take_worker(
+    tx: Transaction, swarm_id: str, name: str, field: str = "name"
+) -> tuple[Worker, Assignment | None]:
+    """Hold the swarm; a worker that must be known, and what it holds."""
+    taken = tx.take_worker(swarm_id, name)
+    if taken is None and swarm_id != DEFAULT_SWARM:
+        raise UnknownSwarm(swarm_id)
+    if taken is None or taken.worker is None:
+        raise UnknownWorker(name, field)
+    return taken.worker, taken.assignment
+
+
+def take_task(
+    tx: Transaction, swarm_id: str, task_id: str
+) -> tuple[Task, Assignment | None, Worker | None]:
+    """Hold the swarm; a task that must be known, the attempt at it, and who makes it."""
+    taken = tx.take_task(swarm_id, task_id)
+    if taken is None and swarm_id != DEFAULT_SWARM:
+        raise UnknownSwarm(swarm_id)
+    if taken is None or taken.task is None:
+        raise UnknownTask(task_id)
+    return taken.task, taken.assignment, taken.worker
 
 
 def enqueue(tx: Transaction, task: Task, now_ms: int) -> Task:
@@ -179,10 +203,15 @@ def close_assignment(tx: Transaction, assignment: Assignment, now_ms: int) -> No
 
 
 def free_worker(
-    tx: Transaction, assignment: Assignment, now_ms: int, *, available: bool = True
+    tx: Transaction,
+    assignment: Assignment,
+    now_ms: int,
+    *,
+    available: bool = True,
+    holder: Worker | None = None,
 ) -> None:
-    """The holder of an assignment that is over can take another task."""
-    worker = tx.worker(assignment.swarm_id, assignment.worker)
+    """The holder of an assignment that is over can take another task. `holder`: if known."""
+    worker = holder or tx.worker(assignment.swarm_id, assignment.worker)
     if worker is not None and worker.task_id == assignment.task_id:
         tx.put_worker(
             worker._replace(task_id=None, available=available, last_activity_at_ms=now_ms)

@@ -19,7 +19,7 @@ from shiftboss.coordinator.bus import (
     held_task,
     wants_checkpoint,
 )
-from shiftboss.coordinator.dispatch import assign, drain, enqueue, leave_queue, take_swarm
+from shiftboss.coordinator.dispatch import assign, drain, enqueue, leave_queue, take_worker
 from shiftboss.coordinator.repeats import first_about, report_digest
 from shiftboss.errors import (
     IllegalTransition,
@@ -27,7 +27,6 @@ from shiftboss.errors import (
     NotHeld,
     ShiftbossError,
     UnknownTask,
-    UnknownWorker,
 )
 from shiftboss.protocol.bus import HeartbeatRequest, MessageAnswer
 from shiftboss.protocol.events import Event, EventKind
@@ -64,13 +63,9 @@ TIMEOUT_SECONDS_MAX = 7 * 86_400
 def receive(
     tx: Transaction, message: Message, swarm_id: str, key: str | None, now_ms: int
 ) -> MessageAnswer:
-    take_swarm(tx, swarm_id, now_ms)
     if isinstance(message, AssignMessage):
         return _assigned(tx, message, swarm_id, now_ms)
-    worker = tx.worker(swarm_id, message.worker_id)
-    if worker is None:
-        raise UnknownWorker(message.worker_id, "worker_id")
-    held = tx.assignment(swarm_id, worker.task_id) if worker.task_id else None
+    worker, held = take_worker(tx, swarm_id, message.worker_id, "worker_id")
     report_key = report_digest(f"message {message.type.value}", key)
     task_id = said_task_id(message) or (held.task_id if held else None)
     if task_id is not None:
@@ -118,14 +113,11 @@ def _assigned(tx: Transaction, message: AssignMessage, swarm_id: str, now_ms: in
         raise InvalidRequest(
             f"timeout_seconds: must be from 1 to {TIMEOUT_SECONDS_MAX}", field="timeout_seconds"
         )
-    worker = tx.worker(swarm_id, message.worker_id)
-    if worker is None:
-        raise UnknownWorker(message.worker_id, "worker_id")
+    worker, held = take_worker(tx, swarm_id, message.worker_id, "worker_id")
     task = tx.task(swarm_id, message.task_id)
     if task is None:
         raise UnknownTask(message.task_id, "task_id")
     check_can_submit(task)
-    held = tx.assignment(swarm_id, worker.task_id) if worker.task_id else None
     if held is not None and held.task_id == task.task_id and held.spec_path == message.spec_path:
         return _answer(tx, worker.name, held)  # the same order again
     if held is not None:

@@ -10,6 +10,7 @@ from shiftboss.coordinator.dispatch import (
     free_worker,
     leave_queue,
     take_swarm,
+    take_task,
 )
 from shiftboss.coordinator.swarms import existing
 from shiftboss.errors import InvalidRequest, TaskEnded, TaskExists, UnknownTask
@@ -23,7 +24,8 @@ from shiftboss.protocol.bus import (
     TaskView,
 )
 from shiftboss.protocol.events import EventKind
-from shiftboss.rules.tasks import Task, check_can_submit, is_ended, is_reserved
+from shiftboss.rules.packets import Assignment
+from shiftboss.rules.tasks import Task, Worker, check_can_submit, is_ended, is_reserved
 from shiftboss.store.port import Transaction
 
 
@@ -106,8 +108,7 @@ def submit(tx: Transaction, request: TaskRequest, now_ms: int) -> SubmitAnswer:
 
     A task that was submitted before stays where it is, and the answer says where that is.
     """
-    take_swarm(tx, request.swarm_id, now_ms)
-    task = _known(tx, request.swarm_id, request.bead_id)
+    task, _, _ = take_task(tx, request.swarm_id, request.bead_id)
     check_can_submit(task)
     if task.status == "active":
         return _dispatched(task.task_id, task.worker, task.epoch)
@@ -145,11 +146,10 @@ def _waiting(tx: Transaction, task: Task, position: int) -> SubmitAnswer:
 
 def retry(tx: Transaction, request: TaskRequest, now_ms: int) -> TaskEndAnswer:
     """Queue a stuck or failed task again. An attempt that is under way is over."""
-    take_swarm(tx, request.swarm_id, now_ms)
-    task = _known(tx, request.swarm_id, request.bead_id)
+    task, held, holder = take_task(tx, request.swarm_id, request.bead_id)
     check_can_submit(task)
     if task.status != "queued":
-        _take_back(tx, task, "retried", now_ms)
+        _take_back(tx, held, holder, "retried", now_ms)
         enqueue(tx, task, now_ms)
         drain(tx, request.swarm_id, now_ms)
     after = _known(tx, request.swarm_id, request.bead_id)
@@ -158,14 +158,13 @@ def retry(tx: Transaction, request: TaskRequest, now_ms: int) -> TaskEndAnswer:
 
 def cancel(tx: Transaction, request: TaskRequest, now_ms: int) -> TaskEndAnswer:
     """Nobody works on it any more. Tasks that depend on it go on waiting."""
-    take_swarm(tx, request.swarm_id, now_ms)
-    task = _known(tx, request.swarm_id, request.bead_id)
+    task, held, holder = take_task(tx, request.swarm_id, request.bead_id)
     if task.status == "done":
         raise TaskEnded(task.task_id, task.status)
     if not is_ended(task):
         if task.status == "queued":
             leave_queue(tx, task)
-        _take_back(tx, task, "cancelled", now_ms)
+        _take_back(tx, held, holder, "cancelled", now_ms)
         tx.save_task(task._replace(status="cancelled", updated_at_ms=now_ms))
         tx.add_event(
             task.swarm_id,
@@ -178,11 +177,12 @@ def cancel(tx: Transaction, request: TaskRequest, now_ms: int) -> TaskEndAnswer:
     return TaskEndAnswer(success=True, bead_id=task.task_id, status="cancelled")
 
 
-def _take_back(tx: Transaction, task: Task, reason: str, now_ms: int) -> None:
-    assignment = tx.assignment(task.swarm_id, task.task_id)
-    if assignment is not None:
-        end_attempt(tx, assignment, reason, now_ms)
-        free_worker(tx, assignment, now_ms)
+def _take_back(
+    tx: Transaction, held: Assignment | None, holder: Worker | None, reason: str, now_ms: int
+) -> None:
+    if held is not None:
+        end_attempt(tx, held, reason, now_ms)
+        free_worker(tx, held, now_ms, holder=holder)
 
 
 def show(tx: Transaction, swarm_id: str, task_id: str) -> TaskView:

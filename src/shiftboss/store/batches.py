@@ -35,6 +35,8 @@ class WriteSession(Session, Protocol):
     """A connection that can write. `driver_error` is the root of what its driver raises."""
 
     driver_error: type[Exception]
+    # The last event id of each swarm, as long as nobody else can have added to it.
+    event_ids: dict[str, int]
 
     def begin(self) -> None: ...
 
@@ -82,15 +84,14 @@ def _run_all(
 ) -> BatchResult:
     outcomes: list[Outcome] = []
     events: list[Event] = []
-    event_ids: dict[str, int] = {}
     for use_case in use_cases:
-        tx = SqlTransaction(session, event_ids)
+        tx = SqlTransaction(session, session.event_ids)
         outcome = run_one(session, tx, use_case)
         outcomes.append(outcome)
         if outcome.error is None:
             events += tx.events
         elif tx.wrote:
-            event_ids.clear()  # some of them went back with the savepoint
+            session.event_ids.clear()  # some of them went back with the savepoint
     return BatchResult(outcomes, events)
 
 

@@ -219,6 +219,11 @@ def _worker(row: Row | None) -> Worker | None:
     return None if row is None else _make_worker(row)
 
 
+def taken_worker(swarm_id: str, row: Row) -> Worker | None:
+    """From the columns of a join, which are NULL where there is none."""
+    return None if row[0] is None else _make_worker((swarm_id, *row))
+
+
 def _make_worker(row: Row) -> Worker:
     swarm_id, name, task_id, available, registered_at_ms, last_activity_at_ms = row
     return Worker(swarm_id, name, task_id, bool(available), registered_at_ms, last_activity_at_ms)

@@ -144,8 +144,31 @@ class SwarmTransaction(Protocol):
         ...
 
 
+class TakenTask(NamedTuple):
+    """A task, the current attempt at it, and who makes it. Each is None where there is none."""
+
+    task: Task | None
+    assignment: Assignment | None
+    worker: Worker | None
+
+
+class TakenWorker(NamedTuple):
+    """A worker, and the attempt that it makes. Each is None where there is none."""
+
+    worker: Worker | None
+    assignment: Assignment | None
+
+
 class BusTransaction(Protocol):
     """Tasks, their queue, workers and questions. A swarm is taken before any of it is changed."""
+
+    def take_task(self, swarm_id: str, task_id: str) -> TakenTask | None:
+        """Takes the swarm too; None when there is none."""
+        ...
+
+    def take_worker(self, swarm_id: str, name: str) -> TakenWorker | None:
+        """Takes the swarm too; None when there is none."""
+        ...
 
     def task(self, swarm_id: str, task_id: str) -> Task | None: ...
 

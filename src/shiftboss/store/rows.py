@@ -32,8 +32,8 @@ def event_text(data: Mapping[str, object]) -> str:
 
 class Rows:
     def __init__(self, session: Session, event_ids: dict[str, int] | None = None) -> None:
-        """`event_ids` keeps the last event id of each swarm for the use cases of one commit. The
-        swarm is held until then, so nobody else can add to it."""
+        """`event_ids` keeps the last event id of each swarm as long as nobody else can add to it:
+        at least for the use cases of one commit, which hold the swarm."""
         self._session = session
         self._event_ids = {} if event_ids is None else event_ids
         self.events: list[Event] = []

@@ -9,8 +9,9 @@ from shiftboss.protocol.events import Event
 from shiftboss.protocol.states import WorkerState
 from shiftboss.rules.packets import Assignment
 from shiftboss.rules.swarms import Swarm
-from shiftboss.store.bus_rows import BusRows
-from shiftboss.store.port import Retry, SwarmRow
+from shiftboss.rules.tasks import Task
+from shiftboss.store.bus_rows import BusRows, taken_worker
+from shiftboss.store.port import Retry, SwarmRow, TakenTask, TakenWorker
 from shiftboss.store.rows import Parameters, Row, event_text
 
 EVENTS_LOOKED_AT_MAX = 5000
@@ -82,8 +83,23 @@ class SqlTransaction(BusRows):
             raise UnknownSwarm(swarm_id)
         if row[1] is None:
             return None, None
-        event = None if row[_EVENT_COLUMN] is None else Event._make(row[_EVENT_COLUMN:])
+        event = None if row[_NEXT_COLUMN] is None else Event._make(row[_NEXT_COLUMN:])
         return _assignment(row), event
+
+    def take_task(self, swarm_id: str, task_id: str) -> TakenTask | None:
+        row = self._session.fetch_one("take_task", {"swarm_id": swarm_id, "task_id": task_id})
+        if row is None:
+            return None
+        task = None if row[_NEXT_COLUMN] is None else Task(swarm_id, *row[_NEXT_COLUMN:-5])
+        assignment = None if row[1] is None else _assignment(row)
+        return TakenTask(task, assignment, taken_worker(swarm_id, row[-5:]))
+
+    def take_worker(self, swarm_id: str, name: str) -> TakenWorker | None:
+        row = self._session.fetch_one("take_worker", {"swarm_id": swarm_id, "name": name})
+        if row is None:
+            return None
+        assignment = None if row[1] is None else _assignment(row)
+        return TakenWorker(taken_worker(swarm_id, row[_NEXT_COLUMN:]), assignment)
 
     def add_swarm(self, swarm: Swarm) -> bool:
         return self._write("add_swarm", swarm._asdict()) == 1
@@ -177,8 +193,8 @@ class SqlTransaction(BusRows):
         self._event_ids.pop(swarm_id, None)
 
 
-# Where the event starts in a row of take_reported, behind the assignment.
-_EVENT_COLUMN = len(Assignment._fields)
+# What comes behind the assignment in a row that has more.
+_NEXT_COLUMN = len(Assignment._fields)
 _STATES = {state.value: state for state in WorkerState}
 
 
@@ -196,7 +212,7 @@ def _swarm(row: Row | None) -> Swarm | None:
 def _assignment(row: Row) -> Assignment:
     head, tail = row[:3], row[4:14]
     return Assignment._make(
-        (*head, _STATES[row[3]], *tail, _flag(row[14]), _flag(row[15]), *row[16:_EVENT_COLUMN])
+        (*head, _STATES[row[3]], *tail, _flag(row[14]), _flag(row[15]), *row[16:_NEXT_COLUMN])
     )
 
 

@@ -14,7 +14,7 @@ from shiftboss.store.postgres.announcing import CHANNEL, announcements
 from shiftboss.store.queries import load_queries, percent_style
 from shiftboss.store.rows import Parameters, Row
 
-_TAKING = frozenset({"take_swarm", "take_assignment", "take_reported"})
+_TAKING = frozenset({"take_swarm", "take_assignment", "take_reported", "take_task", "take_worker"})
 
 
 @cache
@@ -35,6 +35,7 @@ class PostgresSession:
         self._cursor = connection.cursor()
         self._queries = _queries()
         self._node = node
+        self.event_ids: dict[str, int] = {}
         self._held: set[object] = set()
         self._added: list[tuple[str, int]] = []
         self._added_before = 0
@@ -57,6 +58,7 @@ class PostgresSession:
         return self._execute(query, parameters).rowcount
 
     def begin(self) -> None:
+        self.event_ids.clear()
         self._held.clear()
         self._added.clear()
         self._in_savepoint = False

@@ -77,6 +77,35 @@ SELECT count(*) FROM (
             AND (queue_number, task_id) <= (:queue_number, :task_id)))
     LIMIT :limit) AS ahead;
 
+-- name: take_task
+-- A task with its current attempt and who makes it, in one look.
+SELECT s.swarm_id, a.task_id, a.epoch, a.state, a.packet_id, a.worker, a.worktree,
+    a.steps_total, a.steps_completed, a.retries_open, a.registered_at_ms, a.updated_at_ms,
+    a.finished_at_ms, a.final_commit, a.tests_passed, a.review_passed, a.last_error,
+    a.lease_expires_at_ms, a.lease_seconds, a.context_usage, a.current_step,
+    a.commits, a.spec_path,
+    t.task_id, t.title, t.description, t.priority, t.status, t.waits_for, t.queue_number, t.epoch,
+    t.worker, t.checkpoint, t.last_error, t.created_at_ms, t.updated_at_ms, t.failures,
+    w.name, w.task_id, w.available, w.registered_at_ms, w.last_activity_at_ms
+FROM swarms AS s
+    LEFT JOIN tasks AS t ON t.swarm_id = s.swarm_id AND t.task_id = :task_id
+    LEFT JOIN assignments AS a ON a.swarm_id = s.swarm_id AND a.task_id = t.task_id
+    LEFT JOIN workers AS w ON w.swarm_id = s.swarm_id AND w.name = a.worker
+WHERE s.swarm_id = :swarm_id;
+
+-- name: take_worker
+-- A worker with what it holds, in one look.
+SELECT s.swarm_id, a.task_id, a.epoch, a.state, a.packet_id, a.worker, a.worktree,
+    a.steps_total, a.steps_completed, a.retries_open, a.registered_at_ms, a.updated_at_ms,
+    a.finished_at_ms, a.final_commit, a.tests_passed, a.review_passed, a.last_error,
+    a.lease_expires_at_ms, a.lease_seconds, a.context_usage, a.current_step,
+    a.commits, a.spec_path,
+    w.name, w.task_id, w.available, w.registered_at_ms, w.last_activity_at_ms
+FROM swarms AS s
+    LEFT JOIN workers AS w ON w.swarm_id = s.swarm_id AND w.name = :name
+    LEFT JOIN assignments AS a ON a.swarm_id = s.swarm_id AND a.task_id = w.task_id
+WHERE s.swarm_id = :swarm_id;
+
 -- name: worker
 SELECT swarm_id, name, task_id, available, registered_at_ms, last_activity_at_ms
 FROM workers WHERE swarm_id = :swarm_id AND name = :name;

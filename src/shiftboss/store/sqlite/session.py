@@ -38,6 +38,8 @@ class SqliteSession:
             cached_statements=256,
         )
         self._queries = load_queries("sqlite")
+        # Nobody else writes to the file, so what was true at the last commit still is.
+        self.event_ids: dict[str, int] = {}
         execute = self._connection.execute
         execute("PRAGMA foreign_keys = ON")
         execute(f"PRAGMA cache_size = -{CACHE_KIBIBYTES}")
@@ -96,6 +98,7 @@ class SqliteSession:
         self._connection.execute("COMMIT")
 
     def rollback(self) -> None:
+        self.event_ids.clear()
         # A full disk makes SQLite roll back by itself.
         if self._connection.in_transaction:
             self._connection.execute("ROLLBACK")
