@@ -11,6 +11,7 @@ import sys
 import termios
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import NamedTuple
 
 from tests.leash import Leash
@@ -33,11 +34,14 @@ def environment(url: str | None = None, **variables: str) -> dict[str, str]:
     return kept | {"TERM": "xterm-256color"} | server | variables
 
 
-def shiftboss(*arguments: str, url: str | None = None, **variables: str) -> Done:
-    """Run the command to its end, with pipes for its output."""
+def shiftboss(
+    *arguments: str, url: str | None = None, folder: Path | str | None = None, **variables: str
+) -> Done:
+    """Run the command to its end, in a folder, with pipes for its output."""
     done = subprocess.run(
         [sys.executable, "-m", _MODULE, *arguments],
         env=environment(url, **variables),
+        cwd=folder,
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

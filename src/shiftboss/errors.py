@@ -2,6 +2,8 @@
 
 ShiftbossError
 ├── InvalidRequest          422  the words of the request are wrong; names the field
+│   ├── InvalidReceipt
+│   ├── InvalidPolicy
 │   └── BodyTooLarge        413
 ├── NotFound                404
 │   ├── UnknownSwarm
@@ -9,6 +11,9 @@ ShiftbossError
 │   ├── UnknownWorker
 │   ├── UnknownTask
 │   ├── UnknownQuestion
+│   ├── UnknownHandoff
+│   ├── UnknownReceipt
+│   ├── UnknownRepo
 │   └── UnknownPath
 ├── MethodNotAllowed        405
 ├── Conflict                409  the words are right, the state says no
@@ -23,11 +28,19 @@ ShiftbossError
 │   ├── NotHeld
 │   ├── StaleEpoch
 │   ├── IllegalTransition
-│   └── AlreadyAnswered
+│   ├── AlreadyAnswered
+│   ├── HandoffExists
+│   ├── DependenciesUnfinished
+│   ├── OwnershipOverlap
+│   ├── StaleContract
+│   └── ContractViolations
 ├── Forbidden               403
 ├── Unauthorized            401
 └── StoreUnavailable        503  nothing was promised; say it again later
     ├── TrackerUnavailable
+    ├── EvidenceUnavailable
+    │   └── CiUnavailable
+    ├── VerificationPending
     └── DatabaseInUse
 """
 
@@ -72,6 +85,16 @@ class BodyTooLarge(InvalidRequest):
     code = "body_too_large"
     status = 413
     title = "The body is too large"
+
+
+class InvalidReceipt(InvalidRequest):
+    code = "invalid_receipt"
+    title = "The receipt is not genuine"
+
+
+class InvalidPolicy(InvalidRequest):
+    code = "invalid_policy"
+    title = "The policy file is not valid"
 
 
 class NotFound(ShiftbossError):
@@ -131,6 +154,28 @@ class UnknownQuestion(NotFound):
 
 class UnknownPath(NotFound):
     code = "unknown_path"
+
+
+class UnknownHandoff(NotFound):
+    code = "unknown_handoff"
+    title = "The task has no handoff"
+
+    def __init__(self, task_id: str) -> None:
+        super().__init__(
+            f"Task {task_id} has no handoff",
+            field="bead_id",
+            hint="make one first: swarm_spawn_subtask, or `shiftboss handoff spawn`",
+        )
+
+
+class UnknownReceipt(NotFound):
+    code = "unknown_receipt"
+    title = "There is no such receipt"
+
+
+class UnknownRepo(NotFound):
+    code = "unknown_repo"
+    title = "There is no such repository"
 
 
 class MethodNotAllowed(ShiftbossError):
@@ -243,6 +288,48 @@ class AlreadyAnswered(Conflict):
     title = "The question has been answered"
 
 
+class HandoffExists(Conflict):
+    code = "handoff_exists"
+    title = "The task has a handoff"
+
+
+class DependenciesUnfinished(Conflict):
+    code = "dependencies_unfinished"
+    title = "Dependencies are not finished"
+
+    def __init__(self, task_id: str, unfinished: list[str]) -> None:
+        super().__init__(
+            f"Task {task_id} waits for {', '.join(unfinished)}; nothing was changed",
+            field="dependencies_completed",
+            hint="a task is spawned and completed after those it depends on",
+            facts={"unfinished": unfinished},
+        )
+
+
+class OwnershipOverlap(Conflict):
+    code = "ownership_overlap"
+    title = "Somebody else owns these files"
+
+
+class StaleContract(Conflict):
+    code = "stale_contract"
+    title = "The contract has a newer version"
+
+    def __init__(self, task_id: str, said: int, current: int) -> None:
+        super().__init__(
+            f"Version {said} of the contract of {task_id} is not its current one, {current}; "
+            "nothing was changed",
+            field="contract_version",
+            hint="read the current one: `shiftboss handoff show`, or the tool show_handoff",
+            facts={"current_version": current},
+        )
+
+
+class ContractViolations(Conflict):
+    code = "contract_violations"
+    title = "The work does not keep the contract"
+
+
 class Forbidden(ShiftbossError):
     code = "forbidden"
     status = 403
@@ -264,6 +351,47 @@ class StoreUnavailable(ShiftbossError):
 class TrackerUnavailable(StoreUnavailable):
     code = "tracker_unavailable"
     title = "The tracker gave no answer"
+
+
+class EvidenceUnavailable(StoreUnavailable):
+    code = "evidence_unavailable"
+    title = "The evidence cannot be looked at"
+
+
+class CiUnavailable(EvidenceUnavailable):
+    """The CI gave no answer that says anything, which is never a pass.
+
+    `reason` is one of `down`, `rate_limit`, `token`, `answer`, `set_up` and `commit`.
+    """
+
+    code = "ci_unavailable"
+    title = "The CI gave no answer"
+
+    def __init__(
+        self,
+        detail: str,
+        *,
+        reason: str,
+        retry_after_seconds: float,
+        hint: str | None = None,
+    ) -> None:
+        super().__init__(
+            detail,
+            hint=hint,
+            facts={"reason": reason, "retry_after_seconds": round(retry_after_seconds, 1)},
+        )
+        self.retry_after_seconds = retry_after_seconds
+
+
+class VerificationPending(StoreUnavailable):
+    code = "verification_pending"
+    title = "The verdict is not there yet"
+
+    def __init__(self, task_id: str) -> None:
+        super().__init__(
+            f"The completion of {task_id} is being verified",
+            hint="say it again later: the same words get the verdict",
+        )
 
 
 class DatabaseInUse(StoreUnavailable):

@@ -74,8 +74,34 @@ def test_a_database_that_cannot_be_is_one_line(tmp_path: Path) -> None:
     database = tmp_path / "file" / "x.db"
     done = shiftboss("serve", "--port", "0", "--db", str(database))
     assert (done.code, done.out) == (1, "")
-    assert done.err.startswith(f"cannot open {database}: ")
+    assert done.err.startswith(f"cannot use the folder {database.parent}: ")
     assert done.err.count("\n") == 1
+
+
+@pytest.mark.requirement("SW-12")
+def test_a_folder_in_the_place_of_the_database_is_one_line(tmp_path: Path) -> None:
+    done = shiftboss("serve", "--port", "0", "--db", str(tmp_path), "--state", str(tmp_path / "s"))
+    assert (done.code, done.out) == (1, "")
+    assert done.err.startswith(f"cannot open {tmp_path}: ")
+    assert done.err.count("\n") == 1
+
+
+@pytest.mark.requirement("HO-09", "OWN-02")
+def test_the_key_and_the_operators_token_lie_in_the_state_folder_for_nobody_else(
+    tmp_path: Path,
+) -> None:
+    command = ("serve", "--port", "0", "--db", str(tmp_path / "x.db"), "--state")
+    for name, variables, files in (
+        ("own", {}, ["operator-token", "receipt-key.pem"]),
+        ("given", {"SHIFTBOSS_OPERATOR_TOKEN": TOKEN}, ["receipt-key.pem"]),
+    ):
+        with running(*command, str(tmp_path / name), **variables) as serving:
+            assert serving.line().startswith("listening on ")
+            serving.signal(signal.SIGTERM)
+            assert serving.end() == (0, "", "")
+        private = [one for one in sorted((tmp_path / name).iterdir()) if one.is_file()]
+        assert [one.name for one in private] == files
+        assert {one.stat().st_mode & 0o777 for one in private} == {0o600}
 
 
 @pytest.mark.requirement("SW-12")

@@ -6,8 +6,11 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from shiftboss.evidence.local import LocalEvidence
 from tests.conformance.bus_room import BusRoom, bus_room
+from tests.conformance.handoff_room import HandoffRoom, handoff_room
 from tests.conformance.opened import OpenStore, opened
+from tests.repos import Repo
 
 
 @pytest.fixture
@@ -28,4 +31,25 @@ async def with_swarm(store: OpenStore) -> OpenStore:
 async def room(store_address: str) -> AsyncIterator[BusRoom]:
     """A bus on an empty database, with a clock that stands still."""
     async with bus_room(store_address) as it:
+        yield it
+
+
+@pytest.fixture(scope="session")
+def repo(tmp_path_factory: pytest.TempPathFactory) -> Repo:
+    """One for all tests: they only look at it."""
+    return Repo(tmp_path_factory.mktemp("repos") / "repo")
+
+
+@pytest.fixture(scope="session")
+def evidence(tmp_path_factory: pytest.TempPathFactory, repo: Repo) -> LocalEvidence:
+    """Looks at `repo` and signs receipts. The verdicts are given by the tests."""
+    return LocalEvidence(tmp_path_factory.mktemp("evidence"), str(repo.path))
+
+
+@pytest.fixture
+async def shop(
+    store_address: str, evidence: LocalEvidence, repo: Repo
+) -> AsyncIterator[HandoffRoom]:
+    """A bus with handoffs on an empty database, whose verifier is the test."""
+    async with handoff_room(store_address, evidence, repo) as it:
         yield it

@@ -52,3 +52,25 @@ def test_the_complete_worker_example_works_through_its_tasks(
     assert (process.returncode, err) == (130, "")
     assert out.splitlines() == [f"{bead_id}: {title}" for bead_id, title in titles.items()]
     assert task(client, "task-2")["last_error"] == "cannot do it: Do the impossible"
+
+
+@pytest.mark.requirement("HO-04", "HO-05", "OWN-02")
+def test_the_handoff_example_accepts_the_honest_worker_and_refuses_the_cheat() -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "error", str(EXAMPLES / "handoff" / "run.py")],
+        env=environment(),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, ""), done
+    lines = done.stdout.splitlines()
+    assert [line for line in lines if line.startswith("- ")] == [
+        "- check_prices.py was changed and is in files_readonly",
+        "- shop.py was changed and is not in files_owned",
+    ]
+    assert any(line.startswith("add-up is done: commit ") for line in lines)
+    assert any(line.startswith("../receipt.json is genuine: ") for line in lines)
+    assert any(line.startswith("../forged.json is not genuine: ") for line in lines)

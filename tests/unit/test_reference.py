@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from typing import get_args
 
 import typer.main
 
 from shiftboss import errors
 from shiftboss.cli.main import app
 from shiftboss.protocol.events import EventKind
+from shiftboss.protocol.handoff import VerificationPolicy
+from shiftboss.protocol.verdict import CheckName
 from shiftboss.server.openapi import openapi_document
 
 REFERENCE = (Path(__file__).parents[2] / "docs" / "reference.md").read_text(encoding="utf-8")
@@ -33,7 +36,8 @@ def rows(title: str) -> list[list[str]]:
 def test_every_endpoint_is_listed() -> None:
     paths = json.loads(openapi_document())["paths"]
     served = {f"`{method.upper()} {path}`" for path, item in paths.items() for method in item}
-    listed = {row[0] for row in rows("## Endpoints") + rows("## The bus") if "/" in row[0]}
+    tables = ("## Endpoints", "## The bus", "## The operator")
+    listed = {row[0] for title in tables for row in rows(title) if "/" in row[0]}
     assert listed == served | {"`GET /openapi.json`"}
 
 
@@ -48,6 +52,14 @@ def test_every_error_is_listed_with_its_status() -> None:
 
 def test_every_event_is_listed() -> None:
     assert {row[0] for row in rows("### Events")} == {f"`{kind.value}`" for kind in EventKind}
+
+
+def test_every_check_of_a_verdict_and_every_member_of_a_policy_is_listed() -> None:
+    assert {row[0] for row in rows("### Completion")} == {
+        f"`{name}`" for name in get_args(CheckName)
+    }
+    members = {f"`{name}`" for name in VerificationPolicy.model_fields}
+    assert members <= {row[0] for row in rows("## Handoffs")}
 
 
 def test_every_command_is_listed() -> None:

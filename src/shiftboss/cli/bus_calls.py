@@ -2,17 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from shiftboss.cli.client import Client, parsed
 from shiftboss.cli.connection import connected
+from shiftboss.cli.tokens import read_operator_token
 
 TASKS_PER_PAGE_MAX = 500
 
 
+class OperatorPlaces(NamedTuple):
+    """Where the server is, and where the tokens for it are."""
+
+    server: str
+    token_file: Path | None
+    operator_token_file: Path | None
+
+
 def call(client: Client, operation: str, swarm_id: str, **members: object) -> bytes:
-    return client.post(f"/bus/{operation}", {"swarm_id": swarm_id, **members})
+    return client.post(f"/bus/{operation}", body_of(swarm_id, members))
+
+
+def body_of(swarm_id: str, members: Mapping[str, object]) -> dict[str, object]:
+    """What was not said is left to the server."""
+    said = {name: value for name, value in members.items() if value is not None}
+    return {"swarm_id": swarm_id, **said}
 
 
 def ask(
@@ -27,6 +43,21 @@ def ask(
     """The answer of a command that makes one call."""
     with connected(server, token_file, as_json=as_json) as client:
         return call(client, operation, swarm_id, **members)
+
+
+def ask_as_operator(
+    places: OperatorPlaces,
+    operation: str,
+    swarm_id: str,
+    members: Mapping[str, object],
+    *,
+    as_json: bool,
+) -> bytes:
+    """The same for what only the operator may do."""
+    server, token_file, operator_token_file = places
+    token = read_operator_token(operator_token_file)
+    with connected(server, token_file, as_json=as_json, operator_token=token) as client:
+        return client.post(f"/operator/{operation}", body_of(swarm_id, members))
 
 
 def task_pages(client: Client, swarm_id: str, limit: int | None) -> list[bytes]:

@@ -27,6 +27,14 @@ BUS_SENTENCES: Final = {
     "checkpoint_stored": "{worker} handed {bead_id} over",
     "question_asked": "{worker} asks {contact} about {bead_id}: {question}",
     "question_answered": "{worker} is answered: {answer}",
+    "handoff_spawned": "{bead_id} has a contract, version {contract_version}",
+    "contract_changed": "{bead_id} has a new contract, version {contract_version}: {reason}",
+    "claim_made": "{worker} says that {bead_id} is done, claim {claim_id}",
+    "claim_accepted": "claim {claim_id} of {bead_id} is proven, receipt {receipt_id}",
+    "claim_refused": "claim {claim_id} of {bead_id} is refused, {refusals} in a row",
+    "scope_requested": "{worker} asks for more files for {bead_id}, request {request_id}: {reason}",
+    "scope_decided": "scope request {request_id} of {bead_id} is {state}",
+    "waiver_granted": "{granted_by} waives {check} of {bead_id}: {reason}",
 }
 
 

@@ -44,25 +44,31 @@ class Refused(ShiftbossError):
     def __init__(self, document: bytes, problem: Mapping[str, Any]) -> None:
         super().__init__(str(problem["detail"]), hint=problem.get("hint"))
         self.document = document
+        self.problem = problem
         self.http_status = int(problem.get("status", 0))
 
 
 class Client:
     """One server. A connection per request: a command makes one or two."""
 
-    def __init__(self, address: str, token: str | None = None) -> None:
+    def __init__(
+        self, address: str, token: str | None = None, operator_token: str | None = None
+    ) -> None:
         self._url = _parsed(address)
         self.address = address.rstrip("/")
         self._headers = {"Accept": "application/json", "Connection": "close"}
         if token is not None:
             self._headers["Authorization"] = f"Bearer {token}"
+        if operator_token is not None:
+            self._headers["Shiftboss-Operator"] = operator_token
 
     def get(self, path: str, query: Mapping[str, object] | None = None) -> bytes:
         return self._read(self.open(path, query))
 
-    def post(self, path: str, body: Mapping[str, object]) -> bytes:
+    def post(self, path: str, body: Mapping[str, object], key: str | None = None) -> bytes:
+        """`key` names the request: said again under it, it counts once."""
         with self.translated():
-            response = self._send("POST", path, ANSWER_SECONDS, json.dumps(body).encode())
+            response = self._send("POST", path, ANSWER_SECONDS, json.dumps(body).encode(), key)
         return self._read(response)
 
     def open(
@@ -81,12 +87,18 @@ class Client:
             return response.read()
 
     def _send(
-        self, method: str, target: str, silence_seconds: float, body: bytes | None = None
+        self,
+        method: str,
+        target: str,
+        silence_seconds: float,
+        body: bytes | None = None,
+        key: str | None = None,
     ) -> HTTPResponse:
         kind = HTTPSConnection if self._url.scheme == "https" else HTTPConnection
         assert self._url.hostname is not None, "checked when the address was parsed"
         connection = kind(self._url.hostname, self._url.port, timeout=silence_seconds)
         headers = self._headers | ({"Content-Type": "application/json"} if body else {})
+        headers |= {"Idempotency-Key": key} if key else {}
         connection.request(method, self._url.path.rstrip("/") + target, body, headers)
         response = connection.getresponse()
         if response.status >= 300:

@@ -14,10 +14,12 @@ from shiftboss.cli.tokens import read_token
 
 
 @contextmanager
-def connected(server: str, token_file: Path | None, *, as_json: bool) -> Iterator[Client]:
+def connected(
+    server: str, token_file: Path | None, *, as_json: bool, operator_token: str | None = None
+) -> Iterator[Client]:
     """A client. What the server refuses is printed as its JSON, for those who asked for JSON."""
     try:
-        yield Client(server, read_token(token_file))
+        yield Client(server, read_token(token_file), operator_token)
     except Refused as refusal:
         if not as_json:
             raise

@@ -20,6 +20,9 @@ _STYLES: Final = {
     "retry_due": "yellow",
     "worker_complete": "green",
     "swarm_complete": "bold green",
+    "claim_accepted": "green",
+    "claim_refused": "red",
+    "waiver_granted": "yellow",
 }
 
 

@@ -10,15 +10,22 @@ import typer
 
 from shiftboss import __version__
 from shiftboss.cli.bus_workers import worker
+from shiftboss.cli.completion import complete
 from shiftboss.cli.demo import demo
 from shiftboss.cli.events import events
+from shiftboss.cli.handoffs import handoff
 from shiftboss.cli.mcp import mcp
 from shiftboss.cli.output import complain
 from shiftboss.cli.questions import questions
+from shiftboss.cli.receipts import receipt
+from shiftboss.cli.scope import scope
 from shiftboss.cli.serve import serve
 from shiftboss.cli.status import status
+from shiftboss.cli.strategies import strategy
 from shiftboss.cli.swarms import swarm
 from shiftboss.cli.tasks import task
+from shiftboss.cli.verifier import verifier
+from shiftboss.cli.waivers import waive
 from shiftboss.errors import ShiftbossError
 
 app = typer.Typer(
@@ -31,6 +38,13 @@ app.add_typer(swarm, name="swarm")
 app.add_typer(task, name="task")
 app.add_typer(worker, name="worker")
 app.add_typer(questions, name="questions")
+app.add_typer(handoff, name="handoff")
+app.command()(complete)
+app.add_typer(scope, name="scope")
+app.command()(waive)
+app.add_typer(receipt, name="receipt")
+app.add_typer(strategy, name="strategy")
+app.command()(verifier)
 app.command()(status)
 app.command()(events)
 app.command()(mcp)

@@ -34,6 +34,15 @@ def say(text: str) -> None:
     print(plain(text), flush=True)
 
 
+def print_text(text: str) -> None:
+    """Word for word for a file or a pipe; on a terminal, line by line as plain text."""
+    if not sys.stdout.isatty():
+        print(text, end="" if text.endswith("\n") else "\n", flush=True)
+        return
+    for line in text.splitlines():
+        say(line)
+
+
 def console() -> Console:
     # rich costs 50 ms, which a command with --json need not pay.
     from rich.console import Console

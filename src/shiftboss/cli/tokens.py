@@ -1,4 +1,4 @@
-"""The token: from a file or the environment, never from the command line."""
+"""The tokens: from a file or the environment, never from the command line."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ from typing import Final
 from shiftboss.errors import ShiftbossError
 
 TOKEN_VARIABLE: Final = "SHIFTBOSS_TOKEN"  # noqa: S105  (its name, not its value)
+OPERATOR_TOKEN_VARIABLE: Final = "SHIFTBOSS_OPERATOR_TOKEN"  # noqa: S105
+# Where a server that was started here keeps it; said again here, for its module costs much.
+OPERATOR_TOKEN_FILE: Final = Path(".shiftboss", "operator-token")
 TOKEN_CHARACTERS_MAX: Final = 4096
 _OTHERS: Final = 0o077
 
@@ -20,10 +23,44 @@ class BadToken(ShiftbossError):
 
 def read_token(token_file: Path | None) -> str | None:
     """The token of the file, or else of the environment; None when there is neither."""
+    return _said(token_file, TOKEN_VARIABLE)
+
+
+def read_operator_token(token_file: Path | None) -> str:
+    """The operator's: of the file, the environment, or a server's folder here or above."""
+    token = _said(token_file, OPERATOR_TOKEN_VARIABLE)
+    if token is not None:
+        return token
+    here = Path.cwd()
+    files = (one / OPERATOR_TOKEN_FILE for one in (here, *here.parents))
+    found = next(filter(_is_there, files), None)
+    if found is None:
+        raise BadToken(
+            "only the operator may do this, and there is no operator's token here",
+            hint=f"set {OPERATOR_TOKEN_VARIABLE} or --operator-token-file; the server keeps it "
+            "beside its database",
+        )
+    return _checked(_of_file(found), str(found))
+
+
+def _is_there(file: Path) -> bool:
+    """A folder that is somebody else's is none of ours."""
+    try:
+        return file.exists()
+    except PermissionError:
+        return False
+
+
+def given_operator_token() -> str | None:
+    """For a server: the one that the environment sets, None when it shall make its own."""
+    return _said(None, OPERATOR_TOKEN_VARIABLE)
+
+
+def _said(token_file: Path | None, variable: str) -> str | None:
     if token_file is not None:
         return _checked(_of_file(token_file), str(token_file))
-    said = os.environ.get(TOKEN_VARIABLE, "").strip()
-    return _checked(said, TOKEN_VARIABLE) if said else None
+    said = os.environ.get(variable, "").strip()
+    return _checked(said, variable) if said else None
 
 
 def _of_file(path: Path) -> str:

@@ -5,21 +5,19 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from shiftboss.coordinator import claims
 from shiftboss.coordinator.dispatch import (
-    close_assignment,
     delivery,
     drain,
     end_attempt,
     enqueue,
-    free_worker,
-    keep_salvage,
     take_swarm,
     take_task,
     take_worker,
 )
+from shiftboss.coordinator.endings import fail_task, finish_task, held_task
 from shiftboss.coordinator.repeats import bus_report, report_digest
 from shiftboss.coordinator.swarms import existing
-from shiftboss.errors import UnknownTask
 from shiftboss.protocol.bus import (
     DEFAULT_SWARM,
     AckAnswer,
@@ -40,7 +38,9 @@ from shiftboss.protocol.bus import (
     TaskFailedRequest,
 )
 from shiftboss.protocol.events import EventKind
+from shiftboss.protocol.handoff_calls import SwarmCompleteRequest
 from shiftboss.protocol.states import WorkerState
+from shiftboss.rules.handoffs import VIOLATIONS_TOLD_MAX, Claim
 from shiftboss.rules.lifecycle import can_move
 from shiftboss.rules.packets import Assignment
 from shiftboss.rules.tasks import (
@@ -48,7 +48,6 @@ from shiftboss.rules.tasks import (
     LEASE_SECONDS,
     OFFER_SECONDS,
     Question,
-    Task,
     Worker,
     bus_status,
     check_can_ack,
@@ -105,7 +104,10 @@ def poll(tx: Transaction, request: PollRequest, now_ms: int) -> PollAnswer | Non
         task = held_task(tx, assignment)
         return PollAnswer(task=delivery(tx, task, assignment))
     answers = _answers(tx, assignment)
-    return PollAnswer(task=None, answers=answers) if answers else None
+    verdict = _unheard_verdict(tx, assignment, now_ms)
+    if not answers and verdict is None:
+        return None
+    return PollAnswer(task=None, answers=answers or None, verdict=verdict)
 
 
 def ack(tx: Transaction, request: AckRequest, key: str | None, now_ms: int) -> AckAnswer:
@@ -145,8 +147,11 @@ def _start(
     return started
 
 
-def done(tx: Transaction, request: DoneRequest, key: str | None, now_ms: int) -> DoneAnswer:
+def done(tx: Transaction, request: DoneRequest, key: str | None, now_ms: int) -> DoneAnswer | Claim:
+    """A task with a contract is not done by word: then the claim that has to be verified."""
     task, held, worker = take_task(tx, request.swarm_id, request.bead_id)
+    if task.contract_version is not None:
+        return _claimed(tx, request, key, now_ms)
     report_key = report_digest("done", key)
     if bus_report(tx, request, report_key) is None:
         assignment = check_holds(held, request.bead_id, request.name, request.epoch)
@@ -154,33 +159,16 @@ def done(tx: Transaction, request: DoneRequest, key: str | None, now_ms: int) ->
     return DoneAnswer(success=True, bead_id=request.bead_id)
 
 
-def finish_task(
-    tx: Transaction,
-    task: Task,
-    assignment: Assignment,
-    now_ms: int,
-    report_key: bytes | None = None,
-    holder: Worker | None = None,
-) -> None:
-    """The task is done, its worker free, and those that waited for it come nearer."""
-    close_assignment(tx, assignment, now_ms)
-    tx.save_task(
-        task._replace(status="done", checkpoint=None, last_error=None, updated_at_ms=now_ms)
+def _claimed(tx: Transaction, request: DoneRequest, key: str | None, now_ms: int) -> Claim:
+    said = SwarmCompleteRequest(
+        swarm_id=request.swarm_id,
+        bead_id=request.bead_id,
+        commit=request.commit,
+        summary=request.summary,
+        name=request.name,
+        epoch=request.epoch,
     )
-    tx.add_event(
-        assignment.swarm_id,
-        EventKind.TASK_DONE,
-        now_ms,
-        {"bead_id": task.task_id, "worker": assignment.worker, "epoch": assignment.epoch},
-        task_id=task.task_id,
-        report_key=report_key,
-    )
-    free_worker(tx, assignment, now_ms, holder=holder)
-    for dependent in tx.dependents(task.swarm_id, task.task_id):
-        tx.save_task(dependent._replace(waits_for=dependent.waits_for - 1))
-        if dependent.status == "queued" and dependent.waits_for == 1:
-            tx.change_ready(task.swarm_id, dependent.priority, +1)
-    drain(tx, task.swarm_id, now_ms)
+    return claims.claim(tx, said, key, now_ms)
 
 
 def failed(
@@ -192,51 +180,6 @@ def failed(
         assignment = check_holds(held, request.bead_id, request.name, request.epoch)
         fail_task(tx, assignment, request.reason, now_ms, report_key=report_key)
     return TaskEndAnswer(success=True, bead_id=request.bead_id, status="failed")
-
-
-def fail_task(
-    tx: Transaction,
-    assignment: Assignment,
-    reason: str,
-    now_ms: int,
-    *,
-    again: bool = False,
-    checkpoint_path: str | None = None,
-    report_key: bytes | None = None,
-) -> None:
-    """The attempt failed. `again`: the task goes back to the queue for another, which is told
-    where the failed one left its checkpoint."""
-    task = held_task(tx, assignment)
-    task = task._replace(last_error=reason, failures=task.failures + 1, updated_at_ms=now_ms)
-    if checkpoint_path is not None:
-        left = {
-            "checkpoint_path": checkpoint_path,
-            "worker": assignment.worker,
-            "epoch": assignment.epoch,
-        }
-        task = task._replace(checkpoint=json.dumps(left))
-    close_assignment(tx, assignment, now_ms)
-    keep_salvage(tx, assignment, "failed", now_ms)
-    tx.add_event(
-        assignment.swarm_id,
-        EventKind.TASK_FAILED,
-        now_ms,
-        {
-            "bead_id": task.task_id,
-            "worker": assignment.worker,
-            "epoch": assignment.epoch,
-            "reason": reason,
-            "again": again,
-        },
-        task_id=task.task_id,
-        report_key=report_key,
-    )
-    free_worker(tx, assignment, now_ms)
-    if again:
-        enqueue(tx, task, now_ms)
-    else:
-        tx.save_task(task._replace(status="failed"))
-    drain(tx, assignment.swarm_id, now_ms)
 
 
 def heartbeat(tx: Transaction, request: HeartbeatRequest, now_ms: int) -> HeartbeatAnswer:
@@ -267,7 +210,7 @@ def wants_checkpoint(held: Assignment, context_usage: float | None) -> bool:
 
 def beat(tx: Transaction, held: Assignment, request: HeartbeatRequest, now_ms: int) -> Assignment:
     """Renew the lease, unless it does not run: an offer wants its acknowledgement, a full
-    context its successor."""
+    context its successor, a claim its verdict."""
     held = held._replace(
         lease_seconds=request.lease_seconds or held.lease_seconds,
         context_usage=request.context_usage
@@ -275,7 +218,7 @@ def beat(tx: Transaction, held: Assignment, request: HeartbeatRequest, now_ms: i
         else held.context_usage,
         current_step=request.current_step or held.current_step,
     )
-    if held.state in (WorkerState.ASSIGNED, WorkerState.WAITING):
+    if held.state in (WorkerState.ASSIGNED, WorkerState.WAITING) or held.claim_id is not None:
         tx.save_assignment(held._replace(updated_at_ms=now_ms))
         return held
     blocked = held.state is WorkerState.BLOCKED
@@ -327,13 +270,6 @@ def _worker_view(
     )
 
 
-def held_task(tx: Transaction, assignment: Assignment) -> Task:
-    task = tx.task(assignment.swarm_id, assignment.task_id)
-    if task is None:
-        raise UnknownTask(assignment.task_id)
-    return task
-
-
 def _renewed(
     tx: Transaction, assignment: Assignment, usual_seconds: int, now_ms: int
 ) -> Assignment:
@@ -343,6 +279,20 @@ def _renewed(
     renewed = assignment._replace(updated_at_ms=now_ms, lease_expires_at_ms=now_ms + seconds * 1000)
     tx.save_assignment(renewed)
     return renewed
+
+
+def _unheard_verdict(tx: Transaction, assignment: Assignment, now_ms: int) -> dict[str, Any] | None:
+    """The refusal of a claim whose worker did not wait for it. Told once: it is no question."""
+    refused = claims.unheard_refusal(tx, assignment)
+    if refused is None:
+        return None
+    tx.hear_verdict(refused, now_ms)
+    violations = json.loads(refused.verdict or "{}").get("violations", [])
+    return {
+        "kind": EventKind.CLAIM_REFUSED.value,
+        **claims.about(refused),
+        "violations": violations[:VIOLATIONS_TOLD_MAX],
+    }
 
 
 def _answers(tx: Transaction, assignment: Assignment) -> list[dict[str, Any]]:

@@ -12,6 +12,7 @@ from pydantic_core import to_json
 from shiftboss.coordinator import bus, messages, questions, tasks
 from shiftboss.coordinator.clock import Clock
 from shiftboss.coordinator.hub import Hub
+from shiftboss.coordinator.proofs import Proofs
 from shiftboss.coordinator.repeats import once
 from shiftboss.coordinator.task_source import FindTask, gather
 from shiftboss.errors import UnknownTask
@@ -50,7 +51,9 @@ from shiftboss.protocol.bus import (
 )
 from shiftboss.protocol.events import Event, EventKind
 from shiftboss.protocol.fields import Answer
+from shiftboss.protocol.handoff_calls import WAIT_MS_DEFAULT
 from shiftboss.protocol.messages import Message, message_from_json
+from shiftboss.rules.handoffs import Claim
 from shiftboss.store.port import Store
 
 T = TypeVar("T")
@@ -68,6 +71,7 @@ class BusDesk:
         clock: Clock,
         hub: Hub,
         on_lease: Callable[[int | None], None],
+        proofs: Proofs,
         find_task: FindTask | None = None,
     ) -> None:
         """`on_lease` is told when a lease that was renewed will end."""
@@ -75,6 +79,7 @@ class BusDesk:
         self._clock = clock
         self._hub = hub
         self._on_lease = on_lease
+        self._proofs = proofs
         self._find_task = find_task
 
     # -- workers
@@ -118,7 +123,18 @@ class BusDesk:
         return answer
 
     async def worker_done(self, request: DoneRequest, key: str | None = None) -> DoneAnswer:
-        return await self._change(bus.done, request, key)
+        """A task with a handoff is done when its claim is proven: that may take a while."""
+        made: DoneAnswer | Claim = await self._change(bus.done, request, key)
+        if isinstance(made, DoneAnswer):
+            return made
+        proof = await self._proofs.outcome(made, WAIT_MS_DEFAULT)
+        return DoneAnswer(
+            success=proof.success,
+            bead_id=request.bead_id,
+            status=proof.status,
+            receipt_id=proof.receipt_id,
+            hint=proof.hint,
+        )
 
     async def task_failed(
         self, request: TaskFailedRequest, key: str | None = None
@@ -216,12 +232,14 @@ class BusDesk:
 
 
 def _woken_by(event: Event) -> PollAnswer | None:
-    """The event of an assignment carries the answer, and a reset is one; others only tell that
-    the worker may be free or may have been answered."""
+    """The event of an assignment carries the answer, a reset is one, and so is an accepted claim;
+    others only tell that the worker may be free, or that it has an answer or a refusal to hear."""
     if event.kind == EventKind.TASK_ASSIGNED.value:
         data = json.loads(event.data)
         del data["worker"]
         return PollAnswer(task=Delivery.model_construct(**data))
+    if event.kind == EventKind.CLAIM_ACCEPTED.value:
+        return PollAnswer(task=None, verdict={"kind": event.kind, **json.loads(event.data)})
     if event.kind == EventKind.BUS_WORKER_RESET.value:
         return PollAnswer(task=None, timeout=True, reset=True)
     return None

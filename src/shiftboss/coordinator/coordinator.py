@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from contextlib import AsyncExitStack
+from typing import Protocol
 
 from shiftboss.coordinator import failures, packets, swarms
 from shiftboss.coordinator.bus_desk import BusDesk
@@ -12,10 +13,15 @@ from shiftboss.coordinator.clock import Clock, system_clock
 from shiftboss.coordinator.duties.cleaner import Cleaner
 from shiftboss.coordinator.duties.lease_keeper import LeaseKeeper
 from shiftboss.coordinator.duties.retry_scheduler import RetryScheduler
+from shiftboss.coordinator.duties.verification import Verification
+from shiftboss.coordinator.evidence import Evidence, NoEvidence
+from shiftboss.coordinator.handoff_desk import HandoffDesk
 from shiftboss.coordinator.hub import Hub
+from shiftboss.coordinator.proofs import Proofs
 from shiftboss.coordinator.task_source import FindTask
-from shiftboss.errors import StoreUnavailable
+from shiftboss.errors import StoreUnavailable, VerificationPending
 from shiftboss.protocol.events import Event
+from shiftboss.protocol.handoff_calls import WAIT_MS_DEFAULT
 from shiftboss.protocol.reports import (
     CompleteAnswer,
     CompleteRequest,
@@ -33,33 +39,49 @@ from shiftboss.rules.tasks import GRACE_SECONDS
 from shiftboss.store.port import Store
 
 
+class Duty(Protocol):
+    async def run(self) -> None: ...
+
+
 class Coordinator:
     def __init__(
         self,
         store: Store,
+        evidence: Evidence | None = None,
         *,
         clock: Clock = system_clock,
         hub: Hub | None = None,
         retry_policy: RetryPolicy | None = None,
         retention_days: int = 30,
         find_task: FindTask | None = None,
+        verifies: bool = True,
     ) -> None:
+        """`verifies`: claims are verified in this process; else by verifiers that ask for them."""
         self.store = store
+        self._evidence: Evidence = evidence or NoEvidence()
         self.hub = hub or Hub()
         self.clock = clock
         self._retry_policy = retry_policy or RetryPolicy()
         lease_keeper = LeaseKeeper(store, clock, self.hub)
-        self.bus = BusDesk(store, clock, self.hub, lease_keeper.expect_end, find_task)
-        self._duties = (
+        self._proofs = Proofs(store, clock, self.hub)
+        self.bus = BusDesk(store, clock, self.hub, lease_keeper.expect_end, self._proofs, find_task)
+        self.handoffs = HandoffDesk(store, clock, self.hub, self._evidence, self._proofs)
+        self._duties: list[Duty] = [
             RetryScheduler(store, clock, self.hub),
             lease_keeper,
             Cleaner(store, clock, retention_days),
-        )
+        ]
+        if verifies:
+            name = f"{store.name}-{secrets.token_hex(4)}" if store.shared else "server"
+            self._duties.append(
+                Verification(store, clock, self.hub, self.handoffs, self._evidence, name)
+            )
         self._exit = AsyncExitStack()
 
     async def start(self) -> None:
         await self.store.open(self.hub.publish)
         self._exit.push_async_callback(self.store.close)
+        self._exit.push_async_callback(self._evidence.close)
         await self._grant_grace()
         for duty in self._duties:
             task = asyncio.create_task(duty.run())
@@ -113,9 +135,16 @@ class Coordinator:
     ) -> CompleteAnswer:
         """The key is not needed: a completion is known by its words."""
         now_ms = self.clock()
-        return await self.store.write(
+        made = await self.store.write(
             lambda tx: packets.complete(tx, swarm_id, request, now_ms), swarm_id
         )
+        if isinstance(made, CompleteAnswer):
+            return made
+        # A packet with a handoff: when its claim is proven, the same words have their answer.
+        proof = await self._proofs.outcome(made, WAIT_MS_DEFAULT)
+        if not proof.success:
+            raise VerificationPending(made.task_id)
+        return await self.complete(swarm_id, request)
 
     async def error(
         self, swarm_id: str, request: ErrorRequest, key: str | None = None

@@ -7,6 +7,7 @@ available. So whoever makes one of them checks for the other, and nobody else ha
 from __future__ import annotations
 
 import json
+from typing import Any
 
 from shiftboss.errors import UnknownSwarm, UnknownTask, UnknownWorker
 from shiftboss.protocol.bus import DEFAULT_SWARM, Delivery
@@ -124,6 +125,7 @@ def assign(
         lease_expires_at_ms=now_ms + OFFER_SECONDS * 1000,
         lease_seconds=order.timeout_seconds if order else None,
         spec_path=order.spec_path if order else None,
+        contract_version=task.contract_version,
     )
     tx.put_assignment(assignment)
     # The event carries all that a poll answers, so that a parked one needs no query.
@@ -159,7 +161,23 @@ def delivery(tx: Transaction, task: Task, assignment: Assignment) -> Delivery:
         spec_path=assignment.spec_path,
         worktree_path=assignment.worktree or None,
         timeout_seconds=assignment.lease_seconds,
+        **_contract(tx, assignment),
     )
+
+
+def _contract(tx: Transaction, assignment: Assignment) -> dict[str, Any]:
+    """What a task with a handoff is delivered with; the others cost no look."""
+    if assignment.contract_version is None:
+        return {}
+    handoff = tx.handoff(assignment.swarm_id, assignment.task_id)
+    if handoff is None:
+        return {}
+    return {
+        "contract_version": handoff.version,
+        "handoff": json.loads(handoff.body),
+        "branch": handoff.branch,
+        "base_commit": handoff.base_commit,
+    }
 
 
 def end_attempt(tx: Transaction, assignment: Assignment, reason: str, now_ms: int) -> None:
@@ -198,8 +216,18 @@ def keep_salvage(tx: Transaction, assignment: Assignment, reason: str, now_ms: i
 def close_assignment(tx: Transaction, assignment: Assignment, now_ms: int) -> None:
     """The row goes, and what the worker had asked needs no answer any more."""
     tx.end_assignment(assignment.swarm_id, assignment.task_id, assignment.epoch)
+    if assignment.claim_id is not None:
+        void_claim(tx, assignment, now_ms)
     if assignment.state is WorkerState.BLOCKED:
         tx.withdraw_questions(assignment.swarm_id, assignment.task_id, assignment.epoch, now_ms)
+
+
+def void_claim(tx: Transaction, assignment: Assignment, now_ms: int) -> None:
+    """Nobody needs the verdict of an attempt that is over."""
+    assert assignment.claim_id is not None
+    claim = tx.claim(assignment.swarm_id, assignment.task_id, assignment.claim_id)
+    if claim is not None:
+        tx.put_claim(claim._replace(state="void", taken_until_ms=None, ended_at_ms=now_ms))
 
 
 def free_worker(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from shiftboss.coordinator.learning import learn_of_failure
 from shiftboss.coordinator.repeats import said_first, take
 from shiftboss.protocol.events import EventKind
 from shiftboss.protocol.reports import ErrorAnswer, ErrorRequest
 from shiftboss.protocol.states import WorkerState
 from shiftboss.rules.failures import is_recoverable
+from shiftboss.rules.handoffs import check_no_claim
 from shiftboss.rules.packets import Assignment, is_finished, moved
 from shiftboss.rules.retry import RetryPolicy
 from shiftboss.store.port import Retry, Transaction
@@ -35,6 +37,7 @@ def error(
         )
         return _error_answer(request, said["retry_in_seconds"])
     delay_seconds = None
+    check_no_claim(assignment, "packet_id")
     if not is_finished(assignment):
         delay_seconds = _plan_retry(tx, assignment, request, policy, now_ms)
     tx.add_event(
@@ -84,6 +87,9 @@ def _plan_retry(
                 finished_at_ms=now_ms,
             )
         )
+        if assignment.contract_version is not None:
+            learn_of_failure(tx, assignment, request.message, assignment.epoch, now_ms)
+            tx.release(assignment.swarm_id, assignment.task_id)
         return None
     was_open = known is not None and known.state != "closed"
     tx.put_retry(

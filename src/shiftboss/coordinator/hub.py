@@ -68,6 +68,8 @@ WAKING_KINDS: Final = frozenset(
         EventKind.QUESTION_ANSWERED.value,
         EventKind.BUS_WORKER_RESET.value,
         EventKind.ATTEMPT_ENDED.value,
+        EventKind.CLAIM_ACCEPTED.value,
+        EventKind.CLAIM_REFUSED.value,
     }
 )
 ParkedPoll = asyncio.Future[Event]
@@ -78,6 +80,7 @@ class Hub:
         self._subscriptions: dict[str, set[Subscription]] = {}
         self._parked: dict[str, dict[str, set[ParkedPoll]]] = {}
         self._listeners: dict[str, list[Callable[[Event], None]]] = {}
+        self._on_close: list[Callable[[], None]] = []
         self._behind_events_max = behind_events_max
         self.closed = False
 
@@ -97,6 +100,10 @@ class Hub:
     def listen(self, kind: EventKind, listener: Callable[[Event], None]) -> None:
         """Hear of the events of one kind in every swarm. The listener must return at once."""
         self._listeners.setdefault(kind.value, []).append(listener)
+
+    def on_close(self, listener: Callable[[], None]) -> None:
+        """Hear that the server ends, and that nobody may be kept waiting."""
+        self._on_close.append(listener)
 
     def publish(self, events: list[Event]) -> None:
         for event in events:
@@ -142,6 +149,8 @@ class Hub:
     def close(self) -> None:
         """End every stream cleanly, and answer every parked poll."""
         self.closed = True
+        for listener in self._on_close:
+            listener()
         for workers in self._parked.values():
             for polls in workers.values():
                 for poll in polls:

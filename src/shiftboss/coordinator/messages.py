@@ -10,16 +10,15 @@ import json
 
 from pydantic import ValidationError
 
-from shiftboss.coordinator import questions
+from shiftboss.coordinator import claims, questions
 from shiftboss.coordinator.bus import (
     answer_view,
     beat,
-    fail_task,
-    finish_task,
-    held_task,
     wants_checkpoint,
 )
 from shiftboss.coordinator.dispatch import assign, drain, enqueue, leave_queue, take_worker
+from shiftboss.coordinator.endings import fail_task, finish_task, held_task
+from shiftboss.coordinator.ownership import own_again
 from shiftboss.coordinator.repeats import first_about, report_digest
 from shiftboss.errors import (
     IllegalTransition,
@@ -40,6 +39,7 @@ from shiftboss.protocol.messages import (
 )
 from shiftboss.protocol.problem import invalid_request
 from shiftboss.protocol.states import WorkerState
+from shiftboss.rules.handoffs import check_no_claim
 from shiftboss.rules.lifecycle import TRANSITIONS, can_move
 from shiftboss.rules.packets import Assignment
 from shiftboss.rules.payloads import (
@@ -96,10 +96,12 @@ def _answer_again(first: Event) -> MessageAnswer:
         bead_id=said["bead_id"],
         epoch=said["epoch"],
         question_id=said.get("question_id"),
+        claim_id=said.get("claim_id"),
     )
 
 
 _STATE_AFTER = {
+    EventKind.CLAIM_MADE.value: WorkerState.VERIFYING,
     EventKind.TASK_DONE.value: WorkerState.COMPLETE,
     EventKind.TASK_FAILED.value: WorkerState.FAILED,
     EventKind.QUESTION_ASKED.value: WorkerState.BLOCKED,
@@ -130,6 +132,7 @@ def _assigned(tx: Transaction, message: AssignMessage, swarm_id: str, now_ms: in
             field="task_id",
             hint=f"not done: {', '.join(tx.unfinished_dependencies(swarm_id, task.task_id))}",
         )
+    own_again(tx, task, now_ms)
     if task.status == "queued":
         leave_queue(tx, task)
     return _answer(tx, worker.name, assign(tx, task, worker, now_ms, message))
@@ -156,6 +159,7 @@ def _progress(
     tx: Transaction, held: Assignment, message: Message, report_key: bytes | None, now_ms: int
 ) -> MessageAnswer:
     """Renews the lease, notes a commit, and moves to `payload.state` if it names one."""
+    check_no_claim(held, "type")
     goal = said_state(message.payload, held.state)
     if goal is not held.state and not can_move(held.state, goal):
         raise _illegal(held, goal)
@@ -192,8 +196,32 @@ def _complete(
         )
     if held.state not in _STATES_OF_PROGRESS:
         raise _illegal(held, WorkerState.COMPLETE)
+    if held.contract_version is not None:
+        return _claimed(tx, held, message, report_key, now_ms)
     finish_task(tx, held_task(tx, held), held, now_ms, report_key)
     return _ended(held, WorkerState.COMPLETE)
+
+
+def _claimed(
+    tx: Transaction,
+    held: Assignment,
+    message: CompleteMessage,
+    report_key: bytes | None,
+    now_ms: int,
+) -> MessageAnswer:
+    """The server verifies by itself; the next poll or the events tell the verdict. Who says the
+    same again after that has heard it, and wants another look."""
+    refused = claims.unheard_refusal(tx, held)
+    if refused is not None:
+        tx.hear_verdict(refused, now_ms)
+    words: dict[str, object] = {
+        "commit": None,
+        "files_touched": [*message.files_created, *message.files_modified],
+        "summary": "",
+    }
+    made = claims.make_claim(tx, held, words, report_key, now_ms)
+    after = held._replace(state=WorkerState.VERIFYING, lease_expires_at_ms=None)
+    return _answer(tx, held.worker, after, claim_id=made.claim_id)
 
 
 def _failed(
@@ -218,6 +246,7 @@ def _failed(
 def _blocked(
     tx: Transaction, held: Assignment, message: Message, report_key: bytes | None, now_ms: int
 ) -> MessageAnswer:
+    check_no_claim(held, "type")
     if not can_move(held.state, WorkerState.BLOCKED):
         raise _illegal(held, WorkerState.BLOCKED)
     question = said_text(message.payload, "question", "")
@@ -238,6 +267,7 @@ def _context_threshold(
 
     The task is queued again; its holder waits until somebody has taken it over.
     """
+    check_no_claim(held, "type")
     if not can_move(held.state, WorkerState.WAITING):
         raise _illegal(held, WorkerState.WAITING)
     task = held_task(tx, held)
@@ -312,6 +342,7 @@ def _answer(
     *,
     checkpoint_requested: bool = False,
     question_id: int | None = None,
+    claim_id: int | None = None,
 ) -> MessageAnswer:
     if held is None:
         return MessageAnswer(
@@ -327,6 +358,7 @@ def _answer(
         lease_expires_at=held.lease_expires_at_ms,
         checkpoint_requested=checkpoint_requested,
         question_id=question_id,
+        claim_id=claim_id,
         answers=[answer_view(one) for one in answers],
     )
 

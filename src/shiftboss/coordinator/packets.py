@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from shiftboss.coordinator import claims, ownership
 from shiftboss.coordinator.repeats import (
     PACKET_REPORT,
     progress_data,
@@ -9,8 +12,9 @@ from shiftboss.coordinator.repeats import (
     said_first,
     same_words,
     take,
+    words_digest,
 )
-from shiftboss.errors import CounterRegression, PacketFinished, UnknownSwarm
+from shiftboss.errors import CounterRegression, IllegalTransition, PacketFinished, UnknownSwarm
 from shiftboss.protocol.events import Event, EventKind
 from shiftboss.protocol.reports import (
     CompleteAnswer,
@@ -22,6 +26,7 @@ from shiftboss.protocol.reports import (
 )
 from shiftboss.protocol.states import WorkerState
 from shiftboss.protocol.timestamps import wire_time
+from shiftboss.rules.handoffs import Claim, check_no_claim
 from shiftboss.rules.packets import (
     Assignment,
     check_same_registration,
@@ -73,6 +78,7 @@ def _start_attempt(
     report_key: bytes | None,
     now_ms: int,
 ) -> Assignment:
+    handoff = tx.handoff(swarm_id, task_id)
     assignment = Assignment(
         swarm_id=swarm_id,
         task_id=task_id,
@@ -86,10 +92,12 @@ def _start_attempt(
         retries_open=0,
         registered_at_ms=now_ms,
         updated_at_ms=now_ms,
+        contract_version=handoff.version if handoff else None,
     )
     tx.put_assignment(assignment)
     if former:
         tx.forget_retries(swarm_id, task_id)
+        ownership.reserve_again(tx, swarm_id, task_id, now_ms)
     # A late worker opens a swarm again that its colleagues had completed without it.
     tx.set_swarm_completed(swarm_id, None)
     tx.add_event(
@@ -115,8 +123,9 @@ def progress(
     if first is not None:
         return _progress_answer_again(first, request)
     try:
+        check_no_claim(assignment, "packet_id")
         after = progressed(assignment, request, now_ms)
-    except (PacketFinished, CounterRegression):
+    except (PacketFinished, CounterRegression, IllegalTransition):
         first = same_words(tx, assignment, request)
         if first is None:
             raise
@@ -161,8 +170,9 @@ def _progress_answer_again(first: Event, request: ProgressRequest) -> ProgressAn
 
 def complete(
     tx: Transaction, swarm_id: str, request: CompleteRequest, now_ms: int
-) -> CompleteAnswer:
-    """The packet is done. The last one of the swarm completes the swarm.
+) -> CompleteAnswer | Claim:
+    """The packet is done. The last one of the swarm completes the swarm. A packet with a contract
+    is not done by word: then the claim that has to be verified.
 
     Always known by its words: a packet is completed once in an attempt, whatever the key.
     """
@@ -177,9 +187,45 @@ def complete(
         return _complete_answer(
             request, first.at_ms, said["remaining_workers"], said["swarm_complete"]
         )
+    if assignment.claim_id is None:
+        moved(assignment, WorkerState.COMPLETE)  # refuses what cannot be completed
+    if assignment.contract_version is not None:
+        return _claimed(tx, assignment, request, now_ms)
+    return _finish(tx, assignment, request, report_key, now_ms)
+
+
+def _claimed(
+    tx: Transaction, assignment: Assignment, request: CompleteRequest, now_ms: int
+) -> Claim:
+    words = {
+        "commit": request.final_commit,
+        "files_touched": [],
+        "summary": "",
+        "packet": request.model_dump(mode="json"),
+    }
+    return claims.make_claim(tx, assignment, words, None, now_ms)
+
+
+def finish_claimed(
+    tx: Transaction, assignment: Assignment, said: dict[str, Any], now_ms: int
+) -> None:
+    """What was claimed is proven."""
+    request = CompleteRequest.model_validate(said)
+    report_key = words_digest("complete", assignment, request)
+    _finish(tx, assignment, request, report_key, now_ms)
+
+
+def _finish(
+    tx: Transaction,
+    assignment: Assignment,
+    request: CompleteRequest,
+    report_key: bytes | None,
+    now_ms: int,
+) -> CompleteAnswer:
+    swarm_id = assignment.swarm_id
     tx.save_assignment(
         assignment._replace(
-            state=moved(assignment, WorkerState.COMPLETE),
+            state=WorkerState.COMPLETE,
             retries_open=0,
             updated_at_ms=now_ms,
             finished_at_ms=now_ms,

@@ -33,7 +33,7 @@ def ask(
         assignment._replace(
             state=WorkerState.BLOCKED,
             updated_at_ms=now_ms,
-            lease_expires_at_ms=now_ms + BLOCKED_LEASE_SECONDS * 1000,
+            lease_expires_at_ms=_lease_end(assignment, BLOCKED_LEASE_SECONDS, now_ms),
         )
     )
     question_id = tx.add_question(
@@ -64,6 +64,11 @@ def ask(
         report_key=report_key,
     )
     return question_id
+
+
+def _lease_end(assignment: Assignment, seconds: int, now_ms: int) -> int | None:
+    """A packet has no lease."""
+    return None if assignment.packet_id is not None else now_ms + seconds * 1000
 
 
 def answer(tx: Transaction, request: AnswerQuestionRequest, now_ms: int) -> QuestionView:
@@ -98,7 +103,7 @@ def _go_on(tx: Transaction, question: Question, now_ms: int) -> None:
             assignment._replace(
                 state=WorkerState.EXECUTING,
                 updated_at_ms=now_ms,
-                lease_expires_at_ms=now_ms + seconds * 1000,
+                lease_expires_at_ms=_lease_end(assignment, seconds, now_ms),
             )
         )
     tx.add_event(

@@ -63,8 +63,13 @@ def take(
         raise UnknownPacket(swarm_id, report.packet_id)
     if not by_words:
         return assignment, None, None
-    report_key = _digest(f"{name}\0words\0{assignment.epoch}\0{report.model_dump_json()}")
+    report_key = words_digest(name, assignment, report)
     return assignment, report_key, tx.event_of_report(swarm_id, task_id, report_key)
+
+
+def words_digest(name: str, assignment: Assignment, report: KeyedReport) -> bytes:
+    """What a report without a key is known by."""
+    return _digest(f"{name}\0words\0{assignment.epoch}\0{report.model_dump_json()}")
 
 
 @overload
@@ -118,7 +123,7 @@ def said_first(
     """What was said the first time; refused when the same key now comes with other words."""
     said: dict[str, Any] = json.loads(first.data)
     if first.kind != kind.value or any(said[field] != getattr(request, field) for field in fields):
-        raise _key_reused()
+        raise key_reused()
     return said
 
 
@@ -155,11 +160,11 @@ def first_about(
     if epoch is None and live is not None and live.worker == said["worker"]:
         epoch = live.epoch
     if name not in (None, said["worker"]) or epoch not in (None, said["epoch"]):
-        raise _key_reused()
+        raise key_reused()
     return first
 
 
-def _key_reused() -> KeyReused:
+def key_reused() -> KeyReused:
     return KeyReused(
         "this idempotency key was used for another report",
         field="Idempotency-Key",
@@ -186,7 +191,7 @@ def once(
     first = tx.first_answer(request.swarm_id, report_key)
     if first is not None:
         if first[0] != words:
-            raise _key_reused()
+            raise key_reused()
         answer = _answer_type(use_case).model_validate_json(first[1])
         return answer
     answer = use_case(tx, request, now_ms)

@@ -12,6 +12,7 @@ from shiftboss.coordinator.dispatch import (
     take_swarm,
     take_task,
 )
+from shiftboss.coordinator.ownership import own_again
 from shiftboss.coordinator.swarms import existing
 from shiftboss.errors import InvalidRequest, TaskEnded, TaskExists, UnknownTask
 from shiftboss.protocol.bus import (
@@ -114,6 +115,7 @@ def submit(tx: Transaction, request: TaskRequest, now_ms: int) -> SubmitAnswer:
         return _dispatched(task.task_id, task.worker, task.epoch)
     if task.status == "queued":
         return _waiting(tx, task, tx.queue_position(task))
+    own_again(tx, task, now_ms)
     worker = tx.next_worker(request.swarm_id) if task.waits_for == 0 else None
     if worker is not None:
         assignment = assign(tx, task, worker, now_ms)
@@ -149,6 +151,7 @@ def retry(tx: Transaction, request: TaskRequest, now_ms: int) -> TaskEndAnswer:
     task, held, holder = take_task(tx, request.swarm_id, request.bead_id)
     check_can_submit(task)
     if task.status != "queued":
+        own_again(tx, task, now_ms)
         _take_back(tx, held, holder, "retried", now_ms)
         enqueue(tx, task, now_ms)
         drain(tx, request.swarm_id, now_ms)
@@ -166,6 +169,8 @@ def cancel(tx: Transaction, request: TaskRequest, now_ms: int) -> TaskEndAnswer:
             leave_queue(tx, task)
         _take_back(tx, held, holder, "cancelled", now_ms)
         tx.save_task(task._replace(status="cancelled", updated_at_ms=now_ms))
+        if task.contract_version is not None:
+            tx.release(task.swarm_id, task.task_id)
         tx.add_event(
             task.swarm_id,
             EventKind.TASK_CANCELLED,

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, StringConstraints
 
-from shiftboss.protocol.fields import INTEGER_MAX, NO_NUL, Answer, Request, SwarmId
+from shiftboss.protocol.fields import INTEGER_MAX, NO_NUL, Answer, Commit, Request, SwarmId
 
 DEFAULT_SWARM = "default"
 POLL_MS_DEFAULT = 30_000
@@ -68,9 +68,13 @@ class AckRequest(BusRequest):
 
 
 class DoneRequest(BusRequest):
+    """`commit` and `summary` count for a task with a handoff: its commit is looked at."""
+
     bead_id: TaskId
     name: WorkerName | None = None
     epoch: Epoch | None = None
+    commit: Commit | None = None
+    summary: Text = ""
 
 
 class TaskFailedRequest(BusRequest):
@@ -140,6 +144,11 @@ class Delivery(Answer):
     spec_path: str | None = None
     worktree_path: str | None = None
     timeout_seconds: int | None = None
+    # Of a task with a handoff.
+    contract_version: int | None = None
+    handoff: dict[str, Any] | None = None
+    branch: str | None = None
+    base_commit: str | None = None
 
 
 class PollAnswer(Answer):
@@ -149,6 +158,8 @@ class PollAnswer(Answer):
     timeout: bool | None = None
     reset: bool | None = None
     answers: list[dict[str, Any]] | None = None
+    # What became of the worker's claim: violations if it was refused, the receipt if it was not.
+    verdict: dict[str, Any] | None = None
 
 
 class SubmitAnswer(Answer):
@@ -172,8 +183,13 @@ class AckAnswer(Answer):
 
 
 class DoneAnswer(Answer):
+    """Of a task with a handoff also its receipt; `status` verifying: ask again."""
+
     success: bool
     bead_id: str
+    status: str | None = None
+    receipt_id: str | None = None
+    hint: str | None = None
 
 
 class TaskEndAnswer(Answer):
@@ -263,3 +279,4 @@ class MessageAnswer(Answer):
     checkpoint_requested: bool = False
     question_id: int | None = None
     answers: list[dict[str, Any]] = Field(default=[])
+    claim_id: int | None = None

@@ -28,6 +28,14 @@ class EventKind(StrEnum):
     CHECKPOINT_STORED = "checkpoint_stored"
     QUESTION_ASKED = "question_asked"
     QUESTION_ANSWERED = "question_answered"
+    HANDOFF_SPAWNED = "handoff_spawned"
+    CONTRACT_CHANGED = "contract_changed"
+    CLAIM_MADE = "claim_made"
+    CLAIM_ACCEPTED = "claim_accepted"
+    CLAIM_REFUSED = "claim_refused"
+    SCOPE_REQUESTED = "scope_requested"
+    SCOPE_DECIDED = "scope_decided"
+    WAIVER_GRANTED = "waiver_granted"
 
 
 class Event(NamedTuple):

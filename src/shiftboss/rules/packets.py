@@ -37,6 +37,10 @@ class Assignment(NamedTuple):
     current_step: str | None = None
     commits: str | None = None  # a JSON list
     spec_path: str | None = None
+    # Of tasks with a handoff: its version, refused claims in a row, the claim under verification.
+    contract_version: int | None = None
+    refusals: int = 0
+    claim_id: int | None = None
 
 
 def packet_task_id(packet_id: int) -> str:

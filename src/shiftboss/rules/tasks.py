@@ -44,6 +44,7 @@ class Task(NamedTuple):
     created_at_ms: int
     updated_at_ms: int
     failures: int = 0  # attempts that their workers gave up
+    contract_version: int | None = None  # of its handoff, if it has one
 
 
 class Worker(NamedTuple):

@@ -23,13 +23,18 @@ log = logging.getLogger(__name__)
 
 
 class App:
-    def __init__(self, coordinator: Coordinator, token: str | None = None) -> None:
+    def __init__(
+        self,
+        coordinator: Coordinator,
+        token: str | None = None,
+        operator_token: str | None = None,
+    ) -> None:
         self.coordinator = coordinator
         self.on_started: Callable[[], None] = _nothing
         self.start_error: ShiftbossError | None = None
-        self._guard = Guard(token)
+        self._guard = Guard(token, operator_token)
         self._reports = Reports(coordinator)
-        self._bus = BusHttp(coordinator.bus)
+        self._bus = BusHttp(coordinator)
         self._mcp = McpEndpoint(coordinator)
         self._router = Router(
             Endpoints(coordinator).routes(), redirect_slashes=False, default=_no_such_path

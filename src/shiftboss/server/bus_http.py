@@ -1,38 +1,42 @@
-"""The bus over HTTP: POST /bus/{operation} and POST /messages, ahead of the router."""
+"""Operations over HTTP: POST /bus/{name} and POST /messages ahead of the router, and those of the
+operator behind it."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable
-from typing import TypeVar
+from collections.abc import Mapping
 
 from starlette.datastructures import QueryParams
 from starlette.types import Receive, Scope, Send
 
 from shiftboss.coordinator.bus_desk import BusDesk
+from shiftboss.coordinator.coordinator import Coordinator
 from shiftboss.errors import InvalidRequest, ShiftbossError, UnknownSwarm
 from shiftboss.protocol.bus import DEFAULT_SWARM
 from shiftboss.protocol.fields import Answer, is_swarm_id
 from shiftboss.protocol.messages import message_from_json
-from shiftboss.server.bus_operations import BUS_OPERATIONS, BusOperation, refusal
-from shiftboss.server.exchange import ClientGoneError, idempotency_key, read_body, send_json
+from shiftboss.server.bus_operations import BUS_OPERATIONS, refusal
+from shiftboss.server.exchange import idempotency_key, read_body, send_json, unless_gone
+from shiftboss.server.guard import OPERATOR_PREFIX
+from shiftboss.server.handoff_operations import OPERATOR_OPERATIONS
+from shiftboss.server.operation import Operation
 from shiftboss.server.reports import parse
 
-T = TypeVar("T")
 
-_PREFIX = "/bus/"
+class OperationsHttp:
+    """`POST {prefix}{name}` for every operation of a table."""
 
+    def __init__(
+        self, coordinator: Coordinator, prefix: str, operations: Mapping[str, Operation]
+    ) -> None:
+        self._coordinator = coordinator
+        self._prefix = prefix
+        self._operations = operations
 
-class BusHttp:
-    def __init__(self, desk: BusDesk) -> None:
-        self._desk = desk
-
-    @staticmethod
-    def match(scope: Scope) -> BusOperation | None:
+    def match(self, scope: Scope) -> Operation | None:
         path: str = scope["path"]
-        if scope["method"] != "POST" or not path.startswith(_PREFIX):
+        if scope["method"] != "POST" or not path.startswith(self._prefix):
             return None
-        return BUS_OPERATIONS.get(path[len(_PREFIX) :])
+        return self._operations.get(path[len(self._prefix) :])
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         operation = self.match(scope)
@@ -40,28 +44,35 @@ class BusHttp:
         await self.answer(operation, scope, receive, send)
 
     async def answer(
-        self, operation: BusOperation, scope: Scope, receive: Receive, send: Send
+        self, operation: Operation, scope: Scope, receive: Receive, send: Send
     ) -> None:
         try:
             await self._answer(operation, scope, receive, send)
         except ShiftbossError as error:
             # The document's own form of a refusal, beside ours.
-            error.facts |= refusal(scope["path"][len(_PREFIX) :], error)
+            error.facts |= refusal(scope["path"][len(self._prefix) :], error)
             raise
 
     async def _answer(
-        self, operation: BusOperation, scope: Scope, receive: Receive, send: Send
+        self, operation: Operation, scope: Scope, receive: Receive, send: Send
     ) -> None:
         request = parse(operation.request, await read_body(receive) or b"{}")
-        call = operation.call(self._desk, request, idempotency_key(scope))
-        if operation is _POLL:
-            answer = await _unless_gone(call, receive)
-        else:
-            answer = await call
+        desk = operation.desk(self._coordinator)
+        call = operation.call(desk, request, idempotency_key(scope))
+        answer = await (unless_gone(call, receive) if operation.waits else call)
         await send_json(send, rendered(answer))
 
 
-_POLL = BUS_OPERATIONS["poll_task"]
+class BusHttp(OperationsHttp):
+    def __init__(self, coordinator: Coordinator) -> None:
+        super().__init__(coordinator, "/bus/", BUS_OPERATIONS)
+
+
+class OperatorHttp(OperationsHttp):
+    """Behind the guard, which wants the operator's token."""
+
+    def __init__(self, coordinator: Coordinator) -> None:
+        super().__init__(coordinator, OPERATOR_PREFIX, OPERATOR_OPERATIONS)
 
 
 class Messages:
@@ -86,17 +97,3 @@ class Messages:
 def rendered(answer: Answer) -> bytes:
     """The document's members always, further ones when they say something."""
     return answer.__pydantic_serializer__.to_json(answer, exclude_defaults=True)
-
-
-async def _unless_gone(call: Awaitable[T], receive: Receive) -> T:
-    """The answer of a call that may wait; given up when the client hangs up."""
-    waiting = asyncio.ensure_future(call)
-    gone = asyncio.ensure_future(receive())
-    try:
-        await asyncio.wait((waiting, gone), return_when=asyncio.FIRST_COMPLETED)
-        if not waiting.done():
-            raise ClientGoneError
-        return waiting.result()
-    finally:
-        gone.cancel()
-        waiting.cancel()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Final
+import asyncio
+from collections.abc import Awaitable
+from typing import Final, TypeVar
 
 from pydantic_core import to_json
 from starlette.types import Receive, Scope, Send
@@ -10,6 +12,8 @@ from starlette.types import Receive, Scope, Send
 from shiftboss.errors import BodyTooLarge, InvalidRequest, ShiftbossError
 from shiftboss.protocol.fields import IDEMPOTENCY_KEY_CHARACTERS_MAX
 from shiftboss.protocol.problem import PROBLEM_CONTENT_TYPE, problem_of
+
+T = TypeVar("T")
 
 # The longest honest report is a 5,000-character message with every character escaped.
 BODY_BYTES_MAX: Final = 256 * 1024
@@ -58,6 +62,20 @@ async def read_body(receive: Receive) -> bytes:
     if len(body) > BODY_BYTES_MAX:
         raise BodyTooLarge(f"body: must not be longer than {BODY_BYTES_MAX} bytes", field="body")
     return body
+
+
+async def unless_gone(call: Awaitable[T], receive: Receive) -> T:
+    """The answer of a call that may wait; given up when the client hangs up."""
+    waiting = asyncio.ensure_future(call)
+    gone = asyncio.ensure_future(receive())
+    try:
+        await asyncio.wait((waiting, gone), return_when=asyncio.FIRST_COMPLETED)
+        if not waiting.done():
+            raise ClientGoneError
+        return waiting.result()
+    finally:
+        gone.cancel()
+        waiting.cancel()
 
 
 async def send_json(send: Send, body: bytes, status: int = 200) -> None:

@@ -26,12 +26,37 @@ def is_loopback(host: str) -> bool:
         return False
 
 
+OPERATOR_PREFIX = "/operator/"
+OPERATOR_HEADER = b"shiftboss-operator"
+
+
 class Guard:
-    def __init__(self, token: str | None) -> None:
+    """What only the operator may do needs the operator's token as well, on every address: a
+    worker on the same machine is not the operator."""
+
+    def __init__(self, token: str | None, operator_token: str | None = None) -> None:
         self._token = token
+        self._operator_token = operator_token
         self._known_hosts: dict[str, bool] = {}
 
     def check(self, scope: Scope) -> None:
+        self._check_caller(scope)
+        if scope["path"].startswith(OPERATOR_PREFIX):
+            self._check_operator(scope)
+
+    def _check_operator(self, scope: Scope) -> None:
+        said = header(scope, OPERATOR_HEADER) or ""
+        if self._operator_token is None or not hmac.compare_digest(
+            said.encode(), self._operator_token.encode()
+        ):
+            raise Forbidden(
+                "only the operator may do this",
+                field="Shiftboss-Operator",
+                hint="send the operator's token, which lies beside the database; our commands read "
+                "it from there, or from SHIFTBOSS_OPERATOR_TOKEN",
+            )
+
+    def _check_caller(self, scope: Scope) -> None:
         if self._token is not None:
             self._check_token(scope)
             return

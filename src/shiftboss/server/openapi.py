@@ -22,6 +22,8 @@ from shiftboss.protocol.swarms import (
     SwarmStatus,
 )
 from shiftboss.server.bus_operations import BUS_OPERATIONS
+from shiftboss.server.guard import OPERATOR_PREFIX
+from shiftboss.server.handoff_operations import OPERATOR_OPERATIONS
 from shiftboss.server.reports import OPERATIONS
 
 _REF = "#/components/schemas/{model}"
@@ -37,6 +39,13 @@ _KEY = {
     "required": False,
     "description": "A repeat with the same key gets the first answer again and changes nothing.",
     "schema": {"type": "string", "minLength": 1, "maxLength": 200},
+}
+_OPERATOR = {
+    "name": "Shiftboss-Operator",
+    "in": "header",
+    "required": True,
+    "description": "The operator's token.",
+    "schema": {"type": "string"},
 }
 _PROBLEM_SCHEMA = {
     "type": "object",
@@ -81,15 +90,16 @@ def openapi_document() -> bytes:
                 parameters=[_SWARM_ID, _KEY],
             )
         }
-    for name, bus_operation in BUS_OPERATIONS.items():
-        paths[f"/bus/{name}"] = {
-            "post": _operation(
-                bus_operation.summary,
-                bus_operation.answer,
-                request=bus_operation.request,
-                parameters=[_KEY],
-            )
-        }
+    for prefix, table, parameters in (
+        ("/bus/", BUS_OPERATIONS, [_KEY]),
+        (OPERATOR_PREFIX, OPERATOR_OPERATIONS, [_KEY, _OPERATOR]),
+    ):
+        for name, one in table.items():
+            paths[f"{prefix}{name}"] = {
+                "post": _operation(
+                    one.summary, one.answer, request=one.request, parameters=parameters
+                )
+            }
     paths["/messages"] = {"post": _messages()}
     return to_json(
         {
@@ -104,7 +114,7 @@ def openapi_document() -> bytes:
 def _schemas() -> dict[str, Any]:
     requests: list[type[BaseModel]] = [CreateSwarmRequest]
     answers: list[type[BaseModel]] = [CreateSwarmAnswer, SwarmList, SwarmStatus, HealthAnswer]
-    for table in (OPERATIONS, BUS_OPERATIONS):
+    for table in (OPERATIONS, BUS_OPERATIONS, OPERATOR_OPERATIONS):
         requests += [operation.request for operation in table.values()]
         answers += [operation.answer for operation in table.values()]
     _, document = models_json_schema(

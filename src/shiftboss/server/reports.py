@@ -22,27 +22,34 @@ from shiftboss.protocol.reports import (
     RegisterAnswer,
     RegisterRequest,
 )
-from shiftboss.server.exchange import idempotency_key, read_body, send_json
+from shiftboss.server.exchange import idempotency_key, read_body, send_json, unless_gone
 
 
-class Operation(NamedTuple):
+class Report(NamedTuple):
+    """`waits`: its answer may take long."""
+
     request: type[Request]
     answer: type[Answer]
     use_case: Callable[..., Awaitable[Answer]]
     summary: str
+    waits: bool = False
 
 
-OPERATIONS: dict[str, Operation] = {
-    "register": Operation(
+OPERATIONS: dict[str, Report] = {
+    "register": Report(
         RegisterRequest, RegisterAnswer, Coordinator.register, "A worker takes its packet."
     ),
-    "progress": Operation(
+    "progress": Report(
         ProgressRequest, ProgressAnswer, Coordinator.progress, "How a task of the packet goes."
     ),
-    "complete": Operation(
-        CompleteRequest, CompleteAnswer, Coordinator.complete, "The packet is done."
+    "complete": Report(
+        CompleteRequest,
+        CompleteAnswer,
+        Coordinator.complete,
+        "The packet is done. With a handoff, the server looks at its commit first.",
+        waits=True,
     ),
-    "error": Operation(ErrorRequest, ErrorAnswer, Coordinator.error, "A task failed."),
+    "error": Report(ErrorRequest, ErrorAnswer, Coordinator.error, "A task failed."),
 }
 
 
@@ -53,7 +60,7 @@ class Reports:
         self._coordinator = coordinator
 
     @staticmethod
-    def match(scope: Scope) -> tuple[str, Operation] | None:
+    def match(scope: Scope) -> tuple[str, Report] | None:
         """The swarm and the operation, when the request is a report."""
         if scope["method"] != "POST":
             return None
@@ -69,15 +76,14 @@ class Reports:
         await self.answer(*matched, scope, receive, send)
 
     async def answer(
-        self, swarm_id: str, operation: Operation, scope: Scope, receive: Receive, send: Send
+        self, swarm_id: str, operation: Report, scope: Scope, receive: Receive, send: Send
     ) -> None:
         body = await read_body(receive)
         if not is_swarm_id(swarm_id):
             raise UnknownSwarm(swarm_id)
         request = parse(operation.request, body)
-        answer = await operation.use_case(
-            self._coordinator, swarm_id, request, idempotency_key(scope)
-        )
+        call = operation.use_case(self._coordinator, swarm_id, request, idempotency_key(scope))
+        answer = await (unless_gone(call, receive) if operation.waits else call)
         await send_json(send, answer.__pydantic_serializer__.to_json(answer))
 
 

@@ -14,10 +14,11 @@ from shiftboss.coordinator.coordinator import Coordinator
 from shiftboss.errors import InvalidRequest, UnknownSwarm
 from shiftboss.protocol.fields import Answer, is_swarm_id
 from shiftboss.protocol.swarms import CreateSwarmRequest, HealthAnswer
-from shiftboss.server.bus_http import BusHttp, Messages
+from shiftboss.server.bus_http import BusHttp, Messages, OperatorHttp
 from shiftboss.server.bus_operations import BUS_OPERATIONS
 from shiftboss.server.creation import create_swarm
 from shiftboss.server.exchange import read_body
+from shiftboss.server.handoff_operations import OPERATOR_OPERATIONS
 from shiftboss.server.openapi import openapi_document
 from shiftboss.server.reports import OPERATIONS, Reports, parse
 from shiftboss.server.streams import EventStream, since_event_id
@@ -42,8 +43,12 @@ class Endpoints:
                 for name in OPERATIONS
             ),
             *(
-                Route(f"/bus/{name}", BusHttp(self._coordinator.bus), methods=["POST"])
+                Route(f"/bus/{name}", BusHttp(self._coordinator), methods=["POST"])
                 for name in BUS_OPERATIONS
+            ),
+            *(
+                Route(f"/operator/{name}", OperatorHttp(self._coordinator), methods=["POST"])
+                for name in OPERATOR_OPERATIONS
             ),
             Route("/messages", Messages(self._coordinator.bus), methods=["POST"]),
             Route("/health", self.health, methods=["GET"]),

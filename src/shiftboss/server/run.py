@@ -18,10 +18,11 @@ import uvicorn
 
 from shiftboss.coordinator.coordinator import Coordinator
 from shiftboss.errors import ShiftbossError
+from shiftboss.evidence.local import LocalEvidence, operator_token
 from shiftboss.server.app import App
 from shiftboss.server.connection import Connection
 from shiftboss.server.guard import is_loopback
-from shiftboss.store.opening import store_at
+from shiftboss.store.opening import DEFAULT_DATABASE, store_at
 from shiftboss.tracker.beads import Beads
 
 DEFAULT_HOST = "127.0.0.1"
@@ -39,6 +40,18 @@ class ServerSettings(NamedTuple):
     token: str | None = None
     retention_days: int = 30
     beads: str | Path | None = None
+    # Where keys, mirrors and checkouts lie; else beside the database file.
+    state: str | Path | None = None
+    operator_token: str | None = None
+    verifies: bool = True
+
+    @property
+    def state_folder(self) -> Path:
+        if self.state is not None:
+            return Path(self.state).resolve()
+        if "://" in str(self.database):
+            return DEFAULT_DATABASE.parent.resolve()
+        return Path(self.database).resolve().parent
 
 
 class CannotStart(ShiftbossError):
@@ -75,12 +88,9 @@ def serve(settings: ServerSettings, on_listening: Callable[[str], None]) -> None
             field="host",
             hint="set SHIFTBOSS_TOKEN or --token-file, or serve on 127.0.0.1",
         )
-    find_task = None if settings.beads is None else Beads(Path(settings.beads)).find
     _allow_many_connections()
     listening = _listen(settings.host, settings.port)
-    store = store_at(settings.database)
-    coordinator = Coordinator(store, retention_days=settings.retention_days, find_task=find_task)
-    app = App(coordinator, settings.token)
+    app = _app(settings)
     config = uvicorn.Config(
         app,
         http=Connection,
@@ -112,11 +122,38 @@ def serve(settings: ServerSettings, on_listening: Callable[[str], None]) -> None
         raise app.start_error
 
 
+def _app(settings: ServerSettings) -> App:
+    folder = settings.state_folder
+    try:
+        evidence = LocalEvidence(folder, _own_repo())
+        operator = settings.operator_token or operator_token(folder)
+    except OSError as error:
+        raise CannotStart(
+            f"cannot use the folder {folder}: {error.strerror}",
+            field="state",
+            hint="choose another --state or --db",
+        ) from error
+    coordinator = Coordinator(
+        store_at(settings.database),
+        evidence,
+        retention_days=settings.retention_days,
+        find_task=None if settings.beads is None else Beads(Path(settings.beads)).find,
+        verifies=settings.verifies,
+    )
+    return App(coordinator, settings.token, operator)
+
+
 def _collect_garbage_rarely() -> None:
     """Requests make no cycles; what was imported lives for ever."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)
+
+
+def _own_repo() -> str | None:
+    """The repository that the server was started in."""
+    here = Path.cwd()
+    return next((str(one) for one in (here, *here.parents) if (one / ".git").exists()), None)
 
 
 def _in_url(host: str) -> str:

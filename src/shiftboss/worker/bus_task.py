@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from shiftboss.errors import Conflict, NotFound, NotHeld, ShiftbossError
+from shiftboss.errors import Conflict, ContractViolations, NotFound, NotHeld, ShiftbossError
 from shiftboss.protocol.messages import Message, MessageType, message_to_json
 from shiftboss.worker.bus_line import POLL_MS, POLL_TIMEOUT, BusLine, report_key
 from shiftboss.worker.heartbeats import Heartbeats
@@ -22,6 +22,7 @@ LAST_WORD_SECONDS: Final = 10.0
 class BusTask:
     """End it with `done`, `failed` or `checkpoint`.
 
+    `handoff` is the contract of the task with its context, if it has one.
     `resume_from` is the checkpoint that the attempt before this one handed over, `salvage` what
     lost attempts left behind. Every report is said again until the server answers. One that comes
     too late, because the lease ran out or the task was taken back, raises the server's refusal
@@ -36,6 +37,7 @@ class BusTask:
         self.epoch: int = delivery["epoch"]
         self.resume_from: dict[str, Any] | None = delivery.get("checkpoint")
         self.salvage: list[dict[str, Any]] = delivery.get("salvage", [])
+        self.handoff: dict[str, Any] | None = delivery.get("handoff")
         self.is_over = False
         self.is_lost = False
         self._line = line
@@ -51,9 +53,28 @@ class BusTask:
         await self._line.call("ack_task", self._members(), key=self._keys["ack_task"])
         self._beating.start()
 
-    async def done(self) -> None:
-        await self._line.call("worker_done", self._members(), key=self._keys["worker_done"])
+    async def done(self, commit: str | None = None, summary: str = "") -> str | None:
+        """The receipt of a task with a handoff, once the server has proven it; without `commit` it
+        looks at the tip of the branch. Raises ContractViolations for work that it refuses: the task
+        is still this worker's, and can be reported done again."""
+        said = {"commit": commit, "summary": summary} if commit or summary else {}
+        while True:
+            try:
+                answer = await self._line.call(
+                    "worker_done",
+                    self._members() | said,
+                    key=self._keys["worker_done"],
+                    timeout=POLL_TIMEOUT,
+                )
+            except ContractViolations:
+                # What comes next is another report.
+                self._keys["worker_done"] = report_key()
+                raise
+            if answer.get("status") != "verifying":
+                break
         self._end()
+        receipt: str | None = answer.get("receipt_id")
+        return receipt
 
     async def failed(self, reason: str) -> None:
         members = self._members() | {"reason": reason}

@@ -21,6 +21,8 @@ class LeaseKeeper(Timer):
         hub.listen(EventKind.TASK_ASSIGNED, self._hear_of_offer)
         # The long lease of a blocked worker gives way to its usual one.
         hub.listen(EventKind.QUESTION_ANSWERED, self._hear)
+        # A lease runs again that stood still during the verification.
+        hub.listen(EventKind.CLAIM_REFUSED, self._hear)
 
     def _hear_of_offer(self, event: Event) -> None:
         self.expect_end(event.at_ms + leases.OFFER_MS)

@@ -10,9 +10,10 @@ from pydantic import create_model
 from shiftboss.coordinator.coordinator import Coordinator
 from shiftboss.protocol.fields import Answer, Request, SwarmId
 from shiftboss.protocol.swarms import CreateSwarmAnswer, CreateSwarmRequest, SwarmStatus
-from shiftboss.server.bus_operations import BUS_OPERATIONS, BusOperation
+from shiftboss.server.bus_operations import BUS_OPERATIONS
 from shiftboss.server.creation import create_swarm
-from shiftboss.server.reports import OPERATIONS, Operation
+from shiftboss.server.operation import Operation
+from shiftboss.server.reports import OPERATIONS, Report
 
 
 class Caller(NamedTuple):
@@ -38,9 +39,9 @@ class OfSwarm(Request):
     swarm_id: SwarmId
 
 
-def _of_bus(name: str, operation: BusOperation) -> Tool:
+def _of_bus(name: str, operation: Operation) -> Tool:
     def call(coordinator: Coordinator, request: Any, caller: Caller) -> Awaitable[Answer]:
-        return operation.call(coordinator.bus, request, caller.key)
+        return operation.call(operation.desk(coordinator), request, caller.key)
 
     return Tool(
         name,
@@ -49,11 +50,11 @@ def _of_bus(name: str, operation: BusOperation) -> Tool:
         operation.answer,
         call,
         reads=operation.reads,
-        waits=name == "poll_task",
+        waits=operation.waits,
     )
 
 
-def _of_report(name: str, operation: Operation) -> Tool:
+def _of_report(name: str, operation: Report) -> Tool:
     """Over HTTP the swarm is in the path, here it is an argument like the others."""
 
     def call(coordinator: Coordinator, request: Any, caller: Caller) -> Awaitable[Answer]:
@@ -67,6 +68,7 @@ def _of_report(name: str, operation: Operation) -> Tool:
         create_model(type_name, __base__=(operation.request, OfSwarm)),
         operation.answer,
         call,
+        waits=operation.waits,
     )
 
 

@@ -42,3 +42,15 @@ WHERE swarm_id = :swarm_id AND task_id = :task_id AND epoch = :epoch
 UPDATE assignments SET lease_expires_at_ms =
     :now_ms + 1000 * least(coalesce(lease_seconds, :grace_seconds), :grace_seconds)
 WHERE lease_expires_at_ms <= :now_ms;
+
+-- name: hold_repo
+-- Swarms of several servers may share a repo: who reserves in it waits for the others.
+SELECT pg_advisory_xact_lock(hashtextextended(:repo, 0));
+
+-- name: take_strategy
+-- Swarms of several servers teach one record. One that is not there yet is made: there would be
+-- nothing to hold.
+INSERT INTO strategies (strategy, wins, losses, samples, updated_at_ms)
+VALUES (:strategy, 0, 0, 0, 0)
+ON CONFLICT (strategy) DO UPDATE SET samples = strategies.samples
+RETURNING strategy, wins, losses, samples, updated_at_ms;

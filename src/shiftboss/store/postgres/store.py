@@ -39,6 +39,7 @@ class PostgresStore:
     """
 
     name = "postgres"
+    shared = True
 
     def __init__(self, url: str) -> None:
         self._url = url

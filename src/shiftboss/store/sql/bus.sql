@@ -2,33 +2,34 @@
 
 -- name: task
 SELECT swarm_id, task_id, title, description, priority, status, waits_for, queue_number, epoch,
-    worker, checkpoint, last_error, created_at_ms, updated_at_ms, failures
+    worker, checkpoint, last_error, created_at_ms, updated_at_ms, failures, contract_version
 FROM tasks WHERE swarm_id = :swarm_id AND task_id = :task_id;
 
 -- name: tasks_after
 SELECT swarm_id, task_id, title, description, priority, status, waits_for, queue_number, epoch,
-    worker, checkpoint, last_error, created_at_ms, updated_at_ms, failures
+    worker, checkpoint, last_error, created_at_ms, updated_at_ms, failures, contract_version
 FROM tasks WHERE swarm_id = :swarm_id AND task_id > :task_id ORDER BY task_id LIMIT :limit;
 
 -- name: next_task
 -- What is handed out next.
 SELECT swarm_id, task_id, title, description, priority, status, waits_for, queue_number, epoch,
-    worker, checkpoint, last_error, created_at_ms, updated_at_ms, failures
+    worker, checkpoint, last_error, created_at_ms, updated_at_ms, failures, contract_version
 FROM tasks WHERE swarm_id = :swarm_id AND status = 'queued' AND waits_for = 0
 ORDER BY priority DESC, queue_number, task_id LIMIT 1;
 
 -- name: add_task
 INSERT INTO tasks (swarm_id, task_id, title, description, priority, status, waits_for,
     queue_number, epoch, worker, checkpoint, last_error, created_at_ms, updated_at_ms,
-    failures)
+    failures, contract_version)
 VALUES (:swarm_id, :task_id, :title, :description, :priority, :status, :waits_for,
     :queue_number, :epoch, :worker, :checkpoint, :last_error, :created_at_ms, :updated_at_ms,
-    :failures);
+    :failures, :contract_version);
 
 -- name: save_task
 UPDATE tasks SET status = :status, waits_for = :waits_for, queue_number = :queue_number,
     epoch = :epoch, worker = :worker, checkpoint = :checkpoint, last_error = :last_error,
-    updated_at_ms = :updated_at_ms, failures = :failures
+    updated_at_ms = :updated_at_ms, failures = :failures,
+    contract_version = :contract_version
 WHERE swarm_id = :swarm_id AND task_id = :task_id;
 
 -- name: dependencies
@@ -48,7 +49,7 @@ VALUES (:swarm_id, :task_id, :depends_on);
 -- name: dependents
 SELECT t.swarm_id, t.task_id, t.title, t.description, t.priority, t.status, t.waits_for,
     t.queue_number, t.epoch, t.worker, t.checkpoint, t.last_error, t.created_at_ms,
-    t.updated_at_ms, t.failures
+    t.updated_at_ms, t.failures, t.contract_version
 -- CROSS JOIN: SQLite takes the tables in this order, and would look at every task otherwise.
 FROM task_dependencies AS d CROSS JOIN tasks AS t
 WHERE d.swarm_id = :swarm_id AND d.depends_on = :task_id
@@ -83,9 +84,10 @@ SELECT s.swarm_id, a.task_id, a.epoch, a.state, a.packet_id, a.worker, a.worktre
     a.steps_total, a.steps_completed, a.retries_open, a.registered_at_ms, a.updated_at_ms,
     a.finished_at_ms, a.final_commit, a.tests_passed, a.review_passed, a.last_error,
     a.lease_expires_at_ms, a.lease_seconds, a.context_usage, a.current_step,
-    a.commits, a.spec_path,
+    a.commits, a.spec_path, a.contract_version, a.refusals, a.claim_id,
     t.task_id, t.title, t.description, t.priority, t.status, t.waits_for, t.queue_number, t.epoch,
     t.worker, t.checkpoint, t.last_error, t.created_at_ms, t.updated_at_ms, t.failures,
+    t.contract_version,
     w.name, w.task_id, w.available, w.registered_at_ms, w.last_activity_at_ms
 FROM swarms AS s
     LEFT JOIN tasks AS t ON t.swarm_id = s.swarm_id AND t.task_id = :task_id
@@ -99,7 +101,7 @@ SELECT s.swarm_id, a.task_id, a.epoch, a.state, a.packet_id, a.worker, a.worktre
     a.steps_total, a.steps_completed, a.retries_open, a.registered_at_ms, a.updated_at_ms,
     a.finished_at_ms, a.final_commit, a.tests_passed, a.review_passed, a.last_error,
     a.lease_expires_at_ms, a.lease_seconds, a.context_usage, a.current_step,
-    a.commits, a.spec_path,
+    a.commits, a.spec_path, a.contract_version, a.refusals, a.claim_id,
     w.name, w.task_id, w.available, w.registered_at_ms, w.last_activity_at_ms
 FROM swarms AS s
     LEFT JOIN workers AS w ON w.swarm_id = s.swarm_id AND w.name = :name

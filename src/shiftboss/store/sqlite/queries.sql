@@ -23,3 +23,10 @@ WHERE swarm_id = :swarm_id AND task_id = :task_id AND epoch = :epoch
 UPDATE assignments SET lease_expires_at_ms =
     :now_ms + 1000 * min(coalesce(lease_seconds, :grace_seconds), :grace_seconds)
 WHERE lease_expires_at_ms <= :now_ms;
+
+-- name: hold_repo
+-- One writer at a time: nobody else can reserve meanwhile.
+SELECT 1;
+
+-- name: take_strategy
+SELECT strategy, wins, losses, samples, updated_at_ms FROM strategies WHERE strategy = :strategy;

@@ -26,6 +26,7 @@ class SqliteStore:
     """See `shiftboss.store.port.Store`."""
 
     name = "sqlite"
+    shared = False
 
     def __init__(self, path: str | Path) -> None:
         # One name for one file: the lock must not be evaded through a link.

@@ -1,0 +1,126 @@
+"""What it costs to verify a claim in a large repository, without the commands of its contract."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import time
+from pathlib import Path
+from statistics import median
+
+from bench.figures import Figure
+from shiftboss.evidence.verifier import Verifier
+from shiftboss.protocol.handoff import Contract, VerificationPolicy
+from shiftboss.protocol.verdict import Verdict, VerificationJob
+
+FOLDERS = 200
+FILES_PER_FOLDER = 50
+CHANGED = 500
+ROUNDS = 7
+# It ends at once, so what is left is the checkout.
+NEXT_TO_NOTHING = "Command passes: true"
+
+_ENVIRONMENT = {
+    "PATH": os.environ["PATH"],
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_CONFIG_GLOBAL": os.devnull,
+    "GIT_AUTHOR_NAME": "Bench",
+    "GIT_AUTHOR_EMAIL": "bench@shiftboss.invalid",
+    "GIT_COMMITTER_NAME": "Bench",
+    "GIT_COMMITTER_EMAIL": "bench@shiftboss.invalid",
+}
+
+
+def run(folder: Path, rounds: int = ROUNDS) -> list[Figure]:
+    repo = folder / "large"
+    base = _make_repo(repo)
+    scope, whole = asyncio.run(_measure(folder / "verifier", repo, base, rounds))
+    return [
+        Figure("scope verification, 500 of 10,000 files", scope, "ms", at_most=300),
+        Figure("fixed cost of a verification there", whole, "ms", at_most=1000),
+    ]
+
+
+async def _measure(folder: Path, repo: Path, base: str, rounds: int) -> tuple[float, float]:
+    """Medians: of all checks without a checkout, and of one with it until it is removed."""
+    verifier = Verifier(folder)
+    times: dict[str, list[float]] = {"it works": [], NEXT_TO_NOTHING: []}
+    # The first claim of all copies the repository, once.
+    _check(await verifier.verify(_job(repo, base, "it works")))
+    for _ in range(rounds):
+        for criterion, taken in times.items():
+            started_at = time.perf_counter()
+            verdict = await verifier.verify(_job(repo, base, criterion))
+            await verifier.close()
+            taken.append((time.perf_counter() - started_at) * 1000)
+            _check(verdict)
+    scope, whole = (median(taken) for taken in times.values())
+    return scope, whole
+
+
+def _check(verdict: Verdict) -> None:
+    assert verdict.accepted, verdict.violations[:3]
+    assert verdict.files_changed == CHANGED
+
+
+def _job(repo: Path, base: str, criterion: str) -> VerificationJob:
+    return VerificationJob(
+        swarm_id="bench",
+        bead_id="bd-1",
+        epoch=1,
+        claim_id=1,
+        repo=str(repo),
+        base_commit=base,
+        branch="task",
+        target="main",
+        commit=None,
+        files_touched=[],
+        contract=Contract(
+            task_id="bd-1",
+            files_owned=["src/*/part_*.py", "src/**/new_*.py"],
+            files_readonly=["docs/"],
+            dependencies_completed=[],
+            success_criteria=[criterion],
+        ),
+        contract_version=1,
+        contract_hash="0" * 64,
+        policy=VerificationPolicy(),
+    )
+
+
+def _make_repo(repo: Path) -> str:
+    """10,000 files in `main`, and a branch that changes, adds and removes 500. Gives the base."""
+    repo.mkdir(parents=True)
+    _git(repo, "init", "--quiet", "--initial-branch=main")
+    for folder in range(FOLDERS):
+        (repo / f"src/area_{folder:03}").mkdir(parents=True)
+        for number in range(FILES_PER_FOLDER):
+            name = repo / f"src/area_{folder:03}/part_{number:02}.py"
+            name.write_text(f"# {folder} {number}\n" + "value = 1\n" * 60)
+    _commit(repo, "base")
+    base = _git(repo, "rev-parse", "HEAD")
+    _git(repo, "checkout", "--quiet", "-b", "task")
+    for number in range(CHANGED):
+        name = repo / f"src/area_{number % FOLDERS:03}/part_{number // FOLDERS:02}.py"
+        if number % 10 == 0:
+            name.unlink()
+        elif number % 10 == 1:
+            name.with_stem(f"new_{number}").write_text(f"other = {number}\n")
+        else:
+            name.write_text(f"changed = {number}\n" + "value = 2\n" * 30)
+        if number % 50 == 49:
+            _commit(repo, f"step {number}")
+    return base
+
+
+def _commit(repo: Path, message: str) -> None:
+    _git(repo, "add", "--all")
+    _git(repo, "commit", "--quiet", "--message", message)
+
+
+def _git(repo: Path, *arguments: str) -> str:
+    done = subprocess.run(
+        ["git", *arguments], cwd=repo, env=_ENVIRONMENT, capture_output=True, text=True, check=True
+    )
+    return done.stdout.strip()

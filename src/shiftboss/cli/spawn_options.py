@@ -1,0 +1,76 @@
+"""The options of `shiftboss handoff spawn`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+_AGAIN = "May be given again."
+
+Title = Annotated[
+    str | None,
+    typer.Option(metavar="TEXT", help="What it is about; needed when the task is new."),
+]
+Files = Annotated[
+    list[str],
+    typer.Option(metavar="PATH", help=f"A file, folder or glob that the task owns. {_AGAIN}"),
+]
+Description = Annotated[
+    str | None,
+    typer.Option(metavar="TEXT", help="What is to be done. `Tests pass: CMD` is a criterion."),
+]
+DescriptionFile = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="The same, from a file.")
+]
+DependsOn = Annotated[
+    list[str] | None, typer.Option(metavar="ID", help=f"A task that is done. {_AGAIN}")
+]
+Repo = Annotated[
+    Path | None,
+    typer.Option(metavar="DIR", help="The repository; the one around here if left out."),
+]
+Base = Annotated[
+    str | None, typer.Option(metavar="REV", help="Where the work begins; HEAD if left out.")
+]
+Branch = Annotated[
+    str | None,
+    typer.Option(metavar="B", help="The branch of the work; the one that is checked out."),
+]
+Target = Annotated[
+    str | None,
+    typer.Option(metavar="B", help="Where the work will land; merges from there are not judged."),
+]
+StrategyName = Annotated[
+    str | None, typer.Option(metavar="S", help="The strategy that the goal was cut with.")
+]
+Criterion = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="TEXT",
+        help=f"`Tests pass: CMD` and the like, in place of the generated ones. {_AGAIN}",
+    ),
+]
+Readonly = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="PATH",
+        help=f"What must stay as it is, in place of what the owned files import. {_AGAIN}",
+    ),
+]
+Generated = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="PATTERN", help=f"May change beside the owned files, such as uv.lock. {_AGAIN}"
+    ),
+]
+Setup = Annotated[
+    list[str] | None,
+    typer.Option(metavar="CMD", help=f"Prepares the clean checkout, such as `npm ci`. {_AGAIN}"),
+]
+Submit = Annotated[bool, typer.Option("--submit", help="Hand it to a worker, or queue it.")]
+Replace = Annotated[
+    bool, typer.Option("--replace", help="A new version of a contract that is there (operator).")
+]
+OnlyPrompt = Annotated[bool, typer.Option("--prompt", help="Print the worker's prompt alone.")]

@@ -1,0 +1,78 @@
+"""Verifies claims in the server's own process, a few at once."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+
+from shiftboss.coordinator.clock import Clock
+from shiftboss.coordinator.duties.timer import Timer
+from shiftboss.coordinator.evidence import Evidence
+from shiftboss.coordinator.handoff_desk import HandoffDesk
+from shiftboss.coordinator.hub import Hub
+from shiftboss.errors import ShiftbossError
+from shiftboss.evidence.tending import tend
+from shiftboss.protocol.events import EventKind
+from shiftboss.protocol.verdict import VerificationJob
+from shiftboss.store.port import Store
+
+AT_ONCE = 2
+
+
+class Verification(Timer):
+    """A claim that was being verified when the server died is verified again."""
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        hub: Hub,
+        desk: HandoffDesk,
+        evidence: Evidence,
+        name: str,
+        at_once: int = AT_ONCE,
+    ) -> None:
+        super().__init__(store, clock, hub, EventKind.CLAIM_MADE)
+        self._desk = desk
+        self._evidence = evidence
+        self._name = name
+        self._at_once = at_once
+        self._running: set[asyncio.Task[None]] = set()
+        self._freed = False
+
+    async def run(self) -> None:
+        try:
+            await super().run()
+        finally:
+            for task in self._running:
+                task.cancel()
+            await asyncio.gather(*self._running, return_exceptions=True)
+
+    async def act(self, now_ms: int) -> None:
+        del now_ms
+        if not self._freed:
+            await self.store.write(lambda tx: tx.free_claims_of(self._name), "")
+            self._freed = True
+        while len(self._running) < self._at_once:
+            job = await self._desk.take_for(self._name)
+            if job is None:
+                return
+            task = asyncio.create_task(self._verify(job))
+            self._running.add(task)
+            task.add_done_callback(self._finished)
+
+    def _finished(self, task: asyncio.Task[None]) -> None:
+        self._running.discard(task)
+        self._changed.set()
+
+    async def next_at_ms(self) -> int | None:
+        if len(self._running) >= self._at_once:
+            return None
+        return await self.store.read(lambda tx: tx.next_claim_at_ms())
+
+    async def _verify(self, job: VerificationJob) -> None:
+        said = await tend(job, self._name, self._evidence.verify, self._desk.renew_claim)
+        if said is not None:
+            # A store that takes nothing now: the claim counts as lost later and is taken again.
+            with contextlib.suppress(ShiftbossError):
+                await self._desk.report_verdict(said)

@@ -1,0 +1,64 @@
+"""A handoff and its claims, as they are shown."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from shiftboss.errors import UnknownHandoff
+from shiftboss.protocol.handoff import WorkerHandoff
+from shiftboss.protocol.handoff_calls import HandoffView
+from shiftboss.rules.handoffs import Claim, Handoff
+from shiftboss.rules.rendering import render_handoff
+from shiftboss.store.port import Transaction
+
+
+def prompt_of(handoff: Handoff) -> str:
+    return render_handoff(
+        WorkerHandoff.model_validate_json(handoff.body),
+        version=handoff.version,
+        contract_hash=handoff.hash,
+        base_commit=handoff.base_commit,
+        branch=handoff.branch,
+        repo=handoff.repo,
+    )
+
+
+def show(tx: Transaction, swarm_id: str, task_id: str, version: int | None) -> HandoffView:
+    handoff = tx.handoff(swarm_id, task_id, version)
+    if handoff is None:
+        raise UnknownHandoff(task_id)
+    last = tx.last_claim(swarm_id, task_id)
+    return HandoffView(
+        bead_id=task_id,
+        version=handoff.version,
+        hash=handoff.hash,
+        handoff=json.loads(handoff.body),
+        repo=handoff.repo,
+        base_commit=handoff.base_commit,
+        branch=handoff.branch,
+        target=handoff.target,
+        policy=json.loads(handoff.policy),
+        strategy=handoff.strategy,
+        reason=handoff.reason,
+        created_at=handoff.created_at_ms,
+        prompt=prompt_of(handoff),
+        waivers=[one.model_dump() for one in tx.waivers(swarm_id, task_id)],
+        last_claim=_claim_view(last) if last else None,
+    )
+
+
+def _claim_view(claim: Claim) -> dict[str, Any]:
+    said = json.loads(claim.words)
+    return {
+        "claim_id": claim.claim_id,
+        "epoch": claim.epoch,
+        "worker": claim.worker,
+        "state": claim.state,
+        "contract_version": claim.contract_version,
+        "commit": said["commit"],
+        "summary": said["summary"],
+        "asked_at": claim.asked_at_ms,
+        "ended_at": claim.ended_at_ms,
+        "verdict": json.loads(claim.verdict) if claim.verdict else None,
+    }

@@ -1,0 +1,43 @@
+"""What is wrong with a handoff that is asked for, whatever the repository says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from shiftboss.errors import InvalidRequest
+from shiftboss.protocol.handoff_calls import SpawnSubtaskRequest
+from shiftboss.rules.criteria import parse_command, parse_criterion
+from shiftboss.rules.scope import normalised
+from shiftboss.rules.variables import may_be_passed
+
+T = TypeVar("T")
+
+
+def check_words(request: SpawnSubtaskRequest) -> None:
+    """Raises InvalidRequest with the field, and the place in its list."""
+    normalised_paths(request.files, "files")
+    normalised_paths(request.files_readonly or [], "files_readonly")
+    normalised_paths(request.policy.generated, "policy.generated")
+    _each(request.success_criteria, "success_criteria", parse_criterion)
+    _each(request.policy.setup, "policy.setup", parse_command)
+    _each(request.policy.environment, "policy.environment", _check_variable)
+
+
+def normalised_paths(paths: Sequence[str], field: str) -> list[str]:
+    return list(dict.fromkeys(_each(paths, field, normalised)))
+
+
+def _each(texts: Sequence[str], field: str, parse: Callable[[str], T]) -> list[T]:
+    found = []
+    for number, text in enumerate(texts):
+        try:
+            found.append(parse(text))
+        except ValueError as error:
+            raise InvalidRequest(f"{field}.{number}: {error}", field=f"{field}.{number}") from None
+    return found
+
+
+def _check_variable(name: str) -> None:
+    if not may_be_passed(name):
+        raise ValueError(f"{name} is not passed to commands")

@@ -1,0 +1,119 @@
+"""What completions, refusals and failures teach about the strategy of their task."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from shiftboss.protocol.handoff import WorkerHandoff
+from shiftboss.protocol.handoff_calls import PlanAnswer, PlanRequest
+from shiftboss.protocol.verdict import Verdict
+from shiftboss.rules.handoffs import Handoff, Signal
+from shiftboss.rules.packets import Assignment
+from shiftboss.rules.signals import SignalKind, impact_of, signal_weight
+from shiftboss.rules.strategies import StrategyRecord, recorded, suggest
+from shiftboss.store.port import Transaction
+
+UNNAMED = "unnamed"
+LESSONS_MAX = 10
+
+
+def learn(
+    tx: Transaction,
+    handoff: Handoff,
+    assignment: Assignment,
+    kind: SignalKind,
+    now_ms: int,
+    *,
+    verdict: Verdict | None = None,
+    reason: str | None = None,
+    retries: int = 0,
+    number: int = 0,
+    cost: float | None = None,
+) -> None:
+    """One record of what happened, and the sum of its strategy."""
+    violated = [one.check for one in verdict.violations] if verdict else []
+    impact = impact_of(kind, violated=violated)
+    duration_ms = max(now_ms - assignment.registered_at_ms, 0)
+    strategy = handoff.strategy or UNNAMED
+    tx.add_signal(
+        Signal(
+            strategy=strategy,
+            at_ms=now_ms,
+            swarm_id=handoff.swarm_id,
+            task_id=handoff.task_id,
+            epoch=assignment.epoch,
+            number=number,
+            kind=kind,
+            impact=impact,
+            violation_type=_violation_type(kind, violated),
+            details=json.dumps(
+                {
+                    "violations": [one.message for one in verdict.violations] if verdict else [],
+                    "reason": reason,
+                    "files_planned": _planned(handoff),
+                    "files_changed": [one.path for one in verdict.changes[:200]] if verdict else [],
+                    "duration_ms": duration_ms,
+                    "refusals": assignment.refusals,
+                    "retries": retries,
+                    "cost": cost,
+                }
+            ),
+        )
+    )
+    record = tx.take_strategy(strategy) or StrategyRecord(strategy, updated_at_ms=now_ms)
+    weight = signal_weight(
+        impact, refusals=assignment.refusals, retries=retries, duration_ms=duration_ms
+    )
+    tx.put_strategy(recorded(record, impact, weight, now_ms))
+
+
+def learn_of_failure(
+    tx: Transaction, assignment: Assignment, reason: str, failures: int, now_ms: int
+) -> None:
+    """Tasks without a handoff were not cut by a strategy that we know of."""
+    if assignment.contract_version is None:
+        return
+    handoff = tx.handoff(assignment.swarm_id, assignment.task_id)
+    if handoff is not None:
+        learn(tx, handoff, assignment, "failure", now_ms, reason=reason, retries=failures - 1)
+
+
+def _planned(handoff: Handoff) -> list[str]:
+    return WorkerHandoff.model_validate_json(handoff.body).contract.files_owned
+
+
+def _violation_type(kind: SignalKind, violated: Sequence[str]) -> str | None:
+    if "scope" in violated:
+        return "scope_creep"
+    if violated:
+        return violated[0]
+    return "failure" if kind == "failure" else None
+
+
+def plan(tx: Transaction, request: PlanRequest, now_ms: int) -> PlanAnswer:
+    """The strategy that the evidence speaks for, and what went wrong with it lately."""
+    records = [one for one in tx.strategies() if one.strategy != UNNAMED]
+    chosen = suggest(records, now_ms, seed=request.seed)
+    return PlanAnswer(
+        strategy=chosen.strategy,
+        reason=chosen.reason,
+        strategies=[asdict(row) for row in chosen.table],
+        lessons=_lessons(tx, chosen.strategy),
+    )
+
+
+def _lessons(tx: Transaction, strategy: str) -> list[dict[str, Any]]:
+    return [
+        {
+            "bead_id": one.task_id,
+            "kind": one.kind,
+            "violation_type": one.violation_type,
+            "at": one.at_ms,
+            **json.loads(one.details),
+        }
+        for one in tx.signals(strategy, 50)
+        if one.kind != "completion"
+    ][:LESSONS_MAX]

@@ -1,0 +1,1 @@
+"""What is true: git, the commands of a contract, receipts."""

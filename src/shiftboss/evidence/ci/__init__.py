@@ -1,0 +1,1 @@
+"""What CI says about a commit: this machine's own jobs, Forgejo and Gitea, GitHub."""

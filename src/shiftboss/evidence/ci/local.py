@@ -1,0 +1,212 @@
+"""The local runner: the default, which needs nothing but git.
+
+It runs the jobs of the policy, or the workflow files of the commit where `act` is installed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import logging
+from collections import defaultdict
+from pathlib import Path
+from typing import Final
+
+from shiftboss.errors import CiUnavailable, ShiftbossError
+from shiftboss.evidence.ci.access import SET_UP_SECONDS
+from shiftboss.evidence.ci.act import Push, act_program, run_workflow
+from shiftboss.evidence.ci.named_jobs import NamedJobs
+from shiftboss.evidence.ci.records import Record, Records
+from shiftboss.evidence.ci.work import Work
+from shiftboss.evidence.ci.workflow_files import workflows_in
+from shiftboss.evidence.disposal import Disposal
+from shiftboss.evidence.mirror import Mirror, Mirrors
+from shiftboss.protocol.ci import CiDemand, CiJob, CiReport, CiRun
+from shiftboss.protocol.policy import CiPolicy
+
+log = logging.getLogger(__name__)
+
+AT_ONCE: Final = 2
+
+
+class LocalCi:
+    """Keeps results, mirrors and checkouts in its folder. `at_once` jobs run together."""
+
+    def __init__(self, folder: Path, *, at_once: int = AT_ONCE) -> None:
+        self._records = Records(folder / "results")
+        self._mirrors = Mirrors(folder / "mirrors")
+        self._disposal = Disposal(folder / "checkouts")
+        self._turns = asyncio.Semaphore(at_once)
+        self._named_jobs = NamedJobs(self._disposal, self._turns)
+        # One for each repository: its runs are counted, and a slow fetch holds up nobody else.
+        self._starting: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._is_open = False
+        self._works: dict[tuple[str, str, str], Work] = {}
+
+    async def start(self, demand: CiDemand, sha: str) -> None:
+        """A run that was called off, because this machine could not go on, is made anew."""
+        async with self._starting[demand.repo]:
+            work = self._works.get(_key(demand, sha))
+            if work is not None:
+                if not work.record.has_ended:
+                    return
+                await asyncio.wait((work.task,))
+            record = await self._usable(demand, sha)
+            if record is not None and record.has_ended and not _was_called_off(record):
+                return
+            if record is None or record.has_ended:
+                record = await self._new_record(demand, sha)
+            self._set_to_work(demand, record)
+
+    async def look(self, demand: CiDemand, sha: str) -> CiReport:
+        """An interrupted run goes on when somebody looks at it."""
+        record = await self._usable(demand, sha)
+        if record is None:
+            return CiReport(sha=sha, runs=[], complete=False)
+        if not record.has_ended and _key(demand, sha) not in self._works:
+            await self.start(demand, sha)
+        return CiReport(sha=sha, runs=record.runs, complete=record.has_ended)
+
+    async def log_tail(self, demand: CiDemand, run: CiRun, job: CiJob) -> str | None:
+        record = await asyncio.to_thread(self._records.load, demand, run.sha)
+        runs = record.runs if record is not None else []
+        tails = (
+            one.log_tail
+            for found in runs
+            if found.run_id == run.run_id
+            for one in found.jobs
+            if one.name == job.name
+        )
+        return next(tails, None)
+
+    async def close(self) -> None:
+        tasks = [work.task for work in self._works.values()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._disposal.close()
+
+    async def _usable(self, demand: CiDemand, sha: str) -> Record | None:
+        record = await asyncio.to_thread(self._records.load, demand, sha)
+        if record is None or (record.sha, record.plan) != (sha, _plan(demand.policy)):
+            return None
+        return record
+
+    async def _new_record(self, demand: CiDemand, sha: str) -> Record:
+        mirror = await self._mirror_with(demand, sha)
+        jobs = (
+            {"": list(demand.policy.jobs)} if demand.policy.jobs else await _from_files(mirror, sha)
+        )
+        runs = [
+            CiRun(
+                run_id=str(await asyncio.to_thread(self._records.next_number, demand)),
+                sha=sha,
+                state="waiting",
+                event="push",
+                workflow=workflow or None,
+                jobs=[CiJob(name=name, state="waiting") for name in names],
+            )
+            for workflow, names in jobs.items()
+        ]
+        record = Record(sha=sha, plan=_plan(demand.policy), runs=runs)
+        await asyncio.to_thread(self._records.save, demand, record)
+        await asyncio.to_thread(self._records.forget_old, demand)
+        return record
+
+    async def _mirror_with(self, demand: CiDemand, sha: str) -> Mirror:
+        """Fetched when the commit is not there already."""
+        mirror = await self._mirrors.of(demand.repo_path)
+        if mirror.path.exists() and await _has(mirror, sha):
+            return mirror
+        await mirror.refresh()
+        if not await _has(mirror, sha):
+            raise CiUnavailable(
+                f"there is no commit {sha} on any branch of {demand.repo}",
+                reason="commit",
+                retry_after_seconds=SET_UP_SECONDS,
+                hint="push it first, and give its full name",
+            )
+        return mirror
+
+    def _set_to_work(self, demand: CiDemand, record: Record) -> None:
+        work = Work(demand, record, self._records)
+        key = _key(demand, record.sha)
+        self._works[key] = work
+        work.task = asyncio.create_task(self._run(work))
+        work.task.add_done_callback(lambda _: self._works.pop(key, None))
+
+    async def _run(self, work: Work) -> None:
+        try:
+            await self._run_all(work)
+        except Exception as error:
+            log.warning("CI of %s %s", work.demand.repo, work.record.sha, exc_info=error)
+            await work.call_off(_cause(error))
+
+    async def _run_all(self, work: Work) -> None:
+        demand, sha = work.demand, work.record.sha
+        if not self._is_open:
+            self._is_open = True
+            await self._disposal.open()
+        mirror = await self._mirror_with(demand, sha)
+        if demand.policy.jobs:
+            (run,) = work.record.runs
+            states = {job.name: job.state for job in run.jobs}
+            await self._named_jobs.run(mirror, sha, demand.policy.jobs, states, work.tell)
+            return
+        program, push = _act(), Push(sha, demand.branch)
+        for workflow in await workflows_in(mirror, sha):
+            if work.waits_for(workflow.path):
+                async with self._turns:
+                    await work.begin(workflow.path)
+                    jobs = await run_workflow(program, mirror, push, workflow, self._disposal)
+                await work.end(workflow.path, jobs)
+
+
+async def _from_files(mirror: Mirror, sha: str) -> dict[str, list[str]]:
+    _act()
+    found = await workflows_in(mirror, sha)
+    if not found:
+        raise _nothing_to_run("the commit has no workflow files")
+    return {one.path: list(one.jobs.values()) or [one.path] for one in found}
+
+
+def _act() -> str:
+    program = act_program()
+    if program is None:
+        raise _nothing_to_run("`act`, which runs workflow files, is not installed")
+    return program
+
+
+def _nothing_to_run(why: str) -> CiUnavailable:
+    return CiUnavailable(
+        f"the policy names no jobs, and {why}",
+        reason="set_up",
+        retry_after_seconds=SET_UP_SECONDS,
+        hint="name jobs under ci.jobs in shiftboss.yaml",
+    )
+
+
+async def _has(mirror: Mirror, sha: str) -> bool:
+    (found,) = await mirror.look_up([sha])
+    return found is not None and found.kind == "commit" and found.id == sha
+
+
+def _key(demand: CiDemand, sha: str) -> tuple[str, str, str]:
+    return demand.repo, demand.repo_path, sha
+
+
+def _plan(policy: CiPolicy) -> str:
+    jobs = {name: job.model_dump(mode="json") for name, job in policy.jobs.items()}
+    return hashlib.sha256(json.dumps(jobs, sort_keys=True).encode()).hexdigest()
+
+
+def _was_called_off(record: Record) -> bool:
+    return any(job.state == "cancelled" for run in record.runs for job in run.jobs)
+
+
+def _cause(error: Exception) -> str:
+    """Of several jobs that could not go on, the first one's words."""
+    while isinstance(error, ExceptionGroup):
+        error = error.exceptions[0]
+    return error.detail if isinstance(error, ShiftbossError) else f"a mistake of ours: {error!r}"

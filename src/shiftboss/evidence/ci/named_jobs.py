@@ -1,0 +1,95 @@
+"""The jobs of a policy: commands in clean checkouts, in the order that their needs give."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from graphlib import TopologicalSorter
+from typing import Final
+
+from shiftboss.evidence.checkout import Checkout, clean_checkout
+from shiftboss.evidence.ci.http import LOG_TAIL_BYTES
+from shiftboss.evidence.commands import Limits, checkout_environment, run_command
+from shiftboss.evidence.disposal import Disposal
+from shiftboss.evidence.mirror import Mirror
+from shiftboss.protocol.ci import CiJob, JobState
+from shiftboss.protocol.policy import LocalJob
+from shiftboss.rules.criteria import parse_command
+
+MEGABYTES: Final = 4096
+
+Tell = Callable[[CiJob], Awaitable[None]]
+
+
+class NamedJobs:
+    """Each job has a checkout of its own, so that none can prepare the ground for another."""
+
+    def __init__(self, disposal: Disposal, turns: asyncio.Semaphore) -> None:
+        self._disposal = disposal
+        self._turns = turns
+
+    async def run(
+        self,
+        mirror: Mirror,
+        sha: str,
+        jobs: Mapping[str, LocalJob],
+        states: Mapping[str, JobState],
+        tell: Tell,
+    ) -> None:
+        """`states` are those from before an interruption: a job that has ended is not run again."""
+        ends = {
+            name: state for name, state in states.items() if state not in ("waiting", "running")
+        }
+        order = TopologicalSorter({name: job.needs for name, job in jobs.items()})
+        order.prepare()
+
+        async def one(name: str) -> str:
+            if name in jobs and name not in ends:
+                broken = [need for need in jobs[name].needs if ends.get(need) != "success"]
+                ended = (
+                    _skipped(name, broken)
+                    if broken
+                    else await self._run(mirror, sha, name, jobs[name], tell)
+                )
+                ends[name] = ended.state
+                await tell(ended)
+            return name
+
+        async with asyncio.TaskGroup() as group:
+            running: set[asyncio.Task[str]] = set()
+            while order.is_active():
+                running |= {group.create_task(one(name)) for name in order.get_ready()}
+                done, running = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+                order.done(*(task.result() for task in done))
+
+    async def _run(self, mirror: Mirror, sha: str, name: str, job: LocalJob, tell: Tell) -> CiJob:
+        async with self._turns:
+            await tell(CiJob(name=name, state="running"))
+            async with clean_checkout(mirror, sha, self._disposal) as checkout:
+                log = await _run_commands(job, checkout)
+        if log is None:
+            return CiJob(name=name, state="success")
+        return CiJob(name=name, state="failure", log_tail=log)
+
+
+async def _run_commands(job: LocalJob, checkout: Checkout) -> str | None:
+    """The end of the log when one of them failed, after which the others are not run."""
+    environment = await asyncio.to_thread(checkout_environment, [], checkout.home)
+    deadline = time.monotonic() + job.timeout
+    log = ""
+    for text in job.run:
+        try:
+            argv = parse_command(text)
+        except ValueError as error:
+            return f"{log}$ {text}\n{error}"
+        seconds = max(0.1, deadline - time.monotonic())
+        done = await run_command(argv, checkout.files, Limits(seconds, MEGABYTES), environment)
+        log = f"{log}$ {text}\n{done.output_tail}"[-LOG_TAIL_BYTES:]
+        if done.exit_code != 0:
+            return f"{log.rstrip()}\n{done.message}"
+    return None
+
+
+def _skipped(name: str, broken: list[str]) -> CiJob:
+    return CiJob(name=name, state="skipped", log_tail=f"not run: {', '.join(broken)} did not pass")

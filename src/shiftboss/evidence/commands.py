@@ -1,0 +1,180 @@
+"""Running the commands of a contract: no shell, limits on time, memory and output, and nothing of
+them left behind. Each has a supervisor, a process of its own; see supervisor.py."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import secrets
+import signal
+import sys
+import time
+from asyncio.subprocess import DEVNULL, PIPE, Process
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from shiftboss.evidence.surroundings import checkout_environment
+from shiftboss.rules.criteria import CommandResult
+
+__all__ = ["CommandResult", "Limits", "checkout_environment", "run_command"]
+
+_SUPERVISOR: Final = str(Path(__file__).with_name("supervisor.py"))
+# The supervisor keeps the time limit and then ends what it started. One that takes longer than this
+# on top was stopped from outside, perhaps by the command.
+_GRACE_SECONDS: Final = 20.0
+_RELEASE_SECONDS: Final = 15.0
+# Every process of a command inherits this variable with a value of its own. If the supervisor is
+# killed, it tells whom it was in charge of.
+_MARK: Final = "SHIFTBOSS_COMMAND"
+_SWEEP_SECONDS: Final = 5.0
+_SWEEP_PAUSE_SECONDS: Final = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """`output_bytes` is how much of the end of the output is kept."""
+
+    seconds: float
+    megabytes: int
+    output_bytes: int = 65_536
+
+
+async def run_command(
+    argv: Sequence[str], folder: Path, limits: Limits, environment: Mapping[str, str]
+) -> CommandResult:
+    """The program is looked for on the PATH of `environment`, a relative path in `folder`.
+
+    However this ends, also by cancellation, no process of the command is left.
+    """
+    mark = secrets.token_hex(16)
+    job = {
+        "argv": list(argv),
+        "folder": str(folder),
+        "environment": {**environment, _MARK: mark},
+        "seconds": limits.seconds,
+        "megabytes": limits.megabytes,
+        "output_bytes": limits.output_bytes,
+    }
+    supervisor = await _start_supervisor()
+    try:
+        async with asyncio.timeout(limits.seconds + _GRACE_SECONDS):
+            answer = await _ask(supervisor, job)
+    except TimeoutError:
+        supervisor.kill()
+        answer = b""
+    finally:
+        await _release(supervisor, mark)
+    try:
+        return _result(json.loads(answer), limits)
+    except json.JSONDecodeError:  # nothing, or the beginning of an answer
+        return CommandResult(None, False, False, "", 0, "its supervisor was ended from outside")
+
+
+async def _start_supervisor() -> Process:
+    """Without an environment: the command could read it, and ours may hold secrets."""
+    return await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-I",
+        "-S",
+        _SUPERVISOR,
+        stdin=PIPE,
+        stdout=PIPE,
+        stderr=DEVNULL,
+        env={},
+        cwd="/",
+        start_new_session=True,
+    )
+
+
+async def _ask(supervisor: Process, job: dict[str, Any]) -> bytes:
+    """Its input stays open: that is what keeps it and the command alive."""
+    assert supervisor.stdin is not None
+    assert supervisor.stdout is not None
+    try:
+        supervisor.stdin.write(json.dumps(job).encode() + b"\n")
+        await supervisor.stdin.drain()
+    except ConnectionError:
+        return b""
+    return await supervisor.stdout.read()
+
+
+async def _release(supervisor: Process, mark: str) -> None:
+    assert supervisor.stdin is not None
+    supervisor.stdin.close()
+    try:
+        async with asyncio.timeout(_RELEASE_SECONDS):
+            code = await supervisor.wait()
+    except TimeoutError:
+        supervisor.kill()
+        code = await supervisor.wait()
+    if code != 0:
+        await asyncio.to_thread(_sweep, mark)
+
+
+def _sweep(mark: str) -> None:
+    """End those who carry the mark, until there are none."""
+    entry = f"{_MARK}={mark}".encode()
+    deadline = time.monotonic() + _SWEEP_SECONDS
+    while marked := [pid for pid in _process_numbers() if entry in _environment_of(pid)]:
+        for pid in marked:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except (ProcessLookupError, PermissionError):
+                pass
+        if time.monotonic() > deadline:
+            return
+        time.sleep(_SWEEP_PAUSE_SECONDS)
+
+
+def _process_numbers() -> list[int]:
+    return [int(folder.name) for folder in Path("/proc").glob("[0-9]*")]
+
+
+def _environment_of(pid: int) -> list[bytes]:
+    try:
+        return Path("/proc", str(pid), "environ").read_bytes().split(b"\0")
+    except OSError:
+        return []
+
+
+def _result(answer: dict[str, Any], limits: Limits) -> CommandResult:
+    tail = answer["output_tail"].replace("\0", "\ufffd")  # PostgreSQL cannot hold NUL
+    if answer["printed_bytes"] > limits.output_bytes:
+        left_out = answer["printed_bytes"] - limits.output_bytes
+        tail = f"[the first {left_out} bytes are left out]\n{tail}"
+    return CommandResult(
+        exit_code=answer["exit_code"],
+        timed_out=answer["cause"] == "time",
+        out_of_memory=answer["cause"] == "memory",
+        output_tail=tail,
+        duration_ms=answer["duration_ms"],
+        message=_message(answer, limits),
+    )
+
+
+def _message(answer: dict[str, Any], limits: Limits) -> str:
+    code, cause = answer["exit_code"], answer["cause"]
+    if cause == "not_started":
+        return str(answer["detail"])
+    if cause is not None:
+        return {
+            "time": f"timed out after {limits.seconds:g} s",
+            "memory": f"used more than {limits.megabytes} MB of memory",
+            "processes": "started too many processes",
+            "output": "printed too much",
+            "unending": "left processes behind that cannot be ended",
+            "abandoned": "was ended from outside",
+        }[cause]
+    if code < 0:
+        return f"killed by signal {-code} ({_signal_name(-code)})"
+    return f"exit code {code}"
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # the real-time signals have no names of their own
+        return "real-time"

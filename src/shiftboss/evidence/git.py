@@ -1,0 +1,158 @@
+"""Running git so that nothing in a worker's repository has a say in what it does or answers."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import resource
+import shutil
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from shiftboss.errors import EvidenceUnavailable
+
+GIT_SECONDS: Final = 60.0
+# Enough for the names of some hundred thousand files. A tree can be made that unfolds to billions.
+OUTPUT_BYTES_MAX: Final = 64 * 1024 * 1024
+ERROR_BYTES_MAX: Final = 64 * 1024
+# A diff is held in memory until it is whole, and a worker can make one of any size.
+MEMORY_BYTES_MAX: Final = 2 * 1024 * 1024 * 1024
+NICENESS: Final = 5
+
+_CONFIG: Final = Path(__file__).with_name("git.config")
+# What a fetch over ssh or through a proxy needs of our own environment.
+_KEPT: Final = ("PATH", "SSH_AUTH_SOCK", "http_proxy", "https_proxy", "no_proxy", "SSL_CERT_FILE")
+
+
+class Said(NamedTuple):
+    """What a git said, and its exit code."""
+
+    code: int
+    out: bytes
+    err: str
+
+    @property
+    def first_error(self) -> str:
+        lines = [line for line in self.err.splitlines() if line.strip()]
+        return (lines or [f"exit code {self.code}"])[0][:300]
+
+
+async def git(
+    arguments: Sequence[str],
+    folder: Path,
+    *,
+    stdin: bytes = b"",
+    seconds: float = GIT_SECONDS,
+    environment: Mapping[str, str] | None = None,
+) -> Said:
+    """Run git in `folder`. `environment` comes on top of the scrubbed one."""
+    program = shutil.which("git")
+    if program is None:
+        raise EvidenceUnavailable("git is not installed")
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *(program, "--no-pager", "--literal-pathspecs", *arguments),
+            cwd=folder,
+            env={**_environment(), **(environment or {})},
+            stdin=asyncio.subprocess.PIPE if stdin else asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise EvidenceUnavailable(f"git cannot be run: {error.strerror}") from error
+    try:
+        _restrain(process.pid)
+        async with asyncio.timeout(seconds):
+            return await _talk(process, stdin)
+    except TimeoutError:
+        raise EvidenceUnavailable(
+            f"git {arguments[0]} did not end within {seconds:.0f} seconds"
+        ) from None
+    finally:
+        await _end(process)
+
+
+def checked(said: Said, what: str) -> bytes:
+    """The output of a git that must not fail."""
+    if said.code != 0:
+        raise EvidenceUnavailable(f"{what}: {said.first_error}")
+    return said.out
+
+
+def _environment() -> dict[str, str]:
+    """Ours has tokens in it and settings of git; hers has neither."""
+    kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
+    return {
+        **kept,
+        "LC_ALL": "C",
+        "HOME": "/dev/null",
+        "GIT_CONFIG_NOSYSTEM": "1",
+        "GIT_CONFIG_GLOBAL": str(_CONFIG),
+        "GIT_ATTR_NOSYSTEM": "1",
+        "GIT_NO_REPLACE_OBJECTS": "1",
+        "GIT_GRAFT_FILE": "/dev/null",
+        # A missing object is missing: no remote of the repository is asked for it.
+        "GIT_NO_LAZY_FETCH": "1",
+        "GIT_ALLOW_PROTOCOL": "none",
+        "GIT_OPTIONAL_LOCKS": "0",
+        "GIT_TERMINAL_PROMPT": "0",
+        "GIT_SSH_COMMAND": "ssh -oBatchMode=yes",
+    }
+
+
+def _restrain(pid: int) -> None:
+    """Whoever waits for an answer of the server comes first."""
+    try:
+        os.setpriority(os.PRIO_PROCESS, pid, NICENESS)
+        if sys.platform == "linux":
+            resource.prlimit(pid, resource.RLIMIT_DATA, (MEMORY_BYTES_MAX, MEMORY_BYTES_MAX))
+    except ProcessLookupError:
+        pass  # it has ended
+
+
+async def _talk(process: asyncio.subprocess.Process, stdin: bytes) -> Said:
+    assert process.stdout is not None
+    assert process.stderr is not None
+    _, out, err = await asyncio.gather(
+        _tell(process, stdin),
+        _read(process.stdout, OUTPUT_BYTES_MAX),
+        _read(process.stderr, ERROR_BYTES_MAX),
+    )
+    return Said(await process.wait(), out, err.decode(errors="replace"))
+
+
+async def _tell(process: asyncio.subprocess.Process, stdin: bytes) -> None:
+    if process.stdin is None:
+        return
+    try:
+        process.stdin.write(stdin)
+        await process.stdin.drain()
+    except (BrokenPipeError, ConnectionResetError, RuntimeError):
+        pass  # it ended early, which uvloop tells as a RuntimeError; its exit code tells why
+    process.stdin.close()
+
+
+async def _read(stream: asyncio.StreamReader, limit: int) -> bytes:
+    read = bytearray()
+    while part := await stream.read(1024 * 1024):
+        read += part
+        if len(read) > limit:
+            raise EvidenceUnavailable(
+                f"git said more than {limit} bytes", hint="the repository is too large to look at"
+            )
+    return bytes(read)
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """One that has not ended by itself is killed with all that it started."""
+    if process.returncode is not None:
+        return
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+    await process.wait()

@@ -1,0 +1,73 @@
+"""The evidence that this machine can look at: repositories, commands, the signing key."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from shiftboss.evidence.keys import SigningKey
+from shiftboss.evidence.private_files import read_private, write_once
+from shiftboss.evidence.repository import Repository
+from shiftboss.evidence.slots import hold_slot
+from shiftboss.evidence.survey import Survey, Surveyor
+from shiftboss.evidence.verifier import Verifier
+from shiftboss.protocol.receipts import ReceiptBody, SignedReceipt
+from shiftboss.protocol.verdict import Verdict, VerificationJob
+
+KEY_FILE: Final = "receipt-key.pem"
+OPERATOR_FILE: Final = "operator-token"
+
+
+class LocalEvidence:
+    """Keeps its key and mirrors in the folder of the database."""
+
+    def __init__(self, folder: Path, own_repo: str | None) -> None:
+        self.own_repo = own_repo
+        self._key = SigningKey.load_or_create(folder / KEY_FILE)
+        self.public_key = self._key.public_pem
+        self._repository = Repository()
+        self._surveyor = Surveyor(self._repository)
+        # Servers on one PostgreSQL may share the folder; what each throws away is its own.
+        self._slot = hold_slot(folder / "verification")
+        name = str(self._slot.number)
+        self._verifier = Verifier(
+            folder / "verification" / name, checkouts=checkouts_for(folder) / name
+        )
+
+    async def survey(
+        self, repo: str, base: str | None, files: Sequence[str], title: str, description: str
+    ) -> Survey:
+        return await self._surveyor.survey(repo, base, files, title, description)
+
+    async def identity(self, repo: str) -> str:
+        return await self._repository.identity(repo)
+
+    async def verify(self, job: VerificationJob) -> Verdict:
+        return await self._verifier.verify(job)
+
+    def sign(self, body: ReceiptBody) -> SignedReceipt:
+        return self._key.sign(body)
+
+    async def close(self) -> None:
+        await self._verifier.close()
+        self._slot.lock.close()
+
+
+def checkouts_for(folder: Path) -> Path:
+    """Outside of the worker's repository, in which the database may lie: tools look for their
+    settings and packages in the folders above."""
+    caches = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    name = hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:16]
+    return Path(caches) / "shiftboss" / "checkouts" / name
+
+
+def operator_token(folder: Path) -> str:
+    """Made at the first start. Who can read it is the operator."""
+    path = folder / OPERATOR_FILE
+    if not path.exists():
+        write_once(path, f"{secrets.token_urlsafe(32)}\n".encode())
+    return read_private(path, "the operator's token").decode().strip()

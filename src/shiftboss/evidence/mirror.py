@@ -1,0 +1,153 @@
+"""The verifier's own copies of repositories.
+
+Git checks every object by its hash when it is fetched, and nothing else comes with it: no
+configuration, hooks, attributes, replacements or grafts. What is read here is what the commits say.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import re
+import shutil
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from shiftboss.errors import EvidenceUnavailable, UnknownRepo
+from shiftboss.evidence.blobs import Found, look_up, read_blobs
+from shiftboss.evidence.git import Said, checked, git
+from shiftboss.evidence.repository import existing_folder
+
+FETCH_SECONDS: Final = 600.0
+BRANCHES: Final = "refs/repo/"
+BASES: Final = "refs/bases/"
+
+_REMOTE: Final = re.compile(r"(https?|ssh)://[^-].*|[\w.-]+@[\w][\w.-]*:[^-].*")
+# Git does not hand these settings on to the git at the other end by itself. They keep grafts and
+# replacements of the repository out, and keep it from asking others for objects that it lacks.
+_OTHER_END: Final = (
+    "env GIT_ALLOW_PROTOCOL=none GIT_NO_LAZY_FETCH=1 GIT_NO_REPLACE_OBJECTS=1 "
+    "GIT_GRAFT_FILE=/dev/null git-upload-pack"
+)
+
+
+class Mirror:
+    """A bare repository with the branches of another one under `refs/repo/`."""
+
+    def __init__(self, path: Path, source: str) -> None:
+        self.path = path
+        self._source = source
+        self._turn = asyncio.Lock()
+
+    async def run(self, arguments: Sequence[str], stdin: bytes = b"") -> Said:
+        return await git(arguments, self.path, stdin=stdin, environment={"GIT_DIR": str(self.path)})
+
+    async def output(self, what: str, *arguments: str, stdin: bytes = b"") -> bytes:
+        """Of a git that must not fail; `what` it was about is told when it does."""
+        return checked(await self.run(arguments, stdin), what)
+
+    async def refresh(self, *, tidy: bool = True) -> None:
+        """Fetch the branches as they are now. `tidy` lets git pack up when it is time to."""
+        async with self._turn:
+            if not self.path.exists():
+                await self._create()
+            maintenance = "--auto-maintenance" if tidy else "--no-auto-maintenance"
+            said = await self._fetch([maintenance, "--prune"], f"+refs/heads/*:{BRANCHES}*")
+        if said.code != 0:
+            raise EvidenceUnavailable(
+                f"{self._source} cannot be fetched: {said.first_error}",
+                hint="look whether the repository is whole: git fsck",
+            )
+
+    async def hold(self, commit: str) -> None:
+        """Get a commit that may be on no branch, and keep it."""
+        async with self._turn:
+            await self._fetch(["--no-auto-maintenance"], f"+{commit}:{BASES}{commit}")
+
+    async def look_up(self, names: Sequence[str]) -> list[Found | None]:
+        return await look_up(self.run, names)
+
+    async def read(self, names: Sequence[str], size_max: int) -> dict[str, bytes]:
+        return await read_blobs(self.run, names, size_max)
+
+    async def is_ancestor(self, older: str, newer: str) -> bool:
+        said = await self.run(["merge-base", "--is-ancestor", older, newer])
+        if said.code not in (0, 1):
+            raise EvidenceUnavailable(f"the history of {newer}: {said.first_error}")
+        return said.code == 0
+
+    async def _create(self) -> None:
+        """Under another name first: a mirror that is there is whole."""
+        parent = self.path.parent
+        await asyncio.to_thread(parent.mkdir, parents=True, exist_ok=True, mode=0o700)
+        made = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="new-", dir=parent))
+        try:
+            said = await git(
+                # HEAD names no branch of the repository: git looks for attributes there.
+                ["init", "--quiet", "--bare", "--template=", "--initial-branch=none", str(made)],
+                parent,
+            )
+            checked(said, "making a mirror")
+            await asyncio.to_thread(made.rename, self.path)
+        except BaseException:
+            shutil.rmtree(made, ignore_errors=True)
+            raise
+
+    async def _fetch(self, options: Sequence[str], refspec: str) -> Said:
+        # A local repository is served by a git that we start; it is told what to leave alone.
+        is_local = self._source.startswith("/")
+        other_end = [f"--upload-pack={_OTHER_END}"] if is_local else []
+        return await git(
+            [
+                *("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--refmap="),
+                *("--no-recurse-submodules", *other_end, *options, "--", self._source, refspec),
+            ],
+            self.path,
+            seconds=FETCH_SECONDS,
+            environment={
+                "GIT_DIR": str(self.path),
+                "GIT_ALLOW_PROTOCOL": "file" if is_local else "http:https:ssh",
+            },
+        )
+
+
+class Mirrors:
+    """One mirror for each repository, whichever of its work trees it is named by."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._mirrors: dict[str, Mirror] = {}
+
+    async def of(self, repo: str) -> Mirror:
+        source = await _source_of(repo)
+        if source not in self._mirrors:
+            name = hashlib.sha256(source.encode(errors="surrogateescape")).hexdigest()[:32]
+            self._mirrors[source] = Mirror(self._folder / f"{name}.git", source)
+        return self._mirrors[source]
+
+
+async def _source_of(repo: str) -> str:
+    """The folder that the work trees of a repository share, or its address."""
+    if _REMOTE.fullmatch(repo):
+        return repo
+    folder = existing_folder(repo)
+    said = await git(
+        [
+            *("rev-parse", "--is-shallow-repository"),
+            *("--path-format=absolute", "--git-common-dir"),
+        ],
+        folder,
+    )
+    if said.code != 0:
+        raise UnknownRepo(
+            f"{repo} is not a git repository", field="repo", hint="give the path of a work tree"
+        )
+    is_shallow, _, path = said.out.decode(errors="surrogateescape").rstrip("\n").partition("\n")
+    if is_shallow == "true":
+        raise EvidenceUnavailable(
+            f"{repo} is shallow: its history is cut off", hint="git fetch --unshallow"
+        )
+    common = Path(path)
+    return str(await asyncio.to_thread(common.resolve))

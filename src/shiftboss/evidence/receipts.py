@@ -1,0 +1,125 @@
+"""Reading receipts, and checking them without the server that made them."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from collections import Counter
+from typing import Any, Final, NoReturn
+
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from cryptography.hazmat.primitives.serialization import load_pem_public_key
+from pydantic import ValidationError
+
+from shiftboss.errors import InvalidReceipt
+from shiftboss.evidence.keys import key_id_of, signed_bytes
+from shiftboss.protocol.handoff import WorkerHandoff, canonical_json, handoff_hash
+from shiftboss.protocol.receipts import ReceiptBody, SignedReceipt
+
+RECEIPT_BYTES_MAX: Final = 32 * 2**20
+
+
+def read_receipt(text: bytes) -> SignedReceipt:
+    """A receipt from a file or from the wire. What says the same thing twice, or says something
+    that we would not sign, is refused."""
+    if len(text) > RECEIPT_BYTES_MAX:
+        raise InvalidReceipt(f"A receipt has at most {RECEIPT_BYTES_MAX} bytes")
+    try:
+        value = json.loads(
+            text.decode(), object_pairs_hook=_members, parse_constant=_no_such_number
+        )
+        signed = SignedReceipt.model_validate(value)
+        if canonical_json(value) != canonical_json(signed):
+            raise InvalidReceipt("The receipt has members that no receipt has")
+    except ValidationError as exc:
+        raise _malformed(exc) from exc
+    except (ValueError, RecursionError) as exc:
+        raise InvalidReceipt(f"This is not a receipt: {exc}") from exc
+    return signed
+
+
+def verify_receipt(
+    signed: SignedReceipt, public_pem: str, handoff: WorkerHandoff | None = None
+) -> None:
+    """Raises InvalidReceipt unless the key made this signature for this receipt, and the receipt
+    does not contradict itself, nor the handoff where that is at hand."""
+    key = _public_key(public_pem)
+    if signed.key_id != key_id_of(key):
+        raise InvalidReceipt(
+            f"The receipt names the key {signed.key_id}, and this one is {key_id_of(key)}",
+            field="key_id",
+            hint="give the public key of the server that made the receipt",
+        )
+    try:
+        key.verify(_signature(signed), signed_bytes(signed.receipt))
+    except InvalidSignature:
+        raise InvalidReceipt(
+            "The signature does not fit: the receipt was changed, or another key signed it",
+            field="signature",
+        ) from None
+    _check_facts(signed.receipt)
+    if handoff is not None:
+        _check_handoff(signed.receipt, handoff)
+
+
+def _check_facts(body: ReceiptBody) -> None:
+    waived = Counter(check.outcome for check in body.checks)["waived"]
+    contradictions = {
+        "contract": body.contract.task_id != body.bead_id,
+        "commit": body.commit == body.base_commit,
+        "checks": any(check.outcome == "failed" for check in body.checks),
+        "waivers": waived > 0 and not body.waivers,
+        "diff": body.diff.files_changed < len(body.diff.changes),
+        "accepted_at": not body.claimed_at <= body.verified_at <= body.accepted_at,
+    }
+    for field, contradicts in contradictions.items():
+        if contradicts:
+            raise InvalidReceipt(f"The receipt contradicts itself in {field}", field=field)
+
+
+def _check_handoff(body: ReceiptBody, handoff: WorkerHandoff) -> None:
+    if handoff.contract != body.contract or handoff_hash(handoff) != body.contract_hash:
+        raise InvalidReceipt(
+            "The handoff is not the one that the receipt is about", field="contract_hash"
+        )
+
+
+def _public_key(pem: str) -> Ed25519PublicKey:
+    try:
+        key = load_pem_public_key(pem.encode())
+    except (ValueError, UnsupportedAlgorithm):
+        key = None
+    if not isinstance(key, Ed25519PublicKey):
+        raise InvalidReceipt("This is not an Ed25519 public key in PEM form", field="public_key")
+    return key
+
+
+def _signature(signed: SignedReceipt) -> bytes:
+    """Base64 has several texts for the same bytes; only the usual one is taken."""
+    try:
+        signature = base64.b64decode(signed.signature, validate=True)
+    except (ValueError, binascii.Error):
+        signature = b""
+    if base64.b64encode(signature).decode() != signed.signature:
+        raise InvalidReceipt("The signature is not base64", field="signature")
+    return signature
+
+
+def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) != len(pairs):
+        name = next(name for name, count in Counter(name for name, _ in pairs).items() if count > 1)
+        raise ValueError(f"it has {name!r} twice")
+    return members
+
+
+def _no_such_number(name: str) -> NoReturn:
+    raise ValueError(f"JSON has no number {name}")
+
+
+def _malformed(exc: ValidationError) -> InvalidReceipt:
+    first = exc.errors(include_url=False, include_input=False)[0]
+    field = ".".join(str(part) for part in first["loc"])
+    return InvalidReceipt(f"This is not a receipt: {field}: {first['msg']}", field=field)

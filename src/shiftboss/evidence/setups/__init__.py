@@ -1,0 +1,1 @@
+"""How a project is checked, by its own set-up: one module for each kind of project."""

@@ -1,0 +1,92 @@
+"""The handoff of a task: a contract that the server enforces, context for the worker, and whom to
+ask when things go wrong."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, Field, StringConstraints
+
+from shiftboss.protocol.bus import TaskId
+from shiftboss.protocol.fields import NO_NUL, Request
+
+PATHS_MAX = 2000
+CRITERIA_MAX = 50
+DEFAULT_CONTACT = "coordinator"
+DEFAULT_SCOPE_CHANGE = (
+    "request_scope(bead_id, paths, reason), then wait for the new contract version"
+)
+
+PathPattern = Annotated[str, StringConstraints(min_length=1, max_length=1000, pattern=NO_NUL)]
+PathPatterns = Annotated[list[PathPattern], Field(max_length=PATHS_MAX)]
+Criterion = Annotated[str, StringConstraints(min_length=1, max_length=2000, pattern=NO_NUL)]
+Prose = Annotated[str, StringConstraints(max_length=20_000, pattern=NO_NUL)]
+
+
+class Contract(Request):
+    """What is enforced. `files_owned` may be written, `files_readonly` may not."""
+
+    task_id: TaskId
+    files_owned: Annotated[PathPatterns, Field(min_length=1)]
+    files_readonly: PathPatterns
+    dependencies_completed: list[TaskId]
+    success_criteria: Annotated[list[Criterion], Field(min_length=1, max_length=CRITERIA_MAX)]
+
+
+class Context(Request):
+    """What helps to understand the task. Nobody checks it."""
+
+    epic_summary: Prose
+    your_role: Prose
+    what_others_did: Prose
+    what_comes_next: Prose
+
+
+class Escalation(Request):
+    blocked_contact: Annotated[
+        str, StringConstraints(min_length=1, max_length=200, pattern=NO_NUL)
+    ] = DEFAULT_CONTACT
+    scope_change_protocol: Prose = DEFAULT_SCOPE_CHANGE
+
+
+class WorkerHandoff(Request):
+    contract: Contract
+    context: Context
+    escalation: Escalation
+
+
+class VerificationPolicy(Request):
+    """How the contract is checked. The coordinator's, never the worker's."""
+
+    # Paths that may change beside the owned ones: lock files, generated code.
+    generated: PathPatterns = Field(default=[])
+    # What becomes of a criterion that no command can check.
+    unverifiable: Literal["allow", "refuse"] = "allow"
+    # Whether tests that the base has may be removed or skipped in owned files.
+    test_removal: Literal["allow", "refuse"] = "refuse"
+    # Commands that prepare the clean checkout, such as `npm ci`. They are run like criteria.
+    setup: Annotated[list[Criterion], Field(max_length=20)] = Field(default=[])
+    # Names of variables of the server's environment that the commands may see.
+    environment: Annotated[
+        list[Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,99}$")]],
+        Field(max_length=50),
+    ] = Field(default=[])
+    command_seconds: Annotated[int, Field(ge=1, le=7200)] = 600
+    command_megabytes: Annotated[int, Field(ge=64, le=1_048_576)] = 4096
+    # Whether a path that nobody owns is granted at once when a worker asks for it.
+    scope_requests: Literal["grant_unowned", "ask"] = "grant_unowned"
+
+
+def canonical_json(value: Any) -> bytes:
+    """One form for one value: sorted keys, no spaces, UTF-8. What is hashed and signed."""
+    if isinstance(value, BaseModel):
+        value = value.model_dump(mode="json")
+    return json.dumps(
+        value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+    ).encode()
+
+
+def handoff_hash(handoff: WorkerHandoff) -> str:
+    return hashlib.sha256(canonical_json(handoff)).hexdigest()

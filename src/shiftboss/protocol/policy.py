@@ -1,0 +1,203 @@
+"""The policy file `shiftboss.yaml`: repositories, their CI, and the numbers of the contract.
+
+Every default is the value of the preset `completion-contract`, so a file with the repositories
+alone behaves as that contract says.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, StringConstraints, WithJsonSchema
+
+from shiftboss.protocol.fields import NO_NUL, Request
+
+RepoName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]
+JobName = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=NO_NUL)]
+Words = Annotated[str, StringConstraints(min_length=1, max_length=2000, pattern=NO_NUL)]
+Milestone = Literal["WORKING", "PUSHED_TO_CI", "FIXING_CI", "DONE", "BLOCKED"]
+
+_DURATION = re.compile(r"(\d+)\s*(s|m|h|d)")
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+DURATION_PATTERN = r"^(\d+\s*[smhd]\s*)+$"
+
+
+def _seconds(value: object) -> object:
+    """`20m`, `1h 30m`, or plain seconds."""
+    if isinstance(value, str):
+        text = value.strip()
+        if not re.fullmatch(DURATION_PATTERN[1:-1], text):
+            raise ValueError("must be a duration such as 30s, 20m or 1h 30m")
+        return sum(int(count) * _SECONDS[unit] for count, unit in _DURATION.findall(text))
+    return value
+
+
+Seconds = Annotated[
+    int,
+    BeforeValidator(_seconds),
+    Field(ge=0, le=31 * 86_400),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "integer", "minimum": 0},
+                {"type": "string", "pattern": DURATION_PATTERN},
+            ]
+        }
+    ),
+]
+
+
+class LocalJob(Request):
+    """A job of the local runner: commands one after the other in a clean checkout, no shell."""
+
+    run: Annotated[list[Words], Field(min_length=1, max_length=50)]
+    needs: list[JobName] = Field(default=[])
+    timeout: Seconds = 900
+
+
+class CiPolicy(Request):
+    """`required_jobs` must be there and succeed; `must_succeed` are named one by one in every
+    verdict, and a skipped one is no success. Both match a job's name in full, without case."""
+
+    provider: Literal["local", "forgejo", "github"] = "local"
+    jobs: dict[JobName, LocalJob] = Field(default={})
+    required_jobs: list[JobName] = Field(default=[])
+    must_succeed: list[JobName] = Field(default=[])
+    # Of a forge: its address, the repository there, and where the token comes from.
+    url: Annotated[str, StringConstraints(pattern=r"^https?://[^\s]+$")] | None = None
+    repository: Annotated[str, StringConstraints(pattern=r"^[^/\s]+/[^/\s]+$")] | None = None
+    token_variable: Annotated[str, StringConstraints(pattern=r"^[A-Z][A-Z0-9_]*$")] | None = None
+    token_file: Words | None = None
+    webhook_secret_variable: (
+        Annotated[str, StringConstraints(pattern=r"^[A-Z][A-Z0-9_]*$")] | None
+    ) = None
+    # How long a run may wait for a runner before its queue counts as stuck.
+    stuck_after: Seconds = 600
+    poll_every: Seconds = 15
+
+
+class RepoPolicy(Request):
+    path: Words | None = None
+    url: Words | None = None
+    branch: Words = "main"
+    depends_on: list[RepoName] = Field(default=[])
+    ci: CiPolicy = Field(default=CiPolicy())
+
+
+class MilestoneTimeout(Request):
+    timeout: Seconds
+    warning_at: Seconds
+
+
+class WorkingTimeout(MilestoneTimeout):
+    timeout: Seconds = 1200
+    warning_at: Seconds = 900
+
+
+class PushedToCiTimeout(MilestoneTimeout):
+    timeout: Seconds = 900
+    warning_at: Seconds = 600
+
+
+class FixingCiTimeout(MilestoneTimeout):
+    """The time is that of one attempt."""
+
+    timeout: Seconds = 900
+    warning_at: Seconds = 600
+    max_attempts: Annotated[int, Field(ge=1, le=100)] = 5
+
+
+class MilestoneTimeouts(Request):
+    WORKING: WorkingTimeout = Field(default=WorkingTimeout())
+    PUSHED_TO_CI: PushedToCiTimeout = Field(default=PushedToCiTimeout())
+    FIXING_CI: FixingCiTimeout = Field(default=FixingCiTimeout())
+
+
+class Timeouts(Request):
+    worker: Seconds = 1800
+    milestones: MilestoneTimeouts = Field(default=MilestoneTimeouts())
+    # A worker that did something within this time is active: its timeout is extended.
+    active_within: Seconds = 300
+
+
+class Backoff(Request):
+    initial: Seconds = 5
+    max: Seconds = 60
+    multiplier: Annotated[int, Field(ge=1, le=10)] = 2
+    max_retries: Annotated[int, Field(ge=0, le=100)] = 3
+
+
+class RecoverableLimits(Request):
+    escalate_after: Annotated[int, Field(ge=1, le=100)] = 3
+    max_attempts: Annotated[int, Field(ge=1, le=100)] = 5
+
+
+class PermissionLimits(Request):
+    max_denials: Annotated[int, Field(ge=1, le=100)] = 2
+
+
+class Failures(Request):
+    """`classes` gives error types of your own one of the five classes."""
+
+    transient: Backoff = Field(default=Backoff())
+    recoverable: RecoverableLimits = Field(default=RecoverableLimits())
+    permission_denied: PermissionLimits = Field(default=PermissionLimits())
+    classes: dict[
+        Words, Literal["transient", "recoverable", "blocking", "permission_denied", "fatal"]
+    ] = Field(default={})
+
+
+class Deadlock(Request):
+    check_interval: Seconds = 300
+    idle: Seconds = 600
+    no_commits: Seconds = 900
+    api_errors: Annotated[int, Field(ge=1, le=1000)] = 3
+
+
+class Checkpoints(Request):
+    interval: Seconds = 300
+
+
+class TokenBudget(Request):
+    spawn_context: Annotated[int, Field(ge=1)] = 100
+    ci_stage_addon: Annotated[int, Field(ge=1)] = 150
+    task_specific: Annotated[int, Field(ge=1)] = 200
+    total_target: Annotated[int, Field(ge=1)] = 450
+    context_handoff: Annotated[int, Field(ge=1)] = 50_000
+
+
+class Models(Request):
+    orchestrator: Words = "claude-opus-4"
+    workers: Words = "claude-sonnet-4"
+    override: Words = "claude-opus-4"
+    override_when: list[
+        Literal["high_complexity", "critical_path", "security_sensitive", "cross_repo"]
+    ] = Field(default=["high_complexity", "critical_path", "security_sensitive", "cross_repo"])
+
+
+class Sandbox(Request):
+    """The line about the sandbox in a worker's prompt; empty: none."""
+
+    worker_instruction: Annotated[str, StringConstraints(max_length=500, pattern=NO_NUL)] = (
+        "BASH: Use dangerouslyDisableSandbox:true on all Bash calls"
+    )
+
+
+class Policy(Request):
+    preset: Literal["completion-contract"] = "completion-contract"
+    repos: dict[RepoName, RepoPolicy] = Field(default={})
+    # neighbours: direct dependencies and dependents block, as the contract's algorithm has it;
+    # chain: all of them up and down, as its principle says.
+    locking: Literal["neighbours", "chain"] = "neighbours"
+    timeouts: Timeouts = Field(default=Timeouts())
+    failures: Failures = Field(default=Failures())
+    deadlock: Deadlock = Field(default=Deadlock())
+    checkpoints: Checkpoints = Field(default=Checkpoints())
+    tokens: TokenBudget = Field(default=TokenBudget())
+    models: Models = Field(default=Models())
+    sandbox: Sandbox = Field(default=Sandbox())
+
+
+def policy_schema() -> dict[str, Any]:
+    return Policy.model_json_schema()

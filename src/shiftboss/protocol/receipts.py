@@ -1,0 +1,86 @@
+"""Receipts: what was accepted, on which evidence, signed by the server.
+
+A receipt comes back from outside when somebody checks it, so unknown members and conversions are
+refused. No member has a default: what is signed is what is there.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, Literal
+
+from pydantic import Field, JsonValue, StringConstraints
+
+from shiftboss.protocol.fields import Request
+from shiftboss.protocol.handoff import Contract
+from shiftboss.protocol.verdict import Change, CheckName, Outcome, Waiver
+
+RECEIPT_FORMAT: Final = "shiftboss-receipt/1"
+
+# Git names objects by SHA-1 or by SHA-256.
+ObjectName = Annotated[str, StringConstraints(pattern=r"^(?:[0-9a-f]{40}|[0-9a-f]{64})$")]
+Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+WireTime = Annotated[
+    str, StringConstraints(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z$")
+]
+Count = Annotated[int, Field(ge=0)]
+
+
+class DiffSummary(Request):
+    """`changes` are the first thousand; `files_changed` counts all."""
+
+    files_changed: Count
+    lines_added: Count
+    lines_deleted: Count
+    changes: list[Change]
+    # Commits of the target branch that the work was merged with: not the worker's own.
+    merged_from_target: list[ObjectName]
+
+
+class ReceiptCheck(Request):
+    """A check without its output, which may hold anything; the hash ties the kept output to it."""
+
+    check: CheckName
+    subject: str | None
+    outcome: Outcome
+    exit_code: int | None
+    duration_ms: Count
+    output_sha256: Sha256 | None
+
+
+class ReceiptBody(Request):
+    """What is signed. `contract_hash` is that of the handoff, of which the contract is a part."""
+
+    format: Literal["shiftboss-receipt/1"]
+    receipt_id: str
+    swarm_id: str
+    bead_id: str
+    epoch: Count
+    worker: str
+    summary: str
+    strategy: str | None
+    contract_version: Count
+    contract_hash: Sha256
+    contract: Contract
+    repo: str
+    branch: str | None
+    base_commit: ObjectName
+    commit: ObjectName
+    tree: ObjectName
+    diff: DiffSummary
+    checks: Annotated[list[ReceiptCheck], Field(min_length=1)]
+    waivers: list[Waiver]
+    ci: dict[str, JsonValue] | None
+    claimed_at: WireTime
+    verified_at: WireTime
+    accepted_at: WireTime
+    server_version: str
+
+
+class SignedReceipt(Request):
+    """`signature` is base64. It covers the format's name, a line feed and the canonical JSON of
+    `receipt`."""
+
+    receipt: ReceiptBody
+    key_id: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{16}$")]
+    algorithm: Literal["ed25519"]
+    signature: str

@@ -1,0 +1,101 @@
+"""Success criteria: which of them are commands, and what the end of a command says.
+
+Commands are run without a shell, so what only a shell understands is refused when the contract is
+made, not when the work is done.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from shiftboss.protocol.verdict import Outcome
+from shiftboss.rules.runner_summaries import passed_tests
+
+CriterionKind = Literal["tests", "type_check", "command"]
+
+_KINDS: Final[dict[str, CriterionKind]] = {
+    "tests pass": "tests",
+    "type check passes": "type_check",
+    "command passes": "command",
+}
+_CRITERION: Final = re.compile(
+    r"\s*(tests\s+pass|type\s+check\s+passes|command\s+passes)\s*:(.*)",
+    re.IGNORECASE | re.DOTALL,
+)
+_QUOTED: Final = re.compile(r"""\\.|'[^']*'|"(?:\\.|[^"\\])*\"""", re.DOTALL)
+_OPERATOR: Final = re.compile(r"&&|\|\||[;|&<>()\n\r]")
+_EXPANSION: Final = re.compile(r"`|\$[A-Za-z_({]")
+_ASSIGNMENT: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
+
+
+@dataclass(frozen=True, slots=True)
+class CheckableCriterion:
+    kind: CriterionKind
+    argv: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CommandResult:
+    """How a command ended. `exit_code` is minus the signal that killed it, and None when it did
+    not end by itself or was never started; `message` says it in words."""
+
+    exit_code: int | None
+    timed_out: bool
+    out_of_memory: bool
+    output_tail: str
+    duration_ms: int
+    message: str
+
+
+def parse_criterion(text: str) -> CheckableCriterion | None:
+    """None when no command is named, so that nothing can be checked. ValueError when the command
+    needs a shell."""
+    match = _CRITERION.fullmatch(text)
+    if match is None:
+        return None
+    kind = _KINDS[" ".join(match[1].lower().split())]
+    return CheckableCriterion(kind, parse_command(match[2]))
+
+
+def parse_command(text: str) -> tuple[str, ...]:
+    """The words of a command line. ValueError when it needs a shell."""
+    command = text.strip()
+    found = _EXPANSION.search(_QUOTED.sub(_expanded_part, command))
+    if found is None:
+        found = _OPERATOR.search(_QUOTED.sub("", command))
+    if found is not None:
+        raise _needs_shell(command, f"has {found[0]!r}")
+    try:
+        argv = tuple(shlex.split(command))
+    except ValueError as exc:
+        raise _needs_shell(command, f"cannot be split into words ({exc})") from exc
+    if not argv or not argv[0]:
+        raise _needs_shell(command, "names no program")
+    if _ASSIGNMENT.match(argv[0]):
+        raise _needs_shell(command, "begins with an assignment")
+    return argv
+
+
+def outcome_of(criterion: CheckableCriterion, result: CommandResult) -> tuple[Outcome, str]:
+    """Exit code 0 is a pass, except for tests of which none passed."""
+    if result.exit_code != 0:
+        return "failed", result.message
+    if criterion.kind == "tests" and passed_tests(result.output_tail) == 0:
+        return "failed", "no test passed: all were skipped, or none was found"
+    return "passed", result.message
+
+
+def _expanded_part(quoted: re.Match[str]) -> str:
+    """A shell looks for variables and commands inside double quotes too."""
+    text = quoted[0]
+    return re.sub(r"\\.", "", text, flags=re.DOTALL) if text.startswith('"') else ""
+
+
+def _needs_shell(command: str, what: str) -> ValueError:
+    return ValueError(
+        f"{command!r} {what}: commands are run without a shell; "
+        "split it into several criteria, or put it into a script and name that"
+    )

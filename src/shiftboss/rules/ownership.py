@@ -1,0 +1,55 @@
+"""Whether a contract lets a path be changed."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from shiftboss.protocol.handoff import Contract, VerificationPolicy
+from shiftboss.rules.protected import protected
+from shiftboss.rules.scope import Scope, normalised
+
+
+class Refusal(NamedTuple):
+    """Why not, to be read after the path; and what to do about it."""
+
+    reason: str
+    hint: str
+
+
+class Ownership:
+    """`files_readonly` wins over `files_owned`. What the policy allows comes beside it."""
+
+    def __init__(self, contract: Contract, policy: VerificationPolicy) -> None:
+        self._owned = Scope(contract.files_owned)
+        self._readonly = Scope(contract.files_readonly)
+        self._generated = Scope(policy.generated)
+
+    def refusal(self, path: str, *, is_submodule: bool = False) -> Refusal | None:
+        """None: the path may be changed."""
+        try:
+            normalised(path)
+        except ValueError as error:
+            return Refusal(f"{error}; no contract covers it", "take it out of the branch")
+        if self._generated.names_exactly(path):
+            return None
+        if self._readonly.covers(path):
+            return Refusal(
+                "is in files_readonly",
+                "change it back, or ask for the change with request_scope and say why",
+            )
+        if self._owned.names_exactly(path):
+            return None
+        if is_submodule:
+            return _by_name("is a submodule")
+        if protected(path):
+            return _by_name("steers tests or tools")
+        if self._owned.covers(path) or self._generated.covers(path):
+            return None
+        return Refusal("is not in files_owned", "change it back, or ask for it with request_scope")
+
+
+def _by_name(what: str) -> Refusal:
+    return Refusal(
+        f"{what}, so files_owned must name it exactly, not by a folder or a glob",
+        "change it back, or ask for exactly this path with request_scope",
+    )

@@ -1,0 +1,119 @@
+"""A worker that may not use its tools is ended, not left to try.
+
+A count goes up with every denial of a tool and back to nothing when the tool is allowed again. A
+denied operation is counted by itself, too: a worker that lists a folder between its attempts to
+make one would try for ever otherwise.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from shiftboss.protocol.policy import PermissionLimits
+
+ERROR_CHARACTERS_MAX: Final = 300
+TEXT_CHARACTERS_MAX: Final = 20_000
+COUNTED_MAX: Final = 200
+DEFAULT_TOOL: Final = "Bash"
+
+# What agents and systems say when a tool is denied; the group is the tool where it is named.
+_DENIALS: Final = tuple(
+    re.compile(pattern, re.IGNORECASE)
+    for pattern in (
+        r"permission to use (?P<tool>[\w.:-]{1,100}) has been (?:auto-)?denied",
+        r"requested permissions? to use (?P<tool>[\w.:-]{1,100}), but you haven't granted it",
+        r"requested permissions? to (?P<deed>write|edit|read)\b.*but you haven't granted it",
+        r"permission to (?P<deed>write|edit|read)\b.*has been denied",
+        r"the tool use was rejected",
+        r"this command requires approval",
+        r"approval policy is never; reject command",
+        r"rejected: blocked by policy",
+        r"(?:command|patch|exec command) rejected by user",
+        r"sandbox(?: error)?: (?:command was )?denied",
+        r"permission denied(?! \((?:publickey|password|keyboard-interactive))",
+        r"cannot create directory",
+        r"operation not permitted",
+        r"read-only file system",
+        r"\bE(?:ACCES|PERM|ROFS)\b",
+    )
+)
+_TOOL_OF_DEED: Final = {"write": "Write", "edit": "Edit", "read": "Read"}
+
+
+class Denial(NamedTuple):
+    tool: str
+    error: str
+
+
+class Recovery(NamedTuple):
+    """One way out for whoever runs the worker."""
+
+    name: str
+    words: str
+
+
+class Termination(NamedTuple):
+    report: str  # the last milestone line of the worker
+    message: str
+
+
+DIAGNOSIS: Final = "Why did the tool get denied?"
+RECOVERY: Final = (
+    Recovery("fix_permissions", "If sandbox/permission config issue"),
+    Recovery("respawn_with_alternatives", "Use Write/Edit instead of Bash mkdir"),
+    Recovery("manual_intervention", "Create directories manually, then respawn"),
+    Recovery("respawn_worker", "With updated instructions avoiding the blocked operation"),
+)
+
+
+def find_denial(text: str, tool: str | None = None) -> Denial | None:
+    """The denial that `text` tells of. `tool` is the one that said it, if known."""
+    if len(text) > TEXT_CHARACTERS_MAX:
+        half = TEXT_CHARACTERS_MAX // 2
+        text = f"{text[:half]}\n{text[-half:]}"
+    for line in text.splitlines():
+        for pattern in _DENIALS:
+            match = pattern.search(line)
+            if match is not None:
+                named = match.groupdict()
+                deed = _TOOL_OF_DEED.get(str(named.get("deed")).lower())
+                return Denial(
+                    named.get("tool") or tool or deed or DEFAULT_TOOL,
+                    " ".join(line.split())[:ERROR_CHARACTERS_MAX],
+                )
+    return None
+
+
+def after_denial(
+    counts: Mapping[str, int], tool: str, operation: str | None = None
+) -> dict[str, int]:
+    """The counts of a worker, after one more denial. Only the newest are kept."""
+    counted = dict(counts)
+    for key in _keys(tool, operation):
+        counted[key] = counted.pop(key, 0) + 1
+    return dict(list(counted.items())[-COUNTED_MAX:])
+
+
+def after_success(
+    counts: Mapping[str, int], tool: str, operation: str | None = None
+) -> dict[str, int]:
+    ended = _keys(tool, operation)
+    return {key: count for key, count in counts.items() if key not in ended}
+
+
+def must_end(counts: Mapping[str, int], limits: PermissionLimits) -> bool:
+    return any(count >= limits.max_denials for count in counts.values())
+
+
+def termination(tool: str, error: str) -> Termination:
+    return Termination(
+        f"BLOCKED_PERMISSION: {tool} - {error}",
+        f"TERMINATED: Permission failure on {tool}. Cannot proceed. Orchestrator must fix "
+        "permissions or respawn with different instructions.",
+    )
+
+
+def _keys(tool: str, operation: str | None) -> list[str]:
+    return [tool] if operation is None else [tool, f"{tool}\n{operation}"]

@@ -1,0 +1,84 @@
+"""What is signed about an accepted claim."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+
+from shiftboss.protocol.receipts import RECEIPT_FORMAT, DiffSummary, ReceiptBody, ReceiptCheck
+from shiftboss.protocol.verdict import CheckResult, Verdict, VerificationJob
+
+
+def receipt_id_of(swarm_id: str, task_id: str, claim_id: int, claimed_at_ms: int) -> str:
+    """The same for the same claim, whoever computes it."""
+    words = "\0".join((swarm_id, task_id, str(claim_id), str(claimed_at_ms)))
+    return f"rcpt-{hashlib.sha256(words.encode()).hexdigest()[:24]}"
+
+
+def receipt_body(
+    job: VerificationJob,
+    verdict: Verdict,
+    *,
+    receipt_id: str,
+    worker: str,
+    summary: str,
+    strategy: str | None,
+    claimed_at: str,
+    verified_at: str,
+    accepted_at: str,
+    server_version: str,
+) -> ReceiptBody:
+    """What is signed about an accepted claim."""
+    assert verdict.accepted
+    assert verdict.commit is not None
+    assert verdict.tree is not None
+    return ReceiptBody(
+        format=RECEIPT_FORMAT,
+        receipt_id=receipt_id,
+        swarm_id=job.swarm_id,
+        bead_id=job.bead_id,
+        epoch=job.epoch,
+        worker=worker,
+        summary=summary,
+        strategy=strategy,
+        contract_version=job.contract_version,
+        contract_hash=job.contract_hash,
+        contract=job.contract,
+        repo=job.repo,
+        branch=job.branch,
+        base_commit=verdict.base_commit,
+        commit=verdict.commit,
+        tree=verdict.tree,
+        diff=DiffSummary(
+            files_changed=verdict.files_changed,
+            lines_added=verdict.lines_added,
+            lines_deleted=verdict.lines_deleted,
+            changes=verdict.changes,
+            merged_from_target=verdict.merged_from_target,
+        ),
+        checks=_checks(verdict.checks),
+        waivers=job.waivers,
+        ci=None,
+        claimed_at=claimed_at,
+        verified_at=verified_at,
+        accepted_at=accepted_at,
+        server_version=server_version,
+    )
+
+
+def _checks(checks: Sequence[CheckResult]) -> list[ReceiptCheck]:
+    return [
+        ReceiptCheck(
+            check=check.check,
+            subject=check.subject,
+            outcome=check.outcome,
+            exit_code=check.exit_code,
+            duration_ms=check.duration_ms,
+            output_sha256=_output_hash(check.output_tail),
+        )
+        for check in checks
+    ]
+
+
+def _output_hash(tail: str | None) -> str | None:
+    return None if tail is None else hashlib.sha256(tail.encode()).hexdigest()

@@ -1,0 +1,122 @@
+"""Whether what was done stays within a contract: every path that does not, each once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from shiftboss.protocol.verdict import Violation
+from shiftboss.rules.changes import SYMLINK, CommitChange, FileChange
+from shiftboss.rules.ownership import Ownership, Refusal
+from shiftboss.rules.scope import normalised
+from shiftboss.rules.tree_shape import collisions, link_leads_astray
+
+LINK_BYTES_MAX = 4096
+
+
+class Work(NamedTuple):
+    """What was done from the base to the commit.
+
+    `net` is what it comes to, `own` what the commits of the task did one by one. `links` are the
+    targets of the changed symbolic links by blob; `names` are the files of the commit.
+    """
+
+    net: Sequence[FileChange]
+    own: Sequence[CommitChange]
+    links: Mapping[str, bytes]
+    names: Sequence[str]
+
+
+def violations_of(work: Work, ownership: Ownership, claimed: Sequence[str]) -> list[Violation]:
+    """`claimed` are the paths that the worker says it touched."""
+    made_by = {change.file.path: change.commit for change in reversed(work.own)}
+    found: dict[str, Violation] = {}
+    for file in work.net:
+        for path in file.paths:
+            refusal = _refusal(ownership, path, file)
+            if refusal is not None:
+                refusal = refusal._replace(reason=f"was {file.deed} and {refusal.reason}")
+                found[path] = _violation(path, refusal, made_by.get(path))
+    for change in work.own:
+        refusal = _refusal(ownership, change.file.path, change.file)
+        if refusal is not None and change.file.path not in found:
+            found[change.file.path] = _undone(change, refusal)
+    for path, refusal in [*_astray(work), *_colliding(work)]:
+        if path not in found:
+            found[path] = _violation(path, refusal, made_by.get(path))
+    return [*found.values(), *_unauthorized(ownership, claimed)]
+
+
+def _refusal(ownership: Ownership, path: str, file: FileChange) -> Refusal | None:
+    if not file.is_utf8:
+        return Refusal("has a name that is not UTF-8", "give it a name in UTF-8")
+    return ownership.refusal(path, is_submodule=file.is_submodule)
+
+
+def _violation(path: str, refusal: Refusal, commit: str | None) -> Violation:
+    return Violation(
+        check="scope",
+        message=f"{path} {refusal.reason}",
+        hint=refusal.hint,
+        path=path,
+        commit=commit,
+    )
+
+
+def _undone(change: CommitChange, refusal: Refusal) -> Violation:
+    """It stays in the history that is merged, where it can be brought back unseen."""
+    where = "the merge commit" if change.is_merge else "commit"
+    return Violation(
+        check="scope",
+        message=f"{change.file.path} was {change.file.deed} by {where} {change.commit[:12]} and "
+        f"changed back later; it {refusal.reason}",
+        hint="rewrite the branch so that no commit touches it (git rebase --interactive), "
+        "or ask for it with request_scope",
+        path=change.file.path,
+        commit=change.commit,
+    )
+
+
+def _astray(work: Work) -> list[tuple[str, Refusal]]:
+    found = []
+    for file in work.net:
+        if file.new_mode != SYMLINK:
+            continue
+        target = work.links.get(file.blob)
+        reason = (
+            link_leads_astray(file.path, target)
+            if target is not None
+            else f"is a link to more than {LINK_BYTES_MAX} bytes"
+        )
+        if reason is not None:
+            found.append((file.path, Refusal(reason, "let it point to a file of the repository")))
+    return found
+
+
+def _colliding(work: Work) -> list[tuple[str, Refusal]]:
+    added = [file.path for file in work.net if file.status in "AR"]
+    return [
+        (path, Refusal(f"differs from {other} by letter case or Unicode form only", "rename it"))
+        for path, other in collisions(added, work.names).items()
+    ]
+
+
+def _unauthorized(ownership: Ownership, claimed: Sequence[str]) -> list[Violation]:
+    outside = [path for path in claimed if ownership.refusal(_written_plainly(path)) is not None]
+    if not outside:
+        return []
+    return [
+        Violation(
+            check="scope",
+            message=f"Touched unauthorized files: {', '.join(outside)}",
+            hint="change them back, or ask for them with request_scope; "
+            "if they were not touched, leave them out of files_touched",
+        )
+    ]
+
+
+def _written_plainly(path: str) -> str:
+    try:
+        return normalised(path).removesuffix("/")
+    except ValueError:
+        return path

@@ -1,0 +1,45 @@
+"""The tests of a Go file."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from shiftboss.rules.test_scanners.found import FoundTest, body_of
+from shiftboss.rules.test_scanners.masking import closings, masked_go
+
+_FUNCTION: Final = re.compile(
+    r"^func[ \t]+(?:\([^)]*\)[ \t]*)?((?:Test|Fuzz|Example|Benchmark)\w*)[ \t]*\(", re.MULTILINE
+)
+_SKIP: Final = re.compile(r"\.\s*(Skip|Skipf|SkipNow)\s*\(")
+_RUN: Final = re.compile(r"\.\s*Run\s*\(")
+_BUILD: Final = re.compile(r"^//(?:go:build|[ ]\+build)[ \t]+(.*)$", re.MULTILINE)
+_PACKAGE: Final = re.compile(r"^package\b", re.MULTILINE)
+
+
+def go_tests(text: str) -> list[FoundTest]:
+    masked = masked_go(text)
+    ends = closings(masked)
+    off = _file_switches(text, masked)
+    found = []
+    for match in _FUNCTION.finditer(masked):
+        start, end = _body(masked, ends, match.end() - 1)
+        if match[1] == "TestMain":
+            if not _RUN.search(masked, start, end):
+                off |= {"a TestMain that runs nothing"}
+            continue
+        skips = frozenset(one[1] for one in _SKIP.finditer(masked, start, end))
+        found.append(FoundTest(match[1], body_of(text, start, end), skips))
+    return [one._replace(off=one.off | off) for one in found]
+
+
+def _file_switches(text: str, masked: str) -> frozenset[str]:
+    """A file can be left out of the build."""
+    package = _PACKAGE.search(masked)
+    head = text[: package.start()] if package else ""
+    return frozenset(f"build {match[1].strip()}" for match in _BUILD.finditer(head))
+
+
+def _body(masked: str, ends: dict[int, int], parameters: int) -> tuple[int, int]:
+    opening = masked.find("{", ends.get(parameters, len(masked)))
+    return (opening, ends.get(opening, len(masked))) if opening >= 0 else (0, 0)

@@ -1,0 +1,86 @@
+"""From checks to a verdict: what a waiver changes, and when work is accepted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from shiftboss.protocol.handoff import VerificationPolicy
+from shiftboss.protocol.verdict import CheckName, CheckResult, Violation, Waiver
+
+EVERYTHING = "*"
+
+
+class Checked(NamedTuple):
+    """A check that was made, with the reasons to refuse if it failed."""
+
+    result: CheckResult
+    violations: Sequence[Violation] = ()
+
+    @property
+    def holds(self) -> bool:
+        return self.result.outcome != "failed"
+
+
+def passed(check: CheckName, message: str) -> Checked:
+    return Checked(CheckResult(check=check, outcome="passed", message=message))
+
+
+def failed(check: CheckName, message: str, hint: str, commit: str | None = None) -> Checked:
+    """For the one reason that is the message."""
+    violation = Violation(check=check, message=message, hint=hint, commit=commit)
+    return Checked(CheckResult(check=check, outcome="failed", message=message), [violation])
+
+
+def not_made(check: CheckName, reason: str, subject: str | None = None) -> Checked:
+    result = CheckResult(check=check, outcome="unverifiable", message=reason, subject=subject)
+    return Checked(result)
+
+
+def judged(check: CheckName, violations: Sequence[Violation], fine: str) -> Checked:
+    """Failed if there are violations; `fine` is the message if there are none."""
+    if not violations:
+        return passed(check, fine)
+    first = violations[0].message
+    message = first if len(violations) == 1 else f"{first}, and {len(violations) - 1} more"
+    return Checked(CheckResult(check=check, outcome="failed", message=message), violations)
+
+
+def is_waived(waivers: Iterable[Waiver], check: str, subjects: Iterable[str | None]) -> bool:
+    allowed = {EVERYTHING, *(one for one in subjects if one is not None)}
+    return any(one.check == check and one.subject in allowed for one in waivers)
+
+
+def with_waivers(checked: Checked, waivers: Sequence[Waiver]) -> Checked:
+    """A check is waived when no reason to refuse is left."""
+    result = checked.result
+    if not checked.violations:
+        return checked
+    left = [
+        one
+        for one in checked.violations
+        if not is_waived(waivers, result.check, [one.path, result.subject])
+    ]
+    if left:
+        return checked._replace(violations=left)
+    return Checked(result.model_copy(update={"outcome": "waived"}))
+
+
+def with_policy(checked: Checked, policy: VerificationPolicy) -> Checked:
+    """The reason to refuse that a criterion is which nobody can check, where the policy says so."""
+    result = checked.result
+    if result.outcome != "unverifiable" or policy.unverifiable == "allow":
+        return checked
+    violation = Violation(
+        check=result.check,
+        message=f"{result.subject or result.check} cannot be verified: {result.message}",
+        hint="ask for a criterion that a command can check, or for a waiver",
+    )
+    return checked._replace(violations=[violation])
+
+
+def is_accepted(checks: Sequence[Checked], policy: VerificationPolicy) -> bool:
+    allowed = {"passed", "waived"}
+    if policy.unverifiable == "allow":
+        allowed.add("unverifiable")
+    return all(one.result.outcome in allowed and not one.violations for one in checks)

@@ -1,0 +1,174 @@
+"""YAML as plain data that knows its lines, so that every problem can be shown where it is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+import yaml
+from yaml.reader import ReaderError
+
+Path = tuple[str | int, ...]
+
+CHARACTERS_MAX: Final = 1_000_000
+# Aliases of aliases grow without end; no honest file has as many values.
+VALUES_MAX: Final = 100_000
+
+_TAG: Final = "tag:yaml.org,2002:"
+_MERGE: Final = f"{_TAG}merge"
+_PLAIN: Final = {f"{_TAG}{kind}" for kind in ("null", "bool", "int", "float")}
+# A date is a text here: nothing in a policy is one, and not every text like one can be read.
+_TEXTS: Final = {f"{_TAG}{kind}" for kind in ("str", "timestamp", "value")}
+
+
+class Problem(NamedTuple):
+    line: int
+    path: Path
+    message: str
+
+
+@dataclass
+class Document:
+    """`lines` has the line of every key and list item, `problems` what YAML itself forbids."""
+
+    data: Any = None
+    lines: dict[Path, int] = field(default_factory=dict)
+    problems: list[Problem] = field(default_factory=list)
+
+    def problem(self, path: Path, message: str) -> Problem:
+        """At the line of `path`, or of the nearest thing above it that is there."""
+        above = path
+        while above and above not in self.lines:
+            above = above[:-1]
+        return Problem(self.lines.get(above, 1), path, message)
+
+
+def read_yaml(text: str) -> Document:
+    """Never raises for what is in the text."""
+    if len(text) > CHARACTERS_MAX:
+        return Document(problems=[Problem(1, (), f"is longer than {CHARACTERS_MAX} characters")])
+    loader = None
+    try:
+        loader = yaml.SafeLoader(text)
+        root = loader.get_single_node()
+        reader = _Reader(loader)
+        reader.document.data = None if root is None else reader.value(root, ())
+    except RecursionError:
+        return Document(problems=[Problem(1, (), "is nested too deeply")])
+    except _TooLarge:
+        return Document(problems=[Problem(1, (), f"has more than {VALUES_MAX} values")])
+    except yaml.YAMLError as error:
+        return Document(problems=[_syntax_problem(error, text)])
+    finally:
+        if loader is not None:
+            loader.dispose()
+    return reader.document
+
+
+class _TooLarge(Exception):
+    pass
+
+
+class _Reader:
+    def __init__(self, loader: yaml.SafeLoader) -> None:
+        self._loader = loader
+        self._open: list[yaml.Node] = []
+        self._values = 0
+        self.document = Document()
+
+    def value(self, node: yaml.Node, path: Path) -> Any:
+        self._values += 1
+        if self._values > VALUES_MAX:
+            raise _TooLarge
+        if any(node is one for one in self._open):
+            self._complain(node, path, "refers to itself")
+            return None
+        self._open.append(node)
+        try:
+            return self._value(node, path)
+        finally:
+            self._open.pop()
+
+    def _value(self, node: yaml.Node, path: Path) -> Any:
+        if isinstance(node, yaml.ScalarNode):
+            return self._scalar(node, path)
+        if isinstance(node, yaml.MappingNode) and node.tag == f"{_TAG}map":
+            return self._mapping(node, path)
+        if isinstance(node, yaml.SequenceNode) and node.tag == f"{_TAG}seq":
+            return self._sequence(node, path)
+        self._complain(node, path, f"has the tag {node.tag}, which is not known here")
+        return None
+
+    def _mapping(self, node: yaml.MappingNode, path: Path) -> dict[str, Any]:
+        merged: dict[str, Any] = {}
+        for key_node, value_node in node.value:
+            if key_node.tag == _MERGE:
+                merged = self._merged(value_node, path) | merged
+        found: dict[str, Any] = {}
+        for key_node, value_node in node.value:
+            if key_node.tag == _MERGE:
+                continue
+            if not isinstance(key_node, yaml.ScalarNode):
+                self._complain(key_node, path, "has a key that is not a text")
+                continue
+            # As it is written: `on`, `1.0` and `2026-01-01` are names like any other.
+            key = key_node.value
+            here = (*path, key)
+            if key in found:
+                first = self.document.lines[here]
+                self._complain(key_node, here, f"is there twice; the first is in line {first}")
+                continue
+            self.document.lines[here] = _line(key_node)
+            found[key] = self.value(value_node, here)
+        return merged | found
+
+    def _merged(self, node: yaml.Node, path: Path) -> dict[str, Any]:
+        """Of several the first counts, and what is written out counts before all of them."""
+        parts = node.value if isinstance(node, yaml.SequenceNode) else [node]
+        merged: dict[str, Any] = {}
+        for part in parts:
+            value = self.value(part, path)
+            if isinstance(value, dict):
+                merged = value | merged
+            else:
+                self._complain(part, (*path, "<<"), "must be a mapping, or a list of them")
+        return merged
+
+    def _sequence(self, node: yaml.SequenceNode, path: Path) -> list[Any]:
+        items = []
+        for place, item in enumerate(node.value):
+            self.document.lines[(*path, place)] = _line(item)
+            items.append(self.value(item, (*path, place)))
+        return items
+
+    def _scalar(self, node: yaml.Node, path: Path) -> Any:
+        # YAML reads 15:00 as 900. Nobody who writes that means a number.
+        if node.tag in _TEXTS or (node.tag in _PLAIN and ":" in node.value):
+            return node.value
+        if node.tag not in _PLAIN:
+            self._complain(node, path, f"has the tag {node.tag}, which is not known here")
+            return None
+        try:
+            return self._loader.construct_object(node)
+        except (ValueError, KeyError, yaml.YAMLError):
+            self._complain(node, path, "cannot be read")
+            return None
+
+    def _complain(self, node: yaml.Node, path: Path, message: str) -> None:
+        self.document.problems.append(Problem(_line(node), path, message))
+
+
+def _line(node: yaml.Node) -> int:
+    mark = node.start_mark
+    return 1 if mark is None else int(mark.line) + 1
+
+
+def _syntax_problem(error: yaml.YAMLError, text: str) -> Problem:
+    if isinstance(error, ReaderError):
+        line = text.count("\n", 0, error.position) + 1
+        return Problem(line, (), f"is not YAML: {error.reason}")
+    mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
+    said = getattr(error, "problem", None) or str(error)
+    context = getattr(error, "context", None)
+    words = f"{said} {context}" if context else str(said)
+    return Problem(1 if mark is None else mark.line + 1, (), f"is not YAML: {words}")

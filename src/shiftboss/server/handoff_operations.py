@@ -1,0 +1,133 @@
+"""The operations of handoffs: those of everybody, once for HTTP (`POST /bus/{name}`) and once for
+MCP, and those of the operator (`POST /operator/{name}`), which need the operator's token."""
+
+from __future__ import annotations
+
+from operator import attrgetter
+
+from shiftboss.coordinator.handoff_desk import HandoffDesk
+from shiftboss.protocol import handoff_calls as calls
+from shiftboss.server.operation import Operation
+
+_desk = attrgetter("handoffs")
+
+HANDOFF_OPERATIONS: dict[str, Operation] = {
+    "swarm_spawn_subtask": Operation(
+        calls.SpawnSubtaskRequest,
+        calls.SpawnAnswer,
+        HandoffDesk.swarm_spawn_subtask,
+        "Give a task its contract: files it owns, criteria, base commit. Answers with the handoff "
+        "for its worker.",
+        desk=_desk,
+    ),
+    "swarm_complete": Operation(
+        calls.SwarmCompleteRequest,
+        calls.CompletionAnswer,
+        HandoffDesk.swarm_complete,
+        "Say that a task with a handoff is done. The server looks at the commit itself and answers "
+        "with a receipt, or with every violation.",
+        desk=_desk,
+        waits=True,
+    ),
+    "show_handoff": Operation(
+        calls.ShowHandoffRequest,
+        calls.HandoffView,
+        HandoffDesk.show_handoff,
+        "The contract of a task, its version in force or an older one, and its newest claim.",
+        reads=True,
+        desk=_desk,
+    ),
+    "request_scope": Operation(
+        calls.RequestScopeRequest,
+        calls.ScopeView,
+        HandoffDesk.request_scope,
+        "Ask for files beside those of your contract. Granted at once where nobody owns them.",
+        desk=_desk,
+    ),
+    "list_scope_requests": Operation(
+        calls.ListScopeRequestsRequest,
+        calls.ScopeList,
+        HandoffDesk.list_scope_requests,
+        "Which files workers asked for, and what was decided.",
+        reads=True,
+        desk=_desk,
+    ),
+    "who_owns": Operation(
+        calls.OwnershipRequest,
+        calls.OwnershipAnswer,
+        HandoffDesk.who_owns,
+        "Which tasks in flight own which files; with `files`, who is in their way.",
+        reads=True,
+        desk=_desk,
+    ),
+    "show_receipt": Operation(
+        calls.ReceiptRequest,
+        calls.ReceiptAnswer,
+        HandoffDesk.show_receipt,
+        "The signed receipt of a completed task, and the key that checks it.",
+        reads=True,
+        desk=_desk,
+    ),
+    "list_receipts": Operation(
+        calls.ListReceiptsRequest,
+        calls.ReceiptList,
+        HandoffDesk.list_receipts,
+        "The receipts in the order of their acceptance, a page at a time.",
+        reads=True,
+        desk=_desk,
+    ),
+    "swarm_plan": Operation(
+        calls.PlanRequest,
+        calls.PlanAnswer,
+        HandoffDesk.swarm_plan,
+        "Which strategy to cut a goal into tasks with, by the record of earlier ones.",
+        reads=True,
+        desk=_desk,
+    ),
+}
+
+OPERATOR_OPERATIONS: dict[str, Operation] = {
+    "replace_handoff": Operation(
+        calls.SpawnSubtaskRequest,
+        calls.SpawnAnswer,
+        HandoffDesk.replace_handoff,
+        "Put a new version of a task's contract in force.",
+        desk=_desk,
+    ),
+    "decide_scope": Operation(
+        calls.DecideScopeRequest,
+        calls.ScopeView,
+        HandoffDesk.decide_scope,
+        "Grant or refuse the files that a worker asked for.",
+        desk=_desk,
+    ),
+    "waive": Operation(
+        calls.WaiveRequest,
+        calls.WaiveAnswer,
+        HandoffDesk.waive,
+        "Let one check of a task pass that fails. The receipt says so.",
+        desk=_desk,
+    ),
+    "take_claim": Operation(
+        calls.TakeClaimRequest,
+        calls.TakeClaimAnswer,
+        HandoffDesk.take_claim,
+        "A verifier takes the next claim, and waits for one.",
+        desk=_desk,
+        waits=True,
+    ),
+    "renew_claim": Operation(
+        calls.RenewClaimRequest,
+        calls.RenewClaimAnswer,
+        HandoffDesk.renew_claim,
+        "A verifier is still at its claim.",
+        desk=_desk,
+    ),
+    "report_verdict": Operation(
+        calls.VerdictRequest,
+        calls.VerdictAnswer,
+        HandoffDesk.report_verdict,
+        "What a verifier found.",
+        desk=_desk,
+    ),
+}

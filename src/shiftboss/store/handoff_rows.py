@@ -1,0 +1,169 @@
+"""Handoffs in a transaction: contracts, claims, ownership, receipts, signals."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+
+from shiftboss.protocol.verdict import Waiver
+from shiftboss.rules.handoffs import Claim, Handoff, Reservation, ScopeRequest, Signal
+from shiftboss.rules.strategies import StrategyRecord
+from shiftboss.store.port import ReceiptRow
+from shiftboss.store.rows import Row, Rows
+
+
+class HandoffRows(Rows):
+    """See `shiftboss.store.port.HandoffTransaction` for what each method promises."""
+
+    def handoff(self, swarm_id: str, task_id: str, version: int | None = None) -> Handoff | None:
+        keys: dict[str, object] = {"swarm_id": swarm_id, "task_id": task_id}
+        if version is None:
+            row = self._session.fetch_one("handoff", keys)
+        else:
+            row = self._session.fetch_one("handoff_version", keys | {"version": version})
+        return None if row is None else Handoff._make(row)
+
+    def add_handoff(self, handoff: Handoff) -> None:
+        self._write("add_handoff", handoff._asdict())
+
+    # -- claims
+
+    def claim(self, swarm_id: str, task_id: str, claim_id: int) -> Claim | None:
+        row = self._session.fetch_one(
+            "claim", {"swarm_id": swarm_id, "task_id": task_id, "claim_id": claim_id}
+        )
+        return None if row is None else Claim._make(row)
+
+    def last_claim(self, swarm_id: str, task_id: str) -> Claim | None:
+        row = self._session.fetch_one("last_claim", {"swarm_id": swarm_id, "task_id": task_id})
+        return None if row is None else Claim._make(row)
+
+    def next_claim(self, now_ms: int) -> Claim | None:
+        row = self._session.fetch_one("next_claim", {"now_ms": now_ms})
+        return None if row is None else Claim._make(row)
+
+    def next_claim_at_ms(self) -> int | None:
+        row = self._session.fetch_one("next_claim_at_ms", {})
+        return None if row is None else row[0]
+
+    def put_claim(self, claim: Claim) -> bool:
+        return self._write("put_claim", claim._asdict()) == 1
+
+    def hear_verdict(self, claim: Claim, now_ms: int) -> None:
+        self._write(
+            "hear_verdict",
+            {
+                "swarm_id": claim.swarm_id,
+                "task_id": claim.task_id,
+                "claim_id": claim.claim_id,
+                "heard_at_ms": now_ms,
+            },
+        )
+
+    def free_claims_of(self, verifier: str) -> int:
+        return self._write("free_claims_of", {"taken_by": verifier})
+
+    # -- ownership
+
+    def hold_repo(self, repo: str) -> None:
+        self._session.fetch_one("hold_repo", {"repo": repo})
+
+    def reservations_of_repo(self, repo: str) -> list[Reservation]:
+        rows = self._session.fetch_all("reservations_of_repo", {"repo": repo})
+        return [_reservation(row) for row in rows]
+
+    def reserve(self, reservation: Reservation, at_ms: int) -> None:
+        self._write(
+            "reserve",
+            reservation._asdict()
+            | {"patterns": json.dumps(reservation.patterns), "reserved_at_ms": at_ms},
+        )
+
+    def release(self, swarm_id: str, task_id: str) -> None:
+        self._write("release", {"swarm_id": swarm_id, "task_id": task_id})
+
+    def scope_request(self, swarm_id: str, request_id: int) -> ScopeRequest | None:
+        row = self._session.fetch_one(
+            "scope_request", {"swarm_id": swarm_id, "request_id": request_id}
+        )
+        return None if row is None else _scope_request(row)
+
+    def scope_requests(self, swarm_id: str, limit: int, *, only_open: bool) -> list[ScopeRequest]:
+        query = "open_scope_requests" if only_open else "newest_scope_requests"
+        rows = self._session.fetch_all(query, {"swarm_id": swarm_id, "limit": limit})
+        return [_scope_request(row) for row in rows]
+
+    def add_scope_request(self, request: ScopeRequest) -> int:
+        self.wrote = True
+        row = self._session.fetch_one(
+            "add_scope_request", request._asdict() | {"paths": json.dumps(request.paths)}
+        )
+        assert row is not None, "INSERT ... RETURNING gives a row"
+        return int(row[0])
+
+    def decide_scope_request(self, request: ScopeRequest) -> bool:
+        keys = ("swarm_id", "request_id", "state", "decided_at_ms", "decision")
+        said = request._asdict()
+        return self._write("decide_scope_request", {key: said[key] for key in keys}) == 1
+
+    def waivers(self, swarm_id: str, task_id: str) -> list[Waiver]:
+        rows = self._session.fetch_all("waivers", {"swarm_id": swarm_id, "task_id": task_id})
+        return [
+            Waiver(check=row[0], subject=row[1], reason=row[2], granted_by=row[3]) for row in rows
+        ]
+
+    def put_waiver(self, swarm_id: str, task_id: str, waiver: Waiver, at_ms: int) -> None:
+        self._write(
+            "put_waiver",
+            {
+                "swarm_id": swarm_id,
+                "task_id": task_id,
+                "check_name": waiver.check,
+                "subject": waiver.subject,
+                "reason": waiver.reason,
+                "granted_by": waiver.granted_by,
+                "at_ms": at_ms,
+            },
+        )
+
+    # -- receipts and signals
+
+    def add_receipt(self, receipt: ReceiptRow) -> None:
+        self._write("add_receipt", receipt._asdict())
+
+    def receipt_of_task(self, swarm_id: str, task_id: str) -> ReceiptRow | None:
+        keys = {"swarm_id": swarm_id, "task_id": task_id}
+        row = self._session.fetch_one("receipt_of_task", keys)
+        return None if row is None else ReceiptRow._make(row)
+
+    def receipts_after(self, after: tuple[int, str], limit: int) -> list[ReceiptRow]:
+        rows = self._session.fetch_all(
+            "receipts_after", {"at_ms": after[0], "receipt_id": after[1], "limit": limit}
+        )
+        return [ReceiptRow._make(row) for row in rows]
+
+    def add_signal(self, signal: Signal) -> None:
+        self._write("add_signal", signal._asdict())
+
+    def signals(self, strategy: str, limit: int) -> list[Signal]:
+        rows = self._session.fetch_all("newest_signals", {"strategy": strategy, "limit": limit})
+        return [Signal._make(row) for row in rows]
+
+    def strategies(self) -> list[StrategyRecord]:
+        return [StrategyRecord(*row) for row in self._session.fetch_all("strategies", {})]
+
+    def take_strategy(self, strategy: str) -> StrategyRecord | None:
+        self.wrote = True
+        row = self._session.fetch_one("take_strategy", {"strategy": strategy})
+        return None if row is None else StrategyRecord(*row)
+
+    def put_strategy(self, record: StrategyRecord) -> None:
+        self._write("put_strategy", asdict(record))
+
+
+def _reservation(row: Row) -> Reservation:
+    return Reservation(row[0], row[1], row[2], json.loads(row[3]))
+
+
+def _scope_request(row: Row) -> ScopeRequest:
+    return ScopeRequest._make((*row[:5], json.loads(row[5]), *row[6:]))

@@ -1,0 +1,147 @@
+-- Handoffs, claims, ownership, receipts and signals, for both dialects.
+
+-- name: handoff
+SELECT swarm_id, task_id, version, hash, body, repo, base_commit, branch, target, policy, strategy,
+    reason, created_at_ms, said, repo_id
+FROM handoffs WHERE swarm_id = :swarm_id AND task_id = :task_id
+ORDER BY version DESC LIMIT 1;
+
+-- name: handoff_version
+SELECT swarm_id, task_id, version, hash, body, repo, base_commit, branch, target, policy, strategy,
+    reason, created_at_ms, said, repo_id
+FROM handoffs WHERE swarm_id = :swarm_id AND task_id = :task_id AND version = :version;
+
+-- name: add_handoff
+INSERT INTO handoffs (swarm_id, task_id, version, hash, body, repo, base_commit, branch, target,
+    policy, strategy, reason, created_at_ms, said, repo_id)
+VALUES (:swarm_id, :task_id, :version, :hash, :body, :repo, :base_commit, :branch, :target,
+    :policy, :strategy, :reason, :created_at_ms, :said, :repo_id);
+
+-- name: claim
+SELECT swarm_id, task_id, claim_id, epoch, worker, state, contract_version, words, asked_at_ms,
+    tries, taken_by, taken_until_ms, verdict, ended_at_ms, heard_at_ms
+FROM claims WHERE swarm_id = :swarm_id AND task_id = :task_id AND claim_id = :claim_id;
+
+-- name: last_claim
+SELECT swarm_id, task_id, claim_id, epoch, worker, state, contract_version, words, asked_at_ms,
+    tries, taken_by, taken_until_ms, verdict, ended_at_ms, heard_at_ms
+FROM claims WHERE swarm_id = :swarm_id AND task_id = :task_id ORDER BY claim_id DESC LIMIT 1;
+
+-- name: next_claim
+-- The oldest that nobody verifies, or whose verifier was lost.
+SELECT swarm_id, task_id, claim_id, epoch, worker, state, contract_version, words, asked_at_ms,
+    tries, taken_by, taken_until_ms, verdict, ended_at_ms, heard_at_ms
+FROM claims WHERE ended_at_ms IS NULL
+    AND (taken_until_ms IS NULL OR taken_until_ms <= :now_ms)
+ORDER BY asked_at_ms LIMIT 1;
+
+-- name: next_claim_at_ms
+-- When the first claim can be taken: at once (0), or when its verifier counts as lost.
+SELECT min(coalesce(taken_until_ms, 0)) FROM claims WHERE ended_at_ms IS NULL;
+
+-- name: free_claims_of
+-- A server that starts again has lost what it was verifying.
+UPDATE claims SET state = 'waiting', taken_by = NULL, taken_until_ms = NULL
+WHERE ended_at_ms IS NULL AND taken_by = :taken_by;
+
+-- name: put_claim
+INSERT INTO claims (swarm_id, task_id, claim_id, epoch, worker, state, contract_version, words,
+    asked_at_ms, tries, taken_by, taken_until_ms, verdict, ended_at_ms, heard_at_ms)
+VALUES (:swarm_id, :task_id, :claim_id, :epoch, :worker, :state, :contract_version, :words,
+    :asked_at_ms, :tries, :taken_by, :taken_until_ms, :verdict, :ended_at_ms, :heard_at_ms)
+ON CONFLICT (swarm_id, task_id, claim_id) DO UPDATE SET state = excluded.state,
+    tries = excluded.tries, taken_by = excluded.taken_by,
+    taken_until_ms = excluded.taken_until_ms, verdict = excluded.verdict,
+    ended_at_ms = excluded.ended_at_ms
+WHERE claims.ended_at_ms IS NULL;
+
+-- name: hear_verdict
+UPDATE claims SET heard_at_ms = :heard_at_ms
+WHERE swarm_id = :swarm_id AND task_id = :task_id AND claim_id = :claim_id
+    AND ended_at_ms IS NOT NULL AND heard_at_ms IS NULL;
+
+-- name: reservations_of_repo
+SELECT swarm_id, task_id, repo, patterns FROM reservations WHERE repo = :repo
+ORDER BY swarm_id, task_id;
+
+-- name: reserve
+INSERT INTO reservations (swarm_id, task_id, repo, patterns, reserved_at_ms)
+VALUES (:swarm_id, :task_id, :repo, :patterns, :reserved_at_ms)
+ON CONFLICT (swarm_id, task_id) DO UPDATE SET repo = excluded.repo, patterns = excluded.patterns;
+
+-- name: release
+DELETE FROM reservations WHERE swarm_id = :swarm_id AND task_id = :task_id;
+
+-- name: scope_request
+SELECT swarm_id, request_id, task_id, epoch, worker, paths, reason, state, asked_at_ms,
+    decided_at_ms, decision, question_id
+FROM scope_requests WHERE swarm_id = :swarm_id AND request_id = :request_id;
+
+-- name: open_scope_requests
+SELECT swarm_id, request_id, task_id, epoch, worker, paths, reason, state, asked_at_ms,
+    decided_at_ms, decision, question_id
+FROM scope_requests WHERE swarm_id = :swarm_id AND state = 'open'
+ORDER BY request_id LIMIT :limit;
+
+-- name: newest_scope_requests
+SELECT swarm_id, request_id, task_id, epoch, worker, paths, reason, state, asked_at_ms,
+    decided_at_ms, decision, question_id
+FROM scope_requests WHERE swarm_id = :swarm_id ORDER BY request_id DESC LIMIT :limit;
+
+-- name: add_scope_request
+INSERT INTO scope_requests (swarm_id, request_id, task_id, epoch, worker, paths, reason, state,
+    asked_at_ms, decided_at_ms, decision, question_id)
+VALUES (:swarm_id,
+    (SELECT coalesce(max(request_id), 0) + 1 FROM scope_requests WHERE swarm_id = :swarm_id),
+    :task_id, :epoch, :worker, :paths, :reason, :state, :asked_at_ms, :decided_at_ms, :decision,
+    :question_id)
+RETURNING request_id;
+
+-- name: decide_scope_request
+UPDATE scope_requests SET state = :state, decided_at_ms = :decided_at_ms, decision = :decision
+WHERE swarm_id = :swarm_id AND request_id = :request_id AND state = 'open';
+
+-- name: waivers
+SELECT check_name, subject, reason, granted_by FROM waivers
+WHERE swarm_id = :swarm_id AND task_id = :task_id ORDER BY check_name, subject;
+
+-- name: put_waiver
+INSERT INTO waivers (swarm_id, task_id, check_name, subject, reason, granted_by, at_ms)
+VALUES (:swarm_id, :task_id, :check_name, :subject, :reason, :granted_by, :at_ms)
+ON CONFLICT (swarm_id, task_id, check_name, subject) DO UPDATE SET reason = excluded.reason,
+    granted_by = excluded.granted_by, at_ms = excluded.at_ms;
+
+-- name: add_receipt
+INSERT INTO receipts (receipt_id, swarm_id, task_id, title, body, accepted_at_ms)
+VALUES (:receipt_id, :swarm_id, :task_id, :title, :body, :accepted_at_ms)
+ON CONFLICT (receipt_id) DO NOTHING;
+
+-- name: receipt_of_task
+SELECT receipt_id, swarm_id, task_id, title, body, accepted_at_ms FROM receipts
+WHERE swarm_id = :swarm_id AND task_id = :task_id ORDER BY accepted_at_ms DESC LIMIT 1;
+
+-- name: receipts_after
+SELECT receipt_id, swarm_id, task_id, title, body, accepted_at_ms FROM receipts
+WHERE (accepted_at_ms, receipt_id) > (:at_ms, :receipt_id)
+ORDER BY accepted_at_ms, receipt_id LIMIT :limit;
+
+-- name: add_signal
+INSERT INTO signals (strategy, at_ms, swarm_id, task_id, epoch, number, kind, impact,
+    violation_type, details)
+VALUES (:strategy, :at_ms, :swarm_id, :task_id, :epoch, :number, :kind, :impact, :violation_type,
+    :details)
+ON CONFLICT DO NOTHING;
+
+-- name: newest_signals
+SELECT strategy, at_ms, swarm_id, task_id, epoch, number, kind, impact, violation_type, details
+FROM signals WHERE strategy = :strategy
+ORDER BY at_ms DESC, swarm_id DESC, task_id DESC, epoch DESC, number DESC LIMIT :limit;
+
+-- name: strategies
+SELECT strategy, wins, losses, samples, updated_at_ms FROM strategies ORDER BY strategy;
+
+-- name: put_strategy
+INSERT INTO strategies (strategy, wins, losses, samples, updated_at_ms)
+VALUES (:strategy, :wins, :losses, :samples, :updated_at_ms)
+ON CONFLICT (strategy) DO UPDATE SET wins = excluded.wins, losses = excluded.losses,
+    samples = excluded.samples, updated_at_ms = excluded.updated_at_ms;

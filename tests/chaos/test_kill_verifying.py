@@ -1,0 +1,50 @@
+"""The server dies while it verifies: the claim is verified again, and counted once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.bus import ask, task
+from tests.acceptance.handoffs import GATE, complete, honest
+from tests.client import Client
+from tests.repos import Repo
+from tests.running import RunningServer
+from tests.waiting import wait_until
+
+
+@pytest.mark.requirement("HO-04", "OWN-02")
+def test_a_claim_survives_the_death_of_its_server(server: RunningServer, tmp_path: Path) -> None:
+    repo = Repo(tmp_path / "repo")
+    repo.base = repo.commit("set up", {"tools/gate.py": GATE})
+    started, go = tmp_path / "started", tmp_path / "go"
+    client = Client(server.url)
+    ask(
+        client,
+        "swarm_spawn_subtask",
+        bead_id="t",
+        files=["src/auth/"],
+        subtask_title="T",
+        repo=str(repo.path),
+        success_criteria=[f"Command passes: python3 tools/gate.py {started} {go}"],
+    )
+    commit = honest(repo)
+    first = complete(client, "t", wait_ms=0, summary="done")
+    assert first.json()["status"] == "verifying"
+    wait_until(started.exists, "the criterion runs", seconds=30)
+
+    server.kill()
+    started.unlink()
+    go.touch()
+    server.start()
+    # Nobody asks: the server goes on by itself.
+    wait_until(lambda: task(client, "t")["status"] == "done", "it is verified again", seconds=30)
+    again = complete(client, "t", summary="done").json()
+    assert (again["success"], again["claim_id"], again["commit"]) == (True, 1, commit)
+    assert started.exists()
+    kinds = [event.kind for event in client.stored_events("default")]
+    for kind in ("claim_made", "claim_accepted", "task_done"):
+        assert kinds.count(kind) == 1
+    assert len(ask(client, "list_receipts")["receipts"]) == 1
+    client.close()

@@ -1,0 +1,239 @@
+"""Work that leaves its contract is refused, however it is hidden. Real git."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from shiftboss.protocol.verdict import Verdict
+from tests.repos import Repo, outcomes, refused_paths, waiver
+from tests.verifying import verify
+
+pytestmark = pytest.mark.requirement("HO-04")
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Repo:
+    return Repo(tmp_path / "repo")
+
+
+def refused(verdict: Verdict, *paths: str) -> None:
+    """The scope failed, and for these paths alone; each says what to do."""
+    assert not verdict.accepted
+    assert outcomes(verdict)["scope"] == "failed"
+    assert refused_paths(verdict) == sorted(paths)
+    assert len(verdict.violations) == len(paths)
+    assert all(one.hint for one in verdict.violations)
+
+
+def _unauthorised(repo: Repo) -> None:
+    repo.write({"README.md": "# Mine\n"})
+
+
+def _new_file(repo: Repo) -> None:
+    repo.write({"src/authority.py": "x = 1\n"})
+
+
+def _readonly(repo: Repo) -> None:
+    repo.write({"src/lib/jwt.py": "def token(): return 'mine'\n"})
+
+
+def _rename_out(repo: Repo) -> None:
+    repo.git("mv", "src/auth/names.py", "src/names.py")
+
+
+def _rename_in(repo: Repo) -> None:
+    repo.git("mv", "src/lib/jwt.py", "src/auth/jwt.py")
+
+
+def _delete(repo: Repo) -> None:
+    repo.git("rm", "--quiet", "README.md")
+
+
+def _mode(repo: Repo) -> None:
+    (repo.path / "README.md").chmod(0o755)
+
+
+def _folder_becomes_link(repo: Repo) -> None:
+    repo.git("rm", "-r", "--force", "--quiet", "src/auth")
+    (repo.path / "src" / "auth").symlink_to("lib")
+
+
+def _conftest(repo: Repo) -> None:
+    repo.write({"src/auth/conftest.py": "collect_ignore_glob = ['*']\n"})
+
+
+def _sitecustomize(repo: Repo) -> None:
+    repo.write({"src/auth/sitecustomize.py": "raise SystemExit(0)\n"})
+
+
+def _attributes(repo: Repo) -> None:
+    repo.write({"src/auth/.gitattributes": "* -diff merge=ours filter=x\n"})
+
+
+def _configuration(repo: Repo) -> None:
+    repo.write({"pytest.ini": "[pytest]\naddopts = --collect-only\n"})
+
+
+@pytest.mark.parametrize(
+    ("cheat", "paths"),
+    [
+        (_unauthorised, ["README.md"]),
+        (_new_file, ["src/authority.py"]),
+        (_readonly, ["src/lib/jwt.py"]),
+        (_rename_out, ["src/names.py"]),
+        (_rename_in, ["src/lib/jwt.py"]),
+        (_delete, ["README.md"]),
+        (_mode, ["README.md"]),
+        (_folder_becomes_link, ["src/auth"]),
+        (_conftest, ["src/auth/conftest.py"]),
+        (_sitecustomize, ["src/auth/sitecustomize.py"]),
+        (_attributes, ["src/auth/.gitattributes"]),
+        (_configuration, ["pytest.ini"]),
+    ],
+)
+def test_a_change_outside_of_the_contract_is_named(
+    tmp_path: Path, repo: Repo, cheat: Callable[[Repo], None], paths: list[str]
+) -> None:
+    repo.write({"src/auth/login.py": "def login():\n    return 1\n"})
+    cheat(repo)
+    repo.commit("work")
+    (verdict,) = verify(tmp_path, repo.job())
+    refused(verdict, *paths)
+
+
+def test_every_violation_is_named_at_once_and_criteria_are_not_run(
+    tmp_path: Path, repo: Repo
+) -> None:
+    repo.commit("work", {"README.md": "x\n", "src/lib/jwt.py": "x\n", "a b/ü.txt": "x\n"})
+    (verdict,) = verify(tmp_path, repo.job(criteria=["Command passes: touch ran"]))
+    refused(verdict, "README.md", "src/lib/jwt.py", "a b/ü.txt")
+    assert outcomes(verdict)["criterion"] == "unverifiable"
+
+
+def test_readonly_wins_over_owned(tmp_path: Path, repo: Repo) -> None:
+    repo.commit("work", {"src/lib/jwt.py": "x\n"})
+    (verdict,) = verify(tmp_path, repo.job(owned=["src/"]))
+    refused(verdict, "src/lib/jwt.py")
+
+
+@pytest.mark.parametrize(
+    "target", ["/etc/passwd", "../../../outside", "../../.git/config", "names.py/../../../../x"]
+)
+def test_a_link_out_of_the_tree_is_refused_though_it_is_owned(
+    tmp_path: Path, repo: Repo, target: str
+) -> None:
+    (repo.path / "src/auth/link").symlink_to(target)
+    repo.commit("work")
+    (verdict,) = verify(tmp_path, repo.job())
+    refused(verdict, "src/auth/link")
+
+
+def test_a_submodule_must_be_named_exactly(tmp_path: Path, repo: Repo) -> None:
+    entry = f"160000,{repo.base},src/auth/vendored"
+    repo.git("update-index", "--add", "--cacheinfo", entry)
+    repo.git("commit", "--quiet", "--message", "bump")
+    by_folder, by_name = verify(
+        tmp_path, repo.job(), repo.job(owned=["src/auth/", "src/auth/vendored"])
+    )
+    refused(by_folder, "src/auth/vendored")
+    assert by_name.accepted
+
+
+def test_a_change_hidden_in_a_merge_commit_is_found(tmp_path: Path, repo: Repo) -> None:
+    repo.on_main({"docs/news.md": "landed\n"})
+    repo.commit("work", {"src/auth/login.py": "x = 1\n"})
+    repo.git("merge", "--quiet", "--no-commit", "main")
+    repo.commit("Merge main", {"docs/news.md": "mine\n", "hidden.py": "x\n"})
+    (verdict,) = verify(tmp_path, repo.job())
+    refused(verdict, "docs/news.md", "hidden.py")
+    assert {one.commit for one in verdict.violations} == {repo.head()}
+
+
+def test_a_merge_that_throws_away_the_work_of_others_is_found(tmp_path: Path, repo: Repo) -> None:
+    repo.on_main({"README.md": "# Landed\n"})
+    repo.commit("work", {"src/auth/login.py": "x = 1\n"})
+    repo.git("merge", "--quiet", "--strategy=ours", "--message", "Merge main", "main")
+    (verdict,) = verify(tmp_path, repo.job())
+    refused(verdict, "README.md")
+
+
+def test_a_change_that_a_later_commit_takes_back_is_named_with_its_commit(
+    tmp_path: Path, repo: Repo
+) -> None:
+    sneaked = repo.commit("sneak", {"src/lib/jwt.py": "x = 1\n", "src/auth/login.py": "x = 1\n"})
+    repo.git("checkout", "--quiet", repo.base, "--", "src/lib/jwt.py")
+    repo.commit("take it back")
+    (verdict,) = verify(tmp_path, repo.job())
+    refused(verdict, "src/lib/jwt.py")
+    assert verdict.violations[0].commit == sneaked
+    assert "rewrite the branch" in verdict.violations[0].hint
+
+
+def test_a_change_hidden_on_the_side_of_a_merge_is_found(tmp_path: Path, repo: Repo) -> None:
+    repo.commit("work", {"src/auth/login.py": "x = 1\n"})
+    repo.git("checkout", "--quiet", "-b", "side", repo.base)
+    sneaked = repo.commit("sneak", {"README.md": "x\n"})
+    repo.git("checkout", "--quiet", "task")
+    repo.git("merge", "--quiet", "--strategy=ours", "--message", "Merge side", "side")
+    (verdict,) = verify(tmp_path, repo.job())
+    refused(verdict, "README.md")
+    assert verdict.violations[0].commit == sneaked
+
+
+def test_moving_the_target_onto_the_work_hides_nothing(tmp_path: Path, repo: Repo) -> None:
+    repo.commit("work", {"README.md": "x\n", "src/auth/login.py": "x = 1\n"})
+    repo.git("branch", "--force", "main", "task")
+    (verdict,) = verify(tmp_path, repo.job())
+    refused(verdict, "README.md")
+
+
+def test_names_that_are_one_file_on_some_machines_are_refused(tmp_path: Path, repo: Repo) -> None:
+    repo.commit("work", {"src/auth/Login.py": "x\n", "src/auth/new/a.py": "x\n"})
+    repo.commit("work", {"src/auth/NEW/b.py": "x\n"})
+    (verdict,) = verify(tmp_path, repo.job())
+    refused(verdict, "src/auth/Login.py", "src/auth/NEW/b.py", "src/auth/new/a.py")
+
+
+def test_a_name_that_is_not_utf8_is_refused(tmp_path: Path, repo: Repo) -> None:
+    blob = repo.git("hash-object", "-w", "--stdin", stdin=b"x")
+    repo.git(
+        "update-index", "-z", "--index-info", stdin=f"100644 {blob}\tsrc/auth/".encode() + b"\xff\0"
+    )
+    repo.git("commit", "--quiet", "--message", "work")
+    (verdict,) = verify(tmp_path, repo.job())
+    refused(verdict, "src/auth/\\xff")
+
+
+def test_claimed_files_outside_of_the_contract_are_named_in_the_words_of_the_document(
+    tmp_path: Path, repo: Repo
+) -> None:
+    repo.commit("work", {"src/auth/login.py": "x = 1\n"})
+    touched = ["./src/auth/login.py", "src/lib/jwt.py", "src/types/user.py"]
+    (verdict,) = verify(tmp_path, repo.job(files_touched=touched))
+    assert not verdict.accepted
+    assert [one.message for one in verdict.violations] == [
+        "Touched unauthorized files: src/lib/jwt.py, src/types/user.py"
+    ]
+
+
+def test_leaving_files_out_of_the_claim_hides_nothing(tmp_path: Path, repo: Repo) -> None:
+    repo.commit("work", {"src/auth/login.py": "x = 1\n", "README.md": "x\n"})
+    (verdict,) = verify(tmp_path, repo.job(files_touched=["src/auth/login.py"]))
+    refused(verdict, "README.md")
+
+
+def test_a_waiver_covers_its_path_and_nothing_else(tmp_path: Path, repo: Repo) -> None:
+    repo.commit("work", {"README.md": "x\n", "src/lib/jwt.py": "x\n"})
+    one, both, other = verify(
+        tmp_path,
+        repo.job(waivers=[waiver("scope", "README.md")]),
+        repo.job(waivers=[waiver("scope", "README.md"), waiver("scope", "src/lib/jwt.py")]),
+        repo.job(waivers=[waiver("criterion", "*")]),
+    )
+    refused(one, "src/lib/jwt.py")
+    assert both.accepted
+    assert outcomes(both)["scope"] == "waived"
+    refused(other, "README.md", "src/lib/jwt.py")

@@ -1,0 +1,124 @@
+"""Tests of the base are neither removed nor switched off; criteria see the commit alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.repos import Repo, outcomes, refused_paths, waiver
+from tests.verifying import verify
+
+pytestmark = pytest.mark.requirement("HO-04", "HO-05")
+
+SKIPPED = "import pytest\n@pytest.mark.skip\ndef test_login():\n    assert True\n"
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Repo:
+    return Repo(tmp_path / "repo")
+
+
+def test_a_skipped_test_is_refused_unless_policy_or_waiver_say_otherwise(
+    tmp_path: Path, repo: Repo
+) -> None:
+    repo.commit("work", {"tests/test_login.py": SKIPPED, "src/auth/login.py": "x = 1\n"})
+    strict, lenient, waived = verify(
+        tmp_path,
+        repo.job(),
+        repo.job(policy={"test_removal": "allow"}),
+        repo.job(waivers=[waiver("tests_kept", "tests/test_login.py")]),
+    )
+    assert not strict.accepted
+    assert [one.message for one in strict.violations] == [
+        "tests/test_login.py: test_login is switched off (skip)"
+    ]
+    assert lenient.accepted
+    assert waived.accepted
+    assert outcomes(waived)["tests_kept"] == "waived"
+
+
+def test_a_deleted_test_file_is_refused(tmp_path: Path, repo: Repo) -> None:
+    repo.git("rm", "--quiet", "tests/test_login.py")
+    repo.commit("work", {"src/auth/login.py": "x = 1\n"})
+    (verdict,) = verify(tmp_path, repo.job())
+    assert outcomes(verdict)["tests_kept"] == "failed"
+    assert refused_paths(verdict) == ["tests/test_login.py"]
+
+
+def test_a_renamed_and_extended_test_file_is_fine(tmp_path: Path, repo: Repo) -> None:
+    repo.git("mv", "tests/test_login.py", "tests/test_auth.py")
+    text = "def test_login():\n    assert True\n\n\ndef test_logout():\n    assert True\n"
+    repo.commit("work", {"tests/test_auth.py": text})
+    (verdict,) = verify(tmp_path, repo.job(owned=["tests/"]))
+    assert verdict.accepted, verdict.violations
+
+
+def test_a_test_file_renamed_to_what_no_runner_finds_is_refused(tmp_path: Path, repo: Repo) -> None:
+    repo.git("mv", "tests/test_login.py", "tests/old_login.py")
+    repo.commit("work")
+    (verdict,) = verify(tmp_path, repo.job(owned=["tests/"]))
+    assert outcomes(verdict)["tests_kept"] == "failed"
+
+
+def test_criteria_are_run_in_the_commit_and_their_evidence_is_kept(
+    tmp_path: Path, repo: Repo
+) -> None:
+    repo.commit("work", {"src/auth/login.py": "x = 1\n", "src/auth/a name": "seen\n"})
+    criteria = [
+        "Command passes: cat 'src/auth/a name'",
+        "Command passes: false",
+        "it is beautiful",
+    ]
+    (verdict,) = verify(tmp_path, repo.job(criteria=criteria, policy={"setup": ["touch made"]}))
+    setup, seen, failed, prose = verdict.checks[5:]
+    assert (setup.check, setup.outcome) == ("setup", "passed")
+    assert (seen.outcome, seen.exit_code, seen.output_tail) == ("passed", 0, "seen\n")
+    assert (failed.outcome, failed.exit_code) == ("failed", 1)
+    assert prose.outcome == "unverifiable"
+    assert [one.message for one in verdict.violations] == ["Command passes: false: exit code 1"]
+
+
+def test_a_setup_that_fails_leaves_the_criteria_unrun(tmp_path: Path, repo: Repo) -> None:
+    repo.commit("work", {"src/auth/login.py": "x = 1\n"})
+    criteria = ["Command passes: true"]
+    (verdict,) = verify(tmp_path, repo.job(criteria=criteria, policy={"setup": ["false"]}))
+    assert not verdict.accepted
+    assert outcomes(verdict)["setup"] == "failed"
+    assert outcomes(verdict)["criterion"] == "unverifiable"
+
+
+def test_what_nobody_can_check_is_refused_where_the_policy_says_so(
+    tmp_path: Path, repo: Repo
+) -> None:
+    repo.commit("work", {"src/auth/login.py": "x = 1\n"})
+    allowed, refused, waived = verify(
+        tmp_path,
+        repo.job(),
+        repo.job(policy={"unverifiable": "refuse"}),
+        repo.job(policy={"unverifiable": "refuse"}, waivers=[waiver("criterion", "it works")]),
+    )
+    assert allowed.accepted
+    assert outcomes(allowed)["criterion"] == "unverifiable"
+    assert not refused.accepted
+    assert [one.check for one in refused.violations] == ["criterion"]
+    assert waived.accepted
+
+
+def test_nothing_of_a_checkout_is_left(tmp_path: Path, repo: Repo) -> None:
+    repo.commit("work", {"src/auth/login.py": "x = 1\n"})
+    criteria = ["Command passes: mkdir -m 000 shut", "Command passes: chmod 555 src .."]
+    (verdict,) = verify(tmp_path, repo.job(criteria=criteria))
+    assert verdict.accepted, verdict.checks
+    checkouts = tmp_path / "verifier" / "checkouts"
+    assert [one.name for one in checkouts.rglob("*")] == ["trash"]
+
+
+def test_what_an_earlier_verifier_left_is_removed(tmp_path: Path, repo: Repo) -> None:
+    left = tmp_path / "verifier" / "checkouts" / "left" / "files"
+    left.mkdir(parents=True)
+    (left / "a").write_text("x")
+    repo.commit("work", {"src/auth/login.py": "x = 1\n"})
+    verify(tmp_path, repo.job())
+    assert not left.parent.exists()
+    assert [one.name for one in (tmp_path / "verifier/checkouts").rglob("*")] == ["trash"]

@@ -1,0 +1,619 @@
+"""Forges that answer over real HTTP, well and badly: what is made of it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shiftboss.errors import CiUnavailable
+from shiftboss.evidence.ci.forgejo import ForgejoCi
+from shiftboss.evidence.ci.github import GithubCi
+from shiftboss.evidence.ci.http import ForgeHttp
+from shiftboss.protocol.ci import CiDemand, CiReport
+from shiftboss.rules.ci_verdict import ci_state, judge
+from tests.forge import REPOSITORY, TOKEN, Flavour, Forge, Reply, running_forge
+
+pytestmark = pytest.mark.anyio
+
+SHA = "7f3a2b1" + "0" * 33
+OTHER = "8e4b3c2" + "0" * 33
+FLAVOURS: list[Flavour] = ["forgejo-old", "forgejo-runs", "forgejo-new", "gitea", "github"]
+OF_FORGEJO = FLAVOURS[:4]
+SHORTLY_AFTER = datetime(2026, 1, 9, 10, 1, tzinfo=UTC)
+
+
+class Watch:
+    """A provider for the forge, with clocks that the test turns."""
+
+    def __init__(self, forge: Forge) -> None:
+        self.forge = forge
+        self.seconds = 1000.0
+        self.today = SHORTLY_AFTER
+        self.http = ForgeHttp(now=lambda: self.seconds, epoch=lambda: self.seconds)
+        self.provider = (
+            GithubCi(self.http)
+            if forge.flavour == "github"
+            else ForgejoCi(self.http, today=lambda: self.today)
+        )
+        self.demand = forge.demand(required_jobs=["test"], must_succeed=["radicle-push"])
+
+    async def look(self, sha: str = SHA, demand: CiDemand | None = None) -> CiReport:
+        return await self.provider.look(demand or self.demand, sha)
+
+    async def fails(self) -> CiUnavailable:
+        with pytest.raises(CiUnavailable) as caught:
+            await self.look()
+        return caught.value
+
+    async def verdict(self, sha: str = SHA) -> str:
+        return ci_state(judge(await self.look(sha), self.demand))
+
+
+@pytest.fixture(autouse=True)
+def token(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FORGE_TOKEN", TOKEN)
+
+
+@pytest.fixture(params=FLAVOURS)
+def forge(request: pytest.FixtureRequest) -> Iterator[Forge]:
+    with running_forge(request.param) as running:
+        yield running
+
+
+@pytest.fixture
+async def watch(forge: Forge) -> AsyncIterator[Watch]:
+    watch = Watch(forge)
+    yield watch
+    await watch.http.close()
+
+
+def states(report: CiReport) -> dict[str, str]:
+    return {job.name: job.state for run in report.runs for job in run.jobs}
+
+
+def only(*flavours: Flavour) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("forge", flavours, indirect=True)
+
+
+# ------------------------------------------------------------ the states
+
+
+@pytest.mark.requirement("CC-01", "CC-04")
+async def test_a_green_run_of_the_commit_passes(watch: Watch) -> None:
+    watch.forge.push(SHA, test="success", radicle_push="success")
+    report = await watch.look()
+    (run,) = report.runs
+    assert (run.run_id, run.sha, run.state, report.complete) == ("89", SHA, "success", True)
+    assert states(report) == {"test": "success", "radicle-push": "success"}
+    assert run.url is not None
+    assert await watch.verdict() == "passed"
+
+
+@pytest.mark.requirement("CC-01", "CC-04")
+@pytest.mark.parametrize(
+    ("state", "verdict"),
+    [
+        ("skipped", "failed"),
+        ("cancelled", "failed"),
+        ("failure", "failed"),
+        ("running", "pending"),
+        ("waiting", "pending"),
+    ],
+)
+async def test_a_sync_job_in_any_other_state_does_not(
+    watch: Watch, state: str, verdict: str
+) -> None:
+    watch.forge.push(SHA, test="success", radicle_push=state)
+    report = await watch.look()
+    assert report.complete == (verdict == "failed")
+    if report.complete or watch.forge.flavour == "forgejo-old":
+        assert states(report)["radicle-push"] == state
+    assert await watch.verdict() == verdict
+
+
+@pytest.mark.requirement("CC-04")
+@pytest.mark.parametrize(
+    ("jobs", "state"),
+    [
+        ({"test": "running"}, "running"),
+        ({"test": "success"}, "success"),
+        ({"test": "failure", "lint": "success"}, "failure"),
+        ({"test": "cancelled", "lint": "success"}, "cancelled"),
+    ],
+)
+async def test_the_state_of_a_run(watch: Watch, jobs: dict[str, str], state: str) -> None:
+    watch.forge.push(SHA, **jobs)
+    (run,) = (await watch.look()).runs
+    assert run.state == state
+
+
+@pytest.mark.requirement("CC-04")
+@only("forgejo-runs", "forgejo-new", "gitea", "github")
+async def test_a_run_waits_until_a_runner_takes_it(watch: Watch) -> None:
+    run = watch.forge.push(SHA, test="waiting")
+    assert [run.state for run in (await watch.look()).runs] == ["waiting"]
+    run.jobs["test"] = "running"
+    assert [run.state for run in (await watch.look()).runs] == ["running"]
+
+
+@pytest.mark.requirement("CC-03")
+async def test_no_run_yet_is_nothing_yet(watch: Watch) -> None:
+    assert await watch.look() == CiReport(sha=SHA, runs=[], complete=False)
+    assert await watch.verdict() == "pending"
+
+
+@pytest.mark.requirement("CC-01", "CC-03")
+async def test_an_older_green_run_of_another_commit_says_nothing(watch: Watch) -> None:
+    watch.forge.push(OTHER, test="success", radicle_push="success")
+    watch.forge.ignores_head_sha = True
+    assert (await watch.look()).runs == []
+    watch.forge.push(SHA, test="failure", radicle_push="skipped")
+    (run,) = (await watch.look()).runs
+    assert (run.run_id, run.state) == ("90", "failure")
+
+
+@pytest.mark.requirement("CC-01")
+async def test_a_run_that_is_started_again_and_turns_red_counts_as_red(watch: Watch) -> None:
+    run = watch.forge.push(SHA, test="success", radicle_push="success")
+    assert await watch.verdict() == "passed"
+    run.restart(test="running")
+    assert await watch.verdict() == "pending"
+    run.jobs["test"] = "failure"
+    assert await watch.verdict() == "failed"
+    run.restart(test="success")
+    assert await watch.verdict() == "passed"
+
+
+@pytest.mark.requirement("CC-01")
+async def test_the_newer_run_of_a_workflow_counts(watch: Watch) -> None:
+    watch.forge.push(SHA, test="failure", radicle_push="skipped")
+    watch.forge.push(SHA, test="success", radicle_push="success")
+    report = await watch.look()
+    assert [run.run_id for run in report.runs] == ["90"]
+
+
+@pytest.mark.requirement("CC-01")
+async def test_every_workflow_counts(watch: Watch) -> None:
+    watch.forge.push(SHA, workflow="ci.yml", test="success")
+    watch.forge.push(SHA, workflow="sync.yml", radicle_push="skipped")
+    report = await watch.look()
+    assert [run.run_id for run in report.runs] == ["90", "89"]
+    assert await watch.verdict() == "failed"
+
+
+@pytest.mark.requirement("CC-01")
+async def test_a_run_that_was_started_by_hand_does_not_hide_the_push(watch: Watch) -> None:
+    watch.forge.push(SHA, test="failure", radicle_push="success")
+    watch.forge.push(SHA, event="workflow_dispatch", test="success", radicle_push="success")
+    assert await watch.verdict() == "failed"
+
+
+@pytest.mark.requirement("CC-01")
+async def test_a_job_of_another_name_is_not_the_job(watch: Watch) -> None:
+    watch.forge.push(SHA, tests="success", radicle_push="success")
+    report = await watch.look()
+    assert report.complete
+    assert ci_state(judge(report, watch.demand)) == "failed"
+
+
+# ------------------------------------------------------------ the oddities
+
+
+@pytest.mark.requirement("CC-01", "CC-03")
+@only("forgejo-old")
+async def test_a_job_that_no_runner_has_taken_keeps_the_run_open(watch: Watch) -> None:
+    run = watch.forge.push(SHA, test="success", radicle_push="waiting")
+    report = await watch.look()
+    assert (report.complete, states(report)["radicle-push"]) == (False, "waiting")
+    run.jobs["radicle-push"] = "success"
+    assert await watch.verdict() == "passed"
+
+
+@pytest.mark.requirement("CC-01", "CC-03")
+@only("forgejo-old")
+async def test_without_statuses_a_missing_job_is_waited_for_a_while(watch: Watch) -> None:
+    watch.forge.has_statuses = False
+    watch.forge.push(SHA, test="success", radicle_push="skipped")
+    assert (await watch.look()).complete is False
+    assert await watch.verdict() == "pending"
+    watch.today += timedelta(seconds=watch.demand.policy.stuck_after)
+    assert (await watch.look()).complete is True
+    assert await watch.verdict() == "failed"
+
+
+@pytest.mark.requirement("CC-03")
+@only(*OF_FORGEJO)
+async def test_rows_without_a_commit_are_known_by_the_statuses_of_the_commit(watch: Watch) -> None:
+    watch.forge.leaves_out_shas = True
+    watch.forge.push(OTHER, test="success", radicle_push="success")
+    watch.forge.push(SHA, test="success", radicle_push="success")
+    watch.forge.ignores_head_sha = True
+    report = await watch.look()
+    assert [(run.run_id, run.sha, run.state) for run in report.runs] == [("90", SHA, "success")]
+
+
+@pytest.mark.requirement("CC-01", "CC-03")
+@only(*OF_FORGEJO)
+async def test_rows_that_only_look_like_the_commits_never_pass(watch: Watch) -> None:
+    watch.forge.leaves_out_shas = True
+    watch.forge.has_statuses = False
+    watch.forge.push(SHA, test="success", radicle_push="success")
+    report = await watch.look()
+    assert [(run.run_id, run.sha) for run in report.runs] == [("89", "")]
+    assert not report.complete
+    assert await watch.verdict() == "pending"
+
+
+@pytest.mark.requirement("CC-03")
+@only(*OF_FORGEJO)
+@pytest.mark.parametrize("change", ["tip", "branch", "time"])
+async def test_rows_of_another_time_branch_or_tip_do_not_even_inform(
+    watch: Watch, change: str
+) -> None:
+    watch.forge.leaves_out_shas = True
+    watch.forge.has_statuses = False
+    run = watch.forge.push(SHA, test="success")
+    if change == "tip":
+        watch.forge.tips["main"] = OTHER
+    elif change == "branch":
+        run.branch = "elsewhere"
+    else:
+        watch.today += timedelta(hours=1)
+    assert (await watch.look()).runs == []
+
+
+@pytest.mark.requirement("CC-03")
+async def test_null_is_nothing_yet(watch: Watch) -> None:
+    watch.forge.push(SHA, test="success", radicle_push="success")
+    watch.forge.says_null = True
+    assert await watch.verdict() == "pending"
+    watch.forge.says_null = False
+    assert await watch.verdict() == "passed"
+
+
+@pytest.mark.requirement("CC-01", "CC-03")
+@only("forgejo-new", "gitea", "github")
+async def test_a_run_that_ended_without_telling_its_jobs_is_not_over(watch: Watch) -> None:
+    watch.forge.push(SHA, test="success", radicle_push="success")
+    rows = watch.forge.reply(*_runs_request(watch.forge))
+    watch.forge.instead = [rows, Reply(200, None)]
+    report = await watch.look()
+    assert (report.complete, [run.state for run in report.runs]) == (False, ["running"])
+    assert await watch.verdict() == "passed"
+
+
+def _runs_request(forge: Forge) -> tuple[str, dict[str, str], str]:
+    is_github = forge.flavour == "github"
+    path = f"{'' if is_github else '/api/v1'}/repos/{REPOSITORY}/actions/runs"
+    return path, {"head_sha": SHA}, f"{'Bearer' if is_github else 'token'} {TOKEN}"
+
+
+@pytest.mark.requirement("CC-03")
+@only("forgejo-old")
+async def test_a_commit_below_many_others_is_found_and_then_followed_at_the_top(
+    watch: Watch,
+) -> None:
+    watch.forge.push(SHA, test="success", radicle_push="success")
+    for at in range(60):
+        watch.forge.push(f"{at:040}", test="success")
+    assert await watch.verdict() == "passed"
+    tasks = f"/api/v1/repos/{REPOSITORY}/actions/tasks"
+    assert watch.forge.requests[tasks] == 2
+    await watch.look(OTHER)
+    watch.forge.requests.clear()
+    await watch.look(OTHER)
+    assert watch.forge.requests[tasks] == 1
+
+
+# ------------------------------------------------------------ patience and its limits
+
+
+@pytest.mark.requirement("CC-03")
+async def test_a_forge_that_is_down_is_left_alone_and_asked_again(watch: Watch) -> None:
+    watch.forge.push(SHA, test="success", radicle_push="success")
+    watch.forge.is_down = True
+    waits = []
+    for _ in range(6):
+        error = await watch.fails()
+        assert error.facts["reason"] == "down"
+        asked = watch.forge.asked
+        held = await watch.fails()
+        assert watch.forge.asked == asked, "nobody asks before the time"
+        assert held.retry_after_seconds == error.retry_after_seconds
+        waits.append(error.retry_after_seconds)
+        watch.seconds += error.retry_after_seconds
+    for wait, most in zip(waits, [5, 10, 20, 40, 60, 60], strict=True):
+        assert most * 0.75 <= wait <= most
+    watch.forge.is_down = False
+    assert await watch.verdict() == "passed"
+    watch.forge.is_down = True
+    assert (await watch.fails()).retry_after_seconds <= 5, "the count begins anew"
+
+
+@pytest.mark.requirement("CC-03")
+@pytest.mark.parametrize("status", [500, 502, 503, 504])
+@only("forgejo-new", "github")
+async def test_server_errors_are_waited_out(watch: Watch, status: int) -> None:
+    watch.forge.instead = [Reply(status, "<html>")]
+    assert (await watch.fails()).detail.endswith(f"answered {status}")
+    watch.seconds += 5
+    assert (await watch.look()).runs == []
+
+
+@pytest.mark.requirement("CC-03")
+@only("github")
+@pytest.mark.parametrize(
+    ("status", "headers", "seconds"),
+    [
+        (429, {"retry-after": "120"}, 120),
+        (403, {"retry-after": "30"}, 30),
+        (403, {"x-ratelimit-remaining": "0", "x-ratelimit-reset": "1500"}, 500),
+        (429, {}, 60),
+        (429, {"retry-after": "Thu, 01 Jan 1970 00:20:00 GMT"}, 200),
+        (429, {"retry-after": "999999"}, 3600),
+    ],
+)
+async def test_rate_limits_say_when_to_come_back(
+    watch: Watch, status: int, headers: dict[str, str], seconds: float
+) -> None:
+    watch.forge.instead = [Reply(status, {}, headers)]
+    error = await watch.fails()
+    assert (error.facts["reason"], error.retry_after_seconds) == ("rate_limit", seconds)
+    watch.seconds += seconds - 1
+    await watch.fails()
+    assert watch.forge.asked == 1
+    watch.seconds += 1
+    await watch.look()
+
+
+@pytest.mark.requirement("CC-03")
+@only("github")
+async def test_a_secondary_limit_without_headers_is_no_revoked_token(watch: Watch) -> None:
+    watch.forge.instead = [Reply(403, {"message": "You have exceeded a secondary rate limit"})]
+    assert (await watch.fails()).facts["reason"] == "rate_limit"
+
+
+@pytest.mark.requirement("CC-03")
+@only("github")
+async def test_the_last_answer_of_a_limit_is_used_and_then_waited_for(watch: Watch) -> None:
+    watch.forge.headers = {"x-ratelimit-remaining": "0", "x-ratelimit-reset": "1100"}
+    assert (await watch.look()).not_before_seconds == 100
+    assert (await watch.fails()).retry_after_seconds == 100
+    assert watch.forge.asked == 1
+
+
+@pytest.mark.requirement("CC-01", "CC-03")
+@pytest.mark.parametrize("status", [401, 403])
+async def test_a_revoked_token_is_told_as_such_and_never_passes(watch: Watch, status: int) -> None:
+    watch.forge.push(SHA, test="success", radicle_push="success")
+    assert await watch.verdict() == "passed"
+    watch.forge.instead = [Reply(status, {"message": "no"})]
+    error = await watch.fails()
+    assert error.facts["reason"] == "token"
+    assert "revoked" in error.detail
+    assert error.hint is not None
+
+
+@pytest.mark.requirement("CC-03")
+async def test_a_new_token_is_used_at_once(watch: Watch, monkeypatch: pytest.MonkeyPatch) -> None:
+    watch.forge.accepted_token = "another-token"
+    await watch.fails()
+    monkeypatch.setenv("FORGE_TOKEN", "another-token")
+    assert (await watch.look()).runs == []
+
+
+@pytest.mark.requirement("CC-03")
+@only("forgejo-new")
+async def test_a_forge_that_says_nothing_is_given_up(
+    watch: Watch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("shiftboss.evidence.ci.http.ALL_SECONDS", 0.2)
+    watch.forge.is_slow = True
+    assert (await watch.fails()).facts["reason"] == "down"
+
+
+@pytest.mark.requirement("CC-03")
+@only("forgejo-new")
+async def test_nobody_at_the_address(watch: Watch) -> None:
+    demand = watch.forge.demand(url="http://127.0.0.1:1")
+    with pytest.raises(CiUnavailable, match="gave no answer") as caught:
+        await watch.look(demand=demand)
+    assert caught.value.facts["reason"] == "down"
+
+
+@pytest.mark.requirement("CC-03")
+async def test_an_unknown_repository_is_told(watch: Watch) -> None:
+    demand = watch.forge.demand(repository="alpha/nothing")
+    with pytest.raises(CiUnavailable, match="knows no actions of alpha/nothing"):
+        await watch.look(demand=demand)
+
+
+@pytest.mark.requirement("CC-03")
+@only("forgejo-new")
+@pytest.mark.parametrize("body", ["<html>sign in</html>", "[" * 100])
+async def test_an_answer_that_is_no_json_is_no_answer(watch: Watch, body: str) -> None:
+    watch.forge.instead = [Reply(200, body)]
+    assert (await watch.fails()).facts["reason"] == "answer"
+
+
+@pytest.mark.requirement("CC-03")
+@only("forgejo-new")
+@pytest.mark.parametrize(
+    "body",
+    [
+        7,
+        "text",
+        [],
+        [1],
+        {},
+        {"workflow_runs": 3},
+        {"workflow_runs": [None, {"id": "x"}, {"id": 1}]},
+    ],
+)
+async def test_rows_of_any_shape_are_survived(watch: Watch, body: Any) -> None:
+    watch.forge.instead = [Reply(200, [body] if isinstance(body, str) else body)]
+    report = await watch.look()
+    assert (report.runs, report.complete) == ([], False)
+
+
+@pytest.mark.requirement("CC-03")
+@only("forgejo-new")
+async def test_an_answer_without_end_is_not_read(watch: Watch) -> None:
+    watch.forge.instead = [Reply(200, "[" + " " * 5_000_000 + "]")]
+    assert "more than we read" in (await watch.fails()).detail
+
+
+# ------------------------------------------------------------ how much is asked
+
+
+@pytest.mark.requirement("CC-03")
+async def test_a_poll_of_an_open_run_is_one_request(watch: Watch) -> None:
+    watch.forge.push(SHA, test="running", radicle_push="waiting")
+    await watch.look()
+    watch.forge.requests.clear()
+    reports = [await watch.look() for _ in range(5)]
+    assert watch.forge.asked == 5
+    assert all(report.unchanged for report in reports)
+
+
+@pytest.mark.requirement("CC-03")
+@only("forgejo-runs", "forgejo-new", "gitea", "github")
+async def test_the_jobs_of_an_ended_run_are_asked_for_once(watch: Watch) -> None:
+    watch.forge.push(SHA, test="success", radicle_push="success")
+    assert not (await watch.look()).unchanged
+    watch.forge.requests.clear()
+    report = await watch.look()
+    assert (report.unchanged, report.complete, watch.forge.asked) == (True, True, 1)
+
+
+@pytest.mark.requirement("CC-03")
+async def test_what_has_not_changed_costs_nothing(watch: Watch) -> None:
+    watch.forge.has_etags = True
+    run = watch.forge.push(SHA, test="running", radicle_push="waiting")
+    await watch.look()
+    before = watch.forge.not_modified
+    assert (await watch.look()).unchanged
+    assert watch.forge.not_modified == before + 1
+    run.jobs |= {"test": "success", "radicle-push": "success"}
+    report = await watch.look()
+    assert (report.unchanged, report.complete) == (False, True)
+
+
+# ------------------------------------------------------------ logs and secrets
+
+
+@pytest.mark.requirement("CC-04")
+@only("forgejo-new", "gitea", "github")
+async def test_the_end_of_a_failed_jobs_log(watch: Watch) -> None:
+    watch.forge.push(SHA, test="failure")
+    (run,) = (await watch.look()).runs
+    (job,) = run.jobs
+    assert await watch.provider.log_tail(watch.demand, run, job) is None
+    watch.forge.logs[int(job.job_id or 0)] = "x" * 20_000 + "\nassertion failed\n"
+    tail = await watch.provider.log_tail(watch.demand, run, job)
+    assert tail is not None
+    assert (len(tail), tail[-18:]) == (16_384, "\nassertion failed\n")
+
+
+@pytest.mark.requirement("CC-04")
+@only("forgejo-old")
+async def test_a_task_has_no_log_to_be_had(watch: Watch) -> None:
+    watch.forge.push(SHA, test="failure")
+    (run,) = (await watch.look()).runs
+    assert await watch.provider.log_tail(watch.demand, run, run.jobs[0]) is None
+
+
+@pytest.mark.requirement("CC-04")
+@only("github")
+async def test_a_log_at_another_host_is_fetched_without_the_token(watch: Watch) -> None:
+    watch.forge.push(SHA, test="failure")
+    (run,) = (await watch.look()).runs
+    with running_forge("github") as store:
+        store.accepted_token = None
+        store.logs[int(run.jobs[0].job_id or 0)] = "from the store"
+        watch.forge.log_address = store.url
+        assert await watch.provider.log_tail(watch.demand, run, run.jobs[0]) == "from the store"
+        assert store.authorizations == [None]
+
+
+@pytest.mark.requirement("CC-03")
+@only("forgejo-new", "github")
+async def test_answers_are_not_fetched_from_another_host(watch: Watch) -> None:
+    with running_forge("github") as elsewhere:
+        watch.forge.instead = [Reply(302, "", {"Location": f"{elsewhere.url}/steal"})]
+        assert "another host" in (await watch.fails()).detail
+        assert elsewhere.asked == 0
+
+
+@pytest.mark.requirement("CC-03")
+@only("github")
+async def test_a_repository_that_was_renamed_is_followed_on_the_same_host(watch: Watch) -> None:
+    watch.forge.push(SHA, test="success", radicle_push="success")
+    path, _, _ = _runs_request(watch.forge)
+    watch.forge.instead = [Reply(301, "", {"Location": f"{path}?head_sha={SHA}"})]
+    assert await watch.verdict() == "passed"
+    watch.forge.instead = [Reply(301, "", {"Location": path})] * 3
+    assert "circle" in (await watch.fails()).detail
+
+
+@pytest.mark.requirement("CC-03")
+async def test_the_token_appears_nowhere(
+    watch: Watch, caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    watch.forge.push(SHA, test="failure", radicle_push="skipped")
+    said = [repr(await watch.look()), repr(watch.demand)]
+    watch.forge.instead = [
+        Reply(500, TOKEN),
+        Reply(403, TOKEN),
+        Reply(418, TOKEN),
+        Reply(200, TOKEN),
+    ]
+    for _ in range(4):
+        error = await watch.fails()
+        said += [repr(error), error.detail, str(error.hint), repr(error.facts)]
+        watch.seconds += 100
+    token_file = tmp_path / "token"
+    token_file.write_text(f"{TOKEN} and more")
+    for mode in (0o644, 0o600):
+        token_file.chmod(mode)
+        demand = watch.forge.demand(token_variable=None, token_file=str(token_file))
+        with pytest.raises(CiUnavailable) as caught:
+            await watch.look(demand=demand)
+        assert caught.value.facts["reason"] == "set_up"
+        said += [repr(caught.value), str(caught.value.hint)]
+    assert any(TOKEN in (sent or "") for sent in watch.forge.authorizations)
+    assert all(TOKEN not in text for text in said)
+    assert TOKEN not in caplog.text
+
+
+@pytest.mark.requirement("CC-03")
+async def test_a_token_can_lie_in_a_private_file(watch: Watch, tmp_path: Path) -> None:
+    token_file = tmp_path / "token"
+    token_file.touch(0o600)
+    token_file.write_text(f"{TOKEN}\n")
+    demand = watch.forge.demand(token_variable=None, token_file=str(token_file))
+    assert (await watch.look(demand=demand)).runs == []
+
+
+@pytest.mark.requirement("CC-03")
+@only("forgejo-new")
+@pytest.mark.parametrize(
+    ("policy", "words"),
+    [
+        ({"token_variable": "NOT_SET_ANYWHERE"}, "there is no token in"),
+        ({"url": None}, "names no url"),
+        ({"url": "https://me:word@forge.invalid"}, "has a user name in it"),
+    ],
+)
+async def test_a_forge_that_is_not_set_up_is_told(
+    watch: Watch, policy: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(CiUnavailable, match=words) as caught:
+        await watch.look(demand=watch.forge.demand(**policy))
+    assert "word@" not in str(caught.value)

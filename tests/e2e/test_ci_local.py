@@ -1,0 +1,382 @@
+"""The local runner with real git and real commands."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import sys
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shiftboss.errors import CiUnavailable
+from shiftboss.evidence.ci.act import act_program
+from shiftboss.evidence.ci.local import LocalCi
+from shiftboss.evidence.ci.provider import providers
+from shiftboss.protocol.ci import CiDemand, CiReport
+from shiftboss.protocol.policy import CiPolicy, LocalJob
+from tests.repos import Repo
+from tests.waiting import wait_until
+
+pytestmark = [pytest.mark.anyio, pytest.mark.requirement("CC-04")]
+
+# Says that it began, then waits until it may end.
+HELD = """
+import pathlib, sys, time
+marks = pathlib.Path(sys.argv[1])
+with (marks / "began").open("a") as file:
+    file.write("x")
+deadline = time.monotonic() + 60
+while not (marks / "go").exists() and time.monotonic() < deadline:
+    time.sleep(0.01)
+"""
+START = """
+import asyncio, pathlib, sys
+from shiftboss.evidence.ci.local import LocalCi
+from shiftboss.protocol.ci import CiDemand
+
+async def main():
+    ci = LocalCi(pathlib.Path(sys.argv[1]))
+    await ci.start(CiDemand.model_validate_json(sys.argv[2]), sys.argv[3])
+    await asyncio.sleep(60)
+
+asyncio.run(main())
+"""
+
+
+class Room:
+    """A repository with one runner for it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder / "ci"
+        self.marks = folder / "marks"
+        self.marks.mkdir()
+        self.repo = Repo(folder / "repo")
+        self.sha = self.repo.base
+        self.ci = LocalCi(self.folder)
+
+    def demand(self, jobs: dict[str, LocalJob] | None = None, **policy: Any) -> CiDemand:
+        return CiDemand(
+            repo="alphavm",
+            repo_path=str(self.repo.path),
+            branch="main",
+            policy=CiPolicy(jobs=jobs or {}, **policy),
+        )
+
+    def commit(self, files: dict[str, str]) -> str:
+        self.repo.write(files)
+        self.sha = self.repo.commit("work")
+        return self.sha
+
+    async def run(self, demand: CiDemand) -> CiReport:
+        await self.ci.start(demand, self.sha)
+        return await self.finished(demand)
+
+    async def finished(self, demand: CiDemand) -> CiReport:
+        deadline = time.monotonic() + 30
+        while not (report := await self.ci.look(demand, self.sha)).complete:
+            assert time.monotonic() < deadline, report
+            await asyncio.sleep(0.01)
+        return report
+
+    def has_begun(self, times: int = 1) -> bool:
+        began = self.marks / "began"
+        return began.exists() and len(began.read_text()) == times
+
+
+@pytest.fixture
+async def room(tmp_path: Path) -> AsyncIterator[Room]:
+    room = Room(tmp_path)
+    yield room
+    await room.ci.close()
+
+
+def job(*run: str, **settings: Any) -> LocalJob:
+    return LocalJob(run=list(run), **settings)
+
+
+def states(report: CiReport) -> dict[str, str]:
+    return {job.name: job.state for run in report.runs for job in run.jobs}
+
+
+def log_of(report: CiReport, name: str) -> str:
+    return next(job.log_tail or "" for run in report.runs for job in run.jobs if job.name == name)
+
+
+async def test_jobs_run_in_a_clean_checkout_of_the_commit(room: Room) -> None:
+    sha = room.commit({"data.txt": "committed\n"})
+    (room.repo.path / "data.txt").write_text("not committed\n")
+    (room.repo.path / "stray.txt").touch()
+    demand = room.demand(
+        {
+            "check": job("grep -x committed data.txt", "touch made-by-check"),
+            "test": job("test ! -e stray.txt", "test ! -e made-by-check", needs=["check"]),
+        }
+    )
+    report = await room.run(demand)
+    (run,) = report.runs
+    assert (run.run_id, run.sha, run.state, run.event) == ("1", sha, "success", "push")
+    assert states(report) == {"check": "success", "test": "success"}
+
+
+@pytest.mark.requirement("CC-01")
+async def test_a_job_whose_needs_failed_is_skipped(room: Room) -> None:
+    demand = room.demand(
+        {
+            "radicle-push": job("true", needs=["test"]),
+            "test": job("echo first", "sh -c 'echo it broke; exit 3'", "echo never"),
+            "lint": job("true"),
+            "after": job("true", needs=["radicle-push", "lint"]),
+        }
+    )
+    report = await room.run(demand)
+    assert states(report) == {
+        "radicle-push": "skipped",
+        "test": "failure",
+        "lint": "success",
+        "after": "skipped",
+    }
+    (run,) = report.runs
+    assert run.state == "failure"
+    assert log_of(report, "test") == (
+        "$ echo first\nfirst\n$ sh -c 'echo it broke; exit 3'\nit broke\nexit code 3"
+    )
+    failed = next(job for job in run.jobs if job.name == "test")
+    assert await room.ci.log_tail(demand, run, failed) == failed.log_tail
+
+
+async def test_a_command_that_needs_a_shell_fails_and_says_so(room: Room) -> None:
+    report = await room.run(room.demand({"test": job("true && true")}))
+    assert states(report) == {"test": "failure"}
+    assert "without a shell" in log_of(report, "test")
+
+
+async def test_the_time_limit_is_the_whole_jobs(room: Room) -> None:
+    report = await room.run(room.demand({"test": job("true", "sleep 60", timeout=1)}))
+    assert "timed out" in log_of(report, "test")
+
+
+async def test_secrets_of_the_server_are_not_in_the_jobs_environment(
+    room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FORGE_TOKEN", "t0p-s3cret")
+    report = await room.run(room.demand({"test": job("sh -c 'env; exit 1'")}))
+    assert "PATH=" in log_of(report, "test")
+    assert "t0p-s3cret" not in log_of(report, "test")
+
+
+@pytest.mark.requirement("CC-03")
+async def test_a_commit_that_was_not_started_has_no_run(room: Room) -> None:
+    report = await room.ci.look(room.demand({"test": job("true")}), room.sha)
+    assert report == CiReport(sha=room.sha, runs=[], complete=False)
+
+
+@pytest.mark.requirement("CC-03")
+async def test_a_run_is_seen_waiting_and_running_and_is_not_started_twice(room: Room) -> None:
+    held = job(f"{sys.executable} -c '{HELD}' {room.marks}")
+    demand = room.demand({"hold": held, "last": job("true", needs=["hold"])})
+    await room.ci.start(demand, room.sha)
+    await asyncio.to_thread(wait_until, room.has_begun, "the job begins")
+    await room.ci.start(demand, room.sha)
+    report = await room.ci.look(demand, room.sha)
+    assert (report.complete, report.runs[0].state) == (False, "running")
+    assert states(report) == {"hold": "running", "last": "waiting"}
+    (room.marks / "go").touch()
+    assert [run.run_id for run in (await room.finished(demand)).runs] == ["1"]
+    await room.ci.start(demand, room.sha)
+    assert (await room.ci.look(demand, room.sha)).complete
+    assert room.has_begun(times=1)
+
+
+async def test_runs_are_counted_for_each_repository(room: Room) -> None:
+    demand = room.demand({"test": job("true")})
+    assert (await room.run(demand)).runs[0].run_id == "1"
+    room.commit({"more.txt": ""})
+    assert (await room.run(demand)).runs[0].run_id == "2"
+    elsewhere = demand.model_copy(update={"repo": "deltavm"})
+    assert (await room.run(elsewhere)).runs[0].run_id == "1"
+
+
+async def test_other_jobs_in_the_policy_make_a_new_run(room: Room) -> None:
+    assert (await room.run(room.demand({"test": job("false")}))).runs[0].state == "failure"
+    demand = room.demand({"test": job("true")})
+    assert (await room.ci.look(demand, room.sha)).runs == []
+    (run,) = (await room.run(demand)).runs
+    assert (run.run_id, run.state) == ("2", "success")
+
+
+@pytest.mark.requirement("CC-03")
+async def test_a_job_that_a_killed_server_left_is_repeated_and_the_others_are_not(
+    room: Room,
+) -> None:
+    once = job(f"{sys.executable} -c \"open('{room.marks}/once', 'a').write('x')\"")
+    held = job(f"{sys.executable} -c '{HELD}' {room.marks}", needs=["once"])
+    demand = room.demand({"once": once, "hold": held})
+    words = [str(room.folder), demand.model_dump_json(), room.sha]
+    server = await asyncio.create_subprocess_exec(sys.executable, "-c", START, *words)
+    try:
+        await asyncio.to_thread(wait_until, room.has_begun, "the job begins", 30)
+    finally:
+        server.kill()
+        await server.wait()
+    (room.marks / "go").touch()
+    report = await room.finished(demand)
+    assert [(run.run_id, run.state) for run in report.runs] == [("1", "success")]
+    assert (room.marks / "once").read_text() == "x"
+    assert room.has_begun(times=2)
+
+
+async def test_a_result_outlives_the_server(room: Room) -> None:
+    demand = room.demand({"test": job("false")})
+    before = await room.run(demand)
+    await room.ci.close()
+    room.ci = LocalCi(room.folder)
+    assert await room.ci.look(demand, room.sha) == before
+
+
+async def test_a_damaged_result_is_made_again(room: Room) -> None:
+    demand = room.demand({"test": job("true")})
+    await room.run(demand)
+    (file,) = room.folder.glob("results/*/*.json")
+    file.write_text('{"sha": ')
+    assert (await room.ci.look(demand, room.sha)).runs == []
+    assert (await room.run(demand)).runs[0].run_id == "2"
+
+
+async def test_a_run_that_this_machine_cannot_go_on_with_is_called_off_and_can_be_made_anew(
+    room: Room,
+) -> None:
+    held = job(f"{sys.executable} -c '{HELD}' {room.marks}")
+    demand = room.demand({"hold": held, "last": job("true", needs=["hold"])})
+    await room.ci.start(demand, room.sha)
+    await asyncio.to_thread(wait_until, room.has_begun, "the job begins")
+    (mirror,) = (room.folder / "mirrors").iterdir()
+    hidden = mirror.rename(mirror.with_name("hidden"))
+    (room.marks / "go").touch()
+    report = await room.finished(demand)
+    assert states(report) == {"hold": "success", "last": "cancelled"}
+    assert report.runs[0].state == "cancelled"
+    hidden.rename(mirror)
+    (run,) = (await room.run(demand)).runs
+    assert (run.run_id, run.state) == ("2", "success")
+
+
+@pytest.mark.requirement("CC-01")
+@pytest.mark.parametrize("sha", ["1" * 40, "main", "--help"])
+async def test_a_commit_that_was_not_pushed_is_not_run(room: Room, sha: str) -> None:
+    with pytest.raises(CiUnavailable, match="there is no commit") as caught:
+        await room.ci.start(room.demand({"test": job("true")}), sha)
+    assert caught.value.facts["reason"] == "commit"
+
+
+async def test_the_local_runner_is_the_default_provider(room: Room) -> None:
+    opened = providers(room.folder)
+    demand = room.demand({"test": job("true")})
+    try:
+        await opened.of(demand).start(demand, room.sha)
+        assert len((await opened.of(demand).look(demand, room.sha)).runs) == 1
+    finally:
+        await opened.close()
+
+
+# ------------------------------------------------------------------------------ workflow files
+
+WORKFLOW = """
+name: CI
+on: push
+jobs:
+  check:
+    runs-on: docker
+    steps:
+      - uses: actions/checkout@v4
+      - run: test -f data.txt
+  test:
+    name: The tests
+    needs: check
+    runs-on: ubuntu-latest
+    strategy:
+      matrix:
+        part: [one, two]
+    steps:
+      - run: echo ${{ matrix.part }}; test ${{ matrix.part }} != two
+  radicle-push:
+    needs: test
+    if: github.ref == 'refs/heads/main' && github.event_name == 'push'
+    runs-on: ubuntu-latest
+    steps:
+      - run: "true"
+"""
+GREEN = WORKFLOW.replace("!= two", "!= three")
+
+
+@pytest.fixture
+def act(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=":")
+    if act_program() is None:
+        pytest.skip("act is not installed")
+
+
+@pytest.mark.usefixtures("act")
+@pytest.mark.requirement("CC-01")
+async def test_workflow_files_are_run_where_there_is_act(room: Room) -> None:
+    room.commit({"data.txt": "", ".forgejo/workflows/ci.yml": GREEN})
+    demand = room.demand()
+    report = await room.run(demand)
+    assert states(report) == {"check": "success", "The tests": "success", "radicle-push": "success"}
+    (run,) = report.runs
+    assert (run.state, run.workflow) == ("success", ".forgejo/workflows/ci.yml")
+    room.commit({".forgejo/workflows/ci.yml": WORKFLOW})
+    report = await room.run(demand)
+    assert states(report) == {"check": "success", "The tests": "failure", "radicle-push": "skipped"}
+    assert "exit status 1" in log_of(report, "The tests")
+    assert report.runs[0].state == "failure"
+
+
+@pytest.mark.usefixtures("act")
+@pytest.mark.requirement("CC-01")
+async def test_settings_of_act_in_the_commit_have_no_say(room: Room) -> None:
+    room.commit({"data.txt": "", ".actrc": "-n\n", ".github/workflows/ci.yml": WORKFLOW})
+    assert states(await room.run(room.demand()))["The tests"] == "failure"
+
+
+@pytest.mark.usefixtures("act")
+async def test_each_workflow_is_a_run_and_one_for_other_events_is_none(room: Room) -> None:
+    room.commit(
+        {
+            "data.txt": "",
+            ".gitea/workflows/ci.yml": GREEN,
+            ".gitea/workflows/nightly.yml": WORKFLOW.replace("on: push", "on: issues"),
+            ".gitea/workflows/broken.yml": "jobs: [",
+            ".github/workflows/ignored.yml": WORKFLOW,
+        }
+    )
+    report = await room.run(room.demand())
+    found = {run.workflow: run.state for run in report.runs}
+    assert found == {".gitea/workflows/broken.yml": "failure", ".gitea/workflows/ci.yml": "success"}
+
+
+@pytest.mark.usefixtures("act")
+@pytest.mark.requirement("CC-01")
+async def test_a_commit_whose_workflows_do_nothing_at_a_push_has_proven_nothing(
+    room: Room,
+) -> None:
+    room.commit({".github/workflows/ci.yml": WORKFLOW.replace("on: push", "on: issues")})
+    (run,) = (await room.run(room.demand())).runs
+    assert (run.state, run.jobs) == ("cancelled", [])
+
+
+async def test_nothing_to_run_is_told(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(Path(shutil.which("git") or "").parent))
+    if act_program() is not None:
+        pytest.skip("act lies beside git here")
+    with pytest.raises(CiUnavailable, match="`act`, which runs workflow files, is not installed"):
+        await room.ci.start(room.demand(), room.sha)
+
+
+@pytest.mark.usefixtures("act")
+async def test_a_commit_without_workflow_files_is_told(room: Room) -> None:
+    with pytest.raises(CiUnavailable, match="the commit has no workflow files"):
+        await room.ci.start(room.demand(), room.sha)

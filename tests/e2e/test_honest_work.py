@@ -1,0 +1,163 @@
+"""Honest work is not refused."""
+
+from __future__ import annotations
+
+import unicodedata
+from pathlib import Path
+
+import pytest
+
+from tests.repos import Repo, outcomes
+from tests.verifying import verify
+
+pytestmark = pytest.mark.requirement("HO-04")
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Repo:
+    return Repo(tmp_path / "repo")
+
+
+def test_work_within_the_contract_is_accepted_with_a_summary(tmp_path: Path, repo: Repo) -> None:
+    repo.git("mv", "src/auth/names.py", "src/auth/people.py")
+    (repo.path / "src/auth/login.py").chmod(0o755)
+    repo.commit("work", {"src/auth/deep/new/file.py": "a = 1\nb = 2\n", "src/auth/.hidden": "x\n"})
+    job = repo.job(files_touched=["src/auth/people.py"])
+    (verdict,) = verify(tmp_path, job)
+    assert verdict.accepted, verdict.violations
+    assert verdict.commit == repo.head()
+    assert [one.check for one in verdict.checks] == [
+        *("commit", "ancestry", "branch", "scope", "tests_kept", "criterion")
+    ]
+    changes = {one.path: (one.status, one.old_path, one.mode) for one in verdict.changes}
+    assert changes == {
+        "src/auth/.hidden": ("A", None, None),
+        "src/auth/deep/new/file.py": ("A", None, None),
+        "src/auth/login.py": ("T", None, "100755"),
+        "src/auth/people.py": ("R", "src/auth/names.py", None),
+    }
+    assert (verdict.files_changed, verdict.lines_added, verdict.lines_deleted) == (4, 3, 0)
+
+
+def test_generated_files_are_allowed_where_the_policy_says_so(tmp_path: Path, repo: Repo) -> None:
+    files = {"src/auth/login.py": "x = 1\n", "package-lock.json": "{}\n", "gen/a/b.py": "x\n"}
+    repo.commit("work", files)
+    allowed, refused = verify(
+        tmp_path, repo.job(policy={"generated": ["package-lock.json", "gen/**"]}), repo.job()
+    )
+    assert allowed.accepted, allowed.violations
+    assert {one.path for one in refused.violations} == {"package-lock.json", "gen/a/b.py"}
+
+
+def test_generated_does_not_reach_what_steers_tools(tmp_path: Path, repo: Repo) -> None:
+    repo.commit("work", {"gen/conftest.py": "x = 1\n", "src/lib/jwt.py": "x\n"})
+    by_glob, by_name = verify(
+        tmp_path,
+        repo.job(policy={"generated": ["**"]}),
+        repo.job(policy={"generated": ["gen/conftest.py", "src/lib/jwt.py"]}),
+    )
+    assert {one.path for one in by_glob.violations} == {"gen/conftest.py", "src/lib/jwt.py"}
+    assert by_name.accepted, by_name.violations
+
+
+def test_a_file_that_steers_tools_may_change_when_it_is_named(tmp_path: Path, repo: Repo) -> None:
+    repo.commit("work", {"tests/new/conftest.py": "x = 1\n"})
+    (verdict,) = verify(tmp_path, repo.job(owned=["tests/new/", "tests/new/conftest.py"]))
+    assert verdict.accepted, verdict.violations
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "src/auth/with spaces/and 'quotes\".py",
+        "src/auth/" + unicodedata.normalize("NFC", "käse.py"),
+        "src/auth/" + unicodedata.normalize("NFD", "käse.py"),
+        "src/auth/[id]/page.tsx",
+        "src/auth/new\nline\ttab.txt",
+        "src/auth/-rf",
+        "src/auth/:(top)x",
+        "src/auth/日本語/🙂.md",
+    ],
+)
+def test_unusual_names_are_fine(tmp_path: Path, repo: Repo, name: str) -> None:
+    repo.commit("work", {name: "x\n"})
+    by_folder, by_name = verify(tmp_path, repo.job(), repo.job(owned=[name]))
+    assert by_folder.accepted, by_folder.violations
+    assert by_name.accepted, by_name.violations
+    assert [one.path for one in by_name.changes] == [name]
+
+
+def test_a_large_change_is_looked_at_whole(tmp_path: Path, repo: Repo) -> None:
+    repo.commit("work", {f"src/auth/d{n % 40}/f{n}.py": f"x = {n}\n" for n in range(2000)})
+    (verdict,) = verify(tmp_path, repo.job())
+    assert verdict.accepted, verdict.violations
+    assert verdict.files_changed == 2000
+    assert len(verdict.changes) == 1000
+
+
+def test_a_merge_of_the_target_brings_the_work_of_others_and_is_fine(
+    tmp_path: Path, repo: Repo
+) -> None:
+    repo.commit("work", {"src/auth/login.py": "x = 1\n"})
+    landed = repo.on_main({"README.md": "# Landed\n", "src/lib/jwt.py": "x = 2\n"})
+    repo.git("merge", "--quiet", "--message", "Merge main", "main")
+    repo.commit("more", {"src/auth/more.py": "x = 1\n"})
+    repo.on_main({"docs/later.md": "after the merge\n"})
+    with_target, without = verify(tmp_path, repo.job(), repo.job(target=None))
+    assert with_target.accepted, with_target.violations
+    assert with_target.merged_from_target == [landed]
+    assert {one.path for one in with_target.changes} == {"src/auth/login.py", "src/auth/more.py"}
+    assert {one.path for one in without.violations} == {"README.md", "src/lib/jwt.py"}
+
+
+def test_a_conflict_in_an_owned_file_may_be_resolved(tmp_path: Path, repo: Repo) -> None:
+    repo.commit("work", {"src/auth/login.py": "x = 1\n"})
+    repo.on_main({"src/auth/login.py": "x = 2\n", "README.md": "# Landed\n"})
+    repo.git("merge", "--quiet", "--strategy-option=ours", "--no-commit", "main")
+    repo.commit("Merge main", {"src/auth/login.py": "x = 3\n"})
+    (verdict,) = verify(tmp_path, repo.job())
+    assert verdict.accepted, verdict.violations
+
+
+def test_a_rebased_branch_is_fine(tmp_path: Path, repo: Repo) -> None:
+    repo.commit("work", {"src/auth/login.py": "x = 1\n"})
+    repo.on_main({"README.md": "# Landed\n"})
+    repo.git("rebase", "--quiet", "main")
+    (verdict,) = verify(tmp_path, repo.job())
+    assert verdict.accepted, verdict.violations
+
+
+def test_a_linked_worktree_can_be_the_repository(tmp_path: Path, repo: Repo) -> None:
+    tree = tmp_path / "tree"
+    repo.git("worktree", "add", "--quiet", "-b", "linked", str(tree), repo.base)
+    (tree / "src/auth/login.py").write_text("x = 1\n")
+    repo.git("-C", str(tree), "commit", "--quiet", "--all", "--message", "work")
+    commit = repo.git("-C", str(tree), "rev-parse", "HEAD")
+    by_tree, by_repo = verify(
+        tmp_path,
+        repo.job(repo=str(tree), branch="linked", commit=commit),
+        repo.job(branch="linked", commit=None),
+    )
+    assert by_tree.accepted, by_tree.violations
+    assert by_repo.commit == commit
+    assert len(list((tmp_path / "verifier" / "mirrors").iterdir())) == 1
+
+
+def test_a_link_within_the_tree_is_fine(tmp_path: Path, repo: Repo) -> None:
+    (repo.path / "src/auth/link.py").symlink_to("../lib/jwt.py")
+    repo.commit("work")
+    (verdict,) = verify(tmp_path, repo.job())
+    assert verdict.accepted, verdict.violations
+
+
+def test_many_claims_at_once_do_not_disturb_each_other(tmp_path: Path, repo: Repo) -> None:
+    jobs = []
+    for number in range(6):
+        repo.git("checkout", "--quiet", "-b", f"task-{number}", repo.base)
+        outside = {"README.md": "x\n"} if number % 2 else {}
+        repo.commit("work", {"src/auth/login.py": f"x = {number}\n"} | outside)
+        criteria = [f"Command passes: grep -qx 'x = {number}' src/auth/login.py"]
+        jobs.append(repo.job(branch=f"task-{number}", criteria=criteria))
+    verdicts = verify(tmp_path, *jobs)
+    assert [one.accepted for one in verdicts] == [True, False] * 3
+    assert [outcomes(one)["criterion"] for one in verdicts] == ["passed", "unverifiable"] * 3

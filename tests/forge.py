@@ -1,0 +1,323 @@
+"""A forge on this machine: a real HTTP server that answers as Forgejo, Gitea and GitHub do, and
+misbehaves as they do when it is told to."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, Literal, NamedTuple
+from urllib.parse import parse_qs, urlsplit
+
+from shiftboss.protocol.ci import CiDemand
+from shiftboss.protocol.policy import CiPolicy
+
+# old: Forgejo 8 to 11 and Gitea 1.23, which list tasks alone. runs: Forgejo 12 to 15, with runs and
+# without jobs. new: Forgejo 16. The others have runs and jobs in the shape of GitHub.
+Flavour = Literal["forgejo-old", "forgejo-runs", "forgejo-new", "gitea", "github"]
+
+REPOSITORY = "alpha/alphavm"
+TOKEN = "t0p-s3cret-token"
+CREATED = "2026-01-09T10:00:00Z"
+
+_ENDED = ("success", "failure", "cancelled", "skipped")
+
+
+class Reply(NamedTuple):
+    status: int
+    body: Any = None
+    headers: dict[str, str] = {}  # noqa: RUF012 - never changed
+
+
+@dataclass
+class Run:
+    """`jobs` are states by name; `old_tasks` are those of jobs that were started again."""
+
+    id: int
+    number: int
+    sha: str
+    workflow: str
+    event: str
+    jobs: dict[str, str]
+    branch: str = "main"
+    attempt: int = 1
+    old_tasks: list[tuple[str, str]] = field(default_factory=list)
+
+    @property
+    def status(self) -> str:
+        states = set(self.jobs.values())
+        if states <= {"waiting"}:
+            return "waiting"
+        if states & {"waiting", "running"}:
+            return "running"
+        return next(
+            (one for one in ("failure", "cancelled", "success") if one in states), "skipped"
+        )
+
+    def restart(self, **jobs: str) -> None:
+        """Start jobs again, which are then in these states."""
+        self.attempt += 1
+        self.old_tasks += [(name, self.jobs[name]) for name in jobs]
+        self.jobs |= jobs
+
+
+class Forge(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def __init__(self, flavour: Flavour) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.flavour = flavour
+        self.runs: list[Run] = []
+        self.logs: dict[int, str] = {}
+        self.tips: dict[str, str] = {}
+        self.accepted_token: str | None = TOKEN
+        # Counted by path, and all that came with a request.
+        self.requests: Counter[str] = Counter()
+        self.authorizations: list[str | None] = []
+        self.not_modified = 0
+        # What it does wrong.
+        self.instead: list[Reply] = []
+        self.is_down = False
+        self.has_etags = False
+        self.leaves_out_shas = False
+        self.has_statuses = True
+        self.says_null = False
+        self.ignores_head_sha = False
+        self.headers: dict[str, str] = {}
+        self.log_address: str | None = None
+        self.is_slow = False
+        self.gone = threading.Event()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}"
+
+    @property
+    def asked(self) -> int:
+        return sum(self.requests.values())
+
+    def push(self, sha: str, *, workflow: str = "ci.yml", event: str = "push", **jobs: str) -> Run:
+        """A run with its jobs, underscores in their names as dashes."""
+        number = len(self.runs) + 89
+        named = {name.replace("_", "-"): state for name, state in jobs.items()}
+        run = Run(number * 10, number, sha, workflow, event, named)
+        self.runs.append(run)
+        self.tips["main"] = sha
+        return run
+
+    def demand(self, **policy: Any) -> CiDemand:
+        """Of this forge, with the token from the variable FORGE_TOKEN."""
+        settings = {
+            "provider": "github" if self.flavour == "github" else "forgejo",
+            "url": self.url,
+            "repository": REPOSITORY,
+            "token_variable": "FORGE_TOKEN",
+            **policy,
+        }
+        return CiDemand(
+            repo="alphavm", repo_path="/nowhere", branch="main", policy=CiPolicy(**settings)
+        )
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A caller that does not wait for a slow answer is what some tests are about."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
+
+    def reply(self, path: str, query: dict[str, str], authorization: str | None) -> Reply:
+        if self.is_down:
+            return Reply(502, "Bad Gateway")
+        if self.instead:
+            return self.instead.pop(0)
+        scheme = "Bearer" if self.flavour == "github" else "token"
+        if self.accepted_token and authorization != f"{scheme} {self.accepted_token}":
+            return Reply(401, {"message": "Bad credentials"})
+        root = "" if self.flavour == "github" else "/api/v1"
+        words = path.removeprefix(f"{root}/repos/{REPOSITORY}/").split("/")
+        body = self._body(words, query)
+        if body is None:
+            return Reply(404, {"message": "Not Found"})
+        return Reply(200, None if self.says_null else body, self.headers)
+
+    def _body(self, words: list[str], query: dict[str, str]) -> Any:
+        match words:
+            case ["actions", "tasks"] if self.flavour != "github":
+                return {"workflow_runs": _page(self._tasks(), query), "total_count": 1}
+            case ["actions", "runs"] if self.flavour != "forgejo-old":
+                rows = [self._run(run) for run in reversed(self.runs) if self._fits(run, query)]
+                return {"workflow_runs": _page(rows, query), "total_count": len(rows)}
+            case ["actions", "runs", number, "jobs"] if self._has_jobs:
+                return {"jobs": _page(self._jobs(int(number)), query), "total_count": 1}
+            case ["commits", sha, "status"] if self.flavour != "github":
+                return self._statuses(sha)
+            case ["branches", name]:
+                return {"name": name, "commit": {"id": self.tips.get(name)}}
+            case ["actions", "jobs", number, "logs"] if int(number) in self.logs:
+                return self.logs[int(number)]
+        return None
+
+    @property
+    def _has_jobs(self) -> bool:
+        return self.flavour in ("forgejo-new", "gitea", "github")
+
+    def _fits(self, run: Run, query: dict[str, str]) -> bool:
+        return self.ignores_head_sha or query.get("head_sha") in (None, run.sha)
+
+    def _sha(self, run: Run) -> str:
+        return "" if self.leaves_out_shas else run.sha
+
+    def _tasks(self) -> list[dict[str, Any]]:
+        """Of the jobs that a runner has taken, the newest first."""
+        rows: list[dict[str, Any]] = []
+        for run in self.runs:
+            taken = [one for one in run.jobs.items() if one[1] not in ("waiting", "skipped")]
+            for name, status in [*run.old_tasks, *taken]:
+                row = {
+                    "id": 1000 + len(rows),
+                    "name": name,
+                    "head_branch": run.branch,
+                    "head_sha": self._sha(run),
+                    "run_number": run.number,
+                    "event": run.event,
+                    "display_title": "work",
+                    "status": status,
+                    "workflow_id": run.workflow,
+                    "url": f"{self.url}/{REPOSITORY}/actions/runs/{run.number}",
+                    "created_at": CREATED,
+                    "updated_at": CREATED,
+                    "run_started_at": CREATED,
+                }
+                rows.append(row)
+        return rows[::-1]
+
+    def _run(self, run: Run) -> dict[str, Any]:
+        if self.flavour in ("forgejo-runs", "forgejo-new"):
+            return {
+                "id": run.id,
+                "title": "work",
+                "workflow_id": run.workflow,
+                "index_in_repo": run.number,
+                "prettyref": run.branch,
+                "commit_sha": self._sha(run),
+                "event": run.event,
+                "trigger_event": run.event,
+                "status": run.status,
+                "created": CREATED,
+                "updated": f"2026-01-09T10:00:{run.attempt:02}Z",
+                "html_url": f"{self.url}/{REPOSITORY}/actions/runs/{run.number}",
+            }
+        return {
+            "id": run.id,
+            "name": "CI",
+            "run_number": run.number,
+            "run_attempt": run.attempt,
+            "head_sha": self._sha(run),
+            "head_branch": run.branch,
+            "event": run.event,
+            "path": f".github/workflows/{run.workflow}",
+            "html_url": f"{self.url}/{REPOSITORY}/actions/runs/{run.id}",
+            "created_at": CREATED,
+            "updated_at": CREATED,
+            **_words(run.status),
+        }
+
+    def _jobs(self, run_id: int) -> list[dict[str, Any]]:
+        (run,) = [run for run in self.runs if run.id == run_id]
+        is_plain = self.flavour == "forgejo-new"
+        states = [
+            (name, {"status": state} if is_plain else _words(state))
+            for name, state in run.jobs.items()
+        ]
+        return [
+            {"id": run_id * 100 + at, "name": name, "html_url": self.url, **words}
+            for at, (name, words) in enumerate(states)
+        ]
+
+    def _statuses(self, sha: str) -> dict[str, Any] | None:
+        """Forgejo writes a skipped job down as a success here. The last of each context stays."""
+        words = {"waiting": "pending", "running": "pending", "skipped": "success"}
+        rows = {}
+        for run in self.runs:
+            if run.sha != sha or run.event != "push" or not self.has_statuses:
+                continue
+            for at, (name, state) in enumerate(run.jobs.items()):
+                context = f"{run.workflow} / {name} ({run.event})"
+                rows[context] = {
+                    "status": words.get(state, "failure" if state == "cancelled" else state),
+                    "context": context,
+                    "target_url": f"/{REPOSITORY}/actions/runs/{run.number}/jobs/{at}",
+                }
+        statuses = list(rows.values()) or None
+        return {"state": "pending", "sha": sha, "total_count": len(rows), "statuses": statuses}
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: Forge
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+
+    def do_GET(self) -> None:
+        forge = self.server
+        parts = urlsplit(self.path)
+        query = {name: values[0] for name, values in parse_qs(parts.query).items()}
+        forge.requests[parts.path] += 1
+        forge.authorizations.append(self.headers["Authorization"])
+        if forge.is_slow:
+            forge.gone.wait()
+            return
+        if parts.path.endswith("/logs") and forge.log_address is not None:
+            self._say(Reply(302, "", {"Location": f"{forge.log_address}{parts.path}"}), b"")
+            return
+        reply = forge.reply(parts.path, query, self.headers["Authorization"])
+        text = reply.body if isinstance(reply.body, str) else json.dumps(reply.body)
+        self._say(reply, text.encode())
+
+    def _say(self, reply: Reply, content: bytes) -> None:
+        etag = f'"{hashlib.sha256(content).hexdigest()[:16]}"'
+        has_etag = self.server.has_etags and reply.status == 200
+        if has_etag and self.headers["If-None-Match"] == etag:
+            self.server.not_modified += 1
+            reply, content = Reply(304, None, reply.headers), b""
+        self.send_response(reply.status)
+        for name, value in reply.headers.items():
+            self.send_header(name, value)
+        if has_etag:
+            self.send_header("ETag", etag)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base's name
+        pass
+
+
+def _words(state: str) -> dict[str, Any]:
+    """As GitHub and Gitea say it."""
+    if state in _ENDED:
+        return {"status": "completed", "conclusion": state}
+    return {"status": {"waiting": "queued", "running": "in_progress"}[state], "conclusion": None}
+
+
+def _page(rows: list[dict[str, Any]], query: dict[str, str]) -> list[dict[str, Any]]:
+    size = int(query.get("limit") or query.get("per_page") or 30)
+    start = (int(query.get("page", 1)) - 1) * size
+    return rows[start : start + size]
+
+
+@contextmanager
+def running_forge(flavour: Flavour) -> Iterator[Forge]:
+    forge = Forge(flavour)
+    thread = threading.Thread(target=forge.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    try:
+        yield forge
+    finally:
+        forge.gone.set()
+        forge.shutdown()
+        thread.join()
+        forge.server_close()

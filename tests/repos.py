@@ -1,0 +1,121 @@
+"""Small git repositories for the tests, and claims about the work in them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from shiftboss.protocol.handoff import Contract, VerificationPolicy
+from shiftboss.protocol.verdict import Verdict, VerificationJob, Waiver
+
+ENVIRONMENT = {
+    "PATH": os.environ["PATH"],
+    "HOME": "/dev/null",
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_CONFIG_GLOBAL": "/dev/null",
+    "GIT_AUTHOR_NAME": "Worker",
+    "GIT_AUTHOR_EMAIL": "worker@shiftboss.invalid",
+    "GIT_AUTHOR_DATE": "2024-01-01T00:00:00Z",
+    "GIT_COMMITTER_NAME": "Worker",
+    "GIT_COMMITTER_EMAIL": "worker@shiftboss.invalid",
+    "GIT_COMMITTER_DATE": "2024-01-01T00:00:00Z",
+}
+
+
+class Repo:
+    """A repository with `main` at the base, and `task` checked out for the worker."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        path.mkdir(parents=True)
+        self.git("init", "--quiet", "--initial-branch=main")
+        self.write(
+            {
+                "README.md": "# Sums\n",
+                "src/auth/login.py": "def login():\n    return None\n",
+                "src/auth/names.py": "NAMES = []\n",
+                "src/lib/jwt.py": "def token():\n    return 'x'\n",
+                "tests/test_login.py": "def test_login():\n    assert True\n",
+            }
+        )
+        self.base = self.commit("base")
+        self.git("checkout", "--quiet", "-b", "task")
+
+    def git(self, *arguments: str, stdin: bytes | None = None) -> str:
+        done = subprocess.run(
+            ["git", *arguments],
+            cwd=self.path,
+            env=ENVIRONMENT,
+            input=stdin,
+            capture_output=True,
+            timeout=60,
+            check=False,
+        )
+        assert done.returncode == 0, f"git {arguments}: {done.stderr.decode()}"
+        return done.stdout.decode().strip()
+
+    def write(self, files: dict[str, str]) -> None:
+        for name, text in files.items():
+            (self.path / name).parent.mkdir(parents=True, exist_ok=True)
+            (self.path / name).write_text(text)
+
+    def commit(self, message: str, files: dict[str, str] | None = None) -> str:
+        """All that is in the work tree; its id."""
+        self.write(files or {})
+        self.git("add", "--all")
+        self.git("commit", "--quiet", "--allow-empty", "--message", message)
+        return self.head()
+
+    def head(self) -> str:
+        return self.git("rev-parse", "HEAD")
+
+    def on_main(self, files: dict[str, str]) -> str:
+        """What others land meanwhile."""
+        self.git("checkout", "--quiet", "main")
+        landed = self.commit("landed", files)
+        self.git("checkout", "--quiet", "task")
+        return landed
+
+    def job(self, *, policy: dict[str, Any] | None = None, **members: Any) -> VerificationJob:
+        """A claim of the tip of `task` for a worker that owns `src/auth/` and the tests."""
+        contract = {
+            "task_id": "bd-1",
+            "files_owned": members.pop("owned", ["src/auth/", "tests/test_login.py"]),
+            "files_readonly": members.pop("readonly", ["src/lib/jwt.py"]),
+            "dependencies_completed": [],
+            "success_criteria": members.pop("criteria", ["it works"]),
+        }
+        claim: dict[str, Any] = {
+            "swarm_id": "s",
+            "bead_id": "bd-1",
+            "epoch": 1,
+            "claim_id": 1,
+            "repo": str(self.path),
+            "base_commit": self.base,
+            "branch": "task",
+            "target": "main",
+            "commit": self.head(),
+            "files_touched": [],
+            "contract_version": 1,
+            "contract_hash": "0" * 64,
+        }
+        return VerificationJob(
+            **(claim | members),
+            contract=Contract(**contract),
+            policy=VerificationPolicy(**(policy or {})),
+        )
+
+
+def outcomes(verdict: Verdict) -> dict[str, str]:
+    """Of each check; of several criteria the last."""
+    return {one.check: one.outcome for one in verdict.checks}
+
+
+def refused_paths(verdict: Verdict) -> list[str | None]:
+    return sorted({one.path for one in verdict.violations}, key=str)
+
+
+def waiver(check: str, subject: str) -> Waiver:
+    return Waiver(check=check, subject=subject, reason="agreed", granted_by="operator")

@@ -1,0 +1,230 @@
+"""What the CI says about a commit: only what was seen to succeed has succeeded."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shiftboss.protocol.ci import CiDemand, CiJob, CiReport, CiRun, JobState, RunState
+from shiftboss.protocol.policy import CiPolicy
+from shiftboss.rules.ci_verdict import CiFinding, ci_state, judge
+
+SHA = "a1b2c3d4" * 5
+OTHER_SHA = "0f0f0f0f" * 5
+REQUIRED = ["check", "format", "audit", "build", "test", "coverage"]
+SYNC = "radicle-push"
+GREEN: dict[str, JobState] = dict.fromkeys([*REQUIRED, SYNC], "success")
+
+
+def demand(required: list[str] = REQUIRED, must_succeed: tuple[str, ...] = (SYNC,)) -> CiDemand:
+    policy = CiPolicy(required_jobs=required, must_succeed=list(must_succeed))
+    return CiDemand(repo="alphavm", repo_path="alphavm", branch="main", policy=policy)
+
+
+def run(
+    jobs: dict[str, JobState],
+    *,
+    sha: str = SHA,
+    state: RunState = "success",
+    run_id: str = "451",
+    workflow: str | None = "ci.yml",
+    event: str | None = "push",
+) -> CiRun:
+    listed = [CiJob(name=name, state=job_state) for name, job_state in jobs.items()]
+    return CiRun(run_id=run_id, sha=sha, state=state, workflow=workflow, event=event, jobs=listed)
+
+
+def report(*runs: CiRun, complete: bool = True) -> CiReport:
+    return CiReport(sha=SHA, runs=list(runs), complete=complete)
+
+
+def of_job(findings: list[CiFinding], name: str) -> CiFinding:
+    return next(one for one in findings if one.job == name)
+
+
+def test_all_required_jobs_and_the_sync_job_green_on_that_commit_pass() -> None:
+    findings = judge(report(run(GREEN)), demand())
+    assert [one.job for one in findings] == [*REQUIRED, SYNC]
+    assert ci_state(findings) == "passed"
+    assert of_job(findings, SYNC).message == "radicle-push succeeded (run #451)"
+
+
+NOT_SUCCESS: list[tuple[JobState, str, str]] = [
+    ("failure", "failed", "failed (run #451)"),
+    ("cancelled", "failed", "was cancelled: it has proven nothing (run #451)"),
+    ("skipped", "failed", "was skipped: it did not happen (run #451)"),
+    ("running", "pending", "is still running (run #451)"),
+    ("waiting", "pending", "still waits for a runner (run #451)"),
+]
+
+
+@pytest.mark.parametrize("name", ["test", SYNC])
+@pytest.mark.parametrize(("state", "outcome", "message"), NOT_SUCCESS)
+def test_every_other_state_of_a_job_is_refused_by_its_own_name(
+    name: str, state: JobState, outcome: str, message: str
+) -> None:
+    findings = judge(report(run(GREEN | {name: state})), demand())
+    found = of_job(findings, name)
+    assert (found.outcome, found.message) == (outcome, f"{name} {message}")
+    assert found.hint
+    assert ci_state(findings) == outcome
+
+
+def test_a_skipped_sync_job_has_the_documented_remedy() -> None:
+    found = of_job(judge(report(run(GREEN | {SYNC: "skipped"})), demand()), SYNC)
+    assert "git commit --allow-empty -m 'ci: trigger radicle sync' && git push" in found.hint
+    required = of_job(judge(report(run(GREEN | {"test": "skipped"})), demand()), "test")
+    assert "git commit" not in required.hint
+
+
+def test_no_answer_of_the_ci_is_unverifiable() -> None:
+    assert ci_state(judge(None, demand())) == "unverifiable"
+
+
+@pytest.mark.parametrize("complete", [True, False])
+def test_a_missing_run_is_waited_for_and_never_passes(complete: bool) -> None:
+    findings = judge(report(complete=complete), demand())
+    assert [one.outcome for one in findings] == ["pending"]
+    assert "no CI run for commit a1b2c3d4a1b2" in findings[0].message
+
+
+@pytest.mark.parametrize("sha", [OTHER_SHA, "", SHA[:12]])
+def test_a_green_run_of_another_commit_is_nothing(sha: str) -> None:
+    assert ci_state(judge(report(run(GREEN, sha=sha)), demand())) == "pending"
+
+
+def test_a_renamed_job_is_missing_and_its_new_name_is_guessed() -> None:
+    jobs = {name: state for name, state in GREEN.items() if name != "coverage"}
+    findings = judge(report(run(jobs | {"coverage-report": "success"})), demand())
+    found = of_job(findings, "coverage")
+    assert found.outcome == "failed"
+    assert "run #451 has no job 'coverage'; did you mean 'coverage-report'?" in found.message
+    assert "check, format" in found.hint
+
+
+def test_a_job_that_has_not_begun_is_waited_for() -> None:
+    running = run({"check": "success"}, state="running")
+    findings = judge(report(running, complete=False), demand())
+    assert of_job(findings, "test").message == "test has not begun in run #451"
+    assert ci_state(findings) == "pending"
+
+
+def test_one_failure_decides_before_the_rest_has_ended() -> None:
+    jobs = GREEN | {"check": "failure", "test": "running"}
+    assert ci_state(judge(report(run(jobs, state="running")), demand())) == "failed"
+
+
+def test_names_match_in_full_and_without_case() -> None:
+    jobs: dict[str, JobState] = {name.upper(): state for name, state in GREEN.items()}
+    assert ci_state(judge(report(run(jobs)), demand())) == "passed"
+    findings = judge(report(run(GREEN)), demand(required=["tes"]))
+    assert of_job(findings, "tes").outcome == "failed"
+
+
+def test_a_rerun_that_is_red_counts_red() -> None:
+    red = run(GREEN | {"test": "failure"}, run_id="452", state="failure")
+    assert ci_state(judge(report(red, run(GREEN)), demand())) == "failed"
+
+
+def test_a_rerun_that_is_green_counts_green() -> None:
+    red = run(GREEN | {"test": "failure"}, run_id="450", state="failure")
+    assert ci_state(judge(report(run(GREEN), red), demand())) == "passed"
+
+
+def test_a_green_run_of_another_event_does_not_hide_a_red_one() -> None:
+    red = run(GREEN | {"test": "failure"}, run_id="450", state="failure")
+    green = run(GREEN, event="pull_request", run_id="451")
+    assert ci_state(judge(report(green, red), demand())) == "failed"
+
+
+def test_a_sync_that_a_pull_request_skips_has_happened_at_the_push() -> None:
+    pull_request = run(GREEN | {SYNC: "skipped"}, event="pull_request", run_id="452")
+    assert ci_state(judge(report(pull_request, run(GREEN)), demand())) == "passed"
+
+
+def test_jobs_may_be_spread_over_workflows() -> None:
+    sync = run({SYNC: "success"}, workflow="sync.yml", run_id="452")
+    tests = run(dict.fromkeys(REQUIRED, "success"))
+    assert ci_state(judge(report(sync, tests), demand())) == "passed"
+
+
+def test_of_several_jobs_of_one_name_the_worst_counts() -> None:
+    matrix = CiRun(
+        run_id="7",
+        sha=SHA,
+        state="failure",
+        jobs=[CiJob(name="test", state="success"), CiJob(name="test", state="failure")],
+    )
+    assert ci_state(judge(report(matrix), demand(["test"], ()))) == "failed"
+
+
+def test_a_required_job_that_must_succeed_is_named_once() -> None:
+    findings = judge(report(run(GREEN)), demand([*REQUIRED, "Radicle-Push"]))
+    assert [one.job for one in findings] == [*REQUIRED, SYNC]
+
+
+def test_other_jobs_do_not_matter_where_the_required_ones_are_named() -> None:
+    jobs = GREEN | {"nightly": "failure"}
+    assert ci_state(judge(report(run(jobs, state="failure")), demand())) == "passed"
+
+
+@pytest.mark.parametrize(
+    ("jobs", "state", "outcome"),
+    [
+        ({"a": "success", "b": "success"}, "success", "passed"),
+        ({"a": "success", "b": "skipped"}, "success", "passed"),
+        ({"a": "skipped", "b": "skipped"}, "success", "failed"),
+        ({"a": "success", "b": "failure"}, "failure", "failed"),
+        ({"a": "success", "b": "cancelled"}, "cancelled", "failed"),
+        ({"a": "success", "b": "running"}, "running", "pending"),
+        ({"a": "success", "b": "waiting"}, "running", "pending"),
+        ({"a": "success"}, "running", "pending"),
+        ({"a": "success"}, "failure", "failed"),
+        ({"a": "success"}, "cancelled", "failed"),
+        ({}, "success", "unverifiable"),
+        ({}, "failure", "failed"),
+        ({}, "cancelled", "failed"),
+        ({}, "waiting", "pending"),
+    ],
+)
+def test_without_required_jobs_all_of_them_count(
+    jobs: dict[str, JobState], state: RunState, outcome: str
+) -> None:
+    assert ci_state(judge(report(run(jobs, state=state)), demand([], ()))) == outcome
+
+
+@pytest.mark.parametrize("state", ["skipped", "cancelled", "failure", "running", "waiting"])
+def test_without_required_jobs_the_sync_job_must_succeed_all_the_same(state: JobState) -> None:
+    findings = judge(report(run({"a": "success", SYNC: state})), demand([]))
+    assert ci_state(findings) != "passed"
+    assert ci_state(judge(report(run({"a": "success"})), demand([]))) == "failed"
+    assert ci_state(judge(report(run({"a": "success", SYNC: "success"})), demand([]))) == "passed"
+
+
+def test_no_findings_prove_nothing() -> None:
+    assert ci_state([]) == "unverifiable"
+
+
+STATES = st.sampled_from(get_args(JobState))
+JOBS = st.dictionaries(st.sampled_from([*REQUIRED, SYNC, "other"]), STATES)
+RUNS = st.builds(
+    run,
+    JOBS,
+    sha=st.sampled_from([SHA, OTHER_SHA]),
+    state=st.sampled_from(get_args(RunState)),
+    workflow=st.sampled_from(["a", "b", None]),
+)
+
+
+@given(st.lists(RUNS, max_size=4), st.booleans(), st.sampled_from([[], REQUIRED]))
+def test_nothing_passes_without_the_sync_job_seen_green_on_that_commit(
+    runs: list[CiRun], complete: bool, required: list[str]
+) -> None:
+    findings = judge(report(*runs, complete=complete), demand(required))
+    assert findings
+    if ci_state(findings) == "passed":
+        seen = {(job.name, job.state) for one in runs if one.sha == SHA for job in one.jobs}
+        assert {(name, "success") for name in [*required, SYNC]} <= seen

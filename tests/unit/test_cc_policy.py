@@ -1,0 +1,286 @@
+"""A policy file is read whole or not at all, and all that is wrong with it is said at once."""
+
+from __future__ import annotations
+
+import string
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shiftboss.errors import InvalidPolicy
+from shiftboss.protocol.policy import Policy
+from shiftboss.rules.policy_text import effective, read_policy
+
+NAME = "shiftboss.yaml"
+
+
+def problems(text: str) -> list[str]:
+    with pytest.raises(InvalidPolicy) as caught:
+        read_policy(text, NAME)
+    found = caught.value.facts["problems"]
+    assert isinstance(found, list)
+    assert str(caught.value).startswith(found[0])
+    return found
+
+
+def assert_read_or_refused(text: str) -> None:
+    try:
+        read_policy(text, NAME)
+    except InvalidPolicy:
+        assert all(one.startswith(f"{NAME}:") for one in problems(text))
+
+
+def only_problem(text: str) -> str:
+    found = problems(text)
+    assert len(found) == 1, found
+    return str(found[0])
+
+
+def test_a_file_with_the_repos_alone_has_the_numbers_of_the_contract() -> None:
+    policy = read_policy("repos:\n  alphavm:\n    path: ../alphavm\n", NAME)
+    milestones = policy.timeouts.milestones
+    assert (milestones.WORKING.timeout, milestones.WORKING.warning_at) == (20 * 60, 15 * 60)
+    assert (milestones.PUSHED_TO_CI.timeout, milestones.PUSHED_TO_CI.warning_at) == (900, 600)
+    fixing = milestones.FIXING_CI
+    assert (fixing.timeout, fixing.warning_at, fixing.max_attempts) == (900, 600, 5)
+    assert (policy.timeouts.worker, policy.timeouts.active_within) == (30 * 60, 5 * 60)
+    backoff = policy.failures.transient
+    assert (backoff.initial, backoff.max, backoff.multiplier, backoff.max_retries) == (5, 60, 2, 3)
+    assert policy.failures.permission_denied.max_denials == 2
+    assert (policy.deadlock.idle, policy.deadlock.no_commits) == (600, 900)
+    assert (policy.deadlock.api_errors, policy.deadlock.check_interval) == (3, 300)
+    assert policy.tokens.context_handoff == 50_000
+    assert policy.locking == "neighbours"
+
+
+def test_an_empty_file_is_all_defaults() -> None:
+    assert read_policy("", NAME) == read_policy("# nothing\n", NAME) == Policy()
+
+
+def test_one_value_of_a_milestone_can_be_changed_alone() -> None:
+    policy = read_policy("timeouts: {milestones: {FIXING_CI: {timeout: 1h 30m}}}", NAME)
+    fixing = policy.timeouts.milestones.FIXING_CI
+    assert (fixing.timeout, fixing.warning_at, fixing.max_attempts) == (5400, 600, 5)
+
+
+def test_the_effective_policy_reads_as_itself() -> None:
+    policy = read_policy(
+        "repos:\n  sdk: {url: 'https://example.org/sdk.git', branch: '1.10'}\nlocking: chain\n",
+        NAME,
+    )
+    text = effective(policy)
+    assert read_policy(text, NAME) == policy
+    assert "max_denials: 2" in text
+    assert "branch: '1.10'" in text
+
+
+BROKEN = """\
+preset: completion-contract
+repos:
+  acdc-core: {path: a}
+  alphavm:
+    path: b
+    depends_on:
+      - acdc-cor
+    ci:
+      provder: local
+      jobs:
+        test: {run: [make test], needs: [biuld]}
+        build: {run: [make], timeout: 1.5m}
+      required_jobs: [Test, lint]
+  deltavm:
+    depends_on: [acdc-core]
+  adnet:
+    ci: {provider: forgejo}
+timeouts:
+  milestones:
+    WORKING: {timeout: 10m, warning_at: 11m}
+    NEXT: {timeout: 10m}
+repos:
+  twice: {path: c}
+"""
+
+
+def test_every_problem_is_named_with_its_line_and_key() -> None:
+    vm = "repos.alphavm"
+    job = f"{vm}.ci.jobs"
+    working = "timeouts.milestones.WORKING"
+    assert problems(BROKEN) == [
+        f"{NAME}:7: {vm}.depends_on.0: there is no repo 'acdc-cor'; did you mean 'acdc-core'?",
+        f"{NAME}:9: repos.alphavm.ci.provder: is not a key here; did you mean 'provider'?",
+        f"{NAME}:11: {job}.test.needs.0: there is no job 'biuld'; did you mean 'build'?",
+        f"{NAME}:12: {job}.build.timeout: must be a duration such as 30s, 20m or 1h 30m",
+        f"{NAME}:13: repos.alphavm.ci.required_jobs.1: there is no job 'lint'",
+        f"{NAME}:14: repos.deltavm: needs a path or a url: its jobs are run here, from a checkout",
+        f"{NAME}:17: repos.adnet.ci: the provider forgejo needs a repository (owner/name)",
+        f"{NAME}:17: repos.adnet.ci: the provider forgejo needs a url, the address of the forge",
+        f"{NAME}:20: {working}.warning_at: the warning (660s) comes after the timeout (600s)",
+        f"{NAME}:21: timeouts.milestones.NEXT: is not a key here",
+        f"{NAME}:22: repos: is there twice; the first is in line 2",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "where"),
+    [
+        ("repos: [", f"{NAME}:1: is not YAML: "),
+        ("repos:\n\tsdk: 1\n", f"{NAME}:2: is not YAML: "),
+        ("a: 1\n---\nb: 2\n", f"{NAME}:2: is not YAML: "),
+        ("repos: *nobody\n", f"{NAME}:1: is not YAML: "),
+        ("a: b\n\nc: \x07\n", f"{NAME}:3: is not YAML: "),
+        ("- a list\n", f"{NAME}:1: must be a mapping at the top"),
+        ("just a text", f"{NAME}:1: must be a mapping at the top"),
+        ("repos: !!python/object:os.system {}\n", f"{NAME}:1: repos: has the tag"),
+        ("locking: !secret x\n", f"{NAME}:1: locking: has the tag !secret"),
+        ("deadlock: {api_errors: !!int many}\n", f"{NAME}:1: deadlock.api_errors: cannot be read"),
+    ],
+)
+def test_what_is_not_yaml_is_told_with_its_line(text: str, where: str) -> None:
+    assert any(one.startswith(where) for one in problems(text)), problems(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("timeouts: {worker: 15:00}", "timeouts.worker: must be a duration"),
+        ("timeouts: {worker: soon}", "timeouts.worker: must be a duration"),
+        ("timeouts: {worker: true}", "timeouts.worker: must be a whole number"),
+        ("timeouts: {worker: -5}", "timeouts.worker: must be greater than or equal to 0"),
+        ("repos: {sdk: {path: 7}}", "repos.sdk.path: must be a text"),
+        ("repos: {sdk: {path: a, branch: 1.10}}", "repos.sdk.branch: must be a text"),
+        ("repos: {sdk: {path: a, depends_on: core}}", "repos.sdk.depends_on: must be a list"),
+        ("repos: {sdk: nothing}", "repos.sdk: must be a mapping"),
+        ("repos: {'a b': {path: a}}", "repos.a b: is not a name that can be used here"),
+        ("locking: all", "locking: must be 'neighbours' or 'chain'"),
+        ("tokens: {total_target: 449}", "tokens.total_target: is less than its parts"),
+        ("failures: {transient: {initial: 61}}", "failures.transient.initial: is more than max"),
+        (
+            "failures: {recoverable: {escalate_after: 6}}",
+            "failures.recoverable.escalate_after: is more than max_attempts (5)",
+        ),
+        (
+            "repos: {a: {ci: {provider: github}}}",
+            "repos.a.ci: the provider github needs a repository",
+        ),
+        (
+            "repos: {a: {path: a, depends_on: [b, b]}, b: {path: b}}",
+            "repos.a.depends_on.1: 'b' is listed twice",
+        ),
+        (
+            "repos: {a: {path: a, ci: {jobs: {T: {run: [x]}, t: {run: [x]}}}}}",
+            "repos.a.ci.jobs.t: differs from 'T' by letter case only",
+        ),
+        ("repos: {a: {path: a, ci: {jobs: {t: {run: []}}}}}", "repos.a.ci.jobs.t.run: "),
+        (
+            f"sandbox: {{worker_instruction: {'carefully ' * 20}}}",
+            "sandbox.worker_instruction: is too long for a spawn prompt",
+        ),
+        (
+            "timeouts: {milestones: {WORKING: {timeout: 10m}}}",
+            "timeouts.milestones.WORKING.warning_at: the warning (900s) comes after",
+        ),
+    ],
+)
+def test_a_wrong_value_is_named_by_its_key(text: str, message: str) -> None:
+    assert only_problem(text).startswith(f"{NAME}:1: {message}")
+
+
+def test_a_token_in_the_address_of_a_forge_is_refused_and_not_repeated() -> None:
+    forge = "{provider: forgejo, repository: a/b, url: 'https://me:geheim@forge.example'}"
+    problem = only_problem(f"repos: {{a: {{ci: {forge}}}}}")
+    assert "repos.a.ci.url: must not have a user or token in it" in problem
+    assert "geheim" not in problem
+
+
+def test_circles_are_named_in_full() -> None:
+    text = (
+        "repos:\n"
+        "  a: {path: a, depends_on: [b]}\n"
+        "  b: {path: b, depends_on: [c]}\n"
+        "  c: {path: c, depends_on: [a]}\n"
+        "  own: {path: d, depends_on: [own]}\n"
+    )
+    circle = "the repos depend on each other in a circle"
+    assert problems(text) == [
+        f"{NAME}:2: repos.a.depends_on: {circle}: a -> b -> c -> a",
+        f"{NAME}:5: repos.own.depends_on: {circle}: own -> own",
+    ]
+
+
+def test_a_circle_of_jobs_is_named_in_full() -> None:
+    text = (
+        "repos:\n  a:\n    path: a\n    ci:\n      jobs:\n"
+        "        build: {run: [x], needs: [test]}\n"
+        "        test: {run: [x], needs: [build]}\n"
+    )
+    assert only_problem(text) == (
+        f"{NAME}:6: repos.a.ci.jobs.build.needs: the jobs wait for each other in a circle: "
+        "build -> test -> build"
+    )
+
+
+def test_jobs_of_workflow_files_need_not_be_in_the_policy() -> None:
+    policy = read_policy("repos: {a: {path: a, ci: {required_jobs: [test]}}}", NAME)
+    assert policy.repos["a"].ci.required_jobs == ["test"]
+
+
+def test_anchors_and_merges_work_and_what_is_written_out_counts() -> None:
+    text = (
+        "repos:\n"
+        "  core:\n    path: core\n    ci: &ci\n      jobs: {test: {run: [make test]}}\n"
+        "      required_jobs: [test]\n      stuck_after: 5m\n"
+        "  vm:\n    path: vm\n    ci:\n      stuck_after: 7m\n      <<: *ci\n"
+    )
+    repos = read_policy(text, NAME).repos
+    assert repos["vm"].ci.required_jobs == ["test"]
+    assert (repos["core"].ci.stuck_after, repos["vm"].ci.stuck_after) == (300, 420)
+
+
+def test_of_two_merges_the_first_counts() -> None:
+    text = (
+        "timeouts:\n  milestones:\n"
+        "    WORKING: &one {timeout: 50m, warning_at: 5m}\n"
+        "    PUSHED_TO_CI: &two {timeout: 40m, warning_at: 6m}\n"
+        "    FIXING_CI:\n      <<: [*one, *two]\n"
+    )
+    assert read_policy(text, NAME).timeouts.milestones.FIXING_CI.timeout == 3000
+
+
+@pytest.mark.parametrize("key", ["2026-01-01", "2026-13-45", "on", "1.0", "~", "0x1F", "null"])
+def test_odd_keys_are_names_like_any_other(key: str) -> None:
+    assert only_problem(f"{key}: 1").startswith(f"{NAME}:1: {key}: is not a key here")
+
+
+def test_a_repo_can_be_named_like_a_date() -> None:
+    assert list(read_policy("repos: {2026-01-01: {path: x}}", NAME).repos) == ["2026-01-01"]
+
+
+def test_a_key_that_is_a_list_is_refused() -> None:
+    assert "has a key that is not a text" in only_problem("? [a, b]\n: 1\n")
+
+
+def test_bombs_and_snakes_end_at_once() -> None:
+    bomb = "a0: &a0 [x, x]\n" + "".join(
+        f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}, *a{n - 1}, *a{n - 1}]\n" for n in range(1, 30)
+    )
+    began = time.monotonic()
+    assert "has more than" in only_problem(bomb)
+    assert "nested too deeply" in only_problem("a: " + "[" * 3_000)
+    assert any("refers to itself" in one for one in problems("repos: &r\n  a: *r\n"))
+    assert "is longer than" in only_problem("#" * 1_000_001)
+    assert time.monotonic() - began < 20
+
+
+@given(st.text(alphabet=string.printable + "é\u2028", max_size=200))
+def test_no_text_crashes_the_reader(text: str) -> None:
+    assert_read_or_refused(text)
+
+
+PIECES = ["repos", ":", " ", "\n", "  ", "- ", "a", "{", "}", "[", "]", "&x", "*x", "<<", ",", "1"]
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=40).map("".join))
+def test_no_yaml_crashes_the_reader(text: str) -> None:
+    assert_read_or_refused(text)

@@ -1,0 +1,253 @@
+"""The ladder of timeouts and the signs of a deadlock, each at its very millisecond."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shiftboss.protocol.policy import Deadlock, Milestone, Timeouts
+from shiftboss.rules.deadlock import Signs, indicators, next_check_ms
+from shiftboss.rules.timeouts import (
+    Activity,
+    CiActivity,
+    LadderState,
+    Step,
+    next_at_ms,
+    next_step,
+)
+
+MINUTE = 60_000
+SINCE = 1_800_000_000_000
+POLICY = Timeouts()
+SILENT = Activity(last_activity_ms=SINCE)
+
+
+def step(
+    milestone: Milestone,
+    now_ms: int,
+    activity: Activity = SILENT,
+    done: LadderState = LadderState(),  # noqa: B008 - frozen
+) -> Step:
+    return next_step(milestone, SINCE, now_ms, activity, POLICY, done)
+
+
+def at_the_edge(milestone: Milestone, at_ms: int, activity: Activity, done: LadderState) -> Step:
+    """The step that is due at `at_ms`: not one millisecond before, and still one after."""
+    before = step(milestone, at_ms - 1, activity, done)
+    assert (before.kind, before.at_ms, before.then) == ("none", at_ms, done)
+    assert next_at_ms(milestone, SINCE, activity, POLICY, done) == at_ms
+    due = step(milestone, at_ms, activity, done)
+    assert step(milestone, at_ms + 1, activity, done).kind == due.kind
+    assert due.kind != "none"
+    return due
+
+
+@pytest.mark.parametrize(
+    ("milestone", "warning", "timeout"),
+    [("WORKING", 15, 20), ("FIXING_CI", 10, 15), ("PUSHED_TO_CI", 10, 15)],
+)
+def test_a_warning_comes_first_then_a_look(
+    milestone: Milestone, warning: int, timeout: int
+) -> None:
+    warned = at_the_edge(milestone, SINCE + warning * MINUTE, SILENT, LadderState())
+    assert warned.kind == "warn"
+    looked = at_the_edge(milestone, SINCE + timeout * MINUTE, SILENT, warned.then)
+    assert looked.kind == ("check_ci" if milestone == "PUSHED_TO_CI" else "probe")
+
+
+def probed(milestone: Milestone = "WORKING", minutes: int = 20) -> LadderState:
+    return LadderState(warned=True, probed_for_ms=SINCE + minutes * MINUTE)
+
+
+@pytest.mark.parametrize(("milestone", "minutes"), [("WORKING", 20), ("FIXING_CI", 15)])
+def test_a_silent_worker_is_parked_salvaged_and_replaced(
+    milestone: Milestone, minutes: int
+) -> None:
+    deadline = SINCE + minutes * MINUTE
+    parked = at_the_edge(milestone, deadline, SILENT, probed(milestone, minutes))
+    assert (parked.kind, parked.then.parked_at_ms) == ("park", deadline)
+    salvaged = at_the_edge(milestone, deadline + 5 * MINUTE, SILENT, parked.then)
+    assert salvaged.kind == "salvage"
+    replaced = at_the_edge(milestone, deadline + 5 * MINUTE, SILENT, salvaged.then)
+    assert replaced.kind == "reassign"
+    assert next_at_ms(milestone, SINCE, SILENT, POLICY, replaced.then) is None
+
+
+@pytest.mark.parametrize(
+    ("ago_ms", "kind"), [(0, "extend"), (300_000, "extend"), (300_001, "park")]
+)
+@pytest.mark.parametrize("by_commit", [True, False])
+def test_a_worker_that_was_active_in_the_last_five_minutes_gets_more_time(
+    ago_ms: int, kind: str, by_commit: bool
+) -> None:
+    deadline = SINCE + 20 * MINUTE
+    seen = deadline - ago_ms
+    activity = (
+        Activity(SINCE, last_commit_ms=seen) if by_commit else Activity(last_activity_ms=seen)
+    )
+    due = step("WORKING", deadline, activity, probed())
+    assert due.kind == kind
+    if kind == "extend":
+        again = at_the_edge("WORKING", deadline + 5 * MINUTE, activity, due.then)
+        assert again.kind == "probe"
+
+
+def test_a_parked_worker_that_works_again_is_let_go_on() -> None:
+    parked_at = SINCE + 20 * MINUTE
+    parked = replace(probed(), parked_at_ms=parked_at)
+    assert step("WORKING", parked_at + 1, SILENT, parked).kind == "none"
+    back = step("WORKING", parked_at + 2, Activity(parked_at + 1), parked)
+    assert back.kind == "extend"
+    assert back.then.parked_at_ms is None
+    late = step("WORKING", parked_at + 9 * MINUTE, Activity(parked_at + 1), parked)
+    assert late.kind == "extend"
+
+
+def test_a_worker_past_its_thirty_minutes_that_is_still_active_is_told_of_once() -> None:
+    done = LadderState(
+        warned=True,
+        extended_until_ms=SINCE + 30 * MINUTE,
+        probed_for_ms=SINCE + 30 * MINUTE,
+    )
+    now = SINCE + 30 * MINUTE
+    active = Activity(last_activity_ms=now)
+    told = step("WORKING", now, active, done)
+    assert told.kind == "escalate"
+    assert "more than 30 m" in told.message
+    assert step("WORKING", now, active, told.then).kind == "extend"
+    younger = replace(active, worker_since_ms=SINCE + 1)
+    assert step("WORKING", now, younger, done).kind == "extend"
+    assert step("WORKING", now + 1, younger, done).kind == "escalate"
+
+
+@pytest.mark.parametrize(
+    ("ci_state", "kind", "words"),
+    [
+        ("running", "extend", "still running"),
+        ("stuck", "escalate", "restart it"),
+        ("none", "escalate", "no CI run"),
+        ("passed", "check_ci", "has finished"),
+        ("failed", "check_ci", "has finished"),
+    ],
+)
+def test_the_ci_is_asked_before_anything_is_done_about_it(
+    ci_state: CiActivity, kind: str, words: str
+) -> None:
+    deadline = SINCE + 15 * MINUTE
+    activity = Activity(SINCE, ci_state=ci_state)
+    asked = at_the_edge("PUSHED_TO_CI", deadline, activity, LadderState(warned=True))
+    assert asked.kind == "check_ci"
+    due = at_the_edge("PUSHED_TO_CI", deadline, activity, asked.then)
+    assert due.kind == kind
+    assert words in due.message
+    again = at_the_edge("PUSHED_TO_CI", deadline + 15 * MINUTE, activity, due.then)
+    assert again.kind == "check_ci"
+
+
+@given(st.sampled_from(["none", "running", "stuck", "passed", "failed"]), st.integers(0, 1000))
+def test_the_time_of_the_ci_is_never_held_against_the_worker(
+    ci_state: CiActivity, minutes: int
+) -> None:
+    done, activity = LadderState(), Activity(SINCE, ci_state=ci_state)
+    for _ in range(100):
+        due = step("PUSHED_TO_CI", SINCE + minutes * MINUTE, activity, done)
+        assert due.kind in ("none", "warn", "check_ci", "extend", "escalate")
+        done = due.then
+
+
+def test_the_time_of_verification_is_not_counted() -> None:
+    held = replace(SILENT, held_ms=7 * MINUTE)
+    assert at_the_edge("WORKING", SINCE + 22 * MINUTE, held, LadderState()).kind == "warn"
+    now_held = replace(SILENT, server_holds=True)
+    assert step("WORKING", SINCE + 10_000 * MINUTE, now_held).kind == "none"
+    assert next_at_ms("WORKING", SINCE, now_held, POLICY, LadderState()) is None
+
+
+@pytest.mark.parametrize(("attempts", "kind"), [(1, "park"), (4, "park"), (5, "escalate")])
+def test_the_last_attempt_to_fix_the_ci_ends_with_the_orchestrator(
+    attempts: int, kind: str
+) -> None:
+    activity = replace(SILENT, attempts=attempts)
+    deadline = SINCE + 15 * MINUTE
+    due = at_the_edge("FIXING_CI", deadline, activity, probed("FIXING_CI", 15))
+    assert due.kind == kind
+    assert due.then.ended is (kind == "escalate")
+
+
+def test_a_sixth_attempt_is_told_of_at_once() -> None:
+    due = at_the_edge("FIXING_CI", SINCE, replace(SILENT, attempts=6), LadderState())
+    assert (due.kind, due.message) == ("escalate", "5 attempts to fix the CI have failed")
+    assert step("WORKING", SINCE, replace(SILENT, attempts=6)).kind == "none"
+
+
+def test_a_blocked_worker_is_not_forgotten() -> None:
+    due = at_the_edge("BLOCKED", SINCE + 30 * MINUTE, SILENT, LadderState())
+    assert due.kind == "escalate"
+    assert next_at_ms("BLOCKED", SINCE, SILENT, POLICY, due.then) is None
+
+
+def test_done_has_no_ladder() -> None:
+    assert step("DONE", SINCE + 10_000 * MINUTE).kind == "none"
+    assert next_at_ms("DONE", SINCE, SILENT, POLICY, LadderState()) is None
+
+
+def test_a_server_that_was_away_for_a_day_takes_every_step_in_order() -> None:
+    done, kinds = LadderState(), []
+    while (due := step("WORKING", SINCE + 1440 * MINUTE, SILENT, done)).kind != "none":
+        kinds.append(due.kind)
+        done = due.then
+        if due.kind == "park":
+            assert done.parked_at_ms == SINCE + 1440 * MINUTE
+            break
+    assert kinds == ["warn", "probe", "park"]
+
+
+DEADLOCK = Deadlock()
+
+
+def found(signs: Signs, now_ms: int) -> list[str]:
+    return [one.kind for one in indicators(signs, now_ms, DEADLOCK, stuck_after_seconds=600)]
+
+
+@pytest.mark.parametrize("milestone", ["WORKING", "FIXING_CI"])
+def test_idle_over_ten_minutes(milestone: Milestone) -> None:
+    signs = Signs(milestone, SINCE, last_activity_ms=SINCE)
+    assert found(signs, SINCE + 10 * MINUTE - 1) == []
+    assert found(signs, SINCE + 10 * MINUTE) == []
+    assert found(signs, SINCE + 10 * MINUTE + 1) == ["worker_idle"]
+
+
+@pytest.mark.parametrize("milestone", ["PUSHED_TO_CI", "BLOCKED", "DONE"])
+def test_whoever_waits_may_be_idle(milestone: Milestone) -> None:
+    assert found(Signs(milestone, SINCE, SINCE), SINCE + 1000 * MINUTE) == []
+
+
+def test_no_commits_over_fifteen_minutes_after_working_began() -> None:
+    edge = SINCE + 15 * MINUTE
+    signs = Signs("WORKING", SINCE, last_activity_ms=edge)
+    assert [found(signs, now) for now in (edge - 1, edge)] == [[], []]
+    assert found(signs, edge + 1) == ["no_commits"]
+    assert found(signs._replace(last_commit_ms=SINCE - 1), edge + 1) == ["no_commits"]
+    assert found(signs._replace(last_commit_ms=SINCE), edge + 1) == []
+    assert found(signs._replace(milestone="FIXING_CI"), edge + 1) == []
+
+
+def test_ci_stuck_in_pending() -> None:
+    signs = Signs("PUSHED_TO_CI", SINCE, SINCE, ci_waiting_since_ms=SINCE)
+    edge = SINCE + 10 * MINUTE
+    assert [found(signs, now) for now in (edge - 1, edge)] == [[], []]
+    assert found(signs, edge + 1) == ["ci_stuck_in_pending"]
+    assert found(signs._replace(ci_waiting_since_ms=None), edge + 1) == []
+
+
+def test_more_than_three_api_errors_in_a_row() -> None:
+    signs = Signs("WORKING", SINCE, SINCE)
+    assert found(signs._replace(api_errors=3), SINCE) == []
+    assert found(signs._replace(api_errors=4), SINCE) == ["api_errors"]
+
+
+def test_signs_are_looked_for_every_five_minutes() -> None:
+    assert next_check_ms(SINCE, DEADLOCK) == SINCE + 5 * MINUTE

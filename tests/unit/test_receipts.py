@@ -1,0 +1,315 @@
+"""Receipts: signed as a whole, checked without the server."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from shiftboss.errors import InvalidReceipt
+from shiftboss.evidence.keys import SigningKey
+from shiftboss.evidence.receipts import read_receipt, verify_receipt
+from shiftboss.protocol.handoff import (
+    Context,
+    Contract,
+    Escalation,
+    VerificationPolicy,
+    WorkerHandoff,
+    canonical_json,
+    handoff_hash,
+)
+from shiftboss.protocol.receipts import ReceiptBody
+from shiftboss.protocol.verdict import Change, CheckResult, Verdict, VerificationJob, Waiver
+from shiftboss.rules.receipts import receipt_body
+
+pytestmark = pytest.mark.requirement("OWN-02")
+
+KEY = SigningKey(Ed25519PrivateKey.from_private_bytes(bytes(range(32))))
+OTHER_KEY = SigningKey(Ed25519PrivateKey.from_private_bytes(bytes(32)))
+BASE, COMMIT, TREE = "a" * 40, "b" * 40, "c" * 40
+
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
+JSON_VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | TEXTS,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXTS, inner, max_size=4),
+    max_leaves=12,
+)
+
+
+def handoff(role: str = "Write the service") -> WorkerHandoff:
+    return WorkerHandoff(
+        contract=Contract(
+            task_id="bd-123.2",
+            files_owned=["src/grüße.py", "tests/**"],
+            files_readonly=["src/types.py"],
+            dependencies_completed=["bd-123.1"],
+            success_criteria=["Tests pass: pytest", "It is fast"],
+        ),
+        context=Context(epic_summary="", your_role=role, what_others_did="", what_comes_next=""),
+        escalation=Escalation(),
+    )
+
+
+def body(summary: str = "Done, “as agreed” ✓", **changes: Any) -> ReceiptBody:
+    job = VerificationJob(
+        swarm_id="s-1",
+        bead_id="bd-123.2",
+        epoch=2,
+        claim_id=7,
+        repo="/repo",
+        base_commit=BASE,
+        branch="work",
+        target="main",
+        commit=COMMIT,
+        files_touched=[],
+        contract=handoff().contract,
+        contract_version=3,
+        contract_hash=handoff_hash(handoff()),
+        policy=VerificationPolicy(),
+        waivers=[Waiver(check="scope", subject="x", reason="agreed", granted_by="operator")],
+    )
+    verdict = Verdict(
+        accepted=True,
+        base_commit=BASE,
+        commit=COMMIT,
+        tree=TREE,
+        checks=[
+            CheckResult(check="commit", outcome="passed", message="is there"),
+            CheckResult(check="scope", outcome="waived", message="leaves the scope", subject="x"),
+            CheckResult(
+                check="criterion",
+                outcome="passed",
+                message="exit code 0",
+                subject="Tests pass: pytest",
+                exit_code=0,
+                output_tail="1 passed, token=secret",
+                duration_ms=40,
+            ),
+        ],
+        violations=[],
+        changes=[Change(path="src/grüße.py", status="R", old_path="src/old.py", mode="100644")],
+        files_changed=1,
+        lines_added=3,
+        merged_from_target=["f" * 40],
+        lines_deleted=1,
+    )
+    made = receipt_body(
+        job,
+        verdict,
+        receipt_id="r-1",
+        worker="bee",
+        summary=summary,
+        strategy="file-based",
+        claimed_at="2026-01-05T10:00:00Z",
+        verified_at="2026-01-05T10:00:05Z",
+        accepted_at="2026-01-05T10:00:05Z",
+        server_version="1.0",
+    )
+    return made.model_copy(update=changes)
+
+
+SIGNED = KEY.sign(body())
+TEXT = canonical_json(SIGNED)
+
+
+def check(text: bytes, public_pem: str = KEY.public_pem) -> None:
+    verify_receipt(read_receipt(text), public_pem)
+
+
+def places(value: Any, path: tuple[str | int, ...] = ()) -> list[tuple[str | int, ...]]:
+    """The way to every member and element, at any depth."""
+    inner: list[tuple[str | int, Any]] = []
+    if isinstance(value, dict):
+        inner = list(value.items())
+    elif isinstance(value, list):
+        inner = list(enumerate(value))
+    below = [place for key, part in inner for place in places(part, (*path, key))]
+    return ([path] if path else []) + below
+
+
+def at(place: tuple[str | int, ...], value: Any) -> Any:
+    for key in place:
+        value = value[key]
+    return value
+
+
+PLACES = places(json.loads(TEXT))
+HOLDERS = [(), *(place for place in PLACES if isinstance(at(place, json.loads(TEXT)), dict | list))]
+
+
+def test_a_receipt_is_good_there_and_back() -> None:
+    check(TEXT)
+    check(json.dumps(json.loads(TEXT), indent=2).encode())
+    assert read_receipt(TEXT) == SIGNED
+    verify_receipt(SIGNED, KEY.public_pem, handoff())
+
+
+@given(TEXTS)
+def test_any_words_can_be_signed(summary: str) -> None:
+    check(canonical_json(KEY.sign(body(summary))))
+
+
+@given(st.integers(0, len(TEXT) - 1), st.integers(0, 255))
+def test_no_byte_can_be_replaced(place: int, byte: int) -> None:
+    assume(TEXT[place] != byte)
+    with pytest.raises(InvalidReceipt):
+        check(TEXT[:place] + bytes([byte]) + TEXT[place + 1 :])
+
+
+@pytest.mark.parametrize("bit", range(8))
+def test_no_bit_of_the_signature_can_be_flipped(bit: int) -> None:
+    """Its last letters hold bits that stand for nothing."""
+    start = TEXT.index(SIGNED.signature.encode())
+    for place in range(start, start + len(SIGNED.signature)):
+        changed = bytearray(TEXT)
+        changed[place] ^= 1 << bit
+        with pytest.raises(InvalidReceipt):
+            check(bytes(changed))
+
+
+@given(st.sampled_from(PLACES), JSON_VALUES)
+def test_no_member_can_have_another_value(place: tuple[str | int, ...], value: Any) -> None:
+    changed, holder = changeable(place)
+    assume(canonical_json(holder[place[-1]]) != canonical_json(value))
+    holder[place[-1]] = value
+    with pytest.raises(InvalidReceipt):
+        check(canonical_json(changed))
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_no_member_can_be_left_out(place: tuple[str | int, ...]) -> None:
+    changed, holder = changeable(place)
+    del holder[place[-1]]
+    with pytest.raises(InvalidReceipt):
+        check(canonical_json(changed))
+
+
+@pytest.mark.parametrize("place", HOLDERS)
+def test_no_member_can_be_added(place: tuple[str | int, ...]) -> None:
+    changed = json.loads(TEXT)
+    holder = at(place, changed)
+    if isinstance(holder, dict):
+        holder["extra"] = None
+    else:
+        holder.append(holder[0])
+    with pytest.raises(InvalidReceipt):
+        check(canonical_json(changed))
+
+
+def changeable(place: tuple[str | int, ...]) -> tuple[Any, Any]:
+    """A copy of the receipt, and what holds the place in it."""
+    changed = json.loads(TEXT)
+    return changed, at(place[:-1], changed)
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        (TEXT.replace(b'"epoch":2', b'"epoch":1,"epoch":2'), "'epoch' twice"),
+        (TEXT.replace(b'{"algorithm"', b'{"receipt":{},"algorithm"'), "'receipt' twice"),
+        (TEXT.replace(b'"epoch":2', b'"epoch":2.0'), "epoch"),
+        (TEXT.replace(b'"epoch":2', b'"epoch":true'), "epoch"),
+        (TEXT.replace(b'"epoch":2', b'"epoch":NaN'), "no number NaN"),
+        (TEXT.replace(b'"epoch":2', b'"epoch":' + b"9" * 5000), "not a receipt"),
+        (TEXT.replace(b"shiftboss-receipt/1", b"shiftboss-receipt/2"), "format"),
+        (TEXT.replace(b'"bee"', rb'"\ud800"'), "not a receipt"),
+        (TEXT.replace(b'"bee"', b'"\xff"'), "not a receipt"),
+        (b"[" * 100_000, "not a receipt"),
+        (b"", "not a receipt"),
+        (b"null", "not a receipt"),
+        (b"\xef\xbb\xbf" + TEXT, "not a receipt"),
+    ],
+)
+def test_what_is_not_plainly_a_receipt_is_refused(text: bytes, complaint: str) -> None:
+    assert text != TEXT
+    with pytest.raises(InvalidReceipt, match=complaint):
+        read_receipt(text)
+
+
+def test_another_key_did_not_sign_it() -> None:
+    with pytest.raises(InvalidReceipt, match="names the key") as refused:
+        verify_receipt(SIGNED, OTHER_KEY.public_pem)
+    assert refused.value.field == "key_id"
+    renamed = SIGNED.model_copy(update={"key_id": OTHER_KEY.key_id})
+    with pytest.raises(InvalidReceipt, match="signature does not fit"):
+        verify_receipt(renamed, OTHER_KEY.public_pem)
+
+
+@pytest.mark.parametrize("pem", ["", "no key", KEY.public_pem[:60], "x25519"])
+def test_only_an_ed25519_key_can_check(pem: str) -> None:
+    if pem == "x25519":
+        public = X25519PrivateKey.from_private_bytes(bytes(32)).public_key()
+        pem = public.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode()
+    with pytest.raises(InvalidReceipt, match="not an Ed25519 public key"):
+        verify_receipt(SIGNED, pem)
+
+
+def test_the_signature_covers_the_name_of_the_format() -> None:
+    """Anybody can check it with other tools: these are the bytes."""
+    key = Ed25519PrivateKey.from_private_bytes(bytes(range(32))).public_key()
+    receipt = json.dumps(
+        json.loads(TEXT)["receipt"], sort_keys=True, separators=(",", ":"), ensure_ascii=False
+    )
+    signature = base64.b64decode(SIGNED.signature)
+    key.verify(signature, b"shiftboss-receipt/1\n" + receipt.encode())
+    assert SIGNED.key_id == hashlib.sha256(key.public_bytes_raw()).hexdigest()[:16]
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"bead_id": "bd-9"}, "contract"),
+        ({"commit": BASE}, "commit"),
+        ({"waivers": []}, "waivers"),
+        ({"accepted_at": "2026-01-05T09:00:00Z"}, "accepted_at"),
+        ({"diff": body().diff.model_copy(update={"files_changed": 0})}, "diff"),
+        ({"checks": [body().checks[0].model_copy(update={"outcome": "failed"})]}, "checks"),
+    ],
+)
+def test_a_receipt_that_contradicts_itself_is_no_good(changes: dict[str, Any], field: str) -> None:
+    with pytest.raises(InvalidReceipt, match="contradicts itself") as refused:
+        verify_receipt(KEY.sign(body(**changes)), KEY.public_pem)
+    assert refused.value.field == field
+
+
+def test_a_handoff_must_be_the_one_of_the_receipt() -> None:
+    with pytest.raises(InvalidReceipt, match="not the one"):
+        verify_receipt(SIGNED, KEY.public_pem, handoff("Something else"))
+
+
+def test_the_output_of_a_command_is_only_hashed() -> None:
+    tail = "1 passed, token=secret"
+    assert tail.encode() not in TEXT
+    assert SIGNED.receipt.checks[2].output_sha256 == hashlib.sha256(tail.encode()).hexdigest()
+    assert SIGNED.receipt.checks[0].output_sha256 is None
+
+
+@given(JSON_VALUES)
+def test_canonical_json_keeps_the_value_and_is_the_same_every_time(value: Any) -> None:
+    text = canonical_json(value)
+    assert json.loads(text) == value
+    assert canonical_json(json.loads(text)) == text
+
+
+@given(st.dictionaries(TEXTS, st.integers(), max_size=6), st.randoms())
+def test_canonical_json_does_not_depend_on_the_order(value: dict[str, int], random: Any) -> None:
+    members = list(value.items())
+    random.shuffle(members)
+    assert canonical_json(dict(members)) == canonical_json(value)
+
+
+def test_a_signature_is_the_same_every_time() -> None:
+    """A use case that is run again must give the same answer."""
+    assert KEY.sign(body()) == SIGNED

@@ -1,0 +1,57 @@
+"""A verdict fits into a request, whatever a worker's commit holds."""
+
+from __future__ import annotations
+
+from shiftboss.cli.tokens import OPERATOR_TOKEN_FILE
+from shiftboss.evidence.local import OPERATOR_FILE
+from shiftboss.protocol.verdict import Change, CheckResult, Verdict, Violation
+from shiftboss.rules.fitting import VERDICT_BYTES_MAX, fitting
+from shiftboss.server.exchange import BODY_BYTES_MAX
+from shiftboss.store.opening import DEFAULT_DATABASE
+
+
+def verdict(
+    *, outputs: int = 1, output: str = "ok", changes: int = 1, violations: int = 0
+) -> Verdict:
+    check = CheckResult(check="criterion", outcome="failed", message="no", output_tail=output)
+    return Verdict(
+        accepted=False,
+        base_commit="0" * 40,
+        commit="1" * 40,
+        tree="2" * 40,
+        checks=[check] * outputs,
+        violations=[
+            Violation(check="scope", message=f"{number} " + "long " * 50, hint="change it back")
+            for number in range(violations)
+        ],
+        changes=[Change(path=f"src/{number}.py", status="M") for number in range(changes)],
+        files_changed=changes,
+    )
+
+
+def size(one: Verdict) -> int:
+    return len(one.model_dump_json().encode())
+
+
+def test_a_verdict_that_fits_is_left_as_it_is() -> None:
+    assert fitting(verdict(changes=1000)) == verdict(changes=1000)
+
+
+def test_outputs_lose_their_beginning_first() -> None:
+    cut = fitting(verdict(outputs=50, output="\x01" * 65_000 + "the end", changes=1000))
+    assert size(cut) <= VERDICT_BYTES_MAX < BODY_BYTES_MAX
+    assert all((one.output_tail or "").endswith("the end") for one in cut.checks)
+    assert cut.files_changed == 1000
+
+
+def test_violations_that_find_no_place_are_counted() -> None:
+    cut = fitting(verdict(violations=20_000))
+    assert size(cut) <= VERDICT_BYTES_MAX
+    *named, more = cut.violations
+    assert named == verdict(violations=20_000).violations[: len(named)]
+    assert more.message == f"and {20_000 - len(named)} more violations"
+    assert not cut.accepted
+
+
+def test_the_commands_look_for_the_operators_token_where_the_server_puts_it() -> None:
+    assert DEFAULT_DATABASE.parent / OPERATOR_FILE == OPERATOR_TOKEN_FILE

@@ -1,0 +1,139 @@
+"""Branch names, the shape of a tree, ownership, waivers and acceptance."""
+
+from __future__ import annotations
+
+import unicodedata
+
+import pytest
+
+from shiftboss.protocol.handoff import Contract, VerificationPolicy
+from shiftboss.protocol.verdict import CheckResult, Violation, Waiver
+from shiftboss.rules.branches import is_branch_name
+from shiftboss.rules.ownership import Ownership
+from shiftboss.rules.tree_shape import collisions, link_leads_astray
+from shiftboss.rules.verdicts import (
+    Checked,
+    failed,
+    is_accepted,
+    judged,
+    not_made,
+    passed,
+    with_policy,
+    with_waivers,
+)
+
+
+@pytest.mark.parametrize("name", ["main", "task/bd-1.2", "fix_ü", "a.b", "x@y", "feature/#12"])
+def test_names_of_branches(name: str) -> None:
+    assert is_branch_name(name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("", "-x", "/a", "a/", "a//b", "a..b", ".a", "a/.b", "a.lock", "a.lock/b", "a."),
+        *(
+            "a b",
+            "a~1",
+            "a^",
+            "a:b",
+            "a?",
+            "a*",
+            "a[",
+            "a\\b",
+            "@",
+            "HEAD",
+            "a@{1}",
+            "a\n",
+            "x" * 201,
+        ),
+    ],
+)
+def test_what_is_no_name_of_a_branch(name: str) -> None:
+    assert not is_branch_name(name)
+
+
+@pytest.mark.parametrize("target", [b"b", b"./b", b"../x", b"../../top", b"c/d", b"..", b"a..b"])
+def test_a_link_may_lead_anywhere_in_the_tree(target: bytes) -> None:
+    assert link_leads_astray("one/two/link", target) is None
+
+
+@pytest.mark.parametrize(
+    "target", [b"/", b"/x", b"../../../x", b"c/../d", b"../.git/x", b"../.GIT", b"c/../../../.."]
+)
+def test_a_link_may_not_lead_out_of_it(target: bytes) -> None:
+    assert link_leads_astray("one/two/link", target) is not None
+
+
+def test_names_fall_together_by_case_and_form_and_folder() -> None:
+    decomposed = unicodedata.normalize("NFD", "é")
+    added = ["src/A.py", "src/new.py", "DOCS/x.md", f"{decomposed}.txt"]
+    names = [*added, "src/a.py", "docs/y.md", "é.txt", "src/other.py"]
+    assert collisions(added, names) == {
+        "src/A.py": "src/a.py",
+        "DOCS/x.md": "docs",
+        f"{decomposed}.txt": "é.txt",
+    }
+
+
+def _ownership(owned: list[str], readonly: list[str], generated: list[str]) -> Ownership:
+    contract = Contract(
+        task_id="t",
+        files_owned=owned,
+        files_readonly=readonly,
+        dependencies_completed=[],
+        success_criteria=["x"],
+    )
+    return Ownership(contract, VerificationPolicy(generated=generated))
+
+
+def test_what_a_contract_lets_be_changed() -> None:
+    ownership = _ownership(["src/", "conftest.py"], ["src/api.py"], ["gen/", "src/api.pyi"])
+    for path in ("src/a.py", "conftest.py", "gen/x", "src/api.pyi"):
+        assert ownership.refusal(path) is None
+    for path in ("README.md", "src/api.py", "src/conftest.py", "gen/package.json", "x/.git/y"):
+        refusal = ownership.refusal(path)
+        assert refusal is not None
+        assert refusal.hint
+    assert ownership.refusal("src/sub", is_submodule=True) is not None
+
+
+def _violation(path: str) -> Violation:
+    return Violation(check="scope", message=path, hint="h", path=path)
+
+
+def _waiver(check: str, subject: str) -> Waiver:
+    return Waiver(check=check, subject=subject, reason="r", granted_by="operator")
+
+
+def test_a_waiver_takes_away_its_violation_alone() -> None:
+    checked = judged("scope", [_violation("a"), _violation("b")], "fine")
+    some = with_waivers(checked, [_waiver("scope", "a")])
+    assert some.result.outcome == "failed"
+    assert [one.path for one in some.violations] == ["b"]
+    for waivers in ([_waiver("scope", "*")], [_waiver("scope", "a"), _waiver("scope", "b")]):
+        waived = with_waivers(checked, waivers)
+        assert waived.result.outcome == "waived"
+        assert waived.violations == ()
+    assert with_waivers(checked, [_waiver("branch", "*")]) == checked
+
+
+def test_a_failed_criterion_is_waived_by_its_words() -> None:
+    result = CheckResult(check="criterion", outcome="failed", message="no", subject="Tests pass: x")
+    checked = Checked(result, [Violation(check="criterion", message="no", hint="h")])
+    assert with_waivers(checked, [_waiver("criterion", "Tests pass: y")]) == checked
+    waived = with_waivers(checked, [_waiver("criterion", "Tests pass: x")])
+    assert waived.result.outcome == "waived"
+
+
+def test_work_is_accepted_when_nothing_failed() -> None:
+    strict = VerificationPolicy(unverifiable="refuse")
+    lenient = VerificationPolicy(unverifiable="allow")
+    unclear = not_made("criterion", "prose", "it is beautiful")
+    assert is_accepted([passed("commit", "is")], strict)
+    assert not is_accepted([passed("commit", "is"), failed("branch", "no", "h")], lenient)
+    assert is_accepted([unclear], lenient)
+    assert not is_accepted([unclear], strict)
+    refused = with_policy(unclear, strict)
+    assert [one.check for one in refused.violations] == ["criterion"]
+    assert is_accepted([with_waivers(refused, [_waiver("criterion", "*")])], strict)
