@@ -213,6 +213,6 @@ async def test_who_is_in_the_way_can_be_asked_before(shop: HandoffRoom) -> None:
 
 async def test_the_work_trees_of_a_repository_are_one(shop: HandoffRoom, tmp_path: Path) -> None:
     await shop.spawn("holder", "src/a.py")
-    shop.repo.git("worktree", "add", "-q", "-b", "beside", str(tmp_path / "beside"))
+    shop.repo.git("worktree", "add", "-q", "--detach", str(tmp_path / "beside"))
     with pytest.raises(OwnershipOverlap):
         await shop.spawn("t", "src/a.py", repo=str(tmp_path / "beside"))
