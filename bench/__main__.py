@@ -7,7 +7,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from bench import bus, delivery, history, mcp, parked, throughput
+from bench import bus, ci_watching, delivery, history, mcp, parked, throughput, verification
 from bench.figures import Figure, show
 
 
@@ -23,6 +23,8 @@ def main() -> int:
         figures += bus.run(folder, rounds=1 if quick else bus.ROUNDS)
         figures += mcp.run(folder, rounds=1 if quick else mcp.ROUNDS)
         figures += parked.run(folder, polls=1000 if quick else parked.POLLS)
+        figures += verification.run(folder, rounds=3 if quick else verification.ROUNDS)
+        figures += ci_watching.run(folder, seconds=10 if quick else ci_watching.WATCHED_SECONDS)
         figures += history.run(folder, reports=64_000 if quick else history.REPORTS)
     show(figures)
     return 0 if all(figure.met for figure in figures) else 1

@@ -16,6 +16,7 @@ import psutil
 from bench.load import TASKS, Load, Result
 
 LOAD_SECONDS_MAX = 900
+ANSWER_SECONDS = 150.0
 
 
 class Server:
@@ -24,15 +25,16 @@ class Server:
     def __init__(self, url: str, process: psutil.Process) -> None:
         self.url = url
         self._process = process
-        self._http = httpx2.Client(base_url=url, trust_env=False)
+        self._http = httpx2.Client(base_url=url, trust_env=False, timeout=ANSWER_SECONDS)
 
     def prepare(self, swarm_id: str, packets: int) -> None:
         self.post("/swarm/create", {"swarm_id": swarm_id})
         for packet_id in range(1, packets + 1):
             self.post(f"/swarm/{swarm_id}/register", registration(packet_id))
 
-    def post(self, path: str, body: dict[str, Any]) -> None:
-        self._http.post(path, json=body).raise_for_status()
+    def post(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
+        answer: dict[str, Any] = self._http.post(path, json=body).raise_for_status().json()
+        return answer
 
     def get(self, path: str) -> None:
         self._http.get(path).raise_for_status()
@@ -65,6 +67,12 @@ def shiftboss(database: Path | str) -> Iterator[Server]:
 def echo() -> Iterator[Server]:
     with _serving(["bench.echo"]) as server:
         yield server
+
+
+@contextmanager
+def forge() -> Iterator[str]:
+    with _serving(["bench.forge"]) as server:
+        yield server.url
 
 
 @contextmanager

@@ -1,4 +1,5 @@
-"""What it costs to verify a claim in a large repository, without the commands of its contract."""
+"""What it costs to verify a claim in a large repository, without the commands of its contract, and
+what others notice of it."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ from pathlib import Path
 from statistics import median
 
 from bench.figures import Figure
+from bench.while_verifying import p99_ratio
 from shiftboss.evidence.verifier import Verifier
 from shiftboss.protocol.handoff import Contract, VerificationPolicy
 from shiftboss.protocol.verdict import Verdict, VerificationJob
@@ -36,9 +38,11 @@ def run(folder: Path, rounds: int = ROUNDS) -> list[Figure]:
     repo = folder / "large"
     base = _make_repo(repo)
     scope, whole = asyncio.run(_measure(folder / "verifier", repo, base, rounds))
+    ratio = p99_ratio(folder / "beside", repo, base, NEXT_TO_NOTHING, min(rounds, 3))
     return [
         Figure("scope verification, 500 of 10,000 files", scope, "ms", at_most=300),
         Figure("fixed cost of a verification there", whole, "ms", at_most=1000),
+        Figure("p99 of a report, ten claims being verified / none", ratio, "", at_most=2),
     ]
 
 

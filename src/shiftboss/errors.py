@@ -14,6 +14,8 @@ ShiftbossError
 │   ├── UnknownHandoff
 │   ├── UnknownReceipt
 │   ├── UnknownRepo
+│   ├── UnknownHalt
+│   ├── UnknownCheckpoint
 │   └── UnknownPath
 ├── MethodNotAllowed        405
 ├── Conflict                409  the words are right, the state says no
@@ -33,7 +35,8 @@ ShiftbossError
 │   ├── DependenciesUnfinished
 │   ├── OwnershipOverlap
 │   ├── StaleContract
-│   └── ContractViolations
+│   ├── ContractViolations
+│   └── RepoBlocked
 ├── Forbidden               403
 ├── Unauthorized            401
 └── StoreUnavailable        503  nothing was promised; say it again later
@@ -176,6 +179,16 @@ class UnknownReceipt(NotFound):
 class UnknownRepo(NotFound):
     code = "unknown_repo"
     title = "There is no such repository"
+
+
+class UnknownHalt(NotFound):
+    code = "unknown_halt"
+    title = "There is no such halt"
+
+
+class UnknownCheckpoint(NotFound):
+    code = "unknown_checkpoint"
+    title = "There is no checkpoint"
 
 
 class MethodNotAllowed(ShiftbossError):
@@ -328,6 +341,11 @@ class StaleContract(Conflict):
 class ContractViolations(Conflict):
     code = "contract_violations"
     title = "The work does not keep the contract"
+
+
+class RepoBlocked(Conflict):
+    code = "repo_blocked"
+    title = "The repo cannot be worked on now"
 
 
 class Forbidden(ShiftbossError):

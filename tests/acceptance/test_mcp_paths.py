@@ -102,6 +102,22 @@ CALLS: list[tuple[str, dict[str, Any]]] = [
     ),
     ("swarm_progress", {**PACKET, **STEP, "status": "started", "tasks_completed": 2}),
     ("swarm_status", {}),
+    ("swarm_spawn_subtask", {"bead_id": "h", "subtask_title": "t", "files": ["a"], "repo": "/no"}),
+    ("swarm_complete", {"bead_id": "h"}),
+    ("show_handoff", {"bead_id": "h"}),
+    ("request_scope", {"bead_id": "h", "paths": ["b.py"], "reason": "needed"}),
+    ("list_scope_requests", {}),
+    ("who_owns", {"repo": "/no"}),
+    ("show_receipt", {"bead_id": "h"}),
+    ("list_receipts", {}),
+    ("swarm_plan", {"seed": 1}),
+    ("report_milestone", {"bead_id": "h", "line": "WORKING: hard"}),
+    ("report_failure", {"bead_id": "h", "message": "it broke"}),
+    ("get_ci_instructions", {"bead_id": "h"}),
+    ("get_worker_prompt", {"bead_id": "h"}),
+    ("can_spawn", {"repo": "none"}),
+    ("list_repos", {}),
+    ("show_checkpoint", {"bead_id": "h"}),
 ]
 CODES = {
     "counter_regression",
@@ -115,8 +131,12 @@ CODES = {
     "task_ended",
     "task_exists",
     "task_mismatch",
+    "unknown_checkpoint",
+    "unknown_handoff",
     "unknown_packet",
     "unknown_question",
+    "unknown_receipt",
+    "unknown_repo",
     "unknown_swarm",
     "unknown_task",
     "unknown_worker",
@@ -175,7 +195,9 @@ def _neutral(message: Any) -> Any:
     if isinstance(message, int) and message > 10**12:
         return "a time"
     if isinstance(message, str):
-        timeless = re.sub(r"\d{4}-\d\d-\d\dT[\d:.]+Z|\d{13}", '"a time"', message)
+        timeless = re.sub(
+            r"\d{4}-\d\d-\d\dT[\d:.]+Z|(?<![\d.])\d{13}(?![\d.])", '"a time"', message
+        )
         timeless = re.sub(r'"(idle_seconds|question_id)":\d+', r'"\1":0', timeless)
         return timeless.replace('""a time""', '"a time"').replace("plain-", "sdk-")
     return message

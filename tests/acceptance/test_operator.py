@@ -92,6 +92,7 @@ async def test_the_operators_operations_are_no_tools(server: RunningServer) -> N
         tools = {tool.name for tool in (await bus.client.list_tools()).tools}
     assert {"swarm_spawn_subtask", "swarm_complete", "request_scope", "swarm_plan"} <= tools
     operators = {"waive", "decide_scope", "replace_handoff", "take_claim", "report_verdict"}
+    operators |= {"spawn_subtask"}
     assert not operators & tools
 
 
@@ -111,6 +112,11 @@ def test_the_operator_decides_what_no_rule_grants(
             reason=f"Needed, reason {number}",
         )
         assert asked["status"] == "open"
+        (question,) = ask(client, "list_questions")["questions"]
+        own = {"question_id": question["question_id"], "answer": "granted"}
+        refused = client.post("/bus/answer_question", own)
+        assert (refused.status_code, refused.json()["code"]) == (403, "forbidden")
+        assert "shiftboss scope grant" in refused.json()["hint"]
         decided = operator.does("decide_scope", request_id=asked["request_id"], granted=granted)
         assert decided["contract_version"] == number
         (answer,) = ask(client, "poll_task", name="w", timeout_ms=0)["answers"][-1:]

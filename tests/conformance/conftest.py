@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 
 from shiftboss.evidence.local import LocalEvidence
 from tests.conformance.bus_room import BusRoom, bus_room
+from tests.conformance.contract_room import ContractRoom, contract_room
 from tests.conformance.handoff_room import HandoffRoom, handoff_room
 from tests.conformance.opened import OpenStore, opened
 from tests.repos import Repo
@@ -52,4 +54,20 @@ async def shop(
 ) -> AsyncIterator[HandoffRoom]:
     """A bus with handoffs on an empty database, whose verifier is the test."""
     async with handoff_room(store_address, evidence, repo) as it:
+        yield it
+
+
+@pytest.fixture(scope="session")
+def pushed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Repo, list[str]]:
+    """A repository with commits that can be pushed. Tests only look at it."""
+    repo = Repo(tmp_path_factory.mktemp("repos") / "pushed")
+    return repo, [repo.commit(f"work {number}") for number in range(8)]
+
+
+@pytest.fixture
+async def site(
+    store_address: str, tmp_path: Path, pushed: tuple[Repo, list[str]]
+) -> AsyncIterator[ContractRoom]:
+    """The document's ten repos under the completion contract; no duty runs by itself."""
+    async with contract_room(store_address, tmp_path, *pushed) as it:
         yield it

@@ -28,6 +28,7 @@ def handoff(task_id: str = "t", version: int = 1, **changes: Any) -> Handoff:
         created_at_ms=NOW,
         said="c" * 64,
         repo_id="/repos/straße/.git",
+        target_base="d" * 40,
     )
     return whole._replace(**changes)
 
@@ -66,7 +67,10 @@ def scope_request(**changes: Any) -> ScopeRequest:
 
 
 def receipt(number: int = 1, **changes: Any) -> ReceiptRow:
-    return ReceiptRow(f"rcpt-{number}", SWARM, "t", "Titel ✓", '{"r": 1}', NOW)._replace(**changes)
+    whole = ReceiptRow(
+        f"rcpt-{number}", SWARM, "t", "Titel ✓", '{"r": 1}', NOW, "/repo/.git", f"{number:040x}"
+    )
+    return whole._replace(**changes)
 
 
 def signal(number: int = 1, **changes: Any) -> Signal:

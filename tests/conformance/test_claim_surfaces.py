@@ -16,6 +16,7 @@ from shiftboss.errors import (
     UnknownHandoff,
 )
 from shiftboss.protocol.bus import DoneAnswer, DoneRequest, MessageAnswer
+from shiftboss.protocol.handoff_calls import DecideScopeRequest
 from shiftboss.protocol.messages import CompleteMessage, MessageType
 from shiftboss.protocol.reports import (
     CompleteAnswer,
@@ -215,8 +216,8 @@ async def test_a_packet_that_asks_for_files_has_no_lease(shop: HandoffRoom) -> N
     asked = await there.ask_for("packet-1", "Makefile")
     assert asked.status == "open"
     assert (await there.attempt("packet-1")).lease_expires_at_ms is None
-    (question,) = await there.questions()
-    await there.answer(question.question_id)
+    no = DecideScopeRequest(swarm_id=PACKETS, request_id=asked.request_id, granted=False)
+    await there.handoffs.decide_scope(no)
     assert (await there.attempt("packet-1")).lease_expires_at_ms is None
 
 

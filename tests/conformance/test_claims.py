@@ -99,7 +99,7 @@ async def test_a_verdict_that_nobody_waited_for_is_told_to_who_asks_again(
     shop: HandoffRoom,
 ) -> None:
     await shop.given_out("t", "w")
-    await shop.claim("t")
+    await shop.claim("t", name="w")
     await shop.refuse()
     assert (await shop.refusal_of("t")).facts["claim_id"] == 1
     assert (await shop.attempt("t")).refusals == 1

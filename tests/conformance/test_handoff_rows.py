@@ -10,6 +10,7 @@ import pytest
 from shiftboss.errors import StoreUnavailable
 from shiftboss.protocol.verdict import Waiver
 from shiftboss.rules.handoffs import Claim, ScopeRequest
+from shiftboss.rules.packets import Assignment
 from shiftboss.rules.strategies import StrategyRecord
 from shiftboss.store.port import Transaction
 from tests.conformance.handoff_rows import (
@@ -24,9 +25,13 @@ from tests.conformance.handoff_rows import (
     taken,
 )
 from tests.conformance.opened import OpenStore, opened
-from tests.conformance.rows import SWARM
+from tests.conformance.rows import SWARM, assignment
 
 pytestmark = [pytest.mark.anyio, pytest.mark.requirement("HO-01")]
+
+
+def attempt(**changes: Any) -> Assignment:
+    return assignment()._replace(task_id="t", packet_id=None, worker="w", **changes)
 
 
 async def put(store: OpenStore, *claims: Claim) -> list[bool]:
@@ -253,10 +258,33 @@ async def test_a_scope_request_comes_back_numbered_and_is_decided_once(
         return [one.request_id for one in found]
 
     await with_swarm.write(lambda tx: tx.add_scope_request(scope_request()))
-    assert await listed(only_open=True) == [2, 3]
+    # Those of an attempt that is over are nobody's any more.
+    assert await listed(only_open=True) == []
+    for held in (attempt(epoch=1), attempt(epoch=2)):
+        await with_swarm.write(lambda tx, held=held: tx.put_assignment(held))  # type: ignore[misc]
+        assert await listed(only_open=True) == ([2, 3] if held.epoch == 2 else [])
     assert await listed(only_open=True, limit=1) == [2]
     assert await listed(only_open=False) == [3, 2, 1]
     assert await listed(only_open=False, limit=2) == [3, 2]
+
+
+@pytest.mark.requirement("HO-09")
+async def test_a_question_is_known_to_ask_for_files_until_that_is_decided(
+    with_swarm: OpenStore,
+) -> None:
+    asked = scope_request(question_id=7)
+    await with_swarm.write(lambda tx: tx.add_scope_request(asked))
+    await with_swarm.write(lambda tx: tx.add_scope_request(scope_request()))
+
+    async def found(question_id: int, swarm_id: str = SWARM) -> ScopeRequest | None:
+        return await with_swarm.read(lambda tx: tx.scope_request_of_question(swarm_id, question_id))
+
+    assert await found(7) == asked._replace(request_id=1)
+    assert await found(8) is None
+    assert await found(7, "elsewhere") is None
+    decided = asked._replace(request_id=1, state="refused", decided_at_ms=NOW)
+    await with_swarm.write(lambda tx: tx.decide_scope_request(decided))
+    assert await found(7) is None
 
 
 @pytest.mark.parametrize(
@@ -314,6 +342,29 @@ async def test_receipts_are_kept_once_and_paged_in_their_order(with_swarm: OpenS
     assert await with_swarm.read(lambda tx: tx.receipt_of_task(SWARM, "t")) == rows[0]
     assert await with_swarm.read(lambda tx: tx.receipt_of_task(SWARM, "u")) == rows[1]
     assert await with_swarm.read(lambda tx: tx.receipt_of_task(SWARM, "v")) is None
+
+
+@pytest.mark.requirement("HO-04")
+async def test_the_newest_accepted_commits_of_a_repository_are_known(
+    with_swarm: OpenStore,
+) -> None:
+    rows = [
+        receipt(number, accepted_at_ms=NOW + number, task_id=f"t{number}") for number in range(1, 5)
+    ]
+
+    def write(tx: Transaction) -> None:
+        for one in (*rows, receipt(9, repo_id="/other/.git")):
+            tx.add_receipt(one)
+
+    await with_swarm.write(write)
+
+    async def newest(repo_id: str, limit: int = 9) -> list[str]:
+        return await with_swarm.read(lambda tx: tx.newest_accepted_commits(repo_id, limit))
+
+    commits = [one.commit_sha for one in reversed(rows)]
+    assert await newest("/repo/.git") == commits
+    assert await newest("/repo/.git", 2) == commits[:2]
+    assert await newest("/nowhere/.git") == []
 
 
 @pytest.mark.requirement("HO-08")

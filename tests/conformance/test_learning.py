@@ -38,9 +38,9 @@ async def test_every_end_of_a_claim_or_an_attempt_is_one_signal(shop: HandoffRoo
     await shop.submit("t")
     await shop.start("w", "t")
     shop.clock.now_ms += 2000
-    await shop.claim("t", summary="1", cost=0.5)
+    await shop.claim("t", summary="1", cost=0.5, name="w")
     await shop.refuse()
-    await shop.claim("t", summary="2")
+    await shop.claim("t", summary="2", name="w")
     await shop.refuse("criterion")
     shop.clock.now_ms += 3000
     await shop.claim("t", summary="3", cost=2.25)

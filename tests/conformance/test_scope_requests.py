@@ -8,6 +8,7 @@ import pytest
 
 from shiftboss.errors import (
     AlreadyAnswered,
+    Forbidden,
     InvalidRequest,
     NotHeld,
     OwnershipOverlap,
@@ -100,6 +101,63 @@ async def test_all_else_is_asked_of_the_contact(
     assert "I need it" in question.question
     assert (await shop.attempt("t")).state is WorkerState.BLOCKED
     assert await owned(shop) == ["a.py"]
+
+
+@pytest.mark.parametrize(
+    ("path", "why"),
+    [
+        ("check.py", "is named by a command that checks the work"),
+        ("checks/deep/x.py", "is named by a command that checks the work"),
+        ("json.py", "lies beside a script that checks the work, and may be imported by it"),
+        ("src/json.py", "may be imported in place of json"),
+        ("src/test_a.py", "belongs to the tests"),
+        ("prepare/x.js", "is named by a command that checks the work"),
+    ],
+)
+async def test_what_decides_how_the_work_is_checked_is_not_granted_by_rule(
+    shop: HandoffRoom, path: str, why: str
+) -> None:
+    await shop.given_out(
+        "t",
+        "w",
+        "a.py",
+        success_criteria=["Command passes: python3 check.py", "Tests pass: runner checks/"],
+        policy={"setup": ["node prepare"]},
+    )
+    assert (await shop.ask_for("t", "src/plain.py")).status == "granted"
+    asked = await shop.ask_for("t", path)
+    assert (asked.status, asked.contract_version) == ("open", 2)
+    assert await owned(shop) == ["a.py", "src/plain.py"]
+    (question,) = await shop.questions()
+    assert f"not granted by rule: {path} {why}" in question.question
+
+
+async def test_a_worker_cannot_answer_its_own_request(shop: HandoffRoom) -> None:
+    await shop.given_out("t", "w", "a.py")
+    asked = await shop.ask_for("t", "Makefile")
+    (question,) = await shop.questions()
+    with pytest.raises(Forbidden) as refused:
+        await shop.answer(question.question_id, "granted")
+    assert refused.value.hint is not None
+    assert f"shiftboss scope grant {asked.request_id}" in refused.value.hint
+    assert (await shop.attempt("t")).state is WorkerState.BLOCKED
+    assert [one.answer for one in await shop.questions()] == [None]
+    await decide(shop, asked.request_id, False)
+    with pytest.raises(AlreadyAnswered):
+        await shop.answer(question.question_id, "granted")
+
+
+async def test_a_request_is_over_with_the_attempt_that_made_it(shop: HandoffRoom) -> None:
+    await shop.given_out("t", "w", "a.py")
+    await shop.ask_for("t", "Makefile")
+    assert [one.status for one in await listed(shop, only_open=True)] == ["open"]
+    await shop.reset("w")
+    assert await listed(shop, only_open=True) == []
+    assert [one.status for one in await listed(shop)] == ["over"]
+    await shop.start("w", "t")
+    assert await listed(shop, only_open=True) == []
+    again = await shop.ask_for("t", "Makefile")
+    assert [one.request_id for one in await listed(shop, only_open=True)] == [again.request_id]
 
 
 async def test_the_operators_grant_is_the_answer_that_the_worker_waits_for(
@@ -217,6 +275,14 @@ async def test_a_request_with_a_key_is_made_once(shop: HandoffRoom) -> None:
     assert await shop.ask_for("t", "b.py", key="k") == first
     # Without it, a grant that was undone is asked for anew.
     assert (await shop.ask_for("t", "b.py")).request_id == 2
+
+
+async def test_that_there_is_a_commit_cannot_be_waived(shop: HandoffRoom) -> None:
+    await shop.spawn("t")
+    with pytest.raises(InvalidRequest) as refused:
+        await shop.handoffs.waive(WaiveRequest(bead_id="t", check="commit", reason="r"))
+    assert refused.value.field == "check"
+    assert (await shop.show_handoff("t")).waivers == []
 
 
 async def test_a_waiver_is_for_a_task_with_a_handoff(shop: HandoffRoom) -> None:

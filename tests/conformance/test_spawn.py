@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,6 +25,7 @@ from shiftboss.protocol.handoff_calls import SpawnSubtaskRequest
 from shiftboss.protocol.reports import CompleteRequest, RegisterRequest
 from shiftboss.store.port import Transaction
 from tests.conformance.handoff_room import HandoffRoom
+from tests.repos import Repo
 
 pytestmark = [pytest.mark.anyio, pytest.mark.requirement("HO-01")]
 
@@ -121,6 +123,39 @@ async def test_a_repo_or_a_swarm_that_is_not_there_is_named(
         await shop.spawn("t", repo=str(tmp_path))
     with pytest.raises(UnknownSwarm):
         await shop.spawn("t", swarm_id="nowhere")
+
+
+@pytest.mark.requirement("HO-05")
+async def test_a_variable_that_the_operator_has_not_allowed_is_refused(shop: HandoffRoom) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        await shop.spawn("t", policy={"environment": ["HOME"]})
+    assert refused.value.field == "policy.environment.0"
+    assert refused.value.hint == "start the server with --pass-environment HOME"
+    with pytest.raises(UnknownTask):
+        await shop.show("t")
+
+
+@pytest.mark.requirement("HO-04")
+async def test_the_target_is_remembered_as_it_was(shop: HandoffRoom, tmp_path: Path) -> None:
+    """Whoever moves it later does not make what they put there somebody else's work."""
+    repo = Repo(tmp_path / "own")
+    repo.git("branch", "land")
+    base = repo.base
+    await shop.spawn("t", "a.py", repo=str(repo.path), target="land")
+    await shop.spawn("none", "b.py", repo=str(repo.path))
+    await shop.spawn("new", "c.py", repo=str(repo.path), target="not-there")
+    moved = repo.commit("theirs", {"d.py": ""})
+    repo.git("branch", "-f", "land", moved)
+    for task, found in (("t", base), ("none", None), ("new", None)):
+        await shop.claim(task)
+        job = await shop.taken()
+        assert (job.bead_id, job.target_base) == (task, found)
+    # The operator may look again.
+    await shop.spawn("u", "u.py", repo=str(repo.path), target="land")
+    repo.git("branch", "-f", "land", base)
+    await shop.replace("u", "u.py", "v.py", repo=str(repo.path), target="land")
+    await shop.claim("u")
+    assert (await shop.taken()).target_base == base
 
 
 # -- repeats and versions

@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.requirement("HO-04")]
 async def test_a_refusal_names_every_violation_and_closes_nothing(shop: HandoffRoom) -> None:
     epoch = await shop.given_out("t", "w")
     await shop.beat("w", lease_seconds=300)
-    call = await shop.waiting("t")
+    call = await shop.waiting("t", name="w")
     job = await shop.taken()
     verdict = refused(job)
     more = verdict.violations[0].model_copy(update={"message": "b.py: is a submodule"})
@@ -53,7 +53,7 @@ async def test_three_refusals_in_a_row_ask_the_contact(shop: HandoffRoom) -> Non
     for number in range(1, 4):
         assert (await shop.attempt("t")).state is WorkerState.EXECUTING
         assert await shop.questions() == []
-        await shop.claim("t", summary=str(number))
+        await shop.claim("t", summary=str(number), name="w")
         await shop.refuse()
     assert [one["escalated"] for one in await shop.events("claim_refused")] == [False, False, True]
     (question,) = await shop.questions()
@@ -68,12 +68,55 @@ async def test_three_refusals_in_a_row_ask_the_contact(shop: HandoffRoom) -> Non
     assert answers[0]["answer"] == "leave README.md alone"
     # The count starts anew.
     for number in range(2):
-        await shop.claim("t", summary=f"again {number}")
+        await shop.claim("t", summary=f"again {number}", name="w")
         await shop.refuse()
     assert await shop.questions() == []
     await shop.claim("t", summary="mended")
     await shop.accept()
     assert await shop.status("t") == "done"
+
+
+@pytest.mark.requirement("HO-06")
+async def test_claims_without_a_name_do_not_count_against_the_holder(shop: HandoffRoom) -> None:
+    """Anybody who knows the task can make them."""
+    epoch = await shop.given_out("t", "w")
+    for number in range(4):
+        await shop.claim("t", summary=f"bad {number}")
+        await shop.refuse()
+    assert [one["refusals"] for one in await shop.events("claim_refused")] == [0, 0, 0, 0]
+    assert (await shop.questions(), (await shop.attempt("t")).refusals) == ([], 0)
+    # Who knows the epoch, or gives the name, speaks for the holder.
+    await shop.claim("t", summary="with an epoch", epoch=epoch)
+    await shop.refuse()
+    await shop.claim("t", summary="with a name", name="w")
+    await shop.refuse()
+    await shop.claim("t", summary="nobody again")
+    await shop.refuse()
+    assert (await shop.attempt("t")).refusals == 2
+    assert await shop.questions() == []
+
+
+@pytest.mark.requirement("HO-06")
+async def test_who_completes_a_task_of_nobody_is_its_holder(shop: HandoffRoom) -> None:
+    await shop.spawn("t")
+    for number in range(3):
+        await shop.claim("t", summary=str(number))
+        await shop.refuse()
+    (question,) = await shop.questions()
+    assert question.worker == "unnamed"
+
+
+@pytest.mark.requirement("OWN-02")
+@pytest.mark.parametrize("name", ["w", None])
+async def test_the_receipt_says_who_claimed(shop: HandoffRoom, name: str | None) -> None:
+    await shop.given_out("t", "w")
+    await shop.claim("t", name=name)
+    await shop.accept()
+    receipt = await shop.receipt("t")
+    assert (receipt["worker"], receipt["claimed_by"]) == ("w", name)
+    last = (await shop.show_handoff("t")).last_claim
+    assert last is not None
+    assert last["claimed_by"] == name
 
 
 Ending = Callable[[HandoffRoom], Awaitable[object]]

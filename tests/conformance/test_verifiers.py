@@ -37,6 +37,27 @@ async def test_the_job_holds_all_that_has_to_be_checked(shop: HandoffRoom) -> No
     assert "believe me" not in job.model_dump_json()
 
 
+async def test_the_job_names_the_commits_that_have_a_receipt(
+    shop: HandoffRoom, tmp_path: Path
+) -> None:
+    """Of the same repository, the newest first; without a target they say nothing."""
+    elsewhere = Repo(tmp_path / "elsewhere")
+    for number, task in enumerate(("old", "new")):
+        await shop.spawn(task)
+        await shop.claim(task, commit=f"{number}" * 40)
+        await shop.accept()
+        shop.clock.now_ms += 1
+    accounted = ["1" * 40, "0" * 40]
+    for task, found, members in (
+        ("t", accounted, {"target": "main"}),
+        ("other", [], {"target": "main", "repo": str(elsewhere.path)}),
+        ("alone", [], {}),
+    ):
+        await shop.spawn(task, **members)
+        await shop.claim(task)
+        assert (await shop.taken()).accounted_commits == found
+
+
 async def test_claims_are_taken_once_and_the_oldest_first(shop: HandoffRoom) -> None:
     there = await shop.in_swarm("swarm-2")
     for room, name in ((there, "first"), (shop, "second"), (there, "third")):

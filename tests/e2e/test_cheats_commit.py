@@ -102,23 +102,36 @@ def test_a_base_on_no_branch_is_found(tmp_path: Path, repo: Repo) -> None:
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("v1", "is a tag, not a commit"),
-        ("HEAD^{tree}", "is a tree, not a commit"),
-        ("HEAD:README.md", "is a blob, not a commit"),
+        ("v1", "is the id of a tag, not of a commit"),
+        ("HEAD^{tree}", "is the id of a tree, not of a commit"),
+        ("HEAD:README.md", "is the id of a blob, not of a commit"),
     ],
 )
 def test_an_id_of_something_else_is_refused(
     tmp_path: Path, repo: Repo, name: str, words: str
 ) -> None:
     repo.git("tag", "--annotate", "--message", "release", "v1")
-    # Git fetches a tag only when it is asked for it; a branch that points to one brings it along.
-    tag = repo.git("rev-parse", name)
-    ref = repo.path / ".git/refs/heads/tagged"
-    if name == "v1":
-        ref.write_text(f"{tag}\n")
-    (verdict,) = verify(tmp_path, repo.job(commit=tag))
+    (verdict,) = verify(tmp_path, repo.job(commit=repo.git("rev-parse", name)))
     assert words in refused_by(verdict, "commit")
     assert verdict.commit is None
+
+
+def test_a_tag_that_a_branch_points_to_is_no_commit(tmp_path: Path, repo: Repo) -> None:
+    """Such a branch brings it into the mirror."""
+    repo.git("tag", "--annotate", "--message", "release", "v1")
+    tag = repo.git("rev-parse", "v1")
+    (repo.path / ".git/refs/heads/tagged").write_text(f"{tag}\n")
+    (verdict,) = verify(tmp_path, repo.job(commit=tag))
+    assert "is the id of a tag" in refused_by(verdict, "commit")
+
+
+def test_a_commit_that_no_branch_brings_along_is_said_to_be_on_none(
+    tmp_path: Path, repo: Repo
+) -> None:
+    repo.git("checkout", "--quiet", "--detach")
+    detached = repo.commit("detached", {"src/auth/names.py": "x = 2\n"})
+    (verdict,) = verify(tmp_path, repo.job(commit=detached))
+    assert "is on no branch" in refused_by(verdict, "commit")
 
 
 def test_an_id_that_is_not_there_is_refused(tmp_path: Path, repo: Repo) -> None:

@@ -105,6 +105,33 @@ def test_what_nobody_can_check_is_refused_where_the_policy_says_so(
     assert waived.accepted
 
 
+def test_a_criterion_does_not_see_what_another_left_behind(tmp_path: Path, repo: Repo) -> None:
+    """The code of the worker that the first one runs rewrites the script of the second."""
+    repo.base = repo.commit("set up", {"check.py": "raise SystemExit(3)\n"})
+    repo.commit("work", {"src/auth/login.py": "open('check.py', 'w').write('')\n"})
+    criteria = ["Command passes: python3 src/auth/login.py", "Command passes: python3 check.py"]
+    (verdict,) = verify(tmp_path, repo.job(criteria=criteria, readonly=["check.py"]))
+    assert [one.exit_code for one in verdict.checks[5:]] == [0, 3]
+    assert not verdict.accepted
+
+
+def test_every_criterion_finds_what_the_setup_made(tmp_path: Path, repo: Repo) -> None:
+    repo.commit("work", {"src/auth/login.py": "x = 1\n"})
+    criteria = ["Command passes: rm made", "it is beautiful", "Command passes: rm made"]
+    (verdict,) = verify(tmp_path, repo.job(criteria=criteria, policy={"setup": ["touch made"]}))
+    assert verdict.accepted, verdict.violations
+    assert [one.check for one in verdict.checks[5:]] == ["setup", *["criterion"] * 3]
+
+
+def test_a_setup_that_works_only_once_is_not_passed_over(tmp_path: Path, repo: Repo) -> None:
+    repo.commit("work", {"src/auth/login.py": "x = 1\n"})
+    criteria = ["Command passes: true", "Command passes: true"]
+    policy = {"setup": [f"mkdir {tmp_path}/once"]}
+    (verdict,) = verify(tmp_path, repo.job(criteria=criteria, policy=policy))
+    assert [one.outcome for one in verdict.checks[5:]] == ["passed", "passed", "failed"]
+    assert not verdict.accepted
+
+
 def test_nothing_of_a_checkout_is_left(tmp_path: Path, repo: Repo) -> None:
     repo.commit("work", {"src/auth/login.py": "x = 1\n"})
     criteria = ["Command passes: mkdir -m 000 shut", "Command passes: chmod 555 src .."]
@@ -122,3 +149,25 @@ def test_what_an_earlier_verifier_left_is_removed(tmp_path: Path, repo: Repo) ->
     verify(tmp_path, repo.job())
     assert not left.parent.exists()
     assert [one.name for one in (tmp_path / "verifier/checkouts").rglob("*")] == ["trash"]
+
+
+def test_large_new_files_do_not_hide_a_test_that_went(tmp_path: Path, repo: Repo) -> None:
+    repo.git("rm", "--quiet", "tests/test_login.py")
+    filling = "# x\n" * 130_000
+    pads = {f"tests/pad/test_{n:03}.py": f"# {n}\n{filling}" for n in range(100)}
+    repo.commit("work", pads | {"src/auth/login.py": "x = 1\n"})
+    (verdict,) = verify(tmp_path, repo.job(owned=["src/auth/", "tests/"]))
+    assert [one.message for one in verdict.violations] == [
+        "tests/test_login.py: test_login is gone"
+    ]
+
+
+def test_a_test_file_that_is_too_large_to_compare_is_named(tmp_path: Path, repo: Repo) -> None:
+    filling = "# x\n" * 140_000
+    repo.base = repo.commit("set up", {"tests/test_large.py": f"def test_a(): pass\n{filling}"})
+    kept = "def test_login():\n    assert True\n"
+    repo.commit("work", {"tests/test_large.py": "x = 1\n", "tests/test_login.py": kept + filling})
+    (verdict,) = verify(tmp_path, repo.job(owned=["tests/"]))
+    assert outcomes(verdict)["tests_kept"] == "failed"
+    assert refused_paths(verdict) == ["tests/test_large.py", "tests/test_login.py"]
+    assert all("too large" in one.message for one in verdict.violations)

@@ -74,3 +74,31 @@ def test_the_handoff_example_accepts_the_honest_worker_and_refuses_the_cheat() -
     assert any(line.startswith("add-up is done: commit ") for line in lines)
     assert any(line.startswith("../receipt.json is genuine: ") for line in lines)
     assert any(line.startswith("../forged.json is not genuine: ") for line in lines)
+
+
+@pytest.mark.requirement("CC-01", "CC-03", "CC-05", "CC-06")
+def test_the_multi_repo_example_proves_ten_repos_and_refuses_the_skipped_sync() -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "error", str(EXAMPLES / "multi-repo" / "run.py")],
+        env=environment(),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=150,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, ""), done
+    lines = done.stdout.splitlines()
+    spawned = [line.split()[1] for line in lines if line.startswith("        spawned ")]
+    phases = [{"acdc-core", "sdk"}, {"alphavm", "deltavm", "adl"}]
+    assert set(spawned[:2]) == phases[0]
+    assert spawned.index("adnet") > max(map(spawned.index, phases[1] - {"adl"}))
+    assert spawned.index("ac-dc") > spawned.index("adnet")
+    refused = lines.index("- radicle-push was skipped: it did not happen (run #1)")
+    assert (
+        "git commit --allow-empty -m 'ci: trigger radicle sync' && git push" in lines[refused + 1]
+    )
+    proven = [line.split() for line in lines if " rcpt-" in line and " DONE with " not in line]
+    assert sorted(row[0] for row in proven) == sorted(spawned)
+    assert {row[4] for row in proven} == {"success"}
+    assert [row[3] for row in proven if row[3] != "#1"] == ["#2"], "the refused one pushed twice"

@@ -77,11 +77,15 @@ def test_a_file_that_steers_tools_may_change_when_it_is_named(tmp_path: Path, re
         "src/auth/-rf",
         "src/auth/:(top)x",
         "src/auth/日本語/🙂.md",
+        "src/auth/back\\slash.py",
     ],
 )
 def test_unusual_names_are_fine(tmp_path: Path, repo: Repo, name: str) -> None:
     repo.commit("work", {name: "x\n"})
-    by_folder, by_name = verify(tmp_path, repo.job(), repo.job(owned=[name]))
+    touched = [name]
+    by_folder, by_name = verify(
+        tmp_path, repo.job(files_touched=touched), repo.job(owned=[name], files_touched=touched)
+    )
     assert by_folder.accepted, by_folder.violations
     assert by_name.accepted, by_name.violations
     assert [one.path for one in by_name.changes] == [name]
@@ -99,15 +103,17 @@ def test_a_merge_of_the_target_brings_the_work_of_others_and_is_fine(
     tmp_path: Path, repo: Repo
 ) -> None:
     repo.commit("work", {"src/auth/login.py": "x = 1\n"})
-    landed = repo.on_main({"README.md": "# Landed\n", "src/lib/jwt.py": "x = 2\n"})
+    landed = repo.on_main({"README.md": "# Landed\n", "src/lib/more.py": "x = 2\n"})
     repo.git("merge", "--quiet", "--message", "Merge main", "main")
     repo.commit("more", {"src/auth/more.py": "x = 1\n"})
-    repo.on_main({"docs/later.md": "after the merge\n"})
+    later = repo.on_main({"docs/later.md": "after the merge\n"})
     with_target, without = verify(tmp_path, repo.job(), repo.job(target=None))
     assert with_target.accepted, with_target.violations
     assert with_target.merged_from_target == [landed]
+    assert with_target.target_commit == later
     assert {one.path for one in with_target.changes} == {"src/auth/login.py", "src/auth/more.py"}
-    assert {one.path for one in without.violations} == {"README.md", "src/lib/jwt.py"}
+    assert {one.path for one in without.violations} == {"README.md", "src/lib/more.py"}
+    assert all("--target main" in one.hint for one in without.violations)
 
 
 def test_a_conflict_in_an_owned_file_may_be_resolved(tmp_path: Path, repo: Repo) -> None:

@@ -11,9 +11,9 @@ import tiktoken
 
 from shiftboss.errors import ContractViolations, InvalidRequest
 from shiftboss.protocol.context import ContextDocument, ContextParts
-from shiftboss.protocol.policy import CiPolicy, Models, Policy, RepoPolicy, Sandbox
+from shiftboss.protocol.policy import CiPolicy, Models, Policy, RepoPolicy, Sandbox, Trait
 from shiftboss.rules.context_handoff import RECOMMENDED, REQUIRED, context_handoff
-from shiftboss.rules.models import Trait, choose_model
+from shiftboss.rules.models import choose_model
 from shiftboss.rules.prompts import SpawnTask, ci_instructions, fixed_part, spawn_prompt
 from shiftboss.rules.token_estimate import CountTokens, estimate_tokens
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from shiftboss.rules.criteria import (
     CheckableCriterion,
     CommandResult,
-    outcome_of,
+    objection,
     parse_command,
     parse_criterion,
 )
@@ -112,25 +112,33 @@ def test_quoted_words_come_through_unchanged(words: list[str]) -> None:
 
 
 def test_exit_code_zero_is_a_pass_and_nothing_else_is() -> None:
-    assert outcome_of(COMMAND, ended(0))[0] == "passed"
+    assert objection(COMMAND, ended(0)) is None
     for code in (1, 2, 5, 127, 255, -9, -11, None):
-        assert outcome_of(COMMAND, ended(code, message="why")) == ("failed", "why")
+        assert objection(COMMAND, ended(code, message="why")) == "why"
 
 
 def test_tests_of_which_none_passed_are_not_a_pass() -> None:
-    outcome, message = outcome_of(TESTS, ended(0, "2 skipped in 0.01s"))
-    assert outcome == "failed"
-    assert "no test passed" in message
-    assert outcome_of(COMMAND, ended(0, "2 skipped in 0.01s"))[0] == "passed"
-    assert outcome_of(TESTS, ended(0, "1 passed, 2 skipped in 0.01s"))[0] == "passed"
+    assert "no test passed" in str(objection(TESTS, ended(0, "2 skipped in 0.01s")))
+    assert objection(COMMAND, ended(0, "2 skipped in 0.01s")) is None
+    assert objection(TESTS, ended(0, "1 passed, 2 skipped in 0.01s")) is None
 
 
 def test_passed_tests_do_not_make_up_for_the_exit_code() -> None:
-    assert outcome_of(TESTS, ended(1, "3 passed in 0.01s"))[0] == "failed"
+    assert objection(TESTS, ended(1, "3 passed in 0.01s", message="why")) == "why"
 
 
 def test_a_runner_that_nobody_knows_is_believed_by_its_exit_code() -> None:
-    assert outcome_of(TESTS, ended(0, "everything is fine"))[0] == "passed"
+    assert objection(TESTS, ended(0, "everything is fine")) is None
+
+
+def test_as_many_tests_pass_as_ran_at_the_base() -> None:
+    two = ended(0, "2 passed, 1 skipped in 0.01s")
+    assert [objection(TESTS, two, ran) for ran in (None, 0, 1, 2)] == [None] * 4
+    assert objection(TESTS, two, 3) == (
+        "3 tests ran at the base, only 2 pass now: were tests removed or skipped?"
+    )
+    assert objection(COMMAND, two, 3) is None
+    assert "1 test ran at the base" in str(objection(TESTS, ended(0, "bye"), 1))
 
 
 @pytest.mark.parametrize("name", ["SHIFTBOSS_TOKEN", "shiftboss_db", "LD_PRELOAD", "LD_AUDIT"])

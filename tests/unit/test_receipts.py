@@ -102,6 +102,7 @@ def body(summary: str = "Done, “as agreed” ✓", **changes: Any) -> ReceiptB
         changes=[Change(path="src/grüße.py", status="R", old_path="src/old.py", mode="100644")],
         files_changed=1,
         lines_added=3,
+        target_commit="e" * 40,
         merged_from_target=["f" * 40],
         lines_deleted=1,
     )
@@ -110,6 +111,7 @@ def body(summary: str = "Done, “as agreed” ✓", **changes: Any) -> ReceiptB
         verdict,
         receipt_id="r-1",
         worker="bee",
+        claimed_by=None,
         summary=summary,
         strategy="file-based",
         claimed_at="2026-01-05T10:00:00Z",

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args, get_origin
 
 import typer.main
+from pydantic import BaseModel, BeforeValidator
+from pydantic.fields import FieldInfo
 
 from shiftboss import errors
 from shiftboss.cli.main import app
 from shiftboss.protocol.events import EventKind
 from shiftboss.protocol.handoff import VerificationPolicy
+from shiftboss.protocol.policy import Policy
 from shiftboss.protocol.verdict import CheckName
 from shiftboss.server.openapi import openapi_document
 
@@ -71,3 +75,39 @@ def test_every_command_is_listed() -> None:
         if not inner:
             found.add(f"`shiftboss {name}`")
     assert {row[0] for row in rows("## Commands")} == found
+
+
+def test_every_key_of_a_policy_file_is_listed_with_its_default() -> None:
+    assert {row[0]: row[1] for row in rows("### The policy file")} == dict(keys_of(Policy, ""))
+
+
+def keys_of(model: type[BaseModel], before: str) -> Iterator[tuple[str, str]]:
+    """Every key that holds a value, in full, with its default as the page writes it."""
+    for name, info in model.model_fields.items():
+        inner = next(filter(_is_model, [info.annotation, *get_args(info.annotation)]), None)
+        if inner is None:
+            yield f"`{before}{name}`", _default(info)
+            continue
+        # Below a mapping there are names that the file chooses.
+        chosen = {"repos": ".NAME", "jobs": ".JOB"}[name] if _is_mapping(info) else ""
+        yield from keys_of(inner, f"{before}{name}{chosen}.")
+
+
+def _is_model(annotation: Any) -> bool:
+    return isinstance(annotation, type) and issubclass(annotation, BaseModel)
+
+
+def _is_mapping(info: FieldInfo) -> bool:
+    return get_origin(info.annotation) is dict
+
+
+def _default(info: FieldInfo) -> str:
+    if info.is_required():
+        return "required"
+    value = info.default
+    if not value:
+        return "none"
+    if any(isinstance(one, BeforeValidator) for one in info.metadata):
+        value = f"{value // 60}m" if value % 60 == 0 else f"{value}s"
+    values = value if isinstance(value, list) else [value]
+    return ", ".join(f"`{one}`" for one in values)

@@ -102,6 +102,17 @@ def test_the_wrapper_says_where_to_work_and_how_to_end() -> None:
     assert "any branch" in rendered(handoff(["a"]), branch=None)
 
 
+def test_a_packet_is_told_of_its_own_reports() -> None:
+    given = handoff(["a"])
+    contract = given.contract.model_copy(update={"task_id": "packet-2"})
+    text = rendered(given.model_copy(update={"contract": contract}))
+    for said in ("swarm_register", "swarm_progress", "swarm_packet_complete(packet_id, "):
+        assert said in text
+    for other in ("ack_task", "heartbeat", "swarm_complete"):
+        assert other not in text
+    assert len(text.splitlines()) < 50
+
+
 def test_what_others_did_names_their_summaries_commits_and_files() -> None:
     finished = [
         FinishedTask("bd-1", "Schema", "User has\n an email", "b" * 40, ["a.sql", "b.sql"]),

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from shiftboss.rules.runner_summaries import passed_tests
+from shiftboss.rules.runner_summaries import Counts, counted
 
 pytestmark = pytest.mark.requirement("HO-05")
 
@@ -40,7 +40,31 @@ CARGO = "test result: ok. {} passed; 0 failed; {} ignored; 0 measured; 0 filtere
     ],
 )
 def test_passed_tests_are_counted(output: str, passed: int) -> None:
-    assert passed_tests(output) == passed
+    found = counted(output)
+    assert found is not None
+    assert found.passed == passed
+
+
+@pytest.mark.parametrize(
+    ("output", "ran", "passed"),
+    [
+        ("1 failed, 4 passed, 2 xfailed, 3 skipped, 1 error in 0.50s", 5, 4),
+        ("Ran 6 tests in 0.001s\n\nFAILED (failures=1, errors=2, skipped=1)\n", 5, 2),
+        ("Ran 4 tests in 0.001s\n\nFAILED (failures=1, expected failures=2)\n", 2, 1),
+        ("Tests:       1 failed, 1 skipped, 2 passed, 4 total\n", 3, 2),
+        ("      Tests  1 failed | 2 passed | 1 skipped (4)\n", 3, 2),
+        ("  4 passing (5ms)\n  1 pending\n  2 failing\n", 6, 4),
+        (" 3 pass\n 1 skip\n 2 fail\n 5 expect() calls\n", 5, 3),
+        ("# tests 3\n# pass 1\n# fail 2\n# skipped 0\n", 3, 1),
+        ("test result: FAILED. 2 passed; 1 failed; 1 ignored; 0 measured\n", 3, 2),
+        ("FAILED | 3 passed | 1 failed (5ms)\n", 4, 3),
+        ("FAIL\texample.com/a\t0.003s\nok  \texample.com/b\t0.1s\n", 2, 1),
+        ("--- FAIL: TestA (0.00s)\nFAIL\texample.com/a\t0.003s\nok  \tb\t0.1s\n", 2, 1),
+        ("--- PASS: TestA (0.0s)\n--- FAIL: TestB (0.0s)\nFAIL\texample.com/a\t0.003s\n", 2, 1),
+    ],
+)
+def test_tests_that_fail_have_run(output: str, ran: int, passed: int) -> None:
+    assert counted(output) == Counts(ran, passed)
 
 
 @pytest.mark.parametrize(
@@ -71,7 +95,7 @@ def test_passed_tests_are_counted(output: str, passed: int) -> None:
     ],
 )
 def test_a_run_in_which_no_test_passed_is_known_as_such(output: str) -> None:
-    assert passed_tests(output) == 0
+    assert counted(output) == Counts(0, 0)
 
 
 @pytest.mark.parametrize(
@@ -79,7 +103,7 @@ def test_a_run_in_which_no_test_passed_is_known_as_such(output: str) -> None:
     ["", "done\n", "12 modules in 0.55s\n", "okay\n", "All tests are fine, 3 of 3\n"],
 )
 def test_other_output_says_nothing(output: str) -> None:
-    assert passed_tests(output) is None
+    assert counted(output) is None
 
 
 @pytest.mark.parametrize("filling", ["1", "1 passed, ", " ", "Tests: 1", "\x1b[", "\n"])
@@ -87,5 +111,5 @@ def test_hostile_output_does_not_keep_the_patterns_busy(filling: str) -> None:
     """A quadratic pattern would need minutes for this."""
     output = "Tests: " + filling * (65_536 // len(filling))
     started = time.process_time()
-    passed_tests(output)
+    counted(output)
     assert time.process_time() - started < 2.0

@@ -24,6 +24,7 @@ PYTHON = """
         def test_two(self):
             assert 2
 """
+TWO = "class TestTwo:\n    def test_two(self): assert 2\n"
 
 
 @pytest.mark.parametrize(
@@ -56,13 +57,58 @@ PYTHON = """
         (PYTHON + "    __test__ = False\n", ["test_one", "TestTwo.test_two"]),
         (PYTHON + "    del test_one\n", ["test_one"]),
         (PYTHON + "    TestTwo = None\n", ["TestTwo.test_two"]),
+        (PYTHON + "    test_one: object = None\n", ["test_one"]),
+        (PYTHON + "    for test_one in (): pass\n", ["test_one"]),
+        (PYTHON + "    import os as test_one\n", ["test_one"]),
+        (PYTHON + "    from os import path as test_one\n", ["test_one"]),
+        (PYTHON + "    class test_one: pass\n", ["test_one"]),
+        (PYTHON + "    test_one.__test__ = False\n", ["test_one"]),
+        (PYTHON + "    test_one.pytestmark = []\n", ["test_one"]),
+        (PYTHON + "    globals().pop('test_one')\n", ["test_one"]),
+        (PYTHON + "    del globals()['test_one']\n", ["test_one"]),
+        (
+            PYTHON + "    delattr(TestTwo, 'test_two')\n    setattr(m, 'test_one', 1)\n",
+            ["test_one"],
+        ),
+        (PYTHON + "    pytestmark += [pytest.mark.skip]\n", ["test_one", "TestTwo.test_two"]),
+        (PYTHON + "    sys.exit(0)\n", ["test_one", "TestTwo.test_two"]),
+        (PYTHON + "    raise SystemExit(0)\n", ["test_one", "TestTwo.test_two"]),
+        (PYTHON.replace("def test_one", "@pytest.fixture\n    def test_one"), ["test_one"]),
+        (PYTHON.replace("def test_one", "@pytest.fixture()\n    def test_one"), ["test_one"]),
+        (
+            PYTHON.replace("import pytest", "from pytest import skip").replace(
+                "assert 1", "skip('x')"
+            ),
+            ["test_one"],
+        ),
+        (
+            PYTHON.replace("import pytest", "import pytest as p").replace(
+                "assert 1", "p.skip('x')"
+            ),
+            ["test_one"],
+        ),
+        (PYTHON.replace("assert 1", "from pytest import skip as s; s('x')"), ["test_one"]),
+        (
+            PYTHON.replace("import pytest", "import pytest\n    off = pytest.mark.skip").replace(
+                "def test_one", "@off\n    def test_one"
+            ),
+            ["test_one"],
+        ),
+        (
+            f"try:\n    raise OSError\n    def test_one(): assert 1\nexcept OSError: pass\n{TWO}",
+            ["test_one"],
+        ),
+        (
+            f"with quiet():\n    stop()\n    def test_one(): assert 1\n{TWO}",
+            ["test_one"],
+        ),
         (PYTHON + "        def __init__(self): pass\n", ["TestTwo.test_two"]),
         (
             PYTHON.replace("def test_one", "@pytest.mark.parametrize('n', [])\n    def test_one"),
             ["test_one"],
         ),
         (
-            "if False:\n    def test_one(): pass\nclass TestTwo:\n    def test_two(self): pass",
+            f"if False:\n    def test_one(): pass\n{TWO}",
             ["test_one"],
         ),
         ("def test_one(): pass\ndef broken(:\n", ["test_two"]),
@@ -83,6 +129,8 @@ def test_python_tests_that_are_gone_or_switched_off(after: str | None, names: li
         PYTHON.replace("def test_one", "@pytest.mark.slow\n    def test_one"),
         PYTHON.replace("def test_one", "@pytest.mark.parametrize('n', [1])\n    def test_one"),
         PYTHON.replace("assert 1", "list.skip(1)"),
+        PYTHON + "    if __name__ == '__main__':\n        sys.exit(pytest.main())\n",
+        PYTHON + "    slow = pytest.mark.slow\n    values = {'test_one': 1}['test_one']\n",
     ],
 )
 def test_python_tests_that_are_edited_or_added_are_kept(after: str) -> None:
@@ -198,6 +246,14 @@ RUST = """
 )
 def test_rust_tests(after: str | None, names: list[str]) -> None:
     assert lost("src/lib.rs", RUST, after) == names
+
+
+def test_a_go_file_that_is_built_elsewhere_does_not_keep_them() -> None:
+    text = textwrap.dedent(GO)
+    for name in ("x_windows_test.go", "x_arm64_test.go", "x_linux_arm64_test.go"):
+        moved = [Revision("x_test.go", text, None), Revision(name, None, text)]
+        assert [one.name for one in lost_tests(moved)] == ["TestOne", "TestTwo"]
+        assert lost_tests([Revision(name, text, text + "// more\n")]) == []
 
 
 def test_a_renamed_file_keeps_its_tests() -> None:

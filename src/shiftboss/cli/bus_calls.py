@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from shiftboss.cli.client import Client, parsed
+from shiftboss.cli.client import Client, Refused, parsed
 from shiftboss.cli.connection import connected
-from shiftboss.cli.tokens import read_operator_token
+from shiftboss.cli.tokens import find_operator_token, read_operator_token
 
 TASKS_PER_PAGE_MAX = 500
 
@@ -21,7 +22,8 @@ class OperatorPlaces(NamedTuple):
     operator_token_file: Path | None
 
 
-def call(client: Client, operation: str, swarm_id: str, **members: object) -> bytes:
+def call(client: Client, operation: str, swarm_id: str, /, **members: object) -> bytes:
+    """A member may have the name of anything here."""
     return client.post(f"/bus/{operation}", body_of(swarm_id, members))
 
 
@@ -36,6 +38,7 @@ def ask(
     token_file: Path | None,
     operation: str,
     swarm_id: str,
+    /,
     *,
     as_json: bool,
     **members: object,
@@ -58,6 +61,27 @@ def ask_as_operator(
     token = read_operator_token(operator_token_file)
     with connected(server, token_file, as_json=as_json, operator_token=token) as client:
         return client.post(f"/operator/{operation}", body_of(swarm_id, members))
+
+
+def ask_or_operate(
+    places: OperatorPlaces,
+    operation: str,
+    as_operator: str,
+    swarm_id: str,
+    members: Mapping[str, object],
+    *,
+    as_json: bool,
+) -> bytes:
+    """As anybody; where the server leaves that to the operator, as the operator, if we are. So the
+    operator's token goes to no server that does not ask for it."""
+    with connected(places.server, places.token_file, as_json=as_json) as client:
+        try:
+            return call(client, operation, swarm_id, **members)
+        except Refused as refusal:
+            token = find_operator_token(places.operator_token_file)
+            if refusal.http_status != HTTPStatus.FORBIDDEN or token is None:
+                raise
+    return ask_as_operator(places, as_operator, swarm_id, members, as_json=as_json)
 
 
 def task_pages(client: Client, swarm_id: str, limit: int | None) -> list[bytes]:

@@ -65,10 +65,16 @@ class Client:
     def get(self, path: str, query: Mapping[str, object] | None = None) -> bytes:
         return self._read(self.open(path, query))
 
-    def post(self, path: str, body: Mapping[str, object], key: str | None = None) -> bytes:
+    def post(
+        self,
+        path: str,
+        body: Mapping[str, object],
+        key: str | None = None,
+        seconds: float = ANSWER_SECONDS,
+    ) -> bytes:
         """`key` names the request: said again under it, it counts once."""
-        with self.translated():
-            response = self._send("POST", path, ANSWER_SECONDS, json.dumps(body).encode(), key)
+        with self.translated(seconds):
+            response = self._send("POST", path, seconds, json.dumps(body).encode(), key)
         return self._read(response)
 
     def open(
@@ -115,14 +121,14 @@ class Client:
             )
 
     @contextmanager
-    def translated(self) -> Iterator[None]:
+    def translated(self, seconds: float = ANSWER_SECONDS) -> Iterator[None]:
         """Errors of the connection as ours."""
         try:
             yield
         except TimeoutError as error:
             raise NoServer(
                 f"the server at {self.address} does not answer",
-                hint=f"waited {ANSWER_SECONDS:.0f} seconds; see its log",
+                hint=f"waited {seconds:.0f} seconds; see its log",
             ) from error
         except (ConnectionError, IncompleteRead) as error:
             if isinstance(error, ConnectionRefusedError):

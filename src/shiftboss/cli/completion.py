@@ -74,7 +74,7 @@ def complete(
         except Refused as refusal:
             if as_json or refusal.problem.get("code") != "contract_violations":
                 raise
-            raise _refused(task_id, refusal.problem) from None
+            raise refused(task_id, refusal.problem) from None
     _tell(answer, as_json=as_json)
 
 
@@ -127,11 +127,13 @@ def _show_accepted(told: dict[str, Any]) -> None:
     say(f"{told['bead_id']} is done: commit {told['commit']}, receipt {told['receipt_id']}")
 
 
-def _refused(task_id: str, problem: Mapping[str, Any]) -> NotProven:
+def refused(task_id: str, problem: Mapping[str, Any]) -> NotProven:
+    """Shows every violation."""
     # rich is for those who look at something.
     from shiftboss.cli.verdict_tables import checks_table, refusal_lines
 
-    show(checks_table(problem.get("checks", [])), *refusal_lines(problem))
+    checks = problem.get("checks")
+    show(*([checks_table(checks)] if checks else []), *refusal_lines(problem))
     count = len(problem.get("violations", []))
     return NotProven(
         f"{task_id} was refused: {count} {'violation' if count == 1 else 'violations'}",

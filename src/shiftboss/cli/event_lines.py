@@ -13,7 +13,7 @@ from shiftboss.cli.output import plain
 from shiftboss.cli.sentences import sentence
 
 ID_CELLS: Final = 5
-KIND_CELLS: Final = 17
+KIND_CELLS: Final = 18
 
 _STYLES: Final = {
     "worker_error": "red",
@@ -23,6 +23,10 @@ _STYLES: Final = {
     "claim_accepted": "green",
     "claim_refused": "red",
     "waiver_granted": "yellow",
+    "ci_passed": "green",
+    "ci_failed": "red",
+    "work_paused": "yellow",
+    "chain_halted": "bold red",
 }
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from shiftboss.cli.bus_calls import OperatorPlaces, ask, ask_as_operator
+from shiftboss.cli.bus_calls import OperatorPlaces, ask, ask_as_operator, ask_or_operate
 from shiftboss.cli.client import parsed
 from shiftboss.cli.options import (
     DEFAULT_SERVER,
@@ -20,6 +20,7 @@ from shiftboss.cli.options import (
     TokenFile,
 )
 from shiftboss.cli.output import print_json, print_text, say, show
+from shiftboss.cli.repo_names import named_repo
 from shiftboss.cli.spawn_options import (
     Base,
     Branch,
@@ -38,6 +39,7 @@ from shiftboss.cli.spawn_options import (
     Submit,
     Target,
     Title,
+    Trait,
 )
 from shiftboss.cli.times import now
 from shiftboss.errors import ShiftbossError
@@ -67,6 +69,7 @@ def spawn(
     readonly: Readonly = None,
     generated: Generated = None,
     setup: Setup = None,
+    trait: Trait = None,
     submit: Submit = False,
     replace: Replace = False,
     prompt: OnlyPrompt = False,
@@ -83,7 +86,7 @@ def spawn(
         "subtask_title": title,
         "subtask_description": _described(description, description_file),
         "dependencies_completed": depends_on or [],
-        "repo": _repo(repo),
+        "repo": named_repo(repo, server, token_file, as_json=as_json),
         "base": base,
         "branch": branch,
         "target": target,
@@ -91,13 +94,15 @@ def spawn(
         "success_criteria": criterion or [],
         "files_readonly": readonly,
         "policy": {"generated": generated or [], "setup": setup or []},
+        "traits": trait or [],
         "submit": submit,
     }
+    places = OperatorPlaces(server, token_file, operator_token_file)
     if replace:
-        places = OperatorPlaces(server, token_file, operator_token_file)
         answer = ask_as_operator(places, "replace_handoff", swarm, said, as_json=as_json)
     else:
-        answer = ask(server, token_file, "swarm_spawn_subtask", swarm, as_json=as_json, **said)
+        operations = ("swarm_spawn_subtask", "spawn_subtask")
+        answer = ask_or_operate(places, *operations, swarm, said, as_json=as_json)
     _tell_spawned(answer, as_json=as_json, prompt=prompt)
 
 
@@ -112,14 +117,6 @@ def _described(text: str | None, file: Path | None) -> str | None:
         raise BadDescription(f"cannot read {file}: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise BadDescription(f"{file} is not UTF-8 text") from error
-
-
-def _repo(given: Path | None) -> str | None:
-    """Absolute. None, which means the server's own, when there is none around here."""
-    if given is not None:
-        return str(given.resolve())
-    here = Path.cwd()
-    return next((str(one) for one in (here, *here.parents) if (one / ".git").exists()), None)
 
 
 def _tell_spawned(answer: bytes, *, as_json: bool, prompt: bool) -> None:
@@ -137,6 +134,8 @@ def _tell_spawned(answer: bytes, *, as_json: bool, prompt: bool) -> None:
     say(f"owns {', '.join(contract['files_owned'])}")
     for criterion in contract["success_criteria"]:
         say(f"done when: {criterion}")
+    if told.get("model"):
+        say(f"model: {told['model']}")
     say(f"the worker's prompt: shiftboss handoff show {told['bead_id']} --prompt")
 
 
@@ -182,7 +181,8 @@ def owners(
     as_json: AsJson = False,
 ) -> None:
     """List which tasks in flight own which files of a repository."""
-    said: dict[str, object] = {"repo": _repo(repo), "files": files or []}
+    found = named_repo(repo, server, token_file, as_json=as_json)
+    said: dict[str, object] = {"repo": found, "files": files or []}
     answer = ask(server, token_file, "who_owns", swarm, as_json=as_json, **said)
     if as_json:
         print_json(answer)

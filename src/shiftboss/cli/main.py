@@ -10,14 +10,21 @@ import typer
 
 from shiftboss import __version__
 from shiftboss.cli.bus_workers import worker
+from shiftboss.cli.checkpoints import checkpoint
 from shiftboss.cli.completion import complete
 from shiftboss.cli.demo import demo
+from shiftboss.cli.doctor import doctor
 from shiftboss.cli.events import events
+from shiftboss.cli.failures import failure, resume
 from shiftboss.cli.handoffs import handoff
 from shiftboss.cli.mcp import mcp
+from shiftboss.cli.milestones import milestone
 from shiftboss.cli.output import complain
+from shiftboss.cli.policy import policy
+from shiftboss.cli.prompts import prompt
 from shiftboss.cli.questions import questions
 from shiftboss.cli.receipts import receipt
+from shiftboss.cli.repos import repo
 from shiftboss.cli.scope import scope
 from shiftboss.cli.serve import serve
 from shiftboss.cli.status import status
@@ -44,6 +51,14 @@ app.add_typer(scope, name="scope")
 app.command()(waive)
 app.add_typer(receipt, name="receipt")
 app.add_typer(strategy, name="strategy")
+app.add_typer(policy, name="policy")
+app.add_typer(repo, name="repo")
+app.command()(milestone)
+app.command()(failure)
+app.command()(resume)
+app.command()(prompt)
+app.add_typer(checkpoint, name="checkpoint")
+app.command()(doctor)
 app.command()(verifier)
 app.command()(status)
 app.command()(events)

@@ -7,14 +7,8 @@ from typing import Any, Final
 from shiftboss.cli.bus_calls import call
 from shiftboss.cli.client import Client, parsed
 from shiftboss.cli.options import DEFAULT_SWARM
-from shiftboss.errors import ShiftbossError
 
 RECEIPTS_PER_PAGE_MAX: Final = 500
-
-
-class NoKey(ShiftbossError):
-    code = "no_key"
-    title = "There is no key to check with"
 
 
 def receipt_pages(client: Client, limit: int | None) -> list[bytes]:
@@ -37,18 +31,11 @@ def joined_receipts(pages: list[bytes]) -> dict[str, Any]:
     return {
         "receipts": [one for listing in listings for one in listing["receipts"]],
         "next_after": listings[-1]["next_after"],
+        "public_key": listings[-1]["public_key"],
     }
 
 
 def public_key_of(client: Client) -> str:
-    """The key comes with a receipt, whichever that is."""
-    found = parsed(receipt_pages(client, 1)[0], "receipts")["receipts"]
-    if not found:
-        raise NoKey(
-            f"the server at {client.address} has signed no receipt yet",
-            hint="its key comes with the first one",
-        )
-    first = found[0]
-    answer = call(client, "show_receipt", first["swarm_id"], bead_id=first["bead_id"])
-    pem: str = parsed(answer, "public_key")["public_key"]
+    """It comes with the list of receipts, also with one that is empty."""
+    pem: str = parsed(receipt_pages(client, 1)[0], "public_key")["public_key"]
     return pem

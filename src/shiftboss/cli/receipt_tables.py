@@ -32,6 +32,7 @@ def receipt_summary(signed: Members) -> Table:
     add_fact(lines, "receipt", body["receipt_id"], "bold")
     add_fact(lines, "task", f"{body['bead_id']} in {body['swarm_id']}")
     add_fact(lines, "worker", f"{body['worker']}, attempt {body['epoch']}")
+    add_fact(lines, "claimed by", body["claimed_by"] or "somebody who gave no name")
     if body["summary"]:
         add_fact(lines, "summary", body["summary"])
     add_fact(lines, "repo", body["repo"])

@@ -63,6 +63,12 @@ def _swarm_complete(data: Data) -> str:
     return f"swarm {data.get('swarm_id')} complete"
 
 
+def _ci_failed(data: Data) -> str:
+    jobs = "; ".join(str(one.get("message")) for one in data.get("jobs", []))
+    run = f"CI run #{data.get('run_id')} of {data.get('repo')} has failed"
+    return f"{data.get('bead_id')}: {run}{_at(data, 'sha')}: {jobs}"
+
+
 def _at(data: Data, member: str) -> str:
     commit = data.get(member)
     return f", commit {str(commit)[:COMMIT_CHARACTERS]}" if commit else ""
@@ -76,4 +82,5 @@ _SENTENCES: Final[dict[str, Callable[[Data], str]]] = {
     "worker_error": _error,
     "retry_due": _retry_due,
     "swarm_complete": _swarm_complete,
+    "ci_failed": _ci_failed,
 }

@@ -16,8 +16,11 @@ from shiftboss.cli.serve_options import (
     Host,
     Level,
     LogLevel,
+    PassEnvironment,
+    PolicyFile,
     Port,
     RetentionDays,
+    SpawningBy,
     State,
     Verifies,
 )
@@ -31,8 +34,11 @@ def serve(
     state: State = None,
     token_file: TokenFile = None,
     verifier: Verifies = True,
+    policy: PolicyFile = None,
     retention_days: RetentionDays = 30,
     beads: BeadsFolder = None,
+    spawning: SpawningBy = None,
+    pass_environment: PassEnvironment = None,
     log_level: Level = LogLevel.WARNING,
     as_json: AddressAsJson = False,
 ) -> None:
@@ -57,8 +63,15 @@ def serve(
         state=state,
         operator_token=operator_token,
         verifies=verifier,
+        policy=policy,
+        spawning=None if spawning is None else spawning.value,
+        pass_environment=_names(pass_environment or []),
     )
     run(settings, _announce_json if as_json else _announce)
+
+
+def _names(said: list[str]) -> list[str]:
+    return [name for one in said for name in one.replace(",", " ").split()]
 
 
 def _announce(address: str) -> None:

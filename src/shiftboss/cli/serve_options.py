@@ -18,6 +18,11 @@ class LogLevel(StrEnum):
     ERROR = "error"
 
 
+class Spawners(StrEnum):
+    EVERYBODY = "everybody"
+    OPERATOR = "operator"
+
+
 Host = Annotated[
     str,
     typer.Option(
@@ -53,6 +58,31 @@ Verifies = Annotated[
     typer.Option(
         "--verifier/--no-verifier",
         help="Verify completions in this process, or leave it to `shiftboss verifier`.",
+    ),
+]
+PolicyFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--policy",
+        metavar="FILE",
+        help="The policy file; shiftboss.yaml of this folder, if there is one, when left out.",
+    ),
+]
+SpawningBy = Annotated[
+    Spawners | None,
+    typer.Option(
+        "--spawning",
+        help="Who may give tasks their contracts, and so choose commands that run as this server's "
+        "user: everybody on a loopback address without a token, else the operator, if left out.",
+    ),
+]
+PassEnvironment = Annotated[
+    list[str] | None,
+    typer.Option(
+        envvar="SHIFTBOSS_PASS_ENVIRONMENT",
+        metavar="NAME",
+        help="A variable of this environment that a contract may show to its commands. May be "
+        "given again; in the variable, names with commas between them.",
     ),
 ]
 RetentionDays = Annotated[

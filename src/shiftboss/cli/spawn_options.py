@@ -28,8 +28,12 @@ DependsOn = Annotated[
     list[str] | None, typer.Option(metavar="ID", help=f"A task that is done. {_AGAIN}")
 ]
 Repo = Annotated[
-    Path | None,
-    typer.Option(metavar="DIR", help="The repository; the one around here if left out."),
+    str | None,
+    typer.Option(
+        metavar="DIR|NAME",
+        help="The repository, or the name of a repo of the server's policy, which is locked for "
+        "the task; the repository around here if left out.",
+    ),
 ]
 Base = Annotated[
     str | None, typer.Option(metavar="REV", help="Where the work begins; HEAD if left out.")
@@ -68,6 +72,14 @@ Generated = Annotated[
 Setup = Annotated[
     list[str] | None,
     typer.Option(metavar="CMD", help=f"Prepares the clean checkout, such as `npm ci`. {_AGAIN}"),
+]
+Trait = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="TRAIT",
+        help="high_complexity, critical_path, security_sensitive or cross_repo: which model should "
+        f"do it depends on that. {_AGAIN}",
+    ),
 ]
 Submit = Annotated[bool, typer.Option("--submit", help="Hand it to a worker, or queue it.")]
 Replace = Annotated[

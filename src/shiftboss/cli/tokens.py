@@ -27,20 +27,26 @@ def read_token(token_file: Path | None) -> str | None:
 
 
 def read_operator_token(token_file: Path | None) -> str:
-    """The operator's: of the file, the environment, or a server's folder here or above."""
+    """The operator's, for what nobody else may do."""
+    token = find_operator_token(token_file)
+    if token is None:
+        raise BadToken(
+            "only the operator may do this, and there is no operator's token here",
+            hint=f"set {OPERATOR_TOKEN_VARIABLE} or --operator-token-file; the server keeps it "
+            "beside its database",
+        )
+    return token
+
+
+def find_operator_token(token_file: Path | None) -> str | None:
+    """Of the file, the environment, or a server's folder here or above; None where none is."""
     token = _said(token_file, OPERATOR_TOKEN_VARIABLE)
     if token is not None:
         return token
     here = Path.cwd()
     files = (one / OPERATOR_TOKEN_FILE for one in (here, *here.parents))
     found = next(filter(_is_there, files), None)
-    if found is None:
-        raise BadToken(
-            "only the operator may do this, and there is no operator's token here",
-            hint=f"set {OPERATOR_TOKEN_VARIABLE} or --operator-token-file; the server keeps it "
-            "beside its database",
-        )
-    return _checked(_of_file(found), str(found))
+    return None if found is None else _checked(_of_file(found), str(found))
 
 
 def _is_there(file: Path) -> bool:

@@ -6,6 +6,8 @@ import json
 from typing import Any
 
 from shiftboss.coordinator import claims
+from shiftboss.coordinator.contract.attempts import attempt_of
+from shiftboss.coordinator.contract.recovery import begin
 from shiftboss.coordinator.dispatch import (
     delivery,
     drain,
@@ -144,6 +146,8 @@ def _start(
         task_id=request.bead_id,
         report_key=report_key,
     )
+    if held.contract_version is not None:
+        begin(tx, held, now_ms)
     return started
 
 
@@ -196,7 +200,12 @@ def heartbeat(tx: Transaction, request: HeartbeatRequest, now_ms: int) -> Heartb
         lease_expires_at=held.lease_expires_at_ms if held else None,
         checkpoint_requested=held is not None and wants_checkpoint(held, request.context_usage),
         answers=_answers(tx, held) if held else [],
+        paused=_paused(tx, held) if held else None,
     )
+
+
+def _paused(tx: Transaction, held: Assignment) -> str | None:
+    return attempt_of(tx, held).paused if held.contract_version is not None else None
 
 
 def wants_checkpoint(held: Assignment, context_usage: float | None) -> bool:
@@ -208,9 +217,14 @@ def wants_checkpoint(held: Assignment, context_usage: float | None) -> bool:
     )
 
 
+def in_hands_of_server(held: Assignment) -> bool:
+    """Verified, or followed by its CI: no lease runs, and none must start."""
+    return held.state is WorkerState.VERIFYING and held.lease_expires_at_ms is None
+
+
 def beat(tx: Transaction, held: Assignment, request: HeartbeatRequest, now_ms: int) -> Assignment:
     """Renew the lease, unless it does not run: an offer wants its acknowledgement, a full
-    context its successor, a claim its verdict."""
+    context its successor, a claim its verdict, a pushed commit its CI."""
     held = held._replace(
         lease_seconds=request.lease_seconds or held.lease_seconds,
         context_usage=request.context_usage
@@ -218,7 +232,7 @@ def beat(tx: Transaction, held: Assignment, request: HeartbeatRequest, now_ms: i
         else held.context_usage,
         current_step=request.current_step or held.current_step,
     )
-    if held.state in (WorkerState.ASSIGNED, WorkerState.WAITING) or held.claim_id is not None:
+    if held.state in (WorkerState.ASSIGNED, WorkerState.WAITING) or in_hands_of_server(held):
         tx.save_assignment(held._replace(updated_at_ms=now_ms))
         return held
     blocked = held.state is WorkerState.BLOCKED

@@ -231,14 +231,26 @@ class BusDesk:
         )
 
 
+_NEWS = frozenset(
+    {
+        EventKind.CLAIM_ACCEPTED.value,
+        EventKind.CI_FAILED.value,
+        EventKind.WORK_PAUSED.value,
+        EventKind.WORK_RESUMED.value,
+        EventKind.BREAKAGE_FOUND.value,
+    }
+)
+
+
 def _woken_by(event: Event) -> PollAnswer | None:
-    """The event of an assignment carries the answer, a reset is one, and so is an accepted claim;
-    others only tell that the worker may be free, or that it has an answer or a refusal to hear."""
+    """The event of an assignment carries the answer, a reset is one, and so is the news of a
+    claim, of CI or of a pause; others only tell that the worker may be free, or that it has an
+    answer or a refusal to hear."""
     if event.kind == EventKind.TASK_ASSIGNED.value:
         data = json.loads(event.data)
         del data["worker"]
         return PollAnswer(task=Delivery.model_construct(**data))
-    if event.kind == EventKind.CLAIM_ACCEPTED.value:
+    if event.kind in _NEWS:
         return PollAnswer(task=None, verdict={"kind": event.kind, **json.loads(event.data)})
     if event.kind == EventKind.BUS_WORKER_RESET.value:
         return PollAnswer(task=None, timeout=True, reset=True)

@@ -39,6 +39,8 @@ def claim(tx: Transaction, request: SwarmCompleteRequest, key: str | None, now_m
         "files_touched": request.files_touched,
         "summary": request.summary,
         "cost": request.cost,
+        "name": request.name,
+        "epoch": request.epoch,
     }
     _check_no_packet(request)
     taken = tx.take_task(request.swarm_id, request.bead_id)
@@ -148,9 +150,27 @@ def _first_claim(
     return made
 
 
+def claimed_by(claim: Claim) -> str | None:
+    """The name that the claim gave. None: it gave none, and may be anybody's."""
+    name: str | None = json.loads(claim.words).get("name")
+    return name
+
+
+def is_of_holder(claim: Claim) -> bool:
+    """Whether the claim said whose it is. The documents' own call needs neither name nor epoch, so
+    anybody who knows the task can make it; then it must not count against the holder."""
+    said = json.loads(claim.words)
+    names_nobody = "name" in said and said["name"] is None and said["epoch"] is None
+    return not names_nobody or claim.worker == UNNAMED_WORKER
+
+
 def _same_words(claim: Claim, words: dict[str, Any]) -> bool:
-    """What it has cost goes on growing while the worker asks again."""
-    return {**json.loads(claim.words), "cost": None} == {**words, "cost": None}
+    """What is claimed, whoever claims it. What it has cost goes on growing meanwhile."""
+    return _claimed(json.loads(claim.words)) == _claimed(words)
+
+
+def _claimed(words: dict[str, Any]) -> dict[str, Any]:
+    return {key: words[key] for key in words.keys() - {"cost", "name", "epoch"}}
 
 
 def _said_before(

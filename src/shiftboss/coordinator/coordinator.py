@@ -10,18 +10,27 @@ from typing import Protocol
 from shiftboss.coordinator import failures, packets, swarms
 from shiftboss.coordinator.bus_desk import BusDesk
 from shiftboss.coordinator.clock import Clock, system_clock
+from shiftboss.coordinator.contract.context import ContextDesk
+from shiftboss.coordinator.contract.contracts import Contracts
+from shiftboss.coordinator.contract.desk import ContractDesk
+from shiftboss.coordinator.contract.webhooks import Webhooks
+from shiftboss.coordinator.duties.breakage_search import BreakageSearch
+from shiftboss.coordinator.duties.ci_watcher import CiWatcher
 from shiftboss.coordinator.duties.cleaner import Cleaner
 from shiftboss.coordinator.duties.lease_keeper import LeaseKeeper
 from shiftboss.coordinator.duties.retry_scheduler import RetryScheduler
+from shiftboss.coordinator.duties.timeout_ladder import Cascade, TimeoutLadder
 from shiftboss.coordinator.duties.verification import Verification
 from shiftboss.coordinator.evidence import Evidence, NoEvidence
 from shiftboss.coordinator.handoff_desk import HandoffDesk
 from shiftboss.coordinator.hub import Hub
 from shiftboss.coordinator.proofs import Proofs
+from shiftboss.coordinator.spawning import Spawning
 from shiftboss.coordinator.task_source import FindTask
 from shiftboss.errors import StoreUnavailable, VerificationPending
 from shiftboss.protocol.events import Event
 from shiftboss.protocol.handoff_calls import WAIT_MS_DEFAULT
+from shiftboss.protocol.policy import Policy
 from shiftboss.protocol.reports import (
     CompleteAnswer,
     CompleteRequest,
@@ -55,6 +64,8 @@ class Coordinator:
         retention_days: int = 30,
         find_task: FindTask | None = None,
         verifies: bool = True,
+        policy: Policy | None = None,
+        spawning: Spawning | None = None,
     ) -> None:
         """`verifies`: claims are verified in this process; else by verifiers that ask for them."""
         self.store = store
@@ -65,11 +76,28 @@ class Coordinator:
         lease_keeper = LeaseKeeper(store, clock, self.hub)
         self._proofs = Proofs(store, clock, self.hub)
         self.bus = BusDesk(store, clock, self.hub, lease_keeper.expect_end, self._proofs, find_task)
-        self.handoffs = HandoffDesk(store, clock, self.hub, self._evidence, self._proofs)
+        contracts = Contracts(policy or Policy())
+        self.handoffs = HandoffDesk(
+            store,
+            clock,
+            self.hub,
+            self._evidence,
+            self._proofs,
+            contracts,
+            spawning or Spawning(),
+        )
+        self.contract = ContractDesk(store, clock, contracts, self._evidence, self._proofs)
+        self.context = ContextDesk(store, contracts, self._evidence)
+        ci_watcher = CiWatcher(store, clock, self.hub, contracts, self._evidence)
+        self.webhooks = Webhooks(store, clock, contracts, ci_watcher.wake)
         self._duties: list[Duty] = [
             RetryScheduler(store, clock, self.hub),
             lease_keeper,
             Cleaner(store, clock, retention_days),
+            ci_watcher,
+            TimeoutLadder(store, clock, self.hub, contracts, self._evidence),
+            Cascade(store, clock, self.hub, contracts),
+            BreakageSearch(store, clock, self.hub, contracts, self._evidence),
         ]
         if verifies:
             name = f"{store.name}-{secrets.token_hex(4)}" if store.shared else "server"

@@ -156,13 +156,22 @@ def delivery(tx: Transaction, task: Task, assignment: Assignment) -> Delivery:
         assigned_at=assignment.registered_at_ms,
         epoch=assignment.epoch,
         lease_expires_at=assignment.lease_expires_at_ms or 0,
-        checkpoint=json.loads(task.checkpoint) if task.checkpoint else None,
+        checkpoint=_checkpoint(tx, task, assignment),
         salvage=[one._asdict() for one in lost],
         spec_path=assignment.spec_path,
         worktree_path=assignment.worktree or None,
         timeout_seconds=assignment.lease_seconds,
         **_contract(tx, assignment),
     )
+
+
+def _checkpoint(tx: Transaction, task: Task, assignment: Assignment) -> dict[str, Any] | None:
+    """What the last worker left, with where its milestones and its CI stood."""
+    left: dict[str, Any] = json.loads(task.checkpoint) if task.checkpoint else {}
+    if assignment.epoch > 1 and assignment.contract_version is not None:
+        stored = tx.checkpoint(task.swarm_id, task.task_id)
+        left = {**json.loads(stored.body), **left} if stored is not None else left
+    return left or None
 
 
 def _contract(tx: Transaction, assignment: Assignment) -> dict[str, Any]:
@@ -177,6 +186,7 @@ def _contract(tx: Transaction, assignment: Assignment) -> dict[str, Any]:
         "handoff": json.loads(handoff.body),
         "branch": handoff.branch,
         "base_commit": handoff.base_commit,
+        "model": handoff.model,
     }
 
 
@@ -218,7 +228,8 @@ def close_assignment(tx: Transaction, assignment: Assignment, now_ms: int) -> No
     tx.end_assignment(assignment.swarm_id, assignment.task_id, assignment.epoch)
     if assignment.claim_id is not None:
         void_claim(tx, assignment, now_ms)
-    if assignment.state is WorkerState.BLOCKED:
+    # Under a contract a question can be open while its worker goes on.
+    if assignment.state is WorkerState.BLOCKED or assignment.contract_version is not None:
         tx.withdraw_questions(assignment.swarm_id, assignment.task_id, assignment.epoch, now_ms)
 
 

@@ -7,8 +7,11 @@ from typing import Protocol
 
 from shiftboss.coordinator.handoffs import Survey
 from shiftboss.errors import EvidenceUnavailable
+from shiftboss.protocol.ci import CiDemand, CiReport
 from shiftboss.protocol.receipts import ReceiptBody, SignedReceipt
 from shiftboss.protocol.verdict import Verdict, VerificationJob
+from shiftboss.rules.breakage import BreakageFinding, BreakageQuestion
+from shiftboss.rules.context_material import ContextWish, Material
 
 
 class Evidence(Protocol):
@@ -26,6 +29,22 @@ class Evidence(Protocol):
 
     async def identity(self, repo: str) -> str:
         """The same for all work trees of a repository. Raises UnknownRepo."""
+        ...
+
+    async def commit_of(self, repo: str, rev: str) -> str | None:
+        """The commit that a revision stands for, in full."""
+        ...
+
+    async def ci_report(self, demand: CiDemand, sha: str) -> CiReport:
+        """What CI says about a commit, with the logs of what failed. Raises CiUnavailable."""
+        ...
+
+    async def context_material(self, wish: ContextWish) -> Material:
+        """What a new worker should read. Raises InvalidRequest for a plan that is not there."""
+        ...
+
+    async def find_breakage(self, question: BreakageQuestion) -> BreakageFinding:
+        """Which push upstream turned a repo red. Raises CiUnavailable."""
         ...
 
     async def verify(self, job: VerificationJob) -> Verdict:
@@ -54,6 +73,18 @@ class NoEvidence:
         raise _blind()
 
     async def identity(self, repo: str) -> str:  # noqa: ARG002
+        raise _blind()
+
+    async def commit_of(self, repo: str, rev: str) -> str | None:  # noqa: ARG002
+        raise _blind()
+
+    async def ci_report(self, demand: CiDemand, sha: str) -> CiReport:  # noqa: ARG002
+        raise _blind()
+
+    async def context_material(self, wish: ContextWish) -> Material:  # noqa: ARG002
+        raise _blind()
+
+    async def find_breakage(self, question: BreakageQuestion) -> BreakageFinding:  # noqa: ARG002
         raise _blind()
 
     async def verify(self, job: VerificationJob) -> Verdict:  # noqa: ARG002

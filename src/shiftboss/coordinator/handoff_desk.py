@@ -19,11 +19,14 @@ from shiftboss.coordinator import (
     verifiers,
 )
 from shiftboss.coordinator.clock import Clock
+from shiftboss.coordinator.contract.contracts import Contracts
+from shiftboss.coordinator.contract.repos import has_or_may_get
 from shiftboss.coordinator.evidence import Evidence
 from shiftboss.coordinator.handoff_words import check_words, normalised_paths
 from shiftboss.coordinator.hub import Hub
 from shiftboss.coordinator.proofs import Proofs
 from shiftboss.coordinator.repeats import once
+from shiftboss.coordinator.spawning import Spawning
 from shiftboss.errors import InvalidRequest, UnknownReceipt, UnknownRepo
 from shiftboss.protocol.bus import BusRequest
 from shiftboss.protocol.events import EventKind
@@ -68,8 +71,17 @@ A = TypeVar("A", bound=Answer)
 
 class HandoffDesk:
     def __init__(
-        self, store: Store, clock: Clock, hub: Hub, evidence: Evidence, proofs: Proofs
+        self,
+        store: Store,
+        clock: Clock,
+        hub: Hub,
+        evidence: Evidence,
+        proofs: Proofs,
+        contracts: Contracts,
+        spawning: Spawning,
     ) -> None:
+        self._contracts = contracts
+        self._spawning = spawning
         self._store = store
         self._clock = clock
         self._evidence = evidence
@@ -89,6 +101,13 @@ class HandoffDesk:
         self, request: SpawnSubtaskRequest, _key: str | None = None
     ) -> SpawnAnswer:
         """Again with the same words: the same answer."""
+        self._spawning.check_open()
+        return await self._spawn(request, replace=False)
+
+    async def spawn_subtask(
+        self, request: SpawnSubtaskRequest, _key: str | None = None
+    ) -> SpawnAnswer:
+        """The operator's: the same, also where it is not open to all."""
         return await self._spawn(request, replace=False)
 
     async def replace_handoff(
@@ -107,18 +126,38 @@ class HandoffDesk:
             request.subtask_title or request.bead_id,
             request.subtask_description,
         )
+        target_base = await self._branch_tip(survey.toplevel, request.target)
         now_ms = self._clock()
         return await self._store.write(
-            lambda tx: handoffs.spawn(tx, request, survey, replace=replace, now_ms=now_ms),
+            lambda tx: handoffs.spawn(
+                tx,
+                request,
+                survey,
+                replace=replace,
+                now_ms=now_ms,
+                target_base=target_base,
+                contracts=self._contracts,
+                repo_name=self._contracts.name_of(request.repo, survey.identity),
+            ),
             request.swarm_id,
         )
 
-    @staticmethod
-    def _check(tx: Transaction, request: SpawnSubtaskRequest) -> None:
-        check_words(request)
+    async def _branch_tip(self, repo: str, branch: str | None) -> str | None:
+        """A branch that is not there yet has none."""
+        if branch is None:
+            return None
+        return await self._evidence.commit_of(repo, f"refs/heads/{branch}")
+
+    def _check(self, tx: Transaction, request: SpawnSubtaskRequest) -> None:
+        check_words(request, self._spawning.variables)
         handoffs.check_finished(tx, request, tx.task(request.swarm_id, request.bead_id))
+        if request.repo is not None and request.repo in self._contracts:
+            has_or_may_get(tx, self._contracts, request.repo, request.swarm_id, request.bead_id)
 
     def _repo(self, repo: str | None) -> str:
+        """A repo of the policy by its name, or any by its path."""
+        if repo is not None and repo in self._contracts:
+            return self._contracts.path_of(repo)
         found = repo or self._evidence.own_repo
         if found is None:
             raise UnknownRepo(
@@ -136,12 +175,13 @@ class HandoffDesk:
         )
 
     async def who_owns(self, request: OwnershipRequest, _key: str | None = None) -> OwnershipAnswer:
-        repo = await self._evidence.identity(self._repo(request.repo))
+        path = self._repo(request.repo)
+        repo = await self._evidence.identity(path)
         wanted = Reservation(request.swarm_id, "", repo, normalised_paths(request.files, "files"))
 
         def look(tx: Transaction) -> OwnershipAnswer:
             held = ownership.holders(tx, wanted) if request.files else ownership.owned(tx, repo)
-            return OwnershipAnswer(repo=repo, holders=held)
+            return OwnershipAnswer(repo=path, holders=held)
 
         return await self._store.read(look)
 
@@ -202,6 +242,7 @@ class HandoffDesk:
         return ReceiptList(
             receipts=[_line(row) for row in rows],
             next_after=f"{rows[-1].accepted_at_ms}:{rows[-1].receipt_id}" if full else None,
+            public_key=self._evidence.public_key,
         )
 
     async def swarm_plan(self, request: PlanRequest, _key: str | None = None) -> PlanAnswer:
@@ -331,6 +372,6 @@ def _line(row: ReceiptRow) -> ReceiptLine:
         swarm_id=row.swarm_id,
         bead_id=row.task_id,
         title=row.title,
-        commit=json.loads(row.body)["receipt"]["commit"],
+        commit=row.commit_sha,
         accepted_at=row.accepted_at_ms,
     )

@@ -54,6 +54,7 @@ def _claim_view(claim: Claim) -> dict[str, Any]:
         "claim_id": claim.claim_id,
         "epoch": claim.epoch,
         "worker": claim.worker,
+        "claimed_by": said.get("name"),
         "state": claim.state,
         "contract_version": claim.contract_version,
         "commit": said["commit"],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TypeVar
 
 from shiftboss.errors import InvalidRequest
@@ -14,14 +14,15 @@ from shiftboss.rules.variables import may_be_passed
 T = TypeVar("T")
 
 
-def check_words(request: SpawnSubtaskRequest) -> None:
-    """Raises InvalidRequest with the field, and the place in its list."""
+def check_words(request: SpawnSubtaskRequest, variables: Collection[str]) -> None:
+    """Raises InvalidRequest with the field, and the place in its list. `variables` may be shown to
+    commands."""
     normalised_paths(request.files, "files")
     normalised_paths(request.files_readonly or [], "files_readonly")
     normalised_paths(request.policy.generated, "policy.generated")
     _each(request.success_criteria, "success_criteria", parse_criterion)
     _each(request.policy.setup, "policy.setup", parse_command)
-    _each(request.policy.environment, "policy.environment", _check_variable)
+    _check_variables(request.policy.environment, variables)
 
 
 def normalised_paths(paths: Sequence[str], field: str) -> list[str]:
@@ -38,6 +39,15 @@ def _each(texts: Sequence[str], field: str, parse: Callable[[str], T]) -> list[T
     return found
 
 
-def _check_variable(name: str) -> None:
-    if not may_be_passed(name):
-        raise ValueError(f"{name} is not passed to commands")
+def _check_variables(names: Sequence[str], allowed: Collection[str]) -> None:
+    """The environment is the operator's: whoever may spawn must not read it by a command."""
+    for number, name in enumerate(names):
+        field = f"policy.environment.{number}"
+        if not may_be_passed(name):
+            raise InvalidRequest(f"{field}: {name} is not passed to commands", field=field)
+        if name not in allowed:
+            raise InvalidRequest(
+                f"{field}: the operator has not allowed {name} to be passed to commands",
+                field=field,
+                hint=f"start the server with --pass-environment {name}",
+            )

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from shiftboss.coordinator import ownership, tasks
+from shiftboss.coordinator.contract.contracts import Contracts
+from shiftboss.coordinator.contract.repos import lock_repo
 from shiftboss.coordinator.dispatch import take_swarm
 from shiftboss.coordinator.handoff_views import prompt_of
 from shiftboss.coordinator.handoff_words import normalised_paths
@@ -31,6 +33,8 @@ from shiftboss.protocol.handoff import (
 from shiftboss.protocol.handoff_calls import SpawnAnswer, SpawnSubtaskRequest
 from shiftboss.protocol.states import WorkerState
 from shiftboss.rules.handoffs import Handoff, Reservation, check_no_claim
+from shiftboss.rules.models import choose_model
+from shiftboss.rules.prompts import SpawnTask, spawn_prompt
 from shiftboss.rules.rendering import FinishedTask, what_comes_next, what_others_did
 from shiftboss.rules.tasks import Task, is_ended, is_reserved
 from shiftboss.store.port import Transaction
@@ -60,24 +64,58 @@ def spawn(
     *,
     replace: bool,
     now_ms: int,
+    target_base: str | None = None,
+    contracts: Contracts | None = None,
+    repo_name: str | None = None,
 ) -> SpawnAnswer:
     """Store the contract of a task and reserve its files. `replace` is the operator's: a contract
-    that is in force is not changed by whoever can call a tool."""
+    that is in force is not changed by whoever can call a tool. With a repo of the policy, the repo
+    is locked in the same step. `target_base` is where the target branch is now."""
     take_swarm(tx, request.swarm_id, now_ms)
     task = _task(tx, request, now_ms)
     check_finished(tx, request, task)
     handoff = _handoff(tx, request, survey, task)
     known = tx.handoff(request.swarm_id, request.bead_id)
-    wanted = _row(request, survey, handoff, known, now_ms)
+    wanted = _row(request, survey, handoff, known, now_ms)._replace(target_base=target_base)
+    if contracts is not None and repo_name is not None:
+        demand = contracts.demand(repo_name, survey.toplevel)
+        wanted = wanted._replace(repo_name=repo_name, ci=demand.model_dump_json())
+    if contracts is not None and (repo_name is not None or request.traits):
+        choice = choose_model("worker", request.traits, contracts.policy.models)
+        wanted = wanted._replace(model=choice.model)
     if known is not None and _same(known, wanted, replace=replace):
+        _lock(tx, request, handoff, contracts, repo_name, now_ms)
         in_force = known
     else:
         _check_may_change(tx, known, replace=replace)
+        _lock(tx, request, handoff, contracts, repo_name, now_ms)
         put_in_force(tx, wanted, now_ms)
         in_force = wanted
     if request.submit and task is not None and task.status == "open":
         tasks.submit(tx, TaskRequest(swarm_id=request.swarm_id, bead_id=request.bead_id), now_ms)
     return _spawned(tx, in_force)
+
+
+def _lock(
+    tx: Transaction,
+    request: SpawnSubtaskRequest,
+    handoff: WorkerHandoff,
+    contracts: Contracts | None,
+    repo_name: str | None,
+    now_ms: int,
+) -> None:
+    """Also for the words that come again: the operator may have released the repo meanwhile."""
+    if contracts is None or repo_name is None:
+        return
+    task = SpawnTask(
+        task_id=request.bead_id,
+        repo=repo_name,
+        objective=f"{handoff.context.your_role}\n{request.subtask_description}",
+        files=handoff.contract.files_owned,
+        requirements=handoff.contract.success_criteria,
+    )
+    spawn_prompt(task, contracts.policy)  # a worker that could not be told its task is not spawned
+    lock_repo(tx, contracts, repo_name, request.swarm_id, request.bead_id, now_ms)
 
 
 def _check_may_change(tx: Transaction, known: Handoff | None, *, replace: bool) -> None:
@@ -281,4 +319,5 @@ def _spawned(tx: Transaction, handoff: Handoff) -> SpawnAnswer:
         branch=handoff.branch,
         handoff=json.loads(handoff.body),
         prompt=prompt_of(handoff),
+        model=handoff.model,
     )

@@ -70,6 +70,10 @@ WAKING_KINDS: Final = frozenset(
         EventKind.ATTEMPT_ENDED.value,
         EventKind.CLAIM_ACCEPTED.value,
         EventKind.CLAIM_REFUSED.value,
+        EventKind.CI_FAILED.value,
+        EventKind.WORK_PAUSED.value,
+        EventKind.WORK_RESUMED.value,
+        EventKind.BREAKAGE_FOUND.value,
     }
 )
 ParkedPoll = asyncio.Future[Event]

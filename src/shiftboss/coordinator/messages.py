@@ -14,8 +14,10 @@ from shiftboss.coordinator import claims, questions
 from shiftboss.coordinator.bus import (
     answer_view,
     beat,
+    in_hands_of_server,
     wants_checkpoint,
 )
+from shiftboss.coordinator.contract.releases import check_has_lock, check_not_halted
 from shiftboss.coordinator.dispatch import assign, drain, enqueue, leave_queue, take_worker
 from shiftboss.coordinator.endings import fail_task, finish_task, held_task
 from shiftboss.coordinator.ownership import own_again
@@ -132,6 +134,8 @@ def _assigned(tx: Transaction, message: AssignMessage, swarm_id: str, now_ms: in
             field="task_id",
             hint=f"not done: {', '.join(tx.unfinished_dependencies(swarm_id, task.task_id))}",
         )
+    check_not_halted(tx, task)
+    check_has_lock(tx, task)
     own_again(tx, task, now_ms)
     if task.status == "queued":
         leave_queue(tx, task)
@@ -218,6 +222,7 @@ def _claimed(
         "commit": None,
         "files_touched": [*message.files_created, *message.files_modified],
         "summary": "",
+        "name": held.worker,
     }
     made = claims.make_claim(tx, held, words, report_key, now_ms)
     after = held._replace(state=WorkerState.VERIFYING, lease_expires_at_ms=None)
@@ -310,9 +315,10 @@ _HANDLERS = {
 
 def _moved(tx: Transaction, held: Assignment, goal: WorkerState, now_ms: int) -> Assignment:
     seconds = held.lease_seconds or LEASE_SECONDS
-    held = held._replace(
-        state=goal, updated_at_ms=now_ms, lease_expires_at_ms=now_ms + seconds * 1000
-    )
+    lease_end_ms: int | None = now_ms + seconds * 1000
+    if in_hands_of_server(held) and goal is held.state:
+        lease_end_ms = None
+    held = held._replace(state=goal, updated_at_ms=now_ms, lease_expires_at_ms=lease_end_ms)
     tx.save_assignment(held)
     return held
 

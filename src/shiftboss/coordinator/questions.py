@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+
+from shiftboss.coordinator.contract.attempts import restart_clock
 from shiftboss.coordinator.dispatch import take_swarm
 from shiftboss.coordinator.swarms import existing
-from shiftboss.errors import AlreadyAnswered, UnknownQuestion
+from shiftboss.errors import AlreadyAnswered, Forbidden, UnknownQuestion
 from shiftboss.protocol.bus import (
     DEFAULT_SWARM,
     AnswerQuestionRequest,
@@ -36,6 +39,19 @@ def ask(
             lease_expires_at_ms=_lease_end(assignment, BLOCKED_LEASE_SECONDS, now_ms),
         )
     )
+    restart_clock(tx, assignment, now_ms)
+    return note(tx, assignment, contact, question, now_ms, report_key)
+
+
+def note(
+    tx: Transaction,
+    assignment: Assignment,
+    contact: str,
+    question: str,
+    now_ms: int,
+    report_key: bytes | None = None,
+) -> int:
+    """A question that blocks nobody: the worker goes on, or is not there any more."""
     question_id = tx.add_question(
         Question(
             swarm_id=assignment.swarm_id,
@@ -72,8 +88,23 @@ def _lease_end(assignment: Assignment, seconds: int, now_ms: int) -> int | None:
 
 
 def answer(tx: Transaction, request: AnswerQuestionRequest, now_ms: int) -> QuestionView:
-    """The same answer again changes nothing; another one is refused."""
+    """Anybody's word, except where the operator has to decide: a worker could answer itself."""
     take_swarm(tx, request.swarm_id, now_ms)
+    asked_for = tx.scope_request_of_question(request.swarm_id, request.question_id)
+    if asked_for is not None:
+        raise Forbidden(
+            f"question {request.question_id} asks for files, which the operator decides; nothing "
+            "was changed",
+            field="question_id",
+            hint=f"`shiftboss scope grant {asked_for.request_id}` or "
+            f"`shiftboss scope refuse {asked_for.request_id}` (operator)",
+        )
+    return put_answer(tx, request, now_ms)
+
+
+def put_answer(tx: Transaction, request: AnswerQuestionRequest, now_ms: int) -> QuestionView:
+    """For a caller that has taken the swarm. The same answer again changes nothing; another one is
+    refused."""
     question = tx.question(request.swarm_id, request.question_id)
     if question is None:
         raise UnknownQuestion(f"Unknown question: {request.question_id}", field="question_id")
@@ -106,6 +137,9 @@ def _go_on(tx: Transaction, question: Question, now_ms: int) -> None:
                 lease_expires_at_ms=_lease_end(assignment, seconds, now_ms),
             )
         )
+        restart_clock(tx, assignment, now_ms, helped=True)
+    else:
+        _keep_for_next(tx, question)
     tx.add_event(
         question.swarm_id,
         EventKind.QUESTION_ANSWERED,
@@ -120,6 +154,15 @@ def _go_on(tx: Transaction, question: Question, now_ms: int) -> None:
         },
         task_id=question.task_id,
     )
+
+
+def _keep_for_next(tx: Transaction, question: Question) -> None:
+    """The attempt has failed: who tries the task again gets the answer as its instructions."""
+    task = tx.task(question.swarm_id, question.task_id)
+    if task is not None and task.status == "failed" and task.epoch == question.epoch:
+        kept = json.loads(task.checkpoint) if task.checkpoint else {}
+        kept["instructions"] = question.answer
+        tx.save_task(task._replace(checkpoint=json.dumps(kept)))
 
 
 def listing(tx: Transaction, swarm_id: str, *, only_open: bool) -> QuestionList:

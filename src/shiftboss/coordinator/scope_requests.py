@@ -38,11 +38,11 @@ from shiftboss.protocol.handoff_calls import (
 )
 from shiftboss.protocol.states import WorkerState
 from shiftboss.protocol.verdict import Waiver
+from shiftboss.rules.command_paths import Commands
 from shiftboss.rules.handoffs import Handoff, Reservation, ScopeRequest, check_no_claim
 from shiftboss.rules.packets import Assignment
-from shiftboss.rules.protected import protected
 from shiftboss.rules.scope import Scope
-from shiftboss.rules.scope_overlap import overlaps
+from shiftboss.rules.scope_grants import why_not_granted
 from shiftboss.rules.tasks import check_holds, is_ended
 from shiftboss.store.port import Transaction
 
@@ -96,28 +96,19 @@ def _asked_before(
 def _why_not_at_once(
     handoff: Handoff, paths: list[str], holders: list[dict[str, Any]]
 ) -> str | None:
-    """A rule may give away single files that nobody owns, that nobody has put out of bounds, and
-    that do not decide how the work is checked."""
+    """A rule may give away what nobody owns, where the policy lets it, and the rule itself."""
     contract = WorkerHandoff.model_validate_json(handoff.body).contract
     policy = VerificationPolicy.model_validate_json(handoff.policy)
     if holders:
         return f"{holders[0]['bead_id']} owns {holders[0]['owned']}"
     if policy.scope_requests == "ask":
         return "the policy wants to be asked"
+    commands = Commands(contract.success_criteria, policy.setup)
     for path in paths:
-        if not _is_one_file(path):
-            return f"{path} may be more than one file"
-        if overlaps([path], contract.files_readonly, case_insensitive=True):
-            return f"{path} is read-only by contract"
-        if protected(path):
-            return f"{path} decides how the work is checked"
+        reason = why_not_granted(path, contract.files_readonly, commands)
+        if reason is not None:
+            return f"{path} {reason}"
     return None
-
-
-def _is_one_file(path: str) -> bool:
-    """A name with an extension, without wildcards. What has none may be a directory."""
-    name = path.rsplit("/", 1)[-1]
-    return not any(letter in path for letter in "*?") and "." in name[1:]
 
 
 def _granted_at_once(
@@ -200,7 +191,7 @@ def _answer_question(tx: Transaction, row: ScopeRequest, version: int, now_ms: i
     answer = AnswerQuestionRequest(
         swarm_id=row.swarm_id, question_id=question.question_id, answer=words
     )
-    questions.answer(tx, answer, now_ms)
+    questions.put_answer(tx, answer, now_ms)
 
 
 def _widen(tx: Transaction, handoff: Handoff, row: ScopeRequest, now_ms: int) -> int:
@@ -242,6 +233,12 @@ def _check_wider(owned: list[str], readonly: list[str], row: ScopeRequest) -> No
 
 def waive(tx: Transaction, request: WaiveRequest, now_ms: int) -> WaiveAnswer:
     """The operator's: a check of the task need not pass. The receipt will say so."""
+    if request.check == "commit":
+        raise InvalidRequest(
+            "check: that there is a commit cannot be waived, for it is what is accepted",
+            field="check",
+            hint="claim a commit that is in the repository, by its full name",
+        )
     take_swarm(tx, request.swarm_id, now_ms)
     _in_force(tx, request.swarm_id, request.bead_id)
     waiver = Waiver(
@@ -267,7 +264,17 @@ def listing(tx: Transaction, swarm_id: str, *, only_open: bool) -> ScopeList:
     if swarm_id != DEFAULT_SWARM:
         existing(tx, swarm_id)
     found = tx.scope_requests(swarm_id, LISTED_MAX, only_open=only_open)
-    return ScopeList(requests=[view(one, None) for one in found])
+    return ScopeList(requests=[view(_as_it_stands(tx, one), None) for one in found])
+
+
+def _as_it_stands(tx: Transaction, row: ScopeRequest) -> ScopeRequest:
+    """Nobody waits for the decision when the attempt that asked has ended."""
+    if row.state != "open":
+        return row
+    held = tx.assignment(row.swarm_id, row.task_id)
+    ended = (WorkerState.COMPLETE, WorkerState.FAILED)
+    goes_on = held is not None and held.epoch == row.epoch and held.state not in ended
+    return row if goes_on else row._replace(state="over")
 
 
 def view(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from shiftboss.coordinator.contract.releases import check_has_lock, is_halted, release_unbegun
 from shiftboss.coordinator.dispatch import (
     assign,
     drain,
@@ -25,6 +26,7 @@ from shiftboss.protocol.bus import (
     TaskView,
 )
 from shiftboss.protocol.events import EventKind
+from shiftboss.protocol.states import WorkerState
 from shiftboss.rules.packets import Assignment
 from shiftboss.rules.tasks import Task, Worker, check_can_submit, is_ended, is_reserved
 from shiftboss.store.port import Transaction
@@ -115,8 +117,10 @@ def submit(tx: Transaction, request: TaskRequest, now_ms: int) -> SubmitAnswer:
         return _dispatched(task.task_id, task.worker, task.epoch)
     if task.status == "queued":
         return _waiting(tx, task, tx.queue_position(task))
+    check_has_lock(tx, task)
     own_again(tx, task, now_ms)
-    worker = tx.next_worker(request.swarm_id) if task.waits_for == 0 else None
+    ready = task.waits_for == 0 and not is_halted(tx, task)
+    worker = tx.next_worker(request.swarm_id) if ready else None
     if worker is not None:
         assignment = assign(tx, task, worker, now_ms)
         return _dispatched(task.task_id, worker.name, assignment.epoch)
@@ -151,6 +155,7 @@ def retry(tx: Transaction, request: TaskRequest, now_ms: int) -> TaskEndAnswer:
     task, held, holder = take_task(tx, request.swarm_id, request.bead_id)
     check_can_submit(task)
     if task.status != "queued":
+        check_has_lock(tx, task)
         own_again(tx, task, now_ms)
         _take_back(tx, held, holder, "retried", now_ms)
         enqueue(tx, task, now_ms)
@@ -170,7 +175,7 @@ def cancel(tx: Transaction, request: TaskRequest, now_ms: int) -> TaskEndAnswer:
         _take_back(tx, held, holder, "cancelled", now_ms)
         tx.save_task(task._replace(status="cancelled", updated_at_ms=now_ms))
         if task.contract_version is not None:
-            tx.release(task.swarm_id, task.task_id)
+            _let_go(tx, task, held, now_ms)
         tx.add_event(
             task.swarm_id,
             EventKind.TASK_CANCELLED,
@@ -180,6 +185,17 @@ def cancel(tx: Transaction, request: TaskRequest, now_ms: int) -> TaskEndAnswer:
         )
         drain(tx, request.swarm_id, now_ms)
     return TaskEndAnswer(success=True, bead_id=task.task_id, status="cancelled")
+
+
+def _let_go(tx: Transaction, task: Task, held: Assignment | None, now_ms: int) -> None:
+    """Its files are free, its CI is nobody's. Its repo is locked on if anybody had begun: what was
+    pushed may be half of something, and the operator has to look."""
+    tx.release(task.swarm_id, task.task_id)
+    tx.drop_tracking(task.swarm_id, task.task_id)
+    tx.drop_contract_attempt(task.swarm_id, task.task_id)
+    offered = held is not None and held.state is WorkerState.ASSIGNED
+    if task.epoch == 0 or (task.epoch == 1 and offered):
+        release_unbegun(tx, task.swarm_id, task.task_id, now_ms)
 
 
 def _take_back(

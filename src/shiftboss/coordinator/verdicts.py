@@ -7,7 +7,9 @@ from collections.abc import Callable
 
 from shiftboss import __version__
 from shiftboss.coordinator import packets, questions
-from shiftboss.coordinator.claims import about
+from shiftboss.coordinator.claims import about, claimed_by, is_of_holder
+from shiftboss.coordinator.contract.recovery import after_refusal
+from shiftboss.coordinator.contract.releases import release_proven
 from shiftboss.coordinator.endings import finish_task, held_task
 from shiftboss.coordinator.learning import learn
 from shiftboss.coordinator.verifiers import job_of
@@ -132,6 +134,7 @@ def _accept(
         verdict,
         receipt_id=receipt_id_of(claim.swarm_id, claim.task_id, claim.claim_id, claim.asked_at_ms),
         worker=claim.worker,
+        claimed_by=claimed_by(claim),
         summary=words["summary"],
         strategy=handoff.strategy,
         claimed_at=wire_time(claim.asked_at_ms),
@@ -139,19 +142,8 @@ def _accept(
         accepted_at=accepted_at,
         server_version=__version__,
     )
-    signed = sign(body)
     _end(tx, claim, "accepted", verdict, now_ms)
-    title = WorkerHandoff.model_validate_json(handoff.body).context.your_role
-    tx.add_receipt(
-        ReceiptRow(
-            body.receipt_id,
-            claim.swarm_id,
-            claim.task_id,
-            title,
-            signed.model_dump_json(),
-            now_ms,
-        )
-    )
+    tx.add_receipt(_receipt_row(handoff, sign(body), now_ms))
     tx.add_event(
         claim.swarm_id,
         EventKind.CLAIM_ACCEPTED,
@@ -168,6 +160,9 @@ def _accept(
         task = held_task(tx, held)
         retries = task.failures
         finish_task(tx, task, free, now_ms)
+    release_proven(tx, claim.swarm_id, claim.task_id, now_ms)
+    tx.drop_tracking(claim.swarm_id, claim.task_id)
+    tx.drop_contract_attempt(claim.swarm_id, claim.task_id)
     learn(
         tx,
         handoff,
@@ -181,6 +176,19 @@ def _accept(
     )
 
 
+def _receipt_row(handoff: Handoff, signed: SignedReceipt, now_ms: int) -> ReceiptRow:
+    return ReceiptRow(
+        receipt_id=signed.receipt.receipt_id,
+        swarm_id=handoff.swarm_id,
+        task_id=handoff.task_id,
+        title=WorkerHandoff.model_validate_json(handoff.body).context.your_role,
+        body=signed.model_dump_json(),
+        accepted_at_ms=now_ms,
+        repo_id=handoff.repo_id,
+        commit_sha=signed.receipt.commit,
+    )
+
+
 def _refuse(
     tx: Transaction,
     claim: Claim,
@@ -189,19 +197,22 @@ def _refuse(
     verdict: Verdict,
     now_ms: int,
 ) -> None:
-    """The attempt stays open, with its lease. After three in a row the contact is asked."""
+    """The attempt stays open, with its lease. After three in a row the contact is asked; a claim of
+    which nobody knows whose it was is not the holder's fault."""
     _end(tx, claim, "refused", verdict, now_ms)
     seconds = held.lease_seconds or LEASE_SECONDS
+    counts = is_of_holder(claim)
     after = held._replace(
         state=WorkerState.EXECUTING,
         claim_id=None,
-        refusals=held.refusals + 1,
+        refusals=held.refusals + counts,
         updated_at_ms=now_ms,
         lease_expires_at_ms=None if held.packet_id is not None else now_ms + seconds * 1000,
     )
+    after = after_refusal(tx, after, handoff, verdict, now_ms)
     tx.save_assignment(after)
     told = verdict.violations[:VIOLATIONS_TOLD_MAX]
-    escalated = after.refusals >= REFUSALS_MAX and held.packet_id is None
+    escalated = counts and after.refusals >= REFUSALS_MAX and held.packet_id is None
     tx.add_event(
         claim.swarm_id,
         EventKind.CLAIM_REFUSED,

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import json
 
+from shiftboss.protocol.ci import CiDemand
 from shiftboss.protocol.handoff import VerificationPolicy, WorkerHandoff
 from shiftboss.protocol.verdict import VerificationJob
 from shiftboss.rules.handoffs import VERIFIER_SECONDS, Claim, Handoff
 from shiftboss.store.port import Transaction
+
+# So many accepted commits of a repository are told to a verifier, the newest.
+ACCOUNTED_MAX = 200
 
 
 def take(tx: Transaction, found: Claim, verifier: str, now_ms: int) -> VerificationJob | None:
@@ -35,6 +39,11 @@ def job_of(tx: Transaction, claim: Claim, handoff: Handoff) -> VerificationJob:
         base_commit=handoff.base_commit,
         branch=handoff.branch,
         target=handoff.target,
+        target_base=handoff.target_base,
+        # Without a target nothing is somebody else's, whatever it was accepted for.
+        accounted_commits=tx.newest_accepted_commits(handoff.repo_id, ACCOUNTED_MAX)
+        if handoff.target is not None
+        else [],
         commit=words["commit"],
         files_touched=words["files_touched"],
         contract=WorkerHandoff.model_validate_json(handoff.body).contract,
@@ -42,6 +51,7 @@ def job_of(tx: Transaction, claim: Claim, handoff: Handoff) -> VerificationJob:
         contract_hash=handoff.hash,
         policy=VerificationPolicy.model_validate_json(handoff.policy),
         waivers=tx.waivers(claim.swarm_id, claim.task_id),
+        ci=CiDemand.model_validate_json(handoff.ci) if handoff.ci else None,
     )
 
 

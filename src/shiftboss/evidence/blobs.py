@@ -34,15 +34,18 @@ async def look_up(run: RunGit, names: Sequence[str]) -> list[Found | None]:
     return [by_name.get(name) for name in names]
 
 
-async def read_blobs(run: RunGit, names: Sequence[str], size_max: int) -> dict[str, bytes]:
-    """The blobs among the names by name, without those above `size_max`."""
+async def read_blobs(
+    run: RunGit, names: Sequence[str], size_max: int, total_max: int = ALL_BYTES_MAX
+) -> dict[str, bytes]:
+    """The blobs among the names by name, without those above `size_max`. When it becomes too much,
+    the first ones are read."""
     wanted: list[tuple[str, str]] = []
     total = 0
     for name, found in zip(names, await look_up(run, names), strict=True):
         if found is None or found.kind != "blob" or found.size > size_max:
             continue
         total += found.size
-        if total > ALL_BYTES_MAX:
+        if total > total_max:
             break
         wanted.append((name, found.id))
     if not wanted:

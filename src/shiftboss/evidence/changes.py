@@ -40,6 +40,13 @@ async def net_change(mirror: Mirror, before: str, after: str) -> NetChange:
     return NetChange(files, added, deleted)
 
 
+async def plain_change(mirror: Mirror, before: str, after: str) -> list[FileChange]:
+    """Path by path. A rename is a file that went and one that came."""
+    arguments = (*_LISTING, "--no-renames", before, after)
+    tokens = iter((await mirror.output("the changes", *arguments)).split(b"\0"))
+    return [_file_change(token, tokens) for token in tokens if token]
+
+
 async def changes_of(mirror: Mirror, commits: Sequence[str]) -> list[CommitChange]:
     """What each commit did by itself, in order. A rename is a file that went and one that came."""
     lines = "".join(f"{one}\n" for one in commits).encode()

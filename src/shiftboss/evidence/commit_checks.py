@@ -42,9 +42,12 @@ async def look_at_claim(mirror: Mirror, job: VerificationJob) -> tuple[Claim, Ch
         await mirror.hold(base)
         found = await _all(mirror, names)
     commit = found[0]
+    elsewhere = None
+    if commit is None and claimed is not None and claimed == job.commit:
+        elsewhere = await mirror.kind_at_source(claimed)
     kinds = ("commit", "tree", "commit", "tree", "commit", "commit")
     claim = Claim(*(_id(one, kind) for one, kind in zip(found, kinds, strict=True)))
-    return claim, _check_commit(job, commit)
+    return claim, _check_commit(job, commit, elsewhere)
 
 
 async def check_ancestry(mirror: Mirror, claim: Claim, job: VerificationJob) -> Checked:
@@ -94,28 +97,37 @@ async def check_branch(mirror: Mirror, commit: str, branch: str | None, moved: s
     )
 
 
+async def tip_of(mirror: Mirror, branch: str | None) -> str | None:
+    ref = _branch_ref(branch)
+    return _id((await mirror.look_up([ref]))[0], "commit") if ref is not None else None
+
+
 async def _is_on(mirror: Mirror, commit: str, branch: str | None) -> bool:
     if branch is None:
         arguments = ("for-each-ref", "--count=1", f"--contains={commit}", BRANCHES)
         return bool(await mirror.output("the branches", *arguments))
-    ref = _branch_ref(branch)
-    tip = _id((await mirror.look_up([ref]))[0], "commit") if ref is not None else None
+    tip = await tip_of(mirror, branch)
     return tip is not None and (tip == commit or await mirror.is_ancestor(commit, tip))
 
 
-def _check_commit(job: VerificationJob, found: Found | None) -> Checked:
+def _check_commit(job: VerificationJob, found: Found | None, elsewhere: str | None) -> Checked:
+    """`elsewhere` is the kind of an object that the repository has and that is on no branch."""
     named = job.commit if job.commit is not None else f"the branch {job.branch}"
     hint = "claim the full id of the commit: git rev-parse HEAD"
     if job.commit is None and job.branch is None:
         return failed("commit", "neither a commit nor a branch was claimed", hint)
     if job.commit is not None and not _COMMIT_ID.fullmatch(job.commit):
         return failed("commit", f"{job.commit!r} is no id of a commit", hint)
-    if found is None:
+    if found is None and elsewhere is None:
         return failed("commit", f"{named} is not in the repository", hint)
+    if found is None and elsewhere == "commit":
+        return failed("commit", f"{named} is on no branch", "put it on the branch of the task")
+    if found is None:
+        return failed("commit", f"{named} is the id of a {elsewhere}, not of a commit", hint)
     if found.kind == "ambiguous":
         return failed("commit", f"{named} is the beginning of several ids", hint)
     if found.kind != "commit":
-        return failed("commit", f"{named} is a {found.kind}, not a commit", hint)
+        return failed("commit", f"{named} is the id of a {found.kind}, not of a commit", hint)
     return passed("commit", f"is {found.id}")
 
 

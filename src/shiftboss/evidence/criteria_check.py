@@ -1,37 +1,19 @@
-"""The commands of a contract, run in a clean checkout of the claimed commit."""
+"""The commands of a contract, each run in a clean checkout of the claimed commit."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from shiftboss.evidence.checkout import Checkout, clean_checkout
-from shiftboss.evidence.commands import Limits, checkout_environment, run_command
+from shiftboss.evidence.base_runs import BaseRuns
+from shiftboss.evidence.commit_checks import Claim
 from shiftboss.evidence.disposal import Disposal
 from shiftboss.evidence.mirror import Mirror
-from shiftboss.protocol.verdict import CheckName, CheckResult, VerificationJob, Violation
-from shiftboss.rules.criteria import (
-    CheckableCriterion,
-    outcome_of,
-    parse_command,
-    parse_criterion,
-)
-from shiftboss.rules.verdicts import Checked, is_waived, not_made
+from shiftboss.evidence.prepared import left_out, not_possible, prepared, result_of
+from shiftboss.protocol.verdict import VerificationJob
+from shiftboss.rules.criteria import CheckableCriterion, objection, parse_criterion
+from shiftboss.rules.verdicts import Checked, not_made
 
 FREE_TEXT = "no command can check it"
-
-
-async def check_criteria(
-    mirror: Mirror, commit: str, job: VerificationJob, disposal: Disposal
-) -> list[Checked]:
-    """First what prepares the checkout, then the criteria, in the order of the contract."""
-    planned: list[tuple[CheckName, str]] = [
-        *(("setup", one) for one in job.policy.setup),
-        *(("criterion", one) for one in job.contract.success_criteria),
-    ]
-    if not any(_is_command(check, text) for check, text in planned):
-        return [not_made(check, FREE_TEXT, text) for check, text in planned]
-    async with clean_checkout(mirror, commit, disposal) as checkout:
-        return await _run_all(planned, checkout, job)
 
 
 def not_run(job: VerificationJob, reason: str) -> list[Checked]:
@@ -42,65 +24,64 @@ def not_run(job: VerificationJob, reason: str) -> list[Checked]:
     ]
 
 
-async def _run_all(
-    planned: Sequence[tuple[CheckName, str]], checkout: Checkout, job: VerificationJob
-) -> list[Checked]:
-    environment = checkout_environment(job.policy.environment, checkout.home)
-    limits = Limits(seconds=job.policy.command_seconds, megabytes=job.policy.command_megabytes)
-    checks: list[Checked] = []
-    broken: str | None = None
-    for check, text in planned:
-        if broken is not None:
-            checks.append(not_made(check, f"not run, the setup failed: {broken}", text))
-            continue
-        checked = await _run(check, text, checkout, limits, environment)
-        checks.append(checked)
-        if check == "setup" and not checked.holds and not is_waived(job.waivers, check, [text]):
-            broken = text
-    return checks
+class CriteriaCheck:
+    """Of one claim. Each command has a checkout of its own: what runs for one of them could change
+    the script of the next."""
 
+    def __init__(
+        self,
+        mirror: Mirror,
+        claim: Claim,
+        job: VerificationJob,
+        disposal: Disposal,
+        base_runs: BaseRuns,
+    ) -> None:
+        assert claim.commit is not None
+        assert claim.base is not None
+        self._mirror = mirror
+        self._commit = claim.commit
+        self._base = claim.base
+        self._job = job
+        self._disposal = disposal
+        self._base_runs = base_runs
+        # Of the first checkout, and the command of it that failed.
+        self._setup: Sequence[Checked] | None = None
+        self._broken: str | None = None
 
-async def _run(
-    check: CheckName, text: str, checkout: Checkout, limits: Limits, environment: Mapping[str, str]
-) -> Checked:
-    try:
-        criterion = _command_of(check, text)
-    except ValueError as error:
-        return _failed(CheckResult(check=check, outcome="failed", message=str(error), subject=text))
-    if criterion is None:
-        return not_made(check, FREE_TEXT, text)
-    done = await run_command(criterion.argv, checkout.files, limits, environment)
-    outcome, message = outcome_of(criterion, done)
-    result = CheckResult(
-        check=check,
-        outcome=outcome,
-        message=message,
-        subject=text,
-        exit_code=done.exit_code,
-        output_tail=done.output_tail,
-        duration_ms=done.duration_ms,
-    )
-    return Checked(result) if outcome != "failed" else _failed(result)
+    async def make(self) -> list[Checked]:
+        """First what prepares the checkout, then the criteria, in the order of the contract."""
+        criteria = [await self._criterion(text) for text in self._job.contract.success_criteria]
+        if self._setup is None and self._job.policy.setup:
+            async with prepared(self._mirror, self._commit, self._job, self._disposal) as place:
+                self._setup = place.setup
+        return [*(self._setup or ()), *criteria]
 
+    async def _criterion(self, text: str) -> Checked:
+        if self._broken is not None:
+            return not_made("criterion", left_out(self._broken), text)
+        try:
+            criterion = parse_criterion(text)
+        except ValueError as error:
+            return not_possible("criterion", text, str(error))
+        if criterion is None:
+            return not_made("criterion", FREE_TEXT, text)
+        return await self._run(text, criterion)
 
-def _command_of(check: CheckName, text: str) -> CheckableCriterion | None:
-    """A command of the setup is written without the words before a criterion's."""
-    if check == "setup":
-        return CheckableCriterion("command", parse_command(text))
-    return parse_criterion(text)
+    async def _run(self, text: str, criterion: CheckableCriterion) -> Checked:
+        async with prepared(self._mirror, self._commit, self._job, self._disposal) as place:
+            if place.broken is not None:
+                return self._unprepared(text, place.setup, place.broken)
+            self._setup = self._setup or place.setup
+            done = await place.run(criterion.argv)
+        problem = objection(criterion, done)
+        if problem is None and criterion.kind == "tests":
+            ran = await self._base_runs.ran(self._mirror, self._base, criterion.argv, self._job)
+            problem = objection(criterion, done, ran)
+        return result_of("criterion", text, done, problem)
 
-
-def _is_command(check: CheckName, text: str) -> bool:
-    try:
-        return _command_of(check, text) is not None
-    except ValueError:
-        return True  # one that cannot be run; it is to fail as such
-
-
-def _failed(result: CheckResult) -> Checked:
-    violation = Violation(
-        check=result.check,
-        message=f"{result.subject}: {result.message}",
-        hint="run it in a fresh clone of the commit; the end of its output is with the check",
-    )
-    return Checked(result, [violation])
+    def _unprepared(self, text: str, setup: Sequence[Checked], broken: str) -> Checked:
+        """The setup is what fails; if it worked before, it is the criterion that cannot be run."""
+        if self._setup is not None:
+            return not_possible("criterion", text, left_out(broken))
+        self._setup, self._broken = setup, broken
+        return not_made("criterion", left_out(broken), text)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from shiftboss.errors import EvidenceUnavailable
+from shiftboss.evidence.git_watch import WATCH
 
 GIT_SECONDS: Final = 60.0
 # Enough for the names of some hundred thousand files. A tree can be made that unfolds to billions.
@@ -64,6 +65,7 @@ async def git(
         )
     except OSError as error:
         raise EvidenceUnavailable(f"git cannot be run: {error.strerror}") from error
+    WATCH.began(process.pid)
     try:
         _restrain(process.pid)
         async with asyncio.timeout(seconds):
@@ -73,7 +75,10 @@ async def git(
             f"git {arguments[0]} did not end within {seconds:.0f} seconds"
         ) from None
     finally:
-        await _end(process)
+        try:
+            await _end(process)
+        finally:
+            WATCH.ended(process.pid)
 
 
 def checked(said: Said, what: str) -> bytes:
@@ -117,12 +122,17 @@ def _restrain(pid: int) -> None:
 async def _talk(process: asyncio.subprocess.Process, stdin: bytes) -> Said:
     assert process.stdout is not None
     assert process.stderr is not None
-    _, out, err = await asyncio.gather(
-        _tell(process, stdin),
-        _read(process.stdout, OUTPUT_BYTES_MAX),
-        _read(process.stderr, ERROR_BYTES_MAX),
-    )
-    return Said(await process.wait(), out, err.decode(errors="replace"))
+    tell = asyncio.create_task(_tell(process, stdin))
+    out = asyncio.create_task(_read(process.stdout, OUTPUT_BYTES_MAX))
+    err = asyncio.create_task(_read(process.stderr, ERROR_BYTES_MAX))
+    try:
+        await asyncio.gather(tell, out, err)
+    finally:
+        # When one of them fails the others go on, and nobody else could read.
+        for task in (tell, out, err):
+            task.cancel()
+        await asyncio.gather(tell, out, err, return_exceptions=True)
+    return Said(await process.wait(), out.result(), err.result().decode(errors="replace"))
 
 
 async def _tell(process: asyncio.subprocess.Process, stdin: bytes) -> None:
@@ -155,4 +165,11 @@ async def _end(process: asyncio.subprocess.Process) -> None:
         os.killpg(process.pid, signal.SIGKILL)
     except ProcessLookupError:
         pass
+    # Its end is told when its pipes are read to theirs; a reader that has stopped never sees it.
+    await asyncio.gather(_drain(process.stdout), _drain(process.stderr))
     await process.wait()
+
+
+async def _drain(stream: asyncio.StreamReader | None) -> None:
+    while stream is not None and await stream.read(1024 * 1024):
+        pass

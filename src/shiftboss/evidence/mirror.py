@@ -16,11 +16,15 @@ from pathlib import Path
 from typing import Final
 
 from shiftboss.errors import EvidenceUnavailable, UnknownRepo
-from shiftboss.evidence.blobs import Found, look_up, read_blobs
+from shiftboss.evidence.blobs import ALL_BYTES_MAX, Found, look_up, read_blobs
 from shiftboss.evidence.git import Said, checked, git
+from shiftboss.evidence.git_files import strange_file
 from shiftboss.evidence.repository import existing_folder
 
 FETCH_SECONDS: Final = 600.0
+# What is new in a repository on this machine, and what it is: a worker can make them wait.
+LOCAL_FETCH_SECONDS: Final = 30.0
+LOOK_SECONDS: Final = 10.0
 BRANCHES: Final = "refs/repo/"
 BASES: Final = "refs/bases/"
 
@@ -38,6 +42,8 @@ class Mirror:
 
     def __init__(self, path: Path, source: str) -> None:
         self.path = path
+        # Held by who looks at a claim: a slow repository takes one turn, not all of them.
+        self.in_use = asyncio.Lock()
         self._source = source
         self._turn = asyncio.Lock()
 
@@ -66,11 +72,20 @@ class Mirror:
         async with self._turn:
             await self._fetch(["--no-auto-maintenance"], f"+{commit}:{BASES}{commit}")
 
+    async def kind_at_source(self, name: str) -> str | None:
+        """What the repository itself has by this id. None: nothing, or it is elsewhere."""
+        if not self._is_local:
+            return None
+        said = await git(["cat-file", "-t", name], Path(self._source), seconds=LOOK_SECONDS)
+        return said.out.decode().strip() if said.code == 0 else None
+
     async def look_up(self, names: Sequence[str]) -> list[Found | None]:
         return await look_up(self.run, names)
 
-    async def read(self, names: Sequence[str], size_max: int) -> dict[str, bytes]:
-        return await read_blobs(self.run, names, size_max)
+    async def read(
+        self, names: Sequence[str], size_max: int, total_max: int = ALL_BYTES_MAX
+    ) -> dict[str, bytes]:
+        return await read_blobs(self.run, names, size_max, total_max)
 
     async def is_ancestor(self, older: str, newer: str) -> bool:
         said = await self.run(["merge-base", "--is-ancestor", older, newer])
@@ -95,22 +110,38 @@ class Mirror:
             shutil.rmtree(made, ignore_errors=True)
             raise
 
+    @property
+    def _is_local(self) -> bool:
+        return self._source.startswith("/")
+
     async def _fetch(self, options: Sequence[str], refspec: str) -> Said:
         # A local repository is served by a git that we start; it is told what to leave alone.
-        is_local = self._source.startswith("/")
-        other_end = [f"--upload-pack={_OTHER_END}"] if is_local else []
+        other_end = [f"--upload-pack={_OTHER_END}"] if self._is_local else []
+        seconds = await self._look_before_fetching() if self._is_local else FETCH_SECONDS
         return await git(
             [
                 *("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--refmap="),
                 *("--no-recurse-submodules", *other_end, *options, "--", self._source, refspec),
             ],
             self.path,
-            seconds=FETCH_SECONDS,
+            seconds=seconds,
             environment={
                 "GIT_DIR": str(self.path),
-                "GIT_ALLOW_PROTOCOL": "file" if is_local else "http:https:ssh",
+                "GIT_ALLOW_PROTOCOL": "file" if self._is_local else "http:https:ssh",
             },
         )
+
+    async def _look_before_fetching(self) -> float:
+        """How long the fetch may take. To copy all of a large repository takes its time; then all
+        of it is looked at, too."""
+        is_first = not ((self.path / BRANCHES).exists() or (self.path / "packed-refs").exists())
+        strange = await asyncio.to_thread(strange_file, Path(self._source), with_objects=is_first)
+        if strange is not None:
+            raise EvidenceUnavailable(
+                f"{self._source} cannot be fetched: {strange} is neither a file nor a folder",
+                hint="remove it",
+            )
+        return FETCH_SECONDS if is_first else LOCAL_FETCH_SECONDS
 
 
 class Mirrors:
@@ -139,6 +170,7 @@ async def _source_of(repo: str) -> str:
             *("--path-format=absolute", "--git-common-dir"),
         ],
         folder,
+        seconds=LOOK_SECONDS,
     )
     if said.code != 0:
         raise UnknownRepo(

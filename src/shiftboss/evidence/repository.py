@@ -27,6 +27,12 @@ class Head(NamedTuple):
     toplevel: str
 
 
+class LoggedCommit(NamedTuple):
+    sha: str
+    at_seconds: int
+    subject: str
+
+
 class Repository:
     """The repositories of this machine, each named by a path inside of it."""
 
@@ -75,6 +81,25 @@ class Repository:
             lambda arguments, stdin: git(arguments, folder, stdin=stdin), objects, BLOB_BYTES_MAX
         )
         return {name: found[key] for name, key in zip(names, objects, strict=True) if key in found}
+
+    async def commits(
+        self, path: str, rev: str, limit: int, files: Sequence[str] = ()
+    ) -> list[LoggedCommit]:
+        """The newest first; with `files`, those that changed one of them."""
+        said = await git(
+            [
+                *("rev-list", f"--max-count={limit}", "--no-commit-header"),
+                *("--format=%H %ct %s", "--end-of-options", rev, "--", *files),
+            ],
+            existing_folder(path),
+        )
+        lines = checked(said, f"the history of {rev}").decode(errors="replace").split("\n")
+        return [_logged(line) for line in lines if line]
+
+
+def _logged(line: str) -> LoggedCommit:
+    sha, seconds, subject = line.split(" ", 2)
+    return LoggedCommit(sha, int(seconds), subject.replace("\0", " "))
 
 
 def existing_folder(path: str) -> Path:

@@ -2,85 +2,68 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+import asyncio
+from typing import NamedTuple
 
 from shiftboss.evidence.changes import changes_of, net_change
 from shiftboss.evidence.commit_checks import Claim
 from shiftboss.evidence.mirror import Mirror
+from shiftboss.evidence.spans import Span, span_of, unaccounted_changes
 from shiftboss.protocol.verdict import VerificationJob
-from shiftboss.rules.changes import SYMLINK, FileChange, NetChange
-from shiftboss.rules.scope_judgement import LINK_BYTES_MAX, Work
-
-MERGES_MAX: Final = 1000
-
-
-class Span(NamedTuple):
-    """`start` is the commit that the result is compared with: the base, or the newest commit of the
-    target that was merged. `own` are the commits of the task, the oldest first."""
-
-    start: str
-    own: list[str]
-    merged_from_target: list[str]
+from shiftboss.rules.changes import SYMLINK, CommitChange, FileChange, NetChange
+from shiftboss.rules.ownership import Ownership
+from shiftboss.rules.scope_judgement import LINK_BYTES_MAX, Work, violations_of
+from shiftboss.rules.target_commits import TargetGuard
+from shiftboss.rules.verdicts import Checked, is_waived, judged
 
 
 class Done(NamedTuple):
+    """`target` is the commit that the target branch was at. `unaccounted` are changes that came
+    with it and that no receipt accounts for; `base_names` are only looked up where there are any.
+    """
+
     span: Span
     net: NetChange
     work: Work
+    target: str | None
+    unaccounted: list[CommitChange]
+    base_names: frozenset[str]
 
 
 async def look_at_work(mirror: Mirror, claim: Claim, job: VerificationJob) -> Done:
     assert claim.commit is not None
+    assert claim.base is not None
     names = await _names(mirror, claim.commit)
-    span = await _span(mirror, claim, job)
+    target = claim.target if job.target != job.branch else None
+    span = await span_of(mirror, claim, target)
     net = await net_change(mirror, span.start, claim.commit)
     own = await changes_of(mirror, span.own)
-    return Done(span, net, Work(net.files, own, await _links(mirror, net.files), names))
+    unaccounted: list[CommitChange] = []
+    if span.from_target:
+        unaccounted = await unaccounted_changes(mirror, claim, job, span)
+    base_names = await _names(mirror, claim.base) if unaccounted else []
+    aside = span.aside if target is None else frozenset[str]()
+    work = Work(net.files, own, await _links(mirror, net.files), names, aside)
+    return Done(span, net, work, target, unaccounted, frozenset(base_names))
 
 
-async def _span(mirror: Mirror, claim: Claim, job: VerificationJob) -> Span:
-    commit, base = claim.commit, claim.base
-    assert commit is not None
-    assert base is not None
-    target = claim.target if job.target != job.branch else None
-    start = base
-    if target is not None:
-        meeting = await _meeting(mirror, target, commit)
-        if meeting == commit:
-            # All of it is in the target. It has to keep the contract like any other work: whoever
-            # can move the target could hide everything there.
-            target = None
-        elif meeting is not None and await mirror.is_ancestor(base, meeting):
-            start = meeting
-    left_out = [f"^{base}", *([f"^{target}"] if target is not None else [])]
-    lines = await mirror.output(
-        "the commits", "rev-list", "--topo-order", "--reverse", "--parents", commit, *left_out
-    )
-    parents = {one: rest for one, *rest in (line.split() for line in lines.decode().splitlines())}
-    merged = [
-        parent
-        for those in parents.values()
-        if len(those) > 1
-        for parent in those
-        if parent not in parents
-    ]
-    return Span(start, list(parents), await _newer(mirror, merged[:MERGES_MAX], base))
+async def check_scope(done: Done, job: VerificationJob) -> Checked:
+    return await asyncio.to_thread(_check_scope, done, job)
 
 
-async def _meeting(mirror: Mirror, target: str, commit: str) -> str | None:
-    """The newest commit that both have. None: they have nothing in common."""
-    said = await mirror.run(["merge-base", target, commit])
-    return said.out.decode().strip() or None
-
-
-async def _newer(mirror: Mirror, commits: list[str], base: str) -> list[str]:
-    """Those that the base does not have."""
-    if not commits:
-        return []
-    lines = "".join(f"{one}\n" for one in [*commits, f"^{base}"]).encode()
-    listed = await mirror.output("the commits", "rev-list", "--stdin", stdin=lines)
-    newer = set(listed.decode().split())
-    return [one for one in dict.fromkeys(commits) if one in newer]
+def _check_scope(done: Done, job: VerificationJob) -> Checked:
+    ownership = Ownership(job.contract, job.policy)
+    claimed = [one for one in job.files_touched if not is_waived(job.waivers, "scope", [one])]
+    violations = violations_of(done.work, ownership, claimed)
+    if done.unaccounted:
+        assert job.target is not None
+        guard = TargetGuard(job.contract, job.policy, done.base_names)
+        named = {one.path for one in violations}
+        brought = guard.violations(job.target, done.unaccounted)
+        violations += [one for one in brought if one.path not in named]
+    count = len(done.net.files)
+    files = "1 file" if count == 1 else f"{count} files, all"
+    return judged("scope", violations, f"{files} within the contract")
 
 
 async def _links(mirror: Mirror, files: list[FileChange]) -> dict[str, bytes]:

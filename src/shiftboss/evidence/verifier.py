@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from shiftboss.evidence.base_runs import BaseRuns
+from shiftboss.evidence.ci_check import AskCi, check_ci, no_ci
 from shiftboss.evidence.commit_checks import (
     Claim,
     check_ancestry,
@@ -15,26 +17,25 @@ from shiftboss.evidence.commit_checks import (
     look_at_claim,
     no_change,
 )
-from shiftboss.evidence.criteria_check import check_criteria, not_run
+from shiftboss.evidence.criteria_check import CriteriaCheck, not_run
 from shiftboss.evidence.disposal import Disposal
 from shiftboss.evidence.mirror import Mirror, Mirrors
-from shiftboss.evidence.scope_check import Done, look_at_work
+from shiftboss.evidence.scope_check import Done, check_scope, look_at_work
+from shiftboss.evidence.spans import check_target
 from shiftboss.evidence.tests_check import check_tests_kept
+from shiftboss.protocol.ci import CiJob, CiRun
 from shiftboss.protocol.verdict import Change, Verdict, VerificationJob
 from shiftboss.rules.changes import FileChange
-from shiftboss.rules.ownership import Ownership
-from shiftboss.rules.scope_judgement import violations_of
 from shiftboss.rules.verdicts import (
     Checked,
     is_accepted,
-    is_waived,
-    judged,
     not_made,
     with_policy,
     with_waivers,
 )
 
 CHANGES_MAX: Final = 1000
+COMMITS_MAX: Final = 1000
 _MOVED: Final = " any more: it was moved after the claim"
 
 
@@ -44,29 +45,43 @@ class _Look(NamedTuple):
     claim: Claim
     checks: list[Checked]
     done: Done | None = None
+    ci_runs: Sequence[CiRun] = ()
 
 
 class Verifier:
     """Holds mirrors in its folder, and checkouts beside them or where `checkouts` says.
-    `at_once` claims are looked at together."""
+    `at_once` claims are looked at together, of one repository one at a time."""
 
-    def __init__(self, folder: Path, *, checkouts: Path | None = None, at_once: int = 2) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        checkouts: Path | None = None,
+        at_once: int = 2,
+        ask_ci: AskCi = no_ci,
+    ) -> None:
         self._mirrors = Mirrors(folder / "mirrors")
         self._disposal = Disposal(checkouts or folder / "checkouts")
+        self._base_runs = BaseRuns(folder / "base-runs", self._disposal)
         self._turns = asyncio.Semaphore(at_once)
+        self._ask_ci = ask_ci
         self._opening = asyncio.Lock()
         self._is_open = False
 
     async def verify(self, job: VerificationJob) -> Verdict:
         """Raises UnknownRepo or EvidenceUnavailable when there is nothing to look at."""
-        async with self._turns:
-            await self._open()
+        mirror = await self._mirrors.of(job.repo)
+        # The fetch is what a repository can draw out; nobody else waits for it.
+        async with mirror.in_use:
             started_at = time.monotonic()
-            mirror = await self._mirrors.of(job.repo)
             await mirror.refresh()
-            look = await self._look(mirror, job)
-            duration_ms = round((time.monotonic() - started_at) * 1000)
-        return _verdict(job, look, duration_ms)
+            fetched_at = time.monotonic()
+            async with self._turns:
+                taken_at = time.monotonic()
+                await self._open()
+                look = await self._look(mirror, job)
+        seconds = (fetched_at - started_at) + (time.monotonic() - taken_at)
+        return _verdict(job, look, round(seconds * 1000))
 
     async def close(self) -> None:
         """Wait until the last checkout is removed."""
@@ -90,22 +105,28 @@ class Verifier:
             rest = _nothing_further(job, "not looked at, the ancestry failed")
             return _Look(claim, [*checks, *rest[2:]])
         scope, tests = await asyncio.gather(
-            asyncio.to_thread(_check_scope, done, job), check_tests_kept(mirror, done.net, job)
+            check_scope(done, job), check_tests_kept(mirror, done.net, job)
         )
         checks += [_waived(scope, job), _waived(tests, job)]
-        checks += await self._criteria(mirror, claim.commit, job, checks)
+        runs: list[CiRun] = []
+        if job.ci is not None:
+            said, report = await check_ci(self._ask_ci, job.ci, claim.commit)
+            checks += [_waived(one, job) for one in said]
+            runs = report.runs
+        checks += await self._criteria(mirror, claim, job, checks)
         if checks[2].holds:
-            checks[2] = await _branch_again(mirror, claim.commit, job, checks[2])
-        return _Look(claim, checks, done)
+            checks[2] = await _branches_again(mirror, claim, done, job, checks[2])
+        return _Look(claim, checks, done, runs)
 
     async def _criteria(
-        self, mirror: Mirror, commit: str, job: VerificationJob, checks: Sequence[Checked]
+        self, mirror: Mirror, claim: Claim, job: VerificationJob, checks: Sequence[Checked]
     ) -> list[Checked]:
         """Commands take time; they are not run for work that is refused anyway."""
         broken = next((one.result.check for one in checks if not one.holds), None)
         if broken is not None:
             return not_run(job, f"not run, the check {broken} failed")
-        ran = await check_criteria(mirror, commit, job, self._disposal)
+        check = CriteriaCheck(mirror, claim, job, self._disposal, self._base_runs)
+        ran = await check.make()
         return [_waived(with_policy(one, job.policy), job) for one in ran]
 
 
@@ -122,20 +143,19 @@ async def _ancestry(
     return done, checked
 
 
-async def _branch_again(
-    mirror: Mirror, commit: str, job: VerificationJob, before: Checked
+async def _branches_again(
+    mirror: Mirror, claim: Claim, done: Done, job: VerificationJob, before: Checked
 ) -> Checked:
-    """Somebody may have moved the branch meanwhile."""
+    """Somebody may have moved them meanwhile."""
+    assert claim.commit is not None
     await mirror.refresh(tidy=False)
-    now = _waived(await check_branch(mirror, commit, job.branch, _MOVED), job)
-    return now if not now.holds else before
-
-
-def _check_scope(done: Done, job: VerificationJob) -> Checked:
-    ownership = Ownership(job.contract, job.policy)
-    claimed = [one for one in job.files_touched if not is_waived(job.waivers, "scope", [one])]
-    violations = violations_of(done.work, ownership, claimed)
-    return judged("scope", violations, f"{len(done.net.files)} files, all within the contract")
+    for now in (
+        await check_branch(mirror, claim.commit, job.branch, _MOVED),
+        await check_target(mirror, claim, done.span, job.target),
+    ):
+        if not _waived(now, job).holds:
+            return _waived(now, job)
+    return before
 
 
 def _nothing_further(job: VerificationJob, reason: str) -> list[Checked]:
@@ -163,9 +183,19 @@ def _verdict(job: VerificationJob, look: _Look, duration_ms: int) -> Verdict:
         files_changed=len(net.files) if net is not None else 0,
         lines_added=net.lines_added if net is not None else 0,
         lines_deleted=net.lines_deleted if net is not None else 0,
-        merged_from_target=look.done.span.merged_from_target if look.done is not None else [],
+        target_commit=look.done.target if look.done is not None else None,
+        merged_from_target=_merged(look.done) if look.done is not None else [],
+        ci_runs=[one.model_copy(update={"jobs": _without_logs(one)}) for one in look.ci_runs],
         duration_ms=duration_ms,
     )
+
+
+def _merged(done: Done) -> list[str]:
+    return done.span.from_target[:COMMITS_MAX]
+
+
+def _without_logs(run: CiRun) -> list[CiJob]:
+    return [job.model_copy(update={"log_tail": None}) for job in run.jobs]
 
 
 def _change(file: FileChange) -> Change:

@@ -149,6 +149,7 @@ class Delivery(Answer):
     handoff: dict[str, Any] | None = None
     branch: str | None = None
     base_commit: str | None = None
+    model: str | None = None
 
 
 class PollAnswer(Answer):
@@ -208,6 +209,8 @@ class HeartbeatAnswer(Answer):
     lease_expires_at: int | None
     checkpoint_requested: bool
     answers: list[dict[str, Any]]
+    # Why the work has to wait, under the completion contract.
+    paused: str | None = None
 
 
 class ResetAnswer(Answer):

@@ -36,13 +36,23 @@ class CiRun(Answer):
     jobs: list[CiJob] = Field(default=[])
 
 
+class CiDependency(Answer):
+    """A repo that another is built on. `commit` None: the tip of its branch."""
+
+    path: str
+    branch: str
+    commit: str | None = None
+
+
 class CiDemand(Answer):
-    """Which CI has to say what about which commit. `repo_path` is where the commit lies."""
+    """Which CI has to say what about which commit. `repo_path` is where the commit lies.
+    `dependencies` are what the local runner puts beside it, by their names."""
 
     repo: str
     repo_path: str
     branch: str
     policy: CiPolicy
+    dependencies: dict[str, CiDependency] = Field(default={})
 
 
 class CiReport(Answer):

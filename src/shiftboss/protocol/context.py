@@ -6,7 +6,8 @@ from typing import Annotated
 
 from pydantic import Field, StringConstraints
 
-from shiftboss.protocol.fields import NO_NUL, Request
+from shiftboss.protocol.bus import BusRequest, TaskId
+from shiftboss.protocol.fields import NO_NUL, Answer, Request
 from shiftboss.protocol.milestones import CiRunRef
 
 Text = Annotated[str, StringConstraints(max_length=1_000_000, pattern=NO_NUL)]
@@ -41,6 +42,28 @@ class ContextParts(Request):
     test_files: Documents = Field(default=[])
     spec_files: Documents = Field(default=[])
     history: Documents = Field(default=[])
+
+
+class BuildContextRequest(BusRequest):
+    """`plan_ref` is a file of the repo at the base. `max_tokens` makes the budget of the policy
+    smaller, never larger."""
+
+    bead_id: TaskId
+    plan_ref: FilePath | None = None
+    max_tokens: Annotated[int, Field(ge=1, le=10_000_000)] | None = None
+
+
+class ContextAnswer(Answer):
+    """`left_out` are the files for which there was no room, `missing` the recommended parts that
+    there is nothing to say about."""
+
+    bead_id: str
+    text: str
+    tokens: int
+    included: list[str]
+    left_out: list[str]
+    missing: list[str]
+    model: str | None = None
 
 
 class CompletionReturn(Request):

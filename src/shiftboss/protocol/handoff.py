@@ -77,6 +77,9 @@ class VerificationPolicy(Request):
     command_megabytes: Annotated[int, Field(ge=64, le=1_048_576)] = 4096
     # Whether a path that nobody owns is granted at once when a worker asks for it.
     scope_requests: Literal["grant_unowned", "ask"] = "grant_unowned"
+    # Which commits of the target branch may bring changes along that the contract does not allow:
+    # all of them, but not to what the work is checked with; or those with a receipt alone.
+    target_commits: Literal["trust", "receipts"] = "trust"
 
 
 def canonical_json(value: Any) -> bytes:

@@ -16,6 +16,7 @@ from shiftboss.protocol.handoff import (
     Prose,
     VerificationPolicy,
 )
+from shiftboss.protocol.policy import Trait
 from shiftboss.protocol.verdict import CheckName, VerificationJob
 
 # How long a completion waits for its verdict; most tools give up after a minute.
@@ -63,12 +64,15 @@ class SpawnSubtaskRequest(BusRequest):
         str, StringConstraints(min_length=1, max_length=200, pattern=NO_NUL)
     ] = DEFAULT_CONTACT
     policy: VerificationPolicy = Field(default=VerificationPolicy())
+    # What the task is like: which model should do it depends on that.
+    traits: list[Trait] = Field(default=[], max_length=4)
     # Hand it out at once, as submit_task does.
     submit: bool = False
 
 
 class SpawnAnswer(Answer):
-    """`prompt` is for the worker: the handoff with a few lines around it."""
+    """`prompt` is for the worker: the handoff with a few lines around it. `model` is the one that
+    the worker should be, by the policy."""
 
     bead_id: str
     status: str
@@ -79,6 +83,7 @@ class SpawnAnswer(Answer):
     branch: str | None
     handoff: dict[str, Any]
     prompt: str
+    model: str | None = None
 
 
 class SwarmCompleteRequest(BusRequest):
@@ -143,7 +148,8 @@ class RequestScopeRequest(BusRequest):
 
 
 class ScopeView(Answer):
-    """`status` is granted, open or refused. `holders` says who owns what was asked for."""
+    """`status` is granted, open, refused, or over: the attempt ended before anybody decided.
+    `holders` says who owns what was asked for."""
 
     request_id: int
     bead_id: str
@@ -248,8 +254,11 @@ class ReceiptLine(Answer):
 
 
 class ReceiptList(Answer):
+    """`public_key` checks them, and those that are still to come."""
+
     receipts: list[ReceiptLine]
     next_after: str | None
+    public_key: str
 
 
 class TakeClaimRequest(BusRequest):

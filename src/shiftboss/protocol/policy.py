@@ -13,9 +13,12 @@ from pydantic import BeforeValidator, Field, StringConstraints, WithJsonSchema
 
 from shiftboss.protocol.fields import NO_NUL, Request
 
-RepoName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]
+REPO_NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"
+RepoName = Annotated[str, StringConstraints(pattern=REPO_NAME_PATTERN)]
 JobName = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=NO_NUL)]
 Words = Annotated[str, StringConstraints(min_length=1, max_length=2000, pattern=NO_NUL)]
+# Of a task: which model should do it depends on that.
+Trait = Literal["high_complexity", "critical_path", "security_sensitive", "cross_repo"]
 Milestone = Literal["WORKING", "PUSHED_TO_CI", "FIXING_CI", "DONE", "BLOCKED"]
 
 _DURATION = re.compile(r"(\d+)\s*(s|m|h|d)")
@@ -171,9 +174,9 @@ class Models(Request):
     orchestrator: Words = "claude-opus-4"
     workers: Words = "claude-sonnet-4"
     override: Words = "claude-opus-4"
-    override_when: list[
-        Literal["high_complexity", "critical_path", "security_sensitive", "cross_repo"]
-    ] = Field(default=["high_complexity", "critical_path", "security_sensitive", "cross_repo"])
+    override_when: list[Trait] = Field(
+        default=["high_complexity", "critical_path", "security_sensitive", "cross_repo"]
+    )
 
 
 class Sandbox(Request):

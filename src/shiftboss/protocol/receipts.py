@@ -32,7 +32,9 @@ class DiffSummary(Request):
     lines_added: Count
     lines_deleted: Count
     changes: list[Change]
-    # Commits of the target branch that the work was merged with: not the worker's own.
+    # The target branch as it was, and the newest thousand of the commits between base and commit
+    # that it has: not the worker's own.
+    target_commit: ObjectName | None
     merged_from_target: list[ObjectName]
 
 
@@ -48,7 +50,8 @@ class ReceiptCheck(Request):
 
 
 class ReceiptBody(Request):
-    """What is signed. `contract_hash` is that of the handoff, of which the contract is a part."""
+    """What is signed. `contract_hash` is that of the handoff, of which the contract is a part.
+    `worker` held the task; `claimed_by` is the name that the claim gave, None when it gave none."""
 
     format: Literal["shiftboss-receipt/1"]
     receipt_id: str
@@ -56,6 +59,7 @@ class ReceiptBody(Request):
     bead_id: str
     epoch: Count
     worker: str
+    claimed_by: str | None
     summary: str
     strategy: str | None
     contract_version: Count

@@ -6,6 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from shiftboss.protocol.ci import CiDemand, CiRun
 from shiftboss.protocol.fields import Answer
 from shiftboss.protocol.handoff import Contract, VerificationPolicy
 
@@ -17,6 +18,7 @@ CheckName = Literal[
     "branch",  # it is on the branch of the task, also when all is over
     "scope",  # the change leaves neither files_owned nor touches files_readonly
     "tests_kept",  # tests of the base were neither removed nor switched off
+    "ci",  # one for each job that CI has to say something about
     "setup",  # the commands that prepare the checkout
     "criterion",  # one for each success criterion
 ]
@@ -49,6 +51,12 @@ class VerificationJob(Answer):
     contract_hash: str
     policy: VerificationPolicy
     waivers: list[Waiver] = Field(default=[])
+    # The target at spawn, and commits of the repository that have a receipt: what they hold was
+    # looked at before.
+    target_base: str | None = None
+    accounted_commits: list[str] = Field(default=[])
+    # What CI has to say about the commit, where the repo has one.
+    ci: CiDemand | None = None
 
 
 class Violation(Answer):
@@ -84,7 +92,11 @@ class Change(Answer):
 
 
 class Verdict(Answer):
-    """`changes` are the first thousand; `files_changed` counts all."""
+    """`changes` are the first thousand; `files_changed` counts all.
+
+    `target_commit` is the target as it was when the work was compared with it, `merged_from_target`
+    the newest thousand of the commits between base and commit that it has: not the worker's own.
+    """
 
     accepted: bool
     base_commit: str
@@ -96,5 +108,7 @@ class Verdict(Answer):
     files_changed: int = 0
     lines_added: int = 0
     lines_deleted: int = 0
+    target_commit: str | None = None
     merged_from_target: list[str] = Field(default=[])
+    ci_runs: list[CiRun] = Field(default=[])
     duration_ms: int = 0

@@ -11,8 +11,7 @@ import shlex
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from shiftboss.protocol.verdict import Outcome
-from shiftboss.rules.runner_summaries import passed_tests
+from shiftboss.rules.runner_summaries import counted
 
 CriterionKind = Literal["tests", "type_check", "command"]
 
@@ -79,13 +78,28 @@ def parse_command(text: str) -> tuple[str, ...]:
     return argv
 
 
-def outcome_of(criterion: CheckableCriterion, result: CommandResult) -> tuple[Outcome, str]:
-    """Exit code 0 is a pass, except for tests of which none passed."""
+def objection(
+    criterion: CheckableCriterion, result: CommandResult, ran_at_base: int | None = None
+) -> str | None:
+    """Why a command that was run does not count as a pass. Exit code 0 does, except for tests of
+    which none passed, or fewer than `ran_at_base`."""
     if result.exit_code != 0:
-        return "failed", result.message
-    if criterion.kind == "tests" and passed_tests(result.output_tail) == 0:
-        return "failed", "no test passed: all were skipped, or none was found"
-    return "passed", result.message
+        return result.message
+    if criterion.kind != "tests":
+        return None
+    now = counted(result.output_tail)
+    if now is not None and now.passed == 0:
+        return "no test passed: all were skipped, or none was found"
+    if not ran_at_base:
+        return None
+    before = "1 test" if ran_at_base == 1 else f"{ran_at_base} tests"
+    if now is None:
+        return f"{before} ran at the base, and the output tells of none now: was the run cut off?"
+    if now.passed < ran_at_base:
+        return (
+            f"{before} ran at the base, only {now.passed} pass now: were tests removed or skipped?"
+        )
+    return None
 
 
 def _expanded_part(quoted: re.Match[str]) -> str:

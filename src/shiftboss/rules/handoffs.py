@@ -24,7 +24,10 @@ _OBJECT_NAME = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 class Handoff(NamedTuple):
     """One version of a task's handoff. `body` and `policy` are canonical JSON; `said` is the digest
     of the request: what is generated may come out differently when the same is asked again.
-    `repo_id` is the same for all work trees of a repository."""
+    `repo_id` is the same for all work trees of a repository. `repo_name` is the repo of the
+    policy, if it is one, and `ci` what its CI has to say (a CiDemand, JSON).
+    `model` is the one that the worker should be. `target_base` is where the target was when the
+    task was spawned."""
 
     swarm_id: str
     task_id: str
@@ -41,6 +44,10 @@ class Handoff(NamedTuple):
     created_at_ms: int
     said: str
     repo_id: str
+    repo_name: str | None = None
+    ci: str | None = None
+    model: str | None = None
+    target_base: str | None = None
 
 
 class Claim(NamedTuple):

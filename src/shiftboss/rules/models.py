@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Literal, NamedTuple
 
-from shiftboss.protocol.policy import Models
+from shiftboss.protocol.policy import Models, Trait
 
 Role = Literal["orchestrator", "worker"]
-Trait = Literal["high_complexity", "critical_path", "security_sensitive", "cross_repo"]
 
 
 class ModelChoice(NamedTuple):

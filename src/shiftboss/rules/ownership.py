@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from shiftboss.protocol.handoff import Contract, VerificationPolicy
 from shiftboss.rules.protected import protected
-from shiftboss.rules.scope import Scope, normalised
+from shiftboss.rules.scope import Scope, as_written
 
 
 class Refusal(NamedTuple):
@@ -27,7 +27,7 @@ class Ownership:
     def refusal(self, path: str, *, is_submodule: bool = False) -> Refusal | None:
         """None: the path may be changed."""
         try:
-            normalised(path)
+            as_written(path)
         except ValueError as error:
             return Refusal(f"{error}; no contract covers it", "take it out of the branch")
         if self._generated.names_exactly(path):
@@ -46,6 +46,9 @@ class Ownership:
         if self._owned.covers(path) or self._generated.covers(path):
             return None
         return Refusal("is not in files_owned", "change it back, or ask for it with request_scope")
+
+    def is_readonly(self, path: str) -> bool:
+        return self._readonly.covers(path)
 
 
 def _by_name(what: str) -> Refusal:

@@ -23,6 +23,7 @@ from shiftboss.protocol.policy import (
 )
 from shiftboss.rules.near_names import did_you_mean
 from shiftboss.rules.repo_graph import find_cycles
+from shiftboss.rules.repo_variables import variable_of
 from shiftboss.rules.token_estimate import estimate_tokens
 from shiftboss.rules.yaml_lines import Path
 
@@ -61,6 +62,11 @@ def _dependencies(repos: dict[str, Any]) -> Iterator[Contradiction]:
             ("repos", cycle[0], "depends_on"),
             f"the repos depend on each other in a circle: {' -> '.join(cycle)}",
         )
+    known: dict[str, str] = {}
+    for name in repos:
+        first = known.setdefault(variable_of(name), name)
+        if first != name:
+            yield ("repos", name), f"has the variable {variable_of(name)}, as {first!r} does"
 
 
 def _repo(path: Path, repo: dict[str, Any]) -> Iterator[Contradiction]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 
+from pydantic import JsonValue
+
 from shiftboss.protocol.receipts import RECEIPT_FORMAT, DiffSummary, ReceiptBody, ReceiptCheck
 from shiftboss.protocol.verdict import CheckResult, Verdict, VerificationJob
 
@@ -21,6 +23,7 @@ def receipt_body(
     *,
     receipt_id: str,
     worker: str,
+    claimed_by: str | None,
     summary: str,
     strategy: str | None,
     claimed_at: str,
@@ -39,6 +42,7 @@ def receipt_body(
         bead_id=job.bead_id,
         epoch=job.epoch,
         worker=worker,
+        claimed_by=claimed_by,
         summary=summary,
         strategy=strategy,
         contract_version=job.contract_version,
@@ -54,11 +58,12 @@ def receipt_body(
             lines_added=verdict.lines_added,
             lines_deleted=verdict.lines_deleted,
             changes=verdict.changes,
+            target_commit=verdict.target_commit,
             merged_from_target=verdict.merged_from_target,
         ),
         checks=_checks(verdict.checks),
         waivers=job.waivers,
-        ci=None,
+        ci=_ci(job, verdict),
         claimed_at=claimed_at,
         verified_at=verified_at,
         accepted_at=accepted_at,
@@ -78,6 +83,17 @@ def _checks(checks: Sequence[CheckResult]) -> list[ReceiptCheck]:
         )
         for check in checks
     ]
+
+
+def _ci(job: VerificationJob, verdict: Verdict) -> dict[str, JsonValue] | None:
+    """The runs and jobs that were seen, where CI had something to say."""
+    if job.ci is None:
+        return None
+    return {
+        "repo": job.ci.repo,
+        "provider": job.ci.policy.provider,
+        "runs": [one.model_dump(mode="json", exclude_none=True) for one in verdict.ci_runs],
+    }
 
 
 def _output_hash(tail: str | None) -> str | None:

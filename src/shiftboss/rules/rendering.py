@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from shiftboss.protocol.handoff import WorkerHandoff
+from shiftboss.rules.tasks import is_reserved
 
 OTHERS_CHARACTERS_MAX = 6000
 NEXT_CHARACTERS_MAX = 2000
@@ -30,23 +31,37 @@ The contract is enforced by the server against the git history; context is there
 Work in {repo}, {branch}, on top of commit {base}.
 The hash of this contract is {contract_hash}.
 
-1. ack_task before you start. heartbeat while you work, unless your launcher does it for you.
+1. {start}
 2. Change only what files_owned covers. A directory or a glob covers new files, too, but not the
    files that steer tools (conftest.py, package.json, Makefile): those must be listed by name.
    Read what is in files_readonly, and leave it as it is.
 3. You need another file? request_scope(bead_id, paths, reason), then wait for the new contract
    version. Do not touch the file before.
-4. Blocked? Ask escalation.blocked_contact: send_message with a blocked message.
+4. Blocked? {blocked}
 5. Commit everything. Every commit since {base_short} is looked at on its own: a forbidden change
    that a later commit takes back must be taken out of the history.
-6. swarm_complete(bead_id, commit, summary, files_touched) when all success_criteria hold.
+6. {complete} when all success_criteria hold.
 
 What is checked then, in a clean checkout of your commit: that it descends from the base and is on
 the branch; that the diff stays within the contract (renames, deletes, modes and links count); that
 no test was removed or switched off; and every criterion that begins with "Tests pass:", "Type check
 passes:" or "Command passes:", by running its command without a shell. What you say is not evidence.
-A refusal names every violation and leaves the task yours: mend it and call swarm_complete again.
+A refusal names every violation and leaves the task yours: mend it and call {completion} again.
 """
+# A packet has reports of its own, which the operations of the bus do not know.
+_REPORTS = {
+    "start": "ack_task before you start. "
+    "heartbeat while you work, unless your launcher does it for you.",
+    "blocked": "Ask escalation.blocked_contact: send_message with a blocked message.",
+    "complete": "swarm_complete(bead_id, commit, summary, files_touched)",
+    "completion": "swarm_complete",
+}
+_PACKET_REPORTS = {
+    "start": "swarm_register before you start. swarm_progress for every task of the packet.",
+    "blocked": "Ask escalation.blocked_contact, and say what fails with swarm_error.",
+    "complete": "swarm_packet_complete(packet_id, final_commit, tests_passed, review_passed)",
+    "completion": "swarm_packet_complete",
+}
 
 
 class FinishedTask(NamedTuple):
@@ -78,6 +93,7 @@ def render_handoff(
         base=base_commit,
         base_short=base_commit[:12],
         contract_hash=contract_hash,
+        **(_PACKET_REPORTS if is_reserved(handoff.contract.task_id) else _REPORTS),
     )
 
 

@@ -16,21 +16,30 @@ ANY: Final = "**"
 _WILD: Final = re.compile(r"[*?]")
 _STARS: Final = re.compile(r"\*{2,}")
 _DRIVE: Final = re.compile(r"[A-Za-z]:/")
+_ABSOLUTE: Final = "is absolute; paths start at the top of the repository"
 
 
 def normalised(path: str) -> str:
     """The one way to write a path or pattern. A slash at its end is kept: it says "directory".
 
-    Raises ValueError with the reason when the path cannot be one of a repository.
+    For what people and agents write: a backslash or a drive is a slip of theirs, though git can
+    hold such names. Raises ValueError with the reason when the path cannot be one of a repository.
     """
+    if "\\" in path:
+        raise ValueError("holds a backslash; write / between the segments")
+    if _DRIVE.match(path):
+        raise ValueError(_ABSOLUTE)
+    return as_written(path)
+
+
+def as_written(path: str) -> str:
+    """The same for names that come from git, where a backslash is a letter like any other."""
     if not path:
         raise ValueError("is empty")
     if "\0" in path:
         raise ValueError("holds a NUL")
-    if "\\" in path:
-        raise ValueError("holds a backslash; write / between the segments")
-    if path.startswith("/") or _DRIVE.match(path):
-        raise ValueError("is absolute; paths start at the top of the repository")
+    if path.startswith("/"):
+        raise ValueError(_ABSOLUTE)
     segments = [
         one for one in unicodedata.normalize("NFC", path).split("/") if one not in ("", ".")
     ]
@@ -58,7 +67,7 @@ class Pattern(NamedTuple):
 
 def pattern_of(text: str, *, case_insensitive: bool = False) -> Pattern:
     """Raises ValueError with the reason for what can be no pattern."""
-    name = normalised(text)
+    name = as_written(text)
     if case_insensitive:
         name = name.casefold()
     parts = [one if one == ANY else _STARS.sub("*", one) for one in name.strip("/").split("/")]
@@ -100,7 +109,7 @@ class Scope:
 
     def _name(self, path: str) -> str | None:
         try:
-            name = normalised(path).removesuffix("/")
+            name = as_written(path).removesuffix("/")
         except ValueError:
             return None
         return name.casefold() if self._case_insensitive else name

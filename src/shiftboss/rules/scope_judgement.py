@@ -8,7 +8,7 @@ from typing import NamedTuple
 from shiftboss.protocol.verdict import Violation
 from shiftboss.rules.changes import SYMLINK, CommitChange, FileChange
 from shiftboss.rules.ownership import Ownership, Refusal
-from shiftboss.rules.scope import normalised
+from shiftboss.rules.scope import as_written
 from shiftboss.rules.tree_shape import collisions, link_leads_astray
 
 LINK_BYTES_MAX = 4096
@@ -18,13 +18,15 @@ class Work(NamedTuple):
     """What was done from the base to the commit.
 
     `net` is what it comes to, `own` what the commits of the task did one by one. `links` are the
-    targets of the changed symbolic links by blob; `names` are the files of the commit.
+    targets of the changed symbolic links by blob; `names` are the files of the commit. `aside` are
+    commits that a merge brought, where there is no target that they could be of.
     """
 
     net: Sequence[FileChange]
     own: Sequence[CommitChange]
     links: Mapping[str, bytes]
     names: Sequence[str]
+    aside: frozenset[str] = frozenset()
 
 
 def violations_of(work: Work, ownership: Ownership, claimed: Sequence[str]) -> list[Violation]:
@@ -44,7 +46,8 @@ def violations_of(work: Work, ownership: Ownership, claimed: Sequence[str]) -> l
     for path, refusal in [*_astray(work), *_colliding(work)]:
         if path not in found:
             found[path] = _violation(path, refusal, made_by.get(path))
-    return [*found.values(), *_unauthorized(ownership, claimed)]
+    named = [_with_way_out(one, work.aside) for one in found.values()]
+    return [*named, *_unauthorized(ownership, claimed)]
 
 
 def _refusal(ownership: Ownership, path: str, file: FileChange) -> Refusal | None:
@@ -61,6 +64,16 @@ def _violation(path: str, refusal: Refusal, commit: str | None) -> Violation:
         path=path,
         commit=commit,
     )
+
+
+def _with_way_out(violation: Violation, aside: frozenset[str]) -> Violation:
+    if violation.commit not in aside:
+        return violation
+    hint = (
+        f"{violation.hint}; a merge brought it: if that was a merge of the branch on which the "
+        "work will land, the task has to be spawned with it, as with --target main"
+    )
+    return violation.model_copy(update={"hint": hint})
 
 
 def _undone(change: CommitChange, refusal: Refusal) -> Violation:
@@ -117,6 +130,6 @@ def _unauthorized(ownership: Ownership, claimed: Sequence[str]) -> list[Violatio
 
 def _written_plainly(path: str) -> str:
     try:
-        return normalised(path).removesuffix("/")
+        return as_written(path).removesuffix("/")
     except ValueError:
         return path

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple
 
 from shiftboss.rules.test_scanners.found import FoundTest
-from shiftboss.rules.test_scanners.go import go_tests
+from shiftboss.rules.test_scanners.go import go_machine, go_tests
 from shiftboss.rules.test_scanners.javascript import javascript_tests
 from shiftboss.rules.test_scanners.python import python_tests, python_tests_by_line
 from shiftboss.rules.test_scanners.rust import rust_tests
@@ -61,6 +61,12 @@ def kind_of(path: str) -> str | None:
     return next((kind for kind, names in _KINDS if names.fullmatch(path)), None)
 
 
+def is_test_file(path: str) -> bool:
+    """Whether a file is there for its tests. In Rust any file can have some beside its code."""
+    kind = kind_of(path)
+    return kind is not None and (kind != "rust" or "tests" in path.split("/")[:-1])
+
+
 def lost_tests(revisions: Iterable[Revision]) -> list[Lost]:
     by_kind: dict[str, list[Revision]] = {}
     for revision in revisions:
@@ -81,7 +87,8 @@ def _lost(language: str, revisions: Sequence[Revision]) -> list[Lost]:
         left = _by_name(new_tests)
         for test in old_tests:
             if left.get(test.name):
-                lost += _switched_off(_Placed(path, test), left[test.name].pop(0))
+                now = _Placed(path, left[test.name].pop(0))
+                lost += _switched_off(_Placed(path, test), now)
             else:
                 missing.append(_Placed(path, test))
         new += [_Placed(path, one) for those in left.values() for one in those]
@@ -102,15 +109,21 @@ def _moved_or_gone(missing: Sequence[_Placed], new: list[_Placed]) -> list[Lost]
             lost.append(Lost(old.path, old.test.name, "is gone"))
         else:
             new.remove(same)
-            lost += _switched_off(old, same.test)
+            lost += _switched_off(old, same)
     return lost
 
 
-def _switched_off(old: _Placed, now: FoundTest) -> list[Lost]:
-    reasons = sorted(now.off - old.test.off)
+def _switched_off(old: _Placed, now: _Placed) -> list[Lost]:
+    reasons = sorted(_reasons(now) - _reasons(old))
     if not reasons:
         return []
     return [Lost(old.path, old.test.name, f"is switched off ({', '.join(reasons)})")]
+
+
+def _reasons(placed: _Placed) -> frozenset[str]:
+    """In Go the name of a file can leave it out, too."""
+    machine = go_machine(placed.path)
+    return placed.test.off | {machine} if machine is not None else placed.test.off
 
 
 def _by_name(tests: Iterable[FoundTest]) -> dict[str, list[FoundTest]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from shiftboss.coordinator.bus_desk import BusDesk
 from shiftboss.errors import ShiftbossError
 from shiftboss.protocol import bus
+from shiftboss.server.contract_operations import CONTRACT_OPERATIONS
 from shiftboss.server.handoff_operations import HANDOFF_OPERATIONS
 from shiftboss.server.operation import Operation
 
@@ -118,4 +119,5 @@ BUS_OPERATIONS: dict[str, Operation] = {
         "A message of the worker protocol, such as heartbeat, progress or blocked.",
     ),
     **HANDOFF_OPERATIONS,
+    **CONTRACT_OPERATIONS,
 }

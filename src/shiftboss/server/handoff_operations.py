@@ -7,6 +7,7 @@ from operator import attrgetter
 
 from shiftboss.coordinator.handoff_desk import HandoffDesk
 from shiftboss.protocol import handoff_calls as calls
+from shiftboss.server.contract_operations import CONTRACT_OPERATOR_OPERATIONS
 from shiftboss.server.operation import Operation
 
 _desk = attrgetter("handoffs")
@@ -41,7 +42,8 @@ HANDOFF_OPERATIONS: dict[str, Operation] = {
         calls.RequestScopeRequest,
         calls.ScopeView,
         HandoffDesk.request_scope,
-        "Ask for files beside those of your contract. Granted at once where nobody owns them.",
+        "Ask for files beside those of your contract. Granted at once where nobody owns them and "
+        "they do not decide how the work is checked.",
         desk=_desk,
     ),
     "list_scope_requests": Operation(
@@ -87,6 +89,13 @@ HANDOFF_OPERATIONS: dict[str, Operation] = {
 }
 
 OPERATOR_OPERATIONS: dict[str, Operation] = {
+    "spawn_subtask": Operation(
+        calls.SpawnSubtaskRequest,
+        calls.SpawnAnswer,
+        HandoffDesk.spawn_subtask,
+        "Give a task its contract, also where spawning is not open to all.",
+        desk=_desk,
+    ),
     "replace_handoff": Operation(
         calls.SpawnSubtaskRequest,
         calls.SpawnAnswer,
@@ -130,4 +139,5 @@ OPERATOR_OPERATIONS: dict[str, Operation] = {
         "What a verifier found.",
         desk=_desk,
     ),
+    **CONTRACT_OPERATOR_OPERATIONS,
 }

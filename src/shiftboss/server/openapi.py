@@ -13,6 +13,7 @@ from shiftboss import __version__
 from shiftboss.protocol.bus import MessageAnswer
 from shiftboss.protocol.fields import SWARM_ID_PATTERN
 from shiftboss.protocol.messages import MessageType
+from shiftboss.protocol.policy import REPO_NAME_PATTERN
 from shiftboss.protocol.problem import PROBLEM_CONTENT_TYPE
 from shiftboss.protocol.swarms import (
     CreateSwarmAnswer,
@@ -21,8 +22,9 @@ from shiftboss.protocol.swarms import (
     SwarmList,
     SwarmStatus,
 )
+from shiftboss.protocol.webhooks import WebhookAnswer
 from shiftboss.server.bus_operations import BUS_OPERATIONS
-from shiftboss.server.guard import OPERATOR_PREFIX
+from shiftboss.server.guard import OPERATOR_PREFIX, WEBHOOK_PREFIX
 from shiftboss.server.handoff_operations import OPERATOR_OPERATIONS
 from shiftboss.server.reports import OPERATIONS
 
@@ -101,6 +103,7 @@ def openapi_document() -> bytes:
                 )
             }
     paths["/messages"] = {"post": _messages()}
+    paths[f"{WEBHOOK_PREFIX}{{repo}}"] = {"post": _webhook()}
     return to_json(
         {
             "openapi": "3.1.0",
@@ -113,7 +116,13 @@ def openapi_document() -> bytes:
 
 def _schemas() -> dict[str, Any]:
     requests: list[type[BaseModel]] = [CreateSwarmRequest]
-    answers: list[type[BaseModel]] = [CreateSwarmAnswer, SwarmList, SwarmStatus, HealthAnswer]
+    answers: list[type[BaseModel]] = [
+        CreateSwarmAnswer,
+        SwarmList,
+        SwarmStatus,
+        HealthAnswer,
+        WebhookAnswer,
+    ]
     for table in (OPERATIONS, BUS_OPERATIONS, OPERATOR_OPERATIONS):
         requests += [operation.request for operation in table.values()]
         answers += [operation.answer for operation in table.values()]
@@ -172,6 +181,24 @@ def _messages() -> dict[str, Any]:
         "properties": {"type": {"enum": [kind.value for kind in MessageType]}},
     }
     found["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema}}}
+    return found
+
+
+def _webhook() -> dict[str, Any]:
+    """The body is the forge's."""
+    repo = {
+        "name": "repo",
+        "in": "path",
+        "required": True,
+        "schema": {"type": "string", "pattern": REPO_NAME_PATTERN},
+    }
+    found = _operation(
+        "What a forge tells of its CI, signed with the secret of the repo.",
+        WebhookAnswer,
+        parameters=[repo],
+    )
+    content = {"application/json": {"schema": {"type": "object"}}}
+    found["requestBody"] = {"required": True, "content": content}
     return found
 
 

@@ -18,10 +18,12 @@ from shiftboss.server.bus_http import BusHttp, Messages, OperatorHttp
 from shiftboss.server.bus_operations import BUS_OPERATIONS
 from shiftboss.server.creation import create_swarm
 from shiftboss.server.exchange import read_body
+from shiftboss.server.guard import WEBHOOK_PREFIX
 from shiftboss.server.handoff_operations import OPERATOR_OPERATIONS
 from shiftboss.server.openapi import openapi_document
 from shiftboss.server.reports import OPERATIONS, Reports, parse
 from shiftboss.server.streams import EventStream, since_event_id
+from shiftboss.server.webhooks import CiWebhook
 
 SWARMS_PER_PAGE = 50
 
@@ -50,6 +52,7 @@ class Endpoints:
                 Route(f"/operator/{name}", OperatorHttp(self._coordinator), methods=["POST"])
                 for name in OPERATOR_OPERATIONS
             ),
+            Route(f"{WEBHOOK_PREFIX}{{repo}}", CiWebhook(self._coordinator), methods=["POST"]),
             Route("/messages", Messages(self._coordinator.bus), methods=["POST"]),
             Route("/health", self.health, methods=["GET"]),
             Route("/openapi.json", self.openapi, methods=["GET"]),

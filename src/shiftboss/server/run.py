@@ -9,16 +9,20 @@ import resource
 import signal
 import socket
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import uvicorn
 
 from shiftboss.coordinator.coordinator import Coordinator
+from shiftboss.coordinator.spawning import Spawning
 from shiftboss.errors import ShiftbossError
 from shiftboss.evidence.local import LocalEvidence, operator_token
+from shiftboss.evidence.policy_file import default_policy_file, load_policy
+from shiftboss.protocol.policy import Policy
+from shiftboss.rules.variables import may_be_passed
 from shiftboss.server.app import App
 from shiftboss.server.connection import Connection
 from shiftboss.server.guard import is_loopback
@@ -44,6 +48,18 @@ class ServerSettings(NamedTuple):
     state: str | Path | None = None
     operator_token: str | None = None
     verifies: bool = True
+    # The policy file; else the one of the folder that the server is started in.
+    policy: str | Path | None = None
+    # Who may spawn tasks with a contract, and which variables a contract may show to its commands.
+    spawning: Literal["everybody", "operator"] | None = None
+    pass_environment: Sequence[str] = ()
+
+    @property
+    def spawning_is_open(self) -> bool:
+        """Where others can reach the server, whoever spawns would run commands on it."""
+        if self.spawning is None:
+            return self.token is None and is_loopback(self.host)
+        return self.spawning == "everybody"
 
     @property
     def state_folder(self) -> Path:
@@ -139,8 +155,25 @@ def _app(settings: ServerSettings) -> App:
         retention_days=settings.retention_days,
         find_task=None if settings.beads is None else Beads(Path(settings.beads)).find,
         verifies=settings.verifies,
+        policy=_policy(settings),
+        spawning=Spawning(settings.spawning_is_open, _variables(settings.pass_environment)),
     )
     return App(coordinator, settings.token, operator)
+
+
+def _variables(names: Sequence[str]) -> frozenset[str]:
+    for name in names:
+        if not may_be_passed(name):
+            raise CannotStart(
+                f"{name} is not passed to commands, whoever allows it", field="pass_environment"
+            )
+    return frozenset(names)
+
+
+def _policy(settings: ServerSettings) -> Policy | None:
+    named = settings.policy
+    path = Path(named) if named is not None else default_policy_file(Path.cwd())
+    return None if path is None else load_policy(path)
 
 
 def _collect_garbage_rarely() -> None:

@@ -60,6 +60,11 @@ class HandoffRows(Rows):
             },
         )
 
+    def amend_claim(self, claim: Claim) -> None:
+        keys = ("swarm_id", "task_id", "claim_id", "words")
+        said = claim._asdict()
+        self._write("amend_claim", {key: said[key] for key in keys})
+
     def free_claims_of(self, verifier: str) -> int:
         return self._write("free_claims_of", {"taken_by": verifier})
 
@@ -92,6 +97,12 @@ class HandoffRows(Rows):
         query = "open_scope_requests" if only_open else "newest_scope_requests"
         rows = self._session.fetch_all(query, {"swarm_id": swarm_id, "limit": limit})
         return [_scope_request(row) for row in rows]
+
+    def scope_request_of_question(self, swarm_id: str, question_id: int) -> ScopeRequest | None:
+        row = self._session.fetch_one(
+            "scope_request_of_question", {"swarm_id": swarm_id, "question_id": question_id}
+        )
+        return None if row is None else _scope_request(row)
 
     def add_scope_request(self, request: ScopeRequest) -> int:
         self.wrote = True
@@ -141,6 +152,12 @@ class HandoffRows(Rows):
             "receipts_after", {"at_ms": after[0], "receipt_id": after[1], "limit": limit}
         )
         return [ReceiptRow._make(row) for row in rows]
+
+    def newest_accepted_commits(self, repo_id: str, limit: int) -> list[str]:
+        rows = self._session.fetch_all(
+            "newest_accepted_commits", {"repo_id": repo_id, "limit": limit}
+        )
+        return [row[0] for row in rows]
 
     def add_signal(self, signal: Signal) -> None:
         self._write("add_signal", signal._asdict())

@@ -11,6 +11,7 @@ from shiftboss.rules.packets import Assignment
 from shiftboss.rules.swarms import Swarm
 from shiftboss.rules.tasks import Task
 from shiftboss.store.bus_rows import BusRows, taken_worker
+from shiftboss.store.contract_rows import ContractRows
 from shiftboss.store.handoff_rows import HandoffRows
 from shiftboss.store.port import Retry, SwarmRow, TakenTask, TakenWorker
 from shiftboss.store.rows import Parameters, Row, event_text
@@ -18,7 +19,7 @@ from shiftboss.store.rows import Parameters, Row, event_text
 EVENTS_LOOKED_AT_MAX = 5000
 
 
-class SqlTransaction(BusRows, HandoffRows):
+class SqlTransaction(BusRows, HandoffRows, ContractRows):
     """See `shiftboss.store.port.Transaction` for what each method promises."""
 
     # -- reading

@@ -30,6 +30,10 @@ _MEMBER_OF_ANSWER: Final = {
     "task_failed": "success",
     "heartbeat": "bead_id",
     "send_message": "accepted",
+    "report_milestone": "milestone",
+    "report_failure": "action",
+    "show_task": "status",
+    "show_ci": "state",
 }
 
 

@@ -12,6 +12,7 @@ from shiftboss.errors import Conflict, ContractViolations, NotFound, NotHeld, Sh
 from shiftboss.protocol.messages import Message, MessageType, message_to_json
 from shiftboss.worker.bus_line import POLL_MS, POLL_TIMEOUT, BusLine, report_key
 from shiftboss.worker.heartbeats import Heartbeats
+from shiftboss.worker.milestone_reports import MilestoneReports
 
 log = logging.getLogger(__name__)
 
@@ -19,10 +20,11 @@ log = logging.getLogger(__name__)
 LAST_WORD_SECONDS: Final = 10.0
 
 
-class BusTask:
-    """End it with `done`, `failed` or `checkpoint`.
+class BusTask(MilestoneReports):
+    """End it with `done`, `failed` or `checkpoint`; under the completion contract with `finished`.
 
-    `handoff` is the contract of the task with its context, if it has one.
+    `handoff` is the contract of the task with its context, if it has one; `model` is the one that
+    should do it, where the policy says so.
     `resume_from` is the checkpoint that the attempt before this one handed over, `salvage` what
     lost attempts left behind. Every report is said again until the server answers. One that comes
     too late, because the lease ran out or the task was taken back, raises the server's refusal
@@ -38,6 +40,7 @@ class BusTask:
         self.resume_from: dict[str, Any] | None = delivery.get("checkpoint")
         self.salvage: list[dict[str, Any]] = delivery.get("salvage", [])
         self.handoff: dict[str, Any] | None = delivery.get("handoff")
+        self.model: str | None = delivery.get("model")
         self.is_over = False
         self.is_lost = False
         self._line = line
@@ -122,8 +125,12 @@ class BusTask:
         self._end()
 
     async def settle(self, reason: str) -> None:
-        """Report a task as failed that was left without a result; nobody hears of a refusal."""
+        """Report a task as failed that was left without a result; nobody hears of a refusal. What
+        was pushed goes on without its worker."""
         if self.is_over:
+            return
+        if self._is_with_server:
+            self._end()
             return
         try:
             await self.failed(reason)
@@ -134,6 +141,8 @@ class BusTask:
     def settle_now(self, reason: str) -> None:
         """The same from a thread, where no event loop is left to wait."""
         self._end()
+        if self._is_with_server:
+            return
         members, key = self._members() | {"reason": reason}, self._keys["task_failed"]
         try:
             self._line.call_within(LAST_WORD_SECONDS, "task_failed", members, key)

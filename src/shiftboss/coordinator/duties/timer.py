@@ -33,6 +33,10 @@ class Timer(ABC):
             hub.listen(kind, self._hear)
 
     def _hear(self, _event: Event) -> None:
+        self.wake()
+
+    def wake(self) -> None:
+        """A time in the store may have been set that no event tells of."""
         self._changed.set()
 
     async def run(self) -> None:

@@ -16,7 +16,9 @@ from shiftboss.protocol.events import EventKind
 from shiftboss.protocol.verdict import VerificationJob
 from shiftboss.store.port import Store
 
-AT_ONCE = 2
+# Taken in hand together; the evidence limits how many of them cost something at a time. One slow
+# repository must not hold up the others.
+AT_ONCE = 8
 
 
 class Verification(Timer):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -39,7 +39,12 @@ def act_program() -> str | None:
 
 
 async def run_workflow(
-    program: str, mirror: Mirror, push: Push, workflow: Workflow, disposal: Disposal
+    program: str,
+    mirror: Mirror,
+    push: Push,
+    workflow: Workflow,
+    disposal: Disposal,
+    variables: Mapping[str, str],
 ) -> list[CiJob]:
     """The jobs, ended. None at all when the workflow does nothing at a push."""
     if workflow.problem is not None:
@@ -48,7 +53,7 @@ async def run_workflow(
         environment = await asyncio.to_thread(_prepare, checkout, push)
         # Not in the checkout: act would take options from a file `.actrc` there.
         done = await run_command(
-            _argv(program, checkout, workflow),
+            _argv(program, checkout, workflow, variables),
             checkout.home,
             Limits(WORKFLOW_SECONDS, MEGABYTES, OUTPUT_BYTES),
             environment,
@@ -112,7 +117,9 @@ def _prepare(checkout: Checkout, push: Push) -> dict[str, str]:
     return checkout_environment([], checkout.home)
 
 
-def _argv(program: str, checkout: Checkout, workflow: Workflow) -> list[str]:
+def _argv(
+    program: str, checkout: Checkout, workflow: Workflow, variables: Mapping[str, str]
+) -> list[str]:
     """Every label means this machine. Files that act would read and a forge would not are left
     out."""
     labels = {"ubuntu-latest", *workflow.labels}
@@ -120,6 +127,7 @@ def _argv(program: str, checkout: Checkout, workflow: Workflow) -> list[str]:
         *(program, "push", "--json", "--no-cache-server", "--pull=false"),
         *("-e", str(checkout.home / _EVENT)),
         *(word for label in sorted(labels) for word in ("-P", f"{label}=-self-hosted")),
+        *(word for pair in variables.items() for word in ("--env", "=".join(pair))),
         *("--env-file", "/dev/null", "--secret-file", "/dev/null"),
         *("--var-file", "/dev/null", "--input-file", "/dev/null"),
         *("-C", str(checkout.files), "-W", str(Path(checkout.files, workflow.path))),

@@ -10,20 +10,22 @@ import hashlib
 import json
 import logging
 from collections import defaultdict
+from collections.abc import Collection, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from shiftboss.errors import CiUnavailable, ShiftbossError
 from shiftboss.evidence.ci.access import SET_UP_SECONDS
 from shiftboss.evidence.ci.act import Push, act_program, run_workflow
-from shiftboss.evidence.ci.named_jobs import NamedJobs
+from shiftboss.evidence.ci.dependencies import Dependencies, has_commit
+from shiftboss.evidence.ci.named_jobs import NamedJobs, Source
 from shiftboss.evidence.ci.records import Record, Records
 from shiftboss.evidence.ci.work import Work
-from shiftboss.evidence.ci.workflow_files import workflows_in
+from shiftboss.evidence.ci.workflow_files import Workflow, workflows_in
 from shiftboss.evidence.disposal import Disposal
 from shiftboss.evidence.mirror import Mirror, Mirrors
 from shiftboss.protocol.ci import CiDemand, CiJob, CiReport, CiRun
-from shiftboss.protocol.policy import CiPolicy
 
 log = logging.getLogger(__name__)
 
@@ -37,10 +39,12 @@ class LocalCi:
         self._records = Records(folder / "results")
         self._mirrors = Mirrors(folder / "mirrors")
         self._disposal = Disposal(folder / "checkouts")
+        self.dependencies = Dependencies(self._mirrors, self._disposal)
         self._turns = asyncio.Semaphore(at_once)
         self._named_jobs = NamedJobs(self._disposal, self._turns)
         # One for each repository: its runs are counted, and a slow fetch holds up nobody else.
         self._starting: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._opening = asyncio.Lock()
         self._is_open = False
         self._works: dict[tuple[str, str, str], Work] = {}
 
@@ -80,6 +84,20 @@ class LocalCi:
         )
         return next(tails, None)
 
+    async def probe(self, demand: CiDemand, sha: str, jobs: Collection[str]) -> bool:
+        """Whether all of these jobs pass. Run once, each by itself, and remembered nowhere: a probe
+        is no run of the commit."""
+        await self._open()
+        source = await self._source(demand, sha, await self.dependencies.commits(demand))
+        wanted = {name: demand.policy.jobs[name].model_copy(update={"needs": []}) for name in jobs}
+        ends: dict[str, CiJob] = {}
+
+        async def tell(job: CiJob) -> None:
+            ends[job.name] = job
+
+        await self._named_jobs.run(source, wanted, {}, tell)
+        return all(job.state == "success" for job in ends.values())
+
     async def close(self) -> None:
         tasks = [work.task for work in self._works.values()]
         for task in tasks:
@@ -89,7 +107,7 @@ class LocalCi:
 
     async def _usable(self, demand: CiDemand, sha: str) -> Record | None:
         record = await asyncio.to_thread(self._records.load, demand, sha)
-        if record is None or (record.sha, record.plan) != (sha, _plan(demand.policy)):
+        if record is None or (record.sha, record.plan) != (sha, _plan(demand)):
             return None
         return record
 
@@ -109,7 +127,12 @@ class LocalCi:
             )
             for workflow, names in jobs.items()
         ]
-        record = Record(sha=sha, plan=_plan(demand.policy), runs=runs)
+        record = Record(
+            sha=sha,
+            plan=_plan(demand),
+            runs=runs,
+            dependencies=await self.dependencies.commits(demand),
+        )
         await asyncio.to_thread(self._records.save, demand, record)
         await asyncio.to_thread(self._records.forget_old, demand)
         return record
@@ -117,10 +140,10 @@ class LocalCi:
     async def _mirror_with(self, demand: CiDemand, sha: str) -> Mirror:
         """Fetched when the commit is not there already."""
         mirror = await self._mirrors.of(demand.repo_path)
-        if mirror.path.exists() and await _has(mirror, sha):
+        if mirror.path.exists() and await has_commit(mirror, sha):
             return mirror
         await mirror.refresh()
-        if not await _has(mirror, sha):
+        if not await has_commit(mirror, sha):
             raise CiUnavailable(
                 f"there is no commit {sha} on any branch of {demand.repo}",
                 reason="commit",
@@ -145,22 +168,36 @@ class LocalCi:
 
     async def _run_all(self, work: Work) -> None:
         demand, sha = work.demand, work.record.sha
-        if not self._is_open:
-            self._is_open = True
-            await self._disposal.open()
-        mirror = await self._mirror_with(demand, sha)
+        await self._open()
+        source = await self._source(demand, sha, work.record.dependencies)
         if demand.policy.jobs:
             (run,) = work.record.runs
             states = {job.name: job.state for job in run.jobs}
-            await self._named_jobs.run(mirror, sha, demand.policy.jobs, states, work.tell)
+            await self._named_jobs.run(source, demand.policy.jobs, states, work.tell)
             return
-        program, push = _act(), Push(sha, demand.branch)
-        for workflow in await workflows_in(mirror, sha):
+        for workflow in await workflows_in(source.mirror, sha):
             if work.waits_for(workflow.path):
-                async with self._turns:
-                    await work.begin(workflow.path)
-                    jobs = await run_workflow(program, mirror, push, workflow, self._disposal)
-                await work.end(workflow.path, jobs)
+                await self._run_file(work, source, workflow)
+
+    async def _run_file(self, work: Work, source: Source, workflow: Workflow) -> None:
+        push = Push(source.sha, work.demand.branch)
+        async with self._turns:
+            await work.begin(workflow.path)
+            async with source.beside() as variables:
+                jobs = await run_workflow(
+                    _act(), source.mirror, push, workflow, self._disposal, variables
+                )
+        await work.end(workflow.path, jobs)
+
+    async def _open(self) -> None:
+        async with self._opening:
+            if not self._is_open:
+                await self._disposal.open()
+                self._is_open = True
+
+    async def _source(self, demand: CiDemand, sha: str, commits: Mapping[str, str]) -> Source:
+        mirror = await self._mirror_with(demand, sha)
+        return Source(mirror, sha, partial(self.dependencies.beside, demand, commits))
 
 
 async def _from_files(mirror: Mirror, sha: str) -> dict[str, list[str]]:
@@ -187,18 +224,16 @@ def _nothing_to_run(why: str) -> CiUnavailable:
     )
 
 
-async def _has(mirror: Mirror, sha: str) -> bool:
-    (found,) = await mirror.look_up([sha])
-    return found is not None and found.kind == "commit" and found.id == sha
-
-
 def _key(demand: CiDemand, sha: str) -> tuple[str, str, str]:
     return demand.repo, demand.repo_path, sha
 
 
-def _plan(policy: CiPolicy) -> str:
-    jobs = {name: job.model_dump(mode="json") for name, job in policy.jobs.items()}
-    return hashlib.sha256(json.dumps(jobs, sort_keys=True).encode()).hexdigest()
+def _plan(demand: CiDemand) -> str:
+    what = [
+        {name: job.model_dump(mode="json") for name, job in demand.policy.jobs.items()},
+        {name: one.model_dump(mode="json") for name, one in demand.dependencies.items()},
+    ]
+    return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()
 
 
 def _was_called_off(record: Record) -> bool:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
 from graphlib import TopologicalSorter
-from typing import Final
+from typing import Final, NamedTuple
 
 from shiftboss.evidence.checkout import Checkout, clean_checkout
 from shiftboss.evidence.ci.http import LOG_TAIL_BYTES
@@ -22,6 +23,15 @@ MEGABYTES: Final = 4096
 Tell = Callable[[CiJob], Awaitable[None]]
 
 
+class Source(NamedTuple):
+    """What is tested. `beside` puts the repos that it is built on beside it, for one job, and gives
+    the variables that say where."""
+
+    mirror: Mirror
+    sha: str
+    beside: Callable[[], AbstractAsyncContextManager[Mapping[str, str]]]
+
+
 class NamedJobs:
     """Each job has a checkout of its own, so that none can prepare the ground for another."""
 
@@ -31,8 +41,7 @@ class NamedJobs:
 
     async def run(
         self,
-        mirror: Mirror,
-        sha: str,
+        source: Source,
         jobs: Mapping[str, LocalJob],
         states: Mapping[str, JobState],
         tell: Tell,
@@ -50,7 +59,7 @@ class NamedJobs:
                 ended = (
                     _skipped(name, broken)
                     if broken
-                    else await self._run(mirror, sha, name, jobs[name], tell)
+                    else await self._run(source, name, jobs[name], tell)
                 )
                 ends[name] = ended.state
                 await tell(ended)
@@ -63,19 +72,25 @@ class NamedJobs:
                 done, running = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
                 order.done(*(task.result() for task in done))
 
-    async def _run(self, mirror: Mirror, sha: str, name: str, job: LocalJob, tell: Tell) -> CiJob:
+    async def _run(self, source: Source, name: str, job: LocalJob, tell: Tell) -> CiJob:
         async with self._turns:
             await tell(CiJob(name=name, state="running"))
-            async with clean_checkout(mirror, sha, self._disposal) as checkout:
-                log = await _run_commands(job, checkout)
+            async with (
+                source.beside() as variables,
+                clean_checkout(source.mirror, source.sha, self._disposal) as checkout,
+            ):
+                log = await _run_commands(job, checkout, variables)
         if log is None:
             return CiJob(name=name, state="success")
         return CiJob(name=name, state="failure", log_tail=log)
 
 
-async def _run_commands(job: LocalJob, checkout: Checkout) -> str | None:
+async def _run_commands(
+    job: LocalJob, checkout: Checkout, variables: Mapping[str, str]
+) -> str | None:
     """The end of the log when one of them failed, after which the others are not run."""
-    environment = await asyncio.to_thread(checkout_environment, [], checkout.home)
+    own = await asyncio.to_thread(checkout_environment, [], checkout.home)
+    environment = {**own, **variables}
     deadline = time.monotonic() + job.timeout
     log = ""
     for text in job.run:

@@ -35,9 +35,9 @@ class Providers:
 
     def __init__(self, folder: Path) -> None:
         self._http = ForgeHttp()
-        self._local = LocalCi(folder)
+        self.local = LocalCi(folder)
         self._by_name: dict[str, CiProvider] = {
-            "local": self._local,
+            "local": self.local,
             "forgejo": ForgejoCi(self._http),
             "github": GithubCi(self._http),
         }
@@ -47,7 +47,7 @@ class Providers:
 
     async def close(self) -> None:
         """Jobs under way are ended; the next server runs them again."""
-        await self._local.close()
+        await self.local.close()
         await self._http.close()
 
 

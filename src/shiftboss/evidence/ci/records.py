@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 from typing import Final
 
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
 from shiftboss.evidence.ci.run_reports import all_ended
 from shiftboss.protocol.ci import CiDemand, CiRun
@@ -21,11 +21,13 @@ _LAST_RUN: Final = "last-run"
 
 
 class Record(Answer):
-    """`plan` tells one set of jobs from another: a changed policy makes a new run."""
+    """`plan` tells one set of jobs from another: a changed policy makes a new run. `dependencies`
+    are the commits of the repos that it is built on."""
 
     sha: str
     plan: str
     runs: list[CiRun]
+    dependencies: dict[str, str] = Field(default={})
 
     @property
     def has_ended(self) -> bool:

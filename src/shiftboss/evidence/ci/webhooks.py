@@ -5,11 +5,13 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
+import os
 import re
 from collections.abc import Mapping
 from typing import Any, Final
 
 from shiftboss.errors import Forbidden, InvalidRequest
+from shiftboss.protocol.policy import CiPolicy
 
 _SIGNATURES: Final = {
     "github": ("x-hub-signature-256",),
@@ -25,6 +27,11 @@ _SUBJECTS: Final = {
     "action_run_recover": "run",
 }
 _SHA: Final = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+
+
+def secret_of(policy: CiPolicy) -> str:
+    """Empty: there is none, and nothing is signed with it."""
+    return os.environ.get(policy.webhook_secret_variable or "", "")
 
 
 def parse_webhook(
@@ -57,7 +64,8 @@ def _check_signature(provider: str, said: Mapping[str, str], body: bytes, secret
     if not secret or not hmac.compare_digest(sound, expected.encode()):
         raise Forbidden(
             "the webhook is not signed with our secret",
-            hint="give the forge the secret that ci.webhook_secret_variable names",
+            hint="the path ends in the name of a repo of the policy, and the forge signs with the "
+            "secret that its ci.webhook_secret_variable names",
         )
 
 

@@ -14,7 +14,20 @@ _FUNCTION: Final = re.compile(
 _SKIP: Final = re.compile(r"\.\s*(Skip|Skipf|SkipNow)\s*\(")
 _RUN: Final = re.compile(r"\.\s*Run\s*\(")
 _BUILD: Final = re.compile(r"^//(?:go:build|[ ]\+build)[ \t]+(.*)$", re.MULTILINE)
+# `a_windows_test.go` is built on Windows alone.
+_MACHINES: Final = (
+    "aix|android|darwin|dragonfly|freebsd|illumos|ios|js|linux|netbsd|openbsd|plan9|solaris|wasip1|"
+    "windows|386|amd64|arm|arm64|loong64|mips|mips64|mips64le|mipsle|ppc64|ppc64le|riscv64|s390x|"
+    "wasm"
+)
+_FOR_A_MACHINE: Final = re.compile(rf".*_({_MACHINES})_test\.go")
 _PACKAGE: Final = re.compile(r"^package\b", re.MULTILINE)
+
+
+def go_machine(path: str) -> str | None:
+    """The one kind of machine that a file of this name is for, if there is one."""
+    match = _FOR_A_MACHINE.fullmatch(path)
+    return f"built on {match[1]} alone" if match else None
 
 
 def go_tests(text: str) -> list[FoundTest]:

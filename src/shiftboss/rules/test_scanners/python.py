@@ -8,12 +8,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from shiftboss.rules.test_scanners.found import FoundTest
+from shiftboss.rules.test_scanners.python_names import SWITCHES, with_plain_names
 
-_SWITCHES: Final = frozenset(
-    ("skip", "skipif", "skipIf", "skipUnless", "xfail", "expectedFailure", "SkipTest")
-)
 _SKIPPING_CALLS: Final = frozenset(("skip", "xfail", "skipTest", "importorskip", "SkipTest"))
 _SKIPPERS: Final = frozenset(("pytest", "self", "unittest", "SkipTest"))
+_ENDINGS: Final = frozenset(("exit", "_exit", "quit", "abort", "SystemExit"))
 _NONE: Final[frozenset[str]] = frozenset()
 _DEF: Final = re.compile(r"^[ \t]*(?:async[ \t]+)?def[ \t]+(test\w*)", re.MULTILINE)
 
@@ -21,10 +20,10 @@ _DEF: Final = re.compile(r"^[ \t]*(?:async[ \t]+)?def[ \t]+(test\w*)", re.MULTIL
 def python_tests(text: str) -> list[FoundTest]:
     """Raises SyntaxError for what this Python cannot read."""
     try:
-        module = ast.parse(text)
+        module = with_plain_names(ast.parse(text))
+        found = list(_tests(module.body, "", _switches_of(module.body)))
     except (ValueError, RecursionError) as error:
         raise SyntaxError(str(error)) from error
-    found = _tests(module.body, "", _switches_of(module.body))
     # Of two with one name Python knows the later one.
     return list({one.name: one for one in found}.values())
 
@@ -49,9 +48,10 @@ def _tests(body: Sequence[ast.stmt], prefix: str, off: frozenset[str]) -> Iterat
             yield from _tests([*node.body, *node.orelse], prefix, off | {"inside of an if"})
         elif isinstance(node, ast.Try):
             handlers = [one for handler in node.handlers for one in handler.body]
-            yield from _tests([*node.body, *handlers, *node.orelse], prefix, off)
+            inner = [*node.body, *handlers, *node.orelse]
+            yield from _tests(inner, prefix, off | {"inside of a try"})
         elif isinstance(node, ast.With):
-            yield from _tests(node.body, prefix, off)
+            yield from _tests(node.body, prefix, off | {"inside of a with"})
 
 
 def _fingerprint(node: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
@@ -69,25 +69,47 @@ def _switches_of(body: Iterable[ast.stmt]) -> frozenset[str]:
     """What switches off all of a module or a class."""
     found: set[str] = set()
     for node in body:
-        if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
-            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            names = {one.id for one in targets if isinstance(one, ast.Name)}
-            if "pytestmark" in names:
-                found |= _marks([node.value])
-            if (
-                "__test__" in names
-                and isinstance(node.value, ast.Constant)
-                and not node.value.value
-            ):
-                found.add("__test__")
+        if isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign):
+            found |= _assigned_switches(node)
         elif isinstance(node, ast.Expr | ast.Raise | ast.If | ast.Try):
             found |= _skipping_calls(node)
+            if not _is_for_a_program(node):
+                found |= _endings(node)
     return frozenset(found)
+
+
+def _assigned_switches(node: ast.Assign | ast.AnnAssign | ast.AugAssign) -> frozenset[str]:
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+    names = {one.id for one in targets if isinstance(one, ast.Name)}
+    if node.value is None:
+        return _NONE
+    if "__test__" in names and isinstance(node.value, ast.Constant) and not node.value.value:
+        return frozenset(("__test__",))
+    return _marks([node.value]) if "pytestmark" in names else _NONE
+
+
+def _endings(statement: ast.stmt) -> frozenset[str]:
+    """Calls that end the process while the tests are collected."""
+    return frozenset(
+        name
+        for node in ast.walk(statement)
+        if isinstance(node, ast.Call | ast.Raise)
+        and (name := _last_name(node.func if isinstance(node, ast.Call) else node.exc)) in _ENDINGS
+    )
+
+
+def _is_for_a_program(statement: ast.stmt) -> bool:
+    """`if __name__ == "__main__":` is not run by those who collect tests."""
+    return isinstance(statement, ast.If) and any(
+        _last_name(node) == "__name__" for node in ast.walk(statement.test)
+    )
 
 
 def _switches_in(node: ast.FunctionDef | ast.AsyncFunctionDef) -> frozenset[str]:
     calls = frozenset(reason for one in node.body for reason in _skipping_calls(one))
-    return _marks(node.decorator_list) | calls
+    marks = _marks(node.decorator_list)
+    fixture = {"fixture"} & {_last_name(one) for one in node.decorator_list}
+    return marks | calls | fixture
 
 
 def _marks(decorators: Iterable[ast.expr]) -> frozenset[str]:
@@ -96,7 +118,7 @@ def _marks(decorators: Iterable[ast.expr]) -> frozenset[str]:
     for decorator in decorators:
         for node in ast.walk(decorator):
             name = _last_name(node)
-            if name in _SWITCHES:
+            if name in SWITCHES:
                 found.add(name)
             if isinstance(node, ast.Call) and _last_name(node.func) == "parametrize":
                 values = node.args[1:2]
@@ -122,17 +144,47 @@ def _skipping_calls(statement: ast.stmt) -> frozenset[str]:
 
 
 def _rebound(body: Sequence[ast.stmt]) -> dict[str, frozenset[str]]:
-    """Names that are deleted or given another value beside the definitions."""
-    return {
-        target.id: frozenset(("another value",))
-        for node in body
-        if isinstance(node, ast.Assign | ast.Delete)
-        for target in node.targets
-        if isinstance(target, ast.Name)
-    }
+    """Names that are deleted, given another value, or have their `__test__` set, beside the
+    definitions."""
+    functions = {one.name for one in body if isinstance(one, ast.FunctionDef)}
+    names: set[str] = set()
+    for node in body:
+        if isinstance(node, ast.ClassDef):
+            names |= {node.name} & functions
+        elif not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            names |= {name for inner in ast.walk(node) for name in _names_changed_by(inner)}
+    return {name: frozenset(("another value",)) for name in names}
 
 
-def _last_name(node: ast.AST) -> str:
+def _names_changed_by(node: ast.AST) -> list[str]:
+    if isinstance(node, ast.Name):
+        return [] if isinstance(node.ctx, ast.Load) else [node.id]
+    if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
+        return [_first_name(node)] if node.attr in ("__test__", "pytestmark") else []
+    if isinstance(node, ast.alias):
+        return [node.asname or node.name]
+    if isinstance(node, ast.Call | ast.Subscript):
+        words = [node.slice] if isinstance(node, ast.Subscript) else node.args
+        if _namespace_of(node) in ("globals", "vars", "locals", "setattr", "delattr"):
+            return [text for one in words if (text := _text_of(one))]
+    return []
+
+
+def _namespace_of(node: ast.Call | ast.Subscript) -> str:
+    """`globals` of `globals()["x"]` and of `globals().pop("x")`; `setattr` of its call."""
+    inner = node.value if isinstance(node, ast.Subscript) else node.func
+    if isinstance(inner, ast.Attribute):
+        inner = inner.value
+    return _first_name(inner.func if isinstance(inner, ast.Call) else inner)
+
+
+def _text_of(node: ast.expr) -> str:
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
+
+
+def _last_name(node: ast.AST | None) -> str:
+    if isinstance(node, ast.Call):
+        node = node.func
     if isinstance(node, ast.Attribute):
         return node.attr
     return node.id if isinstance(node, ast.Name) else ""

@@ -15,6 +15,10 @@ FROM tasks WHERE swarm_id = :swarm_id AND task_id > :task_id ORDER BY task_id LI
 SELECT swarm_id, task_id, title, description, priority, status, waits_for, queue_number, epoch,
     worker, checkpoint, last_error, created_at_ms, updated_at_ms, failures, contract_version
 FROM tasks WHERE swarm_id = :swarm_id AND status = 'queued' AND waits_for = 0
+    -- Nothing is handed out in a chain that is halted.
+    AND (contract_version IS NULL OR NOT EXISTS (
+        SELECT 1 FROM repo_locks AS l JOIN halted_repos AS h ON h.repo = l.repo
+        WHERE l.swarm_id = tasks.swarm_id AND l.task_id = tasks.task_id))
 ORDER BY priority DESC, queue_number, task_id LIMIT 1;
 
 -- name: add_task

@@ -2,20 +2,24 @@
 
 -- name: handoff
 SELECT swarm_id, task_id, version, hash, body, repo, base_commit, branch, target, policy, strategy,
-    reason, created_at_ms, said, repo_id
+    reason, created_at_ms, said, repo_id, repo_name, ci, model,
+    target_base
 FROM handoffs WHERE swarm_id = :swarm_id AND task_id = :task_id
 ORDER BY version DESC LIMIT 1;
 
 -- name: handoff_version
 SELECT swarm_id, task_id, version, hash, body, repo, base_commit, branch, target, policy, strategy,
-    reason, created_at_ms, said, repo_id
+    reason, created_at_ms, said, repo_id, repo_name, ci, model,
+    target_base
 FROM handoffs WHERE swarm_id = :swarm_id AND task_id = :task_id AND version = :version;
 
 -- name: add_handoff
 INSERT INTO handoffs (swarm_id, task_id, version, hash, body, repo, base_commit, branch, target,
-    policy, strategy, reason, created_at_ms, said, repo_id)
+    policy, strategy, reason, created_at_ms, said, repo_id,
+    repo_name, ci, model, target_base)
 VALUES (:swarm_id, :task_id, :version, :hash, :body, :repo, :base_commit, :branch, :target,
-    :policy, :strategy, :reason, :created_at_ms, :said, :repo_id);
+    :policy, :strategy, :reason, :created_at_ms, :said, :repo_id,
+    :repo_name, :ci, :model, :target_base);
 
 -- name: claim
 SELECT swarm_id, task_id, claim_id, epoch, worker, state, contract_version, words, asked_at_ms,
@@ -60,6 +64,12 @@ UPDATE claims SET heard_at_ms = :heard_at_ms
 WHERE swarm_id = :swarm_id AND task_id = :task_id AND claim_id = :claim_id
     AND ended_at_ms IS NOT NULL AND heard_at_ms IS NULL;
 
+-- name: amend_claim
+-- What the worker gives back may come after the server has claimed for it.
+UPDATE claims SET words = :words
+WHERE swarm_id = :swarm_id AND task_id = :task_id AND claim_id = :claim_id
+    AND ended_at_ms IS NULL;
+
 -- name: reservations_of_repo
 SELECT swarm_id, task_id, repo, patterns FROM reservations WHERE repo = :repo
 ORDER BY swarm_id, task_id;
@@ -78,10 +88,21 @@ SELECT swarm_id, request_id, task_id, epoch, worker, paths, reason, state, asked
 FROM scope_requests WHERE swarm_id = :swarm_id AND request_id = :request_id;
 
 -- name: open_scope_requests
+-- Of attempts that go on: nobody waits for the others any more.
+SELECT asked.swarm_id, asked.request_id, asked.task_id, asked.epoch, asked.worker, asked.paths,
+    asked.reason, asked.state, asked.asked_at_ms, asked.decided_at_ms, asked.decision,
+    asked.question_id
+FROM scope_requests AS asked
+JOIN assignments AS held ON held.swarm_id = asked.swarm_id AND held.task_id = asked.task_id
+    AND held.epoch = asked.epoch AND held.state NOT IN ('complete', 'failed')
+WHERE asked.swarm_id = :swarm_id AND asked.state = 'open'
+ORDER BY asked.request_id LIMIT :limit;
+
+-- name: scope_request_of_question
 SELECT swarm_id, request_id, task_id, epoch, worker, paths, reason, state, asked_at_ms,
     decided_at_ms, decision, question_id
-FROM scope_requests WHERE swarm_id = :swarm_id AND state = 'open'
-ORDER BY request_id LIMIT :limit;
+FROM scope_requests
+WHERE swarm_id = :swarm_id AND question_id = :question_id AND state = 'open' LIMIT 1;
 
 -- name: newest_scope_requests
 SELECT swarm_id, request_id, task_id, epoch, worker, paths, reason, state, asked_at_ms,
@@ -112,18 +133,25 @@ ON CONFLICT (swarm_id, task_id, check_name, subject) DO UPDATE SET reason = excl
     granted_by = excluded.granted_by, at_ms = excluded.at_ms;
 
 -- name: add_receipt
-INSERT INTO receipts (receipt_id, swarm_id, task_id, title, body, accepted_at_ms)
-VALUES (:receipt_id, :swarm_id, :task_id, :title, :body, :accepted_at_ms)
+INSERT INTO receipts (receipt_id, swarm_id, task_id, title, body, accepted_at_ms, repo_id,
+    commit_sha)
+VALUES (:receipt_id, :swarm_id, :task_id, :title, :body, :accepted_at_ms, :repo_id, :commit_sha)
 ON CONFLICT (receipt_id) DO NOTHING;
 
 -- name: receipt_of_task
-SELECT receipt_id, swarm_id, task_id, title, body, accepted_at_ms FROM receipts
+SELECT receipt_id, swarm_id, task_id, title, body, accepted_at_ms, repo_id, commit_sha
+FROM receipts
 WHERE swarm_id = :swarm_id AND task_id = :task_id ORDER BY accepted_at_ms DESC LIMIT 1;
 
 -- name: receipts_after
-SELECT receipt_id, swarm_id, task_id, title, body, accepted_at_ms FROM receipts
+SELECT receipt_id, swarm_id, task_id, title, body, accepted_at_ms, repo_id, commit_sha
+FROM receipts
 WHERE (accepted_at_ms, receipt_id) > (:at_ms, :receipt_id)
 ORDER BY accepted_at_ms, receipt_id LIMIT :limit;
+
+-- name: newest_accepted_commits
+SELECT commit_sha FROM receipts WHERE repo_id = :repo_id
+ORDER BY accepted_at_ms DESC LIMIT :limit;
 
 -- name: add_signal
 INSERT INTO signals (strategy, at_ms, swarm_id, task_id, epoch, number, kind, impact,

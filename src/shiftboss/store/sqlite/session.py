@@ -28,7 +28,9 @@ class SqliteSession:
     driver_error: type[Exception] = sqlite3.Error
 
     def __init__(self, path: Path, *, read_only: bool = False) -> None:
-        mode = "ro" if read_only else "rwc"
+        mode = "ro" if read_only else "rw"
+        if not read_only:
+            _make_private(path)
         self._connection = sqlite3.connect(
             f"{path.absolute().as_uri()}?mode={mode}",
             uri=True,
@@ -71,7 +73,7 @@ class SqliteSession:
         (name,) = self._connection.execute(
             "SELECT file FROM pragma_database_list WHERE name = 'main'"
         ).fetchone()
-        log = os.open(f"{name}-wal", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        log = os.open(f"{name}-wal", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             length = os.fstat(log).st_size
             os.pwrite(log, bytes(max(WAL_BYTES_READY - length, 0)), length)
@@ -120,3 +122,12 @@ class SqliteSession:
 
     def close(self) -> None:
         self._connection.close()
+
+
+def _make_private(path: Path) -> None:
+    """A new database is for its owner alone: it holds what commands printed. SQLite gives the files
+    beside it the same mode. One that is there keeps the mode that somebody chose."""
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+    except OSError as error:
+        raise sqlite3.OperationalError(f"unable to open database file: {error.strerror}") from error

@@ -86,7 +86,7 @@ class SqliteStore:
 def _lock_file(path: Path) -> int:
     """Hold `<database>.lock` while the server lives; the system lets go of it when it dies."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         lock = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise StoreUnavailable(

@@ -18,6 +18,8 @@ CREATE TABLE handoffs (
     base_commit text NOT NULL,
     branch text,
     target text,
+    -- Where the target was when the task was spawned.
+    target_base text,
     policy text NOT NULL,
     strategy text COLLATE "C",
     reason text NOT NULL,
@@ -83,6 +85,8 @@ CREATE TABLE scope_requests (
 );
 
 CREATE INDEX scope_requests_open ON scope_requests (swarm_id, request_id) WHERE state = 'open';
+CREATE INDEX scope_requests_asked ON scope_requests (swarm_id, question_id)
+    WHERE state = 'open';
 
 CREATE TABLE waivers (
     swarm_id text COLLATE "C" NOT NULL REFERENCES swarms (swarm_id) ON DELETE CASCADE,
@@ -102,11 +106,14 @@ CREATE TABLE receipts (
     task_id text COLLATE "C" NOT NULL,
     title text NOT NULL,
     body text NOT NULL,
-    accepted_at_ms bigint NOT NULL
+    accepted_at_ms bigint NOT NULL,
+    repo_id text COLLATE "C" NOT NULL,
+    commit_sha text NOT NULL
 );
 
 CREATE INDEX receipts_of_task ON receipts (swarm_id, task_id, accepted_at_ms);
 CREATE INDEX receipts_by_age ON receipts (accepted_at_ms, receipt_id);
+CREATE INDEX receipts_of_repo ON receipts (repo_id, accepted_at_ms, commit_sha);
 
 -- One for each completion, refusal and failure; without a foreign key, as they teach later swarms.
 CREATE TABLE signals (

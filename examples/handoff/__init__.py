@@ -1,0 +1,1 @@
+"""An example; see README.md."""

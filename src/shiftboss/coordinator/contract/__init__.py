@@ -1,0 +1,1 @@
+"""The completion contract: repo locks, milestones, CI, timeouts, failures, recovery."""

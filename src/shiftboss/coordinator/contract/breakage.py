@@ -1,0 +1,220 @@
+"""Use cases of a break downstream: what to ask when a repo turned red, and what follows from it.
+
+A red repo is the durable mark that a search is due; the event that tells its end is known by the
+commit that turned red, so nobody is told twice.
+"""
+
+from __future__ import annotations
+
+from itertools import zip_longest
+from typing import Any
+
+from shiftboss.coordinator import tasks
+from shiftboss.coordinator.contract.contracts import Contracts
+from shiftboss.coordinator.repeats import report_digest
+from shiftboss.protocol.bus import AddTaskRequest
+from shiftboss.protocol.ci import CiDemand, CiReport
+from shiftboss.protocol.events import EventKind
+from shiftboss.rules.breakage import (
+    REASONS,
+    BreakageFinding,
+    BreakageQuestion,
+    Remedy,
+    UpstreamPush,
+    description_of,
+    failed_jobs,
+    remedy_for,
+    task_of,
+    title_of,
+)
+from shiftboss.rules.contract import Push, RepoState
+from shiftboss.store.port import Transaction
+
+CANDIDATES_TOLD_MAX = 20
+
+
+def question_about(
+    tx: Transaction, contracts: Contracts, red: RepoState
+) -> BreakageQuestion | None:
+    """None: nothing was pushed upstream since the repo was green, the commit is not followed any
+    more, or the answer is known."""
+    if red.repo not in contracts or _known(tx, red):
+        return None
+    handoff = tx.handoff(red.swarm_id, red.task_id)
+    tracking = tx.tracking(red.swarm_id, red.task_id)
+    if handoff is None or handoff.ci is None or tracking is None or tracking.report is None:
+        return None
+    pushes = _pushes_upstream(tx, contracts, red.repo)
+    if tracking.sha != red.sha or not pushes:
+        return None
+    demand = CiDemand.model_validate_json(handoff.ci)
+    report = CiReport.model_validate_json(tracking.report)
+    jobs = failed_jobs(report, demand)
+    return BreakageQuestion(demand, handoff.base_commit, red.sha, jobs, pushes)
+
+
+def can_be_run(question: BreakageQuestion) -> bool:
+    """A forge runs no job for us, and a workflow file has no job of its own."""
+    return question.demand.policy.provider == "local" and bool(question.jobs)
+
+
+def _pushes_upstream(tx: Transaction, contracts: Contracts, repo: str) -> list[UpstreamPush]:
+    """Since the repo was green; the oldest first."""
+    green_at_ms = tx.last_green_at_ms(repo) or 0
+    found: list[UpstreamPush] = []
+    for name in contracts.upstream(repo):
+        newest = tx.newest_pushes(name)
+        for push, older in zip_longest(newest, newest[1:]):
+            if push.at_ms <= green_at_ms:
+                break
+            before = older.sha if older is not None else _base_of(tx, push)
+            if before is not None:
+                found.append(
+                    UpstreamPush(name, push.sha, before, push.swarm_id, push.task_id, push.at_ms)
+                )
+    found.reverse()
+    return sorted(found, key=lambda push: push.at_ms)
+
+
+def _base_of(tx: Transaction, push: Push) -> str | None:
+    """Of the first push that we know: where its work began."""
+    handoff = tx.handoff(push.swarm_id, push.task_id)
+    return handoff.base_commit if handoff is not None else None
+
+
+def suspect(tx: Transaction, red: RepoState, question: BreakageQuestion, now_ms: int) -> bool:
+    """The jobs cannot be run here: the pushes are named in their order, the newest first, and
+    nothing is said to be proven."""
+    if not _may_tell(tx, red):
+        return False
+    newest = question.pushes[::-1][:CANDIDATES_TOLD_MAX]
+    _tell(
+        tx,
+        red,
+        EventKind.BREAKAGE_SUSPECTED,
+        now_ms,
+        candidates=[_about(push) for push in newest],
+        reason="the jobs of this repo cannot be run here, so the pushes upstream since it was "
+        "green are named, the newest first",
+    )
+    return True
+
+
+def settle(
+    tx: Transaction,
+    contracts: Contracts,
+    red: RepoState,
+    question: BreakageQuestion,
+    finding: BreakageFinding,
+    now_ms: int,
+) -> str | None:
+    """The task that was opened; None: nobody upstream is to blame, or it was told before."""
+    if not _may_tell(tx, red):
+        return None
+    if finding.push is None:
+        _tell(
+            tx,
+            red,
+            EventKind.BREAKAGE_RULED_OUT,
+            now_ms,
+            jobs=question.jobs,
+            outcome=finding.outcome,
+            reason=REASONS[finding.outcome],
+            probes=finding.probes,
+        )
+        return None
+    remedy = remedy_for(finding, one_repo=_touched_one_repo(tx, contracts, finding.push))
+    task_id = task_of(remedy, red.repo, finding.push.sha)
+    _open_task(tx, red, question, finding.push, remedy, task_id, now_ms)
+    _tell(
+        tx,
+        red,
+        EventKind.BREAKAGE_FOUND,
+        now_ms,
+        jobs=question.jobs,
+        breaking=_about(finding.push),
+        remedy=remedy,
+        task=task_id,
+        probes=finding.probes,
+    )
+    return task_id
+
+
+def _touched_one_repo(tx: Transaction, contracts: Contracts, push: UpstreamPush) -> bool:
+    return not any(
+        (one.swarm_id, one.task_id) == (push.swarm_id, push.task_id)
+        for name in contracts.policy.repos
+        if name != push.repo
+        for one in tx.newest_pushes(name)
+    )
+
+
+def _open_task(
+    tx: Transaction,
+    red: RepoState,
+    question: BreakageQuestion,
+    push: UpstreamPush,
+    remedy: Remedy,
+    task_id: str,
+    now_ms: int,
+) -> None:
+    """In the swarm of the repo that turned red. Two repos that one push broke share its revert."""
+    if tx.task(red.swarm_id, task_id) is not None:
+        return
+    request = AddTaskRequest(
+        swarm_id=red.swarm_id,
+        bead_id=task_id,
+        title=title_of(remedy, red.repo, push),
+        description=description_of(remedy, question, push, _log(tx, red, question)),
+    )
+    tasks.add(tx, request, now_ms)
+
+
+def _log(tx: Transaction, red: RepoState, question: BreakageQuestion) -> str:
+    tracking = tx.tracking(red.swarm_id, red.task_id)
+    if tracking is None or tracking.report is None or tracking.sha != red.sha:
+        return ""
+    report = CiReport.model_validate_json(tracking.report)
+    tails = (job.log_tail for run in report.runs for job in run.jobs if job.name in question.jobs)
+    return next((tail for tail in tails if tail), "")
+
+
+def _may_tell(tx: Transaction, red: RepoState) -> bool:
+    return tx.take_swarm(red.swarm_id) is not None and not _known(tx, red)
+
+
+def _known(tx: Transaction, red: RepoState) -> bool:
+    return tx.event_of_report(red.swarm_id, red.task_id, _key(red)) is not None
+
+
+def _key(red: RepoState) -> bytes:
+    return report_digest("breakage", f"{red.repo} {red.sha} {red.run_id}")
+
+
+def _about(push: UpstreamPush) -> dict[str, Any]:
+    return {
+        "repo": push.repo,
+        "sha": push.sha,
+        "swarm_id": push.swarm_id,
+        "bead_id": push.task_id,
+        "at": push.at_ms,
+    }
+
+
+def _tell(tx: Transaction, red: RepoState, kind: EventKind, now_ms: int, **facts: object) -> None:
+    held = tx.assignment(red.swarm_id, red.task_id)
+    about = {
+        "bead_id": red.task_id,
+        "worker": held.worker if held is not None else None,
+        "repo": red.repo,
+        "sha": red.sha,
+        "run_id": red.run_id,
+    }
+    tx.add_event(
+        red.swarm_id,
+        kind,
+        now_ms,
+        {**about, **facts},
+        task_id=red.task_id,
+        report_key=_key(red),
+    )

@@ -1,0 +1,125 @@
+"""Red upstream or a halted chain: the work on a repo pauses, and goes on when it may."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from shiftboss.coordinator.contract.attempts import attempt_of, restarted, tell
+from shiftboss.coordinator.contract.contracts import Contracts
+from shiftboss.coordinator.dispatch import drain
+from shiftboss.errors import RepoBlocked
+from shiftboss.protocol.events import EventKind
+from shiftboss.protocol.states import WorkerState
+from shiftboss.rules.contract import Halt, RepoLock, RepoState, Tracking
+from shiftboss.rules.forbidden import violation_of
+from shiftboss.rules.packets import Assignment
+from shiftboss.rules.tasks import BLOCKED_LEASE_SECONDS, LEASE_SECONDS
+from shiftboss.store.port import Transaction
+
+
+def repo_turned(tx: Transaction, tracking: Tracking, state: str, now_ms: int) -> None:
+    """CI has said green or red about a repo. Who builds upon it is told by `settle_pause`."""
+    tx.put_repo_state(
+        RepoState(
+            tracking.repo,
+            state,
+            tracking.sha,
+            tracking.run_id,
+            tracking.swarm_id,
+            tracking.task_id,
+            now_ms,
+        )
+    )
+    if state == "green":
+        tx.put_green(tracking.repo, tracking.pushed_at_ms)
+
+
+def unsettled(tx: Transaction, contracts: Contracts) -> list[RepoLock]:
+    """The locks whose work has to be told that it pauses, or that it goes on."""
+    trouble = Trouble.known_to(tx)
+    return [
+        lock
+        for lock in tx.repo_locks()
+        if lock.repo in contracts
+        and (held := tx.assignment(lock.swarm_id, lock.task_id)) is not None
+        and attempt_of(tx, held).paused != trouble.reason(contracts, lock.repo)
+    ]
+
+
+def settle_pause(tx: Transaction, contracts: Contracts, lock: RepoLock, now_ms: int) -> None:
+    """Saying it again changes nothing."""
+    if tx.take_swarm(lock.swarm_id) is None:
+        return
+    held = tx.assignment(lock.swarm_id, lock.task_id)
+    if held is None or tx.repo_lock_of_task(lock.swarm_id, lock.task_id) is None:
+        return
+    reason = Trouble.known_to(tx).reason(contracts, lock.repo)
+    attempt = attempt_of(tx, held)
+    if attempt.paused == reason:
+        return
+    # The time of the pause is not the worker's: what it was at begins anew.
+    tx.put_contract_attempt(restarted(attempt, now_ms)._replace(paused=reason))
+    _change_lease(tx, held, reason, now_ms)
+    kind = EventKind.WORK_PAUSED if reason else EventKind.WORK_RESUMED
+    tell(tx, held, kind, now_ms, reason=reason, was=attempt.paused)
+
+
+def hand_out(tx: Transaction, swarm_id: str, now_ms: int) -> None:
+    """A halt was lifted: what was held back is handed out, if somebody is free."""
+    if tx.take_swarm(swarm_id) is not None:
+        drain(tx, swarm_id, now_ms)
+
+
+def _change_lease(tx: Transaction, held: Assignment, reason: str | None, now_ms: int) -> None:
+    """A worker that waits for others shows no sign of life; it has as long as a blocked one."""
+    if held.lease_expires_at_ms is None or held.state is WorkerState.ASSIGNED:
+        return
+    usual = held.lease_seconds or LEASE_SECONDS
+    blocked = reason is not None or held.state is WorkerState.BLOCKED
+    seconds = BLOCKED_LEASE_SECONDS if blocked else usual
+    tx.save_assignment(held._replace(lease_expires_at_ms=now_ms + seconds * 1000))
+
+
+class Trouble(NamedTuple):
+    """What stands in the way of work, all repos together."""
+
+    halts: list[Halt]
+    red: set[str]
+
+    @classmethod
+    def known_to(cls, tx: Transaction) -> Trouble:
+        red = {one.repo for one in tx.repo_states() if one.state == "red"}
+        return cls(tx.halts_in_force(), red)
+
+    def red_upstream(self, contracts: Contracts, repo: str) -> list[str]:
+        return [one for one in contracts.upstream(repo) if one in self.red] if self.red else []
+
+    def reason(self, contracts: Contracts, repo: str) -> str | None:
+        """Why nobody may go on with the repo."""
+        reasons = [
+            f"halt {halt.halt_id} until the operator resumes: {halt.reason}"
+            for halt in self.halts
+            if repo in halt.repos
+        ]
+        red = self.red_upstream(contracts, repo)
+        if red:
+            reasons.append(f"Dependency {', '.join(red)} failed, pausing until resolved")
+        return "; ".join(reasons) or None
+
+
+def check_may_push(tx: Transaction, contracts: Contracts, repo: str | None) -> None:
+    """A push upon a red dependency would be judged with it; in a halted chain nothing moves."""
+    if repo is None or repo not in contracts:
+        return
+    trouble = Trouble.known_to(tx)
+    red = trouble.red_upstream(contracts, repo)
+    if red:
+        raise violation_of(
+            "triggering_dependent_ci_before_dependency_green",
+            f"{repo} is built upon {', '.join(red)}, whose CI is red",
+            field="report",
+            hint="wait until it is green: a poll tells; then report PUSHED_TO_CI again",
+        )
+    reason = trouble.reason(contracts, repo)
+    if reason is not None:
+        raise RepoBlocked(f"{repo}: {reason}; nothing was changed", field="report")

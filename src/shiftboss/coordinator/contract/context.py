@@ -1,0 +1,158 @@
+"""Use case of the context handoff: what a new worker of a task is told, beside the files."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import NamedTuple
+
+from shiftboss.coordinator.contract import ci_results
+from shiftboss.coordinator.contract.contracts import Contracts
+from shiftboss.coordinator.evidence import Evidence
+from shiftboss.coordinator.handoff_views import prompt_of
+from shiftboss.errors import UnknownHandoff
+from shiftboss.protocol.ci_calls import ShowCiAnswer, ShowCiRequest
+from shiftboss.protocol.context import BuildContextRequest, ContextAnswer, ContextParts
+from shiftboss.protocol.handoff import WorkerHandoff
+from shiftboss.rules.context_handoff import context_handoff
+from shiftboss.rules.context_material import ChainRepo, ContextWish, Material
+from shiftboss.rules.handoffs import Handoff
+from shiftboss.store.port import Store, Transaction
+
+ISSUES_MAX = 50
+ISSUE_CHARACTERS_MAX = 500
+
+
+class Situation(NamedTuple):
+    """What is true around a task at the moment."""
+
+    handoff: Handoff
+    description: str
+    known_issues: list[str]
+    parallel_workers: list[str]
+
+
+class ContextDesk:
+    def __init__(self, store: Store, contracts: Contracts, evidence: Evidence) -> None:
+        self._store = store
+        self._contracts = contracts
+        self._evidence = evidence
+
+    async def build_context(
+        self, request: BuildContextRequest, _key: str | None = None
+    ) -> ContextAnswer:
+        now = await self._store.read(
+            lambda tx: situation(tx, self._contracts, request.swarm_id, request.bead_id)
+        )
+        material = await self._evidence.context_material(self._wish(now.handoff, request))
+        budget = self._contracts.policy.tokens.context_handoff
+        parts = context_parts(now, material, request.plan_ref)
+        # Counting the tokens of two megabytes takes a while.
+        built = await asyncio.to_thread(
+            context_handoff, parts, min(budget, request.max_tokens or budget)
+        )
+        return ContextAnswer(
+            bead_id=request.bead_id,
+            text=built.text,
+            tokens=built.tokens,
+            included=built.included,
+            left_out=[*built.left_out, *material.unread],
+            missing=built.missing,
+            model=now.handoff.model,
+        )
+
+    async def show_ci(self, request: ShowCiRequest, _key: str | None = None) -> ShowCiAnswer:
+        return await self._store.read(
+            lambda tx: ci_results.show(tx, request.swarm_id, request.bead_id)
+        )
+
+    def _wish(self, handoff: Handoff, request: BuildContextRequest) -> ContextWish:
+        owned = WorkerHandoff.model_validate_json(handoff.body).contract.files_owned
+        return ContextWish(
+            handoff.repo, handoff.base_commit, owned, request.plan_ref, self._chain(handoff)
+        )
+
+    def _chain(self, handoff: Handoff) -> list[ChainRepo]:
+        name = handoff.repo_name
+        if name is None or name not in self._contracts:
+            branch = handoff.target or handoff.branch or ""
+            return [ChainRepo(name or "this repo", handoff.repo, branch)]
+        named = [
+            (one, self._contracts.repo(one)) for one in (*self._contracts.upstream(name), name)
+        ]
+        return [ChainRepo(one, repo.path, repo.branch) for one, repo in named if repo.path]
+
+
+def situation(tx: Transaction, contracts: Contracts, swarm_id: str, task_id: str) -> Situation:
+    handoff = tx.handoff(swarm_id, task_id)
+    if handoff is None:
+        raise UnknownHandoff(task_id)
+    task = tx.task(swarm_id, task_id)
+    return Situation(
+        handoff,
+        task.description if task is not None else "",
+        _known_issues(tx, contracts, handoff),
+        _parallel_workers(tx, handoff),
+    )
+
+
+def _known_issues(tx: Transaction, contracts: Contracts, handoff: Handoff) -> list[str]:
+    """What stands in the way of others, too: red repos, halts, questions that nobody answered."""
+    name = handoff.repo_name
+    chain = contracts.chain(name) if name is not None and name in contracts else set()
+    red = [
+        f"{one.repo} is red at {one.sha[:12]} ({one.task_id})"
+        for one in tx.repo_states()
+        if one.state == "red" and one.repo in chain
+    ]
+    halts = [
+        f"halt {one.halt_id}: {one.reason}"
+        for one in tx.halts_in_force()
+        if chain.intersection(one.repos)
+    ]
+    asked = [
+        f"{one.task_id} waits for an answer: {one.question}"
+        for one in tx.questions(handoff.swarm_id, ISSUES_MAX, only_open=True)
+    ]
+    return [_shortened(one) for one in (*red, *halts, *asked)][:ISSUES_MAX]
+
+
+def _shortened(text: str) -> str:
+    return " ".join(text.split())[:ISSUE_CHARACTERS_MAX]
+
+
+def _parallel_workers(tx: Transaction, handoff: Handoff) -> list[str]:
+    found = []
+    for lock in tx.repo_locks():
+        if (lock.swarm_id, lock.task_id) == (handoff.swarm_id, handoff.task_id):
+            continue
+        held = tx.assignment(lock.swarm_id, lock.task_id)
+        found.append(f"{lock.repo}: {lock.task_id}" + (f" by {held.worker}" if held else ""))
+    return found
+
+
+def context_parts(now: Situation, material: Material, plan_ref: str | None) -> ContextParts:
+    """Without a plan of its own, the contract is the plan."""
+    handoff = now.handoff
+    body = WorkerHandoff.model_validate_json(handoff.body)
+    plan_ref = plan_ref or f"contract of {handoff.task_id}, version {handoff.version}"
+    readonly = body.contract.files_readonly
+    return ContextParts(
+        objective="\n".join(one for one in (body.context.your_role, now.description) if one),
+        component_id=handoff.task_id,
+        repo=handoff.repo_name or handoff.repo,
+        branch_strategy=f"branch {handoff.branch}" if handoff.branch else "any branch",
+        plan_ref=plan_ref,
+        output_format="commits on the branch that make these hold: "
+        + "; ".join(body.contract.success_criteria),
+        task_boundaries=f"IN SCOPE: {', '.join(body.contract.files_owned)}. OUT OF SCOPE: all else"
+        + (f", to be read only: {', '.join(readonly)}" if readonly else ""),
+        component_specs=[one.path for one in material.spec_files],
+        recent_changes=material.recent_changes,
+        known_issues=now.known_issues,
+        parallel_workers=now.parallel_workers,
+        plan=material.plan if material.plan is not None else prompt_of(handoff),
+        code_files=material.code_files,
+        test_files=material.test_files,
+        spec_files=material.spec_files,
+        history=material.history,
+    )

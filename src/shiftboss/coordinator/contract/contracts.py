@@ -1,0 +1,76 @@
+"""The policy as the use cases need it."""
+
+from __future__ import annotations
+
+from shiftboss.errors import UnknownRepo
+from shiftboss.protocol.ci import CiDemand, CiDependency
+from shiftboss.protocol.policy import Policy, RepoPolicy
+from shiftboss.rules.repo_graph import RepoGraph
+
+
+class Contracts:
+    def __init__(self, policy: Policy) -> None:
+        self.policy = policy
+        self.graph = RepoGraph({name: repo.depends_on for name, repo in policy.repos.items()})
+        # Of a repository and of a bare one: the folder that all its work trees share.
+        self._by_folder = {
+            folder: name
+            for name, repo in policy.repos.items()
+            if repo.path is not None
+            for folder in (f"{repo.path}/.git", repo.path)
+        }
+
+    def __contains__(self, repo: str | None) -> bool:
+        return repo in self.policy.repos
+
+    def repo(self, name: str) -> RepoPolicy:
+        try:
+            return self.policy.repos[name]
+        except KeyError:
+            raise UnknownRepo(
+                f"There is no repo {name!r} in the policy",
+                field="repo",
+                hint="`shiftboss policy show` lists them",
+            ) from None
+
+    def name_of(self, repo: str | None, folder: str) -> str | None:
+        """The repo that is meant, by its name or by where it lies: who names the path of a repo
+        works on it all the same."""
+        return repo if repo in self else self._by_folder.get(folder)
+
+    def path_of(self, name: str) -> str:
+        path = self.repo(name).path
+        if path is None:
+            raise UnknownRepo(
+                f"{name} has no path in the policy, and its commits are looked at there",
+                field="repo",
+                hint=f"give repos.{name}.path in shiftboss.yaml",
+            )
+        return path
+
+    def demand(self, name: str, path: str) -> CiDemand:
+        """What CI has to say about a commit of the repo."""
+        repo = self.repo(name)
+        return CiDemand(
+            repo=name,
+            repo_path=path,
+            branch=repo.branch,
+            policy=repo.ci,
+            dependencies=self._dependencies(name) if repo.ci.provider == "local" else {},
+        )
+
+    def upstream(self, name: str) -> list[str]:
+        """All that the repo is built on, directly or not."""
+        return sorted(self.graph.chain_of(name) - self.graph.downstream_of(name) - {name})
+
+    def _dependencies(self, name: str) -> dict[str, CiDependency]:
+        found = {}
+        for one in self.upstream(name):
+            repo = self.repo(one)
+            where = repo.path or repo.url
+            if where is not None:
+                found[one] = CiDependency(path=where, branch=repo.branch)
+        return found
+
+    def chain(self, name: str) -> set[str]:
+        return self.graph.chain_of(name) | {name}

@@ -1,0 +1,175 @@
+"""Use case of failures: what went wrong has a class, and the class an action."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, NamedTuple
+
+from shiftboss.coordinator import questions
+from shiftboss.coordinator.contract.attempts import attempt_of, tell
+from shiftboss.coordinator.contract.contracts import Contracts
+from shiftboss.coordinator.contract.endings import contact_of, end_for_permission, end_worker
+from shiftboss.coordinator.dispatch import void_claim
+from shiftboss.errors import UnknownHandoff
+from shiftboss.protocol.contract_calls import FailureAnswer, ReportFailureRequest
+from shiftboss.protocol.events import EventKind
+from shiftboss.protocol.policy import Failures
+from shiftboss.rules.contract import ContractAttempt, Halt
+from shiftboss.rules.failure_taxonomy import Action, FailureClass, action_of, classify
+from shiftboss.rules.handoffs import Handoff, check_no_claim
+from shiftboss.rules.packets import Assignment
+from shiftboss.rules.permissions import (
+    DEFAULT_TOOL,
+    ERROR_CHARACTERS_MAX,
+    Denial,
+    after_denial,
+    after_success,
+    find_denial,
+    must_end,
+)
+from shiftboss.rules.tasks import check_holds
+from shiftboss.store.port import Transaction
+
+TOLD_CHARACTERS_MAX = 2000
+
+
+class _Case(NamedTuple):
+    """A failure with all that its action needs."""
+
+    held: Assignment
+    handoff: Handoff
+    failure_class: FailureClass
+    denial: Denial
+    operations: list[str]
+    message: str
+    now_ms: int
+
+
+def report(
+    tx: Transaction, contracts: Contracts, request: ReportFailureRequest, now_ms: int
+) -> FailureAnswer:
+    taken = tx.take_task(request.swarm_id, request.bead_id)
+    handoff = tx.handoff(request.swarm_id, request.bead_id)
+    if taken is None or handoff is None:
+        raise UnknownHandoff(request.bead_id)
+    held = check_holds(taken.assignment, request.bead_id, request.name, request.epoch)
+    policy = contracts.policy.failures
+    failure_class = classify(request.error_type, request.message, policy)
+    held = _out_of_verification(tx, held, failure_class, now_ms)
+    denial = _denial(request)
+    attempt, attempts = _counted(attempt_of(tx, held), request, failure_class, denial, policy)
+    tx.put_contract_attempt(attempt)
+    action = action_of(failure_class, attempts, policy, tool=denial.tool, error=denial.error)
+    tell(
+        tx,
+        held,
+        EventKind.FAILURE_REPORTED,
+        now_ms,
+        failure_class=failure_class,
+        action=action.kind,
+        attempts=attempts,
+        error_type=request.error_type,
+        message=request.message[:TOLD_CHARACTERS_MAX],
+    )
+    operations = _operations(attempt, denial.tool)
+    case = _Case(held, handoff, failure_class, denial, operations, request.message, now_ms)
+    question_id, halt_id = _act(tx, contracts, case, action)
+    return FailureAnswer(
+        bead_id=held.task_id,
+        failure_class=failure_class,
+        action=action.kind,
+        message=action.message,
+        attempts=attempts,
+        retry_in_seconds=action.retry_in_seconds,
+        question_id=question_id,
+        halt_id=halt_id,
+    )
+
+
+def _out_of_verification(
+    tx: Transaction, held: Assignment, failure_class: FailureClass, now_ms: int
+) -> Assignment:
+    """What is fatal ends the verification; all else waits for the verdict."""
+    if failure_class != "fatal":
+        check_no_claim(held, "bead_id")
+    elif held.claim_id is not None:
+        void_claim(tx, held, now_ms)
+        return held._replace(claim_id=None)
+    return held
+
+
+def _denial(request: ReportFailureRequest) -> Denial:
+    found = find_denial(request.message, request.tool)
+    tool = request.tool or (found.tool if found else DEFAULT_TOOL)
+    error = found.error if found else " ".join(request.message.split())[:ERROR_CHARACTERS_MAX]
+    return Denial(tool, error)
+
+
+def _counted(
+    attempt: ContractAttempt,
+    request: ReportFailureRequest,
+    failure_class: FailureClass,
+    denial: Denial,
+    policy: Failures,
+) -> tuple[ContractAttempt, int]:
+    """How often in a row: of one class, and of one tool where permissions are denied. A tool that
+    fails in another way was allowed."""
+    kept: dict[str, Any] = json.loads(attempt.denials) if attempt.denials else {}
+    tools: dict[str, int] = kept.get("tools", {})
+    count = kept.get("count", 0) + 1 if kept.get("class") == failure_class else 1
+    if failure_class == "permission_denied":
+        tools = after_denial(tools, denial.tool, request.operation)
+        limits = policy.permission_denied
+        count = max(tools[denial.tool], limits.max_denials if must_end(tools, limits) else 1)
+    elif request.tool is not None:
+        tools = after_success(tools, request.tool, request.operation)
+    after = {"class": failure_class, "count": count, "tools": tools}
+    return attempt._replace(denials=json.dumps(after)), count
+
+
+def _operations(attempt: ContractAttempt, tool: str) -> list[str]:
+    """What the tool was denied."""
+    tools: dict[str, int] = json.loads(attempt.denials or "{}").get("tools", {})
+    return [key.partition("\n")[2] for key in tools if key.startswith(f"{tool}\n")]
+
+
+def _act(
+    tx: Transaction, contracts: Contracts, case: _Case, action: Action
+) -> tuple[int | None, int | None]:
+    """(question, halt) that it led to."""
+    held, now_ms = case.held, case.now_ms
+    contact = contact_of(case.handoff)
+    words = f"{held.task_id}: {action.message}\n{case.message[:TOLD_CHARACTERS_MAX]}"
+    match action.kind:
+        case "escalate" if case.failure_class == "recoverable":
+            # The worker goes on; the contact knows, and may help.
+            return questions.note(tx, held, contact, words, now_ms), None
+        case "escalate" | "pause":
+            return questions.ask(tx, held, contact, words, now_ms), None
+        case "terminate" if case.failure_class == "permission_denied":
+            tool, error = case.denial
+            asked, _ = end_for_permission(
+                tx, held, case.handoff, tool, error, case.operations, now_ms
+            )
+            return asked, None
+        case "terminate":
+            reason = f"{action.message}: {case.message[:TOLD_CHARACTERS_MAX]}"
+            return end_worker(tx, held, case.handoff, reason, words, now_ms), None
+        case "halt":
+            halt_id = _halt(tx, contracts, case)
+            return questions.ask(tx, held, contact, words, now_ms), halt_id
+    return None, None
+
+
+def _halt(tx: Transaction, contracts: Contracts, case: _Case) -> int:
+    """Nothing is spawned or handed out in the chain until the operator lifts it."""
+    name = case.handoff.repo_name
+    repos = sorted(contracts.chain(name)) if name is not None and name in contracts else []
+    reason = case.message[:TOLD_CHARACTERS_MAX]
+    held = case.held
+    tx.hold_repos()
+    halt_id = tx.add_halt(
+        Halt(0, repos, reason, held.swarm_id, held.task_id, case.now_ms, lifted_at_ms=None)
+    )
+    tell(tx, held, EventKind.CHAIN_HALTED, case.now_ms, halt_id=halt_id, repos=repos, reason=reason)
+    return halt_id

@@ -1,0 +1,162 @@
+"""The timeout ladder: warn, probe, extend, park, salvage, reassign, each rung by code.
+
+An attempt is looked at when a rung is due, and every few minutes besides: for the checkpoint, and
+for the signs that nothing moves any more.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import TypeGuard
+
+from shiftboss.coordinator import questions
+from shiftboss.coordinator.contract.attempts import (
+    attempt_of,
+    milestone_of,
+    store_checkpoint,
+    tell,
+)
+from shiftboss.coordinator.contract.contracts import Contracts
+from shiftboss.coordinator.contract.endings import contact_of
+from shiftboss.coordinator.contract.signs import rest, stuck_after_of
+from shiftboss.coordinator.dispatch import drain, end_attempt, enqueue, free_worker
+from shiftboss.protocol.events import EventKind
+from shiftboss.protocol.states import WorkerState
+from shiftboss.rules.contract import ContractAttempt, Tracking
+from shiftboss.rules.handoffs import Handoff
+from shiftboss.rules.packets import Assignment
+from shiftboss.rules.timeouts import Activity, CiActivity, LadderState, Step, next_step
+from shiftboss.store.port import Transaction
+
+# More rungs than these are never due at once.
+STEPS_AT_ONCE_MAX = 6
+# How long CI has to answer before the ladder goes on.
+CHECK_MS = 10_000
+
+
+def climb(
+    tx: Transaction, contracts: Contracts, seen: ContractAttempt, tip: str | None, now_ms: int
+) -> list[str]:
+    """Do what is due for one attempt; the kinds of the steps that were taken. `tip` is where the
+    branch of the task is now."""
+    if tx.take_swarm(seen.swarm_id) is None:
+        return []
+    taken: list[str] = []
+    for _ in range(STEPS_AT_ONCE_MAX):
+        held = tx.assignment(seen.swarm_id, seen.task_id)
+        handoff = tx.handoff(seen.swarm_id, seen.task_id)
+        if held is None or not _is_timed(handoff) or held.epoch != seen.epoch:
+            _forget(tx, seen)
+            return taken
+        attempt = _with_tip(attempt_of(tx, held), tip, now_ms)
+        step = _due(tx, contracts, held, handoff, attempt, now_ms)
+        if step is None or step.kind == "none":
+            rest(tx, contracts, held, handoff, attempt, step, now_ms)
+            return taken
+        taken.append(step.kind)
+        ladder = json.dumps(asdict(step.then))
+        checks = step.kind == "check_ci"
+        look_at_ms = now_ms + CHECK_MS if checks else now_ms
+        tx.put_contract_attempt(attempt._replace(ladder=ladder, look_at_ms=look_at_ms))
+        _take(tx, held, handoff, step, now_ms)
+        if checks:
+            return taken
+    return taken
+
+
+def _is_timed(handoff: Handoff | None) -> TypeGuard[Handoff]:
+    """Tasks on repos of the policy are; others may report milestones as they like."""
+    return handoff is not None and handoff.repo_name is not None
+
+
+def _forget(tx: Transaction, seen: ContractAttempt) -> None:
+    """The attempt is over; how often the CI was mended is counted on by the next."""
+    current = tx.contract_attempt(seen.swarm_id, seen.task_id)
+    if current is not None and current.epoch == seen.epoch:
+        tx.put_contract_attempt(current._replace(look_at_ms=None))
+
+
+def _with_tip(attempt: ContractAttempt, tip: str | None, now_ms: int) -> ContractAttempt:
+    """A branch that has moved since the last look is a sign of work."""
+    if tip is None or tip == attempt.tip:
+        return attempt
+    moved = attempt.tip is not None
+    return attempt._replace(tip=tip, last_commit_ms=now_ms if moved else attempt.last_commit_ms)
+
+
+def _due(
+    tx: Transaction,
+    contracts: Contracts,
+    held: Assignment,
+    handoff: Handoff,
+    attempt: ContractAttempt,
+    now_ms: int,
+) -> Step | None:
+    """None: nothing is timed. Time that the server takes is not the worker's: a claim holds."""
+    milestone = milestone_of(held, attempt)
+    if milestone is None or attempt.paused is not None:
+        return None
+    tracking = tx.tracking(held.swarm_id, held.task_id)
+    activity = Activity(
+        last_activity_ms=held.updated_at_ms,
+        last_commit_ms=attempt.last_commit_ms,
+        ci_state=_ci_activity(tracking, stuck_after_of(contracts, handoff), now_ms),
+        attempts=max(attempt.fix_attempts, 1),
+        server_holds=held.claim_id is not None,
+        worker_since_ms=held.registered_at_ms,
+    )
+    ladder = LadderState(**json.loads(attempt.ladder)) if attempt.ladder else LadderState()
+    return next_step(
+        milestone,
+        attempt.milestone_at_ms,
+        now_ms,
+        activity,
+        contracts.policy.timeouts,
+        ladder,
+    )
+
+
+def _ci_activity(tracking: Tracking | None, stuck_after_seconds: int, now_ms: int) -> CiActivity:
+    if tracking is None:
+        return "none"
+    if tracking.state in ("passed", "failed"):
+        return "passed" if tracking.state == "passed" else "failed"
+    if tracking.state == "waiting" and now_ms - tracking.pushed_at_ms > stuck_after_seconds * 1000:
+        return "stuck" if tracking.run_id else "none"
+    return "running"
+
+
+def _take(tx: Transaction, held: Assignment, handoff: Handoff, step: Step, now_ms: int) -> None:
+    kinds = {
+        "warn": EventKind.TIMEOUT_WARNING,
+        "escalate": EventKind.TIMEOUT_ESCALATED,
+    }
+    kind = kinds.get(step.kind, EventKind.TIMEOUT_STEP)
+    tell(tx, held, kind, now_ms, step=step.kind, message=step.message)
+    if step.kind == "check_ci":
+        _look_at_ci_now(tx, held, now_ms)
+    elif step.kind == "salvage":
+        store_checkpoint(tx, held, handoff, "salvage", now_ms)
+    elif step.kind == "reassign":
+        _reassign(tx, held, now_ms)
+    elif step.kind == "escalate" and step.then.ended and held.state is not WorkerState.BLOCKED:
+        message = f"Worker {held.worker} timed out: {step.message}"
+        questions.ask(tx, held, contact_of(handoff), message, now_ms)
+
+
+def _look_at_ci_now(tx: Transaction, held: Assignment, now_ms: int) -> None:
+    tracking = tx.tracking(held.swarm_id, held.task_id)
+    if tracking is not None and tracking.look_at_ms is not None and not tracking.errors:
+        tx.put_tracking(tracking._replace(look_at_ms=min(tracking.look_at_ms, now_ms)))
+
+
+def _reassign(tx: Transaction, held: Assignment, now_ms: int) -> None:
+    """The attempt is over; another worker goes on from the checkpoint."""
+    task = tx.task(held.swarm_id, held.task_id)
+    if task is None:
+        return
+    end_attempt(tx, held, "timed_out", now_ms)
+    free_worker(tx, held, now_ms, available=False)
+    enqueue(tx, task, now_ms)
+    drain(tx, held.swarm_id, now_ms)

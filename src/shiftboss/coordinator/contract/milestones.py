@@ -1,0 +1,303 @@
+"""Use case of milestones: a worker says where it stands.
+
+What it says moves the one state of its attempt. PUSHED_TO_CI puts the attempt into the server's
+hands: its CI is followed by the commit, no lease runs, and the worker may leave. DONE is a claim.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Final
+
+from shiftboss.coordinator import claims, questions
+from shiftboss.coordinator.contract.attempts import (
+    attempt_of,
+    ci_view,
+    claim_words,
+    milestone_of,
+    restarted,
+    store_checkpoint,
+    tell,
+)
+from shiftboss.coordinator.contract.cascade import check_may_push
+from shiftboss.coordinator.contract.ci import refuse_unless_green
+from shiftboss.coordinator.contract.contracts import Contracts
+from shiftboss.coordinator.contract.endings import contact_of, end_for_permission
+from shiftboss.coordinator.contract.pushes import pushed
+from shiftboss.coordinator.contract.returns import check_returns, give_back, with_words
+from shiftboss.coordinator.repeats import first_about, key_reused, report_digest
+from shiftboss.errors import IllegalTransition, InvalidRequest, UnknownHandoff
+from shiftboss.protocol.ci import CiDemand
+from shiftboss.protocol.contract_calls import MilestoneAnswer, ReportMilestoneRequest
+from shiftboss.protocol.events import Event, EventKind
+from shiftboss.protocol.milestone_lines import render_line
+from shiftboss.protocol.milestones import (
+    Blocked,
+    BlockedPermission,
+    Done,
+    FixingCi,
+    MilestoneReport,
+    PushedToCi,
+    milestone_of_report,
+    progress_of,
+)
+from shiftboss.protocol.states import WorkerState
+from shiftboss.rules.contract import ContractAttempt
+from shiftboss.rules.handoffs import Claim, Handoff
+from shiftboss.rules.milestones import check_done_report, check_move, state_of
+from shiftboss.rules.packets import Assignment
+from shiftboss.rules.tasks import LEASE_SECONDS, check_holds
+from shiftboss.store.port import TakenTask, Transaction
+
+# The event that a report leads to.
+_EVENTS: Final = {
+    Done: EventKind.CLAIM_MADE,
+    Blocked: EventKind.QUESTION_ASKED,
+    BlockedPermission: EventKind.TASK_FAILED,
+}
+
+
+def report(
+    tx: Transaction,
+    contracts: Contracts,
+    request: ReportMilestoneRequest,
+    said: MilestoneReport,
+    sha: str | None,
+    key: str | None,
+    now_ms: int,
+) -> MilestoneAnswer | Claim:
+    """`sha` is the commit of a push in full, as the repository knows it."""
+    taken, handoff = _taken(tx, request)
+    _check_repo(handoff, said)
+    check_returns(said, request.returns)
+    report_key = report_digest("milestone", key)
+    first = first_about(
+        tx, request.swarm_id, request.bead_id, report_key, request.name, request.epoch
+    )
+    if first is not None:
+        return _again(tx, taken, first, said)
+    if isinstance(said, Done):
+        return _done(tx, taken, handoff, request, said, report_key, now_ms)
+    held = check_holds(taken.assignment, request.bead_id, request.name, request.epoch)
+    if held.claim_id is not None:
+        raise IllegalTransition(
+            f"claim {held.claim_id} of {held.task_id} is being verified; nothing was changed",
+            field="report",
+            hint="wait for its verdict",
+        )
+    if isinstance(said, BlockedPermission):
+        return _ended_by_permission(tx, held, handoff, said, report_key, now_ms)
+    attempt = attempt_of(tx, held)
+    check_move(milestone_of(held, attempt), milestone_of_report(said))
+    if isinstance(said, Blocked):
+        return _blocked(tx, held, handoff, attempt, said, report_key, now_ms)
+    if isinstance(said, PushedToCi):
+        check_may_push(tx, contracts, handoff.repo_name)
+        held, attempt = pushed(tx, held, handoff, attempt, said, sha, now_ms)
+    else:
+        held, attempt = _working(tx, held, attempt, said, now_ms)
+    attempt = with_words(attempt, said, request.returns)
+    return _recorded(tx, held, handoff, attempt, said, report_key, now_ms)
+
+
+def _taken(tx: Transaction, request: ReportMilestoneRequest) -> tuple[TakenTask, Handoff]:
+    taken = tx.take_task(request.swarm_id, request.bead_id)
+    handoff = tx.handoff(request.swarm_id, request.bead_id)
+    if taken is None or handoff is None:
+        raise UnknownHandoff(request.bead_id)
+    return taken, handoff
+
+
+def _check_repo(handoff: Handoff, said: MilestoneReport) -> None:
+    if not isinstance(said, PushedToCi | Done) or handoff.repo_name is None:
+        return
+    if said.repo != handoff.repo_name:
+        raise InvalidRequest(
+            f"repo: {handoff.task_id} works on {handoff.repo_name}, not on {said.repo}",
+            field="repo",
+        )
+
+
+def _again(
+    tx: Transaction, taken: TakenTask, first: Event, said: MilestoneReport
+) -> MilestoneAnswer | Claim:
+    """A report whose key was here before: it changes nothing, and is told how things are."""
+    line = render_line(said)
+    data = json.loads(first.data)
+    expected = _EVENTS.get(type(said), EventKind.MILESTONE_REPORTED)
+    if first.kind != expected.value or data.get("line", line) != line:
+        raise key_reused()
+    task_id: str = data["bead_id"]
+    if isinstance(said, Done):
+        claim = tx.claim(first.swarm_id, task_id, data["claim_id"])
+        assert claim is not None, "a claim outlives its event"
+        return claim
+    held = taken.assignment
+    if held is None or held.epoch != data["epoch"]:
+        return MilestoneAnswer(
+            bead_id=task_id,
+            status="recorded",
+            milestone=milestone_of_report(said),
+            line=line,
+            state=WorkerState.FAILED.value if taken.task is None else taken.task.status,
+            epoch=data["epoch"],
+        )
+    return _answer(tx, held, attempt_of(tx, held), said, question_id=data.get("question_id"))
+
+
+def _recorded(
+    tx: Transaction,
+    held: Assignment,
+    handoff: Handoff,
+    attempt: ContractAttempt,
+    said: MilestoneReport,
+    report_key: bytes | None,
+    now_ms: int,
+) -> MilestoneAnswer:
+    tx.put_contract_attempt(attempt)
+    tell(
+        tx,
+        held,
+        EventKind.MILESTONE_REPORTED,
+        now_ms,
+        report_key,
+        milestone=milestone_of(held, attempt),
+        line=render_line(said),
+        progress=progress_of(said),
+    )
+    trigger = "commit_pushed" if isinstance(said, PushedToCi) else "milestone_transition"
+    store_checkpoint(tx, held, handoff, trigger, now_ms)
+    return _answer(tx, held, attempt, said)
+
+
+def _working(
+    tx: Transaction,
+    held: Assignment,
+    attempt: ContractAttempt,
+    said: MilestoneReport,
+    now_ms: int,
+) -> tuple[Assignment, ContractAttempt]:
+    """WORKING or FIXING_CI: the lease runs, and starts anew."""
+    before = milestone_of(held, attempt)
+    seconds = held.lease_seconds or LEASE_SECONDS
+    after = held._replace(
+        state=state_of(milestone_of_report(said)),
+        updated_at_ms=now_ms,
+        lease_expires_at_ms=now_ms + seconds * 1000,
+    )
+    tx.save_assignment(after)
+    tx.hear_answers(held.swarm_id, held.task_id, held.epoch)
+    if isinstance(said, FixingCi) and not attempt.ci_failed:
+        attempt = attempt._replace(ci_failed=True, fix_attempts=attempt.fix_attempts + 1)
+        tx.drop_tracking(held.swarm_id, held.task_id)
+    new = before != milestone_of(after, attempt)
+    return after, restarted(attempt, now_ms) if new else attempt
+
+
+def _blocked(
+    tx: Transaction,
+    held: Assignment,
+    handoff: Handoff,
+    attempt: ContractAttempt,
+    said: Blocked,
+    report_key: bytes | None,
+    now_ms: int,
+) -> MilestoneAnswer:
+    attempt = attempt._replace(progress=said.model_dump_json())
+    tx.put_contract_attempt(attempt)
+    asked = questions.ask(tx, held, contact_of(handoff), said.reason, now_ms, report_key)
+    after = tx.assignment(held.swarm_id, held.task_id)
+    assert after is not None, "who asks holds the task"
+    store_checkpoint(tx, after, handoff, "milestone_transition", now_ms)
+    return _answer(tx, after, attempt, said, question_id=asked)
+
+
+def _ended_by_permission(
+    tx: Transaction,
+    held: Assignment,
+    handoff: Handoff,
+    said: BlockedPermission,
+    report_key: bytes | None,
+    now_ms: int,
+) -> MilestoneAnswer:
+    asked, message = end_for_permission(
+        tx, held, handoff, said.tool, said.error, [], now_ms, report_key
+    )
+    return MilestoneAnswer(
+        bead_id=held.task_id,
+        status="recorded",
+        milestone="BLOCKED",
+        line=render_line(said),
+        state=WorkerState.FAILED.value,
+        epoch=held.epoch,
+        question_id=asked,
+        hint=message,
+    )
+
+
+def _done(
+    tx: Transaction,
+    taken: TakenTask,
+    handoff: Handoff,
+    request: ReportMilestoneRequest,
+    said: Done,
+    report_key: bytes | None,
+    now_ms: int,
+) -> Claim:
+    """The report must be whole, the CI green as far as is known; then the verifier looks. The
+    server may have claimed by itself, and may have finished."""
+    demand = CiDemand.model_validate_json(handoff.ci) if handoff.ci else None
+    check_done_report(said, demand.policy.must_succeed if demand else [])
+    proven = _proven(tx, taken, request)
+    if proven is not None:
+        return proven
+    held = check_holds(taken.assignment, request.bead_id, request.name, request.epoch)
+    tracking = tx.tracking(held.swarm_id, held.task_id)
+    if demand is not None and tracking is not None:
+        refuse_unless_green(tracking, demand)
+    attempt = attempt_of(tx, held)
+    check_move(milestone_of(held, attempt), "DONE")
+    if request.returns is not None:
+        attempt = give_back(tx, held, attempt, said, request.returns, tracking)
+    words = claim_words(tracking, attempt) | {"name": request.name, "epoch": request.epoch}
+    return claims.make_claim(tx, held, words, report_key, now_ms)
+
+
+def _proven(tx: Transaction, taken: TakenTask, request: ReportMilestoneRequest) -> Claim | None:
+    """The accepted claim of the task that the worker held."""
+    if taken.task is None or taken.task.status != "done":
+        return None
+    last = tx.last_claim(request.swarm_id, request.bead_id)
+    if last is None or last.state != "accepted" or request.name not in (None, last.worker):
+        return None
+    return last if request.epoch in (None, last.epoch) else None
+
+
+def _answer(
+    tx: Transaction,
+    held: Assignment,
+    attempt: ContractAttempt,
+    said: MilestoneReport,
+    *,
+    question_id: int | None = None,
+) -> MilestoneAnswer:
+    return MilestoneAnswer(
+        bead_id=held.task_id,
+        status="recorded",
+        milestone=milestone_of(held, attempt),
+        line=render_line(said),
+        state=held.state.value,
+        epoch=held.epoch,
+        progress=progress_of(said),
+        lease_expires_at=held.lease_expires_at_ms,
+        ci=ci_view(tx.tracking(held.swarm_id, held.task_id)),
+        paused=attempt.paused,
+        question_id=question_id,
+        hint=_hint(held, said),
+    )
+
+
+def _hint(held: Assignment, said: MilestoneReport) -> str | None:
+    if isinstance(said, PushedToCi):
+        return f"the server watches CI; get_ci_instructions(bead_id={json.dumps(held.task_id)})"
+    return None

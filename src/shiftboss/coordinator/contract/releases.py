@@ -1,0 +1,127 @@
+"""How a repo becomes free again: its work is proven, nobody had begun, or the operator says so."""
+
+from __future__ import annotations
+
+from shiftboss.coordinator.dispatch import drain
+from shiftboss.errors import RepoBlocked, UnknownHalt
+from shiftboss.protocol.contract_calls import OperatorAnswer, ReleaseRepoRequest, ResumeRequest
+from shiftboss.protocol.events import EventKind
+from shiftboss.rules.contract import Halt, RepoLock
+from shiftboss.rules.tasks import Task
+from shiftboss.store.port import Transaction
+
+
+def release_proven(tx: Transaction, swarm_id: str, task_id: str, now_ms: int) -> None:
+    """The task is proven done: its repo is free."""
+    lock = tx.repo_lock_of_task(swarm_id, task_id)
+    if lock is not None:
+        _release(tx, lock, "the work is proven done", now_ms)
+
+
+def release_unbegun(tx: Transaction, swarm_id: str, task_id: str, now_ms: int) -> None:
+    """The task was cancelled before anybody began: there is no work that others could miss."""
+    lock = tx.repo_lock_of_task(swarm_id, task_id)
+    if lock is not None:
+        _release(tx, lock, "cancelled before the work began", now_ms)
+
+
+def lock_of(tx: Transaction, repo: str) -> RepoLock | None:
+    return next((one for one in tx.repo_locks() if one.repo == repo), None)
+
+
+def release_by_operator(
+    tx: Transaction, request: ReleaseRepoRequest, found: RepoLock, now_ms: int
+) -> OperatorAnswer:
+    """`found` is the lock that was seen before: a use case holds its swarm first."""
+    has_swarm = tx.take_swarm(found.swarm_id) is not None
+    tx.hold_repos()
+    if lock_of(tx, request.repo) != found:
+        return OperatorAnswer(success=True, changed=False)
+    if not has_swarm:
+        tx.release_repo(found.repo)
+        return OperatorAnswer(success=True, changed=True)
+    _check_at_rest(tx, found)
+    _release(tx, found, f"by the operator: {request.reason}", now_ms)
+    return OperatorAnswer(success=True, changed=True)
+
+
+def _check_at_rest(tx: Transaction, lock: RepoLock) -> None:
+    """Who works on it would go on without a lock."""
+    task = tx.task(lock.swarm_id, lock.task_id)
+    if task is not None and task.status in ("queued", "active"):
+        raise RepoBlocked(
+            f"{lock.repo}: {lock.task_id} is {task.status}; nothing was changed",
+            field="repo",
+            hint=f"cancel {lock.task_id} first",
+        )
+
+
+def _release(tx: Transaction, lock: RepoLock, reason: str, now_ms: int) -> None:
+    tx.release_repo(lock.repo)
+    tx.add_event(
+        lock.swarm_id,
+        EventKind.REPO_RELEASED,
+        now_ms,
+        {"repo": lock.repo, "bead_id": lock.task_id, "reason": reason},
+        task_id=lock.task_id,
+    )
+
+
+def check_has_lock(tx: Transaction, task: Task) -> None:
+    """A task whose repo the operator has released is spawned again before it is handed out."""
+    if task.contract_version is None:
+        return
+    handoff = tx.handoff(task.swarm_id, task.task_id)
+    name = handoff.repo_name if handoff is not None else None
+    if name is not None and tx.repo_lock_of_task(task.swarm_id, task.task_id) is None:
+        raise RepoBlocked(
+            f"{task.task_id} has no lock on {name} any more; nothing was changed",
+            field="bead_id",
+            hint="spawn it again with the same words: that locks the repo, if it is free",
+        )
+
+
+def is_halted(tx: Transaction, task: Task) -> bool:
+    """Nothing is handed out in a chain that is halted."""
+    return (
+        task.contract_version is not None
+        and tx.halt_of_task(task.swarm_id, task.task_id) is not None
+    )
+
+
+def check_not_halted(tx: Transaction, task: Task) -> None:
+    halt = tx.halt_of_task(task.swarm_id, task.task_id) if task.contract_version else None
+    if halt is not None:
+        raise RepoBlocked(
+            f"{task.task_id} is halted: {halt.reason}; nothing was changed",
+            field="task_id",
+            hint=f"the operator resumes: shiftboss resume {halt.halt_id}",
+        )
+
+
+def halt_of(tx: Transaction, halt_id: int) -> Halt:
+    halt = tx.halt(halt_id)
+    if halt is None:
+        raise UnknownHalt(
+            f"There is no halt {halt_id}",
+            field="halt_id",
+            hint="`shiftboss repo list` shows those in force",
+        )
+    return halt
+
+
+def resume(tx: Transaction, request: ResumeRequest, halt: Halt, now_ms: int) -> OperatorAnswer:
+    """The operator lifts a halt; doing it again changes nothing."""
+    has_swarm = tx.take_swarm(halt.swarm_id) is not None
+    if not tx.lift_halt(halt.halt_id, now_ms):
+        return OperatorAnswer(success=True, changed=False)
+    if has_swarm:
+        tx.add_event(
+            halt.swarm_id,
+            EventKind.HALT_LIFTED,
+            now_ms,
+            {"halt_id": halt.halt_id, "repos": halt.repos, "reason": request.reason},
+            task_id=halt.task_id,
+        )
+        drain(tx, halt.swarm_id, now_ms)
+    return OperatorAnswer(success=True, changed=True)

@@ -1,0 +1,82 @@
+"""Looks for the push upstream that turned a repo red, and opens a task to mend it.
+
+A search takes as long as the failing jobs do, several times. It is the duty of one: repos that turn
+red meanwhile wait for their turn.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from functools import partial
+
+from shiftboss.coordinator.clock import Clock
+from shiftboss.coordinator.contract import breakage
+from shiftboss.coordinator.contract.contracts import Contracts
+from shiftboss.coordinator.duties.timer import Timer
+from shiftboss.coordinator.evidence import Evidence
+from shiftboss.coordinator.hub import Hub
+from shiftboss.errors import ShiftbossError
+from shiftboss.protocol.events import EventKind
+from shiftboss.rules.contract import RepoState
+from shiftboss.store.port import Store
+
+log = logging.getLogger(__name__)
+
+TRIES_MAX = 3
+
+_Red = tuple[str, str, str | None]
+
+
+class BreakageSearch(Timer):
+    """A repo that is red at the start is looked at again: a crash may have cut its search off."""
+
+    def __init__(
+        self, store: Store, clock: Clock, hub: Hub, contracts: Contracts, evidence: Evidence
+    ) -> None:
+        super().__init__(store, clock, hub, EventKind.CI_FAILED)
+        self._contracts = contracts
+        self._evidence = evidence
+        # Of every repo the failure that was looked into last, and how often that went wrong.
+        self._settled: dict[str, _Red] = {}
+        self._tries: Counter[_Red] = Counter()
+
+    async def act(self, now_ms: int) -> None:
+        del now_ms
+        for red in await self.store.read(lambda tx: tx.repo_states()):
+            failure = (red.repo, red.sha, red.run_id)
+            if red.state != "red" or self._settled.get(red.repo) == failure:
+                continue
+            try:
+                await self._search(red)
+            except ShiftbossError as error:
+                log.warning("what broke %s is not known yet: %s", red.repo, error)
+                self._tries[failure] += 1
+                if self._tries[failure] < TRIES_MAX:
+                    continue
+            self._tries.pop(failure, None)
+            self._settled[red.repo] = failure
+
+    async def next_at_ms(self) -> int | None:
+        return None
+
+    async def _search(self, red: RepoState) -> None:
+        question = await self.store.read(
+            lambda tx: breakage.question_about(tx, self._contracts, red)
+        )
+        if question is None:
+            return
+        if not breakage.can_be_run(question):
+            suspect = partial(breakage.suspect, red=red, question=question, now_ms=self.clock())
+            await self.store.write(suspect, red.swarm_id)
+            return
+        finding = await self._evidence.find_breakage(question)
+        settle = partial(
+            breakage.settle,
+            contracts=self._contracts,
+            red=red,
+            question=question,
+            finding=finding,
+            now_ms=self.clock(),
+        )
+        await self.store.write(settle, red.swarm_id)

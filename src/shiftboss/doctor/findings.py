@@ -1,0 +1,38 @@
+"""What the doctor found: how bad it is, what it means, what to do."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+Level = Literal["ok", "warning", "problem"]
+Check = Literal[
+    "server",
+    "store",
+    "policy",
+    "git",
+    "repos",
+    "hooks",
+    "forge",
+    "runners",
+    "queues",
+    "agents",
+]
+
+
+class Finding(NamedTuple):
+    check: Check
+    level: Level
+    message: str
+    todo: str = ""
+
+
+def ok(check: Check, message: str) -> Finding:
+    return Finding(check, "ok", message)
+
+
+def warning(check: Check, message: str, todo: str) -> Finding:
+    return Finding(check, "warning", message, todo)
+
+
+def problem(check: Check, message: str, todo: str) -> Finding:
+    return Finding(check, "problem", message, todo)

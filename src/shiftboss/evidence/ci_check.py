@@ -1,0 +1,41 @@
+"""The check "ci": what CI says about the claimed commit, job by job."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from shiftboss.errors import CiUnavailable
+from shiftboss.protocol.ci import CiDemand, CiReport
+from shiftboss.protocol.verdict import CheckResult, Violation
+from shiftboss.rules.ci_verdict import CiFinding, judge
+from shiftboss.rules.verdicts import Checked
+
+AskCi = Callable[[CiDemand, str], Awaitable[CiReport]]
+
+
+async def check_ci(ask: AskCi, demand: CiDemand, commit: str) -> tuple[list[Checked], CiReport]:
+    """Raises CiUnavailable when CI gives no answer: nothing is known, so nothing is judged."""
+    report = await ask(demand, commit)
+    return [_checked(one, commit) for one in judge(report, demand)], report
+
+
+def _checked(finding: CiFinding, commit: str) -> Checked:
+    """What runs or waits is not done; the contract names it, and wants it refused."""
+    subject = finding.job
+    if finding.outcome == "passed":
+        result = CheckResult(check="ci", outcome="passed", message=finding.message, subject=subject)
+        return Checked(result)
+    result = CheckResult(check="ci", outcome="failed", message=finding.message, subject=subject)
+    violation = Violation(
+        check="ci", message=finding.message, hint=finding.hint or "see the run", commit=commit
+    )
+    return Checked(result, [violation])
+
+
+async def no_ci(demand: CiDemand, sha: str) -> CiReport:
+    """Of a verifier that was started without CI."""
+    raise CiUnavailable(
+        f"this verifier cannot ask the CI of {demand.repo} about {sha[:12]}",
+        reason="set_up",
+        retry_after_seconds=60,
+    )

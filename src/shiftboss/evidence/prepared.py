@@ -1,0 +1,93 @@
+"""A clean checkout in which the commands of the setup were run, for one criterion.
+
+What a command leaves behind, changed files of the checkout included, is not there for the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import NamedTuple
+
+from shiftboss.evidence.checkout import Checkout, clean_checkout
+from shiftboss.evidence.commands import Limits, checkout_environment, run_command
+from shiftboss.evidence.disposal import Disposal
+from shiftboss.evidence.mirror import Mirror
+from shiftboss.protocol.verdict import CheckName, CheckResult, VerificationJob, Violation
+from shiftboss.rules.criteria import CommandResult, parse_command
+from shiftboss.rules.verdicts import Checked, is_waived, not_made
+
+
+class Prepared(NamedTuple):
+    """`broken` is the command of the setup that failed, if one did."""
+
+    checkout: Checkout
+    limits: Limits
+    environment: Mapping[str, str]
+    setup: Sequence[Checked] = ()
+    broken: str | None = None
+
+    async def run(self, argv: Sequence[str]) -> CommandResult:
+        return await run_command(argv, self.checkout.files, self.limits, self.environment)
+
+
+@asynccontextmanager
+async def prepared(
+    mirror: Mirror, commit: str, job: VerificationJob, disposal: Disposal
+) -> AsyncIterator[Prepared]:
+    async with clean_checkout(mirror, commit, disposal) as checkout:
+        environment = checkout_environment(job.policy.environment, checkout.home)
+        limits = Limits(seconds=job.policy.command_seconds, megabytes=job.policy.command_megabytes)
+        place = Prepared(checkout, limits, environment)
+        setup: list[Checked] = []
+        broken: str | None = None
+        for text in job.policy.setup:
+            if broken is not None:
+                setup.append(not_made("setup", left_out(broken), text))
+                continue
+            setup.append(await _set_up(place, text))
+            if not setup[-1].holds and not is_waived(job.waivers, "setup", [text]):
+                broken = text
+        yield place._replace(setup=setup, broken=broken)
+
+
+def left_out(broken: str) -> str:
+    return f"not run, the setup failed: {broken}"
+
+
+def result_of(check: CheckName, text: str, done: CommandResult, problem: str | None) -> Checked:
+    """`problem` is why it counts as failed, if it does."""
+    result = CheckResult(
+        check=check,
+        outcome="passed" if problem is None else "failed",
+        message=done.message if problem is None else problem,
+        subject=text,
+        exit_code=done.exit_code,
+        output_tail=done.output_tail,
+        duration_ms=done.duration_ms,
+    )
+    return Checked(result, [] if problem is None else [_violation(check, text, problem)])
+
+
+def not_possible(check: CheckName, text: str, reason: str) -> Checked:
+    """A command that failed before it was run."""
+    result = CheckResult(check=check, outcome="failed", message=reason, subject=text)
+    return Checked(result, [_violation(check, text, reason)])
+
+
+async def _set_up(place: Prepared, text: str) -> Checked:
+    """A command of the setup is written without the words before a criterion's."""
+    try:
+        argv = parse_command(text)
+    except ValueError as error:
+        return not_possible("setup", text, str(error))
+    done = await place.run(argv)
+    return result_of("setup", text, done, None if done.exit_code == 0 else done.message)
+
+
+def _violation(check: CheckName, text: str, reason: str) -> Violation:
+    return Violation(
+        check=check,
+        message=f"{text}: {reason}",
+        hint="run it in a fresh clone of the commit; the end of its output is with the check",
+    )

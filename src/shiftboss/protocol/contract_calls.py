@@ -1,0 +1,141 @@
+"""What is said under the completion contract: milestones, repos, failures, halts."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Self
+
+from pydantic import Field, StringConstraints, model_validator
+
+from shiftboss.protocol.bus import BusRequest, Epoch, TaskId, WorkerName
+from shiftboss.protocol.context import CompletionReturn
+from shiftboss.protocol.fields import INTEGER_MAX, NO_NUL, Answer
+from shiftboss.protocol.handoff_calls import Reason
+from shiftboss.protocol.milestones import MilestoneReport
+from shiftboss.protocol.policy import RepoName
+
+MilestoneLine = Annotated[str, StringConstraints(min_length=1, max_length=20_000, pattern=NO_NUL)]
+
+
+class ReportMilestoneRequest(BusRequest):
+    """A milestone as a `line` of the contract, or as a `report`. `returns` is what the worker gives
+    back, with DONE, or with the push after which it leaves."""
+
+    bead_id: TaskId
+    line: MilestoneLine | None = None
+    report: MilestoneReport | None = None
+    returns: CompletionReturn | None = None
+    name: WorkerName | None = None
+    epoch: Epoch | None = None
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> Self:
+        if (self.line is None) == (self.report is None):
+            raise ValueError("line or report, one of both")
+        return self
+
+
+class MilestoneAnswer(Answer):
+    """`status` is recorded, accepted (with its receipt) or verifying. `ci` is what is known of the
+    commit that is followed. `paused` says why the work has to wait."""
+
+    bead_id: str
+    status: str
+    milestone: str | None
+    line: str
+    state: str
+    epoch: int
+    progress: str | None = None
+    lease_expires_at: int | None = None
+    ci: dict[str, Any] | None = None
+    paused: str | None = None
+    question_id: int | None = None
+    receipt_id: str | None = None
+    hint: str | None = None
+
+
+class CanSpawnRequest(BusRequest):
+    repo: RepoName
+
+
+class CanSpawnAnswer(Answer):
+    """`blockers` say which repo stands in the way, and by which rule."""
+
+    repo: str
+    can_spawn: bool
+    reason: str | None
+    blockers: list[dict[str, Any]]
+
+
+class ReposRequest(BusRequest):
+    pass
+
+
+class ReposAnswer(Answer):
+    """Every repo of the policy with its phase, lock and CI; and the halts in force."""
+
+    repos: list[dict[str, Any]]
+    halts: list[dict[str, Any]]
+
+
+class ReleaseRepoRequest(BusRequest):
+    """The operator's: the lock of a repo whose work was not proven done."""
+
+    repo: RepoName
+    reason: Reason
+
+
+class ResumeRequest(BusRequest):
+    """The operator's: a halt is lifted."""
+
+    halt_id: Annotated[int, Field(ge=1, le=INTEGER_MAX)]
+    reason: Reason
+
+
+class OperatorAnswer(Answer):
+    success: bool
+    changed: bool
+
+
+class ReportFailureRequest(BusRequest):
+    """What went wrong. `tool` and `operation` belong to a permission failure."""
+
+    bead_id: TaskId
+    message: Annotated[str, StringConstraints(min_length=1, max_length=20_000, pattern=NO_NUL)]
+    error_type: Annotated[str, StringConstraints(max_length=100, pattern=NO_NUL)] | None = None
+    tool: Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=NO_NUL)] | None = (
+        None
+    )
+    operation: Annotated[str, StringConstraints(max_length=500, pattern=NO_NUL)] | None = None
+    name: WorkerName | None = None
+    epoch: Epoch | None = None
+
+
+class FailureAnswer(Answer):
+    """`action` is retry, fix, escalate, pause, terminate or halt."""
+
+    bead_id: str
+    failure_class: str
+    action: str
+    message: str
+    attempts: int
+    retry_in_seconds: int | None = None
+    question_id: int | None = None
+    halt_id: int | None = None
+
+
+class InstructionsRequest(BusRequest):
+    bead_id: TaskId
+
+
+class InstructionsAnswer(Answer):
+    bead_id: str
+    text: str
+
+
+class ShowCheckpointRequest(BusRequest):
+    bead_id: TaskId
+
+
+class CheckpointAnswer(Answer):
+    bead_id: str
+    checkpoint: dict[str, Any]

@@ -1,0 +1,99 @@
+"""What the store remembers under the completion contract."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class RepoLock(NamedTuple):
+    """Who works on a repo."""
+
+    repo: str
+    swarm_id: str
+    task_id: str
+    since_ms: int
+
+
+class RepoState(NamedTuple):
+    """What CI last said of a repo's branch: `state` is green or red."""
+
+    repo: str
+    state: str
+    sha: str
+    run_id: str | None
+    swarm_id: str
+    task_id: str
+    since_ms: int
+
+
+class Tracking(NamedTuple):
+    """The one commit whose CI is followed for a task. `report` is the newest one, JSON."""
+
+    swarm_id: str
+    task_id: str
+    epoch: int
+    repo: str
+    sha: str
+    state: str  # waiting, running, passed, failed
+    run_id: str | None
+    report: str | None
+    errors: int  # looks in a row that failed
+    pushed_at_ms: int
+    look_at_ms: int | None
+    pause_ms: int = 0  # between the last look and the next
+
+
+class Push(NamedTuple):
+    """A pushed commit of a repo; they are counted."""
+
+    repo: str
+    number: int
+    sha: str
+    swarm_id: str
+    task_id: str
+    at_ms: int
+
+
+class Halt(NamedTuple):
+    """A fatal failure: nothing is spawned in these repos until the operator lifts it."""
+
+    halt_id: int
+    repos: list[str]
+    reason: str
+    swarm_id: str
+    task_id: str
+    at_ms: int
+    lifted_at_ms: int | None
+
+
+class StoredCheckpoint(NamedTuple):
+    """Where an attempt stood when it was last written down. `body` is JSON."""
+
+    swarm_id: str
+    task_id: str
+    epoch: int
+    trigger_name: str
+    body: str
+    at_ms: int
+
+
+class ContractAttempt(NamedTuple):
+    """What the contract keeps of the attempt at a task beside its state. `progress` is the last
+    report, `ladder` the steps of the timeout ladder that were taken, `denials` the failures in a
+    row, `signs` those of a deadlock that were told: all JSON. `paused` says why, while a repo
+    upstream is red or the chain is halted. `tip` is where the branch was at the last look."""
+
+    swarm_id: str
+    task_id: str
+    epoch: int
+    milestone_at_ms: int
+    fix_attempts: int = 0
+    ci_failed: bool = False
+    progress: str | None = None
+    ladder: str | None = None
+    denials: str | None = None
+    paused: str | None = None
+    last_commit_ms: int | None = None
+    look_at_ms: int | None = None
+    signs: str | None = None
+    tip: str | None = None

@@ -1,0 +1,155 @@
+"""BusWorker under the completion contract: milestones, CI, permissions, against a real server with
+real git and local CI."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shiftboss import BusWorker
+from shiftboss.errors import ContractViolations, IllegalTransition
+from shiftboss.worker.bus_task import BusTask
+from tests.contract_story import WORKER, Story, repo_on_main
+from tests.waiting import eventually
+
+pytestmark = pytest.mark.anyio
+
+CI = {
+    "jobs": {"test": {"run": ["grep -q good a.txt"]}, "radicle-push": {"run": ["true"]}},
+    "must_succeed": ["radicle-push"],
+    "poll_every": "1s",
+}
+
+
+class Room:
+    def __init__(self, folder: Path) -> None:
+        self.repo = repo_on_main(folder / "alphavm", {"a.txt": "begin\n"})
+        (folder / "state").mkdir()
+        self.story = Story(folder / "state", {"alphavm": {"path": str(self.repo.path), "ci": CI}})
+
+    @asynccontextmanager
+    async def task(self, **members: object) -> AsyncIterator[BusTask]:
+        self.story.spawn("bd-1", "alphavm", "a.txt", **members)
+        self.story.ask("submit_task", bead_id="bd-1")
+        async with BusWorker(WORKER, server=self.story.server.url) as worker:
+            async for taken in worker.tasks():
+                yield taken
+                return
+
+    def commit(self, text: str) -> str:
+        return self.repo.commit(text, {"a.txt": f"{text}\n"})
+
+
+@pytest.fixture
+def room(tmp_path: Path) -> Iterator[Room]:
+    made = Room(tmp_path)
+    yield made
+    made.story.close()
+
+
+def lines(room: Room) -> list[str]:
+    return [one.data["line"] for one in room.story.events("milestone_reported")]
+
+
+@pytest.mark.requirement("CC-02", "CC-17")
+async def test_the_example_session_ends_with_a_receipt(room: Room) -> None:
+    async with room.task(traits=["security_sensitive"]) as task:
+        assert task.model == "claude-opus-4"
+        said = await task.working(
+            "Setting up fees", substate="writing_new_code", files_modified=1, estimated_files=2
+        )
+        assert (said["milestone"], said["progress"]) == ("WORKING", "1/2 files")
+        await task.pushed("alphavm", room.commit("bad"), "1")
+        red = await task.ci_result()
+        assert (red["state"], red["jobs"][0]["name"]) == ("failed", "test")
+        assert "$ grep -q good a.txt" in red["jobs"][0]["log_tail"]
+        fixing = await task.fixing("test", "the word is wrong", attempt=1, max_attempts=5)
+        assert fixing["milestone"] == "FIXING_CI"
+        good = room.commit("good")
+        await task.pushed("alphavm", good, "2")
+        assert (await task.ci_result())["state"] == "passed"
+        receipt = await task.finished("alphavm", "2", sync_job="radicle-push")
+        assert task.is_over
+    shown = room.story.ask("show_receipt", bead_id="bd-1")["signed_receipt"]["receipt"]
+    assert (shown["receipt_id"], shown["commit"]) == (receipt, good)
+    assert room.story.ask("show_task", bead_id="bd-1")["status"] == "done"
+    assert [line.split(":")[0] for line in lines(room)] == [
+        "WORKING",
+        "PUSHED_TO_CI",
+        "FIXING_CI",
+        "PUSHED_TO_CI",
+    ]
+
+
+@pytest.mark.requirement("CC-14")
+async def test_the_context_for_a_worker_comes_over_http(room: Room) -> None:
+    room.story.spawn("bd-1", "alphavm", "a.txt")
+    context = room.story.ask("build_context", bead_id="bd-1", max_tokens=3000)
+    assert context["included"] == ["a.txt", "history of these files"]
+    assert "\n=== a.txt\nbegin\n" in context["text"]
+    assert context["tokens"] <= 3000
+    nothing = room.story.ask("show_ci", bead_id="bd-1")
+    assert (nothing["state"], nothing["repo"]) == ("none", "alphavm")
+
+
+@pytest.mark.requirement("CC-02", "CC-09")
+async def test_what_the_server_refuses_leaves_the_task_with_its_worker(room: Room) -> None:
+    async with room.task() as task:
+        with pytest.raises(IllegalTransition):
+            await task.finished("alphavm", "1", sync_job="radicle-push")
+        await task.pushed("alphavm", room.commit("bad"), "1")
+        await task.ci_result()
+        with pytest.raises(ContractViolations, match="test failed"):
+            await task.finished("alphavm", "1", sync_job="radicle-push")
+        assert not task.is_over
+        await task.failed("given up")
+
+
+@pytest.mark.requirement("CC-14")
+async def test_a_worker_may_leave_after_its_push(room: Room) -> None:
+    returns: dict[str, Any] = {"ci_run_id": "1", "summary": "The word is right"}
+    async with room.task() as task:
+        await task.pushed("alphavm", room.commit("good"), "1", returns=returns)
+    room.story.event("claim_accepted")
+    shown = room.story.ask("show_receipt", bead_id="bd-1")["signed_receipt"]["receipt"]
+    assert shown["summary"] == "The word is right\nCI run: 1"
+
+
+@pytest.mark.requirement("CC-02")
+async def test_blocked_asks_and_waits(room: Room) -> None:
+    async with room.task(blocked_contact="lead") as task:
+        await task.working("on it")
+
+        async def answer() -> None:
+            def asked() -> list[dict[str, Any]]:
+                found: list[dict[str, Any]] = room.story.ask("list_questions")["questions"]
+                return found
+
+            await eventually(asked, "the question")
+            (question,) = asked()
+            assert (question["contact"], question["question"]) == ("lead", "Which word?")
+            room.story.ask("answer_question", question_id=question["question_id"], answer="good")
+
+        async with asyncio.TaskGroup() as group:
+            waiting = group.create_task(task.blocked("Which word?"))
+            group.create_task(answer())
+        assert waiting.result() == "good"
+        assert (await task.working("goes on"))["milestone"] == "WORKING"
+        await task.failed("enough")
+
+
+@pytest.mark.requirement("CC-07")
+async def test_the_second_denial_of_a_tool_ends_the_work(room: Room) -> None:
+    error = "Permission to use Bash has been auto-denied"
+    async with room.task() as task:
+        denials = [(await task.denied("Bash", error, "mkdir a"), task.is_over) for _ in range(2)]
+    assert denials == [(True, False), (False, True)]
+    shown = room.story.ask("show_task", bead_id="bd-1")
+    assert shown["status"] == "failed"
+    assert shown["last_error"].startswith("BLOCKED_PERMISSION: Bash - ")
+    assert room.story.ask("list_questions")["questions"]

@@ -1,0 +1,213 @@
+"""Webhooks of forges against a real server: the look at a commit is made at once, and nobody else
+can make it."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from tests.contract_story import Story, repo_on_main
+from tests.forge import REPOSITORY, TOKEN, Forge, Run, running_forge
+from tests.repos import Repo
+from tests.waiting import wait_until
+
+pytestmark = pytest.mark.requirement("CC-03")
+
+SECRET = "w3bh00k"
+WORKER_TOKEN = "the-token-of-the-workers"
+
+
+class Room:
+    """The commit of `down-1` is followed, was looked at once, and is not due for an hour."""
+
+    def __init__(self, folder: Path, forge: Forge, **settings: object) -> None:
+        self.forge = forge
+        self.repo: Repo = repo_on_main(folder / "alphavm", {"a.txt": "1\n"})
+        ci = forge.demand(poll_every=3600).policy.model_dump(mode="json", exclude_none=True)
+        mute = {"path": str(self.repo.path), "ci": ci}
+        (folder / "state").mkdir()
+        self.story = Story(
+            folder / "state",
+            {
+                "alphavm": mute | {"ci": ci | {"webhook_secret_variable": "HOOK_SECRET"}},
+                "mute": mute,
+                "unset": mute | {"ci": ci | {"webhook_secret_variable": "HOOK_UNSET"}},
+            },
+            **settings,
+        )
+
+    def follow(self, **jobs: str) -> Run:
+        self.story.begin("bd-1", "alphavm", "a.txt")
+        self.sha = self.repo.commit("work", {"a.txt": "2\n"})
+        run = self.forge.push(self.sha, **jobs)
+        self.story.push("bd-1", "alphavm", self.sha)
+        # Told in the same transaction that puts the next look an hour away.
+        self.story.event("ci_run_found")
+        return run
+
+    def looks(self) -> int:
+        return (
+            self.forge.requests[f"/repos/{REPOSITORY}/actions/runs"]
+            + (self.forge.requests[f"/api/v1/repos/{REPOSITORY}/actions/runs"])
+        )
+
+    def body(self, event: str = "workflow_run", **members: object) -> bytes:
+        subject = {"action_run_success": "run"}.get(event, event)
+        said = {
+            subject: {"head_sha": self.sha, "commit_sha": self.sha},
+            "repository": {"full_name": REPOSITORY},
+        }
+        return json.dumps(said | members).encode()
+
+    def post(self, repo: str, headers: dict[str, str], body: bytes) -> httpx2.Response:
+        """Without a token of ours, by a name that is not ours."""
+        return httpx2.post(
+            f"{self.story.server.url}/ci/webhook/{repo}",
+            headers={"Host": "shiftboss.example", **headers},
+            content=body,
+            timeout=30,
+            trust_env=False,
+        )
+
+    def tell(self, body: bytes, secret: str = SECRET, repo: str = "alphavm") -> httpx2.Response:
+        return self.post(repo, signed("github", "workflow_run", body, secret), body)
+
+
+def signed(forge: str, event: str, body: bytes, secret: str = SECRET) -> dict[str, str]:
+    """The headers that each forge sends."""
+    digest = hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
+    return {
+        "github": {"X-GitHub-Event": event, "X-Hub-Signature-256": f"sha256={digest}"},
+        "gitea": {
+            "X-Gitea-Event": event,
+            "X-Gitea-Signature": digest,
+            "X-GitHub-Event": event,
+            "X-Hub-Signature-256": f"sha256={digest}",
+        },
+        "forgejo": {
+            "X-Forgejo-Event": event,
+            "X-Forgejo-Signature": digest,
+            "X-Gitea-Event": event,
+            "X-Gitea-Signature": digest,
+        },
+    }[forge]
+
+
+@pytest.fixture(autouse=True)
+def secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FORGE_TOKEN", TOKEN)
+    monkeypatch.setenv("HOOK_SECRET", SECRET)
+
+
+@pytest.fixture
+def room(tmp_path: Path) -> Iterator[Room]:
+    with running_forge("github") as forge:
+        made = Room(tmp_path, forge)
+        yield made
+        made.story.close()
+
+
+@pytest.mark.parametrize(
+    ("flavour", "event"),
+    [
+        ("github", "workflow_run"),
+        ("gitea", "workflow_job"),
+        ("forgejo-new", "action_run_success"),
+    ],
+)
+def test_a_signed_webhook_has_the_server_look_at_once(
+    tmp_path: Path, flavour: Any, event: str
+) -> None:
+    with running_forge(flavour) as forge:
+        room = Room(tmp_path, forge)
+        try:
+            run = room.follow(test="running")
+            run.jobs["test"] = "success"
+            body = room.body(event)
+            said = room.post("alphavm", signed(flavour.split("-")[0], event, body), body)
+            assert (said.status_code, said.json()) == (200, {"looks": 1})
+            assert room.story.event("ci_passed")["sha"] == room.sha
+        finally:
+            room.story.close()
+
+
+def test_with_a_token_for_the_workers_a_forge_needs_none(tmp_path: Path) -> None:
+    with running_forge("github") as forge:
+        room = Room(tmp_path, forge, token=WORKER_TOKEN, spawning="everybody")
+        try:
+            room.follow(test="running").jobs["test"] = "success"
+            assert room.tell(room.body()).json() == {"looks": 1}
+            room.story.event("ci_passed")
+            # Everything else is closed, whatever the path begins with.
+            for path in ("/bus/list_repos", "/ci/webhook", "/ci/webhook/../../bus/list_repos"):
+                response = httpx2.post(
+                    f"{room.story.server.url}{path}", json={}, timeout=30, trust_env=False
+                )
+                assert response.status_code == 401, path
+        finally:
+            room.story.close()
+
+
+def test_a_webhook_that_is_sent_again_asks_the_forge_once(room: Room) -> None:
+    room.follow(test="running")
+    before = room.looks()
+    body = room.body()
+    assert [room.tell(body).json()["looks"] for _ in range(20)] == [1] + [0] * 19
+    wait_until(lambda: room.looks() > before, "the look was made")
+    # Another one is heard; by then all looks of the first ones would have been made.
+    assert room.tell(room.body(action="completed")).json()["looks"] == 1
+    wait_until(lambda: room.looks() > before + 1, "the second look was made")
+    assert room.looks() == before + 2
+
+
+def test_who_cannot_sign_learns_and_changes_nothing(room: Room) -> None:
+    room.follow(test="running").jobs["test"] = "success"
+    before = room.looks()
+    body = room.body()
+    attempts = {
+        "wrong secret": room.tell(body, "guessed"),
+        "another body": room.post("alphavm", signed("github", "workflow_run", b"{}"), body),
+        "no signature": room.post("alphavm", {"X-GitHub-Event": "workflow_run"}, body),
+        "unknown repo": room.tell(body, repo="nothing-here"),
+        "no variable": room.tell(body, repo="mute"),
+        "variable not set": room.tell(body, "", repo="unset"),
+    }
+    answers = {(one.status_code, one.text) for one in attempts.values()}
+    assert len(answers) == 1, {name: one.text for name, one in attempts.items()}
+    problem = attempts["unknown repo"].json()
+    assert (problem["status"], problem["code"]) == (403, "forbidden")
+    assert "webhook_secret_variable" in problem["hint"]
+    assert SECRET not in attempts["wrong secret"].text
+    # All of them were answered before this one is, and none had the server look.
+    assert room.tell(room.body(action="completed")).json()["looks"] == 1
+    room.story.event("ci_passed")
+    assert room.looks() == before + 1
+
+
+def test_what_has_nothing_to_do_with_a_followed_commit(room: Room) -> None:
+    room.follow(test="running")
+    other = room.body(repository={"full_name": "alpha/other"})
+    elsewhere = room.body(workflow_run={"head_sha": "1" * 40})
+    for body in (other, elsewhere, b"{}"):
+        assert room.tell(body).json() == {"looks": 0}
+    assert room.tell(b"no json").json()["code"] == "invalid_request"
+
+
+def test_a_huge_body_is_refused(room: Room) -> None:
+    body = b"x" * (256 * 1024 + 1)
+    response = room.tell(body)
+    assert (response.status_code, response.json()["code"]) == (413, "body_too_large")
+
+
+def test_only_post(room: Room) -> None:
+    response = httpx2.get(
+        f"{room.story.server.url}/ci/webhook/alphavm", timeout=30, trust_env=False
+    )
+    assert response.status_code == 405

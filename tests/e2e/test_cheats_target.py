@@ -1,0 +1,178 @@
+"""The target branch is no place to hide changes: what came with it is listed, and what decides
+about the work does not come from there without a receipt."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from shiftboss.protocol.verdict import Verdict, VerificationJob
+from tests.repos import Repo, outcomes, refused_paths, waiver
+from tests.verifying import verify
+
+pytestmark = pytest.mark.requirement("HO-04")
+
+CHECK = "Command passes: python3 tools/check.py"
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Repo:
+    made = Repo(tmp_path / "repo")
+    made.base = made.commit("set up", {"tools/check.py": "assert 1\n", "conftest.py": "x = 1\n"})
+    made.git("branch", "--force", "main")
+    return made
+
+
+def move_main_here(repo: Repo) -> None:
+    """Then go on with honest work."""
+    repo.git("branch", "--force", "main", "HEAD")
+    repo.commit("honest", {"src/auth/login.py": "x = 1\n"})
+
+
+def refused(verdict: Verdict, *paths: str) -> None:
+    assert not verdict.accepted
+    assert outcomes(verdict)["scope"] == "failed"
+    assert refused_paths(verdict) == sorted(paths)
+    for one in verdict.violations:
+        assert "came with main, in a commit that no receipt accounts for" in one.message
+        assert "waive" in one.hint
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "src/lib/jwt.py",  # files_readonly
+        "conftest.py",  # steers the tests
+        "tests/test_login.py",  # a test of the base, though the task owns it
+        "tools/check.py",  # named in the criterion
+        "tools/json.py",  # taken for the standard library by what the criterion runs
+    ],
+)
+def test_what_decides_about_the_work_does_not_come_with_the_target(
+    tmp_path: Path, repo: Repo, path: str
+) -> None:
+    evil = repo.commit("evil", {path: "x = 2\n", "shop.txt": "x\n"})
+    move_main_here(repo)
+    hidden, waived = verify(
+        tmp_path,
+        repo.job(criteria=[CHECK]),
+        repo.job(criteria=[CHECK], waivers=[waiver("scope", path)]),
+    )
+    refused(hidden, path)
+    assert hidden.violations[0].commit == evil
+    assert hidden.merged_from_target == [evil]
+    assert hidden.target_commit == evil
+    assert outcomes(waived)["scope"] == "waived"
+
+
+def test_a_change_that_a_later_commit_of_the_target_takes_back_is_named(
+    tmp_path: Path, repo: Repo
+) -> None:
+    repo.commit("evil", {"tools/check.py": ""})
+    repo.git("revert", "--no-edit", "HEAD")
+    move_main_here(repo)
+    (verdict,) = verify(tmp_path, repo.job(criteria=[CHECK]))
+    refused(verdict, "tools/check.py")
+
+
+def test_a_merge_in_the_target_that_goes_back_to_an_old_file_is_found(
+    tmp_path: Path, repo: Repo
+) -> None:
+    """Seen by itself such a merge changes nothing: every file is that of a parent."""
+    old = repo.base
+    repo.base = repo.commit("stricter", {"tools/check.py": "assert 2\n"})
+    repo.git("checkout", "--quiet", "-B", "main", repo.base)
+    tree = repo.git("rev-parse", f"{old}^{{tree}}")
+    merge = repo.git("commit-tree", "-p", repo.base, "-p", old, "-m", "Merge", tree)
+    repo.git("checkout", "--quiet", "-B", "task", merge)
+    move_main_here(repo)
+    (verdict,) = verify(tmp_path, repo.job(criteria=[CHECK]))
+    refused(verdict, "tools/check.py")
+
+
+def test_commits_with_a_receipt_and_those_from_before_the_spawn_may_bring_anything(
+    tmp_path: Path, repo: Repo
+) -> None:
+    landed = repo.on_main({"tools/check.py": "assert 3\n", "src/lib/jwt.py": "x = 2\n"})
+    repo.commit("work", {"src/auth/login.py": "x = 1\n"})
+    repo.git("merge", "--quiet", "--message", "Merge main", "main")
+    nobodys, with_receipt, from_before, other = verify(
+        tmp_path,
+        repo.job(criteria=[CHECK]),
+        repo.job(criteria=[CHECK], accounted_commits=["1" * 40, landed]),
+        repo.job(criteria=[CHECK], target_base=landed),
+        repo.job(criteria=[CHECK], target_base=repo.base, accounted_commits=[repo.base]),
+    )
+    refused(nobodys, "src/lib/jwt.py", "tools/check.py")
+    assert with_receipt.accepted, with_receipt.violations
+    assert from_before.accepted, from_before.violations
+    refused(other, "src/lib/jwt.py", "tools/check.py")
+
+
+def test_work_that_was_landed_by_merges_is_known_by_its_receipts(
+    tmp_path: Path, repo: Repo
+) -> None:
+    landed = []
+    for name in ("one", "two"):
+        repo.git("checkout", "--quiet", "-b", name, repo.base)
+        changed = {f"docs/{name}.md": "x\n", f"sub/{name}/conftest.py": "x = 1\n"}
+        landed.append(repo.commit(name, changed))
+        repo.git("checkout", "--quiet", "main")
+        repo.git("merge", "--quiet", "--no-ff", "--message", f"Land {name}", name)
+    repo.git("checkout", "--quiet", "task")
+    repo.commit("work", {"src/auth/login.py": "x = 1\n"})
+    repo.git("merge", "--quiet", "--message", "Merge main", "main")
+    strict = {"target_commits": "receipts"}
+    both, one = verify(
+        tmp_path,
+        repo.job(accounted_commits=landed, policy=strict),
+        repo.job(accounted_commits=landed[:1], policy=strict),
+    )
+    assert both.accepted, both.violations
+    assert len(both.merged_from_target) == 4
+    refused(one, "docs/two.md", "sub/two/conftest.py")
+
+
+def test_a_policy_can_ask_for_a_receipt_of_every_change(tmp_path: Path, repo: Repo) -> None:
+    repo.on_main({"README.md": "# Landed\n", "src/auth/names.py": "x = 3\n"})
+    repo.commit("work", {"src/auth/login.py": "x = 1\n"})
+    repo.git("merge", "--quiet", "--message", "Merge main", "main")
+    trusting, strict = verify(tmp_path, repo.job(), repo.job(policy={"target_commits": "receipts"}))
+    assert trusting.accepted, trusting.violations
+    refused(strict, "README.md")
+
+
+def _moving_main(repo: Repo, to: str) -> VerificationJob:
+    """While the claim is looked at, somebody moves main."""
+    move = f"Command passes: git -C {repo.path} update-ref refs/heads/main {to}"
+    return repo.job(criteria=[move])
+
+
+def test_a_target_that_is_moved_back_after_the_claim_is_refused(tmp_path: Path, repo: Repo) -> None:
+    repo.commit("not mine", {"shop.txt": "x\n"})
+    move_main_here(repo)
+    (verdict,) = verify(tmp_path, _moving_main(repo, repo.base))
+    assert not verdict.accepted
+    assert [one.check for one in verdict.violations] == ["branch"]
+    assert "main does not have the commit" in verdict.violations[0].message
+
+
+def test_a_target_that_goes_on_after_the_claim_is_fine(tmp_path: Path, repo: Repo) -> None:
+    repo.on_main({"README.md": "# Landed\n"})
+    repo.commit("work", {"src/auth/login.py": "x = 1\n"})
+    repo.git("merge", "--quiet", "--message", "Merge main", "main")
+    later = repo.on_main({"README.md": "# Landed again\n"})
+    repo.git("branch", "--force", "main", "main~1")
+    (verdict,) = verify(tmp_path, _moving_main(repo, later))
+    assert verdict.accepted, verdict.violations
+
+
+def test_a_commit_that_has_a_receipt_itself_is_judged_like_any_other(
+    tmp_path: Path, repo: Repo
+) -> None:
+    """A receipt is about one contract; another one asks for other things."""
+    repo.commit("work", {"README.md": "x\n"})
+    (verdict,) = verify(tmp_path, repo.job(accounted_commits=[repo.head()]))
+    assert outcomes(verdict)["scope"] == "failed"
+    assert refused_paths(verdict) == ["README.md"]

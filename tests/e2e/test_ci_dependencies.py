@@ -1,0 +1,178 @@
+"""Repos that are built on others, with real git and real jobs: what a job sees of them, and which
+push upstream broke it."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from shiftboss.errors import CiUnavailable
+from shiftboss.evidence.ci.act import act_program
+from shiftboss.evidence.ci.breakage import find_breakage
+from shiftboss.evidence.ci.local import LocalCi
+from shiftboss.protocol.ci import CiDemand, CiDependency, CiReport
+from shiftboss.protocol.policy import CiPolicy, LocalJob
+from shiftboss.rules.breakage import BreakageFinding, BreakageQuestion, UpstreamPush
+from tests.repos import Repo
+from tests.waiting import PAUSE_SECONDS
+
+pytestmark = [pytest.mark.anyio, pytest.mark.requirement("CC-16")]
+
+# Reads what the repo upstream promises, and what this repo wants of it.
+WORKS = """
+import os, pathlib, sys
+upstream = pathlib.Path(os.environ["SHIFTBOSS_REPO_ALPHA_VM"])
+offered = (upstream / "api.txt").read_text().split()
+wanted = pathlib.Path("wanted.txt").read_text().split()
+(upstream / "left-behind").touch()
+sys.exit(0 if set(wanted) <= set(offered) else "missing: " + repr(set(wanted) - set(offered)))
+"""
+
+
+class Room:
+    """`up` is built upon by `down`. Both have `main` checked out."""
+
+    def __init__(self, folder: Path) -> None:
+        self.up = self._repo(folder / "up", {"api.txt": "add sub"})
+        self.down = self._repo(folder / "down", {"wanted.txt": "add", "works.py": WORKS})
+        self.ci = LocalCi(folder / "ci")
+        self.pushes: list[UpstreamPush] = []
+        self.base = self.down.head()
+
+    @staticmethod
+    def _repo(path: Path, files: dict[str, str]) -> Repo:
+        repo = Repo(path)
+        repo.git("checkout", "--quiet", "main")
+        repo.commit("begin", files)
+        return repo
+
+    def demand(self, **policy: object) -> CiDemand:
+        jobs = {"test": LocalJob(run=["python3 works.py"]), "lint": LocalJob(run=["true"])}
+        return CiDemand(
+            repo="adnet",
+            repo_path=str(self.down.path),
+            branch="main",
+            policy=CiPolicy.model_validate({"jobs": jobs} | policy),
+            dependencies={"alpha-vm": CiDependency(path=str(self.up.path), branch="main")},
+        )
+
+    def push(self, api: str) -> UpstreamPush:
+        before = self.up.head()
+        sha = self.up.commit("work", {"api.txt": api})
+        at_ms = len(self.pushes)
+        self.pushes.append(UpstreamPush("alpha-vm", sha, before, "s", f"up-{at_ms}", at_ms))
+        return self.pushes[-1]
+
+    async def find(self, sha: str | None = None) -> BreakageFinding:
+        question = BreakageQuestion(
+            self.demand(), self.base, sha or self.down.commit("more"), ["test"], self.pushes
+        )
+        return await find_breakage(self.ci, question)
+
+    async def run(self, demand: CiDemand, sha: str) -> CiReport:
+        await self.ci.start(demand, sha)
+        deadline = time.monotonic() + 30
+        while not (report := await self.ci.look(demand, sha)).complete:
+            assert time.monotonic() < deadline, "the run did not end"
+            await asyncio.sleep(PAUSE_SECONDS)
+        return report
+
+
+@pytest.fixture
+async def room(tmp_path: Path) -> AsyncIterator[Room]:
+    made = Room(tmp_path)
+    yield made
+    await made.ci.close()
+
+
+def states(report: CiReport) -> dict[str, str]:
+    return {job.name: job.state for run in report.runs for job in run.jobs}
+
+
+async def test_a_job_sees_the_tip_of_what_it_is_built_on_and_cannot_spoil_it(room: Room) -> None:
+    demand = room.demand()
+    assert states(await room.run(demand, room.base))["test"] == "success"
+    room.push("sub")
+    # What is not committed there is not seen.
+    room.up.write({"api.txt": "add sub"})
+    report = await room.run(demand, room.down.commit("more"))
+    assert states(report) == {"test": "failure", "lint": "success"}
+    tail = next(job.log_tail for run in report.runs for job in run.jobs if job.name == "test")
+    assert tail is not None
+    assert "missing: {'add'}" in tail
+    assert not (room.up.path / "left-behind").exists()
+
+
+async def test_an_older_run_keeps_its_result_when_upstream_moves(room: Room) -> None:
+    demand = room.demand()
+    first = await room.run(demand, room.base)
+    room.push("sub")
+    assert await room.run(demand, room.base) == first
+
+
+async def test_a_branch_that_is_not_there_is_said(room: Room) -> None:
+    there = CiDependency(path=str(room.up.path), branch="release")
+    demand = room.demand().model_copy(update={"dependencies": {"alpha-vm": there}})
+    with pytest.raises(CiUnavailable, match="no branch release in alpha-vm"):
+        await room.ci.start(demand, room.base)
+
+
+async def test_the_jobs_of_a_workflow_file_see_it_too(
+    room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=":")
+    if act_program() is None:
+        pytest.skip("act is not installed")
+    workflow = (
+        "on: push\njobs:\n  test:\n    runs-on: ubuntu-latest\n    steps:\n"
+        "      - run: grep -q add $SHIFTBOSS_REPO_ALPHA_VM/api.txt\n"
+    )
+    sha = room.down.commit("ci", {".forgejo/workflows/ci.yml": workflow})
+    assert states(await room.run(room.demand(jobs={}), sha)) == {"test": "success"}
+
+
+@pytest.mark.parametrize("breaking", [0, 1, 3])
+async def test_the_breaking_push_is_found(room: Room, breaking: int) -> None:
+    apis = [f"add v{number}" if number < breaking else f"v{number}" for number in range(4)]
+    for api in apis:
+        room.push(api)
+    found = await room.find()
+    assert (found.outcome, found.push) == ("upstream", room.pushes[breaking])
+    assert found.is_tip is (breaking == 3)
+    assert found.own_change_too is False
+    assert found.probes <= 6
+
+
+async def test_a_commit_that_is_wrong_by_itself_is_its_own_fault(room: Room) -> None:
+    room.push("add sub mul")
+    found = await room.find(room.down.commit("wants more", {"wanted.txt": "add div"}))
+    assert (found.outcome, found.push) == ("own_change", None)
+
+
+async def test_both_have_to_change_when_the_commit_fails_without_the_push_too(room: Room) -> None:
+    broke = room.push("sub")
+    found = await room.find(room.down.commit("wants more", {"wanted.txt": "add div"}))
+    assert (found.outcome, found.push, found.own_change_too) == ("upstream", broke, True)
+
+
+async def test_what_failed_before_all_pushes_is_none_of_theirs(room: Room) -> None:
+    room.base = room.down.commit("never worked", {"wanted.txt": "div"})
+    room.push("add sub mul")
+    assert (await room.find()).outcome == "older"
+
+
+async def test_what_nobody_reported_is_not_put_on_the_last_who_did(room: Room) -> None:
+    room.push("add sub mul")
+    room.up.commit("by hand", {"api.txt": "sub"})
+    assert (await room.find()).outcome == "unreported"
+
+
+async def test_a_push_that_is_not_on_the_branch_has_no_part_in_it(room: Room) -> None:
+    room.up.git("checkout", "--quiet", "task")
+    room.push("nothing")
+    assert (await room.find()).outcome == "no_pushes"

@@ -1,0 +1,149 @@
+"""A push upstream that breaks a repo downstream, from the red job to the task that mends it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.contract_story import Story, repo_on_main
+from tests.forge import running_forge
+from tests.repos import Repo
+
+pytestmark = pytest.mark.requirement("CC-16")
+
+WORKS = """
+import os, pathlib, sys
+upstream = pathlib.Path(os.environ["SHIFTBOSS_REPO_ALPHAVM"])
+sys.exit(0 if "add" in (upstream / "api.txt").read_text() else "add is gone")
+"""
+
+
+class Room:
+    def __init__(self, folder: Path) -> None:
+        self.up = repo_on_main(folder / "alphavm", {"api.txt": "add sub\n"})
+        self.down = repo_on_main(folder / "adnet", {"works.py": WORKS})
+        folder.joinpath("state").mkdir()
+        self.story = Story(
+            folder / "state",
+            {
+                "alphavm": self._repo(self.up, "true"),
+                "adnet": self._repo(self.down, "python3 works.py") | {"depends_on": ["alphavm"]},
+            },
+        )
+
+    @staticmethod
+    def _repo(repo: Repo, command: str) -> dict[str, object]:
+        ci = {"jobs": {"test": {"run": [command]}}, "poll_every": "1s"}
+        return {"path": str(repo.path), "ci": ci}
+
+    def land(self, task: str, api: str) -> str:
+        return self.story.land(task, "alphavm", self.up, {"api.txt": api})
+
+    def turn_red(self, task: str = "down-1") -> str:
+        self.story.begin(task, "adnet", "notes.txt")
+        sha = self.down.commit(task, {"notes.txt": task})
+        self.story.push(task, "adnet", sha)
+        return sha
+
+
+@pytest.fixture
+def room(tmp_path: Path) -> Iterator[Room]:
+    made = Room(tmp_path)
+    yield made
+    made.story.close()
+
+
+def test_the_breaking_commit_is_named_and_its_revert_is_opened(room: Room) -> None:
+    # Green once: what was pushed before that is above suspicion.
+    room.story.land("down-0", "adnet", room.down, {"notes.txt": "first\n"})
+    room.land("up-1", "add mul\n")
+    breaking = room.land("up-2", "mul\n")
+    red = room.turn_red()
+
+    found = room.story.event("breakage_found")
+    assert (found["bead_id"], found["worker"], found["sha"]) == ("down-1", "z.ai1", red)
+    assert (found["repo"], found["jobs"]) == ("adnet", ["test"])
+    assert (found["breaking"]["repo"], found["breaking"]["sha"]) == ("alphavm", breaking)
+    assert found["breaking"]["bead_id"] == "up-2"
+    assert found["remedy"] == "revert_upstream_commit"
+    assert found["task"] == f"revert-{breaking[:12]}"
+    opened = room.story.ask("show_task", bead_id=found["task"])
+    assert (opened["status"], opened["title"]) == (
+        "open",
+        f"Revert {breaking[:12]} in alphavm: it broke adnet",
+    )
+    assert breaking in opened["description"]
+    assert "add is gone" in opened["description"]
+
+    # Nobody is told twice, not by the next server either.
+    room.story.server.stop()
+    room.story.server.start()
+    room.story.ask("add_task", bead_id="later", title="After the start")
+    assert len(room.story.events("breakage_found")) == 1
+
+
+def test_when_other_work_lies_on_top_the_repo_downstream_is_fixed(room: Room) -> None:
+    breaking = room.land("up-1", "sub\n")
+    room.land("up-2", "sub mul\n")
+    room.turn_red()
+    found = room.story.event("breakage_found")
+    assert (found["breaking"]["sha"], found["remedy"]) == (
+        breaking,
+        "spawn_fix_worker_for_downstream",
+    )
+    assert found["task"] == f"fix-adnet-{breaking[:12]}"
+
+
+def test_a_search_that_a_crash_cut_off_is_made_up_for(room: Room) -> None:
+    breaking = room.land("up-1", "sub\n")
+    room.turn_red()
+    room.story.event("ci_failed")
+    room.story.server.kill()
+    room.story.server.start()
+    assert room.story.event("breakage_found")["breaking"]["sha"] == breaking
+    assert len(room.story.events("breakage_found")) == 1
+
+
+def test_a_repo_that_broke_itself_blames_nobody(room: Room) -> None:
+    room.land("up-1", "add mul\n")
+    room.story.begin("down-1", "adnet", "works.py")
+    sha = room.down.commit("down-1", {"works.py": "import sys\nsys.exit(1)\n"})
+    room.story.push("down-1", "adnet", sha)
+    said = room.story.event("breakage_ruled_out")
+    assert (said["outcome"], said["sha"], said["jobs"]) == ("own_change", sha, ["test"])
+    assert room.story.events("breakage_found") == []
+
+
+def test_for_a_forge_the_candidates_are_named_in_their_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FORGE_TOKEN", "t0p-s3cret-token")
+    up = repo_on_main(tmp_path / "alphavm", {"api.txt": "add\n"})
+    down = repo_on_main(tmp_path / "adnet", {"notes.txt": "\n"})
+    (tmp_path / "state").mkdir()
+    with running_forge("github") as forge:
+        ci = json.loads(forge.demand(poll_every=1).policy.model_dump_json(exclude_none=True))
+        local = {"jobs": {"test": {"run": ["true"]}}, "poll_every": "1s"}
+        story = Story(
+            tmp_path / "state",
+            {
+                "alphavm": {"path": str(up.path), "ci": local},
+                "adnet": {"path": str(down.path), "depends_on": ["alphavm"], "ci": ci},
+            },
+        )
+        try:
+            first = story.land("up-1", "alphavm", up, {"api.txt": "sub\n"})
+            second = story.land("up-2", "alphavm", up, {"api.txt": "mul\n"})
+            story.begin("down-1", "adnet", "notes.txt")
+            sha = down.commit("down-1", {"notes.txt": "more\n"})
+            forge.push(sha, test="failure")
+            story.push("down-1", "adnet", sha)
+            said = story.event("breakage_suspected")
+            assert [one["sha"] for one in said["candidates"]] == [second, first]
+            assert "cannot be run here" in said["reason"]
+            assert story.events("breakage_found") == []
+        finally:
+            story.close()

@@ -1,0 +1,269 @@
+"""What the doctor makes of what it sees: how bad it is, and what to do about it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from shiftboss import __version__
+from shiftboss.doctor.agents import judge_agents
+from shiftboss.doctor.findings import Finding
+from shiftboss.doctor.forges import judge_answer
+from shiftboss.doctor.queues import Queues, judge_queues
+from shiftboss.doctor.repos import judge_hooks
+from shiftboss.doctor.runners import judge_runners
+from shiftboss.doctor.server import look_at_server
+from shiftboss.errors import CiUnavailable, ShiftbossError
+from shiftboss.protocol.policy import Policy
+
+NOW = 1_800_000_000_000
+MINUTE = 60_000
+
+
+def only(findings: list[Finding]) -> Finding:
+    (finding,) = findings
+    return finding
+
+
+def levels(findings: list[Finding]) -> list[str]:
+    return [one.level for one in findings]
+
+
+# -- the server
+
+
+class Line:
+    """A line on which the answers are given: bytes, or an error that is raised."""
+
+    address = "http://127.0.0.1:7432"
+
+    def __init__(self, health: bytes | ShiftbossError, status: bytes | ShiftbossError) -> None:
+        self._health = health
+        self._status = status
+
+    def get(self, path: str) -> bytes:
+        assert path == "/health"
+        return self._said(self._health)
+
+    def post(self, path: str, body: dict[str, object]) -> bytes:
+        assert (path, body) == ("/bus/get_status", {})
+        return self._said(self._status)
+
+    @staticmethod
+    def _said(answer: bytes | ShiftbossError) -> bytes:
+        if isinstance(answer, ShiftbossError):
+            raise answer
+        return answer
+
+
+def healthy(version: str = __version__) -> bytes:
+    health = {"status": "healthy", "version": version, "store": "sqlite", "uptime_seconds": 5}
+    return json.dumps(health).encode()
+
+
+class Refused(ShiftbossError):
+    http_status = 503
+
+
+def test_a_healthy_server_of_our_version_is_well() -> None:
+    found = look_at_server(Line(healthy(), b"{}"))
+    assert [(one.check, one.level) for one in found] == [("server", "ok"), ("store", "ok")]
+
+
+def test_a_server_of_another_version_is_a_warning() -> None:
+    found = look_at_server(Line(healthy("0.0.1"), b"{}"))
+    assert levels(found) == ["warning", "ok"]
+    assert "0.0.1" in found[0].message
+    assert __version__ in found[0].message
+
+
+@pytest.mark.parametrize(
+    ("health", "status", "check", "words"),
+    [
+        (ShiftbossError("no server at x", hint="start one"), b"{}", "server", "no server at x"),
+        (Refused("the disk is full"), b"{}", "store", "the disk is full"),
+        (b"<html>", b"{}", "server", "is no Shiftboss"),
+        (healthy(), ShiftbossError("wrong token"), "server", "it refuses us: wrong token"),
+    ],
+    ids=["away", "store", "somebody else", "token"],
+)
+def test_a_server_that_cannot_be_used_is_a_problem(
+    health: bytes | ShiftbossError, status: bytes, check: str, words: str
+) -> None:
+    bad = only([one for one in look_at_server(Line(health, status)) if one.level == "problem"])
+    assert bad.check == check
+    assert words in bad.message
+    assert bad.todo
+
+
+# -- queues
+
+
+def repo(name: str = "alphavm", **members: object) -> dict[str, Any]:
+    return {"repo": name, "ci": None, "sha": None, "tracking": None, **members}
+
+
+def tracking(waited_minutes: float, **members: object) -> dict[str, Any]:
+    pushed_at = NOW - round(waited_minutes * MINUTE)
+    seen = {"sha": "a" * 40, "state": "waiting", "run_id": None, "errors": 0}
+    return {**seen, "pushed_at": pushed_at, **members}
+
+
+def task(waited_minutes: float, **members: object) -> dict[str, Any]:
+    updated_at = NOW - round(waited_minutes * MINUTE)
+    return {"bead_id": "bd-1", "status": "queued", "waits_for": 0, "updated_at": updated_at} | (
+        members
+    )
+
+
+def judged(
+    repos: tuple[dict[str, Any], ...] = (),
+    halts: tuple[dict[str, Any], ...] = (),
+    tasks: tuple[dict[str, Any], ...] = (),
+    claims: tuple[tuple[str, dict[str, Any]], ...] = (),
+) -> list[Finding]:
+    return judge_queues(Queues(repos, halts, tasks, claims), Policy(), NOW)
+
+
+def test_nothing_that_waits_is_well() -> None:
+    assert levels(judged(repos=(repo(),), tasks=(task(9),))) == ["ok"]
+
+
+def test_a_run_that_waits_for_a_runner_too_long_is_a_stuck_queue() -> None:
+    at_the_edge = judged(repos=(repo(tracking=tracking(10, run_id="451")),))
+    assert levels(at_the_edge) == ["ok"]
+    stuck = only(judged(repos=(repo(tracking=tracking(11, run_id="451")),)))
+    assert stuck.level == "problem"
+    assert "run #451 of alphavm waits for a runner for 11 minutes" in stuck.message
+    assert "systemctl status 'forgejo-runner-*'" in stuck.todo
+    assert "sudo systemctl restart forgejo-runner-N" in stuck.todo
+
+
+def test_a_repo_of_the_policy_has_a_patience_of_its_own() -> None:
+    policy = Policy.model_validate(
+        {"repos": {"alphavm": {"path": "x", "ci": {"stuck_after": "1m"}}}}
+    )
+    queues = Queues([repo(tracking=tracking(2, run_id="451"))], [], [], [])
+    assert levels(judge_queues(queues, policy, NOW)) == ["problem"]
+
+
+def test_a_commit_without_a_run_is_a_problem_of_another_kind() -> None:
+    missing = only(judged(repos=(repo(tracking=tracking(11)),)))
+    assert "there is no CI run of commit aaaaaaaaaaaa of alphavm" in missing.message
+    assert "empty commit" in missing.todo
+
+
+def test_a_run_that_is_under_way_or_over_is_not_stuck() -> None:
+    running = repo(tracking=tracking(60, state="running", run_id="451"))
+    passed = repo(tracking=tracking(60, state="passed", run_id="451"))
+    assert levels(judged(repos=(running, passed))) == ["ok"]
+
+
+def test_a_forge_without_an_answer_is_waited_for_and_nothing_is_started_anew() -> None:
+    silent = only(judged(repos=(repo(tracking=tracking(60, errors=3)),)))
+    assert silent.level == "warning"
+    assert "3 times in a row" in silent.message
+    assert "do not start runs anew" in silent.todo
+
+
+def test_a_red_repo_and_a_halt_are_told() -> None:
+    halt = {"halt_id": 3, "repos": ["alphavm", "adnet"], "reason": "a key was committed"}
+    found = judged(repos=(repo(ci="red", sha="b" * 40),), halts=(halt,))
+    assert levels(found) == ["problem", "warning"]
+    assert "halt 3 stops alphavm, adnet: a key was committed" in found[0].message
+    assert "shiftboss resume 3" in found[0].todo
+    assert "CI of alphavm is red at bbbbbbbbbbbb" in found[1].message
+
+
+def test_tasks_that_nobody_takes_are_told_once_with_the_oldest() -> None:
+    tasks = (task(11), task(30, bead_id="bd-2"), task(30, waits_for=1), task(30, status="active"))
+    late = only(judged(tasks=tasks))
+    assert late.level == "warning"
+    assert late.message == "2 tasks are ready and nobody takes them; bd-2 waits for 30 minutes"
+
+
+@pytest.mark.parametrize(
+    ("state", "minutes", "words"),
+    [
+        ("waiting", 11, "start one with shiftboss verifier"),
+        ("taken", 11, "may take that long"),
+        ("waiting", 10, None),
+        ("accepted", 99, None),
+    ],
+)
+def test_a_claim_that_nobody_verifies_is_told(state: str, minutes: int, words: str | None) -> None:
+    claim = {"claim_id": 2, "state": state, "asked_at": NOW - minutes * MINUTE}
+    found = only(judged(claims=(("bd-1", claim),)))
+    assert (words is None) == (found.level == "ok")
+    assert words is None or words in found.todo
+
+
+# -- forges and runners
+
+
+@pytest.mark.parametrize(
+    ("reason", "level", "words"),
+    [
+        ("down", "problem", "Do not start runs anew"),
+        ("rate_limit", "warning", "wait"),
+        ("token", "problem", "give a new one"),
+        ("set_up", "problem", "give a new one"),
+        ("answer", "problem", "give a new one"),
+    ],
+)
+def test_a_forge_that_gives_no_answer_is_told_with_what_to_do(
+    reason: str, level: str, words: str
+) -> None:
+    error = CiUnavailable(
+        "forge.example.org answered 502",
+        reason=reason,
+        retry_after_seconds=5,
+        hint="give a new one",
+    )
+    found = judge_answer("alphavm", error)
+    assert (found.check, found.level) == ("forge", level)
+    assert found.message == "CI of alphavm: forge.example.org answered 502"
+    assert words in found.todo
+
+
+def test_a_runner_that_is_offline_is_to_be_restarted_by_its_name() -> None:
+    states = {"forgejo-runner-1.service": "active", "forgejo-runner-2.service": "failed"}
+    offline = only(judge_runners(states, ""))
+    assert offline.level == "problem"
+    assert "forgejo-runner-2.service is offline (failed)" in offline.message
+    assert "sudo systemctl restart forgejo-runner-2.service" in offline.todo
+
+
+def test_runners_that_are_online_are_well_also_when_they_start() -> None:
+    states = {"forgejo-runner-1.service": "active", "forgejo-runner-2.service": "activating"}
+    assert only(judge_runners(states, "task 12 repo is team/app")).level == "ok"
+
+
+def test_a_502_in_the_log_of_the_runners_is_waited_for() -> None:
+    found = only(judge_runners({"forgejo-runner-1.service": "active"}, "x 502 Bad Gateway y"))
+    assert found.level == "warning"
+    assert "runners reconnect by themselves" in found.todo
+
+
+# -- hooks and agents
+
+
+def test_a_folder_of_hooks_elsewhere_shadows_those_of_the_repo() -> None:
+    found = only(judge_hooks("alphavm", {"pre-push": True}, "/etc/hooks"))
+    assert found.level == "warning"
+    assert "is /etc/hooks, which shadows its own pre-push" in found.message
+
+
+def test_hooks_that_git_passes_over_are_told_and_those_that_run_are_named() -> None:
+    assert judge_hooks("alphavm", {}, None) == judge_hooks("alphavm", {}, "/etc/hooks") == []
+    found = judge_hooks("alphavm", {"pre-commit": True, "pre-push": False}, None)
+    assert levels(found) == ["warning", "ok"]
+    assert "pre-push of alphavm cannot be run" in found[0].message
+    assert "alphavm runs pre-commit" in found[1].message
+
+
+def test_one_agent_is_enough() -> None:
+    assert only(judge_agents(["codex"])).message == "on the PATH: codex"
+    assert only(judge_agents([])).level == "warning"

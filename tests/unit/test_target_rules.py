@@ -1,0 +1,81 @@
+"""What may come along with the target branch, and which files commands name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from shiftboss.protocol.handoff import Contract, VerificationPolicy
+from shiftboss.rules.changes import CommitChange, FileChange
+from shiftboss.rules.named_paths import NamedPaths
+from shiftboss.rules.target_commits import TargetGuard
+
+CRITERIA = [
+    "Command passes: python3 ./tools/check.py --config=etc/check.toml",
+    "Tests pass: pytest tests/login.py::test_x src",
+    "Type check passes: python3 -m lint.all --strict",
+    "Command passes: needs | a shell",
+    "tools/prose.py is fine",
+]
+
+
+def contract(**members: Any) -> Contract:
+    made: dict[str, Any] = {
+        "task_id": "t",
+        "files_owned": ["src/auth/", "tests/test_mine.py", "tools/mine.py"],
+        "files_readonly": ["src/lib/"],
+        "dependencies_completed": [],
+        "success_criteria": CRITERIA,
+    }
+    return Contract(**(made | members))
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("tools/check.py", "etc/check.toml", "tests/login.py", "setup.sh"),
+        *("lint/all.py", "lint/all/__main__.py", "lint/__init__.py"),
+        *("tools/json.py", "tools/json/__init__.py"),
+    ],
+)
+def test_files_that_decide_what_a_command_says(path: str) -> None:
+    assert NamedPaths(contract(), VerificationPolicy(setup=["sh setup.sh"])).decide(path)
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["src/app.py", "tools/other.py", "json.py", "tools/prose.py", "lint/other.py", "json/tools/x"],
+)
+def test_files_that_do_not(path: str) -> None:
+    assert not NamedPaths(contract(), VerificationPolicy()).decide(path)
+
+
+def brought(path: str, commit: str = "c1") -> CommitChange:
+    return CommitChange(commit, False, FileChange(path, "M", "100644", "100644", "a", "b"))
+
+
+def objected_to(*paths: str, **policy: Any) -> list[str | None]:
+    names = {"tests/test_mine.py", "tests/test_other.py", "src/code.rs", "tests/it.rs"}
+    guard = TargetGuard(contract(), VerificationPolicy(**policy), names)
+    return [one.path for one in guard.violations("main", map(brought, paths))]
+
+
+def test_what_the_work_is_checked_with_does_not_come_with_the_target() -> None:
+    paths = ["src/lib/x.py", "conftest.py", "tests/test_mine.py", "tests/it.rs", "tools/check.py"]
+    assert objected_to(*paths, "README.md", *paths) == paths
+
+
+def test_ordinary_changes_and_what_the_task_may_change_itself_do() -> None:
+    paths = ["README.md", "src/auth/x.py", "tools/mine.py", "tests/test_new.py", "src/code.rs"]
+    assert objected_to(*paths) == []
+
+
+def test_where_receipts_are_asked_for_nothing_else_comes_along() -> None:
+    assert objected_to("README.md", "src/auth/x.py", target_commits="receipts") == ["README.md"]
+
+
+def test_tests_may_change_where_they_may_go() -> None:
+    paths = ["tests/test_mine.py", "tests/test_other.py"]
+    assert objected_to(*paths) == paths
+    assert objected_to(*paths, test_removal="allow") == []
