@@ -61,7 +61,7 @@ def the_policy(path: Path, **members: Any) -> Policy:
     ci = CiPolicy(required_jobs=JOBS, must_succeed=[SYNC])
     return Policy(
         repos={
-            name: RepoPolicy(path=str(path), depends_on=above, ci=ci)
+            name: RepoPolicy(path=str(path), branch="task", depends_on=above, ci=ci)
             for name, above in GRAPH.items()
         },
         **members,

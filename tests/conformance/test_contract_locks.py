@@ -14,7 +14,13 @@ import pytest
 
 from shiftboss.coordinator.contract.contracts import Contracts
 from shiftboss.coordinator.handoffs import spawn
-from shiftboss.errors import ContractViolations, RepoBlocked, StoreUnavailable, UnknownRepo
+from shiftboss.errors import (
+    ContractViolations,
+    InvalidRequest,
+    RepoBlocked,
+    StoreUnavailable,
+    UnknownRepo,
+)
 from shiftboss.protocol.contract_calls import ReposRequest
 from shiftboss.protocol.handoff_calls import SpawnSubtaskRequest
 from shiftboss.protocol.policy import Policy, RepoPolicy
@@ -317,3 +323,28 @@ async def test_ci_context_is_refused_at_the_spawn(site: ContractRoom) -> None:
         )
     assert refused.value.facts["forbidden"] == "embedding_ci_context_at_spawn"
     assert await site.locked() == {}
+
+
+@pytest.mark.requirement("CC-01", "CC-05")
+async def test_the_work_goes_to_the_branch_of_the_policy(site: ContractRoom) -> None:
+    """Proven on a branch beside it, the repo would be free and green without the work."""
+    with pytest.raises(InvalidRequest) as refused:
+        await site.spawn("t", repo="sdk", branch="side")
+    assert refused.value.field == "branch"
+    await site.works_on("sdk")
+    side = site.repo.git(
+        "commit-tree", "-p", site.repo.base, "-m", "x", f"{site.repo.base}^{{tree}}"
+    )
+    with pytest.raises(InvalidRequest, match="is not on the branch task"):
+        await site.says("sdk", f"PUSHED_TO_CI: sdk commit {side[:12]} - CI run #1")
+    assert await site.milestone("sdk") == "WORKING"
+
+
+async def test_the_operator_answers_for_a_red_repo_that_is_released(site: ContractRoom) -> None:
+    await site.works_on("alphavm")
+    sha = await site.pushes("alphavm", 1)
+    await site.ci_says(runs(sha, test="failure"))
+    await site.cancel("alphavm")
+    assert not (await site.can_spawn("adnet")).can_spawn
+    assert (await site.free("alphavm")).changed
+    assert (await site.can_spawn("adnet")).can_spawn

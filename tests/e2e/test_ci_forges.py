@@ -228,13 +228,15 @@ async def test_without_statuses_a_missing_job_is_waited_for_a_while(watch: Watch
 
 @pytest.mark.requirement("CC-03")
 @only(*OF_FORGEJO)
-async def test_rows_without_a_commit_are_known_by_the_statuses_of_the_commit(watch: Watch) -> None:
+async def test_a_status_tells_of_rows_without_a_commit_and_proves_nothing(watch: Watch) -> None:
+    """Whoever can push can write one, and name an older green run in it."""
     watch.forge.leaves_out_shas = True
     watch.forge.push(OTHER, test="success", radicle_push="success")
     watch.forge.push(SHA, test="success", radicle_push="success")
     watch.forge.ignores_head_sha = True
     report = await watch.look()
-    assert [(run.run_id, run.sha, run.state) for run in report.runs] == [("90", SHA, "success")]
+    assert [(run.run_id, run.sha, run.state) for run in report.runs] == [("90", "", "running")]
+    assert await watch.verdict() == "pending"
 
 
 @pytest.mark.requirement("CC-01", "CC-03")
@@ -617,3 +619,11 @@ async def test_a_forge_that_is_not_set_up_is_told(
     with pytest.raises(CiUnavailable, match=words) as caught:
         await watch.look(demand=watch.forge.demand(**policy))
     assert "word@" not in str(caught.value)
+
+
+@pytest.mark.requirement("CC-01")
+async def test_a_job_that_failed_on_a_later_page_is_seen(watch: Watch) -> None:
+    many = {f"leg_{number:03}": "success" for number in range(120)}
+    watch.forge.push(SHA, test="success", radicle_push="success", **many, last="failure")
+    report = await watch.look()
+    assert {job.name: job.state for run in report.runs for job in run.jobs}["last"] == "failure"

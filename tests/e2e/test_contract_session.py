@@ -170,10 +170,10 @@ def test_a_commit_that_was_pushed_away_is_not_done(room: Room) -> None:
     """Its run is green for ever; on the branch is something else."""
     room.begin("fees")
     sha = room.push("fees")
+    room.pushed("fees", sha, 89)
     room.repo.git("reset", "--quiet", "--hard", "HEAD~1")
     room.push("another")
     room.forge.push(sha, **GREEN, radicle_push="success")
-    room.pushed("fees", sha, 89)
     room.wait_for("fees", "claim_refused")
     refusals = [
         one.data for one in room.client.stored_events("default") if one.kind == "claim_refused"

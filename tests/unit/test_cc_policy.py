@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import string
 import time
 
@@ -284,3 +285,16 @@ PIECES = ["repos", ":", " ", "\n", "  ", "- ", "a", "{", "}", "[", "]", "&x", "*
 @given(st.lists(st.sampled_from(PIECES), max_size=40).map("".join))
 def test_no_yaml_crashes_the_reader(text: str) -> None:
     assert_read_or_refused(text)
+
+
+@pytest.mark.parametrize("command", ["a && b", "grep x | wc", "make > log", "A=1 make", "it's"])
+def test_a_command_that_only_a_shell_understands_is_refused(command: str) -> None:
+    text = json.dumps({"repos": {"a": {"path": "a", "ci": {"jobs": {"test": {"run": [command]}}}}}})
+    (problem,) = problems(text)
+    assert "repos.a.ci.jobs.test.run.0" in problem
+
+
+def test_a_password_in_the_url_of_a_repo_is_refused() -> None:
+    (problem,) = problems("repos: {a: {url: 'https://user:word@example.org/a.git'}}")
+    assert "repos.a.url" in problem
+    read_policy("repos: {a: {url: 'ssh://git@example.org/a.git'}}", NAME)

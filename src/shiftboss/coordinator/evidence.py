@@ -35,6 +35,8 @@ class Evidence(Protocol):
         """The commit that a revision stands for, in full."""
         ...
 
+    async def is_on_branch(self, repo: str, commit: str, branch: str) -> bool: ...
+
     async def ci_report(self, demand: CiDemand, sha: str) -> CiReport:
         """What CI says about a commit, with the logs of what failed. Raises CiUnavailable."""
         ...
@@ -76,6 +78,9 @@ class NoEvidence:
         raise _blind()
 
     async def commit_of(self, repo: str, rev: str) -> str | None:  # noqa: ARG002
+        raise _blind()
+
+    async def is_on_branch(self, repo: str, commit: str, branch: str) -> bool:  # noqa: ARG002
         raise _blind()
 
     async def ci_report(self, demand: CiDemand, sha: str) -> CiReport:  # noqa: ARG002

@@ -119,9 +119,12 @@ class HandoffDesk:
     async def _spawn(self, request: SpawnSubtaskRequest, *, replace: bool) -> SpawnAnswer:
         # What can be refused without a look at the repository is refused first.
         await self._store.read(lambda tx: self._check(tx, request))
+        path = self._repo(request.repo)
+        name = self._contracts.name_of(request.repo, await self._evidence.identity(path))
+        branch = self._contracts.branch_for(name, request.branch)
         survey = await self._evidence.survey(
-            self._repo(request.repo),
-            request.base,
+            path,
+            request.base or branch,
             request.files,
             request.subtask_title or request.bead_id,
             request.subtask_description,
@@ -137,7 +140,7 @@ class HandoffDesk:
                 now_ms=now_ms,
                 target_base=target_base,
                 contracts=self._contracts,
-                repo_name=self._contracts.name_of(request.repo, survey.identity),
+                repo_name=name,
             ),
             request.swarm_id,
         )

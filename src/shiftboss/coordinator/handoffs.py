@@ -79,7 +79,10 @@ def spawn(
     wanted = _row(request, survey, handoff, known, now_ms)._replace(target_base=target_base)
     if contracts is not None and repo_name is not None:
         demand = contracts.demand(repo_name, survey.toplevel)
-        wanted = wanted._replace(repo_name=repo_name, ci=demand.model_dump_json())
+        # The policy says where the work of its repos goes, and what CI runs for.
+        wanted = wanted._replace(
+            repo_name=repo_name, ci=demand.model_dump_json(), branch=demand.branch
+        )
     if contracts is not None and (repo_name is not None or request.traits):
         choice = choose_model("worker", request.traits, contracts.policy.models)
         wanted = wanted._replace(model=choice.model)

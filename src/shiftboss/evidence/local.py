@@ -61,6 +61,9 @@ class LocalEvidence:
     async def commit_of(self, repo: str, rev: str) -> str | None:
         return await self._repository.commit_of(repo, rev)
 
+    async def is_on_branch(self, repo: str, commit: str, branch: str) -> bool:
+        return await self._repository.is_on_branch(repo, commit, branch)
+
     async def ci_report(self, demand: CiDemand, sha: str) -> CiReport:
         provider = self._ci.of(demand)
         await provider.start(demand, sha)

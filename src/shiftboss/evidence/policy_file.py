@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from shiftboss.errors import InvalidPolicy
-from shiftboss.protocol.policy import Policy
+from shiftboss.protocol.policy import Policy, RepoPolicy
 from shiftboss.rules.policy_text import read_policy
 
 POLICY_FILE: Final = "shiftboss.yaml"
@@ -33,7 +33,17 @@ def load_policy(path: Path) -> Policy:
         else repo
         for name, repo in policy.repos.items()
     }
+    _check_paths(path, repos)
     return policy.model_copy(update={"repos": repos})
+
+
+def _check_paths(path: Path, repos: dict[str, RepoPolicy]) -> None:
+    """Two names for one folder would be two locks for one repo."""
+    known: dict[str, str] = {}
+    for name, repo in repos.items():
+        if repo.path is not None and (first := known.setdefault(repo.path, name)) != name:
+            problem = f"{path}: repos.{name}.path: is the folder of {first!r} as well"
+            raise InvalidPolicy(problem, field="policy", facts={"problems": [problem]})
 
 
 def default_policy_file(folder: Path) -> Path | None:

@@ -64,6 +64,13 @@ class Repository:
         )
         return _text(said.out) if said.code == 0 else None
 
+    async def is_on_branch(self, path: str, commit: str, branch: str) -> bool:
+        tip = await self.commit_of(path, f"refs/heads/{branch}")
+        if tip is None:
+            return False
+        said = await git(["merge-base", "--is-ancestor", commit, tip], existing_folder(path))
+        return said.code == 0
+
     async def files(self, path: str, commit: str) -> list[str]:
         """The files of a commit, in git's order. Names that are not UTF-8 are left out."""
         said = await git(

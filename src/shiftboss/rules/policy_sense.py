@@ -21,6 +21,7 @@ from shiftboss.protocol.policy import (
     TokenBudget,
     WorkingTimeout,
 )
+from shiftboss.rules.criteria import parse_command
 from shiftboss.rules.near_names import did_you_mean
 from shiftboss.rules.repo_graph import find_cycles
 from shiftboss.rules.repo_variables import variable_of
@@ -80,6 +81,11 @@ def _repo(path: Path, repo: dict[str, Any]) -> Iterator[Contradiction]:
         yield (*path, "ci"), "the provider forgejo needs a url, the address of the forge"
     if "@" in str(ci.get("url") or "").split("://")[-1].split("/")[0]:
         yield (*path, "ci", "url"), "must not have a user or token in it; use token_variable"
+    scheme, _, rest = str(repo.get("url") or "").partition("://")
+    user = rest.split("/")[0].rpartition("@")[0]
+    # `ssh://git@host` names a login; a password, or anything before a host of the web, is a secret.
+    if ":" in user or (user and scheme.startswith("http")):
+        yield (*path, "url"), "must not have a password or token in it"
     yield from _jobs((*path, "ci"), ci, is_local=provider == "local")
 
 
@@ -93,6 +99,8 @@ def _jobs(path: Path, ci: dict[str, Any], *, is_local: bool) -> Iterator[Contrad
             (*path, "jobs", cycle[0], "needs"),
             f"the jobs wait for each other in a circle: {' -> '.join(cycle)}",
         )
+    for name, job in jobs.items():
+        yield from _commands((*path, "jobs", name, "run"), _texts(_mapping(job).get("run")))
     known: dict[str, str] = {}
     for name in jobs:
         first = known.setdefault(name.casefold(), name)
@@ -104,6 +112,15 @@ def _jobs(path: Path, ci: dict[str, Any], *, is_local: bool) -> Iterator[Contrad
         # Without jobs of its own, a local repo has those of its workflow files.
         if is_local and jobs:
             yield from _unknown((*path, key), named, jobs, "job", str.casefold)
+
+
+def _commands(path: Path, named: Iterable[tuple[int, str]]) -> Iterator[Contradiction]:
+    """They are run without a shell: what only a shell understands can never pass."""
+    for place, text in named:
+        try:
+            parse_command(text)
+        except ValueError as error:
+            yield (*path, place), str(error)
 
 
 def _limits(data: dict[str, Any]) -> Iterator[Contradiction]:

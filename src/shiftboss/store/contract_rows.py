@@ -45,6 +45,9 @@ class ContractRows(Rows):
     def repo_states(self) -> list[RepoState]:
         return [RepoState._make(row) for row in self._session.fetch_all("repo_states", {})]
 
+    def forget_red(self, repo: str) -> None:
+        self._write("forget_red", {"repo": repo})
+
     def put_repo_state(self, state: RepoState) -> None:
         self._write("put_repo_state", state._asdict())
 

@@ -422,6 +422,10 @@ class ContractTransaction(Protocol):
 
     def repo_states(self) -> list[RepoState]: ...
 
+    def forget_red(self, repo: str) -> None:
+        """Nobody knows what CI says of the repo now; what is green stays."""
+        ...
+
     def put_repo_state(self, state: RepoState) -> None: ...
 
     def put_green(self, repo: str, pushed_at_ms: int) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shiftboss.errors import UnknownRepo
+from shiftboss.errors import InvalidRequest, UnknownRepo
 from shiftboss.protocol.ci import CiDemand, CiDependency
 from shiftboss.protocol.policy import Policy, RepoPolicy
 from shiftboss.rules.repo_graph import RepoGraph
@@ -47,6 +47,20 @@ class Contracts:
                 hint=f"give repos.{name}.path in shiftboss.yaml",
             )
         return path
+
+    def branch_for(self, name: str | None, said: str | None) -> str | None:
+        """The branch of a repo of the policy. Another one would be proven beside it: CI of a branch
+        that nobody builds upon says nothing about the repo."""
+        if name is None:
+            return None
+        branch = self.repo(name).branch
+        if said not in (None, branch):
+            raise InvalidRequest(
+                f"branch: the work on {name} goes to {branch}, not to {said}",
+                field="branch",
+                hint=f"leave it out, or change repos.{name}.branch in the policy",
+            )
+        return branch
 
     def demand(self, name: str, path: str) -> CiDemand:
         """What CI has to say about a commit of the repo."""

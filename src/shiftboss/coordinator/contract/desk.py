@@ -10,7 +10,7 @@ from shiftboss.coordinator.contract.contracts import Contracts
 from shiftboss.coordinator.evidence import Evidence
 from shiftboss.coordinator.proofs import Proofs
 from shiftboss.coordinator.repeats import once
-from shiftboss.errors import UnknownCheckpoint, UnknownHandoff
+from shiftboss.errors import InvalidRequest, UnknownCheckpoint, UnknownHandoff
 from shiftboss.protocol.ci import CiDemand
 from shiftboss.protocol.contract_calls import (
     CanSpawnAnswer,
@@ -83,7 +83,19 @@ class ContractDesk:
         if not isinstance(said, PushedToCi):
             return None
         handoff = await self._handoff(request.swarm_id, request.bead_id)
-        return await self._evidence.commit_of(handoff.repo, said.commit)
+        sha = await self._evidence.commit_of(handoff.repo, said.commit)
+        if sha is not None and handoff.branch is not None and handoff.ci is not None:
+            await self._check_on_branch(handoff.repo, sha, handoff.branch)
+        return sha
+
+    async def _check_on_branch(self, repo: str, sha: str, branch: str) -> None:
+        """What CI says of a commit beside the branch says nothing about the repo."""
+        if not await self._evidence.is_on_branch(repo, sha, branch):
+            raise InvalidRequest(
+                f"commit: {sha[:12]} is not on the branch {branch}",
+                field="commit",
+                hint=f"push it to {branch} first",
+            )
 
     async def _look_at_ci(self, request: ReportMilestoneRequest, said: Done) -> None:
         """Who says DONE may know more than our last look. A CI that gives no answer now is asked

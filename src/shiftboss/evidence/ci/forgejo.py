@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from typing import Final
 from urllib.parse import quote, urlencode
 
+from shiftboss.errors import CiUnavailable
 from shiftboss.evidence.ci.access import Access, access_to, no_repository
 from shiftboss.evidence.ci.forgejo_tasks import (
     are_all_there,
@@ -20,7 +21,7 @@ from shiftboss.evidence.ci.forgejo_tasks import (
     with_what_waits,
 )
 from shiftboss.evidence.ci.http import ForgeHttp
-from shiftboss.evidence.ci.nameless import Nameless, adopted
+from shiftboss.evidence.ci.nameless import adopted, likely_rows
 from shiftboss.evidence.ci.recent import Recent
 from shiftboss.evidence.ci.rows import (
     Row,
@@ -35,6 +36,7 @@ from shiftboss.evidence.ci.statuses import Status, statuses_in, without_tasks
 from shiftboss.protocol.ci import CiDemand, CiJob, CiReport, CiRun
 
 PAGE_ROWS: Final = 50
+JOB_PAGES_MAX: Final = 20
 # A commit whose tasks lie deeper than this was pushed long ago.
 PAGES_MAX: Final = 3
 
@@ -82,11 +84,9 @@ class ForgejoCi:
     ) -> CiReport:
         found = rows_of(rows, sha)
         if not found:
-            nameless = await self._nameless(access, demand, sha, rows)
-            if not nameless.are_proven:
-                runs = [run_of(row, "", []) for row in newest_runs(nameless.rows)]
-                return self._reports.report(access, sha, runs, complete=False)
-            found = nameless.rows
+            likely = await self._nameless(access, demand, sha, rows)
+            runs = [run_of(row, "", []) for row in newest_runs(likely)]
+            return self._reports.report(access, sha, runs, complete=False)
 
         async def ask_for_jobs(row: Row) -> list[CiJob]:
             return await self._jobs(access, sha, row)
@@ -100,11 +100,9 @@ class ForgejoCi:
     ) -> CiReport:
         found = rows_of(rows, sha)
         if not found:
-            nameless = await self._nameless(access, demand, sha, rows)
-            if not nameless.are_proven:
-                runs = runs_from_tasks(nameless.rows, "")
-                return self._reports.report(access, sha, runs, complete=False)
-            found = nameless.rows
+            likely = await self._nameless(access, demand, sha, rows)
+            runs = runs_from_tasks(likely, "")
+            return self._reports.report(access, sha, runs, complete=False)
         runs = runs_from_tasks(found, sha)
         complete = False
         if all_ended(runs):
@@ -117,16 +115,17 @@ class ForgejoCi:
 
     async def _nameless(
         self, access: Access, demand: CiDemand, sha: str, rows: list[Row]
-    ) -> Nameless:
+    ) -> list[Row]:
+        """Enough to go on waiting, never enough to pass."""
         rows = [row for row in rows if not row.sha]
         if not rows:
-            return Nameless([], are_proven=False)
+            return []
         statuses = await self._statuses(access, sha)
         found = adopted(rows, statuses)
         if found:
-            return Nameless(found, are_proven=True)
+            return found
         tip = await self._http.json(access, f"/branches/{quote(demand.branch, safe='')}")
-        return Nameless.likely(rows, demand.branch, sha, tip and tip.body, self._today())
+        return likely_rows(rows, demand.branch, sha, tip and tip.body, self._today())
 
     async def _rows(self, access: Access, what: str, sha: str) -> list[Row] | None:
         """Of the commit, and those that name none. None where there is no such list.
@@ -153,15 +152,33 @@ class ForgejoCi:
 
     async def _jobs(self, access: Access, sha: str, row: Row) -> list[CiJob]:
         if access.origin not in self._without_jobs:
-            answer = await self._http.json(access, f"/actions/runs/{row.id}/jobs?limit={PAGE_ROWS}")
-            if answer is not None:
-                return list(jobs_in(answer.body))
+            jobs = await self._listed_jobs(access, row)
+            if jobs is not None:
+                return jobs
         tasks = await self._rows(access, "tasks", sha)
         if tasks is None:
             return []
         self._without_jobs.add(access.origin)
         jobs = jobs_from_tasks([task for task in tasks if task.number == row.number])
         return [*jobs, *without_tasks(await self._statuses(access, sha), row.number, jobs)]
+
+    async def _listed_jobs(self, access: Access, row: Row) -> list[CiJob] | None:
+        """All of them: a job that failed may be on the last page. None where there is no list."""
+        jobs: list[CiJob] = []
+        for page in range(1, JOB_PAGES_MAX + 1):
+            query = f"limit={PAGE_ROWS}&page={page}" if page > 1 else f"limit={PAGE_ROWS}"
+            answer = await self._http.json(access, f"/actions/runs/{row.id}/jobs?{query}")
+            if answer is None:
+                return None
+            found = [job for job in jobs_in(answer.body) if job not in jobs]
+            jobs += found
+            if len(found) < PAGE_ROWS:
+                return jobs
+        raise CiUnavailable(
+            f"run #{row.number} has more than {len(jobs)} jobs, which are not all looked at",
+            reason="answer",
+            retry_after_seconds=60,
+        )
 
     async def _statuses(self, access: Access, sha: str) -> list[Status]:
         answer = await self._http.json(access, f"/commits/{quote(sha)}/status?limit={PAGE_ROWS}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 from urllib.parse import quote, urlencode
 
+from shiftboss.errors import CiUnavailable
 from shiftboss.evidence.ci.access import Access, access_to, no_repository
 from shiftboss.evidence.ci.http import ForgeHttp
 from shiftboss.evidence.ci.rows import Row, is_of, jobs_in, newest_runs, runs_in
@@ -14,7 +15,7 @@ from shiftboss.protocol.policy import CiPolicy
 
 API: Final = "https://api.github.com"
 PAGE_ROWS: Final = 100
-JOB_PAGES_MAX: Final = 5
+JOB_PAGES_MAX: Final = 20
 
 
 class GithubCi:
@@ -58,8 +59,12 @@ class GithubCi:
             found = list(jobs_in(answer.body)) if answer is not None else []
             jobs += found
             if len(found) < PAGE_ROWS:
-                break
-        return jobs
+                return jobs
+        raise CiUnavailable(
+            f"run #{row.number} has more than {len(jobs)} jobs, which are not all looked at",
+            reason="answer",
+            retry_after_seconds=60,
+        )
 
 
 async def _access(demand: CiDemand) -> Access:

@@ -18,6 +18,9 @@ DELETE FROM repo_locks WHERE repo = :repo;
 -- name: repo_states
 SELECT repo, state, sha, run_id, swarm_id, task_id, since_ms FROM repo_states ORDER BY repo;
 
+-- name: forget_red
+DELETE FROM repo_states WHERE repo = :repo AND state = 'red';
+
 -- name: put_repo_state
 INSERT INTO repo_states (repo, state, sha, run_id, swarm_id, task_id, since_ms)
 VALUES (:repo, :state, :sha, :run_id, :swarm_id, :task_id, :since_ms)
