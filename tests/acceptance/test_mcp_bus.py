@@ -57,6 +57,13 @@ READING_TOOLS = {
     "show_receipt",
     "list_receipts",
     "swarm_plan",
+    "get_ci_instructions",
+    "get_worker_prompt",
+    "can_spawn",
+    "list_repos",
+    "show_checkpoint",
+    "show_ci",
+    "build_context",
 }
 SWARM_TOOLS = {
     "swarm_create",

@@ -118,6 +118,8 @@ CALLS: list[tuple[str, dict[str, Any]]] = [
     ("can_spawn", {"repo": "none"}),
     ("list_repos", {}),
     ("show_checkpoint", {"bead_id": "h"}),
+    ("show_ci", {"bead_id": "h"}),
+    ("build_context", {"bead_id": "h"}),
 ]
 CODES = {
     "counter_regression",
