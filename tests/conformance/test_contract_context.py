@@ -37,9 +37,8 @@ RETURNS: dict[str, Any] = {
 
 @pytest.fixture
 def repo(tmp_path: Path) -> Repo:
-    """With files to read, and three changes of them in `main`."""
+    """With files to read, and three changes of them on its branch."""
     made = Repo(tmp_path / "repo")
-    made.git("checkout", "--quiet", "main")
     made.commit("more", FILES)
     made.commit("notes", {"notes.txt": "\n"})
     return made
