@@ -37,8 +37,11 @@ class Room:
             folder / "state",
             {
                 "alphavm": mute | {"ci": ci | {"webhook_secret_variable": "HOOK_SECRET"}},
-                "mute": mute,
-                "unset": mute | {"ci": ci | {"webhook_secret_variable": "HOOK_UNSET"}},
+                "mute": mute | {"path": f"{self.repo.path}-mute"},
+                "unset": {
+                    "path": f"{self.repo.path}-unset",
+                    "ci": ci | {"webhook_secret_variable": "HOOK_UNSET"},
+                },
             },
             **settings,
         )

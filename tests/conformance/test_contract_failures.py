@@ -329,11 +329,9 @@ async def test_a_dependency_that_was_left_red_blocks_its_dependents(site: Contra
     await site.works_on("alphavm")
     sha = await site.pushes("alphavm")
     await site.ci_says(runs(sha, test="failure"))
-    await site.gives_up("alphavm", "alphavm")
+    await site.cancel("alphavm")
     answer = await site.can_spawn("adnet")
-    assert [one["rule"] for one in answer.blockers] == ["dependency_is_red"]
-    await site.works_on("alphavm", "w-alphavm", "mend")
-    await site.pushes("mend", 1, "alphavm")
-    await site.ci_says(runs(site.commits[1]))
-    await site.accept()
+    assert "dependency_is_red" in {one["rule"] for one in answer.blockers}
+    # Who releases the repo answers for it.
+    await site.free("alphavm")
     assert (await site.can_spawn("adnet")).can_spawn
