@@ -19,7 +19,7 @@ PUSHES_LOOKED_AT_MAX = 200
 
 
 class ContractRows(Rows):
-    """See `shiftboss.store.port.ContractTransaction` for what each method promises."""
+    """See `shiftboss.store.contract_port.ContractTransaction` for what each method promises."""
 
     # -- repos
 
