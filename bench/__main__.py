@@ -7,7 +7,20 @@ import sys
 import tempfile
 from pathlib import Path
 
-from bench import bus, ci_watching, delivery, history, mcp, parked, throughput, verification
+from bench import (
+    bus,
+    ci_watching,
+    delivery,
+    history,
+    hooks,
+    mcp,
+    parked,
+    run_overhead,
+    throughput,
+    verification,
+    waiting_agents,
+    waiting_run,
+)
 from bench.figures import Figure, show
 
 
@@ -24,7 +37,13 @@ def main() -> int:
         figures += mcp.run(folder, rounds=1 if quick else mcp.ROUNDS)
         figures += parked.run(folder, polls=1000 if quick else parked.POLLS)
         figures += verification.run(folder, rounds=3 if quick else verification.ROUNDS)
+        figures += hooks.run(folder / "hooks")
         figures += ci_watching.run(folder, seconds=10 if quick else ci_watching.WATCHED_SECONDS)
+        figures += waiting_agents.run(
+            folder, seconds=10 if quick else waiting_agents.WATCHED_SECONDS
+        )
+        figures += waiting_run.run(folder, seconds=10 if quick else waiting_run.WATCHED_SECONDS)
+        figures += run_overhead.run(folder, tasks=4 if quick else run_overhead.TASKS)
         figures += history.run(folder, reports=64_000 if quick else history.REPORTS)
     show(figures)
     return 0 if all(figure.met for figure in figures) else 1

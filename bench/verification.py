@@ -4,34 +4,21 @@ what others notice of it."""
 from __future__ import annotations
 
 import asyncio
-import os
-import subprocess
 import time
 from pathlib import Path
 from statistics import median
 
 from bench.figures import Figure
+from bench.large_repo import FOLDERS, commit, git, make_repo
 from bench.while_verifying import p99_ratio
 from shiftboss.evidence.verifier import Verifier
 from shiftboss.protocol.handoff import Contract, VerificationPolicy
 from shiftboss.protocol.verdict import Verdict, VerificationJob
 
-FOLDERS = 200
-FILES_PER_FOLDER = 50
 CHANGED = 500
 ROUNDS = 7
 # It ends at once, so what is left is the checkout.
 NEXT_TO_NOTHING = "Command passes: true"
-
-_ENVIRONMENT = {
-    "PATH": os.environ["PATH"],
-    "GIT_CONFIG_NOSYSTEM": "1",
-    "GIT_CONFIG_GLOBAL": os.devnull,
-    "GIT_AUTHOR_NAME": "Bench",
-    "GIT_AUTHOR_EMAIL": "bench@shiftboss.invalid",
-    "GIT_COMMITTER_NAME": "Bench",
-    "GIT_COMMITTER_EMAIL": "bench@shiftboss.invalid",
-}
 
 
 def run(folder: Path, rounds: int = ROUNDS) -> list[Figure]:
@@ -95,16 +82,8 @@ def _job(repo: Path, base: str, criterion: str) -> VerificationJob:
 
 def _make_repo(repo: Path) -> str:
     """10,000 files in `main`, and a branch that changes, adds and removes 500. Gives the base."""
-    repo.mkdir(parents=True)
-    _git(repo, "init", "--quiet", "--initial-branch=main")
-    for folder in range(FOLDERS):
-        (repo / f"src/area_{folder:03}").mkdir(parents=True)
-        for number in range(FILES_PER_FOLDER):
-            name = repo / f"src/area_{folder:03}/part_{number:02}.py"
-            name.write_text(f"# {folder} {number}\n" + "value = 1\n" * 60)
-    _commit(repo, "base")
-    base = _git(repo, "rev-parse", "HEAD")
-    _git(repo, "checkout", "--quiet", "-b", "task")
+    base = make_repo(repo)
+    git(repo, "checkout", "--quiet", "-b", "task")
     for number in range(CHANGED):
         name = repo / f"src/area_{number % FOLDERS:03}/part_{number // FOLDERS:02}.py"
         if number % 10 == 0:
@@ -114,17 +93,5 @@ def _make_repo(repo: Path) -> str:
         else:
             name.write_text(f"changed = {number}\n" + "value = 2\n" * 30)
         if number % 50 == 49:
-            _commit(repo, f"step {number}")
+            commit(repo, f"step {number}")
     return base
-
-
-def _commit(repo: Path, message: str) -> None:
-    _git(repo, "add", "--all")
-    _git(repo, "commit", "--quiet", "--message", message)
-
-
-def _git(repo: Path, *arguments: str) -> str:
-    done = subprocess.run(
-        ["git", *arguments], cwd=repo, env=_ENVIRONMENT, capture_output=True, text=True, check=True
-    )
-    return done.stdout.strip()

@@ -48,6 +48,8 @@ class Run:
     branch: str = "main"
     attempt: int = 1
     old_tasks: list[tuple[str, str]] = field(default_factory=list)
+    # Looks until it is cancelled; None: nobody wants that.
+    called_off_in: int | None = None
 
     @property
     def status(self) -> str:
@@ -81,6 +83,8 @@ class Forge(ThreadingHTTPServer):
         self.requests: Counter[str] = Counter()
         self.authorizations: list[str | None] = []
         self.not_modified = 0
+        # What it was told to do: `cancel` and `rerun` with the id of the run.
+        self.told: list[str] = []
         # What it does wrong.
         self.instead: list[Reply] = []
         self.is_down = False
@@ -92,6 +96,10 @@ class Forge(ThreadingHTTPServer):
         self.headers: dict[str, str] = {}
         self.log_address: str | None = None
         self.is_slow = False
+        self.may_write = True
+        self.has_reruns = flavour in ("gitea", "github")
+        # So many looks find a cancelled run as it was.
+        self.cancels_after = 0
         self.gone = threading.Event()
 
     @property
@@ -130,13 +138,11 @@ class Forge(ThreadingHTTPServer):
             super().handle_error(request, client_address)
 
     def reply(self, path: str, query: dict[str, str], authorization: str | None) -> Reply:
-        if self.is_down:
-            return Reply(502, "Bad Gateway")
-        if self.instead:
+        if self.instead and not self.is_down:
             return self.instead.pop(0)
-        scheme = "Bearer" if self.flavour == "github" else "token"
-        if self.accepted_token and authorization != f"{scheme} {self.accepted_token}":
-            return Reply(401, {"message": "Bad credentials"})
+        refused = self._refused(authorization)
+        if refused is not None:
+            return refused
         root = "" if self.flavour == "github" else "/api/v1"
         words = path.removeprefix(f"{root}/repos/{REPOSITORY}/").split("/")
         body = self._body(words, query)
@@ -144,11 +150,55 @@ class Forge(ThreadingHTTPServer):
             return Reply(404, {"message": "Not Found"})
         return Reply(200, None if self.says_null else body, self.headers)
 
+    def act(self, path: str, authorization: str | None) -> Reply:
+        """Cancel a run, or make it anew, as they do: one that is under way is not made anew."""
+        refused = self._refused(authorization)
+        match path.split("/")[-4:]:
+            case ["actions", "runs", number, ("cancel" | "rerun") as what] if refused is None:
+                return self._acted(int(number), what)
+        return refused or Reply(404, {"message": "Not Found"})
+
+    def _acted(self, run_id: int, what: str) -> Reply:
+        cancels = self.flavour in ("forgejo-new", "gitea", "github")
+        run = next((run for run in self.runs if run.id == run_id), None)
+        if run is None or not (cancels if what == "cancel" else self.has_reruns):
+            return Reply(404, {"message": "Not Found"})
+        if not self.may_write:
+            return Reply(403, {"message": "Resource not accessible by personal access token"})
+        if what == "rerun" and run.status in ("waiting", "running"):
+            return Reply(403 if self.flavour == "github" else 400, {"message": "already running"})
+        self.told.append(f"{what} {run_id}")
+        if what == "rerun":
+            run.restart(**dict.fromkeys(run.jobs, "waiting"))
+            return Reply(201, {})
+        run.called_off_in = self.cancels_after
+        self._call_off(run)
+        return Reply(202 if self.flavour == "github" else 200, {})
+
+    @staticmethod
+    def _call_off(run: Run) -> None:
+        """As soon as its looks are used up."""
+        if run.called_off_in == 0:
+            ended = {name: state for name, state in run.jobs.items() if state in _ENDED}
+            run.jobs = dict.fromkeys(run.jobs, "cancelled") | ended
+        if run.called_off_in is not None:
+            run.called_off_in = run.called_off_in - 1 if run.called_off_in else None
+
+    def _refused(self, authorization: str | None) -> Reply | None:
+        if self.is_down:
+            return Reply(502, "Bad Gateway")
+        scheme = "Bearer" if self.flavour == "github" else "token"
+        if self.accepted_token and authorization != f"{scheme} {self.accepted_token}":
+            return Reply(401, {"message": "Bad credentials"})
+        return None
+
     def _body(self, words: list[str], query: dict[str, str]) -> Any:
         match words:
             case ["actions", "tasks"] if self.flavour != "github":
                 return {"workflow_runs": _page(self._tasks(), query), "total_count": 1}
             case ["actions", "runs"] if self.flavour != "forgejo-old":
+                for run in self.runs:
+                    self._call_off(run)
                 rows = [self._run(run) for run in reversed(self.runs) if self._fits(run, query)]
                 return {"workflow_runs": _page(rows, query), "total_count": len(rows)}
             case ["actions", "runs", number, "jobs"] if self._has_jobs:
@@ -276,6 +326,13 @@ class _Handler(BaseHTTPRequestHandler):
         reply = forge.reply(parts.path, query, self.headers["Authorization"])
         text = reply.body if isinstance(reply.body, str) else json.dumps(reply.body)
         self._say(reply, text.encode())
+
+    def do_POST(self) -> None:
+        forge = self.server
+        forge.requests[self.path] += 1
+        forge.authorizations.append(self.headers["Authorization"])
+        reply = forge.act(self.path, self.headers["Authorization"])
+        self._say(reply, json.dumps(reply.body).encode())
 
     def _say(self, reply: Reply, content: bytes) -> None:
         etag = f'"{hashlib.sha256(content).hexdigest()[:16]}"'

@@ -27,10 +27,10 @@ ENVIRONMENT = {
 class Repo:
     """A repository with `main` at the base, and `task` checked out for the worker."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, object_format: str = "sha1") -> None:
         self.path = path
         path.mkdir(parents=True)
-        self.git("init", "--quiet", "--initial-branch=main")
+        self.git("init", "--quiet", "--initial-branch=main", f"--object-format={object_format}")
         self.write(
             {
                 "README.md": "# Sums\n",

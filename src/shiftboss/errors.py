@@ -4,6 +4,7 @@ ShiftbossError
 ├── InvalidRequest          422  the words of the request are wrong; names the field
 │   ├── InvalidReceipt
 │   ├── InvalidPolicy
+│   ├── InvalidPlan
 │   └── BodyTooLarge        413
 ├── NotFound                404
 │   ├── UnknownSwarm
@@ -36,6 +37,8 @@ ShiftbossError
 │   ├── OwnershipOverlap
 │   ├── StaleContract
 │   ├── ContractViolations
+│   ├── MergeConflict
+│   ├── WorkPaused
 │   └── RepoBlocked
 ├── Forbidden               403
 ├── Unauthorized            401
@@ -44,6 +47,7 @@ ShiftbossError
     ├── EvidenceUnavailable
     │   └── CiUnavailable
     ├── VerificationPending
+    ├── TreeUnavailable
     └── DatabaseInUse
 """
 
@@ -98,6 +102,11 @@ class InvalidReceipt(InvalidRequest):
 class InvalidPolicy(InvalidRequest):
     code = "invalid_policy"
     title = "The policy file is not valid"
+
+
+class InvalidPlan(InvalidRequest):
+    code = "invalid_plan"
+    title = "The plan is not valid"
 
 
 class NotFound(ShiftbossError):
@@ -343,6 +352,16 @@ class ContractViolations(Conflict):
     title = "The work does not keep the contract"
 
 
+class MergeConflict(Conflict):
+    code = "merge_conflict"
+    title = "Two commits cannot be merged by themselves"
+
+
+class WorkPaused(Conflict):
+    code = "work_paused"
+    title = "The work is held back"
+
+
 class RepoBlocked(Conflict):
     code = "repo_blocked"
     title = "The repo cannot be worked on now"
@@ -410,6 +429,11 @@ class VerificationPending(StoreUnavailable):
             f"The completion of {task_id} is being verified",
             hint="say it again later: the same words get the verdict",
         )
+
+
+class TreeUnavailable(StoreUnavailable):
+    code = "tree_unavailable"
+    title = "The work tree cannot be made or used"
 
 
 class DatabaseInUse(StoreUnavailable):

@@ -104,8 +104,10 @@ def test_repos_that_cannot_be_worked_with_are_told_each(tmp_path: Path) -> None:
     dirty.git("config", "core.hooksPath", "/elsewhere")
     Repo(tmp_path / "other-branch")
     (tmp_path / "empty").mkdir()
+    Repo(tmp_path / "long", "sha256")
     write_policy(
         tmp_path,
+        long={"path": "long"},
         dirty={"path": "dirty"},
         branchless={"path": "other-branch", "branch": "release"},
         gone={"path": "gone"},
@@ -116,14 +118,16 @@ def test_repos_that_cannot_be_worked_with_are_told_each(tmp_path: Path) -> None:
     findings = found_in(done)
     told = {one["message"].split()[0].rstrip(":"): one for one in findings["repos"]}
     assert {name: one["level"] for name, one in told.items()} == {
+        "long": "problem",
         "dirty": "warning",
         "branchless": "problem",
         "gone": "problem",
         "nothing": "problem",
         "remote": "warning",
     }
+    assert told["long"]["message"].startswith("long names its commits by SHA-256")
     assert told["branchless"]["message"] == "branchless has no branch release"
-    assert told["dirty"]["message"] == "dirty has 1 changes that are not committed"
+    assert told["dirty"]["message"] == "dirty has changes that are not committed: 1"
     (shadowed,) = findings["hooks"]
     assert (
         "core.hooksPath of dirty is /elsewhere, which shadows its own pre-push"

@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from tests.commands import running, shiftboss
+from tests.repos import Repo
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "policies" / "completion-contract.yaml"
 BAD = """\
@@ -59,6 +60,25 @@ def test_every_problem_of_a_policy_file_is_told_with_line_and_key(tmp_path: Path
     missing = shiftboss("policy", "check", "other.yaml", folder=tmp_path)
     assert missing.code == 1
     assert missing.out == "other.yaml cannot be read: No such file or directory\n"
+
+
+@pytest.mark.requirement("CC-05")
+def test_repositories_that_cannot_be_used_are_told_with_line_and_key(tmp_path: Path) -> None:
+    Repo(tmp_path / "long", "sha256")
+    Repo(tmp_path / "short")
+    file = tmp_path / "shiftboss.yaml"
+    file.write_text("repos:\n  short: {path: short}\n  long:\n    path: long\n")
+    done = shiftboss("policy", "check", folder=tmp_path)
+    assert (done.code, done.err) == (1, "shiftboss.yaml has 1 problem\n")
+    words = "shiftboss.yaml:4: repos.long.path: names its commits by SHA-256"
+    assert done.out.startswith(words)
+    file.write_text("repos:\n  short: {path: short}\n")
+    good = shiftboss("policy", "check", folder=tmp_path)
+    assert good.out.splitlines()[0] == "shiftboss.yaml is good: 1 repo, locking neighbours"
+    # One folder by two names.
+    file.write_text("repos:\n  a: {path: short}\n  b:\n    path: ./short\n")
+    twice = shiftboss("policy", "check", folder=tmp_path)
+    assert twice.out == "shiftboss.yaml:4: repos.b.path: is the folder of 'a' as well\n"
 
 
 @pytest.mark.requirement("CC-05", "CC-12")

@@ -46,6 +46,26 @@ def given_out(client: Client, repo: Repo, **members: object) -> None:
     ask(client, "ack_task", name="w", bead_id="t")
 
 
+@pytest.mark.requirement("HO-01", "CC-01")
+def test_a_repository_with_sha256_names_is_refused_before_anything_is_begun(
+    client: Client, tmp_path: Path
+) -> None:
+    """Nobody could report its commits: the documents have them in 7 to 40 digits."""
+    repo = Repo(tmp_path / "long", "sha256")
+    body = {
+        "bead_id": "t",
+        "files": ["src/auth/"],
+        "subtask_title": "T",
+        "success_criteria": [PASSES],
+        "repo": str(repo.path),
+    }
+    problem = refused(client, "/bus/swarm_spawn_subtask", body, 422, "invalid_request")
+    assert problem["field"] == "repo"
+    assert "names its commits by SHA-256" in problem["detail"]
+    assert "--object-format=sha1" in problem["hint"]
+    assert ask(client, "list_tasks")["tasks"] == []
+
+
 # -- the calls of the document, over every surface
 
 

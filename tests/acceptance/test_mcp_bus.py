@@ -64,6 +64,8 @@ READING_TOOLS = {
     "show_checkpoint",
     "show_ci",
     "build_context",
+    "show_usage",
+    "list_landable",
 }
 SWARM_TOOLS = {
     "swarm_create",

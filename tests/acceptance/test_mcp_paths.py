@@ -29,6 +29,8 @@ every_revision = pytest.mark.parametrize("revision", REVISIONS)
 WORKER = {"name": "z.ai1"}
 PACKET = {"packet_id": 1}
 STEP = {"task_id": "task-1", "task_name": "Login", "tasks_total": 2}
+USER = {"bead_id": "t-1", "name": "z.ai1", "epoch": 1}
+LANDED = {"commit": "a" * 40, "target": "main", "landed_commit": "a" * 40}
 
 
 def _message(kind: str, **members: object) -> dict[str, Any]:
@@ -120,9 +122,20 @@ CALLS: list[tuple[str, dict[str, Any]]] = [
     ("show_checkpoint", {"bead_id": "h"}),
     ("show_ci", {"bead_id": "h"}),
     ("build_context", {"bead_id": "h"}),
+    ("report_usage", {**USER, "input_tokens": 700, "output_tokens": 50, "dollars": 0.25}),
+    ("report_usage", {**USER, "epoch": 9}),
+    ("set_budget", {"bead_id": "t-1", "tokens": 500}),
+    ("set_budget", {"bead_id": "t-1", "tokens": 5000}),
+    ("show_usage", {}),
+    ("pause_swarm", {"reason": "quota", "until_ms": 4_102_444_800_000}),
+    ("park_task", {**USER, "reason": "quota"}),
+    ("report_landed", {"bead_id": "t-1", "commit": "a" * 40, "target": "main"}),
+    ("report_landed", {"bead_id": "t-1", **LANDED}),
+    ("list_landable", {}),
 ]
 CODES = {
     "counter_regression",
+    "forbidden",
     "illegal_transition",
     "invalid_request",
     "not_held",

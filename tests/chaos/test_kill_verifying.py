@@ -1,9 +1,11 @@
-"""The server dies while it verifies: the claim is verified again, and counted once."""
+"""The server, or the process that looks for it, dies while it verifies: the claim is verified
+again, and counted once."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.acceptance.bus import ask, task
@@ -16,10 +18,41 @@ from tests.waiting import wait_until
 
 @pytest.mark.requirement("HO-04", "OWN-02")
 def test_a_claim_survives_the_death_of_its_server(server: RunningServer, tmp_path: Path) -> None:
-    repo = Repo(tmp_path / "repo")
-    repo.base = repo.commit("set up", {"tools/gate.py": GATE})
-    started, go = tmp_path / "started", tmp_path / "go"
     client = Client(server.url)
+    started, go = tmp_path / "started", tmp_path / "go"
+    commit = _claim(client, Repo(tmp_path / "repo"), started, go)
+    server.kill()
+    started.unlink()
+    go.touch()
+    server.start()
+    _verified_once(client, commit)
+    assert started.exists()
+    client.close()
+
+
+@pytest.mark.requirement("HO-04", "OWN-02")
+def test_a_claim_survives_the_death_of_the_process_that_looks(
+    server: RunningServer, tmp_path: Path
+) -> None:
+    client = Client(server.url)
+    started, go = tmp_path / "started", tmp_path / "go"
+    commit = _claim(client, Repo(tmp_path / "repo"), started, go)
+    (looking,) = [
+        one
+        for one in psutil.Process(server.pid).children()
+        if "shiftboss.evidence.apart_process" in one.cmdline()
+    ]
+    looking.kill()
+    started.unlink()
+    go.touch()
+    _verified_once(client, commit)
+    assert started.exists()
+    client.close()
+
+
+def _claim(client: Client, repo: Repo, started: Path, go: Path) -> str:
+    """A claim whose criterion runs until `go` is there. Gives the commit."""
+    repo.base = repo.commit("set up", {"tools/gate.py": GATE})
     ask(
         client,
         "swarm_spawn_subtask",
@@ -33,18 +66,15 @@ def test_a_claim_survives_the_death_of_its_server(server: RunningServer, tmp_pat
     first = complete(client, "t", wait_ms=0, summary="done")
     assert first.json()["status"] == "verifying"
     wait_until(started.exists, "the criterion runs", seconds=30)
+    return commit
 
-    server.kill()
-    started.unlink()
-    go.touch()
-    server.start()
-    # Nobody asks: the server goes on by itself.
+
+def _verified_once(client: Client, commit: str) -> None:
+    """Nobody asks: the server goes on by itself."""
     wait_until(lambda: task(client, "t")["status"] == "done", "it is verified again", seconds=30)
     again = complete(client, "t", summary="done").json()
     assert (again["success"], again["claim_id"], again["commit"]) == (True, 1, commit)
-    assert started.exists()
     kinds = [event.kind for event in client.stored_events("default")]
     for kind in ("claim_made", "claim_accepted", "task_done"):
         assert kinds.count(kind) == 1
     assert len(ask(client, "list_receipts")["receipts"]) == 1
-    client.close()

@@ -58,7 +58,7 @@ MINUTE = 60
 
 def the_policy(path: Path, **members: Any) -> Policy:
     """The document's repos. They share one repository here: the locks go by the names."""
-    ci = CiPolicy(required_jobs=JOBS, must_succeed=[SYNC])
+    ci = CiPolicy(provider="forgejo", required_jobs=JOBS, must_succeed=[SYNC])
     return Policy(
         repos={
             name: RepoPolicy(path=str(path), branch="task", depends_on=above, ci=ci)
@@ -102,6 +102,9 @@ class ToldEvidence(LocalEvidence):
         super().__init__(folder, own_repo)
         self.told: dict[str, CiReport | Exception] = {}
         self.asked: list[str] = []
+        # Whether it can be restarted, or why not, and what was.
+        self.can_restart: bool | Exception = True
+        self.restarted: list[str] = []
 
     async def ci_report(self, demand: CiDemand, sha: str) -> CiReport:  # noqa: ARG002
         self.asked.append(sha)
@@ -109,6 +112,12 @@ class ToldEvidence(LocalEvidence):
         if isinstance(said, Exception):
             raise said
         return said
+
+    async def restart_ci(self, demand: CiDemand, sha: str) -> bool:  # noqa: ARG002
+        self.restarted.append(sha)
+        if isinstance(self.can_restart, Exception):
+            raise self.can_restart
+        return self.can_restart
 
 
 class ContractRoom(HandoffRoom):

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from shiftboss.errors import ContractViolations, NotHeld, RepoBlocked, UnknownHalt
 from shiftboss.protocol.messages import MessageType
 from shiftboss.protocol.states import WorkerState
+from shiftboss.protocol.verdict import CheckResult
 from shiftboss.rules.failure_taxonomy import EXAMPLES
 from tests.conformance.contract_room import ContractRoom, contract_room, runs
+from tests.conformance.handoff_room import refused
 from tests.repos import Repo
 
 pytestmark = [pytest.mark.anyio, pytest.mark.requirement("CC-15")]
@@ -169,7 +172,7 @@ async def test_an_operation_that_is_denied_again_after_others_worked_ends_the_wo
 
 async def halted(site: ContractRoom) -> int:
     """By the worker of alphavm."""
-    answer = await site.fails("alphavm", "API key exposed in commit abc")
+    answer = await site.fails("alphavm", "in abc", error_type="api_key_exposed_in_commit")
     assert (answer.failure_class, answer.action) == ("fatal", "halt")
     assert answer.halt_id is not None
     return answer.halt_id
@@ -252,7 +255,37 @@ async def test_what_is_fatal_ends_a_verification(site: ContractRoom) -> None:
     await site.works_on("sdk")
     sha = await site.pushes("sdk")
     await site.ci_says(runs(sha))
-    assert (await site.fails("sdk", "data corruption")).action == "halt"
+    answer = await site.fails("sdk", "in block 7", error_type="data_corruption_detected")
+    assert answer.action == "halt"
+    assert await site.take() is None
+    assert await site.status("sdk") == "active"
+
+
+async def test_words_that_sound_fatal_stop_their_worker_and_nobody_else(
+    site: ContractRoom,
+) -> None:
+    """They may be quoted from a test. The contact decides; a type halts the chain."""
+    await site.works_on("ac-dc")
+    await site.works_on("alphavm")
+    words = "assertion failed: expected the log to say 'api key exposed in commit'"
+    answer = await site.fails("alphavm", words)
+    assert (answer.failure_class, answer.action) == ("blocking", "pause")
+    assert answer.halt_id is None
+    assert (await site.attempt("alphavm")).state is WorkerState.BLOCKED
+    assert await site.events("chain_halted") == []
+    (question,) = await site.questions()
+    assert question.question_id == answer.question_id
+    assert words in question.question
+    assert "shiftboss failure alphavm" in question.question
+    await site.pushes("ac-dc")
+    # The contact, or the worker itself, says what it is.
+    assert (await site.fails("alphavm", words, error_type="api_key_exposed_in_commit")).halt_id
+
+
+async def test_words_that_sound_fatal_are_heard_during_a_verification(site: ContractRoom) -> None:
+    await site.works_on("sdk")
+    await site.ci_says(runs(await site.pushes("sdk")))
+    assert (await site.fails("sdk", "data corruption")).action == "pause"
     assert await site.take() is None
     assert await site.status("sdk") == "active"
 
@@ -273,9 +306,9 @@ async def test_red_upstream_pauses_downstream_and_green_resumes_it(site: Contrac
     (paused,) = await there.events("work_paused")
     assert paused["reason"] == "Dependency alphavm failed, pausing until resolved"
     assert await site.events("work_paused") == []
-    with pytest.raises(ContractViolations) as refused:
+    with pytest.raises(ContractViolations) as stopped:
         await there.pushes("ac-dc", 1)
-    assert refused.value.facts["forbidden"] == "triggering_dependent_ci_before_dependency_green"
+    assert stopped.value.facts["forbidden"] == "triggering_dependent_ci_before_dependency_green"
     # Nobody builds upon it; who mends it may.
     assert not (await site.can_spawn("adnet")).can_spawn
     # The pause is not the worker's time.
@@ -283,6 +316,10 @@ async def test_red_upstream_pauses_downstream_and_green_resumes_it(site: Contrac
     assert await there.steps() == []
     sha = await site.pushes("alphavm", 2)
     await site.ci_says(runs(sha))
+    # The watcher's look alone is not enough: a verifier looks at the commit on its branch.
+    await site.cascade.run_once()
+    assert await there.events("work_resumed") == []
+    await site.accept()
     await site.cascade.run_once()
     (resumed,) = await there.events("work_resumed")
     assert resumed["was"] == paused["reason"]
@@ -292,6 +329,40 @@ async def test_red_upstream_pauses_downstream_and_green_resumes_it(site: Contrac
     await there.ladder.run_once()
     assert "warn" in await there.steps()
     await there.pushes("ac-dc", 1)
+
+
+@pytest.mark.requirement("CC-16")
+@pytest.mark.parametrize(
+    ("ci", "branch", "colour"),
+    [("passed", "passed", "green"), ("failed", "passed", "red"), ("passed", "failed", "red")],
+)
+async def test_a_repo_is_green_when_a_verifier_has_seen_it_whatever_becomes_of_the_claim(
+    site: ContractRoom, ci: Any, branch: Any, colour: str
+) -> None:
+    """CI that was run anew, or a commit that was pushed away meanwhile, makes nothing green; work
+    that is refused for its scope can have a green CI."""
+    await site.works_on("ac-dc")
+    await site.works_on("alphavm")
+    await site.ci_says(runs(await site.pushes("alphavm"), test="failure"))
+    await site.cascade.run_once()
+    sha = await site.pushes("alphavm", 1)
+    await site.ci_says(runs(sha))
+    job = await site.taken()
+    checks = [
+        CheckResult(check="branch", outcome=branch, message="the branch"),
+        CheckResult(check="ci", outcome=ci, message="test", subject="test"),
+    ]
+    verdict = refused(job, "scope")
+    checks += verdict.checks
+    assert await site.report(job, verdict.model_copy(update={"checks": checks, "commit": sha}))
+    (state,) = await site.coordinator.store.read(lambda tx: tx.repo_states())
+    assert (state.repo, state.state) == ("alphavm", colour)
+    assert (state.sha == sha) is (colour == "green")
+    await site.cascade.run_once()
+    resumed = [one["bead_id"] for one in await site.events("work_resumed")]
+    assert resumed == (["ac-dc"] if colour == "green" else [])
+    # A dependent that is next to it waits for the proof in any case.
+    assert not (await site.can_spawn("alphaos")).can_spawn
 
 
 @pytest.mark.requirement("CC-16")

@@ -80,6 +80,8 @@ async def test_who_shows_progress_is_given_more_time(site: ContractRoom) -> None
     (told,) = await site.events("timeout_escalated")
     assert "at work for more than 30 m, and still active" in told["message"]
     assert (await site.attempt(TASK)).state is WorkerState.EXECUTING
+    (question,) = await site.questions()
+    assert told["message"] in question.question
 
 
 async def test_a_commit_is_a_sign_of_work(
@@ -129,7 +131,7 @@ async def test_a_new_milestone_starts_its_own_clock(site: ContractRoom) -> None:
 
 
 async def test_ci_time_is_the_servers(site: ContractRoom) -> None:
-    """CI is asked first. While it runs, nobody is parked for it."""
+    """CI is asked first. While it moves, nobody is parked for it."""
     await site.works_on(TASK)
     sha = await site.pushes(TASK)
     site.evidence.told[sha] = runs(sha, test="running")
@@ -137,28 +139,127 @@ async def test_ci_time_is_the_servers(site: ContractRoom) -> None:
     await at_edges(site, since_ms, (10, ["warn"]), (15, ["check_ci"]))
     await passes(site, 16, since_ms)
     assert await site.steps() == ["warn", "check_ci", "extend"]
-    await passes(site, 60, since_ms)
+    for minutes, job in ((29, "build"), (44, "check"), (59, "audit"), (62, "format")):
+        site.evidence.told[sha] = runs(sha, **{"test": "running", job: "running"})
+        await passes(site, minutes, since_ms)
     assert set(await site.steps()) == {"warn", "check_ci", "extend"}
+    assert site.evidence.restarted == []
     held = await site.attempt(TASK)
     assert (held.state, held.epoch) == (WorkerState.VERIFYING, 1)
 
 
-async def test_ci_that_is_stuck_or_never_began_is_told(site: ContractRoom) -> None:
-    for task, repo, report, words in (
-        ("a", "sdk", True, "CI is stuck"),
-        ("b", "adl", False, "there is no CI run for the pushed commit"),
-    ):
-        await site.works_on(repo, "w", task)
-        sha = await site.pushes(task, repo=repo)
-        if report:
-            site.evidence.told[sha] = all_waiting(sha)
-        else:
-            del site.evidence.told[sha]
-        await passes(site, 16, site.clock.now_ms)
-        told = await site.events("timeout_escalated")
-        assert told[-1]["bead_id"] == task
-        assert words in told[-1]["message"]
-        await site.gives_up(task, repo)
+async def test_ci_that_is_stuck_is_restarted_once_and_then_told(site: ContractRoom) -> None:
+    """The document: if_ci_stuck, restart_ci_and_wait."""
+    await site.works_on(TASK)
+    sha = await site.pushes(TASK)
+    site.evidence.told[sha] = all_waiting(sha)
+    since_ms = site.clock.now_ms
+    await passes(site, 15, since_ms)
+    assert site.evidence.restarted == []
+    await passes(site, 16, since_ms)
+    assert site.evidence.restarted == [sha]
+    assert await site.steps() == ["warn", "check_ci", "restart_ci", "extend"]
+    (event,) = await site.events("ci_restarted")
+    assert (event["repo"], event["sha"], event["restarted"]) == (TASK, sha, True)
+    assert await site.questions() == []
+    await passes(site, 30, since_ms)
+    assert await site.questions() == []
+    # Its queue is as long as before: now a person is asked, once, and nobody is blocked by it.
+    await passes(site, 120, since_ms)
+    assert site.evidence.restarted == [sha]
+    (question,) = await site.questions()
+    assert "CI is stuck, also after it was restarted (run #89" in question.question
+    assert (await site.attempt(TASK)).state is WorkerState.VERIFYING
+
+
+async def test_ci_that_was_restarted_and_passes_finishes_the_task(site: ContractRoom) -> None:
+    await site.works_on(TASK)
+    sha = await site.pushes(TASK)
+    site.evidence.told[sha] = all_waiting(sha)
+    await passes(site, 16, site.clock.now_ms)
+    assert site.evidence.restarted == [sha]
+    await site.ci_says(runs(sha, "90"))
+    await site.accept()
+    assert await site.status(TASK) == "done"
+    assert await site.questions(only_open=False) == []
+
+
+async def test_a_run_that_hangs_is_restarted(site: ContractRoom) -> None:
+    """Nothing has moved since it was given more time, a whole time of the milestone ago."""
+    await site.works_on(TASK)
+    sha = await site.pushes(TASK)
+    site.evidence.told[sha] = runs(sha, test="running")
+    since_ms = site.clock.now_ms
+    await passes(site, 30, since_ms)
+    assert site.evidence.restarted == []
+    await passes(site, 31, since_ms)
+    assert site.evidence.restarted == [sha]
+    # Each milestone has a restart of its own.
+    await site.ci_says(runs(sha, test="failure"))
+    next_sha = await site.pushes(TASK, 1)
+    site.evidence.told[next_sha] = runs(next_sha, test="running")
+    await passes(site, 31, site.clock.now_ms)
+    assert site.evidence.restarted == [sha, next_sha]
+
+
+async def test_a_forge_that_does_not_answer_hides_no_run_that_hangs(site: ContractRoom) -> None:
+    await site.works_on(TASK)
+    sha = await site.pushes(TASK)
+    await site.ci_says(runs(sha, test="running"))
+    site.evidence.told[sha] = down()
+    await passes(site, 60, site.clock.now_ms)
+    assert site.evidence.restarted == []
+
+
+async def test_what_is_called_off_for_a_restart_is_no_failure(site: ContractRoom) -> None:
+    """A webhook, or a look that was under way, may come in between."""
+    await site.works_on(TASK)
+    sha = await site.pushes(TASK)
+    site.evidence.told[sha] = all_waiting(sha)
+    since_ms = site.clock.now_ms
+    await passes(site, 16, since_ms)
+    assert site.evidence.restarted == [sha]
+    called_off = runs(sha, test="cancelled")
+    await site.ci_says(called_off)
+    assert (await site.tracking(TASK)).state == "waiting"
+    assert await site.events("ci_failed") == []
+    # When nobody makes it anew, it is one.
+    await passes(site, 18, since_ms)
+    assert await site.milestone(TASK) == "FIXING_CI"
+
+
+@pytest.mark.parametrize("how", ["cannot", "raises"])
+async def test_ci_that_cannot_be_restarted_is_told_at_once(site: ContractRoom, how: str) -> None:
+    site.evidence.can_restart = False if how == "cannot" else down()
+    await site.works_on(TASK)
+    sha = await site.pushes(TASK)
+    site.evidence.told[sha] = all_waiting(sha)
+    await passes(site, 16, site.clock.now_ms)
+    assert await site.steps() == ["warn", "check_ci", "restart_ci", "escalate"]
+    (event,) = await site.events("ci_restarted")
+    assert event["restarted"] is False
+    assert ("502" in event["outcome"]) is (how == "raises")
+    (question,) = await site.questions()
+    assert "restart it by hand" in question.question
+    await passes(site, 120, site.clock.now_ms)
+    assert site.evidence.restarted == [sha]
+    assert len(await site.questions(only_open=False)) == 1
+
+
+async def test_ci_that_never_began_is_told(site: ContractRoom) -> None:
+    await site.works_on("adl", "w", "b")
+    await site.pushes("b", repo="adl")
+    words = "there is no CI run for the pushed commit"
+    await passes(site, 16, site.clock.now_ms)
+    told = await site.events("timeout_escalated")
+    assert (told[-1]["bead_id"], words in told[-1]["message"]) == ("b", True)
+    # The contact of the handoff is asked, once however long it lasts; nobody is blocked by it.
+    await passes(site, 120, site.clock.now_ms)
+    (question,) = await site.questions()
+    assert (question.bead_id, question.contact) == ("b", "coordinator")
+    assert words in question.question
+    assert (await site.attempt("b")).state is WorkerState.VERIFYING
+    assert site.evidence.restarted == []
 
 
 async def test_verification_time_is_the_servers(site: ContractRoom) -> None:

@@ -24,10 +24,10 @@ class Program:
 
     def __init__(self, package: str) -> None:
         self._node = _installed(NODE)
-        self._folder = _installed(package)
+        self.folder = _installed(package)
 
     def argv(self, command: str, *arguments: str) -> list[str]:
-        return [str(self._folder / "node_modules" / ".bin" / command), *arguments]
+        return [str(self.folder / "node_modules" / ".bin" / command), *arguments]
 
     def environment(self, **variables: str) -> dict[str, str]:
         """Ours, with the right Node.js in front."""

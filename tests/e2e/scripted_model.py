@@ -1,7 +1,7 @@
 """A model that says what a script tells it, for agents that are run without one.
 
-Speaks the Messages API, streamed. The step is counted from the conversation in the request, so a
-request that is sent again gets the same words again.
+Speaks the interfaces that `model_dialects` knows, streamed. The step is counted from the
+conversation in the request, so a request that is sent again gets the same words again.
 """
 
 from __future__ import annotations
@@ -12,57 +12,43 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Final, NamedTuple
+from typing import Any
 
+from tests.e2e.model_dialects import Dialect, Said, UseTool, dialect_of
 
-class UseTool(NamedTuple):
-    name: str
-    arguments: dict[str, Any]
-
+__all__ = ["ScriptedModel", "Step", "UseTool", "speaking"]
 
 # Takes the text of the last tool result; the model uses a tool or says something.
-Step = Callable[[str], UseTool | str]
-
-_USAGE: Final = {"input_tokens": 1, "output_tokens": 1}
+Step = Callable[[str], Said]
 
 
 class ScriptedModel:
-    """`results` are the texts of all tool results that the agent has shown to the model."""
+    """`results` are the texts of all tool results that the agent has shown to the model; `asked`
+    is the longest conversation that it was shown, as JSON."""
 
     def __init__(self, script: list[Step]) -> None:
         self._script = script
-        self._name = uuid.uuid4().hex
+        self._name = uuid.uuid4().hex[:12]
         self.url = ""
         self.results: list[str] = []
+        self.asked = ""
 
-    def answer(self, request: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    def answer(self, dialect: Dialect, request: dict[str, Any]) -> Iterator[dict[str, Any]]:
         """The events of the stream."""
-        results = list(_tool_results(request["messages"]))
+        results, turns = list(dialect.results(request)), dialect.turns(request)
         if len(results) > len(self.results):
             self.results = results
         # The id of a tool's use comes back to us with the result and goes with the call to the
         # tool: the same for a request that is sent again, another for every other.
-        return _events(self._next(request, results), f"toolu_{self._name}_{len(results)}")
+        return dialect.events(self._next(request, results, turns), f"{self._name}_{turns}")
 
-    def _next(self, request: dict[str, Any], results: list[str]) -> UseTool | str:
+    def _next(self, request: dict[str, Any], results: list[str], turns: int) -> Said:
         if not request.get("tools"):
             return "A title"  # agents ask for one on the side
-        if len(results) >= len(self._script):
+        self.asked = max(self.asked, json.dumps(request, ensure_ascii=False), key=len)
+        if turns >= len(self._script):
             return "done"
-        return self._script[len(results)](results[-1] if results else "")
-
-
-def _tool_results(messages: list[dict[str, Any]]) -> Iterator[str]:
-    for message in messages:
-        for block in message["content"] if isinstance(message["content"], list) else ():
-            if block["type"] == "tool_result":
-                yield _text(block.get("content", ""))
-
-
-def _text(content: str | list[dict[str, Any]]) -> str:
-    if isinstance(content, str):
-        return content
-    return "".join(part.get("text", "") for part in content)
+        return self._script[turns](results[-1] if results else "")
 
 
 @contextmanager
@@ -85,18 +71,22 @@ def speaking(script: list[Step]) -> Iterator[ScriptedModel]:
 
 
 class _Handler(BaseHTTPRequestHandler):
-    answer: Callable[[dict[str, Any]], Iterator[dict[str, Any]]]
+    answer: Callable[[Dialect, dict[str, Any]], Iterator[dict[str, Any]]]
 
     def do_HEAD(self) -> None:
         self._send(b"", "application/json")
 
+    def do_GET(self) -> None:
+        self._send(b'{"object": "list", "data": [], "models": []}', "application/json")
+
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers.get("content-length", 0)))
-        if self.path.partition("?")[0] != "/v1/messages":
+        dialect = dialect_of(self.path.partition("?")[0])
+        if dialect is None:
             self._send(b'{"input_tokens": 1}', "application/json")
             return
-        events = type(self).answer(json.loads(body))
-        frames = [f"event: {one['type']}\ndata: {json.dumps(one)}\n\n" for one in events]
+        events = type(self).answer(dialect, json.loads(body))
+        frames = [dialect.frame(event) for event in events]
         self._send("".join(frames).encode(), "text/event-stream")
 
     def _send(self, body: bytes, content_type: str) -> None:
@@ -108,29 +98,3 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, *_: object) -> None:
         """Nobody reads it."""
-
-
-def _events(said: UseTool | str, use_id: str) -> Iterator[dict[str, Any]]:
-    head = {"id": "msg_1", "type": "message", "role": "assistant", "model": "scripted"}
-    rest: dict[str, Any] = {
-        "content": [],
-        "stop_reason": None,
-        "stop_sequence": None,
-        "usage": _USAGE,
-    }
-    yield {"type": "message_start", "message": head | rest}
-    block, delta = _block(said, use_id)
-    yield {"type": "content_block_start", "index": 0, "content_block": block}
-    yield {"type": "content_block_delta", "index": 0, "delta": delta}
-    yield {"type": "content_block_stop", "index": 0}
-    reason = "tool_use" if isinstance(said, UseTool) else "end_turn"
-    stop = {"stop_reason": reason, "stop_sequence": None}
-    yield {"type": "message_delta", "delta": stop, "usage": {"output_tokens": 1}}
-    yield {"type": "message_stop"}
-
-
-def _block(said: UseTool | str, use_id: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    if isinstance(said, str):
-        return {"type": "text", "text": ""}, {"type": "text_delta", "text": said}
-    block = {"type": "tool_use", "id": use_id, "name": said.name, "input": {}}
-    return block, {"type": "input_json_delta", "partial_json": json.dumps(said.arguments)}

@@ -36,9 +36,9 @@ class Watch:
         self.today = SHORTLY_AFTER
         self.http = ForgeHttp(now=lambda: self.seconds, epoch=lambda: self.seconds)
         self.provider = (
-            GithubCi(self.http)
+            GithubCi(self.http, cancel_pause=0.01)
             if forge.flavour == "github"
-            else ForgejoCi(self.http, today=lambda: self.today)
+            else ForgejoCi(self.http, today=lambda: self.today, cancel_pause=0.01)
         )
         self.demand = forge.demand(required_jobs=["test"], must_succeed=["radicle-push"])
 
@@ -627,3 +627,97 @@ async def test_a_job_that_failed_on_a_later_page_is_seen(watch: Watch) -> None:
     watch.forge.push(SHA, test="success", radicle_push="success", **many, last="failure")
     report = await watch.look()
     assert {job.name: job.state for run in report.runs for job in run.jobs}["last"] == "failure"
+
+
+# ------------------------------------------------------------ restarts
+
+
+async def restarted(watch: Watch, sha: str = SHA) -> bool:
+    (run,) = (await watch.look(sha)).runs
+    return await watch.provider.restart(watch.demand, sha, run)
+
+
+def posts(forge: Forge) -> int:
+    return sum(number for path, number in forge.requests.items() if path.endswith(("rerun", "cel")))
+
+
+@pytest.mark.requirement("CC-12")
+@only("gitea", "github", "forgejo-new")
+@pytest.mark.parametrize("state", ["waiting", "running"])
+@pytest.mark.parametrize("looks", [0, 3])
+async def test_a_run_under_way_is_cancelled_and_made_anew(
+    watch: Watch, state: str, looks: int
+) -> None:
+    """Forgejo since 17. A forge may take a moment to cancel."""
+    watch.forge.has_reruns = True
+    watch.forge.cancels_after = looks
+    watch.forge.push(OTHER, test="running")
+    run = watch.forge.push(SHA, test="success", radicle_push=state)
+    assert await restarted(watch) is True
+    assert watch.forge.told == [f"cancel {run.id}", f"rerun {run.id}"]
+    report = await watch.look()
+    assert [(one.run_id, one.state) for one in report.runs] == [("90", "waiting")]
+    run.jobs |= {"test": "success", "radicle-push": "success"}
+    assert await watch.verdict() == "passed"
+
+
+@pytest.mark.requirement("CC-12")
+async def test_a_token_that_may_not_write_can_read_on(watch: Watch) -> None:
+    """403 is an answer: it cannot be done from here."""
+    watch.forge.may_write = False
+    watch.forge.has_reruns = True
+    watch.forge.push(SHA, test="running", radicle_push="waiting")
+    assert await restarted(watch) is False
+    assert watch.forge.told == []
+    assert posts(watch.forge) <= 1
+    assert (await watch.look()).runs[0].state == "running"
+
+
+@pytest.mark.requirement("CC-12")
+@only("forgejo-old", "forgejo-runs", "forgejo-new")
+async def test_a_forge_that_knows_no_reruns_has_nothing_cancelled(watch: Watch) -> None:
+    """Forgejo 16 could cancel it, and then nobody could make it anew."""
+    watch.forge.push(SHA, test="running", radicle_push="waiting")
+    assert await restarted(watch) is False
+    assert watch.forge.told == []
+    assert (await watch.look()).runs[0].state == "running"
+
+
+@pytest.mark.requirement("CC-12")
+@only("gitea", "github")
+async def test_a_run_that_is_not_cancelled_in_time_is_not_made_anew(watch: Watch) -> None:
+    watch.forge.cancels_after = 1000
+    run = watch.forge.push(SHA, test="running")
+    assert await restarted(watch) is False
+    assert watch.forge.told == [f"cancel {run.id}"]
+
+
+@pytest.mark.requirement("CC-12")
+@only("gitea", "github")
+async def test_a_run_of_another_commit_is_never_restarted(watch: Watch) -> None:
+    watch.forge.push(OTHER, test="running")
+    (other,) = (await watch.look(OTHER)).runs
+    assert await watch.provider.restart(watch.demand, SHA, other) is False
+    assert watch.forge.told == []
+
+
+@pytest.mark.requirement("CC-12")
+@only("gitea", "github")
+async def test_a_forge_that_is_down_is_not_asked_to_restart(watch: Watch) -> None:
+    watch.forge.push(SHA, test="running")
+    (run,) = (await watch.look()).runs
+    watch.forge.is_down = True
+    with pytest.raises(CiUnavailable):
+        await watch.provider.restart(watch.demand, SHA, run)
+
+
+@pytest.mark.requirement("CC-12")
+@only("forgejo-new", "github")
+async def test_a_report_tells_when_a_run_under_way_has_moved(watch: Watch) -> None:
+    """What has not moved for long hangs."""
+    run = watch.forge.push(SHA, test="running")
+    (first,) = (await watch.look()).runs
+    assert first.moved_at is not None
+    run.jobs["test"] = "success"
+    (ended,) = (await watch.look()).runs
+    assert ended.moved_at is None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 import sys
+import threading
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -16,10 +17,12 @@ from shiftboss.errors import CiUnavailable
 from shiftboss.evidence.ci.act import act_program
 from shiftboss.evidence.ci.local import LocalCi
 from shiftboss.evidence.ci.provider import providers
-from shiftboss.protocol.ci import CiDemand, CiReport
+from shiftboss.evidence.ci.records import Record, Records
+from shiftboss.evidence.ci.work import Work
+from shiftboss.protocol.ci import CiDemand, CiJob, CiReport, CiRun
 from shiftboss.protocol.policy import CiPolicy, LocalJob
 from tests.repos import Repo
-from tests.waiting import wait_until
+from tests.waiting import eventually, wait_until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.requirement("CC-04")]
 
@@ -262,6 +265,104 @@ async def test_a_run_that_this_machine_cannot_go_on_with_is_called_off_and_can_b
     hidden.rename(mirror)
     (run,) = (await room.run(demand)).runs
     assert (run.run_id, run.state) == ("2", "success")
+
+
+class _Lagging(Records):
+    """Whoever reads gets what was there a while ago."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.has_read, self.go = threading.Event(), threading.Event()
+
+    def load(self, demand: CiDemand, sha: str) -> Record | None:
+        record = super().load(demand, sha)
+        self.has_read.set()
+        assert self.go.wait(30)
+        return record
+
+
+async def test_a_look_while_a_run_is_called_off_does_not_make_it_anew(room: Room) -> None:
+    held = job(f"{sys.executable} -c '{HELD}' {room.marks}")
+    demand = room.demand({"hold": held, "last": job("true", needs=["hold"])})
+    await room.ci.start(demand, room.sha)
+    await asyncio.to_thread(wait_until, room.has_begun, "the job begins")
+    (mirror,) = (room.folder / "mirrors").iterdir()
+    mirror.rename(mirror.with_name("hidden"))
+    records = room.ci._records = _Lagging(room.folder / "results")
+    looking = asyncio.create_task(room.ci.look(demand, room.sha))
+    await asyncio.to_thread(wait_until, records.has_read.is_set, "the open run was read")
+    (room.marks / "go").touch()
+    await eventually(lambda: not room.ci._works, "the run is called off", 30)
+    records.go.set()
+    report = await looking
+    assert (report.complete, report.runs[0].run_id) == (True, "1")
+    assert states(report) == {"hold": "success", "last": "cancelled"}
+    assert not mirror.exists()
+
+
+class _Slow(Records):
+    """The first save takes as long as it is told to."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.begun, self.go, self.saved = threading.Event(), threading.Event(), 0
+
+    def save(self, demand: CiDemand, record: Record) -> None:
+        if not self.begun.is_set():
+            self.begun.set()
+            assert self.go.wait(30)
+        super().save(demand, record)
+        self.saved += 1
+
+
+async def test_a_save_of_somebody_who_was_cancelled_does_not_come_after_the_next(
+    room: Room,
+) -> None:
+    records = _Slow(room.folder / "results")
+    demand = room.demand({"test": job("true")})
+    waits = CiRun(
+        run_id="1", sha=room.sha, state="waiting", jobs=[CiJob(name="test", state="waiting")]
+    )
+    work = Work(demand, Record(sha=room.sha, plan="", runs=[waits]), records)
+    telling = asyncio.create_task(work.tell(CiJob(name="test", state="running")))
+    await eventually(records.begun.is_set, "it is being saved")
+    telling.cancel()
+    calling_off = asyncio.create_task(work.call_off("no more"))
+    await asyncio.wait((calling_off,), timeout=0.2)
+    records.go.set()
+    await asyncio.wait((telling, calling_off))
+    await eventually(lambda: records.saved == 2, "both are saved")
+    found = records.load(demand, room.sha)
+    assert telling.cancelled()
+    assert found is not None
+    assert found.runs[0].state == "cancelled"
+
+
+@pytest.mark.requirement("CC-12")
+async def test_a_run_that_is_restarted_is_called_off_and_made_anew(room: Room) -> None:
+    quick = job(f"{sys.executable} -c \"open('{room.marks}/quick', 'a').write('x')\"")
+    held = job(f"{sys.executable} -c '{HELD}' {room.marks}", needs=["quick"])
+    demand = room.demand({"quick": quick, "hold": held})
+    await room.ci.start(demand, room.sha)
+    await asyncio.to_thread(wait_until, room.has_begun, "the job begins", 30)
+    (run,) = (await room.ci.look(demand, room.sha)).runs
+    assert await room.ci.restart(demand, room.sha, run) is True
+    (anew,) = (await room.ci.look(demand, room.sha)).runs
+    assert (anew.run_id, anew.sha, anew.state) == ("2", room.sha, "waiting")
+    # Said again of the one that is gone, nothing happens.
+    assert await room.ci.restart(demand, room.sha, run) is True
+    await asyncio.to_thread(wait_until, lambda: room.has_begun(times=2), "it begins again", 30)
+    (room.marks / "go").touch()
+    (run,) = (await room.finished(demand)).runs
+    assert (run.run_id, run.state) == ("2", "success")
+    assert (room.marks / "quick").read_text() == "xx"
+
+
+@pytest.mark.requirement("CC-12")
+async def test_what_was_never_started_cannot_be_restarted(room: Room) -> None:
+    demand = room.demand({"test": job("true")})
+    run = CiRun(run_id="1", sha=room.sha, state="waiting")
+    assert await room.ci.restart(demand, room.sha, run) is False
 
 
 @pytest.mark.requirement("CC-01")

@@ -7,15 +7,14 @@ import os
 import signal
 import subprocess
 import sys
-import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
-import psutil
 import pytest
 
 from shiftboss.evidence import commands
 from shiftboss.evidence.commands import CommandResult, Limits, checkout_environment, run_command
+from tests.e2e.signed import Signed
 from tests.waiting import eventually, wait_until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.requirement("HO-05")]
@@ -36,13 +35,13 @@ while not os.path.exists("daemon"):
 """
 
 
-class Room:
-    """A folder for commands, and the processes that come from it: they inherit a variable."""
+class Room(Signed):
+    """A folder for commands, and the processes that come from it."""
 
     def __init__(self, folder: Path) -> None:
+        super().__init__()
         self.folder = folder / "checkout"
         self.folder.mkdir()
-        self.sign = uuid.uuid4().hex
         self.environment = {**checkout_environment([], folder / "home"), "SIGN": self.sign}
 
     async def run(self, *argv: str, limits: Limits = LIMITS) -> CommandResult:
@@ -54,15 +53,6 @@ class Room:
     def is_there(self, name: str) -> bool:
         return (self.folder / name).exists()
 
-    def processes(self) -> list[psutil.Process]:
-        return [process for process in psutil.process_iter() if self._is_ours(process)]
-
-    def _is_ours(self, process: psutil.Process) -> bool:
-        try:
-            return bool(process.environ().get("SIGN") == self.sign)
-        except (psutil.Error, OSError):
-            return False
-
 
 @pytest.fixture
 def room(tmp_path: Path) -> Iterator[Room]:
@@ -71,8 +61,7 @@ def room(tmp_path: Path) -> Iterator[Room]:
         yield room
         assert room.processes() == []
     finally:
-        for process in room.processes():
-            process.kill()
+        room.kill_all()
 
 
 async def test_a_command_that_ends_well_passes(room: Room) -> None:

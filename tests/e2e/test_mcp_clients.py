@@ -14,6 +14,7 @@ from shiftboss.server.mcp.tools import TOOLS
 from tests.client import Client
 from tests.e2e.groups import group, run_group
 from tests.e2e.npm import INSTALL_SECONDS, Program
+from tests.e2e.real_agents import CLAUDE_CODE
 from tests.e2e.scripted_model import ScriptedModel, Step, UseTool, speaking
 from tests.running import RunningServer
 from tests.waiting import wait_until
@@ -22,7 +23,7 @@ pytestmark = pytest.mark.timeout(INSTALL_SECONDS + 180)
 
 INSPECTOR = "@modelcontextprotocol/inspector@2.12.0"
 CONFORMANCE = "@modelcontextprotocol/conformance@0.2.0-alpha.12"
-CLAUDE_CODE = "@anthropic-ai/claude-code@2.1.325"
+
 
 # Those that need no tools, resources or prompts made for them, by the revision they are of.
 SCENARIOS = {

@@ -9,7 +9,13 @@ import pytest
 from shiftboss.protocol.milestone_lines import parse_line
 from shiftboss.protocol.milestones import BlockedPermission
 from shiftboss.protocol.policy import Backoff, Failures, PermissionLimits, RecoverableLimits
-from shiftboss.rules.failure_taxonomy import EXAMPLES, FailureClass, action_of, classify
+from shiftboss.rules.failure_taxonomy import (
+    EXAMPLES,
+    FailureClass,
+    action_of,
+    classify,
+    sounds_fatal,
+)
 from shiftboss.rules.permissions import (
     COUNTED_MAX,
     RECOVERY,
@@ -61,9 +67,9 @@ def test_the_contract_has_five_classes() -> None:
         ("CONFLICT (content): Merge conflict in src/a.rs", "blocking"),
         ("fatal: Authentication failed for 'https://forge.example'", "blocking"),
         ("missing credentials for the registry", "blocking"),
-        ("the API key was exposed in a commit", "fatal"),
-        ("leaked the signing secret; then the push timed out", "fatal"),
-        ("data corruption detected in block 7", "fatal"),
+        ("the API key was exposed in a commit", "blocking"),
+        ("leaked the signing secret; then the push timed out", "blocking"),
+        ("data corruption detected in block 7", "blocking"),
         ("3 tests failed", "recoverable"),
         ("AssertionError: 1 != 2", "recoverable"),
         ("clippy: needless borrow", "recoverable"),
@@ -75,6 +81,27 @@ def test_the_contract_has_five_classes() -> None:
 def test_an_unknown_type_is_classified_by_its_words(text: str, failure_class: FailureClass) -> None:
     assert classify(None, text, POLICY) == failure_class
     assert classify("odd_error", text, POLICY) == failure_class
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "the API key was exposed in a commit",
+        "leaked the signing secret; then the push timed out",
+        "data corruption detected in block 7",
+        "the test 'api key exposed in log' failed: expected one line",
+        "security vulnerability",
+    ],
+)
+def test_words_alone_are_never_fatal(text: str) -> None:
+    for error_type in (None, "odd_error"):
+        assert classify(error_type, text, POLICY) == "blocking"
+        assert sounds_fatal(error_type, text, POLICY)
+    # Who says what it is, is believed.
+    assert classify("test_failure", text, POLICY) == "recoverable"
+    assert not sounds_fatal("test_failure", text, POLICY)
+    assert classify("api_key_exposed_in_commit", text, POLICY) == "fatal"
+    assert not sounds_fatal(None, "CONFLICT (content): Merge conflict", POLICY)
 
 
 def test_the_type_counts_before_the_words() -> None:

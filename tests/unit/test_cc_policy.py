@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 import string
 import time
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from shiftboss.errors import InvalidPolicy
-from shiftboss.protocol.policy import Policy
+from shiftboss.protocol.policy import CiPolicy, Policy
 from shiftboss.rules.policy_text import effective, read_policy
 
 NAME = "shiftboss.yaml"
@@ -154,6 +156,20 @@ def test_what_is_not_yaml_is_told_with_its_line(text: str, where: str) -> None:
         ("repos: {sdk: {path: a, depends_on: core}}", "repos.sdk.depends_on: must be a list"),
         ("repos: {sdk: nothing}", "repos.sdk: must be a mapping"),
         ("repos: {'a b': {path: a}}", "repos.a b: is not a name that can be used here"),
+        (
+            "repos: {sdk: {path: a, ci: {url: forge.example}}}",
+            "repos.sdk.ci.url: must be an address that begins with http:// or https://",
+        ),
+        (
+            "repos: {sdk: {path: a, ci: {repository: sdk}}}",
+            "repos.sdk.ci.repository: must be owner/name",
+        ),
+        (
+            "repos: {sdk: {path: a, ci: {token_variable: token}}}",
+            "repos.sdk.ci.token_variable: must be the name of a variable: capital letters",
+        ),
+        ('repos: {"a b": {path: a}}', "repos.a b: is not a name that can be used here: must be of"),
+        ("repos: {sdk: {path: a, branch: ''}}", "repos.sdk.branch: must not be empty"),
         ("locking: all", "locking: must be 'neighbours' or 'chain'"),
         ("tokens: {total_target: 449}", "tokens.total_target: is less than its parts"),
         ("failures: {transient: {initial: 61}}", "failures.transient.initial: is more than max"),
@@ -298,3 +314,39 @@ def test_a_password_in_the_url_of_a_repo_is_refused() -> None:
     (problem,) = problems("repos: {a: {url: 'https://user:word@example.org/a.git'}}")
     assert "repos.a.url" in problem
     read_policy("repos: {a: {url: 'ssh://git@example.org/a.git'}}", NAME)
+
+
+def test_no_problem_is_told_in_the_words_of_the_library() -> None:
+    values: list[object] = [None, True, 7, -7, 1.5, "", "x", "X\n", [], [7], {}, {"a": 7}]
+    found: set[str] = set()
+    paths = _paths(Policy().model_dump(mode="json") | {"repos": {"r": REPO}})
+    for path in paths:
+        for value in values:
+            data: object = value
+            for key in reversed(path):
+                data = {key: data}
+            try:
+                read_policy(json.dumps(data), NAME)
+            except InvalidPolicy:
+                found.update(problems(json.dumps(data)))
+    assert len(found) > 100
+    for one in found:
+        assert not re.search(r"Input|String|should|valid |pattern|\^|pydantic", one), one
+
+
+REPO: dict[str, Any] = {
+    "path": "a",
+    "url": "b",
+    "branch": "main",
+    "depends_on": [],
+    "ci": CiPolicy().model_dump(mode="json") | {"jobs": {"j": {"run": ["a"], "timeout": 1}}},
+}
+
+
+def _paths(data: dict[str, Any], above: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
+    found: list[tuple[str, ...]] = []
+    for key, value in data.items():
+        found.append((*above, key))
+        if isinstance(value, dict):
+            found += _paths(value, (*above, key))
+    return found

@@ -9,18 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shiftboss.protocol.policy import Deadlock, Milestone, Timeouts
-from shiftboss.rules.deadlock import Signs, indicators, next_check_ms
+from shiftboss.rules.deadlock import Signs, indicators
 from shiftboss.rules.timeouts import (
     Activity,
     CiActivity,
     LadderState,
     Step,
-    next_at_ms,
     next_step,
 )
 
 MINUTE = 60_000
 SINCE = 1_800_000_000_000
+NEVER = SINCE + 10_000 * MINUTE
 POLICY = Timeouts()
 SILENT = Activity(last_activity_ms=SINCE)
 
@@ -38,7 +38,6 @@ def at_the_edge(milestone: Milestone, at_ms: int, activity: Activity, done: Ladd
     """The step that is due at `at_ms`: not one millisecond before, and still one after."""
     before = step(milestone, at_ms - 1, activity, done)
     assert (before.kind, before.at_ms, before.then) == ("none", at_ms, done)
-    assert next_at_ms(milestone, SINCE, activity, POLICY, done) == at_ms
     due = step(milestone, at_ms, activity, done)
     assert step(milestone, at_ms + 1, activity, done).kind == due.kind
     assert due.kind != "none"
@@ -73,7 +72,7 @@ def test_a_silent_worker_is_parked_salvaged_and_replaced(
     assert salvaged.kind == "salvage"
     replaced = at_the_edge(milestone, deadline + 5 * MINUTE, SILENT, salvaged.then)
     assert replaced.kind == "reassign"
-    assert next_at_ms(milestone, SINCE, SILENT, POLICY, replaced.then) is None
+    assert step(milestone, NEVER, SILENT, replaced.then).kind == "none"
 
 
 @pytest.mark.parametrize(
@@ -127,7 +126,6 @@ def test_a_worker_past_its_thirty_minutes_that_is_still_active_is_told_of_once()
     ("ci_state", "kind", "words"),
     [
         ("running", "extend", "still running"),
-        ("stuck", "escalate", "restart it"),
         ("none", "escalate", "no CI run"),
         ("passed", "check_ci", "has finished"),
         ("failed", "check_ci", "has finished"),
@@ -147,6 +145,76 @@ def test_the_ci_is_asked_before_anything_is_done_about_it(
     assert again.kind == "check_ci"
 
 
+CI_DEADLINE = SINCE + 15 * MINUTE
+STUCK = Activity(SINCE, ci_state="stuck")
+
+
+def checked(activity: Activity, done: LadderState, at_ms: int = CI_DEADLINE) -> Step:
+    """What is due about the CI once it was asked."""
+    asked = at_the_edge("PUSHED_TO_CI", at_ms, activity, done)
+    assert asked.kind == "check_ci"
+    return at_the_edge("PUSHED_TO_CI", at_ms, activity, asked.then)
+
+
+def test_a_stuck_ci_is_restarted_once_and_waited_for_anew() -> None:
+    asked = checked(STUCK, LadderState(warned=True))
+    assert (asked.kind, asked.message) == ("restart_ci", "CI is stuck: restart it, then wait")
+    assert (asked.then.ci_restart, asked.then.ci_restarted_at_ms) == ("asked", CI_DEADLINE)
+    waits = at_the_edge("PUSHED_TO_CI", CI_DEADLINE, STUCK, asked.then)
+    assert (waits.kind, waits.then.ci_restart) == ("extend", "done")
+    told = checked(STUCK, waits.then, CI_DEADLINE + 15 * MINUTE)
+    assert told.kind == "escalate"
+    assert told.message == "CI is stuck, also after it was restarted"
+    again = checked(STUCK, told.then, CI_DEADLINE + 30 * MINUTE)
+    assert again.kind == "extend"
+
+
+def test_a_ci_that_cannot_be_restarted_is_told_at_once() -> None:
+    asked = checked(STUCK, LadderState(warned=True))
+    refused = replace(asked.then, ci_restart="refused", ci_restarted_at_ms=None)
+    told = at_the_edge("PUSHED_TO_CI", CI_DEADLINE, STUCK, refused)
+    assert told.kind == "escalate"
+    assert "restart it by hand" in told.message
+    assert told.then.extended_until_ms == CI_DEADLINE + 15 * MINUTE
+
+
+def test_a_run_that_has_not_moved_for_a_whole_time_hangs_and_is_restarted() -> None:
+    """One that has moved is given more time, as often as it moves."""
+    done, now = LadderState(warned=True), CI_DEADLINE
+    for mark in ("1", "2", "3"):
+        due = checked(Activity(SINCE, ci_state="running", ci_mark=mark), done, now)
+        assert (due.kind, due.then.ci_mark) == ("extend", mark)
+        done, now = due.then, now + 15 * MINUTE
+    still = Activity(SINCE, ci_state="running", ci_mark="3")
+    due = checked(still, done, now)
+    assert due.kind == "restart_ci"
+    assert "nothing of its run has moved" in due.message
+    waits = at_the_edge("PUSHED_TO_CI", now, still, due.then)
+    assert waits.kind == "extend"
+    # It hangs again, as it looked before and after a look that found it as it is now.
+    told = checked(still, waits.then, now + 15 * MINUTE)
+    assert (told.kind, told.then.told_of_ci) == ("escalate", "hanging")
+
+
+def test_a_run_that_nobody_could_look_at_does_not_hang() -> None:
+    unseen = Activity(SINCE, ci_state="running", ci_mark=None)
+    done, now = LadderState(warned=True), CI_DEADLINE
+    for _ in range(5):
+        due = checked(unseen, done, now)
+        assert due.kind == "extend"
+        done, now = due.then, now + 15 * MINUTE
+
+
+@pytest.mark.parametrize(("first", "then"), [("none", "stuck"), ("stuck", "none")])
+def test_what_is_wrong_with_the_ci_is_told_once_each(first: CiActivity, then: CiActivity) -> None:
+    done, now, told = LadderState(warned=True, ci_restart="done"), CI_DEADLINE, []
+    for state in (first, first, first, then, then):
+        due = checked(Activity(SINCE, ci_state=state), done, now)
+        told.append(due.kind)
+        done, now = due.then, now + 15 * MINUTE
+    assert told == ["escalate", "extend", "extend", "escalate", "extend"]
+
+
 @given(st.sampled_from(["none", "running", "stuck", "passed", "failed"]), st.integers(0, 1000))
 def test_the_time_of_the_ci_is_never_held_against_the_worker(
     ci_state: CiActivity, minutes: int
@@ -154,7 +222,7 @@ def test_the_time_of_the_ci_is_never_held_against_the_worker(
     done, activity = LadderState(), Activity(SINCE, ci_state=ci_state)
     for _ in range(100):
         due = step("PUSHED_TO_CI", SINCE + minutes * MINUTE, activity, done)
-        assert due.kind in ("none", "warn", "check_ci", "extend", "escalate")
+        assert due.kind in ("none", "warn", "check_ci", "restart_ci", "extend", "escalate")
         done = due.then
 
 
@@ -162,8 +230,7 @@ def test_the_time_of_verification_is_not_counted() -> None:
     held = replace(SILENT, held_ms=7 * MINUTE)
     assert at_the_edge("WORKING", SINCE + 22 * MINUTE, held, LadderState()).kind == "warn"
     now_held = replace(SILENT, server_holds=True)
-    assert step("WORKING", SINCE + 10_000 * MINUTE, now_held).kind == "none"
-    assert next_at_ms("WORKING", SINCE, now_held, POLICY, LadderState()) is None
+    assert step("WORKING", NEVER, now_held).kind == "none"
 
 
 @pytest.mark.parametrize(("attempts", "kind"), [(1, "park"), (4, "park"), (5, "escalate")])
@@ -186,12 +253,11 @@ def test_a_sixth_attempt_is_told_of_at_once() -> None:
 def test_a_blocked_worker_is_not_forgotten() -> None:
     due = at_the_edge("BLOCKED", SINCE + 30 * MINUTE, SILENT, LadderState())
     assert due.kind == "escalate"
-    assert next_at_ms("BLOCKED", SINCE, SILENT, POLICY, due.then) is None
+    assert step("BLOCKED", NEVER, SILENT, due.then).kind == "none"
 
 
 def test_done_has_no_ladder() -> None:
-    assert step("DONE", SINCE + 10_000 * MINUTE).kind == "none"
-    assert next_at_ms("DONE", SINCE, SILENT, POLICY, LadderState()) is None
+    assert step("DONE", NEVER).kind == "none"
 
 
 def test_a_server_that_was_away_for_a_day_takes_every_step_in_order() -> None:
@@ -247,7 +313,3 @@ def test_more_than_three_api_errors_in_a_row() -> None:
     signs = Signs("WORKING", SINCE, SINCE)
     assert found(signs._replace(api_errors=3), SINCE) == []
     assert found(signs._replace(api_errors=4), SINCE) == ["api_errors"]
-
-
-def test_signs_are_looked_for_every_five_minutes() -> None:
-    assert next_check_ms(SINCE, DEADLOCK) == SINCE + 5 * MINUTE

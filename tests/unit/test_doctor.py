@@ -17,6 +17,7 @@ from shiftboss.doctor.runners import judge_runners
 from shiftboss.doctor.server import look_at_server
 from shiftboss.errors import CiUnavailable, ShiftbossError
 from shiftboss.protocol.policy import Policy
+from shiftboss.rules.counting import how_many
 
 NOW = 1_800_000_000_000
 MINUTE = 60_000
@@ -149,6 +150,22 @@ def test_a_repo_of_the_policy_has_a_patience_of_its_own() -> None:
     assert levels(judge_queues(queues, policy, NOW)) == ["problem"]
 
 
+def test_short_times_and_single_things_read_as_they_are() -> None:
+    policy = Policy.model_validate(
+        {"repos": {"alphavm": {"path": "x", "ci": {"stuck_after": "10s"}}}}
+    )
+    for minutes, words in (
+        (0.5, "after 30 seconds"),
+        (1, "after 1 minute"),
+        (2, "after 2 minutes"),
+    ):
+        queues = Queues([repo(tracking=tracking(minutes))], [], [], [])
+        assert only(judge_queues(queues, policy, NOW)).message.endswith(words)
+    late = only(judged(tasks=(task(11),)))
+    assert late.message.startswith("nobody takes 1 task that is ready;")
+    assert (how_many(1, "repo"), how_many(0, "repo")) == ("1 repo", "0 repos")
+
+
 def test_a_commit_without_a_run_is_a_problem_of_another_kind() -> None:
     missing = only(judged(repos=(repo(tracking=tracking(11)),)))
     assert "there is no CI run of commit aaaaaaaaaaaa of alphavm" in missing.message
@@ -181,7 +198,7 @@ def test_tasks_that_nobody_takes_are_told_once_with_the_oldest() -> None:
     tasks = (task(11), task(30, bead_id="bd-2"), task(30, waits_for=1), task(30, status="active"))
     late = only(judged(tasks=tasks))
     assert late.level == "warning"
-    assert late.message == "2 tasks are ready and nobody takes them; bd-2 waits for 30 minutes"
+    assert late.message == "nobody takes 2 tasks that are ready; bd-2 waits for 30 minutes"
 
 
 @pytest.mark.parametrize(

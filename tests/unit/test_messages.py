@@ -23,6 +23,8 @@ from shiftboss.protocol.messages import (
     message_from_json,
     message_to_json,
 )
+from shiftboss.rules.payloads import all_commits, with_commit
+from tests.conformance.rows import assignment
 
 pytestmark = pytest.mark.requirement("WP-01")
 
@@ -212,3 +214,14 @@ def test_a_text_that_only_looks_like_an_escaped_nul_is_kept() -> None:
     payload = {"x": "\\u0000"}
     message = message_from_json(json.dumps(example(MessageType.PROGRESS) | {"payload": payload}))
     assert message.payload == payload
+
+
+@pytest.mark.parametrize("commit", ["HEAD", "ABCDEF1", "abc123", "a" * 41, 1234567])
+def test_a_commit_of_a_payload_is_refused_by_the_field_it_is_in(commit: object) -> None:
+    with pytest.raises(InvalidRequest) as one:
+        with_commit(assignment(), commit)
+    assert (one.value.field, one.value.hint) == ("payload.commit", "git rev-parse HEAD")
+    assert "7 to 40 digits of 0-9 and a-f" in one.value.detail
+    with pytest.raises(InvalidRequest) as several:
+        all_commits(assignment(), {"commits": ["abcdef1", commit]})
+    assert several.value.field == "payload.commits.1"

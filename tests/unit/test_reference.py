@@ -14,8 +14,10 @@ from pydantic.fields import FieldInfo
 
 from shiftboss import errors
 from shiftboss.cli.main import app
+from shiftboss.orchestrator.agents.known import AGENTS
 from shiftboss.protocol.events import EventKind
 from shiftboss.protocol.handoff import VerificationPolicy
+from shiftboss.protocol.plan import Plan
 from shiftboss.protocol.policy import Policy
 from shiftboss.protocol.verdict import CheckName
 from shiftboss.server.openapi import openapi_document
@@ -66,6 +68,10 @@ def test_every_check_of_a_verdict_and_every_member_of_a_policy_is_listed() -> No
     assert members <= {row[0] for row in rows("## Handoffs")}
 
 
+def test_every_kind_of_agent_is_listed() -> None:
+    assert {f"`{kind}`" for kind in AGENTS} <= {row[0] for row in rows("## Agents")}
+
+
 def test_every_command_is_listed() -> None:
     root = typer.main.get_command(app)
     found: set[str] = set()
@@ -81,16 +87,26 @@ def test_every_key_of_a_policy_file_is_listed_with_its_default() -> None:
     assert {row[0]: row[1] for row in rows("### The policy file")} == dict(keys_of(Policy, ""))
 
 
+def test_every_key_of_a_plan_is_listed_with_its_default() -> None:
+    assert {row[0]: row[1] for row in rows("## The plan file")} == dict(keys_of(Plan, ""))
+
+
 def keys_of(model: type[BaseModel], before: str) -> Iterator[tuple[str, str]]:
     """Every key that holds a value, in full, with its default as the page writes it."""
-    for name, info in model.model_fields.items():
+    for field, info in model.model_fields.items():
+        name = info.alias or field
         inner = next(filter(_is_model, [info.annotation, *get_args(info.annotation)]), None)
         if inner is None:
             yield f"`{before}{name}`", _default(info)
             continue
-        # Below a mapping there are names that the file chooses.
-        chosen = {"repos": ".NAME", "jobs": ".JOB"}[name] if _is_mapping(info) else ""
-        yield from keys_of(inner, f"{before}{name}{chosen}.")
+        yield from keys_of(inner, f"{before}{name}{_chosen(name, info)}.")
+
+
+def _chosen(name: str, info: FieldInfo) -> str:
+    """Below a mapping there are names that the file chooses; a list has a number of entries."""
+    if _is_mapping(info):
+        return ".JOB" if name == "jobs" else ".NAME"
+    return "[]" if get_origin(info.annotation) is list else ""
 
 
 def _is_model(annotation: Any) -> bool:
@@ -105,8 +121,10 @@ def _default(info: FieldInfo) -> str:
     if info.is_required():
         return "required"
     value = info.default
-    if not value:
+    if value is None or value in ("", [], {}):
         return "none"
+    if isinstance(value, bool):
+        return f"`{str(value).lower()}`"
     if any(isinstance(one, BeforeValidator) for one in info.metadata):
         value = f"{value // 60}m" if value % 60 == 0 else f"{value}s"
     values = value if isinstance(value, list) else [value]

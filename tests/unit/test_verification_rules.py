@@ -6,9 +6,9 @@ import unicodedata
 
 import pytest
 
-from shiftboss.protocol.handoff import Contract, VerificationPolicy
+from shiftboss.protocol.handoff import VerificationPolicy
 from shiftboss.protocol.verdict import CheckResult, Violation, Waiver
-from shiftboss.rules.branches import is_branch_name
+from shiftboss.rules.branches import is_branch_name, ref_part
 from shiftboss.rules.ownership import Ownership
 from shiftboss.rules.tree_shape import collisions, link_leads_astray
 from shiftboss.rules.verdicts import (
@@ -77,14 +77,7 @@ def test_names_fall_together_by_case_and_form_and_folder() -> None:
 
 
 def _ownership(owned: list[str], readonly: list[str], generated: list[str]) -> Ownership:
-    contract = Contract(
-        task_id="t",
-        files_owned=owned,
-        files_readonly=readonly,
-        dependencies_completed=[],
-        success_criteria=["x"],
-    )
-    return Ownership(contract, VerificationPolicy(generated=generated))
+    return Ownership(owned, readonly, generated)
 
 
 def test_what_a_contract_lets_be_changed() -> None:
@@ -137,3 +130,19 @@ def test_work_is_accepted_when_nothing_failed() -> None:
     refused = with_policy(unclear, strict)
     assert [one.check for one in refused.violations] == ["criterion"]
     assert is_accepted([with_waivers(refused, [_waiver("criterion", "*")])], strict)
+
+
+@pytest.mark.parametrize(
+    ("task_id", "part"),
+    [
+        ("bd-1", "bd-1"),
+        ("v1.2", "v1.2"),
+        ("a:b", "a%3Ab"),
+        ("a..b", "a%2E%2Eb"),
+        ("a.lock", "a%2Elock"),
+        ("a.", "a%2E"),
+    ],
+)
+def test_every_task_has_a_name_in_git(task_id: str, part: str) -> None:
+    assert ref_part(task_id) == part
+    assert is_branch_name(part)

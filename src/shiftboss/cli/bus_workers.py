@@ -42,6 +42,8 @@ def list_workers(
     else:
         say("no workers")
     say(f"{status['queued']} queued")
+    for hold in status.get("holds", []):
+        say(f"held back: {hold['bead_id'] or 'all of them'}, {hold['reason']}")
 
 
 @worker.command()

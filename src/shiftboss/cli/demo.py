@@ -12,8 +12,8 @@ def demo(
         bool, typer.Option("--keep", help="Keep the server until Ctrl-C, to look around.")
     ] = False,
 ) -> None:
-    """Run a swarm of real workers, kill one of them and the server, and see nothing get lost."""
-    # Only this command pays for the worker's imports.
+    """Run a plan over three repos with four workers that go wrong, and see all of it land."""
+    # Only this command pays for the imports of a run.
     from shiftboss.demo.run import run_demo
 
     raise typer.Exit(run_demo(keep=keep))

@@ -27,6 +27,9 @@ _STYLES: Final = {
     "ci_failed": "red",
     "work_paused": "yellow",
     "chain_halted": "bold red",
+    "budget_exceeded": "bold red",
+    "dispatch_paused": "yellow",
+    "task_landed": "bold green",
 }
 
 

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from shiftboss import __version__
+from shiftboss.cli.budgets import budget, usage
 from shiftboss.cli.bus_workers import worker
 from shiftboss.cli.checkpoints import checkpoint
 from shiftboss.cli.completion import complete
@@ -17,14 +18,18 @@ from shiftboss.cli.doctor import doctor
 from shiftboss.cli.events import events
 from shiftboss.cli.failures import failure, resume
 from shiftboss.cli.handoffs import handoff
+from shiftboss.cli.hook import hook
+from shiftboss.cli.init import init
 from shiftboss.cli.mcp import mcp
 from shiftboss.cli.milestones import milestone
 from shiftboss.cli.output import complain
+from shiftboss.cli.plans import plan
 from shiftboss.cli.policy import policy
 from shiftboss.cli.prompts import prompt
 from shiftboss.cli.questions import questions
 from shiftboss.cli.receipts import receipt
 from shiftboss.cli.repos import repo
+from shiftboss.cli.run import land, run
 from shiftboss.cli.scope import scope
 from shiftboss.cli.serve import serve
 from shiftboss.cli.status import status
@@ -40,7 +45,10 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.command()(init)
 app.command()(serve)
+app.command()(run)
+app.command()(land)
 app.add_typer(swarm, name="swarm")
 app.add_typer(task, name="task")
 app.add_typer(worker, name="worker")
@@ -51,6 +59,7 @@ app.add_typer(scope, name="scope")
 app.command()(waive)
 app.add_typer(receipt, name="receipt")
 app.add_typer(strategy, name="strategy")
+app.add_typer(plan, name="plan")
 app.add_typer(policy, name="policy")
 app.add_typer(repo, name="repo")
 app.command()(milestone)
@@ -60,6 +69,9 @@ app.command()(prompt)
 app.add_typer(checkpoint, name="checkpoint")
 app.command()(doctor)
 app.command()(verifier)
+app.command()(hook)
+app.command()(usage)
+app.add_typer(budget, name="budget")
 app.command()(status)
 app.command()(events)
 app.command()(mcp)

@@ -10,6 +10,7 @@ import typer
 
 from shiftboss.cli.output import print_json, print_text, say
 from shiftboss.errors import InvalidPolicy, ShiftbossError
+from shiftboss.rules.counting import how_many
 
 if TYPE_CHECKING:
     from shiftboss.protocol.policy import Policy
@@ -33,6 +34,7 @@ def check(file: PolicyFile = DEFAULT_POLICY, as_json: Said = False) -> None:
     """Say everything that is wrong with a policy file: its line, its key, and why."""
     try:
         found = _load(file)
+        _look_at_repositories(file, found)
     except InvalidPolicy as error:
         raise _told(file, _problems(error), as_json=as_json) from None
     # Only this command needs the graph.
@@ -42,9 +44,17 @@ def check(file: PolicyFile = DEFAULT_POLICY, as_json: Said = False) -> None:
     if as_json:
         print_json(json.dumps({"file": str(file), "problems": [], "phases": phases}).encode())
         return
-    say(f"{file} is good: {len(found.repos)} repos, locking {found.locking}")
+    say(f"{file} is good: {how_many(len(found.repos), 'repo')}, locking {found.locking}")
     for number, names in enumerate(phases, start=1):
         say(f"phase {number}: {', '.join(names)}")
+
+
+def _look_at_repositories(file: Path, found: Policy) -> None:
+    import asyncio
+
+    from shiftboss.evidence.policy_file import check_repositories
+
+    asyncio.run(check_repositories(file, found))
 
 
 def _problems(error: InvalidPolicy) -> list[str]:
@@ -59,8 +69,7 @@ def _told(file: Path, problems: list[str], *, as_json: bool) -> Exception:
         return typer.Exit(1)
     for one in problems:
         say(one)
-    count = "one problem" if len(problems) == 1 else f"{len(problems)} problems"
-    return BadPolicy(f"{file} has {count}")
+    return BadPolicy(f"{file} has {how_many(len(problems), 'problem')}")
 
 
 @policy.command("show")

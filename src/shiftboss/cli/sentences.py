@@ -69,6 +69,31 @@ def _ci_failed(data: Data) -> str:
     return f"{data.get('bead_id')}: {run}{_at(data, 'sha')}: {jobs}"
 
 
+def _budget_set(data: Data) -> str:
+    tokens, dollars = data.get("tokens"), data.get("dollars")
+    limits = [f"{tokens:,} tokens"] if isinstance(tokens, int) else []
+    limits += [f"${dollars:,.2f}"] if isinstance(dollars, int | float) else []
+    return f"{_whose(data)} may use {' and '.join(limits) or 'what it needs'}"
+
+
+def _budget_exceeded(data: Data) -> str:
+    whose = "the swarm" if data.get("scope") == "swarm" else data.get("bead_id")
+    spent = f"{data.get('spent')} of {data.get('limit')} {data.get('unit')}"
+    return f"the budget of {whose} is used up: {spent}"
+
+
+def _paused(data: Data) -> str:
+    return f"{_whose(data)} is not handed out: {data.get('reason')}"
+
+
+def _resumed(data: Data) -> str:
+    return f"{_whose(data)} is handed out again, {data.get('how')}"
+
+
+def _whose(data: Data) -> str:
+    return str(data.get("bead_id") or "the swarm")
+
+
 def _at(data: Data, member: str) -> str:
     commit = data.get(member)
     return f", commit {str(commit)[:COMMIT_CHARACTERS]}" if commit else ""
@@ -83,4 +108,8 @@ _SENTENCES: Final[dict[str, Callable[[Data], str]]] = {
     "retry_due": _retry_due,
     "swarm_complete": _swarm_complete,
     "ci_failed": _ci_failed,
+    "budget_set": _budget_set,
+    "budget_exceeded": _budget_exceeded,
+    "dispatch_paused": _paused,
+    "dispatch_resumed": _resumed,
 }

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import logging
+import os
+import signal
 import sys
+import threading
 
 from shiftboss.cli.options import DEFAULT_HOST, DEFAULT_PORT, TokenFile
 from shiftboss.cli.output import say
@@ -13,6 +16,7 @@ from shiftboss.cli.serve_options import (
     AddressAsJson,
     BeadsFolder,
     Db,
+    EndsWithInput,
     Host,
     Level,
     LogLevel,
@@ -41,6 +45,7 @@ def serve(
     pass_environment: PassEnvironment = None,
     log_level: Level = LogLevel.WARNING,
     as_json: AddressAsJson = False,
+    ends_with_input: EndsWithInput = False,
 ) -> None:
     """Run the server until Ctrl-C. One line tells its address once it listens."""
     token, operator_token = read_token(token_file), given_operator_token()
@@ -67,7 +72,16 @@ def serve(
         spawning=None if spawning is None else spawning.value,
         pass_environment=_names(pass_environment or []),
     )
+    if ends_with_input:
+        threading.Thread(target=_end_with_input, daemon=True).start()
     run(settings, _announce_json if as_json else _announce)
+
+
+def _end_with_input() -> None:
+    """Whoever started us holds the other end, and need not live to tell us to stop."""
+    while os.read(sys.stdin.fileno(), 4096):
+        pass
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _names(said: list[str]) -> list[str]:

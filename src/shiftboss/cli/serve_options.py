@@ -99,3 +99,7 @@ BeadsFolder = Annotated[
 ]
 Level = Annotated[LogLevel, typer.Option("--log-level", help="What is logged, to stderr.")]
 AddressAsJson = Annotated[bool, typer.Option("--json", help="Print the address as JSON.")]
+EndsWithInput = Annotated[
+    bool,
+    typer.Option("--ends-with-input", help="Stop when standard input ends.", hidden=True),
+]

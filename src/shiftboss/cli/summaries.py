@@ -10,7 +10,7 @@ from rich.text import Text
 
 from shiftboss.cli.output import plain
 from shiftboss.cli.tables import status_cell
-from shiftboss.cli.times import ago
+from shiftboss.cli.times import ago, span
 
 Members = dict[str, Any]
 
@@ -27,8 +27,16 @@ def swarm_summary(status: Members, at: datetime) -> Table:
         Text("tasks"), Text(f"{status['tasks_completed']} of {status['tasks_total']} completed")
     )
     lines.add_row(Text("merge"), Text("ready" if status["ready_for_merge"] else "not ready"))
+    for hold in status.get("holds", []):
+        lines.add_row(Text("held back"), Text(plain(_held(hold, at)), style="yellow"))
     lines.add_row(Text("updated"), Text(ago(status["last_update"], at)))
     return lines
+
+
+def _held(hold: Members, at: datetime) -> str:
+    whose = f"{hold['bead_id']}: " if hold["bead_id"] else ""
+    left = "" if hold["until"] is None else f", {span(hold['until'] / 1000 - at.timestamp())} left"
+    return f"{whose}{hold['reason']}{left}"
 
 
 def _workers(status: Members) -> str:

@@ -13,6 +13,7 @@ from shiftboss.cli.connection import connected
 from shiftboss.cli.listing import joined, swarm_pages
 from shiftboss.cli.options import DEFAULT_SERVER, AsJson, Server, SwarmId, TokenFile
 from shiftboss.cli.output import console, print_json, say, show
+from shiftboss.cli.pauses import pause, resume
 from shiftboss.cli.times import now
 
 swarm = typer.Typer(help="Create swarms and look at them.", no_args_is_help=True)
@@ -110,4 +111,6 @@ def show_swarm(
         screen.print(workers_table(status["workers"], screen.width, at))
 
 
+swarm.command()(pause)
+swarm.command()(resume)
 swarm.command()(clean)

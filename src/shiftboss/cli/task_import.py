@@ -47,17 +47,17 @@ def import_file(
 
     The same file again changes nothing.
     """
-    issues = _read(file)
+    issues = read_beads(file)
     with connected(server, token_file, as_json=as_json) as client:
         tasks = issues.in_order(_known_here(client, swarm, issues.elsewhere()))
         if not skip_bad:
-            _check(file, issues.bad)
+            check_lines(file, issues.bad)
         for task in _with_bar(tasks, quiet=as_json):
             _add(client, swarm, task)
     _report(file, issues, tasks, as_json=as_json)
 
 
-def _read(file: Path) -> IssueFile:
+def read_beads(file: Path) -> IssueFile:
     try:
         with file.open("rb") as lines:
             return read_issue_file(lines)
@@ -65,7 +65,7 @@ def _read(file: Path) -> IssueFile:
         raise BadFile(f"cannot read {file}: {error.strerror}") from error
 
 
-def _check(file: Path, bad: list[BadLine]) -> None:
+def check_lines(file: Path, bad: list[BadLine]) -> None:
     if bad:
         more = f" and {len(bad) - 1} more" if len(bad) > 1 else ""
         raise BadFile(

@@ -19,6 +19,8 @@ from shiftboss.coordinator.dispatch import (
 )
 from shiftboss.coordinator.endings import fail_task, finish_task, held_task
 from shiftboss.coordinator.repeats import bus_report, report_digest
+from shiftboss.coordinator.running.holds import budget_pause
+from shiftboss.coordinator.running.holds import shown as holds_shown
 from shiftboss.coordinator.swarms import existing
 from shiftboss.protocol.bus import (
     DEFAULT_SWARM,
@@ -205,7 +207,9 @@ def heartbeat(tx: Transaction, request: HeartbeatRequest, now_ms: int) -> Heartb
 
 
 def _paused(tx: Transaction, held: Assignment) -> str | None:
-    return attempt_of(tx, held).paused if held.contract_version is not None else None
+    by_contract = attempt_of(tx, held).paused if held.contract_version is not None else None
+    by_budget = budget_pause(tx, held.swarm_id, held.task_id)
+    return "; ".join(one for one in (by_contract, by_budget) if one) or None
 
 
 def wants_checkpoint(held: Assignment, context_usage: float | None) -> bool:
@@ -268,6 +272,7 @@ def status(tx: Transaction, swarm_id: str, polling: frozenset[str], now_ms: int)
             for worker, state in tx.workers(swarm_id)
         ],
         queued=tx.ready_at_or_above(swarm_id, -(2**53)),
+        holds=holds_shown(tx, swarm_id),
     )
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import secrets
 from contextlib import AsyncExitStack
-from typing import Protocol
+from functools import partial
+from typing import ClassVar, Protocol
 
 from shiftboss.coordinator import failures, packets, swarms
 from shiftboss.coordinator.bus_desk import BusDesk
@@ -17,6 +18,8 @@ from shiftboss.coordinator.contract.webhooks import Webhooks
 from shiftboss.coordinator.duties.breakage_search import BreakageSearch
 from shiftboss.coordinator.duties.ci_watcher import CiWatcher
 from shiftboss.coordinator.duties.cleaner import Cleaner
+from shiftboss.coordinator.duties.hold_keeper import HoldKeeper
+from shiftboss.coordinator.duties.landing_watcher import LandingWatcher
 from shiftboss.coordinator.duties.lease_keeper import LeaseKeeper
 from shiftboss.coordinator.duties.retry_scheduler import RetryScheduler
 from shiftboss.coordinator.duties.timeout_ladder import Cascade, TimeoutLadder
@@ -25,6 +28,7 @@ from shiftboss.coordinator.evidence import Evidence, NoEvidence
 from shiftboss.coordinator.handoff_desk import HandoffDesk
 from shiftboss.coordinator.hub import Hub
 from shiftboss.coordinator.proofs import Proofs
+from shiftboss.coordinator.running.desk import RunningDesk
 from shiftboss.coordinator.spawning import Spawning
 from shiftboss.coordinator.task_source import FindTask
 from shiftboss.errors import StoreUnavailable, VerificationPending
@@ -49,6 +53,8 @@ from shiftboss.store.port import Store
 
 
 class Duty(Protocol):
+    on_every_server: ClassVar[bool]
+
     async def run(self) -> None: ...
 
 
@@ -88,11 +94,15 @@ class Coordinator:
         )
         self.contract = ContractDesk(store, clock, contracts, self._evidence, self._proofs)
         self.context = ContextDesk(store, contracts, self._evidence)
+        self.running = RunningDesk(store, clock, self._evidence)
         ci_watcher = CiWatcher(store, clock, self.hub, contracts, self._evidence)
         self.webhooks = Webhooks(store, clock, contracts, ci_watcher.wake)
+        self._on_call = ci_watcher.wake
         self._duties: list[Duty] = [
             RetryScheduler(store, clock, self.hub),
             lease_keeper,
+            HoldKeeper(store, clock, self.hub),
+            LandingWatcher(store, clock, self.hub, self._evidence),
             Cleaner(store, clock, retention_days),
             ci_watcher,
             TimeoutLadder(store, clock, self.hub, contracts, self._evidence),
@@ -111,9 +121,13 @@ class Coordinator:
         self._exit.push_async_callback(self.store.close)
         self._exit.push_async_callback(self._evidence.close)
         await self._grant_grace()
-        for duty in self._duties:
-            task = asyncio.create_task(duty.run())
-            self._exit.push_async_callback(_stop, task)
+        everywhere = [duty for duty in self._duties if duty.on_every_server]
+        once = [duty for duty in self._duties if not duty.on_every_server]
+        for doing in (
+            _run_all(everywhere),
+            self.store.lead(partial(_run_all, once), self._on_call),
+        ):
+            self._exit.push_async_callback(_stop, asyncio.create_task(doing))
 
     async def _grant_grace(self) -> None:
         """While no server was there, nobody could show a sign of life. Where another server was,
@@ -191,6 +205,12 @@ class Coordinator:
 
     async def events_after(self, swarm_id: str, event_id: int, limit: int) -> list[Event]:
         return await self.store.read(lambda tx: swarms.events_after(tx, swarm_id, event_id, limit))
+
+
+async def _run_all(duties: list[Duty]) -> None:
+    async with asyncio.TaskGroup() as group:
+        for duty in duties:
+            group.create_task(duty.run())
 
 
 async def _stop(task: asyncio.Task[None]) -> None:

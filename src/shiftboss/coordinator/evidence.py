@@ -41,6 +41,11 @@ class Evidence(Protocol):
         """What CI says about a commit, with the logs of what failed. Raises CiUnavailable."""
         ...
 
+    async def restart_ci(self, demand: CiDemand, sha: str) -> bool:
+        """Have the runs of a commit that are under way made anew. False: that cannot be done from
+        here. Raises CiUnavailable."""
+        ...
+
     async def context_material(self, wish: ContextWish) -> Material:
         """What a new worker should read. Raises InvalidRequest for a plan that is not there."""
         ...
@@ -84,6 +89,9 @@ class NoEvidence:
         raise _blind()
 
     async def ci_report(self, demand: CiDemand, sha: str) -> CiReport:  # noqa: ARG002
+        raise _blind()
+
+    async def restart_ci(self, demand: CiDemand, sha: str) -> bool:  # noqa: ARG002
         raise _blind()
 
     async def context_material(self, wish: ContextWish) -> Material:  # noqa: ARG002

@@ -121,10 +121,10 @@ class HandoffDesk:
         await self._store.read(lambda tx: self._check(tx, request))
         path = self._repo(request.repo)
         name = self._contracts.name_of(request.repo, await self._evidence.identity(path))
-        branch = self._contracts.branch_for(name, request.branch)
+        self._contracts.branch_for(name, request)
         survey = await self._evidence.survey(
             path,
-            request.base or branch,
+            request.base or (None if name is None else self._contracts.repo(name).branch),
             request.files,
             request.subtask_title or request.bead_id,
             request.subtask_description,
@@ -155,7 +155,14 @@ class HandoffDesk:
         check_words(request, self._spawning.variables)
         handoffs.check_finished(tx, request, tx.task(request.swarm_id, request.bead_id))
         if request.repo is not None and request.repo in self._contracts:
-            has_or_may_get(tx, self._contracts, request.repo, request.swarm_id, request.bead_id)
+            has_or_may_get(
+                tx,
+                self._contracts,
+                request.repo,
+                request.swarm_id,
+                request.bead_id,
+                request.merges,
+            )
 
     def _repo(self, repo: str | None) -> str:
         """A repo of the policy by its name, or any by its path."""

@@ -78,7 +78,8 @@ def spawn(
     known = tx.handoff(request.swarm_id, request.bead_id)
     wanted = _row(request, survey, handoff, known, now_ms)._replace(target_base=target_base)
     if contracts is not None and repo_name is not None:
-        demand = contracts.demand(repo_name, survey.toplevel)
+        branch = contracts.branch_for(repo_name, request)
+        demand = contracts.demand(repo_name, survey.toplevel, branch)
         # The policy says where the work of its repos goes, and what CI runs for.
         wanted = wanted._replace(
             repo_name=repo_name, ci=demand.model_dump_json(), branch=demand.branch
@@ -109,6 +110,12 @@ def _lock(
 ) -> None:
     """Also for the words that come again: the operator may have released the repo meanwhile."""
     if contracts is None or repo_name is None:
+        if request.merges is not None:
+            raise InvalidRequest(
+                "merges: the repo is none of the policy, so it has no lock to pass over",
+                field="merges",
+                hint="leave it out",
+            )
         return
     task = SpawnTask(
         task_id=request.bead_id,
@@ -118,7 +125,7 @@ def _lock(
         requirements=handoff.contract.success_criteria,
     )
     spawn_prompt(task, contracts.policy)  # a worker that could not be told its task is not spawned
-    lock_repo(tx, contracts, repo_name, request.swarm_id, request.bead_id, now_ms)
+    lock_repo(tx, contracts, repo_name, request.swarm_id, request.bead_id, now_ms, request.merges)
 
 
 def _check_may_change(tx: Transaction, known: Handoff | None, *, replace: bool) -> None:
@@ -264,8 +271,8 @@ def _row(
 
 
 def _digest(request: SpawnSubtaskRequest) -> str:
-    """Of all words but `submit`, which asks for something else."""
-    words = request.model_dump(mode="json", exclude={"submit"})
+    """Of all words but `submit` and `merges`, which ask for something else."""
+    words = request.model_dump(mode="json", exclude={"submit", "merges"})
     return hashlib.sha256(canonical_json(words)).hexdigest()
 
 

@@ -22,6 +22,7 @@ from shiftboss.coordinator.dispatch import assign, drain, enqueue, leave_queue, 
 from shiftboss.coordinator.endings import fail_task, finish_task, held_task
 from shiftboss.coordinator.ownership import own_again
 from shiftboss.coordinator.repeats import first_about, report_digest
+from shiftboss.coordinator.running.holds import check_not_held
 from shiftboss.errors import (
     IllegalTransition,
     InvalidRequest,
@@ -135,6 +136,7 @@ def _assigned(tx: Transaction, message: AssignMessage, swarm_id: str, now_ms: in
             hint=f"not done: {', '.join(tx.unfinished_dependencies(swarm_id, task.task_id))}",
         )
     check_not_halted(tx, task)
+    check_not_held(tx, task)
     check_has_lock(tx, task)
     own_again(tx, task, now_ms)
     if task.status == "queued":

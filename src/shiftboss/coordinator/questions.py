@@ -52,31 +52,35 @@ def note(
     report_key: bytes | None = None,
 ) -> int:
     """A question that blocks nobody: the worker goes on, or is not there any more."""
-    question_id = tx.add_question(
-        Question(
-            swarm_id=assignment.swarm_id,
-            question_id=0,
-            task_id=assignment.task_id,
-            epoch=assignment.epoch,
-            worker=assignment.worker,
-            contact=contact,
-            question=question,
-            asked_at_ms=now_ms,
-        )
+    asked = Question(
+        swarm_id=assignment.swarm_id,
+        question_id=0,
+        task_id=assignment.task_id,
+        epoch=assignment.epoch,
+        worker=assignment.worker,
+        contact=contact,
+        question=question,
+        asked_at_ms=now_ms,
     )
+    return put(tx, asked, report_key)
+
+
+def put(tx: Transaction, question: Question, report_key: bytes | None = None) -> int:
+    """The id it got."""
+    question_id = tx.add_question(question)
     tx.add_event(
-        assignment.swarm_id,
+        question.swarm_id,
         EventKind.QUESTION_ASKED,
-        now_ms,
+        question.asked_at_ms,
         {
             "question_id": question_id,
-            "bead_id": assignment.task_id,
-            "worker": assignment.worker,
-            "epoch": assignment.epoch,
-            "contact": contact,
-            "question": question,
+            "bead_id": question.task_id,
+            "worker": question.worker,
+            "epoch": question.epoch,
+            "contact": question.contact,
+            "question": question.question,
         },
-        task_id=assignment.task_id,
+        task_id=question.task_id,
         report_key=report_key,
     )
     return question_id

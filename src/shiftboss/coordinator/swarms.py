@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 
+from shiftboss.coordinator.running import holds
 from shiftboss.errors import InvalidRequest, SwarmExists, UnknownSwarm
 from shiftboss.protocol.events import Event, EventKind
 from shiftboss.protocol.swarms import (
@@ -92,6 +93,7 @@ def status(tx: Transaction, swarm_id: str) -> SwarmStatus:
         last_update=wire_time(last_event.at_ms if last_event else swarm.created_at_ms),
         last_event_id=last_event.event_id if last_event else 0,
         workers=[_worker_view(one, retries[one.task_id]) for one in assignments],
+        holds=holds.shown(tx, swarm_id),
     )
 
 

@@ -14,6 +14,8 @@ from shiftboss.coordinator.dispatch import (
     take_task,
 )
 from shiftboss.coordinator.ownership import own_again
+from shiftboss.coordinator.running.holds import is_held
+from shiftboss.coordinator.running.landings import landed_commit
 from shiftboss.coordinator.swarms import existing
 from shiftboss.errors import InvalidRequest, TaskEnded, TaskExists, UnknownTask
 from shiftboss.protocol.bus import (
@@ -119,7 +121,7 @@ def submit(tx: Transaction, request: TaskRequest, now_ms: int) -> SubmitAnswer:
         return _waiting(tx, task, tx.queue_position(task))
     check_has_lock(tx, task)
     own_again(tx, task, now_ms)
-    ready = task.waits_for == 0 and not is_halted(tx, task)
+    ready = task.waits_for == 0 and not is_halted(tx, task) and not is_held(tx, task)
     worker = tx.next_worker(request.swarm_id) if ready else None
     if worker is not None:
         assignment = assign(tx, task, worker, now_ms)
@@ -245,6 +247,14 @@ def _view(tx: Transaction, task: Task) -> TaskView:
         state=assignment.state.value if assignment else None,
         lease_expires_at=assignment.lease_expires_at_ms if assignment else None,
         last_error=task.last_error,
+        failures=task.failures,
         created_at=task.created_at_ms,
         updated_at=task.updated_at_ms,
+        landed_commit=_landed(tx, task),
     )
+
+
+def _landed(tx: Transaction, task: Task) -> str | None:
+    if task.status != "done" or task.contract_version is None:
+        return None
+    return landed_commit(tx, task.swarm_id, task.task_id)

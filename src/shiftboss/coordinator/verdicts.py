@@ -8,10 +8,12 @@ from collections.abc import Callable
 from shiftboss import __version__
 from shiftboss.coordinator import packets, questions
 from shiftboss.coordinator.claims import about, claimed_by, is_of_holder
+from shiftboss.coordinator.contract.cascade import seen_by_verifier
 from shiftboss.coordinator.contract.recovery import after_refusal
 from shiftboss.coordinator.contract.releases import release_proven
 from shiftboss.coordinator.endings import finish_task, held_task
 from shiftboss.coordinator.learning import learn
+from shiftboss.coordinator.running import landings
 from shiftboss.coordinator.verifiers import job_of
 from shiftboss.errors import InvalidRequest
 from shiftboss.protocol.events import EventKind
@@ -54,6 +56,7 @@ def settle(
         raise InvalidRequest(
             f"verdict: {handoff.base_commit} is the base of {claim.task_id}", field="verdict"
         )
+    seen_by_verifier(tx, claim, handoff, verdict, now_ms)
     if verdict.accepted:
         _accept(tx, claim, held, handoff, verdict, sign, now_ms)
         return "accepted"
@@ -143,7 +146,9 @@ def _accept(
         server_version=__version__,
     )
     _end(tx, claim, "accepted", verdict, now_ms)
-    tx.add_receipt(_receipt_row(handoff, sign(body), now_ms))
+    receipt = _receipt_row(handoff, sign(body), now_ms)
+    tx.add_receipt(receipt)
+    landings.accepted(tx, receipt)
     tx.add_event(
         claim.swarm_id,
         EventKind.CLAIM_ACCEPTED,
@@ -160,7 +165,8 @@ def _accept(
         task = held_task(tx, held)
         retries = task.failures
         finish_task(tx, task, free, now_ms)
-    release_proven(tx, claim.swarm_id, claim.task_id, now_ms)
+    if not handoff.lands_later:
+        release_proven(tx, claim.swarm_id, claim.task_id, now_ms)
     tx.drop_tracking(claim.swarm_id, claim.task_id)
     tx.drop_contract_attempt(claim.swarm_id, claim.task_id)
     learn(

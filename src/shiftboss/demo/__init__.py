@@ -1,1 +1,1 @@
-"""A swarm of real processes to look at: a worker crashes, the server is killed, nothing is lost."""
+"""A plan from nothing to landed work, to look at: three repos, four workers, much goes wrong."""

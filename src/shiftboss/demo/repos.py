@@ -7,11 +7,11 @@ import subprocess
 from pathlib import Path
 from typing import Final
 
+from shiftboss.demo.material import REPOS, Files
 from shiftboss.demo.surroundings import clean_environment
 from shiftboss.errors import ShiftbossError
 
-GIT_SECONDS: Final = 20
-_IDENTITY: Final = ("-c", "user.name=Shiftboss demo", "-c", "user.email=demo@shiftboss.invalid")
+GIT_SECONDS: Final = 30
 
 
 class GitFailed(ShiftbossError):
@@ -22,9 +22,9 @@ class GitFailed(ShiftbossError):
 def git(repo: Path, *arguments: str) -> str:
     program = shutil.which("git")
     if program is None:
-        raise GitFailed("git is not installed", hint="the demo's workers commit their work with it")
+        raise GitFailed("git is not installed", hint="the demo's agents commit their work with it")
     done = subprocess.run(
-        [program, *_IDENTITY, *arguments],
+        [program, *arguments],
         cwd=repo,
         env=clean_environment(),
         stdin=subprocess.DEVNULL,
@@ -38,30 +38,34 @@ def git(repo: Path, *arguments: str) -> str:
     return done.stdout.strip()
 
 
-def make_repo(repo: Path, title: str) -> None:
-    """A repository with one commit."""
+def make_repos(folder: Path) -> None:
+    for name, files in REPOS.items():
+        _make_repo(folder / name, files)
+
+
+def _make_repo(repo: Path, files: Files) -> None:
+    """With one commit on `main`, and somebody to commit as."""
     repo.mkdir(parents=True)
     git(repo, "init", "--quiet", "--initial-branch=main")
-    commit_file(repo, "README.md", f"# {title}\n", "Start")
+    git(repo, "config", "user.name", "Shiftboss demo")
+    git(repo, "config", "user.email", "demo@shiftboss.invalid")
+    for name, text in files.items():
+        (repo / name).parent.mkdir(exist_ok=True)
+        (repo / name).write_text(text)
+    git(repo, "add", "--all")
+    git(repo, "commit", "--quiet", "--message", "Begin")
 
 
-def commit_file(repo: Path, name: str, text: str, message: str) -> str:
-    """The commit that has the file. Done before: the commit there is."""
-    (repo / name).write_text(text)
-    git(repo, "add", "--", name)
-    if git(repo, "status", "--porcelain", "--", name):
-        git(repo, "commit", "--quiet", "--message", message)
-    return head(repo)
+def is_on_main(repo: Path, commit: str) -> bool:
+    return commit in git(repo, "rev-list", "main").splitlines()
 
 
-def head(repo: Path) -> str:
-    return git(repo, "rev-parse", "HEAD")
+def text_on_main(repo: Path, name: str) -> str:
+    return git(repo, "show", f"main:{name}")
 
 
-def commits(repo: Path) -> list[str]:
-    """From the first to the last."""
-    return git(repo, "rev-list", "--reverse", "HEAD").splitlines()
-
-
-def tracked_files(repo: Path) -> list[str]:
-    return git(repo, "ls-tree", "-r", "--name-only", "HEAD").splitlines()
+def leftovers(repo: Path) -> list[str]:
+    """Work trees and branches of tasks: nothing is to be left of them."""
+    trees = git(repo, "worktree", "list", "--porcelain").split("\n\n")[1:]
+    branches = git(repo, "for-each-ref", "--format=%(refname)", "refs/heads/shiftboss")
+    return [*trees, *branches.splitlines()]

@@ -2,53 +2,123 @@
 
 from __future__ import annotations
 
+import asyncio
 import shlex
-import signal
-import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from shiftboss.cli.client import Client
 from shiftboss.cli.options import DEFAULT_SERVER
 from shiftboss.cli.output import console
+from shiftboss.cli.run_view import RunView, outcome_lines
+from shiftboss.cli.until_signal import until_signal
 from shiftboss.demo.checks import Fact, facts
-from shiftboss.demo.crew import Crew
-from shiftboss.demo.record import DemoFailed, Record
-from shiftboss.demo.story import run_story
-from shiftboss.demo.view import View
+from shiftboss.demo.plan import BUILT_ON, REPO_OF, SWARM, TASKS, WORKERS, write_plan
+from shiftboss.demo.record import Record, read_record
+from shiftboss.demo.repos import make_repos
+from shiftboss.demo.server import DemoServer
+from shiftboss.demo.surroundings import stay_apart
+from shiftboss.orchestrator.board import Board
+from shiftboss.orchestrator.places import Places
+from shiftboss.orchestrator.plan_file import load_plan
+from shiftboss.orchestrator.process import run_mark, sweep_marked
+from shiftboss.orchestrator.run import Outcome
+from shiftboss.orchestrator.setting_up import RunWish, run_wish
+from shiftboss.worker.server_address import Server
+
+INTERRUPTED: Final = 130
+
+
+class Stage:
+    """The folder that the demo takes place in."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.repos = folder / "repos"
+        self.trees = folder / "trees"
+        self.receipts = folder / "receipts"
+        self.state = folder / "state"
+        self.database = self.state / "shiftboss.db"
+        self.policy = folder / "shiftboss.yaml"
+        self.plan = folder / "plan.yaml"
 
 
 def run_demo(*, keep: bool) -> int:
-    """The exit code: 0 when all that should hold does."""
-    folder = Path(tempfile.mkdtemp(prefix="shiftboss-demo-"))
-    screen, record = console(), Record()
-    with _ended_by_signal(), Crew(folder, record) as crew:
-        try:
-            with View(screen) as view:
-                outcome = run_story(crew, record, view)
-        except DemoFailed as failure:
-            failure.hint = f"the logs are in {folder}"
-            raise
-        found = facts(crew, record, outcome)
-        _print_summary(screen, found)
-        _print_places(screen, crew, outcome.swarm_id)
+    """The exit code: 0 when all that should happen did."""
+    stage = Stage(Path(tempfile.mkdtemp(prefix="shiftboss-demo-")))
+    stay_apart(stage.folder)
+    make_repos(stage.repos)
+    write_plan(stage.folder)
+    screen = console()
+    with DemoServer(stage.database, stage.policy) as server:
+        _print_lines(
+            screen,
+            f"{len(TASKS)} tasks in {len(BUILT_ON)} repos, {WORKERS} workers; their agents are "
+            "scripts, no model is asked",
+            f"the plan is {stage.plan}",
+            f"the server is at {server.address}",
+        )
+        outcome = _run_plan(stage, server)
+        if outcome is None:
+            return INTERRUPTED
+        left = asyncio.run(sweep_marked(run_mark(stage.state, SWARM)))
+        record = read_record(Client(server.address), stage.receipts)
+        found = facts(record, stage.repos, Places.of(stage.state, SWARM, stage.trees).run, left)
+        _print_summary(screen, outcome, record, found)
+        _print_places(screen, stage)
         if keep:
-            _keep(screen, crew, outcome.swarm_id)
-    return 0 if all(fact.holds for fact in found) else 1
+            _keep(screen, server)
+    return 0 if outcome.done and all(fact.holds for fact in found) else 1
 
 
-def _print_summary(screen: Console, found: list[Fact]) -> None:
+def _run_plan(stage: Stage, server: DemoServer) -> Outcome | None:
+    """As `shiftboss run` does it. None: a signal came first, and everything was given back."""
+    wish = RunWish(
+        plan=load_plan(stage.plan),
+        server=Server.at(server.address, None),
+        database=str(stage.database),
+        policy=stage.policy,
+        trees=stage.trees,
+    )
+    board = Board()
+    with RunView(board):
+        return until_signal(run_wish(wish, board))
+
+
+def _print_summary(screen: Console, outcome: Outcome, record: Record, found: list[Fact]) -> None:
+    if not outcome.done:
+        for part in outcome_lines(outcome):
+            screen.print(part, soft_wrap=True)
+    screen.print()
+    screen.print(_receipts_table(record))
     screen.print()
     if screen.is_terminal:
         screen.print(_facts_table(found))
         return
-    for fact in found:
-        screen.print(f"{_mark(fact)}  {fact.text}", soft_wrap=True)
+    _print_lines(screen, *(f"{_mark(fact)}  {fact.text}" for fact in found))
+
+
+def _receipts_table(record: Record) -> RenderableType:
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for name in ("TASK", "REPO", "COMMIT", "TRY", "CI", "RECEIPT", "CHECKED"):
+        table.add_column(name, no_wrap=True)
+    for task_id, paper in record.papers.items():
+        body = paper.body
+        table.add_row(
+            task_id,
+            REPO_OF[task_id],
+            body.commit[:10] if body else "",
+            str(body.epoch) if body else "",
+            "green" if paper.is_green else "-",
+            body.receipt_id if body else "",
+            "genuine" if body else paper.flaw,
+        )
+    return table
 
 
 def _facts_table(found: list[Fact]) -> Table:
@@ -62,38 +132,30 @@ def _mark(fact: Fact) -> str:
     return "ok" if fact.holds else "FAILED"
 
 
-def _print_places(screen: Console, crew: Crew, swarm_id: str) -> None:
-    again = shlex.join(["shiftboss", "serve", "--db", str(crew.database)])
-    for line in (
+def _print_places(screen: Console, stage: Stage) -> None:
+    again = ["shiftboss", "serve", "--db", str(stage.database), "--policy", str(stage.policy)]
+    _print_lines(
+        screen,
         "",
-        f"database   {crew.database}",
-        f"repos      {crew.folder / 'repos'}",
-        f"look again {again}",
-        f"           then: shiftboss swarm show {swarm_id}",
-        f"           or:   {DEFAULT_SERVER}/swarm/{swarm_id}/status",
-    ):
-        # Paths and commands are there to be copied: no line breaks in them.
+        f"plan       {stage.plan}, with its policy beside it",
+        f"repos      {stage.repos}",
+        f"logs       {stage.state / 'runs' / SWARM}",
+        f"receipts   {stage.receipts}",
+        f"look again {shlex.join(again)}",
+        f"           then: shiftboss events {SWARM}, or {DEFAULT_SERVER}/swarm/{SWARM}/status",
+    )
+
+
+def _print_lines(screen: Console, *lines: str) -> None:
+    # Paths and commands are there to be copied: no line breaks in them.
+    for line in lines:
         screen.print(line, soft_wrap=True)
 
 
-def _keep(screen: Console, crew: Crew, swarm_id: str) -> None:
-    address = f"{crew.address}/swarm/{swarm_id}/status"
+def _keep(screen: Console, server: DemoServer) -> None:
+    address = f"{server.address}/swarm/{SWARM}/status"
     screen.print(f"\nthe server is at {address}; Ctrl-C stops it", soft_wrap=True)
     try:
-        crew.wait_for_server()
+        server.wait()
     except KeyboardInterrupt:
         screen.print()
-
-
-@contextmanager
-def _ended_by_signal() -> Iterator[None]:
-    """SIGTERM unwinds as Ctrl-C does, so that nothing is left running."""
-
-    def leave(number: int, _frame: object) -> None:
-        sys.exit(128 + number)
-
-    former = signal.signal(signal.SIGTERM, leave)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, former)

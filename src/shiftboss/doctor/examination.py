@@ -15,6 +15,7 @@ from shiftboss.doctor.server import Line, look_at_server
 from shiftboss.errors import InvalidPolicy, ShiftbossError
 from shiftboss.evidence.policy_file import default_policy_file, load_policy
 from shiftboss.protocol.policy import Policy
+from shiftboss.rules.counting import how_many
 
 
 def examine(line: Line, swarm_id: str, file: Path | None, now_ms: int) -> list[Finding]:
@@ -39,7 +40,7 @@ def _policy(file: Path | None) -> tuple[Policy, list[Finding]]:
     except InvalidPolicy as error:
         todo = f"all problems: shiftboss policy check {path}"
         return Policy(), [problem("policy", error.detail, todo)]
-    return policy, [ok("policy", f"{path} is good, with {len(policy.repos)} repos")]
+    return policy, [ok("policy", f"{path} is good, with {how_many(len(policy.repos), 'repo')}")]
 
 
 def _queues(line: Line, swarm_id: str, policy: Policy, now_ms: int) -> list[Finding]:

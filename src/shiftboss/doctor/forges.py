@@ -12,6 +12,7 @@ from shiftboss.evidence.ci.http import ForgeHttp
 from shiftboss.evidence.repository import Repository
 from shiftboss.protocol.ci import CiDemand
 from shiftboss.protocol.policy import Policy, RepoPolicy
+from shiftboss.rules.counting import how_many
 
 # A forge is asked about a commit, as the server does it; about one that is nowhere if need be.
 _NO_COMMIT: Final = "0" * 40
@@ -33,7 +34,7 @@ async def look_at_forges(policy: Policy) -> list[Finding]:
     finally:
         await http.close()
     bad = [one for one in findings if one.level != "ok"]
-    return bad or [ok("forge", f"the CI of all {len(findings)} repos there answers")]
+    return bad or [ok("forge", f"the CI of {how_many(len(findings), 'repo')} there answers")]
 
 
 async def _look(http: ForgeHttp, name: str, repo: RepoPolicy) -> Finding:

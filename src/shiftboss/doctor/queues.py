@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 from shiftboss.doctor.findings import Finding, ok, problem, warning
 from shiftboss.doctor.server import Line, asked
 from shiftboss.protocol.policy import Policy, RepoPolicy
+from shiftboss.rules.counting import how_long, how_many
 
 PAGES_MAX: Final = 20
 CLAIM_SECONDS: Final = 600
@@ -86,7 +87,7 @@ def _ci(repos: Sequence[Members], policy: Policy, now_ms: int) -> Iterator[Findi
         if seen["errors"] >= policy.deadlock.api_errors:
             yield warning(
                 "queues",
-                f"CI of {name} gave no answer {seen['errors']} times in a row",
+                f"CI of {name} gave no answer {how_many(seen['errors'], 'time')} in a row",
                 "wait: it is asked again, and runners reconnect by themselves; do not start runs "
                 "anew",
             )
@@ -95,17 +96,17 @@ def _ci(repos: Sequence[Members], policy: Policy, now_ms: int) -> Iterator[Findi
 
 
 def _stuck(name: str, seen: Members, waited: int) -> Finding:
-    commit, minutes = seen["sha"][:12], waited // 60
+    commit, long = seen["sha"][:12], how_long(waited)
     if seen["run_id"] is None:
         return problem(
             "queues",
-            f"there is no CI run of commit {commit} of {name} after {minutes} minutes",
+            f"there is no CI run of commit {commit} of {name} after {long}",
             "was it pushed to the branch of the policy, and does a workflow run at a push? "
             "If so, the forge has not noticed it: push again with an empty commit",
         )
     return problem(
         "queues",
-        f"run #{seen['run_id']} of {name} waits for a runner for {minutes} minutes",
+        f"run #{seen['run_id']} of {name} waits for a runner for {long}",
         RUNNERS,
     )
 
@@ -121,11 +122,12 @@ def _waiting(tasks: Sequence[Members], seconds: int, now_ms: int) -> Iterator[Fi
     ]
     if late:
         longest = min(late, key=lambda one: int(one["updated_at"]))
-        minutes = (now_ms - longest["updated_at"]) // 60_000
+        waited = how_long((now_ms - longest["updated_at"]) // 1000)
+        ready = how_many(len(late), "task")
         yield warning(
             "queues",
-            f"{len(late)} tasks are ready and nobody takes them; {longest['bead_id']} waits for "
-            f"{minutes} minutes",
+            f"nobody takes {ready} that {'is' if len(late) == 1 else 'are'} ready; "
+            f"{longest['bead_id']} waits for {waited}",
             "start more workers, or see whether one is stuck: shiftboss worker list, then "
             "shiftboss worker reset NAME",
         )
@@ -141,4 +143,4 @@ def _claims(claims: Sequence[tuple[str, Members]], now_ms: int) -> Iterator[Find
         if claim["state"] == "waiting":
             todo = "no verifier takes it: start one with shiftboss verifier, or the server without "
             todo += "--no-verifier"
-        yield warning("queues", f"{words}{waited // 60} minutes", todo)
+        yield warning("queues", f"{words}{how_long(waited)}", todo)

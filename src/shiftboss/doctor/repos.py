@@ -11,8 +11,9 @@ from typing import Final
 from shiftboss.doctor.findings import Finding, ok, problem, warning
 from shiftboss.doctor.programs import said_by
 from shiftboss.errors import EvidenceUnavailable, UnknownRepo
-from shiftboss.evidence.repository import Repository
+from shiftboss.evidence.repository import LONG_NAMES, LONG_NAMES_HINT, Repository
 from shiftboss.protocol.policy import Policy, RepoPolicy
+from shiftboss.rules.counting import how_many
 
 # `rev-parse --path-format` came with it.
 GIT_MIN: Final = (2, 31)
@@ -37,7 +38,8 @@ async def look_at_repos(policy: Policy) -> list[Finding]:
     each = await asyncio.gather(*(_look(name, repo) for name, repo in policy.repos.items()))
     findings = [one for found in each for one in found]
     if policy.repos and not any(one.check == "repos" for one in findings):
-        findings.insert(0, ok("repos", f"all {len(policy.repos)} are there, clean, on git"))
+        count = how_many(len(policy.repos), "repo")
+        findings.insert(0, ok("repos", f"{count} of the policy: there, clean, on git"))
     return findings
 
 
@@ -51,6 +53,8 @@ async def _look(name: str, repo: RepoPolicy) -> list[Finding]:
             )
         ]
     try:
+        if await Repository().has_long_names(repo.path):
+            return [problem("repos", f"{name} {LONG_NAMES}", LONG_NAMES_HINT)]
         tip = await Repository().commit_of(repo.path, f"refs/heads/{repo.branch}")
     except (UnknownRepo, EvidenceUnavailable) as error:
         return [problem("repos", f"{name}: {error.detail}", f"see repos.{name}.path in the policy")]
@@ -76,7 +80,7 @@ async def _changes(name: str, folder: Path) -> list[Finding]:
     return [
         warning(
             "repos",
-            f"{name} has {len(said.out.splitlines())} changes that are not committed",
+            f"{name} has changes that are not committed: {len(said.out.splitlines())}",
             "commit or stash them: what is not committed is not seen, and is not in CI",
         )
     ]

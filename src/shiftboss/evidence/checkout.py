@@ -14,8 +14,6 @@ from shiftboss.evidence.git import checked, git
 from shiftboss.evidence.mirror import Mirror
 
 CHECKOUT_SECONDS: Final = 300.0
-# Two write files nearly twice as fast as one; more would only take the machine from the workers.
-WRITERS: Final = 2
 
 # Attributes of the commit may name filters; without a configuration for them they do nothing.
 _CONFIG: Final = """\
@@ -57,19 +55,24 @@ async def clean_checkout(
     checkout = Checkout(disposal.folder / uuid.uuid4().hex)
     try:
         await asyncio.to_thread(_prepare, checkout, mirror.path, commit)
-        said = await git(
-            ["-c", f"checkout.workers={WRITERS}", "read-tree", "--reset", "-u", commit],
-            checkout.files,
-            seconds=CHECKOUT_SECONDS,
-            environment={
-                "GIT_DIR": str(checkout.files / ".git"),
-                "GIT_WORK_TREE": str(checkout.files),
-            },
-        )
-        checked(said, f"the checkout of {commit}")
+        async with disposal.writing:
+            await _write_files(checkout, commit)
         yield checkout
     finally:
         await disposal.throw_away(checkout.folder)
+
+
+async def _write_files(checkout: Checkout, commit: str) -> None:
+    said = await git(
+        ["-c", "checkout.workers=1", "read-tree", "--reset", "-u", commit],
+        checkout.files,
+        seconds=CHECKOUT_SECONDS,
+        environment={
+            "GIT_DIR": str(checkout.files / ".git"),
+            "GIT_WORK_TREE": str(checkout.files),
+        },
+    )
+    checked(said, f"the checkout of {commit}")
 
 
 def _prepare(checkout: Checkout, mirror: Path, commit: str) -> None:

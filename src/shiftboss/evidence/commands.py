@@ -5,23 +5,24 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import secrets
 import signal
-import sys
-import time
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+from shiftboss.evidence.processes import program_argv
+from shiftboss.evidence.starting import start_program
 from shiftboss.evidence.surroundings import checkout_environment
+from shiftboss.evidence.sweeping import end_marked
 from shiftboss.rules.criteria import CommandResult
 
-__all__ = ["CommandResult", "Limits", "checkout_environment", "run_command"]
+__all__ = ["CommandResult", "Limits", "checkout_environment", "exit_words", "run_command"]
 
-_SUPERVISOR: Final = str(Path(__file__).with_name("supervisor.py"))
+_SUPERVISOR: Final = "shiftboss.evidence.supervisor"
 # The supervisor keeps the time limit and then ends what it started. One that takes longer than this
 # on top was stopped from outside, perhaps by the command.
 _GRACE_SECONDS: Final = 20.0
@@ -29,8 +30,6 @@ _RELEASE_SECONDS: Final = 15.0
 # Every process of a command inherits this variable with a value of its own. If the supervisor is
 # killed, it tells whom it was in charge of.
 _MARK: Final = "SHIFTBOSS_COMMAND"
-_SWEEP_SECONDS: Final = 5.0
-_SWEEP_PAUSE_SECONDS: Final = 0.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +57,7 @@ async def run_command(
         "megabytes": limits.megabytes,
         "output_bytes": limits.output_bytes,
     }
-    supervisor = await _start_supervisor()
+    supervisor = await _start_supervisor(mark)
     try:
         async with asyncio.timeout(limits.seconds + _GRACE_SECONDS):
             answer = await _ask(supervisor, job)
@@ -73,13 +72,11 @@ async def run_command(
         return CommandResult(None, False, False, "", 0, "its supervisor was ended from outside")
 
 
-async def _start_supervisor() -> Process:
+async def _start_supervisor(mark: str) -> Process:
     """Without an environment: the command could read it, and ours may hold secrets."""
-    return await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-I",
-        "-S",
-        _SUPERVISOR,
+    return await start_program(
+        tuple(program_argv(_SUPERVISOR)),
+        partial(_release, mark=mark),
         stdin=PIPE,
         stdout=PIPE,
         stderr=DEVNULL,
@@ -111,33 +108,7 @@ async def _release(supervisor: Process, mark: str) -> None:
         supervisor.kill()
         code = await supervisor.wait()
     if code != 0:
-        await asyncio.to_thread(_sweep, mark)
-
-
-def _sweep(mark: str) -> None:
-    """End those who carry the mark, until there are none."""
-    entry = f"{_MARK}={mark}".encode()
-    deadline = time.monotonic() + _SWEEP_SECONDS
-    while marked := [pid for pid in _process_numbers() if entry in _environment_of(pid)]:
-        for pid in marked:
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except (ProcessLookupError, PermissionError):
-                pass
-        if time.monotonic() > deadline:
-            return
-        time.sleep(_SWEEP_PAUSE_SECONDS)
-
-
-def _process_numbers() -> list[int]:
-    return [int(folder.name) for folder in Path("/proc").glob("[0-9]*")]
-
-
-def _environment_of(pid: int) -> list[bytes]:
-    try:
-        return Path("/proc", str(pid), "environ").read_bytes().split(b"\0")
-    except OSError:
-        return []
+        await asyncio.to_thread(end_marked, _MARK, mark)
 
 
 def _result(answer: dict[str, Any], limits: Limits) -> CommandResult:
@@ -168,6 +139,10 @@ def _message(answer: dict[str, Any], limits: Limits) -> str:
             "unending": "left processes behind that cannot be ended",
             "abandoned": "was ended from outside",
         }[cause]
+    return exit_words(code)
+
+
+def exit_words(code: int) -> str:
     if code < 0:
         return f"killed by signal {-code} ({_signal_name(-code)})"
     return f"exit code {code}"

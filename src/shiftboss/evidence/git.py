@@ -14,6 +14,8 @@ from typing import Final, NamedTuple
 
 from shiftboss.errors import EvidenceUnavailable
 from shiftboss.evidence.git_watch import WATCH
+from shiftboss.evidence.priority import stand_back
+from shiftboss.evidence.starting import start_program
 
 GIT_SECONDS: Final = 60.0
 # Enough for the names of some hundred thousand files. A tree can be made that unfolds to billions.
@@ -21,7 +23,6 @@ OUTPUT_BYTES_MAX: Final = 64 * 1024 * 1024
 ERROR_BYTES_MAX: Final = 64 * 1024
 # A diff is held in memory until it is whole, and a worker can make one of any size.
 MEMORY_BYTES_MAX: Final = 2 * 1024 * 1024 * 1024
-NICENESS: Final = 5
 
 _CONFIG: Final = Path(__file__).with_name("git.config")
 # What a fetch over ssh or through a proxy needs of our own environment.
@@ -54,14 +55,17 @@ async def git(
     if program is None:
         raise EvidenceUnavailable("git is not installed")
     try:
-        process = await asyncio.create_subprocess_exec(
-            *(program, "--no-pager", "--literal-pathspecs", *arguments),
+        process = await start_program(
+            (program, "--no-pager", "--literal-pathspecs", *arguments),
+            _end,
             cwd=folder,
             env={**_environment(), **(environment or {})},
             stdin=asyncio.subprocess.PIPE if stdin else asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
-            start_new_session=True,
+            # A group to be ended as one. Not a session: Linux may share the time among sessions,
+            # and then niceness counts within each alone.
+            process_group=0,
         )
     except OSError as error:
         raise EvidenceUnavailable(f"git cannot be run: {error.strerror}") from error
@@ -112,7 +116,7 @@ def _environment() -> dict[str, str]:
 def _restrain(pid: int) -> None:
     """Whoever waits for an answer of the server comes first."""
     try:
-        os.setpriority(os.PRIO_PROCESS, pid, NICENESS)
+        stand_back(pid)
         if sys.platform == "linux":
             resource.prlimit(pid, resource.RLIMIT_DATA, (MEMORY_BYTES_MAX, MEMORY_BYTES_MAX))
     except ProcessLookupError:

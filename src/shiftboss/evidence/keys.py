@@ -22,6 +22,7 @@ from shiftboss.evidence.private_files import read_private, write_once
 from shiftboss.protocol.handoff import canonical_json
 from shiftboss.protocol.receipts import RECEIPT_FORMAT, ReceiptBody, SignedReceipt
 
+KEY_FILE: Final = "receipt-key.pem"
 KEY_ID_CHARACTERS: Final = 16
 
 

@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import Final
 
-from shiftboss.errors import InvalidPolicy
+from shiftboss.errors import EvidenceUnavailable, InvalidPolicy, UnknownRepo
+from shiftboss.evidence.repository import LONG_NAMES, Repository
+from shiftboss.evidence.text_files import read_text
 from shiftboss.protocol.policy import Policy, RepoPolicy
-from shiftboss.rules.policy_text import read_policy
+from shiftboss.rules.policy_text import invalid, read_policy
+from shiftboss.rules.yaml_lines import read_yaml
 
 POLICY_FILE: Final = "shiftboss.yaml"
-POLICY_BYTES_MAX: Final = 4 * 1024 * 1024
 
 
 def load_policy(path: Path) -> Policy:
     """Raises InvalidPolicy with every problem: its file, line and key."""
-    try:
-        with path.open("rb") as file:
-            content = file.read(POLICY_BYTES_MAX + 1)
-        text = content.decode()
-    except OSError as error:
-        raise InvalidPolicy(f"{path} cannot be read: {error.strerror}", field="policy") from error
-    except UnicodeDecodeError as error:
-        raise InvalidPolicy(f"{path} is not UTF-8: {error.reason}", field="policy") from error
-    if len(content) > POLICY_BYTES_MAX:
-        raise InvalidPolicy(f"{path} is longer than {POLICY_BYTES_MAX} bytes", field="policy")
+    text = read_text(path, "policy", InvalidPolicy)
     policy = read_policy(text, str(path))
     folder = path.resolve().parent
     repos = {
@@ -33,17 +27,33 @@ def load_policy(path: Path) -> Policy:
         else repo
         for name, repo in policy.repos.items()
     }
-    _check_paths(path, repos)
+    shared = _shared_folders(repos)
+    if shared:
+        raise invalid(str(path), [read_yaml(text).problem(*one) for one in shared])
     return policy.model_copy(update={"repos": repos})
 
 
-def _check_paths(path: Path, repos: dict[str, RepoPolicy]) -> None:
+def _shared_folders(repos: dict[str, RepoPolicy]) -> list[tuple[tuple[str, str, str], str]]:
     """Two names for one folder would be two locks for one repo."""
     known: dict[str, str] = {}
-    for name, repo in repos.items():
-        if repo.path is not None and (first := known.setdefault(repo.path, name)) != name:
-            problem = f"{path}: repos.{name}.path: is the folder of {first!r} as well"
-            raise InvalidPolicy(problem, field="policy", facts={"problems": [problem]})
+    return [
+        (("repos", name, "path"), f"is the folder of {first!r} as well")
+        for name, repo in repos.items()
+        if repo.path is not None and (first := known.setdefault(repo.path, name)) != name
+    ]
+
+
+async def check_repositories(path: Path, policy: Policy) -> None:
+    """Raises InvalidPolicy for repositories that are there and that no task can be spawned in.
+    Those that are not there yet are the doctor's."""
+    document = read_yaml(read_text(path, "policy", InvalidPolicy))
+    found = []
+    for name, repo in policy.repos.items():
+        with contextlib.suppress(UnknownRepo, EvidenceUnavailable):
+            if repo.path is not None and await Repository().has_long_names(repo.path):
+                found.append(document.problem(("repos", name, "path"), LONG_NAMES))
+    if found:
+        raise invalid(str(path), found)
 
 
 def default_policy_file(folder: Path) -> Path | None:

@@ -17,6 +17,9 @@ from shiftboss.evidence.blobs import read_blobs
 from shiftboss.evidence.git import checked, git
 
 BLOB_BYTES_MAX: Final = 1024 * 1024
+# The worker integration contract has commits of 7 to 40 digits.
+LONG_NAMES: Final = "names its commits by SHA-256, and reports name a commit by 40 digits at most"
+LONG_NAMES_HINT: Final = "use a repository that was made with --object-format=sha1, git's default"
 
 
 class Head(NamedTuple):
@@ -54,6 +57,13 @@ class Repository:
         said = await git(["rev-parse", "--path-format=absolute", "--git-common-dir"], folder)
         shared = _text(checked(said, "the folder of the repository"))
         return await asyncio.to_thread(os.path.realpath, shared)
+
+    async def has_long_names(self, path: str) -> bool:
+        """Whether its objects are named by SHA-256."""
+        folder = existing_folder(path)
+        await _toplevel(folder)
+        said = await git(["rev-parse", "--show-object-format"], folder)
+        return _text(checked(said, "the format of the objects")) != "sha1"
 
     async def commit_of(self, path: str, rev: str) -> str | None:
         """The commit that a revision stands for, in full. None: there is none."""

@@ -52,7 +52,8 @@ async def check_scope(done: Done, job: VerificationJob) -> Checked:
 
 
 def _check_scope(done: Done, job: VerificationJob) -> Checked:
-    ownership = Ownership(job.contract, job.policy)
+    contract = job.contract
+    ownership = Ownership(contract.files_owned, contract.files_readonly, job.policy.generated)
     claimed = [one for one in job.files_touched if not is_waived(job.waivers, "scope", [one])]
     violations = violations_of(done.work, ownership, claimed)
     if done.unaccounted:

@@ -13,7 +13,7 @@ from shiftboss.evidence.imports.repo_view import RepoView, self_and_above
 from shiftboss.evidence.imports.typescript_config import extended_by, is_config
 from shiftboss.evidence.ownership import Ownership, covered
 from shiftboss.evidence.project_setup import is_manifest, success_criteria
-from shiftboss.evidence.repository import Repository
+from shiftboss.evidence.repository import LONG_NAMES, LONG_NAMES_HINT, Repository
 from shiftboss.rules.scope import normalised
 
 # The imports of a task that owns more than this would not be looked through anyway.
@@ -48,6 +48,8 @@ class Surveyor:
         repository raises.
         """
         owned = _checked_patterns(files)
+        if await self._repository.has_long_names(repo):
+            raise InvalidRequest(f"{repo} {LONG_NAMES}", field="repo", hint=LONG_NAMES_HINT)
         head = await self._repository.head(repo)
         commit = head.commit if base is None else await self._base(repo, base)
         names = await self._repository.files(repo, commit)

@@ -59,9 +59,10 @@ class Verifier:
         checkouts: Path | None = None,
         at_once: int = 2,
         ask_ci: AskCi = no_ci,
+        writing: asyncio.Lock | None = None,
     ) -> None:
         self._mirrors = Mirrors(folder / "mirrors")
-        self._disposal = Disposal(checkouts or folder / "checkouts")
+        self._disposal = Disposal(checkouts or folder / "checkouts", writing)
         self._base_runs = BaseRuns(folder / "base-runs", self._disposal)
         self._turns = asyncio.Semaphore(at_once)
         self._ask_ci = ask_ci

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field, StringConstraints
 
 from shiftboss.protocol.fields import INTEGER_MAX, NO_NUL, Answer, Commit, Request, SwarmId
+from shiftboss.protocol.holds import HoldView
 
 DEFAULT_SWARM = "default"
 POLL_MS_DEFAULT = 30_000
@@ -209,7 +210,7 @@ class HeartbeatAnswer(Answer):
     lease_expires_at: int | None
     checkpoint_requested: bool
     answers: list[dict[str, Any]]
-    # Why the work has to wait, under the completion contract.
+    # Why the work has to wait: the completion contract says so, or a budget is used up.
     paused: str | None = None
 
 
@@ -227,9 +228,12 @@ class BusWorker(Answer):
 
 
 class BusStatus(Answer):
+    """`holds` say why nothing is handed out, of the swarm or of a task."""
+
     swarm_id: str
     workers: list[BusWorker]
     queued: int
+    holds: list[HoldView] = Field(default=[])
 
 
 class TaskView(Answer):
@@ -245,8 +249,11 @@ class TaskView(Answer):
     state: str | None
     lease_expires_at: int | None
     last_error: str | None
+    failures: int
     created_at: int
     updated_at: int
+    # Of a task with a handoff, once its accepted work is on its target.
+    landed_commit: str | None = None
 
 
 class TaskList(Answer):

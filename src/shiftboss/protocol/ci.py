@@ -25,7 +25,8 @@ class CiJob(Answer):
 
 
 class CiRun(Answer):
-    """One run for one commit. `run_id` is what people write as `#451`."""
+    """One run for one commit. `run_id` is what people write as `#451`. `moved_at` is when it last
+    changed, as its forge says it, while it is under way."""
 
     run_id: str
     sha: str
@@ -33,6 +34,7 @@ class CiRun(Answer):
     event: str | None = None
     url: str | None = None
     workflow: str | None = None
+    moved_at: str | None = None
     jobs: list[CiJob] = Field(default=[])
 
 

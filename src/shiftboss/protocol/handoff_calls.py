@@ -44,6 +44,7 @@ WaitMs = Annotated[int, BeforeValidator(_whole), Field(ge=0, le=INTEGER_MAX)]
 class SpawnSubtaskRequest(BusRequest):
     """`success_criteria` and `files_readonly` take the place of the generated ones. Without `repo`
     it is the server's own; without `base` its HEAD; without `branch` the one that is checked out.
+    `merges` is the accepted task whose work this one brings in: its lock on the repo passes over.
     """
 
     bead_id: TaskId
@@ -66,6 +67,7 @@ class SpawnSubtaskRequest(BusRequest):
     policy: VerificationPolicy = Field(default=VerificationPolicy())
     # What the task is like: which model should do it depends on that.
     traits: list[Trait] = Field(default=[], max_length=4)
+    merges: TaskId | None = None
     # Hand it out at once, as submit_task does.
     submit: bool = False
 

@@ -7,6 +7,7 @@ from typing import Annotated
 from pydantic import Field
 
 from shiftboss.protocol.fields import Answer, Note, Request, SwarmId
+from shiftboss.protocol.holds import HoldView
 
 WORKERS_EXPECTED_MAX = 10_000
 
@@ -77,6 +78,8 @@ class SwarmStatus(Answer):
     last_update: str
     last_event_id: int
     workers: list[WorkerView]
+    # Why no task is handed out, of the swarm or of a task.
+    holds: list[HoldView] = Field(default=[])
 
 
 class SwarmSummary(Answer):

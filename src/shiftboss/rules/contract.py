@@ -6,12 +6,14 @@ from typing import NamedTuple
 
 
 class RepoLock(NamedTuple):
-    """Who works on a repo."""
+    """Who works on a repo. `merges`: the accepted task whose work this one brings in, and from
+    which it has the lock."""
 
     repo: str
     swarm_id: str
     task_id: str
     since_ms: int
+    merges: str | None = None
 
 
 class RepoState(NamedTuple):

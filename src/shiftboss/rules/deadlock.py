@@ -52,9 +52,5 @@ def indicators(
     return found
 
 
-def next_check_ms(last_check_ms: int, policy: Deadlock) -> int:
-    return last_check_ms + policy.check_interval * 1000
-
-
 def _minutes(duration_ms: int) -> str:
-    return f"{duration_ms // 60_000} m"
+    return f"{duration_ms // 60_000} m" if duration_ms >= 60_000 else f"{duration_ms // 1000} s"

@@ -50,12 +50,14 @@ _BY_TYPE: Final[dict[str, FailureClass]] = _REPORTED | {
     name: failure_class for failure_class, names in EXAMPLES.items() for name in names
 }
 
-# In this order: a leaked key stays one when the same text tells of a timeout.
-_FATAL: Final = (
+# Words that sound fatal. They may be quoted from a test or from a task, so they stop nobody but the
+# worker that said them: the chain is halted by a type alone.
+_SOUNDS_FATAL: Final = re.compile(
     r"(?:api[ _-]?key|secret|private key|password|access token)s? (?:\w+ ){0,3}"
     r"(?:exposed|leaked|committed)|(?:exposed|leaked) (?:\w+ ){0,3}(?:api[ _-]?key|secret)"
     r"|data corruption|corrupted data|database disk image is malformed"
-    r"|security vulnerability|breaking change to (?:a |the )?stable"
+    r"|security vulnerability|breaking change to (?:a |the )?stable",
+    re.IGNORECASE,
 )
 _TRANSIENT: Final = (
     r"rate.?limit|too many requests|\b(?:http|status|code|error)[ :/=.\d]{0,12}(?:429|50[234])\b"
@@ -76,8 +78,9 @@ _RECOVERABLE: Final = (
     r"|compil\w+ (?:error|failed)|build failed|cannot find (?:module|name|symbol)"
     r"|ModuleNotFoundError|ImportError|syntax ?error|type ?error"
 )
+# In this order: a leaked key stays one when the same text tells of a timeout.
 _TEXTS: Final[tuple[tuple[FailureClass, re.Pattern[str]], ...]] = (
-    ("fatal", re.compile(_FATAL, re.IGNORECASE)),
+    ("blocking", _SOUNDS_FATAL),
     ("blocking", re.compile(_BLOCKING, re.IGNORECASE)),
     ("transient", re.compile(_TRANSIENT, re.IGNORECASE)),
     ("recoverable", re.compile(_RECOVERABLE, re.IGNORECASE)),
@@ -93,24 +96,52 @@ class Action(NamedTuple):
 
 
 def classify(error_type: str | None, text: str, policy: Failures) -> FailureClass:
-    """By its type: the policy's own, then the known ones. Else by its words. What nobody knows is
-    the worker's to look into; if that leads nowhere, its attempts run out."""
-    if error_type is not None:
-        if error_type in policy.classes:
-            return policy.classes[error_type]
-        known = _BY_TYPE.get(re.sub(r"[\s-]+", "_", error_type.strip().casefold()))
-        if known is not None:
-            return known
-    words = f"{error_type or ''}\n{text}"
-    if len(words) > TEXT_CHARACTERS_MAX:
-        half = TEXT_CHARACTERS_MAX // 2
-        words = f"{words[:half]}\n{words[-half:]}"
+    """By its type: the policy's own, then the known ones. Else by its words, which are never enough
+    for fatal. What nobody knows is the worker's to look into; if that leads nowhere, its attempts
+    run out."""
+    by_type = _class_of_type(error_type, policy)
+    if by_type is not None:
+        return by_type
+    words = _words(error_type, text)
     for failure_class, pattern in _TEXTS:
         if failure_class == "transient" and find_denial(words) is not None:
             return "permission_denied"
         if pattern.search(words):
             return failure_class
     return "recoverable"
+
+
+def sounds_fatal(error_type: str | None, text: str, policy: Failures) -> bool:
+    """Whether somebody should decide if it is: the words say so, and no type says what it is."""
+    if _class_of_type(error_type, policy) is not None:
+        return False
+    return _SOUNDS_FATAL.search(_words(error_type, text)) is not None
+
+
+def _class_of_type(error_type: str | None, policy: Failures) -> FailureClass | None:
+    if error_type is None:
+        return None
+    if error_type in policy.classes:
+        return policy.classes[error_type]
+    return _BY_TYPE.get(re.sub(r"[\s-]+", "_", error_type.strip().casefold()))
+
+
+def _words(error_type: str | None, text: str) -> str:
+    words = f"{error_type or ''}\n{text}"
+    if len(words) <= TEXT_CHARACTERS_MAX:
+        return words
+    half = TEXT_CHARACTERS_MAX // 2
+    return f"{words[:half]}\n{words[-half:]}"
+
+
+def suspicion(task_id: str) -> Action:
+    """What is done about words that sound fatal: the contact decides, and the worker waits."""
+    types = ", ".join(EXAMPLES["fatal"])
+    return Action(
+        "pause",
+        "this sounds fatal, and only a type halts the chain: BLOCKED until the contact answers. If "
+        f'it is so: shiftboss failure {task_id} "what happened" --type TYPE (of {types})',
+    )
 
 
 def action_of(

@@ -49,6 +49,12 @@ class Handoff(NamedTuple):
     model: str | None = None
     target_base: str | None = None
 
+    @property
+    def lands_later(self) -> bool:
+        """The work on a repo of the policy is done on a branch of its own: until it has landed,
+        what CI says of it says nothing about the repo."""
+        return self.repo_name is not None and self.target not in (None, self.branch)
+
 
 class Claim(NamedTuple):
     """A worker says that a task is done. `words` is JSON: what it said."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
-from shiftboss.protocol.handoff import Contract, VerificationPolicy
 from shiftboss.rules.protected import protected
 from shiftboss.rules.scope import Scope, as_written
 
@@ -17,12 +17,15 @@ class Refusal(NamedTuple):
 
 
 class Ownership:
-    """`files_readonly` wins over `files_owned`. What the policy allows comes beside it."""
+    """`files_readonly` wins over `files_owned`. What the policy lets be `generated` comes beside
+    it. Made of lists: a hook has no more than those, and no time to load the types of a handoff."""
 
-    def __init__(self, contract: Contract, policy: VerificationPolicy) -> None:
-        self._owned = Scope(contract.files_owned)
-        self._readonly = Scope(contract.files_readonly)
-        self._generated = Scope(policy.generated)
+    def __init__(
+        self, owned: Iterable[str], readonly: Iterable[str], generated: Iterable[str]
+    ) -> None:
+        self._owned = Scope(owned)
+        self._readonly = Scope(readonly)
+        self._generated = Scope(generated)
 
     def refusal(self, path: str, *, is_submodule: bool = False) -> Refusal | None:
         """None: the path may be changed."""

@@ -29,12 +29,14 @@ def said_state(payload: dict[str, Any], present: WorkerState) -> WorkerState:
         ) from None
 
 
-def with_commit(held: Assignment, commit: object) -> Assignment:
+def with_commit(held: Assignment, commit: object, field: str = "payload.commit") -> Assignment:
     if commit is None:
         return held
     if not (isinstance(commit, str) and _COMMIT.fullmatch(commit)):
         raise InvalidRequest(
-            "payload.commit: must be 7 to 40 hexadecimal digits", field="payload.commit"
+            f"{field}: must be the id of a commit, 7 to 40 digits of 0-9 and a-f",
+            field=field,
+            hint="git rev-parse HEAD",
         )
     commits: list[str] = json.loads(held.commits or "[]")
     if commit in commits:
@@ -45,8 +47,8 @@ def with_commit(held: Assignment, commit: object) -> Assignment:
 def all_commits(held: Assignment, payload: dict[str, Any]) -> list[str]:
     """Those that were reported on the way and those that the checkpoint names."""
     said = payload.get("commits")
-    for commit in said if isinstance(said, list) else ():
-        held = with_commit(held, commit)
+    for place, commit in enumerate(said if isinstance(said, list) else ()):
+        held = with_commit(held, commit, f"payload.commits.{place}")
     commits: list[str] = json.loads(held.commits or "[]")
     return commits
 

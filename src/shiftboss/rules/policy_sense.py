@@ -6,7 +6,7 @@ the wrong type is passed over here, the form says it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any, Final, TypeVar
 
 from pydantic import ValidationError
@@ -21,14 +21,11 @@ from shiftboss.protocol.policy import (
     TokenBudget,
     WorkingTimeout,
 )
-from shiftboss.rules.criteria import parse_command
-from shiftboss.rules.near_names import did_you_mean
+from shiftboss.rules.raw_data import Contradiction, commands, mapping, texts, twice, unknown
 from shiftboss.rules.repo_graph import find_cycles
 from shiftboss.rules.repo_variables import variable_of
 from shiftboss.rules.token_estimate import estimate_tokens
 from shiftboss.rules.yaml_lines import Path
-
-Contradiction = tuple[Path, str]
 
 _TIMEOUTS: Final[dict[str, type[MilestoneTimeout]]] = {
     "WORKING": WorkingTimeout,
@@ -43,7 +40,7 @@ R = TypeVar("R", bound=Request)
 
 
 def contradictions(data: dict[str, Any]) -> Iterator[Contradiction]:
-    repos = _mapping(data.get("repos"))
+    repos = mapping(data.get("repos"))
     yield from _dependencies(repos)
     for name, repo in repos.items():
         if isinstance(repo, dict):
@@ -52,11 +49,11 @@ def contradictions(data: dict[str, Any]) -> Iterator[Contradiction]:
 
 
 def _dependencies(repos: dict[str, Any]) -> Iterator[Contradiction]:
-    depends_on = {name: _texts(_mapping(repo).get("depends_on")) for name, repo in repos.items()}
+    depends_on = {name: texts(mapping(repo).get("depends_on")) for name, repo in repos.items()}
     for name, named in depends_on.items():
         path = ("repos", name, "depends_on")
-        yield from _unknown(path, named, repos, "repo")
-        yield from _twice(path, named)
+        yield from unknown(path, named, repos, "repo")
+        yield from twice(path, named)
     graph = {name: [one for _, one in named] for name, named in depends_on.items()}
     for cycle in find_cycles(graph):
         yield (
@@ -71,7 +68,7 @@ def _dependencies(repos: dict[str, Any]) -> Iterator[Contradiction]:
 
 
 def _repo(path: Path, repo: dict[str, Any]) -> Iterator[Contradiction]:
-    ci = _mapping(repo.get("ci"))
+    ci = mapping(repo.get("ci"))
     provider = ci.get("provider", "local")
     if provider == "local" and not (repo.get("path") or repo.get("url")):
         yield path, "needs a path or a url: its jobs are run here, from a checkout"
@@ -90,37 +87,28 @@ def _repo(path: Path, repo: dict[str, Any]) -> Iterator[Contradiction]:
 
 
 def _jobs(path: Path, ci: dict[str, Any], *, is_local: bool) -> Iterator[Contradiction]:
-    jobs = _mapping(ci.get("jobs"))
-    needs = {name: _texts(_mapping(job).get("needs")) for name, job in jobs.items()}
+    jobs = mapping(ci.get("jobs"))
+    needs = {name: texts(mapping(job).get("needs")) for name, job in jobs.items()}
     for name, named in needs.items():
-        yield from _unknown((*path, "jobs", name, "needs"), named, jobs, "job")
+        yield from unknown((*path, "jobs", name, "needs"), named, jobs, "job")
     for cycle in find_cycles({name: [one for _, one in named] for name, named in needs.items()}):
         yield (
             (*path, "jobs", cycle[0], "needs"),
             f"the jobs wait for each other in a circle: {' -> '.join(cycle)}",
         )
     for name, job in jobs.items():
-        yield from _commands((*path, "jobs", name, "run"), _texts(_mapping(job).get("run")))
+        yield from commands((*path, "jobs", name, "run"), texts(mapping(job).get("run")))
     known: dict[str, str] = {}
     for name in jobs:
         first = known.setdefault(name.casefold(), name)
         if first != name:
             yield (*path, "jobs", name), f"differs from {first!r} by letter case only"
     for key in ("required_jobs", "must_succeed"):
-        named = _texts(ci.get(key))
-        yield from _twice((*path, key), named)
+        named = texts(ci.get(key))
+        yield from twice((*path, key), named)
         # Without jobs of its own, a local repo has those of its workflow files.
         if is_local and jobs:
-            yield from _unknown((*path, key), named, jobs, "job", str.casefold)
-
-
-def _commands(path: Path, named: Iterable[tuple[int, str]]) -> Iterator[Contradiction]:
-    """They are run without a shell: what only a shell understands can never pass."""
-    for place, text in named:
-        try:
-            parse_command(text)
-        except ValueError as error:
-            yield (*path, place), str(error)
+            yield from unknown((*path, key), named, jobs, "job", str.casefold)
 
 
 def _limits(data: dict[str, Any]) -> Iterator[Contradiction]:
@@ -146,37 +134,12 @@ def _limits(data: dict[str, Any]) -> Iterator[Contradiction]:
         parts = tokens.spawn_context + tokens.ci_stage_addon + tokens.task_specific
         if parts > tokens.total_target:
             yield ("tokens", "total_target"), f"is less than its parts together ({parts})"
-    line = _mapping(data.get("sandbox")).get("worker_instruction")
+    line = mapping(data.get("sandbox")).get("worker_instruction")
     if isinstance(line, str) and estimate_tokens(line) > SANDBOX_TOKENS_MAX:
         yield (
             ("sandbox", "worker_instruction"),
             f"is too long for a spawn prompt: more than {SANDBOX_TOKENS_MAX} tokens",
         )
-
-
-def _unknown(
-    path: Path,
-    named: Iterable[tuple[int, str]],
-    known: Iterable[str],
-    kind: str,
-    form: Callable[[str], str] = str,
-) -> Iterator[Contradiction]:
-    known_names = list(known)
-    forms = {form(name) for name in known_names}
-    for place, name in named:
-        if form(name) not in forms:
-            yield (
-                (*path, place),
-                f"there is no {kind} {name!r}{did_you_mean(name, known_names)}",
-            )
-
-
-def _twice(path: Path, named: Iterable[tuple[int, str]]) -> Iterator[Contradiction]:
-    seen: set[str] = set()
-    for place, name in named:
-        if name in seen:
-            yield (*path, place), f"{name!r} is listed twice"
-        seen.add(name)
 
 
 def _valid(kind: type[R], raw: object) -> R | None:
@@ -188,16 +151,5 @@ def _valid(kind: type[R], raw: object) -> R | None:
 
 def _at(data: dict[str, Any], keys: tuple[str, ...]) -> dict[str, Any]:
     for key in keys:
-        data = _mapping(data.get(key))
+        data = mapping(data.get(key))
     return data
-
-
-def _mapping(value: object) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
-def _texts(value: object) -> list[tuple[int, str]]:
-    """With their places in the list."""
-    if not isinstance(value, list):
-        return []
-    return [(place, one) for place, one in enumerate(value) if isinstance(one, str)]

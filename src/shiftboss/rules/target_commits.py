@@ -30,7 +30,7 @@ class TargetGuard:
     def __init__(
         self, contract: Contract, policy: VerificationPolicy, base_names: Collection[str]
     ) -> None:
-        self._ownership = Ownership(contract, policy)
+        self._ownership = Ownership(contract.files_owned, contract.files_readonly, policy.generated)
         self._named = NamedPaths(contract, policy)
         self._needs_receipts = policy.target_commits == "receipts"
         self._keeps_tests = policy.test_removal == "refuse"

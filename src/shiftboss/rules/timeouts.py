@@ -2,7 +2,8 @@
 reassign.
 
     WORKING       warn · probe · extend while active · park · salvage · reassign
-    PUSHED_TO_CI  warn · ask the CI · extend while it runs · tell the orchestrator when it is stuck
+    PUSHED_TO_CI  warn · ask the CI · extend while it moves · restart it once when it is stuck ·
+                  tell the orchestrator when that does not help
     FIXING_CI     as WORKING, for each attempt; after the last one the orchestrator is told
     BLOCKED       tell the orchestrator that nobody has helped
 
@@ -23,12 +24,14 @@ StepKind = Literal[
     "probe",
     "extend",
     "check_ci",
+    "restart_ci",
     "park",
     "salvage",
     "reassign",
     "escalate",
 ]
-# What is known of the CI of the tracked commit. "stuck": waits for a runner too long.
+# What is known of the CI of the tracked commit. "stuck": waits for a runner too long. That a run
+# hangs is known from two looks: see `_ci_case`.
 CiActivity = Literal["none", "running", "stuck", "passed", "failed"]
 
 _NEVER_MS: Final = 2**62
@@ -37,7 +40,8 @@ _NEVER_MS: Final = 2**62
 @dataclass(frozen=True, slots=True)
 class Activity:
     """What a probe finds. `held_ms` is how long the server verified during this milestone, and
-    `server_holds` says that it does so now. `worker_since_ms`: when the worker got the task."""
+    `server_holds` says that it does so now. `worker_since_ms`: when the worker got the task.
+    `ci_mark` is another one as soon as a run of the CI has moved; None: nobody could look."""
 
     last_activity_ms: int
     last_commit_ms: int | None = None
@@ -46,6 +50,7 @@ class Activity:
     held_ms: int = 0
     server_holds: bool = False
     worker_since_ms: int | None = None
+    ci_mark: str | None = None
 
     @property
     def latest_ms(self) -> int:
@@ -63,6 +68,13 @@ class LadderState:
     salvaged: bool = False
     ended: bool = False
     told_of_worker_timeout: bool = False
+    # What the orchestrator was told about the CI, so that it is told once.
+    told_of_ci: str | None = None
+    # How the CI was when it was given more time.
+    ci_mark: str | None = None
+    # It is restarted once: asked for, done, or refused, which the caller notes.
+    ci_restart: Literal["asked", "done", "refused"] | None = None
+    ci_restarted_at_ms: int | None = None
 
 
 class Step(NamedTuple):
@@ -83,7 +95,9 @@ class _Case(NamedTuple):
     policy: Timeouts
     done: LadderState
 
-    def step(self, kind: StepKind, at_ms: int, message: str, **noted: int | bool | None) -> Step:
+    def step(
+        self, kind: StepKind, at_ms: int, message: str, **noted: int | bool | str | None
+    ) -> Step:
         return Step(kind, at_ms, message, replace(self.done, **noted))  # type: ignore[arg-type]
 
 
@@ -100,18 +114,6 @@ def next_step(
     if now_ms < step.at_ms:
         return Step("none", step.at_ms, "", done)
     return step
-
-
-def next_at_ms(
-    milestone: Milestone,
-    since_ms: int,
-    activity: Activity,
-    policy: Timeouts,
-    done: LadderState,
-) -> int | None:
-    """When the next step is due, as far as it is known now; None: never."""
-    step = _upcoming(_Case(milestone, since_ms, since_ms, activity, policy, done))
-    return None if step.at_ms == _NEVER_MS else step.at_ms
 
 
 def _upcoming(case: _Case) -> Step:
@@ -202,15 +204,67 @@ def _ci_overdue(case: _Case, deadline_ms: int, timeout_seconds: int) -> Step:
         return case.step(
             "check_ci", deadline_ms, "CI takes long: ask it", probed_for_ms=deadline_ms
         )
-    kind, message = _CI_STEPS[case.activity.ci_state]
+    state = _ci_case(case)
     until_ms = max(case.now_ms, deadline_ms) + timeout_seconds * 1000
-    return case.step(kind, deadline_ms, message, extended_until_ms=until_ms)
+    if case.done.ci_restart == "asked" and state not in ("passed", "failed"):
+        message = "CI was restarted: given more time"
+        return case.step(
+            "extend", deadline_ms, message, ci_restart="done", extended_until_ms=until_ms
+        )
+    if state in _STANDS_STILL and case.done.ci_restart is None:
+        return _restart(case, deadline_ms, _STANDS_STILL[state])
+    kind, message = _ci_step(state, case.done)
+    noted: dict[str, int | str | None] = {"extended_until_ms": until_ms}
+    if state == "running":
+        noted["ci_mark"] = case.activity.ci_mark
+    if kind != "escalate":
+        return case.step(kind, deadline_ms, message, **noted)
+    if case.done.told_of_ci == state:
+        kind, message = "extend", f"{message}; that was told before"
+    return case.step(kind, deadline_ms, message, **noted, told_of_ci=state)
 
 
-_CI_STEPS: Final[dict[CiActivity, tuple[StepKind, str]]] = {
+def _ci_case(case: _Case) -> _CiCase:
+    """A run that has not moved since it was given more time, a whole time of the milestone ago,
+    hangs."""
+    state, mark = case.activity.ci_state, case.activity.ci_mark
+    return "hanging" if state == "running" and mark and mark == case.done.ci_mark else state
+
+
+def _restart(case: _Case, deadline_ms: int, what: str) -> Step:
+    """Asked for, it is waited for as if CI had begun just now. Whether it can be done is the
+    caller's to find out: it notes a refusal in the state."""
+    return case.step(
+        "restart_ci",
+        deadline_ms,
+        f"{what}: restart it, then wait",
+        ci_restart="asked",
+        ci_restarted_at_ms=max(case.now_ms, deadline_ms),
+    )
+
+
+def _ci_step(state: _CiCase, done: LadderState) -> tuple[StepKind, str]:
+    if state not in _STANDS_STILL:
+        return _CI_STEPS[state]
+    how = _NOT_RESTARTED if done.ci_restart == "refused" else "also after it was restarted"
+    return "escalate", f"{_STANDS_STILL[state]}, {how}"
+
+
+_CiCase = CiActivity | Literal["hanging"]
+_STANDS_STILL: Final[dict[str, str]] = {
+    "stuck": "CI is stuck",
+    "hanging": "CI hangs: nothing of its run has moved",
+}
+_NOT_RESTARTED: Final = (
+    "and cannot be restarted from here: restart it by hand where it runs, or give the token of its "
+    "forge the right to write actions"
+)
+_CI_STEPS: Final[dict[str, tuple[StepKind, str]]] = {
     "running": ("extend", "CI is still running: given more time"),
-    "stuck": ("escalate", "CI is stuck: restart it, then wait"),
-    "none": ("escalate", "there is no CI run for the pushed commit"),
+    "none": (
+        "escalate",
+        "there is no CI run for the pushed commit; does a workflow run at a push to its branch?",
+    ),
     "passed": ("check_ci", "CI has finished: take its result"),
     "failed": ("check_ci", "CI has finished: take its result"),
 }

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from shiftboss.protocol.handoff import VerificationPolicy
-from shiftboss.protocol.verdict import CheckName, CheckResult, Violation, Waiver
+from shiftboss.protocol.verdict import CheckName, CheckResult, Verdict, Violation, Waiver
 
 EVERYTHING = "*"
 
@@ -84,3 +84,12 @@ def is_accepted(checks: Sequence[Checked], policy: VerificationPolicy) -> bool:
     if policy.unverifiable == "allow":
         allowed.add("unverifiable")
     return all(one.result.outcome in allowed and not one.violations for one in checks)
+
+
+def shows_green(verdict: Verdict) -> bool:
+    """That the CI of the branch has passed, at a commit that is on it. It may be so where the work
+    is refused for something else; and where the operator has waived it, the operator answers."""
+    outcomes = [one.outcome for one in verdict.checks if one.check == "ci"]
+    on_branch = any(one.check == "branch" and one.outcome == "passed" for one in verdict.checks)
+    has_passed = bool(outcomes) and all(one == "passed" for one in outcomes)
+    return verdict.accepted or (has_passed and on_branch)

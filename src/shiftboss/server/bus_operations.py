@@ -8,6 +8,7 @@ from shiftboss.protocol import bus
 from shiftboss.server.contract_operations import CONTRACT_OPERATIONS
 from shiftboss.server.handoff_operations import HANDOFF_OPERATIONS
 from shiftboss.server.operation import Operation
+from shiftboss.server.running_operations import RUNNING_OPERATIONS
 
 
 def refusal(name: str, error: ShiftbossError) -> dict[str, object]:
@@ -120,4 +121,5 @@ BUS_OPERATIONS: dict[str, Operation] = {
     ),
     **HANDOFF_OPERATIONS,
     **CONTRACT_OPERATIONS,
+    **RUNNING_OPERATIONS,
 }

@@ -9,6 +9,7 @@ from shiftboss.coordinator.handoff_desk import HandoffDesk
 from shiftboss.protocol import handoff_calls as calls
 from shiftboss.server.contract_operations import CONTRACT_OPERATOR_OPERATIONS
 from shiftboss.server.operation import Operation
+from shiftboss.server.running_operations import RUNNING_OPERATOR_OPERATIONS
 
 _desk = attrgetter("handoffs")
 
@@ -140,4 +141,5 @@ OPERATOR_OPERATIONS: dict[str, Operation] = {
         desk=_desk,
     ),
     **CONTRACT_OPERATOR_OPERATIONS,
+    **RUNNING_OPERATOR_OPERATIONS,
 }

@@ -19,7 +19,8 @@ import uvicorn
 from shiftboss.coordinator.coordinator import Coordinator
 from shiftboss.coordinator.spawning import Spawning
 from shiftboss.errors import ShiftbossError
-from shiftboss.evidence.local import LocalEvidence, operator_token
+from shiftboss.evidence.apart import EvidenceApart
+from shiftboss.evidence.operator_file import operator_token
 from shiftboss.evidence.policy_file import default_policy_file, load_policy
 from shiftboss.protocol.policy import Policy
 from shiftboss.rules.variables import may_be_passed
@@ -141,7 +142,7 @@ def serve(settings: ServerSettings, on_listening: Callable[[str], None]) -> None
 def _app(settings: ServerSettings) -> App:
     folder = settings.state_folder
     try:
-        evidence = LocalEvidence(folder, _own_repo())
+        evidence = EvidenceApart(folder, _own_repo())
         operator = settings.operator_token or operator_token(folder)
     except OSError as error:
         raise CannotStart(

@@ -6,7 +6,7 @@ answered (a batch can be rolled back and run again), so it must have no other ef
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import NamedTuple, Protocol, TypeVar
 
 from shiftboss.protocol.events import Event, EventKind
@@ -18,6 +18,7 @@ from shiftboss.rules.strategies import StrategyRecord
 from shiftboss.rules.swarms import Swarm
 from shiftboss.rules.tasks import Question, Salvage, Task, Worker
 from shiftboss.store.contract_port import ContractTransaction
+from shiftboss.store.running_port import RunningTransaction
 
 T = TypeVar("T")
 
@@ -395,7 +396,12 @@ class HandoffTransaction(Protocol):
 
 
 class Transaction(
-    SwarmTransaction, BusTransaction, HandoffTransaction, ContractTransaction, Protocol
+    SwarmTransaction,
+    BusTransaction,
+    HandoffTransaction,
+    ContractTransaction,
+    RunningTransaction,
+    Protocol,
 ):
     """Reads and writes of one use case. All of it is committed, or none."""
 
@@ -423,6 +429,19 @@ class Store(Protocol):
     async def write(self, use_case: UseCase[T], partition: str) -> T: ...
 
     async def read(self, use_case: UseCase[T]) -> T: ...
+
+    async def lead(
+        self, duties: Callable[[], Awaitable[None]], on_call: Callable[[], None]
+    ) -> None:
+        """Run `duties` whenever this server is the one, of all on the database, that has them; for
+        ever. They are cancelled when it is not sure any more, so for a moment two may have them.
+        `on_call` hears `call_leader`, whichever server calls."""
+        ...
+
+    async def call_leader(self) -> None:
+        """There is something to do that no event tells of. It may be missed: the leader finds it
+        at its next look into the store."""
+        ...
 
     def failing(self) -> str | None:
         """What is wrong, while the last writes were refused by the database."""

@@ -15,11 +15,12 @@ from shiftboss.store.contract_rows import ContractRows
 from shiftboss.store.handoff_rows import HandoffRows
 from shiftboss.store.port import Retry, SwarmRow, TakenTask, TakenWorker
 from shiftboss.store.rows import Parameters, Row, event_text
+from shiftboss.store.running_rows import RunningRows
 
 EVENTS_LOOKED_AT_MAX = 5000
 
 
-class SqlTransaction(BusRows, HandoffRows, ContractRows):
+class SqlTransaction(BusRows, HandoffRows, ContractRows, RunningRows):
     """See `shiftboss.store.port.Transaction` for what each method promises."""
 
     # -- reading

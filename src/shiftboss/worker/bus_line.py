@@ -29,6 +29,7 @@ _MEMBER_OF_ANSWER: Final = {
     "worker_done": "success",
     "task_failed": "success",
     "heartbeat": "bead_id",
+    "reset_worker": "released",
     "send_message": "accepted",
     "report_milestone": "milestone",
     "report_failure": "action",

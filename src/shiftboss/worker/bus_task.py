@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -43,6 +43,8 @@ class BusTask(MilestoneReports):
         self.model: str | None = delivery.get("model")
         self.is_over = False
         self.is_lost = False
+        # Told once, from the thread of the heartbeats.
+        self.on_lost: Callable[[], None] | None = None
         self._line = line
         self._worker = worker
         # One each: a call that was cut off and is made again repeats the first.
@@ -138,6 +140,16 @@ class BusTask(MilestoneReports):
             log.warning("%s was left: %s", self.bead_id, error.detail)
             self._end()
 
+    async def give_back(self) -> None:
+        """Somebody else may have it, and it has not failed."""
+        if not self.is_over:
+            self._end()
+            await self._line.call("reset_worker", {"worker_name": self._worker})
+
+    def leave(self) -> None:
+        """Without a word: the server knows already how the attempt ended."""
+        self._end()
+
     def settle_now(self, reason: str) -> None:
         """The same from a thread, where no event loop is left to wait."""
         self._end()
@@ -179,3 +191,5 @@ class BusTask(MilestoneReports):
 
     def _lose(self) -> None:
         self.is_lost = True
+        if self.on_lost is not None:
+            self.on_lost()

@@ -10,19 +10,23 @@ from shiftboss.coordinator.dispatch import drain
 from shiftboss.errors import RepoBlocked
 from shiftboss.protocol.events import EventKind
 from shiftboss.protocol.states import WorkerState
+from shiftboss.protocol.verdict import Verdict
 from shiftboss.rules.contract import Halt, RepoLock, RepoState, Tracking
 from shiftboss.rules.forbidden import violation_of
+from shiftboss.rules.handoffs import Claim, Handoff
 from shiftboss.rules.packets import Assignment
+from shiftboss.rules.running import Landing
 from shiftboss.rules.tasks import BLOCKED_LEASE_SECONDS, LEASE_SECONDS
+from shiftboss.rules.verdicts import shows_green
 from shiftboss.store.port import Transaction
 
 
-def repo_turned(tx: Transaction, tracking: Tracking, state: str, now_ms: int) -> None:
-    """CI has said green or red about a repo. Who builds upon it is told by `settle_pause`."""
+def turned_red(tx: Transaction, tracking: Tracking, now_ms: int) -> None:
+    """CI has failed at a commit of the branch. Who builds upon it is told by `settle_pause`."""
     tx.put_repo_state(
         RepoState(
             tracking.repo,
-            state,
+            "red",
             tracking.sha,
             tracking.run_id,
             tracking.swarm_id,
@@ -30,8 +34,69 @@ def repo_turned(tx: Transaction, tracking: Tracking, state: str, now_ms: int) ->
             now_ms,
         )
     )
-    if state == "green":
-        tx.put_green(tracking.repo, tracking.pushed_at_ms)
+
+
+def seen_by_verifier(
+    tx: Transaction, claim: Claim, handoff: Handoff, verdict: Verdict, now_ms: int
+) -> None:
+    """A repo is green when a verifier has seen that it is: CI once more, and the commit still on
+    its branch. Whether the claim is accepted is another matter."""
+    if handoff.repo_name is None or verdict.commit is None or not shows_green(verdict):
+        return
+    if handoff.lands_later:
+        return  # nobody builds upon it yet: see `repo_state`
+    tracking = tx.tracking(claim.swarm_id, claim.task_id)
+    followed = tracking if tracking is not None and tracking.sha == verdict.commit else None
+    run_id = verdict.ci_runs[0].run_id if verdict.ci_runs else None
+    tx.put_repo_state(
+        RepoState(
+            handoff.repo_name,
+            "green",
+            verdict.commit,
+            run_id,
+            claim.swarm_id,
+            claim.task_id,
+            now_ms,
+        )
+    )
+    tx.put_green(handoff.repo_name, followed.pushed_at_ms if followed else claim.asked_at_ms)
+
+
+def landed_at(tx: Transaction, handoff: Handoff, landing: Landing, now_ms: int) -> None:
+    """The branch of the policy has moved: from here on others build upon it."""
+    if handoff.repo_name is None or not handoff.lands_later or landing.landed_commit is None:
+        return
+    tx.hold_repo(handoff.repo_name)
+    tx.add_push(handoff.repo_name, landing.landed_commit, landing.swarm_id, landing.task_id, now_ms)
+
+
+def repo_state(
+    tx: Transaction, handoff: Handoff, landing: Landing, ci: str | None, now_ms: int
+) -> None:
+    """What CI says of a commit that has landed, once it has said it. Red is said again at every
+    look: it is as old as it was."""
+    if handoff.repo_name is None or landing.landed_commit is None or ci not in _REPO_STATES:
+        return
+    known = next((one for one in tx.repo_states() if one.repo == handoff.repo_name), None)
+    if known is not None and (known.state, known.sha) == (_REPO_STATES[ci], landing.landed_commit):
+        return
+    state = RepoState(
+        handoff.repo_name,
+        _REPO_STATES[ci],
+        landing.landed_commit,
+        None,
+        landing.swarm_id,
+        landing.task_id,
+        now_ms,
+    )
+    tx.put_repo_state(state)
+    if state.state == "green":
+        # The commit that was accepted has passed before: what others pushed since is not in it.
+        as_it_was = landing.landed_commit == landing.commit_sha
+        tx.put_green(state.repo, landing.accepted_at_ms if as_it_was else now_ms)
+
+
+_REPO_STATES = {"passed": "green", "failed": "red"}
 
 
 def unsettled(tx: Transaction, contracts: Contracts) -> list[RepoLock]:

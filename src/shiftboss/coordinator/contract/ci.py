@@ -6,13 +6,14 @@ import json
 from collections.abc import Sequence
 
 from shiftboss.coordinator import claims, questions
+from shiftboss.coordinator.contract import ci_restarts
 from shiftboss.coordinator.contract.attempts import (
     attempt_of,
     claim_words,
     restarted,
     store_checkpoint,
 )
-from shiftboss.coordinator.contract.cascade import repo_turned
+from shiftboss.coordinator.contract.cascade import turned_red
 from shiftboss.coordinator.contract.contracts import Contracts
 from shiftboss.errors import ContractViolations
 from shiftboss.protocol.ci import CiDemand, CiReport
@@ -27,6 +28,7 @@ from shiftboss.rules.tasks import LEASE_SECONDS
 from shiftboss.store.port import Transaction
 
 # The longest pause between two looks, where the policy does not name a longer one.
+LOCAL_PAUSE_MS = 1_000
 PAUSE_MS_MAX = 60_000
 FIRST_PAUSE_AFTER_ERROR_MS = 5_000
 
@@ -74,6 +76,9 @@ def looked(
     demand = CiDemand.model_validate_json(handoff.ci)
     findings = judge(report, demand)
     outcome = ci_state(findings)
+    if outcome == "failed" and ci_restarts.is_under_way(tx, current, now_ms):
+        tx.put_tracking(current._replace(look_at_ms=now_ms + ci_restarts.LOOK_AFTER_MS))
+        return current.state
     after = _noted(current, report, outcome, demand, now_ms)
     if after.look_at_ms is not None and current.look_at_ms != seen.look_at_ms:
         # The forge had news while we looked, which the look may not have seen.
@@ -113,11 +118,14 @@ def _is_queued(tx: Transaction, tracking: Tracking) -> bool:
 def _noted(
     current: Tracking, report: CiReport, outcome: str, demand: CiDemand, now_ms: int
 ) -> Tracking:
-    """While nothing changes, the pauses get longer."""
+    """While nothing changes, the pauses get longer, but for our own runner: to look at it costs
+    nothing."""
     text = report.model_dump_json(exclude_none=True, exclude={"unchanged", "not_before_seconds"})
     usual_ms = max(demand.policy.poll_every, 1) * 1000
+    if demand.policy.provider == "local":
+        usual_ms = LOCAL_PAUSE_MS
     pause_ms = usual_ms
-    if text == current.report:
+    if text == current.report and demand.policy.provider != "local":
         pause_ms = min(max(current.pause_ms * 2, usual_ms), max(PAUSE_MS_MAX, usual_ms))
     ended = outcome in ("passed", "failed")
     wait_ms = max(pause_ms, round(report.not_before_seconds * 1000))
@@ -193,9 +201,9 @@ def _passed(
     tracking: Tracking,
     now_ms: int,
 ) -> None:
-    """Nobody has to be there any more: the server claims for the worker, and verifies."""
+    """Nobody has to be there any more: the server claims for the worker, and verifies. Until then
+    the repo is not called green: the commit may be gone from the branch, or its run made anew."""
     _tell(tx, tracking, held, EventKind.CI_PASSED, now_ms)
-    repo_turned(tx, tracking, "green", now_ms)
     if held is None:
         return
     store_checkpoint(tx, held, handoff, "ci_result_received", now_ms)
@@ -232,7 +240,8 @@ def _failed(
         jobs=[{"job": one.job, "message": one.message, "hint": one.hint} for one in bad],
         log_tails=_log_tails(report),
     )
-    repo_turned(tx, tracking, "red", now_ms)
+    if not handoff.lands_later:
+        turned_red(tx, tracking, now_ms)
     if held is None:
         return
     attempt = attempt_of(tx, held)

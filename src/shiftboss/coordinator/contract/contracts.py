@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from shiftboss.errors import InvalidRequest, UnknownRepo
 from shiftboss.protocol.ci import CiDemand, CiDependency
+from shiftboss.protocol.handoff_calls import SpawnSubtaskRequest
 from shiftboss.protocol.policy import Policy, RepoPolicy
+from shiftboss.rules.branches import task_branch
 from shiftboss.rules.repo_graph import RepoGraph
 
 
@@ -48,27 +50,37 @@ class Contracts:
             )
         return path
 
-    def branch_for(self, name: str | None, said: str | None) -> str | None:
-        """The branch of a repo of the policy. Another one would be proven beside it: CI of a branch
-        that nobody builds upon says nothing about the repo."""
+    def branch_for(self, name: str | None, request: SpawnSubtaskRequest) -> str | None:
+        """Where the work on a repo of the policy is done: on its branch, or on the task's own if it
+        is to land there. Another one would be proven beside it: CI of a branch that nobody builds
+        upon says nothing about the repo."""
         if name is None:
             return None
-        branch = self.repo(name).branch
-        if said not in (None, branch):
+        branch, own = self.repo(name).branch, task_branch(request.bead_id)
+        if request.branch == own and request.target == branch:
+            return own
+        if request.branch not in (None, branch):
             raise InvalidRequest(
-                f"branch: the work on {name} goes to {branch}, not to {said}",
+                f"branch: the work on {name} goes to {branch}, not to {request.branch}",
                 field="branch",
+                hint=f"leave it out; name {own}, with {branch} as its target; or change "
+                f"repos.{name}.branch in the policy",
+            )
+        if request.target not in (None, branch):
+            raise InvalidRequest(
+                f"target: the work on {name} goes to {branch}, not to {request.target}",
+                field="target",
                 hint=f"leave it out, or change repos.{name}.branch in the policy",
             )
         return branch
 
-    def demand(self, name: str, path: str) -> CiDemand:
-        """What CI has to say about a commit of the repo."""
+    def demand(self, name: str, path: str, branch: str | None = None) -> CiDemand:
+        """What CI has to say about a commit of the repo, on its branch or on another."""
         repo = self.repo(name)
         return CiDemand(
             repo=name,
             repo_path=path,
-            branch=repo.branch,
+            branch=branch or repo.branch,
             policy=repo.ci,
             dependencies=self._dependencies(name) if repo.ci.provider == "local" else {},
         )

@@ -15,7 +15,14 @@ from shiftboss.protocol.contract_calls import FailureAnswer, ReportFailureReques
 from shiftboss.protocol.events import EventKind
 from shiftboss.protocol.policy import Failures
 from shiftboss.rules.contract import ContractAttempt, Halt
-from shiftboss.rules.failure_taxonomy import Action, FailureClass, action_of, classify
+from shiftboss.rules.failure_taxonomy import (
+    Action,
+    FailureClass,
+    action_of,
+    classify,
+    sounds_fatal,
+    suspicion,
+)
 from shiftboss.rules.handoffs import Handoff, check_no_claim
 from shiftboss.rules.packets import Assignment
 from shiftboss.rules.permissions import (
@@ -55,11 +62,14 @@ def report(
     held = check_holds(taken.assignment, request.bead_id, request.name, request.epoch)
     policy = contracts.policy.failures
     failure_class = classify(request.error_type, request.message, policy)
-    held = _out_of_verification(tx, held, failure_class, now_ms)
+    suspected = sounds_fatal(request.error_type, request.message, policy)
+    held = _out_of_verification(tx, held, failure_class, now_ms, suspected=suspected)
     denial = _denial(request)
     attempt, attempts = _counted(attempt_of(tx, held), request, failure_class, denial, policy)
     tx.put_contract_attempt(attempt)
     action = action_of(failure_class, attempts, policy, tool=denial.tool, error=denial.error)
+    if suspected:
+        action = suspicion(held.task_id)
     tell(
         tx,
         held,
@@ -87,10 +97,10 @@ def report(
 
 
 def _out_of_verification(
-    tx: Transaction, held: Assignment, failure_class: FailureClass, now_ms: int
+    tx: Transaction, held: Assignment, failure_class: FailureClass, now_ms: int, *, suspected: bool
 ) -> Assignment:
-    """What is fatal ends the verification; all else waits for the verdict."""
-    if failure_class != "fatal":
+    """What is fatal, or may be, ends the verification; all else waits for the verdict."""
+    if failure_class != "fatal" and not suspected:
         check_no_claim(held, "bead_id")
     elif held.claim_id is not None:
         void_claim(tx, held, now_ms)

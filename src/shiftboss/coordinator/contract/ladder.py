@@ -1,4 +1,4 @@
-"""The timeout ladder: warn, probe, extend, park, salvage, reassign, each rung by code.
+"""The timeout ladder: warn, probe, extend, restart CI, park, salvage, reassign, each rung by code.
 
 An attempt is looked at when a rung is due, and every few minutes besides: for the checkpoint, and
 for the signs that nothing moves any more.
@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from typing import TypeGuard
+from typing import Final, TypeGuard
 
 from shiftboss.coordinator import questions
+from shiftboss.coordinator.contract import ci_restarts
 from shiftboss.coordinator.contract.attempts import (
     attempt_of,
     milestone_of,
@@ -21,18 +22,19 @@ from shiftboss.coordinator.contract.contracts import Contracts
 from shiftboss.coordinator.contract.endings import contact_of
 from shiftboss.coordinator.contract.signs import rest, stuck_after_of
 from shiftboss.coordinator.dispatch import drain, end_attempt, enqueue, free_worker
+from shiftboss.protocol.ci import CiReport
 from shiftboss.protocol.events import EventKind
 from shiftboss.protocol.states import WorkerState
 from shiftboss.rules.contract import ContractAttempt, Tracking
 from shiftboss.rules.handoffs import Handoff
 from shiftboss.rules.packets import Assignment
-from shiftboss.rules.timeouts import Activity, CiActivity, LadderState, Step, next_step
+from shiftboss.rules.timeouts import Activity, CiActivity, Step, next_step
 from shiftboss.store.port import Transaction
 
 # More rungs than these are never due at once.
 STEPS_AT_ONCE_MAX = 6
-# How long CI has to answer before the ladder goes on.
-CHECK_MS = 10_000
+# How long CI has to answer, or to be restarted, before the ladder goes on.
+_PAUSES_MS: Final = {"check_ci": 10_000, "restart_ci": ci_restarts.RESTART_MS}
 
 
 def climb(
@@ -56,11 +58,10 @@ def climb(
             return taken
         taken.append(step.kind)
         ladder = json.dumps(asdict(step.then))
-        checks = step.kind == "check_ci"
-        look_at_ms = now_ms + CHECK_MS if checks else now_ms
-        tx.put_contract_attempt(attempt._replace(ladder=ladder, look_at_ms=look_at_ms))
+        pause_ms = _PAUSES_MS.get(step.kind, 0)
+        tx.put_contract_attempt(attempt._replace(ladder=ladder, look_at_ms=now_ms + pause_ms))
         _take(tx, held, handoff, step, now_ms)
-        if checks:
+        if pause_ms:
             return taken
     return taken
 
@@ -98,15 +99,17 @@ def _due(
     if milestone is None or attempt.paused is not None:
         return None
     tracking = tx.tracking(held.swarm_id, held.task_id)
+    ladder = ci_restarts.ladder_of(attempt)
+    stuck_after = stuck_after_of(contracts, handoff)
     activity = Activity(
         last_activity_ms=held.updated_at_ms,
         last_commit_ms=attempt.last_commit_ms,
-        ci_state=_ci_activity(tracking, stuck_after_of(contracts, handoff), now_ms),
+        ci_state=_ci_activity(tracking, ladder.ci_restarted_at_ms, stuck_after, now_ms),
         attempts=max(attempt.fix_attempts, 1),
         server_holds=held.claim_id is not None,
         worker_since_ms=held.registered_at_ms,
+        ci_mark=ci_restarts.mark_of(tracking),
     )
-    ladder = LadderState(**json.loads(attempt.ladder)) if attempt.ladder else LadderState()
     return next_step(
         milestone,
         attempt.milestone_at_ms,
@@ -117,12 +120,15 @@ def _due(
     )
 
 
-def _ci_activity(tracking: Tracking | None, stuck_after_seconds: int, now_ms: int) -> CiActivity:
+def _ci_activity(
+    tracking: Tracking | None, restarted_at_ms: int | None, stuck_after_seconds: int, now_ms: int
+) -> CiActivity:
     if tracking is None:
         return "none"
     if tracking.state in ("passed", "failed"):
         return "passed" if tracking.state == "passed" else "failed"
-    if tracking.state == "waiting" and now_ms - tracking.pushed_at_ms > stuck_after_seconds * 1000:
+    since_ms = max(tracking.pushed_at_ms, restarted_at_ms or 0)
+    if tracking.state == "waiting" and now_ms - since_ms > stuck_after_seconds * 1000:
         return "stuck" if tracking.run_id else "none"
     return "running"
 
@@ -140,9 +146,30 @@ def _take(tx: Transaction, held: Assignment, handoff: Handoff, step: Step, now_m
         store_checkpoint(tx, held, handoff, "salvage", now_ms)
     elif step.kind == "reassign":
         _reassign(tx, held, now_ms)
-    elif step.kind == "escalate" and step.then.ended and held.state is not WorkerState.BLOCKED:
+    elif step.kind == "escalate" and held.state is not WorkerState.BLOCKED:
+        _escalate(tx, held, handoff, step, now_ms)
+
+
+def _escalate(tx: Transaction, held: Assignment, handoff: Handoff, step: Step, now_ms: int) -> None:
+    """Each of these steps is taken once. One that ends the ladder blocks the worker until somebody
+    answers; another leaves it, or its CI, at work."""
+    contact = contact_of(handoff)
+    if step.then.ended:
         message = f"Worker {held.worker} timed out: {step.message}"
-        questions.ask(tx, held, contact_of(handoff), message, now_ms)
+        questions.ask(tx, held, contact, message, now_ms)
+    else:
+        where = _where(tx, held) if step.then.told_of_ci else ""
+        message = f"{held.task_id} of {held.worker} takes long: {step.message}{where}"
+        questions.note(tx, held, contact, message, now_ms)
+
+
+def _where(tx: Transaction, held: Assignment) -> str:
+    """The run that is meant, for whoever has to do something about it by hand."""
+    tracking = tx.tracking(held.swarm_id, held.task_id)
+    if tracking is None or tracking.run_id is None or tracking.report is None:
+        return ""
+    run = CiReport.model_validate_json(tracking.report).runs[0]
+    return f" (run #{run.run_id}{f', {run.url}' if run.url else ''})"
 
 
 def _look_at_ci_now(tx: Transaction, held: Assignment, now_ms: int) -> None:

@@ -30,7 +30,7 @@ def pushed(
             hint="commit and push first, then name the commit that was pushed",
         )
     before = milestone_of(held, attempt)
-    after = with_commit(held, sha)._replace(
+    after = with_commit(held, sha, "commit")._replace(
         state=WorkerState.VERIFYING, updated_at_ms=now_ms, lease_expires_at_ms=None
     )
     tx.save_assignment(after)
@@ -51,7 +51,8 @@ def _follow(
         return False
     if handoff.ci is not None:
         tx.put_tracking(_tracking(held, repo, sha, now_ms))
-        if known is None or known.sha != sha:
+        # What is on a branch of its own is pushed to the repo's when it lands.
+        if not handoff.lands_later and (known is None or known.sha != sha):
             tx.hold_repo(repo)
             tx.add_push(repo, sha, held.swarm_id, held.task_id, now_ms)
     return True

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from shiftboss.coordinator.contract.cascade import repo_state
+from shiftboss.coordinator.contract.passing import pass_back
 from shiftboss.coordinator.dispatch import drain
 from shiftboss.errors import RepoBlocked, UnknownHalt
 from shiftboss.protocol.contract_calls import OperatorAnswer, ReleaseRepoRequest, ResumeRequest
 from shiftboss.protocol.events import EventKind
 from shiftboss.rules.contract import Halt, RepoLock
+from shiftboss.rules.handoffs import Handoff
+from shiftboss.rules.running import Landing
 from shiftboss.rules.tasks import Task
 from shiftboss.store.port import Transaction
 
@@ -18,10 +22,27 @@ def release_proven(tx: Transaction, swarm_id: str, task_id: str, now_ms: int) ->
         _release(tx, lock, "the work is proven done", now_ms)
 
 
+def release_landed(
+    tx: Transaction, handoff: Handoff, landing: Landing, ci: str | None, now_ms: int
+) -> str | None:
+    """The proven work is on the branch of the policy: its repo is free, and what CI said of it
+    holds for the repo. Else why it stays locked: it is a merge of which CI has not said so yet."""
+    lock = tx.repo_lock_of_task(landing.swarm_id, landing.task_id)
+    if lock is None or not handoff.lands_later:
+        return None
+    repo_state(tx, handoff, landing, ci, now_ms)
+    if ci == "passed":
+        _release(tx, lock, "the work has landed", now_ms)
+        return None
+    named = f"the CI of {(landing.landed_commit or '')[:12]}"
+    return f"{named} has failed" if ci == "failed" else f"{named} has not passed yet"
+
+
 def release_unbegun(tx: Transaction, swarm_id: str, task_id: str, now_ms: int) -> None:
-    """The task was cancelled before anybody began: there is no work that others could miss."""
+    """The task was cancelled before anybody began: there is no work that others could miss, but
+    what it was to bring in."""
     lock = tx.repo_lock_of_task(swarm_id, task_id)
-    if lock is not None:
+    if lock is not None and not pass_back(tx, lock, now_ms):
         _release(tx, lock, "cancelled before the work began", now_ms)
 
 

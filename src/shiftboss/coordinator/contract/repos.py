@@ -6,6 +6,7 @@ from typing import Any
 
 from shiftboss.coordinator.contract.attempts import ci_view
 from shiftboss.coordinator.contract.contracts import Contracts
+from shiftboss.coordinator.contract.passing import lock_to_pass, pass_lock
 from shiftboss.errors import RepoBlocked
 from shiftboss.protocol.contract_calls import (
     CanSpawnAnswer,
@@ -17,12 +18,24 @@ from shiftboss.store.port import Transaction
 
 
 def lock_repo(
-    tx: Transaction, contracts: Contracts, repo: str, swarm_id: str, task_id: str, now_ms: int
+    tx: Transaction,
+    contracts: Contracts,
+    repo: str,
+    swarm_id: str,
+    task_id: str,
+    now_ms: int,
+    merges: str | None = None,
 ) -> None:
     """The task works on the repo from now on, unless the contract's rules say that it waits. In
-    the same transaction as the spawn: of two that ask at once, one gets it."""
+    the same transaction as the spawn: of two that ask at once, one gets it. The lock of the
+    accepted task that it `merges` passes over."""
     tx.hold_repos()
-    if not has_or_may_get(tx, contracts, repo, swarm_id, task_id):
+    if has_or_may_get(tx, contracts, repo, swarm_id, task_id, merges):
+        return
+    passes = lock_to_pass(tx, repo, swarm_id, merges) if merges is not None else None
+    if passes is not None:
+        pass_lock(tx, passes, task_id, merges, now_ms)
+    else:
         tx.add_repo_lock(RepoLock(repo, swarm_id, task_id, now_ms))
         tx.add_event(
             swarm_id,
@@ -34,9 +47,15 @@ def lock_repo(
 
 
 def has_or_may_get(
-    tx: Transaction, contracts: Contracts, repo: str, swarm_id: str, task_id: str
+    tx: Transaction,
+    contracts: Contracts,
+    repo: str,
+    swarm_id: str,
+    task_id: str,
+    merges: str | None = None,
 ) -> bool:
-    """True: the task has the repo. False: it may get it. Raises RepoBlocked."""
+    """True: the task has the repo. False: it may get it. Raises RepoBlocked. The lock that passes
+    over to a task that `merges` is not in its way."""
     contracts.repo(repo)
     mine = tx.repo_lock_of_task(swarm_id, task_id)
     if mine is not None and mine.repo == repo:
@@ -48,6 +67,9 @@ def has_or_may_get(
             hint="a task works on one repo; cut it into one task for each",
         )
     standing = in_the_way(tx, contracts, repo)
+    passes = lock_to_pass(tx, repo, swarm_id, merges) if merges is not None else None
+    if passes is not None:
+        standing = [one for one in standing if not _is_lock(one, passes)]
     if standing:
         raise RepoBlocked(
             f"{repo} cannot be worked on now: {_explained(standing)}; nothing was changed",
@@ -56,6 +78,11 @@ def has_or_may_get(
             facts={"blockers": standing},
         )
     return False
+
+
+def _is_lock(standing: dict[str, Any], lock: RepoLock) -> bool:
+    found = (standing["repo"], standing["swarm_id"], standing["bead_id"])
+    return standing["rule"] != "halted" and found == (lock.repo, lock.swarm_id, lock.task_id)
 
 
 def in_the_way(tx: Transaction, contracts: Contracts, repo: str) -> list[dict[str, Any]]:

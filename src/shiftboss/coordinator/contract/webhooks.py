@@ -23,7 +23,8 @@ REMEMBERED_MAX = 1000
 
 
 class Webhooks:
-    """`wake` has the watcher look whether something is due."""
+    """`wake` has the watcher of this server look whether something is due; that of another one is
+    called."""
 
     def __init__(
         self, store: Store, clock: Clock, contracts: Contracts, wake: Callable[[], None]
@@ -59,6 +60,7 @@ class Webhooks:
             looks += await self._store.write(use_case, one.swarm_id)
         if looks:
             self._wake()
+            await self._store.call_leader()
         return looks
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from functools import partial
+from typing import ClassVar
 
 from shiftboss.coordinator.clock import Clock
 from shiftboss.errors import ShiftbossError
@@ -21,6 +22,8 @@ ANSWERS_PER_TRANSACTION_MAX = 500
 
 
 class Cleaner:
+    on_every_server: ClassVar[bool] = False
+
     def __init__(self, store: Store, clock: Clock, retention_days: int) -> None:
         self._store = store
         self._clock = clock

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import ClassVar
 
 from shiftboss.coordinator import leases
 from shiftboss.coordinator.clock import Clock
@@ -14,6 +15,9 @@ from shiftboss.store.port import Store
 
 class LeaseKeeper(Timer):
     """A renewal moves the end of a lease to later: the keeper finds nothing and sleeps again."""
+
+    # A short lease is told to the keeper of the server that gave it, and to no other.
+    on_every_server: ClassVar[bool] = True
 
     def __init__(self, store: Store, clock: Clock, hub: Hub) -> None:
         super().__init__(store, clock, hub)

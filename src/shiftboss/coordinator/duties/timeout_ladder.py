@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from functools import partial
 
 from shiftboss.coordinator.clock import Clock
-from shiftboss.coordinator.contract import cascade, ladder
+from shiftboss.coordinator.contract import cascade, ci_restarts, ladder
 from shiftboss.coordinator.contract.contracts import Contracts
 from shiftboss.coordinator.duties.timer import DUE_PER_ROUND_MAX, Timer
 from shiftboss.coordinator.evidence import Evidence
@@ -14,6 +16,8 @@ from shiftboss.errors import ShiftbossError
 from shiftboss.protocol.events import Event, EventKind
 from shiftboss.rules.contract import ContractAttempt
 from shiftboss.store.port import Store
+
+log = logging.getLogger(__name__)
 
 
 class TimeoutLadder(Timer):
@@ -38,12 +42,43 @@ class TimeoutLadder(Timer):
 
     async def act(self, now_ms: int) -> None:
         due = await self.store.read(lambda tx: tx.due_attempts(now_ms, DUE_PER_ROUND_MAX))
-        for one in due:
-            tip = await self._tip(one)
-            climb = partial(
-                ladder.climb, contracts=self._contracts, seen=one, tip=tip, now_ms=now_ms
-            )
-            await self.store.write(climb, one.swarm_id)
+        stuck = [one for one in due if "restart_ci" in await self._climb(one, now_ms)]
+        if stuck:
+            async with asyncio.TaskGroup() as group:
+                for one in stuck:
+                    group.create_task(self._restart_ci(one))
+
+    async def _climb(self, seen: ContractAttempt, now_ms: int) -> list[str]:
+        tip = await self._tip(seen)
+        climb = partial(ladder.climb, contracts=self._contracts, seen=seen, tip=tip, now_ms=now_ms)
+        return await self.store.write(climb, seen.swarm_id)
+
+    async def _restart_ci(self, seen: ContractAttempt) -> None:
+        """The ladder has asked for it, and goes on as soon as it is known what came of it."""
+        wanted = await self.store.read(partial(ci_restarts.wanted, seen=seen))
+        if wanted is None:
+            return
+        refusal = await self._refusal(wanted)
+        now_ms = self.clock()
+        settle = partial(
+            ci_restarts.settle, seen=seen, sha=wanted.sha, refusal=refusal, now_ms=now_ms
+        )
+        if await self.store.write(settle, seen.swarm_id):
+            await self._climb(seen, now_ms)
+
+    async def _refusal(self, wanted: ci_restarts.Wanted) -> str | None:
+        """Why it was not restarted."""
+        try:
+            async with asyncio.timeout(ci_restarts.RESTART_SECONDS):
+                done = await self._evidence.restart_ci(wanted.demand, wanted.sha)
+        except TimeoutError:
+            return f"it took more than {ci_restarts.RESTART_SECONDS:.0f} s"
+        except ShiftbossError as error:
+            return error.detail
+        except Exception as error:
+            log.exception("the CI of %s could not be restarted", wanted.demand.repo)
+            return f"a mistake of ours: {error!r}"
+        return None if done else "its CI cannot be restarted from here"
 
     async def _tip(self, seen: ContractAttempt) -> str | None:
         """Where the branch of the task is now; None: nobody can say."""
@@ -66,10 +101,12 @@ class Cascade(Timer):
 
     def __init__(self, store: Store, clock: Clock, hub: Hub, contracts: Contracts) -> None:
         kinds = (
-            EventKind.CI_PASSED,
+            EventKind.CLAIM_ACCEPTED,
+            EventKind.CLAIM_REFUSED,
             EventKind.CI_FAILED,
             EventKind.CHAIN_HALTED,
             EventKind.REPO_LOCKED,
+            EventKind.REPO_RELEASED,
             EventKind.TASK_STARTED,
         )
         super().__init__(store, clock, hub, *(kinds if contracts.policy.repos else ()))

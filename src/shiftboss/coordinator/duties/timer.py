@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from abc import ABC, abstractmethod
+from typing import ClassVar
 
 from shiftboss.coordinator.clock import Clock
 from shiftboss.coordinator.hub import Hub
@@ -25,6 +26,9 @@ SLEEP_SECONDS_MAX = 60.0
 
 
 class Timer(ABC):
+    # Else one server of those on a database has the duty.
+    on_every_server: ClassVar[bool] = False
+
     def __init__(self, store: Store, clock: Clock, hub: Hub, *wakers: EventKind) -> None:
         self.store = store
         self.clock = clock

@@ -23,15 +23,18 @@ from shiftboss.evidence.ci.forgejo_tasks import (
 from shiftboss.evidence.ci.http import ForgeHttp
 from shiftboss.evidence.ci.nameless import adopted, likely_rows
 from shiftboss.evidence.ci.recent import Recent
+from shiftboss.evidence.ci.reruns import CANCEL_PAUSE_SECONDS, knows_reruns, rerun
 from shiftboss.evidence.ci.rows import (
     Row,
     is_of,
     jobs_in,
     newest_runs,
+    numbered,
     rows_of,
     runs_in,
 )
 from shiftboss.evidence.ci.run_reports import FOLLOWED_MAX, RunReports, all_ended, run_of
+from shiftboss.evidence.ci.states import OPEN
 from shiftboss.evidence.ci.statuses import Status, statuses_in, without_tasks
 from shiftboss.protocol.ci import CiDemand, CiJob, CiReport, CiRun
 
@@ -42,8 +45,14 @@ PAGES_MAX: Final = 3
 
 
 class ForgejoCi:
-    def __init__(self, http: ForgeHttp, today: Callable[[], datetime] | None = None) -> None:
+    def __init__(
+        self,
+        http: ForgeHttp,
+        today: Callable[[], datetime] | None = None,
+        cancel_pause: float = CANCEL_PAUSE_SECONDS,
+    ) -> None:
         self._http = http
+        self._cancel_pause = cancel_pause
         self._today = today or (lambda: datetime.now(UTC))
         self._reports = RunReports(http)
         # How many pages were needed last time.
@@ -78,6 +87,26 @@ class ForgejoCi:
             return None
         access = await access_to(demand, "/api/v1", "token")
         return await self._http.log_tail(access, f"/actions/jobs/{quote(job.job_id)}/logs")
+
+    async def restart(self, demand: CiDemand, sha: str, run: CiRun) -> bool:
+        """Forgejo can since 17, Gitea since 1.26; Forgejo 16 could cancel a run, and then not have
+        it made anew. So it is tried first: a forge that can says only that the run is under way."""
+        access = await access_to(demand, "/api/v1", "token")
+
+        async def find() -> Row | None:
+            if access.origin in self._without_runs:
+                return None
+            rows = await self._rows(access, "runs", sha) or []
+            return numbered([row for row in rows if is_of(row, sha)], run.run_id)
+
+        row = await find()
+        if row is None:
+            return False
+        if row.state in OPEN:
+            knows = await knows_reruns(self._http, access, row)
+            if not knows:
+                return knows is None
+        return await rerun(self._http, access, find, self._cancel_pause)
 
     async def _report_on_runs(
         self, access: Access, demand: CiDemand, sha: str, rows: list[Row]

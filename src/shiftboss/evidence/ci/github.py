@@ -8,7 +8,8 @@ from urllib.parse import quote, urlencode
 from shiftboss.errors import CiUnavailable
 from shiftboss.evidence.ci.access import Access, access_to, no_repository
 from shiftboss.evidence.ci.http import ForgeHttp
-from shiftboss.evidence.ci.rows import Row, is_of, jobs_in, newest_runs, runs_in
+from shiftboss.evidence.ci.reruns import CANCEL_PAUSE_SECONDS, rerun
+from shiftboss.evidence.ci.rows import Row, is_of, jobs_in, newest_runs, numbered, runs_in
 from shiftboss.evidence.ci.run_reports import RunReports, all_ended
 from shiftboss.protocol.ci import CiDemand, CiJob, CiReport, CiRun
 from shiftboss.protocol.policy import CiPolicy
@@ -19,8 +20,9 @@ JOB_PAGES_MAX: Final = 20
 
 
 class GithubCi:
-    def __init__(self, http: ForgeHttp) -> None:
+    def __init__(self, http: ForgeHttp, cancel_pause: float = CANCEL_PAUSE_SECONDS) -> None:
         self._http = http
+        self._cancel_pause = cancel_pause
         self._reports = RunReports(http)
 
     async def start(self, demand: CiDemand, sha: str) -> None:
@@ -28,11 +30,7 @@ class GithubCi:
 
     async def look(self, demand: CiDemand, sha: str) -> CiReport:
         access = await _access(demand)
-        query = urlencode({"head_sha": sha, "per_page": PAGE_ROWS})
-        answer = await self._http.json(access, f"/actions/runs?{query}")
-        if answer is None:
-            raise no_repository(demand, access)
-        rows = newest_runs(row for row in runs_in(answer.body) if is_of(row, sha))
+        rows = newest_runs(await self._rows(access, demand, sha))
 
         async def ask_for_jobs(row: Row) -> list[CiJob]:
             return await self._jobs(access, row)
@@ -50,6 +48,21 @@ class GithubCi:
             return None
         access = await _access(demand)
         return await self._http.log_tail(access, f"/actions/jobs/{quote(job.job_id)}/logs")
+
+    async def restart(self, demand: CiDemand, sha: str, run: CiRun) -> bool:
+        access = await _access(demand)
+
+        async def find() -> Row | None:
+            return numbered(await self._rows(access, demand, sha), run.run_id)
+
+        return await rerun(self._http, access, find, self._cancel_pause)
+
+    async def _rows(self, access: Access, demand: CiDemand, sha: str) -> list[Row]:
+        query = urlencode({"head_sha": sha, "per_page": PAGE_ROWS})
+        answer = await self._http.json(access, f"/actions/runs?{query}")
+        if answer is None:
+            raise no_repository(demand, access)
+        return [row for row in runs_in(answer.body) if is_of(row, sha)]
 
     async def _jobs(self, access: Access, row: Row) -> list[CiJob]:
         jobs: list[CiJob] = []

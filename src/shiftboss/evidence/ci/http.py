@@ -9,7 +9,7 @@ import ssl
 import time
 from collections.abc import Callable, Mapping
 from functools import cache
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 from urllib.parse import urljoin, urlsplit
 
 import httpx2
@@ -94,6 +94,14 @@ class ForgeHttp:
             return None
         return reply.content.decode(errors="replace").replace("\0", "\ufffd")
 
+    async def post(self, access: Access, path: str) -> int:
+        """Have the forge do something; the status that it answers. That a token may not do it says
+        nothing about what it may read, so the forge is asked on for the rest.
+
+        Raises CiUnavailable.
+        """
+        return (await self._ask(access, path, {}, method="POST")).status
+
     def wait_seconds(self, access: Access) -> float:
         """How long the forge wants to be left alone."""
         return self._pacing_of(access).wait_seconds(self._now())
@@ -103,7 +111,13 @@ class ForgeHttp:
             await self._client.aclose()
 
     async def _ask(
-        self, access: Access, path: str, headers: dict[str, str], *, is_log: bool = False
+        self,
+        access: Access,
+        path: str,
+        headers: dict[str, str],
+        *,
+        is_log: bool = False,
+        method: Literal["GET", "POST"] = "GET",
     ) -> _Reply:
         pacing = self._pacing_of(access)
         async with self._turns:
@@ -112,11 +126,13 @@ class ForgeHttp:
                 raise self._held(access, pacing)
             try:
                 async with asyncio.timeout(ALL_SECONDS):
-                    reply = await self._exchange(access, access.base + path, headers, is_log)
+                    reply = await self._exchange(
+                        access, access.base + path, headers, is_log, method
+                    )
             except (httpx2.HTTPError, TimeoutError) as error:
                 what = f"gave no answer ({type(error).__name__})"
                 raise self._down(access, pacing, started_at, what) from error
-            self._judge(access, pacing, started_at, reply)
+            self._judge(access, pacing, started_at, reply, asks=method == "GET")
             return reply
 
     def _pacing_of(self, access: Access) -> Pacing:
@@ -129,14 +145,14 @@ class ForgeHttp:
         return pacing
 
     async def _exchange(
-        self, access: Access, url: str, headers: dict[str, str], is_log: bool
+        self, access: Access, url: str, headers: dict[str, str], is_log: bool, method: str
     ) -> _Reply:
         own = {"Accept": "application/json", "User-Agent": "shiftboss", **headers}
         if access.authorization is not None:
             own["Authorization"] = access.authorization
         for _ in range(REDIRECTS_MAX):
-            reply = await self._read(access, url, own, is_log)
-            if reply.status not in _REDIRECTS:
+            reply = await self._read(access, url, own, is_log, method)
+            if reply.status not in _REDIRECTS or method != "GET":
                 return reply
             url = urljoin(url, reply.headers.get("location", ""))
             if _origin(url) != access.origin:
@@ -146,7 +162,7 @@ class ForgeHttp:
         raise _odd(access, "sends us in a circle")
 
     async def _read(
-        self, access: Access, url: str, headers: dict[str, str], is_log: bool
+        self, access: Access, url: str, headers: dict[str, str], is_log: bool, method: str
     ) -> _Reply:
         if self._client is None:
             self._client = httpx2.AsyncClient(
@@ -154,7 +170,7 @@ class ForgeHttp:
             )
         content = bytearray()
         read = 0
-        async with self._client.stream("GET", url, headers=headers) as response:
+        async with self._client.stream(method, url, headers=headers) as response:
             async for chunk in response.aiter_bytes():
                 content += chunk
                 read += len(chunk)
@@ -164,7 +180,10 @@ class ForgeHttp:
                     raise _odd(access, "answered more than we read")
             return _Reply(response.status_code, response.headers, bytes(content))
 
-    def _judge(self, access: Access, pacing: Pacing, started_at: float, reply: _Reply) -> None:
+    def _judge(
+        self, access: Access, pacing: Pacing, started_at: float, reply: _Reply, *, asks: bool
+    ) -> None:
+        """`asks`: for something to read; else any refusal is an answer."""
         status, headers = reply.status, reply.headers
         if status >= 500:
             raise self._down(access, pacing, started_at, f"answered {status}")
@@ -172,10 +191,10 @@ class ForgeHttp:
         if is_rate_limit(status, headers, reply.content):
             pacing.hold(self._now() + hold_seconds(headers, self._epoch()), "rate_limit")
             raise self._held(access, pacing)
-        if status in (401, 403):
+        if status == 401 or (status == 403 and asks):
             pacing.hold(self._now() + TOKEN_SECONDS, "token")
             raise self._held(access, pacing)
-        if status not in (200, 304, 404):
+        if asks and status not in (200, 304, 404):
             raise _odd(access, f"answered {status}")
         used_up = used_up_seconds(headers, self._epoch())
         if used_up is not None:

@@ -21,7 +21,7 @@ from shiftboss.evidence.ci.act import Push, act_program, run_workflow
 from shiftboss.evidence.ci.dependencies import Dependencies, has_commit
 from shiftboss.evidence.ci.named_jobs import NamedJobs, Source
 from shiftboss.evidence.ci.records import Record, Records
-from shiftboss.evidence.ci.work import Work
+from shiftboss.evidence.ci.work import Work, made_anew
 from shiftboss.evidence.ci.workflow_files import Workflow, workflows_in
 from shiftboss.evidence.disposal import Disposal
 from shiftboss.evidence.mirror import Mirror, Mirrors
@@ -35,10 +35,12 @@ AT_ONCE: Final = 2
 class LocalCi:
     """Keeps results, mirrors and checkouts in its folder. `at_once` jobs run together."""
 
-    def __init__(self, folder: Path, *, at_once: int = AT_ONCE) -> None:
+    def __init__(
+        self, folder: Path, *, at_once: int = AT_ONCE, writing: asyncio.Lock | None = None
+    ) -> None:
         self._records = Records(folder / "results")
         self._mirrors = Mirrors(folder / "mirrors")
-        self._disposal = Disposal(folder / "checkouts")
+        self._disposal = Disposal(folder / "checkouts", writing)
         self.dependencies = Dependencies(self._mirrors, self._disposal)
         self._turns = asyncio.Semaphore(at_once)
         self._named_jobs = NamedJobs(self._disposal, self._turns)
@@ -69,8 +71,25 @@ class LocalCi:
         if record is None:
             return CiReport(sha=sha, runs=[], complete=False)
         if not record.has_ended and _key(demand, sha) not in self._works:
-            await self.start(demand, sha)
+            record = await self._gone_on(demand, sha) or record
         return CiReport(sha=sha, runs=record.runs, complete=record.has_ended)
+
+    async def restart(self, demand: CiDemand, sha: str, run: CiRun) -> bool:
+        """It is called off and made anew, with another number and all of its jobs."""
+        key = _key(demand, sha)
+        async with self._starting[demand.repo]:
+            work = self._works.get(key)
+            if work is not None:
+                work.task.cancel()
+                await asyncio.wait((work.task,))
+            record = await self._usable(demand, sha)
+            if record is None:
+                return False
+            if run.run_id in [one.run_id for one in record.runs]:
+                record = await self._with_anew(demand, record, run.run_id)
+            if not record.has_ended:
+                self._set_to_work(demand, record)
+            return True
 
     async def log_tail(self, demand: CiDemand, run: CiRun, job: CiJob) -> str | None:
         record = await asyncio.to_thread(self._records.load, demand, run.sha)
@@ -104,6 +123,23 @@ class LocalCi:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await self._disposal.close()
+
+    async def _gone_on(self, demand: CiDemand, sha: str) -> Record | None:
+        """What was interrupted is set to work. It may have ended since it was looked at, or have
+        been called off: then it stays so, for a look does not make a run."""
+        async with self._starting[demand.repo]:
+            record = await self._usable(demand, sha)
+            is_open = record is not None and not record.has_ended
+            if record is not None and is_open and _key(demand, sha) not in self._works:
+                self._set_to_work(demand, record)
+            return record
+
+    async def _with_anew(self, demand: CiDemand, record: Record, run_id: str) -> Record:
+        number = str(await asyncio.to_thread(self._records.next_number, demand))
+        runs = [made_anew(one, number) if one.run_id == run_id else one for one in record.runs]
+        record = record.model_copy(update={"runs": runs})
+        await asyncio.to_thread(self._records.save, demand, record)
+        return record
 
     async def _usable(self, demand: CiDemand, sha: str) -> Record | None:
         record = await asyncio.to_thread(self._records.load, demand, sha)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Protocol
 
@@ -29,13 +30,17 @@ class CiProvider(Protocol):
     async def log_tail(self, demand: CiDemand, run: CiRun, job: CiJob) -> str | None:
         """The end of a job's log; None where there is none to be had."""
 
+    async def restart(self, demand: CiDemand, sha: str, run: CiRun) -> bool:
+        """Have a run of the commit made anew; one that is under way is called off first, which a
+        forge is given some seconds for. False: that cannot be done from here."""
+
 
 class Providers:
     """The providers by the names that a policy gives them."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, writing: asyncio.Lock | None = None) -> None:
         self._http = ForgeHttp()
-        self.local = LocalCi(folder)
+        self.local = LocalCi(folder, writing=writing)
         self._by_name: dict[str, CiProvider] = {
             "local": self.local,
             "forgejo": ForgejoCi(self._http),
@@ -51,6 +56,7 @@ class Providers:
         await self._http.close()
 
 
-def providers(folder: Path) -> Providers:
-    """`folder` holds what the local runner keeps: results, mirrors, checkouts."""
-    return Providers(folder)
+def providers(folder: Path, writing: asyncio.Lock | None = None) -> Providers:
+    """`folder` holds what the local runner keeps: results, mirrors, checkouts. `writing` is held by
+    whoever writes or removes a checkout."""
+    return Providers(folder, writing)

@@ -67,6 +67,12 @@ def is_of(row: Row, sha: str) -> bool:
     return row.sha.lower() == sha.lower()
 
 
+def numbered(rows: Iterable[Row], number: str) -> Row | None:
+    """The newest run with this number."""
+    found = [row for row in rows if row.number == number]
+    return max(found, key=lambda row: row.id, default=None)
+
+
 def rows_of(rows: Sequence[Row], sha: str) -> list[Row]:
     """Those of the commit, and those that name none but have the number of a run of the commit."""
     runs = {row.number for row in rows if is_of(row, sha)}

@@ -55,6 +55,7 @@ class RunReports:
 
 
 def run_of(row: Row, sha: str, jobs: list[CiJob]) -> CiRun:
+    moved_at = row.updated_at if row.state in OPEN else None
     return CiRun(
         run_id=row.number,
         sha=sha,
@@ -62,6 +63,7 @@ def run_of(row: Row, sha: str, jobs: list[CiJob]) -> CiRun:
         event=row.event,
         url=row.url,
         workflow=row.workflow or None,
+        moved_at=moved_at.isoformat() if moved_at is not None else None,
         jobs=jobs,
     )
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from shiftboss.evidence.ci.records import Record, Records
 from shiftboss.evidence.ci.run_reports import with_jobs
 from shiftboss.evidence.ci.states import OPEN
+from shiftboss.evidence.unbroken import to_the_end
 from shiftboss.protocol.ci import CiDemand, CiJob, CiRun
 
 
@@ -47,10 +48,11 @@ class Work:
         await self._keep(lambda runs: [change(run) for run in runs])
 
     async def _keep(self, change: Callable[[list[CiRun]], list[CiRun]]) -> None:
-        """It is on disk before anybody can see it."""
+        """It is on disk before anybody can see it. Whoever is cancelled meanwhile waits for that:
+        a save that goes on by itself could come after the next one."""
         async with self._turn:
             record = self.record.model_copy(update={"runs": change(self.record.runs)})
-            await asyncio.to_thread(self._records.save, self.demand, record)
+            await to_the_end(asyncio.to_thread(self._records.save, self.demand, record))
             self.record = record
 
 
@@ -67,6 +69,11 @@ def _ended(run: CiRun, jobs: Sequence[CiJob]) -> CiRun:
     return (
         with_jobs(run, jobs) if jobs else run.model_copy(update={"jobs": [], "state": "cancelled"})
     )
+
+
+def made_anew(run: CiRun, number: str) -> CiRun:
+    jobs = [CiJob(name=job.name, state="waiting") for job in run.jobs]
+    return run.model_copy(update={"run_id": number, "state": "waiting", "jobs": jobs})
 
 
 def _called_off(run: CiRun, why: str) -> CiRun:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import secrets
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, contextmanager
 from typing import Any, TypeVar
@@ -21,6 +22,8 @@ from shiftboss.store.postgres.connecting import (
     place,
     take_connection,
 )
+from shiftboss.store.postgres.leading import CHANNEL as LEADERS_CHANNEL
+from shiftboss.store.postgres.leading import Lead
 from shiftboss.store.postgres.listener import Listener
 from shiftboss.store.postgres.session import PostgresSession
 from shiftboss.store.transaction import SqlTransaction
@@ -63,6 +66,7 @@ class PostgresStore:
     ) -> None:
         """What was opened last is closed first."""
         self._loop = asyncio.get_running_loop()
+        self._lead = Lead(parameters)
         self._pool = await asyncio.to_thread(open_pool, parameters, WRITERS, WRITERS + READERS)
         opened.push_async_callback(asyncio.to_thread, self._pool.close)
         self._readers = ThreadPoolExecutor(READERS, "shiftboss-reader")
@@ -84,6 +88,19 @@ class PostgresStore:
 
     async def read(self, use_case: UseCase[T]) -> T:
         return await self._in_snapshot(lambda session: use_case(SqlTransaction(session)))
+
+    async def lead(
+        self, duties: Callable[[], Awaitable[None]], on_call: Callable[[], None]
+    ) -> None:
+        await self._lead.run(duties, on_call)
+
+    async def call_leader(self) -> None:
+        with contextlib.suppress(psycopg.Error):
+            await self._loop.run_in_executor(self._readers, self._call_leader)
+
+    def _call_leader(self) -> None:
+        with self._session() as session:
+            session.execute("announce", {"channel": LEADERS_CHANNEL, "payload": ""})
 
     def failing(self) -> str | None:
         return next((writer.failing for writer in self._writers if writer.failing), None)

@@ -19,7 +19,13 @@ FROM tasks WHERE swarm_id = :swarm_id AND status = 'queued' AND waits_for = 0
     AND (contract_version IS NULL OR NOT EXISTS (
         SELECT 1 FROM repo_locks AS l JOIN halted_repos AS h ON h.repo = l.repo
         WHERE l.swarm_id = tasks.swarm_id AND l.task_id = tasks.task_id))
-ORDER BY priority DESC, queue_number, task_id LIMIT 1;
+    -- Nor a task that is held back.
+    AND NOT EXISTS (SELECT 1 FROM holds AS w
+        WHERE w.swarm_id = tasks.swarm_id AND w.task_id = tasks.task_id)
+ORDER BY priority DESC, queue_number, task_id
+-- Nor anything of a swarm that is. Here, because as a condition it is tried on every task.
+LIMIT CASE WHEN EXISTS (
+    SELECT 1 FROM holds WHERE swarm_id = :swarm_id AND task_id = '') THEN 0 ELSE 1 END;
 
 -- name: add_task
 INSERT INTO tasks (swarm_id, task_id, title, description, priority, status, waits_for,

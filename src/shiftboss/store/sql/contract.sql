@@ -1,15 +1,15 @@
 -- Repo locks, CI, halts and checkpoints, for both dialects.
 
 -- name: repo_locks
-SELECT repo, swarm_id, task_id, since_ms FROM repo_locks ORDER BY repo;
+SELECT repo, swarm_id, task_id, since_ms, merges FROM repo_locks ORDER BY repo;
 
 -- name: repo_lock_of_task
-SELECT repo, swarm_id, task_id, since_ms FROM repo_locks
+SELECT repo, swarm_id, task_id, since_ms, merges FROM repo_locks
 WHERE swarm_id = :swarm_id AND task_id = :task_id;
 
 -- name: add_repo_lock
-INSERT INTO repo_locks (repo, swarm_id, task_id, since_ms)
-VALUES (:repo, :swarm_id, :task_id, :since_ms)
+INSERT INTO repo_locks (repo, swarm_id, task_id, since_ms, merges)
+VALUES (:repo, :swarm_id, :task_id, :since_ms, :merges)
 ON CONFLICT DO NOTHING;
 
 -- name: release_repo

@@ -6,6 +6,7 @@ import asyncio
 import fcntl
 import os
 import threading
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
@@ -71,6 +72,17 @@ class SqliteStore:
                 return use_case(SqlTransaction(session))
         except SqliteSession.driver_error as error:
             raise StoreUnavailable(f"the database cannot be read: {error}") from error
+
+    async def lead(
+        self,
+        duties: Callable[[], Awaitable[None]],
+        on_call: Callable[[], None],  # noqa: ARG002 - nobody else is there to call
+    ) -> None:
+        """There is one server per file."""
+        await duties()
+
+    async def call_leader(self) -> None:
+        pass
 
     def failing(self) -> str | None:
         return self._writer.failing

@@ -1,0 +1,200 @@
+"""Whether a contract lets paths be written: those of edits, and those of shell commands."""
+
+from __future__ import annotations
+
+import os
+import os.path
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from shiftboss.hooks.contract import LocalContract
+from shiftboss.hooks.git import git_lines, ignored
+from shiftboss.hooks.shell_found import (
+    BELOW,
+    ENTRY,
+    FOLDER,
+    PLACE,
+    PUT_BACK,
+    REMOVED,
+    Ban,
+    Found,
+    Write,
+)
+from shiftboss.hooks.shell_words import Word
+from shiftboss.rules.ownership import Ownership
+from shiftboss.rules.scope import Scope
+
+SCOPE: Final = "scope"
+OUTSIDE: Final = "outside"
+BANNED: Final = "banned"
+_DEVICES: Final = frozenset(
+    ("/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty", "/dev/zero", "/dev/full")
+)
+_MATCHES_MAX: Final = 1000
+
+
+class Denial(NamedTuple):
+    """`rule` is one of the above; `reason` is read after `what`."""
+
+    rule: str
+    what: str
+    reason: str
+
+
+class Judge:
+    """`shared` are folders for passing things, in which everybody may write."""
+
+    def __init__(
+        self, contract: LocalContract, contract_file: str, environment: Mapping[str, str]
+    ) -> None:
+        self.contract = contract
+        self._ownership = Ownership(contract.owned, contract.readonly, contract.generated)
+        # Some file systems do not see letter case, and readonly has to hold there, too.
+        self._readonly = Scope(contract.readonly, case_insensitive=True)
+        self.tree = os.path.realpath(contract.tree)
+        self._shared = _shared_folders(environment)
+        self._kept = (self.tree, os.path.realpath(contract_file))
+
+    def edits(self, folder: str, paths: Iterable[str]) -> Iterator[Denial]:
+        """Of an editor: each has to be in the tree, and in the contract."""
+        for path in paths:
+            real = os.path.realpath(os.path.join(folder, os.path.expanduser(path)))
+            inside = self._inside(real)
+            if inside is None:
+                yield Denial(OUTSIDE, path, f"is outside of the work tree {self.tree}")
+            else:
+                reason = self.refusal(inside)
+                if reason is not None:
+                    yield Denial(SCOPE, inside, reason)
+
+    def found(self, found: Iterable[Found]) -> Iterator[Denial]:
+        """Of a shell command: also what nobody can commit, and the shared folders, are free."""
+        for one in found:
+            if isinstance(one, Ban):
+                yield Denial(BANNED, "the command", one.reason)
+            else:
+                yield from self._write(one)
+
+    def refusal(self, path: str) -> str | None:
+        """Of a path of the repository, to be read after it."""
+        if self._readonly.covers(path) and not self._ownership.is_readonly(path):
+            return "is in files_readonly, but for letter case"
+        refusal = self._ownership.refusal(path)
+        return refusal.reason if refusal is not None else None
+
+    def _write(self, write: Write) -> Iterator[Denial]:
+        word = write.word
+        if word.known and not word.text:
+            return
+        if write.folder is None and not word.text.startswith("/"):
+            return
+        folder = write.folder or "/"
+        if not word.known:
+            yield from self._beginning(folder, word.text)
+        elif word.pattern is not None:
+            yield from self._pattern(folder, word, write)
+        else:
+            yield from self._path(os.path.join(folder, word.text), word.text, write)
+
+    def _beginning(self, folder: str, text: str) -> Iterator[Denial]:
+        """What is only known to lie somewhere below a folder."""
+        if not text:
+            return
+        real = os.path.realpath(os.path.join(folder, text[: text.rfind("/") + 1]))
+        if real != self.tree and self._inside(real) is None and not self._is_free(real):
+            yield self._outside(text, real)
+
+    def _pattern(self, folder: str, word: Word, write: Write) -> Iterator[Denial]:
+        import glob  # late: few commands have one
+
+        assert word.pattern is not None
+        paths = glob.iglob(os.path.join(glob.escape(folder), word.pattern))
+        count = 0
+        for count, path in enumerate(paths, start=1):
+            if count > _MATCHES_MAX:
+                break
+            yield from self._path(path, word.text, write)
+        if count == 0:
+            first = min(word.text.find(one) for one in "*?[" if one in word.text)
+            yield from self._beginning(folder, word.text[:first] or "./")
+
+    def _path(self, path: str, text: str, write: Write) -> Iterator[Denial]:
+        if write.into is not None and os.path.isdir(path):
+            path = os.path.join(path, write.into)
+        if path in _DEVICES or path.startswith("/dev/fd/"):
+            return
+        if write.kind in (ENTRY, BELOW, REMOVED):
+            head, name = os.path.split(path.rstrip("/"))
+            real = os.path.join(os.path.realpath(head), name)
+            real = os.path.realpath(path) if name in ("", ".", "..") else real
+        else:
+            real = os.path.realpath(path)
+        inside = self._inside(real)
+        if inside is None:
+            if not self._is_free(real) and not self._is_the_tree(real, write.kind):
+                yield self._outside(text, real)
+        elif write.kind != PLACE:
+            yield from self._inside_the_tree(inside, real, write.kind)
+
+    def _is_the_tree(self, real: str, kind: str) -> bool:
+        harmless = kind in (FOLDER, PLACE, PUT_BACK)
+        return harmless and (real == self.tree or (kind == FOLDER and self._is_above(real)))
+
+    def _inside_the_tree(self, inside: str, real: str, kind: str) -> Iterator[Denial]:
+        if ".git" in inside.casefold().split("/"):
+            yield Denial(BANNED, inside, "is inside of .git; leave it to git")
+            return
+        if kind in (FOLDER, PUT_BACK) or (kind == REMOVED and not os.path.lexists(real)):
+            return
+        if os.path.isdir(real) and not os.path.islink(real):
+            if kind in (BELOW, REMOVED):
+                yield from self._all_below(inside)
+            return
+        reason = self.refusal(inside)
+        if reason is None or (kind == BELOW and self.refusal(f"{inside}/x") is None):
+            return
+        if not ignored(self.tree, inside):
+            yield Denial(SCOPE, inside, reason)
+
+    def _all_below(self, inside: str) -> Iterator[Denial]:
+        listing = ["ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", inside]
+        for path in git_lines(self.tree, listing):
+            reason = self.refusal(path)
+            if reason is not None:
+                yield Denial(SCOPE, path, reason)
+                return
+
+    def _outside(self, text: str, real: str) -> Denial:
+        if real == self.tree or self._is_above(real):
+            return Denial(OUTSIDE, text, f"is or holds the work tree {self.tree} itself")
+        return Denial(OUTSIDE, text, f"is outside of the work tree {self.tree}")
+
+    def _inside(self, real: str) -> str | None:
+        """The path as the repository knows it. The tree itself is not inside of it."""
+        above = self.tree.rstrip("/") + "/"
+        return real[len(above) :] if real.startswith(above) else None
+
+    def _is_above(self, real: str) -> bool:
+        return self.tree.startswith(real.rstrip("/") + "/")
+
+    def _is_free(self, real: str) -> bool:
+        return any(self._is_free_in(shared, real) for shared in self._shared)
+
+    def _is_free_in(self, shared: str, real: str) -> bool:
+        """Not what the tree and the contract lie in, should they lie in a shared folder."""
+        above = shared.rstrip("/") + "/"
+        if real == shared:
+            return not any(one.startswith(above) for one in self._kept)
+        if not real.startswith(above):
+            return False
+        top = real[len(above) :].split("/", maxsplit=1)[0]
+        return all(
+            not one.startswith(above) or one[len(above) :].split("/")[0] != top
+            for one in self._kept
+        )
+
+
+def _shared_folders(environment: Mapping[str, str]) -> Sequence[str]:
+    named = ["/tmp", "/var/tmp", environment.get("TMPDIR", "")]  # noqa: S108
+    real = (os.path.realpath(one) for one in named if os.path.isabs(one))
+    return [one for one in dict.fromkeys(real) if one != "/"]

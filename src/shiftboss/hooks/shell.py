@@ -1,0 +1,246 @@
+"""Reads shell commands, one after the other, without running them.
+
+It is no shell: it knows quotes, redirections, here-documents, substitutions and the words between
+which commands stand, and leaves aside what decides whether a command is run at all.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from shiftboss.hooks.shell_text import NAME, WordReader
+from shiftboss.hooks.shell_words import Unclear, Word
+
+SUBSHELL_BEGINS: Final = "("
+SUBSHELL_ENDS: Final = ")"
+_ASSIGNED: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)\+?=")
+_BETWEEN_COMMANDS: Final = frozenset(
+    ("if", "then", "else", "elif", "fi", "while", "until", "do", "done", "esac", "{", "}", "!")
+)
+_REDIRECTIONS: Final = ("<<<", "<<-", "&>>", "<<", ">>", ">|", ">&", "<&", "<>", "&>", "<", ">")
+_HEADS: Final = frozenset(("for", "select", "case", "function"))
+_NEXT_CASE: Final = (";;&", ";;", ";&")
+_BETWEEN: Final = ("&&", "||", *_NEXT_CASE, "|&", ";", "|", "&", "\n")
+
+
+class Simple:
+    """One command. `writes` are the files of its redirections, `stdin` what a here-document gives
+    it. `piped`: it is part of a pipe, so what it does to its shell is lost."""
+
+    def __init__(self) -> None:
+        self.words: list[Word] = []
+        self.assigned: list[tuple[str, Word]] = []
+        self.writes: list[Word] = []
+        self.stdin: str | None = None
+        self.piped = False
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.words or self.assigned or self.writes)
+
+
+Item = Simple | str
+
+
+class Reader(WordReader):
+    """What stands in the text after a here-document was announced is read where it belongs."""
+
+    _after_documents = 0
+
+    def commands(self) -> Iterator[Item]:
+        """In their order, with marks where a subshell begins and ends."""
+        open_shells, after_pipe = 0, False
+        while True:
+            command = self._command()
+            between = self._between()
+            command.piped = after_pipe or between in ("|", "|&")
+            after_pipe = between in ("|", "|&")
+            if not command.is_empty:
+                yield command
+            if between == "(":
+                open_shells += 1
+                yield SUBSHELL_BEGINS
+            elif between == ")":
+                if open_shells == 0 and self.until_closed:
+                    return
+                if open_shells:
+                    open_shells -= 1
+                    yield SUBSHELL_ENDS
+            elif between == "":
+                if self.until_closed:
+                    raise Unclear("has a parenthesis that is not closed")
+                return
+
+    def _between(self) -> str:
+        """What ends a command. Behind a line come the here-documents that it has announced."""
+        for mark in (*_BETWEEN, "(", ")"):
+            if self._text.startswith(mark, self.at):
+                self.at += len(mark)
+                if mark == "\n" and self._after_documents > self.at:
+                    self.at = self._after_documents
+                if mark in _NEXT_CASE:
+                    self._skip_pattern()
+                return mark
+        return ""
+
+    def _command(self) -> Simple:
+        command = Simple()
+        while True:
+            self._skip_blanks()
+            if self._redirection(command):
+                continue
+            if not command.words and self._text.startswith("((", self.at):
+                self._skip_arithmetic(self.at + 2)
+                continue
+            if self._at_end_of_command(command):
+                return command
+            self._add_word(command)
+
+    def _at_end_of_command(self, command: Simple) -> bool:
+        if self.at >= len(self._text):
+            return True
+        letter = self._text[self.at]
+        if command.words and command.words[0].text == "[[" and command.words[-1].text != "]]":
+            if letter in ";&|<>()\n":  # part of the comparison
+                self.at += 1
+                self._skip_blanks()
+                return self._at_end_of_command(command)
+            return False
+        is_function = len(command.words) == 1 and self._text.startswith("()", self.at)
+        if is_function:  # its body is read as if it were run here
+            self.at += 2
+            command.words.clear()
+            return False
+        return letter in "\n;&|()"
+
+    def _add_word(self, command: Simple) -> None:
+        start = self.at
+        built = self._word()
+        raw = self._text[start : self.at]
+        is_number = raw.isdigit() and self._text[self.at : self.at + 1] in ("<", ">")
+        if is_number or (not built.started and raw == ""):
+            return
+        if not command.words:
+            if raw in _BETWEEN_COMMANDS and not command.writes:
+                return
+            if raw in _HEADS:
+                self._head(raw)
+                return
+            assigned = _ASSIGNED.match(raw)
+            if assigned:
+                self._assign(command, assigned[1], built.words()[0].after(assigned.end()))
+                return
+        command.words += built.words()
+
+    def _assign(self, command: Simple, name: str, value: Word) -> None:
+        if self._text.startswith("(", self.at):
+            self.at += 1
+            self._inner_to_parenthesis()
+            value = Word("", known=False)
+        command.assigned.append((name, value))
+
+    def _head(self, keyword: str) -> None:
+        if keyword == "function":
+            self._skip_blanks()
+            self._word()
+        elif keyword == "case":
+            self._skip_up_to_in()
+            self._skip_pattern()
+        else:
+            self._loop_head()
+
+    def _skip_up_to_in(self) -> None:
+        while self.at < len(self._text):
+            self._skip_blanks()
+            start = self.at
+            self._word()
+            if self._text[start : self.at] == "in" or self.at == start:
+                return
+
+    def _skip_pattern(self) -> None:
+        """Of a case, up to the parenthesis that ends it."""
+        while self.at < len(self._text):
+            self._skip_blanks()
+            start = self.at
+            self._word()
+            if self._text[start : self.at] == "esac":
+                self.at = start
+                return
+            if self.at == start:
+                self.at += 1
+                if self._text.startswith(")", start):
+                    return
+
+    def _loop_head(self) -> None:
+        """The variable of a loop has every value in turn: none is known."""
+        self._skip_blanks()
+        name = NAME.match(self._text, self.at)
+        if name:
+            self.variables[name[0]] = None
+            self.at = name.end()
+        self._skip_blanks()
+        while self.at < len(self._text) and self._text[self.at] not in ";&|\n()<>":
+            self._word()
+            self._skip_blanks()
+
+    def _skip_blanks(self) -> None:
+        text = self._text
+        while self.at < len(text):
+            if text[self.at] in " \t\r":
+                self.at += 1
+            elif text.startswith("\\\n", self.at):
+                self.at += 2
+            elif text[self.at] == "#":
+                end = text.find("\n", self.at)
+                self.at = end if end >= 0 else len(text)
+            else:
+                return
+
+    def _redirection(self, command: Simple) -> bool:
+        if command.words and command.words[0].text == "[[" and command.words[-1].text != "]]":
+            return False
+        text, at = self._text, self.at
+        if text.startswith(("<(", ">("), at):
+            return False
+        mark = next((one for one in _REDIRECTIONS if text.startswith(one, at)), None)
+        if mark is None:
+            return False
+        self.at += len(mark)
+        self._skip_blanks()
+        start = self.at
+        words = self._word().words()
+        if mark in ("<<", "<<-"):
+            command.stdin = self._document(text[start : self.at], strips_tabs=mark == "<<-")
+        elif mark == "<<<":
+            command.stdin = words[0].text if words[0].known else None
+        elif mark not in ("<", "<&") and not _is_descriptor(mark, words[0]):
+            command.writes += words
+        return True
+
+    def _document(self, delimiter: str, *, strips_tabs: bool) -> str:
+        """The lines below this one, or below the here-document before."""
+        quoted = any(one in delimiter for one in "'\"\\")
+        end_line = delimiter.replace("'", "").replace('"', "").replace("\\", "")
+        line_end = self._text.find("\n", self.at)
+        at = max(self._after_documents, line_end + 1 if line_end >= 0 else len(self._text))
+        lines = []
+        while at < len(self._text):
+            end = self._text.find("\n", at)
+            line = self._text[at : end if end >= 0 else len(self._text)]
+            at = end + 1 if end >= 0 else len(self._text)
+            line = line.lstrip("\t") if strips_tabs else line
+            if line == end_line:
+                break
+            lines.append(line)
+        self._after_documents = at
+        body = "\n".join(lines)
+        if not quoted and ("`" in body or "$(" in body):
+            self._inner(body).expand_all()
+        return body
+
+
+def _is_descriptor(mark: str, word: Word) -> bool:
+    """`2>&1` and `>&-`."""
+    return mark == ">&" and (word.text.rstrip("-").isdigit() or word.text == "-")

@@ -1,0 +1,257 @@
+"""What a git command would change: files, branches of others, and whether hooks are run at all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
+
+from shiftboss.hooks.patches import paths_of_diff
+from shiftboss.hooks.shell_found import (
+    BELOW,
+    FOLDER,
+    PLACE,
+    PUT_BACK,
+    REMOVED,
+    Arguments,
+    Ban,
+    Found,
+    Write,
+)
+from shiftboss.hooks.shell_words import Word
+
+_READING_WORDS: Final = """
+    log show diff status blame ls-files ls-tree cat-file rev-parse rev-list grep describe shortlog
+    for-each-ref show-ref merge-base name-rev ls-remote version help check-ignore check-attr
+    diff-tree diff-index diff-files count-objects whatchanged archive var range-diff cherry
+    verify-commit verify-tag show-branch annotate --version --help
+"""
+_READING: Final = frozenset(_READING_WORDS.split())
+_READING_WHEN_BARE_WORDS: Final = """
+    branch tag remote stash worktree config reflog notes
+"""
+_READING_WHEN_BARE: Final = frozenset(_READING_WHEN_BARE_WORDS.split())
+_GLOBAL_VALUES: Final = ("--git-dir", "--work-tree", "--namespace", "--exec-path", "--config-env")
+# Settings by which hooks are passed by, or by which a word of git comes to mean another one.
+_STEERING: Final = ("core.hookspath", "core.worktree", "core.bare", "include", "alias.")
+_NO_HOOKS: Final = "would pass by the hooks, which must run"
+_CHANGES_BRANCH: Final = ("d", "D", "m", "M", "c", "C", "f")
+_CHANGES_BRANCH_LONG: Final = ("--delete", "--move", "--copy", "--force")
+
+
+class GitCommand:
+    """`places` are the folders of `-C`, one after the other."""
+
+    def __init__(self, words: Sequence[Word]) -> None:
+        self.places: list[Word] = []
+        self.settings: list[str] = []
+        self.elsewhere: list[Word] = []
+        at = 0
+        while at < len(words) and words[at].text.startswith("-"):
+            text = words[at].text
+            value = words[at + 1] if at + 1 < len(words) else Word("")
+            if text == "-C":
+                self.places.append(value)
+            elif text == "-c":
+                self.settings.append(value.text)
+            elif text.startswith(("--git-dir", "--work-tree")):
+                joined = words[at].after(text.index("=") + 1) if "=" in text else value
+                self.elsewhere.append(joined)
+            elif text.startswith("--config-env"):
+                self.settings.append(text.partition("=")[2] or value.text)
+            elif text in ("--version", "--help", "-v", "-h"):
+                break
+            takes_next = text in ("-C", "-c") or (text in _GLOBAL_VALUES and "=" not in text)
+            at += 2 if takes_next else 1
+        self.name = words[at].text if at < len(words) and words[at].known else ""
+        self.words = list(words[at + 1 :])
+
+    @property
+    def reads_only(self) -> bool:
+        if self.name in _READING or self.name == "":
+            return True
+        if self.name == "config":
+            return not sets_something(self.words)
+        operands = [one for one in self.words if not one.text.startswith("-")]
+        listing = operands and operands[0].text in ("list", "show", "-v", "get-url")
+        options = Arguments(self.words)
+        changes = options.has(*_CHANGES_BRANCH, *_CHANGES_BRANCH_LONG)
+        return self.name in _READING_WHEN_BARE and not changes and (not operands or bool(listing))
+
+
+def found_in_git(command: GitCommand, stdin: str | None, branch: str, base: str) -> Iterator[Found]:
+    """`branch` and `base` are those of the contract."""
+    for setting in command.settings:
+        yield from _steering(setting.partition("=")[0])
+    if command.reads_only:
+        return
+    yield Write(Word("."), PLACE)
+    for place in command.elsewhere:
+        yield Write(place, PLACE)
+    if command.name in _SUBCOMMANDS:
+        yield from _SUBCOMMANDS[command.name](command.words, stdin, branch, base)
+
+
+def _steering(key: str) -> Iterator[Found]:
+    if key.casefold().startswith(_STEERING):
+        yield Ban(f"sets {key}, by which git would pass by the hooks; they must run")
+
+
+def sets_something(words: Sequence[Word]) -> bool:
+    arguments = Arguments(words, "f", ("--file", "--type", "--default", "--blob"))
+    if arguments.has("l", "--list", "--get", "--get-all", "--get-regexp", "--get-urlmatch"):
+        return False
+    first = arguments.operands[0].text if arguments.operands else ""
+    if first in ("list", "get", "get-regexp"):
+        return False
+    verbs = ("--unset", "--unset-all", "--add", "--replace-all", "--edit", "e")
+    return len(arguments.operands) > 1 or arguments.has(*verbs)
+
+
+def _config(words: Sequence[Word], _stdin: str | None, _branch: str, _base: str) -> Iterator[Found]:
+    arguments = Arguments(words, "f", ("--file",))
+    if arguments.has("--global", "--system"):
+        yield Ban("changes settings outside of the work tree; leave out --global")
+    yield from (Write(one) for one in arguments.values("f", "--file"))
+    for one in arguments.operands[:2]:
+        yield from _steering(one.text)
+
+
+def _commit(words: Sequence[Word], _stdin: str | None, _branch: str, _base: str) -> Iterator[Found]:
+    if _skips_hooks(Arguments(words, "mFCctuS"), also="n"):
+        yield Ban(_NO_HOOKS)
+
+
+def _merge(words: Sequence[Word], _stdin: str | None, _branch: str, _base: str) -> Iterator[Found]:
+    if _skips_hooks(Arguments(words, "mFsXS")):
+        yield Ban(_NO_HOOKS)
+
+
+def _push(words: Sequence[Word], _stdin: str | None, _branch: str, _base: str) -> Iterator[Found]:
+    arguments = Arguments(words, "o", ("--push-option", "--repo", "--receive-pack", "--exec"))
+    if _skips_hooks(arguments):
+        yield Ban(_NO_HOOKS)
+    forced = arguments.has("f", "--mirror", "--prune") or any(
+        one.startswith("--force") for one in arguments.options
+    )
+    if forced or any(one.text.startswith("+") for one in arguments.operands[1:]):
+        yield Ban("would rewrite a branch that was pushed; push without force")
+    deletes = any(one.text.startswith(":") for one in arguments.operands[1:])
+    if deletes or arguments.has("d", "--delete"):
+        yield Ban("would delete a branch that was pushed")
+
+
+def _skips_hooks(arguments: Arguments, also: str = "") -> bool:
+    cut = [one for one in arguments.options if one.startswith("--no-veri")]
+    return any("--no-verify".startswith(one) for one in cut) or (also != "" and arguments.has(also))
+
+
+def _moved(words: Sequence[Word], _stdin: str | None, _branch: str, _base: str) -> Iterator[Found]:
+    return (Write(one, BELOW) for one in Arguments(words).operands)
+
+
+def _removed(
+    words: Sequence[Word], _stdin: str | None, _branch: str, _base: str
+) -> Iterator[Found]:
+    arguments = Arguments(words)
+    if arguments.has("n", "--dry-run"):
+        return iter(())
+    return (Write(one, REMOVED) for one in arguments.operands)
+
+
+def _checkout(
+    words: Sequence[Word], _stdin: str | None, _branch: str, base: str
+) -> Iterator[Found]:
+    """Of files. What it writes there are words of a commit: of the base, they put things back."""
+    arguments = Arguments(words, "bB")
+    if arguments.after_dashes is None:
+        return
+    before = len(arguments.operands) - len(arguments.after_dashes)
+    source = arguments.operands[0].text if before else None
+    kind = PUT_BACK if _is_base(source, base) else BELOW
+    yield from (Write(one, kind) for one in arguments.after_dashes)
+
+
+def _restore(words: Sequence[Word], _stdin: str | None, _branch: str, base: str) -> Iterator[Found]:
+    arguments = Arguments(words, "s", ("--source",))
+    source = arguments.values("s", "--source")
+    kind = PUT_BACK if _is_base(source[0].text if source else None, base) else BELOW
+    yield from (Write(one, kind) for one in arguments.operands)
+
+
+def _is_base(source: str | None, base: str) -> bool:
+    if source in (None, "HEAD", "@"):
+        return True
+    assert source is not None
+    return len(source) >= 7 and base.startswith(source.casefold())
+
+
+def _apply(words: Sequence[Word], stdin: str | None, _branch: str, _base: str) -> Iterator[Found]:
+    arguments = Arguments(words, "pC", ("--directory", "--exclude", "--include"))
+    if arguments.has("--check", "--stat", "--numstat", "--summary"):
+        return iter(())
+    strip = arguments.values("p")
+    count = int(strip[0].text) if strip and strip[0].text.isdigit() else 1
+    return (Write(Word(one)) for one in paths_of_diff(stdin or "", count))
+
+
+def _branch_command(
+    words: Sequence[Word], _stdin: str | None, branch: str, _base: str
+) -> Iterator[Found]:
+    arguments = Arguments(words, "u", ("--set-upstream-to",))
+    if arguments.has(*_CHANGES_BRANCH, *_CHANGES_BRANCH_LONG):
+        others = [one.text for one in arguments.operands[:2] if one.text != branch and one.known]
+        if others:
+            yield Ban(f"changes the branch {others[0]}, which is not that of the task")
+
+
+def _update_ref(
+    words: Sequence[Word], _stdin: str | None, branch: str, _base: str
+) -> Iterator[Found]:
+    operands = Arguments(words, "m").operands
+    if operands and operands[0].known and operands[0].text not in ("HEAD", f"refs/heads/{branch}"):
+        yield Ban(f"changes {operands[0].text}, which is not the branch of the task")
+
+
+def _worktree(
+    words: Sequence[Word], _stdin: str | None, _branch: str, _base: str
+) -> Iterator[Found]:
+    arguments = Arguments(words, "bB", ("--reason",))
+    verb = arguments.operands[0].text if arguments.operands else ""
+    if verb in ("remove", "move", "prune", "repair", "unlock"):
+        yield Ban("changes work trees, which are not the task's to change")
+    elif verb == "add":
+        yield from (Write(one, FOLDER) for one in arguments.operands[1:2])
+
+
+def _new_repository(
+    words: Sequence[Word], _stdin: str | None, _branch: str, _base: str
+) -> Iterator[Found]:
+    arguments = Arguments(words, "b", ("--initial-branch", "--template"))
+    yield from (Write(one, FOLDER) for one in arguments.operands[:1])
+
+
+def _clone(words: Sequence[Word], _stdin: str | None, _branch: str, _base: str) -> Iterator[Found]:
+    arguments = Arguments(words, "bcoju", ("--branch", "--depth", "--config", "--origin"))
+    yield from (Write(one, FOLDER) for one in arguments.operands[1:2])
+
+
+_Subcommand = Callable[[Sequence[Word], str | None, str, str], Iterator[Found]]
+_SUBCOMMANDS: Final[dict[str, _Subcommand]] = {
+    "config": _config,
+    "commit": _commit,
+    "merge": _merge,
+    "pull": _merge,
+    "am": _merge,
+    "rebase": _merge,
+    "push": _push,
+    "mv": _moved,
+    "rm": _removed,
+    "checkout": _checkout,
+    "restore": _restore,
+    "apply": _apply,
+    "branch": _branch_command,
+    "update-ref": _update_ref,
+    "worktree": _worktree,
+    "init": _new_repository,
+    "clone": _clone,
+}

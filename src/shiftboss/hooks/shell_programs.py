@@ -1,0 +1,218 @@
+"""Which files programs write, by their arguments. What is not listed is not known to write any."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
+
+from shiftboss.hooks.patches import paths_of_diff, paths_of_patch
+from shiftboss.hooks.shell_found import BELOW, ENTRY, FILE, FOLDER, REMOVED, Arguments, Found, Write
+from shiftboss.hooks.shell_found import last_name as name_of
+from shiftboss.hooks.shell_words import Word
+
+Words = Sequence[Word]
+
+
+def _all_of(kind: str, letters: str = "", *names: str, skipped: int = 0) -> _Program:
+    def program(words: Words, _stdin: str | None) -> Iterator[Found]:
+        arguments = Arguments(words, letters, names)
+        # A reference instead of the mode or the owner.
+        first = 0 if arguments.has("--reference") else skipped
+        below = BELOW if kind == FILE and arguments.has("R", "--recursive") else kind
+        return (Write(one, below) for one in arguments.operands[first:])
+
+    return program
+
+
+def _copy(words: Words, _stdin: str | None) -> Iterator[Found]:
+    arguments = Arguments(
+        words, "tSgmo", ("--target-directory", "--suffix", "--group", "--mode", "--owner")
+    )
+    if arguments.has("d", "--directory") and not arguments.has("r", "R", "a"):
+        yield from (Write(one, FOLDER) for one in arguments.operands)
+        return
+    kind = BELOW if arguments.has("r", "R", "a", "--recursive", "--archive") else FILE
+    yield from _towards(arguments, kind)
+
+
+def _plain_copy(words: Words, _stdin: str | None) -> Iterator[Found]:
+    """`cp -d` keeps links, where `install -d` makes folders."""
+    arguments = Arguments(words, "tS", ("--target-directory", "--suffix"))
+    kind = BELOW if arguments.has("r", "R", "a", "--recursive", "--archive") else FILE
+    yield from _towards(arguments, kind)
+
+
+def _move(words: Words, _stdin: str | None) -> Iterator[Found]:
+    arguments = Arguments(words, "tS", ("--target-directory", "--suffix"))
+    targets = arguments.values("t", "--target-directory")
+    sources = arguments.operands if targets else arguments.operands[:-1]
+    yield from (Write(one, REMOVED) for one in sources)
+    yield from _towards(arguments, BELOW)
+
+
+def _link(words: Words, _stdin: str | None) -> Iterator[Found]:
+    arguments = Arguments(words, "tS", ("--target-directory", "--suffix"))
+    targets = arguments.values("t", "--target-directory")
+    alone = len(arguments.operands) == 1
+    sources = arguments.operands if targets or alone else arguments.operands[:-1]
+    if not arguments.has("s", "--symbolic"):
+        # A second name of a file, through which it can be written unseen.
+        yield from (Write(one, FILE) for one in sources)
+    if alone and not targets:
+        name = name_of(arguments.operands[0])
+        yield from [Write(Word(name), ENTRY)] if name else []
+    else:
+        yield from _towards(arguments, ENTRY)
+
+
+def _towards(arguments: Arguments, kind: str) -> Iterator[Found]:
+    targets = arguments.values("t", "--target-directory")
+    sources = arguments.operands if targets else arguments.operands[:-1]
+    for target in targets or arguments.operands[-1:]:
+        if len(arguments.operands) > 1 or targets:
+            yield from (Write(target, kind, name_of(one)) for one in sources)
+
+
+def _sed(words: Words, _stdin: str | None) -> Iterator[Found]:
+    in_place, has_script, operands, at = False, False, list[Word](), 0
+    while at < len(words):
+        text = words[at].text
+        if text.startswith("--"):
+            in_place = in_place or "--in-place".startswith(text.partition("=")[0])
+            has_script = has_script or text.startswith(("--expression", "--file"))
+            at += text in ("--expression", "--file")
+        elif text.startswith("-") and len(text) > 1:
+            for position, letter in enumerate(text[1:], start=2):
+                if letter in "iI":
+                    in_place = True
+                    break
+                if letter in "efl":
+                    has_script = has_script or letter != "l"
+                    at += position == len(text)
+                    break
+        else:
+            operands.append(words[at])
+        at += 1
+    files = operands if has_script else operands[1:]
+    return (Write(one) for one in files if in_place)
+
+
+def _perl(words: Words, _stdin: str | None) -> Iterator[Found]:
+    in_place, has_script, operands, at = False, False, list[Word](), 0
+    while at < len(words):
+        text = words[at].text
+        if text.startswith("-") and len(text) > 1 and not operands:
+            for position, letter in enumerate(text[1:], start=2):
+                if letter == "i":
+                    in_place = True
+                    break
+                if letter in "eE":
+                    has_script = True
+                    at += position == len(text)
+                    break
+                if letter in "IMmFxC":
+                    break
+        else:
+            operands.append(words[at])
+        at += 1
+    files = operands if has_script else operands[1:]
+    return (Write(one) for one in files if in_place)
+
+
+def _dd(words: Words, _stdin: str | None) -> Iterator[Found]:
+    return (Write(one.after(3)) for one in words if one.text.startswith("of="))
+
+
+def _tar(words: Words, _stdin: str | None) -> Iterator[Found]:
+    words = list(words)
+    if words and not words[0].text.startswith("-"):
+        words[0] = Word(f"-{words[0].text}", known=words[0].known)
+    # The letters of a bundle take their values in turn, from the words behind it.
+    bundle = words[0].text[1:] if words and not words[0].text.startswith("--") else ""
+    taking = [letter for letter in bundle if letter in "fC"]
+    if len(bundle) > 1 and taking:
+        rest = [letter for letter in bundle if letter not in taking]
+        pairs = zip(taking, words[1:], strict=False)
+        words = [
+            Word("-" + "".join(rest)),
+            *(part for letter, value in pairs for part in (Word(f"-{letter}"), value)),
+            *words[1 + len(taking) :],
+        ]
+    arguments = Arguments(words, "fCTX", ("--file", "--directory", "--exclude"))
+    if arguments.has("x", "--extract", "--get"):
+        yield from (Write(one, FOLDER) for one in arguments.values("C", "--directory"))
+    if arguments.has("c", "r", "u", "--create", "--append", "--update"):
+        archives = arguments.values("f", "--file")
+        yield from (Write(one) for one in archives if one.text != "-")
+
+
+def _by_option(kind: str, letters: str, written: tuple[str, ...], *names: str) -> _Program:
+    def program(words: Words, _stdin: str | None) -> Iterator[Found]:
+        arguments = Arguments(words, letters, names)
+        return (Write(one, kind) for one in arguments.values(*written) if one.text != "-")
+
+    return program
+
+
+def _in_place(words: Words, _stdin: str | None) -> Iterator[Found]:
+    """Packers: the file is replaced by the packed one."""
+    arguments = Arguments(words, "S")
+    if arguments.has("c", "l", "t", "--stdout", "--list", "--test"):
+        return iter(())
+    return (Write(one, ENTRY) for one in arguments.operands)
+
+
+def _patch(words: Words, stdin: str | None) -> Iterator[Found]:
+    arguments = Arguments(
+        words, "pdioBDFVYz", ("--strip", "--directory", "--input", "--output", "--reject-file")
+    )
+    yield from (Write(one) for one in arguments.values("o", "--output"))
+    yield from (Write(one, FOLDER) for one in arguments.values("d", "--directory"))
+    yield from (Write(one) for one in arguments.operands[:1])
+    strip = arguments.values("p", "--strip")
+    if stdin and strip and strip[0].text.isdigit() and not arguments.has("d", "--directory"):
+        yield from (Write(Word(one)) for one in paths_of_diff(stdin, int(strip[0].text)))
+
+
+def _apply_patch(words: Words, stdin: str | None) -> Iterator[Found]:
+    texts = [stdin or "", *(one.text for one in words)]
+    return (Write(Word(path)) for text in texts for path in paths_of_patch(text))
+
+
+_Program = Callable[[Words, str | None], Iterator[Found]]
+_PACKERS: Final = ("gzip", "gunzip", "bzip2", "bunzip2", "xz", "unxz", "zstd", "unzstd")
+PROGRAMS: Final[dict[str, _Program]] = {
+    "rm": _all_of(REMOVED),
+    "unlink": _all_of(REMOVED),
+    "shred": _all_of(FILE, "ns", "--iterations", "--size"),
+    "rmdir": _all_of(FOLDER),
+    "mkdir": _all_of(FOLDER, "m", "--mode"),
+    "touch": _all_of(FILE, "drt", "--date"),
+    "truncate": _all_of(FILE, "sr", "--size"),
+    "tee": _all_of(FILE),
+    "sponge": _all_of(FILE),
+    "mkfifo": _all_of(FILE, "m"),
+    "chmod": _all_of(FILE, skipped=1),
+    "chown": _all_of(FILE, skipped=1),
+    "chgrp": _all_of(FILE, skipped=1),
+    "cp": _plain_copy,
+    "install": _copy,
+    "rsync": _plain_copy,
+    "mv": _move,
+    "ln": _link,
+    "sed": _sed,
+    "gsed": _sed,
+    "perl": _perl,
+    "dd": _dd,
+    "tar": _tar,
+    "patch": _patch,
+    "apply_patch": _apply_patch,
+    "applypatch": _apply_patch,
+    "ed": _all_of(FILE, "p"),
+    "ex": _all_of(FILE, "cS"),
+    "sort": _by_option(FILE, "okStT", ("o", "--output"), "--output"),
+    "curl": _by_option(FILE, "oHdXuAbFT", ("o", "--output"), "--output"),
+    "wget": _by_option(FILE, "OPU", ("O", "--output-document"), "--output-document"),
+    "unzip": _by_option(FOLDER, "dx", ("d",)),
+    **dict.fromkeys(_PACKERS, _in_place),
+}

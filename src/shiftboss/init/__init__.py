@@ -1,0 +1,1 @@
+"""`shiftboss init`: what agents need in a repository, merged into what is there."""

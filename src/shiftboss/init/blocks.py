@@ -1,0 +1,87 @@
+"""A block of lines between two markers, in a file that is somebody else's.
+
+A block at the end of a file has one line feed in front of it and one behind it. A file that did not
+end with a line feed does not get one: there are two in front of the block, and none behind it. So
+the file can be put back as it was.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+class BrokenBlock(Exception):
+    """`line` counts from 1."""
+
+    def __init__(self, words: str, line: int) -> None:
+        super().__init__(words)
+        self.words = words
+        self.line = line
+
+
+@dataclass(frozen=True, slots=True)
+class Markers:
+    begin: str
+    end: str
+
+
+HASH = Markers("# shiftboss:begin", "# shiftboss:end")
+HTML = Markers("<!-- shiftboss:begin -->", "<!-- shiftboss:end -->")
+
+
+def with_block(text: str | None, lines: Sequence[str], markers: Markers) -> str:
+    """With the block at the end, or in the place of an older one. Raises BrokenBlock."""
+    span = None if text is None else find_block(text, markers)
+    newline = _newline(text or "", span, markers)
+    block = newline.join([markers.begin, *lines, markers.end])
+    if text is None:
+        return block + newline
+    if span is not None:
+        return text[: span[0]] + block + text[span[1] :]
+    if text and not text.endswith("\n"):
+        return text + newline * 2 + block
+    return text + newline + block + newline
+
+
+def without_block(text: str, markers: Markers) -> str | None:
+    """None: nothing is left of a file that was made for the block. Raises BrokenBlock."""
+    span = find_block(text, markers)
+    if span is None:
+        return text
+    before, after = text[: span[0]], text[span[1] :]
+    newline = _newline(text, span, markers)
+    if after:
+        if not before and after == newline:
+            return None
+        if before == newline or before.endswith(f"\n{newline}"):
+            before = before.removesuffix(newline)
+        return before + after.removeprefix(newline)
+    return before.removesuffix(newline).removesuffix(newline) if before else None
+
+
+def _newline(text: str, span: tuple[int, int] | None, markers: Markers) -> str:
+    """As a block has it that is there, for the file may have both; else as the file has it."""
+    if span is not None:
+        return "\r\n" if text.startswith("\r\n", span[0] + len(markers.begin)) else "\n"
+    return "\r\n" if "\r\n" in text else "\n"
+
+
+def find_block(text: str, markers: Markers) -> tuple[int, int] | None:
+    """From the first letter of its first marker to the last of its last one."""
+    begins = _lines_with(text, markers.begin)
+    ends = _lines_with(text, markers.end)
+    if not begins and not ends:
+        return None
+    if len(begins) != 1 or len(ends) != 1 or ends[0] < begins[0]:
+        line = text.count("\n", 0, (begins or ends)[0]) + 1
+        raise BrokenBlock(
+            f"needs one line {markers.begin!r} and one line {markers.end!r} behind it", line
+        )
+    return begins[0], ends[0] + len(markers.end)
+
+
+def _lines_with(text: str, marker: str) -> list[int]:
+    pattern = rf"^{re.escape(marker)}(?=[ \t]*\r?$)"
+    return [found.start() for found in re.finditer(pattern, text, re.MULTILINE)]

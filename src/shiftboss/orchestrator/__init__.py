@@ -1,0 +1,1 @@
+"""Running a plan: work trees, agents, supervision and landing. It speaks to the server alone."""

@@ -1,0 +1,1 @@
+"""The agents that can be started, one module each."""

@@ -1,0 +1,160 @@
+"""Running git in the user's own repositories: with the user's identity, filters and merge drivers,
+without hooks, editors and questions.
+
+The evidence room has a git of its own, which trusts nothing that a repository says.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from shiftboss.errors import TreeUnavailable
+from shiftboss.evidence.git import Said
+from shiftboss.evidence.starting import start_program
+
+GIT_SECONDS: Final = 120.0
+OUTPUT_BYTES_MAX: Final = 64 * 1024 * 1024
+_ERROR_BYTES_MAX: Final = 64 * 1024
+_PART_BYTES: Final = 256 * 1024
+# Others use the repository, too: agents, editors, people.
+_LOCKED: Final = (".lock': File exists", "could not lock config file")
+_LOCK_TRIES: Final = 40
+_LOCK_PAUSE_SECONDS: Final = 0.1
+
+_SETTINGS: Final = (
+    *("-c", "core.hooksPath=/dev/null"),
+    *("-c", "core.fsmonitor=false"),
+    *("-c", "core.quotePath=false"),
+    *("-c", "advice.detachedHead=false"),
+    *("-c", "gc.auto=0"),
+    *("-c", "maintenance.auto=false"),
+)
+# What points git to another repository (`git rev-parse --local-env-vars`): we may have been started
+# from a hook.
+_ELSEWHERE: Final = frozenset(
+    (
+        *("GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR", "GIT_INDEX_FILE", "GIT_PREFIX"),
+        *("GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_NAMESPACE"),
+        *("GIT_CONFIG", "GIT_CONFIG_PARAMETERS", "GIT_CONFIG_COUNT", "GIT_GRAFT_FILE"),
+        *("GIT_SHALLOW_FILE", "GIT_REPLACE_REF_BASE", "GIT_IMPLICIT_WORK_TREE"),
+    )
+)
+_QUIET: Final = {
+    "LC_ALL": "C",
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_EDITOR": "true",
+    "GIT_SEQUENCE_EDITOR": "true",
+    "GIT_MERGE_AUTOEDIT": "no",
+    "GIT_OPTIONAL_LOCKS": "0",
+}
+
+
+def plain_environment() -> dict[str, str]:
+    """Ours, without what is for us alone and without what would lead git elsewhere."""
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if name not in _ELSEWHERE and not name.startswith("SHIFTBOSS_")
+    }
+
+
+async def run_git(
+    arguments: Sequence[str],
+    folder: Path,
+    *,
+    stdin: bytes = b"",
+    seconds: float = GIT_SECONDS,
+    environment: Mapping[str, str] | None = None,
+    output_max: int = OUTPUT_BYTES_MAX,
+    keeps_open: Sequence[int] = (),
+) -> Said:
+    """Output beyond `output_max` is dropped. While somebody else holds one of git's locks, it is
+    tried again for some seconds. `keeps_open` are descriptors that git has, too."""
+    for _ in range(_LOCK_TRIES):
+        process = await _start(arguments, folder, bool(stdin), environment or {}, keeps_open)
+        try:
+            async with asyncio.timeout(seconds):
+                said = await _talk(process, stdin, output_max)
+        except TimeoutError:
+            raise TreeUnavailable(
+                f"git {arguments[0]} did not end within {seconds:.0f} seconds in {folder}"
+            ) from None
+        finally:
+            await _end(process)
+        if said.code == 0 or not any(words in said.err for words in _LOCKED):
+            break
+        await asyncio.sleep(_LOCK_PAUSE_SECONDS)
+    return said
+
+
+def checked(said: Said, what: str) -> str:
+    if said.code != 0:
+        raise TreeUnavailable(f"{what}: {said.first_error}", hint="look at it with git, try again")
+    return said.out.decode(errors="surrogateescape").rstrip("\n")
+
+
+async def _start(
+    arguments: Sequence[str],
+    folder: Path,
+    has_input: bool,
+    environment: Mapping[str, str],
+    keeps_open: Sequence[int],
+) -> asyncio.subprocess.Process:
+    try:
+        return await start_program(
+            ("git", "--no-pager", "--literal-pathspecs", *_SETTINGS, *arguments),
+            _end,
+            cwd=folder,
+            env={**plain_environment(), **_QUIET, **environment},
+            stdin=asyncio.subprocess.PIPE if has_input else asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            process_group=0,
+            pass_fds=keeps_open,
+        )
+    except OSError as error:
+        raise TreeUnavailable(f"git cannot be run in {folder}: {error.strerror}") from error
+
+
+async def _talk(process: asyncio.subprocess.Process, stdin: bytes, output_max: int) -> Said:
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(_tell(process.stdin, stdin))
+        out = tasks.create_task(_read(process.stdout, output_max))
+        err = tasks.create_task(_read(process.stderr, _ERROR_BYTES_MAX))
+    return Said(await process.wait(), out.result(), err.result().decode(errors="replace"))
+
+
+async def _tell(pipe: asyncio.StreamWriter | None, stdin: bytes) -> None:
+    if pipe is None:
+        return
+    try:
+        pipe.write(stdin)
+        await pipe.drain()
+    except (ConnectionError, RuntimeError):
+        pass  # it ended early; its exit code tells why
+    pipe.close()
+
+
+async def _read(pipe: asyncio.StreamReader | None, limit: int) -> bytes:
+    assert pipe is not None
+    read = bytearray()
+    while part := await pipe.read(_PART_BYTES):
+        read += part[: limit - len(read)]
+    return bytes(read)
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    if process.returncode is not None:
+        return
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+    # Its end is told when its pipes are read to theirs.
+    await asyncio.gather(_read(process.stdout, 0), _read(process.stderr, 0))
+    await process.wait()

@@ -1,0 +1,166 @@
+"""Landing: accepted work goes to the target branch, once, and never untested."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal, NamedTuple
+
+from shiftboss.orchestrator.landing_check import MergedCheck
+from shiftboss.orchestrator.other_side import LandedWork, OtherSide, other_side
+from shiftboss.orchestrator.repo import GitRepo
+from shiftboss.orchestrator.repo_lock import turn
+from shiftboss.orchestrator.target import Blocked, Target
+from shiftboss.orchestrator.trees import drop_landed_branch
+from shiftboss.protocol.handoff import VerificationPolicy
+from shiftboss.protocol.verdict import Waiver
+from shiftboss.rules.branches import ref_part
+
+# Somebody who commits to the target all the time is outrun, or told so.
+_TRIES: Final = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Landable:
+    """Accepted work. `commit` is the receipt's; `branch` is dropped when it has landed. `criteria`,
+    `policy` and `waivers` are those that it was accepted by; `landed` is what has landed before,
+    the oldest first, to name the other side of a conflict."""
+
+    bead_id: str
+    title: str
+    repo: Path
+    commit: str
+    target: str
+    criteria: Sequence[str]
+    policy: VerificationPolicy
+    receipt_id: str | None = None
+    branch: str | None = None
+    waivers: Sequence[Waiver] = ()
+    landed: Sequence[LandedWork] = ()
+
+
+class Landed(NamedTuple):
+    """`commit` is on the target and holds the work."""
+
+    commit: str
+    how: Literal["already", "fast_forward", "merge"]
+
+
+class Conflict(NamedTuple):
+    """`ours` is the tip of the target, `theirs` the work."""
+
+    paths: list[str]
+    ours: str
+    theirs: str
+    others: list[OtherSide]
+
+
+class Refused(NamedTuple):
+    """`check` is the criterion or command that failed on the merged tree, and the work has to
+    change. None: something else is in the way, `hint` says what to do, and then it can land."""
+
+    reason: str
+    hint: str
+    check: str | None = None
+    output_tail: str = ""
+    # The tip of the target that the work was merged with.
+    ours: str | None = None
+
+
+class Landing:
+    """`folder` is for checkouts of merged commits, best outside of any repository; several runs may
+    share it. Of one repository, one piece of work lands at a time."""
+
+    def __init__(self, folder: Path) -> None:
+        self._check = MergedCheck(folder)
+
+    async def land(self, wanted: Landable) -> Landed | Conflict | Refused:
+        """As often as it is called, the work lands once.
+
+        Raises UnknownRepo, TreeUnavailable or EvidenceUnavailable when nobody can tell.
+        """
+        repo = await GitRepo.at(wanted.repo)
+        async with turn(repo.common / "shiftboss", "landing") as held:
+            target = Target(repo, wanted.target, held)
+            await target.mend()
+            for _ in range(_TRIES):
+                outcome = await self._try(repo, target, wanted)
+                if outcome is not None:
+                    break
+            else:
+                return Refused(
+                    f"{wanted.target} moved on {_TRIES} times while the work was tested",
+                    f"land it again when nobody commits to {wanted.target}",
+                )
+            await repo.forget(_ref(wanted))
+        if isinstance(outcome, Landed) and wanted.branch is not None:
+            await drop_landed_branch(repo, wanted.branch, wanted.target)
+        return outcome
+
+    async def close(self) -> None:
+        await self._check.close()
+
+    async def _try(
+        self, repo: GitRepo, target: Target, wanted: Landable
+    ) -> Landed | Conflict | Refused | None:
+        """None: the target has moved meanwhile."""
+        tip, commit = await target.tip(), await repo.commit_of(wanted.commit)
+        if tip is None:
+            return Refused(
+                f"there is no branch {wanted.target} in {wanted.repo}",
+                f"make it: git branch {wanted.target}",
+            )
+        if commit is None:
+            return Refused(
+                f"the accepted commit {wanted.commit} is not in {wanted.repo}",
+                "bring it back, from a clone or the reflog",
+            )
+        if await repo.has(commit, tip):
+            return Landed(tip, "already")
+        is_ahead = await repo.has(tip, commit)
+        new = commit if is_ahead else await self._merged(repo, tip, commit, wanted)
+        if not isinstance(new, str):
+            return new
+        moved = await target.move(tip, new, f"shiftboss: land {wanted.bead_id}")
+        if isinstance(moved, Blocked):
+            return Refused(moved.reason, moved.hint)
+        return Landed(new, "fast_forward" if is_ahead else "merge") if moved else None
+
+    async def _merged(
+        self, repo: GitRepo, tip: str, commit: str, wanted: Landable
+    ) -> str | Conflict | Refused:
+        """A merge that is on no branch yet, and passes."""
+        merged = await repo.merge(tip, commit)
+        if merged.paths:
+            others = await other_side(repo, tip, commit, merged.paths, wanted.landed)
+            return Conflict(merged.paths, tip, commit, others)
+        new = await repo.commit_tree(merged.tree, [tip, commit], _message(wanted))
+        if merged.tree == await repo.tree_of(commit):
+            return new  # what was verified is what lands
+        await repo.hold(_ref(wanted), new)
+        failed = await self._check.failing(
+            repo, new, wanted.bead_id, wanted.criteria, wanted.policy, wanted.waivers
+        )
+        if failed is None:
+            return new
+        return Refused(
+            f"merged with {wanted.target} at {tip[:12]}, it fails: "
+            f"{failed.subject or failed.check}: {failed.message}",
+            f"merge {wanted.target} into the work and make it pass again",
+            failed.subject or failed.check,
+            failed.output_tail or "",
+            tip,
+        )
+
+
+def _ref(wanted: Landable) -> str:
+    return f"refs/shiftboss/landing/{ref_part(wanted.bead_id)}"
+
+
+def _message(wanted: Landable) -> str:
+    title = " ".join(wanted.title.split())
+    trailers = [f"Shiftboss-Task: {wanted.bead_id}"]
+    if wanted.receipt_id is not None:
+        trailers.append(f"Shiftboss-Receipt: {wanted.receipt_id}")
+    return f"Land {wanted.bead_id}: {title}\n\n" + "\n".join(trailers) + "\n"

@@ -1,0 +1,61 @@
+"""Where a run keeps its things: beside the database what people read, elsewhere the trees."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from shiftboss.errors import Conflict
+from shiftboss.orchestrator.seat import Assignment
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """`state` is the folder of the database. Work trees lie outside of it, because it may be inside
+    of a repository, where tools would find the settings of the folders above."""
+
+    state: Path
+    swarm_id: str
+    trees: Path
+
+    @classmethod
+    def of(cls, state: Path, swarm_id: str, trees: Path | None = None) -> Places:
+        state = state.resolve()
+        return cls(state, swarm_id, (trees or _usual_trees(state)).resolve())
+
+    @property
+    def run(self) -> Path:
+        return self.state / "runs" / self.swarm_id
+
+    @property
+    def landing(self) -> Path:
+        """For checkouts of merged work, which are tested like any other."""
+        return self.trees.parent / "landing"
+
+    def scratch(self, assignment: Assignment) -> Path:
+        return self.run / assignment.name
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """One orchestrator for each swarm."""
+        self.run.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with (self.run / "lock").open("w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise Conflict(
+                    f"another `shiftboss run` is at work on the swarm {self.swarm_id}",
+                    hint="wait for it, or stop it first",
+                ) from None
+            yield
+
+
+def _usual_trees(state: Path) -> Path:
+    home = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    name = hashlib.sha256(str(state).encode()).hexdigest()[:16]
+    return Path(home) / "shiftboss" / name / "trees"

@@ -1,0 +1,63 @@
+"""Where one attempt at one task takes place, and what its agent is told."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """One attempt of one worker at one task, as the server handed it out, with what the plan says
+    of it. `repo` is the folder of the repository; `base` is the commit of the contract."""
+
+    swarm_id: str
+    bead_id: str
+    title: str
+    worker: str
+    epoch: int
+    repo: Path
+    base: str
+    branch: str
+    target: str
+    contract_version: int
+    handoff: dict[str, Any]
+    contract_hash: str
+    description: str = ""
+    # As the server's policy calls the repo: its work is proven by CI, too.
+    policy_repo: str | None = None
+    # Patterns that may change beside the contract's.
+    generated: list[str] = field(default_factory=list)
+    model: str | None = None
+    checkpoint: dict[str, Any] | None = None
+    salvage: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def agent_claims(self) -> bool:
+        """Whether the agent claims its work itself. Where CI comes first, that would take it long,
+        and every try that comes too early counts: there the launcher does it."""
+        return self.policy_repo is None
+
+    @property
+    def name(self) -> str:
+        """Of its folders: one for each attempt."""
+        return f"{self.bead_id}.{self.epoch}"
+
+
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """`tree` is where the agent works; `scratch` is a folder outside of it for the prompt, the
+    contract, settings and logs of the attempt. `environment` is all that the agent gets."""
+
+    assignment: Assignment
+    tree: Path
+    scratch: Path
+    server_url: str
+    server_token: str | None = field(repr=False)
+    environment: dict[str, str] = field(repr=False)
+
+    @property
+    def contract_file(self) -> Path:
+        """What the hooks read: see `shiftboss.hooks.contract`."""
+        return self.scratch / "contract.json"

@@ -1,0 +1,79 @@
+"""Taking down work trees, whatever their agents have made of them."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import uuid
+from pathlib import Path
+
+from shiftboss.orchestrator.repo_lock import turn
+from shiftboss.orchestrator.tree import Tree
+
+
+class Removal:
+    """`folder` is where trees go before they are gone, on the same disk as they are. Several
+    processes may remove the same things from it."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._removals: set[asyncio.Task[None]] = set()
+
+    async def leftovers(self) -> None:
+        """What an earlier process has not got rid of."""
+        for path in await asyncio.to_thread(_entries, self._folder):
+            self._start(path)
+
+    async def folder(self, path: Path) -> None:
+        """It is out of the way when this returns, and gone a little later."""
+        gone = self._folder / uuid.uuid4().hex
+        await asyncio.to_thread(self._folder.mkdir, mode=0o700, parents=True, exist_ok=True)
+        if await asyncio.to_thread(_put_aside, path, gone):
+            self._start(gone)
+
+    async def registration(self, tree: Tree) -> None:
+        """What git keeps of a tree. At once or not at all: others read it."""
+        gone = tree.common / "shiftboss" / f"gone-{uuid.uuid4().hex}"
+        async with turn(tree.common / "shiftboss", "trees"):
+            await asyncio.to_thread(_put_aside, tree.admin, gone)
+        await asyncio.to_thread(shutil.rmtree, gone, ignore_errors=True)
+
+    async def close(self) -> None:
+        """Wait until everything is gone."""
+        await asyncio.gather(*self._removals)
+
+    def _start(self, path: Path) -> None:
+        removal = asyncio.create_task(_remove(path))
+        self._removals.add(removal)
+        removal.add_done_callback(self._removals.discard)
+
+
+def _entries(folder: Path) -> list[Path]:
+    return list(folder.iterdir()) if folder.is_dir() else []
+
+
+def _put_aside(path: Path, gone: Path) -> bool:
+    """False: there is nothing to be thrown away. An agent may have put a link in its place."""
+    if path.is_symlink() or path.is_file():
+        path.unlink()
+        return False
+    try:
+        path.chmod(0o700)  # a folder that may not be written to cannot be moved
+        path.rename(gone)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+async def _remove(path: Path) -> None:
+    """By a program of its own: there may be a million files."""
+    if await _run("rm", "-rf", "--", str(path)) != 0:
+        # Agents may have taken the right to write from folders.
+        await _run("chmod", "-R", "u+rwX", "--", str(path))
+        await _run("rm", "-rf", "--", str(path))
+
+
+async def _run(*argv: str) -> int:
+    quiet = asyncio.subprocess.DEVNULL
+    process = await asyncio.create_subprocess_exec(*argv, stdin=quiet, stdout=quiet, stderr=quiet)
+    return await process.wait()

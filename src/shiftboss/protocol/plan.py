@@ -1,0 +1,96 @@
+"""The plan file that `shiftboss run` takes: a goal, repositories, tasks and who works on them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, StringConstraints
+
+from shiftboss.protocol.bus import Priority, TaskId, Text, Title
+from shiftboss.protocol.fields import NO_NUL, Request, SwarmId
+from shiftboss.protocol.handoff import CRITERIA_MAX, Criterion, PathPatterns, VerificationPolicy
+from shiftboss.protocol.handoff_calls import Revision, Strategy
+from shiftboss.protocol.policy import RepoName, Seconds, Trait, Words
+
+TASKS_MAX = 2000
+WORKERS_MAX = 200
+
+AgentName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]{0,39}$")]
+VariableName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,99}$")]
+Value = Annotated[str, StringConstraints(max_length=10_000, pattern=NO_NUL)]
+
+
+class Budget(Request):
+    """What may be spent, in tokens and in dollars. Without a number there is no limit."""
+
+    tokens: Annotated[int, Field(ge=1)] | None = None
+    dollars: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+
+
+class PlanRepo(Request):
+    """`path` is meant from where the plan lies. `setup` are commands, without a shell, that make a
+    new work tree ready; `environment` and `ports` are what its agents and commands see. A port gets
+    a number of its own in each tree. `copy` are files that git does not know, such as `.env`, which
+    each tree gets from the repository's folder."""
+
+    path: Words | None = None
+    branch: Revision | None = None
+    setup: Annotated[list[Words], Field(max_length=20)] = Field(default=[])
+    setup_timeout: Seconds = 600
+    environment: dict[VariableName, Value] = Field(default={})
+    ports: Annotated[list[VariableName], Field(max_length=20)] = Field(default=[])
+    copy_files: Annotated[list[Words], Field(max_length=50, alias="copy")] = Field(default=[])
+    verification: VerificationPolicy = Field(default=VerificationPolicy())
+
+
+class PlanAgent(Request):
+    """How an agent is started. `kind` is an adapter; `command` is the whole command line of the
+    adapter `command`, and of the others the program in front of their arguments."""
+
+    kind: AgentName
+    command: Annotated[list[Words], Field(max_length=100)] = Field(default=[])
+    arguments: Annotated[list[Words], Field(max_length=100)] = Field(default=[])
+    model: Words | None = None
+    environment: dict[VariableName, Value] = Field(default={})
+    # Of the model: how much context it has, where its output does not say so.
+    context_tokens: Annotated[int, Field(ge=1000)] | None = None
+    # Dollars for a million tokens, where its output does not say what it cost.
+    input_price: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+    output_price: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+
+
+class PlanTask(Request):
+    """Without `repo` it is the only one of the plan. Without `criteria` they are made from the
+    title and the description, as for any handoff."""
+
+    id: TaskId
+    title: Title
+    description: Text = ""
+    repo: RepoName | None = None
+    depends_on: Annotated[list[TaskId], Field(max_length=200)] = Field(default=[])
+    files_owned: Annotated[PathPatterns, Field(min_length=1)]
+    files_readonly: PathPatterns | None = None
+    criteria: Annotated[list[Criterion], Field(max_length=CRITERIA_MAX)] = Field(default=[])
+    complexity: Literal["low", "normal", "high"] = "normal"
+    traits: Annotated[list[Trait], Field(max_length=4)] = Field(default=[])
+    strategy: Strategy | None = None
+    agent: AgentName | None = None
+    model: Words | None = None
+    budget: Budget = Field(default=Budget())
+    timeout: Seconds = 1800
+    priority: Priority = 0
+
+
+class Plan(Request):
+    """`swarm` names the run: the same plan run again goes on with the same swarm."""
+
+    goal: Title
+    swarm: SwarmId | None = None
+    repos: Annotated[dict[RepoName, PlanRepo], Field(min_length=1)]
+    agents: dict[AgentName, PlanAgent] = Field(default={})
+    agent: AgentName = "claude"
+    workers: Annotated[int, Field(ge=1, le=WORKERS_MAX)] = 4
+    auto_merge: bool = True
+    attempts: Annotated[int, Field(ge=1, le=20)] = 3
+    budget: Budget = Field(default=Budget())
+    tasks: Annotated[list[PlanTask], Field(min_length=1, max_length=TASKS_MAX)]

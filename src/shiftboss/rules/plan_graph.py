@@ -1,0 +1,102 @@
+"""The tasks of a plan as a graph: what comes after what, what the end waits for, what each is like.
+
+For plans that were read: every dependency is there, and there is no circle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from graphlib import TopologicalSorter
+from typing import Final, get_args
+
+from shiftboss.protocol.plan import Plan, PlanTask
+from shiftboss.protocol.policy import Trait
+
+# How long a task is thought to take, compared with others.
+WEIGHTS: Final[Mapping[str, int]] = {"low": 1, "normal": 2, "high": 4}
+
+
+def weight_of(task: PlanTask) -> int:
+    return WEIGHTS[task.complexity]
+
+
+def repo_of(plan: Plan, task: PlanTask) -> str:
+    """A task that names none works on the only one."""
+    return task.repo or next(iter(plan.repos))
+
+
+def phases(plan: Plan) -> list[list[str]]:
+    """A task comes one phase after the last of its dependencies."""
+    level: dict[str, int] = {}
+    for task in in_order(plan):
+        level[task.id] = 1 + max((level[one] for one in task.depends_on), default=-1)
+    found: list[list[str]] = [[] for _ in range(max(level.values()) + 1)]
+    for task in plan.tasks:
+        found[level[task.id]].append(task.id)
+    return found
+
+
+def in_order(plan: Plan) -> list[PlanTask]:
+    """Each after all that it depends on."""
+    tasks = {task.id: task for task in plan.tasks}
+    sorter = TopologicalSorter({task.id: task.depends_on for task in plan.tasks})
+    return [tasks[one] for one in sorter.static_order()]
+
+
+def critical_path(plan: Plan) -> list[str]:
+    """The heaviest chain: the plan cannot end sooner, however many work on it. Of several that are
+    as heavy, the one whose tasks the plan names first."""
+    place = {task.id: number for number, task in enumerate(plan.tasks)}
+    cost: dict[str, int] = {}
+    before: dict[str, str | None] = {}
+    for task in in_order(plan):
+        heaviest = min(task.depends_on, key=lambda one: (-cost[one], place[one]), default=None)
+        before[task.id] = heaviest
+        cost[task.id] = weight_of(task) + (0 if heaviest is None else cost[heaviest])
+    at: str | None = min(cost, key=lambda one: (-cost[one], place[one]))
+    path = []
+    while at is not None:
+        path.append(at)
+        at = before[at]
+    return path[::-1]
+
+
+def traits_of(plan: Plan, task: PlanTask) -> list[Trait]:
+    """What the plan says of the task, and what its place in the plan says: the server chooses the
+    model by it."""
+    return all_traits(plan)[task.id]
+
+
+def all_traits(plan: Plan) -> dict[str, list[Trait]]:
+    """A critical path of a single task is none: nothing waits for it."""
+    path = critical_path(plan)
+    critical = set(path) if len(path) > 1 else set()
+    repos = {task.id: repo_of(plan, task) for task in plan.tasks}
+    found: dict[str, list[Trait]] = {}
+    for task in plan.tasks:
+        traits: set[Trait] = set(task.traits)
+        if task.complexity == "high":
+            traits.add("high_complexity")
+        if task.id in critical:
+            traits.add("critical_path")
+        if any(repos[one] != repos[task.id] for one in task.depends_on):
+            traits.add("cross_repo")
+        found[task.id] = [one for one in get_args(Trait) if one in traits]
+    return found
+
+
+class Ancestry:
+    """Who comes before whom, directly or not. Sets of tasks are the bits of a number."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._bit = {task.id: 1 << place for place, task in enumerate(plan.tasks)}
+        self._before: dict[str, int] = {}
+        for task in in_order(plan):
+            bits = 0
+            for one in task.depends_on:
+                bits |= self._bit[one] | self._before[one]
+            self._before[task.id] = bits
+
+    def are_ordered(self, one: str, other: str) -> bool:
+        """Whether one of them waits for the other anyway."""
+        return bool(self._before[one] & self._bit[other] or self._before[other] & self._bit[one])

@@ -1,0 +1,162 @@
+"""What of a plan would start when: a run on paper, in which a task takes as long as its weight."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+from typing import Final, Literal, NamedTuple
+
+from shiftboss.protocol.plan import Plan, PlanTask
+from shiftboss.protocol.policy import Policy
+from shiftboss.rules.plan_graph import repo_of, weight_of
+from shiftboss.rules.plan_overlaps import TaskOverlap, plan_overlaps
+from shiftboss.rules.plan_priorities import priorities
+from shiftboss.rules.repo_graph import RepoGraph
+
+WaitKind = Literal["task", "files", "lock", "worker"]
+
+
+class Wait(NamedTuple):
+    """What a task waited for: another task to land, files that another owns, a repo that is locked,
+    or a free worker. `task` is the other one, where there is one."""
+
+    kind: WaitKind
+    task: str | None
+    why: str
+
+
+_ALL_BUSY: Final = Wait("worker", None, "all workers are busy")
+
+
+class Step(NamedTuple):
+    """A task at work. Times are in weights since the start; workers count from 1."""
+
+    task: str
+    repo: str
+    worker: int
+    starts: int
+    ends: int
+    waits: tuple[Wait, ...]
+
+
+def schedule(
+    plan: Plan,
+    workers: int,
+    policy: Policy | None = None,
+    overlapping: Iterable[TaskOverlap] | None = None,
+) -> list[Step]:
+    """By their starts. Ready tasks go as the server hands them out. Tasks whose files
+    overlap, and with a policy repos that are locked, never run at once."""
+    met = plan_overlaps(plan) if overlapping is None else overlapping
+    run = _PaperRun(plan, workers, Obstacles(plan, met, policy))
+    while run.waiting:
+        run.start_what_can()
+        run.end_the_next()
+    return run.steps
+
+
+class Obstacles:
+    """What keeps a task from running beside others."""
+
+    def __init__(
+        self, plan: Plan, overlapping: Iterable[TaskOverlap], policy: Policy | None
+    ) -> None:
+        self._files: dict[str, dict[str, str]] = {task.id: {} for task in plan.tasks}
+        for one in overlapping:
+            self._files[one.left][one.right] = self._files[one.right][one.left] = one.example
+        self._graph: RepoGraph | None = None
+        if policy is not None:
+            self._graph = RepoGraph({name: repo.depends_on for name, repo in policy.repos.items()})
+            self._known = policy.repos.keys()
+            self._chain = policy.locking == "chain"
+
+    def of(self, task_id: str, repo: str, active: dict[str, str]) -> list[Wait]:
+        """`active` has the tasks at work with their repos."""
+        mine = self._files[task_id]
+        found = [
+            Wait("files", other, f"{other} owns {mine[other]} too")
+            for other in active
+            if other in mine
+        ]
+        if self._graph is not None and repo in self._known:
+            holders = {held: other for other, held in active.items() if held in self._known}
+            found += [
+                Wait("lock", holders[one.repo], f"{one} ({holders[one.repo]})")
+                for one in self._graph.blockers(repo, holders, chain=self._chain)
+            ]
+        return found
+
+
+@dataclass
+class _PaperRun:
+    plan: Plan
+    workers: int
+    obstacles: Obstacles
+    now: int = 0
+    steps: list[Step] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.free = list(range(1, self.workers + 1))
+        self._at_work: list[Step] = []
+        order = priorities(self.plan)
+        self._active: dict[str, str] = {}
+        self.waiting = {
+            task.id: task for task in sorted(self.plan.tasks, key=lambda one: -order[one.id])
+        }
+        self._missing = {task.id: set(task.depends_on) for task in self.plan.tasks}
+        self._needed_by: dict[str, list[str]] = {task.id: [] for task in self.plan.tasks}
+        for task in self.plan.tasks:
+            for one in set(task.depends_on):
+                self._needed_by[one].append(task.id)
+        # What each was seen to wait for after its dependencies had landed.
+        self._seen: dict[str, dict[Wait, None]] = {
+            task.id: {Wait("task", one, f"{one} lands"): None for one in task.depends_on}
+            for task in self.plan.tasks
+        }
+
+    def start_what_can(self) -> None:
+        for task in list(self.waiting.values()):
+            if self._missing[task.id]:
+                continue
+            repo = repo_of(self.plan, task)
+            standing = self.obstacles.of(task.id, repo, self._active) if self.free else [_ALL_BUSY]
+            if standing:
+                self._seen[task.id].update(dict.fromkeys(standing))
+            else:
+                self._start(task, repo)
+
+    def _start(self, task: PlanTask, repo: str) -> None:
+        worker = min(self.free)
+        self.free.remove(worker)
+        del self.waiting[task.id]
+        waits = tuple(self._seen[task.id])
+        step = Step(task.id, repo, worker, self.now, self.now + weight_of(task), waits)
+        self._active[task.id] = repo
+        self._at_work.append(step)
+        self.steps.append(step)
+
+    def end_the_next(self) -> None:
+        """All that end at the next time when something ends."""
+        self.now = min(step.ends for step in self._at_work)
+        ended = [step for step in self._at_work if step.ends == self.now]
+        self._at_work = [step for step in self._at_work if step.ends > self.now]
+        for step in ended:
+            del self._active[step.task]
+            self.free.append(step.worker)
+            for other in self._needed_by[step.task]:
+                self._missing[other].discard(step.task)
+
+
+def locked_pairs(repos: Collection[str], policy: Policy | None) -> list[tuple[str, str]]:
+    """Repos of the plan that cannot be worked on at once, by the policy."""
+    if policy is None:
+        return []
+    graph = RepoGraph({name: repo.depends_on for name, repo in policy.repos.items()})
+    known = [name for name in repos if name in policy.repos]
+    chain = policy.locking == "chain"
+    return [
+        (one, other)
+        for place, one in enumerate(known)
+        for other in known[place + 1 :]
+        if not graph.can_parallel(one, other, chain=chain)
+    ]

@@ -1,0 +1,269 @@
+"""How agents are started: with our tools and hooks, the user's login, and nothing else."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import stat
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import pytest
+
+from shiftboss.errors import Forbidden, InvalidRequest
+from shiftboss.orchestrator import agents
+from shiftboss.orchestrator.agents import known
+from shiftboss.orchestrator.agents.agent import Launch
+from shiftboss.orchestrator.agents.known import AGENTS
+from shiftboss.orchestrator.seat import Assignment, Seat
+from shiftboss.protocol.plan import PlanAgent
+
+pytestmark = pytest.mark.requirement("OWN-01")
+
+TOKEN = "a-token-of-the-server"
+PROMPT = "Do $(this) `now`; \"quoted\" 'words'\nand more.\n"
+REAL = ("claude", "codex", "gemini", "opencode")
+
+
+@pytest.fixture
+def seat(tmp_path: Path) -> Seat:
+    return made_seat(tmp_path, TOKEN)
+
+
+def made_seat(folder: Path, token: str | None) -> Seat:
+    tree, scratch, home = (folder / name for name in ("tree", "it's a scratch", "home"))
+    for made in (tree, scratch, home):
+        made.mkdir(mode=0o700)
+    environment = {"HOME": str(home), "PATH": "/usr/bin:/bin", "CLAUDECODE": "1"}
+    words: dict[str, Any] = {
+        "swarm_id": "s",
+        "bead_id": "bd-1",
+        "title": "t",
+        "worker": "s-1",
+        "epoch": 1,
+    }
+    contract: dict[str, Any] = {"contract_version": 1, "handoff": {}, "contract_hash": ""}
+    where: dict[str, Any] = {"repo": tree, "base": "b", "branch": "shiftboss/bd-1", "target": "m"}
+    assignment = Assignment(**words, **where, **contract)
+    return Seat(assignment, tree, scratch, "http://127.0.0.1:7432/", token, environment)
+
+
+def start(seat: Seat, kind: str, chosen: str | None = None, **members: Any) -> Launch:
+    return AGENTS[kind].launch(seat, PlanAgent(kind=kind, **members), PROMPT, chosen)
+
+
+def written(seat: Seat) -> list[Path]:
+    return [path for path in seat.scratch.rglob("*") if path.is_file() and not path.is_symlink()]
+
+
+def test_the_agents_are_those_that_have_a_module(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert set(AGENTS) == {"claude", "codex", "command", "gemini", "opencode"}
+    module = "from shiftboss.orchestrator.agents.command import Command\n"
+    module += "class Other(Command):\n    kind = 'other'\nAGENT = Other()\n"
+    (tmp_path / "another_agent.py").write_text(module)
+    monkeypatch.setattr(agents, "__path__", [*agents.__path__, str(tmp_path)])
+    try:
+        assert set(known._found()) == {*AGENTS, "other"}
+    finally:
+        sys.modules.pop(f"{agents.__name__}.another_agent", None)
+
+
+@pytest.mark.parametrize("kind", REAL)
+def test_the_prompt_goes_in_on_standard_input_and_the_token_by_the_environment(
+    seat: Seat, kind: str
+) -> None:
+    launch = start(seat, kind)
+    assert launch.stdin == PROMPT.encode()
+    assert launch.folder == seat.tree
+    assert "Do $(this)" not in "".join(launch.argv)
+    assert launch.environment["SHIFTBOSS_TOKEN"] == TOKEN
+    assert launch.environment["PWD"] == str(seat.tree)
+    assert TOKEN not in "".join(launch.argv)
+    for variable, value in launch.environment.items():
+        assert variable == "SHIFTBOSS_TOKEN" or TOKEN not in value
+    for path in written(seat):
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        assert TOKEN not in path.read_text()
+    assert list(seat.tree.iterdir()) == []
+    assert TOKEN not in repr(launch)
+
+
+@pytest.mark.parametrize("kind", REAL)
+def test_it_knows_our_tools_and_asks_our_hooks(seat: Seat, kind: str) -> None:
+    launch = start(seat, kind)
+    everything = "\n".join([*launch.argv, *launch.environment.values()])
+    everything += "\n".join(path.read_text() for path in written(seat))
+    assert "http://127.0.0.1:7432/mcp" in everything
+    assert "SHIFTBOSS_TOKEN" in everything
+    for part in ("contract.json", "hooks/main.py"):
+        assert part in everything
+
+
+@pytest.mark.parametrize("kind", REAL)
+def test_a_server_without_a_token_is_asked_without_one(tmp_path: Path, kind: str) -> None:
+    seat = made_seat(tmp_path, None)
+    launch = start(seat, kind)
+    assert "SHIFTBOSS_TOKEN" not in launch.environment
+    everything = "\n".join([*launch.argv, *launch.environment.values()])
+    assert "SHIFTBOSS_TOKEN" not in everything + "".join(one.read_text() for one in written(seat))
+
+
+@pytest.mark.parametrize("kind", REAL)
+def test_the_plan_chooses_the_program_the_model_and_further_arguments(
+    seat: Seat, kind: str
+) -> None:
+    members: dict[str, Any] = {"command": ["/opt/it", "--first"], "arguments": ["--last"]}
+    members["model"] = "of-the-plan"
+    argv = start(seat, kind, **members).argv
+    at = argv.index("/opt/it")
+    assert argv[at + 1] == "--first"
+    assert argv[-1] == "--last"
+    assert "of-the-plan" in argv
+    assert "of-the-task" in start(seat, kind, "of-the-task", **members).argv
+    assert "--model" not in start(seat, kind).argv
+
+
+@pytest.mark.parametrize("kind", REAL)
+def test_it_can_be_started_again_in_the_same_seat(seat: Seat, kind: str) -> None:
+    (Path(seat.environment["HOME"]) / ".gemini").mkdir()
+    (Path(seat.environment["HOME"]) / ".gemini" / "oauth_creds.json").write_text("{}")
+    assert start(seat, kind) == start(seat, kind)
+
+
+@pytest.mark.parametrize("kind", [*REAL, "command"])
+def test_a_program_that_is_missing_is_named(kind: str) -> None:
+    said = AGENTS[kind].found(PlanAgent(kind=kind, command=["not-to-be-found-anywhere"]))
+    assert said is not None
+    assert "not-to-be-found-anywhere" in said
+    assert AGENTS[kind].found(PlanAgent(kind=kind, command=[sys.executable])) is None
+
+
+def test_claude_is_not_a_part_of_the_session_that_started_it(seat: Seat) -> None:
+    launch = start(seat, "claude")
+    assert "CLAUDECODE" not in launch.environment
+    settings = json.loads((seat.scratch / "claude-settings.json").read_text())
+    command = settings["hooks"]["PreToolUse"][0]["hooks"][0]["command"]
+    assert shlex.split(command)[-1] == str(seat.contract_file)
+
+
+def codex_settings(launch: Launch) -> dict[str, Any]:
+    """What the command line says, read as Codex reads it."""
+    found: dict[str, Any] = {}
+    for flag, override in zip(launch.argv, launch.argv[1:], strict=False):
+        if flag == "--config":
+            key, _, value = override.partition("=")
+            found[key] = tomllib.loads(f"value = {value}")["value"]
+    return found
+
+
+def test_codex_keeps_the_user_s_home_and_turns_the_user_s_servers_off(seat: Seat) -> None:
+    home = Path(seat.environment["HOME"]) / ".codex"
+    home.mkdir()
+    (home / "config.toml").write_text(
+        '[mcp_servers.plain]\ncommand = "x"\n[mcp_servers."with.a dot"]\nurl = "http://x"\n'
+    )
+    launch = start(seat, "codex")
+    settings = codex_settings(launch)
+    assert "CODEX_HOME" not in launch.environment
+    assert {name: one["enabled"] for name, one in settings["mcp_servers"].items()} == {
+        "plain": False,
+        "with.a dot": False,
+        "shiftboss": True,
+    }
+    hook = settings["hooks.PreToolUse"][0]["hooks"][0]["command"]
+    assert shlex.split(hook)[-1] == str(seat.contract_file)
+
+
+@pytest.mark.parametrize("text", ["", "[[[", "mcp_servers = 3\n", "\x00"])
+def test_codex_starts_with_whatever_settings_the_user_has(seat: Seat, text: str) -> None:
+    elsewhere = seat.scratch / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "config.toml").write_text(text)
+    launch = start(seat, "codex", environment={"CODEX_HOME": str(elsewhere)})
+    assert set(codex_settings(launch)["mcp_servers"]) == {"shiftboss"}
+    assert launch.environment["CODEX_HOME"] == str(elsewhere)
+
+
+def test_opencode_turns_the_user_s_servers_off(seat: Seat) -> None:
+    folder = Path(seat.environment["HOME"]) / ".config" / "opencode"
+    folder.mkdir(parents=True)
+    servers = {"other": {"type": "local", "command": ["x"]}}
+    (folder / "opencode.json").write_text(json.dumps({"mcp": servers}))
+    (folder / "opencode.jsonc").write_text('// mine\n{"mcp": {"third": {}}}')
+    launch = start(seat, "opencode")
+    settings = json.loads(launch.environment["OPENCODE_CONFIG_CONTENT"])
+    assert {name: one["enabled"] for name, one in settings["mcp"].items()} == {
+        "other": False,
+        "third": False,
+        "shiftboss": True,
+    }
+    hook, _retries = (Path(unquote(urlsplit(one).path)) for one in settings["plugin"])
+    assert json.dumps(str(seat.contract_file)) in hook.read_text()
+
+
+def test_gemini_finds_the_user_s_login_but_not_the_user_s_tools(seat: Seat) -> None:
+    users = Path(seat.environment["HOME"]) / ".gemini"
+    (users / "tmp").mkdir(parents=True)
+    (users / "oauth_creds.json").write_text("secret")
+    mine = {
+        "security": {"auth": {"selectedType": "oauth-personal"}},
+        "mcpServers": {"other": {"command": "x"}},
+        "hooks": {"BeforeTool": [{"hooks": [{"type": "command", "command": "other"}]}]},
+        "general": {"vimMode": True},
+    }
+    (users / "settings.json").write_text(json.dumps(mine))
+    home = Path(start(seat, "gemini").environment["GEMINI_CLI_HOME"]) / ".gemini"
+    (home / "oauth_creds.json").write_text("renewed")
+    assert (users / "oauth_creds.json").read_text() == "renewed"
+    assert not (home / "tmp").exists()
+    settings = json.loads((home / "settings.json").read_text())
+    assert settings["security"] == mine["security"]
+    assert settings["general"]["vimMode"] is True
+    assert set(settings["mcpServers"]) == {"shiftboss"}
+    (before,) = settings["hooks"]["BeforeTool"]
+    assert shlex.split(before["hooks"][0]["command"])[-1] == str(seat.contract_file)
+
+
+@pytest.mark.parametrize("hooks", [{"enabled": False}, {"disabled": ["x"]}])
+def test_gemini_is_not_started_in_a_tree_that_turns_hooks_off(
+    seat: Seat, hooks: dict[str, Any]
+) -> None:
+    (seat.tree / ".gemini").mkdir()
+    (seat.tree / ".gemini" / "settings.json").write_text(json.dumps({"hooksConfig": hooks}))
+    with pytest.raises(Forbidden, match="turns hooks of Gemini CLI off"):
+        start(seat, "gemini")
+
+
+def test_gemini_s_settings_that_cannot_be_read_are_named(seat: Seat) -> None:
+    users = Path(seat.environment["HOME"]) / ".gemini"
+    users.mkdir()
+    (users / "settings.json").write_text("// a comment\n{}")
+    with pytest.raises(InvalidRequest, match=r"settings\.json"):
+        start(seat, "gemini")
+
+
+def test_a_command_gets_what_it_asks_for(seat: Seat) -> None:
+    command = ["work", "--in={tree}", "{task} {worker}", "{model}", "{server}", "{prompt_file}"]
+    launch = start(seat, "command", "{tree}", command=[*command, "{unknown} {}"])
+    prompt = seat.scratch / "prompt.md"
+    assert launch.argv == [
+        "work",
+        f"--in={seat.tree}",
+        "bd-1 s-1",
+        "{tree}",
+        "http://127.0.0.1:7432/",
+        str(prompt),
+        "{unknown} {}",
+    ]
+    assert prompt.read_text() == PROMPT
+    assert launch.stdin == PROMPT.encode()
+    assert launch.environment["SHIFTBOSS_PROMPT"] == str(prompt)
+
+
+def test_a_command_that_is_none_is_named() -> None:
+    assert AGENTS["command"].found(PlanAgent(kind="command")) is not None

@@ -1,0 +1,286 @@
+"""A repository is set up by `shiftboss init`, looked at, and put back as it was."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.commands import COMMAND_SECONDS, Done, environment, shiftboss
+
+ALL = {
+    "shiftboss.yaml",
+    "AGENTS.md",
+    ".gitignore",
+    ".mcp.json",
+    ".claude/settings.json",
+    ".codex/config.toml",
+    ".codex/hooks.json",
+    "opencode.json",
+    ".opencode/plugins/shiftboss.js",
+    ".gemini/settings.json",
+}
+SERVER = {"type": "http", "url": "http://127.0.0.1:7432/mcp"}
+# Without the right of root to write everywhere, where we are root.
+WITHOUT_ROOT = (
+    "import ctypes, os, sys; ctypes.CDLL(None).prctl(24, 1, 0, 0, 0); "
+    "os.execv(sys.executable, [sys.executable, '-m', 'shiftboss.cli.main', *sys.argv[1:]])"
+)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    made = tmp_path / "sums"
+    subprocess.run(["git", "init", "--quiet", "-b", "main", made], check=True)
+    return made
+
+
+def files(folder: Path) -> dict[str, bytes | str]:
+    """Everything but git's own: contents by name, links by where they lead, folders by a word."""
+    found: dict[str, bytes | str] = {}
+    for path in sorted(folder.rglob("*")):
+        name = path.relative_to(folder).as_posix()
+        if name.split("/")[0] == ".git":
+            continue
+        if path.is_symlink():
+            found[name] = str(path.readlink())
+        else:
+            found[name] = path.read_bytes() if path.is_file() else "folder"
+    return found
+
+
+def init(folder: Path, *arguments: str) -> Done:
+    done = shiftboss("init", *arguments, folder=folder)
+    assert done.code == 0, done.err
+    return done
+
+
+def refused(folder: Path, *arguments: str) -> str:
+    """Its one line; nothing has changed."""
+    before = files(folder)
+    done = shiftboss("init", *arguments, folder=folder)
+    assert (done.code, done.out) == (1, "")
+    assert files(folder) == before
+    assert done.err.count("\n") == 1
+    return done.err
+
+
+@pytest.mark.requirement("OWN-01")
+def test_a_fresh_repository_is_set_up_once_and_put_back(folder: Path) -> None:
+    (folder / "Makefile").write_text("test:\n\ttrue\n")
+    before = files(folder)
+    missing = shiftboss("init", "--check", folder=folder)
+    assert (missing.code, missing.err) == (1, "5 files to be written; `shiftboss init` does it\n")
+    shown = init(folder, "--dry-run")
+    assert "+++ b/shiftboss.yaml\n" in shown.out
+    assert '+        test: {run: ["make test"]}\n' in shown.out
+    assert files(folder) == before
+
+    done = init(folder)
+    assert "created shiftboss.yaml\n" in done.out
+    assert json.loads((folder / ".mcp.json").read_text()) == {"mcpServers": {"shiftboss": SERVER}}
+    checked = shiftboss("policy", "check", folder=folder)
+    assert checked.out.splitlines()[0] == "shiftboss.yaml is good: 1 repo, locking neighbours"
+    once = files(folder)
+    assert init(folder).out == "nothing to do\n"
+    assert init(folder, "--check").out == "nothing to do\n"
+    assert files(folder) == once
+
+    told = json.loads(init(folder, "--remove", "--json").out)
+    assert {one["action"] for one in told["changes"]} == {"delete"}
+    assert (told["done"], told["left"]) == (True, [])
+    assert files(folder) == before
+    assert init(folder, "--remove").out == "nothing to do\n"
+
+
+@pytest.mark.requirement("OWN-01")
+def test_all_agents_or_some_or_those_that_are_used_here(folder: Path) -> None:
+    before = files(folder)
+    told = json.loads(init(folder, "--all-agents", "--json").out)
+    assert {one["file"] for one in told["changes"]} == ALL
+    once = files(folder)
+    # What is set up stays set up, without being named again.
+    assert json.loads(init(folder, "--json").out)["agents"] == told["agents"]
+    assert init(folder, "--check").out == "nothing to do\n"
+    init(folder, "--remove", "--agent", "codex")
+    assert once.keys() - files(folder).keys() == {
+        *(".codex", ".codex/config.toml", ".codex/hooks.json")
+    }
+    init(folder, "--remove")
+    assert files(folder) == before
+
+    (folder / ".gemini").mkdir()
+    told = json.loads(init(folder, "--dry-run", "--json").out)
+    assert (told["agents"], told["done"]) == (["claude", "gemini"], False)
+    told = json.loads(init(folder, "--agent", "codex", "--json").out)
+    assert told["agents"] == ["codex"]
+    assert init(folder, "--check").out == "nothing to do\n"
+    assert refused(folder, "--agent", "cluade") == (
+        "there is no agent 'cluade'; did you mean 'claude'?; "
+        "known are claude, codex, opencode, gemini\n"
+    )
+
+
+@pytest.mark.requirement("OWN-01")
+def test_what_is_there_stays_and_comes_back_byte_for_byte(folder: Path) -> None:
+    texts = {
+        ".mcp.json": '{"mcpServers": {"zeta": {"command": "z"}, "alpha": {"command": "a"}}}',
+        ".claude/settings.json": (
+            '{\n\t"permissions": {"allow": ["Bash"]},\n\t"hooks": {\n\t\t"PreToolUse": [\n'
+            '\t\t\t{"matcher": "Bash", "hooks": [{"type": "command", "command": "./look.sh"}]}\n'
+            '\t\t]\n\t},\n\t"model": "x"\n}\n'
+        ),
+        "AGENTS.md": "# Rules\r\n\r\n- Be kind.",
+        ".gitignore": "",
+        ".codex/config.toml": 'model = "x"\n[tools]\nweb = true',
+        "opencode.json": "\ufeff{\n}\n",
+        ".gemini/settings.json": '{\r\n    "mcpServers": {},\r\n    "ui": {"theme": "x"}\r\n}\r\n',
+        "shiftboss.yaml": "repos: {sums: {path: .}}\n",
+    }
+    for name, text in texts.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_bytes(text.encode())
+    (folder / ".mcp.json").chmod(0o640)
+    before = files(folder)
+    init(folder, "--all-agents")
+
+    servers = json.loads((folder / ".mcp.json").read_text())["mcpServers"]
+    assert list(servers) == ["zeta", "alpha", "shiftboss"]
+    settings = json.loads((folder / ".claude/settings.json").read_text())
+    assert list(settings) == ["permissions", "hooks", "model"]
+    commands = [one["hooks"][0]["command"] for one in settings["hooks"]["PreToolUse"]]
+    assert commands == ["./look.sh", "shiftboss hook pre-tool-use"]
+    rules = (folder / "AGENTS.md").read_bytes()
+    assert rules.startswith(texts["AGENTS.md"].encode() + b"\r\n\r\n<!-- shiftboss:begin -->\r\n")
+    assert rules.count(b"\n") == rules.count(b"\r\n")
+    assert (folder / "shiftboss.yaml").read_text() == texts["shiftboss.yaml"]
+    assert (folder / ".mcp.json").stat().st_mode & 0o777 == 0o640
+    once = files(folder)
+    assert init(folder).out == "nothing to do\n"
+    assert files(folder) == once
+
+    told = init(folder, "--remove")
+    assert files(folder) == before
+    assert "left shiftboss.yaml: it was changed since, or is not of our making\n" in told.out
+
+
+@pytest.mark.requirement("OWN-01")
+def test_what_somebody_has_made_of_it_is_left(folder: Path) -> None:
+    init(folder)
+    config = folder / ".mcp.json"
+    own = config.read_text().replace("http://127.0.0.1:7432/mcp", "http://build-host:7432/mcp")
+    config.write_text(own)
+    page = folder / "AGENTS.md"
+    page.write_text("# Mine\n" + page.read_text().replace("Tests stay", "Tests go") + "more\n")
+    policy = folder / "shiftboss.yaml"
+    policy.write_text(policy.read_text() + "locking: chain\n")
+    # An older block is brought up to date, and an address of one's own is none.
+    assert init(folder).out == "changed AGENTS.md\n"
+    assert "Tests stay" in page.read_text()
+    told = json.loads(init(folder, "--remove", "--json").out)
+    assert told["left"] == ["shiftboss.yaml", ".mcp.json"]
+    assert files(folder).keys() == {"AGENTS.md", "shiftboss.yaml", ".mcp.json"}
+    assert (page.read_text(), config.read_text()) == ("# Mine\nmore\n", own)
+
+
+@pytest.mark.requirement("OWN-01")
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        (
+            ".mcp.json",
+            '{\n  "a": 1\n  "b": 2\n}',
+            ".mcp.json:3: is no JSON: Expecting ',' delimiter",
+        ),
+        (".mcp.json", "", ".mcp.json:1: is no JSON: "),
+        (".mcp.json", '{"mcpServers": []}', ".mcp.json: mcpServers is no object; "),
+        (
+            ".claude/settings.json",
+            '{\n  // mine\n  "model": "x"\n}',
+            (
+                ".claude/settings.json:2: has comments, or commas before brackets; "
+                'add by hand: {"hooks": {"PreToolUse": [{"matcher": "*", '
+            ),
+        ),
+        ("AGENTS.md", "a\n<!-- shiftboss:begin -->\n", "AGENTS.md:2: needs one line "),
+        ("AGENTS.md", "\udcff", "AGENTS.md is not UTF-8: "),
+        (".codex/config.toml", "a = \n", ".codex/config.toml: is no TOML: "),
+        (".claude", "", ".claude/settings.json cannot be "),
+        ("AGENTS.md/x", "", "AGENTS.md is no file; "),
+    ],
+)
+def test_a_file_that_cannot_be_changed_leaves_all_as_it_was(
+    folder: Path, name: str, text: str, words: str
+) -> None:
+    (folder / name).parent.mkdir(exist_ok=True)
+    (folder / name).write_bytes(text.encode(errors="surrogateescape"))
+    assert refused(folder).startswith(words)
+
+
+@pytest.mark.requirement("OWN-01")
+def test_links_are_followed_as_long_as_they_stay_inside(folder: Path, tmp_path: Path) -> None:
+    (folder / "CLAUDE.md").write_text("# Rules\n")
+    (folder / "AGENTS.md").symlink_to("CLAUDE.md")
+    before = files(folder)
+    init(folder)
+    assert (folder / "AGENTS.md").is_symlink()
+    assert (folder / "CLAUDE.md").read_text().startswith("# Rules\n\n<!-- shiftboss:begin -->\n")
+    assert init(folder).out == "nothing to do\n"
+    init(folder, "--remove")
+    assert files(folder) == before
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (folder / ".claude").symlink_to(elsewhere)
+    assert refused(folder).startswith(".claude/settings.json leads out of the repository, to ")
+    assert list(elsewhere.iterdir()) == []
+
+
+@pytest.mark.requirement("OWN-01")
+def test_a_folder_that_cannot_be_written_to_is_left_as_it_was(folder: Path) -> None:
+    inner = folder / ".claude"
+    inner.mkdir()
+    before = files(folder)
+    inner.chmod(0o555)
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_ROOT, "init"],
+        env=environment(),
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=COMMAND_SECONDS,
+        check=False,
+    )
+    inner.chmod(0o755)
+    assert done.returncode == 1, done.stdout
+    words = ".claude/settings.json cannot be written: Permission denied; nothing was changed; "
+    assert done.stderr.startswith(words)
+    assert files(folder) == before
+
+
+@pytest.mark.requirement("OWN-01")
+def test_only_the_top_of_a_repository_is_set_up(folder: Path, tmp_path: Path) -> None:
+    inner = folder / "src"
+    inner.mkdir()
+    assert refused(folder, "src") == f"src is not the top of its repository; use {folder}\n"
+    assert "is in no git repository" in refused(folder, str(tmp_path))
+    assert refused(folder, "nowhere") == "there is no folder nowhere\n"
+    both = shiftboss("init", "--check", "--remove", folder=folder)
+    assert both.code == 2
+    (tmp_path / "from-above").mkdir()
+    shiftboss("init", str(folder), folder=tmp_path / "from-above")
+    assert (folder / "shiftboss.yaml").exists()
+    assert list((tmp_path / "from-above").iterdir()) == []
+
+
+@pytest.mark.requirement("OWN-01")
+def test_work_lands_on_the_main_branch_wherever_one_is(folder: Path) -> None:
+    git = ["git", "-C", str(folder), "-c", "user.name=W", "-c", "user.email=w@shiftboss.invalid"]
+    subprocess.run([*git, "commit", "--quiet", "--allow-empty", "-m", "base"], check=True)
+    subprocess.run([*git, "checkout", "--quiet", "-b", "feature"], check=True)
+    (folder / "Makefile").write_text("test:\n\ttrue\n")
+    assert "+    branch: main  # " in init(folder, "--dry-run").out
+    subprocess.run([*git, "branch", "--quiet", "-m", "main", "develop"], check=True)
+    assert "+    branch: feature  # " in init(folder, "--dry-run").out

@@ -1,0 +1,105 @@
+"""Which server has the duties that one alone has: always the one of a file, one of those on
+PostgreSQL."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import psycopg
+import pytest
+
+from shiftboss.store.port import Store
+from tests.conformance.backends import cut_connections
+from tests.conformance.opened import opened
+from tests.waiting import eventually
+
+pytestmark = pytest.mark.anyio
+
+
+class Candidate:
+    """A server that would have the duties."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.leads = False
+        self.begun = 0
+        self.calls = 0
+        self._task = asyncio.create_task(store.lead(self._duties, self._hear))
+
+    async def _duties(self) -> None:
+        self.leads, self.begun = True, self.begun + 1
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.leads = False
+
+    def _hear(self) -> None:
+        self.calls += 1
+
+    async def stop(self) -> None:
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+
+
+@asynccontextmanager
+async def candidate(address: str) -> AsyncIterator[Candidate]:
+    async with opened(address) as it:
+        found = Candidate(it.store)
+        try:
+            yield found
+        finally:
+            await found.stop()
+
+
+async def test_a_server_alone_has_the_duties_until_it_stops(store_address: str) -> None:
+    async with candidate(store_address) as only:
+        await eventually(lambda: only.leads, "the only server has the duties")
+        await only.store.call_leader()
+    assert not only.leads
+
+
+async def test_of_two_servers_one_has_the_duties_and_the_other_takes_over(
+    postgres_url: str,
+) -> None:
+    async with candidate(postgres_url) as other:
+        async with candidate(postgres_url) as one:
+            await eventually(lambda: one.leads or other.leads, "somebody has the duties")
+            first, second = (one, other) if one.leads else (other, one)
+            # Who has them hears the call of each; and the other has tried meanwhile.
+            await first.store.call_leader()
+            await eventually(lambda: first.calls == 1, "its own call is heard")
+            await second.store.call_leader()
+            await eventually(lambda: first.calls == 2, "the call of the other is heard")
+            assert not second.leads
+            assert second.calls == 0
+            await first.stop()
+            await eventually(lambda: second.leads, "the other has taken over")
+        await eventually(lambda: other.leads is (second is other), "it stays")
+
+
+async def test_who_loses_the_connection_stops_and_one_goes_on(postgres_url: str) -> None:
+    async with candidate(postgres_url) as one, candidate(postgres_url) as other:
+        await eventually(lambda: one.leads or other.leads, "somebody has the duties")
+        first = one if one.leads else other
+        holder = "pid IN (SELECT pid FROM pg_locks WHERE locktype = 'advisory')"
+        assert await asyncio.to_thread(cut_connections, postgres_url, holder) == 1
+        await eventually(lambda: not first.leads or first.begun == 2, "the duties are given up")
+        await eventually(lambda: one.leads or other.leads, "one of them has the duties again")
+        assert not (one.leads and other.leads)
+
+
+async def test_schemas_of_one_database_do_not_know_each_other(postgres_url: str) -> None:
+    joint = "&" if "?" in postgres_url else "?"
+    elsewhere = f"{postgres_url}{joint}options=-csearch_path%3Delsewhere"
+    async with candidate(postgres_url) as one:
+        await one.store.read(lambda tx: tx.next_retry_at_ms())
+        await asyncio.to_thread(_make_schema, postgres_url)
+        async with candidate(elsewhere) as other:
+            await eventually(lambda: one.leads and other.leads, "each has its duties")
+
+
+def _make_schema(url: str) -> None:
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("CREATE SCHEMA elsewhere")

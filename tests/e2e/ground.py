@@ -1,0 +1,124 @@
+"""A repository with its user's settings, and trees in it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from shiftboss.orchestrator.landing import Landable
+from shiftboss.orchestrator.seat import Assignment
+from shiftboss.orchestrator.trees import Tree, Trees
+from shiftboss.protocol.handoff import VerificationPolicy
+from shiftboss.protocol.plan import PlanRepo
+from tests.repos import ENVIRONMENT, Repo
+
+
+class Ground:
+    """`repo` has `main` checked out, as its user has it. Trees lie in `folder`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.repo = Repo(folder / "repo")
+        self.repo.git("checkout", "--quiet", "main")
+        self.repo.git("branch", "--quiet", "-D", "task")
+        self.trees = Trees(folder / "trees")
+
+    def assignment(self, bead_id: str = "bd-1", epoch: int = 1, **members: Any) -> Assignment:
+        words: dict[str, Any] = {
+            "swarm_id": "s",
+            "bead_id": bead_id,
+            "title": f"the work of {bead_id}",
+            "worker": "s-1",
+            "epoch": epoch,
+            "repo": self.repo.path,
+            "base": self.repo.base,
+            "branch": f"shiftboss/{bead_id}",
+            "target": "main",
+            "contract_version": 1,
+            "handoff": {},
+            "contract_hash": "",
+        }
+        return Assignment(**(words | members))
+
+    async def make(
+        self, assignment: Assignment | None = None, *, carry_on: bool = False, **plan: Any
+    ) -> Tree:
+        assignment = assignment or self.assignment()
+        return await self.trees.make(
+            assignment, PlanRepo(**plan), self.contract_file(assignment), carry_on=carry_on
+        )
+
+    def contract_file(self, assignment: Assignment) -> Path:
+        file = self.folder / "runs" / assignment.name / "contract.json"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        return file
+
+    def landable(self, bead_id: str, commit: str, *criteria: str, **members: Any) -> Landable:
+        words: dict[str, Any] = {
+            "bead_id": bead_id,
+            "title": f"the work of {bead_id}",
+            "repo": self.repo.path,
+            "commit": commit,
+            "target": "main",
+            "criteria": criteria,
+            "policy": VerificationPolicy(),
+            "receipt_id": f"receipt-{bead_id}",
+        }
+        return Landable(**(words | members))
+
+    def work(self, bead_id: str, files: dict[str, str], base: str | None = None) -> str:
+        """A commit on a branch that is checked out nowhere."""
+        place = self.folder / f"work-{bead_id}"
+        self.repo.git("worktree", "add", "--quiet", "--detach", str(place), base or self.repo.base)
+        commit = commit_in(place, files, f"work of {bead_id}")
+        self.repo.git("worktree", "remove", "--force", str(place))
+        self.repo.git("branch", f"shiftboss/{bead_id}", commit)
+        return commit
+
+    def refs(self, below: str = "refs/shiftboss/") -> dict[str, str]:
+        lines = self.repo.git("for-each-ref", "--format=%(refname) %(objectname)", below)
+        return dict(line.split(" ", 1) for line in lines.splitlines())
+
+    def registered(self) -> list[str]:
+        """What git knows of work trees beside the user's own."""
+        lines = self.repo.git("worktree", "list", "--porcelain").splitlines()
+        return [line for line in lines if line.startswith("worktree ")][1:]
+
+    def text(self, commit: str, path: str) -> str:
+        return self.repo.git("show", f"{commit}:{path}")
+
+    def tip(self, branch: str = "main") -> str:
+        return self.repo.git("rev-parse", f"refs/heads/{branch}")
+
+
+def run_in(folder: Path, *argv: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """A command as an agent runs it."""
+    return subprocess.run(
+        argv,
+        cwd=folder,
+        env=ENVIRONMENT | variables,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def commit_in(folder: Path, files: dict[str, str], message: str = "work") -> str:
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    for argv in (["add", "--all"], ["commit", "--quiet", "--no-verify", "--message", message]):
+        done = run_in(folder, "git", *argv)
+        assert done.returncode == 0, done.stderr
+    return run_in(folder, "git", "rev-parse", "HEAD").stdout.strip()
+
+
+def user_settings(folder: Path) -> dict[str, str]:
+    """The surroundings of a user who has told git a name."""
+    config = folder / "gitconfig"
+    config.write_text("[user]\n\tname = Ada\n\temail = ada@shiftboss.invalid\n")
+    kept = {"GIT_CONFIG_GLOBAL": str(config), "GIT_CONFIG_NOSYSTEM": "1", "HOME": str(folder)}
+    return kept | {"PATH": os.environ["PATH"]}

@@ -1,0 +1,112 @@
+"""Whoever starts a program can be cancelled at any moment: nothing hangs, nothing is left."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import psutil
+import pytest
+
+from shiftboss.evidence.commands import Limits, run_command
+from shiftboss.evidence.git import git
+from shiftboss.evidence.starting import start_program
+from shiftboss.orchestrator.git import run_git
+from tests.waiting import wait_until
+
+pytestmark = [pytest.mark.anyio, pytest.mark.requirement("HO-04")]
+
+TIMES = 25
+Start = Callable[[Path], Awaitable[object]]
+
+
+def ours() -> set[int]:
+    """The processes below this one, but not the one that watches over gits."""
+    return {
+        child.pid
+        for child in psutil.Process().children(recursive=True)
+        if not any(word.endswith("lifeline.py") for word in child.cmdline())
+    }
+
+
+async def of_evidence(folder: Path) -> object:
+    return await git(["hash-object", "--stdin"], folder, stdin=b"x" * 100)
+
+
+async def of_orchestrator(folder: Path) -> object:
+    return await run_git(["hash-object", "--stdin"], folder, stdin=b"x" * 100)
+
+
+async def of_a_contract(folder: Path) -> object:
+    environment = {"PATH": os.environ["PATH"]}
+    return await run_command(["sleep", "60"], folder, Limits(60, 512), environment)
+
+
+@pytest.mark.parametrize("start", [of_evidence, of_orchestrator, of_a_contract])
+async def test_a_start_can_be_cancelled_at_every_step(start: Start, tmp_path: Path) -> None:
+    """A step of the event loop later each time: before, while and after the pipes are connected."""
+    before = ours()
+    for number in range(TIMES):
+        running = asyncio.ensure_future(start(tmp_path))
+        for _ in range(number):
+            await asyncio.sleep(0)
+        running.cancel()
+        async with asyncio.timeout(20):
+            await asyncio.wait((running,))
+        assert running.cancelled() or running.exception() is None
+    assert ours() <= before
+
+
+@pytest.mark.parametrize("run", [git, run_git])
+async def test_a_git_that_has_started_others_before_its_pipes_are_connected_ends_with_them(
+    run: Callable[..., Awaitable[object]], tmp_path: Path
+) -> None:
+    """asyncio would end git alone, and wait for the pipes that the others hold."""
+    before, mark = ours(), tmp_path / "began"
+    alias = f"alias.hold=!sleep 60 & touch {mark}; wait"
+    running = asyncio.ensure_future(run(["-c", alias, "hold"], tmp_path))
+    for _ in range(10):
+        if ours() - before:
+            break
+        await asyncio.sleep(0)
+    wait_until(mark.exists, "the others run")  # the loop stands still meanwhile
+    running.cancel()
+    async with asyncio.timeout(20):
+        await asyncio.wait((running,))
+    assert running.cancelled()
+    wait_until(lambda: ours() <= before, "nothing is left")
+
+
+async def test_who_is_cancelled_twice_still_waits_for_the_end_of_the_program() -> None:
+    ended: list[int] = []
+
+    async def end(process: asyncio.subprocess.Process) -> None:
+        process.kill()
+        ended.append(await process.wait())
+
+    options = {"stdin": asyncio.subprocess.PIPE, "stdout": asyncio.subprocess.PIPE}
+    running = asyncio.ensure_future(start_program(("sleep", "60"), end, **options))
+    for _ in range(3):
+        await asyncio.sleep(0)
+        running.cancel()
+    async with asyncio.timeout(20):
+        await asyncio.wait((running,))
+    assert running.cancelled()
+    assert ended == [-9]
+
+
+async def test_a_program_that_is_not_there_is_told_and_a_cancelled_start_of_it_is_cancelled() -> (
+    None
+):
+    async def end(_process: asyncio.subprocess.Process) -> None:
+        raise AssertionError("nothing was started")
+
+    with pytest.raises(FileNotFoundError):
+        await start_program(("/nowhere/at-all",), end)
+    running = asyncio.ensure_future(start_program(("/nowhere/at-all",), end))
+    await asyncio.sleep(0)
+    running.cancel()
+    await asyncio.wait((running,))
+    assert running.cancelled()

@@ -1,0 +1,150 @@
+"""Plans for the tests, run by the real command with real git and an agent of our own."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.leash import Leash
+from tests.waiting import wait_until
+
+AGENT = Path(__file__).with_name("plan_agent.py")
+CRITERION = "Tests pass: python3 -m unittest"
+RUN_SECONDS = 120.0
+
+
+class PlanRun:
+    """`shiftboss run` as a process of its own."""
+
+    def __init__(self, argv: list[str], folder: Path, environment: dict[str, str]) -> None:
+        self._process = subprocess.Popen(
+            argv,
+            cwd=folder,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self._leash = Leash(self._process.pid)
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def outcome(self, seconds: float = RUN_SECONDS) -> dict[str, Any]:
+        """As JSON; the exit code belongs to it."""
+        out, err = self._end(seconds)
+        assert out, err
+        outcome: dict[str, Any] = json.loads(out)
+        assert (self._process.returncode == 0) == outcome.get("done"), err
+        return outcome
+
+    def stop(self, number: signal.Signals = signal.SIGKILL) -> None:
+        if self._process.poll() is None:
+            self._process.send_signal(number)
+        self._end(60)
+
+    def _end(self, seconds: float) -> tuple[str, str]:
+        try:
+            return self._process.communicate(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            out, err = self._process.communicate()
+            raise AssertionError(f"it did not end:\n{out}\n{err}") from None
+        finally:
+            self._leash.let_go()
+
+
+class PlanRoom:
+    """A folder with one repository `shop`, a plan, and all that its runs leave behind."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.repo = folder / "shop"
+        self.marks = folder / "marks"
+        self.trees = folder / "trees"
+        self.marks.mkdir()
+        self.repo.mkdir()
+        self.git("init", "--quiet", "--initial-branch=main")
+        self.git("config", "user.name", "Owner")
+        self.git("config", "user.email", "owner@example.com")
+        (self.repo / "test_base.py").write_text(
+            "import unittest\n\n\nclass Test(unittest.TestCase):\n"
+            "    def test_it(self):\n        self.assertTrue(True)\n"
+        )
+        (self.repo / "shared.txt").write_text("first\n")
+        (self.repo / ".gitignore").write_text("__pycache__/\n")
+        self.git("add", "--all")
+        self.git("commit", "--quiet", "-m", "First")
+
+    def git(self, *arguments: str) -> str:
+        done = subprocess.run(
+            ["git", *arguments],
+            cwd=self.repo,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert done.returncode == 0, f"git {arguments}: {done.stderr}"
+        return done.stdout.strip()
+
+    def plan(self, *tasks: dict[str, Any], **members: Any) -> None:
+        plan = {
+            "goal": "Sums",
+            "repos": {"shop": {"path": "shop"}},
+            "agents": {"script": {"kind": "command", "command": [sys.executable, str(AGENT)]}},
+            "agent": "script",
+            "workers": 2,
+            "tasks": list(tasks),
+            **members,
+        }
+        (self.folder / "plan.yaml").write_text(yaml.safe_dump(plan))
+
+    def start(self, *arguments: str, command: str = "run") -> PlanRun:
+        where = ["--trees", str(self.trees)] if command == "run" else []
+        argv = [sys.executable, "-m", "shiftboss.cli.main", command, "plan.yaml"]
+        argv += ["--own-server", "--json", *where, *arguments]
+        return PlanRun(argv, self.folder, self.environment())
+
+    def run(self, *arguments: str, command: str = "run") -> dict[str, Any]:
+        return self.start(*arguments, command=command).outcome()
+
+    def environment(self) -> dict[str, str]:
+        kept = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
+        home = self.folder / "home"
+        home.mkdir(exist_ok=True)
+        return {**kept, "HOME": str(home), "PLAN_AGENT_MARKS": str(self.marks)}
+
+    def waits(self, name: str) -> int:
+        """The process of an agent that has begun to wait."""
+        mark = self.marks / f"{name}.waits"
+        wait_until(lambda: mark.exists() and mark.read_text(), f"{name} waits", 60)
+        return int(mark.read_text())
+
+    def landed(self) -> list[str]:
+        """The subjects of main, oldest first, without merges."""
+        return self.git("log", "--no-merges", "--reverse", "--format=%s", "main").splitlines()
+
+    @property
+    def work_trees(self) -> list[str]:
+        return self.git("worktree", "list").splitlines()[1:]
+
+
+def task(name: str, *needs: str, do: str = "", **members: Any) -> dict[str, Any]:
+    return {
+        "id": name,
+        "title": f"Add {name}",
+        "description": f"DO: {do}" if do else "",
+        "depends_on": list(needs),
+        "files_owned": [f"{name}.py", f"test_{name}.py"],
+        "criteria": [CRITERION],
+        **members,
+    }

@@ -1,0 +1,31 @@
+"""Readers of agents' output, and what agents printed when it was recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+from shiftboss.orchestrator.agents.agent import OutputReader
+from shiftboss.orchestrator.agents.claude_output import ClaudeOutput
+from shiftboss.orchestrator.agents.codex_output import CodexOutput
+from shiftboss.orchestrator.agents.command import CommandOutput
+from shiftboss.orchestrator.agents.gemini_output import GeminiOutput
+from shiftboss.orchestrator.agents.opencode_output import OpencodeOutput
+from shiftboss.protocol.plan import PlanAgent
+
+LINES: Final = Path(__file__).parent / "agent_lines"
+# When the lines were recorded.
+NOW: Final = 1_794_773_600.0
+
+READERS: Final[dict[str, Callable[[PlanAgent, Callable[[], float]], OutputReader]]] = {
+    "claude": ClaudeOutput,
+    "codex": CodexOutput,
+    "command": CommandOutput,
+    "gemini": GeminiOutput,
+    "opencode": OpencodeOutput,
+}
+
+
+def reader_of(kind: str, **members: Any) -> OutputReader:
+    return READERS[kind](PlanAgent(kind=kind, **members), lambda: NOW)

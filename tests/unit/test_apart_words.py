@@ -1,0 +1,58 @@
+"""The line between a server and its evidence process: what is sent is what arrives."""
+
+from __future__ import annotations
+
+import asyncio
+import pickle
+
+import pytest
+
+from shiftboss.errors import CiUnavailable, InvalidRequest, ShiftbossError, TaskEnded
+from shiftboss.evidence.apart_words import Failure, failure_of, receive
+
+ERRORS = [
+    InvalidRequest("no such base", field="base", hint="give a branch"),
+    CiUnavailable("it is down", reason="down", retry_after_seconds=12.5, hint="wait"),
+    TaskEnded("bd-1", "done"),  # its constructor takes other words than it says
+]
+
+
+def _sent(failure: Failure) -> Failure:
+    arrived: Failure = pickle.loads(pickle.dumps(failure))
+    return arrived
+
+
+@pytest.mark.parametrize("error", ERRORS, ids=lambda error: error.code)
+def test_an_error_arrives_as_it_was_raised(error: ShiftbossError) -> None:
+    error.add_note("seen at noon")
+    arrived = _sent(failure_of(7, error))
+    again = arrived.error()
+    assert arrived.number == 7
+    assert type(again) is type(error)
+    assert (again.args, vars(again)) == (error.args, vars(error))
+    assert str(again) == error.detail
+
+
+def test_a_mistake_arrives_with_its_traceback() -> None:
+    class OfHere(Exception):
+        """Nobody can import it."""
+
+    def slip() -> None:
+        raise OfHere("oops")
+
+    with pytest.raises(OfHere) as raised:
+        slip()
+    again = _sent(failure_of(1, raised.value)).error()
+    assert str(again) == "OfHere('oops')"
+    assert "in slip" in again.__notes__[0]
+
+
+@pytest.mark.parametrize("content", [b"", b"\0\0\0", (9).to_bytes(8, "big") + b"half"])
+def test_a_line_that_is_cut_says_nothing_more(content: bytes) -> None:
+    async def read() -> object:
+        reader = asyncio.StreamReader()
+        reader.feed_data(content)
+        reader.feed_eof()
+        return await receive(reader)
+
+    assert asyncio.run(read()) is None

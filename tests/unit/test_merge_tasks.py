@@ -1,0 +1,69 @@
+"""Tasks that bring accepted work in which does not fit any more."""
+
+from __future__ import annotations
+
+from shiftboss.protocol.plan import Plan
+from shiftboss.rules.merge_tasks import (
+    MERGES_MAX,
+    is_merge,
+    merge_description,
+    merge_under_way,
+    next_merge,
+    original_of,
+)
+from shiftboss.rules.plan_priorities import priorities
+
+
+def test_a_merge_task_knows_the_task_that_it_belongs_to() -> None:
+    assert original_of("login-merge-2") == "login"
+    assert original_of("login") == "login"
+    assert is_merge("login-merge-1")
+    assert not is_merge("login-merge")
+    assert not is_merge("a-merge-0")
+
+
+def test_merge_tasks_are_counted_and_end() -> None:
+    statuses: dict[str, str] = {"login": "done"}
+    for number in range(1, MERGES_MAX + 1):
+        name = next_merge("login", statuses)
+        assert name == f"login-merge-{number}"
+        statuses[name] = "failed"
+    assert next_merge("login", statuses) is None
+
+
+def test_one_that_was_not_begun_is_taken_before_another_is_made() -> None:
+    assert next_merge("login", {"login-merge-1": "open"}) == "login-merge-1"
+
+
+def test_somebody_is_at_it_while_the_merge_is_queued_or_active() -> None:
+    assert merge_under_way("login", {"login-merge-1": "active"})
+    assert not merge_under_way("login", {"login-merge-1": "open"})
+    assert not merge_under_way("login", {"logins-merge-1": "active"})
+
+
+def test_the_worker_is_told_of_both_sides() -> None:
+    text = merge_description("abc", "main", ["a.py"], ["commit def, receipt r-1"], "")
+    for words in ("git merge abc", "In conflict: a.py", "receipt r-1"):
+        assert words in text
+
+
+def test_what_most_waits_for_comes_first() -> None:
+    def task(name: str, *needs: str, **more: object) -> dict[str, object]:
+        return {"id": name, "title": name, "files_owned": [name], "depends_on": list(needs), **more}
+
+    plan = Plan.model_validate(
+        {
+            "goal": "g",
+            "repos": {"r": {"path": "/r"}},
+            "tasks": [
+                task("long"),
+                task("middle", "long", complexity="high"),
+                task("end", "middle"),
+                task("alone"),
+                task("urgent", priority=1),
+            ],
+        }
+    )
+    found = priorities(plan)
+    assert found["long"] > found["middle"] > found["end"] == found["alone"]
+    assert found["urgent"] > found["long"]

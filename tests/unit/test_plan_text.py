@@ -1,0 +1,255 @@
+"""A plan is read whole or not at all, and all that is wrong with it is said at once."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shiftboss.errors import InvalidPlan
+from shiftboss.rules.plan_agents import agent_name, agent_of
+from shiftboss.rules.plan_text import PlanText, read_plan
+from shiftboss.rules.yaml_lines import Problem
+
+NAME = "plan.yaml"
+KINDS = ("claude", "codex", "command")
+TASK = "{id: a, title: A, files_owned: [a.py]}"
+
+
+def read(text: str) -> PlanText:
+    return read_plan(text, NAME, KINDS)
+
+
+def problems(text: str) -> list[str]:
+    with pytest.raises(InvalidPlan) as caught:
+        read(text)
+    found = caught.value.facts["problems"]
+    assert isinstance(found, list)
+    assert caught.value.hint is not None
+    return found
+
+
+def plan(*tasks: str, repos: str = "{app: {path: app}}", more: str = "") -> str:
+    """The first task is in line 4."""
+    listed = "".join(f"- {task}\n" for task in tasks or (TASK,))
+    return f"goal: G\nrepos: {repos}\ntasks:\n{listed}{more}"
+
+
+def warnings(text: str) -> list[Problem]:
+    return read(text).warnings
+
+
+def test_a_small_plan_has_what_is_usual() -> None:
+    found = read(plan()).plan
+    task = found.tasks[0]
+    assert (found.agent, found.workers, found.auto_merge, found.attempts) == ("claude", 4, True, 3)
+    assert (task.complexity, task.timeout, task.budget.tokens) == ("normal", 1800, None)
+    assert (agent_name(found, task), agent_of(found, task).kind) == ("claude", "claude")
+    assert warnings(plan()) == []
+
+
+def test_an_agent_is_a_kind_or_one_with_settings() -> None:
+    text = plan(
+        "{id: a, title: A, files_owned: [a], agent: quick}",
+        "{id: b, title: B, files_owned: [b], agent: codex}",
+        more="agents: {quick: {kind: claude, model: small}}\n",
+    )
+    found = read(text).plan
+    settings = [agent_of(found, task) for task in found.tasks]
+    assert [(one.kind, one.model) for one in settings] == [("claude", "small"), ("codex", None)]
+
+
+BROKEN = """\
+goal: ""
+repos:
+  app: {pth: app}
+  a b: {path: b}
+tasks:
+- id: 1
+  title: A
+- id: build
+  title: B
+  repo: apq
+  file_owned: [b.py]
+  files_owned: [../b.py]
+  depends_on: [biuld, build]
+  complexity: huge
+- id: test
+  title: C
+  files_owned: []
+  budget: {tokens: 0, dolars: 1}
+workers: 0
+auto_merge: maybe
+"""
+
+
+def test_every_problem_is_named_with_its_line_and_key() -> None:
+    unlike = (
+        "is not a name that can be used here: must be of letters or digits or . or _ or -, "
+        "begin with letters or digits, and have 100 characters at the most"
+    )
+    assert problems(BROKEN) == [
+        f"{NAME}:1: goal: must not be empty",
+        f"{NAME}:3: repos.app.pth: is not a key here; did you mean 'path'?",
+        f"{NAME}:4: repos.a b: {unlike}",
+        f"{NAME}:6: tasks.0.files_owned: is missing",
+        f"{NAME}:6: tasks.0.id: must be a text; put it in quotes if it looks like something else",
+        f"{NAME}:6: tasks.0: needs a repo: the plan has several (app, a b)",
+        f"{NAME}:10: tasks.1.repo: there is no repo 'apq'; did you mean 'app'?",
+        f"{NAME}:11: tasks.1.file_owned: is not a key here; did you mean 'files_owned'?",
+        f"{NAME}:12: tasks.1.files_owned.0: '../b.py' leaves its folder by ..",
+        f"{NAME}:13: tasks.1.depends_on: the tasks wait for each other in a circle: build -> build",
+        f"{NAME}:13: tasks.1.depends_on.0: there is no task 'biuld'; did you mean 'build'?",
+        f"{NAME}:14: tasks.1.complexity: must be 'low', 'normal' or 'high'",
+        f"{NAME}:15: tasks.2: needs a repo: the plan has several (app, a b)",
+        f"{NAME}:17: tasks.2.files_owned: must have at least one entry",
+        f"{NAME}:18: tasks.2.budget.dolars: is not a key here; did you mean 'dollars'?",
+        f"{NAME}:18: tasks.2.budget.tokens: must be greater than or equal to 1",
+        f"{NAME}:19: workers: must be greater than or equal to 1",
+        f"{NAME}:20: auto_merge: must be true or false",
+    ]
+
+
+def test_an_empty_file_lacks_what_a_plan_needs() -> None:
+    assert problems("") == [
+        f"{NAME}:1: goal: is missing",
+        f"{NAME}:1: repos: is missing",
+        f"{NAME}:1: tasks: is missing",
+    ]
+
+
+def task(members: str) -> str:
+    return plan(f"{{title: A, files_owned: [a], {members}}}")
+
+
+def repo(members: str) -> str:
+    return plan(repos=f"{{app: {{path: app, {members}}}}}")
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (task("id: 'a:b'"), "4: tasks.0.id: 'a:b' holds a colon, which git allows in no branch"),
+        (task("id: a..b"), "4: tasks.0.id: 'a..b' holds .., which git"),
+        (task("id: a.lock"), "4: tasks.0.id: 'a.lock' ends with .lock"),
+        (task("id: a."), "4: tasks.0.id: 'a.' ends with a dot"),
+        (task("id: packet-7"), "4: tasks.0.id: 'packet-7' is kept for work packets"),
+        (task("id: a-merge-1"), "4: tasks.0.id: 'a-merge-1' ends as the tasks that landings make"),
+        (task("id: -a"), "4: tasks.0.id: must be of letters or digits"),
+        (plan(TASK, TASK), "5: tasks.1.id: 'a' is the id of an earlier task as well"),
+        (
+            plan(TASK, "{id: A, title: A, files_owned: [b]}"),
+            "5: tasks.1.id: differs from 'a' by letter case only",
+        ),
+        (task("id: a, agent: cluade"), "4: tasks.0.agent: there is no agent 'cluade'; did you"),
+        (task("id: a, agent: command"), "4: tasks.0.agent: the agent 'command' has no command"),
+        (task("id: a, timeout: 0m"), "4: tasks.0.timeout: must be longer than nothing"),
+        (task("id: a, depends_on: [a]"), "4: tasks.0.depends_on: the tasks wait for each other"),
+        (task("id: a, files_readonly: [./a]"), "4: tasks.0.files_owned.0: 'a' is in files_read"),
+        (task("id: a, files_readonly: [/b]"), "4: tasks.0.files_readonly.0: '/b' is absolute"),
+        (
+            task("id: a, criteria: ['Tests pass: make && ls']"),
+            "4: tasks.0.criteria.0: 'make && ls' has '&&'",
+        ),
+        (
+            task("id: a, description: 'Tests pass: a | b'"),
+            "4: tasks.0.description: states a criterion that cannot be checked: 'a | b' has",
+        ),
+        (plan(more="agents: {x: {kind: clod}}\n"), "5: agents.x.kind: there is no kind 'clod'"),
+        (plan(more="agents: {x: {kind: command}}\n"), "5: agents.x: the kind command needs a"),
+        (
+            plan(more="agents: {x: {kind: codex, environment: {SHIFTBOSS_URL: x}}}\n"),
+            "5: agents.x.environment.SHIFTBOSS_URL: cannot be set here",
+        ),
+        (plan(more="agent: nobody\n"), "5: agent: there is no agent 'nobody'"),
+        (plan(more=f"swarm: {'s' * 61}\n"), "5: swarm: is longer than 60 characters"),
+        (repo("branch: a..b"), "2: repos.app.branch: 'a..b' cannot be the name of a branch"),
+        (repo("setup: ['a; b']"), "2: repos.app.setup.0: 'a; b' has ';'"),
+        (repo("setup_timeout: 0"), "2: repos.app.setup_timeout: must be longer than nothing"),
+        (repo("copy: [../.env]"), "2: repos.app.copy.0: '../.env' leaves its folder"),
+        (repo("ports: [P, P]"), "2: repos.app.ports.1: 'P' is listed twice"),
+        (repo("ports: [P], environment: {P: x}"), "2: repos.app.ports.0: 'P' is in environment"),
+        (repo("ports: [SHIFTBOSS_URL]"), "2: repos.app.ports.0: cannot be set here"),
+        (
+            repo("verification: {setup: ['a && b']}"),
+            "2: repos.app.verification.setup.0: 'a && b' has '&&'",
+        ),
+        (repo("verification: {generated: [/x]}"), "2: repos.app.verification.generated.0: '/x'"),
+    ],
+)
+def test_what_cannot_hold_is_refused_with_the_reason(text: str, problem: str) -> None:
+    found = problems(text)
+    assert len(found) == 1, found
+    assert found[0].startswith(f"{NAME}:{problem}")
+
+
+def test_a_circle_is_named_in_full() -> None:
+    chain = [f"{{id: {a}, title: T, files_owned: [{a}], depends_on: [{b}]}}" for a, b in CIRCLE]
+    assert problems(plan(*chain)) == [
+        f"{NAME}:4: tasks.0.depends_on: the tasks wait for each other in a circle: a -> b -> c -> a"
+    ]
+
+
+CIRCLE = (("a", "b"), ("b", "c"), ("c", "a"))
+
+
+@pytest.mark.parametrize(
+    ("text", "warning"),
+    [
+        (task("id: a, criteria: [it is nice]"), "tasks.0.criteria.0: names no command"),
+        (repo("environment: {API_TOKEN: geheim}"), "repos.app.environment.API_TOKEN: looks like a"),
+        (
+            plan(
+                more="agent: x\nagents: {x: {kind: codex, environment: {OPENAI_API_KEY: geheim}}}"
+            ),
+            "agents.x.environment.OPENAI_API_KEY: looks like a secret",
+        ),
+        (plan(more="agents: {x: {kind: codex}}\n"), "agents.x: has no task"),
+        (
+            plan(TASK.replace("}", ", repo: app}"), repos="{app: {path: a}, lib: {path: b}}"),
+            "repos.lib: has no task",
+        ),
+        (
+            plan(TASK.replace("}", ", budget: {dollars: 2}}"), more="budget: {dollars: 1}\n"),
+            "tasks.0.budget.dollars: is more than the whole plan may spend (1.0)",
+        ),
+    ],
+)
+def test_what_is_hardly_meant_is_a_warning(text: str, warning: str) -> None:
+    (found,) = warnings(text)
+    assert f"{'.'.join(map(str, found.path))}: {found.message}".startswith(warning)
+    assert "geheim" not in found.message
+
+
+@pytest.mark.parametrize("name", ["TOKENS_MAX", "AUTHOR", "KEYBOARD", "PASSWORDLESS_MODE"])
+def test_other_variables_are_no_secrets(name: str) -> None:
+    assert warnings(repo(f"environment: {{{name}: x}}")) == []
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["id", "title", "depends_on", "files_owned", "criteria", "path", "x"]),
+            inner,
+            max_size=4,
+        )
+    ),
+    max_leaves=12,
+)
+KEYS = st.sampled_from(["goal", "repos", "tasks", "agents", "agent", "swarm", "budget", "workers"])
+
+
+@given(st.dictionaries(KEYS, VALUES, max_size=5))
+def test_whatever_it_holds_it_is_read_or_refused_in_words_of_ours(data: dict[str, object]) -> None:
+    try:
+        read(yaml.safe_dump(data))
+    except InvalidPlan as error:
+        found = error.facts["problems"]
+        assert isinstance(found, list)
+        assert all(one.startswith(f"{NAME}:") for one in found)
+        assert not any(re.search(r"Input should|String should|pydantic", one) for one in found)

@@ -1,0 +1,93 @@
+"""The prompts of agents: short, whatever a task holds."""
+
+from __future__ import annotations
+
+import pytest
+
+from shiftboss.rules.run_prompts import (
+    FIX_TOKENS_MAX,
+    PROMPT_TOKENS_MAX,
+    RunTask,
+    fix_prompt,
+    run_prompt,
+)
+from shiftboss.rules.token_estimate import estimate_tokens
+
+TASK = RunTask(
+    swarm_id="shop",
+    bead_id="login",
+    worker="shop-1",
+    epoch=2,
+    branch="shiftboss/login",
+    title="Add a login",
+    description="Users give a name.\n\nNo passwords yet.",
+    files=["src/login.py", "tests/test_login.py"],
+    criteria=["Tests pass: python -m unittest"],
+)
+
+
+def test_the_first_prompt_says_what_to_do_and_how_it_ends() -> None:
+    text = run_prompt(TASK)
+    for words in (
+        "TASK login: Add a login",
+        "FILE: src/login.py",
+        "MUST HOLD: Tests pass: python -m unittest",
+        "No passwords yet.",
+        'swarm_complete(swarm_id="shop", bead_id="login", name="shop-1", epoch=2',
+        "request_scope",
+        "show_handoff",
+    ):
+        assert words in text
+
+
+def test_an_agent_without_our_tools_is_told_of_none() -> None:
+    text = run_prompt(TASK._replace(speaks=False, handoff_file="/s/handoff.json"))
+    assert "swarm_complete" not in text
+    assert "request_scope" not in text
+    assert "/s/handoff.json" in text
+
+
+def test_where_ci_comes_first_the_agent_commits_and_exits() -> None:
+    text = run_prompt(TASK._replace(claims=False))
+    assert "swarm_complete" not in text
+    assert "request_scope" in text
+
+
+@pytest.mark.requirement("CC-08")
+@pytest.mark.parametrize(
+    "task",
+    [
+        TASK._replace(description="many words\n" * 2000),
+        TASK._replace(files=[f"src/part_{number}/**" for number in range(500)]),
+        TASK._replace(title="a title " * 60),
+        TASK._replace(checkpoint={"decisions": ["because " * 500]}),
+    ],
+)
+def test_the_first_prompt_stays_within_its_tokens(task: RunTask) -> None:
+    text = run_prompt(task)
+    assert estimate_tokens(text) <= PROMPT_TOKENS_MAX
+    assert "swarm_complete" in text
+
+
+@pytest.mark.requirement("CC-08")
+def test_what_every_task_pays_for_is_a_hundred_tokens() -> None:
+    bare = TASK._replace(title="", description="", files=[], criteria=[])
+    assert estimate_tokens(run_prompt(bare).split("TASK")[0]) <= 100
+
+
+def test_what_is_left_out_is_counted() -> None:
+    text = run_prompt(TASK._replace(description="one two three\n" * 500))
+    assert text.rstrip().endswith("more lines: see the handoff)")
+
+
+def test_a_successor_is_told_where_to_carry_on() -> None:
+    text = run_prompt(TASK._replace(checkpoint={"current_step": "tests are left"}))
+    assert "CARRY ON" in text
+    assert "tests are left" in text
+
+
+def test_a_refusal_is_told_with_its_reasons() -> None:
+    text = fix_prompt(TASK, ["scope: src/other.py is not yours (take it out)", "x" * 50])
+    assert "src/other.py is not yours" in text
+    assert "TASK login" in text
+    assert estimate_tokens(fix_prompt(TASK, ["word " * 9000] * 3)) <= FIX_TOKENS_MAX

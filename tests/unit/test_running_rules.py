@@ -1,0 +1,102 @@
+"""Budgets and holds: sums, limits, and which pause counts."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shiftboss.rules import budgets
+from shiftboss.rules.holds import longer
+from shiftboss.rules.running import Budget, Hold, ProcessUsage, Totals
+
+tokens = st.integers(min_value=0, max_value=10**14)
+price = st.none() | st.integers(min_value=0, max_value=10**15)
+usages = st.builds(
+    ProcessUsage,
+    st.just("s"),
+    st.just("t"),
+    st.just(1),
+    st.integers(min_value=1, max_value=3),
+    tokens,
+    tokens,
+    tokens,
+    price,
+    st.just(0),
+)
+
+
+@given(st.lists(usages, max_size=20))
+def test_sums_by_difference_are_those_of_the_last_words_of_each_process(
+    said: list[ProcessUsage],
+) -> None:
+    totals, known = Totals(), dict[int, ProcessUsage]()
+    for one in said:
+        totals = budgets.with_usage(totals, known.get(one.process), one)
+        known[one.process] = one
+    last = known.values()
+    assert totals == Totals(
+        sum(one.input_tokens for one in last),
+        sum(one.output_tokens for one in last),
+        sum(one.cached_tokens for one in last),
+        sum(one.microdollars or 0 for one in last),
+        sum(one.tokens for one in last if one.microdollars is None),
+    )
+
+
+def limits(tokens: int | None = None, micro: int | None = None) -> Budget:
+    return Budget("s", "t", tokens, micro)
+
+
+@pytest.mark.parametrize(
+    ("totals", "budget", "over"),
+    [
+        (Totals(10), None, None),
+        (Totals(10), limits(), None),
+        (Totals(4, 5), limits(10), None),
+        (Totals(4, 6), limits(10), ("tokens", 10, 10)),
+        (Totals(4, 5, cached_tokens=99), limits(10), None),
+        (Totals(microdollars=499_999), limits(None, 500_000), None),
+        (Totals(microdollars=750_000), limits(None, 500_000), ("dollars", 0.5, 0.75)),
+        (Totals(20, microdollars=9), limits(10, 5), ("tokens", 10, 20)),
+    ],
+)
+def test_a_limit_that_is_reached_is_used_up(
+    totals: Totals, budget: Budget | None, over: tuple[str, float, float] | None
+) -> None:
+    assert budgets.used_up(totals, budget) == over
+
+
+@pytest.mark.parametrize(
+    ("known", "wanted", "is_raise"),
+    [
+        (None, limits(10), False),
+        (limits(), limits(10, 10), False),
+        (limits(10), limits(10), False),
+        (limits(10), limits(9, 5), False),
+        (limits(10), limits(11), True),
+        (limits(10), limits(None, 5), True),
+        (limits(10, 5), limits(9, 6), True),
+    ],
+)
+def test_more_than_before_is_a_raise(known: Budget | None, wanted: Budget, is_raise: bool) -> None:
+    assert budgets.is_raise(known, wanted) is is_raise
+
+
+def test_a_limit_below_a_millionth_is_one() -> None:
+    assert (budgets.dollar_limit(1e-9), budgets.dollar_limit(None)) == (1, None)
+
+
+def test_what_is_over_is_said_in_its_unit() -> None:
+    assert str(budgets.Over("tokens", 1000, 1234)) == "1,234 of 1,000 tokens"
+    assert str(budgets.Over("dollars", 5, 5.125)) == "$5.12 of $5.00"
+
+
+def test_the_pause_counts_that_ends_later() -> None:
+    short = Hold("s", "", "pause", "short", 1, 100)
+    long, endless = short._replace(since_ms=2, until_ms=200), short._replace(until_ms=None)
+    assert longer(None, short) == short
+    assert longer(short, long) == long._replace(since_ms=1)
+    assert longer(long, short) == long
+    assert longer(short, endless) == endless
+    assert longer(endless, long) == endless
