@@ -107,6 +107,7 @@ def test_paths_of_edits(room: HookRoom, path: str, is_allowed: bool, tool: str) 
         ("TodoWrite", {"todos": [{"content": "x"}]}, True),
         ("Write", {"file_path": "src/auth/a.md", "content": PATCH}, True),
         ("WebFetch", {"url": "https://x"}, True),
+        ("mcp__forge__create_issue", {"title": "x"}, True),
         ("MultiEdit", {"file_path": "src/auth/a.py", "edits": [{"old_string": "x"}]}, True),
         ("MultiEdit", {"edits": [{"file_path": "src/auth/a.py"}, {"file_path": "b"}]}, False),
         ("mcp__shiftboss__request_scope", {"bead_id": "t", "paths": ["README.md"]}, True),
@@ -136,6 +137,17 @@ ALLOWED_COMMANDS = [
     'echo x > "$TMPDIR/y"',
     "sed -i s/a/b/ src/auth/*.log",
     "find . -name '*.pyc' -delete",
+    "find src/auth -type f ! -name names.py -delete",
+    "find . -name __pycache__ -type d -exec rm -rf {} +",
+    "find . -type d -empty -delete",
+    "find . \\( -name '*.pyc' -o -iname '*.PYO' \\) -mtime +3 -delete",
+    "find . -path ./src/lib -prune -o -name jwt.py -exec rm {} \\;",
+    "find . -mindepth 4 -exec rm {} +",
+    "find . -name '*.py' -exec grep -l x {} +",
+    "find . -name login.py -exec sed -i s/a/b/ {} \\;",
+    "find build -delete",
+    "find /tmp/mine-alone -delete",
+    "git fetch . main:task",
     "echo x > $SOMEWHERE",
     'python -c \'open("/etc/x", "w")\'',
     "git status; git log --oneline; git -C .. log",
@@ -187,6 +199,31 @@ REFUSED_COMMANDS = [
     "sed -i s/a/b/ src/*/*.py",
     "dd if=/dev/zero of=/dev/sda",
     "find .. -name x -delete",
+    "find . -delete",
+    "find -delete",
+    "find src -name '*.py' -delete",
+    "find src -name '*.pyc' -o -name 'jwt.*' -delete",
+    "find . -newer README.md -delete",
+    "find . -maxdepth 1 -type f -exec rm {} \\;",
+    "find src/l* -exec rm -rf {} +",
+    "find . -name lib -exec rm -rf {} +",
+    "find . -path ./src/lib -prune -o -name jwt.py -delete",
+    "find . -name x , -name README.md -delete",
+    "find README.md -delete",
+    "find . -name '*.py' -exec sed -i s/a/b/ {} +",
+    "find . -name '*.md' -execdir mv {} /tmp/ \\;",
+    "find .git -name '*.sample' -delete",
+    "find . -name .git -exec rm -rf {} +",
+    "find src/auth -type f -delete",
+    "echo x > .git/info/grafts",
+    "echo x > .git/refs/heads/main",
+    "echo x > $(git rev-parse --git-dir)/info/grafts",
+    "cp x .git/hooks/pre-commit",
+    "ln -s /x .git/hooks/post-commit",
+    "sed -i s/a/b/ .git/config",
+    "git fetch . HEAD:release",
+    "git symbolic-ref HEAD refs/heads/main",
+    "git replace HEAD~1 HEAD",
     "find .. -name x -exec rm {} +",
     "ls | xargs -I{} cp {} /etc",
     "bash -c 'cd .. && touch x'",
@@ -232,6 +269,31 @@ def test_the_contract_and_other_trees_are_out_of_reach_in_a_temporary_folder(
     assert judged(room, room.call("Bash", command=f"echo x > {tmp_path}/free/x")) is None
 
 
+def test_the_repository_of_a_work_tree_is_out_of_reach_in_a_temporary_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    room = HookRoom(tmp_path / "repos")
+    linked = tmp_path / "trees" / "t"
+    room.repo.git("worktree", "add", "--quiet", "--force", str(linked), "task")
+    room.contract = tmp_path / "trees" / "contract.json"
+    room.write(tree=str(linked))
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    git = room.tree / ".git"
+    for command in (
+        f"echo x > {git}/info/grafts",
+        f"tee -a {git}/config",
+        f"cp x {git}/hooks/pre-commit",
+        f"echo x > {git}/refs/heads/main",
+        f"echo x > {git}/worktrees/t/HEAD",
+        f"find {git} -name packed-refs -delete",
+        'echo x > "$(git rev-parse --git-common-dir)/info/grafts"',
+        "find . -maxdepth 1 -name .git -delete",
+    ):
+        assert judged(room, room.call("Bash", linked, command=command)) is not None, command
+    own = "git init --quiet ../../mine && echo x > ../../mine/.git/config"
+    assert judged(room, room.call("Bash", linked, command=own)) is None
+
+
 @pytest.mark.parametrize("path", ["src/auth/b.py", "README.md"])
 def test_each_agent_is_understood(room: HookRoom, path: str) -> None:
     """The captured forms of Codex, Gemini and opencode, and the same verdict for all."""
@@ -273,6 +335,11 @@ def _broken_inputs() -> list[bytes]:
         call | {"tool_input": "x"},
         call | {"tool_input": {"file_path": ["a"]}},
         call | {"tool_input": {"file_path": "a\0b"}},
+        call | {"tool_input": {}},
+        call | {"tool_input": {"file": "src/auth/a"}},
+        call | {"tool_name": "MultiEdit", "tool_input": {"edits": []}},
+        call | {"tool_name": "apply_patch", "tool_input": {"input": "x"}},
+        call | {"tool_name": "Bash", "tool_input": {}},
         call | {"tool_name": "Bash", "tool_input": {"command": ["rm", 1]}},
         [],
         None,

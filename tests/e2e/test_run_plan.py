@@ -148,4 +148,36 @@ def test_a_task_that_fails_again_and_again_ends_the_run(room: PlanRoom) -> None:
     room.plan(task("bad", do="error"), task("after", "bad"), task("good"), attempts=2)
     outcome = room.run()
     assert outcome["landed"] == ["good"]
-    assert sorted(outcome["failed"]) == ["after", "bad"]
+    assert outcome["failed"] == ["bad"]
+    assert outcome["stuck"] == {"after": "needs bad"}
+    assert room.run()["failed"] == ["bad"], "run again, it is not tried again"
+    (room.marks / "bad.mended").touch()
+    assert sorted(room.run("--retry")["landed"]) == ["after", "bad", "good"]
+
+
+@pytest.mark.requirement("OWN-01")
+def test_a_plan_may_grow_and_shrink_between_runs(room: PlanRoom) -> None:
+    room.plan(task("one"), task("two", "one"))
+    assert sorted(room.run()["landed"]) == ["one", "two"]
+    room.plan({**task("one"), "title": "Another title"}, task("three", "one", complexity="high"))
+    assert sorted(room.run()["landed"]) == ["one", "three"]
+    assert room.landed().count("Add one") == 1
+
+
+@pytest.mark.requirement("OWN-01")
+def test_a_question_of_an_agent_ends_a_run_that_has_nothing_else_to_do(room: PlanRoom) -> None:
+    room.plan(task("unsure", do="ask"), task("sure"))
+    outcome = room.run()
+    assert outcome["landed"] == ["sure"]
+    assert "which colour?" in outcome["stuck"]["unsure"]
+    assert "shiftboss questions answer" in outcome["stuck"]["unsure"]
+
+
+@pytest.mark.requirement("OWN-01")
+def test_work_that_was_thrown_off_its_branch_is_landed_again(room: PlanRoom) -> None:
+    room.plan(task("one"))
+    assert room.run()["landed"] == ["one"]
+    room.git("reset", "--quiet", "--hard", "HEAD~1")
+    assert room.landed() == ["First"]
+    assert room.run()["landed"] == ["one"]
+    assert room.landed() == ["First", "Add one"]

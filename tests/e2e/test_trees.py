@@ -201,14 +201,35 @@ async def test_sweeping_removes_what_nobody_works_in(ground: Ground) -> None:
     ground.repo.git("worktree", "add", "--quiet", str(users), "-b", "mine")
     stray = ground.folder / "trees" / "s" / "bd-9.1"
     stray.mkdir()
+    foreign = stray.with_name("notes")
+    foreign.mkdir()
+    mark = ground.folder / "trees" / ".made" / "s" / stray.name
+    mark.touch()
     fresh = Trees(ground.folder / "trees")
     refs = await fresh.sweep([ground.repo.path], "s", {"bd-1.1"})
     await fresh.close()
     assert refs == ["refs/shiftboss/salvage/bd-2/1"]
     assert [one.path.exists() for one in (alive, left, other)] == [True, False, True]
     assert not stray.exists()
+    assert not mark.exists()
+    assert foreign.is_dir()
     assert (users / "README.md").is_file()
     assert len(ground.registered()) == 3
+
+
+async def test_what_others_keep_among_the_trees_stays(ground: Ground) -> None:
+    folder = ground.folder / "trees"
+    notes = [folder / "s" / "bd-1.1" / "mine", folder / "s" / "mine", folder / ".gone" / "mine"]
+    for note in notes:
+        note.parent.mkdir(parents=True, exist_ok=True)
+        note.write_text("kept")
+    with pytest.raises(TreeUnavailable, match="no work tree of ours") as refused:
+        await ground.make()
+    assert refused.value.field == "trees"
+    await ground.trees.sweep([ground.repo.path], "s", [])
+    await ground.trees.close()
+    assert [note.read_text() for note in notes] == ["kept"] * 3
+    assert ground.registered() == []
 
 
 async def test_eight_trees_are_made_at_once(ground: Ground) -> None:

@@ -6,8 +6,9 @@ import io
 
 from rich.console import Console
 
-from shiftboss.cli.run_view import ROWS_SHOWN, run_table
+from shiftboss.cli.run_view import ROWS_SHOWN, outcome_lines, run_table
 from shiftboss.orchestrator.board import Board, Row
+from shiftboss.orchestrator.run import Outcome
 
 
 def drawn(rows: list[Row]) -> list[str]:
@@ -54,3 +55,19 @@ def test_words_of_others_play_no_tricks() -> None:
     board = Board()
     board.row("task", "an \x1b[2J escape")
     assert "\\x1b[2J" in drawn(list(board.rows.values()))[1]
+
+
+def test_a_check_that_was_waived_is_said_once_and_again_at_the_end() -> None:
+    board = Board()
+    board.accepted("task", "r-1")
+    board.waived("task", [])
+    waivers = [
+        {"check": "scope", "subject": "a.py", "granted_by": "ada"},
+        {"check": "scope", "subject": "b.py", "granted_by": "ada"},
+        {"check": "criteria", "subject": "*", "granted_by": "bob"},
+    ]
+    for _ in range(2):
+        board.waived("task", waivers)
+    assert list(board.lines)[1:] == ["task: waived: scope by ada, criteria by bob"]
+    summary = [str(line) for line in outcome_lines(Outcome(done=True, landed=["task"]), board)]
+    assert "landed    task  receipt r-1  waived: scope by ada, criteria by bob" in summary

@@ -5,19 +5,20 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from shiftboss.cli.options import DEFAULT_SERVER, Server, TokenFile
 from shiftboss.cli.output import print_json, show
 from shiftboss.cli.serve_options import DEFAULT_DB, Db
-from shiftboss.cli.tokens import read_token
+from shiftboss.cli.tokens import given_operator_token, read_token
 
 if TYPE_CHECKING:
-    from shiftboss.orchestrator.run import Outcome
     from shiftboss.orchestrator.setting_up import RunWish
     from shiftboss.protocol.plan import Plan
+
+INTERRUPTED: Final = 130
 
 PlanFile = Annotated[Path, typer.Argument(metavar="PLAN", help="The plan, a YAML file.")]
 Trees = Annotated[
@@ -68,6 +69,10 @@ def run(
             help="Land accepted work at once, or leave it to `shiftboss land`.",
         ),
     ] = None,
+    retry: Annotated[
+        bool,
+        typer.Option("--retry", help="Give what has failed too often one attempt more."),
+    ] = False,
     server: Server = DEFAULT_SERVER,
     token_file: TokenFile = None,
     db: Db = DEFAULT_DB,
@@ -90,9 +95,9 @@ def run(
     if dry_run:
         _show_dry_run(plan, policy, as_json=as_json)
         return
-    wish = replace(_wish(plan, server, token_file, db, policy), trees=trees, own_server=own_server)
-    outcome = _run(wish, as_json=as_json)
-    raise typer.Exit(0 if outcome is not None and outcome.done else 1)
+    wish = _wish(plan, server, token_file, db, policy)
+    wish = replace(wish, trees=trees, own_server=own_server, retry=retry)
+    raise typer.Exit(_run(wish, as_json=as_json))
 
 
 def land(
@@ -135,27 +140,34 @@ def _policy_of(plan_file: Path, said: Path | None) -> Path | None:
 def _wish(
     plan: Plan, server: str, token_file: Path | None, db: str, policy: Path | None
 ) -> RunWish:
+    from shiftboss.evidence.processes import close_to_others
     from shiftboss.orchestrator.setting_up import RunWish
     from shiftboss.worker.server_address import Server as ServerAddress
 
-    return RunWish(plan, ServerAddress.at(server, read_token(token_file)), db, policy)
+    close_to_others()  # agents run as the same user, and we hold the operator's token
+    address = ServerAddress.at(server, read_token(token_file))
+    return RunWish(plan, address, db, policy, operator_token=given_operator_token())
 
 
-def _run(wish: RunWish, *, as_json: bool) -> Outcome | None:
-    """None when it was stopped by a signal: everything was given back."""
+def _run(wish: RunWish, *, as_json: bool) -> int:
+    """The exit code. A signal stops it, and everything is given back."""
     from shiftboss.cli.run_view import RunView
     from shiftboss.cli.until_signal import until_signal
     from shiftboss.orchestrator.board import Board
+    from shiftboss.orchestrator.run import Outcome
     from shiftboss.orchestrator.setting_up import run_wish
 
     board = Board()
     with RunView(board, quiet=as_json) as view:
         outcome = until_signal(run_wish(wish, board))
+    told = outcome or Outcome.of_stopped(board)
     if as_json:
-        print_json(json.dumps(outcome.as_json() if outcome else {"done": False}).encode())
+        print_json(json.dumps(told.as_json()).encode())
     else:
-        view.show_end(outcome)
-    return outcome
+        view.show_end(told)
+    if told.stopped:
+        return INTERRUPTED
+    return 0 if told.done else 1
 
 
 def _show_dry_run(plan: Plan, policy: Path | None, *, as_json: bool) -> None:

@@ -92,10 +92,7 @@ class RunView:
         ]
         return Group(head, run_table(rows), *lines)
 
-    def show_end(self, outcome: Outcome | None) -> None:
-        if outcome is None:
-            self._console.print("stopped; run it again to go on")
-            return
+    def show_end(self, outcome: Outcome) -> None:
         for part in outcome_lines(outcome, self._board):
             self._console.print(part, soft_wrap=True)
 
@@ -115,6 +112,10 @@ def outcome_lines(outcome: Outcome, board: Board | None = None) -> list[Renderab
             found.append(Text(f"{title:9} {plain(_end_words(bead_id, row, outcome))}", style))
     if board is not None:
         found.append(Text(_spent(list(board.rows.values()))))
+    if outcome.stopped:
+        found.append(Text("stopped; run it again to go on"))
+    elif outcome.failed:
+        found.append(Text("to try what has failed again: the same command with --retry"))
     return found
 
 
@@ -123,6 +124,7 @@ def _end_words(bead_id: str, row: Row | None, outcome: Outcome) -> str:
     if row is not None:
         words += [row.landed[:12]] if row.landed else []
         words += [f"receipt {row.receipt_id}"] if row.receipt_id else []
+        words += [f"waived: {row.waived}"] if row.waived else []
         words += [row.error] if row.error and bead_id in outcome.failed else []
     words += [outcome.stuck[bead_id]] if bead_id in outcome.stuck else []
     return "  ".join(words)

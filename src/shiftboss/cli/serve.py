@@ -26,9 +26,10 @@ from shiftboss.cli.serve_options import (
     RetentionDays,
     SpawningBy,
     State,
+    TokenFromInput,
     Verifies,
 )
-from shiftboss.cli.tokens import given_operator_token, read_token
+from shiftboss.cli.tokens import given_operator_token, operator_token_of_input, read_token
 
 
 def serve(
@@ -45,10 +46,12 @@ def serve(
     pass_environment: PassEnvironment = None,
     log_level: Level = LogLevel.WARNING,
     as_json: AddressAsJson = False,
+    operator_token_from_input: TokenFromInput = False,
     ends_with_input: EndsWithInput = False,
 ) -> None:
     """Run the server until Ctrl-C. One line tells its address once it listens."""
-    token, operator_token = read_token(token_file), given_operator_token()
+    token = read_token(token_file)
+    operator_token = _token_of_input() if operator_token_from_input else given_operator_token()
     logging.basicConfig(
         stream=sys.stderr,
         level=log_level.value.upper(),
@@ -75,6 +78,13 @@ def serve(
     if ends_with_input:
         threading.Thread(target=_end_with_input, daemon=True).start()
     run(settings, _announce_json if as_json else _announce)
+
+
+def _token_of_input() -> str:
+    from shiftboss.evidence.processes import close_to_others
+
+    close_to_others()
+    return operator_token_of_input(sys.stdin.fileno())
 
 
 def _end_with_input() -> None:

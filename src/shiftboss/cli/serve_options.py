@@ -99,6 +99,14 @@ BeadsFolder = Annotated[
 ]
 Level = Annotated[LogLevel, typer.Option("--log-level", help="What is logged, to stderr.")]
 AddressAsJson = Annotated[bool, typer.Option("--json", help="Print the address as JSON.")]
+TokenFromInput = Annotated[
+    bool,
+    typer.Option(
+        "--operator-token-from-input",
+        help="The operator's token is the first line of standard input.",
+        hidden=True,
+    ),
+]
 EndsWithInput = Annotated[
     bool,
     typer.Option("--ends-with-input", help="Stop when standard input ends.", hidden=True),

@@ -32,8 +32,8 @@ def read_operator_token(token_file: Path | None) -> str:
     if token is None:
         raise BadToken(
             "only the operator may do this, and there is no operator's token here",
-            hint=f"set {OPERATOR_TOKEN_VARIABLE} or --operator-token-file; the server keeps it "
-            "beside its database",
+            hint=f"set {OPERATOR_TOKEN_VARIABLE} or --operator-token-file; `shiftboss serve` keeps "
+            "it beside its database, a server that `shiftboss run` has started has that of the run",
         )
     return token
 
@@ -60,6 +60,18 @@ def _is_there(file: Path) -> bool:
 def given_operator_token() -> str | None:
     """For a server: the one that the environment sets, None when it shall make its own."""
     return _said(None, OPERATOR_TOKEN_VARIABLE)
+
+
+def operator_token_of_input(descriptor: int) -> str:
+    """For the server of a run: the first line, which nobody else can read."""
+    said = b""
+    while b"\n" not in said and len(said) <= TOKEN_CHARACTERS_MAX:
+        read = os.read(descriptor, TOKEN_CHARACTERS_MAX + 1)
+        if not read:
+            break
+        said += read
+    line = said.partition(b"\n")[0].decode(errors="replace")
+    return _checked(line.strip(), "standard input")
 
 
 def _said(token_file: Path | None, variable: str) -> str | None:

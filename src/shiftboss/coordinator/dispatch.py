@@ -223,13 +223,17 @@ def keep_salvage(tx: Transaction, assignment: Assignment, reason: str, now_ms: i
     tx.add_salvage(assignment.swarm_id, assignment.task_id, left, now_ms)
 
 
-def close_assignment(tx: Transaction, assignment: Assignment, now_ms: int) -> None:
-    """The row goes, and what the worker had asked needs no answer any more."""
+def close_assignment(
+    tx: Transaction, assignment: Assignment, now_ms: int, *, keep_questions: bool = False
+) -> None:
+    """The row goes, and what the worker had asked needs no answer any more, unless who tries again
+    is to get it."""
     tx.end_assignment(assignment.swarm_id, assignment.task_id, assignment.epoch)
     if assignment.claim_id is not None:
         void_claim(tx, assignment, now_ms)
     # Under a contract a question can be open while its worker goes on.
-    if assignment.state is WorkerState.BLOCKED or assignment.contract_version is not None:
+    has_asked = assignment.state is WorkerState.BLOCKED or assignment.contract_version is not None
+    if has_asked and not keep_questions:
         tx.withdraw_questions(assignment.swarm_id, assignment.task_id, assignment.epoch, now_ms)
 
 

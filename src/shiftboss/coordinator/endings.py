@@ -14,6 +14,7 @@ from shiftboss.coordinator.dispatch import (
 from shiftboss.coordinator.learning import learn_of_failure
 from shiftboss.errors import UnknownTask
 from shiftboss.protocol.events import EventKind
+from shiftboss.protocol.states import WorkerState
 from shiftboss.rules.packets import Assignment
 from shiftboss.rules.tasks import Task, Worker
 from shiftboss.store.port import Transaction
@@ -71,7 +72,9 @@ def fail_task(
             "epoch": assignment.epoch,
         }
         task = task._replace(checkpoint=json.dumps(left))
-    close_assignment(tx, assignment, now_ms)
+    # A worker that leaves with its question open has it answered to the next one.
+    waits_for_answer = assignment.state is WorkerState.BLOCKED and not again
+    close_assignment(tx, assignment, now_ms, keep_questions=waits_for_answer)
     learn_of_failure(tx, assignment, reason, task.failures, now_ms)
     keep_salvage(tx, assignment, "failed", now_ms)
     tx.add_event(

@@ -49,9 +49,14 @@ def program_argv(module: str, *arguments: str) -> list[str]:
 
 
 def become_guardian() -> None:
-    """Linux makes this process the parent of every orphan below it. And those, who run as the same
-    user, must not reach our memory or our end of a pipe."""
+    """Linux makes this process the parent of every orphan below it."""
     _control(PR_SET_CHILD_SUBREAPER, 1)
+    close_to_others()
+
+
+def close_to_others() -> None:
+    """Those who run as the same user must not reach our memory, our environment or our end of a
+    pipe."""
     _control(PR_SET_DUMPABLE, 0)
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from shiftboss.hooks.contract import LocalContract
+from shiftboss.hooks.finding import git_folder
 from shiftboss.hooks.git import git_lines, ignored
 from shiftboss.hooks.shell_found import (
     BELOW,
@@ -31,6 +32,7 @@ _DEVICES: Final = frozenset(
     ("/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty", "/dev/zero", "/dev/full")
 )
 _MATCHES_MAX: Final = 1000
+_POINTER_BYTES_MAX: Final = 10_000
 
 
 class Denial(NamedTuple):
@@ -53,7 +55,7 @@ class Judge:
         self._readonly = Scope(contract.readonly, case_insensitive=True)
         self.tree = os.path.realpath(contract.tree)
         self._shared = _shared_folders(environment)
-        self._kept = (self.tree, os.path.realpath(contract_file))
+        self._kept = (self.tree, os.path.realpath(contract_file), *_git_folders(self.tree))
 
     def edits(self, folder: str, paths: Iterable[str]) -> Iterator[Denial]:
         """Of an editor: each has to be in the tree, and in the contract."""
@@ -89,7 +91,9 @@ class Judge:
         if write.folder is None and not word.text.startswith("/"):
             return
         folder = write.folder or "/"
-        if not word.known:
+        if word.picks is not None:
+            yield from self._picked(folder, word, write.kind)
+        elif not word.known:
             yield from self._beginning(folder, word.text)
         elif word.pattern is not None:
             yield from self._pattern(folder, word, write)
@@ -103,6 +107,32 @@ class Judge:
         real = os.path.realpath(os.path.join(folder, text[: text.rfind("/") + 1]))
         if real != self.tree and self._inside(real) is None and not self._is_free(real):
             yield self._outside(text, real)
+
+    def _picked(self, folder: str, word: Word, kind: str) -> Iterator[Denial]:
+        """What a find picks below a folder, of all that git knows or could know."""
+        if word.pattern is not None:
+            import glob
+
+            for start in glob.glob(os.path.join(glob.escape(folder), word.pattern))[:_MATCHES_MAX]:
+                yield from self._picked(folder, Word(start, picks=word.picks), kind)
+            return
+        start = word.text.rstrip("/") or "/"
+        yield from self._beginning(folder, f"{start}/")
+        real = os.path.realpath(os.path.join(folder, start))
+        inside = "" if real == self.tree else self._inside(real)
+        if inside is None or kind in (FOLDER, PLACE, PUT_BACK):
+            return
+        if ".git" in inside.casefold().split("/") or (not inside and _is_picked(word, ".git")):
+            yield Denial(BANNED, inside or ".git", "is inside of .git; leave it to git")
+            return
+        with_folders = kind in (BELOW, REMOVED)
+        for path in self._known_below(inside or "."):
+            below = path[len(inside) :].lstrip("/")
+            if _is_picked(word, below, with_folders=with_folders):
+                reason = self.refusal(path)
+                if reason is not None:
+                    yield Denial(SCOPE, path, reason)
+                    return
 
     def _pattern(self, folder: str, word: Word, write: Write) -> Iterator[Denial]:
         import glob  # late: few commands have one
@@ -157,12 +187,16 @@ class Judge:
             yield Denial(SCOPE, inside, reason)
 
     def _all_below(self, inside: str) -> Iterator[Denial]:
-        listing = ["ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", inside]
-        for path in git_lines(self.tree, listing):
+        for path in self._known_below(inside):
             reason = self.refusal(path)
             if reason is not None:
                 yield Denial(SCOPE, path, reason)
                 return
+
+    def _known_below(self, inside: str) -> list[str]:
+        """Without what git ignores."""
+        listing = ["ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", inside]
+        return git_lines(self.tree, listing)
 
     def _outside(self, text: str, real: str) -> Denial:
         if real == self.tree or self._is_above(real):
@@ -181,7 +215,8 @@ class Judge:
         return any(self._is_free_in(shared, real) for shared in self._shared)
 
     def _is_free_in(self, shared: str, real: str) -> bool:
-        """Not what the tree and the contract lie in, should they lie in a shared folder."""
+        """Not what the tree, its git folders and the contract lie in, should they lie in a shared
+        folder."""
         above = shared.rstrip("/") + "/"
         if real == shared:
             return not any(one.startswith(above) for one in self._kept)
@@ -192,6 +227,32 @@ class Judge:
             not one.startswith(above) or one[len(above) :].split("/")[0] != top
             for one in self._kept
         )
+
+
+def _is_picked(word: Word, below: str, *, with_folders: bool = False) -> bool:
+    """By itself, or with a folder that it lies in."""
+    assert word.picks is not None
+    if word.picks(below, False):
+        return True
+    parts = below.split("/")
+    return with_folders and any(
+        word.picks("/".join(parts[:count]), True) for count in range(len(parts))
+    )
+
+
+def _git_folders(tree: str) -> Iterator[str]:
+    """That of the work tree, and the one that it shares with others: settings, hooks and branches
+    lie there."""
+    own = git_folder(tree)
+    if own is None:
+        return
+    yield os.path.realpath(own)
+    try:
+        with open(f"{own}/commondir", "rb") as opened:
+            shared = os.fsdecode(opened.read(_POINTER_BYTES_MAX)).strip()
+    except OSError:
+        return
+    yield os.path.realpath(os.path.join(own, shared))
 
 
 def _shared_folders(environment: Mapping[str, str]) -> Sequence[str]:

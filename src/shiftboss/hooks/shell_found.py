@@ -106,4 +106,5 @@ class Arguments:
 def last_name(word: Word) -> str | None:
     """The name that a copy gets in a folder. None: unknown."""
     name = word.text.rstrip("/").rpartition("/")[2]
-    return name if word.known and word.pattern is None and name not in ("", ".", "..") else None
+    is_one = word.known and word.pattern is None and word.picks is None
+    return name if is_one and name not in ("", ".", "..") else None

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Final
 
 from shiftboss.hooks.patches import paths_of_diff
@@ -16,6 +17,15 @@ from shiftboss.hooks.shell_found import (
     Ban,
     Found,
     Write,
+)
+from shiftboss.hooks.shell_git_refs import (
+    CHANGES_BRANCH,
+    CHANGES_BRANCH_LONG,
+    REF_COMMANDS,
+    Subcommand,
+    fetch,
+    made_anew,
+    moved_by,
 )
 from shiftboss.hooks.shell_words import Word
 
@@ -34,8 +44,6 @@ _GLOBAL_VALUES: Final = ("--git-dir", "--work-tree", "--namespace", "--exec-path
 # Settings by which hooks are passed by, or by which a word of git comes to mean another one.
 _STEERING: Final = ("core.hookspath", "core.worktree", "core.bare", "include", "alias.")
 _NO_HOOKS: Final = "would pass by the hooks, which must run"
-_CHANGES_BRANCH: Final = ("d", "D", "m", "M", "c", "C", "f")
-_CHANGES_BRANCH_LONG: Final = ("--delete", "--move", "--copy", "--force")
 
 
 class GitCommand:
@@ -74,14 +82,15 @@ class GitCommand:
         operands = [one for one in self.words if not one.text.startswith("-")]
         listing = operands and operands[0].text in ("list", "show", "-v", "get-url")
         options = Arguments(self.words)
-        changes = options.has(*_CHANGES_BRANCH, *_CHANGES_BRANCH_LONG)
+        changes = options.has(*CHANGES_BRANCH, *CHANGES_BRANCH_LONG)
         return self.name in _READING_WHEN_BARE and not changes and (not operands or bool(listing))
 
 
 def found_in_git(command: GitCommand, stdin: str | None, branch: str, base: str) -> Iterator[Found]:
     """`branch` and `base` are those of the contract."""
     for setting in command.settings:
-        yield from _steering(setting.partition("=")[0])
+        key, _, value = setting.partition("=")
+        yield from _steering(key, value, branch)
     if command.reads_only:
         return
     yield Write(Word("."), PLACE)
@@ -91,9 +100,11 @@ def found_in_git(command: GitCommand, stdin: str | None, branch: str, base: str)
         yield from _SUBCOMMANDS[command.name](command.words, stdin, branch, base)
 
 
-def _steering(key: str) -> Iterator[Found]:
+def _steering(key: str, value: str, branch: str) -> Iterator[Found]:
     if key.casefold().startswith(_STEERING):
         yield Ban(f"sets {key}, by which git would pass by the hooks; they must run")
+    if key.casefold().startswith("remote.") and key.casefold().endswith(".fetch"):
+        yield from moved_by(value, branch)
 
 
 def sets_something(words: Sequence[Word]) -> bool:
@@ -107,13 +118,14 @@ def sets_something(words: Sequence[Word]) -> bool:
     return len(arguments.operands) > 1 or arguments.has(*verbs)
 
 
-def _config(words: Sequence[Word], _stdin: str | None, _branch: str, _base: str) -> Iterator[Found]:
+def _config(words: Sequence[Word], _stdin: str | None, branch: str, _base: str) -> Iterator[Found]:
     arguments = Arguments(words, "f", ("--file",))
     if arguments.has("--global", "--system"):
         yield Ban("changes settings outside of the work tree; leave out --global")
     yield from (Write(one) for one in arguments.values("f", "--file"))
-    for one in arguments.operands[:2]:
-        yield from _steering(one.text)
+    texts = [one.text for one in arguments.operands[:3]] + [""]
+    for key, value in pairwise(texts[:3]):
+        yield from _steering(key, value, branch)
 
 
 def _commit(words: Sequence[Word], _stdin: str | None, _branch: str, _base: str) -> Iterator[Found]:
@@ -124,6 +136,11 @@ def _commit(words: Sequence[Word], _stdin: str | None, _branch: str, _base: str)
 def _merge(words: Sequence[Word], _stdin: str | None, _branch: str, _base: str) -> Iterator[Found]:
     if _skips_hooks(Arguments(words, "mFsXS")):
         yield Ban(_NO_HOOKS)
+
+
+def _pull(words: Sequence[Word], stdin: str | None, branch: str, base: str) -> Iterator[Found]:
+    yield from _merge(words, stdin, branch, base)
+    yield from fetch(words, stdin, branch, base)
 
 
 def _push(words: Sequence[Word], _stdin: str | None, _branch: str, _base: str) -> Iterator[Found]:
@@ -158,11 +175,10 @@ def _removed(
     return (Write(one, REMOVED) for one in arguments.operands)
 
 
-def _checkout(
-    words: Sequence[Word], _stdin: str | None, _branch: str, base: str
-) -> Iterator[Found]:
+def _checkout(words: Sequence[Word], _stdin: str | None, branch: str, base: str) -> Iterator[Found]:
     """Of files. What it writes there are words of a commit: of the base, they put things back."""
     arguments = Arguments(words, "bB")
+    yield from made_anew(arguments, "B", branch)
     if arguments.after_dashes is None:
         return
     before = len(arguments.operands) - len(arguments.after_dashes)
@@ -194,24 +210,6 @@ def _apply(words: Sequence[Word], stdin: str | None, _branch: str, _base: str) -
     return (Write(Word(one)) for one in paths_of_diff(stdin or "", count))
 
 
-def _branch_command(
-    words: Sequence[Word], _stdin: str | None, branch: str, _base: str
-) -> Iterator[Found]:
-    arguments = Arguments(words, "u", ("--set-upstream-to",))
-    if arguments.has(*_CHANGES_BRANCH, *_CHANGES_BRANCH_LONG):
-        others = [one.text for one in arguments.operands[:2] if one.text != branch and one.known]
-        if others:
-            yield Ban(f"changes the branch {others[0]}, which is not that of the task")
-
-
-def _update_ref(
-    words: Sequence[Word], _stdin: str | None, branch: str, _base: str
-) -> Iterator[Found]:
-    operands = Arguments(words, "m").operands
-    if operands and operands[0].known and operands[0].text not in ("HEAD", f"refs/heads/{branch}"):
-        yield Ban(f"changes {operands[0].text}, which is not the branch of the task")
-
-
 def _worktree(
     words: Sequence[Word], _stdin: str | None, _branch: str, _base: str
 ) -> Iterator[Found]:
@@ -235,12 +233,12 @@ def _clone(words: Sequence[Word], _stdin: str | None, _branch: str, _base: str) 
     yield from (Write(one, FOLDER) for one in arguments.operands[1:2])
 
 
-_Subcommand = Callable[[Sequence[Word], str | None, str, str], Iterator[Found]]
-_SUBCOMMANDS: Final[dict[str, _Subcommand]] = {
+_SUBCOMMANDS: Final[dict[str, Subcommand]] = {
+    **REF_COMMANDS,
     "config": _config,
     "commit": _commit,
     "merge": _merge,
-    "pull": _merge,
+    "pull": _pull,
     "am": _merge,
     "rebase": _merge,
     "push": _push,
@@ -249,8 +247,6 @@ _SUBCOMMANDS: Final[dict[str, _Subcommand]] = {
     "checkout": _checkout,
     "restore": _restore,
     "apply": _apply,
-    "branch": _branch_command,
-    "update-ref": _update_ref,
     "worktree": _worktree,
     "init": _new_repository,
     "clone": _clone,

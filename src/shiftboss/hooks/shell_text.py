@@ -19,11 +19,16 @@ Variables = dict[str, str | None]
 
 
 class WordReader:
-    """`run_inner` is called with the reader of every substitution, and has to read it to its end.
+    """`run_inner` is called with the reader of every substitution, has to read it to its end, and
+    returns what it would print, if that is known.
     `variables` may change between two commands; None is a value that only the shell knows."""
 
     def __init__(
-        self, text: str, variables: Variables, run_inner: Callable[[Any], None], depth: int = 0
+        self,
+        text: str,
+        variables: Variables,
+        run_inner: Callable[[Any], str | None],
+        depth: int = 0,
     ) -> None:
         if depth > _DEPTH_MAX:
             raise Unclear("is nested too deeply")
@@ -126,15 +131,13 @@ class WordReader:
     def _expansion(self, word: WordBuilder, *, in_quotes: bool) -> None:
         text = self._text
         if text.startswith("`", self.at):
-            self._backticks()
-            word.unknown()
+            word.variable(self._backticks(), in_quotes=in_quotes)
         elif text.startswith("$((", self.at):
             self._skip_arithmetic(self.at + 3)
             word.unknown()
         elif text.startswith("$(", self.at):
             self.at += 2
-            self._inner_to_parenthesis()
-            word.unknown()
+            word.variable(self._inner_to_parenthesis(), in_quotes=in_quotes)
         elif text.startswith("${", self.at):
             self._in_braces(word, in_quotes=in_quotes)
         elif text.startswith("$'", self.at) and not in_quotes:
@@ -199,7 +202,7 @@ class WordReader:
             at += 1
         self.at = at
 
-    def _backticks(self) -> None:
+    def _backticks(self) -> str | None:
         at = self.at + 1
         while not self._text.startswith("`", at):
             if at >= len(self._text):
@@ -207,14 +210,15 @@ class WordReader:
             at += 2 if self._text[at] == "\\" else 1
         inside = self._text[self.at + 1 : at].replace("\\`", "`").replace("\\\\", "\\")
         self.at = at + 1
-        self._run_inner(self._inner(inside))
+        return self._run_inner(self._inner(inside))
 
-    def _inner_to_parenthesis(self) -> None:
+    def _inner_to_parenthesis(self) -> str | None:
         inner = self._inner(self._text)
         inner.at = self.at
         inner.until_closed = True
-        self._run_inner(inner)
+        printed = self._run_inner(inner)
         self.at = inner.at
+        return printed
 
     def _inner(self, text: str) -> Self:
         return type(self)(text, self.variables, self._run_inner, self.depth + 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Final
 
@@ -24,14 +25,23 @@ class Unclear(Exception):
 
 class Word:
     """`known` False: `text` is how it begins, and the rest is known to the shell alone. `pattern`:
-    it stands for the files that fit, as for `glob.glob`."""
+    it stands for the files that fit, as for `glob.glob`. `picks`: it stands for what lies below the
+    folder `text` and is picked, by the path from there and by whether it is a folder."""
 
-    __slots__ = ("known", "pattern", "text")
+    __slots__ = ("known", "pattern", "picks", "text")
 
-    def __init__(self, text: str, *, known: bool = True, pattern: str | None = None) -> None:
+    def __init__(
+        self,
+        text: str,
+        *,
+        known: bool = True,
+        pattern: str | None = None,
+        picks: Callable[[str, bool], bool] | None = None,
+    ) -> None:
         self.text = text
         self.known = known
         self.pattern = pattern
+        self.picks = picks
 
     def __repr__(self) -> str:
         return f"Word({self.text!r}{'' if self.known else ', known=False'})"

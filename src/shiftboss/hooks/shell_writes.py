@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from shiftboss.hooks.shell import SUBSHELL_BEGINS, Reader, Simple
-from shiftboss.hooks.shell_found import PLACE, REMOVED, Arguments, Ban, Found, Write
+from shiftboss.hooks.shell_found import ENTRY, PLACE, Arguments, Ban, Found, Write
 from shiftboss.hooks.shell_git import GitCommand, found_in_git
 from shiftboss.hooks.shell_programs import PROGRAMS
 from shiftboss.hooks.shell_text import Variables
@@ -19,6 +19,7 @@ _KNOWN_VARIABLES: Final = ("HOME", "TMPDIR")
 _ROUNDS_MAX: Final = 20
 _HARMLESS: Final = "GIT_CONFIG_NOSYSTEM"
 _COMMANDS_MAX: Final = 20_000
+_GIT_PLACES: Final = (["--git-dir"], ["--git-common-dir"], ["--absolute-git-dir"], ["--git-path"])
 # Programs that run another one: their options with values, and how many words come before it.
 _WRAPPERS: Final[dict[str, tuple[str, int]]] = {
     "env": ("uCS", 0),
@@ -70,25 +71,28 @@ class ShellWrites:
         """A command whose words are known, as no shell would read them."""
         self._words([Word(one) for one in arguments], None, {}, piped=False)
 
-    def _in_subshell(self, reader: Reader) -> None:
+    def _in_subshell(self, reader: Reader) -> str | None:
         before = (self._folder, dict(self._variables))
-        self._run(reader)
+        commands = self._run(reader)
         self._back_to(before)
+        return _printed(commands, self._folder)
 
     def _back_to(self, before: tuple[str | None, Variables]) -> None:
         self._folder = before[0]
         self._variables.clear()
         self._variables.update(before[1])
 
-    def _run(self, reader: Reader) -> None:
-        left = []
+    def _run(self, reader: Reader) -> list[Simple]:
+        left, commands = [], []
         for item in reader.commands():
             if isinstance(item, Simple):
                 self._simple(item)
+                commands.append(item)
             elif item == SUBSHELL_BEGINS:
                 left.append((self._folder, dict(self._variables)))
             else:
                 self._back_to(left.pop())
+        return commands
 
     def _simple(self, command: Simple) -> None:
         self._commands += 1
@@ -209,30 +213,41 @@ class ShellWrites:
         self._folder = before
 
     def _find(self, words: Sequence[Word], stdin: str | None) -> None:
-        words = [one for one in words if one.text not in ("-H", "-L", "-P")]
-        first = next((at for at, one in enumerate(words) if one.text[:1] in ("-", "(", "!")), None)
-        starts = words[:first] or [Word(".")]
-        tests = words[first:] if first is not None else []
-        for at, word in enumerate(tests):
-            if word.text == "-delete":
-                self._add(Write(_somewhere_below(one), REMOVED) for one in starts)
-            elif word.text in ("-fprint", "-fls", "-fprintf", "-fprint0"):
-                self._add(iter([Write(one) for one in tests[at + 1 : at + 2]]))
-            elif word.text in ("-exec", "-execdir", "-ok", "-okdir"):
-                ends = (n for n, one in enumerate(tests) if n > at and one.text in (";", "+"))
-                argv = tests[at + 1 : next(ends, len(tests))]
-                for start in starts:
-                    found = _somewhere_below(start)
-                    self._words(
-                        [found if "{}" in one.text else one for one in argv],
-                        stdin,
-                        {},
-                        piped=True,
-                    )
+        from shiftboss.hooks.shell_find import (
+            PRINTS,
+            Find,
+            somewhere_below,
+        )  # late: few commands have one
+
+        found = Find(words)
+        for number, (name, argv) in enumerate(found.deeds):
+            if name in PRINTS:
+                self._add(iter([Write(one) for one in argv]))
+                continue
+            for start in found.starts:
+                picked = found.picked(number, start)
+                if name == "-delete":
+                    self._add(iter([Write(picked, ENTRY)]))
+                    continue
+                below = somewhere_below(start)
+                own = (
+                    picked if one.text == "{}" else below if "{}" in one.text else one
+                    for one in argv
+                )
+                self._words(list(own), stdin, {}, piped=True)
 
 
-def _somewhere_below(start: Word) -> Word:
-    return Word(f"{start.text.rstrip('/')}/", known=False)
+def _printed(commands: Sequence[Simple], folder: str | None) -> str | None:
+    """Where it is asked in a common way: the folder, or something in the folder of git, which may
+    lie elsewhere, but stands for the same."""
+    if folder is None or len(commands) != 1 or not all(one.known for one in commands[0].words):
+        return None
+    texts = [one.text for one in commands[0].words]
+    if texts == ["pwd"]:
+        return folder
+    if texts[:2] != ["git", "rev-parse"] or texts[2:3] not in _GIT_PLACES:
+        return None
+    return posixpath.join(folder, ".git", *(texts[3:4] if texts[2] == "--git-path" else ()))
 
 
 def _joined(folder: str | None, word: Word) -> str | None:

@@ -25,6 +25,13 @@ _READING_WORDS: Final = """
     search_file_content grep_search codesearch lsp
 """
 _READING: Final = frozenset(_READING_WORDS.split())
+# Of which something has to be known: a file that they write, or a command that they run.
+_WRITING_WORDS: Final = """
+    write edit multiedit notebookedit write_file replace edit_file create_file str_replace
+    apply_patch applypatch patch
+"""
+_WRITING: Final = frozenset(_WRITING_WORDS.split())
+_RUNNING: Final = frozenset(("bash", "shell", "local_shell", "exec_command", "run_shell_command"))
 _READS: Final = ("read", "get", "list", "search", "find", "show", "view", "grep", "glob", "stat")
 _DEPTH_MAX: Final = 6
 
@@ -53,10 +60,17 @@ def call_of(said: Mapping[str, Any], *, tool: str, given: str) -> Call:
     if not isinstance(values, dict):
         raise BadInput(f"{given}: is no object")
     edits = [] if _reads_only(name) else list(_paths(values, 0))
-    if "patch" in name.casefold():
+    is_patch = "patch" in name.casefold()
+    if is_patch:
         edits += [path for text in _texts(values, 0) for path in paths_of_patch(text)]
+    if not edits and name.casefold() in _WRITING:
+        raise BadInput(f"{given}: names no file that {name} would write")
+    if is_patch:
         return Call(name, folder, edits, [])
-    return Call(name, _folder(folder, values), edits, list(_commands(values)))
+    commands = list(_commands(values))
+    if not commands and name.casefold() in _RUNNING:
+        raise BadInput(f"{given}: names no command that {name} would run")
+    return Call(name, _folder(folder, values), edits, commands)
 
 
 def _reads_only(name: str) -> bool:

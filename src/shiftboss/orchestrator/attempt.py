@@ -9,6 +9,7 @@ import time
 from typing import Any, Final
 
 from shiftboss.errors import Conflict, NotFound, ShiftbossError
+from shiftboss.orchestrator.book import BLOCKED, question_words
 from shiftboss.orchestrator.branches import UNCOMMITTED
 from shiftboss.orchestrator.claiming import Claiming, Refusal
 from shiftboss.orchestrator.ground import Ground
@@ -29,6 +30,8 @@ log = logging.getLogger(__name__)
 ROUNDS_MAX: Final = 3
 # A quota without a time: most of them are over by then, and if not, it is asked again.
 QUOTA_SECONDS: Final = 900.0
+# The longest there are come back within a week.
+QUOTA_SECONDS_MAX: Final = 8 * 86_400.0
 REASON_CHARACTERS_MAX: Final = 2000
 
 
@@ -104,7 +107,7 @@ class Attempt:
         claiming = Claiming(self._ground, self._task, seat)
         try:
             if await claiming.begin():
-                self._accepted(None)
+                await self._accepted(None)
                 return
         except Refusal as refused:
             # Who begins anew has no commits that could be mended.
@@ -121,7 +124,7 @@ class Attempt:
                 self._say(f"refused: {reason}")
                 prompt = fix_prompt(told, refused.reasons)
                 continue
-            self._accepted(receipt)
+            await self._accepted(receipt)
             return
         await self._fail(f"refused {ROUNDS_MAX} times: {reason}")
 
@@ -166,11 +169,11 @@ class Attempt:
         ended, work that the agent has claimed with success is done."""
         receipt = await receipt_of_agent(self._ground.line, self._task.bead_id, self._task.epoch)
         if receipt is not None:
-            self._accepted(receipt)
+            await self._accepted(receipt)
             return True
         match end.cause:
             case "ended" if end.ok:
-                return False
+                return await self._has_asked()
             case "context":
                 await self._hand_over(seat, end)
             case "quota":
@@ -188,10 +191,25 @@ class Attempt:
                 await self._fail(end.message or "the agent failed")
         return True
 
-    def _accepted(self, receipt: str | None) -> None:
+    async def _has_asked(self) -> bool:
+        """An agent that waits for an answer has ended all the same: the next attempt gets it."""
+        asked = await self._ground.line.call("list_questions", only_open=True)
+        mine = [one for one in asked["questions"] if one["bead_id"] == self._task.bead_id]
+        view = await self._ground.line.call("show_task", bead_id=self._task.bead_id)
+        if view.get("state") != "blocked" or not mine:
+            return False
+        words = question_words(mine[-1], self._ground.line.swarm_id)
+        self._say(f"asks: {words}")
+        await self._fail(f"{BLOCKED}: {words}")
+        return True
+
+    async def _accepted(self, receipt: str | None) -> None:
         self._task.leave()
         if receipt is not None:
-            self._board.accepted(self._task.bead_id, receipt)
+            bead_id = self._task.bead_id
+            self._board.accepted(bead_id, receipt)
+            contract = await self._ground.line.call("show_handoff", bead_id=bead_id)
+            self._board.waived(bead_id, contract["waivers"])
 
     async def _hand_over(self, seat: Seat, end: RoundEnd) -> None:
         """To a fresh process, with what is known by looking: nobody asks the full one."""
@@ -202,11 +220,11 @@ class Attempt:
         )
 
     async def _park_for_quota(self, seat: Seat, end: RoundEnd) -> None:
-        until = int((end.until or time.time() + QUOTA_SECONDS) * 1000)
+        now = time.time()
+        until_seconds = min(end.until or now + QUOTA_SECONDS, now + QUOTA_SECONDS_MAX)
+        until, when = int(until_seconds * 1000), time.localtime(until_seconds)
         reason = f"quota: {end.message}"[:REASON_CHARACTERS_MAX]
-        self._say(
-            f"waits for its quota until {time.strftime('%H:%M', time.localtime(until / 1000))}"
-        )
+        self._say(f"waits for its quota until {time.strftime('%Y-%m-%d %H:%M', when)}")
         await self._ground.line.call("pause_swarm", reason=reason, until_ms=until)
         await self._park(seat, reason, until)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
@@ -39,6 +39,7 @@ class Row:
     tokens: int = 0
     dollars: float = 0.0
     receipt_id: str | None = None
+    waived: str | None = None
     landed: str | None = None
     error: str | None = None
     started_at: float | None = None
@@ -71,6 +72,16 @@ class Board:
             row.receipt_id = receipt_id
             self.stage(bead_id, "accepted")
             self.say(bead_id, f"accepted, receipt {receipt_id}")
+
+    def waived(self, bead_id: str, waivers: Iterable[Mapping[str, str]]) -> None:
+        """Which checks somebody let pass for a task that is accepted: people must not miss it."""
+        words = ", ".join(
+            dict.fromkeys(f"{one['check']} by {one['granted_by']}" for one in waivers)
+        )
+        row = self.row(bead_id)
+        if words and row.waived != words:
+            row.waived = words
+            self.say(bead_id, f"waived: {words}")
 
     def stage(self, bead_id: str, stage: Stage, doing: str = "") -> None:
         row = self.row(bead_id)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from shiftboss.errors import UnknownRepo
+from shiftboss.orchestrator.checkout import Checkout
 from shiftboss.orchestrator.git import run_git
 from shiftboss.orchestrator.repo import GitRepo
 from shiftboss.orchestrator.seat import Assignment
@@ -36,7 +38,11 @@ class Branches:
         """Where work lands: the branch that the plan names, or the one that is checked out."""
         if repo.branch is not None:
             return repo.branch
-        said = await run_git(["symbolic-ref", "--quiet", "--short", "HEAD"], path_of(repo))
+        said = await run_git(
+            ["symbolic-ref", "--quiet", "--short", "HEAD"],
+            path_of(repo),
+            environment={"GIT_WORK_TREE": str(path_of(repo))},
+        )
         if said.code != 0:
             raise UnknownRepo(
                 f"{repo.path} has no branch checked out",
@@ -54,7 +60,8 @@ class Branches:
         there for those who need it, so it is no error when it cannot be had."""
         ref = (checkpoint or {}).get(UNCOMMITTED)
         if isinstance(ref, str) and ref.startswith("refs/shiftboss/salvage/"):
-            await run_git(["restore", f"--source={ref}", "--", "."], tree)
+            checkout = await asyncio.to_thread(Checkout.at, tree)
+            await checkout.run(["restore", f"--source={ref}", "--", "."])
 
     async def look(self, assignment: Assignment, tree: Path) -> Left:
         """A tree that is gone has left what was committed."""
@@ -63,7 +70,8 @@ class Branches:
         listed = await repo.run(["rev-list", f"-{COMMITS_MAX}", f"{assignment.base}..{tip}"])
         changed = _words((await repo.run(_diff(assignment.base, tip))).out)
         if tree.is_dir():  # noqa: ASYNC240 - one look
-            status = await run_git(["status", "--porcelain", "-z", "--no-renames"], tree)
+            checkout = await asyncio.to_thread(Checkout.at, tree)
+            status = await checkout.run(["status", "--porcelain", "-z", "--no-renames"])
             changed += [field for one in _words(status.out) for field in (_status(one), one[3:])]
         pairs = list(zip(changed[::2], changed[1::2], strict=False))
         created = {path for status, path in pairs if status in ("A", "?")}

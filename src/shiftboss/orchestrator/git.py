@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
+import shlex
 import signal
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -23,14 +26,17 @@ _ERROR_BYTES_MAX: Final = 64 * 1024
 _PART_BYTES: Final = 256 * 1024
 # Others use the repository, too: agents, editors, people.
 _LOCKED: Final = (".lock': File exists", "could not lock config file")
-_LOCK_TRIES: Final = 40
+LOCK_SECONDS: Final = 4.0
 _LOCK_PAUSE_SECONDS: Final = 0.1
+_LOCK: Final = re.compile(r"Unable to create '(.+\.lock)': File exists")
 
 _SETTINGS: Final = (
     *("-c", "core.hooksPath=/dev/null"),
     *("-c", "core.fsmonitor=false"),
     *("-c", "core.quotePath=false"),
+    *("-c", "core.commitGraph=false"),
     *("-c", "advice.detachedHead=false"),
+    *("-c", "advice.graftFileDeprecated=false"),
     *("-c", "gc.auto=0"),
     *("-c", "maintenance.auto=false"),
 )
@@ -51,6 +57,9 @@ _QUIET: Final = {
     "GIT_SEQUENCE_EDITOR": "true",
     "GIT_MERGE_AUTOEDIT": "no",
     "GIT_OPTIONAL_LOCKS": "0",
+    # What an agent has written beside the objects must not change what they are taken for.
+    "GIT_NO_REPLACE_OBJECTS": "1",
+    "GIT_GRAFT_FILE": "/dev/null",
 }
 
 
@@ -72,10 +81,12 @@ async def run_git(
     environment: Mapping[str, str] | None = None,
     output_max: int = OUTPUT_BYTES_MAX,
     keeps_open: Sequence[int] = (),
+    lock_seconds: float = LOCK_SECONDS,
 ) -> Said:
     """Output beyond `output_max` is dropped. While somebody else holds one of git's locks, it is
-    tried again for some seconds. `keeps_open` are descriptors that git has, too."""
-    for _ in range(_LOCK_TRIES):
+    tried again for `lock_seconds`. `keeps_open` are descriptors that git has, too."""
+    until = time.monotonic() + lock_seconds
+    while True:
         process = await _start(arguments, folder, bool(stdin), environment or {}, keeps_open)
         try:
             async with asyncio.timeout(seconds):
@@ -86,13 +97,25 @@ async def run_git(
             ) from None
         finally:
             await _end(process)
-        if said.code == 0 or not any(words in said.err for words in _LOCKED):
-            break
+        is_locked = said.code != 0 and any(words in said.err for words in _LOCKED)
+        if not is_locked or time.monotonic() >= until:
+            return said
         await asyncio.sleep(_LOCK_PAUSE_SECONDS)
-    return said
+
+
+def refuse_locked(said: Said, what: str) -> None:
+    """A lock that outlasts all tries is most often one that a killed git has left."""
+    lock = _LOCK.search(said.err)
+    if said.code != 0 and lock is not None:
+        raise TreeUnavailable(
+            f"{what}: there is the lock {lock[1]}. If no git is at work there, one that was killed "
+            f"has left it: rm {shlex.quote(lock[1])}",
+            hint="remove it, then try again",
+        )
 
 
 def checked(said: Said, what: str) -> str:
+    refuse_locked(said, what)
     if said.code != 0:
         raise TreeUnavailable(f"{what}: {said.first_error}", hint="look at it with git, try again")
     return said.out.decode(errors="surrogateescape").rstrip("\n")

@@ -14,7 +14,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from shiftboss.orchestrator.git import checked, run_git
+from shiftboss.orchestrator.checkout import Checkout
+from shiftboss.orchestrator.git import checked
 from shiftboss.orchestrator.repo import GitRepo
 
 _GONE: Final = "0" * 40
@@ -47,9 +48,10 @@ class HalfMoved:
             return
         folder = Path(note["folder"])
         if await asyncio.to_thread(folder.is_dir):
-            await self._unlock(folder)
-            if await self._head(folder) == note["old"]:
-                await self._put_back(folder, note["old"], note["new"])
+            checkout = await asyncio.to_thread(Checkout.at, folder)
+            await asyncio.to_thread(_remove_if_newer, checkout.admin / "index.lock", self._note)
+            if await self._head(checkout) == note["old"]:
+                await self._put_back(checkout, note["old"], note["new"])
         await self.ended()
 
     def _read(self) -> dict[str, Any] | None:
@@ -59,30 +61,23 @@ class HalfMoved:
         except (OSError, ValueError, AttributeError):
             return None
 
-    async def _unlock(self, folder: Path) -> None:
-        said = await run_git(
-            ["rev-parse", "--path-format=absolute", "--git-path", "index.lock"], folder
-        )
-        lock = Path(checked(said, f"the index of {folder}"))
-        await asyncio.to_thread(_remove_if_newer, lock, self._note)
+    async def _head(self, checkout: Checkout) -> str:
+        said = await checkout.run(["rev-parse", "HEAD"])
+        return checked(said, f"the HEAD of {checkout.folder}")
 
-    async def _head(self, folder: Path) -> str:
-        said = await run_git(["rev-parse", "HEAD"], folder)
-        return checked(said, f"the HEAD of {folder}")
-
-    async def _put_back(self, folder: Path, old: str, new: str) -> None:
+    async def _put_back(self, checkout: Checkout, old: str, new: str) -> None:
         """Only files that are as the new commit has them: nothing else is in there."""
-        changes = await self._changes(folder, old, new)
-        now = await _ids(folder, [one.path for one in changes])
+        changes = await self._changes(checkout, old, new)
+        now = await _ids(checkout, [one.path for one in changes])
         written = [one for one in changes if now.get(one.path) == one.new != one.old]
         added = [one.path for one in written if one.old == _GONE]
-        await _for_each(folder, ["rm", "--cached", "--quiet", "--ignore-unmatch"], added)
-        await asyncio.to_thread(_unlink, folder, added)
+        await _for_each(checkout, ["rm", "--cached", "--quiet", "--ignore-unmatch"], added)
+        await asyncio.to_thread(_unlink, checkout.folder, added)
         changed = [one.path for one in written if one.old != _GONE]
-        await _for_each(folder, ["checkout", "--quiet", old], changed)
+        await _for_each(checkout, ["checkout", "--quiet", old], changed)
 
-    async def _changes(self, folder: Path, old: str, new: str) -> list[_Change]:
-        said = await run_git(["diff-tree", "-r", "-z", "--no-renames", old, new], folder)
+    async def _changes(self, checkout: Checkout, old: str, new: str) -> list[_Change]:
+        said = await checkout.run(["diff-tree", "-r", "-z", "--no-renames", old, new])
         words = checked(said, "what was to be changed").split("\0")
         return [
             _Change(path, *head.split()[2:4])
@@ -97,13 +92,13 @@ def _remove_if_newer(lock: Path, note: Path) -> None:
             lock.unlink()
 
 
-async def _ids(folder: Path, paths: Sequence[str]) -> dict[str, str]:
+async def _ids(checkout: Checkout, paths: Sequence[str]) -> dict[str, str]:
     """What git would call the files as they lie there. Links and strange names are left out."""
-    there = await asyncio.to_thread(_sorted_out, folder, paths)
+    there = await asyncio.to_thread(_sorted_out, checkout.folder, paths)
     files = [path for path, is_file in there.items() if is_file and "\n" not in path]
     names = "".join(f"{path}\n" for path in files).encode(errors="surrogateescape")
-    said = await run_git(["hash-object", "--stdin-paths"], folder, stdin=names)
-    ids = checked(said, f"the files of {folder}").split() if files else []
+    said = await checkout.run(["hash-object", "--stdin-paths"], stdin=names)
+    ids = checked(said, f"the files of {checkout.folder}").split() if files else []
     gone = {path: _GONE for path in paths if path not in there}
     return gone | dict(zip(files, ids, strict=True))
 
@@ -122,11 +117,10 @@ def _unlink(folder: Path, paths: Sequence[str]) -> None:
         (folder / path).unlink(missing_ok=True)
 
 
-async def _for_each(folder: Path, arguments: Sequence[str], paths: Sequence[str]) -> None:
+async def _for_each(checkout: Checkout, arguments: Sequence[str], paths: Sequence[str]) -> None:
     if paths:
-        said = await run_git(
+        said = await checkout.run(
             [*arguments, "--pathspec-from-file=-", "--pathspec-file-nul"],
-            folder,
             stdin="\0".join(paths).encode(errors="surrogateescape"),
         )
-        checked(said, f"putting the files of {folder} back")
+        checked(said, f"putting the files of {checkout.folder} back")

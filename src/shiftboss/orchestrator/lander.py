@@ -19,11 +19,12 @@ from shiftboss.errors import (
     TaskExists,
     TreeUnavailable,
 )
+from shiftboss.orchestrator.book import Book
 from shiftboss.orchestrator.branches import path_of
 from shiftboss.orchestrator.ground import Ground
 from shiftboss.orchestrator.landing import Conflict, Landable, Landed, Landing, Refused
 from shiftboss.orchestrator.other_side import LandedWork, OtherSide
-from shiftboss.orchestrator.starting import Book
+from shiftboss.orchestrator.repo import GitRepo
 from shiftboss.protocol.handoff import VerificationPolicy
 from shiftboss.protocol.verdict import Waiver
 from shiftboss.rules.merge_tasks import (
@@ -35,6 +36,7 @@ from shiftboss.rules.merge_tasks import (
 )
 
 PUT_OFFS_MAX: Final = 3
+_UNDER_WAY: Final = ("open", "queued", "active", "failed")
 
 
 class Lander:
@@ -89,7 +91,9 @@ class Lander:
     def _may_land(self, one: dict[str, Any], book: Book) -> bool:
         if self._only and original_of(one["bead_id"]) not in self._only:
             return False
-        if not is_merge(one["bead_id"]) and merge_under_way(one["bead_id"], book.statuses):
+        if not is_merge(one["bead_id"]) and merge_under_way(
+            one["bead_id"], book.statuses(self._ground.plan.attempts)
+        ):
             return False
         return all(book.has_landed(before) for before in one["depends_on"])
 
@@ -98,6 +102,7 @@ class Lander:
         self._ground.board.accepted(bead_id, one["receipt_id"])
         self._ground.board.stage(bead_id, "landing")
         contract = await self._ground.line.call("show_handoff", bead_id=bead_id)
+        self._ground.board.waived(bead_id, contract["waivers"])
         try:
             outcome = await self._landing.land(_wanted(one, contract["waivers"], self._landed))
         except (TreeUnavailable, EvidenceUnavailable) as error:
@@ -130,6 +135,8 @@ class Lander:
         self._ground.board.row(bead_id).landed = landed.commit
         self._ground.board.stage(bead_id, "landed")
         self._ground.board.say(bead_id, f"landed on {one['target']} as {landed.commit[:12]}")
+        if landed.warning:
+            self._ground.board.say(bead_id, landed.warning)
 
     async def _merge_task(
         self,
@@ -142,10 +149,11 @@ class Lander:
         """A worker brings the two sides together. What it may change is what the work may change,
         and the files in conflict."""
         bead_id = one["bead_id"]
-        name = next_merge(bead_id, book.statuses)
+        name = next_merge(bead_id, book.statuses(self._ground.plan.attempts))
         if name is None:
             self.hopeless.add(bead_id)
             self._stick(bead_id, "it was merged too often and does not fit: look at it")
+            await self._call_off_merges(bead_id, book)
             return
         what = "is in conflict with" if paths else "fails on"
         self._ground.board.say(bead_id, f"{what} {one['target']}; {name} brings them together")
@@ -162,14 +170,60 @@ class Lander:
             pass
         await self._spawn_merge(one, name, title, paths)
 
+    async def _call_off_merges(self, bead_id: str, book: Book) -> None:
+        """Nobody is to work on what is not wanted any more."""
+        for name, view in book.views.items():
+            if is_merge(name) and original_of(name) == bead_id and view["status"] in _UNDER_WAY:
+                await self._ground.line.call("cancel_task", bead_id=name)
+
+    async def land_lost(self, book: Book) -> bool:
+        """Work that has landed and is not on its target any more, because somebody moved that
+        branch, is landed again. Whether there was any."""
+        lost = False
+        for work in await self._landed_work(book):
+            if not self._ground.knows(work.bead_id) or work.bead_id in self.stuck:
+                continue
+            view = await self._ground.line.call("show_handoff", bead_id=work.bead_id)
+            if view["target"] is None or await self._is_there(view, work.commit):
+                continue
+            lost = True
+            self._ground.board.say(
+                work.bead_id, f"{view['target']} has lost {work.commit[:12]}; landing it again"
+            )
+            await self._land_again(view, work)
+        return lost
+
+    async def _is_there(self, view: dict[str, Any], commit: str) -> bool:
+        repo = await GitRepo.at(Path(view["repo"]))
+        tip = await repo.branch_tip(view["target"])
+        known = await repo.commit_of(commit)
+        return tip is not None and known is not None and await repo.has(known, tip)
+
+    async def _land_again(self, view: dict[str, Any], work: LandedWork) -> None:
+        one = {
+            **{name: view[name] for name in ("bead_id", "repo", "branch", "target", "policy")},
+            "title": work.bead_id,
+            "commit": work.commit,
+            "receipt_id": work.receipt_id,
+            "success_criteria": view["handoff"]["contract"]["success_criteria"],
+        }
+        try:
+            outcome = await self._landing.land(_wanted(one, view["waivers"], self._landed))
+        except (TreeUnavailable, EvidenceUnavailable) as error:
+            self._stick(work.bead_id, error.detail)
+            return
+        if isinstance(outcome, Landed):
+            self._ground.board.say(work.bead_id, f"landed again as {outcome.commit[:12]}")
+        else:
+            self._stick(work.bead_id, f"{view['target']} has lost it, and it does not fit there")
+
     async def _spawn_merge(
         self, one: dict[str, Any], name: str, title: str, paths: list[str]
     ) -> None:
         task = self._ground.task(one["bead_id"])
         repo = self._ground.repo(task)
         try:
-            await self._ground.line.call(
-                "swarm_spawn_subtask",
+            await self._ground.line.spawn(
                 bead_id=name,
                 files=sorted({*one["files_owned"], *paths}),
                 subtask_title=title,

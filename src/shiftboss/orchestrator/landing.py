@@ -7,15 +7,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
+from shiftboss.errors import TreeUnavailable
 from shiftboss.orchestrator.landing_check import MergedCheck
 from shiftboss.orchestrator.other_side import LandedWork, OtherSide, other_side
+from shiftboss.orchestrator.own_refs import break_stale_locks, forget_landings, landing_ref
 from shiftboss.orchestrator.repo import GitRepo
 from shiftboss.orchestrator.repo_lock import turn
 from shiftboss.orchestrator.target import Blocked, Target
 from shiftboss.orchestrator.trees import drop_landed_branch
 from shiftboss.protocol.handoff import VerificationPolicy
 from shiftboss.protocol.verdict import Waiver
-from shiftboss.rules.branches import ref_part
 
 # Somebody who commits to the target all the time is outrun, or told so.
 _TRIES: Final = 10
@@ -41,10 +42,12 @@ class Landable:
 
 
 class Landed(NamedTuple):
-    """`commit` is on the target and holds the work."""
+    """`commit` is on the target and holds the work. `warning` says what is not as it should be in
+    the checkout of whoever has the target checked out."""
 
     commit: str
     how: Literal["already", "fast_forward", "merge"]
+    warning: str = ""
 
 
 class Conflict(NamedTuple):
@@ -82,6 +85,8 @@ class Landing:
         """
         repo = await GitRepo.at(wanted.repo)
         async with turn(repo.common / "shiftboss", "landing") as held:
+            branches = [f"refs/heads/{wanted.branch}"] if wanted.branch else []
+            await break_stale_locks(repo, [landing_ref(wanted.bead_id), *branches])
             target = Target(repo, wanted.target, held)
             await target.mend()
             for _ in range(_TRIES):
@@ -93,7 +98,7 @@ class Landing:
                     f"{wanted.target} moved on {_TRIES} times while the work was tested",
                     f"land it again when nobody commits to {wanted.target}",
                 )
-            await repo.forget(_ref(wanted))
+            await forget_landings(repo)
         if isinstance(outcome, Landed) and wanted.branch is not None:
             await drop_landed_branch(repo, wanted.branch, wanted.target)
         return outcome
@@ -105,6 +110,11 @@ class Landing:
         self, repo: GitRepo, target: Target, wanted: Landable
     ) -> Landed | Conflict | Refused | None:
         """None: the target has moved meanwhile."""
+        if wanted.branch and (other := await repo.other_name_of(wanted.branch)):
+            return Refused(
+                f"the branch {wanted.branch} of {wanted.bead_id} is only another name of {other}",
+                f"look at {other}, then git symbolic-ref --delete refs/heads/{wanted.branch}",
+            )
         tip, commit = await target.tip(), await repo.commit_of(wanted.commit)
         if tip is None:
             return Refused(
@@ -125,7 +135,9 @@ class Landing:
         moved = await target.move(tip, new, f"shiftboss: land {wanted.bead_id}")
         if isinstance(moved, Blocked):
             return Refused(moved.reason, moved.hint)
-        return Landed(new, "fast_forward" if is_ahead else "merge") if moved else None
+        if moved is None:
+            return None
+        return Landed(new, "fast_forward" if is_ahead else "merge", moved.warning)
 
     async def _merged(
         self, repo: GitRepo, tip: str, commit: str, wanted: Landable
@@ -136,9 +148,14 @@ class Landing:
             others = await other_side(repo, tip, commit, merged.paths, wanted.landed)
             return Conflict(merged.paths, tip, commit, others)
         new = await repo.commit_tree(merged.tree, [tip, commit], _message(wanted))
+        if not await repo.is_merge_of(new, merged.tree, [tip, commit]):
+            raise TreeUnavailable(
+                f"the merge {new} in {wanted.repo} is not what was merged",
+                hint="look at the repository: git fsck",
+            )
         if merged.tree == await repo.tree_of(commit):
             return new  # what was verified is what lands
-        await repo.hold(_ref(wanted), new)
+        await repo.hold(landing_ref(wanted.bead_id), new)
         failed = await self._check.failing(
             repo, new, wanted.bead_id, wanted.criteria, wanted.policy, wanted.waivers
         )
@@ -152,10 +169,6 @@ class Landing:
             failed.output_tail or "",
             tip,
         )
-
-
-def _ref(wanted: Landable) -> str:
-    return f"refs/shiftboss/landing/{ref_part(wanted.bead_id)}"
 
 
 def _message(wanted: Landable) -> str:

@@ -58,6 +58,13 @@ class Line:
         path = f"/{'operator' if operator else 'bus'}/{operation}"
         return await self._say(path, members, wait_seconds, patient=patient)
 
+    async def spawn(self, **members: object) -> dict[str, Any]:
+        """Give a task its contract. A server of our own lets nobody do it but the operator, whom
+        we are there; any other decides that itself."""
+        own = self._operator_token is not None
+        path = "/operator/spawn_subtask" if own else "/bus/swarm_spawn_subtask"
+        return await self._say(path, members, 0, patient=True)
+
     async def create_swarm(self, goal: str) -> None:
         """One that is there already stays as it is."""
         try:

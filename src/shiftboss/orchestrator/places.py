@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from shiftboss.errors import Conflict
+from shiftboss.errors import Conflict, InvalidRequest
 from shiftboss.orchestrator.seat import Assignment
 
 
@@ -25,7 +25,10 @@ class Places:
 
     @classmethod
     def of(cls, state: Path, swarm_id: str, trees: Path | None = None) -> Places:
+        """Raises InvalidRequest when the trees would lie inside of a repository."""
         state = state.resolve()
+        if trees is not None:
+            _refuse_inside(trees.resolve())
         return cls(state, swarm_id, (trees or _usual_trees(state)).resolve())
 
     @property
@@ -34,8 +37,9 @@ class Places:
 
     @property
     def landing(self) -> Path:
-        """For checkouts of merged work, which are tested like any other."""
-        return self.trees.parent / "landing"
+        """For checkouts of merged work, which are tested like any other. Nothing is made, and
+        nothing removed, outside of the folder that was named."""
+        return self.trees / ".landing"
 
     def scratch(self, assignment: Assignment) -> Path:
         return self.run / assignment.name
@@ -53,6 +57,16 @@ class Places:
                     hint="wait for it, or stop it first",
                 ) from None
             yield
+
+
+def _refuse_inside(trees: Path) -> None:
+    for folder in (trees, *trees.parents):
+        if os.path.lexists(folder / ".git"):
+            raise InvalidRequest(
+                f"{trees} is inside of the repository {folder}",
+                field="trees",
+                hint="name a folder outside of every repository for the work trees",
+            )
 
 
 def _usual_trees(state: Path) -> Path:

@@ -11,11 +11,16 @@ from typing import Final, NamedTuple
 
 from shiftboss.errors import TreeUnavailable, UnknownRepo
 from shiftboss.evidence.git import Said
-from shiftboss.orchestrator.git import checked, run_git
+from shiftboss.orchestrator.checkout import Checkout, found_checkouts, main_folder, named_folder
+from shiftboss.orchestrator.git import LOCK_SECONDS, checked, refuse_locked, run_git
 
 FALLBACK_NAME: Final = "Shiftboss"
 FALLBACK_EMAIL: Final = "shiftboss@localhost"
 _USAGE_CODE: Final = 129
+# For what can be done later as well.
+_TIDYING_SECONDS: Final = 1.0
+# What a repository with another store of refs has in the file HEAD.
+_ELSEWHERE: Final = ".invalid"
 
 
 class Merged(NamedTuple):
@@ -27,23 +32,31 @@ class Merged(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class GitRepo:
-    """`common` is the git folder that all its work trees share."""
+    """`common` is the git folder that all its work trees share, `main` the folder that its user
+    works in, where that is known."""
 
     common: Path
+    main: Path | None = None
 
     @classmethod
     async def at(cls, folder: Path) -> GitRepo:
         """Raises UnknownRepo."""
         if not await asyncio.to_thread(folder.is_dir):
             raise UnknownRepo(f"There is no folder {folder}", field="repo")
-        said = await run_git(["rev-parse", "--path-format=absolute", "--git-common-dir"], folder)
+        said = await run_git(
+            ["rev-parse", "--path-format=absolute", "--git-common-dir"],
+            folder,
+            environment={"GIT_WORK_TREE": str(folder)},
+        )
         if said.code != 0:
             raise UnknownRepo(
                 f"{folder} is not a git repository: {said.first_error}",
                 field="repo",
                 hint="make one there: git init, and a first commit",
             )
-        return cls(Path(await asyncio.to_thread(os.path.realpath, checked(said, "the folder"))))
+        common = Path(await asyncio.to_thread(os.path.realpath, checked(said, "the folder")))
+        inside = Path(await asyncio.to_thread(os.path.realpath, folder))
+        return cls(common, await asyncio.to_thread(main_folder, common, inside))
 
     async def run(
         self,
@@ -51,9 +64,14 @@ class GitRepo:
         *,
         stdin: bytes = b"",
         environment: Mapping[str, str] | None = None,
+        lock_seconds: float = LOCK_SECONDS,
     ) -> Said:
-        variables = {"GIT_DIR": str(self.common), **(environment or {})}
-        return await run_git(arguments, self.common, stdin=stdin, environment=variables)
+        """Without any work tree: a setting of the repository could name one elsewhere."""
+        folder = str(self.common)
+        variables = {"GIT_DIR": folder, "GIT_WORK_TREE": folder, **(environment or {})}
+        return await run_git(
+            arguments, self.common, stdin=stdin, environment=variables, lock_seconds=lock_seconds
+        )
 
     async def text(self, what: str, *arguments: str) -> str:
         return checked(await self.run(arguments), what)
@@ -79,20 +97,33 @@ class GitRepo:
         return await self.text(f"the files of {commit}", "rev-parse", f"{commit}^{{tree}}")
 
     async def move_ref(self, ref: str, new: str, old: str | None, why: str) -> bool:
-        """Whether it was at `old` until now; None: it was not there."""
-        said = await self.run(["update-ref", "-m", why, ref, new, old or ""])
+        """Whether it was at `old` until now; None: it was not there. A user may have made one
+        branch another name of a second one; refs of ours are never other names."""
+        how = [] if ref.startswith("refs/heads/") else ["--no-deref"]
+        said = await self.run(["update-ref", *how, "-m", why, ref, new, old or ""])
+        refuse_locked(said, f"moving {ref}")
         return said.code == 0
 
     async def drop_ref(self, ref: str, old: str) -> bool:
-        said = await self.run(["update-ref", "--no-deref", "-d", ref, old])
+        said = await self.run(
+            ["update-ref", "--no-deref", "-d", ref, old], lock_seconds=_TIDYING_SECONDS
+        )
         return said.code == 0
+
+    async def other_name_of(self, branch: str) -> str | None:
+        """The ref that a branch is only another name of. None: it is a branch of its own."""
+        said = await self.run(["symbolic-ref", "--quiet", f"refs/heads/{branch}"])
+        return said.out.decode(errors="replace").strip() if said.code == 0 else None
 
     async def hold(self, ref: str, commit: str) -> None:
         """Keep a commit that is on no branch."""
-        await self.text(f"keeping {commit}", "update-ref", ref, commit)
+        await self.text(f"keeping {commit}", "update-ref", "--no-deref", ref, commit)
 
     async def forget(self, ref: str) -> None:
-        await self.text(f"dropping {ref}", "update-ref", "-d", ref)
+        said = await self.run(
+            ["update-ref", "--no-deref", "-d", ref], lock_seconds=_TIDYING_SECONDS
+        )
+        checked(said, f"dropping {ref}")
 
     async def merge(self, ours: str, theirs: str) -> Merged:
         """Of two commits, without any work tree."""
@@ -108,15 +139,43 @@ class GitRepo:
         tree, *paths = said.out.decode(errors="surrogateescape").split("\0")
         return Merged(tree, list(dict.fromkeys(one for one in paths if one)))
 
-    async def checked_out(self) -> dict[str, Path]:
-        """The branches that work trees have, and their folders. A bare repository is none."""
-        text = await self.text("the work trees", "worktree", "list", "--porcelain", "-z")
-        found = {}
-        for block in text.split("\0\0"):
-            words = dict(line.partition(" ")[::2] for line in block.split("\0"))
-            if "branch" in words and "bare" not in words:
-                found[words["branch"].removeprefix("refs/heads/")] = Path(words["worktree"])
-        return found
+    async def is_merge_of(self, commit: str, tree: str, parents: Sequence[str]) -> bool:
+        """Has it these files, and these parents alone?"""
+        said = await self.text(commit, "rev-parse", f"{commit}^{{tree}}", f"{commit}^@")
+        return said.split() == [tree, *parents]
+
+    async def checked_out(self) -> dict[str, Checkout]:
+        """The branches that are checked out, and where. A bare repository is no checkout."""
+        main = self.main or await self._usual_main()
+        if main is not None and await self._is_bare(main):
+            main = None
+        found = await asyncio.to_thread(lambda: list(found_checkouts(self.common, main)))
+        return {await self._branch(one, name): one for name, one in found}
+
+    async def _branch(self, checkout: Checkout, name: str) -> str:
+        if name != _ELSEWHERE:
+            return name
+        said = await self.run(
+            ["symbolic-ref", "--quiet", "HEAD"], environment={"GIT_DIR": str(checkout.admin)}
+        )
+        return said.out.decode(errors="replace").strip().removeprefix("refs/heads/")
+
+    async def _is_bare(self, main: Path) -> bool:
+        """The setting is believed when no file of the repository lies there: agents can write it,
+        and a user may have made a bare repository of one that had files."""
+        said = await self.run(["config", "--type=bool", "--get", "core.bare"])
+        if said.out.strip() != b"true":
+            return False
+        names = (await self.run(["ls-tree", "-z", "--name-only", "HEAD"])).out.split(b"\0")
+        places = [main / os.fsdecode(one) for one in names if one]
+        return not await asyncio.to_thread(lambda: any(map(os.path.lexists, places)))
+
+    async def _usual_main(self) -> Path | None:
+        if self.common.name == ".git":
+            return self.common.parent
+        said = await self.run(["config", "--get", "core.worktree"])
+        named = said.out.decode(errors="surrogateescape").strip()
+        return await asyncio.to_thread(named_folder, self.common, named)
 
     async def commit_tree(
         self, tree: str, parents: Sequence[str], message: str, *, date: str | None = None

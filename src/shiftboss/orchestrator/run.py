@@ -13,13 +13,15 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
 from shiftboss.errors import ShiftbossError
+from shiftboss.orchestrator.board import Board
+from shiftboss.orchestrator.book import Book, read_book
 from shiftboss.orchestrator.branches import path_of
 from shiftboss.orchestrator.ground import Ground
 from shiftboss.orchestrator.lander import Lander
 from shiftboss.orchestrator.landing import Landing
 from shiftboss.orchestrator.process import run_mark, sweep_marked
 from shiftboss.orchestrator.slots import Slot, last_words, run_slots
-from shiftboss.orchestrator.starting import Book, Starting, read_book
+from shiftboss.orchestrator.starting import Starting
 from shiftboss.worker.backoff import pauses
 from shiftboss.worker.exchange import ServerUnreachable
 from shiftboss.worker.swarm_events import SwarmEvents
@@ -36,6 +38,11 @@ _NEWS: Final = frozenset(
         "repo_released",
         "contract_changed",
         "halt_lifted",
+        "question_asked",
+        "question_answered",
+        "dispatch_paused",
+        "dispatch_resumed",
+        "budget_exceeded",
     }
 )
 
@@ -50,16 +57,29 @@ class Outcome:
     failed: list[str] = field(default_factory=list)
     waiting: list[str] = field(default_factory=list)
     stuck: dict[str, str] = field(default_factory=dict)
+    stopped: bool = False
+
+    @classmethod
+    def of_stopped(cls, board: Board) -> Outcome:
+        """What is known when a signal came first."""
+        found = cls(done=False, stopped=True)
+        lists = {"landed": found.landed, "accepted": found.accepted, "failed": found.failed}
+        for row in board.rows.values():
+            lists.get(row.stage, found.waiting).append(row.bead_id)
+        return found
 
     def as_json(self) -> dict[str, object]:
         return asdict(self)
 
 
-async def run_plan(ground: Ground) -> Outcome:
+async def run_plan(ground: Ground, *, retry: bool = False) -> Outcome:
+    """With `retry`, what an earlier run has given up gets one attempt more."""
     with ground.places.held():
         await _clear_up(ground)
         starting = Starting(ground)
         await starting.announce()
+        if retry:
+            await starting.try_failed_again()
         slots = [Slot(ground, number) for number in range(1, ground.plan.workers + 1)]
         for slot in slots:
             await slot.free()
@@ -122,7 +142,7 @@ async def _until_done(
             book = await read_book(ground)
         await starting.start_ready(book)
         outcome = _outcome(ground, starting, lander, book)
-        if _is_over(outcome, await read_book(ground)):
+        if _is_over(outcome, await read_book(ground)) and not await lander.land_lost(book):
             return outcome
         waiting = asyncio.create_task(news.wait())
         await asyncio.wait((waiting, working), timeout=LOOK_SECONDS, return_when="FIRST_COMPLETED")
@@ -133,14 +153,18 @@ async def _until_done(
 
 
 def _outcome(ground: Ground, starting: Starting, lander: Lander, book: Book) -> Outcome:
-    found = Outcome(done=False, stuck={**book.held, **lander.stuck})
-    hopeless = starting.hopeless(book, lander.hopeless)
+    given_up = starting.given_up(book, lander.hopeless)
+    needs = starting.needs(book, given_up)
+    stuck = {bead_id: f"needs {one}" for bead_id, one in needs.items()}
+    found = Outcome(done=False, stuck={**stuck, **starting.stuck, **book.held, **lander.stuck})
     for task in ground.plan.tasks:
-        if book.has_landed(task.id):
+        if book.has_landed(task.id) and task.id not in lander.stuck:
             found.landed.append(task.id)
-        elif task.id in hopeless:
+        elif task.id in given_up:
             found.failed.append(task.id)
             ground.board.stage(task.id, "failed")
+            row = ground.board.row(task.id)
+            row.error = row.error or book.views[task.id]["last_error"]
         elif book.status(task.id) == "done" and not ground.plan.auto_merge:
             found.accepted.append(task.id)
         else:
@@ -150,7 +174,7 @@ def _outcome(ground: Ground, starting: Starting, lander: Lander, book: Book) -> 
 
 
 def _is_over(outcome: Outcome, book: Book) -> bool:
-    """Also when nobody works, and what is left waits for people."""
+    """Also when nobody works, and what is left waits for people or for what was given up."""
     return outcome.done or not outcome.waiting or bool(outcome.stuck and not book.is_busy)
 
 

@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 from shiftboss.errors import TreeUnavailable
 from shiftboss.evidence.git import Said
 from shiftboss.orchestrator.git import checked, run_git
+from shiftboss.orchestrator.own_refs import break_stale_locks
 from shiftboss.orchestrator.repo import GitRepo
 from shiftboss.orchestrator.tree import Tree
 from shiftboss.rules.branches import ref_part
@@ -71,6 +72,7 @@ async def keep(repo: GitRepo, bead_id: str, commit: str) -> str:
                 return ref
         numbers = [int(ref.rpartition("/")[2]) for ref in refs if ref.rpartition("/")[2].isdigit()]
         ref = f"{salvage_refs(bead_id)}{max(numbers, default=0) + 1}"
+        await break_stale_locks(repo, [ref])
         if await repo.move_ref(ref, commit, None, f"shiftboss: salvage of {bead_id}"):
             return ref
     raise TreeUnavailable(f"{commit} cannot be kept under {salvage_refs(bead_id)}")

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
+import secrets
 import sys
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
@@ -31,6 +33,7 @@ START_TRIES: Final = 5
 # So many that lived but a moment, one after the other, and nobody tries any more.
 RESTARTS_MAX: Final = 20
 MOMENT_SECONDS: Final = 10.0
+OPERATOR_VARIABLE: Final = "SHIFTBOSS_OPERATOR_TOKEN"
 
 
 class ServerDown(ShiftbossError):
@@ -44,13 +47,23 @@ class ServerDown(ShiftbossError):
 @dataclass(frozen=True, slots=True)
 class ServerWish:
     """`server` is where one is looked for; if there is none, one of our own listens there. With
-    `own`, nobody is looked for, and it listens on any free port."""
+    `own`, nobody is looked for, and it listens on any free port. `operator_token` is for one of our
+    own; without it, nobody but the run ever knows the token."""
 
     server: Server
     database: str
     log: Path
     policy: Path | None = None
     own: bool = False
+    operator_token: str | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """`operator_token` is that of a server of our own; None: the server is somebody else's."""
+
+    server: Server
+    operator_token: str | None = field(default=None, repr=False)
 
 
 async def answers(server: Server) -> bool:
@@ -64,11 +77,11 @@ async def answers(server: Server) -> bool:
 
 
 @asynccontextmanager
-async def serving(wish: ServerWish, board: Board) -> AsyncIterator[Server]:
+async def serving(wish: ServerWish, board: Board) -> AsyncIterator[Served]:
     """Yields the server. One of our own is started again should it die; when that does not help,
     ServerDown is raised in whoever uses it."""
     if not wish.own and await answers(wish.server):
-        yield wish.server
+        yield Served(wish.server)
         return
     own = _OwnServer(wish, board)
     address = await own.start()
@@ -77,7 +90,7 @@ async def serving(wish: ServerWish, board: Board) -> AsyncIterator[Server]:
     assert user is not None
     keeping.add_done_callback(lambda task: None if task.cancelled() else user.cancel())
     try:
-        yield Server(address, wish.server.token)
+        yield Served(Server(address, wish.server.token), own.operator_token)
     except asyncio.CancelledError:
         if keeping.done() and not keeping.cancelled():
             user.uncancel()
@@ -90,11 +103,14 @@ async def serving(wish: ServerWish, board: Board) -> AsyncIterator[Server]:
 
 
 class _OwnServer:
-    """Its input is a pipe from us: when that ends, however we ended, it ends, too."""
+    """Its input is a pipe from us: when that ends, however we ended, it ends, too. The operator's
+    token is the first line in it: agents run as the same user, and could read it in a file or in
+    the environment of a process."""
 
     def __init__(self, wish: ServerWish, board: Board) -> None:
         self._wish = wish
         self._board = board
+        self.operator_token = wish.operator_token or secrets.token_urlsafe(32)
         self._process: asyncio.subprocess.Process | None = None
         where = urlsplit(wish.server.address)
         self._host = where.hostname or "127.0.0.1"
@@ -128,8 +144,11 @@ class _OwnServer:
                 stdout=asyncio.subprocess.PIPE,
                 stderr=log,
                 start_new_session=True,
+                env={key: value for key, value in os.environ.items() if key != OPERATOR_VARIABLE},
             )
+        assert self._process.stdin is not None
         assert self._process.stdout is not None
+        self._process.stdin.write(f"{self.operator_token}\n".encode())
         try:
             async with asyncio.timeout(START_SECONDS):
                 line = await self._process.stdout.readline()
@@ -143,6 +162,7 @@ class _OwnServer:
     def _argv(self) -> list[str]:
         argv = [sys.executable, "-m", "shiftboss.cli.main", "serve", "--db", self._wish.database]
         argv += ["--host", self._host, "--port", str(self._port)]
+        argv += ["--operator-token-from-input", "--spawning", "operator"]
         argv += ["--ends-with-input", "--json"]
         return argv + (["--policy", str(self._wish.policy)] if self._wish.policy else [])
 

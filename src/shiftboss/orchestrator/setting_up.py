@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from shiftboss.errors import InvalidRequest
 from shiftboss.orchestrator.agents.known import AGENTS
 from shiftboss.orchestrator.board import Board
+from shiftboss.orchestrator.book import read_book
 from shiftboss.orchestrator.branches import Branches
 from shiftboss.orchestrator.ground import Ground
 from shiftboss.orchestrator.lander import Lander
@@ -20,7 +21,6 @@ from shiftboss.orchestrator.process import ProcessLimits
 from shiftboss.orchestrator.run import Outcome, landing_outcome, run_plan
 from shiftboss.orchestrator.run_log import RunLog
 from shiftboss.orchestrator.server_process import ServerWish, serving
-from shiftboss.orchestrator.starting import read_book
 from shiftboss.orchestrator.trees import Trees
 from shiftboss.protocol.plan import Plan
 from shiftboss.worker.server_address import Server
@@ -28,7 +28,8 @@ from shiftboss.worker.server_address import Server
 
 @dataclass(frozen=True, slots=True)
 class RunWish:
-    """`database` is for a server of our own; what lies beside it is the state of the run."""
+    """`database` and `operator_token` are for a server of our own; what lies beside the database is
+    the state of the run."""
 
     plan: Plan
     server: Server
@@ -36,6 +37,8 @@ class RunWish:
     policy: Path | None = None
     trees: Path | None = None
     own_server: bool = False
+    retry: bool = False
+    operator_token: str | None = field(default=None, repr=False)
 
     @property
     def state(self) -> Path:
@@ -48,7 +51,7 @@ async def run_wish(wish: RunWish, board: Board) -> Outcome:
     """Raises InvalidRequest when an agent of the plan cannot be started here."""
     async with _ground(wish, board) as ground:
         check_agents(ground)
-        return await run_plan(ground)
+        return await run_plan(ground, retry=wish.retry)
 
 
 async def land_plan(wish: RunWish, tasks: Collection[str], board: Board | None = None) -> Outcome:
@@ -74,10 +77,19 @@ async def _ground(wish: RunWish, board: Board) -> AsyncIterator[Ground]:
     places = Places.of(wish.state, swarm_id, wish.trees)
     places.run.mkdir(mode=0o700, parents=True, exist_ok=True)
     board.listeners.append(RunLog(places.run))
-    served = ServerWish(
-        wish.server, wish.database, places.run / "server.log", wish.policy, wish.own_server
+    wanted = ServerWish(
+        wish.server,
+        wish.database,
+        places.run / "server.log",
+        wish.policy,
+        wish.own_server,
+        wish.operator_token,
     )
-    async with serving(served, board) as server, Line(server, swarm_id) as line:
+    async with (
+        serving(wanted, board) as served,
+        Line(served.server, swarm_id, served.operator_token) as line,
+    ):
+        board.say("", f"swarm {swarm_id} at {served.server.address}")
         yield Ground(
             plan=wish.plan,
             places=places,

@@ -5,16 +5,19 @@ The server decides who works on what; here it is only said what there is to do.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Collection
+from typing import Any
 
 from shiftboss.errors import (
     Conflict,
     DependenciesUnfinished,
     HandoffExists,
+    MergeConflict,
     OwnershipOverlap,
     RepoBlocked,
+    UnknownHandoff,
 )
+from shiftboss.orchestrator.book import Book, read_book
 from shiftboss.orchestrator.branches import path_of
 from shiftboss.orchestrator.ground import Ground
 from shiftboss.protocol.plan import PlanTask
@@ -22,101 +25,30 @@ from shiftboss.rules.merge_tasks import is_merge
 from shiftboss.rules.plan_graph import in_order, traits_of
 from shiftboss.rules.plan_priorities import priorities
 
-PAGE = 500
-# What the server calls an attempt that may not use its tools; people have to say how to go on.
-BLOCKED_PERMISSION = "BLOCKED_PERMISSION"
-
-
-class Book(NamedTuple):
-    """What the server says of all tasks of the swarm; `landable` are those that are accepted and
-    have not landed, in the order of their acceptance. `held` are those that wait for people, with
-    the reason: a budget that is used up, or a tool that an agent may not use."""
-
-    views: Mapping[str, dict[str, Any]]
-    landable: Mapping[str, dict[str, Any]]
-    held: Mapping[str, str]
-
-    def status(self, bead_id: str) -> str:
-        view = self.views.get(bead_id)
-        return view["status"] if view is not None else "missing"
-
-    def has_landed(self, bead_id: str) -> bool:
-        view = self.views.get(bead_id)
-        return view is not None and view.get("landed_commit") is not None
-
-    @property
-    def statuses(self) -> dict[str, str]:
-        return {bead_id: view["status"] for bead_id, view in self.views.items()}
-
-    @property
-    def is_busy(self) -> bool:
-        """Whether somebody works, or will without anybody's doing."""
-        return any(
-            view["status"] == "active" or (view["status"] == "queued" and bead_id not in self.held)
-            for bead_id, view in self.views.items()
-        )
-
-
-async def read_book(ground: Ground) -> Book:
-    views = await _all(ground, "list_tasks")
-    return Book(views, await _all(ground, "list_landable"), await _held(ground, views))
-
-
-async def _held(ground: Ground, views: Mapping[str, dict[str, Any]]) -> dict[str, str]:
-    asked = await ground.line.call("list_questions", only_open=True)
-    waiting = {one["bead_id"] for one in asked["questions"]}
-    found = {
-        bead_id: str(view["last_error"])
-        for bead_id, view in views.items()
-        if view["status"] == "failed"
-        and bead_id in waiting
-        and str(view["last_error"]).startswith(BLOCKED_PERMISSION)
-    }
-    for hold in (await ground.line.call("get_status")).get("holds") or []:
-        if hold["until"] is None:
-            names = [hold["bead_id"]] if hold["bead_id"] is not None else list(views)
-            found |= {
-                name: hold["reason"]
-                for name in names
-                if views[name]["status"] in ("open", "queued", "failed")
-            }
-    return found
-
-
-async def _all(ground: Ground, operation: str) -> dict[str, dict[str, Any]]:
-    found: dict[str, dict[str, Any]] = {}
-    after: str | None = ""
-    while after is not None:
-        page = await ground.line.call(operation, after=after, limit=PAGE)
-        found |= {one["bead_id"]: one for one in page["tasks"]}
-        after = page["next_after"]
-    return found
-
 
 class Starting:
+    """`stuck` has what cannot start before people have done something, and why."""
+
     def __init__(self, ground: Ground) -> None:
         self._ground = ground
         self._order = in_order(ground.plan)
         self._priorities = priorities(ground.plan)
         self._waits: dict[str, str] = {}
+        self.stuck: dict[str, str] = {}
 
     async def announce(self) -> None:
-        """Tell the server of all tasks and budgets; what it knows already stays as it is."""
-        line = self._ground.line
+        """Tell the server of the swarm, its budget and its tasks."""
+        line, budget = self._ground.line, self._ground.plan.budget
         await line.create_swarm(self._ground.plan.goal)
-        budget = self._ground.plan.budget
         if budget.tokens is not None or budget.dollars is not None:
             await line.call("set_budget", tokens=budget.tokens, dollars=budget.dollars)
+        known = (await read_book(self._ground)).views
         for task in self._order:
-            await line.call(
-                "add_task",
-                bead_id=task.id,
-                title=task.title,
-                description=task.description,
-                priority=self._priorities[task.id],
-                depends_on=task.depends_on,
-            )
             self._ground.board.row(task.id, task.title)
+            if task.id in known:
+                await self._compare(task, known[task.id])
+            else:
+                await self._add(task)
             if task.budget.tokens is not None or task.budget.dollars is not None:
                 await line.call(
                     "set_budget",
@@ -124,6 +56,57 @@ class Starting:
                     tokens=task.budget.tokens,
                     dollars=task.budget.dollars,
                 )
+
+    async def _add(self, task: PlanTask) -> None:
+        await self._ground.line.call(
+            "add_task",
+            bead_id=task.id,
+            title=task.title,
+            description=task.description,
+            priority=self._priorities[task.id],
+            depends_on=task.depends_on,
+        )
+
+    async def _compare(self, task: PlanTask, known: dict[str, Any]) -> None:
+        """A plan may grow. What was told to the server stays as it was told: work may have begun
+        by it, or be proven by it."""
+        changed = [
+            name
+            for name, value in (("title", task.title), ("description", task.description))
+            if known[name] != value
+        ]
+        if sorted(known["depends_on"]) != sorted(set(task.depends_on)):
+            changed.append("depends_on")
+        if known["status"] != "open":
+            changed += await self._changed_contract(task)
+        if changed:
+            self._ground.board.say(
+                task.id,
+                f"the plan has another {', '.join(changed)} now; the former is kept. "
+                "For the new one, give the task another id",
+            )
+
+    async def _changed_contract(self, task: PlanTask) -> list[str]:
+        try:
+            view = await self._ground.line.call("show_handoff", bead_id=task.id)
+        except UnknownHandoff:
+            return []
+        contract = view["handoff"]["contract"]
+        changed = []
+        if not set(task.files_owned) <= set(contract["files_owned"]):
+            changed.append("files_owned")
+        if task.criteria and task.criteria != contract["success_criteria"]:
+            changed.append("criteria")
+        return changed
+
+    async def try_failed_again(self) -> None:
+        """What was given up gets one attempt more."""
+        for bead_id, view in (await read_book(self._ground)).views.items():
+            if view["status"] == "failed" and self._ground.knows(bead_id):
+                try:
+                    await self._ground.line.call("retry_task", bead_id=bead_id)
+                except Conflict as error:
+                    self._wait(bead_id, error)
 
     async def start_ready(self, book: Book) -> None:
         """Spawn what can start now, and try again what has failed and may."""
@@ -137,22 +120,29 @@ class Starting:
             if is_merge(bead_id) and view["status"] == "failed":
                 await self._retry(bead_id, book)
 
-    def hopeless(self, book: Book, unlandable: Collection[str] = ()) -> set[str]:
-        """What nobody will finish: it has failed often enough, was cancelled, cannot land, or waits
-        for one that is hopeless."""
-        found = set(unlandable)
+    def given_up(self, book: Book, unlandable: Collection[str] = ()) -> set[str]:
+        """What nobody will finish: it has failed often enough, was cancelled, or cannot land."""
+        return {
+            task.id
+            for task in self._order
+            if not book.has_landed(task.id)
+            and (task.id in unlandable or self._is_given_up(task, book))
+        }
+
+    def needs(self, book: Book, given_up: Collection[str]) -> dict[str, str]:
+        """The tasks that wait for one that was given up, and for which."""
+        found: dict[str, str] = {}
         for task in self._order:
-            if not book.has_landed(task.id) and self._is_given_up(task, book, found):
-                found.add(task.id)
+            lost = [one for one in task.depends_on if one in given_up or one in found]
+            if lost and task.id not in given_up and not book.has_landed(task.id):
+                found[task.id] = lost[0]
         return found
 
-    def _is_given_up(self, task: PlanTask, book: Book, hopeless: Collection[str]) -> bool:
+    def _is_given_up(self, task: PlanTask, book: Book) -> bool:
         status = book.status(task.id)
-        if status == "failed":
+        if status == "failed" and task.id not in book.held:
             return bool(book.views[task.id]["failures"] >= self._ground.plan.attempts)
-        if status == "done":
-            return False
-        return status == "cancelled" or any(one in hopeless for one in task.depends_on)
+        return status == "cancelled"
 
     def _is_ready(self, task: PlanTask, book: Book) -> bool:
         if self._ground.plan.auto_merge:
@@ -167,11 +157,17 @@ class Starting:
             for one in task.depends_on
             if one in book.landable and ground.repo_name(ground.task(one)) == name
         ]
-        target = await ground.branches.target_of(repo)
-        base = await ground.trees.base_for(path_of(repo), target, unlanded)
         try:
-            await ground.line.call(
-                "swarm_spawn_subtask",
+            target = await ground.branches.target_of(repo)
+            base = await ground.trees.base_for(path_of(repo), target, unlanded)
+        except MergeConflict as error:
+            # Its dependencies do not fit together; when they land, that becomes a task.
+            self.stuck[task.id] = f"{error.detail}; land what it depends on first"
+            self._wait(task.id, error)
+            return
+        self.stuck.pop(task.id, None)
+        try:
+            await ground.line.spawn(
                 bead_id=task.id,
                 files=task.files_owned,
                 files_readonly=task.files_readonly,

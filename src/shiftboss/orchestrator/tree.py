@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from shiftboss.orchestrator.checkout import Checkout
+
 _MARK: Final = "shiftboss "
 _NAME: Final = re.compile(r"(.+)\.([0-9]+)")
 _HEAD: Final = "ref: refs/heads/"
@@ -42,6 +44,10 @@ class Tree:
     @property
     def name(self) -> str:
         return f"{self.bead_id}.{self.epoch}"
+
+    @property
+    def checkout(self) -> Checkout:
+        return Checkout(self.path, self.admin)
 
 
 def lock_reason(tree: Tree) -> str:

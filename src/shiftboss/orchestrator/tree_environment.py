@@ -18,7 +18,7 @@ from typing import Final
 
 from shiftboss.errors import TreeUnavailable
 from shiftboss.evidence.commands import Limits, run_command
-from shiftboss.orchestrator.git import plain_environment, run_git
+from shiftboss.orchestrator.git import plain_environment
 from shiftboss.orchestrator.tree import Tree
 from shiftboss.orchestrator.tree_hooks import set_own
 from shiftboss.protocol.plan import PlanRepo
@@ -85,7 +85,7 @@ async def keep_out(tree: Tree, names: Sequence[str], file: Path) -> None:
     the user's own list of such files names."""
     if not names:
         return
-    said = await run_git(["config", "--type=path", "--get", "core.excludesFile"], tree.path)
+    said = await tree.checkout.run(["config", "--type=path", "--get", "core.excludesFile"])
     usual = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "git" / "ignore"
     theirs = Path(said.out.decode(errors="surrogateescape").strip()) if said.code == 0 else usual
     await asyncio.to_thread(_write_list, file, theirs, names)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from shiftboss.hooks.command import hook_argv
-from shiftboss.orchestrator.git import checked, run_git
+from shiftboss.orchestrator.git import checked
 from shiftboss.orchestrator.repo import GitRepo
 from shiftboss.orchestrator.tree import Tree
 
@@ -73,7 +73,7 @@ async def set_hooks(tree: Tree, contract_file: Path) -> None:
 
 async def set_own(tree: Tree, name: str, value: str) -> None:
     """A setting of this tree alone."""
-    said = await run_git(["config", "--worktree", name, value], tree.path)
+    said = await tree.checkout.run(["config", "--worktree", name, value])
     checked(said, f"the settings of {tree.path}")
 
 

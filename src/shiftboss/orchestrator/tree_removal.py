@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import shutil
 import uuid
 from pathlib import Path
+from typing import Final
 
 from shiftboss.orchestrator.repo_lock import turn
 from shiftboss.orchestrator.tree import Tree
+
+_OURS: Final = re.compile(r"[0-9a-f]{32}")
 
 
 class Removal:
@@ -49,7 +53,9 @@ class Removal:
 
 
 def _entries(folder: Path) -> list[Path]:
-    return list(folder.iterdir()) if folder.is_dir() else []
+    """Those that we have put aside."""
+    entries = folder.iterdir() if folder.is_dir() else ()
+    return [one for one in entries if _OURS.fullmatch(one.name)]
 
 
 def _put_aside(path: Path, gone: Path) -> bool:

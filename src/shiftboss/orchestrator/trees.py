@@ -12,8 +12,9 @@ from typing import Final
 
 from shiftboss.errors import ShiftbossError, TreeUnavailable
 from shiftboss.evidence.disposal import spread
-from shiftboss.orchestrator.git import checked, run_git
+from shiftboss.orchestrator.git import checked
 from shiftboss.orchestrator.merges import base_for
+from shiftboss.orchestrator.own_refs import break_stale_locks
 from shiftboss.orchestrator.repo import GitRepo
 from shiftboss.orchestrator.repo_lock import turn
 from shiftboss.orchestrator.salvage import keep, salvage_tree
@@ -21,6 +22,7 @@ from shiftboss.orchestrator.seat import Assignment
 from shiftboss.orchestrator.tree import Tree, admin_of, found_trees, lock_reason
 from shiftboss.orchestrator.tree_environment import Ports, copy_files, keep_out, set_up
 from shiftboss.orchestrator.tree_hooks import set_hooks
+from shiftboss.orchestrator.tree_marks import Marks
 from shiftboss.orchestrator.tree_removal import Removal
 from shiftboss.protocol.plan import PlanRepo
 
@@ -40,6 +42,7 @@ class Trees:
         self._folder = folder.resolve()
         self._ports = Ports(self._folder / ".ports")
         self._removal = Removal(self._folder / ".gone")
+        self._marks = Marks(self._folder / ".made")
         self._removing: defaultdict[Path, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     async def make(
@@ -98,7 +101,7 @@ class Trees:
         """Remove the trees of a swarm that nobody works in. `repos` are all of its repositories,
         `alive` the names of assignments (TASK.EPOCH) under way. The refs with what was salvaged.
 
-        A folder that no repository knows of has nothing that git could keep, and goes as it is.
+        A tree that no repository knows of has nothing that git could keep, and goes as it is.
         """
         await self._removal.leftovers()
         commons = {(await GitRepo.at(repo)).common for repo in repos}
@@ -120,8 +123,11 @@ class Trees:
             salvaged += [ref] if ref else []
         known = {tree.path for tree in trees}
         for path in await asyncio.to_thread(_folders, self._folder / swarm_id):
-            if path not in known and path.name not in alive:
+            if path in known or path.name in alive:
+                continue
+            if await asyncio.to_thread(self._marks.has, path):
                 await self._removal.folder(path)
+                await asyncio.to_thread(self._marks.drop, path)
         return salvaged
 
     async def base_for(self, repo: Path, target: str, accepted: Sequence[str]) -> str:
@@ -143,7 +149,9 @@ class Trees:
             if (tree.swarm_id, tree.bead_id) == (assignment.swarm_id, assignment.bead_id):
                 ref = await self.remove(tree)
                 salvaged += [ref] if ref else []
-        await self._removal.folder(self._path(assignment))
+        path = self._path(assignment)
+        await asyncio.to_thread(self._marks.refuse_foreign, path)
+        await self._removal.folder(path)
         return tuple(salvaged)
 
     def _path(self, assignment: Assignment) -> Path:
@@ -153,6 +161,7 @@ class Trees:
         self, repo: GitRepo, assignment: Assignment, goes_on: bool, salvaged: tuple[str, ...]
     ) -> Tree:
         """Without its files yet: others wait for their turn at the repository."""
+        await _refuse_other_name(repo, assignment.branch)
         start, kept = await _start(repo, assignment, goes_on)
         path = self._path(assignment)
         tree = Tree(
@@ -169,6 +178,7 @@ class Trees:
             salvaged=(*salvaged, *kept),
         )
         await asyncio.to_thread(_make_place, path.parent)
+        await asyncio.to_thread(self._marks.set, path)
         said = await repo.run(
             [
                 *("worktree", "add", "--quiet", "--no-checkout", "--no-track"),
@@ -176,6 +186,8 @@ class Trees:
                 *("-B", assignment.branch, str(path), start),
             ]
         )
+        if said.code != 0 and not await asyncio.to_thread(path.exists):
+            await asyncio.to_thread(self._marks.drop, path)
         checked(said, f"the work tree for {assignment.name} on the branch {assignment.branch}")
         admin = await asyncio.to_thread(admin_of, repo.common, path)
         if admin is None:
@@ -185,6 +197,7 @@ class Trees:
     async def _take_down(self, tree: Tree) -> None:
         """The folder first: what git keeps of a tree is how it is found again after a crash."""
         await self._removal.folder(tree.path)
+        await asyncio.to_thread(self._marks.drop, tree.path)
         await asyncio.to_thread(self._ports.give_back, tree.path)
         await self._removal.registration(tree)
         await drop_landed_branch(GitRepo(tree.common), tree.branch, tree.target)
@@ -200,7 +213,19 @@ async def drop_landed_branch(repo: GitRepo, branch: str, target: str) -> bool:
         return False
     if branch in await repo.checked_out():
         return False
+    await break_stale_locks(repo, [f"refs/heads/{branch}"])
     return await repo.drop_ref(f"refs/heads/{branch}", tip)
+
+
+async def _refuse_other_name(repo: GitRepo, branch: str) -> None:
+    """Work on it would go to the other branch, and so would its start."""
+    other = await repo.other_name_of(branch)
+    if other is not None:
+        raise TreeUnavailable(
+            f"the branch {branch} in {repo.common} is only another name of {other}",
+            field="branch",
+            hint=f"take it away: git symbolic-ref --delete refs/heads/{branch}",
+        )
 
 
 async def _unlock(lock: Path) -> None:
@@ -251,5 +276,5 @@ async def _start(
 
 
 async def _check_out(tree: Tree) -> None:
-    said = await run_git(["reset", "--hard", "--quiet"], tree.path, seconds=CHECKOUT_SECONDS)
+    said = await tree.checkout.run(["reset", "--hard", "--quiet"], seconds=CHECKOUT_SECONDS)
     checked(said, f"writing the files of {tree.start[:12]} to {tree.path}")

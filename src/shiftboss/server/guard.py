@@ -59,7 +59,8 @@ class Guard:
                 "only the operator may do this",
                 field="Shiftboss-Operator",
                 hint="send the operator's token, which lies beside the database; our commands read "
-                "it from there, or from SHIFTBOSS_OPERATOR_TOKEN",
+                "it from there, or from SHIFTBOSS_OPERATOR_TOKEN, which has to be set for a run "
+                "that starts its own server",
             )
 
     def _check_caller(self, scope: Scope) -> None:

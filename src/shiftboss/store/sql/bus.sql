@@ -175,7 +175,7 @@ WHERE swarm_id = :swarm_id AND question_id = :question_id AND answer IS NULL;
 
 -- name: withdraw_questions
 UPDATE questions SET answer = :answer, answered_at_ms = :answered_at_ms, heard = :heard
-WHERE swarm_id = :swarm_id AND task_id = :task_id AND epoch = :epoch AND answer IS NULL;
+WHERE swarm_id = :swarm_id AND task_id = :task_id AND epoch <= :epoch AND answer IS NULL;
 
 -- name: has_unfinished_tasks
 SELECT 1 FROM tasks WHERE swarm_id = :swarm_id AND status IN ('open', 'queued', 'active') LIMIT 1;

@@ -1,0 +1,35 @@
+"""Where a run puts its things, which people name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from shiftboss.errors import InvalidRequest
+from shiftboss.orchestrator.places import Places
+
+
+def test_everything_of_the_trees_is_below_the_folder_that_was_named(tmp_path: Path) -> None:
+    places = Places.of(tmp_path / "state", "s", tmp_path / "mine" / "trees")
+    assert places.landing.is_relative_to(tmp_path / "mine" / "trees")
+
+
+@pytest.mark.parametrize(
+    ("name", "is_linked"),
+    [("", False), ("a/b", False), (".git/trees", False), ("../link/trees", False), ("a/b", True)],
+)
+def test_trees_inside_of_a_repository_are_refused(
+    tmp_path: Path, name: str, is_linked: bool
+) -> None:
+    repo = tmp_path / "repo"
+    repo.mkdir()
+    (tmp_path / "link").symlink_to(repo)
+    if is_linked:
+        (repo / ".git").write_text("gitdir: ../elsewhere\n")
+    else:
+        (repo / ".git").mkdir()
+    with pytest.raises(InvalidRequest, match="inside of the repository") as refused:
+        Places.of(tmp_path / "state", "s", repo / name)
+    assert refused.value.field == "trees"
+    assert "outside" in (refused.value.hint or "")
