@@ -45,7 +45,7 @@ def test_the_complete_worker_example_works_through_its_tasks(
             )
             wait_until(lambda: status_of(client, "z.ai1") == "polling", "the worker polls again")
             process.send_signal(signal.SIGINT)
-            out, err = process.communicate(timeout=20)
+            out, err = process.communicate(timeout=60)
         finally:
             process.kill()
             leash.let_go()

@@ -21,7 +21,9 @@ def hook(
             "tree; where there is none, everything is allowed."
         ),
     ] = None,
-    _rest: Annotated[list[str] | None, typer.Argument(hidden=True)] = None,
+    _rest: Annotated[
+        list[str] | None, typer.Argument(hidden=True, help="What git gives its hooks.")
+    ] = None,
 ) -> None:
     """Say whether a contract lets an edit, a command, a commit or a push be made."""
     sys.exit(run([kind, *(["--contract", str(contract)] if contract else [])]))
