@@ -121,7 +121,7 @@ def spawn(address: str, repo: str) -> bool:
         if error.problem["code"] != "repo_blocked":
             raise UnexpectedError(str(error)) from error
         return False
-    print(f"        spawned {repo}", flush=True)
+    print(f"        spawned {repo}\n", end="", flush=True)
     return True
 
 

@@ -101,4 +101,5 @@ class Worker(threading.Thread):
         return await self._push(task, repo, clone, 2)
 
     def _say(self, text: str) -> None:
-        print(f"{self.name:>6}  {text}", flush=True)
+        # In one piece: several workers speak at the same time.
+        print(f"{self.name:>6}  {text}\n", end="", flush=True)
