@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +11,10 @@ import pytest
 from tests.client import Client
 from tests.postgres import Postgres, postgres_for_tests
 from tests.running import RunningServer
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # A suite that was started in the background ignores Ctrl-C, and so would all that it starts.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
