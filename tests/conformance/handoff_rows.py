@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from shiftboss.rules.handoffs import Claim, Handoff, Reservation, ScopeRequest, Signal
-from shiftboss.store.port import ReceiptRow
+from shiftboss.store.handoff_port import ReceiptRow
 from tests.conformance.rows import SWARM
 
 NOW = 1_800_000_000_000

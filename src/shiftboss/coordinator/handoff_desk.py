@@ -64,7 +64,8 @@ from shiftboss.protocol.handoff_calls import (
 )
 from shiftboss.protocol.verdict import Verdict, VerificationJob
 from shiftboss.rules.handoffs import Claim, Reservation, is_object_name
-from shiftboss.store.port import ReceiptRow, Store, Transaction
+from shiftboss.store.handoff_port import ReceiptRow
+from shiftboss.store.port import Store, Transaction
 
 A = TypeVar("A", bound=Answer)
 

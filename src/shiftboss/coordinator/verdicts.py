@@ -32,7 +32,8 @@ from shiftboss.rules.handoffs import (
 from shiftboss.rules.packets import Assignment
 from shiftboss.rules.receipts import receipt_body, receipt_id_of
 from shiftboss.rules.tasks import LEASE_SECONDS
-from shiftboss.store.port import ReceiptRow, Transaction
+from shiftboss.store.handoff_port import ReceiptRow
+from shiftboss.store.port import Transaction
 
 Sign = Callable[[ReceiptBody], SignedReceipt]
 # Doubled after every try at evidence that could not be looked at.

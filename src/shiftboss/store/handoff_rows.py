@@ -8,12 +8,12 @@ from dataclasses import asdict
 from shiftboss.protocol.verdict import Waiver
 from shiftboss.rules.handoffs import Claim, Handoff, Reservation, ScopeRequest, Signal
 from shiftboss.rules.strategies import StrategyRecord
-from shiftboss.store.port import ReceiptRow
+from shiftboss.store.handoff_port import ReceiptRow
 from shiftboss.store.rows import Row, Rows
 
 
 class HandoffRows(Rows):
-    """See `shiftboss.store.port.HandoffTransaction` for what each method promises."""
+    """See `shiftboss.store.handoff_port.HandoffTransaction` for what each method promises."""
 
     def handoff(self, swarm_id: str, task_id: str, version: int | None = None) -> Handoff | None:
         keys: dict[str, object] = {"swarm_id": swarm_id, "task_id": task_id}

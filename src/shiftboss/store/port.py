@@ -11,13 +11,11 @@ from typing import NamedTuple, Protocol, TypeVar
 
 from shiftboss.protocol.events import Event, EventKind
 from shiftboss.protocol.states import WorkerState
-from shiftboss.protocol.verdict import Waiver
-from shiftboss.rules.handoffs import Claim, Handoff, Reservation, ScopeRequest, Signal
 from shiftboss.rules.packets import Assignment
-from shiftboss.rules.strategies import StrategyRecord
 from shiftboss.rules.swarms import Swarm
 from shiftboss.rules.tasks import Question, Salvage, Task, Worker
 from shiftboss.store.contract_port import ContractTransaction
+from shiftboss.store.handoff_port import HandoffTransaction
 from shiftboss.store.running_port import RunningTransaction
 
 T = TypeVar("T")
@@ -281,118 +279,6 @@ class BusTransaction(Protocol):
     def forget_answers(self, before_ms: int, limit: int) -> int:
         """The oldest first; how many."""
         ...
-
-
-class ReceiptRow(NamedTuple):
-    """A receipt as it was signed (`body`, JSON), with the title of its task."""
-
-    receipt_id: str
-    swarm_id: str
-    task_id: str
-    title: str
-    body: str
-    accepted_at_ms: int
-    repo_id: str
-    commit_sha: str
-
-
-class HandoffTransaction(Protocol):
-    """Contracts, claims, ownership, receipts and what was learned."""
-
-    def handoff(self, swarm_id: str, task_id: str, version: int | None = None) -> Handoff | None:
-        """The version in force, or an older one."""
-        ...
-
-    def add_handoff(self, handoff: Handoff) -> None: ...
-
-    # -- claims
-    def claim(self, swarm_id: str, task_id: str, claim_id: int) -> Claim | None: ...
-
-    def last_claim(self, swarm_id: str, task_id: str) -> Claim | None: ...
-
-    def next_claim(self, now_ms: int) -> Claim | None:
-        """The oldest that nobody verifies. Not taken yet: its swarm has to be taken first."""
-        ...
-
-    def next_claim_at_ms(self) -> int | None:
-        """When the first open claim can be taken; 0: at once; None: there is none."""
-        ...
-
-    def put_claim(self, claim: Claim) -> bool:
-        """A new claim, or what has become of it. False, and no change, when it has ended."""
-        ...
-
-    def hear_verdict(self, claim: Claim, now_ms: int) -> None:
-        """The worker was told what became of its claim."""
-        ...
-
-    def amend_claim(self, claim: Claim) -> None:
-        """The words of a claim that is open."""
-        ...
-
-    def free_claims_of(self, verifier: str) -> int:
-        """They wait again; how many."""
-        ...
-
-    # -- ownership
-    def hold_repo(self, repo: str) -> None:
-        """Nobody else reserves paths of the repo until the commit."""
-        ...
-
-    def reservations_of_repo(self, repo: str) -> list[Reservation]: ...
-
-    def reserve(self, reservation: Reservation, at_ms: int) -> None: ...
-
-    def release(self, swarm_id: str, task_id: str) -> None: ...
-
-    def scope_request(self, swarm_id: str, request_id: int) -> ScopeRequest | None: ...
-
-    def scope_requests(self, swarm_id: str, limit: int, *, only_open: bool) -> list[ScopeRequest]:
-        """Those that somebody waits for, oldest first; or all, newest first."""
-        ...
-
-    def scope_request_of_question(self, swarm_id: str, question_id: int) -> ScopeRequest | None:
-        """The open one that the question was asked for."""
-        ...
-
-    def add_scope_request(self, request: ScopeRequest) -> int:
-        """The id it got."""
-        ...
-
-    def decide_scope_request(self, request: ScopeRequest) -> bool:
-        """False, and no change, when it was decided before."""
-        ...
-
-    def waivers(self, swarm_id: str, task_id: str) -> list[Waiver]: ...
-
-    def put_waiver(self, swarm_id: str, task_id: str, waiver: Waiver, at_ms: int) -> None: ...
-
-    # -- receipts and signals
-    def add_receipt(self, receipt: ReceiptRow) -> None: ...
-
-    def receipt_of_task(self, swarm_id: str, task_id: str) -> ReceiptRow | None: ...
-
-    def receipts_after(self, after: tuple[int, str], limit: int) -> list[ReceiptRow]:
-        """In the order of their acceptance, behind (accepted_at_ms, receipt_id)."""
-        ...
-
-    def newest_accepted_commits(self, repo_id: str, limit: int) -> list[str]:
-        """What receipts of the repository were given for, the newest first."""
-        ...
-
-    def add_signal(self, signal: Signal) -> None: ...
-
-    def signals(self, strategy: str, limit: int) -> list[Signal]:
-        """The newest first."""
-        ...
-
-    def strategies(self) -> list[StrategyRecord]: ...
-
-    def take_strategy(self, strategy: str) -> StrategyRecord | None:
-        """Its record, which nobody else changes until the commit."""
-        ...
-
-    def put_strategy(self, record: StrategyRecord) -> None: ...
 
 
 class Transaction(

@@ -21,7 +21,8 @@ from shiftboss.protocol.running_calls import (
 )
 from shiftboss.rules.handoffs import Handoff
 from shiftboss.rules.running import Landing
-from shiftboss.store.port import ReceiptRow, Transaction
+from shiftboss.store.handoff_port import ReceiptRow
+from shiftboss.store.port import Transaction
 
 
 def accepted(tx: Transaction, receipt: ReceiptRow) -> None:
