@@ -48,12 +48,11 @@ class Row:
 
 @dataclass(slots=True)
 class Board:
-    """Written by the run, read by a view. `tell` is called for each line that is worth reading."""
+    """Written by the run, read by a view. A listener hears each line that is worth reading."""
 
     rows: dict[str, Row] = field(default_factory=dict)
     lines: deque[str] = field(default_factory=lambda: deque(maxlen=LINES_KEPT))
     listeners: list[Callable[[str, str], None]] = field(default_factory=list)
-    notice: str | None = None
 
     def row(self, bead_id: str, title: str = "") -> Row:
         return self.rows.setdefault(bead_id, Row(bead_id, title))

@@ -7,7 +7,6 @@ from typing import Any, Final, NamedTuple
 
 from shiftboss.orchestrator.ground import Ground
 
-PAGE: Final = 500
 # How the last words of an attempt begin that waits for people: it may not use its tools, or it has
 # asked something. What they answer is told to the next attempt.
 BLOCKED: Final = "BLOCKED"
@@ -54,13 +53,7 @@ async def read_book(ground: Ground) -> Book:
 
 
 async def _all(ground: Ground, operation: str) -> dict[str, dict[str, Any]]:
-    found: dict[str, dict[str, Any]] = {}
-    after: str | None = ""
-    while after is not None:
-        page = await ground.line.call(operation, after=after, limit=PAGE)
-        found |= {one["bead_id"]: one for one in page["tasks"]}
-        after = page["next_after"]
-    return found
+    return {one["bead_id"]: one for one in await ground.line.all_of(operation, "tasks")}
 
 
 async def _held(ground: Ground, views: Mapping[str, dict[str, Any]]) -> dict[str, str]:

@@ -67,17 +67,11 @@ class Lander:
 
     async def _landed_work(self, book: Book) -> list[LandedWork]:
         """Whose commits are on the targets already: a conflict names them."""
-        found: list[LandedWork] = []
-        after: str | None = ""
-        while after is not None:
-            page = await self._ground.line.call("list_receipts", after=after, limit=500)
-            found += [
-                LandedWork(one["commit"], one["bead_id"], one["receipt_id"])
-                for one in page["receipts"]
-                if book.has_landed(one["bead_id"])
-            ]
-            after = page["next_after"]
-        return found
+        return [
+            LandedWork(one["commit"], one["bead_id"], one["receipt_id"])
+            for one in await self._ground.line.all_of("list_receipts", "receipts")
+            if book.has_landed(one["bead_id"])
+        ]
 
     async def _land_in(self, works: list[dict[str, Any]], book: Book) -> bool:
         """One after the other: each changes what the next has to fit on. Merge tasks come first,

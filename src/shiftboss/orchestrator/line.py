@@ -19,7 +19,7 @@ from shiftboss.worker.server_address import Server
 log = logging.getLogger(__name__)
 
 ANSWER_SECONDS: Final = 30.0
-CONNECTIONS_MAX: Final = 1000
+PAGE: Final = 500
 
 
 class Line:
@@ -47,33 +47,42 @@ class Line:
         operation: str,
         *,
         wait_seconds: float = 0,
-        patient: bool = True,
         operator: bool = False,
         **members: object,
     ) -> dict[str, Any]:
-        """The answer. Raises what the server refuses; without patience ServerUnreachable, too.
+        """The answer, however long the server is away. Raises what it refuses.
 
         A repeat after a lost answer counts once: it goes under the same key.
         """
         path = f"/{'operator' if operator else 'bus'}/{operation}"
-        return await self._say(path, members, wait_seconds, patient=patient)
+        return await self._say(path, members, wait_seconds)
+
+    async def all_of(self, operation: str, member: str) -> list[dict[str, Any]]:
+        """What an operation lists as `member`, of all its pages."""
+        found: list[dict[str, Any]] = []
+        after: str | None = ""
+        while after is not None:
+            page = await self.call(operation, after=after, limit=PAGE)
+            found += page[member]
+            after = page["next_after"]
+        return found
 
     async def spawn(self, **members: object) -> dict[str, Any]:
         """Give a task its contract. A server of our own lets nobody do it but the operator, whom
         we are there; any other decides that itself."""
         own = self._operator_token is not None
         path = "/operator/spawn_subtask" if own else "/bus/swarm_spawn_subtask"
-        return await self._say(path, members, 0, patient=True)
+        return await self._say(path, members)
 
     async def create_swarm(self, goal: str) -> None:
         """One that is there already stays as it is."""
         try:
-            await self._say("/swarm/create", {"feature": goal}, 0, patient=True)
+            await self._say("/swarm/create", {"feature": goal})
         except SwarmExists:
             pass
 
     async def _say(
-        self, path: str, members: Mapping[str, object], wait_seconds: float, *, patient: bool
+        self, path: str, members: Mapping[str, object], wait_seconds: float = 0
     ) -> dict[str, Any]:
         waits, key = pauses(), uuid4().hex
         said = {name: value for name, value in members.items() if value is not None}
@@ -81,8 +90,6 @@ class Line:
             try:
                 return await self._once(path, said, key, wait_seconds)
             except ServerUnreachable as error:
-                if not patient:
-                    raise
                 log.info("%s: %s; trying again", path, error.detail)
             await asyncio.sleep(next(waits))
 

@@ -84,11 +84,9 @@ class OutputReader(Protocol):
 
 
 class Agent(Protocol):
-    """`has_hooks`: edits and stops can be refused while it works. `speaks`: it has our tools, and
-    can claim its work and ask for files by itself."""
+    """`speaks`: it has our tools, and can claim its work and ask for files by itself."""
 
     kind: str
-    has_hooks: bool
     speaks: bool
 
     def launch(self, seat: Seat, settings: PlanAgent, prompt: str, model: str | None) -> Launch:

@@ -49,7 +49,6 @@ class Claude:
     hooks off."""
 
     kind = "claude"
-    has_hooks = True
     speaks = True
 
     def launch(self, seat: Seat, settings: PlanAgent, prompt: str, model: str | None) -> Launch:

@@ -47,7 +47,6 @@ class Codex:
     or is found by its name; the MCP servers of the user's settings are turned off one by one."""
 
     kind = "codex"
-    has_hooks = True
     speaks = True
 
     def launch(self, seat: Seat, settings: PlanAgent, prompt: str, model: str | None) -> Launch:

@@ -41,7 +41,6 @@ class Command:
     hooks of git alone, and by the server."""
 
     kind = "command"
-    has_hooks = False
     speaks = False
 
     def launch(self, seat: Seat, settings: PlanAgent, prompt: str, model: str | None) -> Launch:

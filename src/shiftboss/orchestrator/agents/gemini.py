@@ -38,7 +38,6 @@ class Gemini:
     where it was. The user's settings are kept but for MCP servers and hooks."""
 
     kind = "gemini"
-    has_hooks = True
     speaks = True
 
     def launch(self, seat: Seat, settings: PlanAgent, prompt: str, model: str | None) -> Launch:

@@ -36,7 +36,6 @@ class Opencode:
     It cannot be kept from stopping: its plugins are told of the end, but not asked."""
 
     kind = "opencode"
-    has_hooks = True
     speaks = True
 
     def launch(self, seat: Seat, settings: PlanAgent, prompt: str, model: str | None) -> Launch:
