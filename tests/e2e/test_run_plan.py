@@ -181,3 +181,14 @@ def test_work_that_was_thrown_off_its_branch_is_landed_again(room: PlanRoom) -> 
     assert room.landed() == ["First"]
     assert room.run()["landed"] == ["one"]
     assert room.landed() == ["First", "Add one"]
+
+
+@pytest.mark.requirement("OWN-01")
+def test_what_another_swarm_has_landed_is_its_own_affair(room: PlanRoom) -> None:
+    """A task of the same name, which the owner has taken back, stays taken back."""
+    room.plan(task("one"), swarm="first")
+    assert room.run()["landed"] == ["one"]
+    room.git("reset", "--quiet", "--hard", "HEAD~1")
+    room.plan(task("one"), swarm="second")
+    assert room.run()["landed"] == ["one"]
+    assert room.landed() == ["First", "Add one"]

@@ -70,7 +70,7 @@ class Lander:
         return [
             LandedWork(one["commit"], one["bead_id"], one["receipt_id"])
             for one in await self._ground.line.all_of("list_receipts", "receipts")
-            if book.has_landed(one["bead_id"])
+            if one["swarm_id"] == self._ground.line.swarm_id and book.has_landed(one["bead_id"])
         ]
 
     async def _land_in(self, works: list[dict[str, Any]], book: Book) -> bool:
