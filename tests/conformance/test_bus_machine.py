@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Coroutine
 from typing import Any, TypeVar
 
 import pytest
@@ -30,6 +30,7 @@ from shiftboss.protocol.messages import MessageType
 from shiftboss.protocol.states import WorkerState
 from shiftboss.protocol.swarms import CreateSwarmRequest
 from shiftboss.store.opening import store_at
+from shiftboss.store.sqlite.store import SqliteStore
 from tests.conformance.bus_room import BusRoom, Rows, StillClock
 
 T = TypeVar("T")
@@ -236,7 +237,7 @@ class Bus(RuleBasedStateMachine):
         answer = AnswerQuestionRequest(
             swarm_id=self.room.swarm_id, question_id=questions[0].question_id, answer="this"
         )
-        assert self.may(self.room.desk.answer_question(answer)) is None
+        assert self.may(awaited(self.room.desk.answer_question(answer))) is None
 
     @precondition(somebody_holds)
     @rule(data=st.data())
@@ -323,6 +324,31 @@ class Bus(RuleBasedStateMachine):
         active = [name for name, one in self.rows.tasks.items() if one.status == "active"]
         assert set(active) <= set(self.rows.assignments)
 
+    @invariant()
+    def what_the_writer_remembers_is_what_is_stored(self) -> None:
+        store = self.room.coordinator.store
+        if not isinstance(store, SqliteStore):
+            return
+        memory, swarm_id = store._sessions[0].memory, self.room.swarm_id
+        for kept, stored in (
+            (memory.tasks, self.rows.tasks),
+            (memory.workers, self.rows.workers),
+            (memory.assignments, self.rows.assignments),
+        ):
+            for (kept_swarm, name), row in kept._rows.items():
+                if kept_swarm == swarm_id:
+                    assert row == stored.get(name)
+        if swarm_id in memory.without_ready:
+            assert not any(is_ready(one) for one in self.rows.tasks.values())
+
+    @invariant()
+    def who_is_free_for_certain_is_free(self) -> None:
+        for swarm_id, name in self.room.coordinator.hub.free_workers._free:
+            if swarm_id == self.room.swarm_id:
+                worker = self.rows.workers[name]
+                assert worker.available
+                assert worker.task_id is None
+
     # -- the end
 
     def teardown(self) -> None:
@@ -351,6 +377,10 @@ class Bus(RuleBasedStateMachine):
             if task_given is not None:
                 await self.room.ack("last", task_given.bead_id)
                 await self.room.done(task_given.bead_id, "last", task_given.epoch)
+
+
+async def awaited(step: Awaitable[T]) -> T:
+    return await step
 
 
 def is_ready(task: Any) -> bool:

@@ -4,13 +4,15 @@ import json
 from typing import Any
 
 from shiftboss.coordinator.coordinator import Coordinator
+from shiftboss.server.calls import Calls
 from shiftboss.server.openapi import openapi_document
 from shiftboss.server.routes import Endpoints
 from shiftboss.store.opening import store_at
 
 
 def test_the_document_has_exactly_the_paths_that_are_served() -> None:
-    routes = Endpoints(Coordinator(store_at("unopened.db"))).routes()
+    coordinator = Coordinator(store_at("unopened.db"))
+    routes = Endpoints(coordinator, Calls(coordinator)).routes()
     served = {route.path for route in routes} - {"/openapi.json"}
     assert set(json.loads(openapi_document())["paths"]) == served
 

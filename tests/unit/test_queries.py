@@ -12,6 +12,7 @@ from shiftboss.store.queries import (
     load_migrations,
     load_queries,
     percent_style,
+    positional,
     split_queries,
 )
 
@@ -56,6 +57,21 @@ def test_text_without_names_has_no_queries() -> None:
 )
 def test_parameters_are_written_as_psycopg_wants_them(query: str, styled: str) -> None:
     assert percent_style(query) == styled
+
+
+@pytest.mark.parametrize(
+    ("query", "text", "values"),
+    [
+        ("a = :a AND b = :b_2", "a = ? AND b = ?", (1, 2)),
+        ("(:b_2, :a,:a)", "(?, ?,?)", (2, 1, 1)),
+        ("a = :a", "a = ?", (1,)),
+        ("SELECT 1", "SELECT 1", ()),
+    ],
+)
+def test_parameters_are_put_in_their_places(query: str, text: str, values: tuple[int, ...]) -> None:
+    placed = positional(query)
+    assert placed.text == text
+    assert placed.in_order({"b_2": 2, "unused": 9, "a": 1}) == values
 
 
 @pytest.mark.parametrize("path", ["sql/common.sql", "sqlite/queries.sql", "postgres/queries.sql"])

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import json
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from pydantic_core import to_json
+from pydantic_core import from_json, to_json
 
 from shiftboss.coordinator import bus, messages, questions, tasks
 from shiftboss.coordinator.clock import Clock
-from shiftboss.coordinator.hub import Hub
+from shiftboss.coordinator.hub import Hub, News, ParkedPoll, end_wait
 from shiftboss.coordinator.proofs import Proofs
 from shiftboss.coordinator.repeats import once
 from shiftboss.coordinator.task_source import FindTask, gather
@@ -49,7 +48,7 @@ from shiftboss.protocol.bus import (
     TaskRequest,
     TaskView,
 )
-from shiftboss.protocol.events import Event, EventKind
+from shiftboss.protocol.events import EventKind
 from shiftboss.protocol.fields import Answer
 from shiftboss.protocol.handoff_calls import WAIT_MS_DEFAULT
 from shiftboss.protocol.messages import Message, message_from_json
@@ -84,10 +83,10 @@ class BusDesk:
 
     # -- workers
 
-    async def register_worker(
+    def register_worker(
         self, request: RegisterWorkerRequest, key: str | None = None
-    ) -> RegisterWorkerAnswer:
-        return await self._once(bus.register_worker, request, key)
+    ) -> Awaitable[RegisterWorkerAnswer]:
+        return self._once(bus.register_worker, request, key)
 
     async def poll_task(self, request: PollRequest, _key: str | None = None) -> PollAnswer:
         """Waits until there is something for the worker or its time is over."""
@@ -103,24 +102,23 @@ class BusDesk:
 
         The poll is parked before the store is asked: what is handed out in between wakes it.
         """
-        parked = self._hub.park(request.swarm_id, request.name)
+        hub = self._hub
+        parked = hub.park(request.swarm_id, request.name)
         try:
-            found = await self._change(bus.poll, request)
-            if found is not None:
-                return found
-            if seconds > 0:
-                await asyncio.wait((parked,), timeout=seconds)
-            if not parked.done() or parked.cancelled():
-                return NOTHING
-            return _woken_by(parked.result())
+            if not hub.free_workers.take(request.swarm_id, request.name):
+                found = await self._change(bus.poll, request)
+                if found is not None:
+                    return found
+            if not parked.done():
+                await _wait(parked, seconds)
+            news = parked.result()
+            return NOTHING if news is None else _woken_by(news)
         finally:
-            self._hub.unpark(request.swarm_id, request.name, parked)
+            hub.unpark(request.swarm_id, request.name, parked)
             parked.cancel()
 
-    async def ack_task(self, request: AckRequest, key: str | None = None) -> AckAnswer:
-        answer = await self._change(bus.ack, request, key)
-        self._on_lease(answer.lease_expires_at)
-        return answer
+    def ack_task(self, request: AckRequest, key: str | None = None) -> Awaitable[AckAnswer]:
+        return self._change(bus.ack, request, key)
 
     async def worker_done(self, request: DoneRequest, key: str | None = None) -> DoneAnswer:
         """A task with a handoff is done when its claim is proven: that may take a while."""
@@ -136,10 +134,10 @@ class BusDesk:
             hint=proof.hint,
         )
 
-    async def task_failed(
+    def task_failed(
         self, request: TaskFailedRequest, key: str | None = None
-    ) -> TaskEndAnswer:
-        return await self._change(bus.failed, request, key)
+    ) -> Awaitable[TaskEndAnswer]:
+        return self._change(bus.failed, request, key)
 
     async def heartbeat(
         self, request: HeartbeatRequest, _key: str | None = None
@@ -148,10 +146,10 @@ class BusDesk:
         self._on_lease(answer.lease_expires_at)
         return answer
 
-    async def reset_worker(
+    def reset_worker(
         self, request: ResetWorkerRequest, key: str | None = None
-    ) -> ResetAnswer:
-        return await self._once(bus.reset_worker, request, key)
+    ) -> Awaitable[ResetAnswer]:
+        return self._once(bus.reset_worker, request, key)
 
     async def get_status(self, request: StatusRequest, _key: str | None = None) -> BusStatus:
         now_ms = self._clock()
@@ -174,25 +172,30 @@ class BusDesk:
 
     # -- tasks
 
-    async def add_task(self, request: AddTaskRequest, key: str | None = None) -> TaskView:
-        return await self._once(tasks.add, request, key)
+    def add_task(self, request: AddTaskRequest, key: str | None = None) -> Awaitable[TaskView]:
+        return self._once(tasks.add, request, key)
 
-    async def submit_task(self, request: TaskRequest, key: str | None = None) -> SubmitAnswer:
-        """A task that the store does not know is taken from the tracker, where there is one."""
+    def submit_task(self, request: TaskRequest, key: str | None = None) -> Awaitable[SubmitAnswer]:
+        if self._find_task is None:
+            return self._once(tasks.submit, request, key)
+        return self._submit_found(request, key, self._find_task)
+
+    async def _submit_found(
+        self, request: TaskRequest, key: str | None, find_task: FindTask
+    ) -> SubmitAnswer:
+        """A task that the store does not know is taken from the tracker."""
         try:
             return await self._once(tasks.submit, request, key)
         except UnknownTask:
-            if self._find_task is None:
-                raise
-        for found in await gather(self._store, self._find_task, request):
-            await self.add_task(found)
+            for found in await gather(self._store, find_task, request):
+                await self.add_task(found)
         return await self._once(tasks.submit, request, key)
 
-    async def retry_task(self, request: TaskRequest, key: str | None = None) -> TaskEndAnswer:
-        return await self._once(tasks.retry, request, key)
+    def retry_task(self, request: TaskRequest, key: str | None = None) -> Awaitable[TaskEndAnswer]:
+        return self._once(tasks.retry, request, key)
 
-    async def cancel_task(self, request: TaskRequest, key: str | None = None) -> TaskEndAnswer:
-        return await self._once(tasks.cancel, request, key)
+    def cancel_task(self, request: TaskRequest, key: str | None = None) -> Awaitable[TaskEndAnswer]:
+        return self._once(tasks.cancel, request, key)
 
     async def show_task(self, request: TaskRequest, _key: str | None = None) -> TaskView:
         return await self._store.read(lambda tx: tasks.show(tx, request.swarm_id, request.bead_id))
@@ -211,24 +214,36 @@ class BusDesk:
             lambda tx: questions.listing(tx, request.swarm_id, only_open=request.only_open)
         )
 
-    async def answer_question(
+    def answer_question(
         self, request: AnswerQuestionRequest, key: str | None = None
-    ) -> QuestionView:
-        return await self._once(questions.answer, request, key)
+    ) -> Awaitable[QuestionView]:
+        return self._once(questions.answer, request, key)
 
-    async def _once(self, use_case: Callable[..., A], request: BusRequest, key: str | None) -> A:
+    def _once(
+        self, use_case: Callable[..., A], request: BusRequest, key: str | None
+    ) -> Awaitable[A]:
         """The same, for a use case that needs the store to remember what a key was answered."""
         now_ms = self._clock()
-        return await self._store.write(
+        return self._store.write(
             lambda tx: once(tx, use_case, request, key, now_ms), request.swarm_id
         )
 
-    async def _change(self, use_case: Callable[..., T], request: BusRequest, *further: object) -> T:
+    def _change(
+        self, use_case: Callable[..., T], request: BusRequest, *further: object
+    ) -> Awaitable[T]:
         """One writing use case: (transaction, request, further, time)."""
         now_ms = self._clock()
-        return await self._store.write(
+        return self._store.write(
             lambda tx: use_case(tx, request, *further, now_ms), request.swarm_id
         )
+
+
+async def _wait(parked: ParkedPoll, seconds: float) -> None:
+    time_over = asyncio.get_running_loop().call_later(seconds, end_wait, parked)
+    try:
+        await parked
+    finally:
+        time_over.cancel()
 
 
 _NEWS = frozenset(
@@ -242,16 +257,14 @@ _NEWS = frozenset(
 )
 
 
-def _woken_by(event: Event) -> PollAnswer | None:
+def _woken_by(news: News) -> PollAnswer | None:
     """The event of an assignment carries the answer, a reset is one, and so is the news of a
     claim, of CI or of a pause; others only tell that the worker may be free, or that it has an
     answer or a refusal to hear."""
-    if event.kind == EventKind.TASK_ASSIGNED.value:
-        data = json.loads(event.data)
-        del data["worker"]
-        return PollAnswer(task=Delivery.model_construct(**data))
-    if event.kind in _NEWS:
-        return PollAnswer(task=None, verdict={"kind": event.kind, **json.loads(event.data)})
-    if event.kind == EventKind.BUS_WORKER_RESET.value:
+    if news.kind == EventKind.TASK_ASSIGNED.value:
+        return PollAnswer(task=Delivery.__pydantic_validator__.validate_json(news.data))
+    if news.kind in _NEWS:
+        return PollAnswer(task=None, verdict={"kind": news.kind, **from_json(news.data)})
+    if news.kind == EventKind.BUS_WORKER_RESET.value:
         return PollAnswer(task=None, timeout=True, reset=True)
     return None

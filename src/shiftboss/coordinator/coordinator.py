@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+from collections.abc import Awaitable
 from contextlib import AsyncExitStack
 from functools import partial
 from typing import ClassVar, Protocol
@@ -156,19 +157,19 @@ class Coordinator:
             lambda tx: swarms.create(tx, swarm_id, request, now_ms), swarm_id
         )
 
-    async def register(
+    def register(
         self, swarm_id: str, request: RegisterRequest, key: str | None = None
-    ) -> RegisterAnswer:
+    ) -> Awaitable[RegisterAnswer]:
         now_ms = self.clock()
-        return await self.store.write(
+        return self.store.write(
             lambda tx: packets.register(tx, swarm_id, request, key, now_ms), swarm_id
         )
 
-    async def progress(
+    def progress(
         self, swarm_id: str, request: ProgressRequest, key: str | None = None
-    ) -> ProgressAnswer:
+    ) -> Awaitable[ProgressAnswer]:
         now_ms = self.clock()
-        return await self.store.write(
+        return self.store.write(
             lambda tx: packets.progress(tx, swarm_id, request, key, now_ms), swarm_id
         )
 
@@ -188,12 +189,12 @@ class Coordinator:
             raise VerificationPending(made.task_id)
         return await self.complete(swarm_id, request)
 
-    async def error(
+    def error(
         self, swarm_id: str, request: ErrorRequest, key: str | None = None
-    ) -> ErrorAnswer:
+    ) -> Awaitable[ErrorAnswer]:
         now_ms = self.clock()
         policy = self._retry_policy
-        return await self.store.write(
+        return self.store.write(
             lambda tx: failures.error(tx, swarm_id, request, key, policy, now_ms), swarm_id
         )
 

@@ -6,11 +6,13 @@ Lives on the event loop alone, so it needs no locks.
 from __future__ import annotations
 
 import asyncio
-import json
 from collections import deque
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final, NamedTuple
 
+from pydantic_core import from_json
+
+from shiftboss.coordinator.free_workers import FreeWorkers
 from shiftboss.protocol.events import Event, EventKind
 
 # A subscriber this far behind is cut off; it can come back with the last id it saw.
@@ -76,7 +78,23 @@ WAKING_KINDS: Final = frozenset(
         EventKind.BREAKAGE_FOUND.value,
     }
 )
-ParkedPoll = asyncio.Future[Event]
+_OF_WORKERS: Final = WAKING_KINDS | {EventKind.TASK_DONE.value}
+
+
+class News(NamedTuple):
+    """An event that concerns a worker."""
+
+    kind: str
+    data: str  # a JSON object
+
+
+# None: the time is over, or the server ends.
+ParkedPoll = asyncio.Future[News | None]
+
+
+def end_wait(poll: ParkedPoll) -> None:
+    if not poll.done():
+        poll.set_result(None)
 
 
 class Hub:
@@ -85,6 +103,7 @@ class Hub:
         self._parked: dict[str, dict[str, set[ParkedPoll]]] = {}
         self._listeners: dict[str, list[Callable[[Event], None]]] = {}
         self._on_close: list[Callable[[], None]] = []
+        self.free_workers = FreeWorkers()
         self._behind_events_max = behind_events_max
         self.closed = False
 
@@ -113,8 +132,8 @@ class Hub:
         for event in events:
             for listener in self._listeners.get(event.kind, ()):
                 listener(event)
-            if event.kind in WAKING_KINDS and event.swarm_id in self._parked:
-                self._wake(event)
+            if event.kind in _OF_WORKERS:
+                self._tell_worker(event)
             subscriptions = self._subscriptions.get(event.swarm_id)
             if subscriptions:
                 frame = event.to_sse()
@@ -127,7 +146,7 @@ class Hub:
         poll = asyncio.get_running_loop().create_future()
         self._parked.setdefault(swarm_id, {}).setdefault(worker, set()).add(poll)
         if self.closed:
-            poll.cancel()
+            poll.set_result(None)
         return poll
 
     def unpark(self, swarm_id: str, worker: str, poll: ParkedPoll) -> None:
@@ -142,13 +161,16 @@ class Hub:
         """The names of the workers whose polls are parked here."""
         return frozenset(self._parked.get(swarm_id, ()))
 
-    def _wake(self, event: Event) -> None:
-        data = json.loads(event.data)
-        if data.get("reason") == "reset":
-            return  # the reset has an event of its own
-        for poll in self._parked[event.swarm_id].get(data["worker"], ()):
+    def _tell_worker(self, event: Event) -> None:
+        data: dict[str, Any] = from_json(event.data)
+        self.free_workers.hear(event.kind, event.swarm_id, data)
+        parked = self._parked.get(event.swarm_id)
+        # The reset of a worker has an event of its own.
+        if parked is None or event.kind not in WAKING_KINDS or data.get("reason") == "reset":
+            return
+        for poll in parked.get(data["worker"], ()):
             if not poll.done():
-                poll.set_result(event)
+                poll.set_result(News(event.kind, event.data))
 
     def close(self) -> None:
         """End every stream cleanly, and answer every parked poll."""
@@ -158,7 +180,7 @@ class Hub:
         for workers in self._parked.values():
             for polls in workers.values():
                 for poll in polls:
-                    poll.cancel()
+                    end_wait(poll)
         for subscriptions in self._subscriptions.values():
             for subscription in subscriptions:
                 subscription.end()

@@ -12,11 +12,10 @@ from starlette.types import Message, Receive, Scope, Send
 
 from shiftboss.coordinator.coordinator import Coordinator
 from shiftboss.errors import MethodNotAllowed, ShiftbossError, UnknownPath
-from shiftboss.server.bus_http import BusHttp
+from shiftboss.server.calls import Calls, answer_asgi
 from shiftboss.server.exchange import ClientGoneError, send_problem
 from shiftboss.server.guard import Guard
 from shiftboss.server.mcp.endpoint import MCP_PATH, McpEndpoint
-from shiftboss.server.reports import Reports
 from shiftboss.server.routes import Endpoints
 
 log = logging.getLogger(__name__)
@@ -32,12 +31,13 @@ class App:
         self.coordinator = coordinator
         self.on_started: Callable[[], None] = _nothing
         self.start_error: ShiftbossError | None = None
-        self._guard = Guard(token, operator_token)
-        self._reports = Reports(coordinator)
-        self._bus = BusHttp(coordinator)
+        self.guard = Guard(token, operator_token)
+        self.calls = Calls(coordinator)
         self._mcp = McpEndpoint(coordinator)
         self._router = Router(
-            Endpoints(coordinator).routes(), redirect_slashes=False, default=_no_such_path
+            Endpoints(coordinator, self.calls).routes(),
+            redirect_slashes=False,
+            default=_no_such_path,
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -64,12 +64,10 @@ class App:
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
         answer = _AnswerOnce(send)
         try:
-            self._guard.check(scope)
-            report = self._reports.match(scope)
-            if report is not None:
-                await self._reports.answer(*report, scope, receive, send)
-            elif (operation := self._bus.match(scope)) is not None:
-                await self._bus.answer(operation, scope, receive, send)
+            self.guard.check(scope["path"], scope["headers"])
+            call = self.calls.find(scope["method"], scope["path"])
+            if call is not None:
+                await answer_asgi(call, scope, receive, answer)
             elif scope["path"] == MCP_PATH:
                 await self._mcp(scope, receive, answer)
             else:

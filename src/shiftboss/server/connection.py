@@ -1,50 +1,62 @@
-"""The HTTP connection: head and body of an answer leave in one write.
+"""The HTTP connection: uvicorn's, with a short way for calls.
 
-uvicorn writes them one after the other, and each write is a system call and a packet.
+Through ASGI a request costs the event loop twice what it costs to answer a call, so an ordinary
+request for a call does not go that way: it is answered from here once its body is complete. What
+is out of the ordinary (chunked, large, pipelined, a last request, a path with escapes) is left to
+uvicorn and gets the same answer from the application.
 """
 
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from collections.abc import Awaitable
+from functools import partial
+from typing import Any, ClassVar, Final
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from shiftboss.errors import ShiftbossError
+from shiftboss.protocol.fields import Answer
+from shiftboss.server.calls import Calls
+from shiftboss.server.guard import Guard
+from shiftboss.server.one_write import OneWriteTransport
+from shiftboss.server.short_exchange import Reply, ShortExchange, problem_reply
+
 # From one set of headers to the next: a body and the headers behind it. An honest request is far
 # below; a body that is a little too large still gets its own answer.
-REQUEST_BYTES_MAX = 4 * 1024 * 1024
+REQUEST_BYTES_MAX: Final = 4 * 1024 * 1024
 
-
-class OneWriteTransport:
-    """A transport that gathers what is written in one turn of the loop."""
-
-    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
-        self._transport = transport
-        self._loop = loop
-        self._gathered: list[bytes] = []
-
-    def write(self, data: bytes) -> None:
-        if not self._gathered:
-            self._loop.call_soon(self._flush)
-        self._gathered.append(data)
-
-    def close(self) -> None:
-        self._flush()
-        self._transport.close()
-
-    def _flush(self) -> None:
-        if self._gathered:
-            gathered, self._gathered = self._gathered, []
-            self._transport.write(b"".join(gathered))
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._transport, name)
+# Longer than this is the length of a body that may be too large.
+_LENGTH_DIGITS_MAX: Final = 5
+_OUT_OF_THE_ORDINARY: Final = frozenset({b"transfer-encoding", b"expect", b"upgrade"})
 
 
 class Connection(HttpToolsProtocol):
     """Refuses endless requests: nothing else bounds what a client can make the server hold."""
 
-    _bytes_left = REQUEST_BYTES_MAX
+    transport: OneWriteTransport  # type: ignore[assignment]
+    cycle: Any
+    _headers_last: ClassVar[list[tuple[bytes, bytes]] | None] = None
+    _lines_last: ClassVar[bytes] = b""
+
+    def __init__(self, calls: Calls, guard: Guard, **of_uvicorn: Any) -> None:
+        super().__init__(**of_uvicorn)
+        self._calls = calls
+        self._guard = guard
+        self._bytes_left = REQUEST_BYTES_MAX
+        self._is_ordinary = True
+        self._short: ShortExchange | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(OneWriteTransport(transport, self.loop))  # type: ignore[arg-type]
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        short = self._short
+        if short is not None:
+            short.disconnected = True
+            if short.call.waits and short.answer is not None:
+                short.answer.cancel()
 
     def data_received(self, data: bytes) -> None:
         self._bytes_left -= len(data)
@@ -53,9 +65,119 @@ class Connection(HttpToolsProtocol):
             return
         super().data_received(data)
 
+    def on_message_begin(self) -> None:
+        self.url = b""
+        self.headers = []
+        self.expect_100_continue = False
+        self._is_ordinary = True
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        name = name.lower()
+        if name in _OUT_OF_THE_ORDINARY:
+            self._is_ordinary = False
+            self.expect_100_continue |= name == b"expect" and value.lower() == b"100-continue"
+        elif name == b"content-length" and len(value) > _LENGTH_DIGITS_MAX:
+            self._is_ordinary = False
+        self.headers.append((name, value))
+
     def on_headers_complete(self) -> None:
         self._bytes_left = REQUEST_BYTES_MAX
+        short = self._on_short_way()
+        if short is None:
+            self._leave_to_uvicorn()
+        else:
+            self.cycle = self._short = short
+
+    def on_body(self, body: bytes) -> None:
+        short = self._short
+        if short is not None and self.cycle is short:
+            short.body += body
+        else:
+            super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        short = self._short
+        if short is None or self.cycle is not short:
+            super().on_message_complete()
+            return
+        self._begin(short)
+
+    def _on_short_way(self) -> ShortExchange | None:
+        parser = self.parser
+        is_free = self.cycle is None or self.cycle.response_complete
+        stays_open = parser.get_http_version() == "1.1" and parser.should_keep_alive()
+        if not (self._is_ordinary and is_free and stays_open):
+            return None
+        path = self.url.decode("latin-1")
+        if "%" in path:
+            return None
+        call = self._calls.find(parser.get_method().decode("latin-1"), path)
+        return None if call is None else ShortExchange(call, path, self.headers)
+
+    def _leave_to_uvicorn(self) -> None:
+        url, headers, expects = self.url, self.headers, self.expect_100_continue
+        super().on_message_begin()
+        self.url, self.expect_100_continue = url, expects
+        self.headers += headers
         super().on_headers_complete()
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(OneWriteTransport(transport, self.loop))  # type: ignore[arg-type]
+    def _begin(self, short: ShortExchange) -> None:
+        try:
+            self._guard.check(short.path, short.headers)
+        except ShiftbossError as error:
+            self._send(short, problem_reply(error))
+            return
+        try:
+            answer = short.call.begin(short.headers, short.body)
+        except Exception as error:  # noqa: BLE001 (whatever it is, the client is told)
+            self._send(short, short.problem(error))
+            return
+        if isinstance(answer, asyncio.Future):
+            # A single change in the store, which needs no task.
+            short.answer = answer
+            answer.add_done_callback(partial(self._on_answer, short))
+        else:
+            short.answer = self.loop.create_task(self._wait_for(short, answer))
+        # Those that uvicorn lets finish before the server ends.
+        self.tasks.add(short.answer)  # type: ignore[arg-type]
+
+    def _on_answer(self, short: ShortExchange, answer: asyncio.Future[Answer]) -> None:
+        self.tasks.discard(short.answer)
+        if answer.cancelled():
+            return  # nobody is there to hear it
+        error = answer.exception()
+        self._send(short, short.reply(answer.result()) if error is None else short.problem(error))
+
+    async def _wait_for(self, short: ShortExchange, answer: Awaitable[Answer]) -> None:
+        try:
+            reply = short.reply(await answer)
+        except Exception as error:  # noqa: BLE001 (whatever it is, the client is told)
+            reply = short.problem(error)
+        finally:
+            self.tasks.discard(short.answer)
+        self._send(short, reply)
+
+    def _send(self, short: ShortExchange, reply: Reply) -> None:
+        if self.flow.write_paused and not short.disconnected:
+            # A client that sends and does not read; its next request waits behind this one.
+            asyncio.ensure_future(self.flow.drain()).add_done_callback(
+                lambda _drained: self._send(short, reply)
+            )
+            return
+        self._short = None
+        if short.disconnected:
+            return
+        short.response_complete = True
+        last = b"" if short.keep_alive else b"connection: close\r\n"
+        self.transport.write_at_once(reply.to_bytes(self._usual_lines() + last))
+        if not short.keep_alive:
+            self.transport.close()
+        self.on_response_complete()
+
+    def _usual_lines(self) -> bytes:
+        """Of every answer; uvicorn makes a new list when the second changes."""
+        headers = self.server_state.default_headers
+        if headers is not Connection._headers_last:
+            lines = [b"%b: %b\r\n" % header for header in headers]
+            Connection._headers_last, Connection._lines_last = headers, b"".join(lines)
+        return Connection._lines_last

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterable
 from typing import Final, TypeVar
 
 from pydantic_core import to_json
-from starlette.types import Receive, Scope, Send
+from starlette.types import Receive, Send
 
 from shiftboss.errors import BodyTooLarge, InvalidRequest, ShiftbossError
 from shiftboss.protocol.fields import IDEMPOTENCY_KEY_CHARACTERS_MAX
 from shiftboss.protocol.problem import PROBLEM_CONTENT_TYPE, problem_of
 
 T = TypeVar("T")
+
+# Names in lower case.
+Headers = Iterable[tuple[bytes, bytes]]
 
 # The longest honest report is a 5,000-character message with every character escaped.
 BODY_BYTES_MAX: Final = 256 * 1024
@@ -26,15 +29,15 @@ class ClientGoneError(Exception):
     """The client hung up before its request was complete."""
 
 
-def header(scope: Scope, name: bytes) -> str | None:
-    for key, value in scope["headers"]:
+def header(headers: Headers, name: bytes) -> str | None:
+    for key, value in headers:
         if key == name:
             return str(value, "latin-1")
     return None
 
 
-def idempotency_key(scope: Scope) -> str | None:
-    key = header(scope, b"idempotency-key")
+def idempotency_key(headers: Headers) -> str | None:
+    key = header(headers, b"idempotency-key")
     if key is None:
         return None
     if not is_idempotency_key(key):

@@ -1,4 +1,4 @@
-"""The four reports: the hot path, ahead of the router, in plain ASGI."""
+"""The four reports of a packet."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 
 from pydantic import ValidationError
-from starlette.types import Receive, Scope, Send
 
 from shiftboss.coordinator.coordinator import Coordinator
-from shiftboss.errors import UnknownSwarm
+from shiftboss.errors import ShiftbossError, UnknownSwarm
 from shiftboss.protocol.fields import Answer, Request, is_swarm_id
 from shiftboss.protocol.problem import invalid_request
 from shiftboss.protocol.reports import (
@@ -22,7 +21,7 @@ from shiftboss.protocol.reports import (
     RegisterAnswer,
     RegisterRequest,
 )
-from shiftboss.server.exchange import idempotency_key, read_body, send_json, unless_gone
+from shiftboss.server.exchange import Headers, idempotency_key
 
 
 class Report(NamedTuple):
@@ -53,38 +52,43 @@ OPERATIONS: dict[str, Report] = {
 }
 
 
+class ReportCall(NamedTuple):
+    """See `shiftboss.server.calls.Call`."""
+
+    coordinator: Coordinator
+    swarm_id: str
+    report: Report
+
+    @property
+    def waits(self) -> bool:
+        return self.report.waits
+
+    def begin(self, headers: Headers, body: bytes) -> Awaitable[Answer]:
+        if not is_swarm_id(self.swarm_id):
+            raise UnknownSwarm(self.swarm_id)
+        request = parse(self.report.request, body)
+        key = idempotency_key(headers)
+        return self.report.use_case(self.coordinator, self.swarm_id, request, key)
+
+    def rendered(self, answer: Answer) -> bytes:
+        return answer.__pydantic_serializer__.to_json(answer)
+
+    def refused(self, error: ShiftbossError) -> ShiftbossError:
+        return error
+
+
 class Reports:
     """POST /swarm/{swarm_id}/register, progress, complete and error."""
 
     def __init__(self, coordinator: Coordinator) -> None:
         self._coordinator = coordinator
 
-    @staticmethod
-    def match(scope: Scope) -> tuple[str, Report] | None:
-        """The swarm and the operation, when the request is a report."""
-        if scope["method"] != "POST":
-            return None
-        parts = scope["path"].split("/")
+    def find(self, path: str) -> ReportCall | None:
+        parts = path.split("/")
         if len(parts) != 4 or parts[1] != "swarm":
             return None
-        operation = OPERATIONS.get(parts[3])
-        return None if operation is None else (parts[2], operation)
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        matched = self.match(scope)
-        assert matched is not None, "the router matched the same path and method"
-        await self.answer(*matched, scope, receive, send)
-
-    async def answer(
-        self, swarm_id: str, operation: Report, scope: Scope, receive: Receive, send: Send
-    ) -> None:
-        body = await read_body(receive)
-        if not is_swarm_id(swarm_id):
-            raise UnknownSwarm(swarm_id)
-        request = parse(operation.request, body)
-        call = operation.use_case(self._coordinator, swarm_id, request, idempotency_key(scope))
-        answer = await (unless_gone(call, receive) if operation.waits else call)
-        await send_json(send, answer.__pydantic_serializer__.to_json(answer))
+        report = OPERATIONS.get(parts[3])
+        return None if report is None else ReportCall(self._coordinator, parts[2], report)
 
 
 def parse(model: type[Request], body: bytes) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -14,14 +15,15 @@ from shiftboss.coordinator.coordinator import Coordinator
 from shiftboss.errors import InvalidRequest, UnknownSwarm
 from shiftboss.protocol.fields import Answer, is_swarm_id
 from shiftboss.protocol.swarms import CreateSwarmRequest, HealthAnswer
-from shiftboss.server.bus_http import BusHttp, Messages, OperatorHttp
 from shiftboss.server.bus_operations import BUS_OPERATIONS
+from shiftboss.server.calls import BUS_PREFIX, Calls
 from shiftboss.server.creation import create_swarm
 from shiftboss.server.exchange import read_body
-from shiftboss.server.guard import WEBHOOK_PREFIX
+from shiftboss.server.guard import OPERATOR_PREFIX, WEBHOOK_PREFIX
 from shiftboss.server.handoff_operations import OPERATOR_OPERATIONS
+from shiftboss.server.messages import Messages
 from shiftboss.server.openapi import openapi_document
-from shiftboss.server.reports import OPERATIONS, Reports, parse
+from shiftboss.server.reports import OPERATIONS, parse
 from shiftboss.server.streams import EventStream, since_event_id
 from shiftboss.server.webhooks import CiWebhook
 
@@ -29,8 +31,9 @@ SWARMS_PER_PAGE = 50
 
 
 class Endpoints:
-    def __init__(self, coordinator: Coordinator) -> None:
+    def __init__(self, coordinator: Coordinator, calls: Calls) -> None:
         self._coordinator = coordinator
+        self._calls = calls
         self._started_at = time.monotonic()
 
     def routes(self) -> list[Route]:
@@ -39,19 +42,8 @@ class Endpoints:
             Route("/swarms", self.swarms, methods=["GET"]),
             Route("/swarm/{swarm_id}/status", self.status, methods=["GET"]),
             Route("/swarm/{swarm_id}/events", _Events(self._coordinator), methods=["GET"]),
-            *(
-                # Answered ahead of the router; here for the error of a wrong method.
-                Route(f"/swarm/{{swarm_id}}/{name}", Reports(self._coordinator), methods=["POST"])
-                for name in OPERATIONS
-            ),
-            *(
-                Route(f"/bus/{name}", BusHttp(self._coordinator), methods=["POST"])
-                for name in BUS_OPERATIONS
-            ),
-            *(
-                Route(f"/operator/{name}", OperatorHttp(self._coordinator), methods=["POST"])
-                for name in OPERATOR_OPERATIONS
-            ),
+            # Answered ahead of the router; here for the error of a wrong method.
+            *(Route(path, self._calls, methods=["POST"]) for path in _call_paths()),
             Route(f"{WEBHOOK_PREFIX}{{repo}}", CiWebhook(self._coordinator), methods=["POST"]),
             Route("/messages", Messages(self._coordinator.bus), methods=["POST"]),
             Route("/health", self.health, methods=["GET"]),
@@ -86,6 +78,12 @@ class Endpoints:
 
     async def openapi(self, _request: Request) -> Response:
         return Response(openapi_document(), media_type="application/json")
+
+
+def _call_paths() -> Iterator[str]:
+    yield from (f"/swarm/{{swarm_id}}/{name}" for name in OPERATIONS)
+    yield from (f"{BUS_PREFIX}{name}" for name in BUS_OPERATIONS)
+    yield from (f"{OPERATOR_PREFIX}{name}" for name in OPERATOR_OPERATIONS)
 
 
 class _Events:

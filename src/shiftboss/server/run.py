@@ -11,6 +11,7 @@ import socket
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -110,7 +111,7 @@ def serve(settings: ServerSettings, on_listening: Callable[[str], None]) -> None
     app = _app(settings)
     config = uvicorn.Config(
         app,
-        http=Connection,
+        http=partial(Connection, app.calls, app.guard),  # type: ignore[arg-type]
         lifespan="on",
         proxy_headers=False,
         ws="none",

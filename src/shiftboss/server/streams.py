@@ -110,7 +110,7 @@ def since_event_id(scope: Scope) -> int:
     query = QueryParams(scope["query_string"]).get("since_event_id", "0")
     return max(
         _event_id(query, "since_event_id"),
-        _event_id(header(scope, b"last-event-id") or "0", "Last-Event-ID"),
+        _event_id(header(scope["headers"], b"last-event-id") or "0", "Last-Event-ID"),
     )
 
 

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, Protocol
 
 from shiftboss.errors import ShiftbossError, StoreUnavailable
 from shiftboss.protocol.events import Event
+from shiftboss.store.memory import Memory
 from shiftboss.store.port import UseCase
 from shiftboss.store.rows import Session
 from shiftboss.store.transaction import SqlTransaction
@@ -35,8 +36,7 @@ class WriteSession(Session, Protocol):
     """A connection that can write. `driver_error` is the root of what its driver raises."""
 
     driver_error: type[Exception]
-    # The last event id of each swarm, as long as nobody else can have added to it.
-    event_ids: dict[str, int]
+    memory: Memory
 
     def begin(self) -> None: ...
 
@@ -85,13 +85,13 @@ def _run_all(
     outcomes: list[Outcome] = []
     events: list[Event] = []
     for use_case in use_cases:
-        tx = SqlTransaction(session, session.event_ids)
+        tx = SqlTransaction(session, session.memory)
         outcome = run_one(session, tx, use_case)
         outcomes.append(outcome)
         if outcome.error is None:
             events += tx.events
         elif tx.wrote:
-            session.event_ids.clear()  # some of them went back with the savepoint
+            session.memory.clear()  # some of it went back with the savepoint
     return BatchResult(outcomes, events)
 
 

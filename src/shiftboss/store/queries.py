@@ -7,9 +7,11 @@ for. Parameters are written `:like_this`. A dialect's own file replaces a query 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from importlib.resources import files
 from importlib.resources.abc import Traversable
+from operator import itemgetter
+from typing import Any, NamedTuple
 
 from shiftboss.errors import StoreUnavailable
 
@@ -37,6 +39,25 @@ def load_queries(dialect: str) -> dict[str, str]:
 def percent_style(query: str) -> str:
     """`:name` as psycopg wants it."""
     return _PARAMETER.sub(r"%(\1)s", query.replace("%", "%%"))
+
+
+class PositionalQuery(NamedTuple):
+    """A query with `?` in it, and what puts named parameters in their places: SQLite looks each
+    name up again every time."""
+
+    text: str
+    in_order: Callable[[Mapping[str, object]], tuple[Any, ...]]
+
+
+def positional(query: str) -> PositionalQuery:
+    names = _PARAMETER.findall(query)
+    in_order: Callable[[Mapping[str, object]], Any]
+    in_order = itemgetter(*names) if len(names) > 1 else _in_order(names)
+    return PositionalQuery(_PARAMETER.sub("?", query), in_order)
+
+
+def _in_order(names: list[str]) -> Callable[[Mapping[str, object]], tuple[Any, ...]]:
+    return lambda parameters: tuple(parameters[name] for name in names)
 
 
 def load_migrations(dialect: str) -> list[tuple[int, str]]:

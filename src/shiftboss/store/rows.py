@@ -8,6 +8,7 @@ from typing import Any, Protocol
 from pydantic_core import to_json
 
 from shiftboss.protocol.events import Event, EventKind
+from shiftboss.store.memory import Memory
 
 Row = Sequence[Any]
 Parameters = Mapping[str, object]
@@ -31,11 +32,9 @@ def event_text(data: Mapping[str, object]) -> str:
 
 
 class Rows:
-    def __init__(self, session: Session, event_ids: dict[str, int] | None = None) -> None:
-        """`event_ids` keeps the last event id of each swarm as long as nobody else can add to it:
-        at least for the use cases of one commit, which hold the swarm."""
+    def __init__(self, session: Session, memory: Memory | None = None) -> None:
         self._session = session
-        self._event_ids = {} if event_ids is None else event_ids
+        self._memory = Memory() if memory is None else memory
         self.events: list[Event] = []
         self.wrote = False
 
@@ -72,9 +71,10 @@ class Rows:
         return event
 
     def _next_event_id(self, swarm_id: str) -> int:
-        last = self._event_ids.get(swarm_id)
+        event_ids = self._memory.event_ids
+        last = event_ids.get(swarm_id)
         if last is None:
             row = self._session.fetch_one("last_event_id", {"swarm_id": swarm_id})
             last = (row[0] if row else None) or 0
-        self._event_ids[swarm_id] = last + 1
+        event_ids[swarm_id] = last + 1
         return last + 1

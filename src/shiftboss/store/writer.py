@@ -10,13 +10,14 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 from queue import SimpleQueue
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from shiftboss.errors import StoreUnavailable
 from shiftboss.store.batches import BatchResult, Outcome
 from shiftboss.store.port import CommitListener, UseCase
 
 log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 # More than this many waiting means that the disk has stopped: refuse instead of piling up.
 WAITING_MAX = 50_000
@@ -51,11 +52,11 @@ class GroupWriter:
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
-    def submit(self, use_case: UseCase[Any], partition: str) -> asyncio.Future[Any]:
+    def submit(self, use_case: UseCase[T], partition: str) -> asyncio.Future[T]:
         """The answer comes after the commit."""
         if self._closed or self._waiting >= WAITING_MAX:
             raise StoreUnavailable("the store takes no more writes now", hint="try again later")
-        answer = self._loop.create_future()
+        answer: asyncio.Future[T] = self._loop.create_future()
         if not self._gathered:
             # All that arrives in one turn of the loop goes over in one hand.
             self._loop.call_soon(self._hand_over)

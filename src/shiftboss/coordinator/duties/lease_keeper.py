@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import ClassVar
 
+from pydantic_core import from_json
+
 from shiftboss.coordinator import leases
 from shiftboss.coordinator.clock import Clock
 from shiftboss.coordinator.duties.timer import DUE_PER_ROUND_MAX, Timer
@@ -23,6 +25,7 @@ class LeaseKeeper(Timer):
         super().__init__(store, clock, hub)
         self._awake_at_ms: int | None = None
         hub.listen(EventKind.TASK_ASSIGNED, self._hear_of_offer)
+        hub.listen(EventKind.TASK_STARTED, self._hear_of_lease)
         # The long lease of a blocked worker gives way to its usual one.
         hub.listen(EventKind.QUESTION_ANSWERED, self._hear)
         # A lease runs again that stood still during the verification.
@@ -30,6 +33,9 @@ class LeaseKeeper(Timer):
 
     def _hear_of_offer(self, event: Event) -> None:
         self.expect_end(event.at_ms + leases.OFFER_MS)
+
+    def _hear_of_lease(self, event: Event) -> None:
+        self.expect_end(from_json(event.data)["lease_expires_at"])
 
     def expect_end(self, at_ms: int | None) -> None:
         """A lease ends then. Most end long after the next round; a launcher's can be short."""

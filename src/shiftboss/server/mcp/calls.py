@@ -11,8 +11,8 @@ from starlette.types import Scope
 
 from shiftboss.coordinator.coordinator import Coordinator
 from shiftboss.errors import InvalidRequest, ShiftbossError
-from shiftboss.server.bus_http import rendered
 from shiftboss.server.bus_operations import refusal as bus_refusal
+from shiftboss.server.calls import rendered
 from shiftboss.server.exchange import header, is_idempotency_key
 from shiftboss.server.mcp.tools import Caller, Tool
 from shiftboss.server.reports import parse
@@ -72,4 +72,4 @@ def call_id(meta: Mapping[str, Any]) -> str | None:
 
 
 def address_of(scope: Scope) -> str:
-    return f"{scope['scheme']}://{header(scope, b'host')}"
+    return f"{scope['scheme']}://{header(scope['headers'], b'host')}"

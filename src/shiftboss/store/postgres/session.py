@@ -10,6 +10,7 @@ from typing import cast
 import psycopg
 from psycopg.pq import TransactionStatus
 
+from shiftboss.store.memory import Memory
 from shiftboss.store.postgres.announcing import CHANNEL, announcements
 from shiftboss.store.queries import load_queries, percent_style
 from shiftboss.store.rows import Parameters, Row
@@ -35,7 +36,7 @@ class PostgresSession:
         self._cursor = connection.cursor()
         self._queries = _queries()
         self._node = node
-        self.event_ids: dict[str, int] = {}
+        self.memory = Memory()
         self._held: set[object] = set()
         self._added: list[tuple[str, int]] = []
         self._added_before = 0
@@ -58,7 +59,7 @@ class PostgresSession:
         return self._execute(query, parameters).rowcount
 
     def begin(self) -> None:
-        self.event_ids.clear()
+        self.memory.clear()
         self._held.clear()
         self._added.clear()
         self._in_savepoint = False

@@ -81,10 +81,9 @@ class PostgresStore:
         for writer in self._writers:
             opened.push_async_callback(writer.close)
 
-    async def write(self, use_case: UseCase[T], partition: str) -> T:
+    def write(self, use_case: UseCase[T], partition: str) -> Awaitable[T]:
         writer = self._writers[crc32(partition.encode()) % WRITERS]
-        result: T = await writer.submit(use_case, partition)
-        return result
+        return writer.submit(use_case, partition)
 
     async def read(self, use_case: UseCase[T]) -> T:
         return await self._in_snapshot(lambda session: use_case(SqlTransaction(session)))

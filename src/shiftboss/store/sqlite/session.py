@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 
-from shiftboss.store.queries import check_schema_version, load_migrations, load_queries
+from shiftboss.store.memory import ROWS_MAX, Memory
+from shiftboss.store.queries import (
+    check_schema_version,
+    load_migrations,
+    load_queries,
+    positional,
+)
 from shiftboss.store.rows import Parameters, Row
 
 logger = logging.getLogger(__name__)
@@ -20,6 +28,8 @@ WAL_BYTES_READY = 16 * 1024 * 1024
 WAL_PAGES_MAX = 4000
 CACHE_KIBIBYTES = 16_000
 BUSY_TIMEOUT_SECONDS = 10
+EVENTS_PER_STATEMENT = 16
+_EVENTS = re.compile(r"\bevents\b")
 
 
 class SqliteSession:
@@ -39,9 +49,15 @@ class SqliteSession:
             timeout=BUSY_TIMEOUT_SECONDS,
             cached_statements=256,
         )
-        self._queries = load_queries("sqlite")
+        self._queries = {name: positional(text) for name, text in load_queries("sqlite").items()}
         # Nobody else writes to the file, so what was true at the last commit still is.
-        self.event_ids: dict[str, int] = {}
+        self.memory = Memory(0 if read_only else ROWS_MAX)
+        self._about_events = frozenset(
+            name for name, query in self._queries.items() if _EVENTS.search(query.text)
+        )
+        # Not in the database yet: the last thing of a transaction, unless somebody asks for them.
+        self._events: list[tuple[object, ...]] = []
+        self._gathers_events = False
         execute = self._connection.execute
         execute("PRAGMA foreign_keys = ON")
         execute(f"PRAGMA cache_size = -{CACHE_KIBIBYTES}")
@@ -84,28 +100,52 @@ class SqliteSession:
             os.close(log)
 
     def fetch_one(self, query: str, parameters: Parameters) -> Row | None:
-        row: Row | None = self._connection.execute(self._queries[query], parameters).fetchone()
+        row: Row | None = self._execute(query, parameters).fetchone()
         return row
 
     def fetch_all(self, query: str, parameters: Parameters) -> list[Row]:
-        return self._connection.execute(self._queries[query], parameters).fetchall()
+        return self._execute(query, parameters).fetchall()
 
     def execute(self, query: str, parameters: Parameters) -> int:
-        return self._connection.execute(self._queries[query], parameters).rowcount
+        if query == "add_event" and self._gathers_events:
+            self._events.append(self._queries[query].in_order(parameters))
+            return 1
+        return self._execute(query, parameters).rowcount
+
+    def _execute(self, query: str, parameters: Parameters) -> sqlite3.Cursor:
+        if self._events and query in self._about_events:
+            self._add_events()
+        text, in_order = self._queries[query]
+        return self._connection.execute(text, in_order(parameters))
+
+    def _add_events(self) -> None:
+        """All that were gathered, in one statement for many."""
+        events, self._events = self._events, []
+        head, _, values = self._queries["add_event"].text.partition("VALUES")
+        for start in range(0, len(events), EVENTS_PER_STATEMENT):
+            some = events[start : start + EVENTS_PER_STATEMENT]
+            text = f"{head}VALUES{','.join([values] * len(some))}"
+            self._connection.execute(text, tuple(chain.from_iterable(some)))
 
     def begin(self) -> None:
+        self._gathers_events = True
         self._connection.execute("BEGIN IMMEDIATE")
 
     def commit(self) -> None:
+        if self._events:
+            self._add_events()
         self._connection.execute("COMMIT")
 
     def rollback(self) -> None:
-        self.event_ids.clear()
+        self.memory.clear()
+        self._events.clear()
         # A full disk makes SQLite roll back by itself.
         if self._connection.in_transaction:
             self._connection.execute("ROLLBACK")
 
     def savepoint(self) -> None:
+        # An event that cannot be added is then the fault of its own use case.
+        self._gathers_events = False
         self._connection.execute("SAVEPOINT use_case")
 
     def rollback_to_savepoint(self) -> None:

@@ -54,9 +54,8 @@ class SqliteStore:
         session.prepare_log()
         return session
 
-    async def write(self, use_case: UseCase[T], partition: str) -> T:
-        result: T = await self._writer.submit(use_case, partition)
-        return result
+    def write(self, use_case: UseCase[T], partition: str) -> Awaitable[T]:
+        return self._writer.submit(use_case, partition)
 
     async def read(self, use_case: UseCase[T]) -> T:
         loop = asyncio.get_running_loop()
