@@ -237,7 +237,7 @@ def beat(tx: Transaction, held: Assignment, request: HeartbeatRequest, now_ms: i
         current_step=request.current_step or held.current_step,
     )
     if held.state in (WorkerState.ASSIGNED, WorkerState.WAITING) or in_hands_of_server(held):
-        tx.save_assignment(held._replace(updated_at_ms=now_ms))
+        tx.save_sign_of_life(held._replace(updated_at_ms=now_ms))
         return held
     blocked = held.state is WorkerState.BLOCKED
     return _renewed(tx, held, BLOCKED_LEASE_SECONDS if blocked else LEASE_SECONDS, now_ms)
@@ -296,7 +296,7 @@ def _renewed(
     if assignment.state is not WorkerState.ASSIGNED and assignment.lease_seconds:
         seconds = assignment.lease_seconds
     renewed = assignment._replace(updated_at_ms=now_ms, lease_expires_at_ms=now_ms + seconds * 1000)
-    tx.save_assignment(renewed)
+    tx.save_sign_of_life(renewed)
     return renewed
 
 

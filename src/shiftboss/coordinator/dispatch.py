@@ -133,7 +133,7 @@ def assign(
         task.swarm_id,
         EventKind.TASK_ASSIGNED,
         now_ms,
-        {"worker": worker.name, **delivery(tx, task, assignment).model_dump()},
+        {"worker": worker.name, **vars(delivery(tx, task, assignment))},
         task_id=task.task_id,
     )
     return assignment

@@ -98,6 +98,10 @@ class SwarmTransaction(Protocol):
         """What a progress report can change: state, counters and time of the update."""
         ...
 
+    def save_sign_of_life(self, assignment: Assignment) -> None:
+        """What a poll, an acknowledgement or a heartbeat can change: state, lease, context."""
+        ...
+
     def add_event(
         self,
         swarm_id: str,

@@ -182,6 +182,10 @@ class SqlTransaction(BusRows, HandoffRows, ContractRows, RunningRows):
             },
         )
 
+    def save_sign_of_life(self, assignment: Assignment) -> None:
+        if self._write("save_sign_of_life", _assignment_parameters(assignment)):
+            self._seen(assignment.swarm_id, assignment.task_id, assignment)
+
     def event_of_report(self, swarm_id: str, task_id: str, report_key: bytes) -> Event | None:
         row = self._session.fetch_one(
             "event_of_report",

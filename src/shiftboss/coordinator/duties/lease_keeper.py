@@ -18,7 +18,8 @@ from shiftboss.store.port import Store
 class LeaseKeeper(Timer):
     """A renewal moves the end of a lease to later: the keeper finds nothing and sleeps again."""
 
-    # A short lease is told to the keeper of the server that gave it, and to no other.
+    # The short lease that a heartbeat asks for is told to the keeper of the server that got it, and
+    # to no other.
     on_every_server: ClassVar[bool] = True
 
     def __init__(self, store: Store, clock: Clock, hub: Hub) -> None:

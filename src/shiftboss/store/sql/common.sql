@@ -113,6 +113,13 @@ UPDATE assignments SET state = :state, steps_total = :steps_total,
     updated_at_ms = :updated_at_ms
 WHERE swarm_id = :swarm_id AND task_id = :task_id AND epoch = :epoch;
 
+-- name: save_sign_of_life
+-- What a poll, an acknowledgement or a heartbeat can change.
+UPDATE assignments SET state = :state, updated_at_ms = :updated_at_ms,
+    lease_expires_at_ms = :lease_expires_at_ms, lease_seconds = :lease_seconds,
+    context_usage = :context_usage, current_step = :current_step
+WHERE swarm_id = :swarm_id AND task_id = :task_id AND epoch = :epoch;
+
 -- name: add_event
 INSERT INTO events (swarm_id, event_id, kind, at_ms, task_id, report_key, data)
 VALUES (:swarm_id, :event_id, :kind, :at_ms, :task_id, :report_key, :data);
