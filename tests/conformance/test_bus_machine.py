@@ -338,6 +338,9 @@ class Bus(RuleBasedStateMachine):
             for (kept_swarm, name), row in kept._rows.items():
                 if kept_swarm == swarm_id:
                     assert row == stored.get(name)
+        for kept_swarm, name in memory.without_dependents._rows:
+            if kept_swarm == swarm_id:
+                assert not any(name in after for after in self.depends_on.values())
         if swarm_id in memory.without_ready:
             assert not any(is_ready(one) for one in self.rows.tasks.values())
 

@@ -46,7 +46,9 @@ class BusRows(Rows):
         self._write("add_task", task._asdict())
         self._memory.tasks.put(task.swarm_id, task.task_id, task)
         self._memory.assignments.put(task.swarm_id, task.task_id, None)
+        self._memory.without_dependents.put(task.swarm_id, task.task_id, row=True)
         for one in depends_on:
+            self._memory.without_dependents.forget(task.swarm_id, one)
             self._write(
                 "add_dependency",
                 {"swarm_id": task.swarm_id, "task_id": task.task_id, "depends_on": one},
@@ -63,6 +65,8 @@ class BusRows(Rows):
         return self._ids("unfinished_dependencies", swarm_id, task_id)
 
     def dependents(self, swarm_id: str, task_id: str) -> list[Task]:
+        if self._memory.without_dependents.get(swarm_id, task_id) is True:
+            return []
         rows = self._session.fetch_all("dependents", {"swarm_id": swarm_id, "task_id": task_id})
         return [Task._make(row) for row in rows]
 

@@ -73,8 +73,8 @@ class Memory:
     """`event_ids`: the last event id of each swarm, as long as nobody else can have added to it,
     which is at least for the use cases of one commit, which hold the swarm.
 
-    Rows are kept only where nobody else writes to the database: `rows_max`. There, too, the swarms
-    in which no task is ready, and those in which nothing is held back.
+    Rows are kept only where nobody else writes to the database: `rows_max`. There, too, the tasks
+    that no other waits for, and the swarms in which none is ready, or none held back.
     """
 
     def __init__(self, rows_max: int = 0) -> None:
@@ -82,6 +82,7 @@ class Memory:
         self.tasks: KeptRows[Task] = KeptRows(rows_max)
         self.workers: KeptRows[Worker] = KeptRows(rows_max)
         self.assignments: KeptRows[Assignment] = KeptRows(rows_max)
+        self.without_dependents: KeptRows[bool] = KeptRows(rows_max)
         self.without_ready = KeptSwarms(rows_max)
         self.without_holds = KeptSwarms(rows_max)
 
@@ -90,5 +91,6 @@ class Memory:
         self.tasks.clear()
         self.workers.clear()
         self.assignments.clear()
+        self.without_dependents.clear()
         self.without_ready.clear()
         self.without_holds.clear()
