@@ -6,20 +6,28 @@ import pytest
 
 from shiftboss.coordinator import free_workers
 from shiftboss.coordinator.free_workers import FreeWorkers
-from shiftboss.protocol.events import EventKind
+from shiftboss.protocol.events import Event, EventKind
 
-GIVEN, DONE = EventKind.TASK_ASSIGNED.value, EventKind.TASK_DONE.value
+GIVEN, DONE = EventKind.TASK_ASSIGNED, EventKind.TASK_DONE
+ENDED, RESET = EventKind.ATTEMPT_ENDED, EventKind.BUS_WORKER_RESET
+
+Told = tuple[int, EventKind, str]
 
 
-def heard(*told: tuple[str, str], worker: str = "w") -> FreeWorkers:
+def heard(*told: Told) -> FreeWorkers:
+    """By their ids, in the order in which they came."""
     them = FreeWorkers()
-    for kind, task in told:
-        them.hear(kind, "s", {"worker": worker, "bead_id": task})
+    for event_id, kind, task in told:
+        tell(them, event_id, kind, task)
     return them
 
 
+def tell(them: FreeWorkers, event_id: int, kind: EventKind, task: str, worker: str = "w") -> None:
+    them.hear(Event("s", event_id, kind.value, 0, ""), {"worker": worker, "bead_id": task})
+
+
 def test_who_reported_its_task_done_is_free_and_once_only() -> None:
-    them = heard((GIVEN, "t"), (DONE, "t"))
+    them = heard((1, GIVEN, "t"), (2, DONE, "t"))
     assert not them.take("s", "v")
     assert not them.take("other", "w")
     assert them.take("s", "w")
@@ -30,24 +38,34 @@ def test_who_reported_its_task_done_is_free_and_once_only() -> None:
     "told",
     [
         [],
-        [(GIVEN, "t")],
-        [(DONE, "t")],
-        [(GIVEN, "t"), (DONE, "t"), (GIVEN, "u")],
-        # Two servers: the next task is heard of before the end of the last one.
-        [(GIVEN, "t"), (GIVEN, "u"), (DONE, "t")],
-        [(GIVEN, "t"), (EventKind.ATTEMPT_ENDED.value, "t"), (DONE, "t")],
-        [(GIVEN, "t"), (DONE, "t"), (EventKind.BUS_WORKER_RESET.value, "t")],
-        [(GIVEN, "t"), (DONE, "t"), (EventKind.QUESTION_ANSWERED.value, "t")],
+        [(1, GIVEN, "t")],
+        [(1, DONE, "t")],
+        [(1, GIVEN, "t"), (2, DONE, "t"), (3, GIVEN, "u")],
+        [(1, GIVEN, "t"), (2, ENDED, "t"), (3, DONE, "t")],
+        [(1, GIVEN, "t"), (2, DONE, "t"), (3, RESET, "t")],
+        [(1, GIVEN, "t"), (2, DONE, "t"), (3, EventKind.QUESTION_ANSWERED, "t")],
+        # Another server's come late, in part or all of them.
+        [(1, GIVEN, "t"), (5, GIVEN, "u"), (3, DONE, "t")],
+        [(9, GIVEN, "u"), (1, GIVEN, "t"), (3, DONE, "t")],
+        [(9, ENDED, "u"), (1, GIVEN, "t"), (3, DONE, "t")],
+        [(1, GIVEN, "t"), (9, DONE, "t"), (3, ENDED, "t")],
     ],
 )
-def test_whoever_else_is_asked_about(told: list[tuple[str, str]]) -> None:
+def test_whoever_else_is_asked_about(told: list[Told]) -> None:
     assert not heard(*told).take("s", "w")
 
 
+def test_what_was_certain_is_not_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    them = heard((1, GIVEN, "t"), (2, DONE, "t"))
+    monkeypatch.setattr(free_workers, "CERTAIN_SECONDS", 0.0)
+    assert not them.take("s", "w")
+
+
 def test_there_are_never_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(free_workers, "WORKERS_MAX", 3)
+    monkeypatch.setattr(free_workers, "KNOWN_MAX", 6)
     them = FreeWorkers()
-    for number in range(10):
-        for kind in (GIVEN, DONE):
-            them.hear(kind, "s", {"worker": f"w{number}", "bead_id": "t"})
-    assert sum(them.take("s", f"w{number}") for number in range(10)) == 3
+    for number in range(100):
+        tell(them, 2 * number + 1, GIVEN, "t", f"w{number}")
+        tell(them, 2 * number + 2, DONE, "t", f"w{number}")
+    assert len(them._free) <= 6
+    assert them.take("s", "w99")

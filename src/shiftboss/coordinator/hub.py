@@ -163,7 +163,7 @@ class Hub:
 
     def _tell_worker(self, event: Event) -> None:
         data: dict[str, Any] = from_json(event.data)
-        self.free_workers.hear(event.kind, event.swarm_id, data)
+        self.free_workers.hear(event, data)
         parked = self._parked.get(event.swarm_id)
         # The reset of a worker has an event of its own.
         if parked is None or event.kind not in WAKING_KINDS or data.get("reason") == "reset":

@@ -9,10 +9,12 @@ uvicorn and gets the same answer from the application.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+import re
+from collections.abc import Awaitable, Sized
 from functools import partial
 from typing import Any, ClassVar, Final
 
+from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from shiftboss.errors import ShiftbossError
@@ -28,7 +30,21 @@ REQUEST_BYTES_MAX: Final = 4 * 1024 * 1024
 
 # Longer than this is the length of a body that may be too large.
 _LENGTH_DIGITS_MAX: Final = 5
+_PLAIN_PATH: Final = re.compile(r"[\w/.-]+", re.ASCII)
 _OUT_OF_THE_ORDINARY: Final = frozenset({b"transfer-encoding", b"expect", b"upgrade"})
+
+
+class OneAfterTheOther(FlowControl):
+    """Reads no further while a request waits for the one before it: a client that sends and does
+    not read would fill the memory."""
+
+    def __init__(self, transport: asyncio.Transport, waiting: Sized) -> None:
+        super().__init__(transport)
+        self._waiting = waiting
+
+    def resume_reading(self) -> None:
+        if not self._waiting:
+            super().resume_reading()
 
 
 class Connection(HttpToolsProtocol):
@@ -49,6 +65,7 @@ class Connection(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(OneWriteTransport(transport, self.loop))  # type: ignore[arg-type]
+        self.flow = OneAfterTheOther(self.transport, self.pipeline)  # type: ignore[arg-type]
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
@@ -82,6 +99,8 @@ class Connection(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         self._bytes_left = REQUEST_BYTES_MAX
+        # The request before this one, in the same packet, may have been answered just now.
+        self._unset_keepalive_if_required()
         short = self._on_short_way()
         if short is None:
             self._leave_to_uvicorn()
@@ -109,7 +128,7 @@ class Connection(HttpToolsProtocol):
         if not (self._is_ordinary and is_free and stays_open):
             return None
         path = self.url.decode("latin-1")
-        if "%" in path:
+        if not _PLAIN_PATH.fullmatch(path):
             return None
         call = self._calls.find(parser.get_method().decode("latin-1"), path)
         return None if call is None else ShortExchange(call, path, self.headers)

@@ -35,7 +35,9 @@ class OneWriteTransport:
     def _flush(self) -> None:
         if self._gathered:
             gathered, self._gathered = self._gathered, []
-            self._transport.write(b"".join(gathered))
+            # Where the client has hung up, nobody is there to read it.
+            if not self.is_closing():
+                self._transport.write(b"".join(gathered))
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._transport, name)
