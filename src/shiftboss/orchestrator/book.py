@@ -39,6 +39,11 @@ class Book(NamedTuple):
         }
 
     @property
+    def progress(self) -> dict[str, tuple[str, int]]:
+        """What changes when something happens: status and failures of every task."""
+        return {one: (view["status"], view["failures"]) for one, view in self.views.items()}
+
+    @property
     def is_busy(self) -> bool:
         """Whether somebody works, or will without anybody's doing."""
         return any(

@@ -142,8 +142,11 @@ async def _until_done(
             book = await read_book(ground)
         await starting.start_ready(book)
         outcome = _outcome(ground, starting, lander, book)
-        if _is_over(outcome, await read_book(ground)) and not await lander.land_lost(book):
+        later = await read_book(ground)
+        if is_over(outcome, book, later) and not await lander.land_lost(book):
             return outcome
+        if later.progress != book.progress:
+            continue
         waiting = asyncio.create_task(news.wait())
         await asyncio.wait((waiting, working), timeout=LOOK_SECONDS, return_when="FIRST_COMPLETED")
         waiting.cancel()
@@ -173,9 +176,13 @@ def _outcome(ground: Ground, starting: Starting, lander: Lander, book: Book) -> 
     return found
 
 
-def _is_over(outcome: Outcome, book: Book) -> bool:
-    """Also when nobody works, and what is left waits for people or for what was given up."""
-    return outcome.done or not outcome.waiting or bool(outcome.stuck and not book.is_busy)
+def is_over(outcome: Outcome, book: Book, later: Book) -> bool:
+    """Also when nobody works, and what is left waits for people or for what was given up; but not
+    when somebody has ended since the outcome was read off the book: that work has to land, or to be
+    tried again."""
+    if outcome.done or not outcome.waiting:
+        return True
+    return bool(outcome.stuck) and not later.is_busy and later.progress == book.progress
 
 
 def landing_outcome(ground: Ground, lander: Lander, book: Book, only: Collection[str]) -> Outcome:

@@ -10,19 +10,18 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Awaitable, Sized
+from collections.abc import Awaitable
 from functools import partial
 from typing import Any, ClassVar, Final
 
-from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from shiftboss.errors import ShiftbossError
 from shiftboss.protocol.fields import Answer
 from shiftboss.server.calls import Calls
 from shiftboss.server.guard import Guard
-from shiftboss.server.one_write import OneWriteTransport
 from shiftboss.server.short_exchange import Reply, ShortExchange, problem_reply
+from shiftboss.server.transport import OneAfterTheOther, OneWriteTransport
 
 # From one set of headers to the next: a body and the headers behind it. An honest request is far
 # below; a body that is a little too large still gets its own answer.
@@ -32,19 +31,6 @@ REQUEST_BYTES_MAX: Final = 4 * 1024 * 1024
 _LENGTH_DIGITS_MAX: Final = 5
 _PLAIN_PATH: Final = re.compile(r"[\w/.-]+", re.ASCII)
 _OUT_OF_THE_ORDINARY: Final = frozenset({b"transfer-encoding", b"expect", b"upgrade"})
-
-
-class OneAfterTheOther(FlowControl):
-    """Reads no further while a request waits for the one before it: a client that sends and does
-    not read would fill the memory."""
-
-    def __init__(self, transport: asyncio.Transport, waiting: Sized) -> None:
-        super().__init__(transport)
-        self._waiting = waiting
-
-    def resume_reading(self) -> None:
-        if not self._waiting:
-            super().resume_reading()
 
 
 class Connection(HttpToolsProtocol):

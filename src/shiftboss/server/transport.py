@@ -1,16 +1,17 @@
-"""Head and body of an answer leave in one write.
-
-uvicorn writes them one after the other, and each write is a system call and a packet.
-"""
+"""How a connection writes and reads, where uvicorn does it otherwise."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sized
 from typing import Any
+
+from uvicorn.protocols.http.flow_control import FlowControl
 
 
 class OneWriteTransport:
-    """A transport that gathers what is written in one turn of the loop."""
+    """Gathers what is written in one turn of the loop: uvicorn writes head and body of an answer
+    one after the other, and each write is a system call and a packet."""
 
     def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
         self._transport = transport
@@ -41,3 +42,16 @@ class OneWriteTransport:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._transport, name)
+
+
+class OneAfterTheOther(FlowControl):
+    """Reads no further while a request waits for the one before it: a client that sends and does
+    not read would fill the memory."""
+
+    def __init__(self, transport: asyncio.Transport, waiting: Sized) -> None:
+        super().__init__(transport)
+        self._waiting = waiting
+
+    def resume_reading(self) -> None:
+        if not self._waiting:
+            super().resume_reading()
