@@ -10,7 +10,7 @@ from pydantic_core import from_json, to_json
 
 from shiftboss.coordinator import bus, messages, questions, tasks
 from shiftboss.coordinator.clock import Clock
-from shiftboss.coordinator.hub import Hub, News, ParkedPoll, end_wait
+from shiftboss.coordinator.hub import Hub, ParkedPoll, end_wait
 from shiftboss.coordinator.proofs import Proofs
 from shiftboss.coordinator.repeats import once
 from shiftboss.coordinator.task_source import FindTask, gather
@@ -48,7 +48,7 @@ from shiftboss.protocol.bus import (
     TaskRequest,
     TaskView,
 )
-from shiftboss.protocol.events import EventKind
+from shiftboss.protocol.events import Event, EventKind
 from shiftboss.protocol.fields import Answer
 from shiftboss.protocol.handoff_calls import WAIT_MS_DEFAULT
 from shiftboss.protocol.messages import Message, message_from_json
@@ -111,8 +111,8 @@ class BusDesk:
                     return found
             if not parked.done():
                 await _wait(parked, seconds)
-            news = parked.result()
-            return NOTHING if news is None else _woken_by(news)
+            event = parked.result()
+            return NOTHING if event is None else _woken_by(event)
         finally:
             hub.unpark(request.swarm_id, request.name, parked)
             parked.cancel()
@@ -257,14 +257,14 @@ _NEWS = frozenset(
 )
 
 
-def _woken_by(news: News) -> PollAnswer | None:
+def _woken_by(event: Event) -> PollAnswer | None:
     """The event of an assignment carries the answer, a reset is one, and so is the news of a
     claim, of CI or of a pause; others only tell that the worker may be free, or that it has an
     answer or a refusal to hear."""
-    if news.kind == EventKind.TASK_ASSIGNED.value:
-        return PollAnswer(task=Delivery.__pydantic_validator__.validate_json(news.data))
-    if news.kind in _NEWS:
-        return PollAnswer(task=None, verdict={"kind": news.kind, **from_json(news.data)})
-    if news.kind == EventKind.BUS_WORKER_RESET.value:
+    if event.kind == EventKind.TASK_ASSIGNED.value:
+        return PollAnswer(task=Delivery.__pydantic_validator__.validate_json(event.data))
+    if event.kind in _NEWS:
+        return PollAnswer(task=None, verdict={"kind": event.kind, **from_json(event.data)})
+    if event.kind == EventKind.BUS_WORKER_RESET.value:
         return PollAnswer(task=None, timeout=True, reset=True)
     return None

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from pydantic_core import from_json
 
@@ -79,17 +79,8 @@ WAKING_KINDS: Final = frozenset(
     }
 )
 _OF_WORKERS: Final = WAKING_KINDS | {EventKind.TASK_DONE.value}
-
-
-class News(NamedTuple):
-    """An event that concerns a worker."""
-
-    kind: str
-    data: str  # a JSON object
-
-
 # None: the time is over, or the server ends.
-ParkedPoll = asyncio.Future[News | None]
+ParkedPoll = asyncio.Future[Event | None]
 
 
 def end_wait(poll: ParkedPoll) -> None:
@@ -170,7 +161,7 @@ class Hub:
             return
         for poll in parked.get(data["worker"], ()):
             if not poll.done():
-                poll.set_result(News(event.kind, event.data))
+                poll.set_result(event)
 
     def close(self) -> None:
         """End every stream cleanly, and answer every parked poll."""
