@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 import shlex
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +14,7 @@ import pytest
 from shiftboss.orchestrator.landing import Conflict, Landed, Landing, Refused
 from shiftboss.orchestrator.other_side import LandedWork
 from shiftboss.protocol.handoff import VerificationPolicy
-from tests.e2e.ground import Ground, run_in, user_settings
+from tests.e2e.ground import Ground, run_in
 from tests.repos import waiver
 
 pytestmark = [pytest.mark.anyio, pytest.mark.requirement("OWN-01")]
@@ -27,20 +26,6 @@ raise SystemExit(all(pathlib.Path(one).exists() for one in ("src/auth/one.py", "
 """
 # Green for each of two changes, red for both.
 _CRITERION = f"Command passes: python3 -c {shlex.quote(_LOOK)}"
-
-
-@pytest.fixture
-def ground(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ground:
-    for name, value in user_settings(tmp_path).items():
-        monkeypatch.setenv(name, value)
-    return Ground(tmp_path)
-
-
-@pytest.fixture
-async def landing(tmp_path: Path) -> AsyncIterator[Landing]:
-    landing = Landing(tmp_path / "landing")
-    yield landing
-    await landing.close()
 
 
 def _leave_note(ground: Ground, commit: str) -> Path:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -13,25 +12,11 @@ import pytest
 from shiftboss.errors import TreeUnavailable
 from shiftboss.orchestrator.landing import Landed, Landing
 from shiftboss.orchestrator.repo import GitRepo
-from tests.e2e.ground import Ground, user_settings
+from tests.e2e.ground import Ground
 
 pytestmark = [pytest.mark.anyio, pytest.mark.requirement("OWN-01")]
 
 _PASSES = "Command passes: test -d src"
-
-
-@pytest.fixture
-def ground(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ground:
-    for name, value in user_settings(tmp_path).items():
-        monkeypatch.setenv(name, value)
-    return Ground(tmp_path)
-
-
-@pytest.fixture
-async def landing(tmp_path: Path) -> AsyncIterator[Landing]:
-    landing = Landing(tmp_path / "landing")
-    yield landing
-    await landing.close()
 
 
 def _lock(ground: Ground, name: str, age: float) -> Path:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 
@@ -12,23 +10,9 @@ from shiftboss.errors import TreeUnavailable
 from shiftboss.orchestrator.landing import Landed, Landing, Refused
 from shiftboss.orchestrator.repo import GitRepo
 from shiftboss.orchestrator.target import Target
-from tests.e2e.ground import Ground, run_in, user_settings
+from tests.e2e.ground import Ground, run_in
 
 pytestmark = [pytest.mark.anyio, pytest.mark.requirement("OWN-01")]
-
-
-@pytest.fixture
-def ground(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ground:
-    for name, value in user_settings(tmp_path).items():
-        monkeypatch.setenv(name, value)
-    return Ground(tmp_path)
-
-
-@pytest.fixture
-async def landing(tmp_path: Path) -> AsyncIterator[Landing]:
-    landing = Landing(tmp_path / "landing")
-    yield landing
-    await landing.close()
 
 
 @pytest.mark.parametrize("moved", [False, True])
