@@ -7,6 +7,7 @@ import itertools
 import socket
 import subprocess
 import sys
+from collections.abc import Set
 from pathlib import Path
 from typing import Any
 
@@ -86,13 +87,13 @@ class ApartLine:
             await asyncio.to_thread(self._process.wait)
 
 
-async def start_apart(folder: Path) -> ApartLine:
+async def start_apart(folder: Path, cores: Set[int]) -> ApartLine:
     """Raises what keeps the process from looking at anything."""
     ours, theirs = socket.socketpair()
     try:
         with theirs:
             # Not on the event loop, which would have to stand still for a fork of the server.
-            process = await asyncio.to_thread(_start, theirs.fileno(), folder)
+            process = await asyncio.to_thread(_start, theirs.fileno(), folder, cores)
     except OSError as error:
         ours.close()
         raise EvidenceUnavailable(
@@ -104,7 +105,7 @@ async def start_apart(folder: Path) -> ApartLine:
     return line
 
 
-def _start(descriptor: int, folder: Path) -> subprocess.Popen[bytes]:
+def _start(descriptor: int, folder: Path, cores: Set[int]) -> subprocess.Popen[bytes]:
     """`-P` keeps modules of the folder that the server runs in out of it, for workers write there.
 
     What a terminal sends to the server's group is not meant for it: the server ends it. A session
@@ -112,7 +113,7 @@ def _start(descriptor: int, folder: Path) -> subprocess.Popen[bytes]:
     """
     module = "shiftboss.evidence.apart_process"
     return subprocess.Popen(
-        [sys.executable, "-P", "-m", module, str(descriptor), str(folder)],
+        [sys.executable, "-P", "-m", module, str(descriptor), str(folder), *map(str, cores)],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         pass_fds=[descriptor],

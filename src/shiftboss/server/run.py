@@ -9,7 +9,7 @@ import resource
 import signal
 import socket
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -28,6 +28,7 @@ from shiftboss.rules.variables import may_be_passed
 from shiftboss.server.app import App
 from shiftboss.server.connection import Connection
 from shiftboss.server.guard import is_loopback
+from shiftboss.server.one_core import stay_on_one_core, usable_cores
 from shiftboss.store.opening import DEFAULT_DATABASE, store_at
 from shiftboss.tracker.beads import Beads
 
@@ -80,9 +81,10 @@ class _Server(uvicorn.Server):
     """Ends the event streams when asked to stop; uvicorn would wait for them for ever. A stop that
     was asked for is a good end, so the signal is not raised again."""
 
-    def __init__(self, config: uvicorn.Config, app: App) -> None:
+    def __init__(self, config: uvicorn.Config, app: App, cores: Set[int]) -> None:
         super().__init__(config)
         self._app = app
+        self._cores = cores
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -92,6 +94,13 @@ class _Server(uvicorn.Server):
         yield
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.remove_signal_handler(number)
+
+    async def main_loop(self) -> None:
+        on_one_core = asyncio.create_task(stay_on_one_core(self._cores))
+        try:
+            await super().main_loop()
+        finally:
+            on_one_core.cancel()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._app.coordinator.hub.close()
@@ -108,7 +117,8 @@ def serve(settings: ServerSettings, on_listening: Callable[[str], None]) -> None
         )
     _allow_many_connections()
     listening = _listen(settings.host, settings.port)
-    app = _app(settings)
+    cores = usable_cores()
+    app = _app(settings, cores)
     config = uvicorn.Config(
         app,
         http=partial(Connection, app.calls, app.guard),  # type: ignore[arg-type]
@@ -127,7 +137,7 @@ def serve(settings: ServerSettings, on_listening: Callable[[str], None]) -> None
     # The writing thread lets go of the interpreter at every statement; taking turns more often than
     # that costs a tenth of the reports per second.
     sys.setswitchinterval(SWITCH_SECONDS)
-    server = _Server(config, app)
+    server = _Server(config, app, cores)
     host, port = listening.getsockname()[:2]
     app.on_started = lambda: on_listening(f"http://{_in_url(host)}:{port}")
     try:
@@ -140,10 +150,10 @@ def serve(settings: ServerSettings, on_listening: Callable[[str], None]) -> None
         raise app.start_error
 
 
-def _app(settings: ServerSettings) -> App:
+def _app(settings: ServerSettings, cores: Set[int]) -> App:
     folder = settings.state_folder
     try:
-        evidence = EvidenceApart(folder, _own_repo())
+        evidence = EvidenceApart(folder, _own_repo(), cores)
         operator = settings.operator_token or operator_token(folder)
     except OSError as error:
         raise CannotStart(
