@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import json
 import socket
+import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
+import psutil
 import pytest
 
 from tests.client import ANSWER_SECONDS, Client
@@ -208,6 +210,50 @@ def test_who_sends_and_does_not_read_waits_and_loses_nothing(line: Line) -> None
     assert sent > 0
     for _ in range(sent // len(request)):
         assert line.reply().status == 422
+
+
+def test_a_reply_that_leaves_at_the_commit_reaches_nobody_else(
+    server: RunningServer, client: Client
+) -> None:
+    """Who hangs up makes room for another connection with the same descriptor."""
+    hold(client, "t")
+    with closing(sqlite3.connect(server.database, isolation_level=None)) as database:
+        database.execute("BEGIN IMMEDIATE")
+        gone = Line(server.url)
+        files = psutil.Process(server.pid).num_fds
+        wait_until(lambda: status_of(client) == "pending", "the connection is accepted")
+        with_it = files()
+        gone.send(ack(gone, "t"))
+        gone.close()
+        wait_until(lambda: files() < with_it, "the server has closed it")
+        with closing(Line(server.url)) as other:
+            other.send(other.request("/bus/register_worker", BAD))
+            assert other.reply().status == 422
+            assert status_of(client) == "pending"
+            database.execute("COMMIT")
+            wait_until(lambda: status_of(client) == "executing", "it is acknowledged")
+            other.send(other.request("/bus/register_worker", BAD))
+            assert other.reply().status == 422
+
+
+def test_replies_that_leave_at_the_commit_keep_their_order(line: Line, client: Client) -> None:
+    hold(client, "t")
+    line.send(b"".join([ack(line, "t"), line.request("/bus/register_worker", BAD)] * 50))
+    assert [line.reply().status for _ in range(100)] == [200, 422] * 50
+    line.send(ack(line, "t"))
+    assert line.reply().body["bead_id"] == "t"
+
+
+def hold(client: Client, name: str) -> None:
+    """The worker is given the task, and has to acknowledge it."""
+    client.post("/bus/register_worker", {"name": "w"})
+    add_and_submit(client, name)
+
+
+def ack(line: Line, name: str) -> bytes:
+    """The key makes one report of all that are the same."""
+    body = json.dumps({"name": "w", "bead_id": name}).encode()
+    return line.request("/bus/ack_task", body, f"Idempotency-Key: {name}")
 
 
 def add_and_submit(client: Client, name: str) -> None:

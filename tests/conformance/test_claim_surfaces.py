@@ -36,7 +36,7 @@ MOMENT = datetime(2026, 1, 5, tzinfo=UTC)
 
 
 async def verdict_of(
-    shop: HandoffRoom, call: asyncio.Task[Any], *, good: bool = True
+    shop: HandoffRoom, call: asyncio.Future[Any], *, good: bool = True
 ) -> dict[str, Any]:
     """Verify the claim that a call led to; what the verifier was asked."""
     job = await shop.take(wait_ms=10_000)
@@ -50,9 +50,9 @@ async def verdict_of(
 # -- worker_done
 
 
-def done(shop: HandoffRoom, key: str | None = None, **members: Any) -> asyncio.Task[DoneAnswer]:
+def done(shop: HandoffRoom, key: str | None = None, **members: Any) -> asyncio.Future[DoneAnswer]:
     request = DoneRequest(bead_id="t", **members)
-    return asyncio.create_task(shop.desk.worker_done(request, key))
+    return asyncio.ensure_future(shop.desk.worker_done(request, key))
 
 
 async def test_worker_done_is_a_claim_where_there_is_a_handoff(shop: HandoffRoom) -> None:

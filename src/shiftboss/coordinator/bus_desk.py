@@ -9,6 +9,7 @@ from typing import TypeVar
 from pydantic_core import from_json, to_json
 
 from shiftboss.coordinator import bus, messages, questions, tasks
+from shiftboss.coordinator.answer_or_more import AnswerOrMore
 from shiftboss.coordinator.clock import Clock
 from shiftboss.coordinator.hub import Hub, ParkedPoll, end_wait
 from shiftboss.coordinator.proofs import Proofs
@@ -120,15 +121,15 @@ class BusDesk:
     def ack_task(self, request: AckRequest, key: str | None = None) -> Awaitable[AckAnswer]:
         return self._change(bus.ack, request, key)
 
-    async def worker_done(self, request: DoneRequest, key: str | None = None) -> DoneAnswer:
+    def worker_done(self, request: DoneRequest, key: str | None = None) -> Awaitable[DoneAnswer]:
         """A task with a handoff is done when its claim is proven: that may take a while."""
-        made: DoneAnswer | Claim = await self._change(bus.done, request, key)
-        if isinstance(made, DoneAnswer):
-            return made
-        proof = await self._proofs.outcome(made, WAIT_MS_DEFAULT)
+        return AnswerOrMore(self._change(bus.done, request, key), self._proven)
+
+    async def _proven(self, claim: Claim) -> DoneAnswer:
+        proof = await self._proofs.outcome(claim, WAIT_MS_DEFAULT)
         return DoneAnswer(
             success=proof.success,
-            bead_id=request.bead_id,
+            bead_id=claim.task_id,
             status=proof.status,
             receipt_id=proof.receipt_id,
             hint=proof.hint,

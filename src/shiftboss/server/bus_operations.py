@@ -42,6 +42,7 @@ BUS_OPERATIONS: dict[str, Operation] = {
         bus.AckAnswer,
         BusDesk.ack_task,
         "Acknowledge the task that poll_task gave you, before you start with it.",
+        prompt=True,
     ),
     "worker_done": Operation(
         bus.DoneRequest,
@@ -49,6 +50,7 @@ BUS_OPERATIONS: dict[str, Operation] = {
         BusDesk.worker_done,
         "The task is done. With a handoff, the server looks at its commit first.",
         waits=True,
+        prompt=True,
     ),
     "task_failed": Operation(
         bus.TaskFailedRequest,

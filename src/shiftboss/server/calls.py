@@ -25,10 +25,14 @@ BUS_PREFIX = "/bus/"
 
 
 class Call(Protocol):
-    """`waits`: the answer may take long, and nobody needs it once the client has hung up."""
+    """`waits`: the answer may take long, and nobody needs it once the client has hung up.
+    `prompt`: the answer comes before the news, for nobody waits for those."""
 
     @property
     def waits(self) -> bool: ...
+
+    @property
+    def prompt(self) -> bool: ...
 
     def begin(self, headers: Headers, body: bytes) -> Awaitable[Answer]:
         """Check what was asked, and start it. A refusal is raised here or by the answer."""
@@ -47,6 +51,7 @@ class OperationCall:
         self._operation = operation
         self._desk = operation.desk(coordinator)
         self.waits = operation.waits
+        self.prompt = operation.prompt
 
     def begin(self, headers: Headers, body: bytes) -> Awaitable[Answer]:
         operation = self._operation

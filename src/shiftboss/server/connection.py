@@ -9,19 +9,23 @@ uvicorn and gets the same answer from the application.
 from __future__ import annotations
 
 import asyncio
+import os
 import re
-from collections.abc import Awaitable
+import threading
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, ClassVar, Final
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from shiftboss.coordinator.answer_or_more import AnswerOrMore
 from shiftboss.errors import ShiftbossError
 from shiftboss.protocol.fields import Answer
 from shiftboss.server.calls import Calls
 from shiftboss.server.guard import Guard
 from shiftboss.server.short_exchange import Reply, ShortExchange, problem_reply
 from shiftboss.server.transport import OneAfterTheOther, OneWriteTransport
+from shiftboss.store.stored import Stored
 
 # From one set of headers to the next: a body and the headers behind it. An honest request is far
 # below; a body that is a little too large still gets its own answer.
@@ -31,6 +35,9 @@ REQUEST_BYTES_MAX: Final = 4 * 1024 * 1024
 _LENGTH_DIGITS_MAX: Final = 5
 _PLAIN_PATH: Final = re.compile(r"[\w/.-]+", re.ASCII)
 _OUT_OF_THE_ORDINARY: Final = frozenset({b"transfer-encoding", b"expect", b"upgrade"})
+# Held by the thread that writes while it uses a connection, which may not be closed meanwhile: its
+# descriptor would be another's.
+_USED_ELSEWHERE: Final = threading.Lock()
 
 
 class Connection(HttpToolsProtocol):
@@ -38,8 +45,7 @@ class Connection(HttpToolsProtocol):
 
     transport: OneWriteTransport  # type: ignore[assignment]
     cycle: Any
-    _headers_last: ClassVar[list[tuple[bytes, bytes]] | None] = None
-    _lines_last: ClassVar[bytes] = b""
+    _lines_last: ClassVar[tuple[list[tuple[bytes, bytes]] | None, bytes]] = (None, b"")
 
     def __init__(self, calls: Calls, guard: Guard, **of_uvicorn: Any) -> None:
         super().__init__(**of_uvicorn)
@@ -48,12 +54,16 @@ class Connection(HttpToolsProtocol):
         self._bytes_left = REQUEST_BYTES_MAX
         self._is_ordinary = True
         self._short: ShortExchange | None = None
+        self._descriptor: int | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(OneWriteTransport(transport, self.loop))  # type: ignore[arg-type]
+        self._descriptor = transport.get_extra_info("socket").fileno()
         self.flow = OneAfterTheOther(self.transport, self.pipeline)  # type: ignore[arg-type]
 
     def connection_lost(self, exc: Exception | None) -> None:
+        with _USED_ELSEWHERE:
+            self._descriptor = None
         super().connection_lost(exc)
         short = self._short
         if short is not None:
@@ -66,6 +76,8 @@ class Connection(HttpToolsProtocol):
         if self._bytes_left < 0:
             self.send_400_response("The request is too large.")
             return
+        if self._short is not None:
+            self._end_what_was_sent(self._short)
         super().data_received(data)
 
     def on_message_begin(self) -> None:
@@ -137,21 +149,64 @@ class Connection(HttpToolsProtocol):
         except Exception as error:  # noqa: BLE001 (whatever it is, the client is told)
             self._send(short, short.problem(error))
             return
-        if isinstance(answer, asyncio.Future):
-            # A single change in the store, which needs no task.
-            short.answer = answer
-            answer.add_done_callback(partial(self._on_answer, short))
-        else:
-            short.answer = self.loop.create_task(self._wait_for(short, answer))
-        # Those that uvicorn lets finish before the server ends.
-        self.tasks.add(short.answer)  # type: ignore[arg-type]
+        stored = answer.stored if isinstance(answer, AnswerOrMore) else answer
+        if not isinstance(stored, Stored):
+            self._wait(short, answer)
+            return
+        # A single change in the store, which needs no task.
+        if short.call.prompt:
+            stored.at_commit = partial(self._send_at_commit, short)
+        more = answer.more if isinstance(answer, AnswerOrMore) else None
+        stored.add_done_callback(partial(self._on_stored, short, more))
+        self._remember(short, stored)
 
-    def _on_answer(self, short: ShortExchange, answer: asyncio.Future[Answer]) -> None:
-        self.tasks.discard(short.answer)
-        if answer.cancelled():
+    def _remember(self, short: ShortExchange, answer: asyncio.Future[Any]) -> None:
+        """uvicorn lets them finish before the server ends."""
+        short.answer = answer
+        self.tasks.add(answer)  # type: ignore[arg-type]
+
+    def _on_stored(
+        self,
+        short: ShortExchange,
+        more: Callable[[Any], Awaitable[Answer]] | None,
+        stored: asyncio.Future[Any],
+    ) -> None:
+        self.tasks.discard(stored)
+        if stored.cancelled():
             return  # nobody is there to hear it
-        error = answer.exception()
-        self._send(short, short.reply(answer.result()) if error is None else short.problem(error))
+        error = stored.exception()
+        if error is not None:
+            self._send(short, short.problem(error))
+        elif more is not None and not isinstance(stored.result(), Answer):
+            self._wait(short, more(stored.result()))
+        elif short.left is None:
+            self._send(short, short.reply(stored.result()))
+        else:
+            self._end_what_was_sent(short)
+
+    def _send_at_commit(self, short: ShortExchange, answer: object) -> None:
+        """On the thread that writes: the loop would have to wake up first. What is not as usual is
+        left to it."""
+        if not isinstance(answer, Answer):
+            return
+        reply = short.reply(answer).to_bytes(self._usual_lines())
+        with _USED_ELSEWHERE:
+            if self._descriptor is None or not short.keep_alive or self.transport.has_more:
+                return
+            try:
+                written = os.write(self._descriptor, reply)
+            except OSError:
+                return  # the client reads nothing, or has hung up
+            short.left = reply[written:]
+
+    def _end_what_was_sent(self, short: ShortExchange) -> None:
+        with _USED_ELSEWHERE:
+            was_sent = short.left is not None
+        if was_sent and not short.response_complete:
+            self._end(short)
+
+    def _wait(self, short: ShortExchange, answer: Awaitable[Answer]) -> None:
+        self._remember(short, self.loop.create_task(self._wait_for(short, answer)))
 
     async def _wait_for(self, short: ShortExchange, answer: Awaitable[Answer]) -> None:
         try:
@@ -169,12 +224,17 @@ class Connection(HttpToolsProtocol):
                 lambda _drained: self._send(short, reply)
             )
             return
+        last = b"" if short.keep_alive else b"connection: close\r\n"
+        short.left = reply.to_bytes(self._usual_lines() + last)
+        self._end(short)
+
+    def _end(self, short: ShortExchange) -> None:
         self._short = None
         if short.disconnected:
             return
         short.response_complete = True
-        last = b"" if short.keep_alive else b"connection: close\r\n"
-        self.transport.write_at_once(reply.to_bytes(self._usual_lines() + last))
+        if short.left:
+            self.transport.write_at_once(short.left)
         if not short.keep_alive:
             self.transport.close()
         self.on_response_complete()
@@ -182,7 +242,8 @@ class Connection(HttpToolsProtocol):
     def _usual_lines(self) -> bytes:
         """Of every answer; uvicorn makes a new list when the second changes."""
         headers = self.server_state.default_headers
-        if headers is not Connection._headers_last:
-            lines = [b"%b: %b\r\n" % header for header in headers]
-            Connection._headers_last, Connection._lines_last = headers, b"".join(lines)
-        return Connection._lines_last
+        headers_last, lines = Connection._lines_last
+        if headers is not headers_last:
+            lines = b"".join([b"%b: %b\r\n" % header for header in headers])
+            Connection._lines_last = (headers, lines)
+        return lines

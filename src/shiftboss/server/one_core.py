@@ -5,53 +5,111 @@ loop to the thread that writes, and its answer back. Between two cores each of t
 of a core that has gone to sleep, and both fight for the interpreter; on one core it is a switch.
 The bus answers a quarter to a half more requests that way.
 
-Which core is the system's choice, made anew every few seconds: one that somebody else has begun to
-use is left again.
+A disk may report to one core alone, and a third sooner to who runs there; so each is tried once,
+and the best is used. A core that others have begun to need is left for the one that is needed
+least, until it is free again.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Set
+import re
+import tempfile
+import time
+from collections.abc import Mapping, Set
 from contextlib import suppress
 from pathlib import Path
+from statistics import median
 from typing import Final
 
 CHOICE_SECONDS: Final = 5.0
-# Long enough for the system to move a thread, with all its wake-ups, to where there is room.
-FREE_SECONDS: Final = 0.02
+# The share of a core that others may use before it is left.
+OF_OTHERS_MAX: Final = 0.25
+TRIAL_ROUNDS: Final = 20
+TRIAL_SECONDS_MAX: Final = 0.1
 
+_PAGE: Final = bytes(4096)
 _THREADS: Final = Path("/proc/self/task")
-_OWN_THREAD: Final = Path("/proc/thread-self/stat")
-# Where `man proc_pid_stat` has the core, counted from behind the name, which may hold anything.
-_CORE_FIELD: Final = 36
+_ALL_CORES: Final = Path("/proc/stat")
+_TICKS_PER_SECOND: Final = os.sysconf("SC_CLK_TCK")
+_PER_CORE: Final = re.compile(r"^cpu(\d+) (.*)$", re.MULTILINE)
 
 
 def usable_cores() -> frozenset[int]:
     """None at all where a program cannot choose."""
-    if not hasattr(os, "sched_getaffinity") or not _OWN_THREAD.exists():
+    if not hasattr(os, "sched_getaffinity") or not _ALL_CORES.exists():
         return frozenset()
     return frozenset(os.sched_getaffinity(0))
 
 
-async def stay_on_one_core(cores: Set[int]) -> None:
+def nearest_core(folder: Path, cores: Set[int]) -> int | None:
+    """The one from which a page is on the disk of `folder` soonest, by trial."""
+    if len(cores) < 2:
+        return None
+    try:
+        with tempfile.TemporaryFile(dir=folder) as file:
+            times = _try(file.fileno(), cores)
+    except OSError:
+        return None  # it is not there yet, or full
+    finally:
+        os.sched_setaffinity(0, cores)
+    return min(times, key=lambda core: median(times[core])) if times else None
+
+
+def _try(file: int, cores: Set[int]) -> dict[int, list[float]]:
+    os.pwrite(file, _PAGE, 0)
+    os.fsync(file)
+    ends_at = time.monotonic() + TRIAL_SECONDS_MAX
+    times: dict[int, list[float]] = {}
+    for _ in range(TRIAL_ROUNDS):
+        for core in cores:
+            os.sched_setaffinity(0, {core})
+            began_at = time.monotonic()
+            os.pwrite(file, _PAGE, 0)
+            os.fdatasync(file)
+            times.setdefault(core, []).append(time.monotonic() - began_at)
+            if time.monotonic() > ends_at:
+                return times
+    return times
+
+
+async def stay_on_one_core(cores: Set[int], best: int | None) -> None:
     """For as long as the server runs. `cores` are those it may use."""
+    core = best if best is not None else min(cores, default=0)
     while len(cores) > 1:
-        _keep_to(cores)
-        await asyncio.sleep(FREE_SECONDS)
-        _keep_to({_current_core()})
+        await asyncio.to_thread(_keep_to, core)
+        used_before = await asyncio.to_thread(_seconds_used, cores, core)
         await asyncio.sleep(CHOICE_SECONDS)
+        used = await asyncio.to_thread(_seconds_used, cores, core)
+        shares = {one: (used[one] - used_before[one]) / CHOICE_SECONDS for one in cores}
+        core = choose(shares, core, best)
 
 
-def _keep_to(cores: Set[int]) -> None:
+def choose(shares: Mapping[int, float], core: int, best: int | None) -> int:
+    """From what others had of each core lately, the one that is used now, and the best one."""
+    for wanted in (core if best is None else best, core):
+        if shares[wanted] <= OF_OTHERS_MAX:
+            return wanted
+    return min(shares, key=lambda one: shares[one])
+
+
+def _keep_to(core: int) -> None:
     """Threads that begin later are where the one is that begins them."""
     for thread in _THREADS.iterdir():
-        # It may have ended; and an administrator may have taken cores away meanwhile.
+        # It may have ended; and an administrator may have taken the core away meanwhile.
         with suppress(OSError):
-            os.sched_setaffinity(int(thread.name), cores)
+            os.sched_setaffinity(int(thread.name), {core})
 
 
-def _current_core() -> int:
-    _, _, fields = _OWN_THREAD.read_text(encoding="ascii", errors="replace").rpartition(")")
-    return int(fields.split()[_CORE_FIELD])
+def _seconds_used(cores: Set[int], own_core: int) -> dict[int, float]:
+    """By everybody but this process, which runs on `own_core`."""
+    found = _PER_CORE.findall(_ALL_CORES.read_text(encoding="ascii"))
+    used = dict.fromkeys(cores, 0.0)
+    for core, figures in found:
+        if int(core) in used:
+            user, nice, system, _idle, _waiting, *interrupted = map(int, figures.split()[:8])
+            used[int(core)] = (user + nice + system + sum(interrupted)) / _TICKS_PER_SECOND
+    own = os.times()
+    used[own_core] -= own.user + own.system
+    return used

@@ -12,7 +12,8 @@ from shiftboss.protocol.fields import Answer, Request
 class Operation(NamedTuple):
     """`call(desk, request, idempotency_key)`, where `desk` finds the desk at a coordinator.
 
-    `reads`: it changes nothing. `waits`: its answer may take long.
+    `reads`: it changes nothing. `waits`: its answer may take long. `prompt`: nobody waits for what
+    it changes but who asked.
     """
 
     request: type[Request]
@@ -21,4 +22,5 @@ class Operation(NamedTuple):
     summary: str
     reads: bool = False
     waits: bool = False
+    prompt: bool = False
     desk: Callable[[Any], Any] = attrgetter("bus")

@@ -63,6 +63,10 @@ class ReportCall(NamedTuple):
     def waits(self) -> bool:
         return self.report.waits
 
+    @property
+    def prompt(self) -> bool:
+        return False  # dashboards wait for the news
+
     def begin(self, headers: Headers, body: bytes) -> Awaitable[Answer]:
         if not is_swarm_id(self.swarm_id):
             raise UnknownSwarm(self.swarm_id)

@@ -9,7 +9,7 @@ import resource
 import signal
 import socket
 import sys
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Callable, Coroutine, Iterator, Sequence, Set
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -28,7 +28,7 @@ from shiftboss.rules.variables import may_be_passed
 from shiftboss.server.app import App
 from shiftboss.server.connection import Connection
 from shiftboss.server.guard import is_loopback
-from shiftboss.server.one_core import stay_on_one_core, usable_cores
+from shiftboss.server.one_core import nearest_core, stay_on_one_core, usable_cores
 from shiftboss.store.opening import DEFAULT_DATABASE, store_at
 from shiftboss.tracker.beads import Beads
 
@@ -65,12 +65,19 @@ class ServerSettings(NamedTuple):
         return self.spawning == "everybody"
 
     @property
+    def database_folder(self) -> Path | None:
+        """None: the database is no file."""
+        is_file = "://" not in str(self.database)
+        return Path(self.database).resolve().parent if is_file else None
+
+    @property
     def state_folder(self) -> Path:
         if self.state is not None:
             return Path(self.state).resolve()
-        if "://" in str(self.database):
-            return DEFAULT_DATABASE.parent.resolve()
-        return Path(self.database).resolve().parent
+        return self.database_folder or DEFAULT_DATABASE.parent.resolve()
+
+
+Stay = Callable[[], Coroutine[None, None, None]]
 
 
 class CannotStart(ShiftbossError):
@@ -81,10 +88,10 @@ class _Server(uvicorn.Server):
     """Ends the event streams when asked to stop; uvicorn would wait for them for ever. A stop that
     was asked for is a good end, so the signal is not raised again."""
 
-    def __init__(self, config: uvicorn.Config, app: App, cores: Set[int]) -> None:
+    def __init__(self, config: uvicorn.Config, app: App, on_one_core: Stay) -> None:
         super().__init__(config)
         self._app = app
-        self._cores = cores
+        self._on_one_core = on_one_core
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -96,7 +103,7 @@ class _Server(uvicorn.Server):
             loop.remove_signal_handler(number)
 
     async def main_loop(self) -> None:
-        on_one_core = asyncio.create_task(stay_on_one_core(self._cores))
+        on_one_core = asyncio.create_task(self._on_one_core())
         try:
             await super().main_loop()
         finally:
@@ -137,7 +144,8 @@ def serve(settings: ServerSettings, on_listening: Callable[[str], None]) -> None
     # The writing thread lets go of the interpreter at every statement; taking turns more often than
     # that costs a tenth of the reports per second.
     sys.setswitchinterval(SWITCH_SECONDS)
-    server = _Server(config, app, cores)
+    best = nearest_core(settings.database_folder, cores) if settings.database_folder else None
+    server = _Server(config, app, partial(stay_on_one_core, cores, best))
     host, port = listening.getsockname()[:2]
     app.on_started = lambda: on_listening(f"http://{_in_url(host)}:{port}")
     try:

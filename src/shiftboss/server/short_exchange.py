@@ -54,6 +54,8 @@ class ShortExchange:
         self.headers = headers
         self.body = b""
         self.answer: asyncio.Future[Any] | None = None
+        # What of the reply is still to be written; None: the reply has not begun.
+        self.left: bytes | None = None
         self.response_complete = False
         self.disconnected = False
         self.keep_alive = True

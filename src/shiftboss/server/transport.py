@@ -29,6 +29,11 @@ class OneWriteTransport:
         self._flush()
         self._transport.write(data)
 
+    @property
+    def has_more(self) -> bool:
+        """Something waits to be written, here or with the system."""
+        return bool(self._gathered) or self._transport.get_write_buffer_size() > 0
+
     def close(self) -> None:
         self._flush()
         self._transport.close()

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 from shiftboss.errors import StoreUnavailable
 from shiftboss.store.batches import BatchResult, Outcome
 from shiftboss.store.port import CommitListener, UseCase
+from shiftboss.store.stored import Stored
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -28,7 +29,7 @@ BATCH_MAX = 512
 class _Job(NamedTuple):
     use_case: UseCase[Any]
     partition: str
-    answer: asyncio.Future[Any]
+    answer: Stored[Any]
 
 
 RunBatch = Callable[[Sequence[UseCase[Any]]], BatchResult]
@@ -52,11 +53,11 @@ class GroupWriter:
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
-    def submit(self, use_case: UseCase[T], partition: str) -> asyncio.Future[T]:
+    def submit(self, use_case: UseCase[T], partition: str) -> Stored[T]:
         """The answer comes after the commit."""
         if self._closed or self._waiting >= WAITING_MAX:
             raise StoreUnavailable("the store takes no more writes now", hint="try again later")
-        answer: asyncio.Future[T] = self._loop.create_future()
+        answer: Stored[T] = Stored(loop=self._loop)
         if not self._gathered:
             # All that arrives in one turn of the loop goes over in one hand.
             self._loop.call_soon(self._hand_over)
@@ -104,6 +105,8 @@ class GroupWriter:
             result = self._run_batch([job.use_case for job in batch])
         except Exception as error:  # noqa: BLE001 (the thread outlives whatever a batch brings)
             result = BatchResult([Outcome(error=error)] * len(batch), [])
+        if len(batch) == 1:
+            _tell_at_commit(batch[0].answer, result.outcomes[0])
         self._note(result)
         self._loop.call_soon_threadsafe(self._answer, batch, result)
 
@@ -131,6 +134,15 @@ class GroupWriter:
                 job.answer.set_result(outcome.value)
             else:
                 job.answer.set_exception(outcome.error)
+
+
+def _tell_at_commit(answer: Stored[Any], outcome: Outcome) -> None:
+    if answer.at_commit is None or outcome.error is not None:
+        return
+    try:
+        answer.at_commit(outcome.value)
+    except Exception:  # (the thread goes on, and so does the loop, with the same answer)
+        log.exception("an answer could not be given at the commit")
 
 
 def _partition_of(job: _Job) -> str:

@@ -1,0 +1,25 @@
+"""An answer that most callers get from the store, and some only after more has been done."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Generator
+from typing import Any, Generic, TypeVar
+
+from shiftboss.protocol.fields import Answer
+
+A = TypeVar("A", bound=Answer)
+
+
+class AnswerOrMore(Generic[A]):
+    """What the store gives back is the answer, or else what `more` makes one of."""
+
+    def __init__(self, stored: Awaitable[Any], more: Callable[[Any], Awaitable[A]]) -> None:
+        self.stored = stored
+        self.more = more
+
+    def __await__(self) -> Generator[Any, None, A]:
+        found = yield from self.stored.__await__()
+        if isinstance(found, Answer):
+            return found  # type: ignore[return-value]
+        answer = yield from self.more(found).__await__()
+        return answer
