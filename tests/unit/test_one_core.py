@@ -21,19 +21,24 @@ while time.process_time() < float(sys.argv[2]): pass
 
 
 @pytest.mark.parametrize(
-    ("shares", "core", "best", "chosen"),
+    ("shares", "own", "core", "best", "chosen"),
     [
-        pytest.param({0: 0.0, 1: 0.1}, 1, 1, 1, id="it stays on the best one"),
-        pytest.param({0: 0.0, 1: 0.9}, 1, 1, 0, id="one that others need is left"),
-        pytest.param({0: 0.0, 1: 0.1}, 0, 1, 1, id="it comes back to the best one"),
-        pytest.param({0: 0.0, 1: 0.9}, 0, 1, 0, id="not before it is free"),
-        pytest.param({0: 0.9, 1: 0.8, 2: 0.7}, 0, 1, 2, id="all are needed: the least"),
-        pytest.param({0: 0.2, 1: 0.0}, 0, None, 0, id="none is best: it stays"),
-        pytest.param({0: 0.5, 1: 0.0}, 0, None, 1, id="none is best: it leaves a needed one"),
+        pytest.param({0: 0.0, 1: 0.1}, 0.1, 1, 1, 1, id="it stays on the best one"),
+        pytest.param({0: 0.0, 1: 0.9}, 0.8, 1, 1, 1, id="which it may use itself"),
+        pytest.param({0: 0.0, 1: 0.9}, 0.1, 1, 1, 0, id="one that others need is left"),
+        pytest.param({0: 0.1, 1: 0.1}, 0.1, 0, 1, 1, id="it comes back to the best one"),
+        pytest.param({0: 0.1, 1: 0.9}, 0.1, 0, 1, 0, id="not before it is free"),
+        pytest.param({0: 0.9, 1: 0.8, 2: 0.7}, 0.1, 0, 1, 2, id="all are needed: the least"),
+        pytest.param({0: 0.2, 1: 0.0}, 0.0, 0, None, 0, id="none is best: it stays"),
+        pytest.param({0: 0.5, 1: 0.0}, 0.0, 0, None, 1, id="none is best: it leaves a needed one"),
+        pytest.param({0: 0.4, 1: 0.4}, 0.4, None, 1, 1, id="it was everywhere: the best"),
+        pytest.param({0: 0.4, 1: 0.9}, 0.4, None, 1, 0, id="it was everywhere: a free one"),
     ],
 )
-def test_the_choice(shares: dict[int, float], core: int, best: int | None, chosen: int) -> None:
-    assert choose(shares, core, best) == chosen
+def test_the_choice(
+    shares: dict[int, float], own: float, core: int | None, best: int | None, chosen: int
+) -> None:
+    assert choose(shares, own, core, best) == chosen
 
 
 @pytest.mark.skipif(len(CORES) < 2, reason="there is no second core, or no choosing")
@@ -51,9 +56,9 @@ def test_without_a_folder_or_a_choice_there_is_no_trial(tmp_path: Path) -> None:
 @pytest.mark.skipif(not CORES, reason="a program cannot choose its core")
 def test_what_others_use_of_a_core_is_counted_and_what_the_server_uses_is_not() -> None:
     core = max(CORES)
-    before = _seconds_used(CORES, own_core=core)[core]
-    command = [sys.executable, "-c", BURN, str(core), str(BURNED_SECONDS)]
-    subprocess.run(command, check=True)
-    after = _seconds_used(CORES, own_core=core)[core]
+    used_before, own_before = _seconds_used()
+    subprocess.run([sys.executable, "-c", BURN, str(core), str(BURNED_SECONDS)], check=True)
+    used, own = _seconds_used()
     # It is counted in hundredths of a second.
-    assert after - before >= BURNED_SECONDS * 0.8
+    assert used[core] - used_before[core] >= BURNED_SECONDS * 0.8
+    assert own - own_before < BURNED_SECONDS

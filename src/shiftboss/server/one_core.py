@@ -23,6 +23,7 @@ from pathlib import Path
 from statistics import median
 from typing import Final
 
+FIRST_LOOK_SECONDS: Final = 1.0
 CHOICE_SECONDS: Final = 5.0
 # The share of a core that others may use before it is left.
 OF_OTHERS_MAX: Final = 0.25
@@ -38,7 +39,7 @@ _PER_CORE: Final = re.compile(r"^cpu(\d+) (.*)$", re.MULTILINE)
 
 def usable_cores() -> frozenset[int]:
     """None at all where a program cannot choose."""
-    if not hasattr(os, "sched_getaffinity") or not _ALL_CORES.exists():
+    if not hasattr(os, "sched_getaffinity") or not os.access(_ALL_CORES, os.R_OK):
         return frozenset()
     return frozenset(os.sched_getaffinity(0))
 
@@ -75,23 +76,27 @@ def _try(file: int, cores: Set[int]) -> dict[int, list[float]]:
 
 
 async def stay_on_one_core(cores: Set[int], best: int | None) -> None:
-    """For as long as the server runs. `cores` are those it may use."""
-    core = best if best is not None else min(cores, default=0)
+    """For as long as the server runs. `cores` are those it may use; it begins with all."""
+    core, seconds = None, FIRST_LOOK_SECONDS
     while len(cores) > 1:
+        used_before, own_before = await asyncio.to_thread(_seconds_used)
+        await asyncio.sleep(seconds)
+        used, own = await asyncio.to_thread(_seconds_used)
+        # A core that has been switched off meanwhile has no figures.
+        shares = {one: (used.get(one, 0) - used_before.get(one, 0)) / seconds for one in cores}
+        core = choose(shares, (own - own_before) / seconds, core, best)
         await asyncio.to_thread(_keep_to, core)
-        used_before = await asyncio.to_thread(_seconds_used, cores, core)
-        await asyncio.sleep(CHOICE_SECONDS)
-        used = await asyncio.to_thread(_seconds_used, cores, core)
-        shares = {one: (used[one] - used_before[one]) / CHOICE_SECONDS for one in cores}
-        core = choose(shares, core, best)
+        seconds = CHOICE_SECONDS
 
 
-def choose(shares: Mapping[int, float], core: int, best: int | None) -> int:
-    """From what others had of each core lately, the one that is used now, and the best one."""
-    for wanted in (core if best is None else best, core):
-        if shares[wanted] <= OF_OTHERS_MAX:
+def choose(shares: Mapping[int, float], own: float, core: int | None, best: int | None) -> int:
+    """From how much of each core was used lately, how much of that by the server, the core that it
+    kept to, and the best one. Where it kept to none, it may have been anywhere."""
+    others = {one: share - own if core in (one, None) else share for one, share in shares.items()}
+    for wanted in (best, core):
+        if wanted is not None and others[wanted] <= OF_OTHERS_MAX:
             return wanted
-    return min(shares, key=lambda one: shares[one])
+    return min(others, key=lambda one: others[one])
 
 
 def _keep_to(core: int) -> None:
@@ -102,14 +107,11 @@ def _keep_to(core: int) -> None:
             os.sched_setaffinity(int(thread.name), {core})
 
 
-def _seconds_used(cores: Set[int], own_core: int) -> dict[int, float]:
-    """By everybody but this process, which runs on `own_core`."""
-    found = _PER_CORE.findall(_ALL_CORES.read_text(encoding="ascii"))
-    used = dict.fromkeys(cores, 0.0)
-    for core, figures in found:
-        if int(core) in used:
-            user, nice, system, _idle, _waiting, *interrupted = map(int, figures.split()[:8])
-            used[int(core)] = (user + nice + system + sum(interrupted)) / _TICKS_PER_SECOND
+def _seconds_used() -> tuple[dict[int, float], float]:
+    """Of each core by everybody, and of all by this process."""
+    used = {}
+    for core, figures in _PER_CORE.findall(_ALL_CORES.read_text(encoding="ascii")):
+        user, nice, system, _idle, _waiting, *interrupted = map(int, figures.split()[:8])
+        used[int(core)] = (user + nice + system + sum(interrupted)) / _TICKS_PER_SECOND
     own = os.times()
-    used[own_core] -= own.user + own.system
-    return used
+    return used, own.user + own.system
