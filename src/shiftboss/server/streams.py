@@ -14,15 +14,17 @@ from starlette.types import Receive, Scope, Send
 
 from shiftboss.coordinator.coordinator import Coordinator
 from shiftboss.coordinator.hub import Subscription
-from shiftboss.errors import InvalidRequest
+from shiftboss.errors import InvalidRequest, StoreUnavailable
 from shiftboss.protocol.fields import INTEGER_MAX
 from shiftboss.server.exchange import header
 
 PAGE_EVENTS: Final = 500
 KEEP_ALIVE_SECONDS: Final = 15.0
+STORE_PAUSE_SECONDS: Final = 0.5
 # How long a browser waits before it reconnects.
 RECONNECT_MS: Final = 1000
 
+_STILL_THERE: Final = b": keep-alive\n\n"
 _HEADERS: Final = [
     (b"content-type", b"text/event-stream; charset=utf-8"),
     (b"cache-control", b"no-store"),
@@ -65,7 +67,7 @@ class EventStream:
         subscription.on_cut_off = this.cancel
         watch = asyncio.create_task(_end_at_disconnect(receive, subscription))
         try:
-            await self._fill_gap()
+            await self._fill_gap(subscription)
             await self._live(subscription)
         finally:
             watch.cancel()
@@ -76,24 +78,37 @@ class EventStream:
             await subscription.wait(KEEP_ALIVE_SECONDS)
             frames = subscription.take()
             if frames:
-                await self._write_live(frames)
+                await self._write_live(frames, subscription)
             elif subscription.ended:
                 return
             else:
-                await self._write(b": keep-alive\n\n")
+                await self._write(_STILL_THERE)
 
-    async def _write_live(self, frames: list[tuple[int, bytes]]) -> None:
+    async def _write_live(
+        self, frames: list[tuple[int, bytes]], subscription: Subscription
+    ) -> None:
         fresh = [frame for frame in frames if frame[0] > self._last]
         if fresh and fresh[0][0] > self._last + 1:
-            await self._fill_gap()
+            await self._fill_gap(subscription)
             fresh = [frame for frame in frames if frame[0] > self._last]
         if fresh:
             self._last = fresh[-1][0]
             await self._write(b"".join(frame for _, frame in fresh))
 
-    async def _fill_gap(self) -> None:
-        while page := await self._page():
+    async def _fill_gap(self, subscription: Subscription) -> None:
+        while page := await self._next_page(subscription):
             await self._write(b"".join(page))
+
+    async def _next_page(self, subscription: Subscription) -> list[bytes]:
+        """A database that starts again is waited for, as long as somebody reads."""
+        while True:
+            try:
+                return await self._page()
+            except StoreUnavailable:
+                if subscription.ended:
+                    raise
+                await self._write(_STILL_THERE)
+                await asyncio.sleep(STORE_PAUSE_SECONDS)
 
     async def _write(self, body: bytes) -> None:
         await self._send({"type": "http.response.body", "body": body, "more_body": True})

@@ -1,0 +1,77 @@
+"""A stream whose database is away for a while."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, cast
+
+import pytest
+from starlette.types import Message
+
+from shiftboss.coordinator.coordinator import Coordinator
+from shiftboss.coordinator.hub import Hub
+from shiftboss.errors import StoreUnavailable
+from shiftboss.protocol.events import Event
+from shiftboss.server import streams
+from shiftboss.server.streams import EventStream
+from tests.waiting import eventually
+
+pytestmark = pytest.mark.anyio
+
+
+class Story:
+    """A coordinator that has events, and can be away."""
+
+    def __init__(self) -> None:
+        self.hub = Hub()
+        self.events: list[Event] = []
+        self.is_away = False
+        self.asked_in_vain = 0
+
+    async def events_after(self, swarm_id: str, event_id: int, limit: int) -> list[Event]:
+        assert swarm_id == "s"
+        if self.is_away:
+            self.asked_in_vain += 1
+            raise StoreUnavailable("the database starts again")
+        return [one for one in self.events if one.event_id > event_id][:limit]
+
+    def happens(self, number: int) -> Event:
+        event = Event("s", number, "task.added", 0, "{}")
+        self.events.append(event)
+        return event
+
+
+@pytest.fixture(autouse=True)
+def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streams, "STORE_PAUSE_SECONDS", 0)
+
+
+async def test_what_was_missed_while_the_database_was_away_comes_when_it_is_back() -> None:
+    story, sent = Story(), bytearray()
+    gone = asyncio.Event()
+
+    async def send(message: Message) -> None:
+        sent.extend(message.get("body", b""))
+
+    async def receive() -> dict[str, Any]:
+        await gone.wait()
+        return {"type": "http.disconnect"}
+
+    stream = EventStream(cast(Coordinator, story), "s", 0, send)
+    reading = asyncio.create_task(stream.run(receive, follow=True))
+    story.hub.publish([story.happens(1)])
+    await eventually(lambda: b"id: 1\n" in sent, "the first event")
+    story.is_away = True
+    story.happens(2)
+    story.hub.publish([story.happens(3)])
+    await eventually(lambda: story.asked_in_vain > 3, "it asks for the second again and again")
+    assert not reading.done()
+    story.is_away = False
+    await eventually(lambda: b"id: 3\n" in sent, "the third event")
+    assert sent.index(b"id: 2\n") < sent.index(b"id: 3\n")
+    story.is_away = True
+    story.happens(4)
+    story.hub.publish([story.happens(5)])
+    gone.set()
+    with pytest.raises(StoreUnavailable):
+        await asyncio.wait_for(reading, 10)
