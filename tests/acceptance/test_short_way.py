@@ -212,6 +212,37 @@ def test_who_sends_and_does_not_read_waits_and_loses_nothing(line: Line) -> None
         assert line.reply().status == 422
 
 
+def test_a_head_that_is_known_gets_the_answer_to_its_own_body(line: Line, client: Client) -> None:
+    """All of one length: after the first, the head is known. In between comes what must not be
+    taken for it: half a request, two at once, one with a body of another length."""
+    names = [f"w{number}" for number in range(10, 20)]
+    for name in names:
+        request = line.request("/bus/register_worker", json.dumps({"name": name}).encode())
+        line.send(request)
+        assert line.reply().body["worker"] == name
+        line.send(request[:30])
+        line.send(request[30:])
+        assert line.reply().body["message"] == "Already registered"
+        line.send(request[:-3])
+        line.send(request[-3:])
+        assert line.reply().body["worker"] == name
+        line.send(request + line.request("/bus/get_status", b"{}") + request)
+        assert [line.reply().status for _ in range(3)] == [200] * 3
+    line.send(line.request("/bus/get_status", b"{}"))
+    assert [one["name"] for one in line.reply().body["workers"]] == names
+
+
+def test_a_known_head_goes_on_to_be_guarded(server: RunningServer, line: Line) -> None:
+    """The same but for one header is another head."""
+    good = line.request("/bus/register_worker", REGISTER)
+    evil = line.request("/bus/register_worker", REGISTER, "Origin: http://evil.example")
+    for _ in range(3):
+        for request, status in ((good, 200), (evil, 403)):
+            with closing(Line(server.url)) as other:
+                other.send(request)
+                assert other.reply().status == status
+
+
 def test_a_reply_that_leaves_at_the_commit_reaches_nobody_else(
     server: RunningServer, client: Client
 ) -> None:

@@ -15,6 +15,7 @@ from uvicorn.server import ServerState
 from shiftboss.coordinator.coordinator import Coordinator
 from shiftboss.server.app import App
 from shiftboss.server.connection import Connection
+from shiftboss.server.known_heads import KnownHeads
 from shiftboss.store.opening import store_at
 
 pytestmark = [pytest.mark.anyio, pytest.mark.requirement("BUS-03")]
@@ -32,11 +33,13 @@ class Room:
         self._config = uvicorn.Config(app, timeout_keep_alive=1, log_config=None)
         self._config.timeout_keep_alive = keep_alive_seconds  # type: ignore[assignment]
         self._state = ServerState()
+        self._heads = KnownHeads()
 
     def connection(self) -> Connection:
         made = Connection(
             self._app.calls,
             self._app.guard,
+            self._heads,
             config=self._config,
             server_state=self._state,
             app_state={},

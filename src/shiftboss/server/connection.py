@@ -23,6 +23,7 @@ from shiftboss.errors import ShiftbossError
 from shiftboss.protocol.fields import Answer
 from shiftboss.server.calls import Calls
 from shiftboss.server.guard import Guard
+from shiftboss.server.known_heads import KnownHead, KnownHeads
 from shiftboss.server.short_exchange import Reply, ShortExchange, problem_reply
 from shiftboss.server.transport import OneAfterTheOther, OneWriteTransport
 from shiftboss.store.stored import Stored
@@ -47,10 +48,14 @@ class Connection(HttpToolsProtocol):
     cycle: Any
     _lines_last: ClassVar[tuple[list[tuple[bytes, bytes]] | None, bytes]] = (None, b"")
 
-    def __init__(self, calls: Calls, guard: Guard, **of_uvicorn: Any) -> None:
+    def __init__(self, calls: Calls, guard: Guard, heads: KnownHeads, **of_uvicorn: Any) -> None:
         super().__init__(**of_uvicorn)
         self._calls = calls
         self._guard = guard
+        self._heads = heads
+        # Between two requests: whatever comes next begins with the head of one.
+        self._is_at_rest = True
+        self._first_of_packet: ShortExchange | None = None
         self._bytes_left = REQUEST_BYTES_MAX
         self._is_ordinary = True
         self._short: ShortExchange | None = None
@@ -78,13 +83,29 @@ class Connection(HttpToolsProtocol):
             return
         if self._short is not None:
             self._end_what_was_sent(self._short)
+        is_at_rest = self._is_at_rest
+        known = self._heads.find(data) if is_at_rest and self._is_free else None
+        if known is not None:
+            self._begin_known(*known)
+            return
         super().data_received(data)
+        first, self._first_of_packet = self._first_of_packet, None
+        if is_at_rest and first is not None:
+            self._heads.learn(data, first)
+
+    def _begin_known(self, head: KnownHead, body: bytes) -> None:
+        self._bytes_left = REQUEST_BYTES_MAX
+        self._unset_keepalive_if_required()
+        self.cycle = self._short = short = ShortExchange(head.call, head.path, head.headers)
+        short.body = body
+        self._begin(short)
 
     def on_message_begin(self) -> None:
         self.url = b""
         self.headers = []
         self.expect_100_continue = False
         self._is_ordinary = True
+        self._is_at_rest = False
 
     def on_header(self, name: bytes, value: bytes) -> None:
         name = name.lower()
@@ -113,17 +134,22 @@ class Connection(HttpToolsProtocol):
             super().on_body(body)
 
     def on_message_complete(self) -> None:
+        self._is_at_rest = True
         short = self._short
         if short is None or self.cycle is not short:
             super().on_message_complete()
             return
+        self._first_of_packet = self._first_of_packet or short
         self._begin(short)
+
+    @property
+    def _is_free(self) -> bool:
+        return self.cycle is None or self.cycle.response_complete
 
     def _on_short_way(self) -> ShortExchange | None:
         parser = self.parser
-        is_free = self.cycle is None or self.cycle.response_complete
         stays_open = parser.get_http_version() == "1.1" and parser.should_keep_alive()
-        if not (self._is_ordinary and is_free and stays_open):
+        if not (self._is_ordinary and self._is_free and stays_open):
             return None
         path = self.url.decode("latin-1")
         if not _PLAIN_PATH.fullmatch(path):

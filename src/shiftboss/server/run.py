@@ -28,6 +28,7 @@ from shiftboss.rules.variables import may_be_passed
 from shiftboss.server.app import App
 from shiftboss.server.connection import Connection
 from shiftboss.server.guard import is_loopback
+from shiftboss.server.known_heads import KnownHeads
 from shiftboss.server.one_core import nearest_core, stay_on_one_core, usable_cores
 from shiftboss.store.opening import DEFAULT_DATABASE, store_at
 from shiftboss.tracker.beads import Beads
@@ -128,7 +129,7 @@ def serve(settings: ServerSettings, on_listening: Callable[[str], None]) -> None
     app = _app(settings, cores)
     config = uvicorn.Config(
         app,
-        http=partial(Connection, app.calls, app.guard),  # type: ignore[arg-type]
+        http=partial(Connection, app.calls, app.guard, KnownHeads()),  # type: ignore[arg-type]
         lifespan="on",
         proxy_headers=False,
         ws="none",

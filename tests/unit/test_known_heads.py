@@ -1,0 +1,75 @@
+"""Heads of requests that were read before."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import pytest
+
+from shiftboss.server import known_heads
+from shiftboss.server.calls import Call
+from shiftboss.server.known_heads import HEAD_BYTES_MAX, KnownHeads
+from shiftboss.server.short_exchange import ShortExchange
+
+HEAD = b"POST /bus/poll_task HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n\r\n"
+CALL = cast(Call, object())
+
+
+def exchange(body: bytes, *headers: tuple[bytes, bytes]) -> ShortExchange:
+    made = ShortExchange(CALL, "/bus/poll_task", [(b"host", b"h"), *headers])
+    made.body = body
+    return made
+
+
+def test_the_same_head_is_known_with_a_body_of_its_length() -> None:
+    heads = KnownHeads()
+    assert heads.find(HEAD + b"{}") is None
+    heads.learn(HEAD + b"{}", exchange(b"{}"))
+    found = heads.find(HEAD + b"[]")
+    assert found is not None
+    head, body = found
+    assert (head.call, head.path, head.headers, body) == (
+        CALL,
+        "/bus/poll_task",
+        [(b"host", b"h")],
+        b"[]",
+    )
+
+
+@pytest.mark.parametrize(
+    "packet",
+    [HEAD, HEAD + b"{", HEAD + b"{}" + HEAD + b"{}", HEAD[:-2], b"\r\n" + HEAD + b"{}", b""],
+)
+def test_anything_else_is_not(packet: bytes) -> None:
+    heads = KnownHeads()
+    heads.learn(HEAD + b"{}", exchange(b"{}"))
+    assert heads.find(packet) is None
+
+
+@pytest.mark.parametrize(
+    ("packet", "read"),
+    [
+        pytest.param(HEAD + b"{}" + HEAD + b"{}", exchange(b"{}"), id="there is more in it"),
+        pytest.param(b"\r\n\r\n" + HEAD + b"{}", exchange(b"{}"), id="something is ahead of it"),
+        pytest.param(
+            HEAD + b"{}", exchange(b"{}", (b"idempotency-key", b"k")), id="it does not come again"
+        ),
+        pytest.param(
+            HEAD.replace(b": h", b": " + b"h" * HEAD_BYTES_MAX) + b"{}", exchange(b"{}"), id="long"
+        ),
+    ],
+)
+def test_what_is_not_learned(packet: bytes, read: ShortExchange) -> None:
+    heads = KnownHeads()
+    heads.learn(packet, read)
+    assert heads.find(packet) is None
+    assert heads.find(HEAD + b"{}") is None
+
+
+def test_only_so_many_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(known_heads, "HEADS_MAX", 3)
+    heads = KnownHeads()
+    packets = [HEAD.replace(b": h", b": h%d" % number) + b"{}" for number in range(4)]
+    for packet in packets:
+        heads.learn(packet, exchange(b"{}"))
+    assert [heads.find(packet) is not None for packet in packets] == [False, False, False, True]
