@@ -20,7 +20,7 @@ TIMEOUT = PollAnswer(task=None, timeout=True)
 async def parked(room: BusRoom, name: str) -> asyncio.Task[PollAnswer]:
     """A poll for ten minutes, once the store has had nothing for it."""
     request = PollRequest(name=name, timeout_ms=600_000)
-    poll = asyncio.create_task(room.desk.poll_task(request))
+    poll = asyncio.ensure_future(room.desk.poll_task(request))
     await eventually(lambda: name in room.coordinator.hub.polling(SWARM), f"{name} polls")
     await room.look(name)  # writes follow each other: the other poll's look is behind it
     assert not poll.done()

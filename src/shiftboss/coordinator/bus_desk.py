@@ -55,6 +55,7 @@ from shiftboss.protocol.handoff_calls import WAIT_MS_DEFAULT
 from shiftboss.protocol.messages import Message, message_from_json
 from shiftboss.rules.handoffs import Claim
 from shiftboss.store.port import Store
+from shiftboss.store.prompt import Prompt
 
 T = TypeVar("T")
 A = TypeVar("A", bound=Answer)
@@ -89,10 +90,35 @@ class BusDesk:
     ) -> Awaitable[RegisterWorkerAnswer]:
         return self._once(bus.register_worker, request, key)
 
-    async def poll_task(self, request: PollRequest, _key: str | None = None) -> PollAnswer:
+    def poll_task(self, request: PollRequest, _key: str | None = None) -> Awaitable[PollAnswer]:
         """Waits until there is something for the worker or its time is over."""
+        seconds = min(request.timeout_ms, POLL_MS_MAX) / 1000
+        ends_at = asyncio.get_running_loop().time() + seconds
+        if not self._hub.free_workers.take(request.swarm_id, request.name):
+            return self._poll(request, ends_at)
+        return AnswerOrMore(
+            self._next_event(request, seconds), lambda _nothing: self._poll(request, ends_at)
+        )
+
+    def _next_event(self, request: PollRequest, seconds: float) -> Prompt[PollAnswer | None]:
+        """For a worker that is free for certain: the store need not be asked, nor a task wait."""
+        hub, loop = self._hub, asyncio.get_running_loop()
+        parked = hub.park(request.swarm_id, request.name)
+        heard: Prompt[PollAnswer | None] = Prompt(loop=loop)
+        time_over = loop.call_later(seconds, end_wait, parked)
+
+        def end(_heard: object) -> None:
+            time_over.cancel()
+            hub.unpark(request.swarm_id, request.name, parked)
+
+        heard.add_done_callback(end)
+        parked.at_once = lambda event: heard.give(_answer_of(event))
+        if parked.done():
+            heard.give(_answer_of(parked.result()))
+        return heard
+
+    async def _poll(self, request: PollRequest, ends_at: float) -> PollAnswer:
         loop = asyncio.get_running_loop()
-        ends_at = loop.time() + min(request.timeout_ms, POLL_MS_MAX) / 1000
         while True:
             answer = await self._poll_once(request, ends_at - loop.time())
             if answer is not None:
@@ -106,14 +132,12 @@ class BusDesk:
         hub = self._hub
         parked = hub.park(request.swarm_id, request.name)
         try:
-            if not hub.free_workers.take(request.swarm_id, request.name):
-                found = await self._change(bus.poll, request)
-                if found is not None:
-                    return found
+            found = await self._change(bus.poll, request)
+            if found is not None:
+                return found
             if not parked.done():
                 await _wait(parked, seconds)
-            event = parked.result()
-            return NOTHING if event is None else _woken_by(event)
+            return _answer_of(parked.result())
         finally:
             hub.unpark(request.swarm_id, request.name, parked)
             parked.cancel()
@@ -258,10 +282,12 @@ _NEWS = frozenset(
 )
 
 
-def _woken_by(event: Event) -> PollAnswer | None:
+def _answer_of(event: Event | None) -> PollAnswer | None:
     """The event of an assignment carries the answer, a reset is one, and so is the news of a
     claim, of CI or of a pause; others only tell that the worker may be free, or that it has an
     answer or a refusal to hear."""
+    if event is None:
+        return NOTHING
     if event.kind == EventKind.TASK_ASSIGNED.value:
         return PollAnswer(task=Delivery.__pydantic_validator__.validate_json(event.data))
     if event.kind in _NEWS:

@@ -14,6 +14,7 @@ from pydantic_core import from_json
 
 from shiftboss.coordinator.free_workers import FreeWorkers
 from shiftboss.protocol.events import Event, EventKind
+from shiftboss.store.prompt import Prompt
 
 # A subscriber this far behind is cut off; it can come back with the last id it saw.
 BEHIND_EVENTS_MAX: Final = 10_000
@@ -80,12 +81,11 @@ WAKING_KINDS: Final = frozenset(
 )
 _OF_WORKERS: Final = WAKING_KINDS | {EventKind.TASK_DONE.value}
 # None: the time is over, or the server ends.
-ParkedPoll = asyncio.Future[Event | None]
+ParkedPoll = Prompt[Event | None]
 
 
 def end_wait(poll: ParkedPoll) -> None:
-    if not poll.done():
-        poll.set_result(None)
+    poll.give(None)
 
 
 class Hub:
@@ -134,7 +134,7 @@ class Hub:
     def park(self, swarm_id: str, worker: str) -> ParkedPoll:
         """A poll that waits for the next event that concerns the worker. Give it back with
         `unpark`. Several polls of one name all wake: none can swallow a task."""
-        poll = asyncio.get_running_loop().create_future()
+        poll: ParkedPoll = Prompt(loop=asyncio.get_running_loop())
         self._parked.setdefault(swarm_id, {}).setdefault(worker, set()).add(poll)
         if self.closed:
             poll.set_result(None)
@@ -160,8 +160,7 @@ class Hub:
         if parked is None or event.kind not in WAKING_KINDS or data.get("reason") == "reset":
             return
         for poll in parked.get(data["worker"], ()):
-            if not poll.done():
-                poll.set_result(event)
+            poll.give(event)
 
     def close(self) -> None:
         """End every stream cleanly, and answer every parked poll."""

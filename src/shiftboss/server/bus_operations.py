@@ -30,6 +30,7 @@ BUS_OPERATIONS: dict[str, Operation] = {
         BusDesk.poll_task,
         "Wait for a task until timeout_ms is over. Acknowledge what you get with ack_task.",
         waits=True,
+        prompt=True,
     ),
     "submit_task": Operation(
         bus.TaskRequest,

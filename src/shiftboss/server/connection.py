@@ -26,7 +26,7 @@ from shiftboss.server.guard import Guard
 from shiftboss.server.known_heads import KnownHead, KnownHeads
 from shiftboss.server.short_exchange import Reply, ShortExchange, problem_reply
 from shiftboss.server.transport import OneAfterTheOther, OneWriteTransport
-from shiftboss.store.stored import Stored
+from shiftboss.store.prompt import Prompt
 
 # From one set of headers to the next: a body and the headers behind it. An honest request is far
 # below; a body that is a little too large still gets its own answer.
@@ -176,12 +176,12 @@ class Connection(HttpToolsProtocol):
             self._send(short, short.problem(error))
             return
         stored = answer.stored if isinstance(answer, AnswerOrMore) else answer
-        if not isinstance(stored, Stored):
+        if not isinstance(stored, Prompt):
             self._wait(short, answer)
             return
         # A single change in the store, which needs no task.
         if short.call.prompt:
-            stored.at_commit = partial(self._send_at_commit, short)
+            stored.at_once = partial(self._send_at_once, short)
         more = answer.more if isinstance(answer, AnswerOrMore) else None
         stored.add_done_callback(partial(self._on_stored, short, more))
         self._remember(short, stored)
@@ -210,7 +210,7 @@ class Connection(HttpToolsProtocol):
         else:
             self._end_what_was_sent(short)
 
-    def _send_at_commit(self, short: ShortExchange, answer: object) -> None:
+    def _send_at_once(self, short: ShortExchange, answer: object) -> None:
         """On the thread that writes: the loop would have to wake up first. What is not as usual is
         left to it."""
         if not isinstance(answer, Answer):

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 from shiftboss.errors import StoreUnavailable
 from shiftboss.store.batches import BatchResult, Outcome
 from shiftboss.store.port import CommitListener, UseCase
-from shiftboss.store.stored import Stored
+from shiftboss.store.prompt import Prompt
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -29,7 +29,7 @@ BATCH_MAX = 512
 class _Job(NamedTuple):
     use_case: UseCase[Any]
     partition: str
-    answer: Stored[Any]
+    answer: Prompt[Any]
 
 
 RunBatch = Callable[[Sequence[UseCase[Any]]], BatchResult]
@@ -53,11 +53,11 @@ class GroupWriter:
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
-    def submit(self, use_case: UseCase[T], partition: str) -> Stored[T]:
+    def submit(self, use_case: UseCase[T], partition: str) -> Prompt[T]:
         """The answer comes after the commit."""
         if self._closed or self._waiting >= WAITING_MAX:
             raise StoreUnavailable("the store takes no more writes now", hint="try again later")
-        answer: Stored[T] = Stored(loop=self._loop)
+        answer: Prompt[T] = Prompt(loop=self._loop)
         if not self._gathered:
             # All that arrives in one turn of the loop goes over in one hand.
             self._loop.call_soon(self._hand_over)
@@ -106,7 +106,7 @@ class GroupWriter:
         except Exception as error:  # noqa: BLE001 (the thread outlives whatever a batch brings)
             result = BatchResult([Outcome(error=error)] * len(batch), [])
         if len(batch) == 1:
-            _tell_at_commit(batch[0].answer, result.outcomes[0])
+            _tell_at_once(batch[0].answer, result.outcomes[0])
         self._note(result)
         self._loop.call_soon_threadsafe(self._answer, batch, result)
 
@@ -136,11 +136,11 @@ class GroupWriter:
                 job.answer.set_exception(outcome.error)
 
 
-def _tell_at_commit(answer: Stored[Any], outcome: Outcome) -> None:
-    if answer.at_commit is None or outcome.error is not None:
+def _tell_at_once(answer: Prompt[Any], outcome: Outcome) -> None:
+    if answer.at_once is None or outcome.error is not None:
         return
     try:
-        answer.at_commit(outcome.value)
+        answer.at_once(outcome.value)
     except Exception:  # (the thread goes on, and so does the loop, with the same answer)
         log.exception("an answer could not be given at the commit")
 
