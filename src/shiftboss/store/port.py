@@ -16,6 +16,7 @@ from shiftboss.rules.swarms import Swarm
 from shiftboss.rules.tasks import Question, Salvage, Task, Worker
 from shiftboss.store.contract_port import ContractTransaction
 from shiftboss.store.handoff_port import HandoffTransaction
+from shiftboss.store.prompt import Prompt
 from shiftboss.store.running_port import RunningTransaction
 
 T = TypeVar("T")
@@ -313,10 +314,10 @@ class Store(Protocol):
 
     async def open(self, on_commit: CommitListener) -> None:
         """Apply the migrations and start. `on_commit` hears of the events of every commit, in
-        order, on the event loop, before the answers are given."""
+        order, on the event loop, before the answers are given there."""
         ...
 
-    def write(self, use_case: UseCase[T], partition: str) -> Awaitable[T]:
+    def write(self, use_case: UseCase[T], partition: str) -> Prompt[T]:
         """What the use case gives back, once that is committed. It is on its way when this
         returns, whether anybody waits for it or not."""
         ...

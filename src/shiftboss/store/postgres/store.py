@@ -26,6 +26,7 @@ from shiftboss.store.postgres.leading import CHANNEL as LEADERS_CHANNEL
 from shiftboss.store.postgres.leading import Lead
 from shiftboss.store.postgres.listener import Listener
 from shiftboss.store.postgres.session import PostgresSession
+from shiftboss.store.prompt import Prompt
 from shiftboss.store.transaction import SqlTransaction
 from shiftboss.store.writer import GroupWriter
 
@@ -81,7 +82,7 @@ class PostgresStore:
         for writer in self._writers:
             opened.push_async_callback(writer.close)
 
-    def write(self, use_case: UseCase[T], partition: str) -> Awaitable[T]:
+    def write(self, use_case: UseCase[T], partition: str) -> Prompt[T]:
         writer = self._writers[crc32(partition.encode()) % WRITERS]
         return writer.submit(use_case, partition)
 

@@ -14,6 +14,7 @@ from typing import TypeVar
 from shiftboss.errors import DatabaseInUse, StoreUnavailable
 from shiftboss.store.batches import run_batch
 from shiftboss.store.port import CommitListener, UseCase
+from shiftboss.store.prompt import Prompt
 from shiftboss.store.sqlite.session import SqliteSession
 from shiftboss.store.transaction import SqlTransaction
 from shiftboss.store.writer import GroupWriter
@@ -54,7 +55,7 @@ class SqliteStore:
         session.prepare_log()
         return session
 
-    def write(self, use_case: UseCase[T], partition: str) -> Awaitable[T]:
+    def write(self, use_case: UseCase[T], partition: str) -> Prompt[T]:
         return self._writer.submit(use_case, partition)
 
     async def read(self, use_case: UseCase[T]) -> T:
