@@ -14,6 +14,7 @@ from typing import Any
 import psutil
 import pytest
 
+from shiftboss.server.one_core import usable_cores
 from tests.acceptance.bus import ask, task
 from tests.client import Client
 from tests.commands import running, shiftboss
@@ -90,14 +91,19 @@ def tracker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Tracker:
 
 
 @pytest.fixture
-def client(tracker: Tracker, sqlite_path: str) -> Iterator[Client]:
+def server(tracker: Tracker, sqlite_path: str) -> Iterator[RunningServer]:
     server = RunningServer(sqlite_path, beads=str(tracker.folder))
     try:
-        client = Client(server.start().url)
-        yield client
-        client.close()
+        yield server.start()
     finally:
         server.close()
+
+
+@pytest.fixture
+def client(server: RunningServer) -> Iterator[Client]:
+    client = Client(server.url)
+    yield client
+    client.close()
 
 
 @pytest.mark.requirement("BUS-04")
@@ -254,6 +260,24 @@ def test_a_bd_that_is_killed_is_no_answer(tracker: Tracker, client: Client) -> N
     child.kill()
     submitting.join(20)
     assert [(code, said["code"]) for code, said in answers] == [(503, "tracker_unavailable")]
+
+
+@pytest.mark.requirement("BUS-04")
+@pytest.mark.skipif(len(usable_cores()) < 2, reason="there is no second core, or no choosing")
+def test_bd_may_use_all_cores_though_the_server_keeps_to_one(
+    tracker: Tracker, server: RunningServer, client: Client
+) -> None:
+    wait_until(lambda: len(os.sched_getaffinity(server.pid)) == 1, "the server is on one core")
+    tracker.holds({"bd-1": "hang"})
+    submitting = threading.Thread(target=lambda: submit(client, "bd-1"))
+    submitting.start()
+    child_file = tracker.folder / "child"
+    wait_until(lambda: child_file.exists() and child_file.read_text(), "bd hangs")
+    child = psutil.Process(int(child_file.read_text()))
+    assert os.sched_getaffinity(child.ppid()) == usable_cores()
+    child.parent().kill()
+    child.kill()
+    submitting.join(20)
 
 
 @pytest.mark.requirement("BUS-04")

@@ -7,7 +7,7 @@ import json
 import socket
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -241,6 +241,21 @@ def test_a_known_head_goes_on_to_be_guarded(server: RunningServer, line: Line) -
             with closing(Line(server.url)) as other:
                 other.send(request)
                 assert other.reply().status == status
+
+
+@pytest.mark.parametrize("path", ["/bus/register_worker", "/mcp"])
+def test_a_body_behind_an_upgrade_is_never_a_request(line: Line, client: Client, path: str) -> None:
+    """The parser would leave it to the other protocol, and read on in it."""
+    inner = line.request("/bus/register_worker", b'{"name":"smuggled"}')
+    outer = line.request(path, inner, "Connection: Upgrade", "Upgrade: h2c")
+    line.send(outer[: -len(inner)])
+    refusal = line.socket.recv(1000)
+    assert refusal.startswith(b"HTTP/1.1 400")
+    assert b"Upgrade" in refusal
+    with suppress(OSError):
+        line.send(inner)
+        assert line.socket.recv(1000) == b""
+    assert client.post("/bus/get_status", {}).json()["workers"] == []
 
 
 def test_a_reply_that_leaves_at_the_commit_reaches_nobody_else(

@@ -39,7 +39,7 @@ class OpenStore:
 @asynccontextmanager
 async def opened(address: str) -> AsyncIterator[OpenStore]:
     it = OpenStore(address)
-    await it.store.open(it.commits.append)
+    await it.store.open(it.commits.append, lambda: None)
     try:
         yield it
     finally:

@@ -159,7 +159,7 @@ async def test_an_answered_write_is_there_for_a_store_that_opens_later(
 
 async def test_closing_finishes_what_was_asked_for(store_address: str) -> None:
     store = OpenStore(store_address)
-    await store.store.open(store.commits.append)
+    await store.store.open(store.commits.append, lambda: None)
     await store.add_swarm()
     writes = [asyncio.create_task(store.write(event_numbered(n))) for n in range(100)]
     await asyncio.sleep(0)

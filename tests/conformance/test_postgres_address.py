@@ -37,7 +37,7 @@ async def refusal(url: str) -> tuple[StoreUnavailable, str]:
     """The error of an open that must fail soon, with all that would be printed of it."""
     began = time.monotonic()
     with pytest.raises(StoreUnavailable) as caught:
-        await PostgresStore(url).open(lambda _: None)
+        await PostgresStore(url).open(lambda _: None, lambda: None)
     assert time.monotonic() - began < 10
     return caught.value, "".join(traceback.format_exception(caught.value))
 

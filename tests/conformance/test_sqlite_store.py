@@ -31,7 +31,7 @@ except DatabaseInUse as error:
 async def test_a_second_store_on_the_same_file_is_refused(sqlite_path: str) -> None:
     async with opened(sqlite_path) as first:
         with pytest.raises(DatabaseInUse, match=r"shiftboss\.db") as caught:
-            await SqliteStore(sqlite_path).open(lambda _: None)
+            await SqliteStore(sqlite_path).open(lambda _: None, lambda: None)
         assert caught.value.hint
         await first.write(add_swarm_with_event)
     async with opened(sqlite_path) as second:
@@ -99,7 +99,7 @@ async def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "notes.txt"
     path.write_text("not a database\n" * 100)
     with pytest.raises(StoreUnavailable, match=r"notes\.txt"):
-        await SqliteStore(path).open(lambda _: None)
+        await SqliteStore(path).open(lambda _: None, lambda: None)
     assert path.read_text() == "not a database\n" * 100
 
 

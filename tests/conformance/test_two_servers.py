@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from tests.client import Client
 from tests.postgres import Postgres
 from tests.running import RunningServer
+from tests.waiting import wait_until
 
 SWARM = "swarm-abc123"
 
@@ -82,3 +84,49 @@ def test_the_death_of_one_server_leaves_the_other_at_work(
         assert [event.event_id for event in reader.take(3)] == [1, 2, 3]
     assert other.status(SWARM)["workers_registered"] == 2
     servers[1].stop()
+
+
+@pytest.mark.requirement("BUS-03")
+def test_polls_parked_at_one_server_miss_nothing_over_a_restart_of_postgres(
+    clients: tuple[Client, Client], postgres: Postgres
+) -> None:
+    """The tasks are given out at the other server, while the first may still be deaf."""
+    one, other = clients
+    names = [f"w-{number}" for number in range(4)]
+    for name in names:
+        one.post("/bus/register_worker", {"name": name})
+        other.post("/bus/add_task", {"bead_id": f"t-{name}", "title": "T"})
+
+    def poll(name: str) -> object:
+        answer = one.post("/bus/poll_task", {"name": name, "timeout_ms": 60_000}).json()
+        return answer["task"]
+
+    with ThreadPoolExecutor(len(names)) as threads:
+        polls = [threads.submit(poll, name) for name in names]
+        wait_until(lambda: statuses(one) == ["polling"] * len(names), "all are parked")
+        postgres.restart()
+        for name in names:
+            assert other.post("/bus/submit_task", {"bead_id": f"t-{name}"}).status_code == 200
+        found = [one.result(timeout=30) for one in polls]
+    assert None not in found
+
+
+@pytest.mark.requirement("BUS-03")
+def test_a_poll_tells_what_was_given_out_at_the_other_server_before_it(
+    clients: tuple[Client, Client],
+) -> None:
+    one, other = clients
+    one.post("/bus/register_worker", {"name": "w"})
+    for number in range(20):
+        task = {"bead_id": f"t-{number}"}
+        other.post("/bus/add_task", {**task, "title": "T"})
+        other.post("/bus/submit_task", task)
+        answer = one.post("/bus/poll_task", {"name": "w", "timeout_ms": 0}).json()
+        assert answer["task"]["bead_id"] == f"t-{number}"
+        assert one.post("/bus/ack_task", {"name": "w", **task}).status_code == 200
+        assert one.post("/bus/worker_done", {"name": "w", **task}).status_code == 200
+
+
+def statuses(client: Client) -> list[str]:
+    workers = client.post("/bus/get_status", {}).json()["workers"]
+    return [worker["status"] for worker in workers]

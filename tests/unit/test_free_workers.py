@@ -44,11 +44,6 @@ def test_who_reported_its_task_done_is_free_and_once_only() -> None:
         [(1, GIVEN, "t"), (2, ENDED, "t"), (3, DONE, "t")],
         [(1, GIVEN, "t"), (2, DONE, "t"), (3, RESET, "t")],
         [(1, GIVEN, "t"), (2, DONE, "t"), (3, EventKind.QUESTION_ANSWERED, "t")],
-        # Another server's come late, in part or all of them.
-        [(1, GIVEN, "t"), (5, GIVEN, "u"), (3, DONE, "t")],
-        [(9, GIVEN, "u"), (1, GIVEN, "t"), (3, DONE, "t")],
-        [(9, ENDED, "u"), (1, GIVEN, "t"), (3, DONE, "t")],
-        [(1, GIVEN, "t"), (9, DONE, "t"), (3, ENDED, "t")],
     ],
 )
 def test_whoever_else_is_asked_about(told: list[Told]) -> None:

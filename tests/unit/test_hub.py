@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from shiftboss.coordinator.hub import Hub
+from shiftboss.coordinator.hub import LOOK_AGAIN, Hub
 from shiftboss.protocol.events import Event, EventKind
 
 pytestmark = pytest.mark.anyio
@@ -75,3 +75,27 @@ async def test_a_listener_hears_one_kind_of_every_swarm() -> None:
     hub.listen(EventKind.WORKER_ERROR, heard.append)
     hub.publish([event(1), event(2, kind="worker_error"), event(1, "t", "worker_error")])
     assert [(one.swarm_id, one.event_id) for one in heard] == [("s", 2), ("t", 1)]
+
+
+def given(number: int, worker: str = "w") -> Event:
+    kind = EventKind.TASK_ASSIGNED.value
+    return Event("s", number, kind, 0, f'{{"worker":"{worker}","bead_id":"t"}}')
+
+
+async def test_a_late_event_of_another_server_only_makes_a_poll_look_again() -> None:
+    hub = Hub(is_alone=False)
+    hub.publish([given(5, "another")])
+    late, in_time = hub.park("s", "w"), hub.park("s", "v")
+    hub.publish([given(4, "w"), given(6, "v")])
+    assert late.result() == LOOK_AGAIN
+    assert in_time.result() == given(6, "v")
+
+
+async def test_after_a_gap_every_parked_poll_looks_again_and_listeners_at_once_hear_it() -> None:
+    hub = Hub(is_alone=False)
+    polls = [hub.park("s", "w"), hub.park("s", "w"), hub.park("t", "v")]
+    heard: list[object] = []
+    polls[0].at_once = heard.append
+    hub.look_again()
+    assert [poll.result() for poll in polls] == [LOOK_AGAIN] * 3
+    assert heard == [LOOK_AGAIN]

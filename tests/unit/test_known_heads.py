@@ -8,7 +8,7 @@ import pytest
 
 from shiftboss.server import known_heads
 from shiftboss.server.calls import Call
-from shiftboss.server.known_heads import HEAD_BYTES_MAX, KnownHeads
+from shiftboss.server.known_heads import HEAD_BYTES_MAX, HEADERS_MAX, KnownHeads
 from shiftboss.server.short_exchange import ShortExchange
 
 HEAD = b"POST /bus/poll_task HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n\r\n"
@@ -18,6 +18,13 @@ CALL = cast(Call, object())
 def exchange(body: bytes, *headers: tuple[bytes, bytes]) -> ShortExchange:
     made = ShortExchange(CALL, "/bus/poll_task", [(b"host", b"h"), *headers])
     made.body = body
+    made.is_admitted = True
+    return made
+
+
+def refused() -> ShortExchange:
+    made = exchange(b"{}")
+    made.is_admitted = False
     return made
 
 
@@ -53,6 +60,10 @@ def test_anything_else_is_not(packet: bytes) -> None:
         pytest.param(b"\r\n\r\n" + HEAD + b"{}", exchange(b"{}"), id="something is ahead of it"),
         pytest.param(
             HEAD + b"{}", exchange(b"{}", (b"idempotency-key", b"k")), id="it does not come again"
+        ),
+        pytest.param(HEAD + b"{}", refused(), id="it was refused"),
+        pytest.param(
+            HEAD + b"{}", exchange(b"{}", *[(b"x", b"")] * HEADERS_MAX), id="many headers"
         ),
         pytest.param(
             HEAD.replace(b": h", b": " + b"h" * HEAD_BYTES_MAX) + b"{}", exchange(b"{}"), id="long"

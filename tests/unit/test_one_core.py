@@ -21,24 +21,23 @@ while time.process_time() < float(sys.argv[2]): pass
 
 
 @pytest.mark.parametrize(
-    ("shares", "own", "core", "best", "chosen"),
+    ("others", "core", "best", "chosen"),
     [
-        pytest.param({0: 0.0, 1: 0.1}, 0.1, 1, 1, 1, id="it stays on the best one"),
-        pytest.param({0: 0.0, 1: 0.9}, 0.8, 1, 1, 1, id="which it may use itself"),
-        pytest.param({0: 0.0, 1: 0.9}, 0.1, 1, 1, 0, id="one that others need is left"),
-        pytest.param({0: 0.1, 1: 0.1}, 0.1, 0, 1, 1, id="it comes back to the best one"),
-        pytest.param({0: 0.1, 1: 0.9}, 0.1, 0, 1, 0, id="not before it is free"),
-        pytest.param({0: 0.9, 1: 0.8, 2: 0.7}, 0.1, 0, 1, 2, id="all are needed: the least"),
-        pytest.param({0: 0.2, 1: 0.0}, 0.0, 0, None, 0, id="none is best: it stays"),
-        pytest.param({0: 0.5, 1: 0.0}, 0.0, 0, None, 1, id="none is best: it leaves a needed one"),
-        pytest.param({0: 0.4, 1: 0.4}, 0.4, None, 1, 1, id="it was everywhere: the best"),
-        pytest.param({0: 0.4, 1: 0.9}, 0.4, None, 1, 0, id="it was everywhere: a free one"),
+        pytest.param({0: 0.0, 1: 0.1}, 1, 1, 1, id="it stays on the best one"),
+        pytest.param({0: 0.0, 1: 0.9}, 1, 1, 0, id="one that others need is left"),
+        pytest.param({0: 0.0, 1: 0.1}, 0, 1, 1, id="it comes back to the best one"),
+        pytest.param({0: 0.0, 1: 0.1}, 0, None, 0, id="which must have been free for a while"),
+        pytest.param({0: 0.0, 1: 0.9}, 0, 1, 0, id="and still be"),
+        pytest.param({0: 0.9, 1: 0.8, 2: 0.7}, 0, 1, 2, id="all are needed: the least"),
+        pytest.param({0: 0.5, 1: 0.0}, 0, None, 1, id="none is best: it leaves a needed one"),
+        pytest.param({0: 0.0, 1: 0.1}, None, 1, 1, id="it was everywhere: the best"),
+        pytest.param({0: 0.0, 1: 0.5}, None, 1, 0, id="it was everywhere: a free one"),
     ],
 )
 def test_the_choice(
-    shares: dict[int, float], own: float, core: int | None, best: int | None, chosen: int
+    others: dict[int, float], core: int | None, best: int | None, chosen: int
 ) -> None:
-    assert choose(shares, own, core, best) == chosen
+    assert choose(others, core, best) == chosen
 
 
 @pytest.mark.skipif(len(CORES) < 2, reason="there is no second core, or no choosing")

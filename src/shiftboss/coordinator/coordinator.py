@@ -77,7 +77,7 @@ class Coordinator:
         """`verifies`: claims are verified in this process; else by verifiers that ask for them."""
         self.store = store
         self._evidence: Evidence = evidence or NoEvidence()
-        self.hub = hub or Hub()
+        self.hub = hub or Hub(is_alone=not store.shared)
         self.clock = clock
         self._retry_policy = retry_policy or RetryPolicy()
         lease_keeper = LeaseKeeper(store, clock, self.hub)
@@ -118,7 +118,7 @@ class Coordinator:
         self._exit = AsyncExitStack()
 
     async def start(self) -> None:
-        await self.store.open(self.hub.publish)
+        await self.store.open(self.hub.publish, self.hub.look_again)
         self._exit.push_async_callback(self.store.close)
         self._exit.push_async_callback(self._evidence.close)
         await self._grant_grace()

@@ -18,6 +18,7 @@ from shiftboss.store.prompt import Prompt
 
 # A subscriber this far behind is cut off; it can come back with the last id it saw.
 BEHIND_EVENTS_MAX: Final = 10_000
+SWARMS_MAX: Final = 100_000
 
 
 class Subscription:
@@ -80,6 +81,8 @@ WAKING_KINDS: Final = frozenset(
     }
 )
 _OF_WORKERS: Final = WAKING_KINDS | {EventKind.TASK_DONE.value}
+# Given to a poll in place of an event: something may have happened, and the store knows what.
+LOOK_AGAIN: Final = Event("", 0, "", 0, "{}")
 # None: the time is over, or the server ends.
 ParkedPoll = Prompt[Event | None]
 
@@ -89,12 +92,18 @@ def end_wait(poll: ParkedPoll) -> None:
 
 
 class Hub:
-    def __init__(self, behind_events_max: int = BEHIND_EVENTS_MAX) -> None:
+    """`is_alone`: no other server uses the database, so every event is heard, and in order."""
+
+    def __init__(
+        self, behind_events_max: int = BEHIND_EVENTS_MAX, *, is_alone: bool = True
+    ) -> None:
         self._subscriptions: dict[str, set[Subscription]] = {}
         self._parked: dict[str, dict[str, set[ParkedPoll]]] = {}
         self._listeners: dict[str, list[Callable[[Event], None]]] = {}
         self._on_close: list[Callable[[], None]] = []
         self.free_workers = FreeWorkers()
+        self._is_alone = is_alone
+        self._last_event_ids: dict[str, int] = {}
         self._behind_events_max = behind_events_max
         self.closed = False
 
@@ -154,13 +163,35 @@ class Hub:
 
     def _tell_worker(self, event: Event) -> None:
         data: dict[str, Any] = from_json(event.data)
-        self.free_workers.hear(event, data)
+        self._note(event, data)
         parked = self._parked.get(event.swarm_id)
         # The reset of a worker has an event of its own.
         if parked is None or event.kind not in WAKING_KINDS or data.get("reason") == "reset":
             return
+        told = LOOK_AGAIN if self._is_late(event) else event
         for poll in parked.get(data["worker"], ()):
-            poll.give(event)
+            poll.give(told)
+
+    def _is_late(self, event: Event) -> bool:
+        """Another server's event may come behind later ones of this server: what it tells may be
+        over by now."""
+        return event.event_id < self._last_event_ids.get(event.swarm_id, 0)
+
+    def _note(self, event: Event, data: dict[str, Any]) -> None:
+        if self._is_alone:
+            self.free_workers.hear(event, data)
+            return
+        if len(self._last_event_ids) >= SWARMS_MAX:
+            self._last_event_ids.clear()
+        last = self._last_event_ids.get(event.swarm_id, 0)
+        self._last_event_ids[event.swarm_id] = max(last, event.event_id)
+
+    def look_again(self) -> None:
+        """Events of other servers may have been missed: every parked poll asks the store."""
+        for workers in self._parked.values():
+            for polls in workers.values():
+                for poll in polls:
+                    poll.give(LOOK_AGAIN)
 
     def close(self) -> None:
         """End every stream cleanly, and answer every parked poll."""

@@ -56,6 +56,7 @@ class AnsweringConnection(HttpToolsProtocol):
         except ShiftbossError as error:
             self._send(short, problem_reply(error))
             return
+        short.is_admitted = True
         try:
             answer = short.call.begin(short.headers, short.body)
         except Exception as error:  # noqa: BLE001 (whatever it is, the client is told)
@@ -89,6 +90,8 @@ class AnsweringConnection(HttpToolsProtocol):
         error = stored.exception()
         if error is not None:
             self._send(short, short.problem(error))
+        elif short.disconnected:
+            return
         elif more is not None and not isinstance(stored.result(), Answer):
             self._wait(short, more(stored.result()))
         elif short.left is None:

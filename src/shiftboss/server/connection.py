@@ -84,6 +84,9 @@ class Connection(AnsweringConnection):
         self._bytes_left = REQUEST_BYTES_MAX
         # The request before this one, in the same packet, may have been answered just now.
         self._unset_keepalive_if_required()
+        if self._is_upgrade_with_body():
+            self.send_400_response("No other protocol is spoken here: leave out Upgrade.")
+            return
         short = self._on_short_way()
         if short is None:
             self._leave_to_uvicorn()
@@ -109,6 +112,12 @@ class Connection(AnsweringConnection):
     @property
     def _is_free(self) -> bool:
         return self.cycle is None or self.cycle.response_complete
+
+    def _is_upgrade_with_body(self) -> bool:
+        """The parser leaves the body to the other protocol, and would then read on in it."""
+        names = {name for name, _ in self.headers}
+        has_body = b"content-length" in names or b"transfer-encoding" in names
+        return self.parser.should_upgrade() and has_body
 
     def _on_short_way(self) -> ShortExchange | None:
         parser = self.parser

@@ -14,6 +14,7 @@ from shiftboss.server.short_exchange import ShortExchange
 # Of an ordinary client there are a few, one for each length. Beyond it all are forgotten.
 HEADS_MAX: Final = 2_000
 HEAD_BYTES_MAX: Final = 2_000
+HEADERS_MAX: Final = 30
 
 _END: Final = b"\r\n\r\n"
 # Of each report another: such a head does not come again.
@@ -42,7 +43,9 @@ class KnownHeads:
     def learn(self, packet: bytes, exchange: ShortExchange) -> None:
         """From a packet that began with the request of this exchange, and may hold more."""
         head, _, body = packet.partition(_END)
-        if len(head) > HEAD_BYTES_MAX or body != exchange.body:
+        if not exchange.is_admitted or body != exchange.body:
+            return
+        if len(head) > HEAD_BYTES_MAX or len(exchange.headers) > HEADERS_MAX:
             return
         if any(name == _ONCE_ONLY for name, _ in exchange.headers):
             return

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import random
 import re
 import tempfile
 import time
@@ -27,6 +28,8 @@ FIRST_LOOK_SECONDS: Final = 1.0
 CHOICE_SECONDS: Final = 5.0
 # The share of a core that others may use before it is left.
 OF_OTHERS_MAX: Final = 0.25
+# So often a core that was left has to be found free before it is taken again.
+CALM_LOOKS: Final = 3
 TRIAL_ROUNDS: Final = 20
 TRIAL_SECONDS_MAX: Final = 0.1
 
@@ -77,22 +80,35 @@ def _try(file: int, cores: Set[int]) -> dict[int, list[float]]:
 
 async def stay_on_one_core(cores: Set[int], best: int | None) -> None:
     """For as long as the server runs. `cores` are those it may use; it begins with all."""
-    core, seconds = None, FIRST_LOOK_SECONDS
-    while len(cores) > 1:
-        used_before, own_before = await asyncio.to_thread(_seconds_used)
-        await asyncio.sleep(seconds)
-        used, own = await asyncio.to_thread(_seconds_used)
-        # A core that has been switched off meanwhile has no figures.
-        shares = {one: (used.get(one, 0) - used_before.get(one, 0)) / seconds for one in cores}
-        core = choose(shares, (own - own_before) / seconds, core, best)
-        await asyncio.to_thread(_keep_to, core)
-        seconds = CHOICE_SECONDS
+    core: int | None = None
+    calm_looks, seconds = 0, FIRST_LOOK_SECONDS
+    # Where the system tells something else than it should, all stays as it is.
+    with suppress(OSError, ValueError):
+        while len(cores) > 1:
+            others = await _look(cores, core, seconds)
+            is_calm = best is not None and others[best] <= OF_OTHERS_MAX
+            calm_looks = calm_looks + 1 if is_calm else 0
+            core = choose(others, core, best if calm_looks >= CALM_LOOKS or core is None else None)
+            await asyncio.to_thread(_keep_to, core)
+            # Two servers on one machine must not choose in step with each other for ever.
+            seconds = random.uniform(0.5, 1.5) * CHOICE_SECONDS  # noqa: S311 (no secret)
 
 
-def choose(shares: Mapping[int, float], own: float, core: int | None, best: int | None) -> int:
-    """From how much of each core was used lately, how much of that by the server, the core that it
-    kept to, and the best one. Where it kept to none, it may have been anywhere."""
-    others = {one: share - own if core in (one, None) else share for one, share in shares.items()}
+async def _look(cores: Set[int], core: int | None, seconds: float) -> dict[int, float]:
+    """How much of each core others use. This process was on `core`, or may have been anywhere."""
+    before, own_before = await asyncio.to_thread(_seconds_used)
+    await asyncio.sleep(seconds)
+    after, own_after = await asyncio.to_thread(_seconds_used)
+    # A core that has been switched off meanwhile has no figures.
+    used = {one: after.get(one, 0.0) - before.get(one, 0.0) for one in cores}
+    for one in cores if core is None else (core,):
+        used[one] -= own_after - own_before
+    return {one: of_one / seconds for one, of_one in used.items()}
+
+
+def choose(others: Mapping[int, float], core: int | None, best: int | None) -> int:
+    """From how much of each core others used lately, the one that the server keeps to, and the best
+    one, if that has been free for a while."""
     for wanted in (best, core):
         if wanted is not None and others[wanted] <= OF_OTHERS_MAX:
             return wanted

@@ -174,7 +174,7 @@ def _app(settings: ServerSettings, cores: Set[int]) -> App:
         store_at(settings.database),
         evidence,
         retention_days=settings.retention_days,
-        find_task=None if settings.beads is None else Beads(Path(settings.beads)).find,
+        find_task=None if settings.beads is None else Beads(Path(settings.beads), cores=cores).find,
         verifies=settings.verifies,
         policy=_policy(settings),
         spawning=Spawning(settings.spawning_is_open, _variables(settings.pass_environment)),

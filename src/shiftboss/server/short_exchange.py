@@ -56,6 +56,8 @@ class ShortExchange:
         self.answer: asyncio.Future[Any] | None = None
         # What of the reply is still to be written; None: the reply has not begun.
         self.left: bytes | None = None
+        # The guard had nothing against it.
+        self.is_admitted = False
         self.response_complete = False
         self.disconnected = False
         self.keep_alive = True

@@ -312,9 +312,11 @@ class Store(Protocol):
     # Whether other servers may use the same database.
     shared: bool
 
-    async def open(self, on_commit: CommitListener) -> None:
+    async def open(self, on_commit: CommitListener, on_gap: Callable[[], None]) -> None:
         """Apply the migrations and start. `on_commit` hears of the events of every commit, in
-        order, on the event loop, before the answers are given there."""
+        order, on the event loop, before the answers are given there. `on_gap` hears,
+        there too, that events of other servers may have been missed; what led to them can be read
+        from then on."""
         ...
 
     def write(self, use_case: UseCase[T], partition: str) -> Prompt[T]:

@@ -40,12 +40,18 @@ class Listener:
     """
 
     def __init__(
-        self, parameters: dict[str, Any], node: str, read: ReadEvents, on_commit: CommitListener
+        self,
+        parameters: dict[str, Any],
+        node: str,
+        read: ReadEvents,
+        on_commit: CommitListener,
+        on_gap: Callable[[], None],
     ) -> None:
         self._parameters = parameters
         self._node = node
         self._read = read
         self._on_commit = on_commit
+        self._on_gap = on_gap
         self._missed = False
 
     async def start(self) -> None:
@@ -54,7 +60,7 @@ class Listener:
         self._task = asyncio.create_task(self._run(connection))
 
     def catch_up(self) -> None:
-        """Something may have been missed: tell the newest event of each swarm soon.
+        """Something may have been missed: say so soon, and tell the newest event of each swarm.
 
         Enough for an event stream: it reads from the store what lies before it.
         """
@@ -97,6 +103,7 @@ class Listener:
         while True:
             if self._missed:
                 self._missed = False
+                self._on_gap()
                 await self._tell(_newest_events)
             notices = connection.notifies(timeout=ROUND_SECONDS, stop_after=1)
             ranges = self._of_others([notice.payload async for notice in notices])

@@ -50,11 +50,11 @@ class PostgresStore:
         self._node = secrets.token_hex(8)
         self._exit = AsyncExitStack()
 
-    async def open(self, on_commit: CommitListener) -> None:
+    async def open(self, on_commit: CommitListener, on_gap: Callable[[], None]) -> None:
         parameters = connection_parameters(self._url)
         try:
             async with AsyncExitStack() as opened:
-                await self._open(parameters, on_commit, opened)
+                await self._open(parameters, on_commit, on_gap, opened)
                 self._exit = opened.pop_all()
         except psycopg.Error as error:
             raise StoreUnavailable(
@@ -63,7 +63,11 @@ class PostgresStore:
             ) from error
 
     async def _open(
-        self, parameters: dict[str, Any], on_commit: CommitListener, opened: AsyncExitStack
+        self,
+        parameters: dict[str, Any],
+        on_commit: CommitListener,
+        on_gap: Callable[[], None],
+        opened: AsyncExitStack,
     ) -> None:
         """What was opened last is closed first."""
         self._loop = asyncio.get_running_loop()
@@ -72,7 +76,7 @@ class PostgresStore:
         opened.push_async_callback(asyncio.to_thread, self._pool.close)
         self._readers = ThreadPoolExecutor(READERS, "shiftboss-reader")
         opened.push_async_callback(asyncio.to_thread, self._readers.shutdown)
-        self._listener = Listener(parameters, self._node, self._in_snapshot, on_commit)
+        self._listener = Listener(parameters, self._node, self._in_snapshot, on_commit, on_gap)
         await self._listener.start()
         opened.push_async_callback(self._listener.stop)
         self._writers = [

@@ -36,7 +36,11 @@ class SqliteStore:
         self._local = threading.local()
         self._sessions: list[SqliteSession] = []
 
-    async def open(self, on_commit: CommitListener) -> None:
+    async def open(
+        self,
+        on_commit: CommitListener,
+        on_gap: Callable[[], None],  # noqa: ARG002 - nobody else is there to miss
+    ) -> None:
         self._lock = await asyncio.to_thread(_lock_file, self.path)
         try:
             session = await asyncio.to_thread(self._open_writing)
