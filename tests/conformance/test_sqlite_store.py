@@ -22,7 +22,7 @@ import asyncio, sys
 from shiftboss.errors import DatabaseInUse
 from shiftboss.store.sqlite.store import SqliteStore
 try:
-    asyncio.run(SqliteStore(sys.argv[1]).open(print))
+    asyncio.run(SqliteStore(sys.argv[1]).open(print, print))
 except DatabaseInUse as error:
     sys.exit(error.detail)
 """
