@@ -188,20 +188,20 @@ class Hub:
 
     def look_again(self) -> None:
         """Events of other servers may have been missed: every parked poll asks the store."""
+        self._tell_all(LOOK_AGAIN)
+
+    def _tell_all(self, told: Event | None) -> None:
         for workers in self._parked.values():
             for polls in workers.values():
                 for poll in polls:
-                    poll.give(LOOK_AGAIN)
+                    poll.give(told)
 
     def close(self) -> None:
         """End every stream cleanly, and answer every parked poll."""
         self.closed = True
         for listener in self._on_close:
             listener()
-        for workers in self._parked.values():
-            for polls in workers.values():
-                for poll in polls:
-                    end_wait(poll)
+        self._tell_all(None)
         for subscriptions in self._subscriptions.values():
             for subscription in subscriptions:
                 subscription.end()
