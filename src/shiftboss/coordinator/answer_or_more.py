@@ -1,4 +1,4 @@
-"""An answer that most callers get from the store, and some only after more has been done."""
+"""An answer that most callers get at the first try, and some only after more has been done."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ A = TypeVar("A", bound=Answer)
 
 
 class AnswerOrMore(Generic[A]):
-    """What the store gives back is the answer, or else what `more` makes one of."""
+    """What `first` gives is the answer, or else what `more` makes one of."""
 
-    def __init__(self, stored: Awaitable[Any], more: Callable[[Any], Awaitable[A]]) -> None:
-        self.stored = stored
+    def __init__(self, first: Awaitable[Any], more: Callable[[Any], Awaitable[A]]) -> None:
+        self.first = first
         self.more = more
 
     def __await__(self) -> Generator[Any, None, A]:
-        found = yield from self.stored.__await__()
+        found = yield from self.first.__await__()
         if isinstance(found, Answer):
             return found  # type: ignore[return-value]
         answer = yield from self.more(found).__await__()

@@ -62,40 +62,40 @@ class AnsweringConnection(HttpToolsProtocol):
         except Exception as error:  # noqa: BLE001 (whatever it is, the client is told)
             self._send(short, short.problem(error))
             return
-        stored = answer.stored if isinstance(answer, AnswerOrMore) else answer
-        if not isinstance(stored, Prompt):
+        first = answer.first if isinstance(answer, AnswerOrMore) else answer
+        if not isinstance(first, Prompt):
             self._wait(short, answer)
             return
         # A single change in the store, or one event: no task has to wait for it.
         if short.call.prompt:
-            stored.at_once = partial(self._send_at_once, short)
+            first.at_once = partial(self._send_at_once, short)
         more = answer.more if isinstance(answer, AnswerOrMore) else None
-        stored.add_done_callback(partial(self._on_stored, short, more))
-        self._remember(short, stored)
+        first.add_done_callback(partial(self._on_first, short, more))
+        self._remember(short, first)
 
     def _remember(self, short: ShortExchange, answer: asyncio.Future[Any]) -> None:
         """uvicorn lets them finish before the server ends."""
         short.answer = answer
         self.tasks.add(answer)  # type: ignore[arg-type]
 
-    def _on_stored(
+    def _on_first(
         self,
         short: ShortExchange,
         more: Callable[[Any], Awaitable[Answer]] | None,
-        stored: asyncio.Future[Any],
+        first: asyncio.Future[Any],
     ) -> None:
-        self.tasks.discard(stored)
-        if stored.cancelled():
+        self.tasks.discard(first)
+        if first.cancelled():
             return  # nobody is there to hear it
-        error = stored.exception()
+        error = first.exception()
         if error is not None:
             self._send(short, short.problem(error))
         elif short.disconnected:
             return
-        elif more is not None and not isinstance(stored.result(), Answer):
-            self._wait(short, more(stored.result()))
+        elif more is not None and not isinstance(first.result(), Answer):
+            self._wait(short, more(first.result()))
         elif short.left is None:
-            self._send(short, short.reply(stored.result()))
+            self._send(short, short.reply(first.result()))
         else:
             self._end_what_was_sent(short)
 
