@@ -24,7 +24,7 @@ from shiftboss.coordinator.coordinator import Coordinator
 from shiftboss.coordinator.duties.ci_watcher import AT_ONCE, CiWatcher
 from shiftboss.evidence.local import LocalEvidence
 from shiftboss.protocol.bus import AddTaskRequest
-from shiftboss.protocol.contract_calls import CanSpawnRequest
+from shiftboss.protocol.contract_requests import CanSpawnRequest
 from shiftboss.protocol.policy import CiPolicy, Policy, RepoPolicy
 from shiftboss.protocol.states import WorkerState
 from shiftboss.protocol.swarms import CreateSwarmRequest

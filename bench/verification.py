@@ -12,8 +12,8 @@ from bench.figures import Figure
 from bench.large_repo import FOLDERS, commit, git, make_repo
 from bench.while_verifying import p99_ratio
 from shiftboss.evidence.verifier import Verifier
-from shiftboss.protocol.handoff import Contract, VerificationPolicy
-from shiftboss.protocol.verdict import Verdict, VerificationJob
+from shiftboss.protocol.handoffs import Contract, VerificationPolicy
+from shiftboss.protocol.verdicts import Verdict, VerificationJob
 
 CHANGED = 500
 ROUNDS = 7

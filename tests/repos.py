@@ -7,8 +7,8 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from shiftboss.protocol.handoff import Contract, VerificationPolicy
-from shiftboss.protocol.verdict import Verdict, VerificationJob, Waiver
+from shiftboss.protocol.handoffs import Contract, VerificationPolicy
+from shiftboss.protocol.verdicts import Verdict, VerificationJob, Waiver
 
 ENVIRONMENT = {
     "PATH": os.environ["PATH"],

@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 
 from shiftboss.evidence.verifier import Verifier
-from shiftboss.protocol.verdict import Verdict, VerificationJob
+from shiftboss.protocol.verdicts import Verdict, VerificationJob
 
 
 def verify(folder: Path, *jobs: VerificationJob) -> list[Verdict]:

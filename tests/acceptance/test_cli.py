@@ -17,7 +17,7 @@ from typer.main import get_command
 from shiftboss import __version__
 from shiftboss.cli import options
 from shiftboss.cli.main import app
-from shiftboss.protocol.checkpoint import checkpoint_path
+from shiftboss.protocol.packets import checkpoint_path
 from shiftboss.server import run as server_run
 from tests.acceptance.packets import (
     SWARM,

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from shiftboss.evidence.keys import SigningKey
-from shiftboss.protocol.handoff import canonical_json
+from shiftboss.protocol.handoffs import canonical_json
 from tests.acceptance.bus_talk import InSwarm
 from tests.acceptance.handoff_commands import Handoffs
 from tests.commands import shiftboss

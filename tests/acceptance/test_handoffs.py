@@ -11,7 +11,7 @@ import pytest
 
 from shiftboss.errors import ContractViolations
 from shiftboss.evidence.receipts import read_receipt, verify_receipt
-from shiftboss.protocol.handoff import canonical_json
+from shiftboss.protocol.handoffs import canonical_json
 from tests.acceptance.bus import ask, task
 from tests.acceptance.bus_talk import InSwarm, message, polling, refused
 from tests.acceptance.handoffs import PASSES, complete, greedy, honest, start_over

@@ -16,8 +16,8 @@ from shiftboss.hooks.contract import ContractUnreadable, hash_of, read_contract,
 from shiftboss.hooks.finding import write_pointer
 from shiftboss.hooks.messages import REFUSED
 from shiftboss.hooks.tool_hook import refusal
-from shiftboss.protocol.handoff import Context as HandoffContext
-from shiftboss.protocol.handoff import Contract, Escalation, WorkerHandoff, handoff_hash
+from shiftboss.protocol.handoffs import Context as HandoffContext
+from shiftboss.protocol.handoffs import Contract, Escalation, WorkerHandoff, handoff_hash
 from tests.acceptance.hook_room import HookRoom
 from tests.repos import ENVIRONMENT
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from shiftboss.errors import Forbidden, ShiftbossError, Unauthorized, UnknownPath, UnknownSwarm
-from shiftboss.protocol.problem import problem_of
+from shiftboss.protocol.problems import problem_of
 from shiftboss.worker.deadlines import CALL_SECONDS_MAX
 from tests.acceptance.packets import SWARM, kinds
 from tests.acceptance.packets import worker as worker_view

@@ -18,7 +18,7 @@ from shiftboss.coordinator.duties.timeout_ladder import Cascade, TimeoutLadder
 from shiftboss.errors import CiUnavailable
 from shiftboss.evidence.local import LocalEvidence
 from shiftboss.protocol.ci import CiDemand, CiJob, CiReport, CiRun
-from shiftboss.protocol.contract_calls import (
+from shiftboss.protocol.contract_requests import (
     CanSpawnAnswer,
     CanSpawnRequest,
     FailureAnswer,

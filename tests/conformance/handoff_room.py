@@ -13,7 +13,7 @@ from shiftboss.coordinator.coordinator import Coordinator
 from shiftboss.coordinator.evidence import Evidence
 from shiftboss.errors import ContractViolations
 from shiftboss.protocol.bus import AnswerQuestionRequest, ListQuestionsRequest, QuestionView
-from shiftboss.protocol.handoff_calls import (
+from shiftboss.protocol.handoff_requests import (
     CompletionAnswer,
     HandoffView,
     OwnershipRequest,
@@ -29,7 +29,7 @@ from shiftboss.protocol.handoff_calls import (
     VerdictRequest,
 )
 from shiftboss.protocol.swarms import CreateSwarmRequest
-from shiftboss.protocol.verdict import CheckResult, Verdict, VerificationJob, Violation
+from shiftboss.protocol.verdicts import CheckResult, Verdict, VerificationJob, Violation
 from shiftboss.rules.handoffs import Claim
 from shiftboss.rules.packets import Assignment
 from shiftboss.rules.tasks import Worker

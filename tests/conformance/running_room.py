@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from shiftboss.coordinator.duties.hold_keeper import HoldKeeper
-from shiftboss.protocol.bus import StatusRequest
-from shiftboss.protocol.holds import HoldView
-from shiftboss.protocol.running_calls import (
+from shiftboss.protocol.bus import HoldView, StatusRequest
+from shiftboss.protocol.runs import (
     BudgetAnswer,
     Landable,
     LandedAnswer,

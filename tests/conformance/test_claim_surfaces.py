@@ -16,9 +16,9 @@ from shiftboss.errors import (
     UnknownHandoff,
 )
 from shiftboss.protocol.bus import DoneAnswer, DoneRequest, MessageAnswer
-from shiftboss.protocol.handoff_calls import DecideScopeRequest
+from shiftboss.protocol.handoff_requests import DecideScopeRequest
 from shiftboss.protocol.messages import CompleteMessage, MessageType
-from shiftboss.protocol.reports import (
+from shiftboss.protocol.packets import (
     CompleteAnswer,
     CompleteRequest,
     ErrorRequest,

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from shiftboss.errors import InvalidRequest, UnknownHandoff
-from shiftboss.protocol.context import BuildContextRequest, ContextAnswer
+from shiftboss.protocol.contract_requests import BuildContextRequest, ContextAnswer
 from shiftboss.protocol.policy import Models, TokenBudget
 from shiftboss.rules.token_estimate import estimate_tokens
 from tests.conformance.contract_room import ContractRoom, contract_room, runs

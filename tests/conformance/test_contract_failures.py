@@ -10,7 +10,7 @@ import pytest
 from shiftboss.errors import ContractViolations, NotHeld, RepoBlocked, UnknownHalt
 from shiftboss.protocol.messages import MessageType
 from shiftboss.protocol.states import WorkerState
-from shiftboss.protocol.verdict import CheckResult
+from shiftboss.protocol.verdicts import CheckResult
 from shiftboss.rules.failure_taxonomy import EXAMPLES
 from tests.conformance.contract_room import ContractRoom, contract_room, runs
 from tests.conformance.handoff_room import refused

@@ -10,7 +10,7 @@ import tiktoken
 
 from shiftboss.errors import ContractViolations, InvalidRequest, NotHeld, RepoBlocked
 from shiftboss.protocol.ci import CiReport
-from shiftboss.protocol.contract_calls import InstructionsRequest
+from shiftboss.protocol.contract_requests import InstructionsRequest
 from shiftboss.rules.forbidden import FORBIDDEN
 from tests.conformance.contract_room import ContractRoom, contract_room, runs
 from tests.repos import Repo

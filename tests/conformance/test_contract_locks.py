@@ -21,8 +21,8 @@ from shiftboss.errors import (
     StoreUnavailable,
     UnknownRepo,
 )
-from shiftboss.protocol.contract_calls import ReposRequest
-from shiftboss.protocol.handoff_calls import SpawnSubtaskRequest
+from shiftboss.protocol.contract_requests import ReposRequest
+from shiftboss.protocol.handoff_requests import SpawnSubtaskRequest
 from shiftboss.protocol.policy import Policy, RepoPolicy
 from shiftboss.protocol.states import WorkerState
 from shiftboss.rules.swarms import Swarm

@@ -15,7 +15,7 @@ from shiftboss.errors import (
     ShiftbossError,
     StaleEpoch,
 )
-from shiftboss.protocol.contract_calls import ReportMilestoneRequest
+from shiftboss.protocol.contract_requests import ReportMilestoneRequest
 from shiftboss.protocol.states import WorkerState
 from shiftboss.rules.milestones import TRANSITIONS
 from tests.conformance.contract_room import ContractRoom, all_waiting, runs

@@ -14,7 +14,7 @@ from shiftboss.coordinator.duties.cleaner import DAY_MS, Cleaner
 from shiftboss.coordinator.duties.retry_scheduler import RetryScheduler
 from shiftboss.coordinator.hub import Hub, Subscription
 from shiftboss.errors import UnknownSwarm
-from shiftboss.protocol.reports import (
+from shiftboss.protocol.packets import (
     CompleteRequest,
     ErrorRequest,
     ProgressRequest,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from shiftboss.errors import StoreUnavailable
-from shiftboss.protocol.verdict import Waiver
+from shiftboss.protocol.verdicts import Waiver
 from shiftboss.rules.handoffs import Claim, ScopeRequest
 from shiftboss.rules.packets import Assignment
 from shiftboss.rules.strategies import StrategyRecord

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from shiftboss.protocol.handoff_calls import PlanAnswer, PlanRequest
-from shiftboss.protocol.reports import ErrorRequest, RegisterRequest
-from shiftboss.protocol.verdict import Change
+from shiftboss.protocol.handoff_requests import PlanAnswer, PlanRequest
+from shiftboss.protocol.packets import ErrorRequest, RegisterRequest
+from shiftboss.protocol.verdicts import Change
 from shiftboss.rules.handoffs import Signal
 from shiftboss.rules.strategies import KNOWN_STRATEGIES, StrategyRecord
 from shiftboss.store.port import Transaction

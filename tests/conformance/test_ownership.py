@@ -9,9 +9,9 @@ import pytest
 
 from shiftboss.errors import OwnershipOverlap
 from shiftboss.evidence.local import LocalEvidence
-from shiftboss.protocol.handoff_calls import OwnershipRequest
+from shiftboss.protocol.handoff_requests import OwnershipRequest
 from shiftboss.protocol.messages import MessageType
-from shiftboss.protocol.reports import CompleteRequest, ErrorRequest, RegisterRequest
+from shiftboss.protocol.packets import CompleteRequest, ErrorRequest, RegisterRequest
 from tests.conformance.bus_room import StillClock
 from tests.conformance.handoff_room import HandoffRoom, accepted, handoff_room
 from tests.repos import Repo

@@ -11,7 +11,7 @@ import pytest
 from shiftboss.coordinator.duties.landing_watcher import LandingWatcher
 from shiftboss.errors import Conflict, InvalidRequest, RepoBlocked, UnknownReceipt, UnknownTask
 from shiftboss.evidence.local import LocalEvidence
-from shiftboss.protocol.verdict import CheckResult
+from shiftboss.protocol.verdicts import CheckResult
 from tests.conformance.contract_room import ContractRoom, all_waiting, contract_room, runs
 from tests.conformance.handoff_room import HandoffRoom, accepted, handoff_room
 from tests.conformance.running_room import Running

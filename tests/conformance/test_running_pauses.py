@@ -11,7 +11,7 @@ from shiftboss.coordinator.coordinator import Coordinator
 from shiftboss.errors import IllegalTransition, NotHeld, StaleEpoch, UnknownTask, WorkPaused
 from shiftboss.protocol.bus import AddTaskRequest, PollRequest, RegisterWorkerRequest, TaskRequest
 from shiftboss.protocol.messages import MessageType
-from shiftboss.protocol.running_calls import PauseSwarmRequest
+from shiftboss.protocol.runs import PauseSwarmRequest
 from shiftboss.store.opening import store_at
 from tests.conformance.bus_room import BusRoom, bus_room
 from tests.conformance.handoff_room import HandoffRoom

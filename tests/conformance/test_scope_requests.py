@@ -18,13 +18,13 @@ from shiftboss.errors import (
     UnknownQuestion,
     UnknownSwarm,
 )
-from shiftboss.protocol.handoff import PATHS_MAX
-from shiftboss.protocol.handoff_calls import (
+from shiftboss.protocol.handoff_requests import (
     DecideScopeRequest,
     ListScopeRequestsRequest,
     ScopeView,
     WaiveRequest,
 )
+from shiftboss.protocol.handoffs import PATHS_MAX
 from shiftboss.protocol.states import WorkerState
 from tests.conformance.handoff_room import HandoffRoom
 

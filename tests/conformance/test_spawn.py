@@ -21,8 +21,8 @@ from shiftboss.errors import (
     UnknownSwarm,
     UnknownTask,
 )
-from shiftboss.protocol.handoff_calls import SpawnSubtaskRequest
-from shiftboss.protocol.reports import CompleteRequest, RegisterRequest
+from shiftboss.protocol.handoff_requests import SpawnSubtaskRequest
+from shiftboss.protocol.packets import CompleteRequest, RegisterRequest
 from shiftboss.store.port import Transaction
 from tests.conformance.handoff_room import HandoffRoom
 from tests.repos import Repo

@@ -10,8 +10,8 @@ import pytest
 from shiftboss.errors import ContractViolations, InvalidRequest, NotHeld
 from shiftboss.evidence.local import LocalEvidence
 from shiftboss.evidence.receipts import read_receipt, verify_receipt
-from shiftboss.protocol.handoff import canonical_json
-from shiftboss.protocol.handoff_calls import ListReceiptsRequest, ReceiptRequest, WaiveRequest
+from shiftboss.protocol.handoff_requests import ListReceiptsRequest, ReceiptRequest, WaiveRequest
+from shiftboss.protocol.handoffs import canonical_json
 from shiftboss.protocol.states import WorkerState
 from tests.conformance.handoff_room import HandoffRoom, accepted, refused
 

@@ -10,7 +10,7 @@ from typing import Any
 from shiftboss.orchestrator.landing import Landable
 from shiftboss.orchestrator.seat import Assignment
 from shiftboss.orchestrator.trees import Tree, Trees
-from shiftboss.protocol.handoff import VerificationPolicy
+from shiftboss.protocol.handoffs import VerificationPolicy
 from shiftboss.protocol.plan import PlanRepo
 from tests.repos import ENVIRONMENT, Repo
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from shiftboss.errors import EvidenceUnavailable, UnknownRepo
-from shiftboss.protocol.verdict import Verdict
+from shiftboss.protocol.verdicts import Verdict
 from tests.repos import Repo, outcomes, waiver
 from tests.verifying import verify
 

@@ -13,7 +13,7 @@ import pytest
 
 from shiftboss.errors import EvidenceUnavailable
 from shiftboss.evidence.verifier import Verifier
-from shiftboss.protocol.verdict import Verdict, VerificationJob
+from shiftboss.protocol.verdicts import Verdict, VerificationJob
 from tests.acceptance.handoffs import GATE
 from tests.leash import Leash
 from tests.repos import Repo

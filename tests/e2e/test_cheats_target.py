@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from shiftboss.protocol.verdict import Verdict, VerificationJob
+from shiftboss.protocol.verdicts import Verdict, VerificationJob
 from tests.repos import Repo, outcomes, refused_paths, waiver
 from tests.verifying import verify
 

@@ -17,7 +17,7 @@ from shiftboss.errors import CiUnavailable, EvidenceUnavailable, InvalidRequest
 from shiftboss.evidence.apart import EvidenceApart
 from shiftboss.protocol.ci import CiDemand
 from shiftboss.protocol.policy import CiPolicy
-from shiftboss.protocol.verdict import Verdict
+from shiftboss.protocol.verdicts import Verdict
 from tests.acceptance.handoffs import GATE
 from tests.leash import Leash
 from tests.repos import Repo

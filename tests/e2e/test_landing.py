@@ -13,7 +13,7 @@ import pytest
 
 from shiftboss.orchestrator.landing import Conflict, Landed, Landing, Refused
 from shiftboss.orchestrator.other_side import LandedWork
-from shiftboss.protocol.handoff import VerificationPolicy
+from shiftboss.protocol.handoffs import VerificationPolicy
 from tests.e2e.ground import Ground, run_in
 from tests.repos import waiver
 

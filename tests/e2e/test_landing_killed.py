@@ -49,7 +49,7 @@ def _start(ground: Ground, commit: str) -> subprocess.Popen[bytes]:
     program = f"""\
 import asyncio, pathlib
 from shiftboss.orchestrator.landing import Landable, Landing
-from shiftboss.protocol.handoff import VerificationPolicy
+from shiftboss.protocol.handoffs import VerificationPolicy
 
 wanted = Landable("bd-1", "work", pathlib.Path({str(ground.repo.path)!r}), {commit!r}, "main", [],
                   VerificationPolicy())

@@ -11,7 +11,7 @@ import pytest
 
 from shiftboss.hooks.contract import write_contract
 from shiftboss.orchestrator.trees import Tree
-from shiftboss.protocol.handoff import Context, Contract, Escalation, WorkerHandoff, handoff_hash
+from shiftboss.protocol.handoffs import Context, Contract, Escalation, WorkerHandoff, handoff_hash
 from tests.e2e.ground import Ground, run_in, user_settings
 
 pytestmark = [pytest.mark.anyio, pytest.mark.requirement("HO-10")]

@@ -11,12 +11,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, ValidationError
 
 from shiftboss.errors import ContractViolations, IllegalTransition, InvalidRequest
-from shiftboss.protocol.milestone_lines import (
-    FORMATS,
-    milestone_word,
-    parse_line,
-    render_line,
-)
+from shiftboss.protocol.milestone_lines import FORMATS, milestone_word, parse_line, render_line
 from shiftboss.protocol.milestones import (
     SUBSTATES,
     Blocked,

@@ -10,7 +10,7 @@ import pytest
 import tiktoken
 
 from shiftboss.errors import ContractViolations, InvalidRequest
-from shiftboss.protocol.context import ContextDocument, ContextParts
+from shiftboss.protocol.contract_requests import ContextDocument, ContextParts
 from shiftboss.protocol.policy import CiPolicy, Models, Policy, RepoPolicy, Sandbox, Trait
 from shiftboss.rules.context_handoff import RECOMMENDED, REQUIRED, context_handoff
 from shiftboss.rules.models import choose_model

@@ -9,13 +9,13 @@ import pytest
 from pydantic import ValidationError
 
 from shiftboss.protocol.fields import Request, is_swarm_id
-from shiftboss.protocol.problem import invalid_request
-from shiftboss.protocol.reports import (
+from shiftboss.protocol.packets import (
     CompleteRequest,
     ErrorRequest,
     ProgressRequest,
     RegisterRequest,
 )
+from shiftboss.protocol.problems import invalid_request
 
 REGISTER: dict[str, Any] = {
     "packet_id": 1,

@@ -8,7 +8,7 @@ import pytest
 
 from shiftboss.cli import options
 from shiftboss.protocol import bus
-from shiftboss.protocol.found_tasks import FoundTask
+from shiftboss.protocol.bus import FoundTask
 from shiftboss.tracker import issues
 from shiftboss.tracker.issue_files import BadLine, read_issue_file
 from shiftboss.tracker.issues import BadIssueError, task_of

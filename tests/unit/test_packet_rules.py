@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from shiftboss.errors import CounterRegression, PacketConflict, PacketFinished
-from shiftboss.protocol.reports import ProgressRequest, RegisterRequest
+from shiftboss.protocol.packets import ProgressRequest, RegisterRequest
 from shiftboss.protocol.states import WorkerState
 from shiftboss.rules.packets import Assignment, check_same_registration, moved, progressed
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from shiftboss.errors import InvalidReceipt
 from shiftboss.evidence.keys import SigningKey
 from shiftboss.evidence.receipts import read_receipt, verify_receipt
-from shiftboss.protocol.handoff import (
+from shiftboss.protocol.handoffs import (
     Context,
     Contract,
     Escalation,
@@ -27,7 +27,7 @@ from shiftboss.protocol.handoff import (
     handoff_hash,
 )
 from shiftboss.protocol.receipts import ReceiptBody
-from shiftboss.protocol.verdict import Change, CheckResult, Verdict, VerificationJob, Waiver
+from shiftboss.protocol.verdicts import Change, CheckResult, Verdict, VerificationJob, Waiver
 from shiftboss.rules.receipts import receipt_body
 
 pytestmark = pytest.mark.requirement("OWN-02")

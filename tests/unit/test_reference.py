@@ -16,10 +16,10 @@ from shiftboss import errors
 from shiftboss.cli.main import app
 from shiftboss.orchestrator.agents.known import AGENTS
 from shiftboss.protocol.events import EventKind
-from shiftboss.protocol.handoff import VerificationPolicy
+from shiftboss.protocol.handoffs import VerificationPolicy
 from shiftboss.protocol.plan import Plan
 from shiftboss.protocol.policy import Policy
-from shiftboss.protocol.verdict import CheckName
+from shiftboss.protocol.verdicts import CheckName
 from shiftboss.server.openapi import openapi_document
 
 REFERENCE = (Path(__file__).parents[2] / "docs" / "reference.md").read_text(encoding="utf-8")

@@ -6,13 +6,7 @@ import json
 
 import pytest
 
-from shiftboss.protocol.handoff import (
-    Context,
-    Contract,
-    Escalation,
-    WorkerHandoff,
-    handoff_hash,
-)
+from shiftboss.protocol.handoffs import Context, Contract, Escalation, WorkerHandoff, handoff_hash
 from shiftboss.rules.rendering import (
     NEXT_CHARACTERS_MAX,
     OTHERS_CHARACTERS_MAX,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from shiftboss.protocol.handoff import Contract, VerificationPolicy
+from shiftboss.protocol.handoffs import Contract, VerificationPolicy
 from shiftboss.rules.changes import CommitChange, FileChange
 from shiftboss.rules.named_paths import NamedPaths
 from shiftboss.rules.target_commits import TargetGuard

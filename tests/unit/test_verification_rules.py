@@ -6,8 +6,8 @@ import unicodedata
 
 import pytest
 
-from shiftboss.protocol.handoff import VerificationPolicy
-from shiftboss.protocol.verdict import CheckResult, Violation, Waiver
+from shiftboss.protocol.handoffs import VerificationPolicy
+from shiftboss.protocol.verdicts import CheckResult, Violation, Waiver
 from shiftboss.rules.branches import is_branch_name, ref_part
 from shiftboss.rules.ownership import Ownership
 from shiftboss.rules.tree_shape import collisions, link_leads_astray

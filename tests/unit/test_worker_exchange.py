@@ -7,7 +7,7 @@ import pytest
 
 from shiftboss import errors
 from shiftboss.errors import ShiftbossError
-from shiftboss.protocol.problem import problem_of
+from shiftboss.protocol.problems import problem_of
 from shiftboss.worker.exchange import (
     ForeignAnswer,
     ServerUnreachable,

@@ -42,7 +42,7 @@ from shiftboss.protocol.bus import (
     TaskFailedRequest,
 )
 from shiftboss.protocol.events import EventKind
-from shiftboss.protocol.handoff_calls import SwarmCompleteRequest
+from shiftboss.protocol.handoff_requests import SwarmCompleteRequest
 from shiftboss.protocol.states import WorkerState
 from shiftboss.rules.handoffs import VIOLATIONS_TOLD_MAX, Claim
 from shiftboss.rules.lifecycle import can_move

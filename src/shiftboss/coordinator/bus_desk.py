@@ -51,7 +51,7 @@ from shiftboss.protocol.bus import (
 )
 from shiftboss.protocol.events import Event, EventKind
 from shiftboss.protocol.fields import Answer
-from shiftboss.protocol.handoff_calls import WAIT_MS_DEFAULT
+from shiftboss.protocol.handoff_requests import WAIT_MS_DEFAULT
 from shiftboss.protocol.messages import Message, message_from_json
 from shiftboss.rules.handoffs import Claim
 from shiftboss.store.port import Store

@@ -20,8 +20,8 @@ from shiftboss.errors import (
 )
 from shiftboss.protocol.bus import DEFAULT_SWARM
 from shiftboss.protocol.events import EventKind
-from shiftboss.protocol.handoff import WorkerHandoff
-from shiftboss.protocol.handoff_calls import SwarmCompleteRequest
+from shiftboss.protocol.handoff_requests import SwarmCompleteRequest
+from shiftboss.protocol.handoffs import WorkerHandoff
 from shiftboss.protocol.states import WorkerState
 from shiftboss.rules.handoffs import Claim, Handoff, check_can_claim, check_no_claim
 from shiftboss.rules.packets import Assignment

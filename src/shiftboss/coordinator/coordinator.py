@@ -34,9 +34,8 @@ from shiftboss.coordinator.spawning import Spawning
 from shiftboss.coordinator.task_source import FindTask
 from shiftboss.errors import StoreUnavailable, VerificationPending
 from shiftboss.protocol.events import Event
-from shiftboss.protocol.handoff_calls import WAIT_MS_DEFAULT
-from shiftboss.protocol.policy import Policy
-from shiftboss.protocol.reports import (
+from shiftboss.protocol.handoff_requests import WAIT_MS_DEFAULT
+from shiftboss.protocol.packets import (
     CompleteAnswer,
     CompleteRequest,
     ErrorAnswer,
@@ -46,6 +45,7 @@ from shiftboss.protocol.reports import (
     RegisterAnswer,
     RegisterRequest,
 )
+from shiftboss.protocol.policy import Policy
 from shiftboss.protocol.swarms import CreateSwarmRequest, SwarmList, SwarmStatus
 from shiftboss.rules.retry import RetryPolicy
 from shiftboss.rules.swarms import Swarm

@@ -9,7 +9,7 @@ from shiftboss.coordinator.handoffs import Survey
 from shiftboss.errors import EvidenceUnavailable
 from shiftboss.protocol.ci import CiDemand, CiReport
 from shiftboss.protocol.receipts import ReceiptBody, SignedReceipt
-from shiftboss.protocol.verdict import Verdict, VerificationJob
+from shiftboss.protocol.verdicts import Verdict, VerificationJob
 from shiftboss.rules.breakage import BreakageFinding, BreakageQuestion
 from shiftboss.rules.context_material import ContextWish, Material
 

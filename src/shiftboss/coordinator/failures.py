@@ -5,7 +5,7 @@ from __future__ import annotations
 from shiftboss.coordinator.learning import learn_of_failure
 from shiftboss.coordinator.repeats import said_first, take
 from shiftboss.protocol.events import EventKind
-from shiftboss.protocol.reports import ErrorAnswer, ErrorRequest
+from shiftboss.protocol.packets import ErrorAnswer, ErrorRequest
 from shiftboss.protocol.states import WorkerState
 from shiftboss.rules.failures import is_recoverable
 from shiftboss.rules.handoffs import check_no_claim

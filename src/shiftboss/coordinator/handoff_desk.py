@@ -31,7 +31,7 @@ from shiftboss.errors import InvalidRequest, UnknownReceipt, UnknownRepo
 from shiftboss.protocol.bus import BusRequest
 from shiftboss.protocol.events import EventKind
 from shiftboss.protocol.fields import Answer
-from shiftboss.protocol.handoff_calls import (
+from shiftboss.protocol.handoff_requests import (
     WAIT_MS_MAX,
     CompletionAnswer,
     DecideScopeRequest,
@@ -62,7 +62,7 @@ from shiftboss.protocol.handoff_calls import (
     WaiveAnswer,
     WaiveRequest,
 )
-from shiftboss.protocol.verdict import Verdict, VerificationJob
+from shiftboss.protocol.verdicts import Verdict, VerificationJob
 from shiftboss.rules.handoffs import Claim, Reservation, is_object_name
 from shiftboss.store.handoff_port import ReceiptRow
 from shiftboss.store.port import Store, Transaction

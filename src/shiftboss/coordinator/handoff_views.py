@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 from shiftboss.errors import UnknownHandoff
-from shiftboss.protocol.handoff import WorkerHandoff
-from shiftboss.protocol.handoff_calls import HandoffView
+from shiftboss.protocol.handoff_requests import HandoffView
+from shiftboss.protocol.handoffs import WorkerHandoff
 from shiftboss.rules.handoffs import Claim, Handoff
 from shiftboss.rules.rendering import render_handoff
 from shiftboss.store.port import Transaction

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import TypeVar
 
 from shiftboss.errors import InvalidRequest
-from shiftboss.protocol.handoff_calls import SpawnSubtaskRequest
+from shiftboss.protocol.handoff_requests import SpawnSubtaskRequest
 from shiftboss.rules.criteria import parse_command, parse_criterion
 from shiftboss.rules.scope import normalised
 from shiftboss.rules.variables import may_be_passed

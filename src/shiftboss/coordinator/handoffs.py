@@ -22,7 +22,8 @@ from shiftboss.errors import (
 )
 from shiftboss.protocol.bus import AddTaskRequest, TaskRequest
 from shiftboss.protocol.events import EventKind
-from shiftboss.protocol.handoff import (
+from shiftboss.protocol.handoff_requests import SpawnAnswer, SpawnSubtaskRequest
+from shiftboss.protocol.handoffs import (
     Context,
     Contract,
     Escalation,
@@ -30,7 +31,6 @@ from shiftboss.protocol.handoff import (
     canonical_json,
     handoff_hash,
 )
-from shiftboss.protocol.handoff_calls import SpawnAnswer, SpawnSubtaskRequest
 from shiftboss.protocol.states import WorkerState
 from shiftboss.rules.handoffs import Handoff, Reservation, check_no_claim
 from shiftboss.rules.models import choose_model

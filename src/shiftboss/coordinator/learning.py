@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from shiftboss.protocol.handoff import WorkerHandoff
-from shiftboss.protocol.handoff_calls import PlanAnswer, PlanRequest
-from shiftboss.protocol.verdict import Verdict
+from shiftboss.protocol.handoff_requests import PlanAnswer, PlanRequest
+from shiftboss.protocol.handoffs import WorkerHandoff
+from shiftboss.protocol.verdicts import Verdict
 from shiftboss.rules.handoffs import Handoff, Signal
 from shiftboss.rules.packets import Assignment
 from shiftboss.rules.signals import SignalKind, impact_of, signal_weight

@@ -40,7 +40,7 @@ from shiftboss.protocol.messages import (
     Message,
     MessageType,
 )
-from shiftboss.protocol.problem import invalid_request
+from shiftboss.protocol.problems import invalid_request
 from shiftboss.protocol.states import WorkerState
 from shiftboss.rules.handoffs import check_no_claim
 from shiftboss.rules.lifecycle import TRANSITIONS, can_move

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from shiftboss.errors import OwnershipOverlap
-from shiftboss.protocol.handoff import WorkerHandoff
+from shiftboss.protocol.handoffs import WorkerHandoff
 from shiftboss.rules.handoffs import Reservation
 from shiftboss.rules.scope_overlap import overlaps
 from shiftboss.rules.tasks import Task

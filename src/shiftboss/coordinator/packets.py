@@ -16,7 +16,8 @@ from shiftboss.coordinator.repeats import (
 )
 from shiftboss.errors import CounterRegression, IllegalTransition, PacketFinished, UnknownSwarm
 from shiftboss.protocol.events import Event, EventKind
-from shiftboss.protocol.reports import (
+from shiftboss.protocol.fields import wire_time
+from shiftboss.protocol.packets import (
     CompleteAnswer,
     CompleteRequest,
     ProgressAnswer,
@@ -25,7 +26,6 @@ from shiftboss.protocol.reports import (
     RegisterRequest,
 )
 from shiftboss.protocol.states import WorkerState
-from shiftboss.protocol.timestamps import wire_time
 from shiftboss.rules.handoffs import Claim, check_no_claim
 from shiftboss.rules.packets import (
     Assignment,

@@ -10,7 +10,7 @@ from shiftboss.coordinator.clock import Clock
 from shiftboss.coordinator.hub import Hub
 from shiftboss.errors import ContractViolations, NotHeld
 from shiftboss.protocol.events import Event, EventKind
-from shiftboss.protocol.handoff_calls import WAIT_MS_MAX, CompletionAnswer
+from shiftboss.protocol.handoff_requests import WAIT_MS_MAX, CompletionAnswer
 from shiftboss.rules.handoffs import Claim
 from shiftboss.rules.receipts import receipt_id_of
 from shiftboss.store.port import Store, Transaction

@@ -8,12 +8,7 @@ from shiftboss.coordinator.contract.attempts import restart_clock
 from shiftboss.coordinator.dispatch import take_swarm
 from shiftboss.coordinator.swarms import existing
 from shiftboss.errors import AlreadyAnswered, Forbidden, UnknownQuestion
-from shiftboss.protocol.bus import (
-    DEFAULT_SWARM,
-    AnswerQuestionRequest,
-    QuestionList,
-    QuestionView,
-)
+from shiftboss.protocol.bus import DEFAULT_SWARM, AnswerQuestionRequest, QuestionList, QuestionView
 from shiftboss.protocol.events import EventKind
 from shiftboss.protocol.states import WorkerState
 from shiftboss.rules.packets import Assignment

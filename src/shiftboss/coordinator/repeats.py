@@ -16,7 +16,7 @@ from shiftboss.errors import KeyReused, UnknownPacket
 from shiftboss.protocol.bus import AckRequest, BusRequest, DoneRequest, TaskFailedRequest
 from shiftboss.protocol.events import Event, EventKind
 from shiftboss.protocol.fields import Answer
-from shiftboss.protocol.reports import (
+from shiftboss.protocol.packets import (
     CompleteRequest,
     ErrorRequest,
     ProgressRequest,

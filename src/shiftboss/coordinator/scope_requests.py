@@ -21,14 +21,7 @@ from shiftboss.errors import (
 )
 from shiftboss.protocol.bus import DEFAULT_SWARM, AnswerQuestionRequest
 from shiftboss.protocol.events import EventKind
-from shiftboss.protocol.handoff import (
-    PATHS_MAX,
-    VerificationPolicy,
-    WorkerHandoff,
-    canonical_json,
-    handoff_hash,
-)
-from shiftboss.protocol.handoff_calls import (
+from shiftboss.protocol.handoff_requests import (
     DecideScopeRequest,
     RequestScopeRequest,
     ScopeList,
@@ -36,8 +29,15 @@ from shiftboss.protocol.handoff_calls import (
     WaiveAnswer,
     WaiveRequest,
 )
+from shiftboss.protocol.handoffs import (
+    PATHS_MAX,
+    VerificationPolicy,
+    WorkerHandoff,
+    canonical_json,
+    handoff_hash,
+)
 from shiftboss.protocol.states import WorkerState
-from shiftboss.protocol.verdict import Waiver
+from shiftboss.protocol.verdicts import Waiver
 from shiftboss.rules.command_paths import Commands
 from shiftboss.rules.handoffs import Handoff, Reservation, ScopeRequest, check_no_claim
 from shiftboss.rules.packets import Assignment

@@ -7,6 +7,7 @@ from collections import defaultdict
 from shiftboss.coordinator.running import holds
 from shiftboss.errors import InvalidRequest, SwarmExists, UnknownSwarm
 from shiftboss.protocol.events import Event, EventKind
+from shiftboss.protocol.fields import optional_wire_time, wire_time
 from shiftboss.protocol.swarms import (
     CreateSwarmRequest,
     RetryView,
@@ -15,7 +16,6 @@ from shiftboss.protocol.swarms import (
     SwarmSummary,
     WorkerView,
 )
-from shiftboss.protocol.timestamps import optional_wire_time, wire_time
 from shiftboss.rules.lifecycle import packet_status
 from shiftboss.rules.packets import Assignment
 from shiftboss.rules.swarms import Swarm, WorkerCounts, remaining_workers, swarm_status

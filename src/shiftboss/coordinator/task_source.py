@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from shiftboss.errors import Conflict, TaskEnded, UnknownTask
-from shiftboss.protocol.bus import AddTaskRequest, TaskRequest
-from shiftboss.protocol.found_tasks import FoundTask
+from shiftboss.protocol.bus import AddTaskRequest, FoundTask, TaskRequest
 from shiftboss.store.port import Store
 
 # The task with that id, or None when the tracker does not know it. Raises TrackerUnavailable when

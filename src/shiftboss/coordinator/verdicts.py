@@ -17,11 +17,11 @@ from shiftboss.coordinator.running import landings
 from shiftboss.coordinator.verifiers import job_of
 from shiftboss.errors import InvalidRequest
 from shiftboss.protocol.events import EventKind
-from shiftboss.protocol.handoff import WorkerHandoff
+from shiftboss.protocol.fields import wire_time
+from shiftboss.protocol.handoffs import WorkerHandoff
 from shiftboss.protocol.receipts import ReceiptBody, SignedReceipt
 from shiftboss.protocol.states import WorkerState
-from shiftboss.protocol.timestamps import wire_time
-from shiftboss.protocol.verdict import CheckResult, Verdict, VerificationJob, Violation
+from shiftboss.protocol.verdicts import CheckResult, Verdict, VerificationJob, Violation
 from shiftboss.rules.handoffs import (
     REFUSALS_MAX,
     TRIES_MAX,

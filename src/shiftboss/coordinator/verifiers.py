@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 
 from shiftboss.protocol.ci import CiDemand
-from shiftboss.protocol.handoff import VerificationPolicy, WorkerHandoff
-from shiftboss.protocol.verdict import VerificationJob
+from shiftboss.protocol.handoffs import VerificationPolicy, WorkerHandoff
+from shiftboss.protocol.verdicts import VerificationJob
 from shiftboss.rules.handoffs import VERIFIER_SECONDS, Claim, Handoff
 from shiftboss.store.port import Transaction
 

@@ -17,7 +17,7 @@ from shiftboss.evidence.keys import KEY_FILE, SigningKey
 from shiftboss.evidence.survey import Survey
 from shiftboss.protocol.ci import CiDemand, CiReport
 from shiftboss.protocol.receipts import ReceiptBody, SignedReceipt
-from shiftboss.protocol.verdict import Verdict, VerificationJob
+from shiftboss.protocol.verdicts import Verdict, VerificationJob
 from shiftboss.rules.breakage import BreakageFinding, BreakageQuestion
 from shiftboss.rules.context_material import ContextWish, Material
 

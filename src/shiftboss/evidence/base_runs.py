@@ -18,7 +18,7 @@ from pydantic import BaseModel
 from shiftboss.evidence.disposal import Disposal
 from shiftboss.evidence.mirror import Mirror
 from shiftboss.evidence.prepared import prepared
-from shiftboss.protocol.verdict import VerificationJob
+from shiftboss.protocol.verdicts import VerificationJob
 from shiftboss.rules.runner_summaries import counted
 
 KEPT_MAX: Final = 1000

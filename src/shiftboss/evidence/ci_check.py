@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 
 from shiftboss.errors import CiUnavailable
 from shiftboss.protocol.ci import CiDemand, CiReport
-from shiftboss.protocol.verdict import CheckResult, Violation
+from shiftboss.protocol.verdicts import CheckResult, Violation
 from shiftboss.rules.ci_verdict import CiFinding, judge
 from shiftboss.rules.verdicts import Checked
 

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from shiftboss.evidence.blobs import Found
 from shiftboss.evidence.mirror import BRANCHES, Mirror
-from shiftboss.protocol.verdict import VerificationJob
+from shiftboss.protocol.verdicts import VerificationJob
 from shiftboss.rules.branches import is_branch_name
 from shiftboss.rules.verdicts import Checked, failed, passed
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from shiftboss.errors import InvalidRequest
 from shiftboss.evidence.repository import LoggedCommit, Repository
-from shiftboss.protocol.context import ContextDocument
+from shiftboss.protocol.contract_requests import ContextDocument
 from shiftboss.rules.context_handoff import RECENT_CHANGES_MAX
 from shiftboss.rules.context_material import ContextWish, Material, chosen
 

@@ -9,7 +9,7 @@ from shiftboss.evidence.commit_checks import Claim
 from shiftboss.evidence.disposal import Disposal
 from shiftboss.evidence.mirror import Mirror
 from shiftboss.evidence.prepared import left_out, not_possible, prepared, result_of
-from shiftboss.protocol.verdict import VerificationJob
+from shiftboss.protocol.verdicts import VerificationJob
 from shiftboss.rules.criteria import CheckableCriterion, objection, parse_criterion
 from shiftboss.rules.verdicts import Checked, not_made
 

@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.serialization import (
 
 from shiftboss.errors import EvidenceUnavailable
 from shiftboss.evidence.private_files import read_private, write_once
-from shiftboss.protocol.handoff import canonical_json
+from shiftboss.protocol.handoffs import canonical_json
 from shiftboss.protocol.receipts import RECEIPT_FORMAT, ReceiptBody, SignedReceipt
 
 KEY_FILE: Final = "receipt-key.pem"

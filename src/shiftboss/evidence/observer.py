@@ -19,7 +19,7 @@ from shiftboss.evidence.slots import hold_slot
 from shiftboss.evidence.survey import Survey, Surveyor
 from shiftboss.evidence.verifier import Verifier
 from shiftboss.protocol.ci import CiDemand, CiReport, CiRun
-from shiftboss.protocol.verdict import Verdict, VerificationJob
+from shiftboss.protocol.verdicts import Verdict, VerificationJob
 from shiftboss.rules.breakage import BreakageFinding, BreakageQuestion
 from shiftboss.rules.context_material import ContextWish, Material
 

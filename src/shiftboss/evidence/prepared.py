@@ -13,7 +13,7 @@ from shiftboss.evidence.checkout import Checkout, clean_checkout
 from shiftboss.evidence.commands import Limits, checkout_environment, run_command
 from shiftboss.evidence.disposal import Disposal
 from shiftboss.evidence.mirror import Mirror
-from shiftboss.protocol.verdict import CheckName, CheckResult, VerificationJob, Violation
+from shiftboss.protocol.verdicts import CheckName, CheckResult, VerificationJob, Violation
 from shiftboss.rules.criteria import CommandResult, parse_command
 from shiftboss.rules.verdicts import Checked, is_waived, not_made
 

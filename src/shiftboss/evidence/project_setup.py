@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from shiftboss.evidence.ownership import Ownership
 from shiftboss.evidence.setups import go, make, node, python, rust
-from shiftboss.protocol.handoff import CRITERIA_MAX
+from shiftboss.protocol.handoffs import CRITERIA_MAX
 from shiftboss.rules.criteria import CriterionKind, parse_criterion
 from shiftboss.rules.described_criteria import described_criteria
 

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from shiftboss.errors import InvalidReceipt
 from shiftboss.evidence.keys import key_id_of, signed_bytes
-from shiftboss.protocol.handoff import WorkerHandoff, canonical_json, handoff_hash
+from shiftboss.protocol.handoffs import WorkerHandoff, canonical_json, handoff_hash
 from shiftboss.protocol.receipts import ReceiptBody, SignedReceipt
 
 RECEIPT_BYTES_MAX: Final = 32 * 2**20

@@ -9,7 +9,7 @@ from shiftboss.evidence.changes import changes_of, net_change
 from shiftboss.evidence.commit_checks import Claim
 from shiftboss.evidence.mirror import Mirror
 from shiftboss.evidence.spans import Span, span_of, unaccounted_changes
-from shiftboss.protocol.verdict import VerificationJob
+from shiftboss.protocol.verdicts import VerificationJob
 from shiftboss.rules.changes import SYMLINK, CommitChange, FileChange, NetChange
 from shiftboss.rules.ownership import Ownership
 from shiftboss.rules.scope_judgement import LINK_BYTES_MAX, Work, violations_of

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from shiftboss.evidence.changes import changes_of, plain_change
 from shiftboss.evidence.commit_checks import Claim, tip_of
 from shiftboss.evidence.mirror import Mirror
-from shiftboss.protocol.verdict import VerificationJob
+from shiftboss.protocol.verdicts import VerificationJob
 from shiftboss.rules.changes import CommitChange
 from shiftboss.rules.verdicts import Checked, failed, passed
 

@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from shiftboss.errors import ShiftbossError
-from shiftboss.protocol.handoff_calls import RenewClaimAnswer, RenewClaimRequest, VerdictRequest
-from shiftboss.protocol.verdict import Verdict, VerificationJob
+from shiftboss.protocol.handoff_requests import RenewClaimAnswer, RenewClaimRequest, VerdictRequest
+from shiftboss.protocol.verdicts import Verdict, VerificationJob
 from shiftboss.rules.fitting import fitting
 from shiftboss.rules.handoffs import VERIFIER_SECONDS
 

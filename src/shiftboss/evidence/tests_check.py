@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from typing import Final, NamedTuple
 
 from shiftboss.evidence.mirror import Mirror
-from shiftboss.protocol.verdict import VerificationJob, Violation
+from shiftboss.protocol.verdicts import VerificationJob, Violation
 from shiftboss.rules.changes import NOTHING, SUBMODULE, FileChange, NetChange
 from shiftboss.rules.tests_kept import Lost, Revision, is_test_file, kind_of, lost_tests
 from shiftboss.rules.verdicts import Checked, judged, passed

@@ -24,7 +24,7 @@ from shiftboss.evidence.scope_check import Done, check_scope, look_at_work
 from shiftboss.evidence.spans import check_target
 from shiftboss.evidence.tests_check import check_tests_kept
 from shiftboss.protocol.ci import CiJob, CiRun
-from shiftboss.protocol.verdict import Change, Verdict, VerificationJob
+from shiftboss.protocol.verdicts import Change, Verdict, VerificationJob
 from shiftboss.rules.changes import FileChange
 from shiftboss.rules.verdicts import (
     Checked,

@@ -25,8 +25,8 @@ from shiftboss.orchestrator.ground import Ground
 from shiftboss.orchestrator.landing import Conflict, Landable, Landed, Landing, Refused
 from shiftboss.orchestrator.other_side import LandedWork, OtherSide
 from shiftboss.orchestrator.repo import GitRepo
-from shiftboss.protocol.handoff import VerificationPolicy
-from shiftboss.protocol.verdict import Waiver
+from shiftboss.protocol.handoffs import VerificationPolicy
+from shiftboss.protocol.verdicts import Waiver
 from shiftboss.rules.merge_tasks import (
     is_merge,
     merge_description,

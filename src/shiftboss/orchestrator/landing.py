@@ -15,8 +15,8 @@ from shiftboss.orchestrator.repo import GitRepo
 from shiftboss.orchestrator.repo_lock import turn
 from shiftboss.orchestrator.target import Blocked, Target
 from shiftboss.orchestrator.trees import drop_landed_branch
-from shiftboss.protocol.handoff import VerificationPolicy
-from shiftboss.protocol.verdict import Waiver
+from shiftboss.protocol.handoffs import VerificationPolicy
+from shiftboss.protocol.verdicts import Waiver
 
 # Somebody who commits to the target all the time is outrun, or told so.
 _TRIES: Final = 10

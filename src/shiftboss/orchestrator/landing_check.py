@@ -13,8 +13,8 @@ from shiftboss.evidence.disposal import Disposal
 from shiftboss.evidence.mirror import Mirror
 from shiftboss.evidence.slots import Slot, hold_slot
 from shiftboss.orchestrator.repo import GitRepo
-from shiftboss.protocol.handoff import Contract, VerificationPolicy
-from shiftboss.protocol.verdict import CheckResult, VerificationJob, Waiver
+from shiftboss.protocol.handoffs import Contract, VerificationPolicy
+from shiftboss.protocol.verdicts import CheckResult, VerificationJob, Waiver
 from shiftboss.rules.verdicts import with_waivers
 
 

@@ -5,12 +5,25 @@ Requests carry the document's members; `swarm_id`, `epoch` and `name` are furthe
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import BeforeValidator, Field, StringConstraints
 
 from shiftboss.protocol.fields import INTEGER_MAX, NO_NUL, Answer, Commit, Request, SwarmId
-from shiftboss.protocol.holds import HoldView
+
+# Why nothing is handed out: a pause, or a budget that is used up.
+
+
+class HoldView(Answer):
+    """`kind` is pause or budget. Without `bead_id` it holds the whole swarm; without `until` it
+    ends by the operator's word: resume, or a larger budget."""
+
+    kind: str
+    bead_id: str | None
+    reason: str
+    since: int
+    until: int | None
+
 
 DEFAULT_SWARM = "default"
 POLL_MS_DEFAULT = 30_000
@@ -290,3 +303,17 @@ class MessageAnswer(Answer):
     question_id: int | None = None
     answers: list[dict[str, Any]] = Field(default=[])
     claim_id: int | None = None
+
+
+# A task as a tracker describes it.
+
+
+class FoundTask(NamedTuple):
+    """Within the limits of a task that is added by hand."""
+
+    task_id: str
+    title: str
+    description: str
+    priority: int
+    depends_on: list[str]
+    is_done: bool

@@ -19,7 +19,7 @@ from pydantic_core import from_json as parse_json
 from pydantic_core import to_json as render_json
 
 from shiftboss.errors import InvalidRequest
-from shiftboss.protocol.problem import invalid_request
+from shiftboss.protocol.problems import invalid_request
 
 
 class MessageType(Enum):

@@ -8,8 +8,8 @@ from pydantic import Field, StringConstraints
 
 from shiftboss.protocol.bus import Priority, TaskId, Text, Title
 from shiftboss.protocol.fields import NO_NUL, Request, SwarmId
-from shiftboss.protocol.handoff import CRITERIA_MAX, Criterion, PathPatterns, VerificationPolicy
-from shiftboss.protocol.handoff_calls import Revision, Strategy
+from shiftboss.protocol.handoff_requests import Revision, Strategy
+from shiftboss.protocol.handoffs import CRITERIA_MAX, Criterion, PathPatterns, VerificationPolicy
 from shiftboss.protocol.policy import RepoName, Seconds, Trait, Words
 
 TASKS_MAX = 2000

@@ -11,8 +11,8 @@ from typing import Annotated, Final, Literal
 from pydantic import Field, JsonValue, StringConstraints
 
 from shiftboss.protocol.fields import Request
-from shiftboss.protocol.handoff import Contract
-from shiftboss.protocol.verdict import Change, CheckName, Outcome, Waiver
+from shiftboss.protocol.handoffs import Contract
+from shiftboss.protocol.verdicts import Change, CheckName, Outcome, Waiver
 
 RECEIPT_FORMAT: Final = "shiftboss-receipt/1"
 

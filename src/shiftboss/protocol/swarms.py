@@ -6,8 +6,8 @@ from typing import Annotated
 
 from pydantic import Field
 
+from shiftboss.protocol.bus import HoldView
 from shiftboss.protocol.fields import Answer, Note, Request, SwarmId
-from shiftboss.protocol.holds import HoldView
 
 WORKERS_EXPECTED_MAX = 10_000
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from shiftboss.errors import InvalidRequest
-from shiftboss.protocol.context import ContextDocument, ContextParts
+from shiftboss.protocol.contract_requests import ContextDocument, ContextParts
 from shiftboss.rules.token_estimate import CountTokens, estimate_tokens
 
 REQUIRED: Final = ("objective", "component_id", "repo", "branch_strategy", "plan_ref")

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
-from shiftboss.protocol.context import ContextDocument
+from shiftboss.protocol.contract_requests import ContextDocument
 from shiftboss.rules.scope import Scope
 from shiftboss.rules.tests_kept import kind_of
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from shiftboss.protocol.handoff import CRITERIA_MAX
+from shiftboss.protocol.handoffs import CRITERIA_MAX
 from shiftboss.rules.criteria import parse_criterion
 
 CRITERION_CHARACTERS_MAX = 2000

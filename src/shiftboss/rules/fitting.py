@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from shiftboss.protocol.verdict import Verdict, Violation
+from shiftboss.protocol.verdicts import Verdict, Violation
 
 # A request has 256 KiB.
 VERDICT_BYTES_MAX: Final = 240 * 1024

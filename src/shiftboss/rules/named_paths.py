@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from shiftboss.protocol.handoff import Contract, VerificationPolicy
+from shiftboss.protocol.handoffs import Contract, VerificationPolicy
 from shiftboss.rules.criteria import parse_command, parse_criterion
 from shiftboss.rules.scope import as_written
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from shiftboss.errors import CounterRegression, PacketConflict, PacketFinished
-from shiftboss.protocol.reports import ProgressRequest, RegisterRequest
+from shiftboss.protocol.packets import ProgressRequest, RegisterRequest
 from shiftboss.protocol.states import WorkerState
 from shiftboss.rules.lifecycle import follow, packet_status
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pydantic import JsonValue
 
 from shiftboss.protocol.receipts import RECEIPT_FORMAT, DiffSummary, ReceiptBody, ReceiptCheck
-from shiftboss.protocol.verdict import CheckResult, Verdict, VerificationJob
+from shiftboss.protocol.verdicts import CheckResult, Verdict, VerificationJob
 
 
 def receipt_id_of(swarm_id: str, task_id: str, claim_id: int, claimed_at_ms: int) -> str:

@@ -10,7 +10,7 @@ import json
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from shiftboss.protocol.handoff import WorkerHandoff
+from shiftboss.protocol.handoffs import WorkerHandoff
 from shiftboss.rules.tasks import is_reserved
 
 OTHERS_CHARACTERS_MAX = 6000

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from shiftboss.protocol.context import CompletionReturn
+from shiftboss.protocol.contract_requests import CompletionReturn
 
 PATHS_SHOWN_MAX: Final = 50
 

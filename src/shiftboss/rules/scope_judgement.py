@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from shiftboss.protocol.verdict import Violation
+from shiftboss.protocol.verdicts import Violation
 from shiftboss.rules.changes import SYMLINK, CommitChange, FileChange
 from shiftboss.rules.ownership import Ownership, Refusal
 from shiftboss.rules.scope import as_written

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Final, Literal
 
-from shiftboss.protocol.verdict import CheckName
+from shiftboss.protocol.verdicts import CheckName
 from shiftboss.rules.failures import RECOVERABLE_ERRORS
 
 SignalKind = Literal["completion", "refusal", "failure"]

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import Final
 
-from shiftboss.protocol.handoff import Contract, VerificationPolicy
-from shiftboss.protocol.verdict import Violation
+from shiftboss.protocol.handoffs import Contract, VerificationPolicy
+from shiftboss.protocol.verdicts import Violation
 from shiftboss.rules.changes import CommitChange, FileChange
 from shiftboss.rules.named_paths import NamedPaths
 from shiftboss.rules.ownership import Ownership

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from shiftboss.protocol.handoff import VerificationPolicy
-from shiftboss.protocol.verdict import CheckName, CheckResult, Verdict, Violation, Waiver
+from shiftboss.protocol.handoffs import VerificationPolicy
+from shiftboss.protocol.verdicts import CheckName, CheckResult, Verdict, Violation, Waiver
 
 EVERYTHING = "*"
 

@@ -6,9 +6,9 @@ from operator import attrgetter
 
 from shiftboss.coordinator.contract.context import ContextDesk
 from shiftboss.coordinator.contract.desk import ContractDesk
-from shiftboss.protocol import contract_calls as calls
-from shiftboss.protocol.ci_calls import ShowCiAnswer, ShowCiRequest
-from shiftboss.protocol.context import BuildContextRequest, ContextAnswer
+from shiftboss.protocol import contract_requests as calls
+from shiftboss.protocol.ci_requests import ShowCiAnswer, ShowCiRequest
+from shiftboss.protocol.contract_requests import BuildContextRequest, ContextAnswer
 from shiftboss.server.operation import Operation
 
 _desk = attrgetter("contract")

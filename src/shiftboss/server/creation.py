@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from shiftboss.coordinator.coordinator import Coordinator
+from shiftboss.protocol.fields import wire_time
 from shiftboss.protocol.swarms import CreateSwarmAnswer, CreateSwarmRequest
-from shiftboss.protocol.timestamps import wire_time
 
 
 async def create_swarm(

@@ -11,7 +11,7 @@ from starlette.types import Receive, Send
 
 from shiftboss.errors import BodyTooLarge, InvalidRequest, ShiftbossError
 from shiftboss.protocol.fields import IDEMPOTENCY_KEY_CHARACTERS_MAX
-from shiftboss.protocol.problem import PROBLEM_CONTENT_TYPE, problem_of
+from shiftboss.protocol.problems import PROBLEM_CONTENT_TYPE, problem_of
 
 T = TypeVar("T")
 

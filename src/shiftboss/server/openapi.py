@@ -11,10 +11,11 @@ from pydantic_core import to_json
 
 from shiftboss import __version__
 from shiftboss.protocol.bus import MessageAnswer
+from shiftboss.protocol.ci_requests import WebhookAnswer
 from shiftboss.protocol.fields import SWARM_ID_PATTERN
 from shiftboss.protocol.messages import MessageType
 from shiftboss.protocol.policy import REPO_NAME_PATTERN
-from shiftboss.protocol.problem import PROBLEM_CONTENT_TYPE
+from shiftboss.protocol.problems import PROBLEM_CONTENT_TYPE
 from shiftboss.protocol.swarms import (
     CreateSwarmAnswer,
     CreateSwarmRequest,
@@ -22,7 +23,6 @@ from shiftboss.protocol.swarms import (
     SwarmList,
     SwarmStatus,
 )
-from shiftboss.protocol.webhooks import WebhookAnswer
 from shiftboss.server.bus_operations import BUS_OPERATIONS
 from shiftboss.server.guard import OPERATOR_PREFIX, WEBHOOK_PREFIX
 from shiftboss.server.handoff_operations import OPERATOR_OPERATIONS

@@ -10,8 +10,7 @@ from pydantic import ValidationError
 from shiftboss.coordinator.coordinator import Coordinator
 from shiftboss.errors import ShiftbossError, UnknownSwarm
 from shiftboss.protocol.fields import Answer, Request, is_swarm_id
-from shiftboss.protocol.problem import invalid_request
-from shiftboss.protocol.reports import (
+from shiftboss.protocol.packets import (
     CompleteAnswer,
     CompleteRequest,
     ErrorAnswer,
@@ -21,6 +20,7 @@ from shiftboss.protocol.reports import (
     RegisterAnswer,
     RegisterRequest,
 )
+from shiftboss.protocol.problems import invalid_request
 from shiftboss.server.exchange import Headers, idempotency_key
 
 

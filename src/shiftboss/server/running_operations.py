@@ -5,7 +5,7 @@ from __future__ import annotations
 from operator import attrgetter
 
 from shiftboss.coordinator.running.desk import RunningDesk
-from shiftboss.protocol import running_calls as calls
+from shiftboss.protocol import runs as calls
 from shiftboss.server.operation import Operation
 
 _desk = attrgetter("running")

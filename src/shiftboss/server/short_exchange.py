@@ -11,7 +11,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
 from shiftboss.errors import ShiftbossError
 from shiftboss.protocol.fields import Answer
-from shiftboss.protocol.problem import PROBLEM_CONTENT_TYPE, problem_of
+from shiftboss.protocol.problems import PROBLEM_CONTENT_TYPE, problem_of
 from shiftboss.server.calls import Call
 
 log = logging.getLogger(__name__)

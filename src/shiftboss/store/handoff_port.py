@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, Protocol
 
-from shiftboss.protocol.verdict import Waiver
+from shiftboss.protocol.verdicts import Waiver
 from shiftboss.rules.handoffs import Claim, Handoff, Reservation, ScopeRequest, Signal
 from shiftboss.rules.strategies import StrategyRecord
 

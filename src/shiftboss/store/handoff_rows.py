@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 
-from shiftboss.protocol.verdict import Waiver
+from shiftboss.protocol.verdicts import Waiver
 from shiftboss.rules.handoffs import Claim, Handoff, Reservation, ScopeRequest, Signal
 from shiftboss.rules.strategies import StrategyRecord
 from shiftboss.store.handoff_port import ReceiptRow

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from shiftboss.protocol.found_tasks import FoundTask
+from shiftboss.protocol.bus import FoundTask
 from shiftboss.tracker.issues import BadIssueError, task_of
 
 

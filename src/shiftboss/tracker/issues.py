@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from shiftboss.protocol.found_tasks import FoundTask
+from shiftboss.protocol.bus import FoundTask
 
 TITLE_CHARACTERS_MAX: Final = 500
 DESCRIPTION_CHARACTERS_MAX: Final = 20_000

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from shiftboss.errors import InvalidRequest, ShiftbossError
 from shiftboss.evidence.tending import tend
 from shiftboss.evidence.verifier import Verifier
-from shiftboss.protocol.handoff_calls import (
+from shiftboss.protocol.handoff_requests import (
     RenewClaimAnswer,
     RenewClaimRequest,
     TakeClaimAnswer,
@@ -19,7 +19,7 @@ from shiftboss.protocol.handoff_calls import (
     VerdictAnswer,
     VerdictRequest,
 )
-from shiftboss.protocol.verdict import Verdict, VerificationJob
+from shiftboss.protocol.verdicts import Verdict, VerificationJob
 from shiftboss.verifier.folder import held_folder
 from shiftboss.verifier.line import VerifierLine
 from shiftboss.worker.server_address import Server

@@ -11,9 +11,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from shiftboss.protocol.checkpoint import checkpoint_path
 from shiftboss.protocol.fields import PacketId, PacketName, TasksCompleted
-from shiftboss.protocol.reports import RegisterRequest
+from shiftboss.protocol.packets import RegisterRequest, checkpoint_path
 from shiftboss.worker.files import LockHeldError, read_if_there, remove_durably
 from shiftboss.worker.outbox import Outbox, outbox_path
 

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from shiftboss import errors
 from shiftboss.errors import Conflict, InvalidRequest, NotFound, ShiftbossError
 from shiftboss.protocol.fields import SWARM_ID_PATTERN, Request, is_swarm_id
-from shiftboss.protocol.problem import invalid_request
+from shiftboss.protocol.problems import invalid_request
 
 R = TypeVar("R", bound=Request)
 

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 from shiftboss.protocol.fields import Request
-from shiftboss.protocol.reports import (
+from shiftboss.protocol.packets import (
     CompleteRequest,
     ErrorRequest,
     ProgressRequest,

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from shiftboss.errors import ShiftbossError
-from shiftboss.protocol.checkpoint import checkpoint_path
+from shiftboss.protocol.packets import checkpoint_path
 from shiftboss.worker.files import (
     LockHeldError,
     make_folder,

@@ -10,14 +10,14 @@ from typing import Any, Final, Self
 from pydantic import model_validator
 from pydantic_core import PydanticCustomError
 
-from shiftboss.protocol.checkpoint import checkpoint_of
 from shiftboss.protocol.fields import SwarmId, TasksCompleted
-from shiftboss.protocol.reports import (
+from shiftboss.protocol.packets import (
     CompleteRequest,
     ErrorRequest,
     ProgressRequest,
     RegisterRequest,
     Report,
+    checkpoint_of,
 )
 from shiftboss.worker import departure
 from shiftboss.worker.deadlines import Deadline

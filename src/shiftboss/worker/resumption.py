@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from shiftboss.errors import ShiftbossError, UnknownPacket
-from shiftboss.protocol.reports import CompleteRequest, Report
+from shiftboss.protocol.packets import CompleteRequest, Report
 from shiftboss.protocol.swarms import WorkerView
 from shiftboss.worker.checkpoints import (
     DamagedCheckpointError,

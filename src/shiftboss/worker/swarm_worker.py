@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from shiftboss.errors import ShiftbossError
-from shiftboss.protocol.reports import (
+from shiftboss.protocol.packets import (
     CompleteRequest,
     ErrorRequest,
     ProgressRequest,

@@ -1,6 +1,6 @@
 """The requests of a worker and the answers to them."""
 
-from shiftboss.protocol.reports import (
+from shiftboss.protocol.packets import (
     CompleteAnswer,
     CompleteRequest,
     ErrorAnswer,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from shiftboss.protocol.context import CompletionReturn
+from shiftboss.protocol.contract_requests import CompletionReturn
 from shiftboss.protocol.events import EventKind
 from shiftboss.protocol.policy import Milestone
 from shiftboss.rules.contract import ContractAttempt, StoredCheckpoint, Tracking

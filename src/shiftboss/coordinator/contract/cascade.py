@@ -10,7 +10,7 @@ from shiftboss.coordinator.dispatch import drain
 from shiftboss.errors import RepoBlocked
 from shiftboss.protocol.events import EventKind
 from shiftboss.protocol.states import WorkerState
-from shiftboss.protocol.verdict import Verdict
+from shiftboss.protocol.verdicts import Verdict
 from shiftboss.rules.contract import Halt, RepoLock, RepoState, Tracking
 from shiftboss.rules.forbidden import violation_of
 from shiftboss.rules.handoffs import Claim, Handoff

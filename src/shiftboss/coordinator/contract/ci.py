@@ -18,7 +18,7 @@ from shiftboss.coordinator.contract.contracts import Contracts
 from shiftboss.errors import ContractViolations
 from shiftboss.protocol.ci import CiDemand, CiReport
 from shiftboss.protocol.events import EventKind
-from shiftboss.protocol.handoff import WorkerHandoff
+from shiftboss.protocol.handoffs import WorkerHandoff
 from shiftboss.protocol.states import WorkerState
 from shiftboss.rules.ci_verdict import CiFinding, ci_state, judge
 from shiftboss.rules.contract import Tracking

@@ -6,7 +6,7 @@ import json
 
 from shiftboss.errors import UnknownHandoff
 from shiftboss.protocol.ci import CiReport
-from shiftboss.protocol.ci_calls import ShowCiAnswer
+from shiftboss.protocol.ci_requests import ShowCiAnswer
 from shiftboss.store.port import Transaction
 
 

@@ -10,9 +10,9 @@ from shiftboss.coordinator.contract.contracts import Contracts
 from shiftboss.coordinator.evidence import Evidence
 from shiftboss.coordinator.handoff_views import prompt_of
 from shiftboss.errors import UnknownHandoff
-from shiftboss.protocol.ci_calls import ShowCiAnswer, ShowCiRequest
-from shiftboss.protocol.context import BuildContextRequest, ContextAnswer, ContextParts
-from shiftboss.protocol.handoff import WorkerHandoff
+from shiftboss.protocol.ci_requests import ShowCiAnswer, ShowCiRequest
+from shiftboss.protocol.contract_requests import BuildContextRequest, ContextAnswer, ContextParts
+from shiftboss.protocol.handoffs import WorkerHandoff
 from shiftboss.rules.context_handoff import context_handoff
 from shiftboss.rules.context_material import ChainRepo, ContextWish, Material
 from shiftboss.rules.handoffs import Handoff

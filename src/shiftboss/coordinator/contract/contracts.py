@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from shiftboss.errors import InvalidRequest, UnknownRepo
 from shiftboss.protocol.ci import CiDemand, CiDependency
-from shiftboss.protocol.handoff_calls import SpawnSubtaskRequest
+from shiftboss.protocol.handoff_requests import SpawnSubtaskRequest
 from shiftboss.protocol.policy import Policy, RepoPolicy
 from shiftboss.rules.branches import task_branch
 from shiftboss.rules.repo_graph import RepoGraph

@@ -12,7 +12,7 @@ from shiftboss.coordinator.proofs import Proofs
 from shiftboss.coordinator.repeats import once
 from shiftboss.errors import InvalidRequest, UnknownCheckpoint, UnknownHandoff
 from shiftboss.protocol.ci import CiDemand
-from shiftboss.protocol.contract_calls import (
+from shiftboss.protocol.contract_requests import (
     CanSpawnAnswer,
     CanSpawnRequest,
     CheckpointAnswer,
@@ -29,8 +29,8 @@ from shiftboss.protocol.contract_calls import (
     ResumeRequest,
     ShowCheckpointRequest,
 )
-from shiftboss.protocol.handoff import WorkerHandoff
-from shiftboss.protocol.handoff_calls import WAIT_MS_DEFAULT
+from shiftboss.protocol.handoff_requests import WAIT_MS_DEFAULT
+from shiftboss.protocol.handoffs import WorkerHandoff
 from shiftboss.protocol.milestone_lines import parse_line, render_line
 from shiftboss.protocol.milestones import Done, MilestoneReport, PushedToCi
 from shiftboss.rules.handoffs import Handoff

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from shiftboss.coordinator import questions
 from shiftboss.coordinator.endings import fail_task
-from shiftboss.protocol.handoff import WorkerHandoff
+from shiftboss.protocol.handoffs import WorkerHandoff
 from shiftboss.rules.handoffs import Handoff
 from shiftboss.rules.packets import Assignment
 from shiftboss.rules.permissions import DIAGNOSIS, RECOVERY, termination

@@ -11,7 +11,7 @@ from shiftboss.coordinator.contract.contracts import Contracts
 from shiftboss.coordinator.contract.endings import contact_of, end_for_permission, end_worker
 from shiftboss.coordinator.dispatch import void_claim
 from shiftboss.errors import UnknownHandoff
-from shiftboss.protocol.contract_calls import FailureAnswer, ReportFailureRequest
+from shiftboss.protocol.contract_requests import FailureAnswer, ReportFailureRequest
 from shiftboss.protocol.events import EventKind
 from shiftboss.protocol.policy import Failures
 from shiftboss.rules.contract import ContractAttempt, Halt

@@ -28,7 +28,7 @@ from shiftboss.coordinator.contract.returns import check_returns, give_back, wit
 from shiftboss.coordinator.repeats import first_about, key_reused, report_digest
 from shiftboss.errors import IllegalTransition, InvalidRequest, UnknownHandoff
 from shiftboss.protocol.ci import CiDemand
-from shiftboss.protocol.contract_calls import MilestoneAnswer, ReportMilestoneRequest
+from shiftboss.protocol.contract_requests import MilestoneAnswer, ReportMilestoneRequest
 from shiftboss.protocol.events import Event, EventKind
 from shiftboss.protocol.milestone_lines import render_line
 from shiftboss.protocol.milestones import (

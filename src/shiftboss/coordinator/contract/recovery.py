@@ -14,7 +14,7 @@ from shiftboss.coordinator.contract.attempts import (
     store_checkpoint,
 )
 from shiftboss.protocol.states import WorkerState
-from shiftboss.protocol.verdict import Verdict
+from shiftboss.protocol.verdicts import Verdict
 from shiftboss.rules.contract import ContractAttempt, Tracking
 from shiftboss.rules.handoffs import Handoff
 from shiftboss.rules.packets import Assignment

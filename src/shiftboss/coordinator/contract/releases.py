@@ -6,7 +6,7 @@ from shiftboss.coordinator.contract.cascade import repo_state
 from shiftboss.coordinator.contract.passing import pass_back
 from shiftboss.coordinator.dispatch import drain
 from shiftboss.errors import RepoBlocked, UnknownHalt
-from shiftboss.protocol.contract_calls import OperatorAnswer, ReleaseRepoRequest, ResumeRequest
+from shiftboss.protocol.contract_requests import OperatorAnswer, ReleaseRepoRequest, ResumeRequest
 from shiftboss.protocol.events import EventKind
 from shiftboss.rules.contract import Halt, RepoLock
 from shiftboss.rules.handoffs import Handoff

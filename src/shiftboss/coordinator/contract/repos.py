@@ -8,10 +8,7 @@ from shiftboss.coordinator.contract.attempts import ci_view
 from shiftboss.coordinator.contract.contracts import Contracts
 from shiftboss.coordinator.contract.passing import lock_to_pass, pass_lock
 from shiftboss.errors import RepoBlocked
-from shiftboss.protocol.contract_calls import (
-    CanSpawnAnswer,
-    ReposAnswer,
-)
+from shiftboss.protocol.contract_requests import CanSpawnAnswer, ReposAnswer
 from shiftboss.protocol.events import EventKind
 from shiftboss.rules.contract import RepoLock
 from shiftboss.store.port import Transaction

@@ -7,7 +7,7 @@ import json
 
 from shiftboss.coordinator.contract.attempts import claim_words
 from shiftboss.errors import InvalidRequest
-from shiftboss.protocol.context import CompletionReturn
+from shiftboss.protocol.contract_requests import CompletionReturn
 from shiftboss.protocol.milestones import Done, MilestoneReport, PushedToCi
 from shiftboss.rules.contract import ContractAttempt, Tracking
 from shiftboss.rules.packets import Assignment

@@ -13,8 +13,8 @@ from shiftboss.coordinator.clock import Clock
 from shiftboss.coordinator.contract.contracts import Contracts
 from shiftboss.evidence.ci.recent import Recent
 from shiftboss.evidence.ci.webhooks import parse_webhook, secret_of
+from shiftboss.protocol.ci_requests import WebhookAnswer
 from shiftboss.protocol.policy import CiPolicy
-from shiftboss.protocol.webhooks import WebhookAnswer
 from shiftboss.rules.contract import Tracking
 from shiftboss.store.port import Store, Transaction
 

@@ -14,7 +14,7 @@ from shiftboss.coordinator.hub import Hub
 from shiftboss.errors import ShiftbossError
 from shiftboss.evidence.tending import tend
 from shiftboss.protocol.events import EventKind
-from shiftboss.protocol.verdict import VerificationJob
+from shiftboss.protocol.verdicts import VerificationJob
 from shiftboss.store.port import Store
 
 # Taken in hand together; the evidence limits how many of them cost something at a time. One slow

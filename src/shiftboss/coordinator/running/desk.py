@@ -13,7 +13,7 @@ from shiftboss.coordinator.running.landed_ci import ci_of_landed
 from shiftboss.errors import Conflict
 from shiftboss.protocol.bus import BusRequest
 from shiftboss.protocol.fields import Answer
-from shiftboss.protocol.running_calls import (
+from shiftboss.protocol.runs import (
     BudgetAnswer,
     LandableList,
     LandedAnswer,

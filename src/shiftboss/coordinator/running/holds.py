@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from shiftboss.coordinator.dispatch import drain, take_swarm, take_task
 from shiftboss.errors import WorkPaused
+from shiftboss.protocol.bus import HoldView
 from shiftboss.protocol.events import EventKind
-from shiftboss.protocol.holds import HoldView
-from shiftboss.protocol.running_calls import PauseAnswer, PauseSwarmRequest, ResumeSwarmRequest
+from shiftboss.protocol.runs import PauseAnswer, PauseSwarmRequest, ResumeSwarmRequest
 from shiftboss.rules.holds import longer
 from shiftboss.rules.running import WHOLE_SWARM, Hold
 from shiftboss.rules.tasks import Task

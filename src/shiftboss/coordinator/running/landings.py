@@ -11,8 +11,8 @@ from shiftboss.coordinator.swarms import existing
 from shiftboss.errors import Conflict, InvalidRequest, UnknownHandoff, UnknownReceipt, UnknownTask
 from shiftboss.protocol.bus import DEFAULT_SWARM
 from shiftboss.protocol.events import EventKind
-from shiftboss.protocol.handoff import WorkerHandoff
-from shiftboss.protocol.running_calls import (
+from shiftboss.protocol.handoffs import WorkerHandoff
+from shiftboss.protocol.runs import (
     Landable,
     LandableList,
     LandedAnswer,

@@ -10,7 +10,7 @@ from shiftboss.coordinator.repeats import report_digest
 from shiftboss.coordinator.running.holds import put_pause
 from shiftboss.errors import IllegalTransition
 from shiftboss.protocol.events import EventKind
-from shiftboss.protocol.running_calls import ParkAnswer, ParkTaskRequest
+from shiftboss.protocol.runs import ParkAnswer, ParkTaskRequest
 from shiftboss.protocol.states import WorkerState
 from shiftboss.rules.handoffs import check_no_claim
 from shiftboss.rules.lifecycle import can_move

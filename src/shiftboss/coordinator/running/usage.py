@@ -9,8 +9,8 @@ from shiftboss.coordinator.running.usage_views import budget_view, over_view, to
 from shiftboss.errors import Forbidden, NotHeld, StaleEpoch
 from shiftboss.protocol.bus import AnswerQuestionRequest
 from shiftboss.protocol.events import EventKind
-from shiftboss.protocol.handoff import DEFAULT_CONTACT, WorkerHandoff
-from shiftboss.protocol.running_calls import (
+from shiftboss.protocol.handoffs import DEFAULT_CONTACT, WorkerHandoff
+from shiftboss.protocol.runs import (
     BudgetAnswer,
     OverBudget,
     ReportUsageRequest,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from shiftboss.coordinator.swarms import existing
 from shiftboss.protocol.bus import DEFAULT_SWARM
-from shiftboss.protocol.running_calls import (
+from shiftboss.protocol.runs import (
     BudgetView,
     OverBudget,
     ShowUsageRequest,

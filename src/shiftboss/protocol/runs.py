@@ -6,10 +6,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, StringConstraints
 
-from shiftboss.protocol.bus import BusRequest, Epoch, TaskId, WorkerName
+from shiftboss.protocol.bus import BusRequest, Epoch, HoldView, TaskId, WorkerName
 from shiftboss.protocol.fields import INTEGER_MAX, NO_NUL, Answer
-from shiftboss.protocol.handoff_calls import Reason, Revision
-from shiftboss.protocol.holds import HoldView
+from shiftboss.protocol.handoff_requests import Reason, Revision
 
 # Totals are counted in millionths of a dollar, in whole numbers that every language can hold.
 DOLLARS_MAX = 1_000_000_000

@@ -8,7 +8,7 @@ from pydantic import BeforeValidator, Field, StringConstraints
 
 from shiftboss.protocol.bus import BusRequest, Epoch, TaskId, Text, Title, WorkerName
 from shiftboss.protocol.fields import INTEGER_MAX, NO_NUL, Answer, Commit
-from shiftboss.protocol.handoff import (
+from shiftboss.protocol.handoffs import (
     CRITERIA_MAX,
     DEFAULT_CONTACT,
     Criterion,
@@ -17,7 +17,7 @@ from shiftboss.protocol.handoff import (
     VerificationPolicy,
 )
 from shiftboss.protocol.policy import Trait
-from shiftboss.protocol.verdict import CheckName, VerificationJob
+from shiftboss.protocol.verdicts import CheckName, VerificationJob
 
 # How long a completion waits for its verdict; most tools give up after a minute.
 WAIT_MS_DEFAULT = 50_000

@@ -23,3 +23,12 @@ class ShowCiAnswer(Answer):
     sha: str | None = None
     run_id: str | None = None
     jobs: list[CiJob] = Field(default=[])
+
+
+# What a forge gets for telling us something.
+
+
+class WebhookAnswer(Answer):
+    """`looks`: at how many commits the server looks now because of it."""
+
+    looks: int

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from shiftboss.protocol.ci import CiDemand, CiRun
 from shiftboss.protocol.fields import Answer
-from shiftboss.protocol.handoff import Contract, VerificationPolicy
+from shiftboss.protocol.handoffs import Contract, VerificationPolicy
 
 Outcome = Literal["passed", "failed", "unverifiable", "waived"]
 # The checks of a verdict, in the order in which they are made.
