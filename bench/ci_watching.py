@@ -28,9 +28,9 @@ from shiftboss.protocol.contract_requests import CanSpawnRequest
 from shiftboss.protocol.policy import CiPolicy, Policy, RepoPolicy
 from shiftboss.protocol.states import WorkerState
 from shiftboss.protocol.swarms import CreateSwarmRequest
-from shiftboss.rules.contract import RepoLock, Tracking
-from shiftboss.rules.handoffs import Handoff
-from shiftboss.rules.packets import Assignment
+from shiftboss.rules.claims.handoffs import Handoff
+from shiftboss.rules.contract.records import RepoLock, Tracking
+from shiftboss.rules.tasks.packets import Assignment
 from shiftboss.store.opening import store_at
 from shiftboss.store.port import Transaction
 

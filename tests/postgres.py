@@ -23,7 +23,7 @@ import psycopg
 import pytest
 from psycopg.sql import SQL, Identifier
 
-from shiftboss.store.postgres.schema import migrate
+from shiftboss.store.postgres.connections import migrate
 from tests.leash import Leash
 from tests.waiting import wait_until
 

@@ -30,8 +30,8 @@ from shiftboss.protocol.bus import (
     TaskView,
 )
 from shiftboss.protocol.messages import MESSAGE_FORMS, MessageType
-from shiftboss.rules.packets import Assignment
-from shiftboss.rules.tasks import Task, Worker
+from shiftboss.rules.tasks.packets import Assignment
+from shiftboss.rules.tasks.tasks import Task, Worker
 from shiftboss.store.opening import store_at
 
 SWARM = "default"

@@ -32,7 +32,7 @@ from shiftboss.protocol.contract_requests import (
 )
 from shiftboss.protocol.policy import CiPolicy, Policy, RepoPolicy
 from shiftboss.protocol.swarms import CreateSwarmRequest
-from shiftboss.rules.contract import ContractAttempt, Tracking
+from shiftboss.rules.contract.records import ContractAttempt, Tracking
 from shiftboss.store.opening import store_at
 from tests.conformance.bus_room import SWARM, StillClock
 from tests.conformance.handoff_room import HandoffRoom

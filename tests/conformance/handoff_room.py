@@ -30,9 +30,9 @@ from shiftboss.protocol.handoff_requests import (
 )
 from shiftboss.protocol.swarms import CreateSwarmRequest
 from shiftboss.protocol.verdicts import CheckResult, Verdict, VerificationJob, Violation
-from shiftboss.rules.handoffs import Claim
-from shiftboss.rules.packets import Assignment
-from shiftboss.rules.tasks import Worker
+from shiftboss.rules.claims.handoffs import Claim
+from shiftboss.rules.tasks.packets import Assignment
+from shiftboss.rules.tasks.tasks import Worker
 from shiftboss.store.opening import store_at
 from tests.conformance.bus_room import SWARM, BusRoom, StillClock
 from tests.repos import Repo

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from shiftboss.rules.handoffs import Claim, Handoff, Reservation, ScopeRequest, Signal
+from shiftboss.rules.claims.handoffs import Claim, Handoff, Reservation, ScopeRequest, Signal
 from shiftboss.store.handoff_port import ReceiptRow
 from tests.conformance.rows import SWARM
 

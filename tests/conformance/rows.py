@@ -6,8 +6,8 @@ from typing import Any
 
 from shiftboss.protocol.events import Event, EventKind
 from shiftboss.protocol.states import WorkerState
-from shiftboss.rules.packets import Assignment
-from shiftboss.rules.swarms import Swarm
+from shiftboss.rules.tasks.packets import Assignment
+from shiftboss.rules.tasks.swarms import Swarm
 from shiftboss.store.port import Retry, Transaction
 
 SWARM = "swarm-1"

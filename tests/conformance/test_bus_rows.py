@@ -8,8 +8,8 @@ import pytest
 
 from shiftboss.errors import StoreUnavailable
 from shiftboss.protocol.states import WorkerState
-from shiftboss.rules.packets import Assignment
-from shiftboss.rules.tasks import Question, Salvage, Task, Worker
+from shiftboss.rules.tasks.packets import Assignment
+from shiftboss.rules.tasks.tasks import Question, Salvage, Task, Worker
 from shiftboss.store.port import Transaction
 from tests.conformance.opened import OpenStore
 from tests.conformance.rows import SWARM, assignment

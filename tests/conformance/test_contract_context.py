@@ -12,7 +12,7 @@ import pytest
 from shiftboss.errors import InvalidRequest, UnknownHandoff
 from shiftboss.protocol.contract_requests import BuildContextRequest, ContextAnswer
 from shiftboss.protocol.policy import Models, TokenBudget
-from shiftboss.rules.token_estimate import estimate_tokens
+from shiftboss.rules.prompts.token_estimate import estimate_tokens
 from tests.conformance.contract_room import ContractRoom, contract_room, runs
 from tests.repos import Repo
 from tests.waiting import eventually

@@ -11,7 +11,7 @@ from shiftboss.errors import ContractViolations, NotHeld, RepoBlocked, UnknownHa
 from shiftboss.protocol.messages import MessageType
 from shiftboss.protocol.states import WorkerState
 from shiftboss.protocol.verdicts import CheckResult
-from shiftboss.rules.failure_taxonomy import EXAMPLES
+from shiftboss.rules.contract.failures import EXAMPLES
 from tests.conformance.contract_room import ContractRoom, contract_room, runs
 from tests.conformance.handoff_room import refused
 from tests.repos import Repo

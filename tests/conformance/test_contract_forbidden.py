@@ -11,7 +11,7 @@ import tiktoken
 from shiftboss.errors import ContractViolations, InvalidRequest, NotHeld, RepoBlocked
 from shiftboss.protocol.ci import CiReport
 from shiftboss.protocol.contract_requests import InstructionsRequest
-from shiftboss.rules.forbidden import FORBIDDEN
+from shiftboss.rules.contract.forbidden_patterns import FORBIDDEN
 from tests.conformance.contract_room import ContractRoom, contract_room, runs
 from tests.repos import Repo
 

@@ -25,7 +25,7 @@ from shiftboss.protocol.contract_requests import ReposRequest
 from shiftboss.protocol.handoff_requests import SpawnSubtaskRequest
 from shiftboss.protocol.policy import Policy, RepoPolicy
 from shiftboss.protocol.states import WorkerState
-from shiftboss.rules.swarms import Swarm
+from shiftboss.rules.tasks.swarms import Swarm
 from shiftboss.store.port import Transaction
 from tests.conformance.contract_room import GRAPH, ContractRoom, contract_room, runs
 from tests.conformance.opened import OpenStore, opened

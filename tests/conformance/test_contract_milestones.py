@@ -17,7 +17,7 @@ from shiftboss.errors import (
 )
 from shiftboss.protocol.contract_requests import ReportMilestoneRequest
 from shiftboss.protocol.states import WorkerState
-from shiftboss.rules.milestones import TRANSITIONS
+from shiftboss.rules.contract.milestones import TRANSITIONS
 from tests.conformance.contract_room import ContractRoom, all_waiting, runs
 
 pytestmark = [pytest.mark.anyio, pytest.mark.requirement("CC-02")]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from shiftboss.errors import StoreUnavailable
-from shiftboss.rules.contract import (
+from shiftboss.rules.contract.records import (
     ContractAttempt,
     Halt,
     RepoLock,
@@ -15,7 +15,7 @@ from shiftboss.rules.contract import (
     StoredCheckpoint,
     Tracking,
 )
-from shiftboss.rules.tasks import Task
+from shiftboss.rules.tasks.tasks import Task
 from shiftboss.store.port import Transaction
 from tests.conformance.opened import OpenStore
 from tests.conformance.rows import SWARM

@@ -7,7 +7,7 @@ import pytest
 from shiftboss.coordinator.contract import ci
 from shiftboss.coordinator.contract.contracts import Contracts
 from shiftboss.coordinator.contract.webhooks import look_now
-from shiftboss.rules.contract import Tracking
+from shiftboss.rules.contract.records import Tracking
 from tests.conformance.contract_room import ContractRoom, all_waiting, down, runs
 
 pytestmark = [pytest.mark.anyio, pytest.mark.requirement("CC-03")]

@@ -21,7 +21,7 @@ from shiftboss.protocol.packets import (
     RegisterRequest,
 )
 from shiftboss.protocol.swarms import CreateSwarmRequest
-from shiftboss.rules.retry import RetryPolicy
+from shiftboss.rules.tasks.retry import RetryPolicy
 from shiftboss.store.opening import store_at
 
 pytestmark = pytest.mark.anyio

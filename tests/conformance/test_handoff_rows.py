@@ -9,9 +9,9 @@ import pytest
 
 from shiftboss.errors import StoreUnavailable
 from shiftboss.protocol.verdicts import Waiver
-from shiftboss.rules.handoffs import Claim, ScopeRequest
-from shiftboss.rules.packets import Assignment
-from shiftboss.rules.strategies import StrategyRecord
+from shiftboss.rules.claims.handoffs import Claim, ScopeRequest
+from shiftboss.rules.claims.strategies import StrategyRecord
+from shiftboss.rules.tasks.packets import Assignment
 from shiftboss.store.port import Transaction
 from tests.conformance.handoff_rows import (
     NOW,

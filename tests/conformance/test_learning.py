@@ -10,8 +10,8 @@ import pytest
 from shiftboss.protocol.handoff_requests import PlanAnswer, PlanRequest
 from shiftboss.protocol.packets import ErrorRequest, RegisterRequest
 from shiftboss.protocol.verdicts import Change
-from shiftboss.rules.handoffs import Signal
-from shiftboss.rules.strategies import KNOWN_STRATEGIES, StrategyRecord
+from shiftboss.rules.claims.handoffs import Signal
+from shiftboss.rules.claims.strategies import KNOWN_STRATEGIES, StrategyRecord
 from shiftboss.store.port import Transaction
 from tests.conformance.handoff_room import HandoffRoom
 

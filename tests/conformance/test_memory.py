@@ -9,11 +9,11 @@ import pytest
 
 from shiftboss.errors import StoreUnavailable
 from shiftboss.protocol.events import EventKind
-from shiftboss.rules.packets import Assignment
-from shiftboss.rules.running import Hold
-from shiftboss.rules.tasks import Task, Worker
-from shiftboss.store.memory import KeptRows, KeptSwarms, Unknown
+from shiftboss.rules.runs.records import Hold
+from shiftboss.rules.tasks.packets import Assignment
+from shiftboss.rules.tasks.tasks import Task, Worker
 from shiftboss.store.port import Transaction, UseCase
+from shiftboss.store.row_cache import KeptRows, KeptSwarms, Unknown
 from tests.conformance.opened import OpenStore
 from tests.conformance.rows import SWARM, assignment
 

@@ -12,11 +12,7 @@ import pytest
 from shiftboss.protocol.events import Event
 from shiftboss.protocol.states import WorkerState
 from shiftboss.store.port import Transaction
-from shiftboss.store.postgres.announcing import (
-    CHANNEL,
-    SWARMS_PER_PAYLOAD_MAX,
-    announcements,
-)
+from shiftboss.store.postgres.session import CHANNEL, SWARMS_PER_PAYLOAD_MAX, announcements
 from tests.conformance.backends import cut_connections
 from tests.conformance.opened import OpenStore, opened
 from tests.conformance.rows import SWARM, TASK, add_event, add_swarm_with_event, assignment, swarm

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from shiftboss.errors import StoreUnavailable
-from shiftboss.rules.running import WHOLE_SWARM, Budget, Hold, Landing, ProcessUsage, Totals
+from shiftboss.rules.runs.records import WHOLE_SWARM, Budget, Hold, Landing, ProcessUsage, Totals
 from shiftboss.store.port import Transaction
 from tests.conformance.opened import OpenStore
 from tests.conformance.rows import SWARM

@@ -8,7 +8,7 @@ import pytest
 
 from shiftboss.errors import StoreUnavailable, UnknownSwarm
 from shiftboss.protocol.states import WorkerState
-from shiftboss.rules.packets import Assignment
+from shiftboss.rules.tasks.packets import Assignment
 from shiftboss.store.port import SwarmRow, Transaction
 from tests.conformance.opened import OpenStore
 from tests.conformance.rows import SWARM, TASK, assignment, complete_assignment, swarm

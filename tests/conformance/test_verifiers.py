@@ -11,7 +11,7 @@ from shiftboss.coordinator.duties.verification import Verification
 from shiftboss.evidence.local import LocalEvidence
 from shiftboss.protocol.states import WorkerState
 from shiftboss.protocol.verdicts import Verdict, VerificationJob
-from shiftboss.rules.handoffs import VERIFIER_SECONDS
+from shiftboss.rules.claims.handoffs import VERIFIER_SECONDS
 from tests.conformance.bus_room import StillClock
 from tests.conformance.handoff_room import HandoffRoom, accepted, handoff_room
 from tests.repos import Repo

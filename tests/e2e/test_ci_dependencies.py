@@ -17,7 +17,7 @@ from shiftboss.evidence.ci.breakage import find_breakage
 from shiftboss.evidence.ci.local import LocalCi
 from shiftboss.protocol.ci import CiDemand, CiDependency, CiReport
 from shiftboss.protocol.policy import CiPolicy, LocalJob
-from shiftboss.rules.breakage import BreakageFinding, BreakageQuestion, UpstreamPush
+from shiftboss.rules.contract.breakage import BreakageFinding, BreakageQuestion, UpstreamPush
 from tests.repos import Repo
 from tests.waiting import PAUSE_SECONDS
 

@@ -15,7 +15,7 @@ from shiftboss.evidence.ci.forgejo import ForgejoCi
 from shiftboss.evidence.ci.github import GithubCi
 from shiftboss.evidence.ci.http import ForgeHttp
 from shiftboss.protocol.ci import CiDemand, CiReport
-from shiftboss.rules.ci_verdict import ci_state, judge
+from shiftboss.rules.contract.ci_verdict import ci_state, judge
 from tests.forge import REPOSITORY, TOKEN, Flavour, Forge, Reply, running_forge
 
 pytestmark = pytest.mark.anyio

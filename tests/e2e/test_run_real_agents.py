@@ -18,8 +18,8 @@ import yaml
 
 from shiftboss.evidence.receipts import verify_receipt
 from shiftboss.protocol.receipts import SignedReceipt
-from shiftboss.rules.run_prompts import PROMPT_TOKENS_MAX
-from shiftboss.rules.token_estimate import estimate_tokens
+from shiftboss.rules.prompts.agent_prompts import PROMPT_TOKENS_MAX
+from shiftboss.rules.prompts.token_estimate import estimate_tokens
 from tests.client import Client
 from tests.commands import shiftboss
 from tests.e2e.model_dialects import INPUT_TOKENS, OUTPUT_TOKENS

@@ -15,7 +15,7 @@ from shiftboss.evidence.imports.repo_view import RepoView
 from shiftboss.evidence.repository import Repository
 from shiftboss.evidence.survey import Survey, Surveyor
 from shiftboss.protocol.handoffs import Context, Contract, Escalation, WorkerHandoff, handoff_hash
-from shiftboss.rules.rendering import render_handoff
+from shiftboss.rules.prompts.handoff_text import render_handoff
 
 pytestmark = pytest.mark.anyio
 

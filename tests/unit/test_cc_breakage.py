@@ -6,8 +6,8 @@ import pytest
 
 from shiftboss.protocol.ci import CiDemand, CiJob, CiReport, CiRun
 from shiftboss.protocol.policy import CiPolicy, LocalJob
-from shiftboss.rules.bisection import Bisection
-from shiftboss.rules.breakage import (
+from shiftboss.rules.contract.breakage import (
+    Bisection,
     BreakageFinding,
     BreakageQuestion,
     UpstreamPush,
@@ -17,7 +17,7 @@ from shiftboss.rules.breakage import (
     remedy_for,
     task_of,
 )
-from shiftboss.rules.repo_variables import variable_of
+from shiftboss.rules.contract.repo_graph import variable_of
 
 
 @pytest.mark.parametrize("changes", [1, 2, 3, 7, 8, 200])

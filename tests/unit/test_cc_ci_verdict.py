@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from shiftboss.protocol.ci import CiDemand, CiJob, CiReport, CiRun, JobState, RunState
 from shiftboss.protocol.policy import CiPolicy
-from shiftboss.rules.ci_verdict import CiFinding, ci_state, judge
+from shiftboss.rules.contract.ci_verdict import CiFinding, ci_state, judge
 
 SHA = "a1b2c3d4" * 5
 OTHER_SHA = "0f0f0f0f" * 5

@@ -9,14 +9,14 @@ import pytest
 from shiftboss.protocol.milestone_lines import parse_line
 from shiftboss.protocol.milestones import BlockedPermission
 from shiftboss.protocol.policy import Backoff, Failures, PermissionLimits, RecoverableLimits
-from shiftboss.rules.failure_taxonomy import (
+from shiftboss.rules.contract.failures import (
     EXAMPLES,
     FailureClass,
     action_of,
     classify,
     sounds_fatal,
 )
-from shiftboss.rules.permissions import (
+from shiftboss.rules.tasks.permission_denials import (
     COUNTED_MAX,
     RECOVERY,
     after_denial,

@@ -7,7 +7,7 @@ from typing import get_args
 import pytest
 
 from shiftboss.errors import ContractViolations
-from shiftboss.rules.forbidden import FORBIDDEN, ForbiddenName, violation_of
+from shiftboss.rules.contract.forbidden_patterns import FORBIDDEN, ForbiddenName, violation_of
 
 NAMES: dict[ForbiddenName, str] = {
     "worker_exits_after_push_before_ci": "must wait for CI",

@@ -26,8 +26,7 @@ from shiftboss.protocol.milestones import (
 )
 from shiftboss.protocol.policy import Milestone
 from shiftboss.protocol.states import WorkerState
-from shiftboss.rules.lifecycle import TRANSITIONS as STATE_TRANSITIONS
-from shiftboss.rules.milestones import (
+from shiftboss.rules.contract.milestones import (
     REQUIRED_INFO,
     can_move,
     check_done_report,
@@ -36,6 +35,7 @@ from shiftboss.rules.milestones import (
     state_of,
     steps_to,
 )
+from shiftboss.rules.tasks.lifecycle import TRANSITIONS as STATE_TRANSITIONS
 
 ALL: tuple[Milestone, ...] = ("WORKING", "PUSHED_TO_CI", "FIXING_CI", "DONE", "BLOCKED")
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from shiftboss.errors import InvalidPolicy
 from shiftboss.protocol.policy import CiPolicy, Policy
-from shiftboss.rules.policy_text import effective, read_policy
+from shiftboss.rules.contract.policy_file import effective, read_policy
 
 NAME = "shiftboss.yaml"
 

@@ -12,10 +12,15 @@ import tiktoken
 from shiftboss.errors import ContractViolations, InvalidRequest
 from shiftboss.protocol.contract_requests import ContextDocument, ContextParts
 from shiftboss.protocol.policy import CiPolicy, Models, Policy, RepoPolicy, Sandbox, Trait
-from shiftboss.rules.context_handoff import RECOMMENDED, REQUIRED, context_handoff
-from shiftboss.rules.models import choose_model
-from shiftboss.rules.prompts import SpawnTask, ci_instructions, fixed_part, spawn_prompt
-from shiftboss.rules.token_estimate import CountTokens, estimate_tokens
+from shiftboss.rules.claims.handoffs import choose_model
+from shiftboss.rules.prompts.context import RECOMMENDED, REQUIRED, context_handoff
+from shiftboss.rules.prompts.token_estimate import CountTokens, estimate_tokens
+from shiftboss.rules.prompts.worker_prompts import (
+    SpawnTask,
+    ci_instructions,
+    fixed_part,
+    spawn_prompt,
+)
 
 JOBS = ["check", "format", "audit", "build", "test", "coverage"]
 POLICY = Policy(

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shiftboss.errors import InvalidRequest, UnknownRepo
-from shiftboss.rules.repo_graph import Blocker, RepoGraph, find_cycles
+from shiftboss.rules.contract.repo_graph import Blocker, RepoGraph, find_cycles
 
 DEPENDS_ON = {
     "acdc-core": [],

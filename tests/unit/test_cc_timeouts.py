@@ -9,12 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shiftboss.protocol.policy import Deadlock, Milestone, Timeouts
-from shiftboss.rules.deadlock import Signs, indicators
-from shiftboss.rules.timeouts import (
+from shiftboss.rules.contract.timeouts import (
     Activity,
     CiActivity,
     LadderState,
+    Signs,
     Step,
+    indicators,
     next_step,
 )
 

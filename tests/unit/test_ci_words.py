@@ -13,7 +13,7 @@ from shiftboss.evidence.ci.recent import Recent
 from shiftboss.evidence.ci.states import job_state, state_of
 from shiftboss.evidence.ci.workflow_files import Workflow, parse_workflow
 from shiftboss.protocol.ci import JobState
-from shiftboss.rules.criteria import CommandResult
+from shiftboss.rules.claims.criteria import CommandResult
 
 
 @pytest.mark.parametrize(

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shiftboss.rules.criteria import (
+from shiftboss.rules.claims.criteria import (
     CheckableCriterion,
     CommandResult,
     objection,
     parse_command,
     parse_criterion,
 )
-from shiftboss.rules.variables import may_be_passed
+from shiftboss.rules.claims.variables import may_be_passed
 
 pytestmark = pytest.mark.requirement("HO-05")
 

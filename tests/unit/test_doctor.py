@@ -17,7 +17,7 @@ from shiftboss.doctor.runners import judge_runners
 from shiftboss.doctor.server import look_at_server
 from shiftboss.errors import CiUnavailable, ShiftbossError
 from shiftboss.protocol.policy import Policy
-from shiftboss.rules.counting import how_many
+from shiftboss.rules.documents.wording import how_many
 
 NOW = 1_800_000_000_000
 MINUTE = 60_000

@@ -15,7 +15,7 @@ from shiftboss.init.jobs import guessed_jobs
 from shiftboss.init.policy_draft import COMMENT, policy_draft, repo_name
 from shiftboss.init.seal import is_untouched
 from shiftboss.init.wishes import CannotMerge
-from shiftboss.rules.policy_text import read_policy
+from shiftboss.rules.contract.policy_file import read_policy
 
 
 @given(st.lists(st.sampled_from(["a", "\n", "\r\n", "\r", " ", "#", "é"])))

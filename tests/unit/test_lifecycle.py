@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from shiftboss.protocol.states import WorkerState
-from shiftboss.rules.lifecycle import TRANSITIONS, can_move, follow, packet_status
+from shiftboss.rules.tasks.lifecycle import TRANSITIONS, can_move, follow, packet_status
 
 EDGES = {
     (WorkerState.IDLE, WorkerState.ASSIGNED),

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from shiftboss.protocol.plan import Plan
-from shiftboss.rules.merge_tasks import (
+from shiftboss.rules.plans.schedule import priorities
+from shiftboss.rules.runs.merge_tasks import (
     MERGES_MAX,
     is_merge,
     merge_description,
@@ -11,7 +12,6 @@ from shiftboss.rules.merge_tasks import (
     next_merge,
     original_of,
 )
-from shiftboss.rules.plan_priorities import priorities
 
 
 def test_a_merge_task_knows_the_task_that_it_belongs_to() -> None:

@@ -23,7 +23,7 @@ from shiftboss.protocol.messages import (
     message_from_json,
     message_to_json,
 )
-from shiftboss.rules.payloads import all_commits, with_commit
+from shiftboss.rules.tasks.message_payloads import all_commits, with_commit
 from tests.conformance.rows import assignment
 
 pytestmark = pytest.mark.requirement("WP-01")

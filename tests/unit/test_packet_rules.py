@@ -5,7 +5,7 @@ import pytest
 from shiftboss.errors import CounterRegression, PacketConflict, PacketFinished
 from shiftboss.protocol.packets import ProgressRequest, RegisterRequest
 from shiftboss.protocol.states import WorkerState
-from shiftboss.rules.packets import Assignment, check_same_registration, moved, progressed
+from shiftboss.rules.tasks.packets import Assignment, check_same_registration, moved, progressed
 
 ASSIGNMENT = Assignment(
     swarm_id="s",

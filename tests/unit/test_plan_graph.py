@@ -11,11 +11,16 @@ from hypothesis import strategies as st
 
 from shiftboss.protocol.plan import Plan
 from shiftboss.protocol.policy import Policy
-from shiftboss.rules.dry_run import dry_run
-from shiftboss.rules.plan_graph import critical_path, in_order, phases, traits_of, weight_of
-from shiftboss.rules.plan_overlaps import plan_overlaps
-from shiftboss.rules.plan_schedule import Step, schedule
-from shiftboss.rules.scope_overlap import overlaps
+from shiftboss.rules.paths.overlap import overlaps
+from shiftboss.rules.plans.graph import (
+    critical_path,
+    in_order,
+    phases,
+    plan_overlaps,
+    traits_of,
+    weight_of,
+)
+from shiftboss.rules.plans.schedule import Step, dry_run, schedule
 
 LAYERS = Policy.model_validate(
     {

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shiftboss.errors import InvalidPlan
-from shiftboss.rules.plan_agents import agent_name, agent_of
-from shiftboss.rules.plan_text import PlanText, read_plan
-from shiftboss.rules.yaml_lines import Problem
+from shiftboss.rules.documents.yaml_lines import Problem
+from shiftboss.rules.plans.graph import agent_name, agent_of
+from shiftboss.rules.plans.plan_file import PlanText, read_plan
 
 NAME = "plan.yaml"
 KINDS = ("claude", "codex", "command")

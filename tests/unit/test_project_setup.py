@@ -9,7 +9,7 @@ import pytest
 from shiftboss.evidence.imports.repo_view import RepoView
 from shiftboss.evidence.ownership import Ownership, covered
 from shiftboss.evidence.project_setup import is_manifest, success_criteria
-from shiftboss.rules.criteria import parse_criterion
+from shiftboss.rules.claims.criteria import parse_criterion
 
 TITLE_ONLY = ["Done as the title says: Add login"]
 

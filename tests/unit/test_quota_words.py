@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shiftboss.rules.quota_words import reset_time, tells_of_a_limit
+from shiftboss.rules.runs.quota_messages import reset_time, tells_of_a_limit
 
 NOON = datetime(2026, 6, 5, 12, tzinfo=UTC).timestamp()
 HOUR = 3600

@@ -28,7 +28,7 @@ from shiftboss.protocol.handoffs import (
 )
 from shiftboss.protocol.receipts import ReceiptBody
 from shiftboss.protocol.verdicts import Change, CheckResult, Verdict, VerificationJob, Waiver
-from shiftboss.rules.receipts import receipt_body
+from shiftboss.rules.claims.receipts import receipt_body
 
 pytestmark = pytest.mark.requirement("OWN-02")
 

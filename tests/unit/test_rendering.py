@@ -7,7 +7,7 @@ import json
 import pytest
 
 from shiftboss.protocol.handoffs import Context, Contract, Escalation, WorkerHandoff, handoff_hash
-from shiftboss.rules.rendering import (
+from shiftboss.rules.prompts.handoff_text import (
     NEXT_CHARACTERS_MAX,
     OTHERS_CHARACTERS_MAX,
     FinishedTask,

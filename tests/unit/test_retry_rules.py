@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from shiftboss.rules.failures import ErrorCategory, classify_error, is_recoverable
-from shiftboss.rules.retry import RetryPolicy
+from shiftboss.rules.tasks.retry import ErrorCategory, RetryPolicy, classify_error, is_recoverable
 
 
 @pytest.mark.requirement("SW-08")

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from shiftboss.rules.run_prompts import (
+from shiftboss.rules.prompts.agent_prompts import (
     FIX_TOKENS_MAX,
     PROMPT_TOKENS_MAX,
     RunTask,
     fix_prompt,
     run_prompt,
 )
-from shiftboss.rules.token_estimate import estimate_tokens
+from shiftboss.rules.prompts.token_estimate import estimate_tokens
 
 TASK = RunTask(
     swarm_id="shop",

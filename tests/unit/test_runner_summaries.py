@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from shiftboss.rules.runner_summaries import Counts, counted
+from shiftboss.rules.claims.criteria import Counts, counted
 
 pytestmark = pytest.mark.requirement("HO-05")
 

@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shiftboss.rules import budgets
-from shiftboss.rules.holds import longer
-from shiftboss.rules.running import Budget, Hold, ProcessUsage, Totals
+from shiftboss.rules.runs import budgets
+from shiftboss.rules.runs.records import Budget, Hold, ProcessUsage, Totals, longer
 
 tokens = st.integers(min_value=0, max_value=10**14)
 price = st.none() | st.integers(min_value=0, max_value=10**15)

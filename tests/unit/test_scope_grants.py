@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from shiftboss.rules.command_paths import Commands
-from shiftboss.rules.scope_grants import why_not_granted
+from shiftboss.rules.paths.command_paths import Commands
+from shiftboss.rules.paths.scope_grants import why_not_granted
 
 NO_COMMANDS = Commands(["It works"], [])
 NAMED = "is named by a command that checks the work"

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shiftboss.rules.protected import protected
-from shiftboss.rules.scope import Scope, normalised
-from shiftboss.rules.scope_overlap import overlaps
+from shiftboss.rules.paths.overlap import overlaps
+from shiftboss.rules.paths.ownership import protected
+from shiftboss.rules.paths.patterns import Scope, normalised
 
 
 @pytest.mark.parametrize(

@@ -8,17 +8,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shiftboss.rules.failures import RECOVERABLE_ERRORS
-from shiftboss.rules.signals import LONG_MS, WIN_MIN, Impact, impact_of, signal_weight
-from shiftboss.rules.strategies import (
+from shiftboss.rules.claims.strategies import (
     HALF_LIFE_MS,
     KNOWN_STRATEGIES,
+    LONG_MS,
+    WIN_MIN,
+    Impact,
     StrategyRecord,
     decayed,
+    impact_of,
     is_strategy_name,
     recorded,
+    signal_weight,
     suggest,
 )
+from shiftboss.rules.tasks.retry import RECOVERABLE_ERRORS
 
 pytestmark = pytest.mark.requirement("HO-08")
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from shiftboss.protocol.states import WorkerState
-from shiftboss.rules.swarms import Swarm, WorkerCounts, remaining_workers, swarm_status
+from shiftboss.rules.tasks.swarms import Swarm, WorkerCounts, remaining_workers, swarm_status
 
 SWARM = Swarm("s", "", "", False, True, None, 0, None)
 

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from shiftboss.protocol.handoffs import Contract, VerificationPolicy
-from shiftboss.rules.changes import CommitChange, FileChange
-from shiftboss.rules.named_paths import NamedPaths
-from shiftboss.rules.target_commits import TargetGuard
+from shiftboss.rules.paths.changes import CommitChange, FileChange
+from shiftboss.rules.paths.command_paths import NamedPaths
+from shiftboss.rules.paths.scope import TargetGuard
 
 CRITERIA = [
     "Command passes: python3 ./tools/check.py --config=etc/check.toml",

@@ -6,8 +6,8 @@ import pytest
 
 from shiftboss.errors import NotHeld, ShiftbossError, StaleEpoch, TaskEnded, TaskMismatch
 from shiftboss.protocol.states import WorkerState
-from shiftboss.rules.packets import Assignment
-from shiftboss.rules.tasks import (
+from shiftboss.rules.tasks.packets import Assignment
+from shiftboss.rules.tasks.tasks import (
     Task,
     Worker,
     bus_status,

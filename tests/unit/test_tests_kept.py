@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from shiftboss.rules.tests_kept import Revision, kind_of, lost_tests
+from shiftboss.rules.claims.kept_tests import Revision, kind_of, lost_tests
 
 
 def lost(path: str, before: str, after: str | None) -> list[str]:

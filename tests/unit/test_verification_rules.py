@@ -8,10 +8,7 @@ import pytest
 
 from shiftboss.protocol.handoffs import VerificationPolicy
 from shiftboss.protocol.verdicts import CheckResult, Violation, Waiver
-from shiftboss.rules.branches import is_branch_name, ref_part
-from shiftboss.rules.ownership import Ownership
-from shiftboss.rules.tree_shape import collisions, link_leads_astray
-from shiftboss.rules.verdicts import (
+from shiftboss.rules.claims.verdicts import (
     Checked,
     failed,
     is_accepted,
@@ -21,6 +18,9 @@ from shiftboss.rules.verdicts import (
     with_policy,
     with_waivers,
 )
+from shiftboss.rules.paths.branch_names import is_branch_name, ref_part
+from shiftboss.rules.paths.changes import collisions, link_leads_astray
+from shiftboss.rules.paths.ownership import Ownership
 
 
 @pytest.mark.parametrize("name", ["main", "task/bd-1.2", "fix_ü", "a.b", "x@y", "feature/#12"])

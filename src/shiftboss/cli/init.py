@@ -12,7 +12,7 @@ import typer
 
 from shiftboss.cli.output import print_json, print_text, say
 from shiftboss.errors import InvalidRequest, ShiftbossError
-from shiftboss.rules.counting import how_many
+from shiftboss.rules.documents.wording import how_many
 
 if TYPE_CHECKING:
     from shiftboss.init.files import Change
@@ -77,7 +77,7 @@ def init(
 
 def _agents(asked: list[str], *, all_agents: bool) -> list[str]:
     from shiftboss.init.agents import AGENTS
-    from shiftboss.rules.near_names import did_you_mean
+    from shiftboss.rules.documents.wording import did_you_mean
 
     for name in asked:
         if name not in AGENTS:

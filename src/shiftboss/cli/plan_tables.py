@@ -14,16 +14,14 @@ from rich.text import Text
 from shiftboss.cli.handoff_tables import add_fact, facts_grid
 from shiftboss.cli.output import plain
 from shiftboss.cli.tables import cell, plain_table
-from shiftboss.rules.plan_agents import agent_name
-from shiftboss.rules.plan_graph import critical_path, phases, repo_of
+from shiftboss.rules.plans.graph import agent_name, critical_path, phases, repo_of
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from shiftboss.protocol.plan import Plan
-    from shiftboss.rules.dry_run import DryRun
-    from shiftboss.rules.plan_overlaps import TaskOverlap
-    from shiftboss.rules.plan_schedule import Step
+    from shiftboss.rules.plans.graph import TaskOverlap
+    from shiftboss.rules.plans.schedule import DryRun, Step
 
 OVERLAPS_SHOWN_MAX: Final = 20
 _ID_CELLS: Final = 28

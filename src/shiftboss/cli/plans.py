@@ -35,7 +35,7 @@ def check(file: PlanFile, as_json: AsJson = False) -> None:
     except (InvalidPlan, InvalidPolicy) as error:
         raise _told(file, _problems(error), as_json=as_json) from None
     # Only these commands need the graph.
-    from shiftboss.rules.plan_graph import phases
+    from shiftboss.rules.plans.graph import phases
 
     in_phases = phases(found.plan)
     if as_json:
@@ -52,11 +52,11 @@ def check(file: PlanFile, as_json: AsJson = False) -> None:
 def show_plan(file: PlanFile, as_json: AsJson = False) -> None:
     """Show the tasks in their phases, the critical path, and who owns the same files."""
     found = _read(file)
-    from shiftboss.rules.plan_overlaps import plan_overlaps
+    from shiftboss.rules.plans.graph import plan_overlaps
 
     overlapping = plan_overlaps(found.plan)
     if as_json:
-        from shiftboss.rules.plan_graph import all_traits, critical_path, phases
+        from shiftboss.rules.plans.graph import all_traits, critical_path, phases
 
         answer = {
             "plan": found.plan.model_dump(mode="json", by_alias=True),

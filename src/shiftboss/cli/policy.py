@@ -10,7 +10,7 @@ import typer
 
 from shiftboss.cli.output import print_json, print_text, say
 from shiftboss.errors import InvalidPolicy, ShiftbossError
-from shiftboss.rules.counting import how_many
+from shiftboss.rules.documents.wording import how_many
 
 if TYPE_CHECKING:
     from shiftboss.protocol.policy import Policy
@@ -38,7 +38,7 @@ def check(file: PolicyFile = DEFAULT_POLICY, as_json: Said = False) -> None:
     except InvalidPolicy as error:
         raise _told(file, _problems(error), as_json=as_json) from None
     # Only this command needs the graph.
-    from shiftboss.rules.repo_graph import RepoGraph
+    from shiftboss.rules.contract.repo_graph import RepoGraph
 
     phases = RepoGraph({name: repo.depends_on for name, repo in found.repos.items()}).phases()
     if as_json:

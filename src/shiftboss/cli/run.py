@@ -173,7 +173,7 @@ def _run(wish: RunWish, *, as_json: bool) -> int:
 def _show_dry_run(plan: Plan, policy: Path | None, *, as_json: bool) -> None:
     from shiftboss.cli.plan_tables import dry_run_tables
     from shiftboss.evidence.policy_file import load_policy
-    from shiftboss.rules.dry_run import dry_run
+    from shiftboss.rules.plans.schedule import dry_run
 
     found = dry_run(plan, load_policy(policy) if policy is not None else None, plan.workers)
     if as_json:

@@ -44,10 +44,10 @@ from shiftboss.protocol.bus import (
 from shiftboss.protocol.events import EventKind
 from shiftboss.protocol.handoff_requests import SwarmCompleteRequest
 from shiftboss.protocol.states import WorkerState
-from shiftboss.rules.handoffs import VIOLATIONS_TOLD_MAX, Claim
-from shiftboss.rules.lifecycle import can_move
-from shiftboss.rules.packets import Assignment
-from shiftboss.rules.tasks import (
+from shiftboss.rules.claims.handoffs import VIOLATIONS_TOLD_MAX, Claim
+from shiftboss.rules.tasks.lifecycle import can_move, check_context_threshold
+from shiftboss.rules.tasks.packets import Assignment
+from shiftboss.rules.tasks.tasks import (
     BLOCKED_LEASE_SECONDS,
     LEASE_SECONDS,
     OFFER_SECONDS,
@@ -58,7 +58,6 @@ from shiftboss.rules.tasks import (
     check_epoch,
     check_holds,
 )
-from shiftboss.rules.worker_protocol import check_context_threshold
 from shiftboss.store.port import Transaction
 
 

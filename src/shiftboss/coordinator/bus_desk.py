@@ -53,9 +53,9 @@ from shiftboss.protocol.events import Event, EventKind
 from shiftboss.protocol.fields import Answer
 from shiftboss.protocol.handoff_requests import WAIT_MS_DEFAULT
 from shiftboss.protocol.messages import Message, message_from_json
-from shiftboss.rules.handoffs import Claim
+from shiftboss.rules.claims.handoffs import Claim
+from shiftboss.store.early_future import Prompt
 from shiftboss.store.port import Store
-from shiftboss.store.prompt import Prompt
 
 T = TypeVar("T")
 A = TypeVar("A", bound=Answer)

@@ -23,9 +23,9 @@ from shiftboss.protocol.events import EventKind
 from shiftboss.protocol.handoff_requests import SwarmCompleteRequest
 from shiftboss.protocol.handoffs import WorkerHandoff
 from shiftboss.protocol.states import WorkerState
-from shiftboss.rules.handoffs import Claim, Handoff, check_can_claim, check_no_claim
-from shiftboss.rules.packets import Assignment
-from shiftboss.rules.tasks import Task, is_ended, is_reserved
+from shiftboss.rules.claims.handoffs import Claim, Handoff, check_can_claim, check_no_claim
+from shiftboss.rules.tasks.packets import Assignment
+from shiftboss.rules.tasks.tasks import Task, is_ended, is_reserved
 from shiftboss.store.port import Transaction
 
 # Who completes a task that nobody was given, and gives no name.

@@ -15,9 +15,9 @@ from shiftboss.protocol.events import EventKind
 from shiftboss.protocol.fields import INTEGER_MAX
 from shiftboss.protocol.messages import AssignMessage
 from shiftboss.protocol.states import WorkerState
-from shiftboss.rules.packets import Assignment
-from shiftboss.rules.swarms import Swarm
-from shiftboss.rules.tasks import OFFER_SECONDS, Salvage, Task, Worker
+from shiftboss.rules.tasks.packets import Assignment
+from shiftboss.rules.tasks.swarms import Swarm
+from shiftboss.rules.tasks.tasks import OFFER_SECONDS, Salvage, Task, Worker
 from shiftboss.store.port import Transaction
 
 

@@ -15,8 +15,8 @@ from shiftboss.coordinator.learning import learn_of_failure
 from shiftboss.errors import UnknownTask
 from shiftboss.protocol.events import EventKind
 from shiftboss.protocol.states import WorkerState
-from shiftboss.rules.packets import Assignment
-from shiftboss.rules.tasks import Task, Worker
+from shiftboss.rules.tasks.packets import Assignment
+from shiftboss.rules.tasks.tasks import Task, Worker
 from shiftboss.store.port import Transaction
 
 

@@ -10,8 +10,8 @@ from shiftboss.errors import EvidenceUnavailable
 from shiftboss.protocol.ci import CiDemand, CiReport
 from shiftboss.protocol.receipts import ReceiptBody, SignedReceipt
 from shiftboss.protocol.verdicts import Verdict, VerificationJob
-from shiftboss.rules.breakage import BreakageFinding, BreakageQuestion
-from shiftboss.rules.context_material import ContextWish, Material
+from shiftboss.rules.contract.breakage import BreakageFinding, BreakageQuestion
+from shiftboss.rules.prompts.context import ContextWish, Material
 
 
 class Evidence(Protocol):

@@ -7,10 +7,9 @@ from shiftboss.coordinator.repeats import said_first, take
 from shiftboss.protocol.events import EventKind
 from shiftboss.protocol.packets import ErrorAnswer, ErrorRequest
 from shiftboss.protocol.states import WorkerState
-from shiftboss.rules.failures import is_recoverable
-from shiftboss.rules.handoffs import check_no_claim
-from shiftboss.rules.packets import Assignment, is_finished, moved
-from shiftboss.rules.retry import RetryPolicy
+from shiftboss.rules.claims.handoffs import check_no_claim
+from shiftboss.rules.tasks.packets import Assignment, is_finished, moved
+from shiftboss.rules.tasks.retry import RetryPolicy, is_recoverable
 from shiftboss.store.port import Retry, Transaction
 
 

@@ -63,7 +63,7 @@ from shiftboss.protocol.handoff_requests import (
     WaiveRequest,
 )
 from shiftboss.protocol.verdicts import Verdict, VerificationJob
-from shiftboss.rules.handoffs import Claim, Reservation, is_object_name
+from shiftboss.rules.claims.handoffs import Claim, Reservation, is_object_name
 from shiftboss.store.handoff_port import ReceiptRow
 from shiftboss.store.port import Store, Transaction
 

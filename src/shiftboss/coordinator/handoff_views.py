@@ -8,8 +8,8 @@ from typing import Any
 from shiftboss.errors import UnknownHandoff
 from shiftboss.protocol.handoff_requests import HandoffView
 from shiftboss.protocol.handoffs import WorkerHandoff
-from shiftboss.rules.handoffs import Claim, Handoff
-from shiftboss.rules.rendering import render_handoff
+from shiftboss.rules.claims.handoffs import Claim, Handoff
+from shiftboss.rules.prompts.handoff_text import render_handoff
 from shiftboss.store.port import Transaction
 
 

@@ -7,9 +7,9 @@ from typing import TypeVar
 
 from shiftboss.errors import InvalidRequest
 from shiftboss.protocol.handoff_requests import SpawnSubtaskRequest
-from shiftboss.rules.criteria import parse_command, parse_criterion
-from shiftboss.rules.scope import normalised
-from shiftboss.rules.variables import may_be_passed
+from shiftboss.rules.claims.criteria import parse_command, parse_criterion
+from shiftboss.rules.claims.variables import may_be_passed
+from shiftboss.rules.paths.patterns import normalised
 
 T = TypeVar("T")
 

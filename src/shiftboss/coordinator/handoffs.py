@@ -32,11 +32,10 @@ from shiftboss.protocol.handoffs import (
     handoff_hash,
 )
 from shiftboss.protocol.states import WorkerState
-from shiftboss.rules.handoffs import Handoff, Reservation, check_no_claim
-from shiftboss.rules.models import choose_model
-from shiftboss.rules.prompts import SpawnTask, spawn_prompt
-from shiftboss.rules.rendering import FinishedTask, what_comes_next, what_others_did
-from shiftboss.rules.tasks import Task, is_ended, is_reserved
+from shiftboss.rules.claims.handoffs import Handoff, Reservation, check_no_claim, choose_model
+from shiftboss.rules.prompts.handoff_text import FinishedTask, what_comes_next, what_others_did
+from shiftboss.rules.prompts.worker_prompts import SpawnTask, spawn_prompt
+from shiftboss.rules.tasks.tasks import Task, is_ended, is_reserved
 from shiftboss.store.port import Transaction
 
 

@@ -14,7 +14,7 @@ from pydantic_core import from_json
 
 from shiftboss.coordinator.free_workers import FreeWorkers
 from shiftboss.protocol.events import Event, EventKind
-from shiftboss.store.prompt import Prompt
+from shiftboss.store.early_future import Prompt
 
 # A subscriber this far behind is cut off; it can come back with the last id it saw.
 BEHIND_EVENTS_MAX: Final = 10_000

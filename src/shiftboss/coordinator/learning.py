@@ -10,10 +10,16 @@ from typing import Any
 from shiftboss.protocol.handoff_requests import PlanAnswer, PlanRequest
 from shiftboss.protocol.handoffs import WorkerHandoff
 from shiftboss.protocol.verdicts import Verdict
-from shiftboss.rules.handoffs import Handoff, Signal
-from shiftboss.rules.packets import Assignment
-from shiftboss.rules.signals import SignalKind, impact_of, signal_weight
-from shiftboss.rules.strategies import StrategyRecord, recorded, suggest
+from shiftboss.rules.claims.handoffs import Handoff, Signal
+from shiftboss.rules.claims.strategies import (
+    SignalKind,
+    StrategyRecord,
+    impact_of,
+    recorded,
+    signal_weight,
+    suggest,
+)
+from shiftboss.rules.tasks.packets import Assignment
 from shiftboss.store.port import Transaction
 
 UNNAMED = "unnamed"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from shiftboss.coordinator.dispatch import drain, end_attempt, enqueue, free_worker
 from shiftboss.protocol.states import WorkerState
-from shiftboss.rules.tasks import OFFER_SECONDS
+from shiftboss.rules.tasks.tasks import OFFER_SECONDS
 from shiftboss.store.port import Transaction
 
 OFFER_MS = OFFER_SECONDS * 1000

@@ -42,10 +42,9 @@ from shiftboss.protocol.messages import (
 )
 from shiftboss.protocol.problems import invalid_request
 from shiftboss.protocol.states import WorkerState
-from shiftboss.rules.handoffs import check_no_claim
-from shiftboss.rules.lifecycle import TRANSITIONS, can_move
-from shiftboss.rules.packets import Assignment
-from shiftboss.rules.payloads import (
+from shiftboss.rules.claims.handoffs import check_no_claim
+from shiftboss.rules.tasks.lifecycle import TRANSITIONS, can_move
+from shiftboss.rules.tasks.message_payloads import (
     all_commits,
     check_task,
     said_epoch,
@@ -54,8 +53,9 @@ from shiftboss.rules.payloads import (
     said_text,
     with_commit,
 )
-from shiftboss.rules.retry import RetryPolicy
-from shiftboss.rules.tasks import LEASE_SECONDS, check_can_submit, check_epoch
+from shiftboss.rules.tasks.packets import Assignment
+from shiftboss.rules.tasks.retry import RetryPolicy
+from shiftboss.rules.tasks.tasks import LEASE_SECONDS, check_can_submit, check_epoch
 from shiftboss.store.port import Transaction
 
 DEFAULT_CONTACT = "coordinator"

@@ -7,9 +7,9 @@ from typing import Any
 
 from shiftboss.errors import OwnershipOverlap
 from shiftboss.protocol.handoffs import WorkerHandoff
-from shiftboss.rules.handoffs import Reservation
-from shiftboss.rules.scope_overlap import overlaps
-from shiftboss.rules.tasks import Task
+from shiftboss.rules.claims.handoffs import Reservation
+from shiftboss.rules.paths.overlap import overlaps
+from shiftboss.rules.tasks.tasks import Task
 from shiftboss.store.port import Transaction
 
 # Enough to understand a collision.

@@ -26,15 +26,15 @@ from shiftboss.protocol.packets import (
     RegisterRequest,
 )
 from shiftboss.protocol.states import WorkerState
-from shiftboss.rules.handoffs import Claim, check_no_claim
-from shiftboss.rules.packets import (
+from shiftboss.rules.claims.handoffs import Claim, check_no_claim
+from shiftboss.rules.tasks.packets import (
     Assignment,
     check_same_registration,
     moved,
     packet_task_id,
     progressed,
 )
-from shiftboss.rules.swarms import WorkerCounts, remaining_workers
+from shiftboss.rules.tasks.swarms import WorkerCounts, remaining_workers
 from shiftboss.store.port import Transaction
 
 

@@ -11,8 +11,8 @@ from shiftboss.errors import AlreadyAnswered, Forbidden, UnknownQuestion
 from shiftboss.protocol.bus import DEFAULT_SWARM, AnswerQuestionRequest, QuestionList, QuestionView
 from shiftboss.protocol.events import EventKind
 from shiftboss.protocol.states import WorkerState
-from shiftboss.rules.packets import Assignment
-from shiftboss.rules.tasks import BLOCKED_LEASE_SECONDS, LEASE_SECONDS, Question
+from shiftboss.rules.tasks.packets import Assignment
+from shiftboss.rules.tasks.tasks import BLOCKED_LEASE_SECONDS, LEASE_SECONDS, Question
 from shiftboss.store.port import Transaction
 
 QUESTIONS_LISTED_MAX = 200

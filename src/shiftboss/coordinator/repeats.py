@@ -22,7 +22,7 @@ from shiftboss.protocol.packets import (
     ProgressRequest,
     RegisterRequest,
 )
-from shiftboss.rules.packets import Assignment, packet_task_id
+from shiftboss.rules.tasks.packets import Assignment, packet_task_id
 from shiftboss.store.port import Transaction
 
 T = TypeVar("T", bound=Answer)

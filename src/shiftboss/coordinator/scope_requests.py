@@ -38,12 +38,12 @@ from shiftboss.protocol.handoffs import (
 )
 from shiftboss.protocol.states import WorkerState
 from shiftboss.protocol.verdicts import Waiver
-from shiftboss.rules.command_paths import Commands
-from shiftboss.rules.handoffs import Handoff, Reservation, ScopeRequest, check_no_claim
-from shiftboss.rules.packets import Assignment
-from shiftboss.rules.scope import Scope
-from shiftboss.rules.scope_grants import why_not_granted
-from shiftboss.rules.tasks import check_holds, is_ended
+from shiftboss.rules.claims.handoffs import Handoff, Reservation, ScopeRequest, check_no_claim
+from shiftboss.rules.paths.command_paths import Commands
+from shiftboss.rules.paths.patterns import Scope
+from shiftboss.rules.paths.scope_grants import why_not_granted
+from shiftboss.rules.tasks.packets import Assignment
+from shiftboss.rules.tasks.tasks import check_holds, is_ended
 from shiftboss.store.port import Transaction
 
 LISTED_MAX = 200

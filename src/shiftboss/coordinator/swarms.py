@@ -16,9 +16,9 @@ from shiftboss.protocol.swarms import (
     SwarmSummary,
     WorkerView,
 )
-from shiftboss.rules.lifecycle import packet_status
-from shiftboss.rules.packets import Assignment
-from shiftboss.rules.swarms import Swarm, WorkerCounts, remaining_workers, swarm_status
+from shiftboss.rules.tasks.lifecycle import packet_status
+from shiftboss.rules.tasks.packets import Assignment
+from shiftboss.rules.tasks.swarms import Swarm, WorkerCounts, remaining_workers, swarm_status
 from shiftboss.store.port import Retry, SwarmRow, Transaction
 
 PAGE_SIZE_MAX = 200

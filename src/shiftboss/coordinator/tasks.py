@@ -29,8 +29,8 @@ from shiftboss.protocol.bus import (
 )
 from shiftboss.protocol.events import EventKind
 from shiftboss.protocol.states import WorkerState
-from shiftboss.rules.packets import Assignment
-from shiftboss.rules.tasks import Task, Worker, check_can_submit, is_ended, is_reserved
+from shiftboss.rules.tasks.packets import Assignment
+from shiftboss.rules.tasks.tasks import Task, Worker, check_can_submit, is_ended, is_reserved
 from shiftboss.store.port import Transaction
 
 

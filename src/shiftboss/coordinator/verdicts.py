@@ -22,16 +22,16 @@ from shiftboss.protocol.handoffs import WorkerHandoff
 from shiftboss.protocol.receipts import ReceiptBody, SignedReceipt
 from shiftboss.protocol.states import WorkerState
 from shiftboss.protocol.verdicts import CheckResult, Verdict, VerificationJob, Violation
-from shiftboss.rules.handoffs import (
+from shiftboss.rules.claims.handoffs import (
     REFUSALS_MAX,
     TRIES_MAX,
     VIOLATIONS_TOLD_MAX,
     Claim,
     Handoff,
 )
-from shiftboss.rules.packets import Assignment
-from shiftboss.rules.receipts import receipt_body, receipt_id_of
-from shiftboss.rules.tasks import LEASE_SECONDS
+from shiftboss.rules.claims.receipts import receipt_body, receipt_id_of
+from shiftboss.rules.tasks.packets import Assignment
+from shiftboss.rules.tasks.tasks import LEASE_SECONDS
 from shiftboss.store.handoff_port import ReceiptRow
 from shiftboss.store.port import Transaction
 

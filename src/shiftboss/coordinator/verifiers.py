@@ -7,7 +7,7 @@ import json
 from shiftboss.protocol.ci import CiDemand
 from shiftboss.protocol.handoffs import VerificationPolicy, WorkerHandoff
 from shiftboss.protocol.verdicts import VerificationJob
-from shiftboss.rules.handoffs import VERIFIER_SECONDS, Claim, Handoff
+from shiftboss.rules.claims.handoffs import VERIFIER_SECONDS, Claim, Handoff
 from shiftboss.store.port import Transaction
 
 # So many accepted commits of a repository are told to a verifier, the newest.

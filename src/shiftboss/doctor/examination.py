@@ -15,7 +15,7 @@ from shiftboss.doctor.server import Line, look_at_server
 from shiftboss.errors import InvalidPolicy, ShiftbossError
 from shiftboss.evidence.policy_file import default_policy_file, load_policy
 from shiftboss.protocol.policy import Policy
-from shiftboss.rules.counting import how_many
+from shiftboss.rules.documents.wording import how_many
 
 
 def examine(line: Line, swarm_id: str, file: Path | None, now_ms: int) -> list[Finding]:

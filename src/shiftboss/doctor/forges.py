@@ -12,7 +12,7 @@ from shiftboss.evidence.ci.http import ForgeHttp
 from shiftboss.evidence.repository import Repository
 from shiftboss.protocol.ci import CiDemand
 from shiftboss.protocol.policy import Policy, RepoPolicy
-from shiftboss.rules.counting import how_many
+from shiftboss.rules.documents.wording import how_many
 
 # A forge is asked about a commit, as the server does it; about one that is nowhere if need be.
 _NO_COMMIT: Final = "0" * 40

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 from shiftboss.doctor.findings import Finding, ok, problem, warning
 from shiftboss.doctor.server import Line, asked
 from shiftboss.protocol.policy import Policy, RepoPolicy
-from shiftboss.rules.counting import how_long, how_many
+from shiftboss.rules.documents.wording import how_long, how_many
 
 PAGES_MAX: Final = 20
 CLAIM_SECONDS: Final = 600

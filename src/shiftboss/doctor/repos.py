@@ -13,7 +13,7 @@ from shiftboss.doctor.programs import said_by
 from shiftboss.errors import EvidenceUnavailable, UnknownRepo
 from shiftboss.evidence.repository import LONG_NAMES, LONG_NAMES_HINT, Repository
 from shiftboss.protocol.policy import Policy, RepoPolicy
-from shiftboss.rules.counting import how_many
+from shiftboss.rules.documents.wording import how_many
 
 # `rev-parse --path-format` came with it.
 GIT_MIN: Final = (2, 31)

@@ -19,7 +19,7 @@ from shiftboss.evidence.disposal import Disposal
 from shiftboss.evidence.mirror import Mirror
 from shiftboss.evidence.prepared import prepared
 from shiftboss.protocol.verdicts import VerificationJob
-from shiftboss.rules.runner_summaries import counted
+from shiftboss.rules.claims.criteria import counted
 
 KEPT_MAX: Final = 1000
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from shiftboss.evidence.mirror import Mirror
-from shiftboss.rules.changes import CommitChange, FileChange, NetChange
+from shiftboss.rules.paths.changes import CommitChange, FileChange, NetChange
 
 # More deleted or added files than this, and renames are only found where the contents are the same.
 RENAMES_MAX: Final = 1000

@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable
 from shiftboss.errors import CiUnavailable
 from shiftboss.protocol.ci import CiDemand, CiReport
 from shiftboss.protocol.verdicts import CheckResult, Violation
-from shiftboss.rules.ci_verdict import CiFinding, judge
-from shiftboss.rules.verdicts import Checked
+from shiftboss.rules.claims.verdicts import Checked
+from shiftboss.rules.contract.ci_verdict import CiFinding, judge
 
 AskCi = Callable[[CiDemand, str], Awaitable[CiReport]]
 

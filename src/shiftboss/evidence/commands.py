@@ -18,7 +18,7 @@ from shiftboss.evidence.processes import program_argv
 from shiftboss.evidence.starting import start_program
 from shiftboss.evidence.surroundings import checkout_environment
 from shiftboss.evidence.sweeping import end_marked
-from shiftboss.rules.criteria import CommandResult
+from shiftboss.rules.claims.criteria import CommandResult
 
 __all__ = ["CommandResult", "Limits", "checkout_environment", "exit_words", "run_command"]
 

@@ -8,8 +8,8 @@ from typing import Final, NamedTuple
 from shiftboss.evidence.blobs import Found
 from shiftboss.evidence.mirror import BRANCHES, Mirror
 from shiftboss.protocol.verdicts import VerificationJob
-from shiftboss.rules.branches import is_branch_name
-from shiftboss.rules.verdicts import Checked, failed, passed
+from shiftboss.rules.claims.verdicts import Checked, failed, passed
+from shiftboss.rules.paths.branch_names import is_branch_name
 
 _COMMIT_ID: Final = re.compile(r"[0-9a-f]{7,40}")
 

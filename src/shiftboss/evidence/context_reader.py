@@ -9,8 +9,7 @@ from typing import Final
 from shiftboss.errors import InvalidRequest
 from shiftboss.evidence.repository import LoggedCommit, Repository
 from shiftboss.protocol.contract_requests import ContextDocument
-from shiftboss.rules.context_handoff import RECENT_CHANGES_MAX
-from shiftboss.rules.context_material import ContextWish, Material, chosen
+from shiftboss.rules.prompts.context import RECENT_CHANGES_MAX, ContextWish, Material, chosen
 
 # Fifty thousand tokens are far below; more would only be counted and left out.
 FILE_BYTES_MAX: Final = 300_000

@@ -10,8 +10,8 @@ from shiftboss.evidence.disposal import Disposal
 from shiftboss.evidence.mirror import Mirror
 from shiftboss.evidence.prepared import left_out, not_possible, prepared, result_of
 from shiftboss.protocol.verdicts import VerificationJob
-from shiftboss.rules.criteria import CheckableCriterion, objection, parse_criterion
-from shiftboss.rules.verdicts import Checked, not_made
+from shiftboss.rules.claims.criteria import CheckableCriterion, objection, parse_criterion
+from shiftboss.rules.claims.verdicts import Checked, not_made
 
 FREE_TEXT = "no command can check it"
 

@@ -20,8 +20,8 @@ from shiftboss.evidence.survey import Survey, Surveyor
 from shiftboss.evidence.verifier import Verifier
 from shiftboss.protocol.ci import CiDemand, CiReport, CiRun
 from shiftboss.protocol.verdicts import Verdict, VerificationJob
-from shiftboss.rules.breakage import BreakageFinding, BreakageQuestion
-from shiftboss.rules.context_material import ContextWish, Material
+from shiftboss.rules.contract.breakage import BreakageFinding, BreakageQuestion
+from shiftboss.rules.prompts.context import ContextWish, Material
 
 
 class Observer:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from shiftboss.evidence.imports.repo_view import RepoView
-from shiftboss.rules.scope import Scope
+from shiftboss.rules.paths.patterns import Scope
 
 PROJECTS_MAX = 5
 # Longer commands name the folders instead of the files.

@@ -14,8 +14,8 @@ from shiftboss.evidence.commands import Limits, checkout_environment, run_comman
 from shiftboss.evidence.disposal import Disposal
 from shiftboss.evidence.mirror import Mirror
 from shiftboss.protocol.verdicts import CheckName, CheckResult, VerificationJob, Violation
-from shiftboss.rules.criteria import CommandResult, parse_command
-from shiftboss.rules.verdicts import Checked, is_waived, not_made
+from shiftboss.rules.claims.criteria import CommandResult, parse_command
+from shiftboss.rules.claims.verdicts import Checked, is_waived, not_made
 
 
 class Prepared(NamedTuple):

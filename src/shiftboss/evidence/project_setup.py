@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from shiftboss.evidence.ownership import Ownership
 from shiftboss.evidence.setups import go, make, node, python, rust
 from shiftboss.protocol.handoffs import CRITERIA_MAX
-from shiftboss.rules.criteria import CriterionKind, parse_criterion
-from shiftboss.rules.described_criteria import described_criteria
+from shiftboss.rules.claims.criteria import CriterionKind, parse_criterion
+from shiftboss.rules.claims.described_criteria import described_criteria
 
 _SETUPS = (python, node, rust, go)
 _MANIFEST = re.compile(

@@ -10,11 +10,10 @@ from shiftboss.evidence.commit_checks import Claim
 from shiftboss.evidence.mirror import Mirror
 from shiftboss.evidence.spans import Span, span_of, unaccounted_changes
 from shiftboss.protocol.verdicts import VerificationJob
-from shiftboss.rules.changes import SYMLINK, CommitChange, FileChange, NetChange
-from shiftboss.rules.ownership import Ownership
-from shiftboss.rules.scope_judgement import LINK_BYTES_MAX, Work, violations_of
-from shiftboss.rules.target_commits import TargetGuard
-from shiftboss.rules.verdicts import Checked, is_waived, judged
+from shiftboss.rules.claims.verdicts import Checked, is_waived, judged
+from shiftboss.rules.paths.changes import SYMLINK, CommitChange, FileChange, NetChange
+from shiftboss.rules.paths.ownership import Ownership
+from shiftboss.rules.paths.scope import LINK_BYTES_MAX, TargetGuard, Work, violations_of
 
 
 class Done(NamedTuple):

@@ -11,8 +11,8 @@ from shiftboss.evidence.changes import changes_of, plain_change
 from shiftboss.evidence.commit_checks import Claim, tip_of
 from shiftboss.evidence.mirror import Mirror
 from shiftboss.protocol.verdicts import VerificationJob
-from shiftboss.rules.changes import CommitChange
-from shiftboss.rules.verdicts import Checked, failed, passed
+from shiftboss.rules.claims.verdicts import Checked, failed, passed
+from shiftboss.rules.paths.changes import CommitChange
 
 # Of commits with a receipt, those that are compared with what the target brought. There are as many
 # as tasks that were landed side by side.

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from shiftboss.rules.variables import may_be_passed
+from shiftboss.rules.claims.variables import may_be_passed
 
 # Programs on PATH that stand in for the real ones look for those in the home folder, and would find
 # nothing in an empty one.

@@ -14,7 +14,7 @@ from shiftboss.evidence.imports.typescript_config import extended_by, is_config
 from shiftboss.evidence.ownership import Ownership, covered
 from shiftboss.evidence.project_setup import is_manifest, success_criteria
 from shiftboss.evidence.repository import LONG_NAMES, LONG_NAMES_HINT, Repository
-from shiftboss.rules.scope import normalised
+from shiftboss.rules.paths.patterns import normalised
 
 # The imports of a task that owns more than this would not be looked through anyway.
 SOURCES_MAX = 1000

@@ -10,8 +10,8 @@ from typing import Any
 from shiftboss.errors import ShiftbossError
 from shiftboss.protocol.handoff_requests import RenewClaimAnswer, RenewClaimRequest, VerdictRequest
 from shiftboss.protocol.verdicts import Verdict, VerificationJob
-from shiftboss.rules.fitting import fitting
-from shiftboss.rules.handoffs import VERIFIER_SECONDS
+from shiftboss.rules.claims.handoffs import VERIFIER_SECONDS
+from shiftboss.rules.claims.verdicts import fitting
 
 log = logging.getLogger(__name__)
 

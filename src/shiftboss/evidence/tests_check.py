@@ -8,9 +8,9 @@ from typing import Final, NamedTuple
 
 from shiftboss.evidence.mirror import Mirror
 from shiftboss.protocol.verdicts import VerificationJob, Violation
-from shiftboss.rules.changes import NOTHING, SUBMODULE, FileChange, NetChange
-from shiftboss.rules.tests_kept import Lost, Revision, is_test_file, kind_of, lost_tests
-from shiftboss.rules.verdicts import Checked, judged, passed
+from shiftboss.rules.claims.kept_tests import Lost, Revision, is_test_file, kind_of, lost_tests
+from shiftboss.rules.claims.verdicts import Checked, judged, passed
+from shiftboss.rules.paths.changes import NOTHING, SUBMODULE, FileChange, NetChange
 
 # Reading a file of this size takes Python a second.
 FILE_BYTES_MAX: Final = 512 * 1024

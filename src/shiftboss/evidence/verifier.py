@@ -25,14 +25,14 @@ from shiftboss.evidence.spans import check_target
 from shiftboss.evidence.tests_check import check_tests_kept
 from shiftboss.protocol.ci import CiJob, CiRun
 from shiftboss.protocol.verdicts import Change, Verdict, VerificationJob
-from shiftboss.rules.changes import FileChange
-from shiftboss.rules.verdicts import (
+from shiftboss.rules.claims.verdicts import (
     Checked,
     is_accepted,
     not_made,
     with_policy,
     with_waivers,
 )
+from shiftboss.rules.paths.changes import FileChange
 
 CHANGES_MAX: Final = 1000
 COMMITS_MAX: Final = 1000

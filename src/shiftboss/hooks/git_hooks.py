@@ -9,9 +9,8 @@ from typing import Final, NamedTuple
 from shiftboss.hooks.contract import LocalContract
 from shiftboss.hooks.git import git
 from shiftboss.hooks.messages import refused_paths
-from shiftboss.rules.changes import SUBMODULE, SYMLINK, FileChange
-from shiftboss.rules.ownership import Ownership
-from shiftboss.rules.tree_shape import link_leads_astray
+from shiftboss.rules.paths.changes import SUBMODULE, SYMLINK, FileChange, link_leads_astray
+from shiftboss.rules.paths.ownership import Ownership
 
 _LINK_BYTES_MAX: Final = 4096
 _RAW: Final = ("--raw", "-z", "--no-renames", "--no-abbrev", "-r")

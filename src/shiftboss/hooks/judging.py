@@ -22,8 +22,8 @@ from shiftboss.hooks.shell_found import (
     Write,
 )
 from shiftboss.hooks.shell_words import Word
-from shiftboss.rules.ownership import Ownership
-from shiftboss.rules.scope import Scope
+from shiftboss.rules.paths.ownership import Ownership
+from shiftboss.rules.paths.patterns import Scope
 
 SCOPE: Final = "scope"
 OUTSIDE: Final = "outside"

@@ -13,7 +13,7 @@ from shiftboss.orchestrator.places import Places
 from shiftboss.orchestrator.process import ProcessLimits
 from shiftboss.orchestrator.trees import Trees
 from shiftboss.protocol.plan import Plan, PlanAgent, PlanRepo, PlanTask
-from shiftboss.rules.merge_tasks import original_of
+from shiftboss.rules.runs.merge_tasks import original_of
 
 
 @dataclass(frozen=True, slots=True)

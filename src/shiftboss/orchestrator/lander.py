@@ -27,7 +27,7 @@ from shiftboss.orchestrator.other_side import LandedWork, OtherSide
 from shiftboss.orchestrator.repo import GitRepo
 from shiftboss.protocol.handoffs import VerificationPolicy
 from shiftboss.protocol.verdicts import Waiver
-from shiftboss.rules.merge_tasks import (
+from shiftboss.rules.runs.merge_tasks import (
     is_merge,
     merge_description,
     merge_under_way,

@@ -15,7 +15,7 @@ from shiftboss.evidence.slots import Slot, hold_slot
 from shiftboss.orchestrator.repo import GitRepo
 from shiftboss.protocol.handoffs import Contract, VerificationPolicy
 from shiftboss.protocol.verdicts import CheckResult, VerificationJob, Waiver
-from shiftboss.rules.verdicts import with_waivers
+from shiftboss.rules.claims.verdicts import with_waivers
 
 
 class MergedCheck:

@@ -11,7 +11,7 @@ from typing import Final
 
 from shiftboss.errors import ShiftbossError
 from shiftboss.orchestrator.repo import GitRepo
-from shiftboss.rules.branches import ref_part
+from shiftboss.rules.paths.branch_names import ref_part
 
 log = logging.getLogger(__name__)
 

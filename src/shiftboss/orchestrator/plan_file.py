@@ -14,9 +14,9 @@ from shiftboss.evidence.text_files import read_text
 from shiftboss.orchestrator.agents.known import AGENTS
 from shiftboss.protocol.plan import Plan, PlanRepo
 from shiftboss.protocol.policy import Policy
-from shiftboss.rules.form_text import told_lines
-from shiftboss.rules.plan_text import PlanText, invalid_plan, read_plan
-from shiftboss.rules.yaml_lines import Problem
+from shiftboss.rules.documents.typed_files import told_lines
+from shiftboss.rules.documents.yaml_lines import Problem
+from shiftboss.rules.plans.plan_file import PlanText, invalid_plan, read_plan
 
 AGENT_KINDS: Final = frozenset(AGENTS)
 

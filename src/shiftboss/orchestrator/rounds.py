@@ -26,7 +26,7 @@ from shiftboss.orchestrator.agents.lines import brief
 from shiftboss.orchestrator.ground import Ground
 from shiftboss.orchestrator.process import AgentProcess, Exit
 from shiftboss.protocol.policy import PermissionLimits
-from shiftboss.rules.permissions import after_denial, after_success, must_end
+from shiftboss.rules.tasks.permission_denials import after_denial, after_success, must_end
 from shiftboss.worker.bus_task import BusTask
 
 CONTEXT_STEP: Final = 0.05

@@ -18,7 +18,7 @@ from shiftboss.orchestrator.git import checked, run_git
 from shiftboss.orchestrator.own_refs import break_stale_locks
 from shiftboss.orchestrator.repo import GitRepo
 from shiftboss.orchestrator.tree import Tree
-from shiftboss.rules.branches import ref_part
+from shiftboss.rules.paths.branch_names import ref_part
 
 # A tree can be filled with anything. What is above these is named in the commit, and not in it.
 FILE_BYTES_MAX: Final = 20 * 1024 * 1024

@@ -21,9 +21,9 @@ from shiftboss.orchestrator.book import Book, read_book
 from shiftboss.orchestrator.branches import path_of
 from shiftboss.orchestrator.ground import Ground
 from shiftboss.protocol.plan import PlanTask
-from shiftboss.rules.merge_tasks import is_merge
-from shiftboss.rules.plan_graph import in_order, traits_of
-from shiftboss.rules.plan_priorities import priorities
+from shiftboss.rules.plans.graph import in_order, traits_of
+from shiftboss.rules.plans.schedule import priorities
+from shiftboss.rules.runs.merge_tasks import is_merge
 
 
 class Starting:

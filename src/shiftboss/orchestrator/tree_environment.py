@@ -22,7 +22,7 @@ from shiftboss.orchestrator.git import plain_environment
 from shiftboss.orchestrator.tree import Tree
 from shiftboss.orchestrator.tree_hooks import set_own
 from shiftboss.protocol.plan import PlanRepo
-from shiftboss.rules.criteria import parse_command
+from shiftboss.rules.claims.criteria import parse_command
 
 # Below those that systems give to connections.
 _FIRST_PORT: Final = 20_000

@@ -134,8 +134,9 @@ class FixingCi(Request):
 
 
 class Done(Request):
-    """A claim. What it must say is a rule (`rules/milestones.py`), so that a report which leaves
-    several things out is told of all of them. `sync_job` None: "Radicle synced", without a name."""
+    """A claim. `rules/contract/milestones.py` says what it must contain, so that the error for an
+    incomplete report names everything that is missing. `sync_job` is None for "Radicle synced",
+    which names no job."""
 
     milestone: Literal["DONE"] = "DONE"
     repo: RepoName

@@ -17,7 +17,7 @@ from shiftboss.protocol.fields import Answer
 from shiftboss.server.guard import Guard
 from shiftboss.server.short_exchange import Reply, ShortExchange, problem_reply
 from shiftboss.server.transport import OneAfterTheOther, OneWriteTransport
-from shiftboss.store.prompt import Prompt
+from shiftboss.store.early_future import Prompt
 
 # Held while a reply is written that the loop has not been told of: by a connection that is closed
 # meanwhile, its descriptor would be another's.

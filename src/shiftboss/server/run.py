@@ -24,7 +24,7 @@ from shiftboss.evidence.apart import EvidenceApart
 from shiftboss.evidence.operator_file import operator_token
 from shiftboss.evidence.policy_file import default_policy_file, load_policy
 from shiftboss.protocol.policy import Policy
-from shiftboss.rules.variables import may_be_passed
+from shiftboss.rules.claims.variables import may_be_passed
 from shiftboss.server.app import App
 from shiftboss.server.connection import Connection
 from shiftboss.server.guard import is_loopback

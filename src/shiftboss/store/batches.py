@@ -14,10 +14,10 @@ from typing import Any, NamedTuple, Protocol
 
 from shiftboss.errors import ShiftbossError, StoreUnavailable
 from shiftboss.protocol.events import Event
-from shiftboss.store.memory import Memory
 from shiftboss.store.port import UseCase
-from shiftboss.store.rows import Session
+from shiftboss.store.row_cache import Memory
 from shiftboss.store.transaction import SqlTransaction
+from shiftboss.store.transaction_part import Session
 
 
 class Outcome(NamedTuple):

@@ -6,9 +6,9 @@ import json
 
 from shiftboss.protocol.fields import INTEGER_MAX
 from shiftboss.protocol.states import WorkerState
-from shiftboss.rules.tasks import Question, Salvage, Task, Worker
-from shiftboss.store.memory import Unknown
-from shiftboss.store.rows import Row, Rows
+from shiftboss.rules.tasks.tasks import Question, Salvage, Task, Worker
+from shiftboss.store.row_cache import Unknown
+from shiftboss.store.transaction_part import Row, Rows
 
 SALVAGE_PER_TASK_MAX = 5
 QUEUE_POSITION_MAX = 10_000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from shiftboss.rules.contract import (
+from shiftboss.rules.contract.records import (
     ContractAttempt,
     Halt,
     Push,

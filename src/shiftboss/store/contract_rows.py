@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from shiftboss.rules.contract import (
+from shiftboss.rules.contract.records import (
     ContractAttempt,
     Halt,
     Push,
@@ -13,7 +13,7 @@ from shiftboss.rules.contract import (
     StoredCheckpoint,
     Tracking,
 )
-from shiftboss.store.rows import Row, Rows
+from shiftboss.store.transaction_part import Row, Rows
 
 PUSHES_LOOKED_AT_MAX = 200
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple, Protocol
 
 from shiftboss.protocol.verdicts import Waiver
-from shiftboss.rules.handoffs import Claim, Handoff, Reservation, ScopeRequest, Signal
-from shiftboss.rules.strategies import StrategyRecord
+from shiftboss.rules.claims.handoffs import Claim, Handoff, Reservation, ScopeRequest, Signal
+from shiftboss.rules.claims.strategies import StrategyRecord
 
 
 class ReceiptRow(NamedTuple):

@@ -6,10 +6,10 @@ import json
 from dataclasses import asdict
 
 from shiftboss.protocol.verdicts import Waiver
-from shiftboss.rules.handoffs import Claim, Handoff, Reservation, ScopeRequest, Signal
-from shiftboss.rules.strategies import StrategyRecord
+from shiftboss.rules.claims.handoffs import Claim, Handoff, Reservation, ScopeRequest, Signal
+from shiftboss.rules.claims.strategies import StrategyRecord
 from shiftboss.store.handoff_port import ReceiptRow
-from shiftboss.store.rows import Row, Rows
+from shiftboss.store.transaction_part import Row, Rows
 
 
 class HandoffRows(Rows):

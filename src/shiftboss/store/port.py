@@ -11,13 +11,13 @@ from typing import NamedTuple, Protocol, TypeVar
 
 from shiftboss.protocol.events import Event, EventKind
 from shiftboss.protocol.states import WorkerState
-from shiftboss.rules.packets import Assignment
-from shiftboss.rules.swarms import Swarm
-from shiftboss.rules.tasks import Question, Salvage, Task, Worker
+from shiftboss.rules.tasks.packets import Assignment
+from shiftboss.rules.tasks.swarms import Swarm
+from shiftboss.rules.tasks.tasks import Question, Salvage, Task, Worker
 from shiftboss.store.contract_port import ContractTransaction
+from shiftboss.store.early_future import Prompt
 from shiftboss.store.handoff_port import HandoffTransaction
-from shiftboss.store.prompt import Prompt
-from shiftboss.store.running_port import RunningTransaction
+from shiftboss.store.run_port import RunningTransaction
 
 T = TypeVar("T")
 

@@ -7,16 +7,16 @@ from collections.abc import Mapping
 from shiftboss.errors import UnknownSwarm
 from shiftboss.protocol.events import Event
 from shiftboss.protocol.states import WorkerState
-from shiftboss.rules.packets import Assignment
-from shiftboss.rules.swarms import Swarm
-from shiftboss.rules.tasks import Task
+from shiftboss.rules.tasks.packets import Assignment
+from shiftboss.rules.tasks.swarms import Swarm
+from shiftboss.rules.tasks.tasks import Task
 from shiftboss.store.bus_rows import BusRows, taken_worker
 from shiftboss.store.contract_rows import ContractRows
 from shiftboss.store.handoff_rows import HandoffRows
-from shiftboss.store.memory import Unknown
 from shiftboss.store.port import Retry, SwarmRow, TakenTask, TakenWorker
-from shiftboss.store.rows import Parameters, Row, event_text
-from shiftboss.store.running_rows import RunningRows
+from shiftboss.store.row_cache import Unknown
+from shiftboss.store.run_rows import RunningRows
+from shiftboss.store.transaction_part import Parameters, Row, event_text
 
 EVENTS_LOOKED_AT_MAX = 5000
 

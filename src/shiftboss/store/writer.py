@@ -14,8 +14,8 @@ from typing import Any, NamedTuple, TypeVar
 
 from shiftboss.errors import StoreUnavailable
 from shiftboss.store.batches import BatchResult, Outcome
+from shiftboss.store.early_future import Prompt
 from shiftboss.store.port import CommitListener, UseCase
-from shiftboss.store.prompt import Prompt
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")

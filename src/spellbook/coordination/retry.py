@@ -1,6 +1,5 @@
 """Which errors are tried again, and when."""
 
-from shiftboss.rules.failures import ErrorCategory, classify_error
-from shiftboss.rules.retry import RetryPolicy
+from shiftboss.rules.tasks.retry import ErrorCategory, RetryPolicy, classify_error
 
 __all__ = ["ErrorCategory", "RetryPolicy", "classify_error"]

@@ -8,11 +8,10 @@ from typing import Any
 from shiftboss.protocol.contract_requests import CompletionReturn
 from shiftboss.protocol.events import EventKind
 from shiftboss.protocol.policy import Milestone
-from shiftboss.rules.contract import ContractAttempt, StoredCheckpoint, Tracking
-from shiftboss.rules.handoffs import Handoff
-from shiftboss.rules.milestones import milestone_view
-from shiftboss.rules.packets import Assignment
-from shiftboss.rules.returns import summary_of
+from shiftboss.rules.claims.handoffs import Handoff
+from shiftboss.rules.contract.milestones import milestone_view
+from shiftboss.rules.contract.records import ContractAttempt, StoredCheckpoint, Tracking, summary_of
+from shiftboss.rules.tasks.packets import Assignment
 from shiftboss.store.port import Transaction
 
 COMMITS_KEPT_MAX = 200

@@ -15,7 +15,7 @@ from shiftboss.coordinator.repeats import report_digest
 from shiftboss.protocol.bus import AddTaskRequest
 from shiftboss.protocol.ci import CiDemand, CiReport
 from shiftboss.protocol.events import EventKind
-from shiftboss.rules.breakage import (
+from shiftboss.rules.contract.breakage import (
     REASONS,
     BreakageFinding,
     BreakageQuestion,
@@ -27,7 +27,7 @@ from shiftboss.rules.breakage import (
     task_of,
     title_of,
 )
-from shiftboss.rules.contract import Push, RepoState
+from shiftboss.rules.contract.records import Push, RepoState
 from shiftboss.store.port import Transaction
 
 CANDIDATES_TOLD_MAX = 20

@@ -11,13 +11,13 @@ from shiftboss.errors import RepoBlocked
 from shiftboss.protocol.events import EventKind
 from shiftboss.protocol.states import WorkerState
 from shiftboss.protocol.verdicts import Verdict
-from shiftboss.rules.contract import Halt, RepoLock, RepoState, Tracking
-from shiftboss.rules.forbidden import violation_of
-from shiftboss.rules.handoffs import Claim, Handoff
-from shiftboss.rules.packets import Assignment
-from shiftboss.rules.running import Landing
-from shiftboss.rules.tasks import BLOCKED_LEASE_SECONDS, LEASE_SECONDS
-from shiftboss.rules.verdicts import shows_green
+from shiftboss.rules.claims.handoffs import Claim, Handoff
+from shiftboss.rules.claims.verdicts import shows_green
+from shiftboss.rules.contract.forbidden_patterns import violation_of
+from shiftboss.rules.contract.records import Halt, RepoLock, RepoState, Tracking
+from shiftboss.rules.runs.records import Landing
+from shiftboss.rules.tasks.packets import Assignment
+from shiftboss.rules.tasks.tasks import BLOCKED_LEASE_SECONDS, LEASE_SECONDS
 from shiftboss.store.port import Transaction
 
 

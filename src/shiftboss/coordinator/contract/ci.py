@@ -20,11 +20,11 @@ from shiftboss.protocol.ci import CiDemand, CiReport
 from shiftboss.protocol.events import EventKind
 from shiftboss.protocol.handoffs import WorkerHandoff
 from shiftboss.protocol.states import WorkerState
-from shiftboss.rules.ci_verdict import CiFinding, ci_state, judge
-from shiftboss.rules.contract import Tracking
-from shiftboss.rules.handoffs import Handoff
-from shiftboss.rules.packets import Assignment
-from shiftboss.rules.tasks import LEASE_SECONDS
+from shiftboss.rules.claims.handoffs import Handoff
+from shiftboss.rules.contract.ci_verdict import CiFinding, ci_state, judge
+from shiftboss.rules.contract.records import Tracking
+from shiftboss.rules.tasks.packets import Assignment
+from shiftboss.rules.tasks.tasks import LEASE_SECONDS
 from shiftboss.store.port import Transaction
 
 # The longest pause between two looks, where the policy does not name a longer one.

@@ -14,8 +14,8 @@ from typing import Final, NamedTuple
 from shiftboss.coordinator.contract.attempts import tell
 from shiftboss.protocol.ci import CiDemand
 from shiftboss.protocol.events import EventKind
-from shiftboss.rules.contract import ContractAttempt, Tracking
-from shiftboss.rules.timeouts import LadderState
+from shiftboss.rules.contract.records import ContractAttempt, Tracking
+from shiftboss.rules.contract.timeouts import LadderState
 from shiftboss.store.port import Transaction
 
 # How long a restart may take, and for how long what was called off for it is no failure.

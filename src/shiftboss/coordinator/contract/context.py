@@ -13,9 +13,8 @@ from shiftboss.errors import UnknownHandoff
 from shiftboss.protocol.ci_requests import ShowCiAnswer, ShowCiRequest
 from shiftboss.protocol.contract_requests import BuildContextRequest, ContextAnswer, ContextParts
 from shiftboss.protocol.handoffs import WorkerHandoff
-from shiftboss.rules.context_handoff import context_handoff
-from shiftboss.rules.context_material import ChainRepo, ContextWish, Material
-from shiftboss.rules.handoffs import Handoff
+from shiftboss.rules.claims.handoffs import Handoff
+from shiftboss.rules.prompts.context import ChainRepo, ContextWish, Material, context_handoff
 from shiftboss.store.port import Store, Transaction
 
 ISSUES_MAX = 50

@@ -6,8 +6,8 @@ from shiftboss.errors import InvalidRequest, UnknownRepo
 from shiftboss.protocol.ci import CiDemand, CiDependency
 from shiftboss.protocol.handoff_requests import SpawnSubtaskRequest
 from shiftboss.protocol.policy import Policy, RepoPolicy
-from shiftboss.rules.branches import task_branch
-from shiftboss.rules.repo_graph import RepoGraph
+from shiftboss.rules.contract.repo_graph import RepoGraph
+from shiftboss.rules.paths.branch_names import task_branch
 
 
 class Contracts:

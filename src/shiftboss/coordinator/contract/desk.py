@@ -33,9 +33,9 @@ from shiftboss.protocol.handoff_requests import WAIT_MS_DEFAULT
 from shiftboss.protocol.handoffs import WorkerHandoff
 from shiftboss.protocol.milestone_lines import parse_line, render_line
 from shiftboss.protocol.milestones import Done, MilestoneReport, PushedToCi
-from shiftboss.rules.handoffs import Handoff
-from shiftboss.rules.milestones import check_done_report
-from shiftboss.rules.prompts import SpawnTask, ci_instructions, spawn_prompt
+from shiftboss.rules.claims.handoffs import Handoff
+from shiftboss.rules.contract.milestones import check_done_report
+from shiftboss.rules.prompts.worker_prompts import SpawnTask, ci_instructions, spawn_prompt
 from shiftboss.store.port import Store, Transaction
 
 

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from shiftboss.coordinator import questions
 from shiftboss.coordinator.endings import fail_task
 from shiftboss.protocol.handoffs import WorkerHandoff
-from shiftboss.rules.handoffs import Handoff
-from shiftboss.rules.packets import Assignment
-from shiftboss.rules.permissions import DIAGNOSIS, RECOVERY, termination
+from shiftboss.rules.claims.handoffs import Handoff
+from shiftboss.rules.tasks.packets import Assignment
+from shiftboss.rules.tasks.permission_denials import DIAGNOSIS, RECOVERY, termination
 from shiftboss.store.port import Transaction
 
 OPERATIONS_NAMED_MAX = 20

@@ -14,8 +14,8 @@ from shiftboss.errors import UnknownHandoff
 from shiftboss.protocol.contract_requests import FailureAnswer, ReportFailureRequest
 from shiftboss.protocol.events import EventKind
 from shiftboss.protocol.policy import Failures
-from shiftboss.rules.contract import ContractAttempt, Halt
-from shiftboss.rules.failure_taxonomy import (
+from shiftboss.rules.claims.handoffs import Handoff, check_no_claim
+from shiftboss.rules.contract.failures import (
     Action,
     FailureClass,
     action_of,
@@ -23,9 +23,9 @@ from shiftboss.rules.failure_taxonomy import (
     sounds_fatal,
     suspicion,
 )
-from shiftboss.rules.handoffs import Handoff, check_no_claim
-from shiftboss.rules.packets import Assignment
-from shiftboss.rules.permissions import (
+from shiftboss.rules.contract.records import ContractAttempt, Halt
+from shiftboss.rules.tasks.packets import Assignment
+from shiftboss.rules.tasks.permission_denials import (
     DEFAULT_TOOL,
     ERROR_CHARACTERS_MAX,
     Denial,
@@ -34,7 +34,7 @@ from shiftboss.rules.permissions import (
     find_denial,
     must_end,
 )
-from shiftboss.rules.tasks import check_holds
+from shiftboss.rules.tasks.tasks import check_holds
 from shiftboss.store.port import Transaction
 
 TOLD_CHARACTERS_MAX = 2000

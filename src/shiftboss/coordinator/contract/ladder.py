@@ -25,10 +25,10 @@ from shiftboss.coordinator.dispatch import drain, end_attempt, enqueue, free_wor
 from shiftboss.protocol.ci import CiReport
 from shiftboss.protocol.events import EventKind
 from shiftboss.protocol.states import WorkerState
-from shiftboss.rules.contract import ContractAttempt, Tracking
-from shiftboss.rules.handoffs import Handoff
-from shiftboss.rules.packets import Assignment
-from shiftboss.rules.timeouts import Activity, CiActivity, Step, next_step
+from shiftboss.rules.claims.handoffs import Handoff
+from shiftboss.rules.contract.records import ContractAttempt, Tracking
+from shiftboss.rules.contract.timeouts import Activity, CiActivity, Step, next_step
+from shiftboss.rules.tasks.packets import Assignment
 from shiftboss.store.port import Transaction
 
 # More rungs than these are never due at once.

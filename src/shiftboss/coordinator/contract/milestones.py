@@ -42,11 +42,11 @@ from shiftboss.protocol.milestones import (
     progress_of,
 )
 from shiftboss.protocol.states import WorkerState
-from shiftboss.rules.contract import ContractAttempt
-from shiftboss.rules.handoffs import Claim, Handoff
-from shiftboss.rules.milestones import check_done_report, check_move, state_of
-from shiftboss.rules.packets import Assignment
-from shiftboss.rules.tasks import LEASE_SECONDS, check_holds
+from shiftboss.rules.claims.handoffs import Claim, Handoff
+from shiftboss.rules.contract.milestones import check_done_report, check_move, state_of
+from shiftboss.rules.contract.records import ContractAttempt
+from shiftboss.rules.tasks.packets import Assignment
+from shiftboss.rules.tasks.tasks import LEASE_SECONDS, check_holds
 from shiftboss.store.port import TakenTask, Transaction
 
 # The event that a report leads to.

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from shiftboss.errors import Conflict, RepoBlocked, UnknownTask
 from shiftboss.protocol.events import EventKind
-from shiftboss.rules.contract import RepoLock
+from shiftboss.rules.contract.records import RepoLock
 from shiftboss.store.port import Transaction
 
 _GIVEN_UP = ("failed", "cancelled")

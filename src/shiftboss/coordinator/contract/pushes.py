@@ -6,10 +6,10 @@ from shiftboss.coordinator.contract.attempts import milestone_of, restarted
 from shiftboss.errors import InvalidRequest
 from shiftboss.protocol.milestones import PushedToCi
 from shiftboss.protocol.states import WorkerState
-from shiftboss.rules.contract import ContractAttempt, Tracking
-from shiftboss.rules.handoffs import Handoff
-from shiftboss.rules.packets import Assignment
-from shiftboss.rules.payloads import with_commit
+from shiftboss.rules.claims.handoffs import Handoff
+from shiftboss.rules.contract.records import ContractAttempt, Tracking
+from shiftboss.rules.tasks.message_payloads import with_commit
+from shiftboss.rules.tasks.packets import Assignment
 from shiftboss.store.port import Transaction
 
 

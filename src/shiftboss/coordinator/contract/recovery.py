@@ -15,9 +15,9 @@ from shiftboss.coordinator.contract.attempts import (
 )
 from shiftboss.protocol.states import WorkerState
 from shiftboss.protocol.verdicts import Verdict
-from shiftboss.rules.contract import ContractAttempt, Tracking
-from shiftboss.rules.handoffs import Handoff
-from shiftboss.rules.packets import Assignment
+from shiftboss.rules.claims.handoffs import Handoff
+from shiftboss.rules.contract.records import ContractAttempt, Tracking
+from shiftboss.rules.tasks.packets import Assignment
 from shiftboss.store.port import Transaction
 
 

@@ -8,10 +8,10 @@ from shiftboss.coordinator.dispatch import drain
 from shiftboss.errors import RepoBlocked, UnknownHalt
 from shiftboss.protocol.contract_requests import OperatorAnswer, ReleaseRepoRequest, ResumeRequest
 from shiftboss.protocol.events import EventKind
-from shiftboss.rules.contract import Halt, RepoLock
-from shiftboss.rules.handoffs import Handoff
-from shiftboss.rules.running import Landing
-from shiftboss.rules.tasks import Task
+from shiftboss.rules.claims.handoffs import Handoff
+from shiftboss.rules.contract.records import Halt, RepoLock
+from shiftboss.rules.runs.records import Landing
+from shiftboss.rules.tasks.tasks import Task
 from shiftboss.store.port import Transaction
 
 

@@ -10,7 +10,7 @@ from shiftboss.coordinator.contract.passing import lock_to_pass, pass_lock
 from shiftboss.errors import RepoBlocked
 from shiftboss.protocol.contract_requests import CanSpawnAnswer, ReposAnswer
 from shiftboss.protocol.events import EventKind
-from shiftboss.rules.contract import RepoLock
+from shiftboss.rules.contract.records import RepoLock
 from shiftboss.store.port import Transaction
 
 

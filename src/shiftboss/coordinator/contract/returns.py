@@ -9,8 +9,8 @@ from shiftboss.coordinator.contract.attempts import claim_words
 from shiftboss.errors import InvalidRequest
 from shiftboss.protocol.contract_requests import CompletionReturn
 from shiftboss.protocol.milestones import Done, MilestoneReport, PushedToCi
-from shiftboss.rules.contract import ContractAttempt, Tracking
-from shiftboss.rules.packets import Assignment
+from shiftboss.rules.contract.records import ContractAttempt, Tracking
+from shiftboss.rules.tasks.packets import Assignment
 from shiftboss.store.port import Transaction
 
 

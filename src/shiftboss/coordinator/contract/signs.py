@@ -9,11 +9,10 @@ from shiftboss.coordinator.contract.attempts import milestone_of, store_checkpoi
 from shiftboss.coordinator.contract.contracts import Contracts
 from shiftboss.protocol.events import EventKind
 from shiftboss.protocol.policy import Milestone
-from shiftboss.rules.contract import ContractAttempt
-from shiftboss.rules.deadlock import Signs, indicators
-from shiftboss.rules.handoffs import Handoff
-from shiftboss.rules.packets import Assignment
-from shiftboss.rules.timeouts import Step
+from shiftboss.rules.claims.handoffs import Handoff
+from shiftboss.rules.contract.records import ContractAttempt
+from shiftboss.rules.contract.timeouts import Signs, Step, indicators
+from shiftboss.rules.tasks.packets import Assignment
 from shiftboss.store.port import Transaction
 
 STUCK_AFTER_SECONDS: Final = 600

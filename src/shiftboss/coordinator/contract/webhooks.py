@@ -15,7 +15,7 @@ from shiftboss.evidence.ci.recent import Recent
 from shiftboss.evidence.ci.webhooks import parse_webhook, secret_of
 from shiftboss.protocol.ci_requests import WebhookAnswer
 from shiftboss.protocol.policy import CiPolicy
-from shiftboss.rules.contract import Tracking
+from shiftboss.rules.contract.records import Tracking
 from shiftboss.store.port import Store, Transaction
 
 # A webhook that was recorded and is sent again has us ask the forge once, not as often as it comes.

@@ -18,7 +18,7 @@ from shiftboss.coordinator.evidence import Evidence
 from shiftboss.coordinator.hub import Hub
 from shiftboss.errors import ShiftbossError
 from shiftboss.protocol.events import EventKind
-from shiftboss.rules.contract import RepoState
+from shiftboss.rules.contract.records import RepoState
 from shiftboss.store.port import Store
 
 log = logging.getLogger(__name__)

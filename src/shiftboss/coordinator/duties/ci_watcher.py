@@ -18,7 +18,7 @@ from shiftboss.coordinator.hub import Hub
 from shiftboss.errors import CiUnavailable, ShiftbossError
 from shiftboss.protocol.ci import CiDemand
 from shiftboss.protocol.events import EventKind
-from shiftboss.rules.contract import Tracking
+from shiftboss.rules.contract.records import Tracking
 from shiftboss.store.port import Store
 
 log = logging.getLogger(__name__)

@@ -14,7 +14,7 @@ from shiftboss.coordinator.evidence import Evidence
 from shiftboss.coordinator.hub import Hub
 from shiftboss.errors import ShiftbossError
 from shiftboss.protocol.events import Event, EventKind
-from shiftboss.rules.contract import ContractAttempt
+from shiftboss.rules.contract.records import ContractAttempt
 from shiftboss.store.port import Store
 
 log = logging.getLogger(__name__)

@@ -7,9 +7,8 @@ from shiftboss.errors import WorkPaused
 from shiftboss.protocol.bus import HoldView
 from shiftboss.protocol.events import EventKind
 from shiftboss.protocol.runs import PauseAnswer, PauseSwarmRequest, ResumeSwarmRequest
-from shiftboss.rules.holds import longer
-from shiftboss.rules.running import WHOLE_SWARM, Hold
-from shiftboss.rules.tasks import Task
+from shiftboss.rules.runs.records import WHOLE_SWARM, Hold, longer
+from shiftboss.rules.tasks.tasks import Task
 from shiftboss.store.port import Transaction
 
 HOLDS_SHOWN_MAX = 100

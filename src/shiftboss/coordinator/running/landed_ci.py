@@ -5,8 +5,8 @@ from __future__ import annotations
 from shiftboss.coordinator.evidence import Evidence
 from shiftboss.errors import CiUnavailable
 from shiftboss.protocol.ci import CiDemand
-from shiftboss.rules.ci_verdict import ci_state, judge
-from shiftboss.rules.handoffs import Handoff
+from shiftboss.rules.claims.handoffs import Handoff
+from shiftboss.rules.contract.ci_verdict import ci_state, judge
 
 
 async def ci_of_landed(

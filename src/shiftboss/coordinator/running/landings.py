@@ -19,8 +19,8 @@ from shiftboss.protocol.runs import (
     ListLandableRequest,
     ReportLandedRequest,
 )
-from shiftboss.rules.handoffs import Handoff
-from shiftboss.rules.running import Landing
+from shiftboss.rules.claims.handoffs import Handoff
+from shiftboss.rules.runs.records import Landing
 from shiftboss.store.handoff_port import ReceiptRow
 from shiftboss.store.port import Transaction
 

@@ -12,11 +12,11 @@ from shiftboss.errors import IllegalTransition
 from shiftboss.protocol.events import EventKind
 from shiftboss.protocol.runs import ParkAnswer, ParkTaskRequest
 from shiftboss.protocol.states import WorkerState
-from shiftboss.rules.handoffs import check_no_claim
-from shiftboss.rules.lifecycle import can_move
-from shiftboss.rules.packets import Assignment
-from shiftboss.rules.running import Hold
-from shiftboss.rules.tasks import Task, Worker, check_holds
+from shiftboss.rules.claims.handoffs import check_no_claim
+from shiftboss.rules.runs.records import Hold
+from shiftboss.rules.tasks.lifecycle import can_move
+from shiftboss.rules.tasks.packets import Assignment
+from shiftboss.rules.tasks.tasks import Task, Worker, check_holds
 from shiftboss.store.port import Transaction
 
 

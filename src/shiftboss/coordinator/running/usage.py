@@ -17,9 +17,9 @@ from shiftboss.protocol.runs import (
     SetBudgetRequest,
     UsageAnswer,
 )
-from shiftboss.rules import budgets
-from shiftboss.rules.running import WHOLE_SWARM, Budget, Hold, ProcessUsage
-from shiftboss.rules.tasks import Question
+from shiftboss.rules.runs import budgets
+from shiftboss.rules.runs.records import WHOLE_SWARM, Budget, Hold, ProcessUsage
+from shiftboss.rules.tasks.tasks import Question
 from shiftboss.store.port import Transaction
 
 

@@ -12,8 +12,8 @@ from shiftboss.protocol.runs import (
     UsageList,
     UsageTotals,
 )
-from shiftboss.rules.budgets import MICRO, used_up
-from shiftboss.rules.running import WHOLE_SWARM, Budget, Totals
+from shiftboss.rules.runs.budgets import MICRO, used_up
+from shiftboss.rules.runs.records import WHOLE_SWARM, Budget, Totals
 from shiftboss.store.port import Transaction
 
 

@@ -17,7 +17,7 @@ from shiftboss.evidence.commands import Limits, checkout_environment, run_comman
 from shiftboss.evidence.disposal import Disposal
 from shiftboss.evidence.mirror import Mirror
 from shiftboss.protocol.ci import CiJob, JobState
-from shiftboss.rules.criteria import CommandResult
+from shiftboss.rules.claims.criteria import CommandResult
 
 WORKFLOW_SECONDS: Final = 3600.0
 OUTPUT_BYTES: Final = 16 * 1024 * 1024

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from shiftboss.evidence.ci.local import LocalCi
-from shiftboss.rules.bisection import Bisection
-from shiftboss.rules.breakage import (
+from shiftboss.rules.contract.breakage import (
+    Bisection,
     BreakageFinding,
     BreakageQuestion,
     UpstreamPush,

@@ -11,7 +11,7 @@ from shiftboss.evidence.ci.access import SET_UP_SECONDS
 from shiftboss.evidence.disposal import Disposal
 from shiftboss.evidence.mirror import BRANCHES, Mirror, Mirrors
 from shiftboss.protocol.ci import CiDemand, CiDependency
-from shiftboss.rules.repo_variables import variable_of
+from shiftboss.rules.contract.repo_graph import variable_of
 
 
 class Dependencies:

@@ -16,7 +16,7 @@ from shiftboss.evidence.disposal import Disposal
 from shiftboss.evidence.mirror import Mirror
 from shiftboss.protocol.ci import CiJob, JobState
 from shiftboss.protocol.policy import LocalJob
-from shiftboss.rules.criteria import parse_command
+from shiftboss.rules.claims.criteria import parse_command
 
 MEGABYTES: Final = 4096
 

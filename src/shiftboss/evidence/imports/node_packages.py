@@ -9,7 +9,7 @@ from typing import Any
 
 from shiftboss.evidence.imports.json_texts import json_object
 from shiftboss.evidence.imports.repo_view import RepoView, joined
-from shiftboss.rules.scope import Scope, normalised
+from shiftboss.rules.paths.patterns import Scope, normalised
 
 _YAML_ITEM = re.compile(r"""\s*-\s+['"]?([^'"#]+?)['"]?\s*(?:#.*)?$""")
 # Where the sources of what a package offers lie: what it offers is often built first.

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from shiftboss.evidence.imports.python import SUFFIXES
 from shiftboss.evidence.imports.repo_view import RepoView, self_and_above
 from shiftboss.evidence.ownership import Ownership, Project, below, command
-from shiftboss.rules.scope import Scope
+from shiftboss.rules.paths.patterns import Scope
 
 _MANIFESTS = ("pyproject.toml", "setup.cfg", "tox.ini", "pytest.ini", "setup.py")
 _TEST_FOLDERS = ("tests", "test")

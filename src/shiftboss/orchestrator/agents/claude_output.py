@@ -25,7 +25,7 @@ from shiftboss.orchestrator.agents.lines import (
 from shiftboss.orchestrator.agents.meter import Meter
 from shiftboss.orchestrator.agents.starting import SERVER_NAME
 from shiftboss.protocol.plan import PlanAgent
-from shiftboss.rules.permissions import find_denial
+from shiftboss.rules.tasks.permission_denials import find_denial
 
 _HOOK: Final = re.compile(r"PreToolUse:\S{1,200} hook (?:blocking )?error:? ?(?:\[.*?\]: ?)?")
 

@@ -21,7 +21,7 @@ from shiftboss.orchestrator.agents.lines import (
 )
 from shiftboss.orchestrator.agents.meter import Meter
 from shiftboss.protocol.plan import PlanAgent
-from shiftboss.rules.permissions import find_denial
+from shiftboss.rules.tasks.permission_denials import find_denial
 
 LINE_CHARACTERS_MAX: Final = 20_000
 REFUSAL_LINES_MAX: Final = 40

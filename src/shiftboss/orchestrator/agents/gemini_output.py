@@ -22,8 +22,8 @@ from shiftboss.orchestrator.agents.lines import (
 )
 from shiftboss.orchestrator.agents.meter import Meter
 from shiftboss.protocol.plan import PlanAgent
-from shiftboss.rules.permissions import find_denial
-from shiftboss.rules.quota_words import reset_time
+from shiftboss.rules.runs.quota_messages import reset_time
+from shiftboss.rules.tasks.permission_denials import find_denial
 
 _BLOCKED: Final = re.compile(r"Tool execution blocked: ?")
 _REFUSALS: Final = ("policy_violation", "tool_not_permitted", "permission_denied")

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from shiftboss.orchestrator.agents.agent import Did, RateLimited
-from shiftboss.rules.quota_words import reset_time, tells_of_a_limit
+from shiftboss.rules.runs.quota_messages import reset_time, tells_of_a_limit
 
 LINE_CHARACTERS_MAX: Final = 4_000_000
 WORDS_CHARACTERS_MAX: Final = 200

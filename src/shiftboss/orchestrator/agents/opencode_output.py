@@ -23,7 +23,7 @@ from shiftboss.orchestrator.agents.lines import (
 )
 from shiftboss.orchestrator.agents.meter import Meter
 from shiftboss.protocol.plan import PlanAgent
-from shiftboss.rules.permissions import find_denial
+from shiftboss.rules.tasks.permission_denials import find_denial
 
 # Of our plugin, and of its own rules.
 _REFUSALS: Final = (

@@ -17,8 +17,12 @@ import psycopg
 from shiftboss.errors import StoreUnavailable
 from shiftboss.protocol.events import Event
 from shiftboss.store.port import CommitListener
-from shiftboss.store.postgres.announcing import CHANNEL, EventRange, parse_announcement
-from shiftboss.store.postgres.session import PostgresSession
+from shiftboss.store.postgres.session import (
+    CHANNEL,
+    EventRange,
+    PostgresSession,
+    parse_announcement,
+)
 
 log = logging.getLogger(__name__)
 

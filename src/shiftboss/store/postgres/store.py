@@ -15,18 +15,18 @@ import psycopg
 
 from shiftboss.errors import StoreUnavailable
 from shiftboss.store.batches import BatchResult, Outcome, run_batch
+from shiftboss.store.early_future import Prompt
 from shiftboss.store.port import CommitListener, UseCase
-from shiftboss.store.postgres.connecting import (
+from shiftboss.store.postgres.connections import (
     connection_parameters,
     open_pool,
     place,
     take_connection,
 )
-from shiftboss.store.postgres.leading import CHANNEL as LEADERS_CHANNEL
-from shiftboss.store.postgres.leading import Lead
+from shiftboss.store.postgres.leadership import CHANNEL as LEADERS_CHANNEL
+from shiftboss.store.postgres.leadership import Lead
 from shiftboss.store.postgres.listener import Listener
 from shiftboss.store.postgres.session import PostgresSession
-from shiftboss.store.prompt import Prompt
 from shiftboss.store.transaction import SqlTransaction
 from shiftboss.store.writer import GroupWriter
 

@@ -11,14 +11,14 @@ from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
 
-from shiftboss.store.memory import ROWS_MAX, Memory
 from shiftboss.store.queries import (
     check_schema_version,
     load_migrations,
     load_queries,
     positional,
 )
-from shiftboss.store.rows import Parameters, Row
+from shiftboss.store.row_cache import ROWS_MAX, Memory
+from shiftboss.store.transaction_part import Parameters, Row
 
 logger = logging.getLogger(__name__)
 

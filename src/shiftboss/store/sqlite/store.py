@@ -13,8 +13,8 @@ from typing import TypeVar
 
 from shiftboss.errors import DatabaseInUse, StoreUnavailable
 from shiftboss.store.batches import run_batch
+from shiftboss.store.early_future import Prompt
 from shiftboss.store.port import CommitListener, UseCase
-from shiftboss.store.prompt import Prompt
 from shiftboss.store.sqlite.session import SqliteSession
 from shiftboss.store.transaction import SqlTransaction
 from shiftboss.store.writer import GroupWriter

@@ -1,0 +1,1 @@
+"""Handoffs and claims: criteria, kept tests, verdicts, receipts and strategies."""

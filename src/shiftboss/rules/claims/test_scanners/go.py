@@ -1,0 +1,57 @@
+"""The tests of a Go file."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from shiftboss.rules.claims.test_scanners.source import FoundTest, body_of, closings, masked_go
+
+_FUNCTION: Final = re.compile(
+    r"^func[ \t]+(?:\([^)]*\)[ \t]*)?((?:Test|Fuzz|Example|Benchmark)\w*)[ \t]*\(", re.MULTILINE
+)
+_SKIP: Final = re.compile(r"\.\s*(Skip|Skipf|SkipNow)\s*\(")
+_RUN: Final = re.compile(r"\.\s*Run\s*\(")
+_BUILD: Final = re.compile(r"^//(?:go:build|[ ]\+build)[ \t]+(.*)$", re.MULTILINE)
+# `a_windows_test.go` is built on Windows alone.
+_MACHINES: Final = (
+    "aix|android|darwin|dragonfly|freebsd|illumos|ios|js|linux|netbsd|openbsd|plan9|solaris|wasip1|"
+    "windows|386|amd64|arm|arm64|loong64|mips|mips64|mips64le|mipsle|ppc64|ppc64le|riscv64|s390x|"
+    "wasm"
+)
+_FOR_A_MACHINE: Final = re.compile(rf".*_({_MACHINES})_test\.go")
+_PACKAGE: Final = re.compile(r"^package\b", re.MULTILINE)
+
+
+def go_machine(path: str) -> str | None:
+    """The one kind of machine that a file of this name is for, if there is one."""
+    match = _FOR_A_MACHINE.fullmatch(path)
+    return f"built on {match[1]} alone" if match else None
+
+
+def go_tests(text: str) -> list[FoundTest]:
+    masked = masked_go(text)
+    ends = closings(masked)
+    off = _file_switches(text, masked)
+    found = []
+    for match in _FUNCTION.finditer(masked):
+        start, end = _body(masked, ends, match.end() - 1)
+        if match[1] == "TestMain":
+            if not _RUN.search(masked, start, end):
+                off |= {"a TestMain that runs nothing"}
+            continue
+        skips = frozenset(one[1] for one in _SKIP.finditer(masked, start, end))
+        found.append(FoundTest(match[1], body_of(text, start, end), skips))
+    return [one._replace(off=one.off | off) for one in found]
+
+
+def _file_switches(text: str, masked: str) -> frozenset[str]:
+    """A file can be left out of the build."""
+    package = _PACKAGE.search(masked)
+    head = text[: package.start()] if package else ""
+    return frozenset(f"build {match[1].strip()}" for match in _BUILD.finditer(head))
+
+
+def _body(masked: str, ends: dict[int, int], parameters: int) -> tuple[int, int]:
+    opening = masked.find("{", ends.get(parameters, len(masked)))
+    return (opening, ends.get(opening, len(masked))) if opening >= 0 else (0, 0)

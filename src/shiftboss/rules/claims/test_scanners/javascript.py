@@ -1,0 +1,127 @@
+"""The tests of a JavaScript or TypeScript file: `it` and `test` of jest, vitest, mocha, node, bun,
+Playwright and Deno."""
+
+from __future__ import annotations
+
+import re
+from itertools import islice
+from typing import Final, NamedTuple
+
+from shiftboss.rules.claims.test_scanners.source import (
+    TESTS_MAX,
+    FoundTest,
+    body_of,
+    closings,
+    masked_javascript,
+)
+
+_CALL: Final = re.compile(
+    r"(?<![\w$.])(Deno\.test|[xf]?(?:it|test|specify|describe|context|suite))"
+    r"((?:\s{0,80}\.\s{0,80}[A-Za-z]{1,20}){0,6})\s{0,80}(?=[(`])"
+)
+_SUITES: Final = frozenset(("describe", "context", "suite"))
+_OFF: Final = frozenset(
+    (
+        "skip",
+        "todo",
+        "fixme",
+        "failing",
+        "fails",
+        "fail",
+        "ignore",
+        "skipIf",
+        "runIf",
+        "if",
+        "todoIf",
+    )
+)
+# These take something else first, and the title in a second pair of brackets.
+_CURRIED: Final = frozenset(("each", "for", "skipIf", "runIf", "if", "todoIf", "failingIf"))
+_PLAIN: Final = frozenset(("only", "concurrent", "sequential", "serial", "parallel", "shuffle"))
+_KNOWN: Final = _OFF | _CURRIED | _PLAIN | _SUITES
+_SPACE: Final = re.compile(r"\s*")
+_OPTIONS: Final = re.compile(r"\s*,\s*\{[^{}]*?\b(skip|todo|ignore)\s*:\s*(?!false\b)")
+_NAMED: Final = re.compile(r"\{[^{}]*?\bname\s*:\s*(?=[\"'`])")
+_IGNORED: Final = re.compile(r"\{[^{}]*?\bignore\s*:\s*(?!false\b)")
+_INLINE: Final = re.compile(r"(?<![\w$.])(?:t|ctx|context|this)\.(skip|todo)\s*\(")
+
+
+class _Call(NamedTuple):
+    """From the bracket that opens it to the one that closes it. Without a title it is a statement
+    such as Playwright's `test.skip(condition)`, about the test that it is in."""
+
+    start: int
+    end: int
+    title: str | None
+    is_suite: bool
+    is_only: bool
+    off: frozenset[str]
+
+
+def javascript_tests(text: str) -> list[FoundTest]:
+    masked = masked_javascript(text)
+    ends = closings(masked)
+    matches = islice(_CALL.finditer(masked), TESTS_MAX)
+    calls = [call for match in matches if (call := _call(text, masked, ends, match))]
+    only = [call for call in calls if call.is_only]
+    inline = [(match.start(), match[1]) for match in _INLINE.finditer(masked)]
+    inline += [(one.start, reason) for one in calls if one.title is None for reason in one.off]
+    found = []
+    for call in calls:
+        if call.is_suite or call.title is None:
+            continue
+        around = [one for one in calls if one.is_suite and one.start < call.start < one.end]
+        off = call.off.union(*(one.off for one in around))
+        off |= {reason for at, reason in inline if call.start < at < call.end}
+        if only and not any(one.start <= call.start <= one.end for one in only):
+            off |= {"only, on another test"}
+        body = body_of(text, call.start, call.end).replace(call.title, "", 1)
+        found.append(FoundTest(call.title, body, off))
+    return found
+
+
+def _call(text: str, masked: str, ends: dict[int, int], match: re.Match[str]) -> _Call | None:
+    name = match[1]
+    modifiers = [one.strip() for one in match[2].split(".") if one.strip()]
+    suite = name.lstrip("xf") in _SUITES or any(one in _SUITES for one in modifiers)
+    if not _KNOWN.issuperset(modifiers):
+        return None  # test.beforeEach, test.step and the like
+    start = match.end()
+    if modifiers and modifiers[-1] in _CURRIED:
+        start = _after(masked, ends, start)
+    if masked[start : start + 1] != "(":
+        return None
+    end = ends.get(start, len(text))
+    title, after = _title(text, masked, start)
+    off = _OFF.intersection(modifiers) | ({"skip"} if name.startswith("x") else set())
+    if options := _OPTIONS.match(masked, after) or (
+        name == "Deno.test" and _IGNORED.match(masked, start + 1)
+    ):
+        off |= {options[1] if options.re is _OPTIONS else "ignore"}
+    if title is None and not (modifiers and off):
+        title = " ".join(text[start + 1 : min(end, start + 80)].split())
+    is_only = "only" in modifiers or name.startswith("f")
+    return _Call(start, end, title, suite, is_only, frozenset(off))
+
+
+def _after(masked: str, ends: dict[int, int], at: int) -> int:
+    """Behind a pair of brackets or a template."""
+    end = masked.find("`", at + 1) if masked[at] == "`" else ends.get(at, -1)
+    return _skip_space(masked, end + 1) if end >= 0 else len(masked)
+
+
+def _skip_space(masked: str, at: int) -> int:
+    match = _SPACE.match(masked, at)
+    return match.end() if match is not None else at
+
+
+def _title(text: str, masked: str, opening: int) -> tuple[str | None, int]:
+    """The title if it is written out, and where it ends."""
+    at = _skip_space(masked, opening + 1)
+    if named := _NAMED.match(masked, at):
+        at = named.end()
+    quote = masked[at : at + 1]
+    if quote not in ("'", '"', "`") or not quote:
+        return None, at
+    end = masked.find(quote, at + 1)
+    return (text[at + 1 : end], end + 1) if end > 0 else (None, at)

@@ -1,0 +1,261 @@
+"""The tests of a Python file: pytest's and unittest's."""
+
+from __future__ import annotations
+
+import ast
+import copy
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+from shiftboss.rules.claims.test_scanners.source import FoundTest
+
+# Names of a Python module that stand for a way to switch tests off, written out.
+#
+# `import pytest as p`, `from pytest import skip as later` and `off = pytest.mark.skip` make names
+# that say nothing. With what they stand for in their place, whoever looks for `pytest.skip` finds
+# it.
+
+
+SWITCHES: Final = frozenset(
+    ("skip", "skipif", "skipIf", "skipUnless", "xfail", "expectedFailure", "SkipTest")
+)
+_LIBRARIES: Final = frozenset(("pytest", "unittest"))
+# What a module could waste time with.
+_NAMES_MAX: Final = 50
+_NODES_MAX: Final = 40
+
+
+def with_plain_names(module: ast.Module) -> ast.Module:
+    meanings: dict[str, ast.expr] = {}
+    for node in ast.walk(module):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            meanings |= _imported(node)
+    for statement in module.body:
+        if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
+            target = statement.targets[0]
+            if isinstance(target, ast.Name) and _is_switch(statement.value):
+                meanings[target.id] = statement.value
+        if len(meanings) > _NAMES_MAX:
+            break
+    meanings.pop("pytestmark", None)
+    if meanings:
+        _WriteOut(meanings).visit(module)
+    return module
+
+
+def _imported(node: ast.Import | ast.ImportFrom) -> dict[str, ast.expr]:
+    found: dict[str, ast.expr] = {}
+    for one in node.names:
+        name = one.asname or one.name
+        if isinstance(node, ast.ImportFrom):
+            library = (node.module or "").split(".")[0].lstrip("_")
+            if library in _LIBRARIES:
+                found[name] = ast.Attribute(ast.Name(library, ast.Load()), one.name, ast.Load())
+        elif one.name in _LIBRARIES and name != one.name:
+            found[name] = ast.Name(one.name, ast.Load())
+    return found
+
+
+def _is_switch(value: ast.expr) -> bool:
+    nodes = list(ast.walk(value))
+    return len(nodes) <= _NODES_MAX and any(
+        isinstance(node, ast.Attribute) and node.attr in SWITCHES for node in nodes
+    )
+
+
+class _WriteOut(ast.NodeTransformer):
+    def __init__(self, meanings: dict[str, ast.expr]) -> None:
+        self._meanings = meanings
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        meaning = self._meanings.get(node.id)
+        if meaning is None or not isinstance(node.ctx, ast.Load):
+            return node
+        return copy.deepcopy(meaning)
+
+
+_SKIPPING_CALLS: Final = frozenset(("skip", "xfail", "skipTest", "importorskip", "SkipTest"))
+_SKIPPERS: Final = frozenset(("pytest", "self", "unittest", "SkipTest"))
+_ENDINGS: Final = frozenset(("exit", "_exit", "quit", "abort", "SystemExit"))
+_NONE: Final[frozenset[str]] = frozenset()
+_DEF: Final = re.compile(r"^[ \t]*(?:async[ \t]+)?def[ \t]+(test\w*)", re.MULTILINE)
+
+
+def python_tests(text: str) -> list[FoundTest]:
+    """Raises SyntaxError for what this Python cannot read."""
+    try:
+        module = with_plain_names(ast.parse(text))
+        found = list(_tests(module.body, "", _switches_of(module.body)))
+    except (ValueError, RecursionError) as error:
+        raise SyntaxError(str(error)) from error
+    # Of two with one name Python knows the later one.
+    return list({one.name: one for one in found}.values())
+
+
+def python_tests_by_line(text: str) -> list[FoundTest]:
+    """For files in the syntax of a newer Python: the names alone."""
+    return [FoundTest(match[1], match[1]) for match in _DEF.finditer(text)]
+
+
+def _tests(body: Sequence[ast.stmt], prefix: str, off: frozenset[str]) -> Iterator[FoundTest]:
+    rebound = _rebound(body)
+    for node in body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            if node.name.startswith("test"):
+                reasons = off | _switches_in(node) | rebound.get(node.name, _NONE)
+                yield FoundTest(prefix + node.name, _fingerprint(node), reasons)
+        elif isinstance(node, ast.ClassDef):
+            if node.name.startswith("Test") or node.bases:
+                reasons = off | _class_switches(node) | rebound.get(node.name, _NONE)
+                yield from _tests(node.body, f"{prefix}{node.name}.", reasons)
+        elif isinstance(node, ast.If):
+            yield from _tests([*node.body, *node.orelse], prefix, off | {"inside of an if"})
+        elif isinstance(node, ast.Try):
+            handlers = [one for handler in node.handlers for one in handler.body]
+            inner = [*node.body, *handlers, *node.orelse]
+            yield from _tests(inner, prefix, off | {"inside of a try"})
+        elif isinstance(node, ast.With):
+            yield from _tests(node.body, prefix, off | {"inside of a with"})
+
+
+def _fingerprint(node: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
+    return "\n".join(ast.dump(one) for one in node.body)
+
+
+def _class_switches(node: ast.ClassDef) -> frozenset[str]:
+    names = {one.name for one in node.body if isinstance(one, ast.FunctionDef)}
+    # pytest passes over a class that has to be given something.
+    made = frozenset(("__init__",)) if "__init__" in names else _NONE
+    return _marks(node.decorator_list) | _switches_of(node.body) | made
+
+
+def _switches_of(body: Iterable[ast.stmt]) -> frozenset[str]:
+    """What switches off all of a module or a class."""
+    found: set[str] = set()
+    for node in body:
+        if isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign):
+            found |= _assigned_switches(node)
+        elif isinstance(node, ast.Expr | ast.Raise | ast.If | ast.Try):
+            found |= _skipping_calls(node)
+            if not _is_for_a_program(node):
+                found |= _endings(node)
+    return frozenset(found)
+
+
+def _assigned_switches(node: ast.Assign | ast.AnnAssign | ast.AugAssign) -> frozenset[str]:
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+    names = {one.id for one in targets if isinstance(one, ast.Name)}
+    if node.value is None:
+        return _NONE
+    if "__test__" in names and isinstance(node.value, ast.Constant) and not node.value.value:
+        return frozenset(("__test__",))
+    return _marks([node.value]) if "pytestmark" in names else _NONE
+
+
+def _endings(statement: ast.stmt) -> frozenset[str]:
+    """Calls that end the process while the tests are collected."""
+    return frozenset(
+        name
+        for node in ast.walk(statement)
+        if isinstance(node, ast.Call | ast.Raise)
+        and (name := _last_name(node.func if isinstance(node, ast.Call) else node.exc)) in _ENDINGS
+    )
+
+
+def _is_for_a_program(statement: ast.stmt) -> bool:
+    """`if __name__ == "__main__":` is not run by those who collect tests."""
+    return isinstance(statement, ast.If) and any(
+        _last_name(node) == "__name__" for node in ast.walk(statement.test)
+    )
+
+
+def _switches_in(node: ast.FunctionDef | ast.AsyncFunctionDef) -> frozenset[str]:
+    calls = frozenset(reason for one in node.body for reason in _skipping_calls(one))
+    marks = _marks(node.decorator_list)
+    fixture = {"fixture"} & {_last_name(one) for one in node.decorator_list}
+    return marks | calls | fixture
+
+
+def _marks(decorators: Iterable[ast.expr]) -> frozenset[str]:
+    """Also of single parameters, and of lists of them that are empty."""
+    found = set()
+    for decorator in decorators:
+        for node in ast.walk(decorator):
+            name = _last_name(node)
+            if name in SWITCHES:
+                found.add(name)
+            if isinstance(node, ast.Call) and _last_name(node.func) == "parametrize":
+                values = node.args[1:2]
+                if values and isinstance(values[0], ast.List | ast.Tuple) and not values[0].elts:
+                    found.add("no parameters")
+    return frozenset(found)
+
+
+def _skipping_calls(statement: ast.stmt) -> frozenset[str]:
+    found = set()
+    nodes: list[ast.AST] = [statement]
+    while nodes:
+        node = nodes.pop()
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            continue  # has switches of its own
+        if isinstance(node, ast.Call) and _last_name(node.func) in _SKIPPING_CALLS:
+            if _first_name(node.func) in _SKIPPERS:
+                found.add(_last_name(node.func))
+        elif isinstance(node, ast.Raise) and node.exc and _last_name(node.exc) == "SkipTest":
+            found.add("SkipTest")
+        nodes.extend(ast.iter_child_nodes(node))
+    return frozenset(found)
+
+
+def _rebound(body: Sequence[ast.stmt]) -> dict[str, frozenset[str]]:
+    """Names that are deleted, given another value, or have their `__test__` set, beside the
+    definitions."""
+    functions = {one.name for one in body if isinstance(one, ast.FunctionDef)}
+    names: set[str] = set()
+    for node in body:
+        if isinstance(node, ast.ClassDef):
+            names |= {node.name} & functions
+        elif not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            names |= {name for inner in ast.walk(node) for name in _names_changed_by(inner)}
+    return {name: frozenset(("another value",)) for name in names}
+
+
+def _names_changed_by(node: ast.AST) -> list[str]:
+    if isinstance(node, ast.Name):
+        return [] if isinstance(node.ctx, ast.Load) else [node.id]
+    if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
+        return [_first_name(node)] if node.attr in ("__test__", "pytestmark") else []
+    if isinstance(node, ast.alias):
+        return [node.asname or node.name]
+    if isinstance(node, ast.Call | ast.Subscript):
+        words = [node.slice] if isinstance(node, ast.Subscript) else node.args
+        if _namespace_of(node) in ("globals", "vars", "locals", "setattr", "delattr"):
+            return [text for one in words if (text := _text_of(one))]
+    return []
+
+
+def _namespace_of(node: ast.Call | ast.Subscript) -> str:
+    """`globals` of `globals()["x"]` and of `globals().pop("x")`; `setattr` of its call."""
+    inner = node.value if isinstance(node, ast.Subscript) else node.func
+    if isinstance(inner, ast.Attribute):
+        inner = inner.value
+    return _first_name(inner.func if isinstance(inner, ast.Call) else inner)
+
+
+def _text_of(node: ast.expr) -> str:
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
+
+
+def _last_name(node: ast.AST | None) -> str:
+    if isinstance(node, ast.Call):
+        node = node.func
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def _first_name(node: ast.AST) -> str:
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""

@@ -1,0 +1,58 @@
+"""The tests of a Rust file, which may stand beside the code."""
+
+from __future__ import annotations
+
+import re
+from itertools import islice
+from typing import Final
+
+from shiftboss.rules.claims.test_scanners.source import (
+    TESTS_MAX,
+    FoundTest,
+    body_of,
+    closings,
+    masked_rust,
+)
+
+_ATTRIBUTES: Final = r"((?:#\[(?:[^\[\]]|\[[^\]]{0,500}\]){0,500}\]\s*)+)(?:pub(?:\([^)]*\))?\s+)?"
+_FUNCTION: Final = re.compile(_ATTRIBUTES + r"(?:(?:async|unsafe|const)\s+)*fn\s+(\w+)")
+_MODULE: Final = re.compile(_ATTRIBUTES + r"mod\s+\w+\s*(?=\{)")
+_TEST: Final = re.compile(
+    r"#\[\s*(?:\w+::)*(?:test|rstest|test_case|quickcheck|wasm_bindgen_test|bench)\b"
+)
+_SWITCH: Final = re.compile(
+    r"#!?\[\s*(ignore|should_panic|cfg(?:_attr)?\s*\((?!\s*test\s*\)).*?\))"
+)
+_FILE: Final = re.compile(r"#!\[[^\]]*\]")
+
+
+def rust_tests(text: str) -> list[FoundTest]:
+    masked = masked_rust(text)
+    ends = closings(masked)
+    file_off = frozenset(
+        reason
+        for one in _FILE.finditer(masked)
+        for reason in _switches(text[one.start() : one.end()])
+    )
+    modules = [
+        (
+            match.end(),
+            ends.get(match.end(), len(text)),
+            _switches(text[match.start(1) : match.end(1)]),
+        )
+        for match in islice(_MODULE.finditer(masked), TESTS_MAX)
+    ]
+    found = []
+    for match in islice(_FUNCTION.finditer(masked), TESTS_MAX):
+        if not _TEST.search(match[1]):
+            continue
+        opening = masked.find("{", match.end())
+        body = body_of(text, opening, ends.get(opening, len(text))) if opening >= 0 else ""
+        off = file_off | _switches(text[match.start(1) : match.end(1)])
+        off = off.union(*(those for start, end, those in modules if start < match.start() < end))
+        found.append(FoundTest(match[2], body, off))
+    return found
+
+
+def _switches(attributes: str) -> frozenset[str]:
+    return frozenset(" ".join(match[1].split()) for match in _SWITCH.finditer(attributes))

@@ -1,0 +1,133 @@
+"""Source code with its comments and the insides of its strings blanked out, letter for letter.
+
+What is left can be searched: a word is code, and brackets are pairs.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NamedTuple
+
+_BRACKET: Final = re.compile(r"[()\[\]{}]")
+_NOT_NEWLINE: Final = re.compile(r"[^\n]")
+_COMMENT: Final = r"//[^\n]*|/\*.*?(?:\*/|\Z)"
+_QUOTED: Final = r'"(?:\\.|[^"\\\n])*"'
+
+_GO: Final = re.compile(rf"{_COMMENT}|{_QUOTED}|`[^`]*`|'(?:\\.[^'\n]*|[^'\\\n])'", re.DOTALL)
+_RUST: Final = re.compile(
+    rf'{_COMMENT}|b?r(?P<hashes>#*)".*?"(?P=hashes)|"(?:\\.|[^"\\])*"|\'(?:\\.[^\'\n]*|[^\'\\\n])\'',
+    re.DOTALL,
+)
+_JAVASCRIPT: Final = re.compile(rf"{_COMMENT}|{_QUOTED}|'(?:\\.|[^'\\\n])*'|[`/]", re.DOTALL)
+_REGULAR_EXPRESSION: Final = re.compile(
+    r"/(?:\\.|\[(?:\\.|[^\]\\\n]){0,100}\]|[^/\\\[\n]){1,1000}/[a-z]*"
+)
+_STRING: Final = re.compile(rf"{_QUOTED}|'(?:\\.|[^'\\\n])*'")
+_IN_TEMPLATE: Final = re.compile(r"\\.|[`'\"{}]|\$\{", re.DOTALL)
+# A slash after one of these begins a regular expression; after a value it divides.
+_BEFORE_EXPRESSION: Final = re.compile(
+    r"(?:[(,=:\[!&|?{};+\-*%~^<>]|\b(?:return|typeof|case|in|of|delete|void|throw|new|else|do)|\A)\s*\Z"
+)
+
+
+def masked_go(text: str) -> str:
+    return _GO.sub(_blank, text)
+
+
+def masked_rust(text: str) -> str:
+    return _RUST.sub(_blank, text)
+
+
+def masked_javascript(text: str) -> str:
+    parts: list[str] = []
+    at = 0
+    while match := _JAVASCRIPT.search(text, at):
+        parts.append(text[at : match.start()])
+        end = match.end()
+        if match[0] == "`":
+            end = _template_end(text, match.start())
+        elif match[0] == "/":
+            end = _expression_end(text, match.start(), "".join(parts[-2:])[-40:])
+        parts.append(_blanked(text[match.start() : end]))
+        at = end
+    return "".join(parts) + text[at:]
+
+
+def closings(masked: str) -> dict[int, int]:
+    """Where each opening bracket is closed. One that nothing closes is left out."""
+    found: dict[int, int] = {}
+    opened: list[int] = []
+    for match in _BRACKET.finditer(masked):
+        if match[0] in "([{":
+            opened.append(match.start())
+        elif opened:
+            found[opened.pop()] = match.start()
+    return found
+
+
+def _template_end(text: str, start: int) -> int:
+    """After the closing backtick; there may be templates within the braces of a template."""
+    braces = [0]  # that are open in each of the templates
+    at = start + 1
+    while token := _IN_TEMPLATE.search(text, at):
+        at = token.end()
+        if token[0] == "`":
+            if braces[-1]:
+                braces.append(0)
+            else:
+                braces.pop()
+                if not braces:
+                    return at
+        elif token[0] == "${" or (token[0] == "{" and braces[-1]):
+            braces[-1] += 1
+        elif token[0] == "}" and braces[-1]:
+            braces[-1] -= 1
+        elif token[0] in ("'", '"') and braces[-1]:
+            string = _STRING.match(text, token.start())
+            at = string.end() if string else at
+    return len(text)
+
+
+def _expression_end(text: str, start: int, before: str) -> int:
+    match = _REGULAR_EXPRESSION.match(text, start)
+    if match is None or not _BEFORE_EXPRESSION.search(before):
+        return start + 1
+    return match.end()
+
+
+def _blank(match: re.Match[str]) -> str:
+    return _blanked(match[0])
+
+
+def _blanked(token: str) -> str:
+    """Quotes stay, so that a string can be found and read in the text itself."""
+    if len(token) == 1:
+        return token  # a slash that divides
+    if token[0] not in "\"'`" or token[-1] != token[0]:
+        return _NOT_NEWLINE.sub(" ", token)
+    return token[0] + _NOT_NEWLINE.sub(" ", token[1:-1]) + token[-1]
+
+
+# A test as a scanner finds it.
+
+
+# Of a file. It keeps the time within limits for what was written to waste it.
+TESTS_MAX: Final = 5000
+# What a body is known by.
+BODY_CHARACTERS_MAX: Final = 20_000
+
+
+class FoundTest(NamedTuple):
+    """`off` are the reasons why it does not run, or why its failure does not count.
+
+    `body` is the same for tests that do the same: a test may get another name.
+    """
+
+    name: str
+    body: str
+    off: frozenset[str] = frozenset()
+
+
+def body_of(text: str, start: int, end: int) -> str:
+    """The same for the same words, however they are laid out."""
+    return " ".join(text[start : min(end, start + BODY_CHARACTERS_MAX)].split())

@@ -1,0 +1,1 @@
+"""The completion contract: milestones, CI verdicts, timeouts, failures, repo graph, policy file."""

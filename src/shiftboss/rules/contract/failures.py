@@ -1,0 +1,199 @@
+"""The five classes of failure, and what is done about each."""
+
+from __future__ import annotations
+
+import re
+from typing import Final, Literal, NamedTuple
+
+from shiftboss.protocol.policy import Failures
+from shiftboss.rules.tasks.permission_denials import TEXT_CHARACTERS_MAX, find_denial, termination
+from shiftboss.rules.tasks.retry import RECOVERABLE_ERRORS, RetryPolicy
+
+FailureClass = Literal["transient", "recoverable", "blocking", "permission_denied", "fatal"]
+ActionKind = Literal["retry", "fix", "escalate", "pause", "terminate", "halt"]
+
+# The contract's examples.
+EXAMPLES: Final[dict[FailureClass, tuple[str, ...]]] = {
+    "transient": ("network_timeout", "api_rate_limit", "ci_runner_busy", "502_bad_gateway"),
+    "recoverable": (
+        "test_failure",
+        "lint_error",
+        "build_error",
+        "clippy_warning",
+        "missing_import",
+    ),
+    "blocking": (
+        "dependency_repo_broken",
+        "infrastructure_down",
+        "missing_credentials",
+        "merge_conflict_with_main",
+    ),
+    "permission_denied": ("bash_permission_denied", "write_tool_denied", "mkdir_denied"),
+    "fatal": (
+        "security_vulnerability_introduced",
+        "data_corruption_detected",
+        "api_key_exposed_in_commit",
+        "breaking_change_to_stable_interface",
+    ),
+}
+
+# The error types that packets report, in these classes.
+_REPORTED: Final[dict[str, FailureClass]] = {
+    **dict.fromkeys(RECOVERABLE_ERRORS, "transient"),
+    "build_failure": "recoverable",
+    "merge_conflict": "blocking",
+    "invalid_manifest": "blocking",
+    "permission_denied": "permission_denied",
+}
+_BY_TYPE: Final[dict[str, FailureClass]] = _REPORTED | {
+    name: failure_class for failure_class, names in EXAMPLES.items() for name in names
+}
+
+# Words that sound fatal. They may be quoted from a test or from a task, so they stop nobody but the
+# worker that said them: the chain is halted by a type alone.
+_SOUNDS_FATAL: Final = re.compile(
+    r"(?:api[ _-]?key|secret|private key|password|access token)s? (?:\w+ ){0,3}"
+    r"(?:exposed|leaked|committed)|(?:exposed|leaked) (?:\w+ ){0,3}(?:api[ _-]?key|secret)"
+    r"|data corruption|corrupted data|database disk image is malformed"
+    r"|security vulnerability|breaking change to (?:a |the )?stable",
+    re.IGNORECASE,
+)
+_TRANSIENT: Final = (
+    r"rate.?limit|too many requests|\b(?:http|status|code|error)[ :/=.\d]{0,12}(?:429|50[234])\b"
+    r"|\b50[234] (?:bad gateway|service|gateway)|bad gateway|gateway time-?out"
+    r"|service (?:temporarily )?unavailable|timed[ -]out|\btimeout\b|connection (?:reset|refused)"
+    r"|temporary failure in name resolution|runner (?:is )?busy|no runner available|ETIMEDOUT"
+    r"|ECONNRESET|network is unreachable"
+)
+_BLOCKING: Final = (
+    r"merge conflict|CONFLICT \(|automatic merge failed|could not apply [0-9a-f]{7}"
+    r"|permission denied \(publickey|authentication failed|could not read username"
+    r"|(?:missing|invalid|expired|bad) credentials?|credentials? (?:not found|missing|expired)"
+    r"|\b401\b.{0,20}unauthorized|unauthorized.{0,20}\b401\b|no space left on device"
+    r"|infrastructure (?:is )?down|dependency \S{1,100} is broken"
+)
+_RECOVERABLE: Final = (
+    r"\btests? failed|\bfailed tests?|assertion ?(?:error|failed)|\blint|clippy"
+    r"|compil\w+ (?:error|failed)|build failed|cannot find (?:module|name|symbol)"
+    r"|ModuleNotFoundError|ImportError|syntax ?error|type ?error"
+)
+# In this order: a leaked key stays one when the same text tells of a timeout.
+_TEXTS: Final[tuple[tuple[FailureClass, re.Pattern[str]], ...]] = (
+    ("blocking", _SOUNDS_FATAL),
+    ("blocking", re.compile(_BLOCKING, re.IGNORECASE)),
+    ("transient", re.compile(_TRANSIENT, re.IGNORECASE)),
+    ("recoverable", re.compile(_RECOVERABLE, re.IGNORECASE)),
+)
+
+
+class Action(NamedTuple):
+    """`retry_in_seconds` goes with the kind "retry" alone."""
+
+    kind: ActionKind
+    message: str
+    retry_in_seconds: int | None = None
+
+
+def classify(error_type: str | None, text: str, policy: Failures) -> FailureClass:
+    """By its type: the policy's own, then the known ones. Else by its words, which are never enough
+    for fatal. What nobody knows is the worker's to look into; if that leads nowhere, its attempts
+    run out."""
+    by_type = _class_of_type(error_type, policy)
+    if by_type is not None:
+        return by_type
+    words = _words(error_type, text)
+    for failure_class, pattern in _TEXTS:
+        if failure_class == "transient" and find_denial(words) is not None:
+            return "permission_denied"
+        if pattern.search(words):
+            return failure_class
+    return "recoverable"
+
+
+def sounds_fatal(error_type: str | None, text: str, policy: Failures) -> bool:
+    """Whether somebody should decide if it is: the words say so, and no type says what it is."""
+    if _class_of_type(error_type, policy) is not None:
+        return False
+    return _SOUNDS_FATAL.search(_words(error_type, text)) is not None
+
+
+def _class_of_type(error_type: str | None, policy: Failures) -> FailureClass | None:
+    if error_type is None:
+        return None
+    if error_type in policy.classes:
+        return policy.classes[error_type]
+    return _BY_TYPE.get(re.sub(r"[\s-]+", "_", error_type.strip().casefold()))
+
+
+def _words(error_type: str | None, text: str) -> str:
+    words = f"{error_type or ''}\n{text}"
+    if len(words) <= TEXT_CHARACTERS_MAX:
+        return words
+    half = TEXT_CHARACTERS_MAX // 2
+    return f"{words[:half]}\n{words[-half:]}"
+
+
+def suspicion(task_id: str) -> Action:
+    """What is done about words that sound fatal: the contact decides, and the worker waits."""
+    types = ", ".join(EXAMPLES["fatal"])
+    return Action(
+        "pause",
+        "this sounds fatal, and only a type halts the chain: BLOCKED until the contact answers. If "
+        f'it is so: shiftboss failure {task_id} "what happened" --type TYPE (of {types})',
+    )
+
+
+def action_of(
+    failure_class: FailureClass,
+    attempts: int,
+    policy: Failures,
+    *,
+    tool: str = "the tool",
+    error: str = "permission denied",
+) -> Action:
+    """`attempts` have failed in a row with this class, the last one included."""
+    match failure_class:
+        case "transient":
+            return _after_transient(attempts, policy)
+        case "recoverable":
+            return _after_recoverable(attempts, policy)
+        case "blocking":
+            return Action("pause", "cannot go on without help: BLOCKED, the orchestrator is told")
+        case "permission_denied":
+            return _after_denial(attempts, policy, tool, error)
+        case "fatal":
+            return Action(
+                "halt",
+                "all workers of the chain are halted until a human lifts it; consider a revert",
+            )
+
+
+def _after_transient(attempts: int, policy: Failures) -> Action:
+    backoff = policy.transient
+    retries = RetryPolicy(backoff.max_retries, backoff.initial, backoff.multiplier)
+    delay = retries.delay_seconds(attempts - 1)
+    if delay is None:
+        return Action("escalate", f"still failing after {backoff.max_retries} retries")
+    delay = min(delay, backoff.max)
+    message = f"retry {attempts} of {backoff.max_retries} in {delay} s"
+    return Action("retry", message, retry_in_seconds=delay)
+
+
+def _after_recoverable(attempts: int, policy: Failures) -> Action:
+    limits = policy.recoverable
+    count = f"attempt {attempts} of {limits.max_attempts} failed"
+    if attempts >= limits.max_attempts:
+        return Action("terminate", f"{count}: no more attempts")
+    if attempts >= limits.escalate_after:
+        return Action("escalate", f"{count}: the worker goes on, the orchestrator is told")
+    return Action("fix", f"{count}: the worker must fix it")
+
+
+def _after_denial(attempts: int, policy: Failures, tool: str, error: str) -> Action:
+    limit = policy.permission_denied.max_denials
+    if attempts < limit:
+        return Action(
+            "fix", f"{tool} was denied: do it another way; denial {limit} in a row ends the worker"
+        )
+    end = termination(tool, error)
+    return Action("terminate", f"{end.report}\n{end.message}")

@@ -1,0 +1,157 @@
+"""The milestones of the completion contract: their order, and what each must say.
+
+A milestone is a view of the one state of an assignment. What the view needs beside the state is
+whether the commit that was pushed has failed its CI: then executing is FIXING_CI, not WORKING.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Final
+
+from shiftboss.errors import ContractViolations, IllegalTransition, InvalidRequest
+from shiftboss.protocol.milestone_lines import FORMATS
+from shiftboss.protocol.milestones import Done
+from shiftboss.protocol.policy import Milestone
+from shiftboss.protocol.states import WorkerState
+from shiftboss.rules.contract.forbidden_patterns import violation_of
+from shiftboss.rules.tasks.lifecycle import TRANSITIONS as STATE_TRANSITIONS
+
+INITIAL: Final[Milestone] = "WORKING"
+TERMINAL: Final[Milestone] = "DONE"
+
+TRANSITIONS: Final[dict[Milestone, tuple[Milestone, ...]]] = {
+    "WORKING": ("PUSHED_TO_CI", "BLOCKED"),
+    "PUSHED_TO_CI": ("FIXING_CI", "DONE", "BLOCKED"),
+    "FIXING_CI": ("PUSHED_TO_CI", "BLOCKED"),
+    "BLOCKED": ("WORKING", "PUSHED_TO_CI", "FIXING_CI"),
+    "DONE": (),
+}
+
+REQUIRED_INFO: Final[dict[Milestone, tuple[str, ...]]] = {
+    "WORKING": ("description",),
+    "PUSHED_TO_CI": ("repo", "commit", "ci_run"),
+    "FIXING_CI": ("failed_job", "diagnosis"),
+    "DONE": ("repo", "ci_run", "all_green", "sync_status"),
+    "BLOCKED": ("reason",),
+}
+
+_STATE: Final[dict[Milestone, WorkerState]] = {
+    "WORKING": WorkerState.EXECUTING,
+    "PUSHED_TO_CI": WorkerState.VERIFYING,
+    "FIXING_CI": WorkerState.EXECUTING,
+    "DONE": WorkerState.COMPLETE,
+    "BLOCKED": WorkerState.BLOCKED,
+}
+_MILESTONE: Final[dict[WorkerState, Milestone]] = {
+    WorkerState.VERIFYING: "PUSHED_TO_CI",
+    WorkerState.SELF_REVIEW: "PUSHED_TO_CI",
+    WorkerState.BLOCKED: "BLOCKED",
+    WorkerState.COMPLETE: "DONE",
+}
+# An attempt that goes through these is over.
+_ENDS: Final = {WorkerState.IDLE, WorkerState.WAITING, WorkerState.FAILED}
+
+
+def can_move(present: Milestone | None, new: Milestone) -> bool:
+    """A milestone that is reported again tells news of it: another substate, another push."""
+    if present is None:
+        return new == INITIAL
+    return new in TRANSITIONS[present] or (new == present and present != TERMINAL)
+
+
+def check_move(present: Milestone | None, new: Milestone) -> None:
+    if can_move(present, new):
+        return
+    legal = [INITIAL] if present is None else list(TRANSITIONS[present])
+    before = "nothing was reported yet" if present is None else f"the milestone is {present}"
+    raise IllegalTransition(
+        f"{before}: no way to {new}; nothing was changed",
+        field="milestone",
+        hint=f"legal here: {', '.join(legal)}" if legal else "the work is done",
+        facts={"milestone": present, "legal": legal},
+    )
+
+
+def milestone_view(
+    state: WorkerState, *, ci_failed: bool, before: Milestone | None = None
+) -> Milestone | None:
+    """`ci_failed`: of the last pushed commit. `before` is what a waiting assignment was at."""
+    if state is WorkerState.EXECUTING:
+        return "FIXING_CI" if ci_failed else "WORKING"
+    if state is WorkerState.WAITING:
+        return before
+    return _MILESTONE.get(state)
+
+
+def state_of(milestone: Milestone) -> WorkerState:
+    return _STATE[milestone]
+
+
+def steps_to(state: WorkerState, milestone: Milestone) -> list[WorkerState] | None:
+    """The states to go through, the last being the milestone's own; empty: it is there already.
+
+    The shortest way along the edges of the state machine within one attempt; None: there is none.
+    """
+    goal = _STATE[milestone]
+    ways: deque[list[WorkerState]] = deque([[]])
+    seen = {state}
+    while ways:
+        way = ways.popleft()
+        here = way[-1] if way else state
+        if here is goal:
+            return way
+        for step in STATE_TRANSITIONS[here]:
+            if step not in seen and step not in _ENDS:
+                seen.add(step)
+                ways.append([*way, step])
+    return None
+
+
+def check_done_report(report: Done, must_succeed: Sequence[str]) -> None:
+    """A DONE report must say its run, that all jobs passed, and what became of the sync job.
+
+    With no job in `must_succeed` there is nothing to sync. All of it is a claim: the server looks
+    for itself afterwards.
+    """
+    missing = []
+    if report.ci_run is None:
+        missing.append("ci_run")
+    if report.all_green is None:
+        missing.append("all_green")
+    if must_succeed and report.sync_status is None:
+        missing.append("sync_status")
+    if missing:
+        raise InvalidRequest(
+            f"DONE lacks {', '.join(missing)}; nothing was changed",
+            field=missing[0],
+            hint=f"write it as {FORMATS['DONE']}",
+            facts={"missing": missing, "forbidden": _patterns(missing)},
+        )
+    refusal = _refused(report)
+    if refusal is not None:
+        raise refusal
+
+
+def _patterns(missing: Sequence[str]) -> list[str]:
+    proof = ["done_without_ci_url"] if {"ci_run", "all_green"} & set(missing) else []
+    return [*proof, *(["assuming_radicle_synced"] if "sync_status" in missing else [])]
+
+
+def _refused(report: Done) -> ContractViolations | None:
+    if not report.all_green:
+        return violation_of(
+            "done_without_ci_url",
+            f"not all jobs of run {report.ci_run} are green",
+            field="all_green",
+            hint="report FIXING_CI, and DONE when all are",
+        )
+    if report.sync_status in (None, "success"):
+        return None
+    return violation_of(
+        "assuming_radicle_synced",
+        f"{report.sync_job} is {report.sync_status}, and only success will do",
+        field="sync_status",
+        hint="wait for it, or have it run: call get_ci_instructions",
+    )

@@ -1,0 +1,350 @@
+"""The ladder of a milestone that takes too long: warn, probe, then extend or park, salvage and
+reassign.
+
+    WORKING       warn · probe · extend while active · park · salvage · reassign
+    PUSHED_TO_CI  warn · ask the CI · extend while it moves · restart it once when it is stuck ·
+                  tell the orchestrator when that does not help
+    FIXING_CI     as WORKING, for each attempt; after the last one the orchestrator is told
+    BLOCKED       tell the orchestrator that nobody has helped
+
+The time of the CI and of verification is the server's: nobody is parked for it. A caller takes a
+step, keeps its `then`, and asks again; a new milestone begins with a new `LadderState`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final, Literal, NamedTuple
+
+from shiftboss.protocol.policy import Deadlock, Milestone, MilestoneTimeout, Timeouts
+
+StepKind = Literal[
+    "none",
+    "warn",
+    "probe",
+    "extend",
+    "check_ci",
+    "restart_ci",
+    "park",
+    "salvage",
+    "reassign",
+    "escalate",
+]
+# What is known of the CI of the tracked commit. "stuck": waits for a runner too long. That a run
+# hangs is known from two looks: see `_ci_case`.
+CiActivity = Literal["none", "running", "stuck", "passed", "failed"]
+
+_NEVER_MS: Final = 2**62
+
+
+@dataclass(frozen=True, slots=True)
+class Activity:
+    """What a probe finds. `held_ms` is how long the server verified during this milestone, and
+    `server_holds` says that it does so now. `worker_since_ms`: when the worker got the task.
+    `ci_mark` is another one as soon as a run of the CI has moved; None: nobody could look."""
+
+    last_activity_ms: int
+    last_commit_ms: int | None = None
+    ci_state: CiActivity = "none"
+    attempts: int = 1
+    held_ms: int = 0
+    server_holds: bool = False
+    worker_since_ms: int | None = None
+    ci_mark: str | None = None
+
+    @property
+    def latest_ms(self) -> int:
+        return max(self.last_activity_ms, self.last_commit_ms or 0)
+
+
+@dataclass(frozen=True, slots=True)
+class LadderState:
+    """The steps that were taken. `probed_for_ms` is the deadline that the last probe was for."""
+
+    warned: bool = False
+    probed_for_ms: int | None = None
+    extended_until_ms: int | None = None
+    parked_at_ms: int | None = None
+    salvaged: bool = False
+    ended: bool = False
+    told_of_worker_timeout: bool = False
+    # What the orchestrator was told about the CI, so that it is told once.
+    told_of_ci: str | None = None
+    # How the CI was when it was given more time.
+    ci_mark: str | None = None
+    # It is restarted once: asked for, done, or refused, which the caller notes.
+    ci_restart: Literal["asked", "done", "refused"] | None = None
+    ci_restarted_at_ms: int | None = None
+
+
+class Step(NamedTuple):
+    """`then` is the state once the step was taken. With the kind "none", `at_ms` is when to ask
+    again."""
+
+    kind: StepKind
+    at_ms: int
+    message: str
+    then: LadderState
+
+
+class _Case(NamedTuple):
+    milestone: Milestone
+    since_ms: int
+    now_ms: int
+    activity: Activity
+    policy: Timeouts
+    done: LadderState
+
+    def step(
+        self, kind: StepKind, at_ms: int, message: str, **noted: int | bool | str | None
+    ) -> Step:
+        return Step(kind, at_ms, message, replace(self.done, **noted))  # type: ignore[arg-type]
+
+
+def next_step(
+    milestone: Milestone,
+    since_ms: int,
+    now_ms: int,
+    activity: Activity,
+    policy: Timeouts,
+    done: LadderState,
+) -> Step:
+    """What is due now; "none" when nothing is."""
+    step = _upcoming(_Case(milestone, since_ms, now_ms, activity, policy, done))
+    if now_ms < step.at_ms:
+        return Step("none", step.at_ms, "", done)
+    return step
+
+
+def _upcoming(case: _Case) -> Step:
+    if case.milestone == "DONE" or case.done.ended or case.activity.server_holds:
+        return case.step("none", _NEVER_MS, "")
+    start_ms = case.since_ms + case.activity.held_ms
+    if case.milestone == "BLOCKED":
+        return case.step(
+            "escalate",
+            start_ms + case.policy.worker * 1000,
+            f"blocked for {_minutes(case.policy.worker)} and nobody has helped",
+            ended=True,
+        )
+    limits: MilestoneTimeout = getattr(case.policy.milestones, case.milestone)
+    if _attempts_left(case) < 0:
+        return _out_of_attempts(case, start_ms)
+    if not case.done.warned:
+        return case.step(
+            "warn",
+            start_ms + limits.warning_at * 1000,
+            f"{case.milestone} for {_minutes(limits.warning_at)}; "
+            f"the limit is {_minutes(limits.timeout)}",
+            warned=True,
+        )
+    deadline_ms = max(start_ms + limits.timeout * 1000, case.done.extended_until_ms or 0)
+    if case.milestone == "PUSHED_TO_CI":
+        return _ci_overdue(case, deadline_ms, limits.timeout)
+    return _worker_overdue(case, deadline_ms)
+
+
+def _worker_overdue(case: _Case, deadline_ms: int) -> Step:
+    if case.done.parked_at_ms is not None:
+        return _parked(case, case.done.parked_at_ms)
+    if case.done.probed_for_ms != deadline_ms:
+        return case.step(
+            "probe",
+            deadline_ms,
+            f"timed out in {case.milestone}: is it alive?",
+            probed_for_ms=deadline_ms,
+        )
+    looked_ms = max(case.now_ms, deadline_ms)
+    if looked_ms - case.activity.latest_ms <= case.policy.active_within * 1000:
+        return _active(case, deadline_ms, looked_ms)
+    if _attempts_left(case) == 0:
+        return _out_of_attempts(case, deadline_ms)
+    return case.step(
+        "park",
+        deadline_ms,
+        f"timed out in {case.milestone}, no sign of work for {_minutes(case.policy.active_within)}",
+        parked_at_ms=looked_ms,
+    )
+
+
+def _active(case: _Case, deadline_ms: int, looked_ms: int) -> Step:
+    """It goes on while it shows progress. Once its whole time is over, somebody is told."""
+    worker_since_ms = case.activity.worker_since_ms
+    began_ms = case.since_ms if worker_since_ms is None else worker_since_ms
+    at_work_ms = looked_ms - began_ms - case.activity.held_ms
+    if at_work_ms >= case.policy.worker * 1000 and not case.done.told_of_worker_timeout:
+        return case.step(
+            "escalate",
+            deadline_ms,
+            f"at work for more than {_minutes(case.policy.worker)}, and still active",
+            told_of_worker_timeout=True,
+        )
+    return _extended(case, deadline_ms, "active: given more time", looked_ms)
+
+
+def _parked(case: _Case, parked_at_ms: int) -> Step:
+    grace_ms = case.policy.active_within * 1000
+    if case.done.salvaged:
+        return case.step(
+            "reassign", parked_at_ms + grace_ms, "the task goes to another worker", ended=True
+        )
+    if case.activity.latest_ms > parked_at_ms:
+        back_ms = case.activity.latest_ms
+        return _extended(case, back_ms, "back at work", max(case.now_ms, back_ms))
+    return case.step(
+        "salvage",
+        parked_at_ms + grace_ms,
+        "parked and silent: its commits are kept",
+        salvaged=True,
+    )
+
+
+def _ci_overdue(case: _Case, deadline_ms: int, timeout_seconds: int) -> Step:
+    if case.done.probed_for_ms != deadline_ms:
+        return case.step(
+            "check_ci", deadline_ms, "CI takes long: ask it", probed_for_ms=deadline_ms
+        )
+    state = _ci_case(case)
+    until_ms = max(case.now_ms, deadline_ms) + timeout_seconds * 1000
+    if case.done.ci_restart == "asked" and state not in ("passed", "failed"):
+        message = "CI was restarted: given more time"
+        return case.step(
+            "extend", deadline_ms, message, ci_restart="done", extended_until_ms=until_ms
+        )
+    if state in _STANDS_STILL and case.done.ci_restart is None:
+        return _restart(case, deadline_ms, _STANDS_STILL[state])
+    kind, message = _ci_step(state, case.done)
+    noted: dict[str, int | str | None] = {"extended_until_ms": until_ms}
+    if state == "running":
+        noted["ci_mark"] = case.activity.ci_mark
+    if kind != "escalate":
+        return case.step(kind, deadline_ms, message, **noted)
+    if case.done.told_of_ci == state:
+        kind, message = "extend", f"{message}; that was told before"
+    return case.step(kind, deadline_ms, message, **noted, told_of_ci=state)
+
+
+def _ci_case(case: _Case) -> _CiCase:
+    """A run that has not moved since it was given more time, a whole time of the milestone ago,
+    hangs."""
+    state, mark = case.activity.ci_state, case.activity.ci_mark
+    return "hanging" if state == "running" and mark and mark == case.done.ci_mark else state
+
+
+def _restart(case: _Case, deadline_ms: int, what: str) -> Step:
+    """Asked for, it is waited for as if CI had begun just now. Whether it can be done is the
+    caller's to find out: it notes a refusal in the state."""
+    return case.step(
+        "restart_ci",
+        deadline_ms,
+        f"{what}: restart it, then wait",
+        ci_restart="asked",
+        ci_restarted_at_ms=max(case.now_ms, deadline_ms),
+    )
+
+
+def _ci_step(state: _CiCase, done: LadderState) -> tuple[StepKind, str]:
+    if state not in _STANDS_STILL:
+        return _CI_STEPS[state]
+    how = _NOT_RESTARTED if done.ci_restart == "refused" else "also after it was restarted"
+    return "escalate", f"{_STANDS_STILL[state]}, {how}"
+
+
+_CiCase = CiActivity | Literal["hanging"]
+_STANDS_STILL: Final[dict[str, str]] = {
+    "stuck": "CI is stuck",
+    "hanging": "CI hangs: nothing of its run has moved",
+}
+_NOT_RESTARTED: Final = (
+    "and cannot be restarted from here: restart it by hand where it runs, or give the token of its "
+    "forge the right to write actions"
+)
+_CI_STEPS: Final[dict[str, tuple[StepKind, str]]] = {
+    "running": ("extend", "CI is still running: given more time"),
+    "none": (
+        "escalate",
+        "there is no CI run for the pushed commit; does a workflow run at a push to its branch?",
+    ),
+    "passed": ("check_ci", "CI has finished: take its result"),
+    "failed": ("check_ci", "CI has finished: take its result"),
+}
+
+
+def _extended(case: _Case, at_ms: int, message: str, looked_ms: int) -> Step:
+    return case.step(
+        "extend",
+        at_ms,
+        message,
+        parked_at_ms=None,
+        extended_until_ms=looked_ms + case.policy.active_within * 1000,
+    )
+
+
+def _attempts_left(case: _Case) -> int:
+    """Below zero: more were begun than there are."""
+    if case.milestone != "FIXING_CI":
+        return 1
+    return case.policy.milestones.FIXING_CI.max_attempts - case.activity.attempts
+
+
+def _out_of_attempts(case: _Case, at_ms: int) -> Step:
+    maximum = case.policy.milestones.FIXING_CI.max_attempts
+    return case.step("escalate", at_ms, f"{maximum} attempts to fix the CI have failed", ended=True)
+
+
+def _minutes(seconds: int) -> str:
+    return f"{seconds // 60} m" if seconds % 60 == 0 else f"{seconds} s"
+
+
+# Signs that nothing moves any more.
+
+
+IndicatorKind = Literal["worker_idle", "ci_stuck_in_pending", "no_commits", "api_errors"]
+
+
+class Signs(NamedTuple):
+    """`since_ms`: when the milestone began. `ci_waiting_since_ms`: since when its run has waited
+    for a runner. `api_errors`: failed calls in a row."""
+
+    milestone: Milestone
+    since_ms: int
+    last_activity_ms: int
+    last_commit_ms: int | None = None
+    ci_waiting_since_ms: int | None = None
+    api_errors: int = 0
+
+
+class Indicator(NamedTuple):
+    kind: IndicatorKind
+    message: str
+
+
+def indicators(
+    signs: Signs, now_ms: int, policy: Deadlock, *, stuck_after_seconds: int
+) -> list[Indicator]:
+    """A worker that waits for its CI or for an answer may be idle, and has nothing to commit."""
+    found = []
+    idle_ms = now_ms - signs.last_activity_ms
+    if signs.milestone in ("WORKING", "FIXING_CI") and idle_ms > policy.idle * 1000:
+        found.append(Indicator("worker_idle", f"no sign of work for {_minutes_text(idle_ms)}"))
+    waiting_ms = 0 if signs.ci_waiting_since_ms is None else now_ms - signs.ci_waiting_since_ms
+    if signs.milestone == "PUSHED_TO_CI" and waiting_ms > stuck_after_seconds * 1000:
+        found.append(
+            Indicator(
+                "ci_stuck_in_pending",
+                f"the CI run has waited {_minutes_text(waiting_ms)} for a runner",
+            )
+        )
+    working_ms = now_ms - signs.since_ms
+    committed = signs.last_commit_ms is not None and signs.last_commit_ms >= signs.since_ms
+    if signs.milestone == "WORKING" and not committed and working_ms > policy.no_commits * 1000:
+        found.append(
+            Indicator("no_commits", f"no commit {_minutes_text(working_ms)} after WORKING began")
+        )
+    if signs.api_errors > policy.api_errors:
+        found.append(Indicator("api_errors", f"{signs.api_errors} API calls failed in a row"))
+    return found
+
+
+def _minutes_text(duration_ms: int) -> str:
+    return f"{duration_ms // 60_000} m" if duration_ms >= 60_000 else f"{duration_ms // 1000} s"

@@ -1,0 +1,1 @@
+"""Reading YAML files that people write: line numbers, types, and helpful errors."""

@@ -1,0 +1,1 @@
+"""Paths: patterns, overlap, ownership, scope and protected files."""

@@ -1,0 +1,192 @@
+"""What a new worker is told, filled into its token budget in the order of the contract:
+objective and plan, code, tests, specs, and history if there is room."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, NamedTuple
+
+from shiftboss.errors import InvalidRequest
+from shiftboss.protocol.contract_requests import ContextDocument, ContextParts
+from shiftboss.rules.claims.kept_tests import kind_of
+from shiftboss.rules.paths.patterns import Scope
+from shiftboss.rules.prompts.token_estimate import CountTokens, estimate_tokens
+
+REQUIRED: Final = ("objective", "component_id", "repo", "branch_strategy", "plan_ref")
+RECOMMENDED: Final = (
+    "output_format",
+    "task_boundaries",
+    "component_specs",
+    "recent_changes",
+    "known_issues",
+    "parallel_workers",
+)
+RECENT_CHANGES_MAX: Final = 3
+# After the objective and the plan.
+PRIORITY: Final = ("code_files", "test_files", "spec_files", "history")
+
+
+class Handoff(NamedTuple):
+    """`left_out` are the paths for which there was no room, `missing` the recommended parts that
+    nobody gave."""
+
+    text: str
+    tokens: int
+    included: list[str]
+    left_out: list[str]
+    missing: list[str]
+
+
+def context_handoff(
+    parts: ContextParts, budget: int, count_tokens: CountTokens = estimate_tokens
+) -> Handoff:
+    """A document is handed over whole or not at all; half a file misleads. One that is too large
+    gives way to those after it, and its path is told.
+
+    Raises InvalidRequest when a required part is missing, or the objective alone is too large.
+    """
+    _check_required(parts)
+    sections = [_head(parts)]
+    room = budget - count_tokens(sections[0])
+    if room < 0:
+        raise InvalidRequest(
+            f"objective and plan have {budget - room} tokens, the budget is {budget}",
+            field="objective",
+            hint="say it in fewer words, or name a shorter plan",
+        )
+    included, left_out = [], []
+    for document in _in_order(parts):
+        section = _section(document)
+        tokens = count_tokens(section)
+        if tokens > room:
+            left_out.append(document.path)
+            continue
+        room -= tokens
+        sections.append(section)
+        included.append(document.path)
+    # Tokens do not quite add up when texts are joined.
+    while included and count_tokens("".join(sections)) > budget:
+        sections.pop()
+        left_out.append(included.pop())
+    text = "".join(sections)
+    missing = [name for name in RECOMMENDED if not getattr(parts, name)]
+    return Handoff(text, count_tokens(text), included, left_out, missing)
+
+
+def _check_required(parts: ContextParts) -> None:
+    missing = [name for name in REQUIRED if not getattr(parts, name).strip()]
+    if missing:
+        raise InvalidRequest(
+            f"the handoff lacks {', '.join(missing)}", field=missing[0], facts={"missing": missing}
+        )
+
+
+def _head(parts: ContextParts) -> str:
+    lines = [f"{_title(name)}: {getattr(parts, name)}" for name in REQUIRED]
+    lines += [f"{_title(name)}: {text}" for name, text in _recommended(parts) if text]
+    if parts.plan:
+        lines += ["", parts.plan]
+    return "\n".join(lines) + "\n"
+
+
+def _recommended(parts: ContextParts) -> Iterator[tuple[str, str]]:
+    for name in RECOMMENDED:
+        value = getattr(parts, name)
+        if name == "recent_changes":
+            value = value[:RECENT_CHANGES_MAX]
+        yield name, value if isinstance(value, str) else "; ".join(value)
+
+
+def _title(name: str) -> str:
+    return name.upper().replace("_", " ")
+
+
+def _in_order(parts: ContextParts) -> Iterator[ContextDocument]:
+    for name in PRIORITY:
+        yield from getattr(parts, name)
+
+
+def _section(document: ContextDocument) -> str:
+    return f"\n=== {document.path}\n{document.text}\n"
+
+
+# What a repository holds that a new worker should read: which files, and in which order.
+
+
+FILES_MAX: Final = 1000
+
+_TEST_WORDS: Final = re.compile(r"^(test|tests)[_-]|[_.-](test|tests|spec)$")
+_SPEC_FOLDERS: Final = frozenset({"spec", "specs", "specification", "specifications"})
+_PROSE: Final = (".md", ".txt", ".rst", ".yaml", ".yml", ".adoc")
+
+
+class ChainRepo(NamedTuple):
+    name: str
+    path: str
+    branch: str
+
+
+class ContextWish(NamedTuple):
+    """`owned` are the patterns of the contract, `chain` the repo and all that it is built on."""
+
+    repo: str
+    base: str
+    owned: Sequence[str]
+    plan_ref: str | None
+    chain: Sequence[ChainRepo]
+
+
+class Material(NamedTuple):
+    """`unread` are files that are no text, or too large."""
+
+    plan: str | None
+    code_files: list[ContextDocument]
+    test_files: list[ContextDocument]
+    spec_files: list[ContextDocument]
+    history: list[ContextDocument]
+    recent_changes: list[str]
+    unread: list[str]
+
+
+class Chosen(NamedTuple):
+    code: list[str]
+    tests: list[str]
+    specs: list[str]
+
+
+def chosen(names: Sequence[str], owned: Sequence[str]) -> Chosen:
+    scope = Scope(owned)
+    mine = [name for name in names if scope.covers(name)]
+    code = [name for name in mine if not _is_test(name)]
+    # A pattern may announce a file that is still to be made; its tests can be there.
+    stems = {_stem(name) for name in (*mine, *owned)}
+    tests = [
+        name for name in names if _is_test(name) and (scope.covers(name) or _stem(name) in stems)
+    ]
+    specs = sorted(
+        filter(_is_spec, names), key=lambda name: (_stem(name) not in stems, name.count("/"), name)
+    )
+    return Chosen(code[:FILES_MAX], tests[:FILES_MAX], _without(specs, mine)[:FILES_MAX])
+
+
+def _without(names: Iterable[str], others: Iterable[str]) -> list[str]:
+    left_out = set(others)
+    return [name for name in names if name not in left_out]
+
+
+def _is_test(name: str) -> bool:
+    """Every file of Rust can hold tests; those in a folder of tests hold nothing else."""
+    kind = kind_of(name)
+    return kind is not None and (kind != "rust" or "tests" in name.split("/")[:-1])
+
+
+def _is_spec(name: str) -> bool:
+    folders = {one.casefold() for one in name.split("/")[:-1]}
+    return name.endswith(".cspec") or (name.endswith(_PROSE) and bool(folders & _SPEC_FOLDERS))
+
+
+def _stem(name: str) -> str:
+    stem = posixpath.splitext(posixpath.basename(name.rstrip("/")))[0].casefold()
+    return _TEST_WORDS.sub("", stem)

@@ -1,0 +1,170 @@
+"""What a worker reads: a compact prompt at the start, the part about CI only when it has pushed.
+
+Every token of the first prompt is paid for at every step of a worker; so it holds the task, the
+words of the reports, the limits, and where to find the rest.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from shiftboss.protocol.policy import CiPolicy, Policy, RepoPolicy
+from shiftboss.rules.contract.ci_verdict import RESYNC_COMMAND
+from shiftboss.rules.contract.forbidden_patterns import violation_of
+from shiftboss.rules.prompts.token_estimate import CountTokens, estimate_tokens
+
+_SPAWN: Final = """\
+report_milestone at each change:
+WORKING: what
+PUSHED_TO_CI: repo commit hash - CI run #id
+BLOCKED: why
+LIMITS: {working}, CI {ci}, fix {fixing} x{attempts}
+Tool denied twice: BLOCKED_PERMISSION: tool - error; stop
+ON PUSHED_TO_CI: get_ci_instructions
+"""
+
+_CI: Final = """\
+The server follows the CI of your commit and tells you its end: do not poll or start runs.
+Must succeed: {jobs}; skipped is no success.
+Red: FIXING_CI: job - cause; read the log, fix, push, PUSHED_TO_CI. {attempts} attempts.
+Sync skipped: {resync}
+Green: DONE: repo CI run #id all green, job: success. It is checked.
+"""
+
+# A forge's address of CI, its API, how one asks it, and what a token looks like.
+_CI_WORDS: Final = re.compile(
+    r"https?://\S+/actions\b|/api/v\d/repos/|api\.github\.com/repos"
+    r"|authorization:\s*(?:token|bearer)|private-token:"
+    r"|\bgh[pousr]_[A-Za-z0-9]{20,}|\bgithub_pat_\w{20,}|\bglpat-[\w-]{15,}"
+    r"|\b(?:FORGEJO|GITEA|GITHUB|GITLAB)_TOKEN\b|\bcurl\s[^\n]{0,200}/actions\b",
+    re.IGNORECASE,
+)
+
+
+class SpawnTask(NamedTuple):
+    task_id: str
+    repo: str
+    objective: str
+    files: Sequence[str] = ()
+    requirements: Sequence[str] = ()
+
+
+def spawn_prompt(
+    task: SpawnTask, policy: Policy, count_tokens: CountTokens = estimate_tokens
+) -> str:
+    """The fixed part, then as much of the task as its budget holds.
+
+    Raises ContractViolations when the task carries CI context: that comes with PUSHED_TO_CI.
+    """
+    repo = policy.repos.get(task.repo, RepoPolicy())
+    _check_no_ci(task, repo.ci)
+    return fixed_part(policy) + _task_part(task, policy.tokens.task_specific, count_tokens)
+
+
+def fixed_part(policy: Policy) -> str:
+    """The same for every task, so that its length is known."""
+    limits = policy.timeouts.milestones
+    text = _SPAWN.format(
+        working=_short(limits.WORKING.timeout),
+        ci=_short(limits.PUSHED_TO_CI.timeout),
+        fixing=_short(limits.FIXING_CI.timeout),
+        attempts=limits.FIXING_CI.max_attempts,
+    )
+    sandbox = policy.sandbox.worker_instruction
+    return f"{text}{sandbox}\n" if sandbox else text
+
+
+def ci_instructions(repo: str, policy: Policy, count_tokens: CountTokens = estimate_tokens) -> str:
+    """What `get_ci_instructions` answers. Without an address or a token: the server asks the CI.
+
+    The must-succeed jobs come first; of the others as many as there is room for.
+    """
+    ci = policy.repos.get(repo, RepoPolicy()).ci
+    jobs = list(dict.fromkeys([*ci.must_succeed, *ci.required_jobs]))
+    for shown in range(len(jobs), 0, -1):
+        text = _ci_text(jobs, shown, policy)
+        if count_tokens(text) <= policy.tokens.ci_stage_addon:
+            return text
+    return _ci_text(jobs, 0, policy)
+
+
+def _ci_text(jobs: Sequence[str], shown: int, policy: Policy) -> str:
+    hidden = len(jobs) - shown
+    names = [*jobs[:shown], *([f"{hidden} more" if shown else "all required jobs"] * bool(hidden))]
+    return _CI.format(
+        jobs=", ".join(names) or "every job",
+        attempts=policy.timeouts.milestones.FIXING_CI.max_attempts,
+        resync=RESYNC_COMMAND,
+    )
+
+
+def ci_context_in(text: str, ci: CiPolicy) -> list[str]:
+    """The words of `text` that belong to the CI: its addresses, how it is asked, and its tokens."""
+    own = [ci.url, ci.token_variable, ci.token_file, ci.webhook_secret_variable]
+    found = [word for word in own if word and word in text]
+    return found + [match[0][:40] for match in _CI_WORDS.finditer(text)]
+
+
+def _check_no_ci(task: SpawnTask, ci: CiPolicy) -> None:
+    text = "\n".join([task.objective, *task.files, *task.requirements])
+    found = ci_context_in(text, ci)
+    if found:
+        raise violation_of(
+            "embedding_ci_context_at_spawn",
+            f"the task carries CI context ({len(found)} places)",
+            field="objective",
+            hint="leave CI addresses, commands and tokens out: the worker gets what it needs from "
+            "get_ci_instructions",
+        )
+
+
+def _task_part(task: SpawnTask, budget: int, count_tokens: CountTokens) -> str:
+    """Whole lines. What does not fit is in the handoff, and the last line says so."""
+    lines = [f"TASK {task.task_id} in {task.repo}: {_on_one_line(task.objective)}"]
+    lines += [f"FILE: {path}" for path in task.files]
+    lines += [f"REQUIRED: {_on_one_line(text)}" for text in task.requirements]
+    if _fits(lines, budget, count_tokens):
+        return _joined(lines)
+    kept: list[str] = []
+    for line in lines:
+        if not _fits([*kept, line, _more(len(lines))], budget, count_tokens):
+            break
+        kept.append(line)
+    if not kept:
+        return _joined([_cut(lines[0], budget, count_tokens), _more(len(lines))])
+    return _joined([*kept, _more(len(lines) - len(kept))])
+
+
+def _cut(line: str, budget: int, count_tokens: CountTokens) -> str:
+    words = line.split(" ")
+    low, high = 0, len(words)
+    while low < high:
+        middle = (low + high + 1) // 2
+        cut = " ".join(words[:middle]) + " …"
+        if _fits([cut, _more(len(words))], budget, count_tokens):
+            low = middle
+        else:
+            high = middle - 1
+    return " ".join(words[:low]) + " …"
+
+
+def _fits(lines: Sequence[str], budget: int, count_tokens: CountTokens) -> bool:
+    return count_tokens(_joined(lines)) <= budget
+
+
+def _joined(lines: Sequence[str]) -> str:
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _more(count: int) -> str:
+    return f"{count} more: show_handoff"
+
+
+def _on_one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _short(seconds: int) -> str:
+    return f"{seconds // 60}m" if seconds % 60 == 0 else f"{seconds}s"

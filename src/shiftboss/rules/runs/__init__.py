@@ -1,0 +1,1 @@
+"""A running plan: budgets, usage records, quota messages, merge tasks."""

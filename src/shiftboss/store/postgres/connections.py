@@ -1,0 +1,135 @@
+"""How PostgreSQL is reached, and how it is reached again."""
+
+from __future__ import annotations
+
+import re
+import select
+from typing import Any
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict
+from psycopg_pool import ConnectionPool
+
+from shiftboss.errors import StoreUnavailable
+from shiftboss.store.queries import check_schema_version, load_migrations
+
+# The schema: numbered migrations, each applied once, by one server at a time.
+
+
+# Any number that nobody else takes on the same database.
+MIGRATION_LOCK = 0x5348_4946_5442_4F53
+
+
+def migrate(connection: psycopg.Connection) -> None:
+    """Bring the schema up to date, all or nothing. A server that starts meanwhile waits."""
+    execute = connection.execute
+    with connection.transaction():
+        execute("SELECT pg_advisory_xact_lock(%s)", [MIGRATION_LOCK])
+        if execute("SELECT to_regclass('migrations')").fetchone() == (None,):
+            execute("CREATE TABLE migrations (number integer PRIMARY KEY)")
+        applied = {number for (number,) in execute("SELECT number FROM migrations")}
+        migrations = load_migrations("postgres")
+        check_schema_version(max(applied, default=0), migrations)
+        for number, text in migrations:
+            if number not in applied:
+                execute(text.encode())
+                execute("INSERT INTO migrations (number) VALUES (%s)", [number])
+
+
+CONNECT_SECONDS = 5
+# How long a batch or a read waits for a connection. Longer than the pauses between the pool's
+# attempts, so that whoever comes after the server is back gets through.
+CONNECTION_WAIT_SECONDS = 3.0
+RECONNECT_ATTEMPTS_SECONDS = 2.0
+# A peer that says nothing for so long is gone.
+SILENCE_MS_MAX = 15_000
+# After so many uses on a connection a statement is prepared there.
+PREPARE_THRESHOLD = 2
+
+_DEFAULTS: dict[str, Any] = {
+    "application_name": "shiftboss",
+    "client_encoding": "UTF8",
+    "connect_timeout": CONNECT_SECONDS,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": SILENCE_MS_MAX,
+}
+
+# An answer means that the commit is on the disk, whatever the database is set to. A server that
+# fell silent in the middle of a transaction must not hold its swarms for ever.
+_SETTINGS = f"""
+SELECT set_config('synchronous_commit', 'on', false)
+WHERE current_setting('synchronous_commit') = 'off';
+SET idle_in_transaction_session_timeout = {SILENCE_MS_MAX};
+"""
+
+
+def connection_parameters(url: str) -> dict[str, Any]:
+    """What the address says, and our defaults for what it leaves open."""
+    try:
+        said = conninfo_to_dict(url)
+    except psycopg.ProgrammingError:
+        raise _unreadable() from None
+    # With a slash in the password, its first half comes out as the port.
+    if not re.fullmatch(r"[0-9,]*", str(said.get("port") or "")):
+        raise _unreadable()
+    return _DEFAULTS | said
+
+
+def _unreadable() -> StoreUnavailable:
+    """Without the driver's words: they can hold a piece of the password."""
+    return StoreUnavailable(
+        "the address of the database cannot be read",
+        field="db",
+        hint="write postgresql://USER:PASSWORD@HOST:PORT/DATABASE, special characters as %XX",
+    )
+
+
+def place(parameters: dict[str, Any]) -> str:
+    """Where the server is, for people to read."""
+    host = parameters.get("host") or parameters.get("hostaddr") or "the local socket"
+    port = parameters.get("port")
+    return f"{host}:{port}" if port else str(host)
+
+
+def open_pool(parameters: dict[str, Any], size: int, size_max: int) -> ConnectionPool:
+    """Apply the migrations, then a pool. Raises psycopg.Error when the server is out of reach."""
+    with psycopg.connect(**parameters, autocommit=True) as connection:
+        migrate(connection)
+    pool = ConnectionPool(
+        kwargs=parameters | {"autocommit": True, "prepare_threshold": PREPARE_THRESHOLD},
+        min_size=size,
+        max_size=size_max,
+        configure=_configure,
+        timeout=CONNECTION_WAIT_SECONDS,
+        reconnect_timeout=RECONNECT_ATTEMPTS_SECONDS,
+        name="shiftboss",
+        open=False,
+    )
+    pool.open()
+    return pool
+
+
+def take_connection(pool: ConnectionPool) -> psycopg.Connection:
+    """A connection that works. After a restart of PostgreSQL those that it cut are dropped."""
+    while not _works(connection := pool.getconn()):
+        connection.close()
+        pool.putconn(connection)
+    return connection
+
+
+def _works(connection: psycopg.Connection) -> bool:
+    """PostgreSQL says nothing on an idle connection, except good-bye: only then ask it."""
+    words = select.poll()
+    try:
+        words.register(connection.fileno(), select.POLLIN)
+        if words.poll(0):
+            ConnectionPool.check_connection(connection)
+    except psycopg.Error:
+        return False
+    return True
+
+
+def _configure(connection: psycopg.Connection) -> None:
+    connection.execute(_SETTINGS)

@@ -1,0 +1,97 @@
+"""A running plan in a transaction: usage, budgets, holds, landings."""
+
+from __future__ import annotations
+
+from shiftboss.rules.runs.records import Budget, Hold, Landing, ProcessUsage, Totals
+from shiftboss.store.transaction_part import Rows
+
+
+class RunningRows(Rows):
+    """See `shiftboss.store.run_port.RunningTransaction` for what each method promises."""
+
+    # -- usage and budgets
+
+    def process_usage(
+        self, swarm_id: str, task_id: str, epoch: int, process: int
+    ) -> ProcessUsage | None:
+        row = self._session.fetch_one(
+            "process_usage",
+            {"swarm_id": swarm_id, "task_id": task_id, "epoch": epoch, "process": process},
+        )
+        return None if row is None else ProcessUsage._make(row)
+
+    def put_process_usage(self, usage: ProcessUsage) -> None:
+        self._write("put_process_usage", usage._asdict())
+
+    def usage_totals(self, swarm_id: str, task_id: str) -> Totals:
+        row = self._session.fetch_one("usage_totals", {"swarm_id": swarm_id, "task_id": task_id})
+        return Totals() if row is None else Totals._make(row)
+
+    def usage_after(self, swarm_id: str, task_id: str, limit: int) -> list[tuple[str, Totals]]:
+        rows = self._session.fetch_all(
+            "usage_after", {"swarm_id": swarm_id, "task_id": task_id, "limit": limit}
+        )
+        return [(row[0], Totals._make(row[1:])) for row in rows]
+
+    def put_usage_totals(self, swarm_id: str, task_id: str, totals: Totals) -> None:
+        self._write(
+            "put_usage_totals", {**totals._asdict(), "swarm_id": swarm_id, "task_id": task_id}
+        )
+
+    def budget(self, swarm_id: str, task_id: str) -> Budget | None:
+        row = self._session.fetch_one("budget", {"swarm_id": swarm_id, "task_id": task_id})
+        return None if row is None else Budget._make((*row[:4], bool(row[4]), row[5]))
+
+    def put_budget(self, budget: Budget) -> None:
+        self._write("put_budget", budget._asdict())
+
+    # -- holds
+
+    def holds_of_task(self, swarm_id: str, task_id: str) -> list[Hold]:
+        if swarm_id in self._memory.without_holds:
+            return []
+        rows = self._session.fetch_all("holds_of_task", {"swarm_id": swarm_id, "task_id": task_id})
+        if not rows and not self.holds_of_swarm(swarm_id, 1):
+            self._memory.without_holds.add(swarm_id)
+        return [Hold._make(row) for row in rows]
+
+    def holds_of_swarm(self, swarm_id: str, limit: int) -> list[Hold]:
+        rows = self._session.fetch_all("holds_of_swarm", {"swarm_id": swarm_id, "limit": limit})
+        return [Hold._make(row) for row in rows]
+
+    def put_hold(self, hold: Hold) -> None:
+        self._memory.without_holds.discard(hold.swarm_id)
+        self._write("put_hold", hold._asdict())
+
+    def drop_hold(self, hold: Hold) -> bool:
+        key = {"swarm_id": hold.swarm_id, "task_id": hold.task_id, "kind": hold.kind}
+        return self._write("drop_hold", key) == 1
+
+    def ended_holds(self, now_ms: int, limit: int) -> list[Hold]:
+        rows = self._session.fetch_all("ended_holds", {"now_ms": now_ms, "limit": limit})
+        return [Hold._make(row) for row in rows]
+
+    def next_hold_end_at_ms(self) -> int | None:
+        row = self._session.fetch_one("next_hold_end_at_ms", {})
+        return None if row is None else row[0]
+
+    # -- landings
+
+    def landing(self, swarm_id: str, task_id: str) -> Landing | None:
+        row = self._session.fetch_one("landing", {"swarm_id": swarm_id, "task_id": task_id})
+        return None if row is None else Landing._make(row)
+
+    def put_landing(self, landing: Landing) -> None:
+        self._write("put_landing", landing._asdict())
+
+    def landings_to_come(self, swarm_id: str, after: tuple[int, str], limit: int) -> list[Landing]:
+        rows = self._session.fetch_all(
+            "landings_to_come",
+            {
+                "swarm_id": swarm_id,
+                "accepted_at_ms": after[0],
+                "receipt_id": after[1],
+                "limit": limit,
+            },
+        )
+        return [Landing._make(row) for row in rows]

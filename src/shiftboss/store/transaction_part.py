@@ -1,0 +1,80 @@
+"""What the parts of a transaction share: a session, the write mark, the events."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from pydantic_core import to_json
+
+from shiftboss.protocol.events import Event, EventKind
+from shiftboss.store.row_cache import Memory
+
+Row = Sequence[Any]
+Parameters = Mapping[str, object]
+
+
+class Session(Protocol):
+    """A connection that knows the named queries. The only thing a dialect has to bring."""
+
+    def fetch_one(self, query: str, parameters: Parameters) -> Row | None: ...
+
+    def fetch_all(self, query: str, parameters: Parameters) -> list[Row]: ...
+
+    def execute(self, query: str, parameters: Parameters) -> int:
+        """How many rows were changed."""
+        ...
+
+
+def event_text(data: Mapping[str, object]) -> str:
+    """The data of an event as it is stored: one line of JSON, the same for the same words."""
+    return to_json(data).decode()
+
+
+class Rows:
+    def __init__(self, session: Session, memory: Memory | None = None) -> None:
+        self._session = session
+        self._memory = Memory() if memory is None else memory
+        self.events: list[Event] = []
+        self.wrote = False
+
+    def _write(self, query: str, parameters: Parameters) -> int:
+        self.wrote = True
+        return self._session.execute(query, parameters)
+
+    def add_event(
+        self,
+        swarm_id: str,
+        kind: EventKind,
+        at_ms: int,
+        data: Mapping[str, object],
+        *,
+        task_id: str | None = None,
+        report_key: bytes | None = None,
+    ) -> Event:
+        text = event_text(data)
+        event_id = self._next_event_id(swarm_id)
+        self._write(
+            "add_event",
+            {
+                "swarm_id": swarm_id,
+                "event_id": event_id,
+                "kind": kind.value,
+                "at_ms": at_ms,
+                "task_id": task_id,
+                "report_key": report_key,
+                "data": text,
+            },
+        )
+        event = Event(swarm_id, event_id, kind.value, at_ms, text)
+        self.events.append(event)
+        return event
+
+    def _next_event_id(self, swarm_id: str) -> int:
+        event_ids = self._memory.event_ids
+        last = event_ids.get(swarm_id)
+        if last is None:
+            row = self._session.fetch_one("last_event_id", {"swarm_id": swarm_id})
+            last = (row[0] if row else None) or 0
+        event_ids[swarm_id] = last + 1
+        return last + 1
