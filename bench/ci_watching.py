@@ -16,10 +16,10 @@ import uvloop
 
 from bench.figures import Figure
 from bench.running import forge
-from shiftboss.coordinator import tasks
+from shiftboss.coordinator.bus import tasks
 from shiftboss.coordinator.clock import system_clock
 from shiftboss.coordinator.contract.ci import PAUSE_MS_MAX
-from shiftboss.coordinator.contract.contracts import Contracts
+from shiftboss.coordinator.contract.policy import Contracts
 from shiftboss.coordinator.coordinator import Coordinator
 from shiftboss.coordinator.duties.ci_watcher import AT_ONCE, CiWatcher
 from shiftboss.evidence.local import LocalEvidence

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from shiftboss.coordinator.coordinator import Coordinator
-from shiftboss.coordinator.duties.lease_keeper import LeaseKeeper
+from shiftboss.coordinator.duties.lease_reaper import LeaseKeeper
 from shiftboss.protocol.bus import (
     AckAnswer,
     AckRequest,

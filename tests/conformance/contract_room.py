@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from shiftboss.coordinator.contract.attempts import attempt_of, milestone_of
-from shiftboss.coordinator.contract.contracts import Contracts
+from shiftboss.coordinator.contract.policy import Contracts
 from shiftboss.coordinator.coordinator import Coordinator
 from shiftboss.coordinator.duties.ci_watcher import CiWatcher
 from shiftboss.coordinator.duties.timeout_ladder import Cascade, TimeoutLadder

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from shiftboss.coordinator.coordinator import Coordinator
-from shiftboss.coordinator.evidence import Evidence
+from shiftboss.coordinator.evidence_port import Evidence
 from shiftboss.errors import ContractViolations
 from shiftboss.protocol.bus import AnswerQuestionRequest, ListQuestionsRequest, QuestionView
 from shiftboss.protocol.handoff_requests import (

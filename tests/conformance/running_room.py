@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from shiftboss.coordinator.duties.hold_keeper import HoldKeeper
+from shiftboss.coordinator.duties.hold_expiry import HoldKeeper
 from shiftboss.protocol.bus import HoldView, StatusRequest
 from shiftboss.protocol.runs import (
     BudgetAnswer,

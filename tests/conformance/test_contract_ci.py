@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from shiftboss.coordinator.contract import ci
-from shiftboss.coordinator.contract.contracts import Contracts
+from shiftboss.coordinator.contract.policy import Contracts
 from shiftboss.errors import CiUnavailable, ContractViolations
 from shiftboss.protocol.ci import CiReport
 from shiftboss.protocol.states import WorkerState

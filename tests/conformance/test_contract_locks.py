@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from shiftboss.coordinator.contract.contracts import Contracts
-from shiftboss.coordinator.handoffs import spawn
+from shiftboss.coordinator.contract.policy import Contracts
+from shiftboss.coordinator.handoffs.spawn import spawn
 from shiftboss.errors import (
     ContractViolations,
     InvalidRequest,

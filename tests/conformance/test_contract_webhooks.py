@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from shiftboss.coordinator.contract import ci
-from shiftboss.coordinator.contract.contracts import Contracts
+from shiftboss.coordinator.contract.policy import Contracts
 from shiftboss.coordinator.contract.webhooks import look_now
 from shiftboss.rules.contract.records import Tracking
 from tests.conformance.contract_room import ContractRoom, all_waiting, down, runs

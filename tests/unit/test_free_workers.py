@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from shiftboss.coordinator import free_workers
-from shiftboss.coordinator.free_workers import FreeWorkers
+from shiftboss.coordinator import hub
+from shiftboss.coordinator.hub import FreeWorkers
 from shiftboss.protocol.events import Event, EventKind
 
 GIVEN, DONE = EventKind.TASK_ASSIGNED, EventKind.TASK_DONE
@@ -52,12 +52,12 @@ def test_whoever_else_is_asked_about(told: list[Told]) -> None:
 
 def test_what_was_certain_is_not_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     them = heard((1, GIVEN, "t"), (2, DONE, "t"))
-    monkeypatch.setattr(free_workers, "CERTAIN_SECONDS", 0.0)
+    monkeypatch.setattr(hub, "CERTAIN_SECONDS", 0.0)
     assert not them.take("s", "w")
 
 
 def test_there_are_never_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(free_workers, "KNOWN_MAX", 6)
+    monkeypatch.setattr(hub, "KNOWN_MAX", 6)
     them = FreeWorkers()
     for number in range(100):
         tell(them, 2 * number + 1, GIVEN, "t", f"w{number}")

@@ -9,29 +9,29 @@ from contextlib import AsyncExitStack
 from functools import partial
 from typing import ClassVar, Protocol
 
-from shiftboss.coordinator import failures, packets, swarms
-from shiftboss.coordinator.bus_desk import BusDesk
+from shiftboss.coordinator.bus.service import BusDesk
+from shiftboss.coordinator.bus.task_source import FindTask
+from shiftboss.coordinator.claims.verdict_waiters import Proofs
 from shiftboss.coordinator.clock import Clock, system_clock
 from shiftboss.coordinator.contract.context import ContextDesk
-from shiftboss.coordinator.contract.contracts import Contracts
-from shiftboss.coordinator.contract.desk import ContractDesk
+from shiftboss.coordinator.contract.policy import Contracts
+from shiftboss.coordinator.contract.service import ContractDesk
 from shiftboss.coordinator.contract.webhooks import Webhooks
 from shiftboss.coordinator.duties.breakage_search import BreakageSearch
 from shiftboss.coordinator.duties.ci_watcher import CiWatcher
 from shiftboss.coordinator.duties.cleaner import Cleaner
-from shiftboss.coordinator.duties.hold_keeper import HoldKeeper
+from shiftboss.coordinator.duties.hold_expiry import HoldKeeper
 from shiftboss.coordinator.duties.landing_watcher import LandingWatcher
-from shiftboss.coordinator.duties.lease_keeper import LeaseKeeper
+from shiftboss.coordinator.duties.lease_reaper import LeaseKeeper
 from shiftboss.coordinator.duties.retry_scheduler import RetryScheduler
 from shiftboss.coordinator.duties.timeout_ladder import Cascade, TimeoutLadder
 from shiftboss.coordinator.duties.verification import Verification
-from shiftboss.coordinator.evidence import Evidence, NoEvidence
-from shiftboss.coordinator.handoff_desk import HandoffDesk
+from shiftboss.coordinator.evidence_port import Evidence, NoEvidence
+from shiftboss.coordinator.handoffs.service import HandoffDesk
+from shiftboss.coordinator.handoffs.spawn_checks import Spawning
 from shiftboss.coordinator.hub import Hub
-from shiftboss.coordinator.proofs import Proofs
-from shiftboss.coordinator.running.desk import RunningDesk
-from shiftboss.coordinator.spawning import Spawning
-from shiftboss.coordinator.task_source import FindTask
+from shiftboss.coordinator.runs.service import RunningDesk
+from shiftboss.coordinator.swarms import error_reports, packets, swarms
 from shiftboss.errors import StoreUnavailable, VerificationPending
 from shiftboss.protocol.events import Event
 from shiftboss.protocol.handoff_requests import WAIT_MS_DEFAULT
@@ -195,7 +195,7 @@ class Coordinator:
         now_ms = self.clock()
         policy = self._retry_policy
         return self.store.write(
-            lambda tx: failures.error(tx, swarm_id, request, key, policy, now_ms), swarm_id
+            lambda tx: error_reports.error(tx, swarm_id, request, key, policy, now_ms), swarm_id
         )
 
     async def status(self, swarm_id: str) -> SwarmStatus:

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Final
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from shiftboss.coordinator.answer_or_more import AnswerOrMore
+from shiftboss.coordinator.two_step_answer import AnswerOrMore
 from shiftboss.errors import ShiftbossError
 from shiftboss.protocol.fields import Answer
 from shiftboss.server.guard import Guard

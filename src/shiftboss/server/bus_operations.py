@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shiftboss.coordinator.bus_desk import BusDesk
+from shiftboss.coordinator.bus.service import BusDesk
 from shiftboss.errors import ShiftbossError
 from shiftboss.protocol import bus
 from shiftboss.server.contract_operations import CONTRACT_OPERATIONS

@@ -5,7 +5,7 @@ from __future__ import annotations
 from operator import attrgetter
 
 from shiftboss.coordinator.contract.context import ContextDesk
-from shiftboss.coordinator.contract.desk import ContractDesk
+from shiftboss.coordinator.contract.service import ContractDesk
 from shiftboss.protocol import contract_requests as calls
 from shiftboss.protocol.ci_requests import ShowCiAnswer, ShowCiRequest
 from shiftboss.protocol.contract_requests import BuildContextRequest, ContextAnswer

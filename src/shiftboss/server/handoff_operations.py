@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from operator import attrgetter
 
-from shiftboss.coordinator.handoff_desk import HandoffDesk
+from shiftboss.coordinator.handoffs.service import HandoffDesk
 from shiftboss.protocol import handoff_requests as calls
 from shiftboss.server.contract_operations import CONTRACT_OPERATOR_OPERATIONS
 from shiftboss.server.operation import Operation

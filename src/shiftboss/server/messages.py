@@ -5,7 +5,7 @@ from __future__ import annotations
 from starlette.datastructures import QueryParams
 from starlette.types import Receive, Scope, Send
 
-from shiftboss.coordinator.bus_desk import BusDesk
+from shiftboss.coordinator.bus.service import BusDesk
 from shiftboss.errors import InvalidRequest, UnknownSwarm
 from shiftboss.protocol.bus import DEFAULT_SWARM
 from shiftboss.protocol.fields import is_swarm_id

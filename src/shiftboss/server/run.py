@@ -18,7 +18,7 @@ from typing import Literal, NamedTuple
 import uvicorn
 
 from shiftboss.coordinator.coordinator import Coordinator
-from shiftboss.coordinator.spawning import Spawning
+from shiftboss.coordinator.handoffs.spawn_checks import Spawning
 from shiftboss.errors import ShiftbossError
 from shiftboss.evidence.apart import EvidenceApart
 from shiftboss.evidence.operator_file import operator_token

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from operator import attrgetter
 
-from shiftboss.coordinator.running.desk import RunningDesk
+from shiftboss.coordinator.runs.service import RunningDesk
 from shiftboss.protocol import runs as calls
 from shiftboss.server.operation import Operation
 

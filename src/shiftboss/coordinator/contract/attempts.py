@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from shiftboss.errors import InvalidRequest
 from shiftboss.protocol.contract_requests import CompletionReturn
 from shiftboss.protocol.events import EventKind
+from shiftboss.protocol.milestones import Done, MilestoneReport, PushedToCi
 from shiftboss.protocol.policy import Milestone
 from shiftboss.rules.claims.handoffs import Handoff
 from shiftboss.rules.contract.milestones import milestone_view
@@ -137,3 +139,44 @@ def tell(
         task_id=held.task_id,
         report_key=report_key,
     )
+
+
+# What a worker gives back at completion. It is kept with the attempt until there is a claim, and
+# stands in the receipt as its summary.
+
+
+def check_returns(said: MilestoneReport, returns: CompletionReturn | None) -> None:
+    if returns is not None and not isinstance(said, Done | PushedToCi):
+        raise InvalidRequest(
+            f"returns: goes with DONE or PUSHED_TO_CI, not with {said.milestone}", field="returns"
+        )
+
+
+def with_words(
+    attempt: ContractAttempt, said: MilestoneReport, returns: CompletionReturn | None
+) -> ContractAttempt:
+    """The attempt with its last report. What was returned with an older push is forgotten."""
+    words = said.model_dump(mode="json", exclude_none=True)
+    if returns is not None:
+        words["returns"] = returns.model_dump(mode="json")
+    return attempt._replace(progress=json.dumps(words))
+
+
+def give_back(
+    tx: Transaction,
+    held: Assignment,
+    attempt: ContractAttempt,
+    said: Done,
+    returns: CompletionReturn,
+    tracking: Tracking | None,
+) -> ContractAttempt:
+    """With DONE. The server may have claimed by itself: then its claim gets the words."""
+    attempt = with_words(attempt, said, returns)
+    tx.put_contract_attempt(attempt)
+    if held.claim_id is not None:
+        claim = tx.claim(held.swarm_id, held.task_id, held.claim_id)
+        assert claim is not None, "an attempt's claim is there"
+        # The summary alone: the commit is what a verifier may be looking at already.
+        words = json.loads(claim.words) | {"summary": claim_words(tracking, attempt)["summary"]}
+        tx.amend_claim(claim._replace(words=json.dumps(words)))
+    return attempt

@@ -9,9 +9,9 @@ from __future__ import annotations
 from itertools import zip_longest
 from typing import Any
 
-from shiftboss.coordinator import tasks
-from shiftboss.coordinator.contract.contracts import Contracts
-from shiftboss.coordinator.repeats import report_digest
+from shiftboss.coordinator.bus import tasks
+from shiftboss.coordinator.contract.policy import Contracts
+from shiftboss.coordinator.idempotency import report_digest
 from shiftboss.protocol.bus import AddTaskRequest
 from shiftboss.protocol.ci import CiDemand, CiReport
 from shiftboss.protocol.events import EventKind

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from shiftboss.coordinator.bus.dispatch import drain
 from shiftboss.coordinator.contract.attempts import attempt_of, restarted, tell
-from shiftboss.coordinator.contract.contracts import Contracts
-from shiftboss.coordinator.dispatch import drain
+from shiftboss.coordinator.contract.policy import Contracts
 from shiftboss.errors import RepoBlocked
 from shiftboss.protocol.events import EventKind
 from shiftboss.protocol.states import WorkerState

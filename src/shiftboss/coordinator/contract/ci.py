@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from shiftboss.coordinator import claims, questions
+from shiftboss.coordinator.bus import questions
+from shiftboss.coordinator.claims import claims
 from shiftboss.coordinator.contract import ci_restarts
 from shiftboss.coordinator.contract.attempts import (
     attempt_of,
@@ -14,7 +15,7 @@ from shiftboss.coordinator.contract.attempts import (
     store_checkpoint,
 )
 from shiftboss.coordinator.contract.cascade import turned_red
-from shiftboss.coordinator.contract.contracts import Contracts
+from shiftboss.coordinator.contract.policy import Contracts
 from shiftboss.errors import ContractViolations
 from shiftboss.protocol.ci import CiDemand, CiReport
 from shiftboss.protocol.events import EventKind

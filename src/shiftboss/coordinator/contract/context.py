@@ -3,19 +3,53 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import NamedTuple
 
-from shiftboss.coordinator.contract import ci_results
-from shiftboss.coordinator.contract.contracts import Contracts
-from shiftboss.coordinator.evidence import Evidence
-from shiftboss.coordinator.handoff_views import prompt_of
+from shiftboss.coordinator.contract.policy import Contracts
+from shiftboss.coordinator.evidence_port import Evidence
+from shiftboss.coordinator.handoffs.views import prompt_of
 from shiftboss.errors import UnknownHandoff
+from shiftboss.protocol.ci import CiReport
 from shiftboss.protocol.ci_requests import ShowCiAnswer, ShowCiRequest
 from shiftboss.protocol.contract_requests import BuildContextRequest, ContextAnswer, ContextParts
 from shiftboss.protocol.handoffs import WorkerHandoff
 from shiftboss.rules.claims.handoffs import Handoff
 from shiftboss.rules.prompts.context import ChainRepo, ContextWish, Material, context_handoff
 from shiftboss.store.port import Store, Transaction
+
+# Use case of looking at CI: what is known of the commit that was pushed last.
+
+
+def show(tx: Transaction, swarm_id: str, task_id: str) -> ShowCiAnswer:
+    handoff = tx.handoff(swarm_id, task_id)
+    if handoff is None:
+        raise UnknownHandoff(task_id)
+    tracking = tx.tracking(swarm_id, task_id)
+    if tracking is None:
+        return _of_ended(tx, swarm_id, task_id, handoff.repo_name)
+    report = CiReport.model_validate_json(tracking.report) if tracking.report else None
+    return ShowCiAnswer(
+        bead_id=task_id,
+        state=tracking.state,
+        repo=tracking.repo,
+        sha=tracking.sha,
+        run_id=tracking.run_id,
+        jobs=[job for run in report.runs for job in run.jobs] if report else [],
+    )
+
+
+def _of_ended(tx: Transaction, swarm_id: str, task_id: str, repo: str | None) -> ShowCiAnswer:
+    """A commit is followed until its work is done; after that the checkpoint knows of it."""
+    stored = tx.checkpoint(swarm_id, task_id)
+    runs = json.loads(stored.body)["ci_runs"] if stored is not None else []
+    if not runs:
+        return ShowCiAnswer(bead_id=task_id, state="none", repo=repo)
+    last = runs[-1]
+    return ShowCiAnswer(
+        bead_id=task_id, state=last["status"], repo=repo, sha=last["sha"], run_id=last["id"]
+    )
+
 
 ISSUES_MAX = 50
 ISSUE_CHARACTERS_MAX = 500
@@ -60,9 +94,7 @@ class ContextDesk:
         )
 
     async def show_ci(self, request: ShowCiRequest, _key: str | None = None) -> ShowCiAnswer:
-        return await self._store.read(
-            lambda tx: ci_results.show(tx, request.swarm_id, request.bead_id)
-        )
+        return await self._store.read(lambda tx: show(tx, request.swarm_id, request.bead_id))
 
     def _wish(self, handoff: Handoff, request: BuildContextRequest) -> ContextWish:
         owned = WorkerHandoff.model_validate_json(handoff.body).contract.files_owned

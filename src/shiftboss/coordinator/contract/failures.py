@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any, NamedTuple
 
-from shiftboss.coordinator import questions
+from shiftboss.coordinator.bus import questions
+from shiftboss.coordinator.bus.dispatch import void_claim
 from shiftboss.coordinator.contract.attempts import attempt_of, tell
-from shiftboss.coordinator.contract.contracts import Contracts
-from shiftboss.coordinator.contract.endings import contact_of, end_for_permission, end_worker
-from shiftboss.coordinator.dispatch import void_claim
+from shiftboss.coordinator.contract.policy import Contracts
+from shiftboss.coordinator.contract.recovery import contact_of, end_for_permission, end_worker
 from shiftboss.errors import UnknownHandoff
 from shiftboss.protocol.contract_requests import FailureAnswer, ReportFailureRequest
 from shiftboss.protocol.events import EventKind

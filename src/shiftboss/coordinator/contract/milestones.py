@@ -9,23 +9,26 @@ from __future__ import annotations
 import json
 from typing import Final
 
-from shiftboss.coordinator import claims, questions
+from shiftboss.coordinator.bus import questions
+from shiftboss.coordinator.claims import claims
 from shiftboss.coordinator.contract.attempts import (
     attempt_of,
+    check_returns,
     ci_view,
     claim_words,
+    give_back,
     milestone_of,
     restarted,
     store_checkpoint,
     tell,
+    with_words,
 )
 from shiftboss.coordinator.contract.cascade import check_may_push
 from shiftboss.coordinator.contract.ci import refuse_unless_green
-from shiftboss.coordinator.contract.contracts import Contracts
-from shiftboss.coordinator.contract.endings import contact_of, end_for_permission
+from shiftboss.coordinator.contract.policy import Contracts
 from shiftboss.coordinator.contract.pushes import pushed
-from shiftboss.coordinator.contract.returns import check_returns, give_back, with_words
-from shiftboss.coordinator.repeats import first_about, key_reused, report_digest
+from shiftboss.coordinator.contract.recovery import contact_of, end_for_permission
+from shiftboss.coordinator.idempotency import first_about, key_reused, report_digest
 from shiftboss.errors import IllegalTransition, InvalidRequest, UnknownHandoff
 from shiftboss.protocol.ci import CiDemand
 from shiftboss.protocol.contract_requests import MilestoneAnswer, ReportMilestoneRequest

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from shiftboss.coordinator.contract.attempts import ci_view
-from shiftboss.coordinator.contract.contracts import Contracts
-from shiftboss.coordinator.contract.passing import lock_to_pass, pass_lock
+from shiftboss.coordinator.contract.locks import lock_to_pass, pass_lock
+from shiftboss.coordinator.contract.policy import Contracts
 from shiftboss.errors import RepoBlocked
 from shiftboss.protocol.contract_requests import CanSpawnAnswer, ReposAnswer
 from shiftboss.protocol.events import EventKind

@@ -10,7 +10,7 @@ from functools import partial
 from hashlib import sha256
 
 from shiftboss.coordinator.clock import Clock
-from shiftboss.coordinator.contract.contracts import Contracts
+from shiftboss.coordinator.contract.policy import Contracts
 from shiftboss.evidence.ci.recent import Recent
 from shiftboss.evidence.ci.webhooks import parse_webhook, secret_of
 from shiftboss.protocol.ci_requests import WebhookAnswer

@@ -12,9 +12,9 @@ from functools import partial
 
 from shiftboss.coordinator.clock import Clock
 from shiftboss.coordinator.contract import breakage
-from shiftboss.coordinator.contract.contracts import Contracts
+from shiftboss.coordinator.contract.policy import Contracts
 from shiftboss.coordinator.duties.timer import Timer
-from shiftboss.coordinator.evidence import Evidence
+from shiftboss.coordinator.evidence_port import Evidence
 from shiftboss.coordinator.hub import Hub
 from shiftboss.errors import ShiftbossError
 from shiftboss.protocol.events import EventKind

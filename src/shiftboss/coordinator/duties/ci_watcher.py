@@ -11,9 +11,9 @@ import logging
 
 from shiftboss.coordinator.clock import Clock
 from shiftboss.coordinator.contract import ci
-from shiftboss.coordinator.contract.contracts import Contracts
+from shiftboss.coordinator.contract.policy import Contracts
 from shiftboss.coordinator.duties.timer import Timer
-from shiftboss.coordinator.evidence import Evidence
+from shiftboss.coordinator.evidence_port import Evidence
 from shiftboss.coordinator.hub import Hub
 from shiftboss.errors import CiUnavailable, ShiftbossError
 from shiftboss.protocol.ci import CiDemand

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from functools import partial
 
-from shiftboss.coordinator import failures
 from shiftboss.coordinator.clock import Clock
 from shiftboss.coordinator.duties.timer import DUE_PER_ROUND_MAX, Timer
 from shiftboss.coordinator.hub import Hub
+from shiftboss.coordinator.swarms import error_reports
 from shiftboss.protocol.events import EventKind
 from shiftboss.store.port import Store
 
@@ -18,7 +18,7 @@ class RetryScheduler(Timer):
 
     async def act(self, now_ms: int) -> None:
         for retry in await self.store.read(lambda tx: tx.due_retries(now_ms, DUE_PER_ROUND_MAX)):
-            fire = partial(failures.fire_retry, planned=retry, now_ms=now_ms)
+            fire = partial(error_reports.fire_retry, planned=retry, now_ms=now_ms)
             await self.store.write(fire, retry.swarm_id)
 
     async def next_at_ms(self) -> int | None:

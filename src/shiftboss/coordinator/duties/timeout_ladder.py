@@ -7,10 +7,10 @@ import logging
 from functools import partial
 
 from shiftboss.coordinator.clock import Clock
-from shiftboss.coordinator.contract import cascade, ci_restarts, ladder
-from shiftboss.coordinator.contract.contracts import Contracts
+from shiftboss.coordinator.contract import cascade, ci_restarts, timeout_ladder
+from shiftboss.coordinator.contract.policy import Contracts
 from shiftboss.coordinator.duties.timer import DUE_PER_ROUND_MAX, Timer
-from shiftboss.coordinator.evidence import Evidence
+from shiftboss.coordinator.evidence_port import Evidence
 from shiftboss.coordinator.hub import Hub
 from shiftboss.errors import ShiftbossError
 from shiftboss.protocol.events import Event, EventKind
@@ -50,7 +50,9 @@ class TimeoutLadder(Timer):
 
     async def _climb(self, seen: ContractAttempt, now_ms: int) -> list[str]:
         tip = await self._tip(seen)
-        climb = partial(ladder.climb, contracts=self._contracts, seen=seen, tip=tip, now_ms=now_ms)
+        climb = partial(
+            timeout_ladder.climb, contracts=self._contracts, seen=seen, tip=tip, now_ms=now_ms
+        )
         return await self.store.write(climb, seen.swarm_id)
 
     async def _restart_ci(self, seen: ContractAttempt) -> None:

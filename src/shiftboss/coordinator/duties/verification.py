@@ -8,8 +8,8 @@ from typing import ClassVar
 
 from shiftboss.coordinator.clock import Clock
 from shiftboss.coordinator.duties.timer import Timer
-from shiftboss.coordinator.evidence import Evidence
-from shiftboss.coordinator.handoff_desk import HandoffDesk
+from shiftboss.coordinator.evidence_port import Evidence
+from shiftboss.coordinator.handoffs.service import HandoffDesk
 from shiftboss.coordinator.hub import Hub
 from shiftboss.errors import ShiftbossError
 from shiftboss.evidence.tending import tend

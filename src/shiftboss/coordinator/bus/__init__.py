@@ -1,0 +1,1 @@
+"""The bus: workers, tasks, dispatch, messages and questions."""

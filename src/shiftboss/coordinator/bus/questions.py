@@ -1,0 +1,185 @@
+"""Use cases of questions: a blocked worker asks, its contact answers, the worker goes on."""
+
+from __future__ import annotations
+
+import json
+
+from shiftboss.coordinator.bus.dispatch import take_swarm
+from shiftboss.coordinator.contract.attempts import restart_clock
+from shiftboss.coordinator.swarms.swarms import existing
+from shiftboss.errors import AlreadyAnswered, Forbidden, UnknownQuestion
+from shiftboss.protocol.bus import DEFAULT_SWARM, AnswerQuestionRequest, QuestionList, QuestionView
+from shiftboss.protocol.events import EventKind
+from shiftboss.protocol.states import WorkerState
+from shiftboss.rules.tasks.packets import Assignment
+from shiftboss.rules.tasks.tasks import BLOCKED_LEASE_SECONDS, LEASE_SECONDS, Question
+from shiftboss.store.port import Transaction
+
+QUESTIONS_LISTED_MAX = 200
+
+
+def ask(
+    tx: Transaction,
+    assignment: Assignment,
+    contact: str,
+    question: str,
+    now_ms: int,
+    report_key: bytes | None = None,
+) -> int:
+    """The worker is blocked until somebody answers; its lease is long meanwhile."""
+    tx.save_assignment(
+        assignment._replace(
+            state=WorkerState.BLOCKED,
+            updated_at_ms=now_ms,
+            lease_expires_at_ms=_lease_end(assignment, BLOCKED_LEASE_SECONDS, now_ms),
+        )
+    )
+    restart_clock(tx, assignment, now_ms)
+    return note(tx, assignment, contact, question, now_ms, report_key)
+
+
+def note(
+    tx: Transaction,
+    assignment: Assignment,
+    contact: str,
+    question: str,
+    now_ms: int,
+    report_key: bytes | None = None,
+) -> int:
+    """A question that blocks nobody: the worker goes on, or is not there any more."""
+    asked = Question(
+        swarm_id=assignment.swarm_id,
+        question_id=0,
+        task_id=assignment.task_id,
+        epoch=assignment.epoch,
+        worker=assignment.worker,
+        contact=contact,
+        question=question,
+        asked_at_ms=now_ms,
+    )
+    return put(tx, asked, report_key)
+
+
+def put(tx: Transaction, question: Question, report_key: bytes | None = None) -> int:
+    """The id it got."""
+    question_id = tx.add_question(question)
+    tx.add_event(
+        question.swarm_id,
+        EventKind.QUESTION_ASKED,
+        question.asked_at_ms,
+        {
+            "question_id": question_id,
+            "bead_id": question.task_id,
+            "worker": question.worker,
+            "epoch": question.epoch,
+            "contact": question.contact,
+            "question": question.question,
+        },
+        task_id=question.task_id,
+        report_key=report_key,
+    )
+    return question_id
+
+
+def _lease_end(assignment: Assignment, seconds: int, now_ms: int) -> int | None:
+    """A packet has no lease."""
+    return None if assignment.packet_id is not None else now_ms + seconds * 1000
+
+
+def answer(tx: Transaction, request: AnswerQuestionRequest, now_ms: int) -> QuestionView:
+    """Anybody's word, except where the operator has to decide: a worker could answer itself."""
+    take_swarm(tx, request.swarm_id, now_ms)
+    asked_for = tx.scope_request_of_question(request.swarm_id, request.question_id)
+    if asked_for is not None:
+        raise Forbidden(
+            f"question {request.question_id} asks for files, which the operator decides; nothing "
+            "was changed",
+            field="question_id",
+            hint=f"`shiftboss scope grant {asked_for.request_id}` or "
+            f"`shiftboss scope refuse {asked_for.request_id}` (operator)",
+        )
+    return put_answer(tx, request, now_ms)
+
+
+def put_answer(tx: Transaction, request: AnswerQuestionRequest, now_ms: int) -> QuestionView:
+    """For a caller that has taken the swarm. The same answer again changes nothing; another one is
+    refused."""
+    question = tx.question(request.swarm_id, request.question_id)
+    if question is None:
+        raise UnknownQuestion(f"Unknown question: {request.question_id}", field="question_id")
+    if question.answer is None:
+        tx.answer_question(request.swarm_id, request.question_id, request.answer, now_ms)
+        question = question._replace(answer=request.answer, answered_at_ms=now_ms)
+        _go_on(tx, question, now_ms)
+    elif question.answer != request.answer:
+        raise AlreadyAnswered(
+            f"question {request.question_id} has another answer; nothing was changed",
+            field="question_id",
+            facts={"answer": question.answer},
+        )
+    return view(question)
+
+
+def _go_on(tx: Transaction, question: Question, now_ms: int) -> None:
+    """The blocked attempt executes again, if it is still the one that asked."""
+    assignment = tx.assignment(question.swarm_id, question.task_id)
+    if (
+        assignment is not None
+        and assignment.epoch == question.epoch
+        and assignment.state is WorkerState.BLOCKED
+    ):
+        seconds = assignment.lease_seconds or LEASE_SECONDS
+        tx.save_assignment(
+            assignment._replace(
+                state=WorkerState.EXECUTING,
+                updated_at_ms=now_ms,
+                lease_expires_at_ms=_lease_end(assignment, seconds, now_ms),
+            )
+        )
+        restart_clock(tx, assignment, now_ms, helped=True)
+    else:
+        _keep_for_next(tx, question)
+    tx.add_event(
+        question.swarm_id,
+        EventKind.QUESTION_ANSWERED,
+        now_ms,
+        {
+            "question_id": question.question_id,
+            "bead_id": question.task_id,
+            "worker": question.worker,
+            "epoch": question.epoch,
+            "question": question.question,
+            "answer": question.answer,
+        },
+        task_id=question.task_id,
+    )
+
+
+def _keep_for_next(tx: Transaction, question: Question) -> None:
+    """The attempt has failed: who tries the task again gets the answer as its instructions."""
+    task = tx.task(question.swarm_id, question.task_id)
+    if task is not None and task.status == "failed" and task.epoch == question.epoch:
+        kept = json.loads(task.checkpoint) if task.checkpoint else {}
+        kept["instructions"] = question.answer
+        tx.save_task(task._replace(checkpoint=json.dumps(kept)))
+
+
+def listing(tx: Transaction, swarm_id: str, *, only_open: bool) -> QuestionList:
+    if swarm_id != DEFAULT_SWARM:
+        existing(tx, swarm_id)
+    found = tx.questions(swarm_id, QUESTIONS_LISTED_MAX, only_open=only_open)
+    return QuestionList(questions=[view(one) for one in found])
+
+
+def view(question: Question) -> QuestionView:
+    return QuestionView(
+        question_id=question.question_id,
+        bead_id=question.task_id,
+        worker=question.worker,
+        epoch=question.epoch,
+        contact=question.contact,
+        question=question.question,
+        asked_at=question.asked_at_ms,
+        answer=question.answer,
+        answered_at=question.answered_at_ms,
+    )

@@ -1,0 +1,299 @@
+"""The bus for the surfaces: each call is one use case; a poll may wait."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from pydantic_core import from_json, to_json
+
+from shiftboss.coordinator.bus import messages, questions, tasks, workers
+from shiftboss.coordinator.bus.task_source import FindTask, gather
+from shiftboss.coordinator.claims.verdict_waiters import Proofs
+from shiftboss.coordinator.clock import Clock
+from shiftboss.coordinator.hub import Hub, ParkedPoll, end_wait
+from shiftboss.coordinator.idempotency import once
+from shiftboss.coordinator.two_step_answer import AnswerOrMore
+from shiftboss.errors import UnknownTask
+from shiftboss.protocol.bus import (
+    POLL_MS_MAX,
+    AckAnswer,
+    AckRequest,
+    AddTaskRequest,
+    AnswerQuestionRequest,
+    BusRequest,
+    BusStatus,
+    Delivery,
+    DoneAnswer,
+    DoneRequest,
+    HeartbeatAnswer,
+    HeartbeatRequest,
+    ListQuestionsRequest,
+    ListTasksRequest,
+    MessageAnswer,
+    MessageRequest,
+    PollAnswer,
+    PollRequest,
+    QuestionList,
+    QuestionView,
+    RegisterWorkerAnswer,
+    RegisterWorkerRequest,
+    ResetAnswer,
+    ResetWorkerRequest,
+    StatusRequest,
+    SubmitAnswer,
+    TaskEndAnswer,
+    TaskFailedRequest,
+    TaskList,
+    TaskRequest,
+    TaskView,
+)
+from shiftboss.protocol.events import Event, EventKind
+from shiftboss.protocol.fields import Answer
+from shiftboss.protocol.handoff_requests import WAIT_MS_DEFAULT
+from shiftboss.protocol.messages import Message, message_from_json
+from shiftboss.rules.claims.handoffs import Claim
+from shiftboss.store.early_future import Prompt
+from shiftboss.store.port import Store
+
+T = TypeVar("T")
+A = TypeVar("A", bound=Answer)
+
+NOTHING = PollAnswer(task=None, timeout=True)
+
+
+class BusDesk:
+    """Every writing call takes an optional idempotency key; those that need none ignore it."""
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        hub: Hub,
+        on_lease: Callable[[int | None], None],
+        proofs: Proofs,
+        find_task: FindTask | None = None,
+    ) -> None:
+        """`on_lease` is told when a lease that was renewed will end."""
+        self._store = store
+        self._clock = clock
+        self._hub = hub
+        self._on_lease = on_lease
+        self._proofs = proofs
+        self._find_task = find_task
+
+    # -- workers
+
+    def register_worker(
+        self, request: RegisterWorkerRequest, key: str | None = None
+    ) -> Awaitable[RegisterWorkerAnswer]:
+        return self._once(workers.register_worker, request, key)
+
+    def poll_task(self, request: PollRequest, _key: str | None = None) -> Awaitable[PollAnswer]:
+        """Waits until there is something for the worker or its time is over."""
+        seconds = min(request.timeout_ms, POLL_MS_MAX) / 1000
+        ends_at = asyncio.get_running_loop().time() + seconds
+        if not self._hub.free_workers.take(request.swarm_id, request.name):
+            return self._poll(request, ends_at)
+        return AnswerOrMore(
+            self._next_event(request, seconds), lambda _nothing: self._poll(request, ends_at)
+        )
+
+    def _next_event(self, request: PollRequest, seconds: float) -> Prompt[PollAnswer | None]:
+        """For a worker that is free for certain: the store need not be asked, nor a task wait."""
+        hub, loop = self._hub, asyncio.get_running_loop()
+        parked = hub.park(request.swarm_id, request.name)
+        heard: Prompt[PollAnswer | None] = Prompt(loop=loop)
+        time_over = loop.call_later(seconds, end_wait, parked)
+
+        def end(_heard: object) -> None:
+            time_over.cancel()
+            hub.unpark(request.swarm_id, request.name, parked)
+
+        heard.add_done_callback(end)
+        parked.at_once = lambda event: heard.give(_answer_of(event))
+        if parked.done():
+            heard.give(_answer_of(parked.result()))
+        return heard
+
+    async def _poll(self, request: PollRequest, ends_at: float) -> PollAnswer:
+        loop = asyncio.get_running_loop()
+        while True:
+            answer = await self._poll_once(request, ends_at - loop.time())
+            if answer is not None:
+                return answer
+
+    async def _poll_once(self, request: PollRequest, seconds: float) -> PollAnswer | None:
+        """Ask the store, then wait. None: something happened that the store has to be asked about.
+
+        The poll is parked before the store is asked: what is handed out in between wakes it.
+        """
+        hub = self._hub
+        parked = hub.park(request.swarm_id, request.name)
+        try:
+            found = await self._change(workers.poll, request)
+            if found is not None:
+                return found
+            if not parked.done():
+                await _wait(parked, seconds)
+            return _answer_of(parked.result())
+        finally:
+            hub.unpark(request.swarm_id, request.name, parked)
+            parked.cancel()
+
+    def ack_task(self, request: AckRequest, key: str | None = None) -> Awaitable[AckAnswer]:
+        return self._change(workers.ack, request, key)
+
+    def worker_done(self, request: DoneRequest, key: str | None = None) -> Awaitable[DoneAnswer]:
+        """A task with a handoff is done when its claim is proven: that may take a while."""
+        return AnswerOrMore(self._change(workers.done, request, key), self._proven)
+
+    async def _proven(self, claim: Claim) -> DoneAnswer:
+        proof = await self._proofs.outcome(claim, WAIT_MS_DEFAULT)
+        return DoneAnswer(
+            success=proof.success,
+            bead_id=claim.task_id,
+            status=proof.status,
+            receipt_id=proof.receipt_id,
+            hint=proof.hint,
+        )
+
+    def task_failed(
+        self, request: TaskFailedRequest, key: str | None = None
+    ) -> Awaitable[TaskEndAnswer]:
+        return self._change(workers.failed, request, key)
+
+    async def heartbeat(
+        self, request: HeartbeatRequest, _key: str | None = None
+    ) -> HeartbeatAnswer:
+        answer = await self._change(workers.heartbeat, request)
+        self._on_lease(answer.lease_expires_at)
+        return answer
+
+    def reset_worker(
+        self, request: ResetWorkerRequest, key: str | None = None
+    ) -> Awaitable[ResetAnswer]:
+        return self._once(workers.reset_worker, request, key)
+
+    async def get_status(self, request: StatusRequest, _key: str | None = None) -> BusStatus:
+        now_ms = self._clock()
+        polling = self._hub.polling(request.swarm_id)
+        return await self._store.read(
+            lambda tx: workers.status(tx, request.swarm_id, polling, now_ms)
+        )
+
+    async def send_message(self, request: MessageRequest, key: str | None = None) -> MessageAnswer:
+        message = message_from_json(to_json(request.message))
+        return await self.receive(message, request.swarm_id, key)
+
+    async def receive(
+        self, message: Message, swarm_id: str, key: str | None = None
+    ) -> MessageAnswer:
+        now_ms = self._clock()
+        answer = await self._store.write(
+            lambda tx: messages.receive(tx, message, swarm_id, key, now_ms), swarm_id
+        )
+        self._on_lease(answer.lease_expires_at)
+        return answer
+
+    # -- tasks
+
+    def add_task(self, request: AddTaskRequest, key: str | None = None) -> Awaitable[TaskView]:
+        return self._once(tasks.add, request, key)
+
+    def submit_task(self, request: TaskRequest, key: str | None = None) -> Awaitable[SubmitAnswer]:
+        if self._find_task is None:
+            return self._once(tasks.submit, request, key)
+        return self._submit_found(request, key, self._find_task)
+
+    async def _submit_found(
+        self, request: TaskRequest, key: str | None, find_task: FindTask
+    ) -> SubmitAnswer:
+        """A task that the store does not know is taken from the tracker."""
+        try:
+            return await self._once(tasks.submit, request, key)
+        except UnknownTask:
+            for found in await gather(self._store, find_task, request):
+                await self.add_task(found)
+        return await self._once(tasks.submit, request, key)
+
+    def retry_task(self, request: TaskRequest, key: str | None = None) -> Awaitable[TaskEndAnswer]:
+        return self._once(tasks.retry, request, key)
+
+    def cancel_task(self, request: TaskRequest, key: str | None = None) -> Awaitable[TaskEndAnswer]:
+        return self._once(tasks.cancel, request, key)
+
+    async def show_task(self, request: TaskRequest, _key: str | None = None) -> TaskView:
+        return await self._store.read(lambda tx: tasks.show(tx, request.swarm_id, request.bead_id))
+
+    async def list_tasks(self, request: ListTasksRequest, _key: str | None = None) -> TaskList:
+        return await self._store.read(
+            lambda tx: tasks.listing(tx, request.swarm_id, request.after, request.limit)
+        )
+
+    # -- questions
+
+    async def list_questions(
+        self, request: ListQuestionsRequest, _key: str | None = None
+    ) -> QuestionList:
+        return await self._store.read(
+            lambda tx: questions.listing(tx, request.swarm_id, only_open=request.only_open)
+        )
+
+    def answer_question(
+        self, request: AnswerQuestionRequest, key: str | None = None
+    ) -> Awaitable[QuestionView]:
+        return self._once(questions.answer, request, key)
+
+    def _once(
+        self, use_case: Callable[..., A], request: BusRequest, key: str | None
+    ) -> Awaitable[A]:
+        """The same, for a use case that needs the store to remember what a key was answered."""
+        now_ms = self._clock()
+        return self._store.write(
+            lambda tx: once(tx, use_case, request, key, now_ms), request.swarm_id
+        )
+
+    def _change(
+        self, use_case: Callable[..., T], request: BusRequest, *further: object
+    ) -> Awaitable[T]:
+        """One writing use case: (transaction, request, further, time)."""
+        now_ms = self._clock()
+        return self._store.write(
+            lambda tx: use_case(tx, request, *further, now_ms), request.swarm_id
+        )
+
+
+async def _wait(parked: ParkedPoll, seconds: float) -> None:
+    time_over = asyncio.get_running_loop().call_later(seconds, end_wait, parked)
+    try:
+        await parked
+    finally:
+        time_over.cancel()
+
+
+_NEWS = frozenset(
+    {
+        EventKind.CLAIM_ACCEPTED.value,
+        EventKind.CI_FAILED.value,
+        EventKind.WORK_PAUSED.value,
+        EventKind.WORK_RESUMED.value,
+        EventKind.BREAKAGE_FOUND.value,
+    }
+)
+
+
+def _answer_of(event: Event | None) -> PollAnswer | None:
+    """The event of an assignment carries the answer, a reset is one, and so is the news of a
+    claim, of CI or of a pause; others only tell that the worker may be free, or that it has an
+    answer or a refusal to hear."""
+    if event is None:
+        return NOTHING
+    if event.kind == EventKind.TASK_ASSIGNED.value:
+        return PollAnswer(task=Delivery.__pydantic_validator__.validate_json(event.data))
+    if event.kind in _NEWS:
+        return PollAnswer(task=None, verdict={"kind": event.kind, **from_json(event.data)})
+    if event.kind == EventKind.BUS_WORKER_RESET.value:
+        return PollAnswer(task=None, timeout=True, reset=True)
+    return None

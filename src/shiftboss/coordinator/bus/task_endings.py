@@ -1,0 +1,140 @@
+"""How an attempt ends by its worker's word: the task is done, or has failed."""
+
+from __future__ import annotations
+
+import json
+
+from shiftboss.coordinator.bus.dispatch import (
+    close_assignment,
+    drain,
+    end_attempt,
+    enqueue,
+    free_worker,
+    keep_salvage,
+)
+from shiftboss.coordinator.handoffs.strategy_records import learn_of_failure
+from shiftboss.errors import UnknownTask
+from shiftboss.protocol.events import EventKind
+from shiftboss.protocol.states import WorkerState
+from shiftboss.rules.tasks.packets import Assignment
+from shiftboss.rules.tasks.tasks import OFFER_SECONDS, Task, Worker
+from shiftboss.store.port import Transaction
+
+
+def finish_task(
+    tx: Transaction,
+    task: Task,
+    assignment: Assignment,
+    now_ms: int,
+    report_key: bytes | None = None,
+    holder: Worker | None = None,
+) -> None:
+    """The task is done, its worker free, and those that waited for it come nearer."""
+    close_assignment(tx, assignment, now_ms)
+    if task.contract_version is not None:
+        tx.release(task.swarm_id, task.task_id)
+    tx.save_task(
+        task._replace(status="done", checkpoint=None, last_error=None, updated_at_ms=now_ms)
+    )
+    tx.add_event(
+        assignment.swarm_id,
+        EventKind.TASK_DONE,
+        now_ms,
+        {"bead_id": task.task_id, "worker": assignment.worker, "epoch": assignment.epoch},
+        task_id=task.task_id,
+        report_key=report_key,
+    )
+    free_worker(tx, assignment, now_ms, holder=holder)
+    for dependent in tx.dependents(task.swarm_id, task.task_id):
+        tx.save_task(dependent._replace(waits_for=dependent.waits_for - 1))
+        if dependent.status == "queued" and dependent.waits_for == 1:
+            tx.change_ready(task.swarm_id, dependent.priority, +1)
+    drain(tx, task.swarm_id, now_ms)
+
+
+def fail_task(
+    tx: Transaction,
+    assignment: Assignment,
+    reason: str,
+    now_ms: int,
+    *,
+    again: bool = False,
+    checkpoint_path: str | None = None,
+    report_key: bytes | None = None,
+) -> None:
+    """The attempt failed. `again`: the task goes back to the queue for another, which is told
+    where the failed one left its checkpoint."""
+    task = held_task(tx, assignment)
+    task = task._replace(last_error=reason, failures=task.failures + 1, updated_at_ms=now_ms)
+    if checkpoint_path is not None:
+        left = {
+            "checkpoint_path": checkpoint_path,
+            "worker": assignment.worker,
+            "epoch": assignment.epoch,
+        }
+        task = task._replace(checkpoint=json.dumps(left))
+    # A worker that leaves with its question open has it answered to the next one.
+    waits_for_answer = assignment.state is WorkerState.BLOCKED and not again
+    close_assignment(tx, assignment, now_ms, keep_questions=waits_for_answer)
+    learn_of_failure(tx, assignment, reason, task.failures, now_ms)
+    keep_salvage(tx, assignment, "failed", now_ms)
+    tx.add_event(
+        assignment.swarm_id,
+        EventKind.TASK_FAILED,
+        now_ms,
+        {
+            "bead_id": task.task_id,
+            "worker": assignment.worker,
+            "epoch": assignment.epoch,
+            "reason": reason,
+            "again": again,
+        },
+        task_id=task.task_id,
+        report_key=report_key,
+    )
+    free_worker(tx, assignment, now_ms)
+    if again:
+        enqueue(tx, task, now_ms)
+    else:
+        tx.save_task(task._replace(status="failed"))
+        if task.contract_version is not None:
+            tx.release(task.swarm_id, task.task_id)
+    drain(tx, assignment.swarm_id, now_ms)
+
+
+def held_task(tx: Transaction, assignment: Assignment) -> Task:
+    task = tx.task(assignment.swarm_id, assignment.task_id)
+    if task is None:
+        raise UnknownTask(assignment.task_id)
+    return task
+
+
+# Use case of the lease keeper: an attempt whose lease has run out is over.
+
+
+OFFER_MS = OFFER_SECONDS * 1000
+
+
+def expire(tx: Transaction, swarm_id: str, task_id: str, epoch: int, now_ms: int) -> bool:
+    """Take the task back and queue it. False when it was renewed or ended in the meantime.
+
+    A worker that let an offer lapse gets no more before it shows a sign of life.
+    """
+    if tx.take_swarm(swarm_id) is None:
+        return False
+    assignment = tx.assignment(swarm_id, task_id)
+    task = tx.task(swarm_id, task_id)
+    if (
+        assignment is None
+        or task is None
+        or assignment.epoch != epoch
+        or assignment.lease_expires_at_ms is None
+        or assignment.lease_expires_at_ms > now_ms
+    ):
+        return False
+    offered = assignment.state is WorkerState.ASSIGNED
+    end_attempt(tx, assignment, "offer_expired" if offered else "lease_expired", now_ms)
+    free_worker(tx, assignment, now_ms, available=False)
+    enqueue(tx, task, now_ms)
+    drain(tx, swarm_id, now_ms)
+    return True

@@ -1,0 +1,260 @@
+"""Use cases of tasks: add, look at, submit, retry, cancel."""
+
+from __future__ import annotations
+
+from shiftboss.coordinator.bus.dispatch import (
+    assign,
+    drain,
+    end_attempt,
+    enqueue,
+    free_worker,
+    leave_queue,
+    take_swarm,
+    take_task,
+)
+from shiftboss.coordinator.contract.locks import check_has_lock, is_halted, release_unbegun
+from shiftboss.coordinator.handoffs.ownership import own_again
+from shiftboss.coordinator.runs.holds import is_held
+from shiftboss.coordinator.runs.landings import landed_commit
+from shiftboss.coordinator.swarms.swarms import existing
+from shiftboss.errors import InvalidRequest, TaskEnded, TaskExists, UnknownTask
+from shiftboss.protocol.bus import (
+    DEFAULT_SWARM,
+    AddTaskRequest,
+    SubmitAnswer,
+    TaskEndAnswer,
+    TaskList,
+    TaskRequest,
+    TaskView,
+)
+from shiftboss.protocol.events import EventKind
+from shiftboss.protocol.states import WorkerState
+from shiftboss.rules.tasks.packets import Assignment
+from shiftboss.rules.tasks.tasks import Task, Worker, check_can_submit, is_ended, is_reserved
+from shiftboss.store.port import Transaction
+
+
+def add(tx: Transaction, request: AddTaskRequest, now_ms: int) -> TaskView:
+    """A task; nobody works on it before it is submitted. The same again changes nothing."""
+    take_swarm(tx, request.swarm_id, now_ms)
+    depends_on = sorted(set(request.depends_on))
+    _check_new(tx, request, depends_on)
+    known = tx.task(request.swarm_id, request.bead_id)
+    if known is not None:
+        _check_same(tx, known, request, depends_on)
+        return _view(tx, known)
+    unfinished = [
+        one
+        for one in depends_on
+        if (task := tx.task(request.swarm_id, one)) and task.status != "done"
+    ]
+    task = Task(
+        swarm_id=request.swarm_id,
+        task_id=request.bead_id,
+        title=request.title,
+        description=request.description,
+        priority=request.priority,
+        status="open",
+        waits_for=len(unfinished),
+        queue_number=None,
+        epoch=0,
+        worker=None,
+        checkpoint=None,
+        last_error=None,
+        created_at_ms=now_ms,
+        updated_at_ms=now_ms,
+    )
+    tx.add_task(task, depends_on)
+    tx.add_event(
+        request.swarm_id,
+        EventKind.TASK_ADDED,
+        now_ms,
+        {"bead_id": task.task_id, "title": task.title, "depends_on": depends_on},
+        task_id=task.task_id,
+    )
+    return _view(tx, task)
+
+
+def _check_new(tx: Transaction, request: AddTaskRequest, depends_on: list[str]) -> None:
+    if is_reserved(request.bead_id):
+        raise InvalidRequest(
+            "bead_id: packet-N is the task of a packet; choose another id", field="bead_id"
+        )
+    if request.bead_id in depends_on:
+        raise InvalidRequest("depends_on: a task cannot wait for itself", field="depends_on")
+    # Only what exists can be depended on, so there can be no circle.
+    for one in depends_on:
+        task = tx.task(request.swarm_id, one)
+        if task is None:
+            raise UnknownTask(one, field="depends_on")
+        if task.status == "cancelled":
+            raise InvalidRequest(
+                f"depends_on: {one} is cancelled",
+                field="depends_on",
+                hint="leave it out, or add another task in its place",
+            )
+
+
+def _check_same(
+    tx: Transaction, known: Task, request: AddTaskRequest, depends_on: list[str]
+) -> None:
+    said = (request.title, request.description, request.priority, depends_on)
+    there = tx.dependencies(known.swarm_id, known.task_id)
+    if (known.title, known.description, known.priority, there) != said:
+        raise TaskExists(
+            f"task {known.task_id} exists with other settings",
+            field="bead_id",
+            hint="choose another id",
+        )
+
+
+def submit(tx: Transaction, request: TaskRequest, now_ms: int) -> SubmitAnswer:
+    """Hand the task to the least recently used free worker, or queue it.
+
+    A task that was submitted before stays where it is, and the answer says where that is.
+    """
+    task, _, _ = take_task(tx, request.swarm_id, request.bead_id)
+    check_can_submit(task)
+    if task.status == "active":
+        return _dispatched(task.task_id, task.worker, task.epoch)
+    if task.status == "queued":
+        return _waiting(tx, task, tx.queue_position(task))
+    check_has_lock(tx, task)
+    own_again(tx, task, now_ms)
+    ready = task.waits_for == 0 and not is_halted(tx, task) and not is_held(tx, task)
+    worker = tx.next_worker(request.swarm_id) if ready else None
+    if worker is not None:
+        assignment = assign(tx, task, worker, now_ms)
+        return _dispatched(task.task_id, worker.name, assignment.epoch)
+    queued = enqueue(tx, task, now_ms)
+    return _waiting(tx, queued, _position_of_queued(tx, task, queued))
+
+
+def _position_of_queued(tx: Transaction, before: Task, queued: Task) -> int:
+    """Who comes for the first time is the last of its priority: that needs no counting."""
+    if before.queue_number is None and before.epoch == 0:
+        return tx.ready_at_or_above(queued.swarm_id, queued.priority)
+    return tx.queue_position(queued)
+
+
+def _dispatched(task_id: str, worker: str | None, epoch: int) -> SubmitAnswer:
+    return SubmitAnswer(dispatched=True, worker=worker, bead_id=task_id, epoch=epoch)
+
+
+def _waiting(tx: Transaction, task: Task, position: int) -> SubmitAnswer:
+    if task.waits_for:
+        waits_for = tx.unfinished_dependencies(task.swarm_id, task.task_id)
+        return SubmitAnswer(
+            dispatched=False, worker=None, bead_id=task.task_id, queued=True, waits_for=waits_for
+        )
+    return SubmitAnswer(
+        dispatched=False, worker=None, bead_id=task.task_id, queued=True, position=position
+    )
+
+
+def retry(tx: Transaction, request: TaskRequest, now_ms: int) -> TaskEndAnswer:
+    """Queue a stuck or failed task again. An attempt that is under way is over."""
+    task, held, holder = take_task(tx, request.swarm_id, request.bead_id)
+    check_can_submit(task)
+    if task.status != "queued":
+        check_has_lock(tx, task)
+        own_again(tx, task, now_ms)
+        _take_back(tx, held, holder, "retried", now_ms)
+        enqueue(tx, task, now_ms)
+        drain(tx, request.swarm_id, now_ms)
+    after = _known(tx, request.swarm_id, request.bead_id)
+    return TaskEndAnswer(success=True, bead_id=task.task_id, status=after.status)
+
+
+def cancel(tx: Transaction, request: TaskRequest, now_ms: int) -> TaskEndAnswer:
+    """Nobody works on it any more. Tasks that depend on it go on waiting."""
+    task, held, holder = take_task(tx, request.swarm_id, request.bead_id)
+    if task.status == "done":
+        raise TaskEnded(task.task_id, task.status)
+    if not is_ended(task):
+        if task.status == "queued":
+            leave_queue(tx, task)
+        _take_back(tx, held, holder, "cancelled", now_ms)
+        tx.save_task(task._replace(status="cancelled", updated_at_ms=now_ms))
+        if task.contract_version is not None:
+            _let_go(tx, task, held, now_ms)
+        tx.add_event(
+            task.swarm_id,
+            EventKind.TASK_CANCELLED,
+            now_ms,
+            {"bead_id": task.task_id},
+            task_id=task.task_id,
+        )
+        drain(tx, request.swarm_id, now_ms)
+    return TaskEndAnswer(success=True, bead_id=task.task_id, status="cancelled")
+
+
+def _let_go(tx: Transaction, task: Task, held: Assignment | None, now_ms: int) -> None:
+    """Its files are free, its CI is nobody's. Its repo is locked on if anybody had begun: what was
+    pushed may be half of something, and the operator has to look."""
+    tx.release(task.swarm_id, task.task_id)
+    tx.drop_tracking(task.swarm_id, task.task_id)
+    tx.drop_contract_attempt(task.swarm_id, task.task_id)
+    offered = held is not None and held.state is WorkerState.ASSIGNED
+    if task.epoch == 0 or (task.epoch == 1 and offered):
+        release_unbegun(tx, task.swarm_id, task.task_id, now_ms)
+
+
+def _take_back(
+    tx: Transaction, held: Assignment | None, holder: Worker | None, reason: str, now_ms: int
+) -> None:
+    if held is not None:
+        end_attempt(tx, held, reason, now_ms)
+        free_worker(tx, held, now_ms, holder=holder)
+
+
+def show(tx: Transaction, swarm_id: str, task_id: str) -> TaskView:
+    if swarm_id != DEFAULT_SWARM:
+        existing(tx, swarm_id)
+    return _view(tx, _known(tx, swarm_id, task_id))
+
+
+def listing(tx: Transaction, swarm_id: str, after: str, limit: int) -> TaskList:
+    """A page of tasks in the order of their ids."""
+    if swarm_id != DEFAULT_SWARM:
+        existing(tx, swarm_id)
+    tasks = tx.tasks_after(swarm_id, after, limit)
+    return TaskList(
+        tasks=[_view(tx, task) for task in tasks],
+        next_after=tasks[-1].task_id if len(tasks) == limit else None,
+    )
+
+
+def _known(tx: Transaction, swarm_id: str, task_id: str) -> Task:
+    task = tx.task(swarm_id, task_id)
+    if task is None:
+        raise UnknownTask(task_id)
+    return task
+
+
+def _view(tx: Transaction, task: Task) -> TaskView:
+    assignment = tx.assignment(task.swarm_id, task.task_id) if task.epoch else None
+    return TaskView(
+        bead_id=task.task_id,
+        title=task.title,
+        description=task.description,
+        priority=task.priority,
+        status=task.status,
+        depends_on=tx.dependencies(task.swarm_id, task.task_id),
+        waits_for=task.waits_for,
+        epoch=task.epoch,
+        worker=task.worker,
+        state=assignment.state.value if assignment else None,
+        lease_expires_at=assignment.lease_expires_at_ms if assignment else None,
+        last_error=task.last_error,
+        failures=task.failures,
+        created_at=task.created_at_ms,
+        updated_at=task.updated_at_ms,
+        landed_commit=_landed(tx, task),
+    )
+
+
+def _landed(tx: Transaction, task: Task) -> str | None:
+    if task.status != "done" or task.contract_version is None:
+        return None
+    return landed_commit(tx, task.swarm_id, task.task_id)

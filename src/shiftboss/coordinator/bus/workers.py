@@ -1,0 +1,327 @@
+"""Use cases of workers on the bus: register, poll, acknowledge, done, failed, heartbeat, reset."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from shiftboss.coordinator.bus.dispatch import (
+    delivery,
+    drain,
+    end_attempt,
+    enqueue,
+    take_swarm,
+    take_task,
+    take_worker,
+)
+from shiftboss.coordinator.bus.task_endings import fail_task, finish_task, held_task
+from shiftboss.coordinator.claims import claims
+from shiftboss.coordinator.contract.attempts import attempt_of
+from shiftboss.coordinator.contract.recovery import begin
+from shiftboss.coordinator.idempotency import bus_report, report_digest
+from shiftboss.coordinator.runs.holds import budget_pause
+from shiftboss.coordinator.runs.holds import shown as holds_shown
+from shiftboss.coordinator.swarms.swarms import existing
+from shiftboss.protocol.bus import (
+    DEFAULT_SWARM,
+    AckAnswer,
+    AckRequest,
+    BusStatus,
+    BusWorker,
+    DoneAnswer,
+    DoneRequest,
+    HeartbeatAnswer,
+    HeartbeatRequest,
+    PollAnswer,
+    PollRequest,
+    RegisterWorkerAnswer,
+    RegisterWorkerRequest,
+    ResetAnswer,
+    ResetWorkerRequest,
+    TaskEndAnswer,
+    TaskFailedRequest,
+)
+from shiftboss.protocol.events import EventKind
+from shiftboss.protocol.handoff_requests import SwarmCompleteRequest
+from shiftboss.protocol.states import WorkerState
+from shiftboss.rules.claims.handoffs import VIOLATIONS_TOLD_MAX, Claim
+from shiftboss.rules.tasks.lifecycle import can_move, check_context_threshold
+from shiftboss.rules.tasks.packets import Assignment
+from shiftboss.rules.tasks.tasks import (
+    BLOCKED_LEASE_SECONDS,
+    LEASE_SECONDS,
+    OFFER_SECONDS,
+    Question,
+    Worker,
+    bus_status,
+    check_can_ack,
+    check_epoch,
+    check_holds,
+)
+from shiftboss.store.port import Transaction
+
+
+def register_worker(
+    tx: Transaction, request: RegisterWorkerRequest, now_ms: int
+) -> RegisterWorkerAnswer:
+    take_swarm(tx, request.swarm_id, now_ms)
+    known = tx.take_worker(request.swarm_id, request.name)
+    if known is None or known.worker is None:
+        tx.put_worker(Worker(request.swarm_id, request.name, None, True, now_ms, now_ms))
+        tx.add_event(
+            request.swarm_id, EventKind.BUS_WORKER_JOINED, now_ms, {"worker": request.name}
+        )
+        drain(tx, request.swarm_id, now_ms)
+        message = "Registered"
+    else:
+        _come_back(tx, known.worker, known.assignment, now_ms)
+        message = "Already registered"
+    return RegisterWorkerAnswer(success=True, worker=request.name, message=message)
+
+
+def _come_back(
+    tx: Transaction, worker: Worker, held: Assignment | None, now_ms: int
+) -> Assignment | None:
+    """A sign of life from a worker that had let an offer lapse, or that waits with a full
+    context: it can take a task. What it holds afterwards."""
+    waiting = held is not None and held.state is WorkerState.WAITING
+    if worker.available and not waiting:
+        return held
+    tx.put_worker(worker._replace(available=True, task_id=None if waiting else worker.task_id))
+    drain(tx, worker.swarm_id, now_ms)
+    return take_worker(tx, worker.swarm_id, worker.name)[1]
+
+
+def poll(tx: Transaction, request: PollRequest, now_ms: int) -> PollAnswer | None:
+    """What is there for the worker now, or None: then it waits.
+
+    A task that was not acknowledged is handed over again, and the offer starts anew.
+    """
+    worker, held = take_worker(tx, request.swarm_id, request.name)
+    assignment = _come_back(tx, worker, held, now_ms)
+    if assignment is None:
+        return None
+    if assignment.state is WorkerState.ASSIGNED:
+        if assignment.updated_at_ms != now_ms:
+            assignment = _renewed(tx, assignment, OFFER_SECONDS, now_ms)
+        task = held_task(tx, assignment)
+        return PollAnswer(task=delivery(tx, task, assignment))
+    answers = _answers(tx, assignment)
+    verdict = _unheard_verdict(tx, assignment, now_ms)
+    if not answers and verdict is None:
+        return None
+    return PollAnswer(task=None, answers=answers or None, verdict=verdict)
+
+
+def ack(tx: Transaction, request: AckRequest, key: str | None, now_ms: int) -> AckAnswer:
+    """The worker has the task: from here on its lease runs."""
+    worker, held = take_worker(tx, request.swarm_id, request.name)
+    report_key = report_digest("ack", key)
+    started = bus_report(tx, request, report_key)
+    if started is None:
+        assignment = check_can_ack(worker, held, request.bead_id)
+        started = _start(tx, request, assignment, report_key, now_ms)
+    return AckAnswer(success=True, **started)
+
+
+def _start(
+    tx: Transaction,
+    request: AckRequest,
+    assignment: Assignment,
+    report_key: bytes | None,
+    now_ms: int,
+) -> dict[str, Any]:
+    check_epoch(assignment, request.epoch)
+    held = _renewed(tx, assignment._replace(state=WorkerState.EXECUTING), LEASE_SECONDS, now_ms)
+    started = {
+        "bead_id": request.bead_id,
+        "worker": request.name,
+        "epoch": held.epoch,
+        "lease_expires_at": held.lease_expires_at_ms,
+    }
+    tx.add_event(
+        request.swarm_id,
+        EventKind.TASK_STARTED,
+        now_ms,
+        started,
+        task_id=request.bead_id,
+        report_key=report_key,
+    )
+    if held.contract_version is not None:
+        begin(tx, held, now_ms)
+    return started
+
+
+def done(tx: Transaction, request: DoneRequest, key: str | None, now_ms: int) -> DoneAnswer | Claim:
+    """A task with a contract is not done by word: then the claim that has to be verified."""
+    task, held, worker = take_task(tx, request.swarm_id, request.bead_id)
+    if task.contract_version is not None:
+        return _claimed(tx, request, key, now_ms)
+    report_key = report_digest("done", key)
+    if bus_report(tx, request, report_key) is None:
+        assignment = check_holds(held, request.bead_id, request.name, request.epoch)
+        finish_task(tx, task, assignment, now_ms, report_key, worker)
+    return DoneAnswer(success=True, bead_id=request.bead_id)
+
+
+def _claimed(tx: Transaction, request: DoneRequest, key: str | None, now_ms: int) -> Claim:
+    said = SwarmCompleteRequest(
+        swarm_id=request.swarm_id,
+        bead_id=request.bead_id,
+        commit=request.commit,
+        summary=request.summary,
+        name=request.name,
+        epoch=request.epoch,
+    )
+    return claims.claim(tx, said, key, now_ms)
+
+
+def failed(
+    tx: Transaction, request: TaskFailedRequest, key: str | None, now_ms: int
+) -> TaskEndAnswer:
+    _, held, _ = take_task(tx, request.swarm_id, request.bead_id)
+    report_key = report_digest("failed", key)
+    if bus_report(tx, request, report_key) is None:
+        assignment = check_holds(held, request.bead_id, request.name, request.epoch)
+        fail_task(tx, assignment, request.reason, now_ms, report_key=report_key)
+    return TaskEndAnswer(success=True, bead_id=request.bead_id, status="failed")
+
+
+def heartbeat(tx: Transaction, request: HeartbeatRequest, now_ms: int) -> HeartbeatAnswer:
+    """A sign of life: the lease starts anew. A full context is asked for its checkpoint."""
+    _, held = take_worker(tx, request.swarm_id, request.name)
+    if held is not None:
+        check_epoch(held, request.epoch)
+        held = beat(tx, held, request, now_ms)
+    return HeartbeatAnswer(
+        success=True,
+        worker=request.name,
+        bead_id=held.task_id if held else None,
+        epoch=held.epoch if held else None,
+        lease_expires_at=held.lease_expires_at_ms if held else None,
+        checkpoint_requested=held is not None and wants_checkpoint(held, request.context_usage),
+        answers=_answers(tx, held) if held else [],
+        paused=_paused(tx, held) if held else None,
+    )
+
+
+def _paused(tx: Transaction, held: Assignment) -> str | None:
+    by_contract = attempt_of(tx, held).paused if held.contract_version is not None else None
+    by_budget = budget_pause(tx, held.swarm_id, held.task_id)
+    return "; ".join(one for one in (by_contract, by_budget) if one) or None
+
+
+def wants_checkpoint(held: Assignment, context_usage: float | None) -> bool:
+    """A full context is asked for its checkpoint where it can hand it in."""
+    return (
+        context_usage is not None
+        and check_context_threshold(context_usage)
+        and can_move(held.state, WorkerState.WAITING)
+    )
+
+
+def in_hands_of_server(held: Assignment) -> bool:
+    """Verified, or followed by its CI: no lease runs, and none must start."""
+    return held.state is WorkerState.VERIFYING and held.lease_expires_at_ms is None
+
+
+def beat(tx: Transaction, held: Assignment, request: HeartbeatRequest, now_ms: int) -> Assignment:
+    """Renew the lease, unless it does not run: an offer wants its acknowledgement, a full
+    context its successor, a claim its verdict, a pushed commit its CI."""
+    held = held._replace(
+        lease_seconds=request.lease_seconds or held.lease_seconds,
+        context_usage=request.context_usage
+        if request.context_usage is not None
+        else held.context_usage,
+        current_step=request.current_step or held.current_step,
+    )
+    if held.state in (WorkerState.ASSIGNED, WorkerState.WAITING) or in_hands_of_server(held):
+        tx.save_sign_of_life(held._replace(updated_at_ms=now_ms))
+        return held
+    blocked = held.state is WorkerState.BLOCKED
+    return _renewed(tx, held, BLOCKED_LEASE_SECONDS if blocked else LEASE_SECONDS, now_ms)
+
+
+def reset_worker(tx: Transaction, request: ResetWorkerRequest, now_ms: int) -> ResetAnswer:
+    """Free a stuck worker. Its task goes back to the queue, its parked poll is answered."""
+    worker, held = take_worker(tx, request.swarm_id, request.worker_name, "worker_name")
+    if held is not None:
+        end_attempt(tx, held, "reset", now_ms)
+        task = held_task(tx, held)
+        if task.status == "active":
+            enqueue(tx, task, now_ms)
+    tx.put_worker(worker._replace(task_id=None, available=True, last_activity_at_ms=now_ms))
+    tx.add_event(
+        request.swarm_id,
+        EventKind.BUS_WORKER_RESET,
+        now_ms,
+        {"worker": worker.name, "released": worker.task_id},
+    )
+    drain(tx, request.swarm_id, now_ms)
+    return ResetAnswer(success=True, worker=worker.name, released=worker.task_id)
+
+
+def status(tx: Transaction, swarm_id: str, polling: frozenset[str], now_ms: int) -> BusStatus:
+    if swarm_id != DEFAULT_SWARM:
+        existing(tx, swarm_id)
+    return BusStatus(
+        swarm_id=swarm_id,
+        workers=[
+            _worker_view(worker, state, worker.name in polling, now_ms)
+            for worker, state in tx.workers(swarm_id)
+        ],
+        queued=tx.ready_at_or_above(swarm_id, -(2**53)),
+        holds=holds_shown(tx, swarm_id),
+    )
+
+
+def _worker_view(
+    worker: Worker, state: WorkerState | None, is_polling: bool, now_ms: int
+) -> BusWorker:
+    said = bus_status(state, is_polling=is_polling)
+    idle_ms = now_ms - worker.last_activity_at_ms if state is None else 0
+    return BusWorker(
+        name=worker.name,
+        status=said,
+        current_task=worker.task_id if said == "executing" else None,
+        idle_seconds=max(idle_ms, 0) // 1000,
+    )
+
+
+def _renewed(
+    tx: Transaction, assignment: Assignment, usual_seconds: int, now_ms: int
+) -> Assignment:
+    seconds = usual_seconds
+    if assignment.state is not WorkerState.ASSIGNED and assignment.lease_seconds:
+        seconds = assignment.lease_seconds
+    renewed = assignment._replace(updated_at_ms=now_ms, lease_expires_at_ms=now_ms + seconds * 1000)
+    tx.save_sign_of_life(renewed)
+    return renewed
+
+
+def _unheard_verdict(tx: Transaction, assignment: Assignment, now_ms: int) -> dict[str, Any] | None:
+    """The refusal of a claim whose worker did not wait for it. Told once: it is no question."""
+    refused = claims.unheard_refusal(tx, assignment)
+    if refused is None:
+        return None
+    tx.hear_verdict(refused, now_ms)
+    violations = json.loads(refused.verdict or "{}").get("violations", [])
+    return {
+        "kind": EventKind.CLAIM_REFUSED.value,
+        **claims.about(refused),
+        "violations": violations[:VIOLATIONS_TOLD_MAX],
+    }
+
+
+def _answers(tx: Transaction, assignment: Assignment) -> list[dict[str, Any]]:
+    """Given again until the worker's next report shows that it has gone on."""
+    found = tx.unheard_answers(assignment.swarm_id, assignment.task_id, assignment.epoch)
+    return [answer_view(one) for one in found]
+
+
+def answer_view(question: Question) -> dict[str, Any]:
+    return {
+        "question_id": question.question_id,
+        "question": question.question,
+        "answer": question.answer,
+    }

@@ -1,0 +1,228 @@
+"""How a repo becomes free again: its work is proven, nobody had begun, or the operator says so."""
+
+from __future__ import annotations
+
+from shiftboss.coordinator.bus.dispatch import drain
+from shiftboss.coordinator.contract.cascade import repo_state
+from shiftboss.errors import Conflict, RepoBlocked, UnknownHalt, UnknownTask
+from shiftboss.protocol.contract_requests import OperatorAnswer, ReleaseRepoRequest, ResumeRequest
+from shiftboss.protocol.events import EventKind
+from shiftboss.rules.claims.handoffs import Handoff
+from shiftboss.rules.contract.records import Halt, RepoLock
+from shiftboss.rules.runs.records import Landing
+from shiftboss.rules.tasks.tasks import Task
+from shiftboss.store.port import Transaction
+
+# A lock that passes over: from accepted work that does not fit on its target any more to the task
+# that brings it there, and back when that task does not.
+
+
+_GIVEN_UP = ("failed", "cancelled")
+
+
+def lock_to_pass(tx: Transaction, repo: str, swarm_id: str, merges: str) -> RepoLock | None:
+    """The lock that the accepted task has on the repo, or a former merge of it that was given up.
+    None: the operator has released it. Raises where there is nothing to bring in."""
+    _check_unlanded(tx, swarm_id, merges)
+    lock = tx.repo_lock_of_task(swarm_id, merges) or _of_given_up(tx, swarm_id, merges)
+    if lock is not None and lock.repo != repo:
+        raise RepoBlocked(
+            f"{merges} works on {lock.repo}, not on {repo}; nothing was changed",
+            field="merges",
+            hint="work is brought in where it was done",
+        )
+    return lock
+
+
+def _check_unlanded(tx: Transaction, swarm_id: str, task_id: str) -> None:
+    task, landing = tx.task(swarm_id, task_id), tx.landing(swarm_id, task_id)
+    if task is None:
+        raise UnknownTask(task_id, "merges")
+    if task.status != "done" or landing is None:
+        raise Conflict(
+            f"{task_id} was not accepted: there is nothing to bring in; nothing was changed",
+            field="merges",
+            hint="work is brought in when it has a receipt; see swarm_complete",
+        )
+    if landing.landed_commit is not None:
+        raise Conflict(
+            f"{task_id} has landed as {landing.landed_commit}; nothing was changed",
+            field="merges",
+            hint="there is nothing left to bring in",
+            facts={"landed_commit": landing.landed_commit},
+        )
+
+
+def _of_given_up(tx: Transaction, swarm_id: str, merges: str) -> RepoLock | None:
+    """Of a merge that failed: what it has pushed is on a branch of its own, and harms nobody."""
+    for lock in tx.repo_locks():
+        if (lock.swarm_id, lock.merges) == (swarm_id, merges):
+            task = tx.task(swarm_id, lock.task_id)
+            return lock if task is None or task.status in _GIVEN_UP else None
+    return None
+
+
+def pass_lock(
+    tx: Transaction, lock: RepoLock, task_id: str, merges: str | None, now_ms: int
+) -> None:
+    tx.release_repo(lock.repo)
+    tx.add_repo_lock(RepoLock(lock.repo, lock.swarm_id, task_id, now_ms, merges))
+    tx.add_event(
+        lock.swarm_id,
+        EventKind.REPO_LOCKED,
+        now_ms,
+        {"repo": lock.repo, "bead_id": task_id, "passed_from": lock.task_id},
+        task_id=task_id,
+    )
+
+
+def pass_back(tx: Transaction, lock: RepoLock, now_ms: int) -> bool:
+    """To the work that was to be brought in, while that has not landed. False: there is none."""
+    landing = tx.landing(lock.swarm_id, lock.merges) if lock.merges is not None else None
+    if landing is None or landing.landed_commit is not None:
+        return False
+    pass_lock(tx, lock, landing.task_id, None, now_ms)
+    return True
+
+
+def take_back(tx: Transaction, swarm_id: str, task_id: str, now_ms: int) -> None:
+    """The work has landed by itself, after all: a merge of it that was given up has no more use of
+    the lock."""
+    lock = _of_given_up(tx, swarm_id, task_id)
+    if lock is not None:
+        pass_lock(tx, lock, task_id, None, now_ms)
+
+
+def release_proven(tx: Transaction, swarm_id: str, task_id: str, now_ms: int) -> None:
+    """The task is proven done: its repo is free."""
+    lock = tx.repo_lock_of_task(swarm_id, task_id)
+    if lock is not None:
+        _release(tx, lock, "the work is proven done", now_ms)
+
+
+def release_landed(
+    tx: Transaction, handoff: Handoff, landing: Landing, ci: str | None, now_ms: int
+) -> str | None:
+    """The proven work is on the branch of the policy: its repo is free, and what CI said of it
+    holds for the repo. Else why it stays locked: it is a merge of which CI has not said so yet."""
+    lock = tx.repo_lock_of_task(landing.swarm_id, landing.task_id)
+    if lock is None or not handoff.lands_later:
+        return None
+    repo_state(tx, handoff, landing, ci, now_ms)
+    if ci == "passed":
+        _release(tx, lock, "the work has landed", now_ms)
+        return None
+    named = f"the CI of {(landing.landed_commit or '')[:12]}"
+    return f"{named} has failed" if ci == "failed" else f"{named} has not passed yet"
+
+
+def release_unbegun(tx: Transaction, swarm_id: str, task_id: str, now_ms: int) -> None:
+    """The task was cancelled before anybody began: there is no work that others could miss, but
+    what it was to bring in."""
+    lock = tx.repo_lock_of_task(swarm_id, task_id)
+    if lock is not None and not pass_back(tx, lock, now_ms):
+        _release(tx, lock, "cancelled before the work began", now_ms)
+
+
+def lock_of(tx: Transaction, repo: str) -> RepoLock | None:
+    return next((one for one in tx.repo_locks() if one.repo == repo), None)
+
+
+def release_by_operator(
+    tx: Transaction, request: ReleaseRepoRequest, found: RepoLock, now_ms: int
+) -> OperatorAnswer:
+    """`found` is the lock that was seen before: a use case holds its swarm first."""
+    has_swarm = tx.take_swarm(found.swarm_id) is not None
+    tx.hold_repos()
+    if lock_of(tx, request.repo) != found:
+        return OperatorAnswer(success=True, changed=False)
+    if not has_swarm:
+        tx.release_repo(found.repo)
+        return OperatorAnswer(success=True, changed=True)
+    _check_at_rest(tx, found)
+    _release(tx, found, f"by the operator: {request.reason}", now_ms)
+    # Nobody is left who could make it green: the operator answers for it.
+    tx.forget_red(found.repo)
+    return OperatorAnswer(success=True, changed=True)
+
+
+def _check_at_rest(tx: Transaction, lock: RepoLock) -> None:
+    """Who works on it would go on without a lock."""
+    task = tx.task(lock.swarm_id, lock.task_id)
+    if task is not None and task.status in ("queued", "active"):
+        raise RepoBlocked(
+            f"{lock.repo}: {lock.task_id} is {task.status}; nothing was changed",
+            field="repo",
+            hint=f"cancel {lock.task_id} first",
+        )
+
+
+def _release(tx: Transaction, lock: RepoLock, reason: str, now_ms: int) -> None:
+    tx.release_repo(lock.repo)
+    tx.add_event(
+        lock.swarm_id,
+        EventKind.REPO_RELEASED,
+        now_ms,
+        {"repo": lock.repo, "bead_id": lock.task_id, "reason": reason},
+        task_id=lock.task_id,
+    )
+
+
+def check_has_lock(tx: Transaction, task: Task) -> None:
+    """A task whose repo the operator has released is spawned again before it is handed out."""
+    if task.contract_version is None:
+        return
+    handoff = tx.handoff(task.swarm_id, task.task_id)
+    name = handoff.repo_name if handoff is not None else None
+    if name is not None and tx.repo_lock_of_task(task.swarm_id, task.task_id) is None:
+        raise RepoBlocked(
+            f"{task.task_id} has no lock on {name} any more; nothing was changed",
+            field="bead_id",
+            hint="spawn it again with the same words: that locks the repo, if it is free",
+        )
+
+
+def is_halted(tx: Transaction, task: Task) -> bool:
+    """Nothing is handed out in a chain that is halted."""
+    return (
+        task.contract_version is not None
+        and tx.halt_of_task(task.swarm_id, task.task_id) is not None
+    )
+
+
+def check_not_halted(tx: Transaction, task: Task) -> None:
+    halt = tx.halt_of_task(task.swarm_id, task.task_id) if task.contract_version else None
+    if halt is not None:
+        raise RepoBlocked(
+            f"{task.task_id} is halted: {halt.reason}; nothing was changed",
+            field="task_id",
+            hint=f"the operator resumes: shiftboss resume {halt.halt_id}",
+        )
+
+
+def halt_of(tx: Transaction, halt_id: int) -> Halt:
+    halt = tx.halt(halt_id)
+    if halt is None:
+        raise UnknownHalt(
+            f"There is no halt {halt_id}",
+            field="halt_id",
+            hint="`shiftboss repo list` shows those in force",
+        )
+    return halt
+
+
+def resume(tx: Transaction, request: ResumeRequest, halt: Halt, now_ms: int) -> OperatorAnswer:
+    """The operator lifts a halt; doing it again changes nothing."""
+    has_swarm = tx.take_swarm(halt.swarm_id) is not None
+    if not tx.lift_halt(halt.halt_id, now_ms):
+        return OperatorAnswer(success=True, changed=False)
+    if has_swarm:
+        tx.add_event(
+            halt.swarm_id,
+            EventKind.HALT_LIFTED,
+            now_ms,
+            {"halt_id": halt.halt_id, "repos": halt.repos, "reason": request.reason},
+            task_id=halt.task_id,
+        )
+        drain(tx, halt.swarm_id, now_ms)
+    return OperatorAnswer(success=True, changed=True)

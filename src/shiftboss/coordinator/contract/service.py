@@ -1,0 +1,207 @@
+"""The completion contract for the surfaces: milestones, failures, repos, instructions."""
+
+from __future__ import annotations
+
+import json
+
+from shiftboss.coordinator.claims.verdict_waiters import Proofs
+from shiftboss.coordinator.clock import Clock
+from shiftboss.coordinator.contract import ci, failures, locks, milestones, repos
+from shiftboss.coordinator.contract.policy import Contracts
+from shiftboss.coordinator.evidence_port import Evidence
+from shiftboss.coordinator.idempotency import once
+from shiftboss.errors import InvalidRequest, UnknownCheckpoint, UnknownHandoff
+from shiftboss.protocol.ci import CiDemand
+from shiftboss.protocol.contract_requests import (
+    CanSpawnAnswer,
+    CanSpawnRequest,
+    CheckpointAnswer,
+    FailureAnswer,
+    InstructionsAnswer,
+    InstructionsRequest,
+    MilestoneAnswer,
+    OperatorAnswer,
+    ReleaseRepoRequest,
+    ReportFailureRequest,
+    ReportMilestoneRequest,
+    ReposAnswer,
+    ReposRequest,
+    ResumeRequest,
+    ShowCheckpointRequest,
+)
+from shiftboss.protocol.handoff_requests import WAIT_MS_DEFAULT
+from shiftboss.protocol.handoffs import WorkerHandoff
+from shiftboss.protocol.milestone_lines import parse_line, render_line
+from shiftboss.protocol.milestones import Done, MilestoneReport, PushedToCi
+from shiftboss.rules.claims.handoffs import Handoff
+from shiftboss.rules.contract.milestones import check_done_report
+from shiftboss.rules.prompts.worker_prompts import SpawnTask, ci_instructions, spawn_prompt
+from shiftboss.store.port import Store, Transaction
+
+
+class ContractDesk:
+    def __init__(
+        self, store: Store, clock: Clock, contracts: Contracts, evidence: Evidence, proofs: Proofs
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._contracts = contracts
+        self._evidence = evidence
+        self._proofs = proofs
+
+    async def report_milestone(
+        self, request: ReportMilestoneRequest, key: str | None = None
+    ) -> MilestoneAnswer:
+        """DONE waits for its verdict, as swarm_complete does."""
+        said = request.report or parse_line(request.line or "")
+        sha = await self._full_commit(request, said)
+        if isinstance(said, Done):
+            await self._look_at_ci(request, said)
+        now_ms = self._clock()
+        made = await self._store.write(
+            lambda tx: milestones.report(tx, self._contracts, request, said, sha, key, now_ms),
+            request.swarm_id,
+        )
+        if isinstance(made, MilestoneAnswer):
+            return made
+        proof = await self._proofs.outcome(made, WAIT_MS_DEFAULT)
+        return MilestoneAnswer(
+            bead_id=request.bead_id,
+            status=proof.status,
+            milestone="DONE" if proof.success else "PUSHED_TO_CI",
+            line=render_line(said),
+            state="complete" if proof.success else "verifying",
+            epoch=made.epoch,
+            receipt_id=proof.receipt_id,
+            hint=proof.hint,
+        )
+
+    async def _full_commit(
+        self, request: ReportMilestoneRequest, said: MilestoneReport
+    ) -> str | None:
+        """The worker names a commit in short; the repository knows it in full."""
+        if not isinstance(said, PushedToCi):
+            return None
+        handoff = await self._handoff(request.swarm_id, request.bead_id)
+        sha = await self._evidence.commit_of(handoff.repo, said.commit)
+        if sha is not None and handoff.branch is not None and handoff.ci is not None:
+            await self._check_on_branch(handoff.repo, sha, handoff.branch)
+        return sha
+
+    async def _check_on_branch(self, repo: str, sha: str, branch: str) -> None:
+        """What CI says of a commit beside the branch says nothing about the repo."""
+        if not await self._evidence.is_on_branch(repo, sha, branch):
+            raise InvalidRequest(
+                f"commit: {sha[:12]} is not on the branch {branch}",
+                field="commit",
+                hint=f"push it to {branch} first",
+            )
+
+    async def _look_at_ci(self, request: ReportMilestoneRequest, said: Done) -> None:
+        """Who says DONE may know more than our last look. A CI that gives no answer now is asked
+        again by the watcher."""
+        key = request.swarm_id, request.bead_id
+        tracking = await self._store.read(lambda tx: tx.tracking(*key))
+        if tracking is None or tracking.look_at_ms is None:
+            return
+        handoff = await self._handoff(*key)
+        if handoff.ci is None:
+            return
+        demand = CiDemand.model_validate_json(handoff.ci)
+        check_done_report(said, demand.policy.must_succeed)
+        report = await self._evidence.ci_report(demand, tracking.sha)
+        now_ms = self._clock()
+        await self._store.write(
+            lambda tx: ci.looked(tx, self._contracts, tracking, report, now_ms), request.swarm_id
+        )
+
+    async def _handoff(self, swarm_id: str, task_id: str) -> Handoff:
+        handoff = await self._store.read(lambda tx: tx.handoff(swarm_id, task_id))
+        if handoff is None:
+            raise UnknownHandoff(task_id)
+        return handoff
+
+    async def report_failure(
+        self, request: ReportFailureRequest, key: str | None = None
+    ) -> FailureAnswer:
+        """A report that comes again under its key is not counted again."""
+        now_ms = self._clock()
+
+        def failed(tx: Transaction, request: ReportFailureRequest, now_ms: int) -> FailureAnswer:
+            return failures.report(tx, self._contracts, request, now_ms)
+
+        return await self._store.write(
+            lambda tx: once(tx, failed, request, key, now_ms), request.swarm_id
+        )
+
+    async def can_spawn(self, request: CanSpawnRequest, _key: str | None = None) -> CanSpawnAnswer:
+        return await self._store.read(lambda tx: repos.can_spawn(tx, self._contracts, request.repo))
+
+    async def list_repos(self, _request: ReposRequest, _key: str | None = None) -> ReposAnswer:
+        return await self._store.read(lambda tx: repos.view(tx, self._contracts))
+
+    async def release_repo(
+        self, request: ReleaseRepoRequest, _key: str | None = None
+    ) -> OperatorAnswer:
+        """Found first and then released: a use case knows its swarm before it begins."""
+        now_ms = self._clock()
+        lock = await self._store.read(lambda tx: locks.lock_of(tx, request.repo))
+        if lock is None:
+            return OperatorAnswer(success=True, changed=False)
+        return await self._store.write(
+            lambda tx: locks.release_by_operator(tx, request, lock, now_ms), lock.swarm_id
+        )
+
+    async def resume(self, request: ResumeRequest, _key: str | None = None) -> OperatorAnswer:
+        now_ms = self._clock()
+        halt = await self._store.read(lambda tx: locks.halt_of(tx, request.halt_id))
+        return await self._store.write(
+            lambda tx: locks.resume(tx, request, halt, now_ms), halt.swarm_id
+        )
+
+    async def get_ci_instructions(
+        self, request: InstructionsRequest, _key: str | None = None
+    ) -> InstructionsAnswer:
+        """Loaded when a worker reaches PUSHED_TO_CI, not before."""
+        handoff = await self._handoff(request.swarm_id, request.bead_id)
+        repo = handoff.repo_name or ""
+        self._contracts.repo(repo)
+        text = ci_instructions(repo, self._contracts.policy)
+        return InstructionsAnswer(bead_id=request.bead_id, text=text)
+
+    async def get_worker_prompt(
+        self, request: InstructionsRequest, _key: str | None = None
+    ) -> InstructionsAnswer:
+        handoff = await self._handoff(request.swarm_id, request.bead_id)
+        body = WorkerHandoff.model_validate_json(handoff.body)
+        task = SpawnTask(
+            task_id=request.bead_id,
+            repo=handoff.repo_name or handoff.repo,
+            objective=body.context.your_role,
+            files=body.contract.files_owned,
+            requirements=body.contract.success_criteria,
+        )
+        return InstructionsAnswer(
+            bead_id=request.bead_id, text=spawn_prompt(task, self._contracts.policy)
+        )
+
+    async def show_checkpoint(
+        self, request: ShowCheckpointRequest, _key: str | None = None
+    ) -> CheckpointAnswer:
+        def look(tx: Transaction) -> CheckpointAnswer:
+            found = tx.checkpoint(request.swarm_id, request.bead_id)
+            if found is None:
+                raise UnknownCheckpoint(
+                    f"{request.bead_id} has no checkpoint: nobody has reported a milestone of it",
+                    field="bead_id",
+                )
+            return CheckpointAnswer(
+                bead_id=request.bead_id,
+                checkpoint={
+                    "trigger": found.trigger_name,
+                    "body": json.loads(found.body),
+                    "at": found.at_ms,
+                },
+            )
+
+        return await self._store.read(look)

@@ -1,0 +1,283 @@
+"""The timeout ladder: warn, probe, extend, restart CI, park, salvage, reassign, each rung by code.
+
+An attempt is looked at when a rung is due, and every few minutes besides: for the checkpoint, and
+for the signs that nothing moves any more.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import Final, TypeGuard
+
+from shiftboss.coordinator.bus import questions
+from shiftboss.coordinator.bus.dispatch import drain, end_attempt, enqueue, free_worker
+from shiftboss.coordinator.contract import ci_restarts
+from shiftboss.coordinator.contract.attempts import attempt_of, milestone_of, store_checkpoint, tell
+from shiftboss.coordinator.contract.policy import Contracts
+from shiftboss.coordinator.contract.recovery import contact_of
+from shiftboss.protocol.ci import CiReport
+from shiftboss.protocol.events import EventKind
+from shiftboss.protocol.policy import Milestone
+from shiftboss.protocol.states import WorkerState
+from shiftboss.rules.claims.handoffs import Handoff
+from shiftboss.rules.contract.records import ContractAttempt, Tracking
+from shiftboss.rules.contract.timeouts import (
+    Activity,
+    CiActivity,
+    Signs,
+    Step,
+    indicators,
+    next_step,
+)
+from shiftboss.rules.tasks.packets import Assignment
+from shiftboss.store.port import Transaction
+
+# Between the rungs of the ladder: the periodic checkpoint, and the signs of a deadlock.
+
+
+STUCK_AFTER_SECONDS: Final = 600
+_NEVER_MS: Final = 2**53
+
+
+def stuck_after_of(contracts: Contracts, handoff: Handoff) -> int:
+    name = handoff.repo_name
+    if name is None or name not in contracts:
+        return STUCK_AFTER_SECONDS
+    return contracts.repo(name).ci.stuck_after
+
+
+def rest(
+    tx: Transaction,
+    contracts: Contracts,
+    held: Assignment,
+    handoff: Handoff,
+    attempt: ContractAttempt,
+    step: Step | None,
+    now_ms: int,
+) -> None:
+    """No rung is due: the checkpoint and the signs of a deadlock, and when to look again."""
+    milestone = milestone_of(held, attempt)
+    times = [step.at_ms] if step is not None else []
+    if milestone is not None and attempt.paused is None and held.claim_id is None:
+        attempt = _with_signs(tx, contracts, held, handoff, attempt, milestone, now_ms)
+        times.append(_after(attempt, contracts.policy.deadlock.check_interval, now_ms))
+        times.append(_checkpoint(tx, contracts, held, handoff, now_ms))
+    look_at_ms = min(times, default=_NEVER_MS)
+    tx.put_contract_attempt(
+        attempt._replace(look_at_ms=look_at_ms if look_at_ms < _NEVER_MS else None)
+    )
+
+
+def _after(attempt: ContractAttempt, interval_seconds: int, now_ms: int) -> int:
+    """The next of the times that lie an interval apart, from the beginning of the milestone."""
+    interval_ms = max(interval_seconds, 1) * 1000
+    passed = max(now_ms - attempt.milestone_at_ms, 0) // interval_ms
+    return attempt.milestone_at_ms + (passed + 1) * interval_ms
+
+
+def _checkpoint(
+    tx: Transaction, contracts: Contracts, held: Assignment, handoff: Handoff, now_ms: int
+) -> int:
+    """Write it down if the last one is old; when the next is due."""
+    interval_ms = max(contracts.policy.checkpoints.interval, 1) * 1000
+    last = tx.checkpoint(held.swarm_id, held.task_id)
+    if last is not None and last.epoch == held.epoch and now_ms < last.at_ms + interval_ms:
+        return last.at_ms + interval_ms
+    store_checkpoint(tx, held, handoff, "periodic_interval", now_ms)
+    return now_ms + interval_ms
+
+
+def _with_signs(
+    tx: Transaction,
+    contracts: Contracts,
+    held: Assignment,
+    handoff: Handoff,
+    attempt: ContractAttempt,
+    milestone: Milestone,
+    now_ms: int,
+) -> ContractAttempt:
+    """Each sign of a deadlock is told once in a milestone."""
+    tracking = tx.tracking(held.swarm_id, held.task_id)
+    waits = tracking is not None and tracking.state == "waiting"
+    signs = Signs(
+        milestone=milestone,
+        since_ms=attempt.milestone_at_ms,
+        last_activity_ms=held.updated_at_ms,
+        last_commit_ms=attempt.last_commit_ms,
+        ci_waiting_since_ms=tracking.pushed_at_ms if tracking is not None and waits else None,
+        api_errors=tracking.errors if tracking is not None else 0,
+    )
+    stuck_after = stuck_after_of(contracts, handoff)
+    found = indicators(signs, now_ms, contracts.policy.deadlock, stuck_after_seconds=stuck_after)
+    told: list[str] = json.loads(attempt.signs) if attempt.signs else []
+    new = [one for one in found if one.kind not in told]
+    if not new:
+        return attempt
+    tell(
+        tx,
+        held,
+        EventKind.DEADLOCK_SUSPECTED,
+        now_ms,
+        milestone=milestone,
+        signs=[{"sign": one.kind, "message": one.message} for one in new],
+    )
+    return attempt._replace(signs=json.dumps([*told, *(one.kind for one in new)]))
+
+
+# More rungs than these are never due at once.
+STEPS_AT_ONCE_MAX = 6
+# How long CI has to answer, or to be restarted, before the ladder goes on.
+_PAUSES_MS: Final = {"check_ci": 10_000, "restart_ci": ci_restarts.RESTART_MS}
+
+
+def climb(
+    tx: Transaction, contracts: Contracts, seen: ContractAttempt, tip: str | None, now_ms: int
+) -> list[str]:
+    """Do what is due for one attempt; the kinds of the steps that were taken. `tip` is where the
+    branch of the task is now."""
+    if tx.take_swarm(seen.swarm_id) is None:
+        return []
+    taken: list[str] = []
+    for _ in range(STEPS_AT_ONCE_MAX):
+        held = tx.assignment(seen.swarm_id, seen.task_id)
+        handoff = tx.handoff(seen.swarm_id, seen.task_id)
+        if held is None or not _is_timed(handoff) or held.epoch != seen.epoch:
+            _forget(tx, seen)
+            return taken
+        attempt = _with_tip(attempt_of(tx, held), tip, now_ms)
+        step = _due(tx, contracts, held, handoff, attempt, now_ms)
+        if step is None or step.kind == "none":
+            rest(tx, contracts, held, handoff, attempt, step, now_ms)
+            return taken
+        taken.append(step.kind)
+        ladder = json.dumps(asdict(step.then))
+        pause_ms = _PAUSES_MS.get(step.kind, 0)
+        tx.put_contract_attempt(attempt._replace(ladder=ladder, look_at_ms=now_ms + pause_ms))
+        _take(tx, held, handoff, step, now_ms)
+        if pause_ms:
+            return taken
+    return taken
+
+
+def _is_timed(handoff: Handoff | None) -> TypeGuard[Handoff]:
+    """Tasks on repos of the policy are; others may report milestones as they like."""
+    return handoff is not None and handoff.repo_name is not None
+
+
+def _forget(tx: Transaction, seen: ContractAttempt) -> None:
+    """The attempt is over; how often the CI was mended is counted on by the next."""
+    current = tx.contract_attempt(seen.swarm_id, seen.task_id)
+    if current is not None and current.epoch == seen.epoch:
+        tx.put_contract_attempt(current._replace(look_at_ms=None))
+
+
+def _with_tip(attempt: ContractAttempt, tip: str | None, now_ms: int) -> ContractAttempt:
+    """A branch that has moved since the last look is a sign of work."""
+    if tip is None or tip == attempt.tip:
+        return attempt
+    moved = attempt.tip is not None
+    return attempt._replace(tip=tip, last_commit_ms=now_ms if moved else attempt.last_commit_ms)
+
+
+def _due(
+    tx: Transaction,
+    contracts: Contracts,
+    held: Assignment,
+    handoff: Handoff,
+    attempt: ContractAttempt,
+    now_ms: int,
+) -> Step | None:
+    """None: nothing is timed. Time that the server takes is not the worker's: a claim holds."""
+    milestone = milestone_of(held, attempt)
+    if milestone is None or attempt.paused is not None:
+        return None
+    tracking = tx.tracking(held.swarm_id, held.task_id)
+    ladder = ci_restarts.ladder_of(attempt)
+    stuck_after = stuck_after_of(contracts, handoff)
+    activity = Activity(
+        last_activity_ms=held.updated_at_ms,
+        last_commit_ms=attempt.last_commit_ms,
+        ci_state=_ci_activity(tracking, ladder.ci_restarted_at_ms, stuck_after, now_ms),
+        attempts=max(attempt.fix_attempts, 1),
+        server_holds=held.claim_id is not None,
+        worker_since_ms=held.registered_at_ms,
+        ci_mark=ci_restarts.mark_of(tracking),
+    )
+    return next_step(
+        milestone,
+        attempt.milestone_at_ms,
+        now_ms,
+        activity,
+        contracts.policy.timeouts,
+        ladder,
+    )
+
+
+def _ci_activity(
+    tracking: Tracking | None, restarted_at_ms: int | None, stuck_after_seconds: int, now_ms: int
+) -> CiActivity:
+    if tracking is None:
+        return "none"
+    if tracking.state in ("passed", "failed"):
+        return "passed" if tracking.state == "passed" else "failed"
+    since_ms = max(tracking.pushed_at_ms, restarted_at_ms or 0)
+    if tracking.state == "waiting" and now_ms - since_ms > stuck_after_seconds * 1000:
+        return "stuck" if tracking.run_id else "none"
+    return "running"
+
+
+def _take(tx: Transaction, held: Assignment, handoff: Handoff, step: Step, now_ms: int) -> None:
+    kinds = {
+        "warn": EventKind.TIMEOUT_WARNING,
+        "escalate": EventKind.TIMEOUT_ESCALATED,
+    }
+    kind = kinds.get(step.kind, EventKind.TIMEOUT_STEP)
+    tell(tx, held, kind, now_ms, step=step.kind, message=step.message)
+    if step.kind == "check_ci":
+        _look_at_ci_now(tx, held, now_ms)
+    elif step.kind == "salvage":
+        store_checkpoint(tx, held, handoff, "salvage", now_ms)
+    elif step.kind == "reassign":
+        _reassign(tx, held, now_ms)
+    elif step.kind == "escalate" and held.state is not WorkerState.BLOCKED:
+        _escalate(tx, held, handoff, step, now_ms)
+
+
+def _escalate(tx: Transaction, held: Assignment, handoff: Handoff, step: Step, now_ms: int) -> None:
+    """Each of these steps is taken once. One that ends the ladder blocks the worker until somebody
+    answers; another leaves it, or its CI, at work."""
+    contact = contact_of(handoff)
+    if step.then.ended:
+        message = f"Worker {held.worker} timed out: {step.message}"
+        questions.ask(tx, held, contact, message, now_ms)
+    else:
+        where = _where(tx, held) if step.then.told_of_ci else ""
+        message = f"{held.task_id} of {held.worker} takes long: {step.message}{where}"
+        questions.note(tx, held, contact, message, now_ms)
+
+
+def _where(tx: Transaction, held: Assignment) -> str:
+    """The run that is meant, for whoever has to do something about it by hand."""
+    tracking = tx.tracking(held.swarm_id, held.task_id)
+    if tracking is None or tracking.run_id is None or tracking.report is None:
+        return ""
+    run = CiReport.model_validate_json(tracking.report).runs[0]
+    return f" (run #{run.run_id}{f', {run.url}' if run.url else ''})"
+
+
+def _look_at_ci_now(tx: Transaction, held: Assignment, now_ms: int) -> None:
+    tracking = tx.tracking(held.swarm_id, held.task_id)
+    if tracking is not None and tracking.look_at_ms is not None and not tracking.errors:
+        tx.put_tracking(tracking._replace(look_at_ms=min(tracking.look_at_ms, now_ms)))
+
+
+def _reassign(tx: Transaction, held: Assignment, now_ms: int) -> None:
+    """The attempt is over; another worker goes on from the checkpoint."""
+    task = tx.task(held.swarm_id, held.task_id)
+    if task is None:
+        return
+    end_attempt(tx, held, "timed_out", now_ms)
+    free_worker(tx, held, now_ms, available=False)
+    enqueue(tx, task, now_ms)
+    drain(tx, held.swarm_id, now_ms)

@@ -1,0 +1,1 @@
+"""Handoffs: spawning a task with its contract, ownership, scope requests, strategy records."""

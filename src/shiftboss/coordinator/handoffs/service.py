@@ -1,0 +1,380 @@
+"""Handoffs for the surfaces: spawn, complete, scope, receipts, strategies."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from functools import partial
+from typing import Any, TypeVar
+
+from shiftboss.coordinator.claims import claims, verdicts
+from shiftboss.coordinator.claims import claims as verifiers
+from shiftboss.coordinator.claims.verdict_waiters import Proofs
+from shiftboss.coordinator.clock import Clock
+from shiftboss.coordinator.contract.policy import Contracts
+from shiftboss.coordinator.contract.repos import has_or_may_get
+from shiftboss.coordinator.evidence_port import Evidence
+from shiftboss.coordinator.handoffs import ownership, scope_requests, spawn, strategy_records, views
+from shiftboss.coordinator.handoffs.spawn_checks import Spawning, check_words, normalised_paths
+from shiftboss.coordinator.hub import Hub
+from shiftboss.coordinator.idempotency import once
+from shiftboss.errors import InvalidRequest, UnknownReceipt, UnknownRepo
+from shiftboss.protocol.bus import BusRequest
+from shiftboss.protocol.events import EventKind
+from shiftboss.protocol.fields import Answer
+from shiftboss.protocol.handoff_requests import (
+    WAIT_MS_MAX,
+    CompletionAnswer,
+    DecideScopeRequest,
+    HandoffView,
+    ListReceiptsRequest,
+    ListScopeRequestsRequest,
+    OwnershipAnswer,
+    OwnershipRequest,
+    PlanAnswer,
+    PlanRequest,
+    ReceiptAnswer,
+    ReceiptLine,
+    ReceiptList,
+    ReceiptRequest,
+    RenewClaimAnswer,
+    RenewClaimRequest,
+    RequestScopeRequest,
+    ScopeList,
+    ScopeView,
+    ShowHandoffRequest,
+    SpawnAnswer,
+    SpawnSubtaskRequest,
+    SwarmCompleteRequest,
+    TakeClaimAnswer,
+    TakeClaimRequest,
+    VerdictAnswer,
+    VerdictRequest,
+    WaiveAnswer,
+    WaiveRequest,
+)
+from shiftboss.protocol.verdicts import Verdict, VerificationJob
+from shiftboss.rules.claims.handoffs import Claim, Reservation, is_object_name
+from shiftboss.store.handoff_port import ReceiptRow
+from shiftboss.store.port import Store, Transaction
+
+A = TypeVar("A", bound=Answer)
+
+
+class HandoffDesk:
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        hub: Hub,
+        evidence: Evidence,
+        proofs: Proofs,
+        contracts: Contracts,
+        spawning: Spawning,
+    ) -> None:
+        self._contracts = contracts
+        self._spawning = spawning
+        self._store = store
+        self._clock = clock
+        self._evidence = evidence
+        self._proofs = proofs
+        self._hub = hub
+        self._takers: set[asyncio.Event] = set()
+        hub.listen(EventKind.CLAIM_MADE, lambda _event: self._wake_takers())
+        hub.on_close(self._wake_takers)
+
+    def _wake_takers(self) -> None:
+        for taker in self._takers:
+            taker.set()
+
+    # -- contracts
+
+    async def swarm_spawn_subtask(
+        self, request: SpawnSubtaskRequest, _key: str | None = None
+    ) -> SpawnAnswer:
+        """Again with the same words: the same answer."""
+        self._spawning.check_open()
+        return await self._spawn(request, replace=False)
+
+    async def spawn_subtask(
+        self, request: SpawnSubtaskRequest, _key: str | None = None
+    ) -> SpawnAnswer:
+        """The operator's: the same, also where it is not open to all."""
+        return await self._spawn(request, replace=False)
+
+    async def replace_handoff(
+        self, request: SpawnSubtaskRequest, _key: str | None = None
+    ) -> SpawnAnswer:
+        """The operator's: the contract in force gives way to a new version."""
+        return await self._spawn(request, replace=True)
+
+    async def _spawn(self, request: SpawnSubtaskRequest, *, replace: bool) -> SpawnAnswer:
+        # What can be refused without a look at the repository is refused first.
+        await self._store.read(lambda tx: self._check(tx, request))
+        path = self._repo(request.repo)
+        name = self._contracts.name_of(request.repo, await self._evidence.identity(path))
+        self._contracts.branch_for(name, request)
+        survey = await self._evidence.survey(
+            path,
+            request.base or (None if name is None else self._contracts.repo(name).branch),
+            request.files,
+            request.subtask_title or request.bead_id,
+            request.subtask_description,
+        )
+        target_base = await self._branch_tip(survey.toplevel, request.target)
+        now_ms = self._clock()
+        return await self._store.write(
+            lambda tx: spawn.spawn(
+                tx,
+                request,
+                survey,
+                replace=replace,
+                now_ms=now_ms,
+                target_base=target_base,
+                contracts=self._contracts,
+                repo_name=name,
+            ),
+            request.swarm_id,
+        )
+
+    async def _branch_tip(self, repo: str, branch: str | None) -> str | None:
+        """A branch that is not there yet has none."""
+        if branch is None:
+            return None
+        return await self._evidence.commit_of(repo, f"refs/heads/{branch}")
+
+    def _check(self, tx: Transaction, request: SpawnSubtaskRequest) -> None:
+        check_words(request, self._spawning.variables)
+        spawn.check_finished(tx, request, tx.task(request.swarm_id, request.bead_id))
+        if request.repo is not None and request.repo in self._contracts:
+            has_or_may_get(
+                tx,
+                self._contracts,
+                request.repo,
+                request.swarm_id,
+                request.bead_id,
+                request.merges,
+            )
+
+    def _repo(self, repo: str | None) -> str:
+        """A repo of the policy by its name, or any by its path."""
+        if repo is not None and repo in self._contracts:
+            return self._contracts.path_of(repo)
+        found = repo or self._evidence.own_repo
+        if found is None:
+            raise UnknownRepo(
+                "repo: the server does not run in a repository",
+                field="repo",
+                hint="name one: an absolute path",
+            )
+        return found
+
+    async def show_handoff(
+        self, request: ShowHandoffRequest, _key: str | None = None
+    ) -> HandoffView:
+        return await self._store.read(
+            lambda tx: views.show(tx, request.swarm_id, request.bead_id, request.version)
+        )
+
+    async def who_owns(self, request: OwnershipRequest, _key: str | None = None) -> OwnershipAnswer:
+        path = self._repo(request.repo)
+        repo = await self._evidence.identity(path)
+        wanted = Reservation(request.swarm_id, "", repo, normalised_paths(request.files, "files"))
+
+        def look(tx: Transaction) -> OwnershipAnswer:
+            held = ownership.holders(tx, wanted) if request.files else ownership.owned(tx, repo)
+            return OwnershipAnswer(repo=path, holders=held)
+
+        return await self._store.read(look)
+
+    # -- completion
+
+    async def swarm_complete(
+        self, request: SwarmCompleteRequest, key: str | None = None
+    ) -> CompletionAnswer:
+        now_ms = self._clock()
+        made = await self._store.write(
+            lambda tx: claims.claim(tx, request, key, now_ms), request.swarm_id
+        )
+        return await self._proofs.outcome(made, request.wait_ms)
+
+    # -- scope
+
+    async def request_scope(
+        self, request: RequestScopeRequest, key: str | None = None
+    ) -> ScopeView:
+        return await self._once(scope_requests.request_scope, request, key)
+
+    async def list_scope_requests(
+        self, request: ListScopeRequestsRequest, _key: str | None = None
+    ) -> ScopeList:
+        return await self._store.read(
+            lambda tx: scope_requests.listing(tx, request.swarm_id, only_open=request.only_open)
+        )
+
+    async def decide_scope(self, request: DecideScopeRequest, key: str | None = None) -> ScopeView:
+        return await self._once(scope_requests.decide, request, key)
+
+    async def waive(self, request: WaiveRequest, key: str | None = None) -> WaiveAnswer:
+        return await self._once(scope_requests.waive, request, key)
+
+    # -- receipts and strategies
+
+    async def show_receipt(self, request: ReceiptRequest, _key: str | None = None) -> ReceiptAnswer:
+        row = await self._store.read(
+            lambda tx: tx.receipt_of_task(request.swarm_id, request.bead_id)
+        )
+        if row is None:
+            raise UnknownReceipt(
+                f"{request.bead_id} has no receipt",
+                field="bead_id",
+                hint="there is one when its completion was accepted",
+            )
+        return ReceiptAnswer(
+            signed_receipt=json.loads(row.body), public_key=self._evidence.public_key
+        )
+
+    async def list_receipts(
+        self, request: ListReceiptsRequest, _key: str | None = None
+    ) -> ReceiptList:
+        rows = await self._store.read(
+            lambda tx: tx.receipts_after(_place(request.after), request.limit)
+        )
+        full = len(rows) == request.limit
+        return ReceiptList(
+            receipts=[_line(row) for row in rows],
+            next_after=f"{rows[-1].accepted_at_ms}:{rows[-1].receipt_id}" if full else None,
+            public_key=self._evidence.public_key,
+        )
+
+    async def swarm_plan(self, request: PlanRequest, _key: str | None = None) -> PlanAnswer:
+        now_ms = self._clock()
+        return await self._store.read(lambda tx: strategy_records.plan(tx, request, now_ms))
+
+    # -- verifiers
+
+    async def take_claim(
+        self, request: TakeClaimRequest, _key: str | None = None
+    ) -> TakeClaimAnswer:
+        """Waits until there is a claim to verify or the time is over."""
+        taker = asyncio.Event()
+        self._takers.add(taker)
+        try:
+            return TakeClaimAnswer(job=await self._take(request, taker))
+        finally:
+            self._takers.discard(taker)
+
+    async def _take(
+        self, request: TakeClaimRequest, taker: asyncio.Event
+    ) -> VerificationJob | None:
+        loop = asyncio.get_running_loop()
+        ends_at = loop.time() + min(request.wait_ms, WAIT_MS_MAX) / 1000
+        while True:
+            taker.clear()
+            job = await self.take_for(request.verifier)
+            left = ends_at - loop.time()
+            if job is not None or left <= 0 or self._hub.closed:
+                return job
+            try:
+                async with asyncio.timeout(min(left, await self._seconds_to_next())):
+                    await taker.wait()
+            except TimeoutError:
+                pass
+
+    async def _seconds_to_next(self) -> float:
+        """No event tells that a claim was put off for long enough, or that a verifier is lost."""
+        at_ms = await self._store.read(lambda tx: tx.next_claim_at_ms())
+        return float("inf") if at_ms is None else max(at_ms - self._clock(), 0) / 1000
+
+    async def take_for(self, verifier: str) -> VerificationJob | None:
+        """Found first and then taken: a use case knows its swarm before it begins."""
+        while True:
+            now_ms = self._clock()
+            found = await self._store.read(partial(_next_claim, now_ms=now_ms))
+            if found is None:
+                return None
+            take = partial(verifiers.take, found=found, verifier=verifier, now_ms=now_ms)
+            job = await self._store.write(take, found.swarm_id)
+            if job is not None:
+                return job
+
+    async def renew_claim(
+        self, request: RenewClaimRequest, _key: str | None = None
+    ) -> RenewClaimAnswer:
+        now_ms = self._clock()
+        held = await self._store.write(
+            lambda tx: verifiers.renew(
+                tx, request.swarm_id, request.bead_id, request.claim_id, request.verifier, now_ms
+            ),
+            request.swarm_id,
+        )
+        return RenewClaimAnswer(held=held)
+
+    async def report_verdict(
+        self, request: VerdictRequest, _key: str | None = None
+    ) -> VerdictAnswer:
+        key = (request.swarm_id, request.bead_id, request.claim_id)
+        now_ms = self._clock()
+        sign = self._evidence.sign
+        if request.verdict is not None:
+            verdict = _verdict(request.verdict)
+            state = await self._store.write(
+                lambda tx: verdicts.settle(tx, key, request.verifier, verdict, sign, now_ms),
+                request.swarm_id,
+            )
+        else:
+            failure = request.failure or "no verdict"
+            state = await self._store.write(
+                lambda tx: verdicts.put_off(tx, key, request.verifier, failure, now_ms),
+                request.swarm_id,
+            )
+        return VerdictAnswer(recorded=state != "void", state=state)
+
+    async def _once(self, use_case: Callable[..., A], request: BusRequest, key: str | None) -> A:
+        now_ms = self._clock()
+        return await self._store.write(
+            lambda tx: once(tx, use_case, request, key, now_ms), request.swarm_id
+        )
+
+
+def _next_claim(tx: Transaction, now_ms: int) -> Claim | None:
+    return tx.next_claim(now_ms)
+
+
+def _verdict(said: dict[str, Any]) -> Verdict:
+    """What cannot be signed later is refused now."""
+    try:
+        verdict = Verdict.model_validate(said)
+    except ValueError as error:
+        raise InvalidRequest(f"verdict: {error}", field="verdict") from None
+    broken = any(one.outcome == "failed" for one in verdict.checks) or verdict.violations
+    named = all(is_object_name(one) for one in (verdict.commit, verdict.tree))
+    if verdict.accepted and (broken or not named):
+        raise InvalidRequest(
+            "verdict: an accepted one has a commit and a tree in full, and no violation",
+            field="verdict",
+        )
+    return verdict
+
+
+def _place(after: str) -> tuple[int, str]:
+    """Where a page begins."""
+    at_ms, _, receipt_id = after.partition(":")
+    if not after:
+        return 0, ""
+    # Bounded, so that no store is asked about a number it cannot hold.
+    if not (at_ms.isascii() and at_ms.isdecimal() and len(at_ms) <= 15 and receipt_id):
+        raise InvalidRequest("after: must be the next_after of another page", field="after")
+    return int(at_ms), receipt_id
+
+
+def _line(row: ReceiptRow) -> ReceiptLine:
+    return ReceiptLine(
+        receipt_id=row.receipt_id,
+        swarm_id=row.swarm_id,
+        bead_id=row.task_id,
+        title=row.title,
+        commit=row.commit_sha,
+        accepted_at=row.accepted_at_ms,
+    )

@@ -1,0 +1,204 @@
+"""Reports that come again.
+
+A report is known by the sender's key, or else by its words within the attempt. The key is kept
+with the event that the report led to; a repeat is answered from that event and changes nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from hashlib import blake2b
+from typing import Any, TypeVar, get_type_hints, overload
+
+from shiftboss.coordinator.bus import dispatch
+from shiftboss.errors import KeyReused, UnknownPacket
+from shiftboss.protocol.bus import AckRequest, BusRequest, DoneRequest, TaskFailedRequest
+from shiftboss.protocol.events import Event, EventKind
+from shiftboss.protocol.fields import Answer
+from shiftboss.protocol.packets import (
+    CompleteRequest,
+    ErrorRequest,
+    ProgressRequest,
+    RegisterRequest,
+)
+from shiftboss.rules.tasks.packets import Assignment, packet_task_id
+from shiftboss.store.port import Transaction
+
+T = TypeVar("T", bound=Answer)
+
+BusReport = AckRequest | DoneRequest | TaskFailedRequest
+KeyedReport = ProgressRequest | CompleteRequest | ErrorRequest
+AnyReport = KeyedReport | RegisterRequest
+
+
+# One name for all reports of a packet: a key that comes back with another kind of report is found
+# and refused.
+PACKET_REPORT = "packet"
+
+
+def take(
+    tx: Transaction,
+    swarm_id: str,
+    name: str,
+    report: KeyedReport,
+    key: str | None,
+    *,
+    by_words: bool = True,
+) -> tuple[Assignment, bytes | None, Event | None]:
+    """The assignment that a report is about, what the report is known by, and the event that it
+    led to if it was here before.
+
+    Without a key it is known by its words, where `by_words` allows it.
+    """
+    task_id = packet_task_id(report.packet_id)
+    if key is not None:
+        report_key = report_digest(PACKET_REPORT, key)
+        assignment, first = tx.take_reported(swarm_id, task_id, report_key)
+        if assignment is None:
+            raise UnknownPacket(swarm_id, report.packet_id)
+        return assignment, report_key, first
+    assignment = tx.take_assignment(swarm_id, task_id)
+    if assignment is None:
+        raise UnknownPacket(swarm_id, report.packet_id)
+    if not by_words:
+        return assignment, None, None
+    report_key = words_digest(name, assignment, report)
+    return assignment, report_key, tx.event_of_report(swarm_id, task_id, report_key)
+
+
+def words_digest(name: str, assignment: Assignment, report: KeyedReport) -> bytes:
+    """What a report without a key is known by."""
+    return _digest(f"{name}\0words\0{assignment.epoch}\0{report.model_dump_json()}")
+
+
+@overload
+def report_digest(name: str, key: str) -> bytes: ...
+
+
+@overload
+def report_digest(name: str, key: None) -> None: ...
+
+
+def report_digest(name: str, key: str | None) -> bytes | None:
+    """What a report with a key is known by."""
+    return None if key is None else _digest(f"{name}\0key\0{key}")
+
+
+def _digest(words: str) -> bytes:
+    return blake2b(words.encode(), digest_size=16).digest()
+
+
+def same_words(tx: Transaction, assignment: Assignment, report: ProgressRequest) -> Event | None:
+    """The event of a report that was made under another key, word for word.
+
+    Asked only for a report that would be refused: a worker that starts over says again what it
+    said before. Only `completed` is looked for, which is what such a worker counts.
+    """
+    if report.status != "completed":
+        return None
+    said = progress_data(report, report.tasks_completed)
+    return tx.event_of_words(assignment.swarm_id, assignment.task_id, said)
+
+
+def progress_data(report: ProgressRequest, tasks_completed: int) -> dict[str, Any]:
+    """The event of a progress report; `tasks_completed` is what was recorded."""
+    return {
+        "packet_id": report.packet_id,
+        "tasks_completed": tasks_completed,
+        "tasks_total": report.tasks_total,
+        "task_id": report.task_id,
+        "task_name": report.task_name,
+        "status": report.status,
+        "commit": report.commit,
+    }
+
+
+def said_first(
+    first: Event,
+    kind: EventKind,
+    request: AnyReport,
+    fields: Sequence[str],
+) -> dict[str, Any]:
+    """What was said the first time; refused when the same key now comes with other words."""
+    said: dict[str, Any] = json.loads(first.data)
+    if first.kind != kind.value or any(said[field] != getattr(request, field) for field in fields):
+        raise key_reused()
+    return said
+
+
+def bus_report(
+    tx: Transaction, request: BusReport, report_key: bytes | None
+) -> dict[str, Any] | None:
+    """What a report about a task led to when it first came, or None: it is the first."""
+    first = first_about(
+        tx, request.swarm_id, request.bead_id, report_key, request.name, request.epoch
+    )
+    return None if first is None else json.loads(first.data)
+
+
+def first_about(
+    tx: Transaction,
+    swarm_id: str,
+    task_id: str,
+    report_key: bytes | None,
+    name: str | None,
+    epoch: int | None,
+) -> Event | None:
+    """The event that a report about a task led to when it first came, or None: it is the first.
+
+    Refused when the key was that of another worker or of another attempt: an answer from then
+    would let the sender believe that it has said something.
+    """
+    if report_key is None:
+        return None
+    first = tx.event_of_report(swarm_id, task_id, report_key)
+    if first is None:
+        return None
+    said = json.loads(first.data)
+    live = tx.assignment(swarm_id, task_id)
+    if epoch is None and live is not None and live.worker == said["worker"]:
+        epoch = live.epoch
+    if name not in (None, said["worker"]) or epoch not in (None, said["epoch"]):
+        raise key_reused()
+    return first
+
+
+def key_reused() -> KeyReused:
+    return KeyReused(
+        "this idempotency key was used for another report",
+        field="Idempotency-Key",
+        hint="make a new key for every new report",
+    )
+
+
+def once(
+    tx: Transaction,
+    use_case: Callable[..., T],
+    request: BusRequest,
+    key: str | None,
+    now_ms: int,
+) -> T:
+    """A use case whose repeat under the same key gets the first answer and changes nothing."""
+    answer: T
+    if key is None:
+        answer = use_case(tx, request, now_ms)
+        return answer
+    dispatch.take_swarm(tx, request.swarm_id, now_ms)
+    name = use_case.__name__
+    report_key = report_digest(f"once {name}", key)
+    words = _digest(request.model_dump_json())
+    first = tx.first_answer(request.swarm_id, report_key)
+    if first is not None:
+        if first[0] != words:
+            raise key_reused()
+        answer = _answer_type(use_case).model_validate_json(first[1])
+        return answer
+    answer = use_case(tx, request, now_ms)
+    tx.add_answer(request.swarm_id, report_key, words, answer.model_dump_json(), now_ms)
+    return answer
+
+
+def _answer_type(use_case: Callable[..., T]) -> type[T]:
+    found: type[T] = get_type_hints(use_case)["return"]
+    return found

@@ -1,1 +1,0 @@
-"""The server's side of a plan that runs: usage, budgets, pauses, landings."""

@@ -1,0 +1,1 @@
+"""The server side of a running plan: usage, budgets, pauses, parking, landings."""

@@ -1,0 +1,84 @@
+"""Use case of parking: an attempt ends that cannot go on now, and nobody is to blame."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from shiftboss.coordinator.bus.dispatch import drain, end_attempt, enqueue, free_worker, take_task
+from shiftboss.coordinator.idempotency import report_digest
+from shiftboss.coordinator.runs.holds import put_pause
+from shiftboss.errors import IllegalTransition
+from shiftboss.protocol.events import EventKind
+from shiftboss.protocol.runs import ParkAnswer, ParkTaskRequest
+from shiftboss.protocol.states import WorkerState
+from shiftboss.rules.claims.handoffs import check_no_claim
+from shiftboss.rules.runs.records import Hold
+from shiftboss.rules.tasks.lifecycle import can_move
+from shiftboss.rules.tasks.packets import Assignment
+from shiftboss.rules.tasks.tasks import Task, Worker, check_holds
+from shiftboss.store.port import Transaction
+
+
+def park(tx: Transaction, request: ParkTaskRequest, now_ms: int) -> ParkAnswer:
+    """An attempt is parked once: said again, it is answered as the first time."""
+    task, held, holder = take_task(tx, request.swarm_id, request.bead_id)
+    report_key = report_digest("park", f"{request.name} {request.epoch}")
+    first = tx.event_of_report(request.swarm_id, request.bead_id, report_key)
+    if first is not None:
+        return _answer(tx, request, json.loads(first.data)["until"])
+    attempt = check_holds(held, request.bead_id, request.name, request.epoch)
+    check_no_claim(attempt, "bead_id")
+    if not can_move(attempt.state, WorkerState.WAITING):
+        raise IllegalTransition(
+            f"{task.task_id} is {attempt.state.value} and cannot wait; nothing was changed",
+            field="bead_id",
+            facts={"state": attempt.state.value},
+        )
+    tx.add_event(
+        request.swarm_id,
+        EventKind.TASK_PARKED,
+        now_ms,
+        {
+            "bead_id": task.task_id,
+            "worker": attempt.worker,
+            "epoch": attempt.epoch,
+            "reason": request.reason,
+            "until": request.until_ms,
+        },
+        task_id=task.task_id,
+        report_key=report_key,
+    )
+    _give_back(tx, task, attempt, holder, request, now_ms)
+    return _answer(tx, request, request.until_ms)
+
+
+def _give_back(
+    tx: Transaction,
+    task: Task,
+    attempt: Assignment,
+    holder: Worker | None,
+    request: ParkTaskRequest,
+    now_ms: int,
+) -> None:
+    """Held back before anybody could be given it."""
+    if request.until_ms is not None:
+        until = request.until_ms
+        hold = Hold(task.swarm_id, task.task_id, "pause", request.reason, now_ms, until)
+        put_pause(tx, hold, now_ms)
+    end_attempt(tx, attempt._replace(state=WorkerState.WAITING), "parked", now_ms)
+    free_worker(tx, attempt, now_ms, holder=holder)
+    if request.checkpoint is not None:
+        task = task._replace(checkpoint=json.dumps(_signed(request.checkpoint, attempt)))
+    enqueue(tx, task, now_ms)
+    drain(tx, task.swarm_id, now_ms)
+
+
+def _signed(checkpoint: dict[str, Any], attempt: Assignment) -> dict[str, Any]:
+    return checkpoint | {"worker": attempt.worker, "epoch": attempt.epoch}
+
+
+def _answer(tx: Transaction, request: ParkTaskRequest, until_ms: int | None) -> ParkAnswer:
+    task = tx.task(request.swarm_id, request.bead_id)
+    status = task.status if task else "queued"
+    return ParkAnswer(success=True, bead_id=request.bead_id, status=status, until=until_ms)

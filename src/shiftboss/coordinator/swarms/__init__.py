@@ -1,0 +1,1 @@
+"""Swarms and their packets: registration, progress, errors and retries."""

@@ -1,0 +1,166 @@
+"""Use cases of swarms: create, look at, list."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from shiftboss.coordinator.runs import holds
+from shiftboss.errors import InvalidRequest, SwarmExists, UnknownSwarm
+from shiftboss.protocol.events import Event, EventKind
+from shiftboss.protocol.fields import optional_wire_time, wire_time
+from shiftboss.protocol.swarms import (
+    CreateSwarmRequest,
+    RetryView,
+    SwarmList,
+    SwarmStatus,
+    SwarmSummary,
+    WorkerView,
+)
+from shiftboss.rules.tasks.lifecycle import packet_status
+from shiftboss.rules.tasks.packets import Assignment
+from shiftboss.rules.tasks.swarms import Swarm, WorkerCounts, remaining_workers, swarm_status
+from shiftboss.store.port import Retry, SwarmRow, Transaction
+
+PAGE_SIZE_MAX = 200
+
+
+def create(tx: Transaction, swarm_id: str, request: CreateSwarmRequest, now_ms: int) -> Swarm:
+    """A swarm with this id. The same request again gives the same swarm."""
+    swarm = Swarm(
+        swarm_id=swarm_id,
+        feature=request.feature,
+        manifest_path=request.manifest_path,
+        auto_merge=request.auto_merge,
+        notify_on_complete=request.notify_on_complete,
+        workers_expected=request.workers_expected,
+        created_at_ms=now_ms,
+        completed_at_ms=None,
+    )
+    known = tx.take_swarm(swarm_id)
+    if known is None and not tx.add_swarm(swarm):
+        known = tx.take_swarm(swarm_id)
+    if known is None:
+        tx.add_event(
+            swarm_id,
+            EventKind.SWARM_CREATED,
+            now_ms,
+            {"swarm_id": swarm_id, "feature": swarm.feature},
+        )
+        return swarm
+    if known._replace(created_at_ms=now_ms, completed_at_ms=None) != swarm:
+        raise SwarmExists(
+            f"swarm {swarm_id} exists with other settings",
+            field="swarm_id",
+            hint="choose another swarm_id, or leave it out to get a new one",
+        )
+    return known
+
+
+def existing(tx: Transaction, swarm_id: str) -> Swarm:
+    swarm = tx.swarm(swarm_id)
+    if swarm is None:
+        raise UnknownSwarm(swarm_id)
+    return swarm
+
+
+def status(tx: Transaction, swarm_id: str) -> SwarmStatus:
+    """All that is true of a swarm now. Grows with its workers, not with its events."""
+    swarm = existing(tx, swarm_id)
+    assignments = tx.assignments(swarm_id)
+    counts = WorkerCounts.from_states(tx.state_counts(swarm_id))
+    last_event = tx.last_event(swarm_id)
+    retries: dict[str, list[Retry]] = defaultdict(list)
+    for retry in tx.open_retries(swarm_id):
+        retries[retry.task_id].append(retry)
+    return SwarmStatus(
+        swarm_id=swarm_id,
+        feature=swarm.feature,
+        status=swarm_status(swarm, counts),
+        workers_registered=counts.registered,
+        workers_running=counts.registered - counts.complete - counts.failed,
+        workers_complete=counts.complete,
+        workers_failed=counts.failed,
+        workers_expected=swarm.workers_expected,
+        remaining_workers=remaining_workers(swarm.workers_expected, counts),
+        tasks_completed=sum(one.steps_completed for one in assignments),
+        tasks_total=sum(one.steps_total for one in assignments),
+        ready_for_merge=swarm.completed_at_ms is not None
+        and all(one.tests_passed and one.review_passed for one in assignments)
+        and not tx.has_unfinished_tasks(swarm_id),
+        auto_merge=swarm.auto_merge,
+        created_at=wire_time(swarm.created_at_ms),
+        completed_at=optional_wire_time(swarm.completed_at_ms),
+        last_update=wire_time(last_event.at_ms if last_event else swarm.created_at_ms),
+        last_event_id=last_event.event_id if last_event else 0,
+        workers=[_worker_view(one, retries[one.task_id]) for one in assignments],
+        holds=holds.shown(tx, swarm_id),
+    )
+
+
+def _worker_view(assignment: Assignment, retries: list[Retry]) -> WorkerView:
+    return WorkerView(
+        packet_id=assignment.packet_id,
+        packet_name=assignment.worker,
+        status=packet_status(assignment.state),
+        attempt=assignment.epoch,
+        tasks_completed=assignment.steps_completed,
+        tasks_total=assignment.steps_total,
+        worktree=assignment.worktree,
+        registered_at=wire_time(assignment.registered_at_ms),
+        last_update=wire_time(assignment.updated_at_ms),
+        completed_at=optional_wire_time(assignment.finished_at_ms)
+        if assignment.final_commit
+        else None,
+        final_commit=assignment.final_commit,
+        tests_passed=assignment.tests_passed,
+        review_passed=assignment.review_passed,
+        last_error=assignment.last_error,
+        retries=[
+            RetryView(
+                task_id=retry.step_id,
+                attempt=retry.retries_made,
+                state=retry.state,
+                due_at=wire_time(retry.due_at_ms),
+            )
+            for retry in retries
+        ],
+    )
+
+
+def listing(tx: Transaction, before: str | None, limit: int) -> SwarmList:
+    """A page of swarms, newest first. `before` is the mark that the former page gave."""
+    rows = tx.swarms_before(_parse_mark(before), min(limit, PAGE_SIZE_MAX))
+    last = rows[-1].swarm if len(rows) == limit else None
+    return SwarmList(
+        swarms=[_summary(row) for row in rows],
+        next_before=f"{last.created_at_ms}:{last.swarm_id}" if last else None,
+    )
+
+
+def _parse_mark(mark: str | None) -> tuple[int, str] | None:
+    if mark is None:
+        return None
+    at_ms, colon, swarm_id = mark.partition(":")
+    # Bounded, so that no store is asked about a number it cannot hold.
+    if not (colon and at_ms.isascii() and at_ms.isdecimal() and len(at_ms) <= 15):
+        raise InvalidRequest("before: must be the next_before of another page", field="before")
+    return int(at_ms), swarm_id
+
+
+def _summary(row: SwarmRow) -> SwarmSummary:
+    counts = WorkerCounts.from_states(row.states)
+    return SwarmSummary(
+        swarm_id=row.swarm.swarm_id,
+        feature=row.swarm.feature,
+        status=swarm_status(row.swarm, counts),
+        workers_registered=counts.registered,
+        workers_complete=counts.complete,
+        workers_failed=counts.failed,
+        created_at=wire_time(row.swarm.created_at_ms),
+        completed_at=optional_wire_time(row.swarm.completed_at_ms),
+    )
+
+
+def events_after(tx: Transaction, swarm_id: str, event_id: int, limit: int) -> list[Event]:
+    existing(tx, swarm_id)
+    return tx.events_after(swarm_id, event_id, limit)
