@@ -279,7 +279,7 @@ async def test_a_sweep_spares_those_above_it(room: AgentRoom) -> None:
     """An agent may be at work on Shiftboss itself, and run its orchestrator."""
     program = (
         f"import sys; sys.path.append({str(Path(process_module.__file__).parents[2])!r})\n"
-        "from shiftboss.evidence.sweeping import end_marked\n"
+        "from shiftboss.system.kill_marked import end_marked\n"
         f"print(end_marked({RUN_MARK!r}, {room.mark!r}))"
     )
     agent = await room.start(program)

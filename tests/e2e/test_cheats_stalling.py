@@ -24,7 +24,7 @@ pytestmark = pytest.mark.requirement("HO-04")
 FETCHING = """
 import asyncio, sys
 from pathlib import Path
-from shiftboss.evidence.git import git
+from shiftboss.system.git import git
 
 waiting = "--upload-pack=cat {pipe} #"
 fetch = ["fetch", "--quiet", waiting, "--", "{repo}"]

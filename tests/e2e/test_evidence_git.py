@@ -11,8 +11,8 @@ import psutil
 import pytest
 
 from shiftboss.errors import EvidenceUnavailable, UnknownRepo
-from shiftboss.evidence.git import git
 from shiftboss.evidence.repository import Repository
+from shiftboss.system.git import git
 from tests.repos import Repo
 from tests.verifying import verify
 

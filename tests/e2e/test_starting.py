@@ -11,9 +11,9 @@ import psutil
 import pytest
 
 from shiftboss.evidence.commands import Limits, run_command
-from shiftboss.evidence.git import git
-from shiftboss.evidence.starting import start_program
 from shiftboss.orchestrator.git import run_git
+from shiftboss.system.cancellation import start_program
+from shiftboss.system.git import git
 from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.requirement("HO-04")]

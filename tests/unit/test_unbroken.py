@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from shiftboss.evidence.unbroken import to_the_end
+from shiftboss.system.cancellation import to_the_end
 
 pytestmark = pytest.mark.anyio
 

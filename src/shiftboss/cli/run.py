@@ -140,8 +140,8 @@ def _policy_of(plan_file: Path, said: Path | None) -> Path | None:
 def _wish(
     plan: Plan, server: str, token_file: Path | None, db: str, policy: Path | None
 ) -> RunWish:
-    from shiftboss.evidence.processes import close_to_others
     from shiftboss.orchestrator.setting_up import RunWish
+    from shiftboss.system.processes import close_to_others
     from shiftboss.worker.server_address import Server as ServerAddress
 
     close_to_others()  # agents run as the same user, and we hold the operator's token

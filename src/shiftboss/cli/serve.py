@@ -81,7 +81,7 @@ def serve(
 
 
 def _token_of_input() -> str:
-    from shiftboss.evidence.processes import close_to_others
+    from shiftboss.system.processes import close_to_others
 
     close_to_others()
     return operator_token_of_input(sys.stdin.fileno())

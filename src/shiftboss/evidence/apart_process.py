@@ -29,7 +29,7 @@ from shiftboss.evidence.apart_words import (
     send,
 )
 from shiftboss.evidence.observer import Observer
-from shiftboss.evidence.priority import stand_back, take_long_turns
+from shiftboss.system.processes import stand_back, take_long_turns
 
 
 class Switchboard:

@@ -15,11 +15,11 @@ from typing import Final
 
 from pydantic import BaseModel
 
-from shiftboss.evidence.disposal import Disposal
 from shiftboss.evidence.mirror import Mirror
 from shiftboss.evidence.prepared import prepared
 from shiftboss.protocol.verdicts import VerificationJob
 from shiftboss.rules.claims.criteria import counted
+from shiftboss.system.background_delete import Disposal
 
 KEPT_MAX: Final = 1000
 

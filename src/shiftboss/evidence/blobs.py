@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, NamedTuple
 
-from shiftboss.evidence.git import Said, checked
+from shiftboss.system.git import Said, checked
 
 # Together, so that a thousand large files do not fill the memory.
 ALL_BYTES_MAX: Final = 48 * 1024 * 1024

@@ -9,9 +9,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from shiftboss.evidence.disposal import Disposal
-from shiftboss.evidence.git import checked, git
 from shiftboss.evidence.mirror import Mirror
+from shiftboss.system.background_delete import Disposal
+from shiftboss.system.git import checked, git
 
 CHECKOUT_SECONDS: Final = 300.0
 

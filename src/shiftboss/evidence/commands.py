@@ -14,11 +14,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from shiftboss.evidence.processes import program_argv
-from shiftboss.evidence.starting import start_program
 from shiftboss.evidence.surroundings import checkout_environment
-from shiftboss.evidence.sweeping import end_marked
 from shiftboss.rules.claims.criteria import CommandResult
+from shiftboss.system.cancellation import start_program
+from shiftboss.system.kill_marked import end_marked
+from shiftboss.system.processes import program_argv
 
 __all__ = ["CommandResult", "Limits", "checkout_environment", "exit_words", "run_command"]
 

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 from shiftboss.evidence.base_runs import BaseRuns
 from shiftboss.evidence.commit_checks import Claim
-from shiftboss.evidence.disposal import Disposal
 from shiftboss.evidence.mirror import Mirror
 from shiftboss.evidence.prepared import left_out, not_possible, prepared, result_of
 from shiftboss.protocol.verdicts import VerificationJob
 from shiftboss.rules.claims.criteria import CheckableCriterion, objection, parse_criterion
 from shiftboss.rules.claims.verdicts import Checked, not_made
+from shiftboss.system.background_delete import Disposal
 
 FREE_TEXT = "no command can check it"
 

@@ -18,9 +18,9 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from shiftboss.errors import EvidenceUnavailable
-from shiftboss.evidence.private_files import read_private, write_once
 from shiftboss.protocol.handoffs import canonical_json
 from shiftboss.protocol.receipts import RECEIPT_FORMAT, ReceiptBody, SignedReceipt
+from shiftboss.system.private_files import read_private, write_once
 
 KEY_FILE: Final = "receipt-key.pem"
 KEY_ID_CHARACTERS: Final = 16

@@ -17,9 +17,9 @@ from typing import Final
 
 from shiftboss.errors import EvidenceUnavailable, UnknownRepo
 from shiftboss.evidence.blobs import ALL_BYTES_MAX, Found, look_up, read_blobs
-from shiftboss.evidence.git import Said, checked, git
 from shiftboss.evidence.git_files import strange_file
 from shiftboss.evidence.repository import existing_folder
+from shiftboss.system.git import Said, checked, git
 
 FETCH_SECONDS: Final = 600.0
 # What is new in a repository on this machine, and what it is: a worker can make them wait.

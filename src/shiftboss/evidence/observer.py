@@ -15,13 +15,13 @@ from shiftboss.evidence.ci.provider import CiProvider, providers
 from shiftboss.evidence.ci.states import OPEN
 from shiftboss.evidence.context_reader import ContextReader
 from shiftboss.evidence.repository import Repository
-from shiftboss.evidence.slots import hold_slot
 from shiftboss.evidence.survey import Survey, Surveyor
 from shiftboss.evidence.verifier import Verifier
 from shiftboss.protocol.ci import CiDemand, CiReport, CiRun
 from shiftboss.protocol.verdicts import Verdict, VerificationJob
 from shiftboss.rules.contract.breakage import BreakageFinding, BreakageQuestion
 from shiftboss.rules.prompts.context import ContextWish, Material
+from shiftboss.system.file_locks import hold_slot
 
 
 class Observer:

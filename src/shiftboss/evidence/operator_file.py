@@ -6,7 +6,7 @@ import secrets
 from pathlib import Path
 from typing import Final
 
-from shiftboss.evidence.private_files import read_private, write_once
+from shiftboss.system.private_files import read_private, write_once
 
 OPERATOR_FILE: Final = "operator-token"
 

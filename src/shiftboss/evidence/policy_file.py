@@ -8,10 +8,10 @@ from typing import Final
 
 from shiftboss.errors import EvidenceUnavailable, InvalidPolicy, UnknownRepo
 from shiftboss.evidence.repository import LONG_NAMES, Repository
-from shiftboss.evidence.text_files import read_text
 from shiftboss.protocol.policy import Policy, RepoPolicy
 from shiftboss.rules.contract.policy_file import invalid, read_policy
 from shiftboss.rules.documents.yaml_lines import read_yaml
+from shiftboss.system.files import read_text
 
 POLICY_FILE: Final = "shiftboss.yaml"
 

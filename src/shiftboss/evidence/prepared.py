@@ -11,11 +11,11 @@ from typing import NamedTuple
 
 from shiftboss.evidence.checkout import Checkout, clean_checkout
 from shiftboss.evidence.commands import Limits, checkout_environment, run_command
-from shiftboss.evidence.disposal import Disposal
 from shiftboss.evidence.mirror import Mirror
 from shiftboss.protocol.verdicts import CheckName, CheckResult, VerificationJob, Violation
 from shiftboss.rules.claims.criteria import CommandResult, parse_command
 from shiftboss.rules.claims.verdicts import Checked, is_waived, not_made
+from shiftboss.system.background_delete import Disposal
 
 
 class Prepared(NamedTuple):

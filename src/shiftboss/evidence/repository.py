@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from shiftboss.errors import UnknownRepo
 from shiftboss.evidence.blobs import read_blobs
-from shiftboss.evidence.git import checked, git
+from shiftboss.system.git import checked, git
 
 BLOB_BYTES_MAX: Final = 1024 * 1024
 # The worker integration contract has commits of 7 to 40 digits.

@@ -20,7 +20,7 @@ import sys
 import time
 from typing import Any, NamedTuple
 
-from shiftboss.evidence.processes import (
+from shiftboss.system.processes import (
     CHUNK_BYTES,
     Children,
     become_guardian,

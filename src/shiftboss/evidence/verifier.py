@@ -18,7 +18,6 @@ from shiftboss.evidence.commit_checks import (
     no_change,
 )
 from shiftboss.evidence.criteria_check import CriteriaCheck, not_run
-from shiftboss.evidence.disposal import Disposal
 from shiftboss.evidence.mirror import Mirror, Mirrors
 from shiftboss.evidence.scope_check import Done, check_scope, look_at_work
 from shiftboss.evidence.spans import check_target
@@ -33,6 +32,7 @@ from shiftboss.rules.claims.verdicts import (
     with_waivers,
 )
 from shiftboss.rules.paths.changes import FileChange
+from shiftboss.system.background_delete import Disposal
 
 CHANGES_MAX: Final = 1000
 COMMITS_MAX: Final = 1000

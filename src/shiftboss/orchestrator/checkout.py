@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from shiftboss.evidence.git import Said
 from shiftboss.orchestrator.git import GIT_SECONDS, checked, run_git
+from shiftboss.system.git import Said
 
 _REF: Final = "ref: "
 _BRANCH: Final = "refs/heads/"

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Final
 
 from shiftboss.errors import TreeUnavailable
-from shiftboss.evidence.git import Said
-from shiftboss.evidence.starting import start_program
+from shiftboss.system.cancellation import start_program
+from shiftboss.system.git import Said
 
 GIT_SECONDS: Final = 120.0
 OUTPUT_BYTES_MAX: Final = 64 * 1024 * 1024

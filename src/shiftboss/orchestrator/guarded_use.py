@@ -6,9 +6,9 @@ import os
 import time
 from typing import NamedTuple
 
-from shiftboss.evidence.processes import descendants, excess
 from shiftboss.orchestrator.guardian_job import Job
 from shiftboss.orchestrator.tree_meter import TreeMeter
+from shiftboss.system.processes import descendants, excess
 
 # How often is looked at an agent at work, at one that waits, and how much of a core that may cost
 # where there are many processes: one part in fifty.

@@ -20,7 +20,10 @@ import subprocess
 import time
 from typing import Any
 
-from shiftboss.evidence.processes import (
+from shiftboss.orchestrator.guarded_output import Log, Passage
+from shiftboss.orchestrator.guarded_use import Use
+from shiftboss.orchestrator.guardian_job import Job, open_input, read_job
+from shiftboss.system.processes import (
     CHUNK_BYTES,
     Children,
     become_guardian,
@@ -30,9 +33,6 @@ from shiftboss.evidence.processes import (
     set_own,
     wake_up_on,
 )
-from shiftboss.orchestrator.guarded_output import Log, Passage
-from shiftboss.orchestrator.guarded_use import Use
-from shiftboss.orchestrator.guardian_job import Job, open_input, read_job
 
 LIFELINE = 0
 LISTENER = 1

@@ -8,7 +8,7 @@ import time
 from asyncio.transports import BaseTransport, ReadTransport, SubprocessTransport, WriteTransport
 from typing import Any, Final, cast
 
-from shiftboss.evidence.processes import CHUNK_BYTES
+from shiftboss.system.processes import CHUNK_BYTES
 
 LINE_BYTES_MAX: Final = 2**20
 # What waits here for a slow listener. The guardian keeps some more, then lets go of the oldest.

@@ -12,11 +12,11 @@ from shiftboss.orchestrator.landing_check import MergedCheck
 from shiftboss.orchestrator.other_side import LandedWork, OtherSide, other_side
 from shiftboss.orchestrator.own_refs import break_stale_locks, forget_landings, landing_ref
 from shiftboss.orchestrator.repo import GitRepo
-from shiftboss.orchestrator.repo_lock import turn
 from shiftboss.orchestrator.target import Blocked, Target
 from shiftboss.orchestrator.trees import drop_landed_branch
 from shiftboss.protocol.handoffs import VerificationPolicy
 from shiftboss.protocol.verdicts import Waiver
+from shiftboss.system.file_locks import turn
 
 # Somebody who commits to the target all the time is outrun, or told so.
 _TRIES: Final = 10

@@ -9,13 +9,13 @@ from pathlib import Path
 from shiftboss.evidence.base_runs import BaseRuns
 from shiftboss.evidence.commit_checks import Claim
 from shiftboss.evidence.criteria_check import CriteriaCheck
-from shiftboss.evidence.disposal import Disposal
 from shiftboss.evidence.mirror import Mirror
-from shiftboss.evidence.slots import Slot, hold_slot
 from shiftboss.orchestrator.repo import GitRepo
 from shiftboss.protocol.handoffs import Contract, VerificationPolicy
 from shiftboss.protocol.verdicts import CheckResult, VerificationJob, Waiver
 from shiftboss.rules.claims.verdicts import with_waivers
+from shiftboss.system.background_delete import Disposal
+from shiftboss.system.file_locks import Slot, hold_slot
 
 
 class MergedCheck:

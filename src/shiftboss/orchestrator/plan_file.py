@@ -10,13 +10,13 @@ from typing import Final, NamedTuple
 
 from shiftboss.errors import InvalidPlan
 from shiftboss.evidence.policy_file import default_policy_file, load_policy
-from shiftboss.evidence.text_files import read_text
 from shiftboss.orchestrator.agents.known import AGENTS
 from shiftboss.protocol.plan import Plan, PlanRepo
 from shiftboss.protocol.policy import Policy
 from shiftboss.rules.documents.typed_files import told_lines
 from shiftboss.rules.documents.yaml_lines import Problem
 from shiftboss.rules.plans.plan_file import PlanText, invalid_plan, read_plan
+from shiftboss.system.files import read_text
 
 AGENT_KINDS: Final = frozenset(AGENTS)
 

@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
 from shiftboss.evidence.commands import exit_words
-from shiftboss.evidence.processes import program_argv
-from shiftboss.evidence.sweeping import end_marked
 from shiftboss.orchestrator.agents.agent import Launch
 from shiftboss.orchestrator.guardian_line import GuardianLine, LineCutter
+from shiftboss.system.kill_marked import end_marked
+from shiftboss.system.processes import program_argv
 
 RUN_MARK: Final = "SHIFTBOSS_RUN"
 ERROR_LOG: Final = "errors.log"

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from shiftboss.errors import TreeUnavailable, UnknownRepo
-from shiftboss.evidence.git import Said
 from shiftboss.orchestrator.checkout import Checkout, found_checkouts, main_folder, named_folder
 from shiftboss.orchestrator.git import LOCK_SECONDS, checked, refuse_locked, run_git
+from shiftboss.system.git import Said
 
 FALLBACK_NAME: Final = "Shiftboss"
 FALLBACK_EMAIL: Final = "shiftboss@localhost"

@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from shiftboss.errors import TreeUnavailable
-from shiftboss.evidence.git import Said
 from shiftboss.orchestrator.git import checked, run_git
 from shiftboss.orchestrator.own_refs import break_stale_locks
 from shiftboss.orchestrator.repo import GitRepo
 from shiftboss.orchestrator.tree import Tree
 from shiftboss.rules.paths.branch_names import ref_part
+from shiftboss.system.git import Said
 
 # A tree can be filled with anything. What is above these is named in the commit, and not in it.
 FILE_BYTES_MAX: Final = 20 * 1024 * 1024

@@ -20,7 +20,7 @@ import httpx2
 
 from shiftboss.errors import ShiftbossError
 from shiftboss.orchestrator.board import Board
-from shiftboss.orchestrator.repo_lock import turn
+from shiftboss.system.file_locks import turn
 from shiftboss.worker.backoff import pauses
 from shiftboss.worker.server_address import Server
 

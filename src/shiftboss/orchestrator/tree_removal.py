@@ -9,8 +9,8 @@ import uuid
 from pathlib import Path
 from typing import Final
 
-from shiftboss.orchestrator.repo_lock import turn
 from shiftboss.orchestrator.tree import Tree
+from shiftboss.system.file_locks import turn
 
 _OURS: Final = re.compile(r"[0-9a-f]{32}")
 

@@ -11,12 +11,10 @@ from pathlib import Path
 from typing import Final
 
 from shiftboss.errors import ShiftbossError, TreeUnavailable
-from shiftboss.evidence.disposal import spread
 from shiftboss.orchestrator.git import checked
 from shiftboss.orchestrator.merges import base_for
 from shiftboss.orchestrator.own_refs import break_stale_locks
 from shiftboss.orchestrator.repo import GitRepo
-from shiftboss.orchestrator.repo_lock import turn
 from shiftboss.orchestrator.salvage import keep, salvage_tree
 from shiftboss.orchestrator.seat import Assignment
 from shiftboss.orchestrator.tree import Tree, admin_of, found_trees, lock_reason
@@ -25,6 +23,8 @@ from shiftboss.orchestrator.tree_hooks import set_hooks
 from shiftboss.orchestrator.tree_marks import Marks
 from shiftboss.orchestrator.tree_removal import Removal
 from shiftboss.protocol.plan import PlanRepo
+from shiftboss.system.background_delete import spread
+from shiftboss.system.file_locks import turn
 
 __all__ = ["Tree", "Trees"]
 

@@ -20,7 +20,7 @@ from shiftboss.protocol.handoff_requests import (
     VerdictRequest,
 )
 from shiftboss.protocol.verdicts import Verdict, VerificationJob
-from shiftboss.verifier.folder import held_folder
+from shiftboss.system.file_locks import held_folder
 from shiftboss.verifier.line import VerifierLine
 from shiftboss.worker.server_address import Server
 

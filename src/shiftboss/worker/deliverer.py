@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from shiftboss.errors import ShiftbossError
+from shiftboss.system.files import LockHeldError
 from shiftboss.worker.checkpoints import remove_checkpoints
 from shiftboss.worker.deadlines import Deadline
 from shiftboss.worker.exchange import (
@@ -17,7 +18,6 @@ from shiftboss.worker.exchange import (
     reaching,
     swarm_path,
 )
-from shiftboss.worker.files import LockHeldError
 from shiftboss.worker.outbox import Entry, Outbox
 from shiftboss.worker.rounds import Round
 from shiftboss.worker.server_address import TIMEOUT, Server

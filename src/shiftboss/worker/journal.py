@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from shiftboss.errors import ShiftbossError
 from shiftboss.protocol.packets import checkpoint_path
-from shiftboss.worker.files import (
+from shiftboss.system.files import (
     LockHeldError,
     make_folder,
     read_if_there,

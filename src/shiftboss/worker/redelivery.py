@@ -8,9 +8,9 @@ import time
 from pathlib import Path
 from typing import Final
 
+from shiftboss.system.files import LockHeldError
 from shiftboss.worker.backoff import pauses
 from shiftboss.worker.deliverer import Deliverer
-from shiftboss.worker.files import LockHeldError
 from shiftboss.worker.outbox import Outbox
 from shiftboss.worker.server_address import Server
 

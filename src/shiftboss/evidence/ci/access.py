@@ -10,9 +10,9 @@ from typing import Final, Literal
 from urllib.parse import quote, urlsplit
 
 from shiftboss.errors import CiUnavailable, EvidenceUnavailable
-from shiftboss.evidence.private_files import read_private
 from shiftboss.protocol.ci import CiDemand
 from shiftboss.protocol.policy import CiPolicy
+from shiftboss.system.private_files import read_private
 
 # The set-up is wrong until somebody mends it; no need to look often.
 SET_UP_SECONDS: Final = 60.0

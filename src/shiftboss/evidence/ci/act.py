@@ -14,10 +14,10 @@ from shiftboss.evidence.ci.http import LOG_TAIL_BYTES
 from shiftboss.evidence.ci.states import job_state
 from shiftboss.evidence.ci.workflow_files import Workflow
 from shiftboss.evidence.commands import Limits, checkout_environment, run_command
-from shiftboss.evidence.disposal import Disposal
 from shiftboss.evidence.mirror import Mirror
 from shiftboss.protocol.ci import CiJob, JobState
 from shiftboss.rules.claims.criteria import CommandResult
+from shiftboss.system.background_delete import Disposal
 
 WORKFLOW_SECONDS: Final = 3600.0
 OUTPUT_BYTES: Final = 16 * 1024 * 1024

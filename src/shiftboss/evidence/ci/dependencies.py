@@ -8,10 +8,10 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from shiftboss.errors import CiUnavailable
 from shiftboss.evidence.checkout import clean_checkout
 from shiftboss.evidence.ci.access import SET_UP_SECONDS
-from shiftboss.evidence.disposal import Disposal
 from shiftboss.evidence.mirror import BRANCHES, Mirror, Mirrors
 from shiftboss.protocol.ci import CiDemand, CiDependency
 from shiftboss.rules.contract.repo_graph import variable_of
+from shiftboss.system.background_delete import Disposal
 
 
 class Dependencies:

@@ -23,9 +23,9 @@ from shiftboss.evidence.ci.named_jobs import NamedJobs, Source
 from shiftboss.evidence.ci.records import Record, Records
 from shiftboss.evidence.ci.work import Work, made_anew
 from shiftboss.evidence.ci.workflow_files import Workflow, workflows_in
-from shiftboss.evidence.disposal import Disposal
 from shiftboss.evidence.mirror import Mirror, Mirrors
 from shiftboss.protocol.ci import CiDemand, CiJob, CiReport, CiRun
+from shiftboss.system.background_delete import Disposal
 
 log = logging.getLogger(__name__)
 

@@ -12,11 +12,11 @@ from typing import Final, NamedTuple
 from shiftboss.evidence.checkout import Checkout, clean_checkout
 from shiftboss.evidence.ci.http import LOG_TAIL_BYTES
 from shiftboss.evidence.commands import Limits, checkout_environment, run_command
-from shiftboss.evidence.disposal import Disposal
 from shiftboss.evidence.mirror import Mirror
 from shiftboss.protocol.ci import CiJob, JobState
 from shiftboss.protocol.policy import LocalJob
 from shiftboss.rules.claims.criteria import parse_command
+from shiftboss.system.background_delete import Disposal
 
 MEGABYTES: Final = 4096
 

@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from shiftboss.evidence.ci.records import Record, Records
 from shiftboss.evidence.ci.run_reports import with_jobs
 from shiftboss.evidence.ci.states import OPEN
-from shiftboss.evidence.unbroken import to_the_end
 from shiftboss.protocol.ci import CiDemand, CiJob, CiRun
+from shiftboss.system.cancellation import to_the_end
 
 
 class Work:

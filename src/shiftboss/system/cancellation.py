@@ -1,13 +1,31 @@
-"""Starting a program so that whoever starts it can be cancelled at any moment."""
+"""Work that must not stop halfway when whoever waits for it is cancelled."""
 
 from __future__ import annotations
 
 import asyncio
 from asyncio.subprocess import Process
-from collections.abc import Awaitable, Callable
-from typing import Any
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, TypeVar
 
-from shiftboss.evidence.unbroken import to_the_end
+T = TypeVar("T")
+
+
+async def to_the_end(work: Coroutine[Any, Any, T]) -> T:
+    """Its result. Who is cancelled meanwhile, however often, waits for its end first."""
+    task = asyncio.ensure_future(work)
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait((task,))
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None:
+        task.exception()
+        raise cancelled
+    return task.result()
+
+
+# Starting a program so that whoever starts it can be cancelled at any moment.
 
 
 async def start_program(

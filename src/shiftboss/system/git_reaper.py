@@ -1,6 +1,6 @@
 """Ends the gits of a server that was killed.
 
-A program of its own, started by git_watch.py as `python -I -S lifeline.py`. Its input tells of each
+A program of its own, started by git.py as `python -I -S git_reaper.py`. Its input tells of each
 git that is started (`+` and its number) and of each that has ended (`-`). When it ends, the server
 is gone: a killed one ends nothing by itself, and a git that waits for something waits for ever.
 """

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import Final
 
-from shiftboss.evidence.processes import parent_of, process_numbers, send
+from shiftboss.system.processes import parent_of, process_numbers, send
 
 _SWEEP_SECONDS: Final = 6.0
 _PATIENCE_SECONDS: Final = 2.0
