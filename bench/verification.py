@@ -11,7 +11,7 @@ from statistics import median
 from bench.figures import Figure
 from bench.large_repo import FOLDERS, commit, git, make_repo
 from bench.while_verifying import p99_ratio
-from shiftboss.evidence.verifier import Verifier
+from shiftboss.evidence.checks.verifier import Verifier
 from shiftboss.protocol.handoffs import Contract, VerificationPolicy
 from shiftboss.protocol.verdicts import Verdict, VerificationJob
 

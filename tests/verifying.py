@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from shiftboss.evidence.verifier import Verifier
+from shiftboss.evidence.checks.verifier import Verifier
 from shiftboss.protocol.verdicts import Verdict, VerificationJob
 
 

@@ -26,7 +26,7 @@ PAUSE_SECONDS = (0.5, 3.0)
 KINDS = {"agent": 5, "guardian": 4, "server": 3, "evidence": 3, "orchestrator": 2}
 _WORDS = {
     "agent": str(AGENT),
-    "evidence": "shiftboss.evidence.apart_process",
+    "evidence": "shiftboss.evidence.subprocess.main",
     "guardian": "shiftboss.orchestrator.guardian",
     "server": " serve ",
 }

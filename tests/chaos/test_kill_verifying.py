@@ -40,7 +40,7 @@ def test_a_claim_survives_the_death_of_the_process_that_looks(
     (looking,) = [
         one
         for one in psutil.Process(server.pid).children()
-        if "shiftboss.evidence.apart_process" in one.cmdline()
+        if "shiftboss.evidence.subprocess.main" in one.cmdline()
     ]
     looking.kill()
     started.unlink()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from shiftboss.errors import EvidenceUnavailable
-from shiftboss.evidence.repository import Repository
+from shiftboss.evidence.mirror.repository import Repository
 from tests.repos import Repo, outcomes, refused_paths
 from tests.verifying import verify
 

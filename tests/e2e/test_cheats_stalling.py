@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from shiftboss.errors import EvidenceUnavailable
-from shiftboss.evidence.verifier import Verifier
+from shiftboss.evidence.checks.verifier import Verifier
 from shiftboss.protocol.verdicts import Verdict, VerificationJob
 from tests.acceptance.handoffs import GATE
 from tests.leash import Leash

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from shiftboss.errors import CiUnavailable
-from shiftboss.evidence.ci.act import act_program
-from shiftboss.evidence.ci.breakage import find_breakage
-from shiftboss.evidence.ci.local import LocalCi
+from shiftboss.evidence.ci.local.act import act_program
+from shiftboss.evidence.ci.local.breakage import find_breakage
+from shiftboss.evidence.ci.local.runner import LocalCi
 from shiftboss.protocol.ci import CiDemand, CiDependency, CiReport
 from shiftboss.protocol.policy import CiPolicy, LocalJob
 from shiftboss.rules.contract.breakage import BreakageFinding, BreakageQuestion, UpstreamPush

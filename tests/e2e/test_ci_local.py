@@ -14,11 +14,10 @@ from typing import Any
 import pytest
 
 from shiftboss.errors import CiUnavailable
-from shiftboss.evidence.ci.act import act_program
-from shiftboss.evidence.ci.local import LocalCi
+from shiftboss.evidence.ci.local.act import act_program
+from shiftboss.evidence.ci.local.runner import LocalCi
+from shiftboss.evidence.ci.local.runs import Record, Records, Work
 from shiftboss.evidence.ci.provider import providers
-from shiftboss.evidence.ci.records import Record, Records
-from shiftboss.evidence.ci.work import Work
 from shiftboss.protocol.ci import CiDemand, CiJob, CiReport, CiRun
 from shiftboss.protocol.policy import CiPolicy, LocalJob
 from tests.repos import Repo
@@ -38,7 +37,7 @@ while not (marks / "go").exists() and time.monotonic() < deadline:
 """
 START = """
 import asyncio, pathlib, sys
-from shiftboss.evidence.ci.local import LocalCi
+from shiftboss.evidence.ci.local.runner import LocalCi
 from shiftboss.protocol.ci import CiDemand
 
 async def main():

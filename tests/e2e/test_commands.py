@@ -12,8 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from shiftboss.evidence import commands
-from shiftboss.evidence.commands import CommandResult, Limits, checkout_environment, run_command
+from shiftboss.evidence.commands import command
+from shiftboss.evidence.commands.command import (
+    CommandResult,
+    Limits,
+    checkout_environment,
+    run_command,
+)
 from tests.e2e.signed import Signed
 from tests.waiting import eventually, wait_until
 
@@ -272,7 +277,7 @@ async def test_a_command_that_ends_its_supervisor_fails_and_leaves_nothing(
 async def test_a_command_that_stops_its_supervisor_fails_and_leaves_nothing(
     room: Room, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(commands, "_GRACE_SECONDS", 0.5)
+    monkeypatch.setattr(command, "_GRACE_SECONDS", 0.5)
     stop_parent = "import os, signal\nos.kill(os.getppid(), signal.SIGSTOP)\n"
     result = await room.python(DAEMON + stop_parent, Limits(seconds=1, megabytes=512))
     assert room.is_there("daemon")
@@ -284,7 +289,7 @@ def test_nothing_is_left_when_the_server_dies(room: Room) -> None:
     server = f"""
 import asyncio, sys
 from pathlib import Path
-from shiftboss.evidence.commands import Limits, run_command
+from shiftboss.evidence.commands.command import Limits, run_command
 argv = [sys.executable, "-c", {DAEMON + FOREVER!r}]
 folder = Path({str(room.folder)!r})
 asyncio.run(run_command(argv, folder, Limits(600, 512), {room.environment!r}))

@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from shiftboss.errors import CiUnavailable, EvidenceUnavailable, InvalidRequest
-from shiftboss.evidence.apart import EvidenceApart
+from shiftboss.evidence.subprocess.proxy import EvidenceApart
 from shiftboss.protocol.ci import CiDemand
 from shiftboss.protocol.policy import CiPolicy
 from shiftboss.protocol.verdicts import Verdict
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.requirement("HO-04", "HO-05")
 LOOKING = """
 import asyncio, os, pathlib
 os.environ["PATH"] = {programs!r} + os.pathsep + os.environ["PATH"]
-from shiftboss.evidence.apart import EvidenceApart
+from shiftboss.evidence.subprocess.proxy import EvidenceApart
 asyncio.run(EvidenceApart(pathlib.Path({folder!r}), None).identity({repo!r}))
 """
 WAITING_GIT = """#!/bin/sh

@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from shiftboss.errors import EvidenceUnavailable, UnknownRepo
-from shiftboss.evidence.repository import Repository
+from shiftboss.evidence.mirror.repository import Repository
 from shiftboss.system.git import git
 from tests.repos import Repo
 from tests.verifying import verify

@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from shiftboss.evidence.apart import EvidenceApart
+from shiftboss.evidence.subprocess.proxy import EvidenceApart
 from shiftboss.server.one_core import CHOICE_SECONDS, usable_cores
 from tests.repos import Repo
 from tests.running import RunningServer

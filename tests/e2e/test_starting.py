@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from shiftboss.evidence.commands import Limits, run_command
+from shiftboss.evidence.commands.command import Limits, run_command
 from shiftboss.orchestrator.git import run_git
 from shiftboss.system.cancellation import start_program
 from shiftboss.system.git import git

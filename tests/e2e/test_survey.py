@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from shiftboss.errors import InvalidRequest, UnknownRepo
-from shiftboss.evidence.imports.python import imported_by
-from shiftboss.evidence.imports.repo_view import RepoView
-from shiftboss.evidence.repository import Repository
-from shiftboss.evidence.survey import Survey, Surveyor
+from shiftboss.evidence.mirror.repository import Repository
+from shiftboss.evidence.survey.imports.python import imported_by
+from shiftboss.evidence.survey.imports.repo_view import RepoView
+from shiftboss.evidence.survey.survey import Survey, Surveyor
 from shiftboss.protocol.handoffs import Context, Contract, Escalation, WorkerHandoff, handoff_hash
 from shiftboss.rules.prompts.handoff_text import render_handoff
 

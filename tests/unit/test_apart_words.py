@@ -8,7 +8,7 @@ import pickle
 import pytest
 
 from shiftboss.errors import CiUnavailable, InvalidRequest, ShiftbossError, TaskEnded
-from shiftboss.evidence.apart_words import Failure, failure_of, receive
+from shiftboss.evidence.subprocess.messages import Failure, failure_of, receive
 
 ERRORS = [
     InvalidRequest("no such base", field="base", hint="give a branch"),

@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 
-from shiftboss.evidence.ci.act import jobs_of
-from shiftboss.evidence.ci.pacing import Pacing
-from shiftboss.evidence.ci.recent import Recent
-from shiftboss.evidence.ci.states import job_state, state_of
-from shiftboss.evidence.ci.workflow_files import Workflow, parse_workflow
+from shiftboss.evidence.ci.forges.lru_cache import Recent
+from shiftboss.evidence.ci.forges.rate_limits import Pacing
+from shiftboss.evidence.ci.forges.rows import job_state, state_of
+from shiftboss.evidence.ci.local.act import Workflow, jobs_of, parse_workflow
 from shiftboss.protocol.ci import JobState
 from shiftboss.rules.claims.criteria import CommandResult
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from shiftboss.evidence.imports.go import imported_by
-from shiftboss.evidence.imports.repo_view import RepoView
+from shiftboss.evidence.survey.imports.go import imported_by
+from shiftboss.evidence.survey.imports.repo_view import RepoView
 
 TEXTS = {
     "go.mod": "// the shop\nmodule example.com/shop // v1\n\ngo 1.22\n",

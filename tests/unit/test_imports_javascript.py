@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from shiftboss.evidence.imports.javascript import imported_by, specifiers
-from shiftboss.evidence.imports.repo_view import RepoView
+from shiftboss.evidence.survey.imports.javascript import imported_by, specifiers
+from shiftboss.evidence.survey.imports.repo_view import RepoView
 
 
 @pytest.mark.parametrize(

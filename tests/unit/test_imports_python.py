@@ -6,8 +6,8 @@ import importlib.util
 
 import pytest
 
-from shiftboss.evidence.imports.python import imported_by
-from shiftboss.evidence.imports.repo_view import RepoView
+from shiftboss.evidence.survey.imports.python import imported_by
+from shiftboss.evidence.survey.imports.repo_view import RepoView
 
 SRC = (
     "src/shop/__init__.py",

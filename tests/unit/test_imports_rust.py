@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from shiftboss.evidence.imports.repo_view import RepoView
-from shiftboss.evidence.imports.rust import imported_by
+from shiftboss.evidence.survey.imports.repo_view import RepoView
+from shiftboss.evidence.survey.imports.rust import imported_by
 
 TEXTS = {
     "Cargo.toml": '[workspace]\nmembers = ["crates/*"]\n',

@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from shiftboss.evidence.imports.repo_view import RepoView
-from shiftboss.evidence.ownership import Ownership, covered
-from shiftboss.evidence.project_setup import is_manifest, success_criteria
+from shiftboss.evidence.survey.imports.repo_view import RepoView
+from shiftboss.evidence.survey.ownership import Ownership, covered
+from shiftboss.evidence.survey.project_setup.detect import is_manifest, success_criteria
 from shiftboss.rules.claims.criteria import parse_criterion
 
 TITLE_ONLY = ["Done as the title says: Add login"]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from shiftboss.evidence.imports.readonly import FILES_MAX, readonly_files
-from shiftboss.evidence.imports.repo_view import RepoView
-from shiftboss.evidence.ownership import Ownership, covered
+from shiftboss.evidence.survey.imports.repo_view import RepoView
+from shiftboss.evidence.survey.ownership import Ownership, covered
+from shiftboss.evidence.survey.survey import FILES_MAX, readonly_files
 
 TEXTS = {
     "web/app.ts": 'import "./a"; import "../shared/b"',

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from shiftboss.cli.tokens import OPERATOR_TOKEN_FILE
-from shiftboss.evidence.operator_file import OPERATOR_FILE
+from shiftboss.evidence.keys import OPERATOR_FILE
 from shiftboss.protocol.verdicts import Change, CheckResult, Verdict, Violation
 from shiftboss.rules.claims.verdicts import VERDICT_BYTES_MAX, fitting
 from shiftboss.server.exchange import BODY_BYTES_MAX

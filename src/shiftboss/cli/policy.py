@@ -52,7 +52,7 @@ def check(file: PolicyFile = DEFAULT_POLICY, as_json: Said = False) -> None:
 def _look_at_repositories(file: Path, found: Policy) -> None:
     import asyncio
 
-    from shiftboss.evidence.policy_file import check_repositories
+    from shiftboss.evidence.survey.policy_file import check_repositories
 
     asyncio.run(check_repositories(file, found))
 
@@ -102,6 +102,6 @@ def schema() -> None:
 
 def _load(file: Path) -> Policy:
     # Only these commands pay for pydantic and YAML.
-    from shiftboss.evidence.policy_file import load_policy
+    from shiftboss.evidence.survey.policy_file import load_policy
 
     return load_policy(file)

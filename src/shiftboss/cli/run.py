@@ -132,7 +132,7 @@ def land(
 
 def _policy_of(plan_file: Path, said: Path | None) -> Path | None:
     """The one that was given, or that lies beside the plan."""
-    from shiftboss.evidence.policy_file import default_policy_file
+    from shiftboss.evidence.survey.policy_file import default_policy_file
 
     return said or default_policy_file(plan_file.resolve().parent)
 
@@ -172,7 +172,7 @@ def _run(wish: RunWish, *, as_json: bool) -> int:
 
 def _show_dry_run(plan: Plan, policy: Path | None, *, as_json: bool) -> None:
     from shiftboss.cli.plan_tables import dry_run_tables
-    from shiftboss.evidence.policy_file import load_policy
+    from shiftboss.evidence.survey.policy_file import load_policy
     from shiftboss.rules.plans.schedule import dry_run
 
     found = dry_run(plan, load_policy(policy) if policy is not None else None, plan.workers)

@@ -13,7 +13,7 @@ from shiftboss.doctor.repos import look_at_git, look_at_repos
 from shiftboss.doctor.runners import look_at_runners
 from shiftboss.doctor.server import Line, look_at_server
 from shiftboss.errors import InvalidPolicy, ShiftbossError
-from shiftboss.evidence.policy_file import default_policy_file, load_policy
+from shiftboss.evidence.survey.policy_file import default_policy_file, load_policy
 from shiftboss.protocol.policy import Policy
 from shiftboss.rules.documents.wording import how_many
 

@@ -6,10 +6,10 @@ from typing import Final
 
 from shiftboss.doctor.findings import Finding, ok, problem, warning
 from shiftboss.errors import CiUnavailable, ShiftbossError
-from shiftboss.evidence.ci.forgejo import ForgejoCi
-from shiftboss.evidence.ci.github import GithubCi
-from shiftboss.evidence.ci.http import ForgeHttp
-from shiftboss.evidence.repository import Repository
+from shiftboss.evidence.ci.forges.forgejo import ForgejoCi
+from shiftboss.evidence.ci.forges.github import GithubCi
+from shiftboss.evidence.ci.forges.http import ForgeHttp
+from shiftboss.evidence.mirror.repository import Repository
 from shiftboss.protocol.ci import CiDemand
 from shiftboss.protocol.policy import Policy, RepoPolicy
 from shiftboss.rules.documents.wording import how_many

@@ -11,7 +11,7 @@ from typing import Final
 from shiftboss.doctor.findings import Finding, ok, problem, warning
 from shiftboss.doctor.programs import said_by
 from shiftboss.errors import EvidenceUnavailable, UnknownRepo
-from shiftboss.evidence.repository import LONG_NAMES, LONG_NAMES_HINT, Repository
+from shiftboss.evidence.mirror.repository import LONG_NAMES, LONG_NAMES_HINT, Repository
 from shiftboss.protocol.policy import Policy, RepoPolicy
 from shiftboss.rules.documents.wording import how_many
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import secrets
 from pathlib import Path
 from typing import Final
 
@@ -85,3 +86,17 @@ def _damaged(path: Path) -> EvidenceUnavailable:
         hint="put the key back from a backup, or move the file away, and the next start makes a "
         "new one",
     )
+
+
+# The operator's token, in a file of the state folder.
+
+
+OPERATOR_FILE: Final = "operator-token"
+
+
+def operator_token(folder: Path) -> str:
+    """Made at the first start. Who can read it is the operator."""
+    path = folder / OPERATOR_FILE
+    if not path.exists():
+        write_once(path, f"{secrets.token_urlsafe(32)}\n".encode())
+    return read_private(path, "the operator's token").decode().strip()

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from shiftboss.evidence.inspector import Observer
 from shiftboss.evidence.keys import KEY_FILE, SigningKey
-from shiftboss.evidence.observer import Observer
 from shiftboss.protocol.receipts import ReceiptBody, SignedReceipt
 
 

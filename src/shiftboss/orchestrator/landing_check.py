@@ -6,10 +6,9 @@ import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 
-from shiftboss.evidence.base_runs import BaseRuns
-from shiftboss.evidence.commit_checks import Claim
-from shiftboss.evidence.criteria_check import CriteriaCheck
-from shiftboss.evidence.mirror import Mirror
+from shiftboss.evidence.checks.commit import Claim
+from shiftboss.evidence.checks.criteria import BaseRuns, CriteriaCheck
+from shiftboss.evidence.mirror.mirror import Mirror
 from shiftboss.orchestrator.repo import GitRepo
 from shiftboss.protocol.handoffs import Contract, VerificationPolicy
 from shiftboss.protocol.verdicts import CheckResult, VerificationJob, Waiver

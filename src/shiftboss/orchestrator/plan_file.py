@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from shiftboss.errors import InvalidPlan
-from shiftboss.evidence.policy_file import default_policy_file, load_policy
+from shiftboss.evidence.survey.policy_file import default_policy_file, load_policy
 from shiftboss.orchestrator.agents.known import AGENTS
 from shiftboss.protocol.plan import Plan, PlanRepo
 from shiftboss.protocol.policy import Policy

@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
-from shiftboss.evidence.commands import exit_words
+from shiftboss.evidence.commands.command import exit_words
 from shiftboss.orchestrator.agents.agent import Launch
 from shiftboss.orchestrator.guardian_line import GuardianLine, LineCutter
 from shiftboss.system.kill_marked import end_marked

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from shiftboss.errors import TreeUnavailable
-from shiftboss.evidence.commands import Limits, run_command
+from shiftboss.evidence.commands.command import Limits, run_command
 from shiftboss.orchestrator.git import plain_environment
 from shiftboss.orchestrator.tree import Tree
 from shiftboss.orchestrator.tree_hooks import set_own

@@ -20,9 +20,9 @@ import uvicorn
 from shiftboss.coordinator.coordinator import Coordinator
 from shiftboss.coordinator.handoffs.spawn_checks import Spawning
 from shiftboss.errors import ShiftbossError
-from shiftboss.evidence.apart import EvidenceApart
-from shiftboss.evidence.operator_file import operator_token
-from shiftboss.evidence.policy_file import default_policy_file, load_policy
+from shiftboss.evidence.keys import operator_token
+from shiftboss.evidence.subprocess.proxy import EvidenceApart
+from shiftboss.evidence.survey.policy_file import default_policy_file, load_policy
 from shiftboss.protocol.policy import Policy
 from shiftboss.rules.claims.variables import may_be_passed
 from shiftboss.server.app import App

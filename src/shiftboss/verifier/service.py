@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from shiftboss.errors import InvalidRequest, ShiftbossError
-from shiftboss.evidence.tending import tend
-from shiftboss.evidence.verifier import Verifier
+from shiftboss.evidence.checks.renewal import tend
+from shiftboss.evidence.checks.verifier import Verifier
 from shiftboss.protocol.handoff_requests import (
     RenewClaimAnswer,
     RenewClaimRequest,

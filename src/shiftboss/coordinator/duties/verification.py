@@ -12,7 +12,7 @@ from shiftboss.coordinator.evidence_port import Evidence
 from shiftboss.coordinator.handoffs.service import HandoffDesk
 from shiftboss.coordinator.hub import Hub
 from shiftboss.errors import ShiftbossError
-from shiftboss.evidence.tending import tend
+from shiftboss.evidence.checks.renewal import tend
 from shiftboss.protocol.events import EventKind
 from shiftboss.protocol.verdicts import VerificationJob
 from shiftboss.store.port import Store

@@ -6,10 +6,10 @@ import asyncio
 from pathlib import Path
 from typing import Protocol
 
-from shiftboss.evidence.ci.forgejo import ForgejoCi
-from shiftboss.evidence.ci.github import GithubCi
-from shiftboss.evidence.ci.http import ForgeHttp
-from shiftboss.evidence.ci.local import LocalCi
+from shiftboss.evidence.ci.forges.forgejo import ForgejoCi
+from shiftboss.evidence.ci.forges.github import GithubCi
+from shiftboss.evidence.ci.forges.http import ForgeHttp
+from shiftboss.evidence.ci.local.runner import LocalCi
 from shiftboss.protocol.ci import CiDemand, CiJob, CiReport, CiRun
 
 

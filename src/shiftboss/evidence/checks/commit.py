@@ -1,0 +1,154 @@
+"""The checks of the claimed commit: that it is one, where it comes from, and where it is."""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NamedTuple
+
+from shiftboss.evidence.mirror.mirror import BRANCHES, Mirror
+from shiftboss.evidence.mirror.objects import Found
+from shiftboss.protocol.verdicts import VerificationJob
+from shiftboss.rules.claims.verdicts import Checked, failed, passed
+from shiftboss.rules.paths.branch_names import is_branch_name
+
+_COMMIT_ID: Final = re.compile(r"[0-9a-f]{7,40}")
+
+
+class Claim(NamedTuple):
+    """The commits that a job is about, as they are in the mirror.
+
+    `commit` and `base` are None when there is no such commit; `tip` and `target` when there is no
+    such branch.
+    """
+
+    commit: str | None
+    tree: str | None
+    base: str | None
+    base_tree: str | None
+    tip: str | None
+    target: str | None
+
+
+async def look_at_claim(mirror: Mirror, job: VerificationJob) -> tuple[Claim, Checked]:
+    """What the job's words stand for, and the check of the commit."""
+    claimed = _claimed(job)
+    base = job.base_commit if _COMMIT_ID.fullmatch(job.base_commit) else None
+    names = [
+        *(claimed, _tree(claimed), base, _tree(base)),
+        *(_branch_ref(job.branch), _branch_ref(job.target)),
+    ]
+    found = await _all(mirror, names)
+    if base is not None and found[2] is None:
+        await mirror.hold(base)
+        found = await _all(mirror, names)
+    commit = found[0]
+    elsewhere = None
+    if commit is None and claimed is not None and claimed == job.commit:
+        elsewhere = await mirror.kind_at_source(claimed)
+    kinds = ("commit", "tree", "commit", "tree", "commit", "commit")
+    claim = Claim(*(_id(one, kind) for one, kind in zip(found, kinds, strict=True)))
+    return claim, _check_commit(job, commit, elsewhere)
+
+
+async def check_ancestry(mirror: Mirror, claim: Claim, job: VerificationJob) -> Checked:
+    base, commit = job.base_commit, claim.commit
+    if claim.base is None:
+        return failed(
+            "ancestry",
+            f"the base {base[:12]} is not in the repository",
+            "bring it back: the work must descend from the commit that it was given",
+        )
+    assert commit is not None
+    if commit == claim.base:
+        return failed("ancestry", "the commit is the base itself", "commit the work and claim that")
+    if not await mirror.is_ancestor(claim.base, commit):
+        return failed(
+            "ancestry",
+            f"the commit {commit[:12]} does not descend from the base {base[:12]}",
+            f"put the work on top of the base: git rebase {base[:12]}",
+            commit,
+        )
+    if claim.tree == claim.base_tree:
+        return no_change(commit)
+    return passed("ancestry", f"descends from {base[:12]}")
+
+
+def no_change(commit: str) -> Checked:
+    return failed(
+        "ancestry",
+        f"no change: the commit {commit[:12]} brings nothing that the base does not have",
+        "commit the work and claim that",
+        commit,
+    )
+
+
+async def check_branch(mirror: Mirror, commit: str, branch: str | None, moved: str = "") -> Checked:
+    """`moved` is added to the reason: the second look says that it was all right before."""
+    where = f"the branch {branch}" if branch is not None else "a branch"
+    if branch is not None and not is_branch_name(branch):
+        return failed("branch", f"{branch!r} is no name of a branch", "claim it with its real name")
+    if await _is_on(mirror, commit, branch):
+        return passed("branch", f"is on {where}")
+    return failed(
+        "branch",
+        f"the commit {commit[:12]} is not on {where}{moved}",
+        "put the commit on the branch, leave it there until the verdict, and claim it again",
+        commit,
+    )
+
+
+async def tip_of(mirror: Mirror, branch: str | None) -> str | None:
+    ref = _branch_ref(branch)
+    return _id((await mirror.look_up([ref]))[0], "commit") if ref is not None else None
+
+
+async def _is_on(mirror: Mirror, commit: str, branch: str | None) -> bool:
+    if branch is None:
+        arguments = ("for-each-ref", "--count=1", f"--contains={commit}", BRANCHES)
+        return bool(await mirror.output("the branches", *arguments))
+    tip = await tip_of(mirror, branch)
+    return tip is not None and (tip == commit or await mirror.is_ancestor(commit, tip))
+
+
+def _check_commit(job: VerificationJob, found: Found | None, elsewhere: str | None) -> Checked:
+    """`elsewhere` is the kind of an object that the repository has and that is on no branch."""
+    named = job.commit if job.commit is not None else f"the branch {job.branch}"
+    hint = "claim the full id of the commit: git rev-parse HEAD"
+    if job.commit is None and job.branch is None:
+        return failed("commit", "neither a commit nor a branch was claimed", hint)
+    if job.commit is not None and not _COMMIT_ID.fullmatch(job.commit):
+        return failed("commit", f"{job.commit!r} is no id of a commit", hint)
+    if found is None and elsewhere is None:
+        return failed("commit", f"{named} is not in the repository", hint)
+    if found is None and elsewhere == "commit":
+        return failed("commit", f"{named} is on no branch", "put it on the branch of the task")
+    if found is None:
+        return failed("commit", f"{named} is the id of a {elsewhere}, not of a commit", hint)
+    if found.kind == "ambiguous":
+        return failed("commit", f"{named} is the beginning of several ids", hint)
+    if found.kind != "commit":
+        return failed("commit", f"{named} is the id of a {found.kind}, not of a commit", hint)
+    return passed("commit", f"is {found.id}")
+
+
+def _claimed(job: VerificationJob) -> str | None:
+    if job.commit is None:
+        return _branch_ref(job.branch)
+    return job.commit if _COMMIT_ID.fullmatch(job.commit) else None
+
+
+def _tree(name: str | None) -> str | None:
+    return f"{name}^{{tree}}" if name is not None else None
+
+
+def _branch_ref(branch: str | None) -> str | None:
+    return BRANCHES + branch if branch is not None and is_branch_name(branch) else None
+
+
+async def _all(mirror: Mirror, names: list[str | None]) -> list[Found | None]:
+    found = iter(await mirror.look_up([one for one in names if one is not None]))
+    return [None if one is None else next(found) for one in names]
+
+
+def _id(found: Found | None, kind: str) -> str | None:
+    return found.id if found is not None and found.kind == kind else None

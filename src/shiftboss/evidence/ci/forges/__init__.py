@@ -1,0 +1,1 @@
+"""CI of forges over HTTP: one module per provider."""

@@ -1,0 +1,99 @@
+"""GitHub Actions."""
+
+from __future__ import annotations
+
+from typing import Final
+from urllib.parse import quote, urlencode
+
+from shiftboss.errors import CiUnavailable
+from shiftboss.evidence.ci.forges.access import Access, access_to, no_repository
+from shiftboss.evidence.ci.forges.http import ForgeHttp
+from shiftboss.evidence.ci.forges.rows import Row, is_of, jobs_in, newest_runs, numbered, runs_in
+from shiftboss.evidence.ci.forges.run_reports import (
+    CANCEL_PAUSE_SECONDS,
+    RunReports,
+    all_ended,
+    rerun,
+)
+from shiftboss.protocol.ci import CiDemand, CiJob, CiReport, CiRun
+from shiftboss.protocol.policy import CiPolicy
+
+API: Final = "https://api.github.com"
+PAGE_ROWS: Final = 100
+JOB_PAGES_MAX: Final = 20
+
+
+class GithubCi:
+    def __init__(self, http: ForgeHttp, cancel_pause: float = CANCEL_PAUSE_SECONDS) -> None:
+        self._http = http
+        self._cancel_pause = cancel_pause
+        self._reports = RunReports(http)
+
+    async def start(self, demand: CiDemand, sha: str) -> None:
+        """The push has done it."""
+
+    async def look(self, demand: CiDemand, sha: str) -> CiReport:
+        access = await _access(demand)
+        rows = newest_runs(await self._rows(access, demand, sha))
+
+        async def ask_for_jobs(row: Row) -> list[CiJob]:
+            return await self._jobs(access, row)
+
+        runs = await self._reports.runs(access, sha, rows, ask_for_jobs)
+        return self._reports.report(access, sha, runs, all_ended(runs))
+
+    async def log_tail(
+        self,
+        demand: CiDemand,
+        run: CiRun,  # noqa: ARG002 - the port's
+        job: CiJob,
+    ) -> str | None:
+        if job.job_id is None:
+            return None
+        access = await _access(demand)
+        return await self._http.log_tail(access, f"/actions/jobs/{quote(job.job_id)}/logs")
+
+    async def restart(self, demand: CiDemand, sha: str, run: CiRun) -> bool:
+        access = await _access(demand)
+
+        async def find() -> Row | None:
+            return numbered(await self._rows(access, demand, sha), run.run_id)
+
+        return await rerun(self._http, access, find, self._cancel_pause)
+
+    async def _rows(self, access: Access, demand: CiDemand, sha: str) -> list[Row]:
+        query = urlencode({"head_sha": sha, "per_page": PAGE_ROWS})
+        answer = await self._http.json(access, f"/actions/runs?{query}")
+        if answer is None:
+            raise no_repository(demand, access)
+        return [row for row in runs_in(answer.body) if is_of(row, sha)]
+
+    async def _jobs(self, access: Access, row: Row) -> list[CiJob]:
+        jobs: list[CiJob] = []
+        for page in range(1, JOB_PAGES_MAX + 1):
+            query = urlencode({"filter": "latest", "per_page": PAGE_ROWS, "page": page})
+            answer = await self._http.json(access, f"/actions/runs/{row.id}/jobs?{query}")
+            found = list(jobs_in(answer.body)) if answer is not None else []
+            jobs += found
+            if len(found) < PAGE_ROWS:
+                return jobs
+        raise CiUnavailable(
+            f"run #{row.number} has more than {len(jobs)} jobs, which are not all looked at",
+            reason="answer",
+            retry_after_seconds=60,
+        )
+
+
+async def _access(demand: CiDemand) -> Access:
+    return await access_to(_at_api(demand), "", "Bearer", API)
+
+
+def _at_api(demand: CiDemand) -> CiDemand:
+    """People write the address that they see in the browser."""
+    if (demand.policy.url or "").rstrip("/") not in (
+        "https://github.com",
+        "https://www.github.com",
+    ):
+        return demand
+    policy: CiPolicy = demand.policy.model_copy(update={"url": API})
+    return demand.model_copy(update={"policy": policy})

@@ -1,0 +1,163 @@
+"""The rows of forges: runs, jobs and tasks in the shapes that their versions have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final, NamedTuple
+
+from shiftboss.protocol.ci import CiJob, JobState, RunState
+
+# The words of the forges, as our states.
+
+
+_ENDS: Final[dict[str, JobState]] = {
+    "success": "success",
+    "failure": "failure",
+    "timed_out": "failure",
+    "startup_failure": "failure",
+    "cancelled": "cancelled",
+    "canceled": "cancelled",
+    "stale": "cancelled",
+    "skipped": "skipped",
+    # It ran and said neither yes nor no, so it is no success.
+    "neutral": "skipped",
+    # Somebody has to allow it first.
+    "action_required": "waiting",
+}
+_RUNNING: Final = frozenset(("running", "in_progress"))
+
+OPEN: Final = frozenset[JobState](("waiting", "running"))
+
+
+def job_state(status: str | None, conclusion: str | None = None) -> JobState:
+    """Forgejo puts the end into the status, the others into the conclusion.
+
+    An end that we do not know is a failure; any other word that we do not know is waiting. Neither
+    is ever taken for a success.
+    """
+    status = (status or "").lower()
+    if status == "completed":
+        return _ENDS.get((conclusion or "").lower(), "failure")
+    if status in _RUNNING:
+        return "running"
+    return _ENDS.get(status, "waiting")
+
+
+def run_state(state: JobState) -> RunState:
+    """A run all of whose jobs were skipped has nothing against the commit; that it has nothing for
+    it either is told by its jobs."""
+    return "success" if state == "skipped" else state
+
+
+def state_of(jobs: Iterable[JobState]) -> JobState:
+    """Of a run with these jobs."""
+    states = set(jobs)
+    if "running" in states or ("waiting" in states and states & {"success", "failure"}):
+        return "running"
+    order: tuple[JobState, ...] = ("waiting", "failure", "cancelled", "success")
+    return next((one for one in order if one in states), "skipped" if states else "waiting")
+
+
+class Row(NamedTuple):
+    """A run, or a task of Forgejo, which is a job with the number of its run.
+
+    `sha` is empty where the forge did not say. `version` changes when the run does.
+    """
+
+    id: int
+    number: str
+    sha: str
+    state: JobState
+    name: str
+    workflow: str
+    event: str | None
+    branch: str
+    url: str | None
+    created_at: datetime | None
+    updated_at: datetime | None
+    version: str
+
+
+def rows_in(body: Any, *members: str) -> list[dict[str, Any]]:
+    """A list, or the list in one of these members. Null and nothing are no rows."""
+    if isinstance(body, dict):
+        body = next((body[one] for one in members if body.get(one) is not None), None)
+    return [one for one in body if isinstance(one, dict)] if isinstance(body, list) else []
+
+
+def runs_in(body: Any) -> Iterator[Row]:
+    for one in rows_in(body, "workflow_runs", "entries", "runs"):
+        if isinstance(one.get("id"), int):
+            yield _row(one)
+
+
+def jobs_in(body: Any) -> Iterator[CiJob]:
+    for one in rows_in(body, "jobs", "entries", "workflow_jobs"):
+        number = one.get("id")
+        yield CiJob(
+            name=_text(one, "name"),
+            state=job_state(_text(one, "status"), _text(one, "conclusion")),
+            job_id=str(number) if isinstance(number, int) else None,
+            url=_text(one, "html_url") or None,
+        )
+
+
+def newest_runs(rows: Iterable[Row]) -> list[Row]:
+    """Of every workflow and event, the newest first. One that was started by hand or by a timer
+    does not hide what the push said."""
+    newest: dict[tuple[str, str | None], Row] = {}
+    for row in sorted(rows, key=lambda row: row.id, reverse=True):
+        newest.setdefault((row.workflow, row.event), row)
+    return list(newest.values())
+
+
+def is_of(row: Row, sha: str) -> bool:
+    return row.sha.lower() == sha.lower()
+
+
+def numbered(rows: Iterable[Row], number: str) -> Row | None:
+    """The newest run with this number."""
+    found = [row for row in rows if row.number == number]
+    return max(found, key=lambda row: row.id, default=None)
+
+
+def rows_of(rows: Sequence[Row], sha: str) -> list[Row]:
+    """Those of the commit, and those that name none but have the number of a run of the commit."""
+    runs = {row.number for row in rows if is_of(row, sha)}
+    return [row for row in rows if is_of(row, sha) or (not row.sha and row.number in runs)]
+
+
+def _row(one: dict[str, Any]) -> Row:
+    """GitHub and Gitea say head_sha and run_number, Forgejo commit_sha and index_in_repo."""
+    status, conclusion = _text(one, "status"), _text(one, "conclusion")
+    updated = _text(one, "updated_at", "updated", "completed_at", "stopped")
+    return Row(
+        id=one["id"],
+        number=_text(one, "run_number", "index_in_repo", "id"),
+        sha=_text(one, "head_sha", "commit_sha"),
+        state=job_state(status, conclusion),
+        name=_text(one, "name", "display_title", "title"),
+        # Gitea puts the branch behind the file, GitHub a number into workflow_id.
+        workflow=_text(one, "path", "workflow_id", "name").partition("@")[0],
+        event=_text(one, "trigger_event", "event") or None,
+        branch=_text(one, "head_branch", "prettyref"),
+        url=_text(one, "html_url", "url") or None,
+        created_at=_time(_text(one, "created_at", "created", "run_started_at")),
+        updated_at=_time(updated),
+        version=f"{_text(one, 'run_attempt')} {status} {conclusion} {updated}",
+    )
+
+
+def _text(one: dict[str, Any], *names: str) -> str:
+    """The first of these members that is there, a number as its digits."""
+    values = (one.get(name) for name in names)
+    return next((str(value) for value in values if value not in (None, "")), "")
+
+
+def _time(text: str) -> datetime | None:
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return time if time.tzinfo is not None else time.replace(tzinfo=UTC)

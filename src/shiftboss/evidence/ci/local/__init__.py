@@ -1,0 +1,1 @@
+"""The local CI runner: named jobs and workflow files on this machine."""

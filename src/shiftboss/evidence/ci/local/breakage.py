@@ -1,0 +1,90 @@
+"""Finding the push that broke a repo: its failing jobs are run with the repos upstream as they were
+before and after each push, by halves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from shiftboss.evidence.ci.local.runner import LocalCi
+from shiftboss.rules.contract.breakage import (
+    Bisection,
+    BreakageFinding,
+    BreakageQuestion,
+    UpstreamPush,
+    commits_after,
+)
+
+_NO_PUSHES: Final = BreakageFinding("no_pushes")
+
+
+async def find_breakage(ci: LocalCi, question: BreakageQuestion) -> BreakageFinding:
+    """Raises CiUnavailable when something cannot be run."""
+    tips = await ci.dependencies.commits(question.demand)
+    pushes = [one for one in question.pushes if await _counts(ci, question, tips, one)]
+    if not pushes or not question.jobs:
+        return _NO_PUSHES
+    return await _Search(ci, question, pushes, tips).run()
+
+
+async def _counts(
+    ci: LocalCi, question: BreakageQuestion, tips: Mapping[str, str], push: UpstreamPush
+) -> bool:
+    """What is on another branch, or was pushed away, has no part in it."""
+    return push.repo in tips and await ci.dependencies.contains(
+        question.demand, push.repo, tips[push.repo], push.sha
+    )
+
+
+class _Search:
+    def __init__(
+        self,
+        ci: LocalCi,
+        question: BreakageQuestion,
+        pushes: list[UpstreamPush],
+        tips: Mapping[str, str],
+    ) -> None:
+        self._ci = ci
+        self._question = question
+        self._pushes = pushes
+        self._tips = tips
+        self._probes = 0
+
+    async def run(self) -> BreakageFinding:
+        """First that it is not the repo's own change: the commit that its work began at must fail
+        with what is upstream now, and pass with what was."""
+        base, last = self._question.base, len(self._pushes)
+        if await self._passes(base, self._tips):
+            return self._found(BreakageFinding("own_change"))
+        if not await self._passes(base, self._after(0)):
+            return self._found(BreakageFinding("older"))
+        if self._after(last) != self._tips and await self._passes(base, self._after(last)):
+            return self._found(BreakageFinding("unreported"))
+        search = Bisection(0, last)
+        while (state := search.to_try) is not None:
+            search = search.after(state, works=await self._passes(base, self._after(state)))
+        push = self._pushes[search.good]
+        finding = BreakageFinding(
+            "upstream",
+            push,
+            own_change_too=not await self._passes(self._question.sha, self._after(search.good)),
+            is_tip=self._tips[push.repo] == push.sha,
+        )
+        return self._found(finding)
+
+    def _after(self, count: int) -> dict[str, str]:
+        return commits_after(self._pushes, count, self._tips)
+
+    def _found(self, finding: BreakageFinding) -> BreakageFinding:
+        return finding._replace(probes=self._probes)
+
+    async def _passes(self, sha: str, commits: Mapping[str, str]) -> bool:
+        self._probes += 1
+        demand = self._question.demand
+        pinned = {
+            name: one.model_copy(update={"commit": commits[name]})
+            for name, one in demand.dependencies.items()
+        }
+        return await self._ci.probe(
+            demand.model_copy(update={"dependencies": pinned}), sha, self._question.jobs
+        )

@@ -1,0 +1,161 @@
+"""What the local runner remembers: one file for each commit that it has looked after."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+from pydantic import Field, ValidationError
+
+from shiftboss.evidence.ci.forges.rows import OPEN
+from shiftboss.evidence.ci.forges.run_reports import all_ended, with_jobs
+from shiftboss.protocol.ci import CiDemand, CiJob, CiRun
+from shiftboss.protocol.fields import Answer
+from shiftboss.system.cancellation import to_the_end
+
+log = logging.getLogger(__name__)
+
+COMMITS_MAX: Final = 200
+_LAST_RUN: Final = "last-run"
+
+
+class Record(Answer):
+    """`plan` tells one set of jobs from another: a changed policy makes a new run. `dependencies`
+    are the commits of the repos that it is built on."""
+
+    sha: str
+    plan: str
+    runs: list[CiRun]
+    dependencies: dict[str, str] = Field(default={})
+
+    @property
+    def has_ended(self) -> bool:
+        return all_ended(self.runs)
+
+
+class Records:
+    """All of this is blocking; each repository has a folder of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def load(self, demand: CiDemand, sha: str) -> Record | None:
+        path = self._path(demand, sha)
+        try:
+            return Record.model_validate_json(path.read_bytes())
+        except FileNotFoundError:
+            return None
+        except ValidationError:
+            log.warning("%s is damaged; its jobs are run again", path)
+            return None
+
+    def save(self, demand: CiDemand, record: Record) -> None:
+        _replace(self._path(demand, record.sha), record.model_dump_json().encode())
+
+    def next_number(self, demand: CiDemand) -> int:
+        """Runs are counted for each repository, as forges do."""
+        path = self._path(demand, "").with_name(_LAST_RUN)
+        number = int(path.read_text()) + 1 if path.exists() else 1
+        _replace(path, str(number).encode())
+        return number
+
+    def forget_old(self, demand: CiDemand) -> None:
+        folder = self._path(demand, "").parent
+        files = sorted(folder.glob("*.json"), key=lambda file: file.stat().st_mtime, reverse=True)
+        for file in files[COMMITS_MAX:]:
+            file.unlink(missing_ok=True)
+
+    def _path(self, demand: CiDemand, sha: str) -> Path:
+        repository = hashlib.sha256(f"{demand.repo}\0{demand.repo_path}".encode()).hexdigest()
+        return self._folder / repository[:32] / f"{sha}.json"
+
+
+def _replace(path: Path, content: bytes) -> None:
+    """A crash leaves the old file or the new one."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.new")
+    with temporary.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)
+
+
+# One commit that the local runner is at work on: its record, on disk at every step.
+
+
+class Work:
+    task: asyncio.Task[None]
+
+    def __init__(self, demand: CiDemand, record: Record, records: Records) -> None:
+        self.demand = demand
+        self.record = record
+        self._records = records
+        self._turn = asyncio.Lock()
+
+    async def tell(self, job: CiJob) -> None:
+        """Of the jobs of a policy, which are one run."""
+        await self._change(lambda run: _with_job(run, job))
+
+    def waits_for(self, workflow: str) -> bool:
+        return any(run.workflow == workflow and run.state in OPEN for run in self.record.runs)
+
+    async def begin(self, workflow: str) -> None:
+        await self._change(
+            lambda run: _in_state(run, "running") if run.workflow == workflow else run
+        )
+
+    async def end(self, workflow: str, jobs: Sequence[CiJob]) -> None:
+        """A workflow that does nothing at a push has no run, like on a forge. When there would be
+        none at all, one that did not happen tells so."""
+        if not jobs and len(self.record.runs) > 1:
+            await self._keep(lambda runs: [run for run in runs if run.workflow != workflow])
+        else:
+            await self._change(lambda run: _ended(run, jobs) if run.workflow == workflow else run)
+
+    async def call_off(self, why: str) -> None:
+        await self._change(lambda run: _called_off(run, why))
+
+    async def _change(self, change: Callable[[CiRun], CiRun]) -> None:
+        await self._keep(lambda runs: [change(run) for run in runs])
+
+    async def _keep(self, change: Callable[[list[CiRun]], list[CiRun]]) -> None:
+        """It is on disk before anybody can see it. Whoever is cancelled meanwhile waits for that:
+        a save that goes on by itself could come after the next one."""
+        async with self._turn:
+            record = self.record.model_copy(update={"runs": change(self.record.runs)})
+            await to_the_end(asyncio.to_thread(self._records.save, self.demand, record))
+            self.record = record
+
+
+def _with_job(run: CiRun, job: CiJob) -> CiRun:
+    return with_jobs(run, [job if one.name == job.name else one for one in run.jobs])
+
+
+def _in_state(run: CiRun, state: str) -> CiRun:
+    jobs = [job.model_copy(update={"state": state}) for job in run.jobs]
+    return with_jobs(run, jobs)
+
+
+def _ended(run: CiRun, jobs: Sequence[CiJob]) -> CiRun:
+    return (
+        with_jobs(run, jobs) if jobs else run.model_copy(update={"jobs": [], "state": "cancelled"})
+    )
+
+
+def made_anew(run: CiRun, number: str) -> CiRun:
+    jobs = [CiJob(name=job.name, state="waiting") for job in run.jobs]
+    return run.model_copy(update={"run_id": number, "state": "waiting", "jobs": jobs})
+
+
+def _called_off(run: CiRun, why: str) -> CiRun:
+    """What has ended has ended."""
+    off = {"state": "cancelled", "log_tail": why}
+    return with_jobs(
+        run, [job.model_copy(update=off) if job.state in OPEN else job for job in run.jobs]
+    )

@@ -1,0 +1,1 @@
+"""Runs the commands of a contract: no shell, limits, and no process left behind."""

@@ -1,0 +1,1 @@
+"""The verifier's own copies of repositories: mirrors, objects, clean checkouts."""

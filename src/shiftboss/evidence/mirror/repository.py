@@ -1,0 +1,152 @@
+"""Reading a repository as it lies there: what a handoff is made from.
+
+Objects are read, the work tree and the index are not. So nothing that somebody has not committed is
+seen, and nothing that git would run for a work tree (filters, monitors, hooks) is run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from shiftboss.errors import UnknownRepo
+from shiftboss.evidence.mirror.objects import read_blobs
+from shiftboss.system.git import checked, git
+
+BLOB_BYTES_MAX: Final = 1024 * 1024
+# The worker integration contract has commits of 7 to 40 digits.
+LONG_NAMES: Final = "names its commits by SHA-256, and reports name a commit by 40 digits at most"
+LONG_NAMES_HINT: Final = "use a repository that was made with --object-format=sha1, git's default"
+
+
+class Head(NamedTuple):
+    """`branch` is None when HEAD is detached."""
+
+    commit: str
+    branch: str | None
+    toplevel: str
+
+
+class LoggedCommit(NamedTuple):
+    sha: str
+    at_seconds: int
+    subject: str
+
+
+class Repository:
+    """The repositories of this machine, each named by a path inside of it."""
+
+    async def head(self, path: str) -> Head:
+        """Raises UnknownRepo where there is no repository, or none with a commit."""
+        folder = existing_folder(path)
+        commit = await self.commit_of(path, "HEAD")
+        if commit is None:
+            raise UnknownRepo(
+                f"{path} has no commit", field="repo", hint="make a first commit in it"
+            )
+        name = await git(["symbolic-ref", "--quiet", "--short", "HEAD"], folder)
+        return Head(commit, _text(name.out) or None, await _toplevel(folder))
+
+    async def identity(self, path: str) -> str:
+        """The same for all work trees of a repository: the folder that they share."""
+        folder = existing_folder(path)
+        await _toplevel(folder)
+        said = await git(["rev-parse", "--path-format=absolute", "--git-common-dir"], folder)
+        shared = _text(checked(said, "the folder of the repository"))
+        return await asyncio.to_thread(os.path.realpath, shared)
+
+    async def has_long_names(self, path: str) -> bool:
+        """Whether its objects are named by SHA-256."""
+        folder = existing_folder(path)
+        await _toplevel(folder)
+        said = await git(["rev-parse", "--show-object-format"], folder)
+        return _text(checked(said, "the format of the objects")) != "sha1"
+
+    async def commit_of(self, path: str, rev: str) -> str | None:
+        """The commit that a revision stands for, in full. None: there is none."""
+        folder = existing_folder(path)
+        await _toplevel(folder)
+        said = await git(
+            ["rev-parse", "--quiet", "--verify", "--end-of-options", f"{rev}^{{commit}}"], folder
+        )
+        return _text(said.out) if said.code == 0 else None
+
+    async def is_on_branch(self, path: str, commit: str, branch: str) -> bool:
+        tip = await self.commit_of(path, f"refs/heads/{branch}")
+        if tip is None:
+            return False
+        said = await git(["merge-base", "--is-ancestor", commit, tip], existing_folder(path))
+        return said.code == 0
+
+    async def files(self, path: str, commit: str) -> list[str]:
+        """The files of a commit, in git's order. Names that are not UTF-8 are left out."""
+        said = await git(
+            ["ls-tree", "-r", "-z", "--full-tree", "--name-only", "--end-of-options", commit],
+            existing_folder(path),
+        )
+        names = checked(said, f"the files of {commit}").split(b"\0")
+        return [name for raw in names if raw and (name := _utf8(raw)) is not None]
+
+    async def read(self, path: str, commit: str, names: Sequence[str]) -> dict[str, bytes]:
+        """What the files hold. Those that are missing or above 1 MB are left out."""
+        folder = existing_folder(path)
+        objects = [f"{commit}:{name}" for name in names]
+        found = await read_blobs(
+            lambda arguments, stdin: git(arguments, folder, stdin=stdin), objects, BLOB_BYTES_MAX
+        )
+        return {name: found[key] for name, key in zip(names, objects, strict=True) if key in found}
+
+    async def commits(
+        self, path: str, rev: str, limit: int, files: Sequence[str] = ()
+    ) -> list[LoggedCommit]:
+        """The newest first; with `files`, those that changed one of them."""
+        said = await git(
+            [
+                *("rev-list", f"--max-count={limit}", "--no-commit-header"),
+                *("--format=%H %ct %s", "--end-of-options", rev, "--", *files),
+            ],
+            existing_folder(path),
+        )
+        lines = checked(said, f"the history of {rev}").decode(errors="replace").split("\n")
+        return [_logged(line) for line in lines if line]
+
+
+def _logged(line: str) -> LoggedCommit:
+    sha, seconds, subject = line.split(" ", 2)
+    return LoggedCommit(sha, int(seconds), subject.replace("\0", " "))
+
+
+def existing_folder(path: str) -> Path:
+    folder = Path(path)
+    if "\0" in path or not folder.is_absolute() or not folder.is_dir():
+        raise UnknownRepo(
+            f"There is no folder {path}", field="repo", hint="give the absolute path of a work tree"
+        )
+    return folder
+
+
+async def _toplevel(folder: Path) -> str:
+    """Of the work tree, or the folder of a bare repository."""
+    said = await git(["rev-parse", "--path-format=absolute", "--show-toplevel"], folder)
+    if said.code == 0:
+        return _text(said.out)
+    bare = await git(["rev-parse", "--path-format=absolute", "--git-dir"], folder)
+    if bare.code != 0:
+        raise UnknownRepo(
+            f"{folder} is not a git repository", field="repo", hint="give the path of a work tree"
+        )
+    return _text(bare.out)
+
+
+def _text(out: bytes) -> str:
+    return out.decode(errors="surrogateescape").rstrip("\n")
+
+
+def _utf8(raw: bytes) -> str | None:
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return None

@@ -1,0 +1,1 @@
+"""Runs the evidence in a process of its own, so that the server never forks."""

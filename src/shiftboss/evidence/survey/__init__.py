@@ -1,0 +1,1 @@
+"""Reads a repository to make a handoff: ownership, imports, project setup, context."""

@@ -1,0 +1,1 @@
+"""Which files of a repo a file imports: one module per language, pure functions."""

@@ -1,0 +1,1 @@
+"""How a project is tested, from its own files: one module per kind of project."""

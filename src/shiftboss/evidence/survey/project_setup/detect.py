@@ -1,0 +1,54 @@
+"""The success criteria of a task: those its description states, and those of the project's own
+set-up at the commit on which the work begins."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from shiftboss.evidence.survey.ownership import Ownership
+from shiftboss.evidence.survey.project_setup import go, make, node, python, rust
+from shiftboss.protocol.handoffs import CRITERIA_MAX
+from shiftboss.rules.claims.criteria import CriterionKind, parse_criterion
+from shiftboss.rules.claims.described_criteria import described_criteria
+
+_SETUPS = (python, node, rust, go)
+_MANIFEST = re.compile(
+    r"(?:.*/)?(?:pyproject\.toml|setup\.cfg|\.?mypy\.ini|package\.json|pnpm-workspace\.yaml|go\.mod"
+    r"|Cargo\.toml|GNUmakefile|[Mm]akefile|[tj]sconfig[^/]*\.json)"
+)
+_ELSEWHERE = frozenset(("node_modules", "vendor", "site-packages"))
+
+
+def is_manifest(path: str) -> bool:
+    """Whether the rules here, or those of the imports, want to read the file."""
+    return bool(_MANIFEST.fullmatch(path)) and _ELSEWHERE.isdisjoint(path.split("/"))
+
+
+def success_criteria(title: str, description: str, owned: Ownership) -> list[str]:
+    """At least one. What the description says of a kind takes the place of what would be made up.
+
+    Raises ValueError for a criterion in the description that cannot be run as it is.
+    """
+    described = described_criteria(description)
+    kinds = {kind for text in described if (kind := _kind(text)) is not None}
+    generated = list(_generated(owned, kinds))
+    found = list(dict.fromkeys([*described, *generated]))[:CRITERIA_MAX]
+    return found or [f"Done as the title says: {' '.join(title.split())}"]
+
+
+def _generated(owned: Ownership, described: set[CriterionKind]) -> Iterator[str]:
+    has_tests = bool(described & {"tests", "command"})
+    for setup in _SETUPS:
+        for text in setup.criteria(owned):
+            kind = _kind(text)
+            has_tests |= kind == "tests"
+            if kind not in described:
+                yield text
+    if not has_tests:
+        yield from make.criteria(owned)
+
+
+def _kind(text: str) -> CriterionKind | None:
+    parsed = parse_criterion(text)
+    return None if parsed is None else parsed.kind
