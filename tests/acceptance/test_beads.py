@@ -14,7 +14,7 @@ from typing import Any
 import psutil
 import pytest
 
-from shiftboss.server.one_core import usable_cores
+from shiftboss.server.fast_path.core_affinity import usable_cores
 from tests.acceptance.bus import ask, task
 from tests.client import Client
 from tests.commands import running, shiftboss

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from shiftboss.server.bus_operations import BUS_OPERATIONS
+from shiftboss.server.operations.bus import BUS_OPERATIONS
 from tests.acceptance.mcp_clients import (
     SURFACES,
     Bus,

@@ -13,9 +13,9 @@ import uvicorn
 from uvicorn.server import ServerState
 
 from shiftboss.coordinator.coordinator import Coordinator
-from shiftboss.server.app import App
-from shiftboss.server.connection import Connection
-from shiftboss.server.known_heads import KnownHeads
+from shiftboss.server.fast_path.connection import Connection
+from shiftboss.server.fast_path.head_cache import KnownHeads
+from shiftboss.server.http.app import App
 from shiftboss.store.opening import store_at
 
 pytestmark = [pytest.mark.anyio, pytest.mark.requirement("BUS-03")]

@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from shiftboss.evidence.subprocess.proxy import EvidenceApart
-from shiftboss.server.one_core import CHOICE_SECONDS, usable_cores
+from shiftboss.server.fast_path.core_affinity import CHOICE_SECONDS, usable_cores
 from tests.repos import Repo
 from tests.running import RunningServer
 from tests.waiting import wait_until

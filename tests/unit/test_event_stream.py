@@ -12,8 +12,8 @@ from shiftboss.coordinator.coordinator import Coordinator
 from shiftboss.coordinator.hub import Hub
 from shiftboss.errors import StoreUnavailable
 from shiftboss.protocol.events import Event
-from shiftboss.server import streams
-from shiftboss.server.streams import EventStream
+from shiftboss.server.http import event_streams
+from shiftboss.server.http.event_streams import EventStream
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.anyio
@@ -43,7 +43,7 @@ class Story:
 
 @pytest.fixture(autouse=True)
 def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(streams, "STORE_PAUSE_SECONDS", 0)
+    monkeypatch.setattr(event_streams, "STORE_PAUSE_SECONDS", 0)
 
 
 async def test_what_was_missed_while_the_database_was_away_comes_when_it_is_back() -> None:

@@ -6,10 +6,10 @@ from typing import cast
 
 import pytest
 
-from shiftboss.server import known_heads
-from shiftboss.server.calls import Call
-from shiftboss.server.known_heads import HEAD_BYTES_MAX, HEADERS_MAX, KnownHeads
-from shiftboss.server.short_exchange import ShortExchange
+from shiftboss.server.fast_path import head_cache
+from shiftboss.server.fast_path.exchange import ShortExchange
+from shiftboss.server.fast_path.head_cache import HEAD_BYTES_MAX, HEADERS_MAX, KnownHeads
+from shiftboss.server.http.calls import Call
 
 HEAD = b"POST /bus/poll_task HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n\r\n"
 CALL = cast(Call, object())
@@ -78,7 +78,7 @@ def test_what_is_not_learned(packet: bytes, read: ShortExchange) -> None:
 
 
 def test_only_so_many_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(known_heads, "HEADS_MAX", 3)
+    monkeypatch.setattr(head_cache, "HEADS_MAX", 3)
     heads = KnownHeads()
     packets = [HEAD.replace(b": h", b": h%d" % number) + b"{}" for number in range(4)]
     for packet in packets:

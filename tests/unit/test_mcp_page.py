@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from shiftboss.server.bus_operations import BUS_OPERATIONS
-from shiftboss.server.mcp.schemas import input_schema, output_schema
+from shiftboss.server.mcp.sdk import input_schema, output_schema
 from shiftboss.server.mcp.tools import TOOLS
+from shiftboss.server.operations.bus import BUS_OPERATIONS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "mcp.md").read_text(encoding="utf-8")
 ROWS = {

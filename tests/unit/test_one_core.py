@@ -9,7 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from shiftboss.server.one_core import _seconds_used, choose, nearest_core, usable_cores
+from shiftboss.server.fast_path.core_affinity import (
+    _seconds_used,
+    choose,
+    nearest_core,
+    usable_cores,
+)
 
 CORES = usable_cores()
 BURNED_SECONDS = 0.3

@@ -4,9 +4,9 @@ import json
 from typing import Any
 
 from shiftboss.coordinator.coordinator import Coordinator
-from shiftboss.server.calls import Calls
-from shiftboss.server.openapi import openapi_document
-from shiftboss.server.routes import Endpoints
+from shiftboss.server.http.calls import Calls
+from shiftboss.server.http.openapi import openapi_document
+from shiftboss.server.http.routes import Endpoints
 from shiftboss.store.opening import store_at
 
 

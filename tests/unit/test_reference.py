@@ -20,7 +20,7 @@ from shiftboss.protocol.handoffs import VerificationPolicy
 from shiftboss.protocol.plan import Plan
 from shiftboss.protocol.policy import Policy
 from shiftboss.protocol.verdicts import CheckName
-from shiftboss.server.openapi import openapi_document
+from shiftboss.server.http.openapi import openapi_document
 
 REFERENCE = (Path(__file__).parents[2] / "docs" / "reference.md").read_text(encoding="utf-8")
 

@@ -25,11 +25,11 @@ from shiftboss.evidence.subprocess.proxy import EvidenceApart
 from shiftboss.evidence.survey.policy_file import default_policy_file, load_policy
 from shiftboss.protocol.policy import Policy
 from shiftboss.rules.claims.variables import may_be_passed
-from shiftboss.server.app import App
-from shiftboss.server.connection import Connection
-from shiftboss.server.guard import is_loopback
-from shiftboss.server.known_heads import KnownHeads
-from shiftboss.server.one_core import nearest_core, stay_on_one_core, usable_cores
+from shiftboss.server.fast_path.connection import Connection
+from shiftboss.server.fast_path.core_affinity import nearest_core, stay_on_one_core, usable_cores
+from shiftboss.server.fast_path.head_cache import KnownHeads
+from shiftboss.server.http.app import App
+from shiftboss.server.http.guard import is_loopback
 from shiftboss.store.opening import DEFAULT_DATABASE, store_at
 from shiftboss.tracker.beads import Beads
 

@@ -11,11 +11,11 @@ from starlette.types import Scope
 
 from shiftboss.coordinator.coordinator import Coordinator
 from shiftboss.errors import InvalidRequest, ShiftbossError
-from shiftboss.server.bus_operations import refusal as bus_refusal
-from shiftboss.server.calls import rendered
-from shiftboss.server.exchange import header, is_idempotency_key
+from shiftboss.server.http.calls import rendered
+from shiftboss.server.http.exchange import header, is_idempotency_key
 from shiftboss.server.mcp.tools import Caller, Tool
-from shiftboss.server.reports import parse
+from shiftboss.server.operations.bus import refusal as bus_refusal
+from shiftboss.server.operations.swarms import parse
 
 log = logging.getLogger(__name__)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
+from functools import cache
 from typing import Any, Final
 
 from mcp.server.caching import CacheHint
@@ -15,8 +16,13 @@ from mcp_types import (
     INVALID_PARAMS,
     CallToolRequestParams,
     CallToolResult,
+    ListPromptsResult,
+    ListResourcesResult,
+    ListResourceTemplatesResult,
     ListToolsResult,
     PaginatedRequestParams,
+    ReadResourceRequestParams,
+    ReadResourceResult,
     TextContent,
     ToolAnnotations,
 )
@@ -24,13 +30,91 @@ from mcp_types import Tool as ListedTool
 from pydantic_core import from_json
 
 from shiftboss import __version__
-from shiftboss.server.mcp import nothing_else
 from shiftboss.server.mcp.calls import ToolDesk, ToolResult, address_of, call_id
 from shiftboss.server.mcp.plain_calls import SERVER_NAME
-from shiftboss.server.mcp.schemas import input_schema, output_schema
 from shiftboss.server.mcp.tools import TOOLS, Caller, Tool
 
+# There are tools and nothing else: clients that ask for more get an empty list, not an error.
+
+
 Context = ServerRequestContext[Any, Any]
+
+
+async def list_resources(
+    _context: Context, _page: PaginatedRequestParams | None
+) -> ListResourcesResult:
+    return ListResourcesResult(resources=[])
+
+
+async def list_resource_templates(
+    _context: Context, _page: PaginatedRequestParams | None
+) -> ListResourceTemplatesResult:
+    return ListResourceTemplatesResult(resource_templates=[])
+
+
+async def read_resource(_context: Context, params: ReadResourceRequestParams) -> ReadResourceResult:
+    raise MCPError(code=INVALID_PARAMS, message="Resource not found", data={"uri": str(params.uri)})
+
+
+async def list_prompts(
+    _context: Context, _page: PaginatedRequestParams | None
+) -> ListPromptsResult:
+    return ListPromptsResult(prompts=[])
+
+
+# JSON Schema of the tools, from the types that check the calls.
+
+
+# Not a list of types: some clients know single ones only.
+_TEXT_OR_NULL = {"anyOf": [{"type": "string"}, {"type": "null"}]}
+_REFUSAL = {
+    "type": "object",
+    "required": ["error", "code"],
+    "properties": {
+        "success": {"const": False},
+        "error": {"type": "string"},
+        "code": {"type": "string"},
+        "field": _TEXT_OR_NULL,
+        "hint": _TEXT_OR_NULL,
+    },
+}
+
+
+@cache
+def input_schema(name: str) -> dict[str, Any] | None:
+    """What a call of the tool takes; None when there is no such tool."""
+    tool = TOOLS.get(name)
+    if tool is None:
+        return None
+    schema: dict[str, Any] = _plain(tool.request.model_json_schema())
+    # Written for those who read the code; the tool has a description of its own.
+    schema.pop("description", None)
+    return schema
+
+
+def output_schema(tool: Tool) -> dict[str, Any]:
+    """The answer or a refusal: clients check the content of refused calls too.
+
+    In the mode of validation, where members with a default may be missing: they are left out of
+    an answer when they say nothing.
+    """
+    answer: dict[str, Any] = _plain(tool.answer.model_json_schema(mode="validation"))
+    definitions = answer.pop("$defs", {})
+    schema: dict[str, Any] = {"type": "object", "anyOf": [answer, _REFUSAL]}
+    return schema | ({"$defs": definitions} if definitions else {})
+
+
+def _plain(schema: Any) -> Any:
+    """Without the titles that only repeat the names."""
+    if isinstance(schema, dict):
+        return {
+            name: _plain(value)
+            for name, value in schema.items()
+            if not (name == "title" and isinstance(value, str))
+        }
+    return [_plain(value) for value in schema] if isinstance(schema, list) else schema
+
+
 CallTool = Callable[[Tool, dict[str, Any], Context], Awaitable[ToolResult]]
 
 # The tools change with the version of the server alone.
@@ -66,10 +150,10 @@ def bus_server(call: CallTool) -> Server[Any]:
         get_tool_input_schema=input_schema,
         on_list_tools=list_tools,
         on_call_tool=call_tool,
-        on_list_resources=nothing_else.list_resources,
-        on_list_resource_templates=nothing_else.list_resource_templates,
-        on_read_resource=nothing_else.read_resource,
-        on_list_prompts=nothing_else.list_prompts,
+        on_list_resources=list_resources,
+        on_list_resource_templates=list_resource_templates,
+        on_read_resource=read_resource,
+        on_list_prompts=list_prompts,
     )
 
 

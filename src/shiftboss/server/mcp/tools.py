@@ -10,10 +10,9 @@ from pydantic import create_model
 from shiftboss.coordinator.coordinator import Coordinator
 from shiftboss.protocol.fields import Answer, Request, SwarmId
 from shiftboss.protocol.swarms import CreateSwarmAnswer, CreateSwarmRequest, SwarmStatus
-from shiftboss.server.bus_operations import BUS_OPERATIONS
-from shiftboss.server.creation import create_swarm
-from shiftboss.server.operation import Operation
-from shiftboss.server.reports import OPERATIONS, Report
+from shiftboss.server.operations.bus import BUS_OPERATIONS
+from shiftboss.server.operations.operation import Operation
+from shiftboss.server.operations.swarms import OPERATIONS, Report, create_swarm
 
 
 class Caller(NamedTuple):

@@ -1,7 +1,7 @@
 """Calls: a POST that is answered from its path, its headers and its body alone.
 
 Every operation and every report is one. There are two ways to them: the short one of
-`shiftboss.server.connection`, and ASGI for what is out of the ordinary.
+`shiftboss.server.fast_path.connection`, and ASGI for what is out of the ordinary.
 """
 
 from __future__ import annotations
@@ -14,12 +14,18 @@ from starlette.types import Receive, Scope, Send
 from shiftboss.coordinator.coordinator import Coordinator
 from shiftboss.errors import ShiftbossError
 from shiftboss.protocol.fields import Answer
-from shiftboss.server.bus_operations import BUS_OPERATIONS, refusal
-from shiftboss.server.exchange import Headers, idempotency_key, read_body, send_json, unless_gone
-from shiftboss.server.guard import OPERATOR_PREFIX
-from shiftboss.server.handoff_operations import OPERATOR_OPERATIONS
-from shiftboss.server.operation import Operation
-from shiftboss.server.reports import Reports, parse
+from shiftboss.server.http.exchange import (
+    Headers,
+    idempotency_key,
+    read_body,
+    send_json,
+    unless_gone,
+)
+from shiftboss.server.http.guard import OPERATOR_PREFIX
+from shiftboss.server.operations.bus import BUS_OPERATIONS, refusal
+from shiftboss.server.operations.handoffs import OPERATOR_OPERATIONS
+from shiftboss.server.operations.operation import Operation
+from shiftboss.server.operations.swarms import Reports, parse
 
 BUS_PREFIX = "/bus/"
 

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from shiftboss.coordinator.coordinator import Coordinator
 from shiftboss.errors import ShiftbossError, UnknownSwarm
-from shiftboss.protocol.fields import Answer, Request, is_swarm_id
+from shiftboss.protocol.fields import Answer, Request, is_swarm_id, wire_time
 from shiftboss.protocol.packets import (
     CompleteAnswer,
     CompleteRequest,
@@ -21,7 +21,8 @@ from shiftboss.protocol.packets import (
     RegisterRequest,
 )
 from shiftboss.protocol.problems import invalid_request
-from shiftboss.server.exchange import Headers, idempotency_key
+from shiftboss.protocol.swarms import CreateSwarmAnswer, CreateSwarmRequest
+from shiftboss.server.http.exchange import Headers, idempotency_key
 
 
 class Report(NamedTuple):
@@ -53,7 +54,7 @@ OPERATIONS: dict[str, Report] = {
 
 
 class ReportCall(NamedTuple):
-    """See `shiftboss.server.calls.Call`."""
+    """See `shiftboss.server.http.calls.Call`."""
 
     coordinator: Coordinator
     swarm_id: str
@@ -100,3 +101,19 @@ def parse(model: type[Request], body: bytes) -> Any:
         return model.__pydantic_validator__.validate_json(body)
     except ValidationError as error:
         raise invalid_request(error) from None
+
+
+# Creating a swarm, with the address where it can be reached in the answer.
+
+
+async def create_swarm(
+    coordinator: Coordinator, request: CreateSwarmRequest, address: str
+) -> CreateSwarmAnswer:
+    swarm = await coordinator.create_swarm(request)
+    return CreateSwarmAnswer(
+        swarm_id=swarm.swarm_id,
+        endpoint=f"{address}/swarm/{swarm.swarm_id}",
+        created_at=wire_time(swarm.created_at_ms),
+        auto_merge=swarm.auto_merge,
+        notify_on_complete=swarm.notify_on_complete,
+    )

@@ -6,7 +6,7 @@ from operator import attrgetter
 
 from shiftboss.coordinator.runs.service import RunningDesk
 from shiftboss.protocol import runs as calls
-from shiftboss.server.operation import Operation
+from shiftboss.server.operations.operation import Operation
 
 _desk = attrgetter("running")
 

@@ -12,7 +12,7 @@ import ipaddress
 from urllib.parse import urlsplit
 
 from shiftboss.errors import Forbidden, Unauthorized
-from shiftboss.server.exchange import Headers, header
+from shiftboss.server.http.exchange import Headers, header
 
 
 def is_loopback(host: str) -> bool:

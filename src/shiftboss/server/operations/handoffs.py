@@ -7,9 +7,9 @@ from operator import attrgetter
 
 from shiftboss.coordinator.handoffs.service import HandoffDesk
 from shiftboss.protocol import handoff_requests as calls
-from shiftboss.server.contract_operations import CONTRACT_OPERATOR_OPERATIONS
-from shiftboss.server.operation import Operation
-from shiftboss.server.running_operations import RUNNING_OPERATOR_OPERATIONS
+from shiftboss.server.operations.contract import CONTRACT_OPERATOR_OPERATIONS
+from shiftboss.server.operations.operation import Operation
+from shiftboss.server.operations.runs import RUNNING_OPERATOR_OPERATIONS
 
 _desk = attrgetter("handoffs")
 

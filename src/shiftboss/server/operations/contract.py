@@ -9,7 +9,7 @@ from shiftboss.coordinator.contract.service import ContractDesk
 from shiftboss.protocol import contract_requests as calls
 from shiftboss.protocol.ci_requests import ShowCiAnswer, ShowCiRequest
 from shiftboss.protocol.contract_requests import BuildContextRequest, ContextAnswer
-from shiftboss.server.operation import Operation
+from shiftboss.server.operations.operation import Operation
 
 _desk = attrgetter("contract")
 

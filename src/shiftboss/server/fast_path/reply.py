@@ -5,19 +5,75 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sized
 from functools import partial
 from typing import Any, ClassVar, Final
 
+from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from shiftboss.coordinator.two_step_answer import AnswerOrMore
 from shiftboss.errors import ShiftbossError
 from shiftboss.protocol.fields import Answer
-from shiftboss.server.guard import Guard
-from shiftboss.server.short_exchange import Reply, ShortExchange, problem_reply
-from shiftboss.server.transport import OneAfterTheOther, OneWriteTransport
+from shiftboss.server.fast_path.exchange import Reply, ShortExchange, problem_reply
+from shiftboss.server.http.guard import Guard
 from shiftboss.store.early_future import Prompt
+
+# How a connection writes and reads, where uvicorn does it otherwise.
+
+
+class OneWriteTransport:
+    """Gathers what is written in one turn of the loop: uvicorn writes head and body of an answer
+    one after the other, and each write is a system call and a packet."""
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        self._transport = transport
+        self._loop = loop
+        self._gathered: list[bytes] = []
+        self.is_closing = transport.is_closing
+
+    def write(self, data: bytes) -> None:
+        if not self._gathered:
+            self._loop.call_soon(self._flush)
+        self._gathered.append(data)
+
+    def write_at_once(self, data: bytes) -> None:
+        """For what is complete; behind what was gathered before."""
+        self._flush()
+        self._transport.write(data)
+
+    @property
+    def has_more(self) -> bool:
+        """Something waits to be written, here or with the system."""
+        return bool(self._gathered) or self._transport.get_write_buffer_size() > 0
+
+    def close(self) -> None:
+        self._flush()
+        self._transport.close()
+
+    def _flush(self) -> None:
+        if self._gathered:
+            gathered, self._gathered = self._gathered, []
+            # Where the client has hung up, nobody is there to read it.
+            if not self.is_closing():
+                self._transport.write(b"".join(gathered))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+
+class OneAfterTheOther(FlowControl):
+    """Reads no further while a request waits for the one before it: a client that sends and does
+    not read would fill the memory."""
+
+    def __init__(self, transport: asyncio.Transport, waiting: Sized) -> None:
+        super().__init__(transport)
+        self._waiting = waiting
+
+    def resume_reading(self) -> None:
+        if not self._waiting:
+            super().resume_reading()
+
 
 # Held while a reply is written that the loop has not been told of: by a connection that is closed
 # meanwhile, its descriptor would be another's.

@@ -11,11 +11,11 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from shiftboss.server.answering import AnsweringConnection
-from shiftboss.server.calls import Calls
-from shiftboss.server.guard import Guard
-from shiftboss.server.known_heads import KnownHead, KnownHeads
-from shiftboss.server.short_exchange import ShortExchange
+from shiftboss.server.fast_path.exchange import ShortExchange
+from shiftboss.server.fast_path.head_cache import KnownHead, KnownHeads
+from shiftboss.server.fast_path.reply import AnsweringConnection
+from shiftboss.server.http.calls import Calls
+from shiftboss.server.http.guard import Guard
 
 # From one set of headers to the next: a body and the headers behind it. An honest request is far
 # below; a body that is a little too large still gets its own answer.

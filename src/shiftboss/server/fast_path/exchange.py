@@ -12,7 +12,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 from shiftboss.errors import ShiftbossError
 from shiftboss.protocol.fields import Answer
 from shiftboss.protocol.problems import PROBLEM_CONTENT_TYPE, problem_of
-from shiftboss.server.calls import Call
+from shiftboss.server.http.calls import Call
 
 log = logging.getLogger(__name__)
 

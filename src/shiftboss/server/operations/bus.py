@@ -5,10 +5,10 @@ from __future__ import annotations
 from shiftboss.coordinator.bus.service import BusDesk
 from shiftboss.errors import ShiftbossError
 from shiftboss.protocol import bus
-from shiftboss.server.contract_operations import CONTRACT_OPERATIONS
-from shiftboss.server.handoff_operations import HANDOFF_OPERATIONS
-from shiftboss.server.operation import Operation
-from shiftboss.server.running_operations import RUNNING_OPERATIONS
+from shiftboss.server.operations.contract import CONTRACT_OPERATIONS
+from shiftboss.server.operations.handoffs import HANDOFF_OPERATIONS
+from shiftboss.server.operations.operation import Operation
+from shiftboss.server.operations.runs import RUNNING_OPERATIONS
 
 
 def refusal(name: str, error: ShiftbossError) -> dict[str, object]:

@@ -12,11 +12,11 @@ from starlette.types import Message, Receive, Scope, Send
 
 from shiftboss.coordinator.coordinator import Coordinator
 from shiftboss.errors import MethodNotAllowed, ShiftbossError, UnknownPath
-from shiftboss.server.calls import Calls, answer_asgi
-from shiftboss.server.exchange import ClientGoneError, send_problem
-from shiftboss.server.guard import Guard
+from shiftboss.server.http.calls import Calls, answer_asgi
+from shiftboss.server.http.exchange import ClientGoneError, send_problem
+from shiftboss.server.http.guard import Guard
+from shiftboss.server.http.routes import Endpoints
 from shiftboss.server.mcp.endpoint import MCP_PATH, McpEndpoint
-from shiftboss.server.routes import Endpoints
 
 log = logging.getLogger(__name__)
 

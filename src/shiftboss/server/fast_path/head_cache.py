@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from shiftboss.server.calls import Call
-from shiftboss.server.short_exchange import ShortExchange
+from shiftboss.server.fast_path.exchange import ShortExchange
+from shiftboss.server.http.calls import Call
 
 # Of an ordinary client there are a few, one for each length. Beyond it all are forgotten.
 HEADS_MAX: Final = 2_000

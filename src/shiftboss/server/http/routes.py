@@ -5,27 +5,66 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 
+from starlette.datastructures import QueryParams
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from shiftboss import __version__
+from shiftboss.coordinator.bus.service import BusDesk
 from shiftboss.coordinator.coordinator import Coordinator
 from shiftboss.errors import InvalidRequest, UnknownSwarm
+from shiftboss.protocol.bus import DEFAULT_SWARM
 from shiftboss.protocol.fields import Answer, is_swarm_id
+from shiftboss.protocol.messages import message_from_json
 from shiftboss.protocol.swarms import CreateSwarmRequest, HealthAnswer
-from shiftboss.server.bus_operations import BUS_OPERATIONS
-from shiftboss.server.calls import BUS_PREFIX, Calls
-from shiftboss.server.creation import create_swarm
-from shiftboss.server.exchange import read_body
-from shiftboss.server.guard import OPERATOR_PREFIX, WEBHOOK_PREFIX
-from shiftboss.server.handoff_operations import OPERATOR_OPERATIONS
-from shiftboss.server.messages import Messages
-from shiftboss.server.openapi import openapi_document
-from shiftboss.server.reports import OPERATIONS, parse
-from shiftboss.server.streams import EventStream, since_event_id
-from shiftboss.server.webhooks import CiWebhook
+from shiftboss.server.http.calls import BUS_PREFIX, Calls, rendered
+from shiftboss.server.http.event_streams import EventStream, since_event_id
+from shiftboss.server.http.exchange import idempotency_key, read_body, send_json
+from shiftboss.server.http.guard import OPERATOR_PREFIX, WEBHOOK_PREFIX
+from shiftboss.server.http.openapi import openapi_document
+from shiftboss.server.operations.bus import BUS_OPERATIONS
+from shiftboss.server.operations.handoffs import OPERATOR_OPERATIONS
+from shiftboss.server.operations.swarms import OPERATIONS, create_swarm, parse
+
+# POST /ci/webhook/{repo}: what a forge tells of its CI.
+
+
+class CiWebhook:
+    """Plain ASGI: the signature is over the bytes of the body."""
+
+    def __init__(self, coordinator: Coordinator) -> None:
+        self._webhooks = coordinator.webhooks
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        body = await read_body(receive)
+        headers = {str(name, "latin-1"): str(value, "latin-1") for name, value in scope["headers"]}
+        answer = await self._webhooks.receive(scope["path_params"]["repo"], headers, body)
+        await send_json(send, answer.model_dump_json().encode())
+
+
+# POST /messages: the worker protocol over HTTP.
+
+
+class Messages:
+    """One message of the worker protocol."""
+
+    def __init__(self, desk: BusDesk) -> None:
+        self._desk = desk
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        query = QueryParams(scope["query_string"])
+        for name in query:
+            if name != "swarm_id":
+                raise InvalidRequest(f"{name}: there is no such parameter", field=name)
+        swarm_id = query.get("swarm_id", DEFAULT_SWARM)
+        if not is_swarm_id(swarm_id):
+            raise UnknownSwarm(swarm_id)
+        message = message_from_json(await read_body(receive))
+        answer = await self._desk.receive(message, swarm_id, idempotency_key(scope["headers"]))
+        await send_json(send, rendered(answer))
+
 
 SWARMS_PER_PAGE = 50
 

@@ -16,7 +16,7 @@ from shiftboss.coordinator.coordinator import Coordinator
 from shiftboss.coordinator.hub import Subscription
 from shiftboss.errors import InvalidRequest, StoreUnavailable
 from shiftboss.protocol.fields import INTEGER_MAX
-from shiftboss.server.exchange import header
+from shiftboss.server.http.exchange import header
 
 PAGE_EVENTS: Final = 500
 KEEP_ALIVE_SECONDS: Final = 15.0

@@ -23,10 +23,10 @@ from shiftboss.protocol.swarms import (
     SwarmList,
     SwarmStatus,
 )
-from shiftboss.server.bus_operations import BUS_OPERATIONS
-from shiftboss.server.guard import OPERATOR_PREFIX, WEBHOOK_PREFIX
-from shiftboss.server.handoff_operations import OPERATOR_OPERATIONS
-from shiftboss.server.reports import OPERATIONS
+from shiftboss.server.http.guard import OPERATOR_PREFIX, WEBHOOK_PREFIX
+from shiftboss.server.operations.bus import BUS_OPERATIONS
+from shiftboss.server.operations.handoffs import OPERATOR_OPERATIONS
+from shiftboss.server.operations.swarms import OPERATIONS
 
 _REF = "#/components/schemas/{model}"
 _SWARM_ID = {

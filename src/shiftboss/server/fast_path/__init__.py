@@ -1,0 +1,1 @@
+"""A shorter way for frequent calls: from the HTTP parser to the store, without ASGI."""

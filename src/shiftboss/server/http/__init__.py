@@ -1,0 +1,1 @@
+"""HTTP over ASGI: the app, routes, access control, event streams, OpenAPI."""

@@ -1,0 +1,1 @@
+"""The operations of the API, one table per chapter, shared by HTTP and MCP."""
