@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from shiftboss.client.exchange import ServerUnreachable
 from shiftboss.errors import (
     CounterRegression,
     InvalidRequest,
@@ -17,7 +18,6 @@ from shiftboss.errors import (
     Unauthorized,
     UnknownSwarm,
 )
-from shiftboss.worker.exchange import ServerUnreachable
 from spellbook.coordination.backends import get_backend
 from spellbook.coordination.backends.base import CoordinationBackend
 from tests.acceptance.packets import (

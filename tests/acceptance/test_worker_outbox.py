@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from shiftboss.client.backoff import CALL_SECONDS_MAX
 from shiftboss.errors import CounterRegression, UnknownPacket, UnknownSwarm
-from shiftboss.worker.deadlines import CALL_SECONDS_MAX
 from tests.acceptance.packets import SWARM, accepted, progress_body, register_body
 from tests.acceptance.packets import worker as worker_view
 from tests.acceptance.stand_in import Received, Reply, standing_in

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from shiftboss.client.backoff import CALL_SECONDS_MAX
 from shiftboss.errors import Forbidden, ShiftbossError, Unauthorized, UnknownPath, UnknownSwarm
 from shiftboss.protocol.problems import problem_of
-from shiftboss.worker.deadlines import CALL_SECONDS_MAX
 from tests.acceptance.packets import SWARM, kinds
 from tests.acceptance.packets import worker as worker_view
 from tests.acceptance.stand_in import Received, Reply, standing_in

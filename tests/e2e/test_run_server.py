@@ -12,12 +12,12 @@ from pathlib import Path
 import psutil
 import pytest
 
+from shiftboss.client.server_address import Server
 from shiftboss.errors import Forbidden
 from shiftboss.orchestrator import server_process
 from shiftboss.orchestrator.board import Board
 from shiftboss.orchestrator.line import Line
 from shiftboss.orchestrator.server_process import ServerDown, ServerWish, answers, serving
-from shiftboss.worker.server_address import Server
 from tests.repos import Repo
 from tests.running import RunningServer
 from tests.waiting import eventually

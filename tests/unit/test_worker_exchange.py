@@ -6,9 +6,7 @@ import httpx2
 import pytest
 
 from shiftboss import errors
-from shiftboss.errors import ShiftbossError
-from shiftboss.protocol.problems import problem_of
-from shiftboss.worker.exchange import (
+from shiftboss.client.exchange import (
     ForeignAnswer,
     ServerUnreachable,
     answer_of,
@@ -16,6 +14,8 @@ from shiftboss.worker.exchange import (
     says_later,
     swarm_path,
 )
+from shiftboss.errors import ShiftbossError
+from shiftboss.protocol.problems import problem_of
 
 KINDS = [
     kind

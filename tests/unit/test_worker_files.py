@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from shiftboss.client.backoff import pauses
 from shiftboss.system.files import LockHeldError, locked, write_durably
-from shiftboss.worker.backoff import pauses
 from shiftboss.worker.outbox import Entry, Outbox
 
 

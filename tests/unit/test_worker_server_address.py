@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from shiftboss.client.server_address import DEFAULT_ADDRESS, Server
 from shiftboss.errors import InvalidRequest
-from shiftboss.worker.server_address import DEFAULT_ADDRESS, Server
 
 
 @pytest.fixture(autouse=True)

@@ -10,13 +10,13 @@ import httpx2
 from mcp.server.stdio import stdio_server
 from pydantic_core import from_json, to_json
 
+from shiftboss.client.exchange import ServerUnreachable, answer_of, reaching
+from shiftboss.client.server_address import Server
 from shiftboss.errors import ShiftbossError
 from shiftboss.server.mcp.calls import CALL_ID_KEYS, ToolResult, call_id, refusal
 from shiftboss.server.mcp.endpoint import MCP_PATH
 from shiftboss.server.mcp.sdk import Context, bus_server
 from shiftboss.server.mcp.tools import Tool
-from shiftboss.worker.exchange import ServerUnreachable, answer_of, reaching
-from shiftboss.worker.server_address import Server
 
 # The server says something every 15 seconds: three times nothing is a dead connection.
 TIMEOUT: Final = httpx2.Timeout(45.0, connect=2.0)

@@ -140,9 +140,9 @@ def _policy_of(plan_file: Path, said: Path | None) -> Path | None:
 def _wish(
     plan: Plan, server: str, token_file: Path | None, db: str, policy: Path | None
 ) -> RunWish:
+    from shiftboss.client.server_address import Server as ServerAddress
     from shiftboss.orchestrator.setting_up import RunWish
     from shiftboss.system.processes import close_to_others
-    from shiftboss.worker.server_address import Server as ServerAddress
 
     close_to_others()  # agents run as the same user, and we hold the operator's token
     address = ServerAddress.at(server, read_token(token_file))

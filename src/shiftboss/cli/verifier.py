@@ -42,8 +42,8 @@ def verifier(
     token, operator_token = read_token(token_file), read_operator_token(operator_token_file)
     # Only this command pays for these imports.
     from shiftboss.cli.until_signal import run_until_signal
+    from shiftboss.client.server_address import Server as ServerAddress
     from shiftboss.verifier.service import run_verifier
-    from shiftboss.worker.server_address import Server as ServerAddress
 
     address = ServerAddress.at(server, token)
     own_name = name or _made_up_name()

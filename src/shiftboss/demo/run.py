@@ -17,6 +17,7 @@ from shiftboss.cli.options import DEFAULT_SERVER
 from shiftboss.cli.output import console
 from shiftboss.cli.run_view import RunView, outcome_lines
 from shiftboss.cli.until_signal import until_signal
+from shiftboss.client.server_address import Server
 from shiftboss.demo.checks import Fact, facts
 from shiftboss.demo.plan import BUILT_ON, REPO_OF, SWARM, TASKS, WORKERS, write_plan
 from shiftboss.demo.record import Record, read_record
@@ -29,7 +30,6 @@ from shiftboss.orchestrator.plan_file import load_plan
 from shiftboss.orchestrator.process import run_mark, sweep_marked
 from shiftboss.orchestrator.run import Outcome
 from shiftboss.orchestrator.setting_up import RunWish, run_wish
-from shiftboss.worker.server_address import Server
 
 INTERRUPTED: Final = 130
 

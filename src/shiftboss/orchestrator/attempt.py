@@ -21,8 +21,8 @@ from shiftboss.orchestrator.seating import assignment_of, sit_down
 from shiftboss.orchestrator.tree import Tree
 from shiftboss.protocol.plan import PlanTask
 from shiftboss.rules.prompts.agent_prompts import RunTask, fix_prompt, run_prompt
+from shiftboss.worker.bus_session import reason_of
 from shiftboss.worker.bus_task import LAST_WORD_SECONDS, BusTask
-from shiftboss.worker.shift import reason_of
 
 log = logging.getLogger(__name__)
 

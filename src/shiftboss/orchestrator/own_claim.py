@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+from shiftboss.client.backoff import pauses
 from shiftboss.orchestrator.line import Line
-from shiftboss.worker.backoff import pauses
 
 
 async def receipt_of_agent(line: Line, bead_id: str, epoch: int) -> str | None:

@@ -12,6 +12,9 @@ from contextlib import AsyncExitStack
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
+from shiftboss.client.backoff import pauses
+from shiftboss.client.exchange import ServerUnreachable
+from shiftboss.client.swarm_events import SwarmEvents
 from shiftboss.errors import ShiftbossError
 from shiftboss.orchestrator.board import Board
 from shiftboss.orchestrator.book import Book, read_book
@@ -22,9 +25,6 @@ from shiftboss.orchestrator.landing import Landing
 from shiftboss.orchestrator.process import run_mark, sweep_marked
 from shiftboss.orchestrator.slots import Slot, last_words, run_slots
 from shiftboss.orchestrator.starting import Starting
-from shiftboss.worker.backoff import pauses
-from shiftboss.worker.exchange import ServerUnreachable
-from shiftboss.worker.swarm_events import SwarmEvents
 
 # Events wake the run; this is for what makes none, such as a target branch that becomes free.
 LOOK_SECONDS: Final = 15.0

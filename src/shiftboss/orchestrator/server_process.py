@@ -18,11 +18,11 @@ from urllib.parse import urlsplit
 
 import httpx2
 
+from shiftboss.client.backoff import pauses
+from shiftboss.client.server_address import Server
 from shiftboss.errors import ShiftbossError
 from shiftboss.orchestrator.board import Board
 from shiftboss.system.file_locks import turn
-from shiftboss.worker.backoff import pauses
-from shiftboss.worker.server_address import Server
 
 START_SECONDS: Final = 30.0
 END_SECONDS: Final = 15.0

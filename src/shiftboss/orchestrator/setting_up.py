@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from shiftboss.client.server_address import Server
 from shiftboss.errors import InvalidRequest
 from shiftboss.orchestrator.agents.known import AGENTS
 from shiftboss.orchestrator.board import Board
@@ -23,7 +24,6 @@ from shiftboss.orchestrator.run_log import RunLog
 from shiftboss.orchestrator.server_process import ServerWish, serving
 from shiftboss.orchestrator.trees import Trees
 from shiftboss.protocol.plan import Plan
-from shiftboss.worker.server_address import Server
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,10 +9,10 @@ from typing import Final, TypeVar
 
 import httpx2
 
+from shiftboss.client.backoff import pauses
+from shiftboss.client.exchange import ServerUnreachable, answer_of, reaching, says_later
 from shiftboss.protocol.bus import BusRequest
 from shiftboss.protocol.fields import Answer
-from shiftboss.worker.backoff import pauses
-from shiftboss.worker.exchange import ServerUnreachable, answer_of, reaching, says_later
 
 log = logging.getLogger(__name__)
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from shiftboss.client.server_address import Server
 from shiftboss.errors import InvalidRequest, ShiftbossError
 from shiftboss.evidence.checks.renewal import tend
 from shiftboss.evidence.checks.verifier import Verifier
@@ -22,7 +23,6 @@ from shiftboss.protocol.handoff_requests import (
 from shiftboss.protocol.verdicts import Verdict, VerificationJob
 from shiftboss.system.file_locks import held_folder
 from shiftboss.verifier.line import VerifierLine
-from shiftboss.worker.server_address import Server
 
 # A claim that another verifier has lost is found when a wait is over, not when it is lost.
 TAKE_SECONDS: Final = 10

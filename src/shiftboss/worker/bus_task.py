@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from shiftboss.client.bus_client import POLL_MS, POLL_TIMEOUT, BusLine, report_key
 from shiftboss.errors import Conflict, ContractViolations, NotFound, NotHeld, ShiftbossError
 from shiftboss.protocol.messages import Message, MessageType, message_to_json
-from shiftboss.worker.bus_line import POLL_MS, POLL_TIMEOUT, BusLine, report_key
 from shiftboss.worker.heartbeats import Heartbeats
 from shiftboss.worker.milestone_reports import MilestoneReports
 

@@ -6,14 +6,14 @@ import asyncio
 from types import TracebackType
 from typing import Any, Self
 
+from shiftboss.client.bus_client import BusLine
+from shiftboss.client.exchange import checked
+from shiftboss.client.server_address import Server
 from shiftboss.errors import InvalidRequest
 from shiftboss.protocol.bus import DEFAULT_SWARM, RegisterWorkerRequest
-from shiftboss.worker.bus_line import BusLine
+from shiftboss.worker.bus_session import Shift, reason_of
 from shiftboss.worker.bus_task import BusTask
-from shiftboss.worker.exchange import checked
 from shiftboss.worker.heartbeats import HEARTBEAT_SECONDS, LEASE_SECONDS_MAX
-from shiftboss.worker.server_address import Server
-from shiftboss.worker.shift import Shift, reason_of
 
 
 class BusWorker:

@@ -15,7 +15,7 @@ def main() -> None:
     if os.fork():
         os._exit(0)
     # Late, so that whoever waits for the fork waits for some milliseconds only.
-    from shiftboss.worker.redelivery import deliver_left_behind
+    from shiftboss.worker.background_delivery import deliver_left_behind
 
     deliver_left_behind(folder, address)
 

@@ -8,9 +8,9 @@ import threading
 from collections.abc import Callable
 from typing import Final
 
+from shiftboss.client.bus_client import BusLine
+from shiftboss.client.exchange import ServerUnreachable
 from shiftboss.errors import ShiftbossError
-from shiftboss.worker.bus_line import BusLine
-from shiftboss.worker.exchange import ServerUnreachable
 
 log = logging.getLogger(__name__)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any, Final
 
+from shiftboss.client.bus_client import POLL_TIMEOUT, BusLine, report_key
 from shiftboss.errors import NotHeld
-from shiftboss.worker.bus_line import POLL_TIMEOUT, BusLine, report_key
 
 # The server wakes a poll with the news; this is how long one that slipped through goes unheard.
 NEWS_MS: Final = 5_000

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import atexit
 import logging
+import os
+import subprocess
+import sys
 import uuid
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, Final, Self
 
 from pydantic import model_validator
 from pydantic_core import PydanticCustomError
 
+from shiftboss.client.backoff import Deadline
+from shiftboss.client.server_address import Server
 from shiftboss.protocol.fields import SwarmId, TasksCompleted
 from shiftboss.protocol.packets import (
     CompleteRequest,
@@ -19,13 +26,59 @@ from shiftboss.protocol.packets import (
     Report,
     checkpoint_of,
 )
-from shiftboss.worker import departure
-from shiftboss.worker.deadlines import Deadline
-from shiftboss.worker.deliverer import NOT_THROUGH, Deliverer
+from shiftboss.worker.background_delivery import Redelivery
+from shiftboss.worker.delivery import NOT_THROUGH, Deliverer
 from shiftboss.worker.journal import Journal, Recorded
-from shiftboss.worker.outbox import Entry
-from shiftboss.worker.redelivery import Redelivery
-from shiftboss.worker.server_address import Server
+from shiftboss.worker.outbox import Entry, Outbox
+
+# The end of a process: what was not delivered is left to a courier.
+
+
+log = logging.getLogger(__name__)
+
+_watched: dict[Path, Server] = {}
+
+
+def watch(outbox: Outbox, server: Server) -> None:
+    """Start a courier for this outbox at the end, if something waits in it then."""
+    if os.environ.get("SHIFTBOSS_COURIER") != "0":
+        _watched[outbox.folder] = server
+
+
+def leave(outbox: Outbox) -> None:
+    """The end has come for this outbox."""
+    server = _watched.pop(outbox.folder, None)
+    if server is not None and outbox.files():
+        _start_courier(outbox, server)
+
+
+@atexit.register
+def _leave_all() -> None:
+    for folder in list(_watched):
+        try:
+            leave(Outbox(folder))
+        except Exception:
+            # The outboxes of the other workers still wait for their couriers.
+            log.exception("reports may stay in %s", folder)
+
+
+def _start_courier(outbox: Outbox, server: Server) -> None:
+    # -P: the folder that this process was started in may be an agent's, with modules of its own.
+    module = [sys.executable, "-P", "-m", "shiftboss.worker.courier"]
+    token = {"SHIFTBOSS_TOKEN": server.token} if server.token else {}
+    try:
+        subprocess.run(
+            [*module, str(outbox.folder), server.address],
+            env=os.environ | token,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+            check=False,
+        )
+    except OSError as error:
+        log.warning("reports stay in %s, no courier could start: %s", outbox.folder, error)
+
 
 log = logging.getLogger(__name__)
 
@@ -84,7 +137,7 @@ class Reporter:
         )
         checkpoint = None if keep_checkpoint else _checkpoint(standing, report)
         recorded = self._journal.record(entry, checkpoint)
-        departure.watch(self._outbox, self._deliverer.server)
+        watch(self._outbox, self._deliverer.server)
         return recorded
 
     def deliver(
@@ -115,7 +168,7 @@ class Reporter:
 
     def close(self) -> None:
         self._redelivery.stop()
-        departure.leave(self._outbox)
+        leave(self._outbox)
 
     def _tell_of_rejected(self) -> None:
         """They were refused when no caller was there to be told."""

@@ -1,5 +1,5 @@
 """The backend that speaks HTTP."""
 
-from shiftboss.worker.http_backend import MCPStreamableHTTPBackend
+from shiftboss.worker.backends import MCPStreamableHTTPBackend
 
 __all__ = ["MCPStreamableHTTPBackend"]

@@ -10,15 +10,9 @@ from typing import Any, Final
 
 import httpx2
 
-from shiftboss.worker.backoff import pauses
-from shiftboss.worker.exchange import (
-    ServerUnreachable,
-    answer_of,
-    reaching,
-    says_later,
-    swarm_path,
-)
-from shiftboss.worker.server_address import Server
+from shiftboss.client.backoff import pauses
+from shiftboss.client.exchange import ServerUnreachable, answer_of, reaching, says_later, swarm_path
+from shiftboss.client.server_address import Server
 
 log = logging.getLogger(__name__)
 

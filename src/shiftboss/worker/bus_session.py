@@ -7,9 +7,9 @@ import logging
 import threading
 from typing import Any
 
+from shiftboss.client.backoff import pauses
+from shiftboss.client.bus_client import POLL_MS, POLL_TIMEOUT, BusLine
 from shiftboss.errors import Conflict, UnknownTask, UnknownWorker
-from shiftboss.worker.backoff import pauses
-from shiftboss.worker.bus_line import POLL_MS, POLL_TIMEOUT, BusLine
 from shiftboss.worker.bus_task import LAST_WORD_SECONDS, BusTask
 
 log = logging.getLogger(__name__)

@@ -8,11 +8,11 @@ import time
 from pathlib import Path
 from typing import Final
 
+from shiftboss.client.backoff import pauses
+from shiftboss.client.server_address import Server
 from shiftboss.system.files import LockHeldError
-from shiftboss.worker.backoff import pauses
-from shiftboss.worker.deliverer import Deliverer
+from shiftboss.worker.delivery import Deliverer
 from shiftboss.worker.outbox import Outbox
-from shiftboss.worker.server_address import Server
 
 log = logging.getLogger(__name__)
 

@@ -11,9 +11,9 @@ from uuid import uuid4
 
 import httpx2
 
-from shiftboss.worker.backoff import pauses
-from shiftboss.worker.exchange import ServerUnreachable, answer_of, reaching, says_later
-from shiftboss.worker.server_address import TIMEOUT, Server
+from shiftboss.client.backoff import pauses
+from shiftboss.client.exchange import ServerUnreachable, answer_of, reaching, says_later
+from shiftboss.client.server_address import TIMEOUT, Server
 
 log = logging.getLogger(__name__)
 

@@ -1,0 +1,1 @@
+"""The HTTP client for the server: addresses, retries, errors, event streams."""
