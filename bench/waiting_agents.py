@@ -11,7 +11,7 @@ import psutil
 
 from bench.figures import Figure
 from shiftboss.orchestrator.agents.agent import Launch
-from shiftboss.orchestrator.process import AgentProcess, ProcessLimits, run_mark
+from shiftboss.orchestrator.guardian.agent_process import AgentProcess, ProcessLimits, run_mark
 
 AGENTS = 100
 # Until their guardians have seen that nothing happens, and look rarely.

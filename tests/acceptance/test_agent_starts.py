@@ -15,10 +15,10 @@ import pytest
 
 from shiftboss.errors import Forbidden, InvalidRequest
 from shiftboss.orchestrator import agents
-from shiftboss.orchestrator.agents import known
+from shiftboss.orchestrator.agents import registry
 from shiftboss.orchestrator.agents.agent import Launch
-from shiftboss.orchestrator.agents.known import AGENTS
-from shiftboss.orchestrator.seat import Assignment, Seat
+from shiftboss.orchestrator.agents.registry import AGENTS
+from shiftboss.orchestrator.attempt.workspace import Assignment, Seat
 from shiftboss.protocol.plan import PlanAgent
 
 pytestmark = pytest.mark.requirement("OWN-01")
@@ -68,7 +68,7 @@ def test_the_agents_are_those_that_have_a_module(
     (tmp_path / "another_agent.py").write_text(module)
     monkeypatch.setattr(agents, "__path__", [*agents.__path__, str(tmp_path)])
     try:
-        assert set(known._found()) == {*AGENTS, "other"}
+        assert set(registry._found()) == {*AGENTS, "other"}
     finally:
         sys.modules.pop(f"{agents.__name__}.another_agent", None)
 

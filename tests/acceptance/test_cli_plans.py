@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from shiftboss.errors import InvalidPlan
-from shiftboss.orchestrator.plan_file import load_plan, swarm_of
+from shiftboss.orchestrator.run.plan_file import load_plan, swarm_of
 from shiftboss.protocol.fields import is_swarm_id
 from tests.commands import on_terminal, shiftboss
 

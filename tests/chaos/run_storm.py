@@ -13,7 +13,7 @@ from random import Random
 
 import psutil
 
-from shiftboss.orchestrator.process import RUN_MARK, run_mark
+from shiftboss.orchestrator.guardian.agent_process import RUN_MARK, run_mark
 from tests.leash import Leash
 from tests.plan_runs import PlanRoom, task
 from tests.waiting import wait_until
@@ -27,7 +27,7 @@ KINDS = {"agent": 5, "guardian": 4, "server": 3, "evidence": 3, "orchestrator": 
 _WORDS = {
     "agent": str(AGENT),
     "evidence": "shiftboss.evidence.subprocess.main",
-    "guardian": "shiftboss.orchestrator.guardian",
+    "guardian": "shiftboss.orchestrator.guardian.main",
     "server": " serve ",
 }
 

@@ -10,7 +10,13 @@ from pathlib import Path
 import psutil
 
 from shiftboss.orchestrator.agents.agent import Launch
-from shiftboss.orchestrator.process import RUN_MARK, AgentProcess, Exit, ProcessLimits, run_mark
+from shiftboss.orchestrator.guardian.agent_process import (
+    RUN_MARK,
+    AgentProcess,
+    Exit,
+    ProcessLimits,
+    run_mark,
+)
 from tests.e2e.signed import VARIABLE, Signed
 from tests.waiting import wait_until
 

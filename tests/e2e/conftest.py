@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from shiftboss.orchestrator.landing import Landing
+from shiftboss.orchestrator.landing.landing import Landing
 from tests.e2e.ground import Ground, user_settings
 
 

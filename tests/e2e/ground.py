@@ -7,9 +7,9 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from shiftboss.orchestrator.landing import Landable
-from shiftboss.orchestrator.seat import Assignment
-from shiftboss.orchestrator.trees import Tree, Trees
+from shiftboss.orchestrator.attempt.workspace import Assignment
+from shiftboss.orchestrator.landing.landing import Landable
+from shiftboss.orchestrator.worktrees.worktrees import Tree, Trees
 from shiftboss.protocol.handoffs import VerificationPolicy
 from shiftboss.protocol.plan import PlanRepo
 from tests.repos import ENVIRONMENT, Repo

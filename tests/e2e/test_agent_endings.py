@@ -14,8 +14,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from shiftboss.orchestrator import process as process_module
-from shiftboss.orchestrator.process import RUN_MARK, Exit, run_mark, sweep_marked
+from shiftboss.orchestrator.guardian import agent_process as process_module
+from shiftboss.orchestrator.guardian.agent_process import RUN_MARK, Exit, run_mark, sweep_marked
 from tests.e2e.agent_room import (
     DAEMON,
     DEAF,
@@ -177,7 +177,7 @@ def orchestrating(room: AgentRoom) -> Iterator[None]:
 import asyncio
 from pathlib import Path
 from shiftboss.orchestrator.agents.agent import Launch
-from shiftboss.orchestrator.process import AgentProcess, ProcessLimits
+from shiftboss.orchestrator.guardian.agent_process import AgentProcess, ProcessLimits
 launch = Launch({room.launch(DEAF + DAEMON + FOREVER).argv!r}, Path({str(room.tree)!r}),
                 {room.environment!r})
 async def main():

@@ -11,7 +11,12 @@ from pathlib import Path
 import pytest
 
 from shiftboss.orchestrator.agents.agent import Launch
-from shiftboss.orchestrator.process import RUN_MARK, AgentProcess, Exit, ProcessLimits
+from shiftboss.orchestrator.guardian.agent_process import (
+    RUN_MARK,
+    AgentProcess,
+    Exit,
+    ProcessLimits,
+)
 from tests.e2e.agent_room import FOREVER, KILLED, AgentRoom, agent_room, lines_of, touch
 from tests.waiting import eventually
 

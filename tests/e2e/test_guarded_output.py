@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from shiftboss.orchestrator import guarded_output, tree_meter
-from shiftboss.orchestrator.guarded_output import Log, Passage
-from shiftboss.orchestrator.tree_meter import TreeMeter
+from shiftboss.orchestrator.guardian import output, resource_use
+from shiftboss.orchestrator.guardian.output import Log, Passage
+from shiftboss.orchestrator.guardian.resource_use import TreeMeter
 
 pytestmark = pytest.mark.requirement("OWN-01")
 
@@ -39,7 +39,7 @@ class Listener:
 
 @pytest.fixture
 def listener(monkeypatch: pytest.MonkeyPatch) -> Iterator[Listener]:
-    monkeypatch.setattr(guarded_output, "WAITING_BYTES_MAX", 10_000)
+    monkeypatch.setattr(output, "WAITING_BYTES_MAX", 10_000)
     listener = Listener()
     yield listener
     listener.close()
@@ -148,8 +148,8 @@ def test_a_meter_counts_files_and_bytes_and_follows_no_link(tmp_path: Path) -> N
 
 
 def test_a_meter_goes_in_steps_and_rests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tree_meter, "STEP_SECONDS", 0.0)
-    for number in range(3 * tree_meter.ENTRIES_PER_LOOK):
+    monkeypatch.setattr(resource_use, "STEP_SECONDS", 0.0)
+    for number in range(3 * resource_use.ENTRIES_PER_LOOK):
         (tmp_path / f"{number}").touch()
     meter = TreeMeter(str(tmp_path), 2**30, 1000)
     steps = 0
@@ -161,4 +161,4 @@ def test_a_meter_goes_in_steps_and_rests(tmp_path: Path, monkeypatch: pytest.Mon
     meter.stir()
     assert meter.due_at > time.monotonic() + 1
     meter.hurry()
-    assert meter.due_at < time.monotonic() + tree_meter.FIRST_SECONDS + 1
+    assert meter.due_at < time.monotonic() + resource_use.FIRST_SECONDS + 1

@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from shiftboss.orchestrator.landing import Conflict, Landed, Landing, Refused
-from shiftboss.orchestrator.other_side import LandedWork
+from shiftboss.orchestrator.landing.landing import Conflict, Landed, LandedWork, Landing, Refused
 from shiftboss.protocol.handoffs import VerificationPolicy
 from tests.e2e.ground import Ground, run_in
 from tests.repos import waiver

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from shiftboss.orchestrator.landing import Landed, Landing
+from shiftboss.orchestrator.landing.landing import Landed, Landing
 from tests.e2e.ground import Ground, user_settings
 from tests.waiting import wait_until
 
@@ -48,7 +48,7 @@ def _start(ground: Ground, commit: str) -> subprocess.Popen[bytes]:
     """A process that lands the commit, as far as the slow file."""
     program = f"""\
 import asyncio, pathlib
-from shiftboss.orchestrator.landing import Landable, Landing
+from shiftboss.orchestrator.landing.landing import Landable, Landing
 from shiftboss.protocol.handoffs import VerificationPolicy
 
 wanted = Landable("bd-1", "work", pathlib.Path({str(ground.repo.path)!r}), {commit!r}, "main", [],

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from shiftboss.errors import TreeUnavailable
-from shiftboss.orchestrator.landing import Landed, Landing
-from shiftboss.orchestrator.repo import GitRepo
+from shiftboss.orchestrator.git.repository import GitRepo
+from shiftboss.orchestrator.landing.landing import Landed, Landing
 from tests.e2e.ground import Ground
 
 pytestmark = [pytest.mark.anyio, pytest.mark.requirement("OWN-01")]

@@ -7,9 +7,9 @@ import sys
 import pytest
 
 from shiftboss.errors import TreeUnavailable
-from shiftboss.orchestrator.landing import Landed, Landing, Refused
-from shiftboss.orchestrator.repo import GitRepo
-from shiftboss.orchestrator.target import Target
+from shiftboss.orchestrator.git.repository import GitRepo
+from shiftboss.orchestrator.landing.landing import Landed, Landing, Refused
+from shiftboss.orchestrator.landing.target_branch import Target
 from tests.e2e.ground import Ground, run_in
 
 pytestmark = [pytest.mark.anyio, pytest.mark.requirement("OWN-01")]

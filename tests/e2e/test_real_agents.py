@@ -13,9 +13,9 @@ import pytest
 
 from shiftboss.hooks.contract import write_contract
 from shiftboss.orchestrator.agents.agent import Denied, Finished, Launch, Signal, Usage
-from shiftboss.orchestrator.agents.known import AGENTS as KNOWN
-from shiftboss.orchestrator.process import AgentProcess, ProcessLimits
-from shiftboss.orchestrator.seat import Assignment, Seat
+from shiftboss.orchestrator.agents.registry import AGENTS as KNOWN
+from shiftboss.orchestrator.attempt.workspace import Assignment, Seat
+from shiftboss.orchestrator.guardian.agent_process import AgentProcess, ProcessLimits
 from shiftboss.protocol.plan import PlanAgent
 from tests.contract_story import WORKER, Story
 from tests.e2e.ground import run_in

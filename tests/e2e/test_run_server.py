@@ -14,10 +14,10 @@ import pytest
 
 from shiftboss.client.server_address import Server
 from shiftboss.errors import Forbidden
-from shiftboss.orchestrator import server_process
-from shiftboss.orchestrator.board import Board
-from shiftboss.orchestrator.line import Line
-from shiftboss.orchestrator.server_process import ServerDown, ServerWish, answers, serving
+from shiftboss.orchestrator.run import server_process
+from shiftboss.orchestrator.run.progress import Board
+from shiftboss.orchestrator.run.server_client import Line
+from shiftboss.orchestrator.run.server_process import ServerDown, ServerWish, answers, serving
 from tests.repos import Repo
 from tests.running import RunningServer
 from tests.waiting import eventually

@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from shiftboss.evidence.commands.command import Limits, run_command
-from shiftboss.orchestrator.git import run_git
+from shiftboss.orchestrator.git.runner import run_git
 from shiftboss.system.cancellation import start_program
 from shiftboss.system.git import git
 from tests.waiting import wait_until

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from shiftboss.hooks.contract import write_contract
-from shiftboss.orchestrator.trees import Tree
+from shiftboss.orchestrator.worktrees.worktrees import Tree
 from shiftboss.protocol.handoffs import Context, Contract, Escalation, WorkerHandoff, handoff_hash
 from tests.e2e.ground import Ground, run_in, user_settings
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from shiftboss.errors import MergeConflict, TreeUnavailable, UnknownRepo
-from shiftboss.orchestrator.trees import Tree, Trees
+from shiftboss.orchestrator.worktrees.worktrees import Tree, Trees
 from shiftboss.protocol.plan import PlanRepo
 from tests.e2e.ground import Ground, commit_in, run_in, user_settings
 

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from shiftboss.orchestrator.agents.agent import OutputReader
-from shiftboss.orchestrator.agents.claude_output import ClaudeOutput
-from shiftboss.orchestrator.agents.codex_output import CodexOutput
+from shiftboss.orchestrator.agents.claude import ClaudeOutput
+from shiftboss.orchestrator.agents.codex import CodexOutput
 from shiftboss.orchestrator.agents.command import CommandOutput
-from shiftboss.orchestrator.agents.gemini_output import GeminiOutput
-from shiftboss.orchestrator.agents.opencode_output import OpencodeOutput
+from shiftboss.orchestrator.agents.gemini import GeminiOutput
+from shiftboss.orchestrator.agents.opencode import OpencodeOutput
 from shiftboss.protocol.plan import PlanAgent
 
 LINES: Final = Path(__file__).parent / "agent_lines"

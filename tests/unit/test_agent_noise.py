@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shiftboss.orchestrator.agents.agent import Usage
-from shiftboss.orchestrator.agents.known import AGENTS
+from shiftboss.orchestrator.agents.registry import AGENTS
 from tests.unit.agent_readers import LINES, READERS, reader_of
 
 RECORDED = sorted(path.name for path in LINES.iterdir())

@@ -16,7 +16,7 @@ from shiftboss.orchestrator.agents.agent import (
     Signal,
     Usage,
 )
-from shiftboss.orchestrator.agents.meter import DEFAULT_WINDOW, context_window
+from shiftboss.orchestrator.agents.usage_meter import DEFAULT_WINDOW, context_window
 from tests.unit.agent_readers import LINES, NOW, reader_of
 
 PRICED: dict[str, Any] = {"input_price": 2.0, "output_price": 10.0}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shiftboss.orchestrator.guardian_line import LINE_BYTES_MAX, LineCutter
+from shiftboss.orchestrator.guardian.connection import LINE_BYTES_MAX, LineCutter
 
 
 def test_lines_do_not_depend_on_how_they_are_chopped() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from shiftboss.errors import InvalidRequest
-from shiftboss.orchestrator.places import Places
+from shiftboss.orchestrator.run.run_context import Places
 
 
 def test_everything_of_the_trees_is_below_the_folder_that_was_named(tmp_path: Path) -> None:

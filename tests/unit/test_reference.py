@@ -14,7 +14,7 @@ from pydantic.fields import FieldInfo
 
 from shiftboss import errors
 from shiftboss.cli.main import app
-from shiftboss.orchestrator.agents.known import AGENTS
+from shiftboss.orchestrator.agents.registry import AGENTS
 from shiftboss.protocol.events import EventKind
 from shiftboss.protocol.handoffs import VerificationPolicy
 from shiftboss.protocol.plan import Plan

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from shiftboss.orchestrator.book import Book
-from shiftboss.orchestrator.run import Outcome, is_over
+from shiftboss.orchestrator.run.plan_run import Outcome, is_over
+from shiftboss.orchestrator.run.plan_status import Book
 
 pytestmark = pytest.mark.requirement("OWN-01")
 

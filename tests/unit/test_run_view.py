@@ -7,8 +7,8 @@ import io
 from rich.console import Console
 
 from shiftboss.cli.run_view import ROWS_SHOWN, outcome_lines, run_table
-from shiftboss.orchestrator.board import Board, Row
-from shiftboss.orchestrator.run import Outcome
+from shiftboss.orchestrator.run.plan_run import Outcome
+from shiftboss.orchestrator.run.progress import Board, Row
 
 
 def drawn(rows: list[Row]) -> list[str]:

@@ -13,7 +13,7 @@ from shiftboss.cli.plan_import import import_plan
 from shiftboss.errors import InvalidPlan, InvalidPolicy, ShiftbossError
 
 if TYPE_CHECKING:
-    from shiftboss.orchestrator.plan_file import PlanFile as ReadPlanFile
+    from shiftboss.orchestrator.run.plan_file import PlanFile as ReadPlanFile
 
 plan = typer.Typer(help="Check, show and import plans.", no_args_is_help=True)
 plan.command("import")(import_plan)
@@ -81,7 +81,7 @@ def schema() -> None:
 
 
 def _read(file: Path) -> ReadPlanFile:
-    from shiftboss.orchestrator.plan_file import read_plan_file
+    from shiftboss.orchestrator.run.plan_file import read_plan_file
 
     return read_plan_file(file)
 

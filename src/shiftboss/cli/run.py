@@ -15,7 +15,7 @@ from shiftboss.cli.serve_options import DEFAULT_DB, Db
 from shiftboss.cli.tokens import given_operator_token, read_token
 
 if TYPE_CHECKING:
-    from shiftboss.orchestrator.setting_up import RunWish
+    from shiftboss.orchestrator.run.bootstrap import RunWish
     from shiftboss.protocol.plan import Plan
 
 INTERRUPTED: Final = 130
@@ -87,7 +87,7 @@ def run(
     """
     changes = {"workers": workers, "agent": agent, "auto_merge": auto_merge}
     # Only these commands pay for the imports.
-    from shiftboss.orchestrator.plan_file import load_plan
+    from shiftboss.orchestrator.run.plan_file import load_plan
 
     plan = load_plan(plan_file)
     plan = plan.model_copy(update={key: one for key, one in changes.items() if one is not None})
@@ -115,8 +115,8 @@ def land(
     """Bring accepted work of a plan to its target branches."""
     from shiftboss.cli.run_view import outcome_lines
     from shiftboss.cli.until_signal import until_signal
-    from shiftboss.orchestrator.plan_file import load_plan
-    from shiftboss.orchestrator.setting_up import land_plan
+    from shiftboss.orchestrator.run.bootstrap import land_plan
+    from shiftboss.orchestrator.run.plan_file import load_plan
 
     plan = load_plan(plan_file)
     wish = _wish(plan, server, token_file, db, _policy_of(plan_file, policy))
@@ -141,7 +141,7 @@ def _wish(
     plan: Plan, server: str, token_file: Path | None, db: str, policy: Path | None
 ) -> RunWish:
     from shiftboss.client.server_address import Server as ServerAddress
-    from shiftboss.orchestrator.setting_up import RunWish
+    from shiftboss.orchestrator.run.bootstrap import RunWish
     from shiftboss.system.processes import close_to_others
 
     close_to_others()  # agents run as the same user, and we hold the operator's token
@@ -153,9 +153,9 @@ def _run(wish: RunWish, *, as_json: bool) -> int:
     """The exit code. A signal stops it, and everything is given back."""
     from shiftboss.cli.run_view import RunView
     from shiftboss.cli.until_signal import until_signal
-    from shiftboss.orchestrator.board import Board
-    from shiftboss.orchestrator.run import Outcome
-    from shiftboss.orchestrator.setting_up import run_wish
+    from shiftboss.orchestrator.run.bootstrap import run_wish
+    from shiftboss.orchestrator.run.plan_run import Outcome
+    from shiftboss.orchestrator.run.progress import Board
 
     board = Board()
     with RunView(board, quiet=as_json) as view:

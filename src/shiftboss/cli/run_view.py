@@ -15,10 +15,10 @@ from rich.table import Table
 from rich.text import Text
 
 from shiftboss.cli.output import console, plain
-from shiftboss.orchestrator.board import Board, Row
+from shiftboss.orchestrator.run.progress import Board, Row
 
 if TYPE_CHECKING:
-    from shiftboss.orchestrator.run import Outcome
+    from shiftboss.orchestrator.run.plan_run import Outcome
 
 LINES_SHOWN: Final = 6
 ROWS_SHOWN: Final = 20

@@ -24,12 +24,12 @@ from shiftboss.demo.record import Record, read_record
 from shiftboss.demo.repos import make_repos
 from shiftboss.demo.server import DemoServer
 from shiftboss.demo.surroundings import stay_apart
-from shiftboss.orchestrator.board import Board
-from shiftboss.orchestrator.places import Places
-from shiftboss.orchestrator.plan_file import load_plan
-from shiftboss.orchestrator.process import run_mark, sweep_marked
-from shiftboss.orchestrator.run import Outcome
-from shiftboss.orchestrator.setting_up import RunWish, run_wish
+from shiftboss.orchestrator.guardian.agent_process import run_mark, sweep_marked
+from shiftboss.orchestrator.run.bootstrap import RunWish, run_wish
+from shiftboss.orchestrator.run.plan_file import load_plan
+from shiftboss.orchestrator.run.plan_run import Outcome
+from shiftboss.orchestrator.run.progress import Board
+from shiftboss.orchestrator.run.run_context import Places
 
 INTERRUPTED: Final = 130
 

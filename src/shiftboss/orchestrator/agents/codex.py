@@ -3,27 +3,195 @@
 from __future__ import annotations
 
 import json
+import re
+import time
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from shiftboss.orchestrator.agents.agent import Launch, OutputReader
-from shiftboss.orchestrator.agents.codex_output import CodexOutput
-from shiftboss.orchestrator.agents.starting import (
+from shiftboss.orchestrator.agents.agent import (
     HOOK_SECONDS,
     SERVER_NAME,
     TOKEN_VARIABLE,
     TOOL_SECONDS,
+    Allowed,
+    Denied,
+    Did,
+    Finished,
+    Launch,
+    OutputReader,
+    Signal,
     hook_command,
     launch,
     mcp_url,
     missing,
     users_environment,
 )
-from shiftboss.orchestrator.seat import Seat
+from shiftboss.orchestrator.agents.output_lines import (
+    at,
+    brief,
+    count,
+    deed,
+    limit_in,
+    message,
+    objects,
+    parsed,
+    text,
+)
+from shiftboss.orchestrator.agents.usage_meter import Meter
+from shiftboss.orchestrator.attempt.workspace import Seat
 from shiftboss.protocol.plan import PlanAgent
+from shiftboss.rules.tasks.permission_denials import find_denial
+
+# What Codex prints with `exec --json`, and its errors among it.
+
+
+LINE_CHARACTERS_MAX: Final = 20_000
+REFUSAL_LINES_MAX: Final = 40
+# `... Command blocked by PreToolUse hook: REASON. Command: COMMAND`, the reason in several lines.
+_BLOCKED: Final = re.compile(r"(?:Command|Tool call) blocked by PreToolUse hook: ")
+_WHAT: Final = re.compile(r"\. (Command|Tool): ")
+_SHELL: Final = re.compile(r"^\S*/(?:bash|zsh|sh) -l?c ")
+
+
+class CodexOutput:
+    """Tokens are told at the end of a turn, and of the context nothing at all: it makes room in it
+    by itself. That a hook refused something is told with its errors alone, outside of the JSON."""
+
+    def __init__(self, settings: PlanAgent, now: Callable[[], float] = time.time) -> None:
+        self._meter = Meter(settings)
+        self._now = now
+        self._said = ""
+        self._limited = False
+        self._over = False
+        self._refusal: list[str] = []
+
+    def read(self, line: str) -> list[Signal]:
+        event = parsed(line)
+        if event is None:
+            return list(self._error_line(line[:LINE_CHARACTERS_MAX]))
+        return [*self._refused(), *self._event(event)]
+
+    def ended(self, exit_code: int | None, error_tail: str) -> list[Signal]:
+        """Errors are read here too, where they came apart from the output."""
+        found = [one for line in error_tail.splitlines() for one in self._error_line(line)]
+        found += self._refused()
+        if exit_code != 0 and not self._over:
+            found += self._limit(error_tail)
+        return found
+
+    def _event(self, event: dict[str, Any]) -> Iterator[Signal]:
+        kind = text(event.get("type"))
+        if kind == "item.started":
+            tool, operation = _use(event.get("item")) or ("", None)
+            yield from _did(f"{tool} {operation or ''}")
+        elif kind == "item.completed":
+            yield from self._item(event.get("item"))
+        elif kind == "turn.completed":
+            yield self._usage(event.get("usage"))
+            yield self._end(True, self._said)
+        elif kind in ("turn.failed", "error"):
+            words = text(at(event, "error", "message")) or text(event.get("message"))
+            yield from self._error(words, kind == "turn.failed")
+
+    def _error_line(self, line: str) -> Iterator[Signal]:
+        start = _BLOCKED.search(line)
+        if start is not None:
+            yield from self._refused()
+            self._refusal = [line[start.end() :]]
+        elif self._refusal:
+            self._refusal.append(line)
+        if self._refusal and (_WHAT.search(line) or len(self._refusal) > REFUSAL_LINES_MAX):
+            yield from self._refused()
+
+    def _refused(self) -> Iterator[Signal]:
+        """What has come of a refusal."""
+        lines, self._refusal = self._refusal, []
+        if not lines:
+            return
+        why, *what = _WHAT.split("\n".join(lines), maxsplit=1)
+        if not what:
+            yield Denied("a tool", message(why))
+        elif what[0] == "Tool":
+            yield Denied(brief(what[1]) or "a tool", message(why))
+        else:
+            yield Denied("Bash", message(why), brief(what[1]))
+
+    def _item(self, item: object) -> Iterator[Signal]:
+        kind = text(at(item, "type"))
+        if kind == "agent_message":
+            self._said = text(at(item, "text"))
+            yield from _did(self._said)
+        elif kind == "error":
+            yield from self._limit(text(at(item, "message")))
+        elif used := _use(item):
+            yield _outcome(*used, item)
+
+    def _usage(self, told: object) -> Signal:
+        """Of the whole thread so far."""
+        meter = self._meter
+        meter.cached_tokens = count(at(told, "cached_input_tokens"))
+        meter.input_tokens = max(count(at(told, "input_tokens")) - meter.cached_tokens, 0)
+        meter.output_tokens = count(at(told, "output_tokens"))
+        return meter.usage()
+
+    def _error(self, words: str, failed: bool) -> Iterator[Signal]:
+        """An `error` may be followed by another try, as `Reconnecting... 1/5`."""
+        yield from self._limit(words)
+        if failed:
+            yield self._end(False, words)
+        elif words:
+            yield Did(brief(words))
+
+    def _limit(self, words: str) -> list[Signal]:
+        limit = None if self._limited else limit_in(words, self._now())
+        if limit is None or words.startswith("Reconnecting"):
+            return []
+        self._limited = True
+        return [limit]
+
+    def _end(self, ok: bool, words: str) -> Finished:
+        self._over = True
+        return Finished(ok, message(words))
+
+
+def _did(words: str) -> Iterator[Signal]:
+    if line := brief(words):
+        yield Did(line)
+
+
+def _use(item: object) -> tuple[str, str | None] | None:
+    """Of an item that is the use of a tool: its name, and what it is to do."""
+    kind = text(at(item, "type"))
+    if kind == "command_execution":
+        return "Bash", _command(text(at(item, "command")))
+    if kind == "file_change":
+        paths = [text(one.get("path")) for one in objects(at(item, "changes"))]
+        return "apply_patch", deed({"path": " ".join(paths)})
+    if kind == "mcp_tool_call":
+        return brief(f"{text(at(item, 'server'))}.{text(at(item, 'tool'))}"), None
+    if kind == "web_search":
+        return "web_search", deed(item)
+    return None
+
+
+def _outcome(tool: str, operation: str | None, item: object) -> Signal:
+    status = text(at(item, "status"))
+    words = text(at(item, "aggregated_output")) or text(at(item, "error", "message"))
+    denial = find_denial(words, tool) if status in ("failed", "declined") else None
+    if denial is not None:
+        return Denied(denial.tool, denial.error, operation)
+    if status == "declined":
+        return Denied(tool, brief(words) or f"{tool} was not permitted", operation)
+    return Allowed(tool, operation)
+
+
+def _command(command: str) -> str:
+    """Without the shell that it is given to."""
+    return brief(_SHELL.sub("", command[:LINE_CHARACTERS_MAX], count=1).strip("\"'"))
+
 
 _SETTINGS: Final[dict[str, Any]] = {
     "approval_policy": "never",

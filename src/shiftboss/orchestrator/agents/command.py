@@ -18,8 +18,10 @@ from shiftboss.orchestrator.agents.agent import (
     OutputReader,
     RateLimited,
     Signal,
+    launch,
+    write_private,
 )
-from shiftboss.orchestrator.agents.lines import (
+from shiftboss.orchestrator.agents.output_lines import (
     amount,
     brief,
     count,
@@ -28,9 +30,8 @@ from shiftboss.orchestrator.agents.lines import (
     parsed,
     text,
 )
-from shiftboss.orchestrator.agents.meter import Meter
-from shiftboss.orchestrator.agents.starting import launch, write_private
-from shiftboss.orchestrator.seat import Seat
+from shiftboss.orchestrator.agents.usage_meter import Meter
+from shiftboss.orchestrator.attempt.workspace import Seat
 from shiftboss.protocol.plan import PlanAgent
 
 _PLACEHOLDER: Final = re.compile(r"\{(prompt_file|tree|task|worker|model|server)\}")

@@ -1,0 +1,100 @@
+"""Before the work begins: what the server says of the attempt, and the place its agent gets."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from shiftboss.hooks.contract import write_contract
+from shiftboss.orchestrator.attempt.workspace import Assignment, Seat
+from shiftboss.orchestrator.git.runner import plain_environment
+from shiftboss.orchestrator.guardian.agent_process import RUN_MARK, run_mark
+from shiftboss.orchestrator.run.run_context import Ground
+from shiftboss.orchestrator.worktrees.worktree import Tree
+from shiftboss.protocol.plan import PlanAgent
+from shiftboss.worker.bus_task import BusTask
+
+
+async def assignment_of(
+    ground: Ground, task: BusTask, worker: str, settings: PlanAgent
+) -> Assignment:
+    """Raises what the server says when there is no such task, or none with a contract."""
+    known = await ground.line.call("show_task", bead_id=task.bead_id)
+    view = await ground.line.call("show_handoff", bead_id=task.bead_id)
+    ci = await ground.line.call("show_ci", bead_id=task.bead_id)
+    return Assignment(
+        swarm_id=ground.line.swarm_id,
+        bead_id=task.bead_id,
+        title=task.title,
+        description=known["description"],
+        worker=worker,
+        epoch=task.epoch,
+        repo=Path(view["repo"]),
+        base=view["base_commit"],
+        branch=view["branch"],
+        target=view["target"],
+        contract_version=view["version"],
+        handoff=view["handoff"],
+        contract_hash=view["hash"],
+        policy_repo=ci.get("repo"),
+        generated=view["policy"].get("generated", []),
+        model=ground.task(task.bead_id).model or settings.model or task.model,
+        checkpoint=task.resume_from,
+        salvage=task.salvage,
+    )
+
+
+def sit_down(
+    ground: Ground, assignment: Assignment, tree: Tree, scratch: Path, settings: PlanAgent
+) -> Seat:
+    """With the contract where the hooks read it."""
+    server = ground.line.server
+    seat = Seat(
+        assignment=assignment,
+        tree=tree.path,
+        scratch=scratch,
+        server_url=server.address,
+        server_token=server.token,
+        environment={},
+    )
+    write_contract(
+        seat.contract_file,
+        {
+            "swarm_id": assignment.swarm_id,
+            "bead_id": assignment.bead_id,
+            "worker": assignment.worker,
+            "epoch": assignment.epoch,
+            "contract_version": assignment.contract_version,
+            "contract_hash": assignment.contract_hash,
+            "handoff": assignment.handoff,
+            "generated": assignment.generated,
+            "tree": str(tree.path),
+            "base": assignment.base,
+            "branch": assignment.branch,
+            "target": assignment.target,
+            "server_url": server.address,
+            "claims": assignment.agent_claims,
+        },
+    )
+    (scratch / "handoff.json").write_text(json.dumps(assignment.handoff, indent=2))
+    seat.environment.update(_environment(ground, seat, tree, settings))
+    return seat
+
+
+def _environment(ground: Ground, seat: Seat, tree: Tree, settings: PlanAgent) -> dict[str, str]:
+    """Ours, without what leads git elsewhere and what is for us alone, and what the task adds."""
+    assignment = seat.assignment
+    own = {
+        "SHIFTBOSS_CONTRACT": str(seat.contract_file),
+        "SHIFTBOSS_URL": seat.server_url,
+        "SHIFTBOSS_SWARM": assignment.swarm_id,
+        "SHIFTBOSS_TASK": assignment.bead_id,
+        "SHIFTBOSS_WORKER": assignment.worker,
+        "SHIFTBOSS_EPOCH": str(assignment.epoch),
+        "SHIFTBOSS_PROMPT": str(seat.scratch / "prompt.md"),
+        "SHIFTBOSS_HANDOFF": str(seat.scratch / "handoff.json"),
+        RUN_MARK: run_mark(ground.places.state, assignment.swarm_id, assignment.name),
+    }
+    if seat.server_token is not None:
+        own["SHIFTBOSS_TOKEN"] = seat.server_token
+    return {**plain_environment(), **tree.environment, **settings.environment, **own}

@@ -1,0 +1,1 @@
+"""Git in the user's own repositories: the runner, refs, checkouts."""

@@ -1,0 +1,1 @@
+"""The guardian process that watches over one agent, and the orchestrator's side of it."""

@@ -1,0 +1,1 @@
+"""Landing: accepted work is merged, tested and moved to the target branch."""

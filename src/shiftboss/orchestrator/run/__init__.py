@@ -1,0 +1,1 @@
+"""One run of a plan: bootstrap, progress, starting tasks, the server process."""

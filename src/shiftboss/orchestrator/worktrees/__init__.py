@@ -1,0 +1,1 @@
+"""Work trees: made for an attempt, taken down without losing anything."""
