@@ -12,8 +12,13 @@ from typing import Any
 import pytest
 
 from shiftboss.hooks.command import hook_argv, opencode_plugin
-from shiftboss.hooks.contract import ContractUnreadable, hash_of, read_contract, write_contract
-from shiftboss.hooks.finding import write_pointer
+from shiftboss.hooks.contract import (
+    ContractUnreadable,
+    hash_of,
+    read_contract,
+    write_contract,
+    write_pointer,
+)
 from shiftboss.hooks.messages import REFUSED
 from shiftboss.hooks.tool_hook import refusal
 from shiftboss.protocol.handoffs import Context as HandoffContext

@@ -12,8 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from shiftboss.demo.checks import facts
-from shiftboss.demo.record import Record
+from shiftboss.demo.checks import Record, facts
 from shiftboss.demo.repos import make_repos
 from tests.client import Client
 from tests.commands import Running, running, shiftboss

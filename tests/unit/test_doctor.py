@@ -8,12 +8,11 @@ from typing import Any
 import pytest
 
 from shiftboss import __version__
-from shiftboss.doctor.agents import judge_agents
 from shiftboss.doctor.findings import Finding
 from shiftboss.doctor.forges import judge_answer
+from shiftboss.doctor.programs import judge_agents, judge_runners
 from shiftboss.doctor.queues import Queues, judge_queues
 from shiftboss.doctor.repos import judge_hooks
-from shiftboss.doctor.runners import judge_runners
 from shiftboss.doctor.server import look_at_server
 from shiftboss.errors import CiUnavailable, ShiftbossError
 from shiftboss.protocol.policy import Policy

@@ -6,9 +6,9 @@ import posixpath
 
 import pytest
 
-from shiftboss.hooks.shell_found import Ban, Write
-from shiftboss.hooks.shell_words import Unclear
-from shiftboss.hooks.shell_writes import ShellWrites
+from shiftboss.hooks.shell.effects import Ban, Write
+from shiftboss.hooks.shell.words import Unclear
+from shiftboss.hooks.shell.writes import ShellWrites
 
 PATCH = "*** Begin Patch\n*** Add File: a\n+x\n*** Update File: b\n*** Move to: c\n*** End Patch"
 ODD = [

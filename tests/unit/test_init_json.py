@@ -10,15 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shiftboss.init.agents import AGENTS
+from shiftboss.init.file_edits import CannotMerge, JsonFile
 from shiftboss.init.json_edits import (
+    NotJson,
     WrongKind,
     append_item,
+    read_json,
     remove_items,
     remove_member,
     set_member,
 )
-from shiftboss.init.json_spans import NotJson, read_json
-from shiftboss.init.wishes import CannotMerge, JsonFile
 
 PATH = ("mcpServers", "shiftboss")
 HOOKS = ("hooks", "PreToolUse")

@@ -9,12 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shiftboss.init.agents import AGENTS
-from shiftboss.init.agents_page import LINES
-from shiftboss.init.blocks import HASH, HTML, BrokenBlock, with_block, without_block
-from shiftboss.init.jobs import guessed_jobs
-from shiftboss.init.policy_draft import COMMENT, policy_draft, repo_name
-from shiftboss.init.seal import is_untouched
-from shiftboss.init.wishes import CannotMerge
+from shiftboss.init.file_edits import CannotMerge
+from shiftboss.init.project import COMMENT, guessed_jobs, policy_draft, repo_name
+from shiftboss.init.setup import LINES
+from shiftboss.init.text_blocks import (
+    HASH,
+    HTML,
+    BrokenBlock,
+    is_untouched,
+    with_block,
+    without_block,
+)
 from shiftboss.rules.contract.policy_file import read_policy
 
 

@@ -10,8 +10,7 @@ from shiftboss.cli import options
 from shiftboss.protocol import bus
 from shiftboss.protocol.bus import FoundTask
 from shiftboss.tracker import issues
-from shiftboss.tracker.issue_files import BadLine, read_issue_file
-from shiftboss.tracker.issues import BadIssueError, task_of
+from shiftboss.tracker.issues import BadIssueError, BadLine, read_issue_file, task_of
 
 
 def line(bead_id: str, *depends_on: str, **members: object) -> bytes:

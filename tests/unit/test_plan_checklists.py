@@ -5,8 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shiftboss.tracker.checklists import read_checklist
-from shiftboss.tracker.task_notes import files_named
+from shiftboss.tracker.checklists import files_named, read_checklist
 
 LIST = """\
 # Ship the login

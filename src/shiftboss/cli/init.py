@@ -16,7 +16,7 @@ from shiftboss.rules.documents.wording import how_many
 
 if TYPE_CHECKING:
     from shiftboss.init.files import Change
-    from shiftboss.init.setting_up import Proposal
+    from shiftboss.init.setup import Proposal
 
 _DONE: Final = {"create": "created", "change": "changed", "delete": "deleted"}
 
@@ -92,7 +92,7 @@ def _agents(asked: list[str], *, all_agents: bool) -> list[str]:
 def _proposal(folder: Path, agents: list[str], *, remove: bool) -> Proposal:
     # Only this command pays for the imports.
     from shiftboss.init.project import check_is_repository
-    from shiftboss.init.setting_up import propose, propose_removal
+    from shiftboss.init.setup import propose, propose_removal
 
     check_is_repository(folder)
     return propose_removal(folder, agents) if remove else propose(folder, agents)

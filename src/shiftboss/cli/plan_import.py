@@ -14,8 +14,7 @@ import typer
 
 from shiftboss.cli.output import plain, print_json, print_text
 from shiftboss.cli.task_import import BadFile, check_lines, read_beads
-from shiftboss.tracker.checklists import ChecklistTask, read_checklist
-from shiftboss.tracker.task_notes import files_named
+from shiftboss.tracker.checklists import ChecklistTask, files_named, read_checklist
 
 FILE_BYTES_MAX = 4 * 1024 * 1024
 

@@ -23,7 +23,7 @@ from shiftboss.cli.options import (
 from shiftboss.cli.output import plain, print_json, say
 from shiftboss.errors import ShiftbossError
 from shiftboss.protocol.bus import FoundTask
-from shiftboss.tracker.issue_files import BadLine, IssueFile, read_issue_file
+from shiftboss.tracker.issues import BadLine, IssueFile, read_issue_file
 
 
 class BadFile(ShiftbossError):

@@ -18,12 +18,10 @@ from shiftboss.cli.output import console
 from shiftboss.cli.run_view import RunView, outcome_lines
 from shiftboss.cli.until_signal import until_signal
 from shiftboss.client.server_address import Server
-from shiftboss.demo.checks import Fact, facts
+from shiftboss.demo.checks import Fact, Record, facts, read_record
 from shiftboss.demo.plan import BUILT_ON, REPO_OF, SWARM, TASKS, WORKERS, write_plan
-from shiftboss.demo.record import Record, read_record
-from shiftboss.demo.repos import make_repos
+from shiftboss.demo.repos import make_repos, stay_apart
 from shiftboss.demo.server import DemoServer
-from shiftboss.demo.surroundings import stay_apart
 from shiftboss.orchestrator.guardian.agent_process import run_mark, sweep_marked
 from shiftboss.orchestrator.run.bootstrap import RunWish, run_wish
 from shiftboss.orchestrator.run.plan_file import load_plan

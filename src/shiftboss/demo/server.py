@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from shiftboss.demo.surroundings import clean_environment
+from shiftboss.demo.repos import clean_environment
 from shiftboss.errors import ShiftbossError
 
 START_SECONDS: Final = 30.0

@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from shiftboss.doctor.agents import look_at_agents
 from shiftboss.doctor.findings import Finding, ok, problem
 from shiftboss.doctor.forges import look_at_forges
+from shiftboss.doctor.programs import look_at_agents, look_at_runners
 from shiftboss.doctor.queues import ask_for_queues, judge_queues
 from shiftboss.doctor.repos import look_at_git, look_at_repos
-from shiftboss.doctor.runners import look_at_runners
 from shiftboss.doctor.server import Line, look_at_server
 from shiftboss.errors import InvalidPolicy, ShiftbossError
 from shiftboss.evidence.survey.policy_file import default_policy_file, load_policy

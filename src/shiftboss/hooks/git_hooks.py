@@ -70,7 +70,7 @@ def _judged(
 ) -> str | None:
     found = _refused(folder, contract, changes)
     if found:
-        from shiftboss.hooks.server import newer_contract  # late: most commits are fine
+        from shiftboss.hooks.server_client import newer_contract  # late: most commits are fine
 
         newer = newer_contract(contract, contract_file)
         if newer is not None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from shiftboss.hooks.contract import LocalContract
-from shiftboss.hooks.judging import OUTSIDE, SCOPE, Denial
+from shiftboss.hooks.write_checks import OUTSIDE, SCOPE, Denial
 
 # What every refusal of a tool begins with, so that the launcher can tell it from one of the agent.
 REFUSED: Final = "Shiftboss refused this"

@@ -12,8 +12,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any, Final
 
-from shiftboss.hooks.contract import ContractUnreadable, read_contract
-from shiftboss.hooks.finding import contract_file
+from shiftboss.hooks.contract import ContractUnreadable, contract_file, read_contract
 
 _TOOL_KINDS: Final = frozenset(
     ("pre-tool-use", "codex-pre-tool-use", "gemini-before-tool", "opencode-before-tool")

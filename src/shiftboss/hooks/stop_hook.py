@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from shiftboss.hooks.contract import ContractUnreadable, LocalContract, read_contract
-from shiftboss.hooks.server import ServerAway, ask
+from shiftboss.hooks.server_client import ServerAway, ask
 
 _BLOCKS_MAX: Final = 3
 _SHOWN_MAX: Final = 5

@@ -5,8 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import Any, Final, NamedTuple
 
-from shiftboss.init.seal import sealed
-from shiftboss.init.wishes import HOOK_PROGRAM, Hook, JsonFile, Member, TomlFile, WholeFile, Wish
+from shiftboss.init.file_edits import (
+    HOOK_PROGRAM,
+    Hook,
+    JsonFile,
+    Member,
+    TomlFile,
+    WholeFile,
+    Wish,
+)
+from shiftboss.init.text_blocks import sealed
 
 SERVER_NAME: Final = "shiftboss"
 SERVER: Final = "http://127.0.0.1:7432"

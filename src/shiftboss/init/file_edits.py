@@ -8,17 +8,26 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
-from shiftboss.init.blocks import HASH, BrokenBlock, Markers, find_block, with_block, without_block
 from shiftboss.init.json_edits import (
+    NotJson,
     WrongKind,
     append_item,
     fresh,
+    read_json,
     remove_items,
     remove_member,
     set_member,
+    value_with_comments,
 )
-from shiftboss.init.json_spans import NotJson, read_json, value_with_comments
-from shiftboss.init.seal import is_untouched
+from shiftboss.init.text_blocks import (
+    HASH,
+    BrokenBlock,
+    Markers,
+    find_block,
+    is_untouched,
+    with_block,
+    without_block,
+)
 
 HOOK_PROGRAM: Final = "shiftboss hook "
 

@@ -7,13 +7,32 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from shiftboss.errors import InvalidRequest
-from shiftboss.init import agents_page
 from shiftboss.init.agents import AGENTS, DEFAULT_AGENT
-from shiftboss.init.blocks import HTML
+from shiftboss.init.file_edits import BlockFile, CannotMerge, WholeFile, Wish
 from shiftboss.init.files import Change, read_if_there
-from shiftboss.init.policy_draft import COMMENT
-from shiftboss.init.project import draft_for
-from shiftboss.init.wishes import BlockFile, CannotMerge, WholeFile, Wish
+from shiftboss.init.project import COMMENT, draft_for
+from shiftboss.init.text_blocks import HTML
+
+# What AGENTS.md says about working under a contract of Shiftboss.
+
+
+LINES: Final = (
+    "## Working under Shiftboss",
+    "",
+    "If Shiftboss gave you a task (your prompt names it, or SHIFTBOSS_TASK is set), these hold.",
+    "Otherwise this section is not about you.",
+    "",
+    "- Change only the files of your contract. For another one, call `request_scope` with the path",
+    "  and the reason, and wait for the grant. What was refused is not to be tried another way.",
+    "- Work in the work tree that you were started in, on its branch. No other branches, no pushes",
+    "  with force, no `--no-verify`.",
+    "- Tests stay: do not remove, skip or weaken them.",
+    "- Commit what you have done, then call `swarm_complete`. The server looks at it itself,",
+    "  and answers with a receipt, or with every reason why not: mend those, and call it again.",
+    "- If you cannot go on, say why with `report_milestone` and BLOCKED. Do not guess, and claim",
+    "  nothing that is not so.",
+)
+
 
 _MARK: Final = "\ufeff"
 _IGNORED: Final = frozenset((".shiftboss", ".shiftboss/", "/.shiftboss", "/.shiftboss/"))
@@ -146,7 +165,7 @@ def _of_agents(folder: Path, names: Iterable[str]) -> list[Wish]:
 def _common(draft: Callable[[], str]) -> Sequence[Wish]:
     return [
         WholeFile("shiftboss.yaml", draft(), COMMENT, is_renewed=False),
-        BlockFile("AGENTS.md", agents_page.LINES, HTML),
+        BlockFile("AGENTS.md", LINES, HTML),
         BlockFile(".gitignore", [".shiftboss/"], is_said=_is_ignored),
     ]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from shiftboss.hooks.shell_words import Word
+from shiftboss.hooks.shell.words import Word
 
 FILE: Final = "file"  # its words
 ENTRY: Final = "entry"  # its name: what a link leads to stays as it is

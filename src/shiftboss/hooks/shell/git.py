@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Final
 
 from shiftboss.hooks.patches import paths_of_diff
-from shiftboss.hooks.shell_found import (
+from shiftboss.hooks.shell.effects import (
     BELOW,
     FOLDER,
     PLACE,
@@ -18,7 +18,7 @@ from shiftboss.hooks.shell_found import (
     Found,
     Write,
 )
-from shiftboss.hooks.shell_git_refs import (
+from shiftboss.hooks.shell.git_refs import (
     CHANGES_BRANCH,
     CHANGES_BRANCH_LONG,
     REF_COMMANDS,
@@ -27,7 +27,7 @@ from shiftboss.hooks.shell_git_refs import (
     made_anew,
     moved_by,
 )
-from shiftboss.hooks.shell_words import Word
+from shiftboss.hooks.shell.words import Word
 
 _READING_WORDS: Final = """
     log show diff status blame ls-files ls-tree cat-file rev-parse rev-list grep describe shortlog

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-from shiftboss.hooks.shell_found import Arguments, Ban, Found
-from shiftboss.hooks.shell_words import Word
+from shiftboss.hooks.shell.effects import Arguments, Ban, Found
+from shiftboss.hooks.shell.words import Word
 
 CHANGES_BRANCH: Final = ("d", "D", "m", "M", "c", "C", "f")
 CHANGES_BRANCH_LONG: Final = ("--delete", "--move", "--copy", "--force")

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Any, Final, Self
 
-from shiftboss.hooks.shell_words import MEANING, Unclear, WordBuilder, escaped
+from shiftboss.hooks.shell.words import MEANING, Unclear, WordBuilder, escaped
 
 ENDS_WORD: Final = frozenset(" \t\r\n;&|<>()")
 NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

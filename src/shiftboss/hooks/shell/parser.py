@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from shiftboss.hooks.shell_text import NAME, WordReader
-from shiftboss.hooks.shell_words import Unclear, Word
+from shiftboss.hooks.shell.text import NAME, WordReader
+from shiftboss.hooks.shell.words import Unclear, Word
 
 SUBSHELL_BEGINS: Final = "("
 SUBSHELL_ENDS: Final = ")"

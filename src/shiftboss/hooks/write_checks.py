@@ -7,10 +7,9 @@ import os.path
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from shiftboss.hooks.contract import LocalContract
-from shiftboss.hooks.finding import git_folder
+from shiftboss.hooks.contract import LocalContract, git_folder
 from shiftboss.hooks.git import git_lines, ignored
-from shiftboss.hooks.shell_found import (
+from shiftboss.hooks.shell.effects import (
     BELOW,
     ENTRY,
     FOLDER,
@@ -21,7 +20,7 @@ from shiftboss.hooks.shell_found import (
     Found,
     Write,
 )
-from shiftboss.hooks.shell_words import Word
+from shiftboss.hooks.shell.words import Word
 from shiftboss.rules.paths.ownership import Ownership
 from shiftboss.rules.paths.patterns import Scope
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from typing import Final, NamedTuple
 
-from shiftboss.hooks.shell_words import Word
+from shiftboss.hooks.shell.words import Word
 
 RUNS: Final = frozenset(("-exec", "-execdir", "-ok", "-okdir"))
 PRINTS: Final = frozenset(("-fprint", "-fls", "-fprint0", "-fprintf"))

@@ -6,9 +6,18 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from shiftboss.hooks.patches import paths_of_diff, paths_of_patch
-from shiftboss.hooks.shell_found import BELOW, ENTRY, FILE, FOLDER, REMOVED, Arguments, Found, Write
-from shiftboss.hooks.shell_found import last_name as name_of
-from shiftboss.hooks.shell_words import Word
+from shiftboss.hooks.shell.effects import (
+    BELOW,
+    ENTRY,
+    FILE,
+    FOLDER,
+    REMOVED,
+    Arguments,
+    Found,
+    Write,
+)
+from shiftboss.hooks.shell.effects import last_name as name_of
+from shiftboss.hooks.shell.words import Word
 
 Words = Sequence[Word]
 

@@ -6,12 +6,12 @@ import posixpath
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from shiftboss.hooks.shell import SUBSHELL_BEGINS, Reader, Simple
-from shiftboss.hooks.shell_found import ENTRY, PLACE, Arguments, Ban, Found, Write
-from shiftboss.hooks.shell_git import GitCommand, found_in_git
-from shiftboss.hooks.shell_programs import PROGRAMS
-from shiftboss.hooks.shell_text import Variables
-from shiftboss.hooks.shell_words import Unclear, Word
+from shiftboss.hooks.shell.effects import ENTRY, PLACE, Arguments, Ban, Found, Write
+from shiftboss.hooks.shell.git import GitCommand, found_in_git
+from shiftboss.hooks.shell.parser import SUBSHELL_BEGINS, Reader, Simple
+from shiftboss.hooks.shell.programs import PROGRAMS
+from shiftboss.hooks.shell.text import Variables
+from shiftboss.hooks.shell.words import Unclear, Word
 
 _SHELLS: Final = frozenset(("bash", "sh", "zsh", "dash", "ksh", "ash"))
 _DECLARES: Final = frozenset(("export", "declare", "typeset", "local", "readonly"))
@@ -213,11 +213,11 @@ class ShellWrites:
         self._folder = before
 
     def _find(self, words: Sequence[Word], stdin: str | None) -> None:
-        from shiftboss.hooks.shell_find import (
+        from shiftboss.hooks.shell.find import (  # late: few commands have one
             PRINTS,
             Find,
             somewhere_below,
-        )  # late: few commands have one
+        )
 
         found = Find(words)
         for number, (name, argv) in enumerate(found.deeds):

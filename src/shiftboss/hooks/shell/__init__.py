@@ -1,0 +1,1 @@
+"""Reads shell commands without running them: which files would they write?"""
