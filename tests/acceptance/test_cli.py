@@ -15,7 +15,7 @@ import pytest
 from typer.main import get_command
 
 from shiftboss import __version__
-from shiftboss.cli import options
+from shiftboss.cli.common import options
 from shiftboss.cli.main import app
 from shiftboss.protocol.packets import checkpoint_path
 from shiftboss.server import run as server_run

@@ -6,7 +6,7 @@ from typing import Any
 
 import yaml
 
-from shiftboss.cli.checkpoint_files import content_of, fields_of, files_of
+from shiftboss.cli.commands.contract.checkpoints import content_of, fields_of, files_of
 
 AT = 1_767_952_800_000  # 2026-01-09T10:00:00Z
 

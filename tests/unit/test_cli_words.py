@@ -6,10 +6,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from shiftboss.cli.bus_sentences import BUS_SENTENCES
-from shiftboss.cli.event_stream import StreamEvent
-from shiftboss.cli.sentences import _SENTENCES, sentence
-from shiftboss.cli.times import ago, ago_ms, span, until
+from shiftboss.cli.common.event_stream import StreamEvent
+from shiftboss.cli.views.events import _SENTENCES, BUS_SENTENCES, sentence
+from shiftboss.cli.views.times import ago, ago_ms, span, until
 from shiftboss.protocol.events import EventKind
 
 

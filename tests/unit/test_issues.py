@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from shiftboss.cli import options
+from shiftboss.cli.common import options
 from shiftboss.protocol import bus
 from shiftboss.protocol.bus import FoundTask
 from shiftboss.tracker import issues

@@ -6,7 +6,7 @@ import io
 
 from rich.console import Console
 
-from shiftboss.cli.run_view import ROWS_SHOWN, outcome_lines, run_table
+from shiftboss.cli.views.runs import ROWS_SHOWN, outcome_lines, run_table
 from shiftboss.orchestrator.run.plan_run import Outcome
 from shiftboss.orchestrator.run.progress import Board, Row
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shiftboss.cli.tokens import OPERATOR_TOKEN_FILE
+from shiftboss.cli.common.tokens import OPERATOR_TOKEN_FILE
 from shiftboss.evidence.keys import OPERATOR_FILE
 from shiftboss.protocol.verdicts import Change, CheckResult, Verdict, Violation
 from shiftboss.rules.claims.verdicts import VERDICT_BYTES_MAX, fitting

@@ -9,35 +9,31 @@ from typing import Annotated
 import typer
 
 from shiftboss import __version__
-from shiftboss.cli.budgets import budget, usage
-from shiftboss.cli.bus_workers import worker
-from shiftboss.cli.checkpoints import checkpoint
-from shiftboss.cli.completion import complete
-from shiftboss.cli.demo import demo
-from shiftboss.cli.doctor import doctor
-from shiftboss.cli.events import events
-from shiftboss.cli.failures import failure, resume
-from shiftboss.cli.handoffs import handoff
-from shiftboss.cli.hook import hook
-from shiftboss.cli.init import init
-from shiftboss.cli.mcp import mcp
-from shiftboss.cli.milestones import milestone
-from shiftboss.cli.output import complain
-from shiftboss.cli.plans import plan
-from shiftboss.cli.policy import policy
-from shiftboss.cli.prompts import prompt
-from shiftboss.cli.questions import questions
-from shiftboss.cli.receipts import receipt
-from shiftboss.cli.repos import repo
-from shiftboss.cli.run import land, run
-from shiftboss.cli.scope import scope
-from shiftboss.cli.serve import serve
-from shiftboss.cli.status import status
-from shiftboss.cli.strategies import strategy
-from shiftboss.cli.swarms import swarm
-from shiftboss.cli.tasks import task
-from shiftboss.cli.verifier import verifier
-from shiftboss.cli.waivers import waive
+from shiftboss.cli.commands.bus.tasks import task
+from shiftboss.cli.commands.bus.workers import questions, worker
+from shiftboss.cli.commands.claims.complete import complete
+from shiftboss.cli.commands.claims.receipts import receipt
+from shiftboss.cli.commands.contract.checkpoints import checkpoint
+from shiftboss.cli.commands.contract.failures import failure, resume
+from shiftboss.cli.commands.contract.milestones import milestone
+from shiftboss.cli.commands.contract.policy import policy
+from shiftboss.cli.commands.contract.repos import repo
+from shiftboss.cli.commands.handoffs.handoffs import handoff, prompt
+from shiftboss.cli.commands.handoffs.scope import scope, waive
+from shiftboss.cli.commands.handoffs.strategies import strategy
+from shiftboss.cli.commands.runs.budgets import budget, usage
+from shiftboss.cli.commands.runs.init import init
+from shiftboss.cli.commands.runs.plans import plan
+from shiftboss.cli.commands.runs.run import demo, land, run
+from shiftboss.cli.commands.server.doctor import doctor
+from shiftboss.cli.commands.server.hook import hook
+from shiftboss.cli.commands.server.mcp import mcp
+from shiftboss.cli.commands.server.serve import serve
+from shiftboss.cli.commands.server.verifier import verifier
+from shiftboss.cli.commands.swarms.events import events
+from shiftboss.cli.commands.swarms.status import status
+from shiftboss.cli.commands.swarms.swarms import swarm
+from shiftboss.cli.common.output import complain
 from shiftboss.errors import ShiftbossError
 
 app = typer.Typer(

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from shiftboss.cli.bus_calls import call
-from shiftboss.cli.client import Client, parsed
-from shiftboss.cli.event_stream import StreamEvent, stored_events
-from shiftboss.cli.receipt_pages import public_key_of
+from shiftboss.cli.common.bus_calls import call
+from shiftboss.cli.common.client import Client, parsed
+from shiftboss.cli.common.event_stream import StreamEvent, stored_events
+from shiftboss.cli.common.pages import public_key_of
 from shiftboss.demo.material import CRASHING, FOREIGN, FULL, LYING, REPOS, STRAYING
 from shiftboss.demo.plan import BUILT_ON, NEEDS, REPO_OF, SWARM, TASKS
 from shiftboss.demo.repos import is_on_main, leftovers, text_on_main

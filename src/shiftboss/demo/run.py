@@ -12,11 +12,11 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from shiftboss.cli.client import Client
-from shiftboss.cli.options import DEFAULT_SERVER
-from shiftboss.cli.output import console
-from shiftboss.cli.run_view import RunView, outcome_lines
-from shiftboss.cli.until_signal import until_signal
+from shiftboss.cli.common.client import Client
+from shiftboss.cli.common.options import DEFAULT_SERVER
+from shiftboss.cli.common.output import console
+from shiftboss.cli.common.until_signal import until_signal
+from shiftboss.cli.views.runs import RunView, outcome_lines
 from shiftboss.client.server_address import Server
 from shiftboss.demo.checks import Fact, Record, facts, read_record
 from shiftboss.demo.plan import BUILT_ON, REPO_OF, SWARM, TASKS, WORKERS, write_plan

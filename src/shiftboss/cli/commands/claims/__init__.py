@@ -1,0 +1,1 @@
+"""Commands for claims and receipts."""

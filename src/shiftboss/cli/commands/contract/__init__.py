@@ -1,0 +1,1 @@
+"""Commands of the completion contract: milestones, repos, failures, checkpoints, policy."""

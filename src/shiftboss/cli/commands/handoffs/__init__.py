@@ -1,0 +1,1 @@
+"""Commands for handoffs: spawn, scope, waivers, strategies."""

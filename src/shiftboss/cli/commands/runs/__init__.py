@@ -1,0 +1,1 @@
+"""Commands for plans: init, plan, run, land, usage, demo."""

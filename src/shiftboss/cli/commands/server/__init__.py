@@ -1,0 +1,1 @@
+"""Commands that run something: server, verifier, MCP on stdio, hooks, doctor."""

@@ -1,0 +1,106 @@
+"""shiftboss serve: the server itself."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import signal
+import sys
+import threading
+
+from shiftboss.cli.commands.server.serve_options import (
+    DEFAULT_DB,
+    AddressAsJson,
+    BeadsFolder,
+    Db,
+    EndsWithInput,
+    Host,
+    Level,
+    LogLevel,
+    PassEnvironment,
+    PolicyFile,
+    Port,
+    RetentionDays,
+    SpawningBy,
+    State,
+    TokenFromInput,
+    Verifies,
+)
+from shiftboss.cli.common.options import DEFAULT_HOST, DEFAULT_PORT, TokenFile
+from shiftboss.cli.common.output import say
+from shiftboss.cli.common.tokens import given_operator_token, operator_token_of_input, read_token
+
+
+def serve(
+    host: Host = DEFAULT_HOST,
+    port: Port = DEFAULT_PORT,
+    db: Db = DEFAULT_DB,
+    state: State = None,
+    token_file: TokenFile = None,
+    verifier: Verifies = True,
+    policy: PolicyFile = None,
+    retention_days: RetentionDays = 30,
+    beads: BeadsFolder = None,
+    spawning: SpawningBy = None,
+    pass_environment: PassEnvironment = None,
+    log_level: Level = LogLevel.WARNING,
+    as_json: AddressAsJson = False,
+    operator_token_from_input: TokenFromInput = False,
+    ends_with_input: EndsWithInput = False,
+) -> None:
+    """Run the server until Ctrl-C. One line tells its address once it listens."""
+    token = read_token(token_file)
+    operator_token = _token_of_input() if operator_token_from_input else given_operator_token()
+    logging.basicConfig(
+        stream=sys.stderr,
+        level=log_level.value.upper(),
+        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
+    )
+    # Only this command pays for the server's imports.
+    from shiftboss.server.run import ServerSettings
+    from shiftboss.server.run import serve as run
+
+    settings = ServerSettings(
+        database=db,
+        host=host,
+        port=port,
+        token=token,
+        retention_days=retention_days,
+        beads=beads,
+        state=state,
+        operator_token=operator_token,
+        verifies=verifier,
+        policy=policy,
+        spawning=None if spawning is None else spawning.value,
+        pass_environment=_names(pass_environment or []),
+    )
+    if ends_with_input:
+        threading.Thread(target=_end_with_input, daemon=True).start()
+    run(settings, _announce_json if as_json else _announce)
+
+
+def _token_of_input() -> str:
+    from shiftboss.system.processes import close_to_others
+
+    close_to_others()
+    return operator_token_of_input(sys.stdin.fileno())
+
+
+def _end_with_input() -> None:
+    """Whoever started us holds the other end, and need not live to tell us to stop."""
+    while os.read(sys.stdin.fileno(), 4096):
+        pass
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def _names(said: list[str]) -> list[str]:
+    return [name for one in said for name in one.replace(",", " ").split()]
+
+
+def _announce(address: str) -> None:
+    say(f"listening on {address}; Ctrl-C stops")
+
+
+def _announce_json(address: str) -> None:
+    print(json.dumps({"address": address}), flush=True)

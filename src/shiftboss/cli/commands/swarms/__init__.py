@@ -1,0 +1,1 @@
+"""Commands for swarms: create, list, status, events."""

@@ -1,0 +1,1 @@
+"""What the commands share: client, options, output, tokens."""

@@ -1,0 +1,101 @@
+"""Reading the server's event stream, over lost connections if asked to."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterable, Iterator
+from http.client import HTTPResponse
+from typing import Any, Final, NamedTuple
+
+from shiftboss.cli.common.client import (
+    SILENCE_SECONDS,
+    Client,
+    NoServer,
+    NotShiftboss,
+    Refused,
+    swarm_path,
+)
+
+PAUSE_SECONDS_FIRST: Final = 0.1
+PAUSE_SECONDS_MAX: Final = 2.0
+
+
+class StreamEvent(NamedTuple):
+    id: int
+    event: str
+    data: dict[str, Any]
+
+
+def stored_events(client: Client, swarm_id: str, since: int) -> Iterator[StreamEvent]:
+    """What has happened up to now."""
+    yield from _read(client, _open(client, swarm_id, since, follow=False))
+
+
+def followed_events(
+    client: Client, swarm_id: str, since: int, on_lost: Callable[[], None]
+) -> Iterator[StreamEvent]:
+    """What has happened and what happens, without an end.
+
+    After a lost connection it goes on behind the last event that was whole, so nothing is missed
+    and nothing comes twice. That there is no server to begin with is raised.
+    """
+    stream = _open(client, swarm_id, since, follow=True)
+    while True:
+        try:
+            for event in _read(client, stream):
+                since = event.id
+                yield event
+        except NoServer:
+            pass
+        on_lost()
+        stream = _reopen(client, swarm_id, since)
+
+
+def _open(client: Client, swarm_id: str, since: int, *, follow: bool) -> HTTPResponse:
+    query = {"since_event_id": since, "follow": "true" if follow else "false"}
+    return client.open(swarm_path(swarm_id, "events"), query, SILENCE_SECONDS)
+
+
+def _reopen(client: Client, swarm_id: str, since: int) -> HTTPResponse:
+    pause_seconds = PAUSE_SECONDS_FIRST
+    while True:
+        time.sleep(pause_seconds)
+        try:
+            return _open(client, swarm_id, since, follow=True)
+        except NoServer:
+            pass
+        except (Refused, NotShiftboss) as error:
+            # A proxy in front of a server that starts answers in its own words.
+            if error.http_status < 500:
+                raise
+        pause_seconds = min(pause_seconds * 2, PAUSE_SECONDS_MAX)
+
+
+def _read(client: Client, response: HTTPResponse) -> Iterator[StreamEvent]:
+    with response:
+        lines = _lines(client, response)
+        while (fields := _frame(lines)) is not None:
+            if "data" in fields:
+                yield StreamEvent(int(fields["id"]), fields["event"], json.loads(fields["data"]))
+
+
+def _lines(client: Client, response: HTTPResponse) -> Iterator[bytes]:
+    while True:
+        with client.translated():
+            line = response.readline()
+        if not line:
+            return
+        yield line
+
+
+def _frame(lines: Iterable[bytes]) -> dict[str, str] | None:
+    """The fields up to the next empty line; None at the end, also when it cuts a frame in two."""
+    fields: dict[str, str] = {}
+    for line in lines:
+        text = line.decode().rstrip("\r\n")
+        if not text:
+            return fields
+        name, _, value = text.partition(":")
+        fields[name] = value.removeprefix(" ")
+    return None

@@ -1,0 +1,97 @@
+"""Tasks, workers and questions of the bus as tables. Imported late: it needs rich."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Final
+
+from rich.table import Column, Table
+from rich.text import Text
+
+from shiftboss.cli.common.output import plain
+from shiftboss.cli.views.swarms import Members, cell, plain_table
+from shiftboss.cli.views.times import ago_ms, span
+
+_STYLES: Final = {
+    "active": "cyan",
+    "executing": "cyan",
+    "queued": "yellow",
+    "pending": "yellow",
+    "done": "green",
+    "failed": "bold red",
+}
+
+
+def _state(status: str) -> Text:
+    return cell(status, _STYLES.get(status, ""))
+
+
+def tasks_table(tasks: list[Members], at: datetime) -> Table:
+    fixed = ("ID", "STATUS", "PRIORITY", "TRY", "WORKER", "UPDATED")
+    table = plain_table(*(Column(name, no_wrap=True) for name in fixed), "TITLE")
+    for task in tasks:
+        table.add_row(
+            cell(task["bead_id"]),
+            _state(task["status"]),
+            cell(task["priority"]),
+            cell(task["epoch"]),
+            cell(task["worker"] or ""),
+            cell(ago_ms(task["updated_at"], at)),
+            cell(task["title"]),
+        )
+    return table
+
+
+def task_summary(task: Members, at: datetime) -> Table:
+    """What is known of it, a line each."""
+    lines = Table.grid(padding=(0, 2, 0, 0))
+    lines.add_row(Text("task"), Text(plain(task["bead_id"]), style="bold"))
+    lines.add_row(Text("title"), Text(plain(task["title"])))
+    lines.add_row(Text("status"), _state(task["status"]))
+    for name, value in _facts(task).items():
+        if value:
+            lines.add_row(Text(name), Text(plain(value)))
+    lines.add_row(Text("updated"), Text(ago_ms(task["updated_at"], at)))
+    return lines
+
+
+def _facts(task: Members) -> Members:
+    """What only some tasks have."""
+    return {
+        "state": task["state"],
+        "worker": task["worker"],
+        "attempt": task["epoch"],
+        "priority": task["priority"],
+        "depends on": ", ".join(task["depends_on"]),
+        "waits for": task["waits_for"],
+        "error": task["last_error"],
+        "description": task["description"],
+    }
+
+
+def bus_workers_table(workers: list[Members]) -> Table:
+    table = plain_table(
+        *(Column(name, no_wrap=True) for name in ("NAME", "STATUS", "TASK", "IDLE"))
+    )
+    for worker in workers:
+        table.add_row(
+            cell(worker["name"]),
+            _state(worker["status"]),
+            cell(worker["current_task"] or ""),
+            cell(span(worker["idle_seconds"])),
+        )
+    return table
+
+
+def questions_table(questions: list[Members], at: datetime, *, with_answers: bool) -> Table:
+    """The words in full: somebody has to understand them."""
+    columns = [Column(name, no_wrap=True) for name in ("ID", "TASK", "WORKER", "CONTACT", "ASKED")]
+    table = plain_table(*columns, "QUESTION", *(["ANSWER"] if with_answers else []))
+    for one in questions:
+        row = [cell(one["question_id"]), cell(one["bead_id"]), cell(one["worker"])]
+        row += [cell(one["contact"]), cell(ago_ms(one["asked_at"], at))]
+        row.append(Text(plain(one["question"])))
+        if with_answers:
+            row.append(Text(plain(one["answer"] or "")))
+        table.add_row(*row)
+    return table

@@ -1,0 +1,219 @@
+"""An event as a line for people. Imported late: it needs rich."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any, Final
+
+from rich.console import RenderableType
+from rich.table import Column, Table
+from rich.text import Text
+
+from shiftboss.cli.common.event_stream import StreamEvent
+from shiftboss.cli.common.output import plain
+
+# Events of the bus in words.
+
+
+class _Members(dict[str, Any]):
+    """An event of another version may lack a member."""
+
+    def __missing__(self, name: str) -> str:
+        return "?"
+
+
+BUS_SENTENCES: Final = {
+    "bus_worker_joined": "{worker} joined the bus",
+    "bus_worker_reset": "{worker} was freed",
+    "task_added": "{bead_id} added: {title}",
+    "task_queued": "{bead_id} queued",
+    "task_assigned": "{bead_id} given to {worker}, attempt {epoch}",
+    "task_started": "{worker} started {bead_id}",
+    "task_progress": "{worker} is at work on {bead_id}: {state}",
+    "task_done": "{bead_id} done by {worker}",
+    "task_failed": "{bead_id} failed: {reason}",
+    "task_cancelled": "{bead_id} cancelled",
+    "attempt_ended": "{bead_id} taken back from {worker}, attempt {epoch}: {reason}",
+    "checkpoint_stored": "{worker} handed {bead_id} over",
+    "question_asked": "{worker} asks {contact} about {bead_id}: {question}",
+    "question_answered": "{worker} is answered: {answer}",
+    "handoff_spawned": "{bead_id} has a contract, version {contract_version}",
+    "contract_changed": "{bead_id} has a new contract, version {contract_version}: {reason}",
+    "claim_made": "{worker} says that {bead_id} is done, claim {claim_id}",
+    "claim_accepted": "claim {claim_id} of {bead_id} is proven, receipt {receipt_id}",
+    "claim_refused": "claim {claim_id} of {bead_id} is refused, {refusals} in a row",
+    "scope_requested": "{worker} asks for more files for {bead_id}, request {request_id}: {reason}",
+    "scope_decided": "scope request {request_id} of {bead_id} is {state}",
+    "waiver_granted": "{granted_by} waives {check} of {bead_id}: {reason}",
+    "repo_locked": "{bead_id} works on {repo}",
+    "repo_released": "{repo} is free of {bead_id}: {reason}",
+    "milestone_reported": "{worker} on {bead_id}: {line}",
+    "ci_run_found": "{bead_id}: CI run #{run_id} of {repo} is the one of {sha}",
+    "ci_passed": "{bead_id}: CI run #{run_id} of {repo} has passed at {sha}",
+    "ci_restarted": "{bead_id}: CI of {repo} at {sha} stood still, {outcome}",
+    "ci_unreachable": "{bead_id}: CI of {repo} gave no answer {errors} times: {reason}",
+    "work_paused": "{bead_id} pauses: {reason}",
+    "work_resumed": "{bead_id} goes on; it had paused: {was}",
+    "timeout_warning": "{worker} on {bead_id}: {message}",
+    "timeout_step": "{worker} on {bead_id}: {step}, {message}",
+    "timeout_escalated": "{worker} on {bead_id}: escalated, {message}",
+    "deadlock_suspected": "{worker} on {bead_id} may be stuck in {milestone}",
+    "breakage_suspected": "{repo} is red at {sha} after pushes upstream: {reason}",
+    "breakage_found": "{repo} was broken from upstream; {task} was opened: {remedy}",
+    "breakage_ruled_out": "{repo} was not broken from upstream: {reason}",
+    "task_parked": "{worker} gives {bead_id} back for now: {reason}",
+    "task_landed": "{bead_id} is on {target}",
+    "failure_reported": "{bead_id}: {failure_class} failure, {action}: {message}",
+    "chain_halted": "halt {halt_id} because of {bead_id}: {reason}",
+    "halt_lifted": "halt {halt_id} is lifted: {reason}",
+}
+
+
+def bus_sentence(kind: str, data: dict[str, Any]) -> str:
+    return BUS_SENTENCES[kind].format_map(_Members(data))
+
+
+# Events in words.
+
+
+Data = dict[str, Any]
+COMMIT_CHARACTERS: Final = 10
+
+
+def sentence(event: StreamEvent) -> str:
+    """What happened. An event of a kind that is not known here is shown as its data."""
+    if event.event in BUS_SENTENCES:
+        return plain(bus_sentence(event.event, event.data))
+    in_words = _SENTENCES.get(event.event)
+    if in_words is None:
+        return plain(json.dumps(event.data, ensure_ascii=False))
+    return plain(in_words(event.data))
+
+
+def _created(data: Data) -> str:
+    feature = data.get("feature")
+    return f"swarm {data.get('swarm_id')} created" + (f": {feature}" if feature else "")
+
+
+def _registered(data: Data) -> str:
+    text = f"packet {data.get('packet_id')}: {data.get('packet_name')} registered, "
+    text += f"{data.get('tasks_total')} tasks"
+    attempt = data.get("attempt")
+    return f"{text}, attempt {attempt}" if attempt not in (None, 1) else text
+
+
+def _progress(data: Data) -> str:
+    text = f"packet {data.get('packet_id')}: {data.get('task_id')} {data.get('status')}, "
+    return text + f"{data.get('tasks_completed')} of {data.get('tasks_total')}{_at(data, 'commit')}"
+
+
+def _complete(data: Data) -> str:
+    left = data.get("remaining_workers")
+    text = f"packet {data.get('packet_id')}: complete{_at(data, 'final_commit')}"
+    return f"{text}, {left} {'worker' if left == 1 else 'workers'} to go"
+
+
+def _error(data: Data) -> str:
+    text = f"packet {data.get('packet_id')}: {data.get('task_id')} failed with "
+    text += f"{data.get('error_type')}: {data.get('message')}"
+    seconds = data.get("retry_in_seconds")
+    return f"{text}; no retry" if seconds is None else f"{text}; retry_scheduled in {seconds} s"
+
+
+def _retry_due(data: Data) -> str:
+    retry = f"retry {data.get('attempt')} of {data.get('task_id')}"
+    return f"packet {data.get('packet_id')}: {retry} is due"
+
+
+def _swarm_complete(data: Data) -> str:
+    return f"swarm {data.get('swarm_id')} complete"
+
+
+def _ci_failed(data: Data) -> str:
+    jobs = "; ".join(str(one.get("message")) for one in data.get("jobs", []))
+    run = f"CI run #{data.get('run_id')} of {data.get('repo')} has failed"
+    return f"{data.get('bead_id')}: {run}{_at(data, 'sha')}: {jobs}"
+
+
+def _budget_set(data: Data) -> str:
+    tokens, dollars = data.get("tokens"), data.get("dollars")
+    limits = [f"{tokens:,} tokens"] if isinstance(tokens, int) else []
+    limits += [f"${dollars:,.2f}"] if isinstance(dollars, int | float) else []
+    return f"{_whose(data)} may use {' and '.join(limits) or 'what it needs'}"
+
+
+def _budget_exceeded(data: Data) -> str:
+    whose = "the swarm" if data.get("scope") == "swarm" else data.get("bead_id")
+    spent = f"{data.get('spent')} of {data.get('limit')} {data.get('unit')}"
+    return f"the budget of {whose} is used up: {spent}"
+
+
+def _paused(data: Data) -> str:
+    return f"{_whose(data)} is not handed out: {data.get('reason')}"
+
+
+def _resumed(data: Data) -> str:
+    return f"{_whose(data)} is handed out again, {data.get('how')}"
+
+
+def _whose(data: Data) -> str:
+    return str(data.get("bead_id") or "the swarm")
+
+
+def _at(data: Data, member: str) -> str:
+    commit = data.get(member)
+    return f", commit {str(commit)[:COMMIT_CHARACTERS]}" if commit else ""
+
+
+_SENTENCES: Final[dict[str, Callable[[Data], str]]] = {
+    "swarm_created": _created,
+    "worker_registered": _registered,
+    "progress_update": _progress,
+    "worker_complete": _complete,
+    "worker_error": _error,
+    "retry_due": _retry_due,
+    "swarm_complete": _swarm_complete,
+    "ci_failed": _ci_failed,
+    "budget_set": _budget_set,
+    "budget_exceeded": _budget_exceeded,
+    "dispatch_paused": _paused,
+    "dispatch_resumed": _resumed,
+}
+
+
+ID_CELLS: Final = 5
+KIND_CELLS: Final = 18
+
+_STYLES: Final = {
+    "worker_error": "red",
+    "retry_due": "yellow",
+    "worker_complete": "green",
+    "swarm_complete": "bold green",
+    "claim_accepted": "green",
+    "claim_refused": "red",
+    "waiver_granted": "yellow",
+    "ci_passed": "green",
+    "ci_failed": "red",
+    "work_paused": "yellow",
+    "chain_halted": "bold red",
+    "budget_exceeded": "bold red",
+    "dispatch_paused": "yellow",
+    "task_landed": "bold green",
+}
+
+
+def event_line(event: StreamEvent, *, wide: bool) -> RenderableType:
+    """One line; on a terminal a long sentence goes on under itself."""
+    style = _STYLES.get(event.event, "")
+    kind, words = plain(event.event), sentence(event)
+    if wide:
+        return Text(f"{event.id:>{ID_CELLS}}  {kind:<{KIND_CELLS}}  {words}")
+    line = Table.grid(
+        Column(width=ID_CELLS, justify="right", no_wrap=True),
+        Column(width=KIND_CELLS, no_wrap=True),
+        Column(overflow="fold"),
+        padding=(0, 2, 0, 0),
+    )
+    line.add_row(Text(str(event.id)), Text(kind, style=style), Text(words))
+    return line

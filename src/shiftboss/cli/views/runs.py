@@ -1,0 +1,205 @@
+"""What a run shows: a live table on a terminal, plain lines elsewhere, and a summary at the end."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import TYPE_CHECKING, Final, Self
+
+from rich.console import Group, RenderableType
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Column, Table
+from rich.text import Text
+
+from shiftboss.cli.common.output import console, plain
+from shiftboss.cli.views.swarms import Members, cell, plain_table
+from shiftboss.orchestrator.run.progress import Board, Row
+
+if TYPE_CHECKING:
+    from shiftboss.orchestrator.run.plan_run import Outcome
+
+
+LINES_SHOWN: Final = 6
+ROWS_SHOWN: Final = 20
+_STYLES: Final = {
+    "landed": "green",
+    "accepted": "cyan",
+    "working": "yellow",
+    "verifying": "magenta",
+    "failed": "bold red",
+    "parked": "blue",
+    "waiting": "dim",
+    "queued": "dim",
+}
+# What people want to see first.
+_ORDER: Final = (
+    *("failed", "working", "verifying", "landing", "preparing", "parked"),
+    *("accepted", "queued", "waiting", "landed", "cancelled"),
+)
+
+
+class RunView:
+    """`quiet`: nothing at all, for those who asked for JSON."""
+
+    def __init__(self, board: Board, *, quiet: bool = False) -> None:
+        self._board = board
+        self._console = console()
+        self._quiet = quiet
+        self._started_at = time.monotonic()
+        self._live: Live | None = None
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> Self:
+        if self._quiet:
+            return self
+        if self._console.is_terminal:
+            self._live = Live(
+                get_renderable=self._picture, console=self._console, refresh_per_second=4
+            )
+            self._live.start()
+        else:
+            self._board.listeners.append(self._print)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    def _print(self, bead_id: str, text: str) -> None:
+        seconds = time.monotonic() - self._started_at
+        words = f"{bead_id}: {text}" if bead_id else text
+        with self._lock:
+            self._console.print(f"{seconds:6.1f} s  {plain(words)}", soft_wrap=True)
+
+    def _picture(self) -> RenderableType:
+        rows = sorted(self._board.rows.values(), key=lambda row: _ORDER.index(row.stage))
+        landed = sum(row.stage == "landed" for row in rows)
+        head = Table.grid(padding=(0, 1))
+        head.add_row(
+            f"{landed}/{len(rows)} landed",
+            ProgressBar(total=max(len(rows), 1), completed=landed, width=30),
+            f"{time.monotonic() - self._started_at:.0f} s, {_spent(list(rows))}",
+        )
+        lines = [
+            Text(plain(line), style="dim", no_wrap=True, overflow="ellipsis")
+            for line in list(self._board.lines)[-LINES_SHOWN:]
+        ]
+        return Group(head, run_table(rows), *lines)
+
+    def show_end(self, outcome: Outcome) -> None:
+        for part in outcome_lines(outcome, self._board):
+            self._console.print(part, soft_wrap=True)
+
+
+def outcome_lines(outcome: Outcome, board: Board | None = None) -> list[RenderableType]:
+    """The summary: what landed with which receipt, and what did not, with the reason."""
+    rows = board.rows if board is not None else {}
+    found: list[RenderableType] = [Text("")]
+    for title, style, ids in (
+        ("landed", "green", outcome.landed),
+        ("accepted", "cyan", outcome.accepted),
+        ("waiting", "dim", outcome.waiting),
+        ("failed", "bold red", outcome.failed),
+    ):
+        for bead_id in ids:
+            row = rows.get(bead_id)
+            found.append(Text(f"{title:9} {plain(_end_words(bead_id, row, outcome))}", style))
+    if board is not None:
+        found.append(Text(_spent(list(board.rows.values()))))
+    if outcome.stopped:
+        found.append(Text("stopped; run it again to go on"))
+    elif outcome.failed:
+        found.append(Text("to try what has failed again: the same command with --retry"))
+    return found
+
+
+def _end_words(bead_id: str, row: Row | None, outcome: Outcome) -> str:
+    words = [bead_id]
+    if row is not None:
+        words += [row.landed[:12]] if row.landed else []
+        words += [f"receipt {row.receipt_id}"] if row.receipt_id else []
+        words += [f"waived: {row.waived}"] if row.waived else []
+        words += [row.error] if row.error and bead_id in outcome.failed else []
+    words += [outcome.stuck[bead_id]] if bead_id in outcome.stuck else []
+    return "  ".join(words)
+
+
+def run_table(rows: list[Row]) -> Table:
+    """What is the same in every row, or in none, takes no room: 80 columns are enough."""
+    columns: list[tuple[str, Callable[[Row], str | Text]]] = [
+        ("task", lambda row: plain(row.bead_id)),
+        ("stage", lambda row: Text(row.stage, _STYLES.get(row.stage, ""))),
+        ("try", lambda row: str(row.attempt or "")),
+        ("worker", lambda row: plain(row.worker or "")),
+    ]
+    if len({row.agent for row in rows if row.agent}) > 1:
+        columns.append(("agent", lambda row: row.agent or ""))
+    if any(row.tokens for row in rows):
+        columns.append(("tokens", lambda row: f"{row.tokens:,}" if row.tokens else ""))
+    table = Table(box=None, padding=(0, 2, 0, 0), expand=True)
+    for name, _ in columns:
+        table.add_column(name, no_wrap=True)
+    table.add_column("doing", no_wrap=True, overflow="ellipsis", ratio=1)
+    for row in rows[:ROWS_SHOWN]:
+        cells = (cell(row) for _, cell in columns)
+        table.add_row(*cells, plain(row.doing or row.title))
+    if len(rows) > ROWS_SHOWN:
+        table.add_row(f"... {len(rows) - ROWS_SHOWN} more")
+    return table
+
+
+def _spent(rows: list[Row]) -> str:
+    tokens, dollars = sum(row.tokens for row in rows), sum(row.dollars for row in rows)
+    return f"{tokens:,} tokens" + (f", ${dollars:.2f}" if dollars else "")
+
+
+# What was used, as a table. Imported late: it needs rich.
+
+
+_NUMBERS = ("INPUT", "OUTPUT", "CACHED", "DOLLARS", "BUDGET")
+
+
+def usage_table(listing: Members) -> Table:
+    """A row per task, and one for all of them."""
+    table = plain_table(
+        Column("TASK", no_wrap=True),
+        *(Column(name, no_wrap=True, justify="right") for name in _NUMBERS),
+        "",
+    )
+    for one in listing["tasks"]:
+        _add(table, one["bead_id"], one["used"], one)
+    _add(table, "all", listing["swarm"], listing, style="bold")
+    return table
+
+
+def _add(table: Table, name: str, used: Members, limits: Members, style: str = "") -> None:
+    table.add_row(
+        cell(name, style),
+        *(cell(f"{used[count]:,}") for count in ("input_tokens", "output_tokens", "cached_tokens")),
+        cell(_dollars(used)),
+        cell(_budget(limits["budget"])),
+        cell("used up" if limits["over"] else "", "bold red"),
+    )
+
+
+def _dollars(used: Members) -> str:
+    """Of some tokens nobody may know the price."""
+    known = f"${used['dollars']:,.2f}"
+    return f"{known} and {used['unpriced_tokens']:,} tokens" if used["unpriced_tokens"] else known
+
+
+def _budget(budget: Members | None) -> str:
+    if budget is None:
+        return ""
+    tokens, dollars = budget["tokens"], budget["dollars"]
+    parts = [f"{tokens:,}"] if tokens is not None else []
+    parts += [f"${dollars:,.2f}"] if dollars is not None else []
+    return ", ".join(parts)

@@ -1,0 +1,119 @@
+"""Swarms and workers as tables. Imported late: rich is for those who look at something."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Final
+
+from rich.console import Group
+from rich.progress_bar import ProgressBar
+from rich.table import Column, Table
+from rich.text import Text
+
+from shiftboss.cli.common.output import plain
+from shiftboss.cli.views.times import ago, until
+
+Members = dict[str, Any]
+
+# What fits: below the first there is no bar, below the second the errors stand under the table.
+BAR_COLUMNS_MIN: Final = 76
+ERROR_COLUMNS_MIN: Final = 110
+BAR_CELLS: Final = 10
+
+_STYLES: Final = {"running": "cyan", "complete": "green", "failed": "bold red"}
+
+
+def cell(value: object, style: str = "") -> Text:
+    """One line, cut off with an ellipsis where there is no room for it."""
+    return Text(plain(value), style=style, no_wrap=True, overflow="ellipsis")
+
+
+def status_cell(status: str) -> Text:
+    return cell(status, _STYLES.get(status, ""))
+
+
+def swarms_table(swarms: list[Members], at: datetime) -> Table:
+    table = plain_table(
+        *(Column(name, no_wrap=True) for name in ("ID", "STATUS", "WORKERS", "CREATED")), "FEATURE"
+    )
+    for swarm in swarms:
+        table.add_row(
+            cell(swarm["swarm_id"]),
+            status_cell(swarm["status"]),
+            cell(_workers_done(swarm)),
+            cell(ago(swarm["created_at"], at)),
+            cell(swarm["feature"]),
+        )
+    return table
+
+
+def _workers_done(swarm: Members) -> str:
+    done = f"{swarm['workers_complete']}/{swarm['workers_registered']}"
+    failed = swarm["workers_failed"]
+    return f"{done}, {failed} failed" if failed else done
+
+
+def workers_table(workers: list[Members], width: int, at: datetime) -> Group:
+    """A row per worker, and below it the errors that found no place in the row."""
+    with_bar, with_error = width >= BAR_COLUMNS_MIN, width >= ERROR_COLUMNS_MIN
+    table = _worker_columns(with_bar=with_bar, with_error=with_error)
+    for worker in workers:
+        row = [
+            cell(worker["packet_id"]),
+            cell(worker["packet_name"]),
+            status_cell(worker["status"]),
+            cell(worker["attempt"]),
+            _done(worker, with_bar=with_bar),
+            cell(ago(worker["last_update"], at)),
+            cell(_retries(worker["retries"], at), "yellow"),
+        ]
+        if with_error:
+            row.append(cell(worker["last_error"] or "", "red"))
+        table.add_row(*row)
+    return Group(table, *([] if with_error else _errors(workers)))
+
+
+def _worker_columns(*, with_bar: bool, with_error: bool) -> Table:
+    fixed = [
+        Column("STATUS", no_wrap=True),
+        Column("TRY", no_wrap=True, justify="right"),
+        Column("DONE", no_wrap=True, justify="left" if with_bar else "right"),
+        Column("UPDATED", no_wrap=True, justify="right"),
+        Column("RETRIES", no_wrap=True),
+    ]
+    columns = [Column("ID", no_wrap=True, justify="right"), Column("NAME"), *fixed]
+    return plain_table(*columns, *(["ERROR"] if with_error else []), gap=2 if with_bar else 1)
+
+
+def plain_table(*columns: Column | str, gap: int = 2) -> Table:
+    return Table(*columns, box=None, padding=(0, gap, 0, 0), header_style="bold", pad_edge=False)
+
+
+def _done(worker: Members, *, with_bar: bool) -> Text | Table:
+    done, total = worker["tasks_completed"], worker["tasks_total"]
+    numbers = cell(f"{done}/{total}")
+    if not with_bar:
+        return numbers
+    both = Table.grid(padding=(0, 1, 0, 0))
+    bar = ProgressBar(total, done, width=BAR_CELLS, complete_style="cyan", finished_style="green")
+    both.add_row(bar, numbers)
+    return both
+
+
+def _retries(retries: list[Members], at: datetime) -> str:
+    """The next one, and how many more wait."""
+    if not retries:
+        return ""
+    first = min(retries, key=lambda retry: str(retry["due_at"]))
+    text = str(first["state"])
+    if text == "scheduled":
+        text = f"scheduled {until(first['due_at'], at)}"
+    return f"{text} +{len(retries) - 1}" if len(retries) > 1 else text
+
+
+def _errors(workers: list[Members]) -> list[Text]:
+    return [
+        Text(f"packet {worker['packet_id']}: {plain(worker['last_error'])}", style="red")
+        for worker in workers
+        if worker["last_error"]
+    ]
