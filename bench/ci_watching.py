@@ -19,7 +19,7 @@ from bench.running import forge
 from shiftboss.coordinator.bus import tasks
 from shiftboss.coordinator.clock import system_clock
 from shiftboss.coordinator.contract.ci import PAUSE_MS_MAX
-from shiftboss.coordinator.contract.policy import Contracts
+from shiftboss.coordinator.contract.policy import ActivePolicy
 from shiftboss.coordinator.coordinator import Coordinator
 from shiftboss.coordinator.duties.ci_watcher import AT_ONCE, CiWatcher
 from shiftboss.evidence.local import LocalEvidence
@@ -60,7 +60,7 @@ async def _watch(folder: Path, url: str, seconds: float) -> tuple[float, float, 
     ci = CiPolicy(provider="github", url=url, repository="o/r", poll_every=POLL_SECONDS)
     policy = Policy(repos={f"repo-{number}": RepoPolicy(ci=ci) for number in range(RUNS)})
     coordinator = await _opened(folder, policy)
-    contracts = Contracts(policy)
+    contracts = ActivePolicy(policy)
     evidence = LocalEvidence(folder / "watcher", None)
     watcher = CiWatcher(coordinator.store, system_clock, coordinator.hub, contracts, evidence)
     await coordinator.create_swarm(CreateSwarmRequest(swarm_id=SWARM, feature="bench"))
@@ -131,7 +131,7 @@ async def _write(coordinator: Coordinator, use_case: Callable[[Transaction, int]
     await asyncio.gather(*map(one, range(RUNS)))
 
 
-def _follow(tx: Transaction, contracts: Contracts, number: int) -> None:
+def _follow(tx: Transaction, contracts: ActivePolicy, number: int) -> None:
     """A task that was pushed just now."""
     task, repo = f"bd-{number}", f"repo-{number}"
     sha = hashlib.sha1(task.encode()).hexdigest()

@@ -18,7 +18,7 @@ from shiftboss.orchestrator import agents
 from shiftboss.orchestrator.agents import registry
 from shiftboss.orchestrator.agents.agent import Launch
 from shiftboss.orchestrator.agents.registry import AGENTS
-from shiftboss.orchestrator.attempt.workspace import Assignment, Seat
+from shiftboss.orchestrator.attempt.workspace import AgentAssignment, Workspace
 from shiftboss.protocol.plan import PlanAgent
 
 pytestmark = pytest.mark.requirement("OWN-01")
@@ -29,11 +29,11 @@ REAL = ("claude", "codex", "gemini", "opencode")
 
 
 @pytest.fixture
-def seat(tmp_path: Path) -> Seat:
+def seat(tmp_path: Path) -> Workspace:
     return made_seat(tmp_path, TOKEN)
 
 
-def made_seat(folder: Path, token: str | None) -> Seat:
+def made_seat(folder: Path, token: str | None) -> Workspace:
     tree, scratch, home = (folder / name for name in ("tree", "it's a scratch", "home"))
     for made in (tree, scratch, home):
         made.mkdir(mode=0o700)
@@ -47,15 +47,15 @@ def made_seat(folder: Path, token: str | None) -> Seat:
     }
     contract: dict[str, Any] = {"contract_version": 1, "handoff": {}, "contract_hash": ""}
     where: dict[str, Any] = {"repo": tree, "base": "b", "branch": "shiftboss/bd-1", "target": "m"}
-    assignment = Assignment(**words, **where, **contract)
-    return Seat(assignment, tree, scratch, "http://127.0.0.1:7432/", token, environment)
+    assignment = AgentAssignment(**words, **where, **contract)
+    return Workspace(assignment, tree, scratch, "http://127.0.0.1:7432/", token, environment)
 
 
-def start(seat: Seat, kind: str, chosen: str | None = None, **members: Any) -> Launch:
+def start(seat: Workspace, kind: str, chosen: str | None = None, **members: Any) -> Launch:
     return AGENTS[kind].launch(seat, PlanAgent(kind=kind, **members), PROMPT, chosen)
 
 
-def written(seat: Seat) -> list[Path]:
+def written(seat: Workspace) -> list[Path]:
     return [path for path in seat.scratch.rglob("*") if path.is_file() and not path.is_symlink()]
 
 
@@ -75,7 +75,7 @@ def test_the_agents_are_those_that_have_a_module(
 
 @pytest.mark.parametrize("kind", REAL)
 def test_the_prompt_goes_in_on_standard_input_and_the_token_by_the_environment(
-    seat: Seat, kind: str
+    seat: Workspace, kind: str
 ) -> None:
     launch = start(seat, kind)
     assert launch.stdin == PROMPT.encode()
@@ -94,7 +94,7 @@ def test_the_prompt_goes_in_on_standard_input_and_the_token_by_the_environment(
 
 
 @pytest.mark.parametrize("kind", REAL)
-def test_it_knows_our_tools_and_asks_our_hooks(seat: Seat, kind: str) -> None:
+def test_it_knows_our_tools_and_asks_our_hooks(seat: Workspace, kind: str) -> None:
     launch = start(seat, kind)
     everything = "\n".join([*launch.argv, *launch.environment.values()])
     everything += "\n".join(path.read_text() for path in written(seat))
@@ -115,7 +115,7 @@ def test_a_server_without_a_token_is_asked_without_one(tmp_path: Path, kind: str
 
 @pytest.mark.parametrize("kind", REAL)
 def test_the_plan_chooses_the_program_the_model_and_further_arguments(
-    seat: Seat, kind: str
+    seat: Workspace, kind: str
 ) -> None:
     members: dict[str, Any] = {"command": ["/opt/it", "--first"], "arguments": ["--last"]}
     members["model"] = "of-the-plan"
@@ -129,7 +129,7 @@ def test_the_plan_chooses_the_program_the_model_and_further_arguments(
 
 
 @pytest.mark.parametrize("kind", REAL)
-def test_it_can_be_started_again_in_the_same_seat(seat: Seat, kind: str) -> None:
+def test_it_can_be_started_again_in_the_same_seat(seat: Workspace, kind: str) -> None:
     (Path(seat.environment["HOME"]) / ".gemini").mkdir()
     (Path(seat.environment["HOME"]) / ".gemini" / "oauth_creds.json").write_text("{}")
     assert start(seat, kind) == start(seat, kind)
@@ -143,7 +143,7 @@ def test_a_program_that_is_missing_is_named(kind: str) -> None:
     assert AGENTS[kind].found(PlanAgent(kind=kind, command=[sys.executable])) is None
 
 
-def test_claude_is_not_a_part_of_the_session_that_started_it(seat: Seat) -> None:
+def test_claude_is_not_a_part_of_the_session_that_started_it(seat: Workspace) -> None:
     launch = start(seat, "claude")
     assert "CLAUDECODE" not in launch.environment
     settings = json.loads((seat.scratch / "claude-settings.json").read_text())
@@ -161,7 +161,7 @@ def codex_settings(launch: Launch) -> dict[str, Any]:
     return found
 
 
-def test_codex_keeps_the_user_s_home_and_turns_the_user_s_servers_off(seat: Seat) -> None:
+def test_codex_keeps_the_user_s_home_and_turns_the_user_s_servers_off(seat: Workspace) -> None:
     home = Path(seat.environment["HOME"]) / ".codex"
     home.mkdir()
     (home / "config.toml").write_text(
@@ -180,7 +180,7 @@ def test_codex_keeps_the_user_s_home_and_turns_the_user_s_servers_off(seat: Seat
 
 
 @pytest.mark.parametrize("text", ["", "[[[", "mcp_servers = 3\n", "\x00"])
-def test_codex_starts_with_whatever_settings_the_user_has(seat: Seat, text: str) -> None:
+def test_codex_starts_with_whatever_settings_the_user_has(seat: Workspace, text: str) -> None:
     elsewhere = seat.scratch / "elsewhere"
     elsewhere.mkdir()
     (elsewhere / "config.toml").write_text(text)
@@ -189,7 +189,7 @@ def test_codex_starts_with_whatever_settings_the_user_has(seat: Seat, text: str)
     assert launch.environment["CODEX_HOME"] == str(elsewhere)
 
 
-def test_opencode_turns_the_user_s_servers_off(seat: Seat) -> None:
+def test_opencode_turns_the_user_s_servers_off(seat: Workspace) -> None:
     folder = Path(seat.environment["HOME"]) / ".config" / "opencode"
     folder.mkdir(parents=True)
     servers = {"other": {"type": "local", "command": ["x"]}}
@@ -206,7 +206,7 @@ def test_opencode_turns_the_user_s_servers_off(seat: Seat) -> None:
     assert json.dumps(str(seat.contract_file)) in hook.read_text()
 
 
-def test_gemini_finds_the_user_s_login_but_not_the_user_s_tools(seat: Seat) -> None:
+def test_gemini_finds_the_user_s_login_but_not_the_user_s_tools(seat: Workspace) -> None:
     users = Path(seat.environment["HOME"]) / ".gemini"
     (users / "tmp").mkdir(parents=True)
     (users / "oauth_creds.json").write_text("secret")
@@ -231,7 +231,7 @@ def test_gemini_finds_the_user_s_login_but_not_the_user_s_tools(seat: Seat) -> N
 
 @pytest.mark.parametrize("hooks", [{"enabled": False}, {"disabled": ["x"]}])
 def test_gemini_is_not_started_in_a_tree_that_turns_hooks_off(
-    seat: Seat, hooks: dict[str, Any]
+    seat: Workspace, hooks: dict[str, Any]
 ) -> None:
     (seat.tree / ".gemini").mkdir()
     (seat.tree / ".gemini" / "settings.json").write_text(json.dumps({"hooksConfig": hooks}))
@@ -239,7 +239,7 @@ def test_gemini_is_not_started_in_a_tree_that_turns_hooks_off(
         start(seat, "gemini")
 
 
-def test_gemini_s_settings_that_cannot_be_read_are_named(seat: Seat) -> None:
+def test_gemini_s_settings_that_cannot_be_read_are_named(seat: Workspace) -> None:
     users = Path(seat.environment["HOME"]) / ".gemini"
     users.mkdir()
     (users / "settings.json").write_text("// a comment\n{}")
@@ -247,7 +247,7 @@ def test_gemini_s_settings_that_cannot_be_read_are_named(seat: Seat) -> None:
         start(seat, "gemini")
 
 
-def test_a_command_gets_what_it_asks_for(seat: Seat) -> None:
+def test_a_command_gets_what_it_asks_for(seat: Workspace) -> None:
     command = ["work", "--in={tree}", "{task} {worker}", "{model}", "{server}", "{prompt_file}"]
     launch = start(seat, "command", "{tree}", command=[*command, "{unknown} {}"])
     prompt = seat.scratch / "prompt.md"

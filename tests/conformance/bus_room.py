@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from shiftboss.coordinator.coordinator import Coordinator
-from shiftboss.coordinator.duties.lease_reaper import LeaseKeeper
+from shiftboss.coordinator.duties.lease_reaper import LeaseReaper
 from shiftboss.protocol.bus import (
     AckAnswer,
     AckRequest,
@@ -63,7 +63,7 @@ class BusRoom:
         self.coordinator = coordinator
         self.desk = coordinator.bus
         self.clock = clock
-        self._keeper = LeaseKeeper(coordinator.store, clock, coordinator.hub)
+        self._keeper = LeaseReaper(coordinator.store, clock, coordinator.hub)
 
     async def register(self, *names: str) -> None:
         for name in names:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from shiftboss.coordinator.contract.attempts import attempt_of, milestone_of
-from shiftboss.coordinator.contract.policy import Contracts
+from shiftboss.coordinator.contract.policy import ActivePolicy
 from shiftboss.coordinator.coordinator import Coordinator
 from shiftboss.coordinator.duties.ci_watcher import CiWatcher
 from shiftboss.coordinator.duties.timeout_ladder import Cascade, TimeoutLadder
@@ -138,7 +138,7 @@ class ContractRoom(HandoffRoom):
         self.policy = policy
         self.commits = commits
         self.contract = coordinator.contract
-        store, hub, contracts = coordinator.store, coordinator.hub, Contracts(policy)
+        store, hub, contracts = coordinator.store, coordinator.hub, ActivePolicy(policy)
         self.watcher = CiWatcher(store, clock, hub, contracts, evidence)
         self.ladder = TimeoutLadder(store, clock, hub, contracts, evidence)
         self.cascade = Cascade(store, clock, hub, contracts)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from shiftboss.coordinator.duties.hold_expiry import HoldKeeper
+from shiftboss.coordinator.duties.hold_expiry import HoldExpiry
 from shiftboss.protocol.bus import HoldView, StatusRequest
 from shiftboss.protocol.runs import (
     BudgetAnswer,
@@ -31,7 +31,7 @@ class Running:
         self.room = room
         self.desk = room.coordinator.running
         coordinator = room.coordinator
-        self._keeper = HoldKeeper(coordinator.store, room.clock, coordinator.hub)
+        self._keeper = HoldExpiry(coordinator.store, room.clock, coordinator.hub)
 
     def _said(self, **members: Any) -> dict[str, Any]:
         return {"swarm_id": self.room.swarm_id, **members}

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from shiftboss.coordinator.contract import ci
-from shiftboss.coordinator.contract.policy import Contracts
+from shiftboss.coordinator.contract.policy import ActivePolicy
 from shiftboss.errors import CiUnavailable, ContractViolations
 from shiftboss.protocol.ci import CiReport
 from shiftboss.protocol.states import WorkerState
@@ -88,7 +88,7 @@ async def test_a_new_push_replaces_the_commit_and_the_late_result_changes_nothin
 
 
 def _looked(site: ContractRoom, tx: object, seen: object, report: CiReport) -> str:
-    contracts = Contracts(site.policy)
+    contracts = ActivePolicy(site.policy)
     return ci.looked(tx, contracts, seen, report, site.clock.now_ms)  # type: ignore[arg-type]
 
 

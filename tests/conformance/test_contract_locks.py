@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from shiftboss.coordinator.contract.policy import Contracts
+from shiftboss.coordinator.contract.policy import ActivePolicy
 from shiftboss.coordinator.handoffs.spawn import spawn
 from shiftboss.errors import (
     ContractViolations,
@@ -67,7 +67,7 @@ class Spawner:
 
     def __init__(self, stores: list[OpenStore], policy: Policy) -> None:
         self.stores = stores
-        self.contracts = Contracts(policy)
+        self.contracts = ActivePolicy(policy)
 
     async def spawn(self, task: str, repo: str, swarm_id: str = "s", at: int = 0) -> bool:
         request = SpawnSubtaskRequest(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from shiftboss.coordinator.contract import ci
-from shiftboss.coordinator.contract.policy import Contracts
+from shiftboss.coordinator.contract.policy import ActivePolicy
 from shiftboss.coordinator.contract.webhooks import look_now
 from shiftboss.rules.contract.records import Tracking
 from tests.conformance.contract_room import ContractRoom, all_waiting, down, runs
@@ -41,7 +41,7 @@ async def test_news_that_come_during_a_look_are_looked_at_next(site: ContractRoo
     # The look has begun; before it is written down, the forge tells.
     assert await told(site, seen)
     site.clock.now_ms += 10
-    now_ms, contracts = site.clock.now_ms, Contracts(site.policy)
+    now_ms, contracts = site.clock.now_ms, ActivePolicy(site.policy)
     report = all_waiting(seen.sha)
     await site.coordinator.store.write(
         lambda tx: ci.looked(tx, contracts, seen, report, now_ms), site.swarm_id

@@ -13,7 +13,7 @@ from shiftboss.rules.runs.records import Hold
 from shiftboss.rules.tasks.packets import Assignment
 from shiftboss.rules.tasks.tasks import Task, Worker
 from shiftboss.store.port import Transaction, UseCase
-from shiftboss.store.row_cache import KeptRows, KeptSwarms, Unknown
+from shiftboss.store.row_cache import CachedRows, CachedSwarms, Unknown
 from tests.conformance.opened import OpenStore
 from tests.conformance.rows import SWARM, assignment
 
@@ -179,16 +179,16 @@ async def test_an_event_that_cannot_be_added_harms_its_own_use_case_alone(
 
 
 def test_little_is_kept() -> None:
-    rows: KeptRows[int] = KeptRows(2)
+    rows: CachedRows[int] = CachedRows(2)
     for number in range(5):
         rows.put("s", str(number), number)
     assert rows.get("s", "4") == 4
     assert isinstance(rows.get("s", "0"), Unknown)
     assert len(rows._rows) <= 2
-    none: KeptRows[int] = KeptRows(0)
+    none: CachedRows[int] = CachedRows(0)
     none.put("s", "t", 1)
     assert isinstance(none.get("s", "t"), Unknown)
-    swarms = KeptSwarms(1)
+    swarms = CachedSwarms(1)
     swarms.add("a")
     swarms.add("b")
     assert "a" in swarms

@@ -7,7 +7,14 @@ from typing import Any
 import pytest
 
 from shiftboss.errors import StoreUnavailable
-from shiftboss.rules.runs.records import WHOLE_SWARM, Budget, Hold, Landing, ProcessUsage, Totals
+from shiftboss.rules.runs.records import (
+    WHOLE_SWARM,
+    BudgetRecord,
+    Hold,
+    LandingRecord,
+    ProcessUsage,
+    Totals,
+)
 from shiftboss.store.port import Transaction
 from tests.conformance.opened import OpenStore
 from tests.conformance.rows import SWARM
@@ -22,8 +29,8 @@ def hold(task_id: str = "t", **changes: Any) -> Hold:
     return Hold(SWARM, task_id, "pause", "Kontingent ✓", NOW, NOW + 5)._replace(**changes)
 
 
-def landing(task_id: str = "t", **changes: Any) -> Landing:
-    whole = Landing(SWARM, task_id, f"r-{task_id}", "c" * 40, NOW)
+def landing(task_id: str = "t", **changes: Any) -> LandingRecord:
+    whole = LandingRecord(SWARM, task_id, f"r-{task_id}", "c" * 40, NOW)
     return whole._replace(**changes)
 
 
@@ -64,7 +71,7 @@ async def test_sums_are_listed_by_task_without_those_of_the_swarm(with_swarm: Op
 
 
 async def test_a_budget_is_what_was_said_last(with_swarm: OpenStore) -> None:
-    said = Budget(SWARM, "t", LARGE, None)
+    said = BudgetRecord(SWARM, "t", LARGE, None)
     after = said._replace(tokens=None, microdollars=5, by_operator=True, question_id=7)
     await with_swarm.write(lambda tx: tx.put_budget(said))
     await with_swarm.write(lambda tx: tx.put_budget(after))
@@ -126,7 +133,7 @@ async def test_all_of_it_goes_with_the_swarm(with_swarm: OpenStore) -> None:
     def put(tx: Transaction) -> None:
         tx.put_process_usage(ProcessUsage(SWARM, "t", 1, 1, 1, 1, 1, 1, NOW))
         tx.put_usage_totals(SWARM, "t", Totals(1))
-        tx.put_budget(Budget(SWARM, "t", 1, 1))
+        tx.put_budget(BudgetRecord(SWARM, "t", 1, 1))
         tx.put_hold(hold())
         tx.put_landing(landing())
 

@@ -7,9 +7,9 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from shiftboss.orchestrator.attempt.workspace import Assignment
-from shiftboss.orchestrator.landing.landing import Landable
-from shiftboss.orchestrator.worktrees.worktrees import Tree, Trees
+from shiftboss.orchestrator.attempt.workspace import AgentAssignment
+from shiftboss.orchestrator.landing.landing import AcceptedWork
+from shiftboss.orchestrator.worktrees.worktrees import Worktree, Worktrees
 from shiftboss.protocol.handoffs import VerificationPolicy
 from shiftboss.protocol.plan import PlanRepo
 from tests.repos import ENVIRONMENT, Repo
@@ -23,9 +23,9 @@ class Ground:
         self.repo = Repo(folder / "repo")
         self.repo.git("checkout", "--quiet", "main")
         self.repo.git("branch", "--quiet", "-D", "task")
-        self.trees = Trees(folder / "trees")
+        self.trees = Worktrees(folder / "trees")
 
-    def assignment(self, bead_id: str = "bd-1", epoch: int = 1, **members: Any) -> Assignment:
+    def assignment(self, bead_id: str = "bd-1", epoch: int = 1, **members: Any) -> AgentAssignment:
         words: dict[str, Any] = {
             "swarm_id": "s",
             "bead_id": bead_id,
@@ -40,22 +40,22 @@ class Ground:
             "handoff": {},
             "contract_hash": "",
         }
-        return Assignment(**(words | members))
+        return AgentAssignment(**(words | members))
 
     async def make(
-        self, assignment: Assignment | None = None, *, carry_on: bool = False, **plan: Any
-    ) -> Tree:
+        self, assignment: AgentAssignment | None = None, *, carry_on: bool = False, **plan: Any
+    ) -> Worktree:
         assignment = assignment or self.assignment()
         return await self.trees.make(
             assignment, PlanRepo(**plan), self.contract_file(assignment), carry_on=carry_on
         )
 
-    def contract_file(self, assignment: Assignment) -> Path:
+    def contract_file(self, assignment: AgentAssignment) -> Path:
         file = self.folder / "runs" / assignment.name / "contract.json"
         file.parent.mkdir(parents=True, exist_ok=True)
         return file
 
-    def landable(self, bead_id: str, commit: str, *criteria: str, **members: Any) -> Landable:
+    def landable(self, bead_id: str, commit: str, *criteria: str, **members: Any) -> AcceptedWork:
         words: dict[str, Any] = {
             "bead_id": bead_id,
             "title": f"the work of {bead_id}",
@@ -66,7 +66,7 @@ class Ground:
             "policy": VerificationPolicy(),
             "receipt_id": f"receipt-{bead_id}",
         }
-        return Landable(**(words | members))
+        return AcceptedWork(**(words | members))
 
     def work(self, bead_id: str, files: dict[str, str], base: str | None = None) -> str:
         """A commit on a branch that is checked out nowhere."""

@@ -16,7 +16,7 @@ import pytest
 from shiftboss.errors import CiUnavailable
 from shiftboss.evidence.ci.local.act import act_program
 from shiftboss.evidence.ci.local.runner import LocalCi
-from shiftboss.evidence.ci.local.runs import Record, Records, Work
+from shiftboss.evidence.ci.local.runs import LocalRun, LocalRunRecord, LocalRunRecords
 from shiftboss.evidence.ci.provider import providers
 from shiftboss.protocol.ci import CiDemand, CiJob, CiReport, CiRun
 from shiftboss.protocol.policy import CiPolicy, LocalJob
@@ -266,14 +266,14 @@ async def test_a_run_that_this_machine_cannot_go_on_with_is_called_off_and_can_b
     assert (run.run_id, run.state) == ("2", "success")
 
 
-class _Lagging(Records):
+class _Lagging(LocalRunRecords):
     """Whoever reads gets what was there a while ago."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
         self.has_read, self.go = threading.Event(), threading.Event()
 
-    def load(self, demand: CiDemand, sha: str) -> Record | None:
+    def load(self, demand: CiDemand, sha: str) -> LocalRunRecord | None:
         record = super().load(demand, sha)
         self.has_read.set()
         assert self.go.wait(30)
@@ -299,14 +299,14 @@ async def test_a_look_while_a_run_is_called_off_does_not_make_it_anew(room: Room
     assert not mirror.exists()
 
 
-class _Slow(Records):
+class _Slow(LocalRunRecords):
     """The first save takes as long as it is told to."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
         self.begun, self.go, self.saved = threading.Event(), threading.Event(), 0
 
-    def save(self, demand: CiDemand, record: Record) -> None:
+    def save(self, demand: CiDemand, record: LocalRunRecord) -> None:
         if not self.begun.is_set():
             self.begun.set()
             assert self.go.wait(30)
@@ -322,7 +322,7 @@ async def test_a_save_of_somebody_who_was_cancelled_does_not_come_after_the_next
     waits = CiRun(
         run_id="1", sha=room.sha, state="waiting", jobs=[CiJob(name="test", state="waiting")]
     )
-    work = Work(demand, Record(sha=room.sha, plan="", runs=[waits]), records)
+    work = LocalRun(demand, LocalRunRecord(sha=room.sha, plan="", runs=[waits]), records)
     telling = asyncio.create_task(work.tell(CiJob(name="test", state="running")))
     await eventually(records.begun.is_set, "it is being saved")
     telling.cancel()

@@ -14,7 +14,7 @@ from uvicorn.server import ServerState
 
 from shiftboss.coordinator.coordinator import Coordinator
 from shiftboss.server.fast_path.connection import Connection
-from shiftboss.server.fast_path.head_cache import KnownHeads
+from shiftboss.server.fast_path.head_cache import HeadCache
 from shiftboss.server.http.app import App
 from shiftboss.store.opening import store_at
 
@@ -33,7 +33,7 @@ class Room:
         self._config = uvicorn.Config(app, timeout_keep_alive=1, log_config=None)
         self._config.timeout_keep_alive = keep_alive_seconds  # type: ignore[assignment]
         self._state = ServerState()
-        self._heads = KnownHeads()
+        self._heads = HeadCache()
 
     def connection(self) -> Connection:
         made = Connection(

@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from shiftboss.demo.checks import Record, facts
+from shiftboss.demo.checks import DemoRecord, facts
 from shiftboss.demo.repos import make_repos
 from tests.client import Client
 from tests.commands import Running, running, shiftboss
@@ -128,7 +128,7 @@ def test_a_demo_that_is_interrupted_leaves_nothing_running(
 def test_what_did_not_happen_is_no_fact(tmp_path: Path) -> None:
     """Nobody is believed: an empty record proves nothing, and the demo fails."""
     make_repos(tmp_path / "repos")
-    found = facts(Record([], {}, []), tmp_path / "repos", tmp_path / "attempts", processes=1)
+    found = facts(DemoRecord([], {}, []), tmp_path / "repos", tmp_path / "attempts", processes=1)
     assert len(found) == len(FACTS)
     assert not any(fact.holds for fact in found)
 

@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from shiftboss.errors import CiUnavailable, EvidenceUnavailable, InvalidRequest
-from shiftboss.evidence.subprocess.proxy import EvidenceApart
+from shiftboss.evidence.subprocess.proxy import EvidenceProxy
 from shiftboss.protocol.ci import CiDemand
 from shiftboss.protocol.policy import CiPolicy
 from shiftboss.protocol.verdicts import Verdict
@@ -46,7 +46,7 @@ class Room:
         self.repo.commit("work", {"src/auth/login.py": "def login():\n    return 1\n"})
         self.started, self.go = folder / "started", folder / "go"
         self.state, self.caches = folder / "state", folder / "caches"
-        self.evidence = EvidenceApart(self.state, None)
+        self.evidence = EvidenceProxy(self.state, None)
 
     def looking(self) -> asyncio.Task[Verdict]:
         gate = f"Command passes: python3 tools/gate.py {self.started} {self.go}"
@@ -200,7 +200,7 @@ async def test_after_its_death_what_was_under_way_fails_and_the_next_look_works(
 @pytest.mark.anyio
 async def test_two_servers_on_one_folder_keep_apart(room: Room) -> None:
     room.go.touch()
-    other = EvidenceApart(room.state, None)
+    other = EvidenceProxy(room.state, None)
     try:
         verdicts = await asyncio.gather(room.looking(), other.verify(room.repo.job()))
     finally:

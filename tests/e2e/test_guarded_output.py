@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from shiftboss.orchestrator.guardian import output, resource_use
-from shiftboss.orchestrator.guardian.output import Log, Passage
-from shiftboss.orchestrator.guardian.resource_use import TreeMeter
+from shiftboss.orchestrator.guardian.output import OutputLog, OutputRelay
+from shiftboss.orchestrator.guardian.resource_use import DiskMeter
 
 pytestmark = pytest.mark.requirement("OWN-01")
 
@@ -20,7 +20,7 @@ class Listener:
     def __init__(self) -> None:
         self.descriptor, end = os.pipe()
         os.set_blocking(self.descriptor, False)
-        self.passage = Passage(end)
+        self.passage = OutputRelay(end)
 
     def read(self) -> bytes:
         """What is there, and what comes when it has been taken."""
@@ -95,7 +95,7 @@ def test_nobody_has_to_be_there(listener: Listener) -> None:
 
 def test_a_log_keeps_the_end_within_its_limit(tmp_path: Path) -> None:
     path = tmp_path / "output.log"
-    log = Log(str(path), 1000)
+    log = OutputLog(str(path), 1000)
     for number in range(1000):
         log.write(b"%03d\n" % number)
     parts = [path.with_name("output.log.1").read_bytes(), path.read_bytes()]
@@ -109,14 +109,14 @@ def test_a_log_keeps_the_end_within_its_limit(tmp_path: Path) -> None:
 def test_a_log_does_not_follow_a_link(tmp_path: Path) -> None:
     (tmp_path / "precious").write_text("kept")
     (tmp_path / "output.log").symlink_to(tmp_path / "precious")
-    Log(str(tmp_path / "output.log"), 1000).write(b"x")
+    OutputLog(str(tmp_path / "output.log"), 1000).write(b"x")
     assert (tmp_path / "precious").read_text() == "kept"
 
 
 def test_a_log_whose_folder_is_gone_is_given_up(tmp_path: Path) -> None:
     folder = tmp_path / "scratch"
     folder.mkdir()
-    log = Log(str(folder / "output.log"), 1000)
+    log = OutputLog(str(folder / "output.log"), 1000)
     (folder / "output.log").unlink()
     folder.rmdir()
     for _ in range(100):
@@ -124,7 +124,7 @@ def test_a_log_whose_folder_is_gone_is_given_up(tmp_path: Path) -> None:
     assert not folder.exists()
 
 
-def finding(meter: TreeMeter) -> str | None:
+def finding(meter: DiskMeter) -> str | None:
     """Of one walk, however many steps it takes."""
     for _ in range(10_000):
         found = meter.step()
@@ -141,17 +141,17 @@ def test_a_meter_counts_files_and_bytes_and_follows_no_link(tmp_path: Path) -> N
     elsewhere.mkdir()
     (elsewhere / "huge").write_bytes(b"x" * 5_000_000)
     (tree / "link").symlink_to(elsewhere)
-    assert finding(TreeMeter(str(tree), 2 * 2**20, 21)) is None
-    assert finding(TreeMeter(str(tree), 2 * 2**20, 20)) == "its folder holds more than 20 files"
-    assert finding(TreeMeter(str(tree), 10**5, 100)) == "its folder holds more than 0 MB"
-    assert finding(TreeMeter(str(tmp_path / "gone"), 0, 0)) is None
+    assert finding(DiskMeter(str(tree), 2 * 2**20, 21)) is None
+    assert finding(DiskMeter(str(tree), 2 * 2**20, 20)) == "its folder holds more than 20 files"
+    assert finding(DiskMeter(str(tree), 10**5, 100)) == "its folder holds more than 0 MB"
+    assert finding(DiskMeter(str(tmp_path / "gone"), 0, 0)) is None
 
 
 def test_a_meter_goes_in_steps_and_rests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resource_use, "STEP_SECONDS", 0.0)
     for number in range(3 * resource_use.ENTRIES_PER_LOOK):
         (tmp_path / f"{number}").touch()
-    meter = TreeMeter(str(tmp_path), 2**30, 1000)
+    meter = DiskMeter(str(tmp_path), 2**30, 1000)
     steps = 0
     while meter.due_at < float("inf"):
         assert meter.step() is None

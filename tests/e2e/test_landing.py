@@ -11,7 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from shiftboss.orchestrator.landing.landing import Conflict, Landed, LandedWork, Landing, Refused
+from shiftboss.orchestrator.landing.landing import (
+    Landed,
+    LandedWork,
+    Landing,
+    LandingConflict,
+    LandingRefused,
+)
 from shiftboss.protocol.handoffs import VerificationPolicy
 from tests.e2e.ground import Ground, run_in
 from tests.repos import waiver
@@ -71,7 +77,7 @@ async def test_a_merge_that_breaks_a_test_does_not_land(ground: Ground, landing:
     await landing.land(ground.landable("bd-1", one, _CRITERION))
     wanted = ground.landable("bd-2", two, "it works", _CRITERION)
     outcome = await landing.land(wanted)
-    assert isinstance(outcome, Refused)
+    assert isinstance(outcome, LandingRefused)
     assert (outcome.check, outcome.ours) == (_CRITERION, one)
     assert "exit code 1" in outcome.reason
     assert "looked" in outcome.output_tail
@@ -88,7 +94,7 @@ async def test_the_set_up_of_the_policy_comes_first(ground: Ground, landing: Lan
     await landing.land(ground.landable("bd-1", one))
     wanted = ground.landable("bd-2", two, "Command passes: test -e made")
     outcome = await landing.land(replace(wanted, policy=VerificationPolicy(setup=["false"])))
-    assert isinstance(outcome, Refused)
+    assert isinstance(outcome, LandingRefused)
     assert outcome.check == "false"
     policy = VerificationPolicy(setup=["touch made"])
     assert isinstance(await landing.land(replace(wanted, policy=policy)), Landed)
@@ -103,7 +109,7 @@ async def test_a_conflict_names_both_sides(ground: Ground, landing: Landing) -> 
     tip = ground.tip()
     landed = [LandedWork(one, "bd-1", "receipt-bd-1")]
     outcome = await landing.land(ground.landable("bd-3", three, landed=landed))
-    assert isinstance(outcome, Conflict)
+    assert isinstance(outcome, LandingConflict)
     assert outcome.paths == ["src/auth/login.py", "src/auth/names.py"]
     assert (outcome.ours, outcome.theirs) == (tip, three)
     # One was merged, the other was not; both are known.
@@ -120,7 +126,7 @@ async def test_changes_of_the_user_are_never_touched(ground: Ground, landing: La
     for name in ("src/auth/login.py", "new.py"):
         (ground.repo.path / name).write_text("mine\n")
         outcome = await landing.land(wanted)
-        assert isinstance(outcome, Refused)
+        assert isinstance(outcome, LandingRefused)
         assert outcome.check is None
         assert name in outcome.reason
         assert str(ground.repo.path) in outcome.reason
@@ -155,10 +161,10 @@ async def test_a_target_that_nobody_has_checked_out_is_moved(
 async def test_what_is_not_there_is_refused(ground: Ground, landing: Landing) -> None:
     commit = ground.work("bd-1", {"src/auth/one.py": "x = 1\n"})
     outcome = await landing.land(ground.landable("bd-1", commit, target="release"))
-    assert isinstance(outcome, Refused)
+    assert isinstance(outcome, LandingRefused)
     assert "no branch release" in outcome.reason
     outcome = await landing.land(ground.landable("bd-1", "0" * 40))
-    assert isinstance(outcome, Refused)
+    assert isinstance(outcome, LandingRefused)
     assert "0" * 40 in outcome.reason
 
 
@@ -258,6 +264,6 @@ async def test_a_lock_that_somebody_else_holds_is_not_broken(
     os.utime(lock, (1, 1))
     _leave_note(ground, commit)
     outcome = await landing.land(ground.landable("bd-1", commit))
-    assert isinstance(outcome, Refused)
+    assert isinstance(outcome, LandingRefused)
     assert "index.lock" in outcome.reason
     assert lock.exists()

@@ -8,8 +8,8 @@ import pytest
 
 from shiftboss.errors import TreeUnavailable
 from shiftboss.orchestrator.git.repository import GitRepo
-from shiftboss.orchestrator.landing.landing import Landed, Landing, Refused
-from shiftboss.orchestrator.landing.target_branch import Target
+from shiftboss.orchestrator.landing.landing import Landed, Landing, LandingRefused
+from shiftboss.orchestrator.landing.target_branch import TargetBranch
 from tests.e2e.ground import Ground, run_in
 
 pytestmark = [pytest.mark.anyio, pytest.mark.requirement("OWN-01")]
@@ -61,7 +61,7 @@ async def test_a_branch_is_never_moved_to_where_commits_are_missing(
     ground.repo.git("branch", "release")
     (ground.repo.path / ".git" / "shiftboss").mkdir(exist_ok=True)
     with (ground.folder / "held").open("w") as held:
-        target = Target(await GitRepo.at(ground.repo.path), branch, held.fileno())
+        target = TargetBranch(await GitRepo.at(ground.repo.path), branch, held.fileno())
         with pytest.raises(TreeUnavailable, match="does not have all"):
             await target.move(tip, one, "test")
     assert ground.tip(branch) == tip
@@ -137,7 +137,7 @@ async def test_a_branch_that_is_another_name_of_the_target_is_refused(
     ground.repo.git("symbolic-ref", "refs/heads/shiftboss/bd-1", "refs/heads/main")
     wanted = ground.landable("bd-1", tip, branch="shiftboss/bd-1")
     outcome = await landing.land(wanted)
-    assert isinstance(outcome, Refused)
+    assert isinstance(outcome, LandingRefused)
     assert "another name of refs/heads/main" in outcome.reason
     assert "symbolic-ref --delete" in outcome.hint
     ground.repo.git("checkout", "--quiet", "--detach")
@@ -155,7 +155,7 @@ async def test_a_ref_of_ours_that_is_another_name_moves_nothing(
     tip = ground.repo.commit("moved", {"README.md": "# Moved\n"})
     ground.repo.git("symbolic-ref", "refs/shiftboss/landing/bd-1", "refs/heads/main")
     outcome = await landing.land(ground.landable("bd-1", commit, "Command passes: false"))
-    assert isinstance(outcome, Refused)
+    assert isinstance(outcome, LandingRefused)
     assert outcome.check == "Command passes: false"
     assert ground.tip() == tip
     assert ground.refs("refs/shiftboss/landing") == {}

@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from shiftboss.evidence.subprocess.proxy import EvidenceApart
+from shiftboss.evidence.subprocess.proxy import EvidenceProxy
 from shiftboss.server.fast_path.core_affinity import CHOICE_SECONDS, usable_cores
 from tests.repos import Repo
 from tests.running import RunningServer
@@ -53,7 +53,7 @@ def test_the_core_is_chosen_again_and_again(server: RunningServer) -> None:
 async def test_the_evidence_process_may_use_all_cores(tmp_path: Path) -> None:
     repo = Repo(tmp_path / "repo")
     state = tmp_path / "state"
-    evidence = EvidenceApart(state, None, CORES)
+    evidence = EvidenceProxy(state, None, CORES)
     os.sched_setaffinity(0, {min(CORES)})
     try:
         await evidence.identity(str(repo.path))

@@ -14,7 +14,7 @@ import pytest
 from shiftboss.hooks.contract import write_contract
 from shiftboss.orchestrator.agents.agent import Denied, Finished, Launch, Signal, Usage
 from shiftboss.orchestrator.agents.registry import AGENTS as KNOWN
-from shiftboss.orchestrator.attempt.workspace import Assignment, Seat
+from shiftboss.orchestrator.attempt.workspace import AgentAssignment, Workspace
 from shiftboss.orchestrator.guardian.agent_process import AgentProcess, ProcessLimits
 from shiftboss.protocol.plan import PlanAgent
 from tests.contract_story import WORKER, Story
@@ -89,7 +89,7 @@ def test_a_real_agent_does_its_task_within_its_contract(
     assert_left_alone(seat)
 
 
-def sit_down(story: Story, repo: Repo, base: str, folder: Path) -> Seat:
+def sit_down(story: Story, repo: Repo, base: str, folder: Path) -> Workspace:
     """The task in the hands of a worker, in a tree of its own."""
     story.ask("register_worker", name=WORKER)
     # Names that a shell would take apart.
@@ -104,7 +104,7 @@ def sit_down(story: Story, repo: Repo, base: str, folder: Path) -> Seat:
     for made in (home, scratch):
         made.mkdir(mode=0o700)
     view = story.ask("show_handoff", bead_id=TASK)
-    assignment = Assignment(
+    assignment = AgentAssignment(
         swarm_id="default",
         bead_id=TASK,
         title="the work",
@@ -119,12 +119,12 @@ def sit_down(story: Story, repo: Repo, base: str, folder: Path) -> Seat:
         contract_hash=view["hash"],
     )
     environment = {**ENVIRONMENT, "HOME": str(home), "TERM": "dumb"}
-    seat = Seat(assignment, tree, scratch, story.server.url, TOKEN, environment)
+    seat = Workspace(assignment, tree, scratch, story.server.url, TOKEN, environment)
     write_contract(seat.contract_file, contract(seat))
     return seat
 
 
-def contract(seat: Seat) -> dict[str, Any]:
+def contract(seat: Workspace) -> dict[str, Any]:
     members = dataclasses.asdict(seat.assignment)
     kept = ("swarm_id", "bead_id", "worker", "epoch", "contract_version", "contract_hash")
     rest = {"handoff": members["handoff"], "base": members["base"], "branch": members["branch"]}
@@ -149,7 +149,7 @@ async def run(launch: Launch, kind: str, settings: PlanAgent, log: Path) -> Told
     return Told(signals, exited.exit_code, f"{exited.detail}\n{process.error_tail}")
 
 
-def assert_left_alone(seat: Seat) -> None:
+def assert_left_alone(seat: Workspace) -> None:
     """Nothing of ours is in the tree, no token in a file, and nobody else's server was started."""
     assert not foreign(Path(seat.environment["HOME"])).exists()
     assert run_in(seat.tree, "git", "status", "--porcelain").stdout == ""

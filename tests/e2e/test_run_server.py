@@ -15,9 +15,9 @@ import pytest
 from shiftboss.client.server_address import Server
 from shiftboss.errors import Forbidden
 from shiftboss.orchestrator.run import server_process
-from shiftboss.orchestrator.run.progress import Board
-from shiftboss.orchestrator.run.server_client import Line
-from shiftboss.orchestrator.run.server_process import ServerDown, ServerWish, answers, serving
+from shiftboss.orchestrator.run.progress import Progress
+from shiftboss.orchestrator.run.server_client import RunServerClient
+from shiftboss.orchestrator.run.server_process import ServerDown, ServerOptions, answers, serving
 from tests.repos import Repo
 from tests.running import RunningServer
 from tests.waiting import eventually
@@ -25,9 +25,9 @@ from tests.waiting import eventually
 pytestmark = [pytest.mark.anyio, pytest.mark.requirement("OWN-01")]
 
 
-def wish(folder: Path) -> ServerWish:
+def wish(folder: Path) -> ServerOptions:
     nowhere = Server("http://127.0.0.1:1", None)
-    return ServerWish(nowhere, str(folder / "shiftboss.db"), folder / "server.log", own=True)
+    return ServerOptions(nowhere, str(folder / "shiftboss.db"), folder / "server.log", own=True)
 
 
 def servers() -> list[int]:
@@ -55,7 +55,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 async def test_it_waits_until_the_server_of_a_killed_run_has_let_go(tmp_path: Path) -> None:
     former = RunningServer(tmp_path / "shiftboss.db").start()
-    board = Board()
+    board = Progress()
 
     async def use() -> bool:
         async with serving(wish(tmp_path), board) as served:
@@ -74,7 +74,7 @@ async def test_it_waits_until_the_server_of_a_killed_run_has_let_go(tmp_path: Pa
 
 
 async def test_one_that_dies_is_back_at_the_same_address(tmp_path: Path) -> None:
-    board = Board()
+    board = Progress()
     async with serving(wish(tmp_path), board) as served:
         server = served.server
         (first,) = servers()
@@ -85,7 +85,7 @@ async def test_one_that_dies_is_back_at_the_same_address(tmp_path: Path) -> None
                 break
             await asyncio.sleep(0.05)
         assert await answers(server)
-        async with Line(server, "s", served.operator_token) as line:
+        async with RunServerClient(server, "s", served.operator_token) as line:
             await line.create_swarm("Sums")
             await line.call("resume_swarm", operator=True)  # it has the same token as before
     assert list(board.lines) == ["the server has ended; starting it again"]
@@ -98,18 +98,18 @@ async def test_the_operators_token_is_where_no_agent_finds_it(
     tokens = []
     for given in (None, "of-the-operator"):
         wished = replace(wish(tmp_path), operator_token=given)
-        async with serving(wished, Board()) as served:
+        async with serving(wished, Progress()) as served:
             token = served.operator_token
             assert token is not None
             (pid,) = servers()
             seen = f"{psutil.Process(pid).cmdline()} {environment(pid)} {wished} {served}"
             assert token not in seen
             assert "of-the-environment" not in seen
-            async with Line(served.server, "s", token) as line:
+            async with RunServerClient(served.server, "s", token) as line:
                 await line.create_swarm("Sums")
                 await line.call("resume_swarm", operator=True)
             for wrong in (None, "of-the-environment"):
-                async with Line(served.server, "s", wrong) as line:
+                async with RunServerClient(served.server, "s", wrong) as line:
                     with pytest.raises(Forbidden):
                         await line.call("resume_swarm", operator=True)
         files = contents(tmp_path)
@@ -124,12 +124,12 @@ async def test_the_operators_token_is_where_no_agent_finds_it(
 async def test_only_the_run_gives_tasks_their_contracts(tmp_path: Path) -> None:
     repo = Repo(tmp_path / "repo")
     task = {"bead_id": "t", "subtask_title": "T", "files": ["src/"], "repo": str(repo.path)}
-    async with serving(wish(tmp_path), Board()) as served:
-        async with Line(served.server, "s") as agent:
+    async with serving(wish(tmp_path), Progress()) as served:
+        async with RunServerClient(served.server, "s") as agent:
             await agent.create_swarm("Sums")
             with pytest.raises(Forbidden, match="only the operator may spawn"):
                 await agent.spawn(**task)
-        async with Line(served.server, "s", served.operator_token) as run:
+        async with RunServerClient(served.server, "s", served.operator_token) as run:
             assert (await run.spawn(**task))["bead_id"] == "t"
 
 
@@ -138,9 +138,9 @@ async def test_a_server_of_somebody_else_decides_itself_who_may_spawn(tmp_path: 
     foreign = RunningServer(tmp_path / "shiftboss.db").start()
     wished = replace(wish(tmp_path), server=Server(foreign.url, None), own=False)
     try:
-        async with serving(wished, Board()) as served:
+        async with serving(wished, Progress()) as served:
             assert served.operator_token is None
-            async with Line(served.server, "s", served.operator_token) as line:
+            async with RunServerClient(served.server, "s", served.operator_token) as line:
                 await line.create_swarm("Sums")
                 await line.spawn(
                     bead_id="t", subtask_title="T", files=["src/"], repo=str(repo.path)
@@ -161,7 +161,7 @@ async def test_whoever_uses_one_that_dies_again_and_again_hears_of_it(
                 os.kill(pid, signal.SIGKILL)
 
     async def use() -> None:
-        async with serving(wish(tmp_path), Board()):
+        async with serving(wish(tmp_path), Progress()):
             await kill_each()
 
     async with asyncio.timeout(60):

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from shiftboss.hooks.contract import write_contract
-from shiftboss.orchestrator.worktrees.worktrees import Tree
+from shiftboss.orchestrator.worktrees.worktrees import Worktree
 from shiftboss.protocol.handoffs import Context, Contract, Escalation, WorkerHandoff, handoff_hash
 from tests.e2e.ground import Ground, run_in, user_settings
 
@@ -33,7 +33,7 @@ async def ground(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterat
     await ground.trees.close()
 
 
-async def _make(ground: Ground, bead_id: str = "bd-1") -> Tree:
+async def _make(ground: Ground, bead_id: str = "bd-1") -> Worktree:
     """With a contract for `src/auth/`."""
     assignment = ground.assignment(bead_id)
     tree = await ground.make(assignment)

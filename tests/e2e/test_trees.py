@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from shiftboss.errors import MergeConflict, TreeUnavailable, UnknownRepo
-from shiftboss.orchestrator.worktrees.worktrees import Tree, Trees
+from shiftboss.orchestrator.worktrees.worktrees import Worktree, Worktrees
 from shiftboss.protocol.plan import PlanRepo
 from tests.e2e.ground import Ground, commit_in, run_in, user_settings
 
@@ -183,7 +183,7 @@ async def test_a_tree_is_made_again_after_a_kill_at_any_step(ground: Ground) -> 
             (tree.admin / "index.lock").write_bytes(index[:20])
         if step == 3:
             (common / "shiftboss" / "trees.lock").unlink()
-        tree = await Trees(ground.folder / "trees").make(
+        tree = await Worktrees(ground.folder / "trees").make(
             ground.assignment(epoch=1), _PLAN, ground.contract_file(ground.assignment())
         )
         assert (tree.admin / "locked").read_text() == reason
@@ -205,7 +205,7 @@ async def test_sweeping_removes_what_nobody_works_in(ground: Ground) -> None:
     foreign.mkdir()
     mark = ground.folder / "trees" / ".made" / "s" / stray.name
     mark.touch()
-    fresh = Trees(ground.folder / "trees")
+    fresh = Worktrees(ground.folder / "trees")
     refs = await fresh.sweep([ground.repo.path], "s", {"bd-1.1"})
     await fresh.close()
     assert refs == ["refs/shiftboss/salvage/bd-2/1"]
@@ -233,10 +233,10 @@ async def test_what_others_keep_among_the_trees_stays(ground: Ground) -> None:
 
 
 async def test_eight_trees_are_made_at_once(ground: Ground) -> None:
-    others = Trees(ground.folder / "trees")  # another orchestrator
+    others = Worktrees(ground.folder / "trees")  # another orchestrator
     rooms = [ground.trees, others]
 
-    async def make(number: int) -> Tree:
+    async def make(number: int) -> Worktree:
         assignment = ground.assignment(f"bd-{number}")
         return await rooms[number % 2].make(assignment, _PLAN, ground.contract_file(assignment))
 

@@ -8,7 +8,7 @@ import pickle
 import pytest
 
 from shiftboss.errors import CiUnavailable, InvalidRequest, ShiftbossError, TaskEnded
-from shiftboss.evidence.subprocess.messages import Failure, failure_of, receive
+from shiftboss.evidence.subprocess.messages import ProxyFailure, failure_of, receive
 
 ERRORS = [
     InvalidRequest("no such base", field="base", hint="give a branch"),
@@ -17,8 +17,8 @@ ERRORS = [
 ]
 
 
-def _sent(failure: Failure) -> Failure:
-    arrived: Failure = pickle.loads(pickle.dumps(failure))
+def _sent(failure: ProxyFailure) -> ProxyFailure:
+    arrived: ProxyFailure = pickle.loads(pickle.dumps(failure))
     return arrived
 
 

@@ -13,8 +13,8 @@ from shiftboss.rules.contract.timeouts import (
     Activity,
     CiActivity,
     LadderState,
+    LadderStep,
     Signs,
-    Step,
     indicators,
     next_step,
 )
@@ -31,11 +31,13 @@ def step(
     now_ms: int,
     activity: Activity = SILENT,
     done: LadderState = LadderState(),  # noqa: B008 - frozen
-) -> Step:
+) -> LadderStep:
     return next_step(milestone, SINCE, now_ms, activity, POLICY, done)
 
 
-def at_the_edge(milestone: Milestone, at_ms: int, activity: Activity, done: LadderState) -> Step:
+def at_the_edge(
+    milestone: Milestone, at_ms: int, activity: Activity, done: LadderState
+) -> LadderStep:
     """The step that is due at `at_ms`: not one millisecond before, and still one after."""
     before = step(milestone, at_ms - 1, activity, done)
     assert (before.kind, before.at_ms, before.then) == ("none", at_ms, done)
@@ -150,7 +152,7 @@ CI_DEADLINE = SINCE + 15 * MINUTE
 STUCK = Activity(SINCE, ci_state="stuck")
 
 
-def checked(activity: Activity, done: LadderState, at_ms: int = CI_DEADLINE) -> Step:
+def checked(activity: Activity, done: LadderState, at_ms: int = CI_DEADLINE) -> LadderStep:
     """What is due about the CI once it was asked."""
     asked = at_the_edge("PUSHED_TO_CI", at_ms, activity, done)
     assert asked.kind == "check_ci"

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from shiftboss.evidence.ci.forges.lru_cache import Recent
-from shiftboss.evidence.ci.forges.rate_limits import Pacing
+from shiftboss.evidence.ci.forges.lru_cache import LruCache
+from shiftboss.evidence.ci.forges.rate_limits import RateLimit
 from shiftboss.evidence.ci.forges.rows import job_state, state_of
 from shiftboss.evidence.ci.local.act import Workflow, jobs_of, parse_workflow
 from shiftboss.protocol.ci import JobState
@@ -62,7 +62,7 @@ def test_the_state_that_jobs_make_up(jobs: list[JobState], state: str) -> None:
 
 
 def test_of_many_failures_at_the_same_time_one_counts() -> None:
-    pacing = Pacing()
+    pacing = RateLimit()
     assert pacing.failed(started_at=10.0, now=11.0, chance=1.0) == 5.0
     for _ in range(100):
         assert pacing.failed(started_at=10.5, now=11.0, chance=1.0) == 5.0
@@ -71,14 +71,14 @@ def test_of_many_failures_at_the_same_time_one_counts() -> None:
 
 
 def test_a_longer_hold_is_not_made_shorter() -> None:
-    pacing = Pacing()
+    pacing = RateLimit()
     pacing.hold(100.0, "rate_limit")
     pacing.failed(started_at=1.0, now=1.0, chance=0.5)
     assert (pacing.wait_seconds(now=1.0), pacing.reason) == (99.0, "rate_limit")
 
 
 def test_what_was_not_used_for_longest_is_forgotten() -> None:
-    recent: Recent[str, int] = Recent(2)
+    recent: LruCache[str, int] = LruCache(2)
     recent.put("a", 1)
     recent.put("b", 2)
     assert recent.get("a") == 1

@@ -7,29 +7,29 @@ from typing import cast
 import pytest
 
 from shiftboss.server.fast_path import head_cache
-from shiftboss.server.fast_path.exchange import ShortExchange
-from shiftboss.server.fast_path.head_cache import HEAD_BYTES_MAX, HEADERS_MAX, KnownHeads
+from shiftboss.server.fast_path.exchange import FastExchange
+from shiftboss.server.fast_path.head_cache import HEAD_BYTES_MAX, HEADERS_MAX, HeadCache
 from shiftboss.server.http.calls import Call
 
 HEAD = b"POST /bus/poll_task HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n\r\n"
 CALL = cast(Call, object())
 
 
-def exchange(body: bytes, *headers: tuple[bytes, bytes]) -> ShortExchange:
-    made = ShortExchange(CALL, "/bus/poll_task", [(b"host", b"h"), *headers])
+def exchange(body: bytes, *headers: tuple[bytes, bytes]) -> FastExchange:
+    made = FastExchange(CALL, "/bus/poll_task", [(b"host", b"h"), *headers])
     made.body = body
     made.is_admitted = True
     return made
 
 
-def refused() -> ShortExchange:
+def refused() -> FastExchange:
     made = exchange(b"{}")
     made.is_admitted = False
     return made
 
 
 def test_the_same_head_is_known_with_a_body_of_its_length() -> None:
-    heads = KnownHeads()
+    heads = HeadCache()
     assert heads.find(HEAD + b"{}") is None
     heads.learn(HEAD + b"{}", exchange(b"{}"))
     found = heads.find(HEAD + b"[]")
@@ -48,7 +48,7 @@ def test_the_same_head_is_known_with_a_body_of_its_length() -> None:
     [HEAD, HEAD + b"{", HEAD + b"{}" + HEAD + b"{}", HEAD[:-2], b"\r\n" + HEAD + b"{}", b""],
 )
 def test_anything_else_is_not(packet: bytes) -> None:
-    heads = KnownHeads()
+    heads = HeadCache()
     heads.learn(HEAD + b"{}", exchange(b"{}"))
     assert heads.find(packet) is None
 
@@ -70,8 +70,8 @@ def test_anything_else_is_not(packet: bytes) -> None:
         ),
     ],
 )
-def test_what_is_not_learned(packet: bytes, read: ShortExchange) -> None:
-    heads = KnownHeads()
+def test_what_is_not_learned(packet: bytes, read: FastExchange) -> None:
+    heads = HeadCache()
     heads.learn(packet, read)
     assert heads.find(packet) is None
     assert heads.find(HEAD + b"{}") is None
@@ -79,7 +79,7 @@ def test_what_is_not_learned(packet: bytes, read: ShortExchange) -> None:
 
 def test_only_so_many_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(head_cache, "HEADS_MAX", 3)
-    heads = KnownHeads()
+    heads = HeadCache()
     packets = [HEAD.replace(b": h", b": h%d" % number) + b"{}" for number in range(4)]
     for packet in packets:
         heads.learn(packet, exchange(b"{}"))

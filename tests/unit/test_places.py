@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from shiftboss.errors import InvalidRequest
-from shiftboss.orchestrator.run.run_context import Places
+from shiftboss.orchestrator.run.run_context import RunPaths
 
 
 def test_everything_of_the_trees_is_below_the_folder_that_was_named(tmp_path: Path) -> None:
-    places = Places.of(tmp_path / "state", "s", tmp_path / "mine" / "trees")
+    places = RunPaths.of(tmp_path / "state", "s", tmp_path / "mine" / "trees")
     assert places.landing.is_relative_to(tmp_path / "mine" / "trees")
 
 
@@ -30,6 +30,6 @@ def test_trees_inside_of_a_repository_are_refused(
     else:
         (repo / ".git").mkdir()
     with pytest.raises(InvalidRequest, match="inside of the repository") as refused:
-        Places.of(tmp_path / "state", "s", repo / name)
+        RunPaths.of(tmp_path / "state", "s", repo / name)
     assert refused.value.field == "trees"
     assert "outside" in (refused.value.hint or "")

@@ -20,7 +20,7 @@ from shiftboss.rules.plans.graph import (
     traits_of,
     weight_of,
 )
-from shiftboss.rules.plans.schedule import Step, dry_run, schedule
+from shiftboss.rules.plans.schedule import ScheduleStep, dry_run, schedule
 
 LAYERS = Policy.model_validate(
     {
@@ -44,7 +44,7 @@ def task(task_id: str, *after: str, **members: Any) -> dict[str, Any]:
     return usual | {"depends_on": list(after)} | members
 
 
-def times(steps: list[Step]) -> dict[str, tuple[int, int]]:
+def times(steps: list[ScheduleStep]) -> dict[str, tuple[int, int]]:
     return {step.task: (step.starts, step.ends) for step in steps}
 
 
@@ -191,7 +191,7 @@ def plans(draw: st.DrawFn) -> Plan:
     return made(*draw(st.permutations(tasks)), repos=repos)
 
 
-def meet(one: Step, other: Step) -> bool:
+def meet(one: ScheduleStep, other: ScheduleStep) -> bool:
     return one.starts < other.ends and other.starts < one.ends
 
 

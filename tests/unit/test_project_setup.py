@@ -7,7 +7,7 @@ import json
 import pytest
 
 from shiftboss.evidence.survey.imports.repo_view import RepoView
-from shiftboss.evidence.survey.ownership import Ownership, covered
+from shiftboss.evidence.survey.ownership import OwnedFiles, covered
 from shiftboss.evidence.survey.project_setup.detect import is_manifest, success_criteria
 from shiftboss.rules.claims.criteria import parse_criterion
 
@@ -19,7 +19,7 @@ def criteria(
 ) -> list[str]:
     texts = texts or {}
     repo = RepoView([*files, *texts], texts)
-    ownership = Ownership(owned, covered(owned, repo.files), repo)
+    ownership = OwnedFiles(owned, covered(owned, repo.files), repo)
     found = success_criteria("Add login", description, ownership)
     for text in found:
         parse_criterion(text)  # what is generated can be run

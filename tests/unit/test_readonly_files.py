@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from shiftboss.evidence.survey.imports.repo_view import RepoView
-from shiftboss.evidence.survey.ownership import Ownership, covered
+from shiftboss.evidence.survey.ownership import OwnedFiles, covered
 from shiftboss.evidence.survey.survey import FILES_MAX, readonly_files
 
 TEXTS = {
@@ -27,7 +27,7 @@ FILES = [
 
 
 def readonly(owned: list[str], repo: RepoView) -> list[str]:
-    return readonly_files(Ownership(owned, covered(owned, repo.files), repo))
+    return readonly_files(OwnedFiles(owned, covered(owned, repo.files), repo))
 
 
 def test_direct_imports_of_all_languages_together() -> None:

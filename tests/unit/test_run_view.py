@@ -7,19 +7,19 @@ import io
 from rich.console import Console
 
 from shiftboss.cli.views.runs import ROWS_SHOWN, outcome_lines, run_table
-from shiftboss.orchestrator.run.plan_run import Outcome
-from shiftboss.orchestrator.run.progress import Board, Row
+from shiftboss.orchestrator.run.plan_run import RunOutcome
+from shiftboss.orchestrator.run.progress import Progress, TaskProgress
 
 
-def drawn(rows: list[Row]) -> list[str]:
+def drawn(rows: list[TaskProgress]) -> list[str]:
     screen = Console(file=io.StringIO(), width=80, color_system=None)
     screen.print(run_table(rows))
     assert isinstance(screen.file, io.StringIO)
     return [line.rstrip() for line in screen.file.getvalue().splitlines()]
 
 
-def board_of(count: int) -> Board:
-    board = Board()
+def board_of(count: int) -> Progress:
+    board = Progress()
     for number in range(count):
         row = board.row(f"task-{number}", f"Title {number}")
         row.worker, row.attempt, row.agent = "demo-1", 2, "claude"
@@ -52,13 +52,13 @@ def test_what_does_not_fit_is_counted() -> None:
 
 
 def test_words_of_others_play_no_tricks() -> None:
-    board = Board()
+    board = Progress()
     board.row("task", "an \x1b[2J escape")
     assert "\\x1b[2J" in drawn(list(board.rows.values()))[1]
 
 
 def test_a_check_that_was_waived_is_said_once_and_again_at_the_end() -> None:
-    board = Board()
+    board = Progress()
     board.accepted("task", "r-1")
     board.waived("task", [])
     waivers = [
@@ -69,5 +69,5 @@ def test_a_check_that_was_waived_is_said_once_and_again_at_the_end() -> None:
     for _ in range(2):
         board.waived("task", waivers)
     assert list(board.lines)[1:] == ["task: waived: scope by ada, criteria by bob"]
-    summary = [str(line) for line in outcome_lines(Outcome(done=True, landed=["task"]), board)]
+    summary = [str(line) for line in outcome_lines(RunOutcome(done=True, landed=["task"]), board)]
     assert "landed    task  receipt r-1  waived: scope by ada, criteria by bob" in summary

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shiftboss.rules.runs import budgets
-from shiftboss.rules.runs.records import Budget, Hold, ProcessUsage, Totals, longer
+from shiftboss.rules.runs.records import BudgetRecord, Hold, ProcessUsage, Totals, longer
 
 tokens = st.integers(min_value=0, max_value=10**14)
 price = st.none() | st.integers(min_value=0, max_value=10**15)
@@ -43,8 +43,8 @@ def test_sums_by_difference_are_those_of_the_last_words_of_each_process(
     )
 
 
-def limits(tokens: int | None = None, micro: int | None = None) -> Budget:
-    return Budget("s", "t", tokens, micro)
+def limits(tokens: int | None = None, micro: int | None = None) -> BudgetRecord:
+    return BudgetRecord("s", "t", tokens, micro)
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def limits(tokens: int | None = None, micro: int | None = None) -> Budget:
     ],
 )
 def test_a_limit_that_is_reached_is_used_up(
-    totals: Totals, budget: Budget | None, over: tuple[str, float, float] | None
+    totals: Totals, budget: BudgetRecord | None, over: tuple[str, float, float] | None
 ) -> None:
     assert budgets.used_up(totals, budget) == over
 
@@ -78,7 +78,9 @@ def test_a_limit_that_is_reached_is_used_up(
         (limits(10, 5), limits(9, 6), True),
     ],
 )
-def test_more_than_before_is_a_raise(known: Budget | None, wanted: Budget, is_raise: bool) -> None:
+def test_more_than_before_is_a_raise(
+    known: BudgetRecord | None, wanted: BudgetRecord, is_raise: bool
+) -> None:
     assert budgets.is_raise(known, wanted) is is_raise
 
 

@@ -43,7 +43,7 @@ def report_key() -> str:
     return uuid4().hex
 
 
-class BusLine:
+class BusClient:
     """A client per call: none is left open when an event loop ends, and any loop may call."""
 
     def __init__(self, server: Server, swarm_id: str) -> None:

@@ -9,28 +9,28 @@ from contextlib import AsyncExitStack
 from functools import partial
 from typing import ClassVar, Protocol
 
-from shiftboss.coordinator.bus.service import BusDesk
+from shiftboss.coordinator.bus.service import BusService
 from shiftboss.coordinator.bus.task_source import FindTask
-from shiftboss.coordinator.claims.verdict_waiters import Proofs
+from shiftboss.coordinator.claims.verdict_waiters import VerdictWaiters
 from shiftboss.coordinator.clock import Clock, system_clock
-from shiftboss.coordinator.contract.context import ContextDesk
-from shiftboss.coordinator.contract.policy import Contracts
-from shiftboss.coordinator.contract.service import ContractDesk
+from shiftboss.coordinator.contract.context import ContextService
+from shiftboss.coordinator.contract.policy import ActivePolicy
+from shiftboss.coordinator.contract.service import ContractService
 from shiftboss.coordinator.contract.webhooks import Webhooks
 from shiftboss.coordinator.duties.breakage_search import BreakageSearch
 from shiftboss.coordinator.duties.ci_watcher import CiWatcher
 from shiftboss.coordinator.duties.cleaner import Cleaner
-from shiftboss.coordinator.duties.hold_expiry import HoldKeeper
+from shiftboss.coordinator.duties.hold_expiry import HoldExpiry
 from shiftboss.coordinator.duties.landing_watcher import LandingWatcher
-from shiftboss.coordinator.duties.lease_reaper import LeaseKeeper
+from shiftboss.coordinator.duties.lease_reaper import LeaseReaper
 from shiftboss.coordinator.duties.retry_scheduler import RetryScheduler
 from shiftboss.coordinator.duties.timeout_ladder import Cascade, TimeoutLadder
 from shiftboss.coordinator.duties.verification import Verification
 from shiftboss.coordinator.evidence_port import Evidence, NoEvidence
-from shiftboss.coordinator.handoffs.service import HandoffDesk
+from shiftboss.coordinator.handoffs.service import HandoffService
 from shiftboss.coordinator.handoffs.spawn_checks import Spawning
 from shiftboss.coordinator.hub import Hub
-from shiftboss.coordinator.runs.service import RunningDesk
+from shiftboss.coordinator.runs.service import RunService
 from shiftboss.coordinator.swarms import error_reports, packets, swarms
 from shiftboss.errors import StoreUnavailable, VerificationPending
 from shiftboss.protocol.events import Event
@@ -80,11 +80,13 @@ class Coordinator:
         self.hub = hub or Hub(is_alone=not store.shared)
         self.clock = clock
         self._retry_policy = retry_policy or RetryPolicy()
-        lease_keeper = LeaseKeeper(store, clock, self.hub)
-        self._proofs = Proofs(store, clock, self.hub)
-        self.bus = BusDesk(store, clock, self.hub, lease_keeper.expect_end, self._proofs, find_task)
-        contracts = Contracts(policy or Policy())
-        self.handoffs = HandoffDesk(
+        lease_keeper = LeaseReaper(store, clock, self.hub)
+        self._proofs = VerdictWaiters(store, clock, self.hub)
+        self.bus = BusService(
+            store, clock, self.hub, lease_keeper.expect_end, self._proofs, find_task
+        )
+        contracts = ActivePolicy(policy or Policy())
+        self.handoffs = HandoffService(
             store,
             clock,
             self.hub,
@@ -93,16 +95,16 @@ class Coordinator:
             contracts,
             spawning or Spawning(),
         )
-        self.contract = ContractDesk(store, clock, contracts, self._evidence, self._proofs)
-        self.context = ContextDesk(store, contracts, self._evidence)
-        self.running = RunningDesk(store, clock, self._evidence)
+        self.contract = ContractService(store, clock, contracts, self._evidence, self._proofs)
+        self.context = ContextService(store, contracts, self._evidence)
+        self.running = RunService(store, clock, self._evidence)
         ci_watcher = CiWatcher(store, clock, self.hub, contracts, self._evidence)
         self.webhooks = Webhooks(store, clock, contracts, ci_watcher.wake)
         self._on_call = ci_watcher.wake
         self._duties: list[Duty] = [
             RetryScheduler(store, clock, self.hub),
             lease_keeper,
-            HoldKeeper(store, clock, self.hub),
+            HoldExpiry(store, clock, self.hub),
             LandingWatcher(store, clock, self.hub, self._evidence),
             Cleaner(store, clock, retention_days),
             ci_watcher,

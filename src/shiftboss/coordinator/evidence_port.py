@@ -11,7 +11,7 @@ from shiftboss.protocol.ci import CiDemand, CiReport
 from shiftboss.protocol.receipts import ReceiptBody, SignedReceipt
 from shiftboss.protocol.verdicts import Verdict, VerificationJob
 from shiftboss.rules.contract.breakage import BreakageFinding, BreakageQuestion
-from shiftboss.rules.prompts.context import ContextWish, Material
+from shiftboss.rules.prompts.context import ContextRequest, Material
 
 
 class Evidence(Protocol):
@@ -46,7 +46,7 @@ class Evidence(Protocol):
         here. Raises CiUnavailable."""
         ...
 
-    async def context_material(self, wish: ContextWish) -> Material:
+    async def context_material(self, wish: ContextRequest) -> Material:
         """What a new worker should read. Raises InvalidRequest for a plan that is not there."""
         ...
 
@@ -94,7 +94,7 @@ class NoEvidence:
     async def restart_ci(self, demand: CiDemand, sha: str) -> bool:  # noqa: ARG002
         raise _blind()
 
-    async def context_material(self, wish: ContextWish) -> Material:  # noqa: ARG002
+    async def context_material(self, wish: ContextRequest) -> Material:  # noqa: ARG002
         raise _blind()
 
     async def find_breakage(self, question: BreakageQuestion) -> BreakageFinding:  # noqa: ARG002

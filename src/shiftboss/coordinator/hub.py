@@ -14,7 +14,7 @@ from typing import Any, Final
 from pydantic_core import from_json
 
 from shiftboss.protocol.events import Event, EventKind
-from shiftboss.store.early_future import Prompt
+from shiftboss.store.early_future import EarlyFuture
 
 # Workers that are free for certain: their polls can wait without asking the store.
 #
@@ -128,7 +128,7 @@ _OF_WORKERS: Final = WAKING_KINDS | {EventKind.TASK_DONE.value}
 # Given to a poll in place of an event: something may have happened, and the store knows what.
 LOOK_AGAIN: Final = Event("", 0, "", 0, "{}")
 # None: the time is over, or the server ends.
-ParkedPoll = Prompt[Event | None]
+ParkedPoll = EarlyFuture[Event | None]
 
 
 def end_wait(poll: ParkedPoll) -> None:
@@ -187,7 +187,7 @@ class Hub:
     def park(self, swarm_id: str, worker: str) -> ParkedPoll:
         """A poll that waits for the next event that concerns the worker. Give it back with
         `unpark`. Several polls of one name all wake: none can swallow a task."""
-        poll: ParkedPoll = Prompt(loop=asyncio.get_running_loop())
+        poll: ParkedPoll = EarlyFuture(loop=asyncio.get_running_loop())
         self._parked.setdefault(swarm_id, {}).setdefault(worker, set()).add(poll)
         if self.closed:
             poll.set_result(None)

@@ -10,7 +10,7 @@ from shiftboss.protocol.fields import Answer
 A = TypeVar("A", bound=Answer)
 
 
-class AnswerOrMore(Generic[A]):
+class TwoStepAnswer(Generic[A]):
     """What `first` gives is the answer, or else what `more` makes one of."""
 
     def __init__(self, first: Awaitable[Any], more: Callable[[Any], Awaitable[A]]) -> None:

@@ -40,7 +40,7 @@ class Paper(NamedTuple):
         )
 
 
-class Record(NamedTuple):
+class DemoRecord(NamedTuple):
     events: list[StreamEvent]
     papers: dict[str, Paper]
     repos: list[dict[str, Any]]
@@ -56,12 +56,12 @@ class Record(NamedTuple):
         return paper.body if paper is not None and paper.flaw is None else None
 
 
-def read_record(client: Client, folder: Path) -> Record:
+def read_record(client: Client, folder: Path) -> DemoRecord:
     """The receipts and the key that checks them are in `folder` afterwards."""
     folder.mkdir(exist_ok=True)
     key = folder / "key.pem"
     key.write_text(public_key_of(client))
-    return Record(
+    return DemoRecord(
         events=list(stored_events(client, SWARM, 0)),
         papers={name: _paper(client, name, folder / f"{name}.json", key) for name in TASKS},
         repos=parsed(call(client, "list_repos", SWARM), "repos")["repos"],
@@ -91,7 +91,7 @@ class Fact(NamedTuple):
     holds: bool
 
 
-def facts(record: Record, repos: Path, attempts: Path, processes: int) -> list[Fact]:
+def facts(record: DemoRecord, repos: Path, attempts: Path, processes: int) -> list[Fact]:
     """`attempts` has a folder for each attempt, with its logs; `processes` were left of the run."""
     return [
         _crash(record),
@@ -107,7 +107,7 @@ def facts(record: Record, repos: Path, attempts: Path, processes: int) -> list[F
     ]
 
 
-def _crash(record: Record) -> Fact:
+def _crash(record: DemoRecord) -> Fact:
     failed = next(record.of("task_failed", CRASHING), None)
     receipt = record.receipt(CRASHING)
     return Fact(
@@ -119,7 +119,7 @@ def _crash(record: Record) -> Fact:
     )
 
 
-def _handover(record: Record, repos: Path) -> Fact:
+def _handover(record: DemoRecord, repos: Path) -> Fact:
     """The next attempt was given the checkpoint of this one, and built on its commit."""
     stored = next(record.of("checkpoint_stored", FULL), None)
     ended = next(record.of("attempt_ended", FULL), None)
@@ -149,7 +149,7 @@ def _hook(attempts: Path) -> Fact:
     )
 
 
-def _foreign(record: Record, repos: Path) -> Fact:
+def _foreign(record: DemoRecord, repos: Path) -> Fact:
     paths = {
         one.get("path")
         for event in record.of("claim_refused", STRAYING)
@@ -164,7 +164,7 @@ def _foreign(record: Record, repos: Path) -> Fact:
     )
 
 
-def _lie(record: Record) -> Fact:
+def _lie(record: DemoRecord) -> Fact:
     red = next(record.of("ci_failed", LYING), None)
     receipt = record.receipt(LYING)
     jobs = [one["job"] for one in red.data["jobs"]] if red else []
@@ -177,7 +177,7 @@ def _lie(record: Record) -> Fact:
     )
 
 
-def _landed(record: Record, repos: Path) -> Fact:
+def _landed(record: DemoRecord, repos: Path) -> Fact:
     landings = {name: list(record.of("task_landed", name)) for name in TASKS}
     done = [name for name, events in landings.items() if len(events) == 1]
     return Fact(
@@ -191,7 +191,7 @@ def _landed(record: Record, repos: Path) -> Fact:
     )
 
 
-def _order(record: Record) -> Fact:
+def _order(record: DemoRecord) -> Fact:
     began = {name: next(record.of("task_started", name), None) for name in TASKS}
     landed = {name: next(record.of("task_landed", name), None) for name in TASKS}
     return Fact(
@@ -204,7 +204,7 @@ def _order(record: Record) -> Fact:
     )
 
 
-def _receipts(record: Record) -> Fact:
+def _receipts(record: DemoRecord) -> Fact:
     genuine = [name for name in TASKS if record.receipt(name) is not None]
     return Fact(
         f"{len(genuine)} receipts are genuine, checked without the server; "
@@ -213,7 +213,7 @@ def _receipts(record: Record) -> Fact:
     )
 
 
-def _chain(record: Record) -> Fact:
+def _chain(record: DemoRecord) -> Fact:
     found = {one["repo"]: one for one in record.repos}
     return Fact(
         f"{', '.join(BUILT_ON)}: each is free and green",

@@ -36,7 +36,7 @@ def stay_apart(folder: Path) -> None:
 GIT_SECONDS: Final = 30
 
 
-class GitFailed(ShiftbossError):
+class DemoGitFailed(ShiftbossError):
     code = "git_failed"
     title = "git did not do it"
 
@@ -44,7 +44,9 @@ class GitFailed(ShiftbossError):
 def git(repo: Path, *arguments: str) -> str:
     program = shutil.which("git")
     if program is None:
-        raise GitFailed("git is not installed", hint="the demo's agents commit their work with it")
+        raise DemoGitFailed(
+            "git is not installed", hint="the demo's agents commit their work with it"
+        )
     done = subprocess.run(
         [program, *arguments],
         cwd=repo,
@@ -56,7 +58,7 @@ def git(repo: Path, *arguments: str) -> str:
         check=False,
     )
     if done.returncode != 0:
-        raise GitFailed(f"git {' '.join(arguments)} in {repo}: {done.stderr.strip()}")
+        raise DemoGitFailed(f"git {' '.join(arguments)} in {repo}: {done.stderr.strip()}")
     return done.stdout.strip()
 
 

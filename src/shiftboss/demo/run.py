@@ -18,16 +18,16 @@ from shiftboss.cli.common.output import console
 from shiftboss.cli.common.until_signal import until_signal
 from shiftboss.cli.views.runs import RunView, outcome_lines
 from shiftboss.client.server_address import Server
-from shiftboss.demo.checks import Fact, Record, facts, read_record
+from shiftboss.demo.checks import DemoRecord, Fact, facts, read_record
 from shiftboss.demo.plan import BUILT_ON, REPO_OF, SWARM, TASKS, WORKERS, write_plan
 from shiftboss.demo.repos import make_repos, stay_apart
 from shiftboss.demo.server import DemoServer
 from shiftboss.orchestrator.guardian.agent_process import run_mark, sweep_marked
-from shiftboss.orchestrator.run.bootstrap import RunWish, run_wish
+from shiftboss.orchestrator.run.bootstrap import RunOptions, run_wish
 from shiftboss.orchestrator.run.plan_file import load_plan
-from shiftboss.orchestrator.run.plan_run import Outcome
-from shiftboss.orchestrator.run.progress import Board
-from shiftboss.orchestrator.run.run_context import Places
+from shiftboss.orchestrator.run.plan_run import RunOutcome
+from shiftboss.orchestrator.run.progress import Progress
+from shiftboss.orchestrator.run.run_context import RunPaths
 
 INTERRUPTED: Final = 130
 
@@ -66,7 +66,7 @@ def run_demo(*, keep: bool) -> int:
             return INTERRUPTED
         left = asyncio.run(sweep_marked(run_mark(stage.state, SWARM)))
         record = read_record(Client(server.address), stage.receipts)
-        found = facts(record, stage.repos, Places.of(stage.state, SWARM, stage.trees).run, left)
+        found = facts(record, stage.repos, RunPaths.of(stage.state, SWARM, stage.trees).run, left)
         _print_summary(screen, outcome, record, found)
         _print_places(screen, stage)
         if keep:
@@ -74,21 +74,23 @@ def run_demo(*, keep: bool) -> int:
     return 0 if outcome.done and all(fact.holds for fact in found) else 1
 
 
-def _run_plan(stage: Stage, server: DemoServer) -> Outcome | None:
+def _run_plan(stage: Stage, server: DemoServer) -> RunOutcome | None:
     """As `shiftboss run` does it. None: a signal came first, and everything was given back."""
-    wish = RunWish(
+    wish = RunOptions(
         plan=load_plan(stage.plan),
         server=Server.at(server.address, None),
         database=str(stage.database),
         policy=stage.policy,
         trees=stage.trees,
     )
-    board = Board()
+    board = Progress()
     with RunView(board):
         return until_signal(run_wish(wish, board))
 
 
-def _print_summary(screen: Console, outcome: Outcome, record: Record, found: list[Fact]) -> None:
+def _print_summary(
+    screen: Console, outcome: RunOutcome, record: DemoRecord, found: list[Fact]
+) -> None:
     if not outcome.done:
         for part in outcome_lines(outcome):
             screen.print(part, soft_wrap=True)
@@ -101,7 +103,7 @@ def _print_summary(screen: Console, outcome: Outcome, record: Record, found: lis
     _print_lines(screen, *(f"{_mark(fact)}  {fact.text}" for fact in found))
 
 
-def _receipts_table(record: Record) -> RenderableType:
+def _receipts_table(record: DemoRecord) -> RenderableType:
     table = Table(box=None, padding=(0, 2, 0, 0))
     for name in ("TASK", "REPO", "COMMIT", "TRY", "CI", "RECEIPT", "CHECKED"):
         table.add_column(name, no_wrap=True)

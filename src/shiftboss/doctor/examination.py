@@ -10,14 +10,14 @@ from shiftboss.doctor.forges import look_at_forges
 from shiftboss.doctor.programs import look_at_agents, look_at_runners
 from shiftboss.doctor.queues import ask_for_queues, judge_queues
 from shiftboss.doctor.repos import look_at_git, look_at_repos
-from shiftboss.doctor.server import Line, look_at_server
+from shiftboss.doctor.server import DoctorClient, look_at_server
 from shiftboss.errors import InvalidPolicy, ShiftbossError
 from shiftboss.evidence.survey.policy_file import default_policy_file, load_policy
 from shiftboss.protocol.policy import Policy
 from shiftboss.rules.documents.wording import how_many
 
 
-def examine(line: Line, swarm_id: str, file: Path | None, now_ms: int) -> list[Finding]:
+def examine(line: DoctorClient, swarm_id: str, file: Path | None, now_ms: int) -> list[Finding]:
     """`file` is the policy; that of this folder if it is None."""
     policy, about_policy = _policy(file)
     about_server = look_at_server(line)
@@ -42,7 +42,7 @@ def _policy(file: Path | None) -> tuple[Policy, list[Finding]]:
     return policy, [ok("policy", f"{path} is good, with {how_many(len(policy.repos), 'repo')}")]
 
 
-def _queues(line: Line, swarm_id: str, policy: Policy, now_ms: int) -> list[Finding]:
+def _queues(line: DoctorClient, swarm_id: str, policy: Policy, now_ms: int) -> list[Finding]:
     try:
         return judge_queues(ask_for_queues(line, swarm_id), policy, now_ms)
     except ShiftbossError as error:

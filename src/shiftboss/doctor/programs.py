@@ -13,12 +13,12 @@ from shiftboss.doctor.findings import Finding, ok, problem, warning
 ANSWER_SECONDS: Final = 20.0
 
 
-class Said(NamedTuple):
+class ProgramOutput(NamedTuple):
     code: int
     out: str
 
 
-async def said_by(*argv: str, folder: Path | None = None) -> Said | None:
+async def said_by(*argv: str, folder: Path | None = None) -> ProgramOutput | None:
     """What a program wrote, and its exit code. None: it is not installed, or does not end."""
     program = shutil.which(argv[0])
     if program is None:
@@ -38,7 +38,7 @@ async def said_by(*argv: str, folder: Path | None = None) -> Said | None:
         process.kill()
         await process.wait()
         return None
-    return Said(process.returncode or 0, out.decode(errors="replace"))
+    return ProgramOutput(process.returncode or 0, out.decode(errors="replace"))
 
 
 # Coding agents on the PATH.

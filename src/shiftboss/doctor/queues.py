@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from shiftboss.doctor.findings import Finding, ok, problem, warning
-from shiftboss.doctor.server import Line, asked
+from shiftboss.doctor.server import DoctorClient, asked
 from shiftboss.protocol.policy import Policy, RepoPolicy
 from shiftboss.rules.documents.wording import how_long, how_many
 
@@ -30,7 +30,7 @@ class Queues(NamedTuple):
     claims: Sequence[tuple[str, Members]]
 
 
-def ask_for_queues(line: Line, swarm_id: str) -> Queues:
+def ask_for_queues(line: DoctorClient, swarm_id: str) -> Queues:
     told = asked(line, "list_repos")
     tasks = list(_tasks(line, swarm_id))
     claims = []
@@ -42,7 +42,7 @@ def ask_for_queues(line: Line, swarm_id: str) -> Queues:
     return Queues(told["repos"], told["halts"], tasks, claims)
 
 
-def _tasks(line: Line, swarm_id: str) -> Iterator[Members]:
+def _tasks(line: DoctorClient, swarm_id: str) -> Iterator[Members]:
     after: str | None = ""
     for _ in range(PAGES_MAX):
         page = asked(line, "list_tasks", swarm_id=swarm_id, after=after, limit=500)

@@ -10,7 +10,7 @@ from shiftboss.doctor.findings import Finding, ok, problem, warning
 from shiftboss.errors import ShiftbossError
 
 
-class Line(Protocol):
+class DoctorClient(Protocol):
     """The line to the server. What it refuses or cannot do it raises as a ShiftbossError."""
 
     address: str
@@ -20,13 +20,13 @@ class Line(Protocol):
     def post(self, path: str, body: dict[str, object]) -> bytes: ...
 
 
-def asked(line: Line, operation: str, **members: object) -> dict[str, Any]:
+def asked(line: DoctorClient, operation: str, **members: object) -> dict[str, Any]:
     """The answer of an operation of the bus."""
     answer: dict[str, Any] = json.loads(line.post(f"/bus/{operation}", members))
     return answer
 
 
-def look_at_server(line: Line) -> list[Finding]:
+def look_at_server(line: DoctorClient) -> list[Finding]:
     """Without a problem among them, the server can be asked further things."""
     try:
         health = json.loads(line.get("/health"))
@@ -58,7 +58,7 @@ def _unwell(error: ShiftbossError) -> Finding:
     return problem("server", error.detail, error.hint or _WHERE)
 
 
-def _token(line: Line) -> list[Finding]:
+def _token(line: DoctorClient) -> list[Finding]:
     """The health of a server is told without a token; all else is not."""
     try:
         asked(line, "get_status")

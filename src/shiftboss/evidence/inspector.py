@@ -20,11 +20,11 @@ from shiftboss.evidence.survey.survey import Survey, Surveyor
 from shiftboss.protocol.ci import CiDemand, CiReport, CiRun
 from shiftboss.protocol.verdicts import Verdict, VerificationJob
 from shiftboss.rules.contract.breakage import BreakageFinding, BreakageQuestion
-from shiftboss.rules.prompts.context import ContextWish, Material
+from shiftboss.rules.prompts.context import ContextRequest, Material
 from shiftboss.system.file_locks import hold_slot
 
 
-class Observer:
+class Inspector:
     """Keeps its mirrors and results in the folder of the database. It needs no key."""
 
     def __init__(self, folder: Path) -> None:
@@ -84,7 +84,7 @@ class Observer:
             jobs.append(job.model_copy(update={"log_tail": tail}))
         return run.model_copy(update={"jobs": jobs})
 
-    async def context_material(self, wish: ContextWish) -> Material:
+    async def context_material(self, wish: ContextRequest) -> Material:
         return await self._context_reader.read(wish)
 
     async def find_breakage(self, question: BreakageQuestion) -> BreakageFinding:

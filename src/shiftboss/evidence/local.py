@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from shiftboss.evidence.inspector import Observer
+from shiftboss.evidence.inspector import Inspector
 from shiftboss.evidence.keys import KEY_FILE, SigningKey
 from shiftboss.protocol.receipts import ReceiptBody, SignedReceipt
 
 
-class LocalEvidence(Observer):
+class LocalEvidence(Inspector):
     """Keeps its key in the folder of the database."""
 
     def __init__(self, folder: Path, own_repo: str | None) -> None:

@@ -27,7 +27,7 @@ _REFUSED: Final = 2
 _REFUSED_BY_GIT_HOOK: Final = 1
 
 
-class Refused(Exception):
+class HookRefused(Exception):
     """What the hook says on its error output."""
 
 
@@ -38,7 +38,7 @@ def run(arguments: Sequence[str]) -> int:
     kind = arguments[0] if arguments else ""
     try:
         answer = _run(kind, arguments[1:])
-    except Refused as refused:
+    except HookRefused as refused:
         _say(sys.stderr, str(refused))
         return _REFUSED_BY_GIT_HOOK if kind in _GIT_KINDS else _REFUSED
     except BaseException as error:  # noqa: BLE001 -- what is not understood is refused
@@ -56,7 +56,7 @@ def run(arguments: Sequence[str]) -> int:
 def _run(kind: str, arguments: Sequence[str]) -> str | None:
     """What goes to the output of a hook that agrees."""
     if kind not in _TOOL_KINDS | _STOP_KINDS.keys() | _GIT_KINDS:
-        raise Refused(f"shiftboss hook: there is no hook {kind!r}")
+        raise HookRefused(f"shiftboss hook: there is no hook {kind!r}")
     file = contract_file(arguments, os.environ, ".")
     if file is None:
         return None  # a session of somebody who works without a contract
@@ -73,7 +73,7 @@ def _run(kind: str, arguments: Sequence[str]) -> str | None:
 
     refused = refusal(kind, _input(), _contract(file), file)
     if refused is not None:
-        raise Refused(refused)
+        raise HookRefused(refused)
     return "{}" if kind == "gemini-before-tool" else None
 
 
@@ -87,14 +87,14 @@ def _ask_about_git(kind: str, file: str) -> None:
         said = sys.stdin.buffer.read(_INPUT_MAX).decode(errors="replace")
         refused = push_refusal(contract, file, said)
     if refused is not None:
-        raise Refused(refused)
+        raise HookRefused(refused)
 
 
 def _contract(file: str) -> Any:
     try:
         return read_contract(file)
     except ContractUnreadable as error:
-        raise Refused(
+        raise HookRefused(
             f"Shiftboss refused this: the contract of this work cannot be relied on. {error}. "
             "Stop, and report BLOCKED: whoever started the work has to write it again."
         ) from error
@@ -103,13 +103,13 @@ def _contract(file: str) -> Any:
 def _input() -> dict[str, Any]:
     text = sys.stdin.buffer.read(_INPUT_MAX + 1)
     if len(text) > _INPUT_MAX:
-        raise Refused(f"Shiftboss refused this: the input is larger than {_INPUT_MAX} bytes")
+        raise HookRefused(f"Shiftboss refused this: the input is larger than {_INPUT_MAX} bytes")
     try:
         said = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise Refused(f"Shiftboss refused this: the input is no JSON: {error}") from error
+        raise HookRefused(f"Shiftboss refused this: the input is no JSON: {error}") from error
     if not isinstance(said, dict):
-        raise Refused("Shiftboss refused this: the input is no JSON object")
+        raise HookRefused("Shiftboss refused this: the input is no JSON object")
     return said
 
 
@@ -117,7 +117,7 @@ def _input_or_nothing() -> dict[str, Any]:
     """For the end of an agent, which must not be refused for ever."""
     try:
         return _input()
-    except Refused:
+    except HookRefused:
         return {}
 
 
@@ -127,4 +127,4 @@ def _say(stream: Any, text: str) -> None:
 
 
 def _too_long(_signal: int, _frame: object) -> None:
-    raise Refused(f"Shiftboss refused this: its hook took longer than {_SECONDS_MAX} seconds")
+    raise HookRefused(f"Shiftboss refused this: its hook took longer than {_SECONDS_MAX} seconds")

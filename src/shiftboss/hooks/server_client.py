@@ -13,7 +13,7 @@ _SECONDS: Final = 2.0
 _BYTES_MAX: Final = 10_000_000
 
 
-class ServerAway(Exception):
+class HookServerUnreachable(Exception):
     """There is no answer that could be used."""
 
 
@@ -23,7 +23,7 @@ def ask(contract: LocalContract, operation: str, **members: object) -> dict[str,
     from urllib.parse import urlsplit
 
     if contract.server_url is None:
-        raise ServerAway("the contract names no server")
+        raise HookServerUnreachable("the contract names no server")
     try:
         url = urlsplit(contract.server_url)
         kind = http.client.HTTPSConnection if url.scheme == "https" else http.client.HTTPConnection
@@ -38,9 +38,9 @@ def ask(contract: LocalContract, operation: str, **members: object) -> dict[str,
             connection.close()
         found = json.loads(text) if answer.status == http.client.OK else None
     except (OSError, ValueError, http.client.HTTPException) as error:
-        raise ServerAway(str(error)) from error
+        raise HookServerUnreachable(str(error)) from error
     if not isinstance(found, dict):
-        raise ServerAway(f"it answered with status {answer.status}")
+        raise HookServerUnreachable(f"it answered with status {answer.status}")
     return found
 
 
@@ -54,7 +54,7 @@ def newer_contract(contract: LocalContract, file: str) -> LocalContract | None:
             return None
         write_contract(file, members)
         return LocalContract(members)
-    except (ServerAway, ContractUnreadable, OSError):
+    except (HookServerUnreachable, ContractUnreadable, OSError):
         return None
 
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from shiftboss.hooks.contract import ContractUnreadable, LocalContract, read_contract
-from shiftboss.hooks.server_client import ServerAway, ask
+from shiftboss.hooks.server_client import HookServerUnreachable, ask
 
 _BLOCKS_MAX: Final = 3
 _SHOWN_MAX: Final = 5
@@ -27,7 +27,7 @@ def reason_to_go_on(contract_file: str, said: Mapping[str, Any]) -> str | None:
     most = _BLOCKS_MAX
     try:
         reason = _reason(read_contract(contract_file))
-    except (ServerAway, ContractUnreadable) as error:
+    except (HookServerUnreachable, ContractUnreadable) as error:
         most = 1
         reason = (
             f"Shiftboss cannot tell whether your work was accepted ({error}). Commit it, and call "

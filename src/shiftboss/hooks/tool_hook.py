@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 from shiftboss.hooks.contract import LocalContract
 from shiftboss.hooks.messages import denied
 from shiftboss.hooks.patches import paths_of_patch
-from shiftboss.hooks.write_checks import BANNED, SCOPE, Denial, Judge
+from shiftboss.hooks.write_checks import BANNED, SCOPE, WriteChecker, WriteDenial
 
 # The calls of tools as the agents write them: which paths they edit, which commands they run.
 
@@ -47,7 +47,7 @@ class BadInput(Exception):
     """What the agent handed over is no call of a tool."""
 
 
-class Call(NamedTuple):
+class ToolCall(NamedTuple):
     """`commands` are texts for a shell, or words. `folder` is where it all starts."""
 
     tool: str
@@ -56,7 +56,7 @@ class Call(NamedTuple):
     commands: list[str | list[str]]
 
 
-def call_of(said: Mapping[str, Any], *, tool: str, given: str) -> Call:
+def call_of(said: Mapping[str, Any], *, tool: str, given: str) -> ToolCall:
     """`tool` and `given` are the keys under which an agent names the tool and its input. Raises
     BadInput."""
     name, values, folder = said.get(tool), said.get(given), said.get("cwd")
@@ -73,11 +73,11 @@ def call_of(said: Mapping[str, Any], *, tool: str, given: str) -> Call:
     if not edits and name.casefold() in _WRITING:
         raise BadInput(f"{given}: names no file that {name} would write")
     if is_patch:
-        return Call(name, folder, edits, [])
+        return ToolCall(name, folder, edits, [])
     commands = list(_commands(values))
     if not commands and name.casefold() in _RUNNING:
         raise BadInput(f"{given}: names no command that {name} would run")
-    return Call(name, _folder(folder, values), edits, commands)
+    return ToolCall(name, _folder(folder, values), edits, commands)
 
 
 def _reads_only(name: str) -> bool:
@@ -165,8 +165,8 @@ def refusal(
     return denied(denials, contract) if denials else None
 
 
-def _denials(call: Call, contract: LocalContract, contract_file: str) -> list[Denial]:
-    judge = Judge(contract, contract_file, os.environ)
+def _denials(call: ToolCall, contract: LocalContract, contract_file: str) -> list[WriteDenial]:
+    judge = WriteChecker(contract, contract_file, os.environ)
     found = list(judge.edits(call.folder, call.edits))
     if call.commands:
         from shiftboss.hooks.shell.words import Unclear  # late: an edit needs no shell
@@ -177,6 +177,6 @@ def _denials(call: Call, contract: LocalContract, contract_file: str) -> list[De
             for command in call.commands:
                 shell.script(command) if isinstance(command, str) else shell.argv(command)
         except Unclear as error:
-            found.append(Denial(BANNED, "the command", f"{error}; write it in a plainer way"))
+            found.append(WriteDenial(BANNED, "the command", f"{error}; write it in a plainer way"))
         found += judge.found(shell.found)
     return list(dict.fromkeys(found))

@@ -34,7 +34,7 @@ _MATCHES_MAX: Final = 1000
 _POINTER_BYTES_MAX: Final = 10_000
 
 
-class Denial(NamedTuple):
+class WriteDenial(NamedTuple):
     """`rule` is one of the above; `reason` is read after `what`."""
 
     rule: str
@@ -42,7 +42,7 @@ class Denial(NamedTuple):
     reason: str
 
 
-class Judge:
+class WriteChecker:
     """`shared` are folders for passing things, in which everybody may write."""
 
     def __init__(
@@ -56,23 +56,23 @@ class Judge:
         self._shared = _shared_folders(environment)
         self._kept = (self.tree, os.path.realpath(contract_file), *_git_folders(self.tree))
 
-    def edits(self, folder: str, paths: Iterable[str]) -> Iterator[Denial]:
+    def edits(self, folder: str, paths: Iterable[str]) -> Iterator[WriteDenial]:
         """Of an editor: each has to be in the tree, and in the contract."""
         for path in paths:
             real = os.path.realpath(os.path.join(folder, os.path.expanduser(path)))
             inside = self._inside(real)
             if inside is None:
-                yield Denial(OUTSIDE, path, f"is outside of the work tree {self.tree}")
+                yield WriteDenial(OUTSIDE, path, f"is outside of the work tree {self.tree}")
             else:
                 reason = self.refusal(inside)
                 if reason is not None:
-                    yield Denial(SCOPE, inside, reason)
+                    yield WriteDenial(SCOPE, inside, reason)
 
-    def found(self, found: Iterable[Found]) -> Iterator[Denial]:
+    def found(self, found: Iterable[Found]) -> Iterator[WriteDenial]:
         """Of a shell command: also what nobody can commit, and the shared folders, are free."""
         for one in found:
             if isinstance(one, Ban):
-                yield Denial(BANNED, "the command", one.reason)
+                yield WriteDenial(BANNED, "the command", one.reason)
             else:
                 yield from self._write(one)
 
@@ -83,7 +83,7 @@ class Judge:
         refusal = self._ownership.refusal(path)
         return refusal.reason if refusal is not None else None
 
-    def _write(self, write: Write) -> Iterator[Denial]:
+    def _write(self, write: Write) -> Iterator[WriteDenial]:
         word = write.word
         if word.known and not word.text:
             return
@@ -99,7 +99,7 @@ class Judge:
         else:
             yield from self._path(os.path.join(folder, word.text), word.text, write)
 
-    def _beginning(self, folder: str, text: str) -> Iterator[Denial]:
+    def _beginning(self, folder: str, text: str) -> Iterator[WriteDenial]:
         """What is only known to lie somewhere below a folder."""
         if not text:
             return
@@ -107,7 +107,7 @@ class Judge:
         if real != self.tree and self._inside(real) is None and not self._is_free(real):
             yield self._outside(text, real)
 
-    def _picked(self, folder: str, word: Word, kind: str) -> Iterator[Denial]:
+    def _picked(self, folder: str, word: Word, kind: str) -> Iterator[WriteDenial]:
         """What a find picks below a folder, of all that git knows or could know."""
         if word.pattern is not None:
             import glob
@@ -122,7 +122,7 @@ class Judge:
         if inside is None or kind in (FOLDER, PLACE, PUT_BACK):
             return
         if ".git" in inside.casefold().split("/") or (not inside and _is_picked(word, ".git")):
-            yield Denial(BANNED, inside or ".git", "is inside of .git; leave it to git")
+            yield WriteDenial(BANNED, inside or ".git", "is inside of .git; leave it to git")
             return
         with_folders = kind in (BELOW, REMOVED)
         for path in self._known_below(inside or "."):
@@ -130,10 +130,10 @@ class Judge:
             if _is_picked(word, below, with_folders=with_folders):
                 reason = self.refusal(path)
                 if reason is not None:
-                    yield Denial(SCOPE, path, reason)
+                    yield WriteDenial(SCOPE, path, reason)
                     return
 
-    def _pattern(self, folder: str, word: Word, write: Write) -> Iterator[Denial]:
+    def _pattern(self, folder: str, word: Word, write: Write) -> Iterator[WriteDenial]:
         import glob  # late: few commands have one
 
         assert word.pattern is not None
@@ -147,7 +147,7 @@ class Judge:
             first = min(word.text.find(one) for one in "*?[" if one in word.text)
             yield from self._beginning(folder, word.text[:first] or "./")
 
-    def _path(self, path: str, text: str, write: Write) -> Iterator[Denial]:
+    def _path(self, path: str, text: str, write: Write) -> Iterator[WriteDenial]:
         if write.into is not None and os.path.isdir(path):
             path = os.path.join(path, write.into)
         if path in _DEVICES or path.startswith("/dev/fd/"):
@@ -169,9 +169,9 @@ class Judge:
         harmless = kind in (FOLDER, PLACE, PUT_BACK)
         return harmless and (real == self.tree or (kind == FOLDER and self._is_above(real)))
 
-    def _inside_the_tree(self, inside: str, real: str, kind: str) -> Iterator[Denial]:
+    def _inside_the_tree(self, inside: str, real: str, kind: str) -> Iterator[WriteDenial]:
         if ".git" in inside.casefold().split("/"):
-            yield Denial(BANNED, inside, "is inside of .git; leave it to git")
+            yield WriteDenial(BANNED, inside, "is inside of .git; leave it to git")
             return
         if kind in (FOLDER, PUT_BACK) or (kind == REMOVED and not os.path.lexists(real)):
             return
@@ -183,13 +183,13 @@ class Judge:
         if reason is None or (kind == BELOW and self.refusal(f"{inside}/x") is None):
             return
         if not ignored(self.tree, inside):
-            yield Denial(SCOPE, inside, reason)
+            yield WriteDenial(SCOPE, inside, reason)
 
-    def _all_below(self, inside: str) -> Iterator[Denial]:
+    def _all_below(self, inside: str) -> Iterator[WriteDenial]:
         for path in self._known_below(inside):
             reason = self.refusal(path)
             if reason is not None:
-                yield Denial(SCOPE, path, reason)
+                yield WriteDenial(SCOPE, path, reason)
                 return
 
     def _known_below(self, inside: str) -> list[str]:
@@ -197,10 +197,10 @@ class Judge:
         listing = ["ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", inside]
         return git_lines(self.tree, listing)
 
-    def _outside(self, text: str, real: str) -> Denial:
+    def _outside(self, text: str, real: str) -> WriteDenial:
         if real == self.tree or self._is_above(real):
-            return Denial(OUTSIDE, text, f"is or holds the work tree {self.tree} itself")
-        return Denial(OUTSIDE, text, f"is outside of the work tree {self.tree}")
+            return WriteDenial(OUTSIDE, text, f"is or holds the work tree {self.tree} itself")
+        return WriteDenial(OUTSIDE, text, f"is outside of the work tree {self.tree}")
 
     def _inside(self, real: str) -> str | None:
         """The path as the repository knows it. The tree itself is not inside of it."""

@@ -7,12 +7,12 @@ from typing import Any, Final, NamedTuple
 
 from shiftboss.init.file_edits import (
     HOOK_PROGRAM,
+    FileEdit,
     Hook,
     JsonFile,
     Member,
     TomlFile,
     WholeFile,
-    Wish,
 )
 from shiftboss.init.text_blocks import sealed
 
@@ -47,16 +47,16 @@ export const Shiftboss = async ({ directory }) => ({
 """
 
 
-class Agent(NamedTuple):
+class AgentSettings(NamedTuple):
     """`traces` are names by which a folder shows that somebody uses the agent there. `wishes` are
     made for the names that the folder has."""
 
     name: str
     traces: tuple[str, ...]
-    wishes: Callable[[Collection[str]], list[Wish]]
+    wishes: Callable[[Collection[str]], list[FileEdit]]
 
 
-def _claude(_names: Collection[str]) -> list[Wish]:
+def _claude(_names: Collection[str]) -> list[FileEdit]:
     hooks = _hooks("PreToolUse", "*", "pre-tool-use", "Stop", "stop", _HOOK_SECONDS)
     return [
         JsonFile(".mcp.json", [_server("mcpServers", {"type": "http", "url": _URL})]),
@@ -64,7 +64,7 @@ def _claude(_names: Collection[str]) -> list[Wish]:
     ]
 
 
-def _codex(_names: Collection[str]) -> list[Wish]:
+def _codex(_names: Collection[str]) -> list[FileEdit]:
     table = [
         f"[mcp_servers.{SERVER_NAME}]",
         f'url = "{_URL}"',
@@ -77,7 +77,7 @@ def _codex(_names: Collection[str]) -> list[Wish]:
     ]
 
 
-def _opencode(names: Collection[str]) -> list[Wish]:
+def _opencode(names: Collection[str]) -> list[FileEdit]:
     has_other = "opencode.jsonc" in names and "opencode.json" not in names
     server = {"type": "remote", "url": _URL, "oauth": False, "timeout": _TOOL_SECONDS * 1000}
     return [
@@ -86,7 +86,7 @@ def _opencode(names: Collection[str]) -> list[Wish]:
     ]
 
 
-def _gemini(_names: Collection[str]) -> list[Wish]:
+def _gemini(_names: Collection[str]) -> list[FileEdit]:
     # In a run the settings of the tree come before the run's own: the address has to be its.
     url = f"${{SHIFTBOSS_URL:-{SERVER}}}/mcp"
     server = _server("mcpServers", {"httpUrl": url, "timeout": _TOOL_SECONDS * 1000})
@@ -116,10 +116,10 @@ def _hooks(
 AGENTS: Final = {
     agent.name: agent
     for agent in (
-        Agent("claude", (".claude", ".mcp.json", "CLAUDE.md"), _claude),
-        Agent("codex", (".codex",), _codex),
-        Agent("opencode", ("opencode.json", "opencode.jsonc", ".opencode"), _opencode),
-        Agent("gemini", (".gemini", "GEMINI.md"), _gemini),
+        AgentSettings("claude", (".claude", ".mcp.json", "CLAUDE.md"), _claude),
+        AgentSettings("codex", (".codex",), _codex),
+        AgentSettings("opencode", ("opencode.json", "opencode.jsonc", ".opencode"), _opencode),
+        AgentSettings("gemini", (".gemini", "GEMINI.md"), _gemini),
     )
 }
 DEFAULT_AGENT: Final = "claude"

@@ -42,7 +42,7 @@ class CannotMerge(Exception):
         self.by_hand = by_hand
 
 
-class Wish(Protocol):
+class FileEdit(Protocol):
     """Of one file. `None` is a file that is not there."""
 
     @property

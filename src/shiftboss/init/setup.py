@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from shiftboss.errors import InvalidRequest
 from shiftboss.init.agents import AGENTS, DEFAULT_AGENT
-from shiftboss.init.file_edits import BlockFile, CannotMerge, WholeFile, Wish
+from shiftboss.init.file_edits import BlockFile, CannotMerge, FileEdit, WholeFile
 from shiftboss.init.files import Change, read_if_there
 from shiftboss.init.project import COMMENT, draft_for
 from shiftboss.init.text_blocks import HTML
@@ -116,11 +116,11 @@ def propose_removal(folder: Path, asked: Collection[str] = ()) -> Proposal:
     return Proposal(chosen, files.changes(), left)
 
 
-def _taking_out(wish: Wish) -> Callable[[str | None], str | None]:
+def _taking_out(wish: FileEdit) -> Callable[[str | None], str | None]:
     return lambda text: None if text is None else wish.without_ours(text)
 
 
-def _change(files: _Folder, wish: Wish, change: Callable[[str | None], str | None]) -> None:
+def _change(files: _Folder, wish: FileEdit, change: Callable[[str | None], str | None]) -> None:
     text = files.text(wish.name)
     # A mark of byte order is no part of what is written.
     mark = _MARK if text is not None and text.startswith(_MARK) else ""
@@ -150,19 +150,19 @@ def _chosen(folder: Path, files: _Folder, asked: Collection[str]) -> list[str]:
     return [name for name in AGENTS if name in wanted]
 
 
-def _has_ours(wish: Wish, text: str) -> bool:
+def _has_ours(wish: FileEdit, text: str) -> bool:
     try:
         return wish.has_ours(text)
     except CannotMerge:
         return True  # markers of ours, if broken ones: that is told when it is to be changed
 
 
-def _of_agents(folder: Path, names: Iterable[str]) -> list[Wish]:
+def _of_agents(folder: Path, names: Iterable[str]) -> list[FileEdit]:
     there = {one.name for one in folder.iterdir()}
     return [wish for name in names for wish in AGENTS[name].wishes(there)]
 
 
-def _common(draft: Callable[[], str]) -> Sequence[Wish]:
+def _common(draft: Callable[[], str]) -> Sequence[FileEdit]:
     return [
         WholeFile("shiftboss.yaml", draft(), COMMENT, is_renewed=False),
         BlockFile("AGENTS.md", LINES, HTML),

@@ -21,13 +21,13 @@ from shiftboss.coordinator.coordinator import Coordinator
 from shiftboss.coordinator.handoffs.spawn_checks import Spawning
 from shiftboss.errors import ShiftbossError
 from shiftboss.evidence.keys import operator_token
-from shiftboss.evidence.subprocess.proxy import EvidenceApart
+from shiftboss.evidence.subprocess.proxy import EvidenceProxy
 from shiftboss.evidence.survey.policy_file import default_policy_file, load_policy
 from shiftboss.protocol.policy import Policy
 from shiftboss.rules.claims.variables import may_be_passed
 from shiftboss.server.fast_path.connection import Connection
 from shiftboss.server.fast_path.core_affinity import nearest_core, stay_on_one_core, usable_cores
-from shiftboss.server.fast_path.head_cache import KnownHeads
+from shiftboss.server.fast_path.head_cache import HeadCache
 from shiftboss.server.http.app import App
 from shiftboss.server.http.guard import is_loopback
 from shiftboss.store.opening import DEFAULT_DATABASE, store_at
@@ -129,7 +129,7 @@ def serve(settings: ServerSettings, on_listening: Callable[[str], None]) -> None
     app = _app(settings, cores)
     config = uvicorn.Config(
         app,
-        http=partial(Connection, app.calls, app.guard, KnownHeads()),  # type: ignore[arg-type]
+        http=partial(Connection, app.calls, app.guard, HeadCache()),  # type: ignore[arg-type]
         lifespan="on",
         proxy_headers=False,
         ws="none",
@@ -162,7 +162,7 @@ def serve(settings: ServerSettings, on_listening: Callable[[str], None]) -> None
 def _app(settings: ServerSettings, cores: Set[int]) -> App:
     folder = settings.state_folder
     try:
-        evidence = EvidenceApart(folder, _own_repo(), cores)
+        evidence = EvidenceProxy(folder, _own_repo(), cores)
         operator = settings.operator_token or operator_token(folder)
     except OSError as error:
         raise CannotStart(

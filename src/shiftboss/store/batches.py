@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Protocol
 from shiftboss.errors import ShiftbossError, StoreUnavailable
 from shiftboss.protocol.events import Event
 from shiftboss.store.port import UseCase
-from shiftboss.store.row_cache import Memory
+from shiftboss.store.row_cache import RowCache
 from shiftboss.store.transaction import SqlTransaction
 from shiftboss.store.transaction_part import Session
 
@@ -36,7 +36,7 @@ class WriteSession(Session, Protocol):
     """A connection that can write. `driver_error` is the root of what its driver raises."""
 
     driver_error: type[Exception]
-    memory: Memory
+    memory: RowCache
 
     def begin(self) -> None: ...
 

@@ -8,7 +8,7 @@ from shiftboss.protocol.fields import INTEGER_MAX
 from shiftboss.protocol.states import WorkerState
 from shiftboss.rules.tasks.tasks import Question, Salvage, Task, Worker
 from shiftboss.store.row_cache import Unknown
-from shiftboss.store.transaction_part import Row, Rows
+from shiftboss.store.transaction_part import Row, TransactionPart
 
 SALVAGE_PER_TASK_MAX = 5
 QUEUE_POSITION_MAX = 10_000
@@ -16,7 +16,7 @@ QUEUE_POSITION_MAX = 10_000
 WITHDRAWN = "(withdrawn: the attempt is over)"
 
 
-class BusRows(Rows):
+class BusRows(TransactionPart):
     """See `shiftboss.store.port.Transaction` for what each method promises."""
 
     def task(self, swarm_id: str, task_id: str) -> Task | None:

@@ -13,12 +13,12 @@ from shiftboss.rules.contract.records import (
     StoredCheckpoint,
     Tracking,
 )
-from shiftboss.store.transaction_part import Row, Rows
+from shiftboss.store.transaction_part import Row, TransactionPart
 
 PUSHES_LOOKED_AT_MAX = 200
 
 
-class ContractRows(Rows):
+class ContractRows(TransactionPart):
     """See `shiftboss.store.contract_port.ContractTransaction` for what each method promises."""
 
     # -- repos

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 
-class Prompt(asyncio.Future[T]):
+class EarlyFuture(asyncio.Future[T]):
     """`at_once`, where somebody has set it, hears the answer on the thread that has it first: the
     one that writes, for a use case that was alone in its commit. The future follows on the loop."""
 

@@ -9,10 +9,10 @@ from shiftboss.protocol.verdicts import Waiver
 from shiftboss.rules.claims.handoffs import Claim, Handoff, Reservation, ScopeRequest, Signal
 from shiftboss.rules.claims.strategies import StrategyRecord
 from shiftboss.store.handoff_port import ReceiptRow
-from shiftboss.store.transaction_part import Row, Rows
+from shiftboss.store.transaction_part import Row, TransactionPart
 
 
-class HandoffRows(Rows):
+class HandoffRows(TransactionPart):
     """See `shiftboss.store.handoff_port.HandoffTransaction` for what each method promises."""
 
     def handoff(self, swarm_id: str, task_id: str, version: int | None = None) -> Handoff | None:

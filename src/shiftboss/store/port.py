@@ -15,9 +15,9 @@ from shiftboss.rules.tasks.packets import Assignment
 from shiftboss.rules.tasks.swarms import Swarm
 from shiftboss.rules.tasks.tasks import Question, Salvage, Task, Worker
 from shiftboss.store.contract_port import ContractTransaction
-from shiftboss.store.early_future import Prompt
+from shiftboss.store.early_future import EarlyFuture
 from shiftboss.store.handoff_port import HandoffTransaction
-from shiftboss.store.run_port import RunningTransaction
+from shiftboss.store.run_port import RunTransaction
 
 T = TypeVar("T")
 
@@ -291,7 +291,7 @@ class Transaction(
     BusTransaction,
     HandoffTransaction,
     ContractTransaction,
-    RunningTransaction,
+    RunTransaction,
     Protocol,
 ):
     """Reads and writes of one use case. All of it is committed, or none."""
@@ -319,7 +319,7 @@ class Store(Protocol):
         from then on."""
         ...
 
-    def write(self, use_case: UseCase[T], partition: str) -> Prompt[T]:
+    def write(self, use_case: UseCase[T], partition: str) -> EarlyFuture[T]:
         """What the use case gives back, once that is committed. It is on its way when this
         returns, whether anybody waits for it or not."""
         ...

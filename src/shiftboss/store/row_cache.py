@@ -25,7 +25,7 @@ class Unknown:
 UNKNOWN: Final = Unknown()
 
 
-class KeptRows(Generic[R]):
+class CachedRows(Generic[R]):
     """The rows of one table by their keys; None where there is no such row."""
 
     def __init__(self, rows_max: int) -> None:
@@ -48,7 +48,7 @@ class KeptRows(Generic[R]):
         self._rows.clear()
 
 
-class KeptSwarms:
+class CachedSwarms:
     """Swarms of which something is known."""
 
     def __init__(self, swarms_max: int) -> None:
@@ -69,7 +69,7 @@ class KeptSwarms:
         self._swarms.clear()
 
 
-class Memory:
+class RowCache:
     """`event_ids`: the last event id of each swarm, as long as nobody else can have added to it,
     which is at least for the use cases of one commit, which hold the swarm.
 
@@ -79,12 +79,12 @@ class Memory:
 
     def __init__(self, rows_max: int = 0) -> None:
         self.event_ids: dict[str, int] = {}
-        self.tasks: KeptRows[Task] = KeptRows(rows_max)
-        self.workers: KeptRows[Worker] = KeptRows(rows_max)
-        self.assignments: KeptRows[Assignment] = KeptRows(rows_max)
-        self.without_dependents: KeptRows[bool] = KeptRows(rows_max)
-        self.without_ready = KeptSwarms(rows_max)
-        self.without_holds = KeptSwarms(rows_max)
+        self.tasks: CachedRows[Task] = CachedRows(rows_max)
+        self.workers: CachedRows[Worker] = CachedRows(rows_max)
+        self.assignments: CachedRows[Assignment] = CachedRows(rows_max)
+        self.without_dependents: CachedRows[bool] = CachedRows(rows_max)
+        self.without_ready = CachedSwarms(rows_max)
+        self.without_holds = CachedSwarms(rows_max)
 
     def clear(self) -> None:
         self.event_ids.clear()

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from shiftboss.rules.runs.records import Budget, Hold, Landing, ProcessUsage, Totals
+from shiftboss.rules.runs.records import BudgetRecord, Hold, LandingRecord, ProcessUsage, Totals
 
 
-class RunningTransaction(Protocol):
+class RunTransaction(Protocol):
     """A task_id of `WHOLE_SWARM` means the swarm. It is taken before any of it is changed."""
 
     # -- usage and budgets
@@ -27,9 +27,9 @@ class RunningTransaction(Protocol):
 
     def put_usage_totals(self, swarm_id: str, task_id: str, totals: Totals) -> None: ...
 
-    def budget(self, swarm_id: str, task_id: str) -> Budget | None: ...
+    def budget(self, swarm_id: str, task_id: str) -> BudgetRecord | None: ...
 
-    def put_budget(self, budget: Budget) -> None: ...
+    def put_budget(self, budget: BudgetRecord) -> None: ...
 
     # -- holds
     def holds_of_task(self, swarm_id: str, task_id: str) -> list[Hold]:
@@ -55,13 +55,15 @@ class RunningTransaction(Protocol):
     def next_hold_end_at_ms(self) -> int | None: ...
 
     # -- landings
-    def landing(self, swarm_id: str, task_id: str) -> Landing | None:
+    def landing(self, swarm_id: str, task_id: str) -> LandingRecord | None:
         """Of an accepted task; None: it is not accepted."""
         ...
 
-    def put_landing(self, landing: Landing) -> None: ...
+    def put_landing(self, landing: LandingRecord) -> None: ...
 
-    def landings_to_come(self, swarm_id: str, after: tuple[int, str], limit: int) -> list[Landing]:
+    def landings_to_come(
+        self, swarm_id: str, after: tuple[int, str], limit: int
+    ) -> list[LandingRecord]:
         """What is accepted and has not landed, in the order of the acceptance, behind
         (accepted_at_ms, receipt_id)."""
         ...

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from shiftboss.rules.runs.records import Budget, Hold, Landing, ProcessUsage, Totals
-from shiftboss.store.transaction_part import Rows
+from shiftboss.rules.runs.records import BudgetRecord, Hold, LandingRecord, ProcessUsage, Totals
+from shiftboss.store.transaction_part import TransactionPart
 
 
-class RunningRows(Rows):
+class RunRows(TransactionPart):
     """See `shiftboss.store.run_port.RunningTransaction` for what each method promises."""
 
     # -- usage and budgets
@@ -38,11 +38,11 @@ class RunningRows(Rows):
             "put_usage_totals", {**totals._asdict(), "swarm_id": swarm_id, "task_id": task_id}
         )
 
-    def budget(self, swarm_id: str, task_id: str) -> Budget | None:
+    def budget(self, swarm_id: str, task_id: str) -> BudgetRecord | None:
         row = self._session.fetch_one("budget", {"swarm_id": swarm_id, "task_id": task_id})
-        return None if row is None else Budget._make((*row[:4], bool(row[4]), row[5]))
+        return None if row is None else BudgetRecord._make((*row[:4], bool(row[4]), row[5]))
 
-    def put_budget(self, budget: Budget) -> None:
+    def put_budget(self, budget: BudgetRecord) -> None:
         self._write("put_budget", budget._asdict())
 
     # -- holds
@@ -77,14 +77,16 @@ class RunningRows(Rows):
 
     # -- landings
 
-    def landing(self, swarm_id: str, task_id: str) -> Landing | None:
+    def landing(self, swarm_id: str, task_id: str) -> LandingRecord | None:
         row = self._session.fetch_one("landing", {"swarm_id": swarm_id, "task_id": task_id})
-        return None if row is None else Landing._make(row)
+        return None if row is None else LandingRecord._make(row)
 
-    def put_landing(self, landing: Landing) -> None:
+    def put_landing(self, landing: LandingRecord) -> None:
         self._write("put_landing", landing._asdict())
 
-    def landings_to_come(self, swarm_id: str, after: tuple[int, str], limit: int) -> list[Landing]:
+    def landings_to_come(
+        self, swarm_id: str, after: tuple[int, str], limit: int
+    ) -> list[LandingRecord]:
         rows = self._session.fetch_all(
             "landings_to_come",
             {
@@ -94,4 +96,4 @@ class RunningRows(Rows):
                 "limit": limit,
             },
         )
-        return [Landing._make(row) for row in rows]
+        return [LandingRecord._make(row) for row in rows]

@@ -15,13 +15,13 @@ from shiftboss.store.contract_rows import ContractRows
 from shiftboss.store.handoff_rows import HandoffRows
 from shiftboss.store.port import Retry, SwarmRow, TakenTask, TakenWorker
 from shiftboss.store.row_cache import Unknown
-from shiftboss.store.run_rows import RunningRows
+from shiftboss.store.run_rows import RunRows
 from shiftboss.store.transaction_part import Parameters, Row, event_text
 
 EVENTS_LOOKED_AT_MAX = 5000
 
 
-class SqlTransaction(BusRows, HandoffRows, ContractRows, RunningRows):
+class SqlTransaction(BusRows, HandoffRows, ContractRows, RunRows):
     """See `shiftboss.store.port.Transaction` for what each method promises."""
 
     # -- reading

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from pydantic_core import to_json
 
 from shiftboss.protocol.events import Event, EventKind
-from shiftboss.store.row_cache import Memory
+from shiftboss.store.row_cache import RowCache
 
 Row = Sequence[Any]
 Parameters = Mapping[str, object]
@@ -31,10 +31,10 @@ def event_text(data: Mapping[str, object]) -> str:
     return to_json(data).decode()
 
 
-class Rows:
-    def __init__(self, session: Session, memory: Memory | None = None) -> None:
+class TransactionPart:
+    def __init__(self, session: Session, memory: RowCache | None = None) -> None:
         self._session = session
-        self._memory = Memory() if memory is None else memory
+        self._memory = RowCache() if memory is None else memory
         self.events: list[Event] = []
         self.wrote = False
 

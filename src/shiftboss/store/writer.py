@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from shiftboss.errors import StoreUnavailable
 from shiftboss.store.batches import BatchResult, Outcome
-from shiftboss.store.early_future import Prompt
+from shiftboss.store.early_future import EarlyFuture
 from shiftboss.store.port import CommitListener, UseCase
 
 log = logging.getLogger(__name__)
@@ -29,7 +29,7 @@ BATCH_MAX = 512
 class _Job(NamedTuple):
     use_case: UseCase[Any]
     partition: str
-    answer: Prompt[Any]
+    answer: EarlyFuture[Any]
 
 
 RunBatch = Callable[[Sequence[UseCase[Any]]], BatchResult]
@@ -53,11 +53,11 @@ class GroupWriter:
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
-    def submit(self, use_case: UseCase[T], partition: str) -> Prompt[T]:
+    def submit(self, use_case: UseCase[T], partition: str) -> EarlyFuture[T]:
         """The answer comes after the commit."""
         if self._closed or self._waiting >= WAITING_MAX:
             raise StoreUnavailable("the store takes no more writes now", hint="try again later")
-        answer: Prompt[T] = Prompt(loop=self._loop)
+        answer: EarlyFuture[T] = EarlyFuture(loop=self._loop)
         if not self._gathered:
             # All that arrives in one turn of the loop goes over in one hand.
             self._loop.call_soon(self._hand_over)
@@ -136,7 +136,7 @@ class GroupWriter:
                 job.answer.set_exception(outcome.error)
 
 
-def _tell_at_once(answer: Prompt[Any], outcome: Outcome) -> None:
+def _tell_at_once(answer: EarlyFuture[Any], outcome: Outcome) -> None:
     if answer.at_once is None or outcome.error is not None:
         return
     try:

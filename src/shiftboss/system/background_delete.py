@@ -16,7 +16,7 @@ _SET_FLAGS: Final = 0x40086602
 _SPREAD_FLAG: Final = 0x00020000
 
 
-class Disposal:
+class BackgroundDelete:
     """A folder for what is used once. What an earlier server left in it is removed, too.
 
     `writing` is held by whoever writes or removes ten thousand files. Two at once are little faster

@@ -15,14 +15,14 @@ from shiftboss.errors import EvidenceUnavailable
 SLOTS_MAX = 64
 
 
-class Slot(NamedTuple):
+class ExclusiveDir(NamedTuple):
     """`lock` is held until it is closed or the process ends."""
 
     number: int
     lock: IO[str]
 
 
-def hold_slot(folder: Path) -> Slot:
+def hold_slot(folder: Path) -> ExclusiveDir:
     """The first that no other process holds: after a crash, the next start gets the same and
     clears what was left in it."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -33,7 +33,7 @@ def hold_slot(folder: Path) -> Slot:
         except OSError:
             lock.close()
         else:
-            return Slot(number, lock)
+            return ExclusiveDir(number, lock)
     raise EvidenceUnavailable(
         f"{SLOTS_MAX} servers use {folder}", hint="give this one a --state of its own"
     )

@@ -26,7 +26,7 @@ from shiftboss.system.processes import stand_back
 _REAPER: Final = str(Path(__file__).with_name("git_reaper.py"))
 
 
-class GitWatch:
+class GitReaper:
     """To tell takes microseconds. The first to tell starts the process; so does the next after
     somebody ended it."""
 
@@ -80,7 +80,7 @@ def _start(groups: Iterable[int]) -> int:
 
 
 # One for the process: it is about the end of the process.
-WATCH: Final = GitWatch()
+WATCH: Final = GitReaper()
 
 
 GIT_SECONDS: Final = 60.0
@@ -95,7 +95,7 @@ _CONFIG: Final = Path(__file__).with_name("git.config")
 _KEPT: Final = ("PATH", "SSH_AUTH_SOCK", "http_proxy", "https_proxy", "no_proxy", "SSL_CERT_FILE")
 
 
-class Said(NamedTuple):
+class GitOutput(NamedTuple):
     """What a git said, and its exit code."""
 
     code: int
@@ -115,7 +115,7 @@ async def git(
     stdin: bytes = b"",
     seconds: float = GIT_SECONDS,
     environment: Mapping[str, str] | None = None,
-) -> Said:
+) -> GitOutput:
     """Run git in `folder`. `environment` comes on top of the scrubbed one."""
     program = shutil.which("git")
     if program is None:
@@ -151,7 +151,7 @@ async def git(
             WATCH.ended(process.pid)
 
 
-def checked(said: Said, what: str) -> bytes:
+def checked(said: GitOutput, what: str) -> bytes:
     """The output of a git that must not fail."""
     if said.code != 0:
         raise EvidenceUnavailable(f"{what}: {said.first_error}")
@@ -189,7 +189,7 @@ def _restrain(pid: int) -> None:
         pass  # it has ended
 
 
-async def _talk(process: asyncio.subprocess.Process, stdin: bytes) -> Said:
+async def _talk(process: asyncio.subprocess.Process, stdin: bytes) -> GitOutput:
     assert process.stdout is not None
     assert process.stderr is not None
     tell = asyncio.create_task(_tell(process, stdin))
@@ -202,7 +202,7 @@ async def _talk(process: asyncio.subprocess.Process, stdin: bytes) -> Said:
         for task in (tell, out, err):
             task.cancel()
         await asyncio.gather(tell, out, err, return_exceptions=True)
-    return Said(await process.wait(), out.result(), err.result().decode(errors="replace"))
+    return GitOutput(await process.wait(), out.result(), err.result().decode(errors="replace"))
 
 
 async def _tell(process: asyncio.subprocess.Process, stdin: bytes) -> None:

@@ -30,7 +30,7 @@ class NoTracker(ShiftbossError):
     title = "The beads tracker cannot be used"
 
 
-class _Said(NamedTuple):
+class _BdOutput(NamedTuple):
     code: int
     out: bytes
     err: bytes
@@ -66,7 +66,7 @@ class Beads:
             return None
         return _found(task_id, said.out)
 
-    async def _ask(self, task_id: str) -> _Said:
+    async def _ask(self, task_id: str) -> _BdOutput:
         try:
             process = await asyncio.create_subprocess_exec(
                 *(self._program, "show", task_id, "--json"),
@@ -94,11 +94,11 @@ class Beads:
             await _end(process)
 
 
-async def _listen(process: asyncio.subprocess.Process) -> _Said:
+async def _listen(process: asyncio.subprocess.Process) -> _BdOutput:
     assert process.stdout is not None
     assert process.stderr is not None
     out, err = await asyncio.gather(_read(process.stdout), _read(process.stderr))
-    return _Said(await process.wait(), out, err)
+    return _BdOutput(await process.wait(), out, err)
 
 
 async def _read(stream: asyncio.StreamReader) -> bytes:
@@ -126,7 +126,7 @@ def _environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith("SHIFTBOSS_")}
 
 
-def _check_unknown(said: _Said) -> None:
+def _check_unknown(said: _BdOutput) -> None:
     """That there is no such issue is an answer; other failures are none."""
     words = (said.err + said.out).decode(errors="replace")
     if not any(unknown in words.lower() for unknown in _UNKNOWN):

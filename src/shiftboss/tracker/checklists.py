@@ -136,7 +136,7 @@ class _Item:
 
 
 def read_checklist(text: str) -> Checklist:
-    reader = _Reader()
+    reader = _ChecklistReader()
     for line in text.splitlines():
         reader.add(line.expandtabs(4))
     _name(reader.items)
@@ -145,7 +145,7 @@ def read_checklist(text: str) -> Checklist:
     return Checklist(reader.goal, tasks, len(reader.items) - len(tasks))
 
 
-class _Reader:
+class _ChecklistReader:
     def __init__(self) -> None:
         self.goal: str | None = None
         self.items: list[_Item] = []

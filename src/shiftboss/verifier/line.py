@@ -21,7 +21,7 @@ A = TypeVar("A", bound=Answer)
 ANSWER_SECONDS: Final = 10.0
 
 
-class VerifierLine:
+class VerifierClient:
     """`on_lost` is told once for each time that the server is away."""
 
     def __init__(

@@ -22,7 +22,7 @@ from shiftboss.protocol.handoff_requests import (
 )
 from shiftboss.protocol.verdicts import Verdict, VerificationJob
 from shiftboss.system.file_locks import held_folder
-from shiftboss.verifier.line import VerifierLine
+from shiftboss.verifier.line import VerifierClient
 
 # A claim that another verifier has lost is found when a wait is over, not when it is lost.
 TAKE_SECONDS: Final = 10
@@ -39,7 +39,11 @@ class Looked(NamedTuple):
 
 class VerifierService:
     def __init__(
-        self, line: VerifierLine, name: str, verifier: Verifier, on_looked: Callable[[Looked], None]
+        self,
+        line: VerifierClient,
+        name: str,
+        verifier: Verifier,
+        on_looked: Callable[[Looked], None],
     ) -> None:
         self._line = line
         self._name = name
@@ -116,6 +120,6 @@ async def run_verifier(
     """Until it is cancelled."""
     with held_folder(folder):
         async with server.async_client() as http:
-            line = VerifierLine(http, operator_token, on_lost)
+            line = VerifierClient(http, operator_token, on_lost)
             verifier = Verifier(folder, at_once=at_once)
             await VerifierService(line, name, verifier, on_looked).run(at_once)

@@ -11,7 +11,7 @@ from typing import Final
 from shiftboss.client.backoff import pauses
 from shiftboss.client.server_address import Server
 from shiftboss.system.files import LockHeldError
-from shiftboss.worker.delivery import Deliverer
+from shiftboss.worker.delivery import Delivery
 from shiftboss.worker.outbox import Outbox
 
 log = logging.getLogger(__name__)
@@ -19,10 +19,10 @@ log = logging.getLogger(__name__)
 COURIER_SECONDS_MAX: Final = 24 * 60 * 60
 
 
-class Redelivery:
+class BackgroundDelivery:
     """A thread of its own, so that it goes on between two event loops and while a loop is busy."""
 
-    def __init__(self, deliverer: Deliverer) -> None:
+    def __init__(self, deliverer: Delivery) -> None:
         self._deliverer = deliverer
         self._lock = threading.Lock()
         self._stop: threading.Event | None = None
@@ -69,7 +69,7 @@ class Redelivery:
 def deliver_left_behind(folder: str, address: str) -> None:
     """What a courier does: one per outbox, for a day at most."""
     outbox = Outbox(Path(folder))
-    deliverer = Deliverer(outbox, Server.at(address))
+    deliverer = Delivery(outbox, Server.at(address))
     deadline = time.monotonic() + COURIER_SECONDS_MAX
     # Looked at again after the lock is given back: a later courier that found it held has left.
     while outbox.files() and time.monotonic() < deadline:
@@ -80,7 +80,7 @@ def deliver_left_behind(folder: str, address: str) -> None:
             return
 
 
-def _deliver_until(deadline: float, deliverer: Deliverer) -> None:
+def _deliver_until(deadline: float, deliverer: Delivery) -> None:
     for pause in pauses():
         if deliverer.deliver_waiting() or time.monotonic() > deadline:
             return

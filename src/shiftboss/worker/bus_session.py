@@ -8,7 +8,7 @@ import threading
 from typing import Any
 
 from shiftboss.client.backoff import pauses
-from shiftboss.client.bus_client import POLL_MS, POLL_TIMEOUT, BusLine
+from shiftboss.client.bus_client import POLL_MS, POLL_TIMEOUT, BusClient
 from shiftboss.errors import Conflict, UnknownTask, UnknownWorker
 from shiftboss.worker.bus_task import LAST_WORD_SECONDS, BusTask
 
@@ -24,11 +24,11 @@ def reason_of(error: BaseException | None) -> str:
     return f"{type(error).__name__}: {error}".replace("\0", "")[:REASON_CHARACTERS_MAX]
 
 
-class Shift:
+class BusSession:
     """Holds one task at a time. `attended`: somebody will call `end`, whatever happens."""
 
     def __init__(
-        self, line: BusLine, worker: str, heartbeat_seconds: float, *, attended: bool
+        self, line: BusClient, worker: str, heartbeat_seconds: float, *, attended: bool
     ) -> None:
         self._line = line
         self._worker = worker

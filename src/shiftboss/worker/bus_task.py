@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from shiftboss.client.bus_client import POLL_MS, POLL_TIMEOUT, BusLine, report_key
+from shiftboss.client.bus_client import POLL_MS, POLL_TIMEOUT, BusClient, report_key
 from shiftboss.errors import Conflict, ContractViolations, NotFound, NotHeld, ShiftbossError
 from shiftboss.protocol.messages import Message, MessageType, message_to_json
 from shiftboss.worker.heartbeats import Heartbeats
@@ -32,7 +32,7 @@ class BusTask(MilestoneReports):
     """
 
     def __init__(
-        self, line: BusLine, worker: str, delivery: dict[str, Any], heartbeat_seconds: float
+        self, line: BusClient, worker: str, delivery: dict[str, Any], heartbeat_seconds: float
     ) -> None:
         self.bead_id: str = delivery["bead_id"]
         self.title: str = delivery["title"]

@@ -6,12 +6,12 @@ import asyncio
 from types import TracebackType
 from typing import Any, Self
 
-from shiftboss.client.bus_client import BusLine
+from shiftboss.client.bus_client import BusClient
 from shiftboss.client.exchange import checked
 from shiftboss.client.server_address import Server
 from shiftboss.errors import InvalidRequest
 from shiftboss.protocol.bus import DEFAULT_SWARM, RegisterWorkerRequest
-from shiftboss.worker.bus_session import Shift, reason_of
+from shiftboss.worker.bus_session import BusSession, reason_of
 from shiftboss.worker.bus_task import BusTask
 from shiftboss.worker.heartbeats import HEARTBEAT_SECONDS, LEASE_SECONDS_MAX
 
@@ -43,13 +43,13 @@ class BusWorker:
         self.name = said.name
         self.swarm_id = said.swarm_id
         self._heartbeat_seconds = _checked_seconds(heartbeat_seconds)
-        self._line = BusLine(Server.at(server, token), said.swarm_id)
+        self._line = BusClient(Server.at(server, token), said.swarm_id)
         self._attended = False
-        self._shifts: list[Shift] = []
+        self._shifts: list[BusSession] = []
 
     def tasks(self) -> Tasks:
         """The tasks that come, without end. To drop what this returns is to leave the loop."""
-        shift = Shift(self._line, self.name, self._heartbeat_seconds, attended=self._attended)
+        shift = BusSession(self._line, self.name, self._heartbeat_seconds, attended=self._attended)
         if self._attended:
             self._shifts.append(shift)
         return Tasks(shift)
@@ -73,7 +73,7 @@ class BusWorker:
 class Tasks:
     """What `async for` goes over. One that is dropped tells the server what it had in hand."""
 
-    def __init__(self, shift: Shift) -> None:
+    def __init__(self, shift: BusSession) -> None:
         self._shift = shift
         self._consumer: asyncio.Task[Any] | None = None
 

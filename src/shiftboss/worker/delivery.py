@@ -33,7 +33,7 @@ from shiftboss.worker.outbox import Entry, Outbox
 _FOR_GOOD: Final = (Conflict, InvalidRequest, UnknownPacket)
 
 
-class Round:
+class DeliveryRound:
     """`complete` are swarms that an answer has called complete; `held_back` says, by swarm, why
     its reports wait although the server answers."""
 
@@ -127,7 +127,7 @@ PATIENCE_SECONDS: Final = 2.0
 NOT_THROUGH: Final = (ServerUnreachable, LockHeldError, OSError)
 
 
-class Deliverer:
+class Delivery:
     """`got_through` tells whether the server answered the last time; `holds_back`, whether some
     reports had to wait all the same."""
 
@@ -169,10 +169,10 @@ class Deliverer:
             )
 
     @contextmanager
-    def _round(self, deadline: Deadline | None) -> Iterator[Round]:
+    def _round(self, deadline: Deadline | None) -> Iterator[DeliveryRound]:
         patience = min(PATIENCE_SECONDS, deadline.seconds_left()) if deadline else PATIENCE_SECONDS
         with self.server.client() as client:
-            this = Round(self.outbox, client, deadline)
+            this = DeliveryRound(self.outbox, client, deadline)
             try:
                 with self._noting_the_way(), self.outbox.delivering(patience):
                     yield this

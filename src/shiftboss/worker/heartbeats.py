@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable
 from typing import Final
 
-from shiftboss.client.bus_client import BusLine
+from shiftboss.client.bus_client import BusClient
 from shiftboss.client.exchange import ServerUnreachable
 from shiftboss.errors import ShiftbossError
 
@@ -29,7 +29,7 @@ class Heartbeats:
 
     def __init__(
         self,
-        line: BusLine,
+        line: BusClient,
         worker: str,
         bead_id: str,
         epoch: int,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any, Final
 
-from shiftboss.client.bus_client import POLL_TIMEOUT, BusLine, report_key
+from shiftboss.client.bus_client import POLL_TIMEOUT, BusClient, report_key
 from shiftboss.errors import NotHeld
 
 # The server wakes a poll with the news; this is how long one that slipped through goes unheard.
@@ -18,7 +18,7 @@ class MilestoneReports(ABC):
 
     bead_id: str
     epoch: int
-    _line: BusLine
+    _line: BusClient
     _worker: str
     # Pushed, and CI not known to be red: to leave the task now is not to give it up.
     _is_with_server = False

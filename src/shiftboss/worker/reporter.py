@@ -26,8 +26,8 @@ from shiftboss.protocol.packets import (
     Report,
     checkpoint_of,
 )
-from shiftboss.worker.background_delivery import Redelivery
-from shiftboss.worker.delivery import NOT_THROUGH, Deliverer
+from shiftboss.worker.background_delivery import BackgroundDelivery
+from shiftboss.worker.delivery import NOT_THROUGH, Delivery
 from shiftboss.worker.journal import Journal, Recorded
 from shiftboss.worker.outbox import Entry, Outbox
 
@@ -121,8 +121,8 @@ class Reporter:
     def __init__(self, packet: RegisterRequest, server: Server) -> None:
         self._journal = Journal(packet.worktree, packet.packet_id, packet.packet_name)
         self._outbox = self._journal.outbox
-        self._deliverer = Deliverer(self._outbox, server)
-        self._redelivery = Redelivery(self._deliverer)
+        self._deliverer = Delivery(self._outbox, server)
+        self._redelivery = BackgroundDelivery(self._deliverer)
         self._told_of: frozenset[str] = frozenset()
 
     def record(self, standing: Standing, report: Report, *, keep_checkpoint: bool) -> Recorded:

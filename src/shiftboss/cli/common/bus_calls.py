@@ -7,7 +7,7 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from shiftboss.cli.common.client import Client, Refused, connected, parsed
+from shiftboss.cli.common.client import Client, RequestRefused, connected, parsed
 from shiftboss.cli.common.tokens import find_operator_token, read_operator_token
 
 TASKS_PER_PAGE_MAX = 500
@@ -76,7 +76,7 @@ def ask_or_operate(
     with connected(places.server, places.token_file, as_json=as_json) as client:
         try:
             return call(client, operation, swarm_id, **members)
-        except Refused as refusal:
+        except RequestRefused as refusal:
             token = find_operator_token(places.operator_token_file)
             if refusal.http_status != HTTPStatus.FORBIDDEN or token is None:
                 raise

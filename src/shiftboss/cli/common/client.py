@@ -40,7 +40,7 @@ class NotShiftboss(ShiftbossError):
         self.http_status = http_status
 
 
-class Refused(ShiftbossError):
+class RequestRefused(ShiftbossError):
     """The server's problem document, in its own words."""
 
     code = "refused"
@@ -119,7 +119,7 @@ class Client:
 
     def _refusal(self, status: int, body: bytes) -> ShiftbossError:
         try:
-            return Refused(body, json.loads(body))
+            return RequestRefused(body, json.loads(body))
         except (ValueError, KeyError, TypeError):
             return NotShiftboss(
                 f"{self.address} answered {status}, but not as a Shiftboss server does", status
@@ -191,7 +191,7 @@ def connected(
     """A client. What the server refuses is printed as its JSON, for those who asked for JSON."""
     try:
         yield Client(server, read_token(token_file), operator_token)
-    except Refused as refusal:
+    except RequestRefused as refusal:
         if not as_json:
             raise
         print_json(refusal.document)

@@ -13,7 +13,7 @@ from shiftboss.cli.common.client import (
     Client,
     NoServer,
     NotShiftboss,
-    Refused,
+    RequestRefused,
     swarm_path,
 )
 
@@ -65,7 +65,7 @@ def _reopen(client: Client, swarm_id: str, since: int) -> HTTPResponse:
             return _open(client, swarm_id, since, follow=True)
         except NoServer:
             pass
-        except (Refused, NotShiftboss) as error:
+        except (RequestRefused, NotShiftboss) as error:
             # A proxy in front of a server that starts answers in its own words.
             if error.http_status < 500:
                 raise

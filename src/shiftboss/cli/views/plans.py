@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from shiftboss.protocol.plan import Plan
     from shiftboss.rules.plans.graph import TaskOverlap
-    from shiftboss.rules.plans.schedule import DryRun, Step
+    from shiftboss.rules.plans.schedule import DryRun, ScheduleStep
 
 OVERLAPS_SHOWN_MAX: Final = 20
 _ID_CELLS: Final = 28
@@ -122,13 +122,13 @@ def _timetable(found: DryRun) -> Table:
     return table
 
 
-def _waits(step: Step) -> str:
+def _waits(step: ScheduleStep) -> str:
     """The tasks by their names, everything else in words."""
     tasks = [wait.task or "" for wait in step.waits if wait.kind == "task"]
     return "; ".join([*filter(None, [", ".join(tasks)]), *_other_waits(step)])
 
 
-def _other_waits(step: Step) -> list[str]:
+def _other_waits(step: ScheduleStep) -> list[str]:
     return [wait.why for wait in step.waits if wait.kind != "task"]
 
 

@@ -16,10 +16,10 @@ from rich.text import Text
 
 from shiftboss.cli.common.output import console, plain
 from shiftboss.cli.views.swarms import Members, cell, plain_table
-from shiftboss.orchestrator.run.progress import Board, Row
+from shiftboss.orchestrator.run.progress import Progress, TaskProgress
 
 if TYPE_CHECKING:
-    from shiftboss.orchestrator.run.plan_run import Outcome
+    from shiftboss.orchestrator.run.plan_run import RunOutcome
 
 
 LINES_SHOWN: Final = 6
@@ -44,7 +44,7 @@ _ORDER: Final = (
 class RunView:
     """`quiet`: nothing at all, for those who asked for JSON."""
 
-    def __init__(self, board: Board, *, quiet: bool = False) -> None:
+    def __init__(self, board: Progress, *, quiet: bool = False) -> None:
         self._board = board
         self._console = console()
         self._quiet = quiet
@@ -94,12 +94,12 @@ class RunView:
         ]
         return Group(head, run_table(rows), *lines)
 
-    def show_end(self, outcome: Outcome) -> None:
+    def show_end(self, outcome: RunOutcome) -> None:
         for part in outcome_lines(outcome, self._board):
             self._console.print(part, soft_wrap=True)
 
 
-def outcome_lines(outcome: Outcome, board: Board | None = None) -> list[RenderableType]:
+def outcome_lines(outcome: RunOutcome, board: Progress | None = None) -> list[RenderableType]:
     """The summary: what landed with which receipt, and what did not, with the reason."""
     rows = board.rows if board is not None else {}
     found: list[RenderableType] = [Text("")]
@@ -121,7 +121,7 @@ def outcome_lines(outcome: Outcome, board: Board | None = None) -> list[Renderab
     return found
 
 
-def _end_words(bead_id: str, row: Row | None, outcome: Outcome) -> str:
+def _end_words(bead_id: str, row: TaskProgress | None, outcome: RunOutcome) -> str:
     words = [bead_id]
     if row is not None:
         words += [row.landed[:12]] if row.landed else []
@@ -132,9 +132,9 @@ def _end_words(bead_id: str, row: Row | None, outcome: Outcome) -> str:
     return "  ".join(words)
 
 
-def run_table(rows: list[Row]) -> Table:
+def run_table(rows: list[TaskProgress]) -> Table:
     """What is the same in every row, or in none, takes no room: 80 columns are enough."""
-    columns: list[tuple[str, Callable[[Row], str | Text]]] = [
+    columns: list[tuple[str, Callable[[TaskProgress], str | Text]]] = [
         ("task", lambda row: plain(row.bead_id)),
         ("stage", lambda row: Text(row.stage, _STYLES.get(row.stage, ""))),
         ("try", lambda row: str(row.attempt or "")),
@@ -156,7 +156,7 @@ def run_table(rows: list[Row]) -> Table:
     return table
 
 
-def _spent(rows: list[Row]) -> str:
+def _spent(rows: list[TaskProgress]) -> str:
     tokens, dollars = sum(row.tokens for row in rows), sum(row.dollars for row in rows)
     return f"{tokens:,} tokens" + (f", ${dollars:.2f}" if dollars else "")
 

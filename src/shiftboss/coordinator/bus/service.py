@@ -10,11 +10,11 @@ from pydantic_core import from_json, to_json
 
 from shiftboss.coordinator.bus import messages, questions, tasks, workers
 from shiftboss.coordinator.bus.task_source import FindTask, gather
-from shiftboss.coordinator.claims.verdict_waiters import Proofs
+from shiftboss.coordinator.claims.verdict_waiters import VerdictWaiters
 from shiftboss.coordinator.clock import Clock
 from shiftboss.coordinator.hub import Hub, ParkedPoll, end_wait
 from shiftboss.coordinator.idempotency import once
-from shiftboss.coordinator.two_step_answer import AnswerOrMore
+from shiftboss.coordinator.two_step_answer import TwoStepAnswer
 from shiftboss.errors import UnknownTask
 from shiftboss.protocol.bus import (
     POLL_MS_MAX,
@@ -54,7 +54,7 @@ from shiftboss.protocol.fields import Answer
 from shiftboss.protocol.handoff_requests import WAIT_MS_DEFAULT
 from shiftboss.protocol.messages import Message, message_from_json
 from shiftboss.rules.claims.handoffs import Claim
-from shiftboss.store.early_future import Prompt
+from shiftboss.store.early_future import EarlyFuture
 from shiftboss.store.port import Store
 
 T = TypeVar("T")
@@ -63,7 +63,7 @@ A = TypeVar("A", bound=Answer)
 NOTHING = PollAnswer(task=None, timeout=True)
 
 
-class BusDesk:
+class BusService:
     """Every writing call takes an optional idempotency key; those that need none ignore it."""
 
     def __init__(
@@ -72,7 +72,7 @@ class BusDesk:
         clock: Clock,
         hub: Hub,
         on_lease: Callable[[int | None], None],
-        proofs: Proofs,
+        proofs: VerdictWaiters,
         find_task: FindTask | None = None,
     ) -> None:
         """`on_lease` is told when a lease that was renewed will end."""
@@ -96,15 +96,15 @@ class BusDesk:
         ends_at = asyncio.get_running_loop().time() + seconds
         if not self._hub.free_workers.take(request.swarm_id, request.name):
             return self._poll(request, ends_at)
-        return AnswerOrMore(
+        return TwoStepAnswer(
             self._next_event(request, seconds), lambda _nothing: self._poll(request, ends_at)
         )
 
-    def _next_event(self, request: PollRequest, seconds: float) -> Prompt[PollAnswer | None]:
+    def _next_event(self, request: PollRequest, seconds: float) -> EarlyFuture[PollAnswer | None]:
         """For a worker that is free for certain: the store need not be asked, nor a task wait."""
         hub, loop = self._hub, asyncio.get_running_loop()
         parked = hub.park(request.swarm_id, request.name)
-        heard: Prompt[PollAnswer | None] = Prompt(loop=loop)
+        heard: EarlyFuture[PollAnswer | None] = EarlyFuture(loop=loop)
         time_over = loop.call_later(seconds, end_wait, parked)
 
         def end(_heard: object) -> None:
@@ -147,7 +147,7 @@ class BusDesk:
 
     def worker_done(self, request: DoneRequest, key: str | None = None) -> Awaitable[DoneAnswer]:
         """A task with a handoff is done when its claim is proven: that may take a while."""
-        return AnswerOrMore(self._change(workers.done, request, key), self._proven)
+        return TwoStepAnswer(self._change(workers.done, request, key), self._proven)
 
     async def _proven(self, claim: Claim) -> DoneAnswer:
         proof = await self._proofs.outcome(claim, WAIT_MS_DEFAULT)

@@ -25,7 +25,7 @@ _ENDED = ("accepted", "refused", "void")
 VERIFYING_HINT = "the server is still verifying: send the same words again to wait for the verdict"
 
 
-class Proofs:
+class VerdictWaiters:
     def __init__(self, store: Store, clock: Clock, hub: Hub) -> None:
         self._store = store
         self._clock = clock

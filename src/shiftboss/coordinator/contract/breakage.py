@@ -10,7 +10,7 @@ from itertools import zip_longest
 from typing import Any
 
 from shiftboss.coordinator.bus import tasks
-from shiftboss.coordinator.contract.policy import Contracts
+from shiftboss.coordinator.contract.policy import ActivePolicy
 from shiftboss.coordinator.idempotency import report_digest
 from shiftboss.protocol.bus import AddTaskRequest
 from shiftboss.protocol.ci import CiDemand, CiReport
@@ -34,7 +34,7 @@ CANDIDATES_TOLD_MAX = 20
 
 
 def question_about(
-    tx: Transaction, contracts: Contracts, red: RepoState
+    tx: Transaction, contracts: ActivePolicy, red: RepoState
 ) -> BreakageQuestion | None:
     """None: nothing was pushed upstream since the repo was green, the commit is not followed any
     more, or the answer is known."""
@@ -58,7 +58,7 @@ def can_be_run(question: BreakageQuestion) -> bool:
     return question.demand.policy.provider == "local" and bool(question.jobs)
 
 
-def _pushes_upstream(tx: Transaction, contracts: Contracts, repo: str) -> list[UpstreamPush]:
+def _pushes_upstream(tx: Transaction, contracts: ActivePolicy, repo: str) -> list[UpstreamPush]:
     """Since the repo was green; the oldest first."""
     green_at_ms = tx.last_green_at_ms(repo) or 0
     found: list[UpstreamPush] = []
@@ -102,7 +102,7 @@ def suspect(tx: Transaction, red: RepoState, question: BreakageQuestion, now_ms:
 
 def settle(
     tx: Transaction,
-    contracts: Contracts,
+    contracts: ActivePolicy,
     red: RepoState,
     question: BreakageQuestion,
     finding: BreakageFinding,
@@ -140,7 +140,7 @@ def settle(
     return task_id
 
 
-def _touched_one_repo(tx: Transaction, contracts: Contracts, push: UpstreamPush) -> bool:
+def _touched_one_repo(tx: Transaction, contracts: ActivePolicy, push: UpstreamPush) -> bool:
     return not any(
         (one.swarm_id, one.task_id) == (push.swarm_id, push.task_id)
         for name in contracts.policy.repos

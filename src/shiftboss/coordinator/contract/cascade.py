@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from shiftboss.coordinator.bus.dispatch import drain
 from shiftboss.coordinator.contract.attempts import attempt_of, restarted, tell
-from shiftboss.coordinator.contract.policy import Contracts
+from shiftboss.coordinator.contract.policy import ActivePolicy
 from shiftboss.errors import RepoBlocked
 from shiftboss.protocol.events import EventKind
 from shiftboss.protocol.states import WorkerState
@@ -15,7 +15,7 @@ from shiftboss.rules.claims.handoffs import Claim, Handoff
 from shiftboss.rules.claims.verdicts import shows_green
 from shiftboss.rules.contract.forbidden_patterns import violation_of
 from shiftboss.rules.contract.records import Halt, RepoLock, RepoState, Tracking
-from shiftboss.rules.runs.records import Landing
+from shiftboss.rules.runs.records import LandingRecord
 from shiftboss.rules.tasks.packets import Assignment
 from shiftboss.rules.tasks.tasks import BLOCKED_LEASE_SECONDS, LEASE_SECONDS
 from shiftboss.store.port import Transaction
@@ -62,7 +62,7 @@ def seen_by_verifier(
     tx.put_green(handoff.repo_name, followed.pushed_at_ms if followed else claim.asked_at_ms)
 
 
-def landed_at(tx: Transaction, handoff: Handoff, landing: Landing, now_ms: int) -> None:
+def landed_at(tx: Transaction, handoff: Handoff, landing: LandingRecord, now_ms: int) -> None:
     """The branch of the policy has moved: from here on others build upon it."""
     if handoff.repo_name is None or not handoff.lands_later or landing.landed_commit is None:
         return
@@ -71,7 +71,7 @@ def landed_at(tx: Transaction, handoff: Handoff, landing: Landing, now_ms: int) 
 
 
 def repo_state(
-    tx: Transaction, handoff: Handoff, landing: Landing, ci: str | None, now_ms: int
+    tx: Transaction, handoff: Handoff, landing: LandingRecord, ci: str | None, now_ms: int
 ) -> None:
     """What CI says of a commit that has landed, once it has said it. Red is said again at every
     look: it is as old as it was."""
@@ -99,7 +99,7 @@ def repo_state(
 _REPO_STATES = {"passed": "green", "failed": "red"}
 
 
-def unsettled(tx: Transaction, contracts: Contracts) -> list[RepoLock]:
+def unsettled(tx: Transaction, contracts: ActivePolicy) -> list[RepoLock]:
     """The locks whose work has to be told that it pauses, or that it goes on."""
     trouble = Trouble.known_to(tx)
     return [
@@ -111,7 +111,7 @@ def unsettled(tx: Transaction, contracts: Contracts) -> list[RepoLock]:
     ]
 
 
-def settle_pause(tx: Transaction, contracts: Contracts, lock: RepoLock, now_ms: int) -> None:
+def settle_pause(tx: Transaction, contracts: ActivePolicy, lock: RepoLock, now_ms: int) -> None:
     """Saying it again changes nothing."""
     if tx.take_swarm(lock.swarm_id) is None:
         return
@@ -156,10 +156,10 @@ class Trouble(NamedTuple):
         red = {one.repo for one in tx.repo_states() if one.state == "red"}
         return cls(tx.halts_in_force(), red)
 
-    def red_upstream(self, contracts: Contracts, repo: str) -> list[str]:
+    def red_upstream(self, contracts: ActivePolicy, repo: str) -> list[str]:
         return [one for one in contracts.upstream(repo) if one in self.red] if self.red else []
 
-    def reason(self, contracts: Contracts, repo: str) -> str | None:
+    def reason(self, contracts: ActivePolicy, repo: str) -> str | None:
         """Why nobody may go on with the repo."""
         reasons = [
             f"halt {halt.halt_id} until the operator resumes: {halt.reason}"
@@ -172,7 +172,7 @@ class Trouble(NamedTuple):
         return "; ".join(reasons) or None
 
 
-def check_may_push(tx: Transaction, contracts: Contracts, repo: str | None) -> None:
+def check_may_push(tx: Transaction, contracts: ActivePolicy, repo: str | None) -> None:
     """A push upon a red dependency would be judged with it; in a halted chain nothing moves."""
     if repo is None or repo not in contracts:
         return

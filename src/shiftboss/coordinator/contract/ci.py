@@ -15,7 +15,7 @@ from shiftboss.coordinator.contract.attempts import (
     store_checkpoint,
 )
 from shiftboss.coordinator.contract.cascade import turned_red
-from shiftboss.coordinator.contract.policy import Contracts
+from shiftboss.coordinator.contract.policy import ActivePolicy
 from shiftboss.errors import ContractViolations
 from shiftboss.protocol.ci import CiDemand, CiReport
 from shiftboss.protocol.events import EventKind
@@ -59,7 +59,7 @@ def refuse_unless_green(tracking: Tracking | None, demand: CiDemand) -> None:
 
 def looked(
     tx: Transaction,
-    contracts: Contracts,
+    contracts: ActivePolicy,
     seen: Tracking,
     report: CiReport,
     now_ms: int,
@@ -222,7 +222,7 @@ def claim_for_worker(tx: Transaction, held: Assignment, tracking: Tracking, now_
 
 def _failed(
     tx: Transaction,
-    contracts: Contracts,
+    contracts: ActivePolicy,
     held: Assignment | None,
     handoff: Handoff,
     tracking: Tracking,

@@ -25,7 +25,7 @@ RESTART_MS: Final = 90_000
 LOOK_AFTER_MS: Final = 10_000
 
 
-class Wanted(NamedTuple):
+class RestartRequest(NamedTuple):
     demand: CiDemand
     sha: str
 
@@ -43,13 +43,13 @@ def mark_of(tracking: Tracking | None) -> str | None:
     return hashlib.sha256(tracking.report.encode()).hexdigest()[:16]
 
 
-def wanted(tx: Transaction, seen: ContractAttempt) -> Wanted | None:
+def wanted(tx: Transaction, seen: ContractAttempt) -> RestartRequest | None:
     """What is to be restarted; None when nobody needs it any more."""
     tracking = tx.tracking(seen.swarm_id, seen.task_id)
     handoff = tx.handoff(seen.swarm_id, seen.task_id)
     if tracking is None or tracking.look_at_ms is None or handoff is None or handoff.ci is None:
         return None
-    return Wanted(CiDemand.model_validate_json(handoff.ci), tracking.sha)
+    return RestartRequest(CiDemand.model_validate_json(handoff.ci), tracking.sha)
 
 
 def settle(

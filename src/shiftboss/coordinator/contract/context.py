@@ -6,7 +6,7 @@ import asyncio
 import json
 from typing import NamedTuple
 
-from shiftboss.coordinator.contract.policy import Contracts
+from shiftboss.coordinator.contract.policy import ActivePolicy
 from shiftboss.coordinator.evidence_port import Evidence
 from shiftboss.coordinator.handoffs.views import prompt_of
 from shiftboss.errors import UnknownHandoff
@@ -15,7 +15,7 @@ from shiftboss.protocol.ci_requests import ShowCiAnswer, ShowCiRequest
 from shiftboss.protocol.contract_requests import BuildContextRequest, ContextAnswer, ContextParts
 from shiftboss.protocol.handoffs import WorkerHandoff
 from shiftboss.rules.claims.handoffs import Handoff
-from shiftboss.rules.prompts.context import ChainRepo, ContextWish, Material, context_handoff
+from shiftboss.rules.prompts.context import ChainRepo, ContextRequest, Material, context_handoff
 from shiftboss.store.port import Store, Transaction
 
 # Use case of looking at CI: what is known of the commit that was pushed last.
@@ -64,8 +64,8 @@ class Situation(NamedTuple):
     parallel_workers: list[str]
 
 
-class ContextDesk:
-    def __init__(self, store: Store, contracts: Contracts, evidence: Evidence) -> None:
+class ContextService:
+    def __init__(self, store: Store, contracts: ActivePolicy, evidence: Evidence) -> None:
         self._store = store
         self._contracts = contracts
         self._evidence = evidence
@@ -96,9 +96,9 @@ class ContextDesk:
     async def show_ci(self, request: ShowCiRequest, _key: str | None = None) -> ShowCiAnswer:
         return await self._store.read(lambda tx: show(tx, request.swarm_id, request.bead_id))
 
-    def _wish(self, handoff: Handoff, request: BuildContextRequest) -> ContextWish:
+    def _wish(self, handoff: Handoff, request: BuildContextRequest) -> ContextRequest:
         owned = WorkerHandoff.model_validate_json(handoff.body).contract.files_owned
-        return ContextWish(
+        return ContextRequest(
             handoff.repo, handoff.base_commit, owned, request.plan_ref, self._chain(handoff)
         )
 
@@ -113,7 +113,7 @@ class ContextDesk:
         return [ChainRepo(one, repo.path, repo.branch) for one, repo in named if repo.path]
 
 
-def situation(tx: Transaction, contracts: Contracts, swarm_id: str, task_id: str) -> Situation:
+def situation(tx: Transaction, contracts: ActivePolicy, swarm_id: str, task_id: str) -> Situation:
     handoff = tx.handoff(swarm_id, task_id)
     if handoff is None:
         raise UnknownHandoff(task_id)
@@ -126,7 +126,7 @@ def situation(tx: Transaction, contracts: Contracts, swarm_id: str, task_id: str
     )
 
 
-def _known_issues(tx: Transaction, contracts: Contracts, handoff: Handoff) -> list[str]:
+def _known_issues(tx: Transaction, contracts: ActivePolicy, handoff: Handoff) -> list[str]:
     """What stands in the way of others, too: red repos, halts, questions that nobody answered."""
     name = handoff.repo_name
     chain = contracts.chain(name) if name is not None and name in contracts else set()

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from shiftboss.coordinator.bus import questions
 from shiftboss.coordinator.bus.dispatch import void_claim
 from shiftboss.coordinator.contract.attempts import attempt_of, tell
-from shiftboss.coordinator.contract.policy import Contracts
+from shiftboss.coordinator.contract.policy import ActivePolicy
 from shiftboss.coordinator.contract.recovery import contact_of, end_for_permission, end_worker
 from shiftboss.errors import UnknownHandoff
 from shiftboss.protocol.contract_requests import FailureAnswer, ReportFailureRequest
@@ -40,7 +40,7 @@ from shiftboss.store.port import Transaction
 TOLD_CHARACTERS_MAX = 2000
 
 
-class _Case(NamedTuple):
+class _FailureCase(NamedTuple):
     """A failure with all that its action needs."""
 
     held: Assignment
@@ -53,7 +53,7 @@ class _Case(NamedTuple):
 
 
 def report(
-    tx: Transaction, contracts: Contracts, request: ReportFailureRequest, now_ms: int
+    tx: Transaction, contracts: ActivePolicy, request: ReportFailureRequest, now_ms: int
 ) -> FailureAnswer:
     taken = tx.take_task(request.swarm_id, request.bead_id)
     handoff = tx.handoff(request.swarm_id, request.bead_id)
@@ -82,7 +82,7 @@ def report(
         message=request.message[:TOLD_CHARACTERS_MAX],
     )
     operations = _operations(attempt, denial.tool)
-    case = _Case(held, handoff, failure_class, denial, operations, request.message, now_ms)
+    case = _FailureCase(held, handoff, failure_class, denial, operations, request.message, now_ms)
     question_id, halt_id = _act(tx, contracts, case, action)
     return FailureAnswer(
         bead_id=held.task_id,
@@ -144,7 +144,7 @@ def _operations(attempt: ContractAttempt, tool: str) -> list[str]:
 
 
 def _act(
-    tx: Transaction, contracts: Contracts, case: _Case, action: Action
+    tx: Transaction, contracts: ActivePolicy, case: _FailureCase, action: Action
 ) -> tuple[int | None, int | None]:
     """(question, halt) that it led to."""
     held, now_ms = case.held, case.now_ms
@@ -171,7 +171,7 @@ def _act(
     return None, None
 
 
-def _halt(tx: Transaction, contracts: Contracts, case: _Case) -> int:
+def _halt(tx: Transaction, contracts: ActivePolicy, case: _FailureCase) -> int:
     """Nothing is spawned or handed out in the chain until the operator lifts it."""
     name = case.handoff.repo_name
     repos = sorted(contracts.chain(name)) if name is not None and name in contracts else []

@@ -9,7 +9,7 @@ from shiftboss.protocol.contract_requests import OperatorAnswer, ReleaseRepoRequ
 from shiftboss.protocol.events import EventKind
 from shiftboss.rules.claims.handoffs import Handoff
 from shiftboss.rules.contract.records import Halt, RepoLock
-from shiftboss.rules.runs.records import Landing
+from shiftboss.rules.runs.records import LandingRecord
 from shiftboss.rules.tasks.tasks import Task
 from shiftboss.store.port import Transaction
 
@@ -101,7 +101,7 @@ def release_proven(tx: Transaction, swarm_id: str, task_id: str, now_ms: int) ->
 
 
 def release_landed(
-    tx: Transaction, handoff: Handoff, landing: Landing, ci: str | None, now_ms: int
+    tx: Transaction, handoff: Handoff, landing: LandingRecord, ci: str | None, now_ms: int
 ) -> str | None:
     """The proven work is on the branch of the policy: its repo is free, and what CI said of it
     holds for the repo. Else why it stays locked: it is a merge of which CI has not said so yet."""

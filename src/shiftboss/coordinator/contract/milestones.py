@@ -25,7 +25,7 @@ from shiftboss.coordinator.contract.attempts import (
 )
 from shiftboss.coordinator.contract.cascade import check_may_push
 from shiftboss.coordinator.contract.ci import refuse_unless_green
-from shiftboss.coordinator.contract.policy import Contracts
+from shiftboss.coordinator.contract.policy import ActivePolicy
 from shiftboss.coordinator.contract.pushes import pushed
 from shiftboss.coordinator.contract.recovery import contact_of, end_for_permission
 from shiftboss.coordinator.idempotency import first_about, key_reused, report_digest
@@ -62,7 +62,7 @@ _EVENTS: Final = {
 
 def report(
     tx: Transaction,
-    contracts: Contracts,
+    contracts: ActivePolicy,
     request: ReportMilestoneRequest,
     said: MilestoneReport,
     sha: str | None,

@@ -10,7 +10,7 @@ from shiftboss.rules.contract.repo_graph import RepoGraph
 from shiftboss.rules.paths.branch_names import task_branch
 
 
-class Contracts:
+class ActivePolicy:
     def __init__(self, policy: Policy) -> None:
         self.policy = policy
         self.graph = RepoGraph({name: repo.depends_on for name, repo in policy.repos.items()})

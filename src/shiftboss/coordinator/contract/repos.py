@@ -6,7 +6,7 @@ from typing import Any
 
 from shiftboss.coordinator.contract.attempts import ci_view
 from shiftboss.coordinator.contract.locks import lock_to_pass, pass_lock
-from shiftboss.coordinator.contract.policy import Contracts
+from shiftboss.coordinator.contract.policy import ActivePolicy
 from shiftboss.errors import RepoBlocked
 from shiftboss.protocol.contract_requests import CanSpawnAnswer, ReposAnswer
 from shiftboss.protocol.events import EventKind
@@ -16,7 +16,7 @@ from shiftboss.store.port import Transaction
 
 def lock_repo(
     tx: Transaction,
-    contracts: Contracts,
+    contracts: ActivePolicy,
     repo: str,
     swarm_id: str,
     task_id: str,
@@ -45,7 +45,7 @@ def lock_repo(
 
 def has_or_may_get(
     tx: Transaction,
-    contracts: Contracts,
+    contracts: ActivePolicy,
     repo: str,
     swarm_id: str,
     task_id: str,
@@ -82,7 +82,7 @@ def _is_lock(standing: dict[str, Any], lock: RepoLock) -> bool:
     return standing["rule"] != "halted" and found == (lock.repo, lock.swarm_id, lock.task_id)
 
 
-def in_the_way(tx: Transaction, contracts: Contracts, repo: str) -> list[dict[str, Any]]:
+def in_the_way(tx: Transaction, contracts: ActivePolicy, repo: str) -> list[dict[str, Any]]:
     """Why the repo cannot be worked on now; empty: it can."""
     locks = {lock.repo: lock for lock in tx.repo_locks()}
     active = [name for name in locks if name in contracts]
@@ -129,7 +129,7 @@ def _explained(standing: list[dict[str, Any]]) -> str:
     )
 
 
-def can_spawn(tx: Transaction, contracts: Contracts, repo: str) -> CanSpawnAnswer:
+def can_spawn(tx: Transaction, contracts: ActivePolicy, repo: str) -> CanSpawnAnswer:
     contracts.repo(repo)
     standing = in_the_way(tx, contracts, repo)
     return CanSpawnAnswer(
@@ -148,7 +148,7 @@ def _followed(tx: Transaction, lock: RepoLock) -> dict[str, Any] | None:
     return (ci_view(tracking) or {}) | {"pushed_at": tracking.pushed_at_ms}
 
 
-def view(tx: Transaction, contracts: Contracts) -> ReposAnswer:
+def view(tx: Transaction, contracts: ActivePolicy) -> ReposAnswer:
     locks = {lock.repo: lock for lock in tx.repo_locks()}
     states = {state.repo: state for state in tx.repo_states()}
     repos = []

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 
-from shiftboss.coordinator.claims.verdict_waiters import Proofs
+from shiftboss.coordinator.claims.verdict_waiters import VerdictWaiters
 from shiftboss.coordinator.clock import Clock
 from shiftboss.coordinator.contract import ci, failures, locks, milestones, repos
-from shiftboss.coordinator.contract.policy import Contracts
+from shiftboss.coordinator.contract.policy import ActivePolicy
 from shiftboss.coordinator.evidence_port import Evidence
 from shiftboss.coordinator.idempotency import once
 from shiftboss.errors import InvalidRequest, UnknownCheckpoint, UnknownHandoff
@@ -39,9 +39,14 @@ from shiftboss.rules.prompts.worker_prompts import SpawnTask, ci_instructions, s
 from shiftboss.store.port import Store, Transaction
 
 
-class ContractDesk:
+class ContractService:
     def __init__(
-        self, store: Store, clock: Clock, contracts: Contracts, evidence: Evidence, proofs: Proofs
+        self,
+        store: Store,
+        clock: Clock,
+        contracts: ActivePolicy,
+        evidence: Evidence,
+        proofs: VerdictWaiters,
     ) -> None:
         self._store = store
         self._clock = clock

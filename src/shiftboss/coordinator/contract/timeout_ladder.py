@@ -14,7 +14,7 @@ from shiftboss.coordinator.bus import questions
 from shiftboss.coordinator.bus.dispatch import drain, end_attempt, enqueue, free_worker
 from shiftboss.coordinator.contract import ci_restarts
 from shiftboss.coordinator.contract.attempts import attempt_of, milestone_of, store_checkpoint, tell
-from shiftboss.coordinator.contract.policy import Contracts
+from shiftboss.coordinator.contract.policy import ActivePolicy
 from shiftboss.coordinator.contract.recovery import contact_of
 from shiftboss.protocol.ci import CiReport
 from shiftboss.protocol.events import EventKind
@@ -25,8 +25,8 @@ from shiftboss.rules.contract.records import ContractAttempt, Tracking
 from shiftboss.rules.contract.timeouts import (
     Activity,
     CiActivity,
+    LadderStep,
     Signs,
-    Step,
     indicators,
     next_step,
 )
@@ -40,7 +40,7 @@ STUCK_AFTER_SECONDS: Final = 600
 _NEVER_MS: Final = 2**53
 
 
-def stuck_after_of(contracts: Contracts, handoff: Handoff) -> int:
+def stuck_after_of(contracts: ActivePolicy, handoff: Handoff) -> int:
     name = handoff.repo_name
     if name is None or name not in contracts:
         return STUCK_AFTER_SECONDS
@@ -49,11 +49,11 @@ def stuck_after_of(contracts: Contracts, handoff: Handoff) -> int:
 
 def rest(
     tx: Transaction,
-    contracts: Contracts,
+    contracts: ActivePolicy,
     held: Assignment,
     handoff: Handoff,
     attempt: ContractAttempt,
-    step: Step | None,
+    step: LadderStep | None,
     now_ms: int,
 ) -> None:
     """No rung is due: the checkpoint and the signs of a deadlock, and when to look again."""
@@ -77,7 +77,7 @@ def _after(attempt: ContractAttempt, interval_seconds: int, now_ms: int) -> int:
 
 
 def _checkpoint(
-    tx: Transaction, contracts: Contracts, held: Assignment, handoff: Handoff, now_ms: int
+    tx: Transaction, contracts: ActivePolicy, held: Assignment, handoff: Handoff, now_ms: int
 ) -> int:
     """Write it down if the last one is old; when the next is due."""
     interval_ms = max(contracts.policy.checkpoints.interval, 1) * 1000
@@ -90,7 +90,7 @@ def _checkpoint(
 
 def _with_signs(
     tx: Transaction,
-    contracts: Contracts,
+    contracts: ActivePolicy,
     held: Assignment,
     handoff: Handoff,
     attempt: ContractAttempt,
@@ -132,7 +132,7 @@ _PAUSES_MS: Final = {"check_ci": 10_000, "restart_ci": ci_restarts.RESTART_MS}
 
 
 def climb(
-    tx: Transaction, contracts: Contracts, seen: ContractAttempt, tip: str | None, now_ms: int
+    tx: Transaction, contracts: ActivePolicy, seen: ContractAttempt, tip: str | None, now_ms: int
 ) -> list[str]:
     """Do what is due for one attempt; the kinds of the steps that were taken. `tip` is where the
     branch of the task is now."""
@@ -182,12 +182,12 @@ def _with_tip(attempt: ContractAttempt, tip: str | None, now_ms: int) -> Contrac
 
 def _due(
     tx: Transaction,
-    contracts: Contracts,
+    contracts: ActivePolicy,
     held: Assignment,
     handoff: Handoff,
     attempt: ContractAttempt,
     now_ms: int,
-) -> Step | None:
+) -> LadderStep | None:
     """None: nothing is timed. Time that the server takes is not the worker's: a claim holds."""
     milestone = milestone_of(held, attempt)
     if milestone is None or attempt.paused is not None:
@@ -227,7 +227,9 @@ def _ci_activity(
     return "running"
 
 
-def _take(tx: Transaction, held: Assignment, handoff: Handoff, step: Step, now_ms: int) -> None:
+def _take(
+    tx: Transaction, held: Assignment, handoff: Handoff, step: LadderStep, now_ms: int
+) -> None:
     kinds = {
         "warn": EventKind.TIMEOUT_WARNING,
         "escalate": EventKind.TIMEOUT_ESCALATED,
@@ -244,7 +246,9 @@ def _take(tx: Transaction, held: Assignment, handoff: Handoff, step: Step, now_m
         _escalate(tx, held, handoff, step, now_ms)
 
 
-def _escalate(tx: Transaction, held: Assignment, handoff: Handoff, step: Step, now_ms: int) -> None:
+def _escalate(
+    tx: Transaction, held: Assignment, handoff: Handoff, step: LadderStep, now_ms: int
+) -> None:
     """Each of these steps is taken once. One that ends the ladder blocks the worker until somebody
     answers; another leaves it, or its CI, at work."""
     contact = contact_of(handoff)

@@ -10,8 +10,8 @@ from functools import partial
 from hashlib import sha256
 
 from shiftboss.coordinator.clock import Clock
-from shiftboss.coordinator.contract.policy import Contracts
-from shiftboss.evidence.ci.forges.lru_cache import Recent
+from shiftboss.coordinator.contract.policy import ActivePolicy
+from shiftboss.evidence.ci.forges.lru_cache import LruCache
 from shiftboss.evidence.ci.forges.webhooks import parse_webhook, secret_of
 from shiftboss.protocol.ci_requests import WebhookAnswer
 from shiftboss.protocol.policy import CiPolicy
@@ -27,13 +27,13 @@ class Webhooks:
     called."""
 
     def __init__(
-        self, store: Store, clock: Clock, contracts: Contracts, wake: Callable[[], None]
+        self, store: Store, clock: Clock, contracts: ActivePolicy, wake: Callable[[], None]
     ) -> None:
         self._store = store
         self._clock = clock
         self._contracts = contracts
         self._wake = wake
-        self._heard: Recent[bytes, int] = Recent(REMEMBERED_MAX)
+        self._heard: LruCache[bytes, int] = LruCache(REMEMBERED_MAX)
 
     async def receive(self, repo: str, headers: Mapping[str, str], body: bytes) -> WebhookAnswer:
         """Raises Forbidden for what is not signed with the secret of the repo. Who cannot sign does

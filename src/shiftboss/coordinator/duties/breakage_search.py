@@ -12,7 +12,7 @@ from functools import partial
 
 from shiftboss.coordinator.clock import Clock
 from shiftboss.coordinator.contract import breakage
-from shiftboss.coordinator.contract.policy import Contracts
+from shiftboss.coordinator.contract.policy import ActivePolicy
 from shiftboss.coordinator.duties.timer import Timer
 from shiftboss.coordinator.evidence_port import Evidence
 from shiftboss.coordinator.hub import Hub
@@ -32,7 +32,7 @@ class BreakageSearch(Timer):
     """A repo that is red at the start is looked at again: a crash may have cut its search off."""
 
     def __init__(
-        self, store: Store, clock: Clock, hub: Hub, contracts: Contracts, evidence: Evidence
+        self, store: Store, clock: Clock, hub: Hub, contracts: ActivePolicy, evidence: Evidence
     ) -> None:
         super().__init__(store, clock, hub, EventKind.CI_FAILED)
         self._contracts = contracts

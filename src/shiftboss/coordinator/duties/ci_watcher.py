@@ -11,7 +11,7 @@ import logging
 
 from shiftboss.coordinator.clock import Clock
 from shiftboss.coordinator.contract import ci
-from shiftboss.coordinator.contract.policy import Contracts
+from shiftboss.coordinator.contract.policy import ActivePolicy
 from shiftboss.coordinator.duties.timer import Timer
 from shiftboss.coordinator.evidence_port import Evidence
 from shiftboss.coordinator.hub import Hub
@@ -30,7 +30,7 @@ DUE_MAX = 1000
 
 class CiWatcher(Timer):
     def __init__(
-        self, store: Store, clock: Clock, hub: Hub, contracts: Contracts, evidence: Evidence
+        self, store: Store, clock: Clock, hub: Hub, contracts: ActivePolicy, evidence: Evidence
     ) -> None:
         super().__init__(
             store,

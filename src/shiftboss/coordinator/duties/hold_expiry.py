@@ -12,7 +12,7 @@ from shiftboss.protocol.events import EventKind
 from shiftboss.store.port import Store
 
 
-class HoldKeeper(Timer):
+class HoldExpiry(Timer):
     def __init__(self, store: Store, clock: Clock, hub: Hub) -> None:
         super().__init__(store, clock, hub, EventKind.DISPATCH_PAUSED)
 

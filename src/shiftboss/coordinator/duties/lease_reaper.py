@@ -15,7 +15,7 @@ from shiftboss.protocol.events import Event, EventKind
 from shiftboss.store.port import Store
 
 
-class LeaseKeeper(Timer):
+class LeaseReaper(Timer):
     """A renewal moves the end of a lease to later: the keeper finds nothing and sleeps again."""
 
     # The short lease that a heartbeat asks for is told to the keeper of the server that got it, and

@@ -8,7 +8,7 @@ from functools import partial
 
 from shiftboss.coordinator.clock import Clock
 from shiftboss.coordinator.contract import cascade, ci_restarts, timeout_ladder
-from shiftboss.coordinator.contract.policy import Contracts
+from shiftboss.coordinator.contract.policy import ActivePolicy
 from shiftboss.coordinator.duties.timer import DUE_PER_ROUND_MAX, Timer
 from shiftboss.coordinator.evidence_port import Evidence
 from shiftboss.coordinator.hub import Hub
@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 class TimeoutLadder(Timer):
     def __init__(
-        self, store: Store, clock: Clock, hub: Hub, contracts: Contracts, evidence: Evidence
+        self, store: Store, clock: Clock, hub: Hub, contracts: ActivePolicy, evidence: Evidence
     ) -> None:
         super().__init__(
             store,
@@ -68,7 +68,7 @@ class TimeoutLadder(Timer):
         if await self.store.write(settle, seen.swarm_id):
             await self._climb(seen, now_ms)
 
-    async def _refusal(self, wanted: ci_restarts.Wanted) -> str | None:
+    async def _refusal(self, wanted: ci_restarts.RestartRequest) -> str | None:
         """Why it was not restarted."""
         try:
             async with asyncio.timeout(ci_restarts.RESTART_SECONDS):
@@ -101,7 +101,7 @@ class Cascade(Timer):
     Looks at every lock, in every swarm, so that what a crash has prevented is made up for at the
     next start."""
 
-    def __init__(self, store: Store, clock: Clock, hub: Hub, contracts: Contracts) -> None:
+    def __init__(self, store: Store, clock: Clock, hub: Hub, contracts: ActivePolicy) -> None:
         kinds = (
             EventKind.CLAIM_ACCEPTED,
             EventKind.CLAIM_REFUSED,

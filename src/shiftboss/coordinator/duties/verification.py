@@ -9,7 +9,7 @@ from typing import ClassVar
 from shiftboss.coordinator.clock import Clock
 from shiftboss.coordinator.duties.timer import Timer
 from shiftboss.coordinator.evidence_port import Evidence
-from shiftboss.coordinator.handoffs.service import HandoffDesk
+from shiftboss.coordinator.handoffs.service import HandoffService
 from shiftboss.coordinator.hub import Hub
 from shiftboss.errors import ShiftbossError
 from shiftboss.evidence.checks.renewal import tend
@@ -33,7 +33,7 @@ class Verification(Timer):
         store: Store,
         clock: Clock,
         hub: Hub,
-        desk: HandoffDesk,
+        desk: HandoffService,
         evidence: Evidence,
         name: str,
         at_once: int = AT_ONCE,

@@ -10,9 +10,9 @@ from typing import Any, TypeVar
 
 from shiftboss.coordinator.claims import claims, verdicts
 from shiftboss.coordinator.claims import claims as verifiers
-from shiftboss.coordinator.claims.verdict_waiters import Proofs
+from shiftboss.coordinator.claims.verdict_waiters import VerdictWaiters
 from shiftboss.coordinator.clock import Clock
-from shiftboss.coordinator.contract.policy import Contracts
+from shiftboss.coordinator.contract.policy import ActivePolicy
 from shiftboss.coordinator.contract.repos import has_or_may_get
 from shiftboss.coordinator.evidence_port import Evidence
 from shiftboss.coordinator.handoffs import ownership, scope_requests, spawn, strategy_records, views
@@ -62,15 +62,15 @@ from shiftboss.store.port import Store, Transaction
 A = TypeVar("A", bound=Answer)
 
 
-class HandoffDesk:
+class HandoffService:
     def __init__(
         self,
         store: Store,
         clock: Clock,
         hub: Hub,
         evidence: Evidence,
-        proofs: Proofs,
-        contracts: Contracts,
+        proofs: VerdictWaiters,
+        contracts: ActivePolicy,
         spawning: Spawning,
     ) -> None:
         self._contracts = contracts

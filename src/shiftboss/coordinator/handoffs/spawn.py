@@ -9,7 +9,7 @@ from typing import Protocol
 
 from shiftboss.coordinator.bus import tasks
 from shiftboss.coordinator.bus.dispatch import take_swarm
-from shiftboss.coordinator.contract.policy import Contracts
+from shiftboss.coordinator.contract.policy import ActivePolicy
 from shiftboss.coordinator.contract.repos import lock_repo
 from shiftboss.coordinator.handoffs import ownership
 from shiftboss.coordinator.handoffs.spawn_checks import normalised_paths
@@ -65,7 +65,7 @@ def spawn(
     replace: bool,
     now_ms: int,
     target_base: str | None = None,
-    contracts: Contracts | None = None,
+    contracts: ActivePolicy | None = None,
     repo_name: str | None = None,
 ) -> SpawnAnswer:
     """Store the contract of a task and reserve its files. `replace` is the operator's: a contract
@@ -104,7 +104,7 @@ def _lock(
     tx: Transaction,
     request: SpawnSubtaskRequest,
     handoff: WorkerHandoff,
-    contracts: Contracts | None,
+    contracts: ActivePolicy | None,
     repo_name: str | None,
     now_ms: int,
 ) -> None:

@@ -20,7 +20,7 @@ from shiftboss.protocol.runs import (
     ReportLandedRequest,
 )
 from shiftboss.rules.claims.handoffs import Handoff
-from shiftboss.rules.runs.records import Landing
+from shiftboss.rules.runs.records import LandingRecord
 from shiftboss.store.handoff_port import ReceiptRow
 from shiftboss.store.port import Transaction
 
@@ -28,7 +28,7 @@ from shiftboss.store.port import Transaction
 def accepted(tx: Transaction, receipt: ReceiptRow) -> None:
     """From here on it can land."""
     tx.put_landing(
-        Landing(
+        LandingRecord(
             receipt.swarm_id,
             receipt.task_id,
             receipt.receipt_id,
@@ -58,7 +58,7 @@ def _mark(after: str) -> tuple[int, str]:
     return int(at_ms), receipt_id
 
 
-def _landable(tx: Transaction, landing: Landing) -> Landable:
+def _landable(tx: Transaction, landing: LandingRecord) -> Landable:
     handoff = _handoff(tx, landing.swarm_id, landing.task_id)
     contract = WorkerHandoff.model_validate_json(handoff.body).contract
     task = tx.task(landing.swarm_id, landing.task_id)
@@ -88,7 +88,7 @@ def _handoff(tx: Transaction, swarm_id: str, task_id: str) -> Handoff:
     return handoff
 
 
-def reported(tx: Transaction, request: ReportLandedRequest) -> tuple[Landing, Handoff]:
+def reported(tx: Transaction, request: ReportLandedRequest) -> tuple[LandingRecord, Handoff]:
     """The accepted work that a report is about. Raises where the report does not fit it."""
     if request.swarm_id != DEFAULT_SWARM:
         existing(tx, request.swarm_id)
@@ -147,7 +147,7 @@ def landed(
     )
 
 
-def still_locked(tx: Transaction) -> list[tuple[Landing, Handoff]]:
+def still_locked(tx: Transaction) -> list[tuple[LandingRecord, Handoff]]:
     """What has landed as a merge that CI has not passed: the policy keeps its repo locked."""
     return [
         (landing, handoff)
@@ -159,13 +159,13 @@ def still_locked(tx: Transaction) -> list[tuple[Landing, Handoff]]:
 
 
 def looked_again(
-    tx: Transaction, seen: Landing, handoff: Handoff, ci: str | None, now_ms: int
+    tx: Transaction, seen: LandingRecord, handoff: Handoff, ci: str | None, now_ms: int
 ) -> None:
     if tx.take_swarm(seen.swarm_id) is not None:
         locks.release_landed(tx, handoff, seen, ci, now_ms)
 
 
-def _tell(tx: Transaction, landing: Landing, now_ms: int) -> None:
+def _tell(tx: Transaction, landing: LandingRecord, now_ms: int) -> None:
     tx.add_event(
         landing.swarm_id,
         EventKind.TASK_LANDED,

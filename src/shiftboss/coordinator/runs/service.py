@@ -36,7 +36,7 @@ from shiftboss.store.port import Store
 A = TypeVar("A", bound=Answer)
 
 
-class RunningDesk:
+class RunService:
     def __init__(self, store: Store, clock: Clock, evidence: Evidence) -> None:
         self._store = store
         self._clock = clock

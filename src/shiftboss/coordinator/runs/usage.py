@@ -24,7 +24,7 @@ from shiftboss.protocol.runs import (
 )
 from shiftboss.rules.runs import budgets
 from shiftboss.rules.runs.budgets import MICRO, used_up
-from shiftboss.rules.runs.records import WHOLE_SWARM, Budget, Hold, ProcessUsage, Totals
+from shiftboss.rules.runs.records import WHOLE_SWARM, BudgetRecord, Hold, ProcessUsage, Totals
 from shiftboss.rules.tasks.tasks import Question
 from shiftboss.store.port import Transaction
 
@@ -69,14 +69,14 @@ def totals_view(totals: Totals) -> UsageTotals:
     )
 
 
-def budget_view(budget: Budget | None) -> BudgetView | None:
+def budget_view(budget: BudgetRecord | None) -> BudgetView | None:
     if budget is None:
         return None
     limit = budget.microdollars
     return BudgetView(tokens=budget.tokens, dollars=None if limit is None else limit / MICRO)
 
 
-def over_view(totals: Totals, budget: Budget | None) -> OverBudget | None:
+def over_view(totals: Totals, budget: BudgetRecord | None) -> OverBudget | None:
     over = used_up(totals, budget)
     if over is None or budget is None:
         return None
@@ -137,7 +137,7 @@ def set_budget(
     if request.bead_id is not None:
         task_id = take_task(tx, request.swarm_id, request.bead_id)[0].task_id
     known = tx.budget(request.swarm_id, task_id)
-    wanted = Budget(
+    wanted = BudgetRecord(
         request.swarm_id,
         task_id,
         request.tokens,
@@ -163,7 +163,7 @@ def set_budget(
     )
 
 
-def _allowed(known: Budget | None, wanted: Budget) -> Budget:
+def _allowed(known: BudgetRecord | None, wanted: BudgetRecord) -> BudgetRecord:
     """What everybody may say. What the operator has set stays as it is: a plan that is run again
     must not take back what was given to it."""
     if budgets.is_raise(known, wanted):
@@ -221,7 +221,7 @@ def _hold_if_used_up(
         tx.put_budget(budget._replace(question_id=asked))
 
 
-def _hold_of(tx: Transaction, budget: Budget) -> Hold | None:
+def _hold_of(tx: Transaction, budget: BudgetRecord) -> Hold | None:
     found = tx.holds_of_task(budget.swarm_id, budget.task_id)
     mine = (budget.task_id, "budget")
     return next((one for one in found if (one.task_id, one.kind) == mine), None)
@@ -252,7 +252,7 @@ def _ask(
     )
 
 
-def _let_go_on(tx: Transaction, budget: Budget, now_ms: int) -> None:
+def _let_go_on(tx: Transaction, budget: BudgetRecord, now_ms: int) -> None:
     """Within its budget again: the question has its answer, and dispatch goes on."""
     hold = _hold_of(tx, budget)
     if hold is None:

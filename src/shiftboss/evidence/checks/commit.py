@@ -6,7 +6,7 @@ import re
 from typing import Final, NamedTuple
 
 from shiftboss.evidence.mirror.mirror import BRANCHES, Mirror
-from shiftboss.evidence.mirror.objects import Found
+from shiftboss.evidence.mirror.objects import GitObject
 from shiftboss.protocol.verdicts import VerificationJob
 from shiftboss.rules.claims.verdicts import Checked, failed, passed
 from shiftboss.rules.paths.branch_names import is_branch_name
@@ -14,7 +14,7 @@ from shiftboss.rules.paths.branch_names import is_branch_name
 _COMMIT_ID: Final = re.compile(r"[0-9a-f]{7,40}")
 
 
-class Claim(NamedTuple):
+class ClaimedCommit(NamedTuple):
     """The commits that a job is about, as they are in the mirror.
 
     `commit` and `base` are None when there is no such commit; `tip` and `target` when there is no
@@ -29,7 +29,7 @@ class Claim(NamedTuple):
     target: str | None
 
 
-async def look_at_claim(mirror: Mirror, job: VerificationJob) -> tuple[Claim, Checked]:
+async def look_at_claim(mirror: Mirror, job: VerificationJob) -> tuple[ClaimedCommit, Checked]:
     """What the job's words stand for, and the check of the commit."""
     claimed = _claimed(job)
     base = job.base_commit if _COMMIT_ID.fullmatch(job.base_commit) else None
@@ -46,11 +46,11 @@ async def look_at_claim(mirror: Mirror, job: VerificationJob) -> tuple[Claim, Ch
     if commit is None and claimed is not None and claimed == job.commit:
         elsewhere = await mirror.kind_at_source(claimed)
     kinds = ("commit", "tree", "commit", "tree", "commit", "commit")
-    claim = Claim(*(_id(one, kind) for one, kind in zip(found, kinds, strict=True)))
+    claim = ClaimedCommit(*(_id(one, kind) for one, kind in zip(found, kinds, strict=True)))
     return claim, _check_commit(job, commit, elsewhere)
 
 
-async def check_ancestry(mirror: Mirror, claim: Claim, job: VerificationJob) -> Checked:
+async def check_ancestry(mirror: Mirror, claim: ClaimedCommit, job: VerificationJob) -> Checked:
     base, commit = job.base_commit, claim.commit
     if claim.base is None:
         return failed(
@@ -110,7 +110,7 @@ async def _is_on(mirror: Mirror, commit: str, branch: str | None) -> bool:
     return tip is not None and (tip == commit or await mirror.is_ancestor(commit, tip))
 
 
-def _check_commit(job: VerificationJob, found: Found | None, elsewhere: str | None) -> Checked:
+def _check_commit(job: VerificationJob, found: GitObject | None, elsewhere: str | None) -> Checked:
     """`elsewhere` is the kind of an object that the repository has and that is on no branch."""
     named = job.commit if job.commit is not None else f"the branch {job.branch}"
     hint = "claim the full id of the commit: git rev-parse HEAD"
@@ -145,10 +145,10 @@ def _branch_ref(branch: str | None) -> str | None:
     return BRANCHES + branch if branch is not None and is_branch_name(branch) else None
 
 
-async def _all(mirror: Mirror, names: list[str | None]) -> list[Found | None]:
+async def _all(mirror: Mirror, names: list[str | None]) -> list[GitObject | None]:
     found = iter(await mirror.look_up([one for one in names if one is not None]))
     return [None if one is None else next(found) for one in names]
 
 
-def _id(found: Found | None, kind: str) -> str | None:
+def _id(found: GitObject | None, kind: str) -> str | None:
     return found.id if found is not None and found.kind == kind else None

@@ -12,13 +12,13 @@ from typing import Final
 
 from pydantic import BaseModel
 
-from shiftboss.evidence.checks.commit import Claim
+from shiftboss.evidence.checks.commit import ClaimedCommit
 from shiftboss.evidence.mirror.checkout import left_out, not_possible, prepared, result_of
 from shiftboss.evidence.mirror.mirror import Mirror
 from shiftboss.protocol.verdicts import VerificationJob
 from shiftboss.rules.claims.criteria import CheckableCriterion, counted, objection, parse_criterion
 from shiftboss.rules.claims.verdicts import Checked, not_made
-from shiftboss.system.background_delete import Disposal
+from shiftboss.system.background_delete import BackgroundDelete
 
 # How many tests ran at the base: fewer must not pass at the claimed commit.
 #
@@ -28,14 +28,14 @@ from shiftboss.system.background_delete import Disposal
 KEPT_MAX: Final = 1000
 
 
-class _Kept(BaseModel):
+class _CachedCount(BaseModel):
     ran: int | None
 
 
-class BaseRuns:
+class BaseTestCounts:
     """Counts are kept in a folder: a base has many claims."""
 
-    def __init__(self, folder: Path, disposal: Disposal) -> None:
+    def __init__(self, folder: Path, disposal: BackgroundDelete) -> None:
         self._folder = folder
         self._disposal = disposal
 
@@ -47,7 +47,7 @@ class BaseRuns:
             return None
         path = self._folder / _key(mirror, base, argv, job)
         try:
-            return _Kept.model_validate_json(await asyncio.to_thread(path.read_bytes)).ran
+            return _CachedCount.model_validate_json(await asyncio.to_thread(path.read_bytes)).ran
         except (OSError, ValueError):
             pass  # nobody has counted yet
         ran, lasts = await self._count(mirror, base, argv, job)
@@ -71,7 +71,7 @@ class BaseRuns:
     def _keep(self, path: Path, ran: int | None) -> None:
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         fresh = path.with_suffix(".new")
-        fresh.write_text(_Kept(ran=ran).model_dump_json())
+        fresh.write_text(_CachedCount(ran=ran).model_dump_json())
         fresh.replace(path)
         kept = sorted(self._folder.iterdir(), key=lambda one: one.stat().st_mtime)
         for old in kept[:-KEPT_MAX]:
@@ -114,10 +114,10 @@ class CriteriaCheck:
     def __init__(
         self,
         mirror: Mirror,
-        claim: Claim,
+        claim: ClaimedCommit,
         job: VerificationJob,
-        disposal: Disposal,
-        base_runs: BaseRuns,
+        disposal: BackgroundDelete,
+        base_runs: BaseTestCounts,
     ) -> None:
         assert claim.commit is not None
         assert claim.base is not None

@@ -7,14 +7,14 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
-from shiftboss.evidence.checks.commit import Claim, tip_of
+from shiftboss.evidence.checks.commit import ClaimedCommit, tip_of
 from shiftboss.evidence.mirror.changes import changes_of, net_change, plain_change
 from shiftboss.evidence.mirror.mirror import Mirror
 from shiftboss.protocol.verdicts import VerificationJob
 from shiftboss.rules.claims.verdicts import Checked, failed, is_waived, judged, passed
 from shiftboss.rules.paths.changes import SYMLINK, CommitChange, FileChange, NetChange
 from shiftboss.rules.paths.ownership import Ownership
-from shiftboss.rules.paths.scope import LINK_BYTES_MAX, TargetGuard, Work, violations_of
+from shiftboss.rules.paths.scope import LINK_BYTES_MAX, CommittedWork, TargetGuard, violations_of
 
 # Whose the commits between the base and the claimed commit are.
 
@@ -38,7 +38,7 @@ class Span(NamedTuple):
     parents: dict[str, list[str]]
 
 
-async def span_of(mirror: Mirror, claim: Claim, target: str | None) -> Span:
+async def span_of(mirror: Mirror, claim: ClaimedCommit, target: str | None) -> Span:
     """`target` is the tip of the target branch, if there is one."""
     commit, base = claim.commit, claim.base
     assert commit is not None
@@ -64,7 +64,7 @@ async def span_of(mirror: Mirror, claim: Claim, target: str | None) -> Span:
 
 
 async def unaccounted_changes(
-    mirror: Mirror, claim: Claim, job: VerificationJob, span: Span
+    mirror: Mirror, claim: ClaimedCommit, job: VerificationJob, span: Span
 ) -> list[CommitChange]:
     """What commits of the target did that neither were there at spawn nor have a receipt.
 
@@ -89,7 +89,9 @@ async def unaccounted_changes(
     ]
 
 
-async def check_target(mirror: Mirror, claim: Claim, span: Span, target: str | None) -> Checked:
+async def check_target(
+    mirror: Mirror, claim: ClaimedCommit, span: Span, target: str | None
+) -> Checked:
     """What was taken for the target's has to be there still when all is over."""
     assert claim.commit is not None
     gone = span.from_target
@@ -108,7 +110,7 @@ async def check_target(mirror: Mirror, claim: Claim, span: Span, target: str | N
 
 
 async def _unaccounted(
-    mirror: Mirror, claim: Claim, job: VerificationJob, span: Span
+    mirror: Mirror, claim: ClaimedCommit, job: VerificationJob, span: Span
 ) -> frozenset[str]:
     commit = claim.commit
     assert commit is not None
@@ -183,13 +185,13 @@ class Done(NamedTuple):
 
     span: Span
     net: NetChange
-    work: Work
+    work: CommittedWork
     target: str | None
     unaccounted: list[CommitChange]
     base_names: frozenset[str]
 
 
-async def look_at_work(mirror: Mirror, claim: Claim, job: VerificationJob) -> Done:
+async def look_at_work(mirror: Mirror, claim: ClaimedCommit, job: VerificationJob) -> Done:
     assert claim.commit is not None
     assert claim.base is not None
     names = await _names(mirror, claim.commit)
@@ -202,7 +204,7 @@ async def look_at_work(mirror: Mirror, claim: Claim, job: VerificationJob) -> Do
         unaccounted = await unaccounted_changes(mirror, claim, job, span)
     base_names = await _names(mirror, claim.base) if unaccounted else []
     aside = span.aside if target is None else frozenset[str]()
-    work = Work(net.files, own, await _links(mirror, net.files), names, aside)
+    work = CommittedWork(net.files, own, await _links(mirror, net.files), names, aside)
     return Done(span, net, work, target, unaccounted, frozenset(base_names))
 
 

@@ -10,13 +10,13 @@ from typing import Final, NamedTuple
 
 from shiftboss.evidence.checks.ci import AskCi, check_ci, no_ci
 from shiftboss.evidence.checks.commit import (
-    Claim,
+    ClaimedCommit,
     check_ancestry,
     check_branch,
     look_at_claim,
     no_change,
 )
-from shiftboss.evidence.checks.criteria import BaseRuns, CriteriaCheck, not_run
+from shiftboss.evidence.checks.criteria import BaseTestCounts, CriteriaCheck, not_run
 from shiftboss.evidence.checks.kept_tests import check_tests_kept
 from shiftboss.evidence.checks.scope import Done, check_scope, check_target, look_at_work
 from shiftboss.evidence.mirror.mirror import Mirror, Mirrors
@@ -30,17 +30,17 @@ from shiftboss.rules.claims.verdicts import (
     with_waivers,
 )
 from shiftboss.rules.paths.changes import FileChange
-from shiftboss.system.background_delete import Disposal
+from shiftboss.system.background_delete import BackgroundDelete
 
 CHANGES_MAX: Final = 1000
 COMMITS_MAX: Final = 1000
 _MOVED: Final = " any more: it was moved after the claim"
 
 
-class _Look(NamedTuple):
+class _Verification(NamedTuple):
     """What was found. `done` is None where the commit gave no reason to look further."""
 
-    claim: Claim
+    claim: ClaimedCommit
     checks: list[Checked]
     done: Done | None = None
     ci_runs: Sequence[CiRun] = ()
@@ -60,8 +60,8 @@ class Verifier:
         writing: asyncio.Lock | None = None,
     ) -> None:
         self._mirrors = Mirrors(folder / "mirrors")
-        self._disposal = Disposal(checkouts or folder / "checkouts", writing)
-        self._base_runs = BaseRuns(folder / "base-runs", self._disposal)
+        self._disposal = BackgroundDelete(checkouts or folder / "checkouts", writing)
+        self._base_runs = BaseTestCounts(folder / "base-runs", self._disposal)
         self._turns = asyncio.Semaphore(at_once)
         self._ask_ci = ask_ci
         self._opening = asyncio.Lock()
@@ -92,17 +92,17 @@ class Verifier:
                 await self._disposal.open()
                 self._is_open = True
 
-    async def _look(self, mirror: Mirror, job: VerificationJob) -> _Look:
+    async def _look(self, mirror: Mirror, job: VerificationJob) -> _Verification:
         claim, checked = await look_at_claim(mirror, job)
         if claim.commit is None:
-            return _Look(claim, [checked, *_nothing_further(job, "there is no commit")])
+            return _Verification(claim, [checked, *_nothing_further(job, "there is no commit")])
         checks = [checked]
         done, ancestry = await _ancestry(mirror, claim, job)
         branch = await check_branch(mirror, claim.commit, job.branch)
         checks += [_waived(ancestry, job), _waived(branch, job)]
         if done is None:
             rest = _nothing_further(job, "not looked at, the ancestry failed")
-            return _Look(claim, [*checks, *rest[2:]])
+            return _Verification(claim, [*checks, *rest[2:]])
         scope, tests = await asyncio.gather(
             check_scope(done, job), check_tests_kept(mirror, done.net, job)
         )
@@ -115,10 +115,10 @@ class Verifier:
         checks += await self._criteria(mirror, claim, job, checks)
         if checks[2].holds:
             checks[2] = await _branches_again(mirror, claim, done, job, checks[2])
-        return _Look(claim, checks, done, runs)
+        return _Verification(claim, checks, done, runs)
 
     async def _criteria(
-        self, mirror: Mirror, claim: Claim, job: VerificationJob, checks: Sequence[Checked]
+        self, mirror: Mirror, claim: ClaimedCommit, job: VerificationJob, checks: Sequence[Checked]
     ) -> list[Checked]:
         """Commands take time; they are not run for work that is refused anyway."""
         broken = next((one.result.check for one in checks if not one.holds), None)
@@ -130,7 +130,7 @@ class Verifier:
 
 
 async def _ancestry(
-    mirror: Mirror, claim: Claim, job: VerificationJob
+    mirror: Mirror, claim: ClaimedCommit, job: VerificationJob
 ) -> tuple[Done | None, Checked]:
     checked = await check_ancestry(mirror, claim, job)
     if claim.base is None or not _waived(checked, job).holds:
@@ -143,7 +143,7 @@ async def _ancestry(
 
 
 async def _branches_again(
-    mirror: Mirror, claim: Claim, done: Done, job: VerificationJob, before: Checked
+    mirror: Mirror, claim: ClaimedCommit, done: Done, job: VerificationJob, before: Checked
 ) -> Checked:
     """Somebody may have moved them meanwhile."""
     assert claim.commit is not None
@@ -169,7 +169,7 @@ def _waived(checked: Checked, job: VerificationJob) -> Checked:
     return with_waivers(checked, job.waivers)
 
 
-def _verdict(job: VerificationJob, look: _Look, duration_ms: int) -> Verdict:
+def _verdict(job: VerificationJob, look: _Verification, duration_ms: int) -> Verdict:
     net = look.done.net if look.done is not None else None
     return Verdict(
         accepted=is_accepted(look.checks, job.policy),

@@ -42,7 +42,7 @@ SAMPLE_SECONDS = 0.1
 SAMPLE_SHARE = 20
 
 
-class Job(NamedTuple):
+class CommandJob(NamedTuple):
     argv: list[str]
     folder: str
     environment: dict[str, str]
@@ -54,7 +54,7 @@ class Job(NamedTuple):
 class Supervisor:
     """One command from start to end. `cause` is why it was ended, if it did not end by itself."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: CommandJob) -> None:
         self._job = job
         self._started = time.monotonic()
         self._sample_at = self._started
@@ -162,14 +162,14 @@ def _limit_command() -> None:
     limit_child(niceness=NICENESS, open_files=OPEN_FILES_MAX, file_bytes=FILE_BYTES_MAX)
 
 
-def _read_job() -> Job | None:
+def _read_job() -> CommandJob | None:
     line = b""
     while not line.endswith(b"\n"):
         chunk = os.read(LIFELINE, CHUNK_BYTES)
         if not chunk:
             return None
         line += chunk
-    return Job(**json.loads(line))
+    return CommandJob(**json.loads(line))
 
 
 def main() -> None:

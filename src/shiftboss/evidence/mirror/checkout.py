@@ -14,7 +14,7 @@ from shiftboss.evidence.mirror.mirror import Mirror
 from shiftboss.protocol.verdicts import CheckName, CheckResult, VerificationJob, Violation
 from shiftboss.rules.claims.criteria import CommandResult, parse_command
 from shiftboss.rules.claims.verdicts import Checked, is_waived, not_made
-from shiftboss.system.background_delete import Disposal
+from shiftboss.system.background_delete import BackgroundDelete
 from shiftboss.system.git import checked, git
 
 CHECKOUT_SECONDS: Final = 300.0
@@ -50,7 +50,7 @@ class Checkout(NamedTuple):
 
 @asynccontextmanager
 async def clean_checkout(
-    mirror: Mirror, commit: str, disposal: Disposal
+    mirror: Mirror, commit: str, disposal: BackgroundDelete
 ) -> AsyncIterator[Checkout]:
     """The files of the commit, in a repository of their own with the commit as its HEAD.
 
@@ -95,7 +95,7 @@ def _prepare(checkout: Checkout, mirror: Path, commit: str) -> None:
 # What a command leaves behind, changed files of the checkout included, is not there for the next.
 
 
-class Prepared(NamedTuple):
+class CheckoutWithSetup(NamedTuple):
     """`broken` is the command of the setup that failed, if one did."""
 
     checkout: Checkout
@@ -110,12 +110,12 @@ class Prepared(NamedTuple):
 
 @asynccontextmanager
 async def prepared(
-    mirror: Mirror, commit: str, job: VerificationJob, disposal: Disposal
-) -> AsyncIterator[Prepared]:
+    mirror: Mirror, commit: str, job: VerificationJob, disposal: BackgroundDelete
+) -> AsyncIterator[CheckoutWithSetup]:
     async with clean_checkout(mirror, commit, disposal) as checkout:
         environment = checkout_environment(job.policy.environment, checkout.home)
         limits = Limits(seconds=job.policy.command_seconds, megabytes=job.policy.command_megabytes)
-        place = Prepared(checkout, limits, environment)
+        place = CheckoutWithSetup(checkout, limits, environment)
         setup: list[Checked] = []
         broken: str | None = None
         for text in job.policy.setup:
@@ -152,7 +152,7 @@ def not_possible(check: CheckName, text: str, reason: str) -> Checked:
     return Checked(result, [_violation(check, text, reason)])
 
 
-async def _set_up(place: Prepared, text: str) -> Checked:
+async def _set_up(place: CheckoutWithSetup, text: str) -> Checked:
     """A command of the setup is written without the words before a criterion's."""
     try:
         argv = parse_command(text)

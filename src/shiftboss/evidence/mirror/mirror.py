@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Final
 
 from shiftboss.errors import EvidenceUnavailable, UnknownRepo
-from shiftboss.evidence.mirror.objects import ALL_BYTES_MAX, Found, look_up, read_blobs
+from shiftboss.evidence.mirror.objects import ALL_BYTES_MAX, GitObject, look_up, read_blobs
 from shiftboss.evidence.mirror.repository import existing_folder
-from shiftboss.system.git import Said, checked, git
+from shiftboss.system.git import GitOutput, checked, git
 
 # What a repository is made of, looked at before git reads it.
 #
@@ -116,7 +116,7 @@ class Mirror:
         self._source = source
         self._turn = asyncio.Lock()
 
-    async def run(self, arguments: Sequence[str], stdin: bytes = b"") -> Said:
+    async def run(self, arguments: Sequence[str], stdin: bytes = b"") -> GitOutput:
         return await git(arguments, self.path, stdin=stdin, environment={"GIT_DIR": str(self.path)})
 
     async def output(self, what: str, *arguments: str, stdin: bytes = b"") -> bytes:
@@ -148,7 +148,7 @@ class Mirror:
         said = await git(["cat-file", "-t", name], Path(self._source), seconds=LOOK_SECONDS)
         return said.out.decode().strip() if said.code == 0 else None
 
-    async def look_up(self, names: Sequence[str]) -> list[Found | None]:
+    async def look_up(self, names: Sequence[str]) -> list[GitObject | None]:
         return await look_up(self.run, names)
 
     async def read(
@@ -183,7 +183,7 @@ class Mirror:
     def _is_local(self) -> bool:
         return self._source.startswith("/")
 
-    async def _fetch(self, options: Sequence[str], refspec: str) -> Said:
+    async def _fetch(self, options: Sequence[str], refspec: str) -> GitOutput:
         # A local repository is served by a git that we start; it is told what to leave alone.
         other_end = [f"--upload-pack={_OTHER_END}"] if self._is_local else []
         seconds = await self._look_before_fetching() if self._is_local else FETCH_SECONDS

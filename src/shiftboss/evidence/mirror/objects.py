@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, NamedTuple
 
-from shiftboss.system.git import Said, checked
+from shiftboss.system.git import GitOutput, checked
 
 # Together, so that a thousand large files do not fill the memory.
 ALL_BYTES_MAX: Final = 48 * 1024 * 1024
 
-RunGit = Callable[[Sequence[str], bytes], Awaitable[Said]]
+RunGit = Callable[[Sequence[str], bytes], Awaitable[GitOutput]]
 
 
-class Found(NamedTuple):
+class GitObject(NamedTuple):
     """An object: its full id, its kind and its size. Ambiguous: the name fits several."""
 
     id: str
@@ -21,7 +21,7 @@ class Found(NamedTuple):
     size: int
 
 
-async def look_up(run: RunGit, names: Sequence[str]) -> list[Found | None]:
+async def look_up(run: RunGit, names: Sequence[str]) -> list[GitObject | None]:
     """What each name (an id, a prefix of one, a ref, `commit:path`) stands for, in order.
 
     A prefix that fits several objects gives a `kind` of "ambiguous".
@@ -55,14 +55,14 @@ async def read_blobs(
     return dict(zip((name for name, _ in wanted), _contents(out), strict=True))
 
 
-def _found(line: bytes) -> Found | None:
+def _found(line: bytes) -> GitObject | None:
     # A name may hold spaces; what git adds is at the end.
     words = line.decode(errors="surrogateescape").split(" ")
     if words[-1] == "missing":
         return None
     if words[-1] == "ambiguous":
-        return Found("", "ambiguous", 0)
-    return Found(words[0], words[1], int(words[2]))
+        return GitObject("", "ambiguous", 0)
+    return GitObject(words[0], words[1], int(words[2]))
 
 
 def _contents(out: bytes) -> list[bytes]:

@@ -14,18 +14,18 @@ from typing import Any
 from shiftboss.errors import EvidenceUnavailable
 from shiftboss.evidence.subprocess.messages import (
     READY,
-    Answer,
-    Call,
-    Cancel,
-    Failure,
     Outcome,
+    ProxyCall,
+    ProxyCancel,
+    ProxyFailure,
+    ProxyResult,
     failure_of,
     receive,
     send,
 )
 
 
-class ApartLine:
+class EvidenceConnection:
     """One process, from its start to its end."""
 
     def __init__(
@@ -54,12 +54,12 @@ class ApartLine:
             raise _ended()
         number = next(self._numbers)
         outcome = self._outcome_of(number)
-        send(self._writer, Call(number, name, arguments))
+        send(self._writer, ProxyCall(number, name, arguments))
         try:
             await asyncio.wait((outcome,))
         except asyncio.CancelledError:
             if not self.has_ended:
-                send(self._writer, Cancel(number))
+                send(self._writer, ProxyCancel(number))
             await asyncio.wait((outcome,))
             raise
         return _value(outcome.result())
@@ -77,7 +77,7 @@ class ApartLine:
     async def _listen(self) -> None:
         try:
             while (message := await receive(self._reader)) is not None:
-                assert isinstance(message, Answer | Failure)
+                assert isinstance(message, ProxyResult | ProxyFailure)
                 self._waiting.pop(message.number).set_result(message)
         finally:
             self.has_ended = True
@@ -87,7 +87,7 @@ class ApartLine:
             await asyncio.to_thread(self._process.wait)
 
 
-async def start_apart(folder: Path, cores: Set[int]) -> ApartLine:
+async def start_apart(folder: Path, cores: Set[int]) -> EvidenceConnection:
     """Raises what keeps the process from looking at anything."""
     ours, theirs = socket.socketpair()
     try:
@@ -100,7 +100,7 @@ async def start_apart(folder: Path, cores: Set[int]) -> ApartLine:
             f"the process that looks at repositories cannot be started: {error.strerror}"
         ) from error
     reader, writer = await asyncio.open_unix_connection(sock=ours)
-    line = ApartLine(process, reader, writer)
+    line = EvidenceConnection(process, reader, writer)
     await line.make_sure()
     return line
 
@@ -122,7 +122,7 @@ def _start(descriptor: int, folder: Path, cores: Set[int]) -> subprocess.Popen[b
 
 
 def _value(outcome: Outcome) -> Any:
-    if isinstance(outcome, Failure):
+    if isinstance(outcome, ProxyFailure):
         raise outcome.error()
     return outcome.value
 

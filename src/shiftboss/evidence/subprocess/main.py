@@ -18,13 +18,13 @@ from pathlib import Path
 from typing import Any
 
 from shiftboss.errors import EvidenceUnavailable, ShiftbossError
-from shiftboss.evidence.inspector import Observer
+from shiftboss.evidence.inspector import Inspector
 from shiftboss.evidence.subprocess.messages import (
     READY,
-    Answer,
-    Call,
-    Cancel,
     Outcome,
+    ProxyCall,
+    ProxyCancel,
+    ProxyResult,
     failure_of,
     receive,
     send,
@@ -32,15 +32,15 @@ from shiftboss.evidence.subprocess.messages import (
 from shiftboss.system.processes import stand_back, take_long_turns
 
 
-class Switchboard:
+class RequestDispatcher:
     """Every call is a task, so that they run beside each other and each can be cancelled."""
 
-    def __init__(self, observer: Observer, writer: asyncio.StreamWriter) -> None:
+    def __init__(self, observer: Inspector, writer: asyncio.StreamWriter) -> None:
         self._observer = observer
         self._writer = writer
         self._calls: dict[int, asyncio.Task[Any]] = {}
 
-    def begin(self, call: Call) -> None:
+    def begin(self, call: ProxyCall) -> None:
         task = asyncio.create_task(self._look(call))
         self._calls[call.number] = task
         task.add_done_callback(partial(self._end, call.number))
@@ -50,7 +50,7 @@ class Switchboard:
         if number in self._calls:
             self._calls[number].cancel()
 
-    async def _look(self, call: Call) -> object:
+    async def _look(self, call: ProxyCall) -> object:
         return await getattr(self._observer, call.name)(*call.arguments)
 
     def _end(self, number: int, task: asyncio.Task[Any]) -> None:
@@ -62,7 +62,7 @@ def _outcome(number: int, task: asyncio.Task[Any]) -> Outcome:
     if task.cancelled():
         return failure_of(number, EvidenceUnavailable("it was called off"))
     error = task.exception()
-    return Answer(number, task.result()) if error is None else failure_of(number, error)
+    return ProxyResult(number, task.result()) if error is None else failure_of(number, error)
 
 
 async def serve(line: socket.socket, folder: Path) -> None:
@@ -75,20 +75,20 @@ async def serve(line: socket.socket, folder: Path) -> None:
         writer.close()
         await writer.wait_closed()
         return
-    send(writer, Answer(READY, None))
-    switchboard = Switchboard(observer, writer)
+    send(writer, ProxyResult(READY, None))
+    switchboard = RequestDispatcher(observer, writer)
     while (message := await receive(reader)) is not None:
-        if isinstance(message, Call):
+        if isinstance(message, ProxyCall):
             switchboard.begin(message)
-        elif isinstance(message, Cancel):
+        elif isinstance(message, ProxyCancel):
             switchboard.cancel(message.number)
     # Nobody is left to wait for an orderly end, and the next process wants the folder.
     os._exit(0)
 
 
-def _observer(folder: Path) -> Observer:
+def _observer(folder: Path) -> Inspector:
     try:
-        return Observer(folder)
+        return Inspector(folder)
     except OSError as error:
         raise EvidenceUnavailable(
             f"cannot use the folder {folder}: {error.strerror}",

@@ -20,7 +20,7 @@ READY: Final = 0
 _LENGTH: Final = struct.Struct(">Q")
 
 
-class Call(NamedTuple):
+class ProxyCall(NamedTuple):
     """Of a method of the observer."""
 
     number: int
@@ -28,18 +28,18 @@ class Call(NamedTuple):
     arguments: tuple[object, ...]
 
 
-class Cancel(NamedTuple):
+class ProxyCancel(NamedTuple):
     """Nobody waits for the answer any more; it comes when nothing of the call is left."""
 
     number: int
 
 
-class Answer(NamedTuple):
+class ProxyResult(NamedTuple):
     number: int
     value: Any
 
 
-class Failure(NamedTuple):
+class ProxyFailure(NamedTuple):
     """An error in parts: each class has a constructor of its own, which pickle does not know."""
 
     number: int
@@ -53,16 +53,16 @@ class Failure(NamedTuple):
         return error
 
 
-Outcome = Answer | Failure
-Message = Call | Cancel | Outcome
+Outcome = ProxyResult | ProxyFailure
+Message = ProxyCall | ProxyCancel | Outcome
 
 
-def failure_of(number: int, error: BaseException) -> Failure:
+def failure_of(number: int, error: BaseException) -> ProxyFailure:
     """A mistake of ours has a class that the other side may not know; its traceback is a note."""
     if isinstance(error, ShiftbossError):
-        return Failure(number, type(error), error.args, vars(error))
+        return ProxyFailure(number, type(error), error.args, vars(error))
     told = "".join(traceback.format_exception(error))
-    return Failure(number, RuntimeError, (repr(error),), {"__notes__": [told]})
+    return ProxyFailure(number, RuntimeError, (repr(error),), {"__notes__": [told]})
 
 
 def send(writer: asyncio.StreamWriter, message: Message) -> None:

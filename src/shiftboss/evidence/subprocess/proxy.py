@@ -13,16 +13,16 @@ from typing import Any
 
 from shiftboss.errors import EvidenceUnavailable
 from shiftboss.evidence.keys import KEY_FILE, SigningKey
-from shiftboss.evidence.subprocess.connection import ApartLine, start_apart
+from shiftboss.evidence.subprocess.connection import EvidenceConnection, start_apart
 from shiftboss.evidence.survey.survey import Survey
 from shiftboss.protocol.ci import CiDemand, CiReport
 from shiftboss.protocol.receipts import ReceiptBody, SignedReceipt
 from shiftboss.protocol.verdicts import Verdict, VerificationJob
 from shiftboss.rules.contract.breakage import BreakageFinding, BreakageQuestion
-from shiftboss.rules.prompts.context import ContextWish, Material
+from shiftboss.rules.prompts.context import ContextRequest, Material
 
 
-class EvidenceApart:
+class EvidenceProxy:
     """The first look starts the process, and so does the next after it was ended: what was under
     way then fails with EvidenceUnavailable. It ends with the server, however that ends. It may use
     `cores`, of which the server keeps to one; none given: those that the server uses."""
@@ -33,7 +33,7 @@ class EvidenceApart:
         self._cores = cores
         self._key = SigningKey.load_or_create(folder / KEY_FILE)
         self.public_key = self._key.public_pem
-        self._line: asyncio.Task[ApartLine] | None = None
+        self._line: asyncio.Task[EvidenceConnection] | None = None
         self._is_closed = False
 
     async def survey(
@@ -62,7 +62,7 @@ class EvidenceApart:
         done: bool = await self._ask("restart_ci", demand, sha)
         return done
 
-    async def context_material(self, wish: ContextWish) -> Material:
+    async def context_material(self, wish: ContextRequest) -> Material:
         material: Material = await self._ask("context_material", wish)
         return material
 
@@ -99,7 +99,7 @@ class EvidenceApart:
         line = await self._process()
         return await line.ask(name, *arguments)
 
-    async def _process(self) -> ApartLine:
+    async def _process(self) -> EvidenceConnection:
         """A start that somebody is no longer interested in goes on, for the others."""
         if self._is_closed:
             raise EvidenceUnavailable("the server is stopping")
@@ -108,5 +108,5 @@ class EvidenceApart:
         return await asyncio.shield(self._line)
 
 
-def _is_over(line: asyncio.Task[ApartLine]) -> bool:
+def _is_over(line: asyncio.Task[EvidenceConnection]) -> bool:
     return line.done() and (line.exception() is not None or line.result().has_ended)

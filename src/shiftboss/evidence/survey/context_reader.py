@@ -9,7 +9,7 @@ from typing import Final
 from shiftboss.errors import InvalidRequest
 from shiftboss.evidence.mirror.repository import LoggedCommit, Repository
 from shiftboss.protocol.contract_requests import ContextDocument
-from shiftboss.rules.prompts.context import RECENT_CHANGES_MAX, ContextWish, Material, chosen
+from shiftboss.rules.prompts.context import RECENT_CHANGES_MAX, ContextRequest, Material, chosen
 
 # Fifty thousand tokens are far below; more would only be counted and left out.
 FILE_BYTES_MAX: Final = 300_000
@@ -21,7 +21,7 @@ class ContextReader:
     def __init__(self, repository: Repository) -> None:
         self._repository = repository
 
-    async def read(self, wish: ContextWish) -> Material:
+    async def read(self, wish: ContextRequest) -> Material:
         names = await self._repository.files(wish.repo, wish.base)
         files = await asyncio.to_thread(chosen, names, wish.owned)
         wanted = [*files.code, *files.tests, *files.specs]
@@ -38,7 +38,7 @@ class ContextReader:
             unread=[name for name in wanted if name in contents and name not in texts],
         )
 
-    async def _history(self, wish: ContextWish, files: Sequence[str]) -> list[ContextDocument]:
+    async def _history(self, wish: ContextRequest, files: Sequence[str]) -> list[ContextDocument]:
         """Of the owned files; the newest commit first."""
         if not files:
             return []
@@ -46,7 +46,7 @@ class ContextReader:
         lines = [f"{one.sha[:12]} {one.subject}" for one in commits]
         return [ContextDocument(path="history of these files", text="\n".join(lines))]
 
-    async def _recent_changes(self, wish: ContextWish) -> list[str]:
+    async def _recent_changes(self, wish: ContextRequest) -> list[str]:
         """The last ones of the repo and of all that it is built on."""
         found: list[tuple[LoggedCommit, str]] = []
         for repo in wish.chain:
@@ -58,7 +58,7 @@ class ContextReader:
         return [f"{name} {one.sha[:12]} {one.subject}" for one, name in found[:RECENT_CHANGES_MAX]]
 
 
-def _plan(wish: ContextWish, contents: Mapping[str, bytes]) -> str | None:
+def _plan(wish: ContextRequest, contents: Mapping[str, bytes]) -> str | None:
     if wish.plan_ref is None:
         return None
     text = _text(contents.get(wish.plan_ref))

@@ -22,7 +22,7 @@ class Project(NamedTuple):
     files: list[str]
 
 
-class Ownership:
+class OwnedFiles:
     """`existing` are the files that the patterns cover; `files` has also those that they announce
     by their full names."""
 

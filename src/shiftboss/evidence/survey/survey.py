@@ -12,7 +12,7 @@ from shiftboss.evidence.mirror.repository import LONG_NAMES, LONG_NAMES_HINT, Re
 from shiftboss.evidence.survey.imports import go, javascript, python, rust
 from shiftboss.evidence.survey.imports.repo_view import RepoView, self_and_above
 from shiftboss.evidence.survey.imports.typescript_config import extended_by, is_config
-from shiftboss.evidence.survey.ownership import Ownership, covered
+from shiftboss.evidence.survey.ownership import OwnedFiles, covered
 from shiftboss.evidence.survey.project_setup.detect import is_manifest, success_criteria
 from shiftboss.rules.paths.patterns import normalised
 
@@ -33,7 +33,7 @@ def is_source(path: str) -> bool:
     return posixpath.splitext(path)[1] in _IMPORTED_BY
 
 
-def readonly_files(owned: Ownership) -> list[str]:
+def readonly_files(owned: OwnedFiles) -> list[str]:
     """What the owned files import and the task does not own. Of too many, the nearest are kept."""
     distances: dict[str, int] = {}
     for path in sorted(filter(is_source, owned.existing)):
@@ -106,7 +106,7 @@ class Surveyor:
         await self._add_extended(repo, commit, names, texts)
         readonly, criteria = await asyncio.to_thread(
             lambda: _generated(
-                Ownership(owned, existing, RepoView(names, texts)), title, description
+                OwnedFiles(owned, existing, RepoView(names, texts)), title, description
             )
         )
         identity = await self._repository.identity(repo)
@@ -177,7 +177,7 @@ def _folder(name: str) -> str:
     return posixpath.dirname(name.rstrip("/"))
 
 
-def _generated(owned: Ownership, title: str, description: str) -> tuple[list[str], list[str]]:
+def _generated(owned: OwnedFiles, title: str, description: str) -> tuple[list[str], list[str]]:
     try:
         criteria = success_criteria(title, description, owned)
     except ValueError as exc:

@@ -35,14 +35,14 @@ class _Entry(NamedTuple):
     is_folder: bool
 
 
-class _Seen:
+class _FindState:
     def __init__(self) -> None:
         self.deeds: set[int] = set()
         self.is_pruned = False
 
 
 # True, False, or None for doubt. The last argument: whether it is sure to be asked at all.
-_Test = Callable[[_Entry, _Seen, bool], bool | None]
+_Test = Callable[[_Entry, _FindState, bool], bool | None]
 
 
 class Find:
@@ -79,8 +79,8 @@ class Find:
                 return False
         return deed in self._seen("/".join((start, *parts)), is_folder=is_folder).deeds
 
-    def _seen(self, path: str, *, is_folder: bool) -> _Seen:
-        seen = _Seen()
+    def _seen(self, path: str, *, is_folder: bool) -> _FindState:
+        seen = _FindState()
         self._test(_Entry(path, is_folder), seen, True)
         return seen
 
@@ -91,7 +91,7 @@ class Find:
                 parts = [_doubtful(one) for one in parts]
             parts.append(self._all())
 
-        def test(entry: _Entry, seen: _Seen, is_sure: bool) -> bool | None:
+        def test(entry: _Entry, seen: _FindState, is_sure: bool) -> bool | None:
             found: bool | None = False
             for part in parts:
                 value = part(entry, seen, is_sure)
@@ -111,7 +111,7 @@ class Find:
             else:
                 parts.append(self._one())
 
-        def test(entry: _Entry, seen: _Seen, is_sure: bool) -> bool | None:
+        def test(entry: _Entry, seen: _FindState, is_sure: bool) -> bool | None:
             found: bool | None = True
             for part in parts:
                 value = part(entry, seen, is_sure)
@@ -154,7 +154,7 @@ class Find:
         number = len(self.deeds)
         self.deeds.append((text, list(self._words_of(text))))
 
-        def test(_entry: _Entry, seen: _Seen, _is_sure: bool) -> bool | None:
+        def test(_entry: _Entry, seen: _FindState, _is_sure: bool) -> bool | None:
             seen.deeds.add(number)
             return None if text in RUNS else True
 
@@ -169,7 +169,7 @@ class Find:
             yield self._next()
             self._at += text == "-fprintf"
 
-    def _prune(self, entry: _Entry, seen: _Seen, is_sure: bool) -> bool:
+    def _prune(self, entry: _Entry, seen: _FindState, is_sure: bool) -> bool:
         seen.is_pruned = seen.is_pruned or (is_sure and self._prunes and entry.is_folder)
         return True
 
@@ -200,7 +200,7 @@ def _always(value: bool | None) -> _Test:
 
 
 def _opposite(inner: _Test) -> _Test:
-    def test(entry: _Entry, seen: _Seen, is_sure: bool) -> bool | None:
+    def test(entry: _Entry, seen: _FindState, is_sure: bool) -> bool | None:
         value = inner(entry, seen, is_sure)
         return None if value is None else not value
 
@@ -208,7 +208,7 @@ def _opposite(inner: _Test) -> _Test:
 
 
 def _doubtful(inner: _Test) -> _Test:
-    def test(entry: _Entry, seen: _Seen, is_sure: bool) -> bool | None:
+    def test(entry: _Entry, seen: _FindState, is_sure: bool) -> bool | None:
         inner(entry, seen, is_sure)
         return None
 
@@ -218,7 +218,7 @@ def _doubtful(inner: _Test) -> _Test:
 def _named(text: str, value: str) -> _Test:
     """By name, path or kind; everything else is in doubt."""
 
-    def test(entry: _Entry, _seen: _Seen, _is_sure: bool) -> bool | None:
+    def test(entry: _Entry, _seen: _FindState, _is_sure: bool) -> bool | None:
         if text == "-type":
             kinds = value.split(",")
             return "d" in kinds if entry.is_folder else bool({"f", "l"} & {*kinds})

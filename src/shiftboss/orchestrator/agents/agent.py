@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol
 
 from shiftboss.hooks.command import hook_argv
-from shiftboss.orchestrator.attempt.workspace import Seat
+from shiftboss.orchestrator.attempt.workspace import Workspace
 from shiftboss.protocol.plan import PlanAgent
 
 
@@ -95,7 +95,9 @@ class Agent(Protocol):
     kind: str
     speaks: bool
 
-    def launch(self, seat: Seat, settings: PlanAgent, prompt: str, model: str | None) -> Launch:
+    def launch(
+        self, seat: Workspace, settings: PlanAgent, prompt: str, model: str | None
+    ) -> Launch:
         """Writes what it needs into the scratch folder of the seat, never into the tree."""
         ...
 
@@ -119,7 +121,7 @@ TOKEN_VARIABLE: Final = "SHIFTBOSS_TOKEN"  # noqa: S105 -- the name of the varia
 
 
 def launch(
-    seat: Seat,
+    seat: Workspace,
     settings: PlanAgent,
     program: str,
     arguments: list[str],
@@ -140,16 +142,16 @@ def launch(
     )
 
 
-def users_environment(seat: Seat, settings: PlanAgent) -> dict[str, str]:
+def users_environment(seat: Workspace, settings: PlanAgent) -> dict[str, str]:
     """What says where the user's own settings are."""
     return {**seat.environment, **settings.environment}
 
 
-def mcp_url(seat: Seat) -> str:
+def mcp_url(seat: Workspace) -> str:
     return f"{seat.server_url.rstrip('/')}/mcp"
 
 
-def hook_command(kind: str, seat: Seat) -> str:
+def hook_command(kind: str, seat: Workspace) -> str:
     """For settings that want one line of shell: every word is quoted."""
     return shlex.join(hook_argv(kind, seat.contract_file))
 

@@ -39,8 +39,8 @@ from shiftboss.orchestrator.agents.output_lines import (
     parsed,
     text,
 )
-from shiftboss.orchestrator.agents.usage_meter import Meter
-from shiftboss.orchestrator.attempt.workspace import Seat
+from shiftboss.orchestrator.agents.usage_meter import UsageMeter
+from shiftboss.orchestrator.attempt.workspace import Workspace
 from shiftboss.protocol.plan import PlanAgent
 from shiftboss.rules.tasks.permission_denials import find_denial
 
@@ -55,7 +55,7 @@ class ClaudeOutput:
     words of an assistant that is none, then as the result: the first that has a time counts."""
 
     def __init__(self, settings: PlanAgent, now: Callable[[], float] = time.time) -> None:
-        self._meter = Meter(settings)
+        self._meter = UsageMeter(settings)
         self._now = now
         self._uses = Uses()
         self._denied: set[str] = set()
@@ -245,7 +245,9 @@ class Claude:
     kind = "claude"
     speaks = True
 
-    def launch(self, seat: Seat, settings: PlanAgent, prompt: str, model: str | None) -> Launch:
+    def launch(
+        self, seat: Workspace, settings: PlanAgent, prompt: str, model: str | None
+    ) -> Launch:
         servers = write_settings(seat.scratch / "claude-mcp.json", _servers(seat))
         ours = write_settings(seat.scratch / "claude-settings.json", _settings(seat))
         chosen = model or settings.model
@@ -268,14 +270,14 @@ class Claude:
         return missing(settings, "claude", "@anthropic-ai/claude-code")
 
 
-def _servers(seat: Seat) -> dict[str, Any]:
+def _servers(seat: Workspace) -> dict[str, Any]:
     server: dict[str, Any] = {"type": "http", "url": mcp_url(seat)}
     if seat.server_token is not None:
         server["headers"] = {"Authorization": f"Bearer ${{{TOKEN_VARIABLE}}}"}
     return {"mcpServers": {SERVER_NAME: server}}
 
 
-def _settings(seat: Seat) -> dict[str, Any]:
+def _settings(seat: Workspace) -> dict[str, Any]:
     return {
         "disableAllHooks": False,
         "permissions": {"allow": list(_ALLOWED)},
@@ -286,7 +288,7 @@ def _settings(seat: Seat) -> dict[str, Any]:
     }
 
 
-def _hook(kind: str, seat: Seat) -> dict[str, Any]:
+def _hook(kind: str, seat: Workspace) -> dict[str, Any]:
     return {"type": "command", "command": hook_command(kind, seat), "timeout": HOOK_SECONDS}
 
 

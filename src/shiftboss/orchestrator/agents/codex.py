@@ -40,8 +40,8 @@ from shiftboss.orchestrator.agents.output_lines import (
     parsed,
     text,
 )
-from shiftboss.orchestrator.agents.usage_meter import Meter
-from shiftboss.orchestrator.attempt.workspace import Seat
+from shiftboss.orchestrator.agents.usage_meter import UsageMeter
+from shiftboss.orchestrator.attempt.workspace import Workspace
 from shiftboss.protocol.plan import PlanAgent
 from shiftboss.rules.tasks.permission_denials import find_denial
 
@@ -61,7 +61,7 @@ class CodexOutput:
     by itself. That a hook refused something is told with its errors alone, outside of the JSON."""
 
     def __init__(self, settings: PlanAgent, now: Callable[[], float] = time.time) -> None:
-        self._meter = Meter(settings)
+        self._meter = UsageMeter(settings)
         self._now = now
         self._said = ""
         self._limited = False
@@ -217,7 +217,9 @@ class Codex:
     kind = "codex"
     speaks = True
 
-    def launch(self, seat: Seat, settings: PlanAgent, prompt: str, model: str | None) -> Launch:
+    def launch(
+        self, seat: Workspace, settings: PlanAgent, prompt: str, model: str | None
+    ) -> Launch:
         chosen = model or settings.model
         # One table for all servers: names with a dot in them are no keys of the command line.
         servers = {
@@ -242,13 +244,13 @@ class Codex:
         return missing(settings, "codex", "@openai/codex")
 
 
-def _server(seat: Seat) -> dict[str, Any]:
+def _server(seat: Workspace) -> dict[str, Any]:
     server = {"url": mcp_url(seat), "enabled": True, "tool_timeout_sec": TOOL_SECONDS}
     token = {"bearer_token_env_var": TOKEN_VARIABLE} if seat.server_token is not None else {}
     return {**server, **token}
 
 
-def _hooks(seat: Seat) -> dict[str, Any]:
+def _hooks(seat: Workspace) -> dict[str, Any]:
     def hook(kind: str) -> dict[str, Any]:
         return {"type": "command", "command": hook_command(kind, seat), "timeout": HOOK_SECONDS}
 

@@ -30,8 +30,8 @@ from shiftboss.orchestrator.agents.output_lines import (
     parsed,
     text,
 )
-from shiftboss.orchestrator.agents.usage_meter import Meter
-from shiftboss.orchestrator.attempt.workspace import Seat
+from shiftboss.orchestrator.agents.usage_meter import UsageMeter
+from shiftboss.orchestrator.attempt.workspace import Workspace
 from shiftboss.protocol.plan import PlanAgent
 
 _PLACEHOLDER: Final = re.compile(r"\{(prompt_file|tree|task|worker|model|server)\}")
@@ -44,7 +44,9 @@ class Command:
     kind = "command"
     speaks = False
 
-    def launch(self, seat: Seat, settings: PlanAgent, prompt: str, model: str | None) -> Launch:
+    def launch(
+        self, seat: Workspace, settings: PlanAgent, prompt: str, model: str | None
+    ) -> Launch:
         file = write_private(seat.scratch / "prompt.md", prompt)
         values = {
             "prompt_file": str(file),
@@ -79,7 +81,7 @@ class CommandOutput:
     """
 
     def __init__(self, settings: PlanAgent, now: Callable[[], float] = time.time) -> None:
-        self._meter = Meter(settings)
+        self._meter = UsageMeter(settings)
         self._now = now
 
     def read(self, line: str) -> list[Signal]:

@@ -42,8 +42,8 @@ from shiftboss.orchestrator.agents.output_lines import (
     parsed,
     text,
 )
-from shiftboss.orchestrator.agents.usage_meter import Meter
-from shiftboss.orchestrator.attempt.workspace import Seat
+from shiftboss.orchestrator.agents.usage_meter import UsageMeter
+from shiftboss.orchestrator.attempt.workspace import Workspace
 from shiftboss.protocol.plan import PlanAgent
 from shiftboss.rules.runs.quota_messages import reset_time
 from shiftboss.rules.tasks.permission_denials import find_denial
@@ -60,7 +60,7 @@ class GeminiOutput:
     result, and for how long in the errors: so it is told when both are there."""
 
     def __init__(self, settings: PlanAgent, now: Callable[[], float] = time.time) -> None:
-        self._meter = Meter(settings)
+        self._meter = UsageMeter(settings)
         self._now = now
         self._uses = Uses()
         self._words = ""
@@ -165,7 +165,9 @@ class Gemini:
     kind = "gemini"
     speaks = True
 
-    def launch(self, seat: Seat, settings: PlanAgent, prompt: str, model: str | None) -> Launch:
+    def launch(
+        self, seat: Workspace, settings: PlanAgent, prompt: str, model: str | None
+    ) -> Launch:
         _check_tree(seat.tree)
         environment = users_environment(seat, settings)
         users = Path(environment.get(_HOME) or environment.get("HOME", "~")).expanduser()
@@ -189,7 +191,7 @@ class Gemini:
         return missing(settings, "gemini", "@google/gemini-cli")
 
 
-def _settings(seat: Seat) -> dict[str, Any]:
+def _settings(seat: Workspace) -> dict[str, Any]:
     server: dict[str, Any] = {"httpUrl": mcp_url(seat), "timeout": TOOL_SECONDS * 1000}
     if seat.server_token is not None:
         server["headers"] = {"Authorization": f"Bearer ${{{TOKEN_VARIABLE}}}"}
@@ -205,7 +207,7 @@ def _settings(seat: Seat) -> dict[str, Any]:
     }
 
 
-def _hook(kind: str, seat: Seat) -> dict[str, Any]:
+def _hook(kind: str, seat: Workspace) -> dict[str, Any]:
     command = hook_command(kind, seat)
     return {"type": "command", "command": command, "timeout": HOOK_SECONDS * 1000}
 

@@ -40,8 +40,8 @@ from shiftboss.orchestrator.agents.output_lines import (
     parsed,
     text,
 )
-from shiftboss.orchestrator.agents.usage_meter import Meter
-from shiftboss.orchestrator.attempt.workspace import Seat
+from shiftboss.orchestrator.agents.usage_meter import UsageMeter
+from shiftboss.orchestrator.attempt.workspace import Workspace
 from shiftboss.protocol.plan import PlanAgent
 from shiftboss.rules.tasks.permission_denials import find_denial
 
@@ -61,7 +61,7 @@ class OpencodeOutput:
     the exit code do."""
 
     def __init__(self, settings: PlanAgent, now: Callable[[], float] = time.time) -> None:
-        self._meter = Meter(settings)
+        self._meter = UsageMeter(settings)
         self._now = now
         self._words = ""
         self._error = ""
@@ -168,7 +168,9 @@ class Opencode:
     kind = "opencode"
     speaks = True
 
-    def launch(self, seat: Seat, settings: PlanAgent, prompt: str, model: str | None) -> Launch:
+    def launch(
+        self, seat: Workspace, settings: PlanAgent, prompt: str, model: str | None
+    ) -> Launch:
         folder = seat.scratch / "opencode"
         plugins = [
             write_private(folder / "hook.js", opencode_plugin(seat.contract_file)),
@@ -195,7 +197,9 @@ class Opencode:
         return missing(settings, "opencode", "opencode-ai")
 
 
-def _settings(seat: Seat, environment: Mapping[str, str], plugins: list[Path]) -> dict[str, Any]:
+def _settings(
+    seat: Workspace, environment: Mapping[str, str], plugins: list[Path]
+) -> dict[str, Any]:
     server: dict[str, Any] = {"type": "remote", "url": mcp_url(seat), "enabled": True}
     server |= {"oauth": False, "timeout": TOOL_SECONDS * 1000}
     if seat.server_token is not None:

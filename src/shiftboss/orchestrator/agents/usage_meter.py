@@ -37,7 +37,7 @@ def context_window(model: str) -> int:
     return _WINDOWS[max(known, key=len)] if known else DEFAULT_WINDOW
 
 
-class Meter:
+class UsageMeter:
     """What the plan says of a window counts; then what the agent says; then the name of the model.
     What an agent says of the cost counts before prices of the plan."""
 

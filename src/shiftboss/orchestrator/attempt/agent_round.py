@@ -24,7 +24,7 @@ from shiftboss.orchestrator.agents.agent import (
 )
 from shiftboss.orchestrator.agents.output_lines import brief
 from shiftboss.orchestrator.guardian.agent_process import AgentProcess, Exit
-from shiftboss.orchestrator.run.run_context import Ground
+from shiftboss.orchestrator.run.run_context import RunContext
 from shiftboss.protocol.policy import PermissionLimits
 from shiftboss.rules.tasks.permission_denials import after_denial, after_success, must_end
 from shiftboss.worker.bus_task import BusTask
@@ -61,12 +61,12 @@ class Spent:
     words: list[str] = field(default_factory=list)
 
 
-class Round:
+class AgentRound:
     """`lost` is set when the attempt is over for the server."""
 
     def __init__(
         self,
-        ground: Ground,
+        ground: RunContext,
         task: BusTask,
         reader: OutputReader,
         spent: Spent,

@@ -9,15 +9,15 @@ import time
 from typing import Any, Final
 
 from shiftboss.errors import Conflict, NotFound, ShiftbossError
-from shiftboss.orchestrator.attempt.agent_round import Round, RoundEnd, Spent
-from shiftboss.orchestrator.attempt.claiming import Claiming, Refusal, receipt_of_agent
+from shiftboss.orchestrator.attempt.agent_round import AgentRound, RoundEnd, Spent
+from shiftboss.orchestrator.attempt.claiming import Claiming, ClaimRefusal, receipt_of_agent
 from shiftboss.orchestrator.attempt.prepare_workspace import assignment_of, sit_down
-from shiftboss.orchestrator.attempt.workspace import Seat
+from shiftboss.orchestrator.attempt.workspace import Workspace
 from shiftboss.orchestrator.guardian.agent_process import AgentProcess
 from shiftboss.orchestrator.run.plan_branches import UNCOMMITTED
 from shiftboss.orchestrator.run.plan_status import BLOCKED, question_words
-from shiftboss.orchestrator.run.run_context import Ground
-from shiftboss.orchestrator.worktrees.worktree import Tree
+from shiftboss.orchestrator.run.run_context import RunContext
+from shiftboss.orchestrator.worktrees.worktree import Worktree
 from shiftboss.protocol.plan import PlanTask
 from shiftboss.rules.prompts.agent_prompts import RunTask, fix_prompt, run_prompt
 from shiftboss.worker.bus_session import reason_of
@@ -38,7 +38,7 @@ class Attempt:
     """`worker` is the name of the slot. `run` never leaves the task without an end: done, failed,
     handed over, parked or given back."""
 
-    def __init__(self, ground: Ground, task: BusTask, worker: str) -> None:
+    def __init__(self, ground: RunContext, task: BusTask, worker: str) -> None:
         self._ground = ground
         self._task = task
         self._worker = worker
@@ -47,7 +47,7 @@ class Attempt:
         self._agent = ground.agents[self._settings.kind]
         self._board = ground.board
         self._spent = Spent()
-        self._tree: Tree | None = None
+        self._tree: Worktree | None = None
         self._lost = asyncio.Event()
         self._ends_at = time.monotonic() + self._plan.timeout
         self._loop = asyncio.get_running_loop()
@@ -62,7 +62,7 @@ class Attempt:
         row = self._board.row(self._task.bead_id)
         row.worker, row.attempt, row.agent = self._worker, self._task.epoch, self._settings.kind
         self._say(f"given to {self._worker}, attempt {self._task.epoch}")
-        tree: Tree | None = None
+        tree: Worktree | None = None
         try:
             assignment = await assignment_of(self._ground, self._task, self._worker, self._settings)
             scratch = self._ground.places.scratch(assignment)
@@ -99,7 +99,7 @@ class Attempt:
         reasons = [one.get("reason") for one in self._task.salvage]
         return self._task.resume_from is not None or reasons[-1:] != ["failed"]
 
-    async def _work(self, seat: Seat) -> None:
+    async def _work(self, seat: Workspace) -> None:
         """Rounds of work and claims, until the work is accepted or the attempt has to end."""
         told = self._told(seat)
         prompt = run_prompt(told)
@@ -108,7 +108,7 @@ class Attempt:
             if await claiming.begin():
                 await self._accepted(None)
                 return
-        except Refusal as refused:
+        except ClaimRefusal as refused:
             # Who begins anew has no commits that could be mended.
             prompt = fix_prompt(told, refused.reasons) if self._carries_on() else prompt
         for number in range(1, ROUNDS_MAX + 1):
@@ -118,7 +118,7 @@ class Attempt:
             self._board.stage(self._task.bead_id, "verifying", "the server looks")
             try:
                 receipt = await claiming.claim(end.message, self._spent.dollars)
-            except Refusal as refused:
+            except ClaimRefusal as refused:
                 reason = refused.reasons[0].partition("\n")[0]
                 self._say(f"refused: {reason}")
                 prompt = fix_prompt(told, refused.reasons)
@@ -127,7 +127,7 @@ class Attempt:
             return
         await self._fail(f"refused {ROUNDS_MAX} times: {reason}")
 
-    def _told(self, seat: Seat) -> RunTask:
+    def _told(self, seat: Workspace) -> RunTask:
         contract = seat.assignment.handoff["contract"]
         assert self._tree is not None
         left = [{"ref": ref} for ref in self._tree.salvaged]
@@ -148,7 +148,7 @@ class Attempt:
             salvage=[*seat.assignment.salvage, *left],
         )
 
-    async def _round(self, seat: Seat, prompt: str, number: int) -> RoundEnd:
+    async def _round(self, seat: Workspace, prompt: str, number: int) -> RoundEnd:
         file = seat.scratch / "prompt.md"
         if number > 1:  # people may want to read what the earlier ones were told
             file.replace(seat.scratch / f"prompt.{number - 1}.md")
@@ -160,10 +160,10 @@ class Attempt:
         self._spent.process = number
         process = await AgentProcess.start(launch, seat.scratch / "output.log", self._ground.limits)
         reader = self._agent.reader(self._settings)
-        one = Round(self._ground, self._task, reader, self._spent, self._lost, self._worker)
+        one = AgentRound(self._ground, self._task, reader, self._spent, self._lost, self._worker)
         return await one.run(process, max(self._ends_at - time.monotonic(), 1.0))
 
-    async def _is_over(self, end: RoundEnd, seat: Seat) -> bool:
+    async def _is_over(self, end: RoundEnd, seat: Workspace) -> bool:
         """Whether the attempt ends with this round, without a claim of ours. However the process
         ended, work that the agent has claimed with success is done."""
         receipt = await receipt_of_agent(self._ground.line, self._task.bead_id, self._task.epoch)
@@ -210,7 +210,7 @@ class Attempt:
             contract = await self._ground.line.call("show_handoff", bead_id=bead_id)
             self._board.waived(bead_id, contract["waivers"])
 
-    async def _hand_over(self, seat: Seat, end: RoundEnd) -> None:
+    async def _hand_over(self, seat: Workspace, end: RoundEnd) -> None:
         """To a fresh process, with what is known by looking: nobody asks the full one."""
         self._say(f"hands over: {end.message}")
         left = await self._checkpoint(seat)
@@ -218,7 +218,7 @@ class Attempt:
             left.pop("current_step"), left.pop("files_created"), left.pop("files_modified"), **left
         )
 
-    async def _park_for_quota(self, seat: Seat, end: RoundEnd) -> None:
+    async def _park_for_quota(self, seat: Workspace, end: RoundEnd) -> None:
         now = time.time()
         until_seconds = min(end.until or now + QUOTA_SECONDS, now + QUOTA_SECONDS_MAX)
         until, when = int(until_seconds * 1000), time.localtime(until_seconds)
@@ -227,7 +227,7 @@ class Attempt:
         await self._ground.line.call("pause_swarm", reason=reason, until_ms=until)
         await self._park(seat, reason, until)
 
-    async def _park(self, seat: Seat, reason: str, until_ms: int | None) -> None:
+    async def _park(self, seat: Workspace, reason: str, until_ms: int | None) -> None:
         await self._ground.line.call(
             "park_task",
             bead_id=self._task.bead_id,
@@ -240,7 +240,7 @@ class Attempt:
         self._task.leave()
         self._board.stage(self._task.bead_id, "parked", reason)
 
-    async def _checkpoint(self, seat: Seat) -> dict[str, Any]:
+    async def _checkpoint(self, seat: Workspace) -> dict[str, Any]:
         left = await self._ground.branches.look(seat.assignment, seat.tree)
         assert self._tree is not None
         uncommitted = await self._ground.trees.salvage(self._tree)
@@ -268,7 +268,7 @@ class Attempt:
             async with asyncio.timeout(LAST_WORD_SECONDS):
                 await self._task.give_back()
 
-    async def _leave(self, tree: Tree) -> None:
+    async def _leave(self, tree: Worktree) -> None:
         try:
             await self._ground.trees.remove(tree)
         except (ShiftbossError, OSError) as error:

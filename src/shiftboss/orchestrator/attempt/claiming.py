@@ -8,16 +8,16 @@ from typing import Any, Final
 
 from shiftboss.client.backoff import pauses
 from shiftboss.errors import ContractViolations, IllegalTransition
-from shiftboss.orchestrator.attempt.workspace import Seat
-from shiftboss.orchestrator.run.run_context import Ground
-from shiftboss.orchestrator.run.server_client import Line
+from shiftboss.orchestrator.attempt.workspace import Workspace
+from shiftboss.orchestrator.run.run_context import RunContext
+from shiftboss.orchestrator.run.server_client import RunServerClient
 from shiftboss.worker.bus_task import BusTask
 
 WAIT_MS: Final = 30_000
 LOG_CHARACTERS_MAX: Final = 3000
 
 
-class Refusal(Exception):
+class ClaimRefusal(Exception):
     """The work is not proven; the task is still ours. `reasons` are for the agent."""
 
     def __init__(self, reasons: list[str]) -> None:
@@ -26,7 +26,7 @@ class Refusal(Exception):
 
 
 class Claiming:
-    def __init__(self, ground: Ground, task: BusTask, seat: Seat) -> None:
+    def __init__(self, ground: RunContext, task: BusTask, seat: Workspace) -> None:
         self._ground = ground
         self._task = task
         self._seat = seat
@@ -46,7 +46,7 @@ class Claiming:
         except IllegalTransition:
             # Its CI has failed, which is for this attempt to mend.
             known = await self._ground.line.call("show_ci", bead_id=self._task.bead_id)
-            raise Refusal(_ci_reasons(known)) from None
+            raise ClaimRefusal(_ci_reasons(known)) from None
         return False
 
     async def claim(self, summary: str, dollars: float) -> str | None:
@@ -69,7 +69,7 @@ class Claiming:
         last = view.get("last_claim") or {}
         refused = (last.get("state"), last.get("epoch")) == ("refused", self._task.epoch)
         if refused and last["commit"] == commit:
-            raise Refusal(_reasons(last["verdict"] or {}) or ["the claim was refused"])
+            raise ClaimRefusal(_reasons(last["verdict"] or {}) or ["the claim was refused"])
         return await self._complete(commit, "", dollars)
 
     async def _complete(self, commit: str | None, summary: str, dollars: float) -> str | None:
@@ -90,7 +90,7 @@ class Claiming:
                     receipt: str | None = answer.get("receipt_id")
                     return receipt
         except ContractViolations as error:
-            raise Refusal(_reasons(error.facts) or [error.detail]) from error
+            raise ClaimRefusal(_reasons(error.facts) or [error.detail]) from error
 
     async def _passed(self) -> str | None:
         """The pushed commit, once its CI has passed. The server follows it; the lease does not run
@@ -101,7 +101,7 @@ class Claiming:
             return commit
         name = next((job["name"] for job in _failed(result)), "CI")
         await self._task.fixing(name, f"{name} did not succeed")
-        raise Refusal(_ci_reasons(result))
+        raise ClaimRefusal(_ci_reasons(result))
 
 
 def _failed(result: dict[str, Any]) -> list[dict[str, Any]]:
@@ -134,7 +134,7 @@ def _reasons(verdict: Mapping[str, Any]) -> list[str]:
 # What became of a claim that an agent has made by itself, while its process ran.
 
 
-async def receipt_of_agent(line: Line, bead_id: str, epoch: int) -> str | None:
+async def receipt_of_agent(line: RunServerClient, bead_id: str, epoch: int) -> str | None:
     """The receipt, if the work is accepted. While the server still looks at a claim of the attempt
     it is waited for: another claim, a failure or a handover would be refused until then."""
     for pause in pauses():
@@ -149,6 +149,6 @@ async def receipt_of_agent(line: Line, bead_id: str, epoch: int) -> str | None:
     return receipt
 
 
-async def _is_being_verified(line: Line, bead_id: str, epoch: int) -> bool:
+async def _is_being_verified(line: RunServerClient, bead_id: str, epoch: int) -> bool:
     claim = (await line.call("show_handoff", bead_id=bead_id))["last_claim"] or {}
     return claim.get("epoch") == epoch and claim.get("state") in ("waiting", "taken")

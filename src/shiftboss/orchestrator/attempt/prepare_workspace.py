@@ -6,23 +6,23 @@ import json
 from pathlib import Path
 
 from shiftboss.hooks.contract import write_contract
-from shiftboss.orchestrator.attempt.workspace import Assignment, Seat
+from shiftboss.orchestrator.attempt.workspace import AgentAssignment, Workspace
 from shiftboss.orchestrator.git.runner import plain_environment
 from shiftboss.orchestrator.guardian.agent_process import RUN_MARK, run_mark
-from shiftboss.orchestrator.run.run_context import Ground
-from shiftboss.orchestrator.worktrees.worktree import Tree
+from shiftboss.orchestrator.run.run_context import RunContext
+from shiftboss.orchestrator.worktrees.worktree import Worktree
 from shiftboss.protocol.plan import PlanAgent
 from shiftboss.worker.bus_task import BusTask
 
 
 async def assignment_of(
-    ground: Ground, task: BusTask, worker: str, settings: PlanAgent
-) -> Assignment:
+    ground: RunContext, task: BusTask, worker: str, settings: PlanAgent
+) -> AgentAssignment:
     """Raises what the server says when there is no such task, or none with a contract."""
     known = await ground.line.call("show_task", bead_id=task.bead_id)
     view = await ground.line.call("show_handoff", bead_id=task.bead_id)
     ci = await ground.line.call("show_ci", bead_id=task.bead_id)
-    return Assignment(
+    return AgentAssignment(
         swarm_id=ground.line.swarm_id,
         bead_id=task.bead_id,
         title=task.title,
@@ -45,11 +45,15 @@ async def assignment_of(
 
 
 def sit_down(
-    ground: Ground, assignment: Assignment, tree: Tree, scratch: Path, settings: PlanAgent
-) -> Seat:
+    ground: RunContext,
+    assignment: AgentAssignment,
+    tree: Worktree,
+    scratch: Path,
+    settings: PlanAgent,
+) -> Workspace:
     """With the contract where the hooks read it."""
     server = ground.line.server
-    seat = Seat(
+    seat = Workspace(
         assignment=assignment,
         tree=tree.path,
         scratch=scratch,
@@ -81,7 +85,9 @@ def sit_down(
     return seat
 
 
-def _environment(ground: Ground, seat: Seat, tree: Tree, settings: PlanAgent) -> dict[str, str]:
+def _environment(
+    ground: RunContext, seat: Workspace, tree: Worktree, settings: PlanAgent
+) -> dict[str, str]:
     """Ours, without what leads git elsewhere and what is for us alone, and what the task adds."""
     assignment = seat.assignment
     own = {

@@ -8,7 +8,7 @@ from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
-class Assignment:
+class AgentAssignment:
     """One attempt of one worker at one task, as the server handed it out, with what the plan says
     of it. `repo` is the folder of the repository; `base` is the commit of the contract."""
 
@@ -46,11 +46,11 @@ class Assignment:
 
 
 @dataclass(frozen=True, slots=True)
-class Seat:
+class Workspace:
     """`tree` is where the agent works; `scratch` is a folder outside of it for the prompt, the
     contract, settings and logs of the attempt. `environment` is all that the agent gets."""
 
-    assignment: Assignment
+    assignment: AgentAssignment
     tree: Path
     scratch: Path
     server_url: str

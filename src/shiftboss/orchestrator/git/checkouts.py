@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from shiftboss.orchestrator.git.runner import GIT_SECONDS, checked, run_git
-from shiftboss.system.git import Said
+from shiftboss.system.git import GitOutput
 
 _REF: Final = "ref: "
 _BRANCH: Final = "refs/heads/"
@@ -21,7 +21,7 @@ _POINTER: Final = "gitdir: "
 
 
 @dataclass(frozen=True, slots=True)
-class Checkout:
+class UserCheckout:
     """`admin` is what git keeps of it. Git is told both folders at every call: `core.worktree` and
     `core.bare` of the repository would lead it elsewhere."""
 
@@ -29,7 +29,7 @@ class Checkout:
     admin: Path
 
     @classmethod
-    def at(cls, folder: Path) -> Checkout:
+    def at(cls, folder: Path) -> UserCheckout:
         return cls(folder, pointed_to(folder) or folder / ".git")
 
     async def run(
@@ -39,7 +39,7 @@ class Checkout:
         stdin: bytes = b"",
         seconds: float = GIT_SECONDS,
         keeps_open: Sequence[int] = (),
-    ) -> Said:
+    ) -> GitOutput:
         return await run_git(
             arguments,
             self.folder,
@@ -81,11 +81,11 @@ def named_folder(common: Path, name: str) -> Path | None:
     return folder if name and pointed_to(folder) == common else None
 
 
-def found_checkouts(common: Path, main: Path | None) -> Iterator[tuple[str, Checkout]]:
+def found_checkouts(common: Path, main: Path | None) -> Iterator[tuple[str, UserCheckout]]:
     """Those that have a branch, and its name. A repository without an index of its own is bare,
     or nothing was ever written out of it."""
     if main is not None and (common / "index").is_file() and (branch := _branch_of(common)):
-        yield branch, Checkout(main, common)
+        yield branch, UserCheckout(main, common)
     try:
         admins = sorted((common / "worktrees").iterdir())
     except OSError:
@@ -93,7 +93,7 @@ def found_checkouts(common: Path, main: Path | None) -> Iterator[tuple[str, Chec
     for admin in admins:
         file, branch = _read(admin / "gitdir"), _branch_of(admin)
         if file and branch:
-            yield branch, Checkout(Path(os.path.normpath(admin / file)).parent, admin)
+            yield branch, UserCheckout(Path(os.path.normpath(admin / file)).parent, admin)
 
 
 def _branch_of(admin: Path) -> str:

@@ -14,14 +14,14 @@ from typing import Final, NamedTuple
 
 from shiftboss.errors import ShiftbossError, TreeUnavailable, UnknownRepo
 from shiftboss.orchestrator.git.checkouts import (
-    Checkout,
+    UserCheckout,
     found_checkouts,
     main_folder,
     named_folder,
 )
 from shiftboss.orchestrator.git.runner import LOCK_SECONDS, checked, refuse_locked, run_git
 from shiftboss.rules.paths.branch_names import ref_part
-from shiftboss.system.git import Said
+from shiftboss.system.git import GitOutput
 
 FALLBACK_NAME: Final = "Shiftboss"
 FALLBACK_EMAIL: Final = "shiftboss@localhost"
@@ -74,7 +74,7 @@ class GitRepo:
         stdin: bytes = b"",
         environment: Mapping[str, str] | None = None,
         lock_seconds: float = LOCK_SECONDS,
-    ) -> Said:
+    ) -> GitOutput:
         """Without any work tree: a setting of the repository could name one elsewhere."""
         folder = str(self.common)
         variables = {"GIT_DIR": folder, "GIT_WORK_TREE": folder, **(environment or {})}
@@ -153,7 +153,7 @@ class GitRepo:
         said = await self.text(commit, "rev-parse", f"{commit}^{{tree}}", f"{commit}^@")
         return said.split() == [tree, *parents]
 
-    async def checked_out(self) -> dict[str, Checkout]:
+    async def checked_out(self) -> dict[str, UserCheckout]:
         """The branches that are checked out, and where. A bare repository is no checkout."""
         main = self.main or await self._usual_main()
         if main is not None and await self._is_bare(main):
@@ -161,7 +161,7 @@ class GitRepo:
         found = await asyncio.to_thread(lambda: list(found_checkouts(self.common, main)))
         return {await self._branch(one, name): one for name, one in found}
 
-    async def _branch(self, checkout: Checkout, name: str) -> str:
+    async def _branch(self, checkout: UserCheckout, name: str) -> str:
         if name != _ELSEWHERE:
             return name
         said = await self.run(

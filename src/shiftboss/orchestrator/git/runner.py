@@ -18,7 +18,7 @@ from typing import Final
 
 from shiftboss.errors import TreeUnavailable
 from shiftboss.system.cancellation import start_program
-from shiftboss.system.git import Said
+from shiftboss.system.git import GitOutput
 
 GIT_SECONDS: Final = 120.0
 OUTPUT_BYTES_MAX: Final = 64 * 1024 * 1024
@@ -82,7 +82,7 @@ async def run_git(
     output_max: int = OUTPUT_BYTES_MAX,
     keeps_open: Sequence[int] = (),
     lock_seconds: float = LOCK_SECONDS,
-) -> Said:
+) -> GitOutput:
     """Output beyond `output_max` is dropped. While somebody else holds one of git's locks, it is
     tried again for `lock_seconds`. `keeps_open` are descriptors that git has, too."""
     until = time.monotonic() + lock_seconds
@@ -103,7 +103,7 @@ async def run_git(
         await asyncio.sleep(_LOCK_PAUSE_SECONDS)
 
 
-def refuse_locked(said: Said, what: str) -> None:
+def refuse_locked(said: GitOutput, what: str) -> None:
     """A lock that outlasts all tries is most often one that a killed git has left."""
     lock = _LOCK.search(said.err)
     if said.code != 0 and lock is not None:
@@ -114,7 +114,7 @@ def refuse_locked(said: Said, what: str) -> None:
         )
 
 
-def checked(said: Said, what: str) -> str:
+def checked(said: GitOutput, what: str) -> str:
     refuse_locked(said, what)
     if said.code != 0:
         raise TreeUnavailable(f"{what}: {said.first_error}", hint="look at it with git, try again")
@@ -144,12 +144,12 @@ async def _start(
         raise TreeUnavailable(f"git cannot be run in {folder}: {error.strerror}") from error
 
 
-async def _talk(process: asyncio.subprocess.Process, stdin: bytes, output_max: int) -> Said:
+async def _talk(process: asyncio.subprocess.Process, stdin: bytes, output_max: int) -> GitOutput:
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(_tell(process.stdin, stdin))
         out = tasks.create_task(_read(process.stdout, output_max))
         err = tasks.create_task(_read(process.stderr, _ERROR_BYTES_MAX))
-    return Said(await process.wait(), out.result(), err.result().decode(errors="replace"))
+    return GitOutput(await process.wait(), out.result(), err.result().decode(errors="replace"))
 
 
 async def _tell(pipe: asyncio.StreamWriter | None, stdin: bytes) -> None:

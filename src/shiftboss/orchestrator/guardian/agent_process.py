@@ -19,7 +19,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 from shiftboss.evidence.commands.command import exit_words
 from shiftboss.orchestrator.agents.agent import Launch
-from shiftboss.orchestrator.guardian.connection import GuardianLine, LineCutter
+from shiftboss.orchestrator.guardian.connection import GuardianConnection, LineSplitter
 from shiftboss.system.kill_marked import end_marked
 from shiftboss.system.processes import program_argv
 
@@ -96,7 +96,7 @@ async def sweep_marked(mark: str) -> int:
 class AgentProcess:
     """`error_tail` is the end of its errors, once it has ended."""
 
-    def __init__(self, line: GuardianLine, mark: str, limits: ProcessLimits) -> None:
+    def __init__(self, line: GuardianConnection, mark: str, limits: ProcessLimits) -> None:
         self._line = line
         self._limits = limits
         self.error_tail = ""
@@ -113,7 +113,7 @@ class AgentProcess:
         mark = launch.environment.get(RUN_MARK) or secrets.token_hex(16)
         # Without an environment: the agent could read it, and ours may hold secrets.
         _, line = await asyncio.get_running_loop().subprocess_exec(
-            GuardianLine,
+            GuardianConnection,
             *program_argv(_GUARDIAN, f"{RUN_MARK}={mark}"),
             stdin=PIPE,
             stdout=PIPE,
@@ -137,7 +137,7 @@ class AgentProcess:
         Of a line above a megabyte the beginning comes. Who is too slow misses lines, the oldest
         first, and may see one that was cut off; the log has them.
         """
-        cutter = LineCutter()
+        cutter = LineSplitter()
         passed = 0
         while chunk := await self._line.read():
             for text in cutter.cut(chunk):

@@ -17,7 +17,7 @@ WAITING_BYTES_MAX: Final = 2**20
 _STDIN, _STDOUT, _STDERR, _PROCESS = range(4)
 
 
-class GuardianLine(asyncio.SubprocessProtocol):
+class GuardianConnection(asyncio.SubprocessProtocol):
     """`gone` is done when the guardian is, with its last report: None if it was killed."""
 
     def __init__(self) -> None:
@@ -112,7 +112,7 @@ class GuardianLine(asyncio.SubprocessProtocol):
             self.gone.set_result(self._last_report)
 
 
-class LineCutter:
+class LineSplitter:
     """Makes lines of chunks. Of a line that is too long the beginning is kept."""
 
     def __init__(self) -> None:

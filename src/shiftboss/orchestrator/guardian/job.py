@@ -10,7 +10,7 @@ from typing import NamedTuple
 from shiftboss.system.processes import CHUNK_BYTES
 
 
-class Job(NamedTuple):
+class GuardianJob(NamedTuple):
     """For the limits see `process.ProcessLimits`."""
 
     argv: list[str]
@@ -28,7 +28,7 @@ class Job(NamedTuple):
     free_megabytes: int
 
 
-def read_job(descriptor: int) -> tuple[Job, bytes] | None:
+def read_job(descriptor: int) -> tuple[GuardianJob, bytes] | None:
     """With what was read after it; None if nobody is there any more."""
     said: list[bytes] = []
     while not said or b"\n" not in said[-1]:
@@ -36,10 +36,10 @@ def read_job(descriptor: int) -> tuple[Job, bytes] | None:
         if not said[-1]:
             return None
     job, _, after = b"".join(said).partition(b"\n")
-    return Job(**json.loads(job)), after
+    return GuardianJob(**json.loads(job)), after
 
 
-def open_input(job: Job) -> int:
+def open_input(job: GuardianJob) -> int:
     """A file without a name, so that nobody has to feed it, and whoever reads it or does not is no
     trouble."""
     if not job.stdin:

@@ -20,9 +20,9 @@ import subprocess
 import time
 from typing import Any
 
-from shiftboss.orchestrator.guardian.job import Job, open_input, read_job
-from shiftboss.orchestrator.guardian.output import Log, Passage
-from shiftboss.orchestrator.guardian.resource_use import Use
+from shiftboss.orchestrator.guardian.job import GuardianJob, open_input, read_job
+from shiftboss.orchestrator.guardian.output import OutputLog, OutputRelay
+from shiftboss.orchestrator.guardian.resource_use import ResourceUse
 from shiftboss.system.processes import (
     CHUNK_BYTES,
     Children,
@@ -49,7 +49,7 @@ TELL_SECONDS = 1.0
 class Guardian:
     """`cause` is why the agent was ended, if it did not end by itself."""
 
-    def __init__(self, job: Job, orders: bytes) -> None:
+    def __init__(self, job: GuardianJob, orders: bytes) -> None:
         self._job = job
         self._orders = orders
         self._leader = 0
@@ -58,10 +58,10 @@ class Guardian:
         self._kill_at = float("inf")
         self._printed = 0
         self._error_tail = bytearray()
-        self._log = Log(job.log, job.log_megabytes << 20)
-        self._error_log = Log(job.error_log, job.log_megabytes << 20)
-        self._passage = Passage(LISTENER)
-        self._use = Use(job)
+        self._log = OutputLog(job.log, job.log_megabytes << 20)
+        self._error_log = OutputLog(job.error_log, job.log_megabytes << 20)
+        self._passage = OutputRelay(LISTENER)
+        self._use = ResourceUse(job)
         self._told_at = 0.0
         self._alarm = wake_up_on(signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
         self._output, self._output_end = _pipe()

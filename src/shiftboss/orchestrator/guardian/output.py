@@ -12,7 +12,7 @@ from shiftboss.system.processes import CHUNK_BYTES
 WAITING_BYTES_MAX = 4 * 2**20
 
 
-class Log:
+class OutputLog:
     """A file and the one before it, both together no larger than `bytes_max`: the end is always
     there. A disk that is full, or a folder that is gone, costs the log and not the agent."""
 
@@ -54,7 +54,7 @@ class Log:
             self._descriptor = None
 
 
-class Passage:
+class OutputRelay:
     """To a listener that may be slow. When too much waits, the oldest goes, in whole lines: one of
     which a part has left already ends there."""
 

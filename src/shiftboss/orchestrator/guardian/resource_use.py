@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from shiftboss.orchestrator.guardian.job import Job
+from shiftboss.orchestrator.guardian.job import GuardianJob
 from shiftboss.system.processes import descendants, excess
 
 # How much a folder holds, found out a little at a time. The standard library alone, like
@@ -26,7 +26,7 @@ ENTRIES_PER_LOOK = 64
 BLOCK_BYTES = 512
 
 
-class TreeMeter:
+class DiskMeter:
     """`due_at` is when `step` wants to be called, if at all: who does nothing adds no files."""
 
     def __init__(self, folder: str, bytes_max: int, files_max: int) -> None:
@@ -115,19 +115,19 @@ LOOK_SHARE = 50
 BUSY_CORE_SHARE = 0.02
 
 
-class Excess(NamedTuple):
+class LimitExceeded(NamedTuple):
     """Why the agent has to be ended."""
 
     cause: str
     detail: str = ""
 
 
-class Use:
+class ResourceUse:
     """Looked at now and then: the less the agent does, the more rarely."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: GuardianJob) -> None:
         self._job = job
-        self._meter = TreeMeter(job.folder, job.tree_megabytes << 20, job.tree_files)
+        self._meter = DiskMeter(job.folder, job.tree_megabytes << 20, job.tree_files)
         self._looked_at = self._look_at = time.monotonic()
         self._pause = BUSY_SECONDS
         self._rest = 0.0
@@ -144,14 +144,14 @@ class Use:
         self._printed = True
         self._look_at = min(self._look_at, self._looked_at + max(BUSY_SECONDS, self._rest))
 
-    def judge(self) -> Excess | None:
+    def judge(self) -> LimitExceeded | None:
         """What there is too much of."""
         if time.monotonic() >= self._look_at:
             return self._look() or self._judge_disk()
         finding = self._meter.step()
-        return None if finding is None else Excess("disk", finding)
+        return None if finding is None else LimitExceeded("disk", finding)
 
-    def _look(self) -> Excess | None:
+    def _look(self) -> LimitExceeded | None:
         before = time.process_time()
         processes = descendants()
         cause = excess(processes, self._job.megabytes, self._job.processes)
@@ -166,9 +166,9 @@ class Use:
         self._cpu_seconds, self._printed, self._looked_at = cpu_seconds, False, now
         self._rest = LOOK_SHARE * (time.process_time() - before)
         self._look_at = now + max(self._pause, self._rest)
-        return None if cause is None else Excess(cause)
+        return None if cause is None else LimitExceeded(cause)
 
-    def _judge_disk(self) -> Excess | None:
+    def _judge_disk(self) -> LimitExceeded | None:
         """When a quarter of what the tree may hold has gone since the last time, it is measured."""
         try:
             disk = os.statvfs(self._job.folder)
@@ -176,7 +176,9 @@ class Use:
             return None
         free_bytes = disk.f_bavail * disk.f_frsize
         if free_bytes < self._job.free_megabytes << 20:
-            return Excess("disk", f"less than {self._job.free_megabytes} MB are free on its disk")
+            return LimitExceeded(
+                "disk", f"less than {self._job.free_megabytes} MB are free on its disk"
+            )
         if free_bytes < self._free_bytes - (self._job.tree_megabytes << 18):
             self._free_bytes = free_bytes
             self._meter.hurry()

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from shiftboss.orchestrator.git.checkouts import Checkout
+from shiftboss.orchestrator.git.checkouts import UserCheckout
 from shiftboss.orchestrator.git.repository import GitRepo
 from shiftboss.orchestrator.git.runner import checked
 
@@ -27,7 +27,7 @@ class _Change(NamedTuple):
     new: str
 
 
-class HalfMoved:
+class CheckoutRepair:
     """A note lies in the repository for as long as a git is at it. It is read under the lock that
     this git holds as well: then it has ended."""
 
@@ -48,7 +48,7 @@ class HalfMoved:
             return
         folder = Path(note["folder"])
         if await asyncio.to_thread(folder.is_dir):
-            checkout = await asyncio.to_thread(Checkout.at, folder)
+            checkout = await asyncio.to_thread(UserCheckout.at, folder)
             await asyncio.to_thread(_remove_if_newer, checkout.admin / "index.lock", self._note)
             if await self._head(checkout) == note["old"]:
                 await self._put_back(checkout, note["old"], note["new"])
@@ -61,11 +61,11 @@ class HalfMoved:
         except (OSError, ValueError, AttributeError):
             return None
 
-    async def _head(self, checkout: Checkout) -> str:
+    async def _head(self, checkout: UserCheckout) -> str:
         said = await checkout.run(["rev-parse", "HEAD"])
         return checked(said, f"the HEAD of {checkout.folder}")
 
-    async def _put_back(self, checkout: Checkout, old: str, new: str) -> None:
+    async def _put_back(self, checkout: UserCheckout, old: str, new: str) -> None:
         """Only files that are as the new commit has them: nothing else is in there."""
         changes = await self._changes(checkout, old, new)
         now = await _ids(checkout, [one.path for one in changes])
@@ -76,7 +76,7 @@ class HalfMoved:
         changed = [one.path for one in written if one.old != _GONE]
         await _for_each(checkout, ["checkout", "--quiet", old], changed)
 
-    async def _changes(self, checkout: Checkout, old: str, new: str) -> list[_Change]:
+    async def _changes(self, checkout: UserCheckout, old: str, new: str) -> list[_Change]:
         said = await checkout.run(["diff-tree", "-r", "-z", "--no-renames", old, new])
         words = checked(said, "what was to be changed").split("\0")
         return [
@@ -92,7 +92,7 @@ def _remove_if_newer(lock: Path, note: Path) -> None:
             lock.unlink()
 
 
-async def _ids(checkout: Checkout, paths: Sequence[str]) -> dict[str, str]:
+async def _ids(checkout: UserCheckout, paths: Sequence[str]) -> dict[str, str]:
     """What git would call the files as they lie there. Links and strange names are left out."""
     there = await asyncio.to_thread(_sorted_out, checkout.folder, paths)
     files = [path for path, is_file in there.items() if is_file and "\n" not in path]
@@ -117,7 +117,7 @@ def _unlink(folder: Path, paths: Sequence[str]) -> None:
         (folder / path).unlink(missing_ok=True)
 
 
-async def _for_each(checkout: Checkout, arguments: Sequence[str], paths: Sequence[str]) -> None:
+async def _for_each(checkout: UserCheckout, arguments: Sequence[str], paths: Sequence[str]) -> None:
     if paths:
         said = await checkout.run(
             [*arguments, "--pathspec-from-file=-", "--pathspec-file-nul"],

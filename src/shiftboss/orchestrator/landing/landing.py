@@ -14,8 +14,8 @@ from shiftboss.orchestrator.git.repository import (
     forget_landings,
     landing_ref,
 )
-from shiftboss.orchestrator.landing.merge_check import MergedCheck
-from shiftboss.orchestrator.landing.target_branch import Blocked, Target
+from shiftboss.orchestrator.landing.merge_check import MergeCheck
+from shiftboss.orchestrator.landing.target_branch import TargetBlocked, TargetBranch
 from shiftboss.orchestrator.worktrees.worktrees import drop_landed_branch
 from shiftboss.protocol.handoffs import VerificationPolicy
 from shiftboss.protocol.verdicts import Waiver
@@ -39,7 +39,7 @@ class LandedWork(NamedTuple):
     receipt_id: str | None
 
 
-class OtherSide(NamedTuple):
+class ConflictAuthors(NamedTuple):
     """A commit of the target that the work does not have and that changed a file in conflict.
     Task and receipt are None where it came there otherwise."""
 
@@ -51,7 +51,7 @@ class OtherSide(NamedTuple):
 
 async def other_side(
     repo: GitRepo, ours: str, theirs: str, paths: Sequence[str], landed: Sequence[LandedWork]
-) -> list[OtherSide]:
+) -> list[ConflictAuthors]:
     """The newest first. Merges of landed work say whose it is; work that was landed without a merge
     is known by the commits that its receipt's commit has."""
     said = await repo.text(
@@ -59,7 +59,7 @@ async def other_side(
         *("log", "-z", "--first-parent", f"--max-count={OTHERS_MAX}", f"--format={_FORMAT}"),
         *(f"{theirs}..{ours}", "--", *paths),
     )
-    found = [OtherSide(*_words(one)) for one in said.split("\0") if one]
+    found = [ConflictAuthors(*_words(one)) for one in said.split("\0") if one]
     if all(one.task is not None for one in found):
         return found
     new = set((await repo.text("the other side", "rev-list", f"{theirs}..{ours}")).split())
@@ -67,7 +67,9 @@ async def other_side(
     return [one if one.task is not None else await _named(repo, one, known) for one in found]
 
 
-async def _named(repo: GitRepo, side: OtherSide, landed: Sequence[LandedWork]) -> OtherSide:
+async def _named(
+    repo: GitRepo, side: ConflictAuthors, landed: Sequence[LandedWork]
+) -> ConflictAuthors:
     for work in landed:
         if await repo.has(side.commit, work.commit):
             return side._replace(task=work.bead_id, receipt=work.receipt_id)
@@ -84,7 +86,7 @@ _TRIES: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Landable:
+class AcceptedWork:
     """Accepted work. `commit` is the receipt's; `branch` is dropped when it has landed. `criteria`,
     `policy` and `waivers` are those that it was accepted by; `landed` is what has landed before,
     the oldest first, to name the other side of a conflict."""
@@ -111,16 +113,16 @@ class Landed(NamedTuple):
     warning: str = ""
 
 
-class Conflict(NamedTuple):
+class LandingConflict(NamedTuple):
     """`ours` is the tip of the target, `theirs` the work."""
 
     paths: list[str]
     ours: str
     theirs: str
-    others: list[OtherSide]
+    others: list[ConflictAuthors]
 
 
-class Refused(NamedTuple):
+class LandingRefused(NamedTuple):
     """`check` is the criterion or command that failed on the merged tree, and the work has to
     change. None: something else is in the way, `hint` says what to do, and then it can land."""
 
@@ -137,9 +139,9 @@ class Landing:
     share it. Of one repository, one piece of work lands at a time."""
 
     def __init__(self, folder: Path) -> None:
-        self._check = MergedCheck(folder)
+        self._check = MergeCheck(folder)
 
-    async def land(self, wanted: Landable) -> Landed | Conflict | Refused:
+    async def land(self, wanted: AcceptedWork) -> Landed | LandingConflict | LandingRefused:
         """As often as it is called, the work lands once.
 
         Raises UnknownRepo, TreeUnavailable or EvidenceUnavailable when nobody can tell.
@@ -148,14 +150,14 @@ class Landing:
         async with turn(repo.common / "shiftboss", "landing") as held:
             branches = [f"refs/heads/{wanted.branch}"] if wanted.branch else []
             await break_stale_locks(repo, [landing_ref(wanted.bead_id), *branches])
-            target = Target(repo, wanted.target, held)
+            target = TargetBranch(repo, wanted.target, held)
             await target.mend()
             for _ in range(_TRIES):
                 outcome = await self._try(repo, target, wanted)
                 if outcome is not None:
                     break
             else:
-                return Refused(
+                return LandingRefused(
                     f"{wanted.target} moved on {_TRIES} times while the work was tested",
                     f"land it again when nobody commits to {wanted.target}",
                 )
@@ -168,22 +170,22 @@ class Landing:
         await self._check.close()
 
     async def _try(
-        self, repo: GitRepo, target: Target, wanted: Landable
-    ) -> Landed | Conflict | Refused | None:
+        self, repo: GitRepo, target: TargetBranch, wanted: AcceptedWork
+    ) -> Landed | LandingConflict | LandingRefused | None:
         """None: the target has moved meanwhile."""
         if wanted.branch and (other := await repo.other_name_of(wanted.branch)):
-            return Refused(
+            return LandingRefused(
                 f"the branch {wanted.branch} of {wanted.bead_id} is only another name of {other}",
                 f"look at {other}, then git symbolic-ref --delete refs/heads/{wanted.branch}",
             )
         tip, commit = await target.tip(), await repo.commit_of(wanted.commit)
         if tip is None:
-            return Refused(
+            return LandingRefused(
                 f"there is no branch {wanted.target} in {wanted.repo}",
                 f"make it: git branch {wanted.target}",
             )
         if commit is None:
-            return Refused(
+            return LandingRefused(
                 f"the accepted commit {wanted.commit} is not in {wanted.repo}",
                 "bring it back, from a clone or the reflog",
             )
@@ -194,20 +196,20 @@ class Landing:
         if not isinstance(new, str):
             return new
         moved = await target.move(tip, new, f"shiftboss: land {wanted.bead_id}")
-        if isinstance(moved, Blocked):
-            return Refused(moved.reason, moved.hint)
+        if isinstance(moved, TargetBlocked):
+            return LandingRefused(moved.reason, moved.hint)
         if moved is None:
             return None
         return Landed(new, "fast_forward" if is_ahead else "merge", moved.warning)
 
     async def _merged(
-        self, repo: GitRepo, tip: str, commit: str, wanted: Landable
-    ) -> str | Conflict | Refused:
+        self, repo: GitRepo, tip: str, commit: str, wanted: AcceptedWork
+    ) -> str | LandingConflict | LandingRefused:
         """A merge that is on no branch yet, and passes."""
         merged = await repo.merge(tip, commit)
         if merged.paths:
             others = await other_side(repo, tip, commit, merged.paths, wanted.landed)
-            return Conflict(merged.paths, tip, commit, others)
+            return LandingConflict(merged.paths, tip, commit, others)
         new = await repo.commit_tree(merged.tree, [tip, commit], _message(wanted))
         if not await repo.is_merge_of(new, merged.tree, [tip, commit]):
             raise TreeUnavailable(
@@ -222,7 +224,7 @@ class Landing:
         )
         if failed is None:
             return new
-        return Refused(
+        return LandingRefused(
             f"merged with {wanted.target} at {tip[:12]}, it fails: "
             f"{failed.subject or failed.check}: {failed.message}",
             f"merge {wanted.target} into the work and make it pass again",
@@ -232,7 +234,7 @@ class Landing:
         )
 
 
-def _message(wanted: Landable) -> str:
+def _message(wanted: AcceptedWork) -> str:
     title = " ".join(wanted.title.split())
     trailers = [f"Shiftboss-Task: {wanted.bead_id}"]
     if wanted.receipt_id is not None:

@@ -21,17 +21,17 @@ from shiftboss.errors import (
 )
 from shiftboss.orchestrator.git.repository import GitRepo
 from shiftboss.orchestrator.landing.landing import (
-    Conflict,
-    Landable,
+    AcceptedWork,
+    ConflictAuthors,
     Landed,
     LandedWork,
     Landing,
-    OtherSide,
-    Refused,
+    LandingConflict,
+    LandingRefused,
 )
 from shiftboss.orchestrator.run.plan_branches import path_of
-from shiftboss.orchestrator.run.plan_status import Book
-from shiftboss.orchestrator.run.run_context import Ground
+from shiftboss.orchestrator.run.plan_status import PlanStatus
+from shiftboss.orchestrator.run.run_context import RunContext
 from shiftboss.protocol.handoffs import VerificationPolicy
 from shiftboss.protocol.verdicts import Waiver
 from shiftboss.rules.runs.merge_tasks import (
@@ -46,12 +46,12 @@ PUT_OFFS_MAX: Final = 3
 _UNDER_WAY: Final = ("open", "queued", "active", "failed")
 
 
-class Lander:
+class LandingQueue:
     """`stuck` has what cannot land now, and why; `hopeless` are those that people have to look
     at. With `only`, other tasks are left alone."""
 
     def __init__(
-        self, ground: Ground, landing: Landing, only: frozenset[str] = frozenset()
+        self, ground: RunContext, landing: Landing, only: frozenset[str] = frozenset()
     ) -> None:
         self._ground = ground
         self._landing = landing
@@ -61,7 +61,7 @@ class Lander:
         self.stuck: dict[str, str] = {}
         self.hopeless: set[str] = set()
 
-    async def land_all(self, book: Book) -> bool:
+    async def land_all(self, book: PlanStatus) -> bool:
         """Everything that can land now. Whether anything has changed."""
         by_repo: dict[str, list[dict[str, Any]]] = {}
         for one in book.landable.values():
@@ -72,7 +72,7 @@ class Lander:
         changed = await asyncio.gather(*(self._land_in(works, book) for works in by_repo.values()))
         return any(changed)
 
-    async def _landed_work(self, book: Book) -> list[LandedWork]:
+    async def _landed_work(self, book: PlanStatus) -> list[LandedWork]:
         """Whose commits are on the targets already: a conflict names them."""
         return [
             LandedWork(one["commit"], one["bead_id"], one["receipt_id"])
@@ -80,7 +80,7 @@ class Lander:
             if one["swarm_id"] == self._ground.line.swarm_id and book.has_landed(one["bead_id"])
         ]
 
-    async def _land_in(self, works: list[dict[str, Any]], book: Book) -> bool:
+    async def _land_in(self, works: list[dict[str, Any]], book: PlanStatus) -> bool:
         """One after the other: each changes what the next has to fit on. Merge tasks come first,
         for they bring along what could not land by itself."""
         changed = False
@@ -89,7 +89,7 @@ class Lander:
                 changed = await self._land(one, book) or changed
         return changed
 
-    def _may_land(self, one: dict[str, Any], book: Book) -> bool:
+    def _may_land(self, one: dict[str, Any], book: PlanStatus) -> bool:
         if self._only and original_of(one["bead_id"]) not in self._only:
             return False
         if not is_merge(one["bead_id"]) and merge_under_way(
@@ -98,7 +98,7 @@ class Lander:
             return False
         return all(book.has_landed(before) for before in one["depends_on"])
 
-    async def _land(self, one: dict[str, Any], book: Book) -> bool:
+    async def _land(self, one: dict[str, Any], book: PlanStatus) -> bool:
         bead_id = one["bead_id"]
         self._ground.board.accepted(bead_id, one["receipt_id"])
         self._ground.board.stage(bead_id, "landing")
@@ -112,13 +112,13 @@ class Lander:
         match outcome:
             case Landed():
                 await self._tell(one, outcome)
-            case Conflict():
+            case LandingConflict():
                 others = [_side(side) for side in outcome.others]
                 await self._merge_task(one, book, outcome.paths, others, "")
-            case Refused() if outcome.check is not None:
+            case LandingRefused() if outcome.check is not None:
                 output = f"{outcome.check}\n{outcome.output_tail}"
                 await self._merge_task(one, book, [], [], output)
-            case Refused():
+            case LandingRefused():
                 self._stick(bead_id, f"{outcome.reason}; {outcome.hint}")
                 return False
         return True
@@ -142,7 +142,7 @@ class Lander:
     async def _merge_task(
         self,
         one: dict[str, Any],
-        book: Book,
+        book: PlanStatus,
         paths: list[str],
         others: list[str],
         output: str,
@@ -171,13 +171,13 @@ class Lander:
             pass
         await self._spawn_merge(one, name, title, paths)
 
-    async def _call_off_merges(self, bead_id: str, book: Book) -> None:
+    async def _call_off_merges(self, bead_id: str, book: PlanStatus) -> None:
         """Nobody is to work on what is not wanted any more."""
         for name, view in book.views.items():
             if is_merge(name) and original_of(name) == bead_id and view["status"] in _UNDER_WAY:
                 await self._ground.line.call("cancel_task", bead_id=name)
 
-    async def land_lost(self, book: Book) -> bool:
+    async def land_lost(self, book: PlanStatus) -> bool:
         """Work that has landed and is not on its target any more, because somebody moved that
         branch, is landed again. Whether there was any."""
         lost = False
@@ -267,8 +267,8 @@ class Lander:
 
 def _wanted(
     one: dict[str, Any], waivers: list[dict[str, Any]], landed: list[LandedWork]
-) -> Landable:
-    return Landable(
+) -> AcceptedWork:
+    return AcceptedWork(
         bead_id=one["bead_id"],
         title=one["title"],
         repo=Path(one["repo"]),
@@ -283,7 +283,7 @@ def _wanted(
     )
 
 
-def _side(side: OtherSide) -> str:
+def _side(side: ConflictAuthors) -> str:
     words = [f"commit {side.commit[:12]} {side.subject}"]
     words += [f"task {side.task}"] if side.task else []
     words += [f"receipt {side.receipt}"] if side.receipt else []

@@ -6,22 +6,22 @@ import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 
-from shiftboss.evidence.checks.commit import Claim
-from shiftboss.evidence.checks.criteria import BaseRuns, CriteriaCheck
+from shiftboss.evidence.checks.commit import ClaimedCommit
+from shiftboss.evidence.checks.criteria import BaseTestCounts, CriteriaCheck
 from shiftboss.evidence.mirror.mirror import Mirror
 from shiftboss.orchestrator.git.repository import GitRepo
 from shiftboss.protocol.handoffs import Contract, VerificationPolicy
 from shiftboss.protocol.verdicts import CheckResult, VerificationJob, Waiver
 from shiftboss.rules.claims.verdicts import with_waivers
-from shiftboss.system.background_delete import Disposal
-from shiftboss.system.file_locks import Slot, hold_slot
+from shiftboss.system.background_delete import BackgroundDelete
+from shiftboss.system.file_locks import ExclusiveDir, hold_slot
 
 
-class MergedCheck:
+class MergeCheck:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._opening = asyncio.Lock()
-        self._opened: tuple[Slot, Disposal] | None = None
+        self._opened: tuple[ExclusiveDir, BackgroundDelete] | None = None
 
     async def failing(
         self,
@@ -37,10 +37,12 @@ class MergedCheck:
             return None
         disposal = await self._open()
         job = _job(repo, commit, bead_id, criteria, policy, waivers)
-        claim = Claim(commit=commit, tree=None, base=commit, base_tree=None, tip=None, target=None)
+        claim = ClaimedCommit(
+            commit=commit, tree=None, base=commit, base_tree=None, tip=None, target=None
+        )
         # Only its objects are read; nothing is fetched into the user's repository.
         mirror = Mirror(repo.common, str(repo.common))
-        counts = BaseRuns(disposal.folder, disposal)
+        counts = BaseTestCounts(disposal.folder, disposal)
         checks = await CriteriaCheck(mirror, claim, job, disposal, counts).make()
         judged = (with_waivers(one, waivers) for one in checks)
         return next((one.result for one in judged if not one.holds), None)
@@ -51,12 +53,12 @@ class MergedCheck:
             await disposal.close()
             slot.lock.close()
 
-    async def _open(self) -> Disposal:
+    async def _open(self) -> BackgroundDelete:
         """What each process throws away is its own."""
         async with self._opening:
             if self._opened is None:
                 slot = await asyncio.to_thread(hold_slot, self._folder)
-                disposal = Disposal(self._folder / str(slot.number))
+                disposal = BackgroundDelete(self._folder / str(slot.number))
                 await disposal.open()
                 self._opened = slot, disposal
             return self._opened[1]

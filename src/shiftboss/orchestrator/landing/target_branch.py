@@ -7,9 +7,9 @@ import logging
 from typing import Final, NamedTuple
 
 from shiftboss.errors import ShiftbossError, TreeUnavailable
-from shiftboss.orchestrator.git.checkouts import Checkout
+from shiftboss.orchestrator.git.checkouts import UserCheckout
 from shiftboss.orchestrator.git.repository import GitRepo
-from shiftboss.orchestrator.landing.checkout_repair import HalfMoved
+from shiftboss.orchestrator.landing.checkout_repair import CheckoutRepair
 
 log = logging.getLogger(__name__)
 
@@ -18,20 +18,20 @@ _OTHER_TIP: Final = "Not possible to fast-forward"
 _NAMES_MAX: Final = 10
 
 
-class Moved(NamedTuple):
+class TargetMoved(NamedTuple):
     """The branch is there. `warning`: files of the checkout are not, and what to do."""
 
     warning: str = ""
 
 
-class Blocked(NamedTuple):
+class TargetBlocked(NamedTuple):
     """Something of the user's is in the way. It was left as it is."""
 
     reason: str
     hint: str
 
 
-class Target:
+class TargetBranch:
     """`held` is the descriptor of the lock of landings. A git that outlives us keeps it, so nobody
     lands beside it."""
 
@@ -39,7 +39,7 @@ class Target:
         self._repo = repo
         self._branch = branch
         self._held = held
-        self._half_moved = HalfMoved(repo)
+        self._half_moved = CheckoutRepair(repo)
 
     async def tip(self) -> str | None:
         return await self._repo.branch_tip(self._branch)
@@ -48,7 +48,7 @@ class Target:
         """What a git that was killed has left half done."""
         await self._half_moved.mend()
 
-    async def move(self, old: str, new: str, why: str) -> Moved | Blocked | None:
+    async def move(self, old: str, new: str, why: str) -> TargetMoved | TargetBlocked | None:
         """From `old` to `new`, which descends from it. None: it is not at `old` any more. The
         files of whoever has it checked out go along."""
         if not await self._repo.has(old, new):
@@ -59,7 +59,7 @@ class Target:
         checkout = (await self._repo.checked_out()).get(self._branch)
         if checkout is None or not await asyncio.to_thread(checkout.folder.is_dir):
             if await self._repo.move_ref(f"refs/heads/{self._branch}", new, old, why):
-                return Moved()
+                return TargetMoved()
             if await self.tip() == old:
                 raise TreeUnavailable(
                     f"the branch {self._branch} of {self._repo.common} cannot be moved",
@@ -68,7 +68,9 @@ class Target:
             return None
         return await self._move_files(checkout, old, new)
 
-    async def _move_files(self, checkout: Checkout, old: str, new: str) -> Moved | Blocked | None:
+    async def _move_files(
+        self, checkout: UserCheckout, old: str, new: str
+    ) -> TargetMoved | TargetBlocked | None:
         before = await checkout.changes()
         await self._half_moved.begin(checkout.folder, old, new)
         said = await checkout.run(
@@ -82,19 +84,19 @@ class Target:
         await self._half_moved.ended()
         tip = await self.tip()
         if tip is not None and await self._repo.has(new, tip):
-            return Moved(await self._warning(checkout, before))
+            return TargetMoved(await self._warning(checkout, before))
         if _OTHER_TIP in said.err or tip != old:
             return None
         lines = [line.strip() for line in said.err.splitlines() if line.strip()]
         words = " ".join(lines).removeprefix("error: ").removesuffix("Aborting").strip()
-        return Blocked(
+        return TargetBlocked(
             f"{self._branch} is checked out in {checkout.folder}, and cannot be moved there: "
             f"{words[:1000]}",
             "commit, stash or move away what is in the way there, then land it again; the work is "
             f"safe at {new[:12]}",
         )
 
-    async def _warning(self, checkout: Checkout, before: set[str]) -> str:
+    async def _warning(self, checkout: UserCheckout, before: set[str]) -> str:
         """Empty when the checkout has no changes that it had not before."""
         try:
             strange = sorted(await checkout.changes() - before)

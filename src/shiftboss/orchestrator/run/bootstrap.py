@@ -15,15 +15,15 @@ from shiftboss.errors import InvalidRequest
 from shiftboss.orchestrator.agents.registry import AGENTS
 from shiftboss.orchestrator.guardian.agent_process import ProcessLimits
 from shiftboss.orchestrator.landing.landing import Landing
-from shiftboss.orchestrator.landing.landing_queue import Lander
-from shiftboss.orchestrator.run.plan_branches import Branches
-from shiftboss.orchestrator.run.plan_run import Outcome, landing_outcome, run_plan
+from shiftboss.orchestrator.landing.landing_queue import LandingQueue
+from shiftboss.orchestrator.run.plan_branches import PlanBranches
+from shiftboss.orchestrator.run.plan_run import RunOutcome, landing_outcome, run_plan
 from shiftboss.orchestrator.run.plan_status import read_book
-from shiftboss.orchestrator.run.progress import Board
-from shiftboss.orchestrator.run.run_context import Ground, Places
-from shiftboss.orchestrator.run.server_client import Line
-from shiftboss.orchestrator.run.server_process import ServerWish, serving
-from shiftboss.orchestrator.worktrees.worktrees import Trees
+from shiftboss.orchestrator.run.progress import Progress
+from shiftboss.orchestrator.run.run_context import RunContext, RunPaths
+from shiftboss.orchestrator.run.server_client import RunServerClient
+from shiftboss.orchestrator.run.server_process import ServerOptions, serving
+from shiftboss.orchestrator.worktrees.worktrees import Worktrees
 from shiftboss.protocol.plan import Plan
 
 # What a run has told people, kept beside the logs of its attempts for those who look later.
@@ -45,7 +45,7 @@ class RunLog:
 
 
 @dataclass(frozen=True, slots=True)
-class RunWish:
+class RunOptions:
     """`database` and `operator_token` are for a server of our own; what lies beside the database is
     the state of the run."""
 
@@ -65,20 +65,22 @@ class RunWish:
         return Path(self.database).absolute().parent
 
 
-async def run_wish(wish: RunWish, board: Board) -> Outcome:
+async def run_wish(wish: RunOptions, board: Progress) -> RunOutcome:
     """Raises InvalidRequest when an agent of the plan cannot be started here."""
     async with _ground(wish, board) as ground:
         check_agents(ground)
         return await run_plan(ground, retry=wish.retry)
 
 
-async def land_plan(wish: RunWish, tasks: Collection[str], board: Board | None = None) -> Outcome:
+async def land_plan(
+    wish: RunOptions, tasks: Collection[str], board: Progress | None = None
+) -> RunOutcome:
     """Land what is accepted, once and in order. Nothing is started."""
-    async with _ground(wish, board or Board()) as ground:
+    async with _ground(wish, board or Progress()) as ground:
         unknown = [one for one in tasks if not ground.knows(one)]
         if unknown:
             raise InvalidRequest(f"the plan has no task {unknown[0]}", field="tasks")
-        lander = Lander(ground, Landing(ground.places.landing), only=frozenset(tasks))
+        lander = LandingQueue(ground, Landing(ground.places.landing), only=frozenset(tasks))
         try:
             with ground.places.held():
                 while await lander.land_all(await read_book(ground)):
@@ -89,13 +91,13 @@ async def land_plan(wish: RunWish, tasks: Collection[str], board: Board | None =
 
 
 @asynccontextmanager
-async def _ground(wish: RunWish, board: Board) -> AsyncIterator[Ground]:
+async def _ground(wish: RunOptions, board: Progress) -> AsyncIterator[RunContext]:
     swarm_id = wish.plan.swarm
     assert swarm_id is not None, "a plan that was read has one"
-    places = Places.of(wish.state, swarm_id, wish.trees)
+    places = RunPaths.of(wish.state, swarm_id, wish.trees)
     places.run.mkdir(mode=0o700, parents=True, exist_ok=True)
     board.listeners.append(RunLog(places.run))
-    wanted = ServerWish(
+    wanted = ServerOptions(
         wish.server,
         wish.database,
         places.run / "server.log",
@@ -105,14 +107,14 @@ async def _ground(wish: RunWish, board: Board) -> AsyncIterator[Ground]:
     )
     async with (
         serving(wanted, board) as served,
-        Line(served.server, swarm_id, served.operator_token) as line,
+        RunServerClient(served.server, swarm_id, served.operator_token) as line,
     ):
         board.say("", f"swarm {swarm_id} at {served.server.address}")
-        yield Ground(
+        yield RunContext(
             plan=wish.plan,
             places=places,
-            trees=Trees(places.trees),
-            branches=Branches(),
+            trees=Worktrees(places.trees),
+            branches=PlanBranches(),
             line=line,
             board=board,
             agents=AGENTS,
@@ -120,7 +122,7 @@ async def _ground(wish: RunWish, board: Board) -> AsyncIterator[Ground]:
         )
 
 
-def check_agents(ground: Ground) -> None:
+def check_agents(ground: RunContext) -> None:
     """Before anything starts: a plan that cannot be worked on is not begun."""
     for task in ground.plan.tasks:
         settings = ground.settings(task)

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from shiftboss.errors import UnknownRepo
-from shiftboss.orchestrator.attempt.workspace import Assignment
-from shiftboss.orchestrator.git.checkouts import Checkout
+from shiftboss.orchestrator.attempt.workspace import AgentAssignment
+from shiftboss.orchestrator.git.checkouts import UserCheckout
 from shiftboss.orchestrator.git.repository import GitRepo
 from shiftboss.orchestrator.git.runner import run_git
 from shiftboss.protocol.plan import PlanRepo
@@ -33,7 +33,7 @@ def path_of(repo: PlanRepo) -> Path:
     return Path(repo.path)
 
 
-class Branches:
+class PlanBranches:
     async def target_of(self, repo: PlanRepo) -> str:
         """Where work lands: the branch that the plan names, or the one that is checked out."""
         if repo.branch is not None:
@@ -51,7 +51,7 @@ class Branches:
             )
         return said.out.decode().strip()
 
-    async def tip(self, assignment: Assignment) -> str:
+    async def tip(self, assignment: AgentAssignment) -> str:
         repo = await GitRepo.at(assignment.repo)
         return await repo.branch_tip(assignment.branch) or assignment.base
 
@@ -60,17 +60,17 @@ class Branches:
         there for those who need it, so it is no error when it cannot be had."""
         ref = (checkpoint or {}).get(UNCOMMITTED)
         if isinstance(ref, str) and ref.startswith("refs/shiftboss/salvage/"):
-            checkout = await asyncio.to_thread(Checkout.at, tree)
+            checkout = await asyncio.to_thread(UserCheckout.at, tree)
             await checkout.run(["restore", f"--source={ref}", "--", "."])
 
-    async def look(self, assignment: Assignment, tree: Path) -> Left:
+    async def look(self, assignment: AgentAssignment, tree: Path) -> Left:
         """A tree that is gone has left what was committed."""
         repo = await GitRepo.at(assignment.repo)
         tip = await self.tip(assignment)
         listed = await repo.run(["rev-list", f"-{COMMITS_MAX}", f"{assignment.base}..{tip}"])
         changed = _words((await repo.run(_diff(assignment.base, tip))).out)
         if tree.is_dir():  # noqa: ASYNC240 - one look
-            checkout = await asyncio.to_thread(Checkout.at, tree)
+            checkout = await asyncio.to_thread(UserCheckout.at, tree)
             status = await checkout.run(["status", "--porcelain", "-z", "--no-renames"])
             changed += [field for one in _words(status.out) for field in (_status(one), one[3:])]
         pairs = list(zip(changed[::2], changed[1::2], strict=False))

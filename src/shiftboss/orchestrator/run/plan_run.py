@@ -20,12 +20,12 @@ from shiftboss.errors import ShiftbossError, UnknownSwarm, UnknownWorker
 from shiftboss.orchestrator.attempt.attempt import Attempt
 from shiftboss.orchestrator.guardian.agent_process import run_mark, sweep_marked
 from shiftboss.orchestrator.landing.landing import Landing
-from shiftboss.orchestrator.landing.landing_queue import Lander
+from shiftboss.orchestrator.landing.landing_queue import LandingQueue
 from shiftboss.orchestrator.run.plan_branches import path_of
-from shiftboss.orchestrator.run.plan_status import Book, read_book
-from shiftboss.orchestrator.run.progress import Board
-from shiftboss.orchestrator.run.run_context import Ground
-from shiftboss.orchestrator.run.task_starter import Starting
+from shiftboss.orchestrator.run.plan_status import PlanStatus, read_book
+from shiftboss.orchestrator.run.progress import Progress
+from shiftboss.orchestrator.run.run_context import RunContext
+from shiftboss.orchestrator.run.task_starter import TaskStarter
 from shiftboss.worker.bus_worker import BusWorker
 
 # The workers of a run: each takes a task, sees it through, and takes the next.
@@ -44,8 +44,8 @@ def slot_name(swarm_id: str, number: int) -> str:
     return f"{name.lstrip('._-') or 'run'}-{number}"
 
 
-class Slot:
-    def __init__(self, ground: Ground, number: int) -> None:
+class RunWorker:
+    def __init__(self, ground: RunContext, number: int) -> None:
         self._ground = ground
         self.name = slot_name(ground.line.swarm_id, number)
         self.is_idle = asyncio.Event()
@@ -78,7 +78,7 @@ class Slot:
                     self.is_idle.set()
 
 
-async def run_slots(slots: list[Slot]) -> None:
+async def run_slots(slots: list[RunWorker]) -> None:
     """Until it is cancelled; then every agent is ended, and its task given back."""
     tasks = [asyncio.create_task(slot.run()) for slot in slots]
     try:
@@ -92,7 +92,7 @@ async def run_slots(slots: list[Slot]) -> None:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def last_words(slots: list[Slot]) -> None:
+async def last_words(slots: list[RunWorker]) -> None:
     """Until no agent runs. Work lands as soon as it is accepted, and its agent may still say what
     it has done and what that has cost; how long it may take is limited by its round."""
     await asyncio.gather(*(slot.is_idle.wait() for slot in slots))
@@ -120,7 +120,7 @@ _NEWS: Final = frozenset(
 
 
 @dataclass(slots=True)
-class Outcome:
+class RunOutcome:
     """`done` when everything landed, or was accepted where landing waits for a word."""
 
     done: bool
@@ -132,7 +132,7 @@ class Outcome:
     stopped: bool = False
 
     @classmethod
-    def of_stopped(cls, board: Board) -> Outcome:
+    def of_stopped(cls, board: Progress) -> RunOutcome:
         """What is known when a signal came first."""
         found = cls(done=False, stopped=True)
         lists = {"landed": found.landed, "accepted": found.accepted, "failed": found.failed}
@@ -144,18 +144,18 @@ class Outcome:
         return asdict(self)
 
 
-async def run_plan(ground: Ground, *, retry: bool = False) -> Outcome:
+async def run_plan(ground: RunContext, *, retry: bool = False) -> RunOutcome:
     """With `retry`, what an earlier run has given up gets one attempt more."""
     with ground.places.held():
         await _clear_up(ground)
-        starting = Starting(ground)
+        starting = TaskStarter(ground)
         await starting.announce()
         if retry:
             await starting.try_failed_again()
-        slots = [Slot(ground, number) for number in range(1, ground.plan.workers + 1)]
+        slots = [RunWorker(ground, number) for number in range(1, ground.plan.workers + 1)]
         for slot in slots:
             await slot.free()
-        lander = Lander(ground, Landing(ground.places.landing))
+        lander = LandingQueue(ground, Landing(ground.places.landing))
         async with AsyncExitStack() as stack:
             stack.push_async_callback(lander.close)
             stack.push_async_callback(ground.trees.close)
@@ -167,7 +167,7 @@ async def run_plan(ground: Ground, *, retry: bool = False) -> Outcome:
             return outcome
 
 
-async def _clear_up(ground: Ground) -> None:
+async def _clear_up(ground: RunContext) -> None:
     """What a run that was killed has left: processes, and work trees with what is in them."""
     left = await sweep_marked(run_mark(ground.places.state, ground.line.swarm_id))
     if left:
@@ -188,7 +188,7 @@ def _background(stack: AsyncExitStack, work: Coroutine[Any, Any, None]) -> async
     return task
 
 
-async def _listen(ground: Ground, news: asyncio.Event) -> None:
+async def _listen(ground: RunContext, news: asyncio.Event) -> None:
     """The server may be away also before it was heard for the first time."""
     events = SwarmEvents(ground.line.server, ground.line.swarm_id, 0)
     for pause in pauses():
@@ -201,12 +201,12 @@ async def _listen(ground: Ground, news: asyncio.Event) -> None:
 
 
 async def _until_done(
-    ground: Ground,
-    starting: Starting,
-    lander: Lander,
+    ground: RunContext,
+    starting: TaskStarter,
+    lander: LandingQueue,
     news: asyncio.Event,
     working: asyncio.Task[None],
-) -> Outcome:
+) -> RunOutcome:
     while True:
         news.clear()
         book = await read_book(ground)
@@ -227,11 +227,13 @@ async def _until_done(
             raise ShiftbossError("the workers of the run have ended")
 
 
-def _outcome(ground: Ground, starting: Starting, lander: Lander, book: Book) -> Outcome:
+def _outcome(
+    ground: RunContext, starting: TaskStarter, lander: LandingQueue, book: PlanStatus
+) -> RunOutcome:
     given_up = starting.given_up(book, lander.hopeless)
     needs = starting.needs(book, given_up)
     stuck = {bead_id: f"needs {one}" for bead_id, one in needs.items()}
-    found = Outcome(done=False, stuck={**stuck, **starting.stuck, **book.held, **lander.stuck})
+    found = RunOutcome(done=False, stuck={**stuck, **starting.stuck, **book.held, **lander.stuck})
     for task in ground.plan.tasks:
         if book.has_landed(task.id) and task.id not in lander.stuck:
             found.landed.append(task.id)
@@ -248,7 +250,7 @@ def _outcome(ground: Ground, starting: Starting, lander: Lander, book: Book) -> 
     return found
 
 
-def is_over(outcome: Outcome, book: Book, later: Book) -> bool:
+def is_over(outcome: RunOutcome, book: PlanStatus, later: PlanStatus) -> bool:
     """Also when nobody works, and what is left waits for people or for what was given up; but not
     when somebody has ended since the outcome was read off the book: that work has to land, or to be
     tried again."""
@@ -257,12 +259,14 @@ def is_over(outcome: Outcome, book: Book, later: Book) -> bool:
     return bool(outcome.stuck) and not later.is_busy and later.progress == book.progress
 
 
-def landing_outcome(ground: Ground, lander: Lander, book: Book, only: Collection[str]) -> Outcome:
+def landing_outcome(
+    ground: RunContext, lander: LandingQueue, book: PlanStatus, only: Collection[str]
+) -> RunOutcome:
     """Of `shiftboss land`: what is accepted and not landed has failed to land."""
     wanted = [one.id for one in ground.plan.tasks if not only or one.id in only]
     landed = [one for one in wanted if book.has_landed(one)]
     failed = [one for one in wanted if one in book.landable]
     waiting = [one for one in wanted if one not in landed and one not in failed]
-    return Outcome(
+    return RunOutcome(
         done=not failed, landed=landed, failed=failed, waiting=waiting, stuck=dict(lander.stuck)
     )

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from shiftboss.orchestrator.run.run_context import Ground
+from shiftboss.orchestrator.run.run_context import RunContext
 
 # How the last words of an attempt begin that waits for people: it may not use its tools, or it has
 # asked something. What they answer is told to the next attempt.
 BLOCKED: Final = "BLOCKED"
 
 
-class Book(NamedTuple):
+class PlanStatus(NamedTuple):
     """`views` are all tasks of the swarm; `landable` are those that are accepted and have not
     landed, in the order of their acceptance. `held` are those that wait for people, with the
     reason: a question, a budget that is used up, a pause without an end."""
@@ -52,16 +52,16 @@ class Book(NamedTuple):
         )
 
 
-async def read_book(ground: Ground) -> Book:
+async def read_book(ground: RunContext) -> PlanStatus:
     views = await _all(ground, "list_tasks")
-    return Book(views, await _all(ground, "list_landable"), await _held(ground, views))
+    return PlanStatus(views, await _all(ground, "list_landable"), await _held(ground, views))
 
 
-async def _all(ground: Ground, operation: str) -> dict[str, dict[str, Any]]:
+async def _all(ground: RunContext, operation: str) -> dict[str, dict[str, Any]]:
     return {one["bead_id"]: one for one in await ground.line.all_of(operation, "tasks")}
 
 
-async def _held(ground: Ground, views: Mapping[str, dict[str, Any]]) -> dict[str, str]:
+async def _held(ground: RunContext, views: Mapping[str, dict[str, Any]]) -> dict[str, str]:
     asked = await ground.line.call("list_questions", only_open=True)
     found = {
         one["bead_id"]: question_words(one, ground.line.swarm_id)

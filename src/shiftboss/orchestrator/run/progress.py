@@ -26,7 +26,7 @@ Stage = Literal[
 
 
 @dataclass(slots=True)
-class Row:
+class TaskProgress:
     """One task as people see it."""
 
     bead_id: str
@@ -47,15 +47,15 @@ class Row:
 
 
 @dataclass(slots=True)
-class Board:
+class Progress:
     """Written by the run, read by a view. A listener hears each line that is worth reading."""
 
-    rows: dict[str, Row] = field(default_factory=dict)
+    rows: dict[str, TaskProgress] = field(default_factory=dict)
     lines: deque[str] = field(default_factory=lambda: deque(maxlen=LINES_KEPT))
     listeners: list[Callable[[str, str], None]] = field(default_factory=list)
 
-    def row(self, bead_id: str, title: str = "") -> Row:
-        return self.rows.setdefault(bead_id, Row(bead_id, title))
+    def row(self, bead_id: str, title: str = "") -> TaskProgress:
+        return self.rows.setdefault(bead_id, TaskProgress(bead_id, title))
 
     def say(self, bead_id: str, text: str) -> None:
         """A line about a task; with an empty id about the run."""

@@ -12,12 +12,12 @@ from pathlib import Path
 
 from shiftboss.errors import Conflict, InvalidRequest
 from shiftboss.orchestrator.agents.agent import Agent
-from shiftboss.orchestrator.attempt.workspace import Assignment
+from shiftboss.orchestrator.attempt.workspace import AgentAssignment
 from shiftboss.orchestrator.guardian.agent_process import ProcessLimits
-from shiftboss.orchestrator.run.plan_branches import Branches
-from shiftboss.orchestrator.run.progress import Board
-from shiftboss.orchestrator.run.server_client import Line
-from shiftboss.orchestrator.worktrees.worktrees import Trees
+from shiftboss.orchestrator.run.plan_branches import PlanBranches
+from shiftboss.orchestrator.run.progress import Progress
+from shiftboss.orchestrator.run.server_client import RunServerClient
+from shiftboss.orchestrator.worktrees.worktrees import Worktrees
 from shiftboss.protocol.plan import Plan, PlanAgent, PlanRepo, PlanTask
 from shiftboss.rules.runs.merge_tasks import original_of
 
@@ -25,7 +25,7 @@ from shiftboss.rules.runs.merge_tasks import original_of
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class RunPaths:
     """`state` is the folder of the database. Work trees lie outside of it, because it may be inside
     of a repository, where tools would find the settings of the folders above."""
 
@@ -34,7 +34,7 @@ class Places:
     trees: Path
 
     @classmethod
-    def of(cls, state: Path, swarm_id: str, trees: Path | None = None) -> Places:
+    def of(cls, state: Path, swarm_id: str, trees: Path | None = None) -> RunPaths:
         """Raises InvalidRequest when the trees would lie inside of a repository."""
         state = state.resolve()
         if trees is not None:
@@ -51,7 +51,7 @@ class Places:
         nothing removed, outside of the folder that was named."""
         return self.trees / ".landing"
 
-    def scratch(self, assignment: Assignment) -> Path:
+    def scratch(self, assignment: AgentAssignment) -> Path:
         return self.run / assignment.name
 
     @contextmanager
@@ -86,15 +86,15 @@ def _usual_trees(state: Path) -> Path:
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
+class RunContext:
     """Made once for a run; what changes is in the server, in git and on the board."""
 
     plan: Plan
-    places: Places
-    trees: Trees
-    branches: Branches
-    line: Line
-    board: Board
+    places: RunPaths
+    trees: Worktrees
+    branches: PlanBranches
+    line: RunServerClient
+    board: Progress
     agents: Mapping[str, Agent]
     limits: ProcessLimits
 

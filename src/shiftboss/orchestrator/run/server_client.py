@@ -22,7 +22,7 @@ ANSWER_SECONDS: Final = 30.0
 PAGE: Final = 500
 
 
-class Line:
+class RunServerClient:
     """Of one swarm."""
 
     def __init__(self, server: Server, swarm_id: str, operator_token: str | None = None) -> None:

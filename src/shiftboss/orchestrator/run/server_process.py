@@ -21,7 +21,7 @@ import httpx2
 from shiftboss.client.backoff import pauses
 from shiftboss.client.server_address import Server
 from shiftboss.errors import ShiftbossError
-from shiftboss.orchestrator.run.progress import Board
+from shiftboss.orchestrator.run.progress import Progress
 from shiftboss.system.file_locks import turn
 
 START_SECONDS: Final = 30.0
@@ -45,7 +45,7 @@ class ServerDown(ShiftbossError):
 
 
 @dataclass(frozen=True, slots=True)
-class ServerWish:
+class ServerOptions:
     """`server` is where one is looked for; if there is none, one of our own listens there. With
     `own`, nobody is looked for, and it listens on any free port. `operator_token` is for one of our
     own; without it, nobody but the run ever knows the token."""
@@ -59,7 +59,7 @@ class ServerWish:
 
 
 @dataclass(frozen=True, slots=True)
-class Served:
+class RunServer:
     """`operator_token` is that of a server of our own; None: the server is somebody else's."""
 
     server: Server
@@ -77,11 +77,11 @@ async def answers(server: Server) -> bool:
 
 
 @asynccontextmanager
-async def serving(wish: ServerWish, board: Board) -> AsyncIterator[Served]:
+async def serving(wish: ServerOptions, board: Progress) -> AsyncIterator[RunServer]:
     """Yields the server. One of our own is started again should it die; when that does not help,
     ServerDown is raised in whoever uses it."""
     if not wish.own and await answers(wish.server):
-        yield Served(wish.server)
+        yield RunServer(wish.server)
         return
     own = _OwnServer(wish, board)
     address = await own.start()
@@ -90,7 +90,7 @@ async def serving(wish: ServerWish, board: Board) -> AsyncIterator[Served]:
     assert user is not None
     keeping.add_done_callback(lambda task: None if task.cancelled() else user.cancel())
     try:
-        yield Served(Server(address, wish.server.token), own.operator_token)
+        yield RunServer(Server(address, wish.server.token), own.operator_token)
     except asyncio.CancelledError:
         if keeping.done() and not keeping.cancelled():
             user.uncancel()
@@ -107,7 +107,7 @@ class _OwnServer:
     token is the first line in it: agents run as the same user, and could read it in a file or in
     the environment of a process."""
 
-    def __init__(self, wish: ServerWish, board: Board) -> None:
+    def __init__(self, wish: ServerOptions, board: Progress) -> None:
         self._wish = wish
         self._board = board
         self.operator_token = wish.operator_token or secrets.token_urlsafe(32)

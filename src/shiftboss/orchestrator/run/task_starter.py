@@ -18,18 +18,18 @@ from shiftboss.errors import (
     UnknownHandoff,
 )
 from shiftboss.orchestrator.run.plan_branches import path_of
-from shiftboss.orchestrator.run.plan_status import Book, read_book
-from shiftboss.orchestrator.run.run_context import Ground
+from shiftboss.orchestrator.run.plan_status import PlanStatus, read_book
+from shiftboss.orchestrator.run.run_context import RunContext
 from shiftboss.protocol.plan import PlanTask
 from shiftboss.rules.plans.graph import in_order, traits_of
 from shiftboss.rules.plans.schedule import priorities
 from shiftboss.rules.runs.merge_tasks import is_merge
 
 
-class Starting:
+class TaskStarter:
     """`stuck` has what cannot start before people have done something, and why."""
 
-    def __init__(self, ground: Ground) -> None:
+    def __init__(self, ground: RunContext) -> None:
         self._ground = ground
         self._order = in_order(ground.plan)
         self._priorities = priorities(ground.plan)
@@ -108,7 +108,7 @@ class Starting:
                 except Conflict as error:
                     self._wait(bead_id, error)
 
-    async def start_ready(self, book: Book) -> None:
+    async def start_ready(self, book: PlanStatus) -> None:
         """Spawn what can start now, and try again what has failed and may."""
         for task in self._order:
             status = book.status(task.id)
@@ -120,7 +120,7 @@ class Starting:
             if is_merge(bead_id) and view["status"] == "failed":
                 await self._retry(bead_id, book)
 
-    def given_up(self, book: Book, unlandable: Collection[str] = ()) -> set[str]:
+    def given_up(self, book: PlanStatus, unlandable: Collection[str] = ()) -> set[str]:
         """What nobody will finish: it has failed often enough, was cancelled, or cannot land."""
         return {
             task.id
@@ -129,7 +129,7 @@ class Starting:
             and (task.id in unlandable or self._is_given_up(task, book))
         }
 
-    def needs(self, book: Book, given_up: Collection[str]) -> dict[str, str]:
+    def needs(self, book: PlanStatus, given_up: Collection[str]) -> dict[str, str]:
         """The tasks that wait for one that was given up, and for which."""
         found: dict[str, str] = {}
         for task in self._order:
@@ -138,18 +138,18 @@ class Starting:
                 found[task.id] = lost[0]
         return found
 
-    def _is_given_up(self, task: PlanTask, book: Book) -> bool:
+    def _is_given_up(self, task: PlanTask, book: PlanStatus) -> bool:
         status = book.status(task.id)
         if status == "failed" and task.id not in book.held:
             return bool(book.views[task.id]["failures"] >= self._ground.plan.attempts)
         return status == "cancelled"
 
-    def _is_ready(self, task: PlanTask, book: Book) -> bool:
+    def _is_ready(self, task: PlanTask, book: PlanStatus) -> bool:
         if self._ground.plan.auto_merge:
             return all(book.has_landed(one) for one in task.depends_on)
         return all(book.status(one) == "done" for one in task.depends_on)
 
-    async def _spawn(self, task: PlanTask, book: Book) -> None:
+    async def _spawn(self, task: PlanTask, book: PlanStatus) -> None:
         ground = self._ground
         name, repo = ground.repo_name(task), ground.repo(task)
         unlanded = [
@@ -193,7 +193,7 @@ class Starting:
         self._waits.pop(task.id, None)
         ground.board.stage(task.id, "queued")
 
-    async def _retry(self, bead_id: str, book: Book) -> None:
+    async def _retry(self, bead_id: str, book: PlanStatus) -> None:
         view = book.views[bead_id]
         if view["failures"] >= self._ground.plan.attempts or bead_id in book.held:
             return

@@ -20,7 +20,7 @@ from shiftboss.errors import TreeUnavailable
 from shiftboss.evidence.commands.command import Limits, run_command
 from shiftboss.orchestrator.git.runner import plain_environment
 from shiftboss.orchestrator.worktrees.git_hooks import set_own
-from shiftboss.orchestrator.worktrees.worktree import Tree
+from shiftboss.orchestrator.worktrees.worktree import Worktree
 from shiftboss.protocol.plan import PlanRepo
 from shiftboss.rules.claims.criteria import parse_command
 
@@ -80,7 +80,7 @@ class Ports:
         return True
 
 
-async def keep_out(tree: Tree, names: Sequence[str], file: Path) -> None:
+async def keep_out(tree: Worktree, names: Sequence[str], file: Path) -> None:
     """Copied files are secrets more often than not: git passes them over in this tree, like what
     the user's own list of such files names."""
     if not names:
@@ -112,7 +112,7 @@ def copy_files(source: Path, tree: Path, names: Sequence[str]) -> None:
             os.fchmod(file.fileno(), stat.S_IMODE(mode) & 0o777)
 
 
-async def set_up(tree: Tree, repo: PlanRepo) -> None:
+async def set_up(tree: Worktree, repo: PlanRepo) -> None:
     """Raises TreeUnavailable with the end of what a command printed that failed."""
     environment = plain_environment() | tree.environment
     limits = Limits(

@@ -15,7 +15,7 @@ from typing import Final
 from shiftboss.hooks.command import hook_argv
 from shiftboss.orchestrator.git.repository import GitRepo
 from shiftboss.orchestrator.git.runner import checked
-from shiftboss.orchestrator.worktrees.worktree import Tree
+from shiftboss.orchestrator.worktrees.worktree import Worktree
 
 _CHECKED: Final = ("pre-commit", "pre-push")
 # Set-up commands (husky, for one) may bring these later, so they are looked for when git calls.
@@ -61,7 +61,7 @@ printf %s "$refs" | "$theirs" "$@"
 """
 
 
-async def set_hooks(tree: Tree, contract_file: Path) -> None:
+async def set_hooks(tree: Worktree, contract_file: Path) -> None:
     repo = GitRepo(tree.common)
     folder = contract_file.parent / "git-hooks"
     await _allow_own_settings(repo)
@@ -71,7 +71,7 @@ async def set_hooks(tree: Tree, contract_file: Path) -> None:
     await set_own(tree, "core.hooksPath", str(folder))
 
 
-async def set_own(tree: Tree, name: str, value: str) -> None:
+async def set_own(tree: Worktree, name: str, value: str) -> None:
     """A setting of this tree alone."""
     said = await tree.checkout.run(["config", "--worktree", name, value])
     checked(said, f"the settings of {tree.path}")
@@ -106,7 +106,7 @@ async def _change(repo: GitRepo, file: str, *arguments: str) -> None:
     await repo.text(f"the settings of {repo.common}", "config", "--file", path, *arguments)
 
 
-async def _there(repo: GitRepo, tree: Tree, theirs: str) -> list[str]:
+async def _there(repo: GitRepo, tree: Worktree, theirs: str) -> list[str]:
     """Which of the hooks that git calls all the time the repository has."""
     if not theirs:
         said = await repo.run(["config", "--type=path", "--get", "core.hooksPath"])

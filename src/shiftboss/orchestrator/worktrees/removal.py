@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Final
 
 from shiftboss.errors import TreeUnavailable
-from shiftboss.orchestrator.worktrees.worktree import Tree
+from shiftboss.orchestrator.worktrees.worktree import Worktree
 from shiftboss.system.file_locks import turn
 
 _OURS: Final = re.compile(r"[0-9a-f]{32}")
 
 
-class Removal:
+class WorktreeRemoval:
     """`folder` is where trees go before they are gone, on the same disk as they are. Several
     processes may remove the same things from it."""
 
@@ -37,7 +37,7 @@ class Removal:
         if await asyncio.to_thread(_put_aside, path, gone):
             self._start(gone)
 
-    async def registration(self, tree: Tree) -> None:
+    async def registration(self, tree: Worktree) -> None:
         """What git keeps of a tree. At once or not at all: others read it."""
         gone = tree.common / "shiftboss" / f"gone-{uuid.uuid4().hex}"
         async with turn(tree.common / "shiftboss", "trees"):
@@ -91,7 +91,7 @@ async def _run(*argv: str) -> int:
 # named by people, who may keep things of their own there.
 
 
-class Marks:
+class WorktreeMarks:
     """A file for each tree, in a folder of their own. It is there before the tree is, and until
     after the tree has gone."""
 

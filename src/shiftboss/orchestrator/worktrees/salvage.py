@@ -15,9 +15,9 @@ from typing import Final, NamedTuple
 from shiftboss.errors import TreeUnavailable
 from shiftboss.orchestrator.git.repository import GitRepo, break_stale_locks
 from shiftboss.orchestrator.git.runner import checked, run_git
-from shiftboss.orchestrator.worktrees.worktree import Tree
+from shiftboss.orchestrator.worktrees.worktree import Worktree
 from shiftboss.rules.paths.branch_names import ref_part
-from shiftboss.system.git import Said
+from shiftboss.system.git import GitOutput
 
 # A tree can be filled with anything. What is above these is named in the commit, and not in it.
 FILE_BYTES_MAX: Final = 20 * 1024 * 1024
@@ -41,7 +41,7 @@ def salvage_refs(bead_id: str) -> str:
     return f"refs/shiftboss/salvage/{ref_part(bead_id)}/"
 
 
-async def salvage_tree(tree: Tree) -> str | None:
+async def salvage_tree(tree: Worktree) -> str | None:
     """The ref that holds what nothing else does. None: nothing would be lost."""
     repo = GitRepo(tree.common)
     head = await _head(repo, tree)
@@ -94,7 +94,7 @@ async def _known(repo: GitRepo, bead_id: str, content: str, parents: Sequence[st
     return next((ref for ref, words in refs.items() if words[1:] == [content, *parents]), None)
 
 
-async def _head(repo: GitRepo, tree: Tree) -> str | None:
+async def _head(repo: GitRepo, tree: Worktree) -> str | None:
     if await asyncio.to_thread((tree.admin / "HEAD").is_file):
         said = await _run(tree, ["rev-parse", "--quiet", "--verify", "HEAD^{commit}"])
         if said.code == 0:
@@ -105,7 +105,7 @@ async def _head(repo: GitRepo, tree: Tree) -> str | None:
     return None
 
 
-async def _lost_commits(repo: GitRepo, tree: Tree, head: str) -> list[str]:
+async def _lost_commits(repo: GitRepo, tree: Worktree, head: str) -> list[str]:
     """The newest of those that the tree has had as its HEAD and that no ref holds."""
     had = await asyncio.to_thread(_logged, tree.admin / "logs" / "HEAD")
     names = "".join(f"{one}\n" for one in dict.fromkeys([head, *had]))
@@ -129,7 +129,7 @@ def _logged(log: Path) -> list[str]:
     return [words[1] for line in lines if len(words := line.split(" ", 2)) == 3]
 
 
-async def _files(repo: GitRepo, tree: Tree, head: str) -> _Files | None:
+async def _files(repo: GitRepo, tree: Worktree, head: str) -> _Files | None:
     """As they lie there, by an index of our own. None: there are none to be seen."""
     if not await asyncio.to_thread(_is_inhabited, tree.path):
         return None
@@ -153,7 +153,7 @@ async def _files(repo: GitRepo, tree: Tree, head: str) -> _Files | None:
     return _Files(content, left_out)
 
 
-async def _add(tree: Tree, names: Sequence[bytes], variables: Mapping[str, str]) -> None:
+async def _add(tree: Worktree, names: Sequence[bytes], variables: Mapping[str, str]) -> None:
     """All at once, which ends at the first file that cannot be read; then by the slower way, which
     keeps the others."""
     for arguments in (
@@ -182,7 +182,7 @@ def _is_inhabited(path: Path) -> bool:
 
 
 @asynccontextmanager
-async def _own_index(repo: GitRepo, tree: Tree, head: str) -> AsyncIterator[dict[str, str]]:
+async def _own_index(repo: GitRepo, tree: Worktree, head: str) -> AsyncIterator[dict[str, str]]:
     """A copy of the tree's: it knows which files are unchanged, and which are not to be there."""
     folder = repo.common / "shiftboss"
     await asyncio.to_thread(folder.mkdir, mode=0o700, exist_ok=True)
@@ -230,7 +230,7 @@ def _choose(
     return chosen, left_out
 
 
-def _message(tree: Tree, left_out: Sequence[str]) -> str:
+def _message(tree: Worktree, left_out: Sequence[str]) -> str:
     lines = [f"What was left in the work tree {tree.name} of {tree.swarm_id}", ""]
     if left_out:
         lines.append(f"Too large or too many, and not kept: {len(left_out)} files")
@@ -239,14 +239,14 @@ def _message(tree: Tree, left_out: Sequence[str]) -> str:
 
 
 async def _run(
-    tree: Tree,
+    tree: Worktree,
     arguments: Sequence[str],
     *,
     stdin: bytes = b"",
     environment: Mapping[str, str] | None = None,
     seconds: float = 120.0,
     output_max: int = 64 * 1024 * 1024,
-) -> Said:
+) -> GitOutput:
     """By what git keeps of the tree: its agent may have removed or changed the file `.git`."""
     has_admin = await asyncio.to_thread((tree.admin / "HEAD").is_file)
     is_there = await asyncio.to_thread(tree.path.is_dir)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from shiftboss.orchestrator.git.checkouts import Checkout
+from shiftboss.orchestrator.git.checkouts import UserCheckout
 
 _MARK: Final = "shiftboss "
 _NAME: Final = re.compile(r"(.+)\.([0-9]+)")
@@ -22,7 +22,7 @@ _HEAD: Final = "ref: refs/heads/"
 
 
 @dataclass(frozen=True, slots=True)
-class Tree:
+class Worktree:
     """`path` is where the agent works, `common` the git folder that all trees of the repository
     share, `admin` what git keeps of this tree. `start` is the commit that it began at; `salvaged`
     are refs with what earlier attempts left behind. `environment` is what its agents and commands
@@ -46,11 +46,11 @@ class Tree:
         return f"{self.bead_id}.{self.epoch}"
 
     @property
-    def checkout(self) -> Checkout:
-        return Checkout(self.path, self.admin)
+    def checkout(self) -> UserCheckout:
+        return UserCheckout(self.path, self.admin)
 
 
-def lock_reason(tree: Tree) -> str:
+def lock_reason(tree: Worktree) -> str:
     """People see it in `git worktree list --verbose`."""
     words = {
         "path": str(tree.path),
@@ -62,7 +62,7 @@ def lock_reason(tree: Tree) -> str:
     return _MARK + json.dumps(words)
 
 
-def found_trees(common: Path, folder: Path) -> Iterator[Tree]:
+def found_trees(common: Path, folder: Path) -> Iterator[Worktree]:
     """Those of the repository that lie in `folder`/SWARM, also when they are half made, or gone."""
     try:
         admins = sorted((common / "worktrees").iterdir())
@@ -74,7 +74,7 @@ def found_trees(common: Path, folder: Path) -> Iterator[Tree]:
         named = _NAME.fullmatch(path.name)
         if named is None or path.parent.parent != folder:
             continue
-        yield Tree(
+        yield Worktree(
             path=path,
             common=common,
             admin=admin,

@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import Final
 
 from shiftboss.errors import MergeConflict, ShiftbossError, TreeUnavailable
-from shiftboss.orchestrator.attempt.workspace import Assignment
+from shiftboss.orchestrator.attempt.workspace import AgentAssignment
 from shiftboss.orchestrator.git.repository import GitRepo, break_stale_locks
 from shiftboss.orchestrator.git.runner import checked
 from shiftboss.orchestrator.worktrees.environment import Ports, copy_files, keep_out, set_up
 from shiftboss.orchestrator.worktrees.git_hooks import set_hooks
-from shiftboss.orchestrator.worktrees.removal import Marks, Removal
+from shiftboss.orchestrator.worktrees.removal import WorktreeMarks, WorktreeRemoval
 from shiftboss.orchestrator.worktrees.salvage import keep, salvage_tree
-from shiftboss.orchestrator.worktrees.worktree import Tree, admin_of, found_trees, lock_reason
+from shiftboss.orchestrator.worktrees.worktree import Worktree, admin_of, found_trees, lock_reason
 from shiftboss.protocol.plan import PlanRepo
 from shiftboss.system.background_delete import spread
 from shiftboss.system.file_locks import turn
@@ -64,7 +64,7 @@ async def _with(repo: GitRepo, base: str, commit: str) -> str:
     return await repo.commit_tree(merged.tree, [base, commit], message, date=date)
 
 
-__all__ = ["Tree", "Trees"]
+__all__ = ["Worktree", "Worktrees"]
 
 log = logging.getLogger(__name__)
 
@@ -72,25 +72,25 @@ CHECKOUT_SECONDS: Final = 600.0
 LOCK_SECONDS: Final = 1.0
 
 
-class Trees:
+class Worktrees:
     """They lie in `folder`/SWARM/TASK.EPOCH. All that has to be known of them is in git, so a new
     process goes on where another was ended."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder.resolve()
         self._ports = Ports(self._folder / ".ports")
-        self._removal = Removal(self._folder / ".gone")
-        self._marks = Marks(self._folder / ".made")
+        self._removal = WorktreeRemoval(self._folder / ".gone")
+        self._marks = WorktreeMarks(self._folder / ".made")
         self._removing: defaultdict[Path, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     async def make(
         self,
-        assignment: Assignment,
+        assignment: AgentAssignment,
         repo: PlanRepo,
         contract_file: Path,
         *,
         carry_on: bool = False,
-    ) -> Tree:
+    ) -> Worktree:
         """What an earlier attempt left in its tree is salvaged, and the tree removed. With
         `carry_on`, or with a checkpoint, the work begins at the tip of the branch, where that has
         the base; else at the base, and the old tip is kept.
@@ -116,12 +116,12 @@ class Trees:
             raise
         return tree
 
-    async def salvage(self, tree: Tree) -> str | None:
+    async def salvage(self, tree: Worktree) -> str | None:
         """What is neither on a branch nor salvaged yet is kept under a ref: the files as they lie
         there, and commits that were left behind. The ref; None when nothing would be lost."""
         return await salvage_tree(tree)
 
-    async def remove(self, tree: Tree) -> str | None:
+    async def remove(self, tree: Worktree) -> str | None:
         """Salvage it, then take it down. Its branch goes when the target has all of it.
 
         An attempt that has ended and the one after it may both want to; the second has nothing to
@@ -180,7 +180,7 @@ class Trees:
         """Wait until what was removed is gone."""
         await self._removal.close()
 
-    async def _clear(self, repo: GitRepo, assignment: Assignment) -> tuple[str, ...]:
+    async def _clear(self, repo: GitRepo, assignment: AgentAssignment) -> tuple[str, ...]:
         """The trees of earlier attempts at the task, and what lies where the new one will be."""
         salvaged = []
         for tree in await asyncio.to_thread(_found, repo.common, self._folder):
@@ -192,17 +192,17 @@ class Trees:
         await self._removal.folder(path)
         return tuple(salvaged)
 
-    def _path(self, assignment: Assignment) -> Path:
+    def _path(self, assignment: AgentAssignment) -> Path:
         return self._folder / assignment.swarm_id / assignment.name
 
     async def _add(
-        self, repo: GitRepo, assignment: Assignment, goes_on: bool, salvaged: tuple[str, ...]
-    ) -> Tree:
+        self, repo: GitRepo, assignment: AgentAssignment, goes_on: bool, salvaged: tuple[str, ...]
+    ) -> Worktree:
         """Without its files yet: others wait for their turn at the repository."""
         await _refuse_other_name(repo, assignment.branch)
         start, kept = await _start(repo, assignment, goes_on)
         path = self._path(assignment)
-        tree = Tree(
+        tree = Worktree(
             path=path,
             common=repo.common,
             admin=repo.common / "worktrees" / path.name,
@@ -232,7 +232,7 @@ class Trees:
             raise TreeUnavailable(f"git knows nothing of the work tree {path} that it has made")
         return replace(tree, admin=admin)
 
-    async def _take_down(self, tree: Tree) -> None:
+    async def _take_down(self, tree: Worktree) -> None:
         """The folder first: what git keeps of a tree is how it is found again after a crash."""
         await self._removal.folder(tree.path)
         await asyncio.to_thread(self._marks.drop, tree.path)
@@ -279,11 +279,11 @@ def _make_place(folder: Path) -> None:
     spread(folder)
 
 
-def _found(common: Path, folder: Path) -> list[Tree]:
+def _found(common: Path, folder: Path) -> list[Worktree]:
     return list(found_trees(common, folder))
 
 
-def _is_there(tree: Tree) -> bool:
+def _is_there(tree: Worktree) -> bool:
     return tree.admin.exists() or tree.path.exists() or tree.path.is_symlink()
 
 
@@ -292,7 +292,7 @@ def _folders(folder: Path) -> list[Path]:
 
 
 async def _start(
-    repo: GitRepo, assignment: Assignment, goes_on: bool
+    repo: GitRepo, assignment: AgentAssignment, goes_on: bool
 ) -> tuple[str, tuple[str, ...]]:
     """Where the work begins, and the ref that keeps what was on the branch."""
     base = await repo.commit_of(assignment.base)
@@ -313,6 +313,6 @@ async def _start(
     return base, (await keep(repo, assignment.bead_id, tip),)
 
 
-async def _check_out(tree: Tree) -> None:
+async def _check_out(tree: Worktree) -> None:
     said = await tree.checkout.run(["reset", "--hard", "--quiet"], seconds=CHECKOUT_SECONDS)
     checked(said, f"writing the files of {tree.start[:12]} to {tree.path}")

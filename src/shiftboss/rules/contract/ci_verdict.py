@@ -58,7 +58,7 @@ class CiFinding(NamedTuple):
     hint: str = ""
 
 
-class _Seen(NamedTuple):
+class _JobOutcome(NamedTuple):
     run: CiRun
     job: CiJob
 
@@ -78,7 +78,7 @@ def judge(report: CiReport | None, demand: CiDemand) -> list[CiFinding]:
                 f"was it pushed to {demand.branch}, and does a workflow run at a push?",
             )
         ]
-    seen = [_Seen(run, job) for run in runs for job in run.jobs]
+    seen = [_JobOutcome(run, job) for run in runs for job in run.jobs]
     synced = _distinct(demand.policy.must_succeed)
     required = [name for name in _distinct(demand.policy.required_jobs) if not _among(name, synced)]
     findings = [_named(name, seen, runs, is_synced=False) for name in required]
@@ -107,7 +107,7 @@ def _newest_of_the_commit(report: CiReport) -> list[CiRun]:
 
 
 def _named(
-    name: str, seen: Sequence[_Seen], runs: Sequence[CiRun], *, is_synced: bool
+    name: str, seen: Sequence[_JobOutcome], runs: Sequence[CiRun], *, is_synced: bool
 ) -> CiFinding:
     found = [one for one in seen if _same(one.job.name, name)]
     if not found:
@@ -121,7 +121,7 @@ def _named(
     return CiFinding(_OUTCOME[state], name, _sentence(decisive, state), hint)
 
 
-def _not_there(name: str, seen: Sequence[_Seen], runs: Sequence[CiRun]) -> CiFinding:
+def _not_there(name: str, seen: Sequence[_JobOutcome], runs: Sequence[CiRun]) -> CiFinding:
     where = ", ".join(f"#{run.run_id}" for run in runs)
     if any(run.state in ("waiting", "running") for run in runs):
         return CiFinding("pending", name, f"{name} has not begun in run {where}", _HINT["running"])
@@ -135,7 +135,7 @@ def _not_there(name: str, seen: Sequence[_Seen], runs: Sequence[CiRun]) -> CiFin
 
 
 def _all_jobs(
-    runs: Iterable[CiRun], seen: Sequence[_Seen], synced: Sequence[str]
+    runs: Iterable[CiRun], seen: Sequence[_JobOutcome], synced: Sequence[str]
 ) -> list[CiFinding]:
     """Without a list of required jobs every job counts; one that is skipped for a reason of the
     workflow does no harm, as long as something was done at all."""
@@ -174,7 +174,7 @@ def _run_as_a_whole(run: CiRun) -> CiFinding | None:
     return None
 
 
-def _sentence(one: _Seen, state: JobState) -> str:
+def _sentence(one: _JobOutcome, state: JobState) -> str:
     return f"{one.job.name} {_MESSAGE[state]} (run #{one.run.run_id})"
 
 

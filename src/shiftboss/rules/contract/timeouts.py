@@ -77,7 +77,7 @@ class LadderState:
     ci_restarted_at_ms: int | None = None
 
 
-class Step(NamedTuple):
+class LadderStep(NamedTuple):
     """`then` is the state once the step was taken. With the kind "none", `at_ms` is when to ask
     again."""
 
@@ -87,7 +87,7 @@ class Step(NamedTuple):
     then: LadderState
 
 
-class _Case(NamedTuple):
+class _LadderCase(NamedTuple):
     milestone: Milestone
     since_ms: int
     now_ms: int
@@ -97,8 +97,8 @@ class _Case(NamedTuple):
 
     def step(
         self, kind: StepKind, at_ms: int, message: str, **noted: int | bool | str | None
-    ) -> Step:
-        return Step(kind, at_ms, message, replace(self.done, **noted))  # type: ignore[arg-type]
+    ) -> LadderStep:
+        return LadderStep(kind, at_ms, message, replace(self.done, **noted))  # type: ignore[arg-type]
 
 
 def next_step(
@@ -108,15 +108,15 @@ def next_step(
     activity: Activity,
     policy: Timeouts,
     done: LadderState,
-) -> Step:
+) -> LadderStep:
     """What is due now; "none" when nothing is."""
-    step = _upcoming(_Case(milestone, since_ms, now_ms, activity, policy, done))
+    step = _upcoming(_LadderCase(milestone, since_ms, now_ms, activity, policy, done))
     if now_ms < step.at_ms:
-        return Step("none", step.at_ms, "", done)
+        return LadderStep("none", step.at_ms, "", done)
     return step
 
 
-def _upcoming(case: _Case) -> Step:
+def _upcoming(case: _LadderCase) -> LadderStep:
     if case.milestone == "DONE" or case.done.ended or case.activity.server_holds:
         return case.step("none", _NEVER_MS, "")
     start_ms = case.since_ms + case.activity.held_ms
@@ -144,7 +144,7 @@ def _upcoming(case: _Case) -> Step:
     return _worker_overdue(case, deadline_ms)
 
 
-def _worker_overdue(case: _Case, deadline_ms: int) -> Step:
+def _worker_overdue(case: _LadderCase, deadline_ms: int) -> LadderStep:
     if case.done.parked_at_ms is not None:
         return _parked(case, case.done.parked_at_ms)
     if case.done.probed_for_ms != deadline_ms:
@@ -167,7 +167,7 @@ def _worker_overdue(case: _Case, deadline_ms: int) -> Step:
     )
 
 
-def _active(case: _Case, deadline_ms: int, looked_ms: int) -> Step:
+def _active(case: _LadderCase, deadline_ms: int, looked_ms: int) -> LadderStep:
     """It goes on while it shows progress. Once its whole time is over, somebody is told."""
     worker_since_ms = case.activity.worker_since_ms
     began_ms = case.since_ms if worker_since_ms is None else worker_since_ms
@@ -182,7 +182,7 @@ def _active(case: _Case, deadline_ms: int, looked_ms: int) -> Step:
     return _extended(case, deadline_ms, "active: given more time", looked_ms)
 
 
-def _parked(case: _Case, parked_at_ms: int) -> Step:
+def _parked(case: _LadderCase, parked_at_ms: int) -> LadderStep:
     grace_ms = case.policy.active_within * 1000
     if case.done.salvaged:
         return case.step(
@@ -199,7 +199,7 @@ def _parked(case: _Case, parked_at_ms: int) -> Step:
     )
 
 
-def _ci_overdue(case: _Case, deadline_ms: int, timeout_seconds: int) -> Step:
+def _ci_overdue(case: _LadderCase, deadline_ms: int, timeout_seconds: int) -> LadderStep:
     if case.done.probed_for_ms != deadline_ms:
         return case.step(
             "check_ci", deadline_ms, "CI takes long: ask it", probed_for_ms=deadline_ms
@@ -224,14 +224,14 @@ def _ci_overdue(case: _Case, deadline_ms: int, timeout_seconds: int) -> Step:
     return case.step(kind, deadline_ms, message, **noted, told_of_ci=state)
 
 
-def _ci_case(case: _Case) -> _CiCase:
+def _ci_case(case: _LadderCase) -> _CiCase:
     """A run that has not moved since it was given more time, a whole time of the milestone ago,
     hangs."""
     state, mark = case.activity.ci_state, case.activity.ci_mark
     return "hanging" if state == "running" and mark and mark == case.done.ci_mark else state
 
 
-def _restart(case: _Case, deadline_ms: int, what: str) -> Step:
+def _restart(case: _LadderCase, deadline_ms: int, what: str) -> LadderStep:
     """Asked for, it is waited for as if CI had begun just now. Whether it can be done is the
     caller's to find out: it notes a refusal in the state."""
     return case.step(
@@ -270,7 +270,7 @@ _CI_STEPS: Final[dict[str, tuple[StepKind, str]]] = {
 }
 
 
-def _extended(case: _Case, at_ms: int, message: str, looked_ms: int) -> Step:
+def _extended(case: _LadderCase, at_ms: int, message: str, looked_ms: int) -> LadderStep:
     return case.step(
         "extend",
         at_ms,
@@ -280,14 +280,14 @@ def _extended(case: _Case, at_ms: int, message: str, looked_ms: int) -> Step:
     )
 
 
-def _attempts_left(case: _Case) -> int:
+def _attempts_left(case: _LadderCase) -> int:
     """Below zero: more were begun than there are."""
     if case.milestone != "FIXING_CI":
         return 1
     return case.policy.milestones.FIXING_CI.max_attempts - case.activity.attempts
 
 
-def _out_of_attempts(case: _Case, at_ms: int) -> Step:
+def _out_of_attempts(case: _LadderCase, at_ms: int) -> LadderStep:
     maximum = case.policy.milestones.FIXING_CI.max_attempts
     return case.step("escalate", at_ms, f"{maximum} attempts to fix the CI have failed", ended=True)
 

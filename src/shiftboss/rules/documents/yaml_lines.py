@@ -51,7 +51,7 @@ def read_yaml(text: str) -> Document:
     try:
         loader = yaml.SafeLoader(text)
         root = loader.get_single_node()
-        reader = _Reader(loader)
+        reader = _YamlReader(loader)
         reader.document.data = None if root is None else reader.value(root, ())
     except RecursionError:
         return Document(problems=[Problem(1, (), "is nested too deeply")])
@@ -69,7 +69,7 @@ class _TooLarge(Exception):
     pass
 
 
-class _Reader:
+class _YamlReader:
     def __init__(self, loader: yaml.SafeLoader) -> None:
         self._loader = loader
         self._open: list[yaml.Node] = []

@@ -68,7 +68,7 @@ def protected(path: str) -> bool:
     return name == "__init__.py" and folders[-1:] != [] and folders[-1] in _RUNNERS
 
 
-class Refusal(NamedTuple):
+class PathRefusal(NamedTuple):
     """Why not, to be read after the path; and what to do about it."""
 
     reason: str
@@ -86,16 +86,16 @@ class Ownership:
         self._readonly = Scope(readonly)
         self._generated = Scope(generated)
 
-    def refusal(self, path: str, *, is_submodule: bool = False) -> Refusal | None:
+    def refusal(self, path: str, *, is_submodule: bool = False) -> PathRefusal | None:
         """None: the path may be changed."""
         try:
             as_written(path)
         except ValueError as error:
-            return Refusal(f"{error}; no contract covers it", "take it out of the branch")
+            return PathRefusal(f"{error}; no contract covers it", "take it out of the branch")
         if self._generated.names_exactly(path):
             return None
         if self._readonly.covers(path):
-            return Refusal(
+            return PathRefusal(
                 "is in files_readonly",
                 "change it back, or ask for the change with request_scope and say why",
             )
@@ -107,14 +107,16 @@ class Ownership:
             return _by_name("steers tests or tools")
         if self._owned.covers(path) or self._generated.covers(path):
             return None
-        return Refusal("is not in files_owned", "change it back, or ask for it with request_scope")
+        return PathRefusal(
+            "is not in files_owned", "change it back, or ask for it with request_scope"
+        )
 
     def is_readonly(self, path: str) -> bool:
         return self._readonly.covers(path)
 
 
-def _by_name(what: str) -> Refusal:
-    return Refusal(
+def _by_name(what: str) -> PathRefusal:
+    return PathRefusal(
         f"{what}, so files_owned must name it exactly, not by a folder or a glob",
         "change it back, or ask for exactly this path with request_scope",
     )

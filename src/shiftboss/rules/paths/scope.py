@@ -16,13 +16,13 @@ from shiftboss.rules.paths.changes import (
     link_leads_astray,
 )
 from shiftboss.rules.paths.command_paths import NamedPaths
-from shiftboss.rules.paths.ownership import Ownership, Refusal, protected
+from shiftboss.rules.paths.ownership import Ownership, PathRefusal, protected
 from shiftboss.rules.paths.patterns import as_written
 
 LINK_BYTES_MAX = 4096
 
 
-class Work(NamedTuple):
+class CommittedWork(NamedTuple):
     """What was done from the base to the commit.
 
     `net` is what it comes to, `own` what the commits of the task did one by one. `links` are the
@@ -37,7 +37,9 @@ class Work(NamedTuple):
     aside: frozenset[str] = frozenset()
 
 
-def violations_of(work: Work, ownership: Ownership, claimed: Sequence[str]) -> list[Violation]:
+def violations_of(
+    work: CommittedWork, ownership: Ownership, claimed: Sequence[str]
+) -> list[Violation]:
     """`claimed` are the paths that the worker says it touched."""
     made_by = {change.file.path: change.commit for change in reversed(work.own)}
     found: dict[str, Violation] = {}
@@ -58,13 +60,13 @@ def violations_of(work: Work, ownership: Ownership, claimed: Sequence[str]) -> l
     return [*named, *_unauthorized(ownership, claimed)]
 
 
-def _refusal(ownership: Ownership, path: str, file: FileChange) -> Refusal | None:
+def _refusal(ownership: Ownership, path: str, file: FileChange) -> PathRefusal | None:
     if not file.is_utf8:
-        return Refusal("has a name that is not UTF-8", "give it a name in UTF-8")
+        return PathRefusal("has a name that is not UTF-8", "give it a name in UTF-8")
     return ownership.refusal(path, is_submodule=file.is_submodule)
 
 
-def _violation(path: str, refusal: Refusal, commit: str | None) -> Violation:
+def _violation(path: str, refusal: PathRefusal, commit: str | None) -> Violation:
     return Violation(
         check="scope",
         message=f"{path} {refusal.reason}",
@@ -84,7 +86,7 @@ def _with_way_out(violation: Violation, aside: frozenset[str]) -> Violation:
     return violation.model_copy(update={"hint": hint})
 
 
-def _undone(change: CommitChange, refusal: Refusal) -> Violation:
+def _undone(change: CommitChange, refusal: PathRefusal) -> Violation:
     """It stays in the history that is merged, where it can be brought back unseen."""
     where = "the merge commit" if change.is_merge else "commit"
     return Violation(
@@ -98,7 +100,7 @@ def _undone(change: CommitChange, refusal: Refusal) -> Violation:
     )
 
 
-def _astray(work: Work) -> list[tuple[str, Refusal]]:
+def _astray(work: CommittedWork) -> list[tuple[str, PathRefusal]]:
     found = []
     for file in work.net:
         if file.new_mode != SYMLINK:
@@ -110,14 +112,19 @@ def _astray(work: Work) -> list[tuple[str, Refusal]]:
             else f"is a link to more than {LINK_BYTES_MAX} bytes"
         )
         if reason is not None:
-            found.append((file.path, Refusal(reason, "let it point to a file of the repository")))
+            found.append(
+                (file.path, PathRefusal(reason, "let it point to a file of the repository"))
+            )
     return found
 
 
-def _colliding(work: Work) -> list[tuple[str, Refusal]]:
+def _colliding(work: CommittedWork) -> list[tuple[str, PathRefusal]]:
     added = [file.path for file in work.net if file.status in "AR"]
     return [
-        (path, Refusal(f"differs from {other} by letter case or Unicode form only", "rename it"))
+        (
+            path,
+            PathRefusal(f"differs from {other} by letter case or Unicode form only", "rename it"),
+        )
         for path, other in collisions(added, work.names).items()
     ]
 

@@ -58,7 +58,7 @@ class Wait(NamedTuple):
 _ALL_BUSY: Final = Wait("worker", None, "all workers are busy")
 
 
-class Step(NamedTuple):
+class ScheduleStep(NamedTuple):
     """A task at work. Times are in weights since the start; workers count from 1."""
 
     task: str
@@ -74,11 +74,11 @@ def schedule(
     workers: int,
     policy: Policy | None = None,
     overlapping: Iterable[TaskOverlap] | None = None,
-) -> list[Step]:
+) -> list[ScheduleStep]:
     """By their starts. Ready tasks go as the server hands them out. Tasks whose files
     overlap, and with a policy repos that are locked, never run at once."""
     met = plan_overlaps(plan) if overlapping is None else overlapping
-    run = _PaperRun(plan, workers, Obstacles(plan, met, policy))
+    run = _SimulatedRun(plan, workers, Obstacles(plan, met, policy))
     while run.waiting:
         run.start_what_can()
         run.end_the_next()
@@ -118,16 +118,16 @@ class Obstacles:
 
 
 @dataclass
-class _PaperRun:
+class _SimulatedRun:
     plan: Plan
     workers: int
     obstacles: Obstacles
     now: int = 0
-    steps: list[Step] = field(default_factory=list)
+    steps: list[ScheduleStep] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.free = list(range(1, self.workers + 1))
-        self._at_work: list[Step] = []
+        self._at_work: list[ScheduleStep] = []
         order = priorities(self.plan)
         self._active: dict[str, str] = {}
         self.waiting = {
@@ -160,7 +160,7 @@ class _PaperRun:
         self.free.remove(worker)
         del self.waiting[task.id]
         waits = tuple(self._seen[task.id])
-        step = Step(task.id, repo, worker, self.now, self.now + weight_of(task), waits)
+        step = ScheduleStep(task.id, repo, worker, self.now, self.now + weight_of(task), waits)
         self._active[task.id] = repo
         self._at_work.append(step)
         self.steps.append(step)
@@ -204,7 +204,7 @@ class DryRun(NamedTuple):
     swarm: str | None
     workers: int
     phases: list[list[str]]
-    steps: list[Step]
+    steps: list[ScheduleStep]
     length: int
     critical_path: list[str]
     critical_length: int
@@ -242,7 +242,7 @@ def dry_run(plan: Plan, policy: Policy | None, workers: int) -> DryRun:
     )
 
 
-def _step(found: DryRun, step: Step) -> dict[str, Any]:
+def _step(found: DryRun, step: ScheduleStep) -> dict[str, Any]:
     return step._asdict() | {
         "waits": [wait._asdict() for wait in step.waits],
         "agent": found.agents[step.task],

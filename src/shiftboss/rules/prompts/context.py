@@ -28,7 +28,7 @@ RECENT_CHANGES_MAX: Final = 3
 PRIORITY: Final = ("code_files", "test_files", "spec_files", "history")
 
 
-class Handoff(NamedTuple):
+class ContextHandoff(NamedTuple):
     """`left_out` are the paths for which there was no room, `missing` the recommended parts that
     nobody gave."""
 
@@ -41,7 +41,7 @@ class Handoff(NamedTuple):
 
 def context_handoff(
     parts: ContextParts, budget: int, count_tokens: CountTokens = estimate_tokens
-) -> Handoff:
+) -> ContextHandoff:
     """A document is handed over whole or not at all; half a file misleads. One that is too large
     gives way to those after it, and its path is told.
 
@@ -72,7 +72,7 @@ def context_handoff(
         left_out.append(included.pop())
     text = "".join(sections)
     missing = [name for name in RECOMMENDED if not getattr(parts, name)]
-    return Handoff(text, count_tokens(text), included, left_out, missing)
+    return ContextHandoff(text, count_tokens(text), included, left_out, missing)
 
 
 def _check_required(parts: ContextParts) -> None:
@@ -128,7 +128,7 @@ class ChainRepo(NamedTuple):
     branch: str
 
 
-class ContextWish(NamedTuple):
+class ContextRequest(NamedTuple):
     """`owned` are the patterns of the contract, `chain` the repo and all that it is built on."""
 
     repo: str

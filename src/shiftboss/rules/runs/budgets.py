@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from shiftboss.rules.runs.records import WHOLE_SWARM, Budget, ProcessUsage, Totals
+from shiftboss.rules.runs.records import WHOLE_SWARM, BudgetRecord, ProcessUsage, Totals
 
 MICRO = 1_000_000
 
@@ -55,7 +55,7 @@ def _of(usage: ProcessUsage) -> Totals:
     )
 
 
-def used_up(totals: Totals, budget: Budget | None) -> Over | None:
+def used_up(totals: Totals, budget: BudgetRecord | None) -> Over | None:
     """The limit that is reached, if one is: nothing more may be spent."""
     if budget is None:
         return None
@@ -66,7 +66,7 @@ def used_up(totals: Totals, budget: Budget | None) -> Over | None:
     return None
 
 
-def is_raise(known: Budget | None, wanted: Budget) -> bool:
+def is_raise(known: BudgetRecord | None, wanted: BudgetRecord) -> bool:
     """Whether more may be spent than before. Where there was no limit, any is a smaller one."""
     if known is None:
         return False

@@ -41,7 +41,7 @@ class Totals(NamedTuple):
         return self.input_tokens + self.output_tokens
 
 
-class Budget(NamedTuple):
+class BudgetRecord(NamedTuple):
     """What may be spent. `question_id` is what the contact was asked when it was used up."""
 
     swarm_id: str
@@ -63,7 +63,7 @@ class Hold(NamedTuple):
     until_ms: int | None
 
 
-class Landing(NamedTuple):
+class LandingRecord(NamedTuple):
     """An accepted commit, and where it has landed; None: it has not."""
 
     swarm_id: str

@@ -11,9 +11,9 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from shiftboss.server.fast_path.exchange import ShortExchange
-from shiftboss.server.fast_path.head_cache import KnownHead, KnownHeads
-from shiftboss.server.fast_path.reply import AnsweringConnection
+from shiftboss.server.fast_path.exchange import FastExchange
+from shiftboss.server.fast_path.head_cache import CachedHead, HeadCache
+from shiftboss.server.fast_path.reply import ReplyingConnection
 from shiftboss.server.http.calls import Calls
 from shiftboss.server.http.guard import Guard
 
@@ -27,16 +27,16 @@ _PLAIN_PATH: Final = re.compile(r"[\w/.-]+", re.ASCII)
 _OUT_OF_THE_ORDINARY: Final = frozenset({b"transfer-encoding", b"expect", b"upgrade"})
 
 
-class Connection(AnsweringConnection):
+class Connection(ReplyingConnection):
     """Refuses endless requests: nothing else bounds what a client can make the server hold."""
 
-    def __init__(self, calls: Calls, guard: Guard, heads: KnownHeads, **of_uvicorn: Any) -> None:
+    def __init__(self, calls: Calls, guard: Guard, heads: HeadCache, **of_uvicorn: Any) -> None:
         super().__init__(guard, **of_uvicorn)
         self._calls = calls
         self._heads = heads
         # Between two requests: whatever comes next begins with the head of one.
         self._is_at_rest = True
-        self._first_of_packet: ShortExchange | None = None
+        self._first_of_packet: FastExchange | None = None
         self._bytes_left = REQUEST_BYTES_MAX
         self._is_ordinary = True
 
@@ -57,10 +57,10 @@ class Connection(AnsweringConnection):
         if is_at_rest and first is not None:
             self._heads.learn(data, first)
 
-    def _begin_known(self, head: KnownHead, body: bytes) -> None:
+    def _begin_known(self, head: CachedHead, body: bytes) -> None:
         self._bytes_left = REQUEST_BYTES_MAX
         self._unset_keepalive_if_required()
-        self.cycle = self._short = short = ShortExchange(head.call, head.path, head.headers)
+        self.cycle = self._short = short = FastExchange(head.call, head.path, head.headers)
         short.body = body
         self._begin(short)
 
@@ -119,7 +119,7 @@ class Connection(AnsweringConnection):
         has_body = b"content-length" in names or b"transfer-encoding" in names
         return self.parser.should_upgrade() and has_body
 
-    def _on_short_way(self) -> ShortExchange | None:
+    def _on_short_way(self) -> FastExchange | None:
         parser = self.parser
         stays_open = parser.get_http_version() == "1.1" and parser.should_keep_alive()
         if not (self._is_ordinary and self._is_free and stays_open):
@@ -128,7 +128,7 @@ class Connection(AnsweringConnection):
         if not _PLAIN_PATH.fullmatch(path):
             return None
         call = self._calls.find(parser.get_method().decode("latin-1"), path)
-        return None if call is None else ShortExchange(call, path, self.headers)
+        return None if call is None else FastExchange(call, path, self.headers)
 
     def _leave_to_uvicorn(self) -> None:
         url, headers, expects = self.url, self.headers, self.expect_100_continue

@@ -42,7 +42,7 @@ class _NobodyWaits:
         pass
 
 
-class ShortExchange:
+class FastExchange:
     """uvicorn's connection takes it for an exchange of its own: it asks whether the answer is
     complete, and says that the client is gone or that the server ends."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from shiftboss.server.fast_path.exchange import ShortExchange
+from shiftboss.server.fast_path.exchange import FastExchange
 from shiftboss.server.http.calls import Call
 
 # Of an ordinary client there are a few, one for each length. Beyond it all are forgotten.
@@ -21,7 +21,7 @@ _END: Final = b"\r\n\r\n"
 _ONCE_ONLY: Final = b"idempotency-key"
 
 
-class KnownHead(NamedTuple):
+class CachedHead(NamedTuple):
     """Of an ordinary request for a call."""
 
     call: Call
@@ -30,17 +30,17 @@ class KnownHead(NamedTuple):
     body_bytes: int
 
 
-class KnownHeads:
+class HeadCache:
     def __init__(self) -> None:
-        self._heads: dict[bytes, KnownHead] = {}
+        self._heads: dict[bytes, CachedHead] = {}
 
-    def find(self, packet: bytes) -> tuple[KnownHead, bytes] | None:
+    def find(self, packet: bytes) -> tuple[CachedHead, bytes] | None:
         """The head of a packet that is one request and nothing else, and its body."""
         head, _, body = packet.partition(_END)
         known = self._heads.get(head)
         return (known, body) if known is not None and known.body_bytes == len(body) else None
 
-    def learn(self, packet: bytes, exchange: ShortExchange) -> None:
+    def learn(self, packet: bytes, exchange: FastExchange) -> None:
         """From a packet that began with the request of this exchange, and may hold more."""
         head, _, body = packet.partition(_END)
         if not exchange.is_admitted or body != exchange.body:
@@ -51,4 +51,4 @@ class KnownHeads:
             return
         if len(self._heads) >= HEADS_MAX:
             self._heads.clear()
-        self._heads[head] = KnownHead(exchange.call, exchange.path, exchange.headers, len(body))
+        self._heads[head] = CachedHead(exchange.call, exchange.path, exchange.headers, len(body))

@@ -12,12 +12,12 @@ from typing import Any, ClassVar, Final
 from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from shiftboss.coordinator.two_step_answer import AnswerOrMore
+from shiftboss.coordinator.two_step_answer import TwoStepAnswer
 from shiftboss.errors import ShiftbossError
 from shiftboss.protocol.fields import Answer
-from shiftboss.server.fast_path.exchange import Reply, ShortExchange, problem_reply
+from shiftboss.server.fast_path.exchange import FastExchange, Reply, problem_reply
 from shiftboss.server.http.guard import Guard
-from shiftboss.store.early_future import Prompt
+from shiftboss.store.early_future import EarlyFuture
 
 # How a connection writes and reads, where uvicorn does it otherwise.
 
@@ -80,7 +80,7 @@ class OneAfterTheOther(FlowControl):
 _WRITTEN_AT_ONCE: Final = threading.Lock()
 
 
-class AnsweringConnection(HttpToolsProtocol):
+class ReplyingConnection(HttpToolsProtocol):
     transport: OneWriteTransport  # type: ignore[assignment]
     cycle: Any
     _lines_last: ClassVar[tuple[list[tuple[bytes, bytes]] | None, bytes]] = (None, b"")
@@ -88,7 +88,7 @@ class AnsweringConnection(HttpToolsProtocol):
     def __init__(self, guard: Guard, **of_uvicorn: Any) -> None:
         super().__init__(**of_uvicorn)
         self._guard = guard
-        self._short: ShortExchange | None = None
+        self._short: FastExchange | None = None
         self._descriptor: int | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -106,7 +106,7 @@ class AnsweringConnection(HttpToolsProtocol):
             if short.call.waits and short.answer is not None:
                 short.answer.cancel()
 
-    def _begin(self, short: ShortExchange) -> None:
+    def _begin(self, short: FastExchange) -> None:
         try:
             self._guard.check(short.path, short.headers)
         except ShiftbossError as error:
@@ -118,25 +118,25 @@ class AnsweringConnection(HttpToolsProtocol):
         except Exception as error:  # noqa: BLE001 (whatever it is, the client is told)
             self._send(short, short.problem(error))
             return
-        first = answer.first if isinstance(answer, AnswerOrMore) else answer
-        if not isinstance(first, Prompt):
+        first = answer.first if isinstance(answer, TwoStepAnswer) else answer
+        if not isinstance(first, EarlyFuture):
             self._wait(short, answer)
             return
         # A single change in the store, or one event: no task has to wait for it.
         if short.call.prompt:
             first.at_once = partial(self._send_at_once, short)
-        more = answer.more if isinstance(answer, AnswerOrMore) else None
+        more = answer.more if isinstance(answer, TwoStepAnswer) else None
         first.add_done_callback(partial(self._on_first, short, more))
         self._remember(short, first)
 
-    def _remember(self, short: ShortExchange, answer: asyncio.Future[Any]) -> None:
+    def _remember(self, short: FastExchange, answer: asyncio.Future[Any]) -> None:
         """uvicorn lets them finish before the server ends."""
         short.answer = answer
         self.tasks.add(answer)  # type: ignore[arg-type]
 
     def _on_first(
         self,
-        short: ShortExchange,
+        short: FastExchange,
         more: Callable[[Any], Awaitable[Answer]] | None,
         first: asyncio.Future[Any],
     ) -> None:
@@ -155,7 +155,7 @@ class AnsweringConnection(HttpToolsProtocol):
         else:
             self._end_what_was_sent(short)
 
-    def _send_at_once(self, short: ShortExchange, answer: object) -> None:
+    def _send_at_once(self, short: FastExchange, answer: object) -> None:
         """On any thread: ahead of the loop, to which all is left that is not as usual."""
         if not isinstance(answer, Answer):
             return
@@ -169,16 +169,16 @@ class AnsweringConnection(HttpToolsProtocol):
                 return  # the client reads nothing, or has hung up
             short.left = reply[written:]
 
-    def _end_what_was_sent(self, short: ShortExchange) -> None:
+    def _end_what_was_sent(self, short: FastExchange) -> None:
         with _WRITTEN_AT_ONCE:
             was_sent = short.left is not None
         if was_sent and not short.response_complete:
             self._end(short)
 
-    def _wait(self, short: ShortExchange, answer: Awaitable[Answer]) -> None:
+    def _wait(self, short: FastExchange, answer: Awaitable[Answer]) -> None:
         self._remember(short, self.loop.create_task(self._wait_for(short, answer)))
 
-    async def _wait_for(self, short: ShortExchange, answer: Awaitable[Answer]) -> None:
+    async def _wait_for(self, short: FastExchange, answer: Awaitable[Answer]) -> None:
         try:
             reply = short.reply(await answer)
         except Exception as error:  # noqa: BLE001 (whatever it is, the client is told)
@@ -187,7 +187,7 @@ class AnsweringConnection(HttpToolsProtocol):
             self.tasks.discard(short.answer)
         self._send(short, reply)
 
-    def _send(self, short: ShortExchange, reply: Reply) -> None:
+    def _send(self, short: FastExchange, reply: Reply) -> None:
         if self.flow.write_paused and not short.disconnected:
             # A client that sends and does not read; its next request waits behind this one.
             asyncio.ensure_future(self.flow.drain()).add_done_callback(
@@ -198,7 +198,7 @@ class AnsweringConnection(HttpToolsProtocol):
         short.left = reply.to_bytes(self._usual_lines() + last)
         self._end(short)
 
-    def _end(self, short: ShortExchange) -> None:
+    def _end(self, short: FastExchange) -> None:
         self._short = None
         if short.disconnected:
             return
@@ -212,8 +212,8 @@ class AnsweringConnection(HttpToolsProtocol):
     def _usual_lines(self) -> bytes:
         """Of every answer; uvicorn makes a new list when the second changes."""
         headers = self.server_state.default_headers
-        headers_last, lines = AnsweringConnection._lines_last
+        headers_last, lines = ReplyingConnection._lines_last
         if headers is not headers_last:
             lines = b"".join([b"%b: %b\r\n" % header for header in headers])
-            AnsweringConnection._lines_last = (headers, lines)
+            ReplyingConnection._lines_last = (headers, lines)
         return lines

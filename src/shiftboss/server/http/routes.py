@@ -12,7 +12,7 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from shiftboss import __version__
-from shiftboss.coordinator.bus.service import BusDesk
+from shiftboss.coordinator.bus.service import BusService
 from shiftboss.coordinator.coordinator import Coordinator
 from shiftboss.errors import InvalidRequest, UnknownSwarm
 from shiftboss.protocol.bus import DEFAULT_SWARM
@@ -50,7 +50,7 @@ class CiWebhook:
 class Messages:
     """One message of the worker protocol."""
 
-    def __init__(self, desk: BusDesk) -> None:
+    def __init__(self, desk: BusService) -> None:
         self._desk = desk
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -30,7 +30,7 @@ class ToolResult(NamedTuple):
     is_error: bool = False
 
 
-class ToolDesk:
+class ToolService:
     def __init__(self, coordinator: Coordinator) -> None:
         self._coordinator = coordinator
 

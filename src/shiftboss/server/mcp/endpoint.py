@@ -11,7 +11,7 @@ from starlette.types import Message, Receive, Scope, Send
 from shiftboss.coordinator.coordinator import Coordinator
 from shiftboss.errors import MethodNotAllowed
 from shiftboss.server.http.exchange import ClientGoneError, read_body, send_json
-from shiftboss.server.mcp.calls import ToolDesk, address_of, call_id
+from shiftboss.server.mcp.calls import ToolService, address_of, call_id
 from shiftboss.server.mcp.plain_calls import PlainCall, plain_call
 from shiftboss.server.mcp.tools import Caller
 
@@ -82,7 +82,7 @@ async def _send_part(send: Send, part: bytes) -> None:
 
 
 class SdkRunner:
-    def __init__(self, desk: ToolDesk) -> None:
+    def __init__(self, desk: ToolService) -> None:
         self._desk = desk
         self._manager: StreamableHTTPSessionManager | None = None
         self._starting = asyncio.Lock()
@@ -115,7 +115,7 @@ class SdkRunner:
             await self._ending.wait()
 
 
-def _manager(desk: ToolDesk) -> StreamableHTTPSessionManager:
+def _manager(desk: ToolService) -> StreamableHTTPSessionManager:
     from shiftboss.server.mcp.sdk import http_manager
 
     return http_manager(desk)
@@ -128,7 +128,7 @@ class McpEndpoint:
     def __init__(
         self, coordinator: Coordinator, keep_alive_seconds: float = KEEP_ALIVE_SECONDS
     ) -> None:
-        self._desk = ToolDesk(coordinator)
+        self._desk = ToolService(coordinator)
         self._keep_alive_seconds = keep_alive_seconds
         self._sdk = SdkRunner(self._desk)
 

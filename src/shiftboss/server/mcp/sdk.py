@@ -30,7 +30,7 @@ from mcp_types import Tool as ListedTool
 from pydantic_core import from_json
 
 from shiftboss import __version__
-from shiftboss.server.mcp.calls import ToolDesk, ToolResult, address_of, call_id
+from shiftboss.server.mcp.calls import ToolResult, ToolService, address_of, call_id
 from shiftboss.server.mcp.plain_calls import SERVER_NAME
 from shiftboss.server.mcp.tools import TOOLS, Caller, Tool
 
@@ -157,7 +157,7 @@ def bus_server(call: CallTool) -> Server[Any]:
     )
 
 
-def http_manager(desk: ToolDesk) -> StreamableHTTPSessionManager:
+def http_manager(desk: ToolService) -> StreamableHTTPSessionManager:
     """Without sessions: what is remembered is in the store. Host and Origin are ours to check."""
 
     async def call(tool: Tool, arguments: dict[str, Any], context: Context) -> ToolResult:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from operator import attrgetter
 
-from shiftboss.coordinator.contract.context import ContextDesk
-from shiftboss.coordinator.contract.service import ContractDesk
+from shiftboss.coordinator.contract.context import ContextService
+from shiftboss.coordinator.contract.service import ContractService
 from shiftboss.protocol import contract_requests as calls
 from shiftboss.protocol.ci_requests import ShowCiAnswer, ShowCiRequest
 from shiftboss.protocol.contract_requests import BuildContextRequest, ContextAnswer
@@ -17,7 +17,7 @@ CONTRACT_OPERATIONS: dict[str, Operation] = {
     "report_milestone": Operation(
         calls.ReportMilestoneRequest,
         calls.MilestoneAnswer,
-        ContractDesk.report_milestone,
+        ContractService.report_milestone,
         "Say where your task stands: WORKING, PUSHED_TO_CI, FIXING_CI, DONE or BLOCKED, as a line "
         "of the contract or as a report. DONE is verified.",
         desk=_desk,
@@ -26,14 +26,14 @@ CONTRACT_OPERATIONS: dict[str, Operation] = {
     "report_failure": Operation(
         calls.ReportFailureRequest,
         calls.FailureAnswer,
-        ContractDesk.report_failure,
+        ContractService.report_failure,
         "Say what went wrong; the answer says whether to retry, fix, wait or stop.",
         desk=_desk,
     ),
     "show_ci": Operation(
         ShowCiRequest,
         ShowCiAnswer,
-        ContextDesk.show_ci,
+        ContextService.show_ci,
         "What CI says of the commit that you pushed last, with the logs of what failed.",
         reads=True,
         desk=attrgetter("context"),
@@ -41,7 +41,7 @@ CONTRACT_OPERATIONS: dict[str, Operation] = {
     "get_ci_instructions": Operation(
         calls.InstructionsRequest,
         calls.InstructionsAnswer,
-        ContractDesk.get_ci_instructions,
+        ContractService.get_ci_instructions,
         "What to know about CI, once you have pushed.",
         reads=True,
         desk=_desk,
@@ -49,7 +49,7 @@ CONTRACT_OPERATIONS: dict[str, Operation] = {
     "get_worker_prompt": Operation(
         calls.InstructionsRequest,
         calls.InstructionsAnswer,
-        ContractDesk.get_worker_prompt,
+        ContractService.get_worker_prompt,
         "The short prompt that a worker of the task starts with.",
         reads=True,
         desk=_desk,
@@ -57,7 +57,7 @@ CONTRACT_OPERATIONS: dict[str, Operation] = {
     "build_context": Operation(
         BuildContextRequest,
         ContextAnswer,
-        ContextDesk.build_context,
+        ContextService.build_context,
         "All that a new worker of the task should know, within a budget of tokens: plan, files, "
         "tests, specs, history, and what goes on around it.",
         reads=True,
@@ -66,7 +66,7 @@ CONTRACT_OPERATIONS: dict[str, Operation] = {
     "can_spawn": Operation(
         calls.CanSpawnRequest,
         calls.CanSpawnAnswer,
-        ContractDesk.can_spawn,
+        ContractService.can_spawn,
         "Whether work on a repo may start now, and what stands in the way.",
         reads=True,
         desk=_desk,
@@ -74,7 +74,7 @@ CONTRACT_OPERATIONS: dict[str, Operation] = {
     "list_repos": Operation(
         calls.ReposRequest,
         calls.ReposAnswer,
-        ContractDesk.list_repos,
+        ContractService.list_repos,
         "The repos of the policy in their phases: who works on them, what CI says, what is halted.",
         reads=True,
         desk=_desk,
@@ -82,7 +82,7 @@ CONTRACT_OPERATIONS: dict[str, Operation] = {
     "show_checkpoint": Operation(
         calls.ShowCheckpointRequest,
         calls.CheckpointAnswer,
-        ContractDesk.show_checkpoint,
+        ContractService.show_checkpoint,
         "Where the attempt at a task stood when it was last written down.",
         reads=True,
         desk=_desk,
@@ -93,14 +93,14 @@ CONTRACT_OPERATOR_OPERATIONS: dict[str, Operation] = {
     "release_repo": Operation(
         calls.ReleaseRepoRequest,
         calls.OperatorAnswer,
-        ContractDesk.release_repo,
+        ContractService.release_repo,
         "Release the lock of a repo whose work was not proven done.",
         desk=_desk,
     ),
     "resume": Operation(
         calls.ResumeRequest,
         calls.OperatorAnswer,
-        ContractDesk.resume,
+        ContractService.resume,
         "Lift a halt.",
         desk=_desk,
     ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from operator import attrgetter
 
-from shiftboss.coordinator.handoffs.service import HandoffDesk
+from shiftboss.coordinator.handoffs.service import HandoffService
 from shiftboss.protocol import handoff_requests as calls
 from shiftboss.server.operations.contract import CONTRACT_OPERATOR_OPERATIONS
 from shiftboss.server.operations.operation import Operation
@@ -17,7 +17,7 @@ HANDOFF_OPERATIONS: dict[str, Operation] = {
     "swarm_spawn_subtask": Operation(
         calls.SpawnSubtaskRequest,
         calls.SpawnAnswer,
-        HandoffDesk.swarm_spawn_subtask,
+        HandoffService.swarm_spawn_subtask,
         "Give a task its contract: files it owns, criteria, base commit. Answers with the handoff "
         "for its worker.",
         desk=_desk,
@@ -25,7 +25,7 @@ HANDOFF_OPERATIONS: dict[str, Operation] = {
     "swarm_complete": Operation(
         calls.SwarmCompleteRequest,
         calls.CompletionAnswer,
-        HandoffDesk.swarm_complete,
+        HandoffService.swarm_complete,
         "Say that a task with a handoff is done. The server looks at the commit itself and answers "
         "with a receipt, or with every violation.",
         desk=_desk,
@@ -34,7 +34,7 @@ HANDOFF_OPERATIONS: dict[str, Operation] = {
     "show_handoff": Operation(
         calls.ShowHandoffRequest,
         calls.HandoffView,
-        HandoffDesk.show_handoff,
+        HandoffService.show_handoff,
         "The contract of a task, its version in force or an older one, and its newest claim.",
         reads=True,
         desk=_desk,
@@ -42,7 +42,7 @@ HANDOFF_OPERATIONS: dict[str, Operation] = {
     "request_scope": Operation(
         calls.RequestScopeRequest,
         calls.ScopeView,
-        HandoffDesk.request_scope,
+        HandoffService.request_scope,
         "Ask for files beside those of your contract. Granted at once where nobody owns them and "
         "they do not decide how the work is checked.",
         desk=_desk,
@@ -50,7 +50,7 @@ HANDOFF_OPERATIONS: dict[str, Operation] = {
     "list_scope_requests": Operation(
         calls.ListScopeRequestsRequest,
         calls.ScopeList,
-        HandoffDesk.list_scope_requests,
+        HandoffService.list_scope_requests,
         "Which files workers asked for, and what was decided.",
         reads=True,
         desk=_desk,
@@ -58,7 +58,7 @@ HANDOFF_OPERATIONS: dict[str, Operation] = {
     "who_owns": Operation(
         calls.OwnershipRequest,
         calls.OwnershipAnswer,
-        HandoffDesk.who_owns,
+        HandoffService.who_owns,
         "Which tasks in flight own which files; with `files`, who is in their way.",
         reads=True,
         desk=_desk,
@@ -66,7 +66,7 @@ HANDOFF_OPERATIONS: dict[str, Operation] = {
     "show_receipt": Operation(
         calls.ReceiptRequest,
         calls.ReceiptAnswer,
-        HandoffDesk.show_receipt,
+        HandoffService.show_receipt,
         "The signed receipt of a completed task, and the key that checks it.",
         reads=True,
         desk=_desk,
@@ -74,7 +74,7 @@ HANDOFF_OPERATIONS: dict[str, Operation] = {
     "list_receipts": Operation(
         calls.ListReceiptsRequest,
         calls.ReceiptList,
-        HandoffDesk.list_receipts,
+        HandoffService.list_receipts,
         "The receipts in the order of their acceptance, a page at a time.",
         reads=True,
         desk=_desk,
@@ -82,7 +82,7 @@ HANDOFF_OPERATIONS: dict[str, Operation] = {
     "swarm_plan": Operation(
         calls.PlanRequest,
         calls.PlanAnswer,
-        HandoffDesk.swarm_plan,
+        HandoffService.swarm_plan,
         "Which strategy to cut a goal into tasks with, by the record of earlier ones.",
         reads=True,
         desk=_desk,
@@ -93,35 +93,35 @@ OPERATOR_OPERATIONS: dict[str, Operation] = {
     "spawn_subtask": Operation(
         calls.SpawnSubtaskRequest,
         calls.SpawnAnswer,
-        HandoffDesk.spawn_subtask,
+        HandoffService.spawn_subtask,
         "Give a task its contract, also where spawning is not open to all.",
         desk=_desk,
     ),
     "replace_handoff": Operation(
         calls.SpawnSubtaskRequest,
         calls.SpawnAnswer,
-        HandoffDesk.replace_handoff,
+        HandoffService.replace_handoff,
         "Put a new version of a task's contract in force.",
         desk=_desk,
     ),
     "decide_scope": Operation(
         calls.DecideScopeRequest,
         calls.ScopeView,
-        HandoffDesk.decide_scope,
+        HandoffService.decide_scope,
         "Grant or refuse the files that a worker asked for.",
         desk=_desk,
     ),
     "waive": Operation(
         calls.WaiveRequest,
         calls.WaiveAnswer,
-        HandoffDesk.waive,
+        HandoffService.waive,
         "Let one check of a task pass that fails. The receipt says so.",
         desk=_desk,
     ),
     "take_claim": Operation(
         calls.TakeClaimRequest,
         calls.TakeClaimAnswer,
-        HandoffDesk.take_claim,
+        HandoffService.take_claim,
         "A verifier takes the next claim, and waits for one.",
         desk=_desk,
         waits=True,
@@ -129,14 +129,14 @@ OPERATOR_OPERATIONS: dict[str, Operation] = {
     "renew_claim": Operation(
         calls.RenewClaimRequest,
         calls.RenewClaimAnswer,
-        HandoffDesk.renew_claim,
+        HandoffService.renew_claim,
         "A verifier is still at its claim.",
         desk=_desk,
     ),
     "report_verdict": Operation(
         calls.VerdictRequest,
         calls.VerdictAnswer,
-        HandoffDesk.report_verdict,
+        HandoffService.report_verdict,
         "What a verifier found.",
         desk=_desk,
     ),

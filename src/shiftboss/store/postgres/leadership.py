@@ -29,7 +29,7 @@ SET tcp_keepalives_count = 3;
 """
 
 
-class Lead:
+class Leadership:
     """Servers that keep their tables in schemas of their own do not know each other."""
 
     def __init__(self, parameters: dict[str, Any]) -> None:

@@ -12,7 +12,7 @@ from psycopg.pq import TransactionStatus
 from pydantic import BaseModel, ValidationError
 
 from shiftboss.store.queries import load_queries, percent_style
-from shiftboss.store.row_cache import Memory
+from shiftboss.store.row_cache import RowCache
 from shiftboss.store.transaction_part import Parameters, Row
 
 # What servers on one database tell each other: which events a commit has brought.
@@ -31,7 +31,7 @@ class EventRange(NamedTuple):
     last: int
 
 
-class Announcement(BaseModel):
+class Notification(BaseModel):
     node: str
     ranges: list[EventRange]
 
@@ -50,13 +50,13 @@ def announcements(node: str, added: Iterable[tuple[str, int]]) -> Iterator[str]:
     found = list(ranges.values())
     for start in range(0, len(found), SWARMS_PER_PAYLOAD_MAX):
         part = found[start : start + SWARMS_PER_PAYLOAD_MAX]
-        yield Announcement(node=node, ranges=part).model_dump_json()
+        yield Notification(node=node, ranges=part).model_dump_json()
 
 
-def parse_announcement(payload: str) -> Announcement | None:
+def parse_announcement(payload: str) -> Notification | None:
     """None for what somebody else says on the channel."""
     try:
-        return Announcement.model_validate_json(payload)
+        return Notification.model_validate_json(payload)
     except ValidationError:
         return None
 
@@ -82,7 +82,7 @@ class PostgresSession:
         self._cursor = connection.cursor()
         self._queries = _queries()
         self._node = node
-        self.memory = Memory()
+        self.memory = RowCache()
         self._held: set[object] = set()
         self._added: list[tuple[str, int]] = []
         self._added_before = 0

@@ -15,7 +15,7 @@ import psycopg
 
 from shiftboss.errors import StoreUnavailable
 from shiftboss.store.batches import BatchResult, Outcome, run_batch
-from shiftboss.store.early_future import Prompt
+from shiftboss.store.early_future import EarlyFuture
 from shiftboss.store.port import CommitListener, UseCase
 from shiftboss.store.postgres.connections import (
     connection_parameters,
@@ -24,7 +24,7 @@ from shiftboss.store.postgres.connections import (
     take_connection,
 )
 from shiftboss.store.postgres.leadership import CHANNEL as LEADERS_CHANNEL
-from shiftboss.store.postgres.leadership import Lead
+from shiftboss.store.postgres.leadership import Leadership
 from shiftboss.store.postgres.listener import Listener
 from shiftboss.store.postgres.session import PostgresSession
 from shiftboss.store.transaction import SqlTransaction
@@ -71,7 +71,7 @@ class PostgresStore:
     ) -> None:
         """What was opened last is closed first."""
         self._loop = asyncio.get_running_loop()
-        self._lead = Lead(parameters)
+        self._lead = Leadership(parameters)
         self._pool = await asyncio.to_thread(open_pool, parameters, WRITERS, WRITERS + READERS)
         opened.push_async_callback(asyncio.to_thread, self._pool.close)
         self._readers = ThreadPoolExecutor(READERS, "shiftboss-reader")
@@ -86,7 +86,7 @@ class PostgresStore:
         for writer in self._writers:
             opened.push_async_callback(writer.close)
 
-    def write(self, use_case: UseCase[T], partition: str) -> Prompt[T]:
+    def write(self, use_case: UseCase[T], partition: str) -> EarlyFuture[T]:
         writer = self._writers[crc32(partition.encode()) % WRITERS]
         return writer.submit(use_case, partition)
 

@@ -17,7 +17,7 @@ from shiftboss.store.queries import (
     load_queries,
     positional,
 )
-from shiftboss.store.row_cache import ROWS_MAX, Memory
+from shiftboss.store.row_cache import ROWS_MAX, RowCache
 from shiftboss.store.transaction_part import Parameters, Row
 
 logger = logging.getLogger(__name__)
@@ -51,7 +51,7 @@ class SqliteSession:
         )
         self._queries = {name: positional(text) for name, text in load_queries("sqlite").items()}
         # Nobody else writes to the file, so what was true at the last commit still is.
-        self.memory = Memory(0 if read_only else ROWS_MAX)
+        self.memory = RowCache(0 if read_only else ROWS_MAX)
         self._about_events = frozenset(
             name for name, query in self._queries.items() if _EVENTS.search(query.text)
         )

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from shiftboss.errors import DatabaseInUse, StoreUnavailable
 from shiftboss.store.batches import run_batch
-from shiftboss.store.early_future import Prompt
+from shiftboss.store.early_future import EarlyFuture
 from shiftboss.store.port import CommitListener, UseCase
 from shiftboss.store.sqlite.session import SqliteSession
 from shiftboss.store.transaction import SqlTransaction
@@ -59,7 +59,7 @@ class SqliteStore:
         session.prepare_log()
         return session
 
-    def write(self, use_case: UseCase[T], partition: str) -> Prompt[T]:
+    def write(self, use_case: UseCase[T], partition: str) -> EarlyFuture[T]:
         return self._writer.submit(use_case, partition)
 
     async def read(self, use_case: UseCase[T]) -> T:

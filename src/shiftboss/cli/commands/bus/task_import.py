@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from shiftboss.cli.common.bus_calls import call
-from shiftboss.cli.common.client import Client, Refused, connected
+from shiftboss.cli.common.client import Client, RequestRefused, connected
 from shiftboss.cli.common.options import DEFAULT_SERVER, DEFAULT_SWARM, Server, Swarm, TokenFile
 from shiftboss.cli.common.output import plain, print_json, say
 from shiftboss.errors import ShiftbossError
@@ -75,7 +75,7 @@ def _known_here(client: Client, swarm: str, task_ids: Iterable[str]) -> set[str]
 def _is_known(client: Client, swarm: str, task_id: str) -> bool:
     try:
         call(client, "show_task", swarm, bead_id=task_id)
-    except Refused as refusal:
+    except RequestRefused as refusal:
         if json.loads(refusal.document).get("code") != "unknown_task":
             raise
         return False

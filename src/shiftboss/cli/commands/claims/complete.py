@@ -12,7 +12,7 @@ from uuid import uuid4
 import typer
 
 from shiftboss.cli.common.bus_calls import body_of
-from shiftboss.cli.common.client import Client, Refused, connected, parsed
+from shiftboss.cli.common.client import Client, RequestRefused, connected, parsed
 from shiftboss.cli.common.options import (
     DEFAULT_SERVER,
     DEFAULT_SWARM,
@@ -70,7 +70,7 @@ def complete(
         try:
             with _spinner(f"verifying {task_id}", quiet=as_json):
                 answer = _verdict(client, swarm, said, wait)
-        except Refused as refusal:
+        except RequestRefused as refusal:
             if as_json or refusal.problem.get("code") != "contract_violations":
                 raise
             raise refused(task_id, refusal.problem) from None

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final, NamedTuple
 import typer
 
 from shiftboss.cli.common.bus_calls import ask, call, joined_tasks, task_pages
-from shiftboss.cli.common.client import Client, Refused, connected, parsed
+from shiftboss.cli.common.client import Client, RequestRefused, connected, parsed
 from shiftboss.cli.common.options import (
     DEFAULT_SERVER,
     DEFAULT_SWARM,
@@ -148,7 +148,7 @@ def _all(client: Client, swarm: str) -> Iterator[dict[str, Any]]:
             continue  # nobody has tried it yet
         try:
             answer = call(client, "show_checkpoint", swarm, bead_id=task["bead_id"])
-        except Refused as refusal:
+        except RequestRefused as refusal:
             if refusal.problem.get("code") != "unknown_checkpoint":
                 raise
             continue

@@ -10,7 +10,7 @@ import typer
 
 from shiftboss.cli.commands.claims.complete import refused
 from shiftboss.cli.common.bus_calls import body_of
-from shiftboss.cli.common.client import Refused, connected, parsed
+from shiftboss.cli.common.client import RequestRefused, connected, parsed
 from shiftboss.cli.common.options import (
     DEFAULT_SERVER,
     DEFAULT_SWARM,
@@ -134,7 +134,7 @@ def milestone(
             answer = client.post(
                 "/bus/report_milestone", body_of(swarm, said), seconds=VERDICT_SECONDS
             )
-        except Refused as refusal:
+        except RequestRefused as refusal:
             if as_json or not refusal.problem.get("violations"):
                 raise
             raise refused(task_id, refusal.problem) from None

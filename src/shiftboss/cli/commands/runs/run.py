@@ -15,7 +15,7 @@ from shiftboss.cli.common.output import print_json, show
 from shiftboss.cli.common.tokens import given_operator_token, read_token
 
 if TYPE_CHECKING:
-    from shiftboss.orchestrator.run.bootstrap import RunWish
+    from shiftboss.orchestrator.run.bootstrap import RunOptions
     from shiftboss.protocol.plan import Plan
 
 
@@ -140,28 +140,28 @@ def _policy_of(plan_file: Path, said: Path | None) -> Path | None:
 
 def _wish(
     plan: Plan, server: str, token_file: Path | None, db: str, policy: Path | None
-) -> RunWish:
+) -> RunOptions:
     from shiftboss.client.server_address import Server as ServerAddress
-    from shiftboss.orchestrator.run.bootstrap import RunWish
+    from shiftboss.orchestrator.run.bootstrap import RunOptions
     from shiftboss.system.processes import close_to_others
 
     close_to_others()  # agents run as the same user, and we hold the operator's token
     address = ServerAddress.at(server, read_token(token_file))
-    return RunWish(plan, address, db, policy, operator_token=given_operator_token())
+    return RunOptions(plan, address, db, policy, operator_token=given_operator_token())
 
 
-def _run(wish: RunWish, *, as_json: bool) -> int:
+def _run(wish: RunOptions, *, as_json: bool) -> int:
     """The exit code. A signal stops it, and everything is given back."""
     from shiftboss.cli.common.until_signal import until_signal
     from shiftboss.cli.views.runs import RunView
     from shiftboss.orchestrator.run.bootstrap import run_wish
-    from shiftboss.orchestrator.run.plan_run import Outcome
-    from shiftboss.orchestrator.run.progress import Board
+    from shiftboss.orchestrator.run.plan_run import RunOutcome
+    from shiftboss.orchestrator.run.progress import Progress
 
-    board = Board()
+    board = Progress()
     with RunView(board, quiet=as_json) as view:
         outcome = until_signal(run_wish(wish, board))
-    told = outcome or Outcome.of_stopped(board)
+    told = outcome or RunOutcome.of_stopped(board)
     if as_json:
         print_json(json.dumps(told.as_json()).encode())
     else:

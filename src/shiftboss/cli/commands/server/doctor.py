@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from shiftboss.doctor.findings import Finding
 
 
-class Unwell(ShiftbossError):
+class ProblemsFound(ShiftbossError):
     code = "unwell"
     title = "The doctor has found problems"
 
@@ -51,7 +51,7 @@ def doctor(
     if counts["problem"] and as_json:
         raise typer.Exit(1)
     if counts["problem"]:
-        raise Unwell(", ".join(f"{level}s: {count}" for level, count in counts.items()))
+        raise ProblemsFound(", ".join(f"{level}s: {count}" for level, count in counts.items()))
 
 
 def _show(findings: list[Finding]) -> None:

@@ -26,10 +26,10 @@ from shiftboss.evidence.ci.forges.forgejo_tasks import (
     without_tasks,
 )
 from shiftboss.evidence.ci.forges.http import ForgeHttp
-from shiftboss.evidence.ci.forges.lru_cache import Recent
+from shiftboss.evidence.ci.forges.lru_cache import LruCache
 from shiftboss.evidence.ci.forges.rows import (
     OPEN,
-    Row,
+    ForgeRow,
     is_of,
     jobs_in,
     newest_runs,
@@ -66,7 +66,7 @@ class ForgejoCi:
         self._today = today or (lambda: datetime.now(UTC))
         self._reports = RunReports(http)
         # How many pages were needed last time.
-        self._depths: Recent[tuple[str, str, str], int] = Recent(FOLLOWED_MAX)
+        self._depths: LruCache[tuple[str, str, str], int] = LruCache(FOLLOWED_MAX)
         # Forges that have no such list, by their address.
         self._without_runs: set[object] = set()
         self._without_jobs: set[object] = set()
@@ -103,7 +103,7 @@ class ForgejoCi:
         it made anew. So it is tried first: a forge that can says only that the run is under way."""
         access = await access_to(demand, "/api/v1", "token")
 
-        async def find() -> Row | None:
+        async def find() -> ForgeRow | None:
             if access.origin in self._without_runs:
                 return None
             rows = await self._rows(access, "runs", sha) or []
@@ -119,7 +119,7 @@ class ForgejoCi:
         return await rerun(self._http, access, find, self._cancel_pause)
 
     async def _report_on_runs(
-        self, access: Access, demand: CiDemand, sha: str, rows: list[Row]
+        self, access: Access, demand: CiDemand, sha: str, rows: list[ForgeRow]
     ) -> CiReport:
         found = rows_of(rows, sha)
         if not found:
@@ -127,7 +127,7 @@ class ForgejoCi:
             runs = [run_of(row, "", []) for row in newest_runs(likely)]
             return self._reports.report(access, sha, runs, complete=False)
 
-        async def ask_for_jobs(row: Row) -> list[CiJob]:
+        async def ask_for_jobs(row: ForgeRow) -> list[CiJob]:
             return await self._jobs(access, sha, row)
 
         chosen = newest_runs(found)
@@ -135,7 +135,7 @@ class ForgejoCi:
         return self._reports.report(access, sha, runs, all_ended(runs))
 
     async def _report_on_tasks(
-        self, access: Access, demand: CiDemand, sha: str, rows: list[Row]
+        self, access: Access, demand: CiDemand, sha: str, rows: list[ForgeRow]
     ) -> CiReport:
         found = rows_of(rows, sha)
         if not found:
@@ -153,8 +153,8 @@ class ForgejoCi:
         return self._reports.report(access, sha, runs, complete)
 
     async def _nameless(
-        self, access: Access, demand: CiDemand, sha: str, rows: list[Row]
-    ) -> list[Row]:
+        self, access: Access, demand: CiDemand, sha: str, rows: list[ForgeRow]
+    ) -> list[ForgeRow]:
         """Enough to go on waiting, never enough to pass."""
         rows = [row for row in rows if not row.sha]
         if not rows:
@@ -166,14 +166,14 @@ class ForgejoCi:
         tip = await self._http.json(access, f"/branches/{quote(demand.branch, safe='')}")
         return likely_rows(rows, demand.branch, sha, tip and tip.body, self._today())
 
-    async def _rows(self, access: Access, what: str, sha: str) -> list[Row] | None:
+    async def _rows(self, access: Access, what: str, sha: str) -> list[ForgeRow] | None:
         """Of the commit, and those that name none. None where there is no such list.
 
         Runs can be asked for by commit; a forge that does not know how gives all, like the tasks.
         The first look goes back some pages, for a commit that was pushed while no server was there
         to follow it; what is not found then can only come at the top.
         """
-        rows: list[Row] = []
+        rows: list[ForgeRow] = []
         pages_max = self._depths.get((access.base, what, sha)) or PAGES_MAX
         for page in range(1, pages_max + 1):
             query = {"head_sha": sha} if what == "runs" else {}
@@ -189,7 +189,7 @@ class ForgejoCi:
         self._depths.put((access.base, what, sha), page if has_some else 1)
         return rows
 
-    async def _jobs(self, access: Access, sha: str, row: Row) -> list[CiJob]:
+    async def _jobs(self, access: Access, sha: str, row: ForgeRow) -> list[CiJob]:
         if access.origin not in self._without_jobs:
             jobs = await self._listed_jobs(access, row)
             if jobs is not None:
@@ -201,7 +201,7 @@ class ForgejoCi:
         jobs = jobs_from_tasks([task for task in tasks if task.number == row.number])
         return [*jobs, *without_tasks(await self._statuses(access, sha), row.number, jobs)]
 
-    async def _listed_jobs(self, access: Access, row: Row) -> list[CiJob] | None:
+    async def _listed_jobs(self, access: Access, row: ForgeRow) -> list[CiJob] | None:
         """All of them: a job that failed may be on the last page. None where there is no list."""
         jobs: list[CiJob] = []
         for page in range(1, JOB_PAGES_MAX + 1):
@@ -224,6 +224,6 @@ class ForgejoCi:
         return statuses_in(answer.body) if answer is not None else []
 
 
-def _go_on(read: list[Row], sha: str) -> bool:
+def _go_on(read: list[ForgeRow], sha: str) -> bool:
     """Tasks of several commits lie in between each other, but not half a page apart."""
     return any(is_of(row, sha) for row in read[-PAGE_ROWS // 2 :])

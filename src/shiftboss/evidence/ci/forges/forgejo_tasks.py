@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final, NamedTuple
 
-from shiftboss.evidence.ci.forges.rows import Row, newest_runs, rows_in
+from shiftboss.evidence.ci.forges.rows import ForgeRow, newest_runs, rows_in
 from shiftboss.evidence.ci.forges.run_reports import run_of, with_jobs
 from shiftboss.protocol.ci import CiJob, CiRun
 from shiftboss.protocol.policy import CiPolicy
@@ -65,7 +65,7 @@ def without_tasks(
     ]
 
 
-def runs_from_tasks(rows: Sequence[Row], sha: str) -> list[CiRun]:
+def runs_from_tasks(rows: Sequence[ForgeRow], sha: str) -> list[CiRun]:
     runs = []
     for newest in newest_runs(rows):
         jobs = jobs_from_tasks([row for row in rows if row.number == newest.number])
@@ -73,7 +73,7 @@ def runs_from_tasks(rows: Sequence[Row], sha: str) -> list[CiRun]:
     return runs
 
 
-def jobs_from_tasks(rows: Sequence[Row]) -> list[CiJob]:
+def jobs_from_tasks(rows: Sequence[ForgeRow]) -> list[CiJob]:
     """Of one run. The newest task of a job counts: one that was started again has several."""
     latest = {row.name: row for row in sorted(rows, key=lambda row: row.id)}
     return [CiJob(name=row.name, state=row.state, url=row.url) for row in latest.values()]
@@ -100,7 +100,7 @@ def are_told(runs: Sequence[CiRun], statuses: Sequence[Status]) -> bool:
 
 
 def are_all_there(
-    runs: Sequence[CiRun], rows: Sequence[Row], policy: CiPolicy, today: datetime
+    runs: Sequence[CiRun], rows: Sequence[ForgeRow], policy: CiPolicy, today: datetime
 ) -> bool:
     """Without statuses, a job that is asked for and has no task may still wait for a runner. When
     nothing has happened for long, it will not come any more."""
@@ -121,7 +121,9 @@ def are_all_there(
 RECENT: Final = timedelta(hours=1)
 
 
-def likely_rows(rows: Sequence[Row], branch: str, sha: str, tip: Any, today: datetime) -> list[Row]:
+def likely_rows(
+    rows: Sequence[ForgeRow], branch: str, sha: str, tip: Any, today: datetime
+) -> list[ForgeRow]:
     """`tip` is what the forge says about the branch."""
     commit = tip.get("commit") if isinstance(tip, dict) else None
     if not isinstance(commit, dict) or commit.get("id") != sha:
@@ -129,10 +131,10 @@ def likely_rows(rows: Sequence[Row], branch: str, sha: str, tip: Any, today: dat
     return [row for row in rows if row.branch == branch and _is_recent(row, today)]
 
 
-def adopted(rows: Sequence[Row], statuses: Collection[Status]) -> list[Row]:
+def adopted(rows: Sequence[ForgeRow], statuses: Collection[Status]) -> list[ForgeRow]:
     runs = {status.run for status in statuses}
     return [row for row in rows if row.number in runs]
 
 
-def _is_recent(row: Row, today: datetime) -> bool:
+def _is_recent(row: ForgeRow, today: datetime) -> bool:
     return row.created_at is not None and today - row.created_at < RECENT

@@ -8,7 +8,14 @@ from urllib.parse import quote, urlencode
 from shiftboss.errors import CiUnavailable
 from shiftboss.evidence.ci.forges.access import Access, access_to, no_repository
 from shiftboss.evidence.ci.forges.http import ForgeHttp
-from shiftboss.evidence.ci.forges.rows import Row, is_of, jobs_in, newest_runs, numbered, runs_in
+from shiftboss.evidence.ci.forges.rows import (
+    ForgeRow,
+    is_of,
+    jobs_in,
+    newest_runs,
+    numbered,
+    runs_in,
+)
 from shiftboss.evidence.ci.forges.run_reports import (
     CANCEL_PAUSE_SECONDS,
     RunReports,
@@ -36,7 +43,7 @@ class GithubCi:
         access = await _access(demand)
         rows = newest_runs(await self._rows(access, demand, sha))
 
-        async def ask_for_jobs(row: Row) -> list[CiJob]:
+        async def ask_for_jobs(row: ForgeRow) -> list[CiJob]:
             return await self._jobs(access, row)
 
         runs = await self._reports.runs(access, sha, rows, ask_for_jobs)
@@ -56,19 +63,19 @@ class GithubCi:
     async def restart(self, demand: CiDemand, sha: str, run: CiRun) -> bool:
         access = await _access(demand)
 
-        async def find() -> Row | None:
+        async def find() -> ForgeRow | None:
             return numbered(await self._rows(access, demand, sha), run.run_id)
 
         return await rerun(self._http, access, find, self._cancel_pause)
 
-    async def _rows(self, access: Access, demand: CiDemand, sha: str) -> list[Row]:
+    async def _rows(self, access: Access, demand: CiDemand, sha: str) -> list[ForgeRow]:
         query = urlencode({"head_sha": sha, "per_page": PAGE_ROWS})
         answer = await self._http.json(access, f"/actions/runs?{query}")
         if answer is None:
             raise no_repository(demand, access)
         return [row for row in runs_in(answer.body) if is_of(row, sha)]
 
-    async def _jobs(self, access: Access, row: Row) -> list[CiJob]:
+    async def _jobs(self, access: Access, row: ForgeRow) -> list[CiJob]:
         jobs: list[CiJob] = []
         for page in range(1, JOB_PAGES_MAX + 1):
             query = urlencode({"filter": "latest", "per_page": PAGE_ROWS, "page": page})

@@ -16,9 +16,9 @@ import httpx2
 
 from shiftboss.errors import CiUnavailable
 from shiftboss.evidence.ci.forges.access import Access
-from shiftboss.evidence.ci.forges.lru_cache import Recent
+from shiftboss.evidence.ci.forges.lru_cache import LruCache
 from shiftboss.evidence.ci.forges.rate_limits import (
-    Pacing,
+    RateLimit,
     hold_seconds,
     is_rate_limit,
     used_up_seconds,
@@ -39,7 +39,7 @@ TOKEN_SECONDS: Final = 60.0
 _REDIRECTS: Final = frozenset((301, 302, 303, 307, 308))
 
 
-class Answer(NamedTuple):
+class ForgeResponse(NamedTuple):
     """`unchanged`: the forge said so (304), which costs nothing of its limit."""
 
     body: Any
@@ -52,7 +52,7 @@ class _Reply(NamedTuple):
     content: bytes
 
 
-class _Kept(NamedTuple):
+class _CachedResponse(NamedTuple):
     etag: str
     body: Any
 
@@ -68,11 +68,11 @@ class ForgeHttp:
         self._now = now
         self._epoch = epoch
         self._turns = asyncio.Semaphore(AT_ONCE)
-        self._pacings: Recent[tuple[object, str | None], Pacing] = Recent(KEPT_MAX)
-        self._kept: Recent[tuple[Access, str], _Kept] = Recent(KEPT_MAX)
+        self._pacings: LruCache[tuple[object, str | None], RateLimit] = LruCache(KEPT_MAX)
+        self._kept: LruCache[tuple[Access, str], _CachedResponse] = LruCache(KEPT_MAX)
         self._client: httpx2.AsyncClient | None = None
 
-    async def json(self, access: Access, path: str) -> Answer | None:
+    async def json(self, access: Access, path: str) -> ForgeResponse | None:
         """The answer to a GET below the repository; None when there is no such thing (404).
 
         Raises CiUnavailable.
@@ -81,14 +81,14 @@ class ForgeHttp:
         headers = {"If-None-Match": kept.etag} if kept is not None else {}
         reply = await self._ask(access, path, headers)
         if reply.status == 304 and kept is not None:
-            return Answer(kept.body, unchanged=True)
+            return ForgeResponse(kept.body, unchanged=True)
         if reply.status == 404:
             return None
         body = _parsed(access, reply)
         etag = reply.headers.get("etag")
         if etag is not None and len(reply.content) <= KEPT_BYTES_MAX:
-            self._kept.put((access, path), _Kept(etag, body))
-        return Answer(body)
+            self._kept.put((access, path), _CachedResponse(etag, body))
+        return ForgeResponse(body)
 
     async def log_tail(self, access: Access, path: str) -> str | None:
         """The end of a text. GitHub hands logs out at another address; it is asked without the
@@ -139,12 +139,12 @@ class ForgeHttp:
             self._judge(access, pacing, started_at, reply, asks=method == "GET")
             return reply
 
-    def _pacing_of(self, access: Access) -> Pacing:
+    def _pacing_of(self, access: Access) -> RateLimit:
         """Forges count by token, not by repository."""
         key = (access.origin, access.authorization)
         pacing = self._pacings.get(key)
         if pacing is None:
-            pacing = Pacing()
+            pacing = RateLimit()
             self._pacings.put(key, pacing)
         return pacing
 
@@ -185,7 +185,7 @@ class ForgeHttp:
             return _Reply(response.status_code, response.headers, bytes(content))
 
     def _judge(
-        self, access: Access, pacing: Pacing, started_at: float, reply: _Reply, *, asks: bool
+        self, access: Access, pacing: RateLimit, started_at: float, reply: _Reply, *, asks: bool
     ) -> None:
         """`asks`: for something to read; else any refusal is an answer."""
         status, headers = reply.status, reply.headers
@@ -204,7 +204,9 @@ class ForgeHttp:
         if used_up is not None:
             pacing.hold(self._now() + used_up, "rate_limit")
 
-    def _down(self, access: Access, pacing: Pacing, started_at: float, what: str) -> CiUnavailable:
+    def _down(
+        self, access: Access, pacing: RateLimit, started_at: float, what: str
+    ) -> CiUnavailable:
         chance = random.random()  # noqa: S311 - nothing to guess here
         seconds = pacing.failed(started_at, self._now(), chance)
         return CiUnavailable(
@@ -214,7 +216,7 @@ class ForgeHttp:
             hint="it is asked again later; nothing has to be pushed again",
         )
 
-    def _held(self, access: Access, pacing: Pacing) -> CiUnavailable:
+    def _held(self, access: Access, pacing: RateLimit) -> CiUnavailable:
         detail, hint = {
             "down": ("does not answer at the moment", "it is asked again later"),
             "rate_limit": ("wants fewer questions", "it is asked again later"),

@@ -9,7 +9,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-class Recent(Generic[K, V]):
+class LruCache(Generic[K, V]):
     def __init__(self, entries_max: int) -> None:
         self._entries_max = entries_max
         self._entries: OrderedDict[K, V] = OrderedDict()

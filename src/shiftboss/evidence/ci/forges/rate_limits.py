@@ -59,7 +59,7 @@ def _until_reset(headers: Mapping[str, str], epoch_seconds: float) -> float | No
 BACKOFF: Final = Backoff()
 
 
-class Pacing:
+class RateLimit:
     """Of one address and one token, shared by all who ask there."""
 
     def __init__(self) -> None:

@@ -59,7 +59,7 @@ def state_of(jobs: Iterable[JobState]) -> JobState:
     return next((one for one in order if one in states), "skipped" if states else "waiting")
 
 
-class Row(NamedTuple):
+class ForgeRow(NamedTuple):
     """A run, or a task of Forgejo, which is a job with the number of its run.
 
     `sha` is empty where the forge did not say. `version` changes when the run does.
@@ -86,7 +86,7 @@ def rows_in(body: Any, *members: str) -> list[dict[str, Any]]:
     return [one for one in body if isinstance(one, dict)] if isinstance(body, list) else []
 
 
-def runs_in(body: Any) -> Iterator[Row]:
+def runs_in(body: Any) -> Iterator[ForgeRow]:
     for one in rows_in(body, "workflow_runs", "entries", "runs"):
         if isinstance(one.get("id"), int):
             yield _row(one)
@@ -103,36 +103,36 @@ def jobs_in(body: Any) -> Iterator[CiJob]:
         )
 
 
-def newest_runs(rows: Iterable[Row]) -> list[Row]:
+def newest_runs(rows: Iterable[ForgeRow]) -> list[ForgeRow]:
     """Of every workflow and event, the newest first. One that was started by hand or by a timer
     does not hide what the push said."""
-    newest: dict[tuple[str, str | None], Row] = {}
+    newest: dict[tuple[str, str | None], ForgeRow] = {}
     for row in sorted(rows, key=lambda row: row.id, reverse=True):
         newest.setdefault((row.workflow, row.event), row)
     return list(newest.values())
 
 
-def is_of(row: Row, sha: str) -> bool:
+def is_of(row: ForgeRow, sha: str) -> bool:
     return row.sha.lower() == sha.lower()
 
 
-def numbered(rows: Iterable[Row], number: str) -> Row | None:
+def numbered(rows: Iterable[ForgeRow], number: str) -> ForgeRow | None:
     """The newest run with this number."""
     found = [row for row in rows if row.number == number]
     return max(found, key=lambda row: row.id, default=None)
 
 
-def rows_of(rows: Sequence[Row], sha: str) -> list[Row]:
+def rows_of(rows: Sequence[ForgeRow], sha: str) -> list[ForgeRow]:
     """Those of the commit, and those that name none but have the number of a run of the commit."""
     runs = {row.number for row in rows if is_of(row, sha)}
     return [row for row in rows if is_of(row, sha) or (not row.sha and row.number in runs)]
 
 
-def _row(one: dict[str, Any]) -> Row:
+def _row(one: dict[str, Any]) -> ForgeRow:
     """GitHub and Gitea say head_sha and run_number, Forgejo commit_sha and index_in_repo."""
     status, conclusion = _text(one, "status"), _text(one, "conclusion")
     updated = _text(one, "updated_at", "updated", "completed_at", "stopped")
-    return Row(
+    return ForgeRow(
         id=one["id"],
         number=_text(one, "run_number", "index_in_repo", "id"),
         sha=_text(one, "head_sha", "commit_sha"),

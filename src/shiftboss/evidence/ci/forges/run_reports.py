@@ -8,13 +8,13 @@ from typing import Final
 
 from shiftboss.evidence.ci.forges.access import Access
 from shiftboss.evidence.ci.forges.http import ForgeHttp
-from shiftboss.evidence.ci.forges.lru_cache import Recent
-from shiftboss.evidence.ci.forges.rows import OPEN, Row, run_state, state_of
+from shiftboss.evidence.ci.forges.lru_cache import LruCache
+from shiftboss.evidence.ci.forges.rows import OPEN, ForgeRow, run_state, state_of
 from shiftboss.protocol.ci import CiJob, CiReport, CiRun
 
 FOLLOWED_MAX: Final = 4000
 
-AskForJobs = Callable[[Row], Awaitable[list[CiJob]]]
+AskForJobs = Callable[[ForgeRow], Awaitable[list[CiJob]]]
 
 
 class RunReports:
@@ -22,11 +22,11 @@ class RunReports:
 
     def __init__(self, http: ForgeHttp) -> None:
         self._http = http
-        self._jobs: Recent[tuple[str, int, str], list[CiJob]] = Recent(FOLLOWED_MAX)
-        self._last: Recent[tuple[str, str], CiReport] = Recent(FOLLOWED_MAX)
+        self._jobs: LruCache[tuple[str, int, str], list[CiJob]] = LruCache(FOLLOWED_MAX)
+        self._last: LruCache[tuple[str, str], CiReport] = LruCache(FOLLOWED_MAX)
 
     async def runs(
-        self, access: Access, sha: str, rows: Sequence[Row], ask_for_jobs: AskForJobs
+        self, access: Access, sha: str, rows: Sequence[ForgeRow], ask_for_jobs: AskForJobs
     ) -> list[CiRun]:
         """While a run goes on, its row says all that there is to wait for. A run that is started
         again has another version, and its jobs are asked for again."""
@@ -54,7 +54,7 @@ class RunReports:
         )
 
 
-def run_of(row: Row, sha: str, jobs: list[CiJob]) -> CiRun:
+def run_of(row: ForgeRow, sha: str, jobs: list[CiJob]) -> CiRun:
     moved_at = row.updated_at if row.state in OPEN else None
     return CiRun(
         run_id=row.number,
@@ -95,7 +95,7 @@ CANCEL_PAUSE_SECONDS: Final = 2.0
 
 DONE: Final = range(200, 300)
 
-Find = Callable[[], Awaitable[Row | None]]
+Find = Callable[[], Awaitable[ForgeRow | None]]
 
 
 async def rerun(http: ForgeHttp, access: Access, find: Find, pause_seconds: float) -> bool:
@@ -112,7 +112,7 @@ async def rerun(http: ForgeHttp, access: Access, find: Find, pause_seconds: floa
     return await http.post(access, f"{path}/rerun") in DONE
 
 
-async def knows_reruns(http: ForgeHttp, access: Access, row: Row) -> bool | None:
+async def knows_reruns(http: ForgeHttp, access: Access, row: ForgeRow) -> bool | None:
     """Of a run that is under way; None: it was made anew all the same."""
     status = await http.post(access, f"/actions/runs/{row.id}/rerun")
     return None if status in DONE else status not in (403, 404, 405)

@@ -18,7 +18,7 @@ from shiftboss.evidence.mirror.checkout import Checkout, clean_checkout
 from shiftboss.evidence.mirror.mirror import Mirror
 from shiftboss.protocol.ci import CiJob, JobState
 from shiftboss.rules.claims.criteria import CommandResult
-from shiftboss.system.background_delete import Disposal
+from shiftboss.system.background_delete import BackgroundDelete
 
 # Workflow files of a commit: which there are, and which jobs they have.
 
@@ -91,7 +91,7 @@ _NOTHING_TO_DO: Final = "Could not find any stages to run"
 _WORST_FIRST: Final[tuple[JobState, ...]] = ("failure", "cancelled", "skipped", "success")
 
 
-class Push(NamedTuple):
+class PushEvent(NamedTuple):
     sha: str
     branch: str
 
@@ -103,9 +103,9 @@ def act_program() -> str | None:
 async def run_workflow(
     program: str,
     mirror: Mirror,
-    push: Push,
+    push: PushEvent,
     workflow: Workflow,
-    disposal: Disposal,
+    disposal: BackgroundDelete,
     variables: Mapping[str, str],
 ) -> list[CiJob]:
     """The jobs, ended. None at all when the workflow does nothing at a push."""
@@ -168,7 +168,7 @@ def _lines(output: str) -> Iterator[dict[str, Any]]:
             yield line
 
 
-def _prepare(checkout: Checkout, push: Push) -> dict[str, str]:
+def _prepare(checkout: Checkout, push: PushEvent) -> dict[str, str]:
     """Without a file of settings act asks which image to use; without the event it does not know
     the branch, on which conditions of jobs depend."""
     settings = checkout.home / ".config" / "act" / "actrc"

@@ -19,7 +19,7 @@ from shiftboss.protocol.ci import CiDemand, CiDependency, CiJob, JobState
 from shiftboss.protocol.policy import LocalJob
 from shiftboss.rules.claims.criteria import parse_command
 from shiftboss.rules.contract.repo_graph import variable_of
-from shiftboss.system.background_delete import Disposal
+from shiftboss.system.background_delete import BackgroundDelete
 
 MEGABYTES: Final = 4096
 
@@ -38,7 +38,7 @@ class Source(NamedTuple):
 class NamedJobs:
     """Each job has a checkout of its own, so that none can prepare the ground for another."""
 
-    def __init__(self, disposal: Disposal, turns: asyncio.Semaphore) -> None:
+    def __init__(self, disposal: BackgroundDelete, turns: asyncio.Semaphore) -> None:
         self._disposal = disposal
         self._turns = turns
 
@@ -117,7 +117,7 @@ def _skipped(name: str, broken: list[str]) -> CiJob:
 
 
 class Dependencies:
-    def __init__(self, mirrors: Mirrors, disposal: Disposal) -> None:
+    def __init__(self, mirrors: Mirrors, disposal: BackgroundDelete) -> None:
         self._mirrors = mirrors
         self._disposal = disposal
 

@@ -17,12 +17,18 @@ from typing import Final
 
 from shiftboss.errors import CiUnavailable, ShiftbossError
 from shiftboss.evidence.ci.forges.access import SET_UP_SECONDS
-from shiftboss.evidence.ci.local.act import Push, Workflow, act_program, run_workflow, workflows_in
+from shiftboss.evidence.ci.local.act import (
+    PushEvent,
+    Workflow,
+    act_program,
+    run_workflow,
+    workflows_in,
+)
 from shiftboss.evidence.ci.local.named_jobs import Dependencies, NamedJobs, Source, has_commit
-from shiftboss.evidence.ci.local.runs import Record, Records, Work, made_anew
+from shiftboss.evidence.ci.local.runs import LocalRun, LocalRunRecord, LocalRunRecords, made_anew
 from shiftboss.evidence.mirror.mirror import Mirror, Mirrors
 from shiftboss.protocol.ci import CiDemand, CiJob, CiReport, CiRun
-from shiftboss.system.background_delete import Disposal
+from shiftboss.system.background_delete import BackgroundDelete
 
 log = logging.getLogger(__name__)
 
@@ -35,9 +41,9 @@ class LocalCi:
     def __init__(
         self, folder: Path, *, at_once: int = AT_ONCE, writing: asyncio.Lock | None = None
     ) -> None:
-        self._records = Records(folder / "results")
+        self._records = LocalRunRecords(folder / "results")
         self._mirrors = Mirrors(folder / "mirrors")
-        self._disposal = Disposal(folder / "checkouts", writing)
+        self._disposal = BackgroundDelete(folder / "checkouts", writing)
         self.dependencies = Dependencies(self._mirrors, self._disposal)
         self._turns = asyncio.Semaphore(at_once)
         self._named_jobs = NamedJobs(self._disposal, self._turns)
@@ -45,7 +51,7 @@ class LocalCi:
         self._starting: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._opening = asyncio.Lock()
         self._is_open = False
-        self._works: dict[tuple[str, str, str], Work] = {}
+        self._works: dict[tuple[str, str, str], LocalRun] = {}
 
     async def start(self, demand: CiDemand, sha: str) -> None:
         """A run that was called off, because this machine could not go on, is made anew."""
@@ -121,7 +127,7 @@ class LocalCi:
         await asyncio.gather(*tasks, return_exceptions=True)
         await self._disposal.close()
 
-    async def _gone_on(self, demand: CiDemand, sha: str) -> Record | None:
+    async def _gone_on(self, demand: CiDemand, sha: str) -> LocalRunRecord | None:
         """What was interrupted is set to work. It may have ended since it was looked at, or have
         been called off: then it stays so, for a look does not make a run."""
         async with self._starting[demand.repo]:
@@ -131,20 +137,22 @@ class LocalCi:
                 self._set_to_work(demand, record)
             return record
 
-    async def _with_anew(self, demand: CiDemand, record: Record, run_id: str) -> Record:
+    async def _with_anew(
+        self, demand: CiDemand, record: LocalRunRecord, run_id: str
+    ) -> LocalRunRecord:
         number = str(await asyncio.to_thread(self._records.next_number, demand))
         runs = [made_anew(one, number) if one.run_id == run_id else one for one in record.runs]
         record = record.model_copy(update={"runs": runs})
         await asyncio.to_thread(self._records.save, demand, record)
         return record
 
-    async def _usable(self, demand: CiDemand, sha: str) -> Record | None:
+    async def _usable(self, demand: CiDemand, sha: str) -> LocalRunRecord | None:
         record = await asyncio.to_thread(self._records.load, demand, sha)
         if record is None or (record.sha, record.plan) != (sha, _plan(demand)):
             return None
         return record
 
-    async def _new_record(self, demand: CiDemand, sha: str) -> Record:
+    async def _new_record(self, demand: CiDemand, sha: str) -> LocalRunRecord:
         mirror = await self._mirror_with(demand, sha)
         jobs = (
             {"": list(demand.policy.jobs)} if demand.policy.jobs else await _from_files(mirror, sha)
@@ -160,7 +168,7 @@ class LocalCi:
             )
             for workflow, names in jobs.items()
         ]
-        record = Record(
+        record = LocalRunRecord(
             sha=sha,
             plan=_plan(demand),
             runs=runs,
@@ -185,21 +193,21 @@ class LocalCi:
             )
         return mirror
 
-    def _set_to_work(self, demand: CiDemand, record: Record) -> None:
-        work = Work(demand, record, self._records)
+    def _set_to_work(self, demand: CiDemand, record: LocalRunRecord) -> None:
+        work = LocalRun(demand, record, self._records)
         key = _key(demand, record.sha)
         self._works[key] = work
         work.task = asyncio.create_task(self._run(work))
         work.task.add_done_callback(lambda _: self._works.pop(key, None))
 
-    async def _run(self, work: Work) -> None:
+    async def _run(self, work: LocalRun) -> None:
         try:
             await self._run_all(work)
         except Exception as error:
             log.warning("CI of %s %s", work.demand.repo, work.record.sha, exc_info=error)
             await work.call_off(_cause(error))
 
-    async def _run_all(self, work: Work) -> None:
+    async def _run_all(self, work: LocalRun) -> None:
         demand, sha = work.demand, work.record.sha
         await self._open()
         source = await self._source(demand, sha, work.record.dependencies)
@@ -212,8 +220,8 @@ class LocalCi:
             if work.waits_for(workflow.path):
                 await self._run_file(work, source, workflow)
 
-    async def _run_file(self, work: Work, source: Source, workflow: Workflow) -> None:
-        push = Push(source.sha, work.demand.branch)
+    async def _run_file(self, work: LocalRun, source: Source, workflow: Workflow) -> None:
+        push = PushEvent(source.sha, work.demand.branch)
         async with self._turns:
             await work.begin(workflow.path)
             async with source.beside() as variables:
@@ -269,7 +277,7 @@ def _plan(demand: CiDemand) -> str:
     return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()
 
 
-def _was_called_off(record: Record) -> bool:
+def _was_called_off(record: LocalRunRecord) -> bool:
     return any(job.state == "cancelled" for run in record.runs for job in run.jobs)
 
 

@@ -24,7 +24,7 @@ COMMITS_MAX: Final = 200
 _LAST_RUN: Final = "last-run"
 
 
-class Record(Answer):
+class LocalRunRecord(Answer):
     """`plan` tells one set of jobs from another: a changed policy makes a new run. `dependencies`
     are the commits of the repos that it is built on."""
 
@@ -38,23 +38,23 @@ class Record(Answer):
         return all_ended(self.runs)
 
 
-class Records:
+class LocalRunRecords:
     """All of this is blocking; each repository has a folder of its own."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def load(self, demand: CiDemand, sha: str) -> Record | None:
+    def load(self, demand: CiDemand, sha: str) -> LocalRunRecord | None:
         path = self._path(demand, sha)
         try:
-            return Record.model_validate_json(path.read_bytes())
+            return LocalRunRecord.model_validate_json(path.read_bytes())
         except FileNotFoundError:
             return None
         except ValidationError:
             log.warning("%s is damaged; its jobs are run again", path)
             return None
 
-    def save(self, demand: CiDemand, record: Record) -> None:
+    def save(self, demand: CiDemand, record: LocalRunRecord) -> None:
         _replace(self._path(demand, record.sha), record.model_dump_json().encode())
 
     def next_number(self, demand: CiDemand) -> int:
@@ -89,10 +89,10 @@ def _replace(path: Path, content: bytes) -> None:
 # One commit that the local runner is at work on: its record, on disk at every step.
 
 
-class Work:
+class LocalRun:
     task: asyncio.Task[None]
 
-    def __init__(self, demand: CiDemand, record: Record, records: Records) -> None:
+    def __init__(self, demand: CiDemand, record: LocalRunRecord, records: LocalRunRecords) -> None:
         self.demand = demand
         self.record = record
         self._records = records

@@ -69,10 +69,10 @@ class NamedPath(NamedTuple):
 
 def named_paths(text: str, module: str) -> list[NamedPath]:
     """`module` is that of the file; the modules that are written out in it are below it."""
-    return list(_Reader([*tokens(text), *_PADDING], module).paths())
+    return list(_RustReader([*tokens(text), *_PADDING], module).paths())
 
 
-class _Reader:
+class _RustReader:
     def __init__(self, said: list[str], module: str) -> None:
         self._said = said
         self._place = 0

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from shiftboss.evidence.survey.ownership import Ownership
+from shiftboss.evidence.survey.ownership import OwnedFiles
 from shiftboss.evidence.survey.project_setup import go, make, node, python, rust
 from shiftboss.protocol.handoffs import CRITERIA_MAX
 from shiftboss.rules.claims.criteria import CriterionKind, parse_criterion
@@ -25,7 +25,7 @@ def is_manifest(path: str) -> bool:
     return bool(_MANIFEST.fullmatch(path)) and _ELSEWHERE.isdisjoint(path.split("/"))
 
 
-def success_criteria(title: str, description: str, owned: Ownership) -> list[str]:
+def success_criteria(title: str, description: str, owned: OwnedFiles) -> list[str]:
     """At least one. What the description says of a kind takes the place of what would be made up.
 
     Raises ValueError for a criterion in the description that cannot be run as it is.
@@ -37,7 +37,7 @@ def success_criteria(title: str, description: str, owned: Ownership) -> list[str
     return found or [f"Done as the title says: {' '.join(title.split())}"]
 
 
-def _generated(owned: Ownership, described: set[CriterionKind]) -> Iterator[str]:
+def _generated(owned: OwnedFiles, described: set[CriterionKind]) -> Iterator[str]:
     has_tests = bool(described & {"tests", "command"})
     for setup in _SETUPS:
         for text in setup.criteria(owned):

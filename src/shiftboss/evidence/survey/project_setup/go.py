@@ -6,10 +6,10 @@ import posixpath
 from collections.abc import Iterator
 
 from shiftboss.evidence.survey.imports.go import SUFFIXES
-from shiftboss.evidence.survey.ownership import Ownership, Project, command
+from shiftboss.evidence.survey.ownership import OwnedFiles, Project, command
 
 
-def criteria(owned: Ownership) -> Iterator[str]:
+def criteria(owned: OwnedFiles) -> Iterator[str]:
     for project in owned.projects(SUFFIXES, ("go.mod",)):
         place = ["-C", project.folder] if project.folder else []
         yield "Tests pass: " + command(["go", "test", *place], _packages(project))

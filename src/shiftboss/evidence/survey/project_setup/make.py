@@ -7,7 +7,7 @@ import re
 import shlex
 from collections.abc import Iterator
 
-from shiftboss.evidence.survey.ownership import Ownership
+from shiftboss.evidence.survey.ownership import OwnedFiles
 
 _MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
 _TARGETS = ("test", "check")
@@ -15,7 +15,7 @@ _TARGETS = ("test", "check")
 _PROSE = (".md", ".rst", ".txt", ".adoc", ".png", ".jpg", ".jpeg", ".gif", ".svg", ".pdf")
 
 
-def criteria(owned: Ownership) -> Iterator[str]:
+def criteria(owned: OwnedFiles) -> Iterator[str]:
     files = [name for name in owned.files if not name.lower().endswith(_PROSE)]
     folders = [posixpath.dirname(name) for name in files] + owned.new_folders
     makefiles = {owned.repo.nearest(folder, *_MAKEFILES) for folder in folders} - {None}

@@ -12,7 +12,7 @@ from shiftboss.evidence.survey.imports.javascript import SUFFIXES
 from shiftboss.evidence.survey.imports.node_packages import json_object, json_object_with_comments
 from shiftboss.evidence.survey.imports.repo_view import RepoView, self_and_above
 from shiftboss.evidence.survey.imports.typescript_config import referenced_by
-from shiftboss.evidence.survey.ownership import Ownership, Project, command
+from shiftboss.evidence.survey.ownership import OwnedFiles, Project, command
 
 _MANIFESTS = ("package.json",)
 _TYPED = (".ts", ".tsx", ".mts", ".cts", ".vue", ".svelte")
@@ -36,7 +36,7 @@ class _Script(NamedTuple):
     text: str
 
 
-def criteria(owned: Ownership) -> Iterator[str]:
+def criteria(owned: OwnedFiles) -> Iterator[str]:
     for project in owned.projects(SUFFIXES, _MANIFESTS):
         yield from _tests(project, owned.repo)
         yield from _type_checks(project, owned.repo)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from shiftboss.evidence.survey.imports.python import SUFFIXES
 from shiftboss.evidence.survey.imports.repo_view import RepoView, self_and_above
-from shiftboss.evidence.survey.ownership import Ownership, Project, below, command
+from shiftboss.evidence.survey.ownership import OwnedFiles, Project, below, command
 from shiftboss.rules.paths.patterns import Scope
 
 _MANIFESTS = ("pyproject.toml", "setup.cfg", "tox.ini", "pytest.ini", "setup.py")
@@ -25,7 +25,7 @@ class _TypeChecker(NamedTuple):
     files: list[str]
 
 
-def criteria(owned: Ownership) -> Iterator[str]:
+def criteria(owned: OwnedFiles) -> Iterator[str]:
     for project in owned.projects(SUFFIXES, _MANIFESTS):
         if tests := _tests(project, owned.repo):
             yield "Tests pass: " + command(["python", "-m", "pytest"], tests)

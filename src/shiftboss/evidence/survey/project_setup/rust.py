@@ -8,12 +8,12 @@ from collections.abc import Iterator
 
 from shiftboss.evidence.survey.imports.cargo import cargo_manifest
 from shiftboss.evidence.survey.imports.rust import SUFFIXES
-from shiftboss.evidence.survey.ownership import Ownership
+from shiftboss.evidence.survey.ownership import OwnedFiles
 
 _MANIFEST = "Cargo.toml"
 
 
-def criteria(owned: Ownership) -> Iterator[str]:
+def criteria(owned: OwnedFiles) -> Iterator[str]:
     for project in owned.projects(SUFFIXES, (_MANIFEST,)):
         package = cargo_manifest(project.folder, owned.repo).get("package")
         name = package.get("name") if isinstance(package, dict) else None
