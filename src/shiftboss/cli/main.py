@@ -24,7 +24,7 @@ from shiftboss.cli.commands.handoffs.strategies import strategy
 from shiftboss.cli.commands.runs.budgets import budget, usage
 from shiftboss.cli.commands.runs.init import init
 from shiftboss.cli.commands.runs.plans import plan
-from shiftboss.cli.commands.runs.run import demo, land, run
+from shiftboss.cli.commands.runs.run import land, run
 from shiftboss.cli.commands.server.doctor import doctor
 from shiftboss.cli.commands.server.hook import hook
 from shiftboss.cli.commands.server.mcp import mcp
@@ -34,6 +34,7 @@ from shiftboss.cli.commands.swarms.events import events
 from shiftboss.cli.commands.swarms.status import status
 from shiftboss.cli.commands.swarms.swarms import swarm
 from shiftboss.cli.common.output import complain
+from shiftboss.demo.command import demo
 from shiftboss.errors import ShiftbossError
 
 app = typer.Typer(

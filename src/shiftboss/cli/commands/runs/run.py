@@ -181,18 +181,3 @@ def _show_dry_run(plan: Plan, policy: Path | None, *, as_json: bool) -> None:
         print_json(json.dumps(found.as_json()).encode())
         return
     show(*dry_run_tables(found))
-
-
-# shiftboss demo: see it work.
-
-
-def demo(
-    keep: Annotated[
-        bool, typer.Option("--keep", help="Keep the server until Ctrl-C, to look around.")
-    ] = False,
-) -> None:
-    """Run a plan over three repos with four workers that go wrong, and see all of it land."""
-    # Only this command pays for the imports of a run.
-    from shiftboss.demo.run import run_demo
-
-    raise typer.Exit(run_demo(keep=keep))
