@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.bus_talk import InSwarm
+from tests.acceptance.bus.bus_calls import InSwarm
 from tests.running import RunningServer
 
 

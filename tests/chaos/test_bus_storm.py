@@ -13,7 +13,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from tests.acceptance.bus import ask
+from tests.acceptance.bus.bus import ask
 from tests.chaos.bus_storm import Ledger, StormyWorker, submit_all
 from tests.client import Client, SseEvent
 from tests.running import RunningServer

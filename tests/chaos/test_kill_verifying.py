@@ -8,8 +8,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.acceptance.bus import ask, task
-from tests.acceptance.handoffs import GATE, complete, honest
+from tests.acceptance.bus.bus import ask, task
+from tests.acceptance.handoffs.handoffs import GATE, complete, honest
 from tests.client import Client
 from tests.repos import Repo
 from tests.running import RunningServer

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from shiftboss.evidence.receipts import read_receipt, verify_receipt
-from tests.acceptance.bus import ask
+from tests.acceptance.bus.bus import ask
 from tests.chaos.run_storm import KINDS, SWARM, Storm
 from tests.client import Client
 from tests.plan_runs import PlanRoom

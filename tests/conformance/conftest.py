@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from shiftboss.evidence.local import LocalEvidence
-from tests.conformance.bus_room import BusRoom, bus_room
-from tests.conformance.contract_room import ContractRoom, contract_room
-from tests.conformance.handoff_room import HandoffRoom, handoff_room
+from tests.conformance.bus.bus_fixtures import BusRoom, bus_room
+from tests.conformance.contract.contract_fixtures import ContractRoom, contract_room
+from tests.conformance.handoffs.handoff_fixtures import HandoffRoom, handoff_room
 from tests.conformance.opened import OpenStore, opened
 from tests.repos import Repo
 

@@ -9,7 +9,7 @@ from typing import TypeVar
 from shiftboss.protocol.events import Event
 from shiftboss.store.opening import store_at
 from shiftboss.store.port import Store, UseCase
-from tests.conformance.rows import SWARM, swarm
+from tests.conformance.store.rows import SWARM, swarm
 
 T = TypeVar("T")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from shiftboss.orchestrator.landing.landing import Landing
-from tests.e2e.ground import Ground, user_settings
+from tests.e2e.worktrees.worktree_fixtures import Ground, user_settings
 
 
 @pytest.fixture

@@ -1,0 +1,216 @@
+"""The bus over HTTP: every call and answer of the document, on both stores."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from tests.acceptance.bus.bus import ask, status_of, submitted, task
+from tests.acceptance.bus.bus_calls import polling, refused
+from tests.client import Client
+from tests.running import RunningServer
+
+
+def started(client: Client, name: str = "z.ai1", bead_id: str = "task-123") -> int:
+    """A worker that executes a task; the epoch."""
+    ask(client, "register_worker", name=name)
+    submitted(client, bead_id)
+    epoch: int = ask(client, "ack_task", name=name, bead_id=bead_id)["epoch"]
+    return epoch
+
+
+@pytest.mark.requirement("BUS-02")
+def test_a_worker_registers_once_and_is_known_from_then_on(any_client: Client) -> None:
+    answer = {"success": True, "worker": "z.ai1", "message": "Registered"}
+    assert ask(any_client, "register_worker", name="z.ai1") == answer
+    answer["message"] = "Already registered"
+    assert ask(any_client, "register_worker", name="z.ai1") == answer
+    (worker,) = ask(any_client, "get_status")["workers"]
+    assert worker == {"name": "z.ai1", "status": "idle", "current_task": None, "idle_seconds": 0}
+
+
+@pytest.mark.requirement("BUS-02")
+def test_a_poll_by_a_stranger_is_told_to_register(any_client: Client) -> None:
+    problem = refused(
+        any_client, "/bus/poll_task", {"name": "z.ai1", "timeout_ms": 1}, 404, "unknown_worker"
+    )
+    assert problem["detail"] == "Unknown worker: z.ai1 - call register_worker first"
+    assert problem["field"] == "name"
+    assert ask(any_client, "get_status")["workers"] == []
+
+
+@pytest.mark.requirement("BUS-03")
+def test_a_poll_without_a_task_times_out_with_the_documents_answer(any_client: Client) -> None:
+    ask(any_client, "register_worker", name="z.ai1")
+    began = time.monotonic()
+    answer = ask(any_client, "poll_task", name="z.ai1", timeout_ms=300)
+    assert answer == {"task": None, "timeout": True}
+    assert time.monotonic() - began >= 0.3
+    assert status_of(any_client, "z.ai1") == "idle"
+
+
+@pytest.mark.requirement("BUS-03", "BUS-04")
+def test_a_parked_poll_is_answered_by_the_submit(
+    any_server: RunningServer, any_client: Client
+) -> None:
+    ask(any_client, "register_worker", name="z.ai1")
+    ask(any_client, "add_task", bead_id="task-123", title="Implement login")
+    with polling(any_client, any_server.url) as polls:
+        poll = polls.park("z.ai1")
+        before = time.time() * 1000
+        answer = ask(any_client, "submit_task", bead_id="task-123")
+        assert answer == {
+            "dispatched": True,
+            "worker": "z.ai1",
+            "bead_id": "task-123",
+            "epoch": 1,
+        }
+        delivered = poll.answer()["task"]
+    assert status_of(any_client, "z.ai1") == "pending"
+    assert delivered["bead_id"] == "task-123"
+    assert delivered["title"] == "Implement login"
+    assert before - 1 <= delivered["assigned_at"] <= time.time() * 1000
+    assert delivered["lease_expires_at"] > delivered["assigned_at"]
+
+
+@pytest.mark.requirement("BUS-03")
+def test_a_task_is_delivered_on_every_poll_until_it_is_acknowledged(any_client: Client) -> None:
+    ask(any_client, "register_worker", name="z.ai1")
+    submitted(any_client, "task-123")
+    for _ in range(3):
+        answer = ask(any_client, "poll_task", name="z.ai1", timeout_ms=10)
+        assert answer["task"]["bead_id"] == "task-123"
+        assert "timeout" not in answer
+    ask(any_client, "ack_task", name="z.ai1", bead_id="task-123")
+    assert ask(any_client, "poll_task", name="z.ai1", timeout_ms=10) == {
+        "task": None,
+        "timeout": True,
+    }
+
+
+@pytest.mark.requirement("BUS-04")
+def test_a_task_that_nobody_can_take_is_queued_with_its_position(any_client: Client) -> None:
+    for name in ("one", "two"):
+        ask(any_client, "add_task", bead_id=name, title=name)
+    assert ask(any_client, "submit_task", bead_id="one") == {
+        "dispatched": False,
+        "worker": None,
+        "bead_id": "one",
+        "queued": True,
+        "position": 1,
+    }
+    assert ask(any_client, "submit_task", bead_id="two")["position"] == 2
+    assert ask(any_client, "get_status")["queued"] == 2
+    ask(any_client, "register_worker", name="z.ai1")
+    assert ask(any_client, "get_status")["queued"] == 1
+    assert ask(any_client, "poll_task", name="z.ai1")["task"]["bead_id"] == "one"
+
+
+@pytest.mark.requirement("BUS-05")
+def test_an_acknowledgement_starts_the_work(any_client: Client) -> None:
+    ask(any_client, "register_worker", name="z.ai1")
+    submitted(any_client, "task-123")
+    answer = ask(any_client, "ack_task", name="z.ai1", bead_id="task-123")
+    assert answer | {"success": True, "worker": "z.ai1", "bead_id": "task-123"} == answer
+    (worker,) = ask(any_client, "get_status")["workers"]
+    assert (worker["status"], worker["current_task"]) == ("executing", "task-123")
+
+
+@pytest.mark.requirement("BUS-05")
+def test_an_acknowledgement_of_another_task_is_a_mismatch(any_client: Client) -> None:
+    ask(any_client, "register_worker", name="z.ai1")
+    submitted(any_client, "task-123", "task-124")
+    body = {"name": "z.ai1", "bead_id": "task-124"}
+    problem = refused(any_client, "/bus/ack_task", body, 409, "task_mismatch")
+    assert problem["detail"] == "Task mismatch"
+    assert status_of(any_client, "z.ai1") == "pending"
+
+
+@pytest.mark.requirement("BUS-06")
+def test_a_worker_that_is_done_is_idle_again(any_client: Client) -> None:
+    started(any_client)
+    answer = ask(any_client, "worker_done", bead_id="task-123")
+    assert answer == {"success": True, "bead_id": "task-123"}
+    (worker,) = ask(any_client, "get_status")["workers"]
+    assert worker == {"name": "z.ai1", "status": "idle", "current_task": None, "idle_seconds": 0}
+    assert task(any_client, "task-123")["status"] == "done"
+
+
+@pytest.mark.requirement("BUS-06")
+def test_a_failed_task_is_answered_with_its_status(any_client: Client) -> None:
+    started(any_client)
+    answer = ask(any_client, "task_failed", bead_id="task-123", reason="Build failed")
+    assert answer == {"success": True, "bead_id": "task-123", "status": "failed"}
+    shown = task(any_client, "task-123")
+    assert (shown["status"], shown["last_error"]) == ("failed", "Build failed")
+    assert status_of(any_client, "z.ai1") == "idle"
+
+
+@pytest.mark.requirement("BUS-07")
+def test_a_stuck_worker_is_reset_and_its_task_queued(any_client: Client) -> None:
+    started(any_client)
+    answer = ask(any_client, "reset_worker", worker_name="z.ai1")
+    assert answer == {"success": True, "worker": "z.ai1", "released": "task-123"}
+    delivered = ask(any_client, "poll_task", name="z.ai1")["task"]
+    assert (delivered["bead_id"], delivered["epoch"]) == ("task-123", 2)
+
+
+@pytest.mark.requirement("BUS-07", "BUS-08")
+def test_a_stuck_task_is_queued_again_by_a_retry(any_client: Client) -> None:
+    old = started(any_client)
+    ask(any_client, "register_worker", name="z.ai2")
+    answer = ask(any_client, "retry_task", bead_id="task-123")
+    assert answer == {"success": True, "bead_id": "task-123", "status": "active"}
+    delivered = ask(any_client, "poll_task", name="z.ai2")["task"]
+    assert (delivered["bead_id"], delivered["epoch"]) == ("task-123", old + 1)
+
+
+@pytest.mark.requirement("BUS-07")
+def test_the_status_tells_the_four_kinds_of_workers_apart(
+    any_server: RunningServer, any_client: Client
+) -> None:
+    started(any_client, "busy", "t1")
+    ask(any_client, "register_worker", name="offered")
+    submitted(any_client, "t2")
+    ask(any_client, "register_worker", name="bored")
+    ask(any_client, "register_worker", name="keen")
+    with polling(any_client, any_server.url) as polls:
+        poll = polls.park("keen", timeout_ms=700)
+        shown = {
+            one["name"]: (one["status"], one["current_task"])
+            for one in ask(any_client, "get_status")["workers"]
+        }
+        poll.answer()
+    assert shown == {
+        "busy": ("executing", "t1"),
+        "offered": ("pending", None),
+        "bored": ("idle", None),
+        "keen": ("polling", None),
+    }
+
+
+@pytest.mark.requirement("BUS-03", "BUS-04", "BUS-05", "BUS-06")
+def test_the_documents_loop_works_through_many_tasks(any_client: Client) -> None:
+    ask(any_client, "register_worker", name="z.ai1")
+    submitted(any_client, *(f"task-{number}" for number in range(20)))
+    done = []
+    while found := ask(any_client, "poll_task", name="z.ai1", timeout_ms=0).get("task"):
+        ask(any_client, "ack_task", name="z.ai1", bead_id=found["bead_id"])
+        ask(any_client, "worker_done", bead_id=found["bead_id"])
+        done.append(found["bead_id"])
+    assert done == [f"task-{number}" for number in range(20)]
+    events = any_client.stored_events("default")
+    assert [e.data["bead_id"] for e in events if e.kind == "task_done"] == done
+    assert [e.event_id for e in events] == list(range(1, len(events) + 1))
+
+
+@pytest.mark.requirement("BUS-04")
+def test_a_swarm_has_a_bus_of_its_own(any_client: Client) -> None:
+    swarm_id = any_client.create_swarm()
+    ask(any_client, "register_worker", name="w")
+    ask(any_client, "register_worker", name="w", swarm_id=swarm_id)
+    submitted(any_client, "t")
+    assert ask(any_client, "poll_task", name="w", swarm_id=swarm_id, timeout_ms=0)["task"] is None
+    assert ask(any_client, "list_tasks", swarm_id=swarm_id)["tasks"] == []
+    assert ask(any_client, "poll_task", name="w")["task"]["bead_id"] == "t"

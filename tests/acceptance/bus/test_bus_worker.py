@@ -1,0 +1,376 @@
+"""BusWorker: the protocol's loop in Python, against a real server."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from shiftboss import BusWorker
+from shiftboss.errors import InvalidRequest, NotHeld, StaleEpoch, Unauthorized, UnknownSwarm
+from shiftboss.worker.bus_task import BusTask
+from tests.acceptance.bus.bus import ask, status_of, submitted, task
+from tests.client import Client
+from tests.relay import Once, Relay, Said, relaying
+from tests.running import RunningServer
+from tests.waiting import eventually, wait_until
+
+pytestmark = pytest.mark.anyio
+
+NAME = "z.ai1"
+
+
+class BrokenBuildError(Exception):
+    pass
+
+
+@asynccontextmanager
+async def one_task(url: str, heartbeat_seconds: float | None = None) -> AsyncIterator[BusTask]:
+    """The next task, in the hands of whoever says `async with`."""
+    async with BusWorker(NAME, server=url, heartbeat_seconds=heartbeat_seconds) as worker:
+        async for taken in worker.tasks():
+            yield taken
+            return
+
+
+def kinds(client: Client) -> list[str]:
+    return [event.kind for event in client.stored_events("default")]
+
+
+def keys(relay: Relay, operation: str) -> list[str | None]:
+    return [said.key for said in relay.passed if said.operation == operation]
+
+
+@pytest.mark.requirement("BUS-03", "BUS-05", "BUS-06")
+async def test_the_loop_registers_takes_tasks_and_ends_them(
+    server: RunningServer, client: Client
+) -> None:
+    submitted(client, "a", "b")
+    taken: list[tuple[str, str, int]] = []
+    async with BusWorker(NAME, server=server.url) as worker:
+        async for one in worker.tasks():
+            taken.append((one.bead_id, one.title, one.epoch))
+            assert task(client, one.bead_id)["state"] == "executing"
+            if one.bead_id == "a":
+                await one.done()
+            else:
+                await one.failed("Build failed")
+                break
+    assert taken == [("a", "Title of a", 1), ("b", "Title of b", 1)]
+    assert task(client, "a")["status"] == "done"
+    assert (task(client, "b")["status"], task(client, "b")["last_error"]) == (
+        "failed",
+        "Build failed",
+    )
+    assert status_of(client, NAME) == "idle"
+
+
+@pytest.mark.requirement("BUS-03")
+async def test_a_task_that_is_submitted_later_wakes_the_loop(
+    server: RunningServer, client: Client
+) -> None:
+    async def work() -> str:
+        async with one_task(server.url) as taken:
+            await taken.done()
+            return taken.bead_id
+
+    working = asyncio.create_task(work())
+    await eventually(lambda: status_of(client, NAME) == "polling", "the worker polls")
+    submitted(client, "a")
+    assert await working == "a"
+
+
+@pytest.mark.requirement("BUS-08")
+async def test_a_server_that_is_not_there_yet_is_waited_for(
+    server: RunningServer, client: Client
+) -> None:
+    submitted(client, "a")
+    server.stop()
+    tasks = BusWorker(NAME, server=server.url).tasks()
+    first = asyncio.ensure_future(anext(tasks))
+    await asyncio.to_thread(server.start)
+    taken = await first
+    await taken.done()
+    assert task(client, "a")["status"] == "done"
+
+
+@pytest.mark.requirement("BUS-05", "BUS-08")
+async def test_an_ack_whose_answer_was_lost_is_repeated_and_the_task_comes_once(
+    server: RunningServer, client: Client
+) -> None:
+    submitted(client, "a")
+    with relaying(server.url) as relay:
+        relay.after = Once("ack_task")
+        async with one_task(relay.url) as taken:
+            assert (taken.bead_id, taken.epoch) == ("a", 1)
+            await taken.done()
+    first, second = keys(relay, "ack_task")
+    assert first == second
+    assert first is not None
+    assert kinds(client).count("task_started") == 1
+
+
+@pytest.mark.requirement("BUS-05", "BUS-08")
+async def test_a_task_whose_wait_was_given_up_while_it_was_acknowledged_is_not_lost(
+    server: RunningServer, client: Client
+) -> None:
+    acknowledged, go_on = threading.Event(), threading.Event()
+
+    def hold(said: Said) -> None:
+        if said.operation == "ack_task":
+            acknowledged.set()
+            go_on.wait()
+
+    submitted(client, "a")
+    with relaying(server.url) as relay:
+        relay.after = hold
+        tasks = BusWorker(NAME, server=relay.url).tasks()
+        given_up = asyncio.ensure_future(anext(tasks))
+        await eventually(acknowledged.is_set, "the server has the acknowledgement")
+        given_up.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await given_up
+        go_on.set()
+        taken = await anext(tasks)
+        assert (taken.bead_id, taken.epoch) == ("a", 1)
+        await taken.done()
+    assert task(client, "a")["status"] == "done"
+
+
+@pytest.mark.requirement("BUS-06", "BUS-08")
+@pytest.mark.parametrize(
+    ("operation", "status"), [("worker_done", "done"), ("task_failed", "failed")]
+)
+async def test_a_result_whose_answer_was_lost_is_repeated_and_counts_once(
+    server: RunningServer, client: Client, operation: str, status: str
+) -> None:
+    submitted(client, "a")
+    with relaying(server.url) as relay:
+        relay.after = Once(operation)
+        async with one_task(relay.url) as taken:
+            await (taken.done() if status == "done" else taken.failed("no"))
+    first, second = keys(relay, operation)
+    assert first == second
+    assert first is not None
+    assert task(client, "a")["status"] == status
+    assert kinds(client).count(f"task_{status}") == 1
+
+
+@pytest.mark.requirement("WP-05", "BUS-08")
+async def test_messages_whose_answer_was_lost_are_repeated_and_count_once(
+    server: RunningServer, client: Client
+) -> None:
+    submitted(client, "a")
+    with relaying(server.url) as relay:
+        async with one_task(relay.url) as taken:
+            relay.after = Once("send_message")
+            await taken.progress(commit="0123456789abcdef")
+            relay.after = Once("send_message")
+            asking = asyncio.create_task(taken.ask("Which database?"))
+            await eventually(lambda: "question_asked" in kinds(client), "the question is there")
+            ask(client, "answer_question", question_id=1, answer="the old one")
+            assert await asking == "the old one"
+            relay.after = Once("send_message")
+            await taken.checkpoint(2, [], [])
+    told = kinds(client)
+    assert told.count("question_asked") == 1
+    assert told.count("checkpoint_stored") == 1
+    # The commit, and that the answer was heard.
+    assert told.count("task_progress") == 2
+    assert len(set(keys(relay, "send_message"))) == 4
+
+
+@pytest.mark.requirement("BUS-06")
+async def test_an_error_in_the_loop_fails_the_task_and_goes_on(
+    server: RunningServer, client: Client
+) -> None:
+    async def work() -> None:
+        async with BusWorker(NAME, server=server.url) as worker:
+            async for _ in worker.tasks():
+                raise BrokenBuildError("no compiler")
+
+    submitted(client, "a")
+    with pytest.raises(BrokenBuildError, match="no compiler"):
+        await work()
+    found = task(client, "a")
+    assert (found["status"], found["last_error"]) == ("failed", "BrokenBuildError: no compiler")
+
+
+@pytest.mark.requirement("BUS-06")
+async def test_an_error_that_ends_the_program_is_told_without_async_with(
+    server: RunningServer, client: Client
+) -> None:
+    async def program() -> None:
+        async for _ in BusWorker(NAME, server=server.url).tasks():
+            raise BrokenBuildError("no compiler")
+
+    submitted(client, "a")
+    with pytest.raises(BrokenBuildError):
+        await asyncio.create_task(program())
+    await eventually(lambda: task(client, "a")["status"] == "failed", "the task has failed")
+    assert task(client, "a")["last_error"] == "BrokenBuildError: no compiler"
+
+
+@pytest.mark.requirement("BUS-06")
+async def test_a_task_that_is_left_without_a_result_has_failed(
+    server: RunningServer, client: Client
+) -> None:
+    submitted(client, "a", "b", "c")
+    worker = BusWorker(NAME, server=server.url)
+    async for one in worker.tasks():
+        if one.bead_id == "b":
+            break
+    await eventually(lambda: task(client, "b")["status"] == "failed", "the broken loop is told")
+    async with one_task(server.url) as taken:
+        assert taken.bead_id == "c"
+    for bead_id in ("a", "b", "c"):
+        found = task(client, bead_id)
+        assert (found["status"], found["last_error"]) == ("failed", "left without a result")
+
+
+@pytest.mark.requirement("WP-06")
+async def test_a_task_that_was_handed_over_has_not_failed(
+    server: RunningServer, client: Client
+) -> None:
+    submitted(client, "a")
+    async with one_task(server.url) as taken:
+        assert taken.resume_from is None
+        await taken.checkpoint("step 3", ["new.py"], [], decisions=["none"])
+    assert task(client, "a")["status"] == "queued"
+    async with one_task(server.url) as taken:
+        assert taken.epoch == 2
+        assert taken.resume_from is not None
+        assert taken.resume_from["current_step"] == "step 3"
+        await taken.done()
+
+
+@pytest.mark.requirement("BUS-09")
+async def test_a_lost_task_is_noticed_and_its_late_result_is_refused(
+    server: RunningServer, client: Client
+) -> None:
+    submitted(client, "a", "b")
+    async with BusWorker(NAME, server=server.url, heartbeat_seconds=0.05) as worker:
+        tasks = worker.tasks()
+        taken = await anext(tasks)
+        ask(client, "register_worker", name="other")
+        ask(client, "ack_task", name="other", bead_id="b")
+        ask(client, "task_failed", bead_id="b")
+        ask(client, "retry_task", bead_id="a")
+        ask(client, "ack_task", name="other", bead_id="a")
+        await eventually(lambda: taken.is_lost, "the worker knows")
+        with pytest.raises(StaleEpoch, match="Epoch 1 of a is not its current one, 2"):
+            await taken.done()
+        ask(client, "retry_task", bead_id="b")
+        following = await anext(tasks)
+        assert (following.bead_id, following.epoch) == ("b", 2)
+        await following.done()
+    found = task(client, "a")
+    assert (found["status"], found["worker"]) == ("active", "other")
+
+
+@pytest.mark.requirement("BUS-09")
+async def test_heartbeats_go_on_while_the_work_keeps_the_event_loop_busy(
+    server: RunningServer, client: Client
+) -> None:
+    def lease_end() -> int:
+        ends_at: int = task(client, "a")["lease_expires_at"]
+        return ends_at
+
+    submitted(client, "a")
+    async with one_task(server.url, heartbeat_seconds=0.05) as taken:
+        # Not asynchronous, on purpose.
+        wait_until(lambda: lease_end() / 1000 < time.time() + 6, "the lease is a launcher's")
+        before = lease_end()
+        wait_until(lambda: lease_end() > before, "the lease was renewed")
+        await taken.done()
+
+
+@pytest.mark.requirement("BUS-09")
+async def test_the_lease_is_three_heartbeats_long(server: RunningServer, client: Client) -> None:
+    submitted(client, "a")
+    with relaying(server.url) as relay:
+        async with one_task(relay.url) as taken:
+            await eventually(
+                lambda: [one for one in relay.passed if one.operation == "heartbeat"], "it beats"
+            )
+            await taken.done()
+    (beat,) = [one for one in relay.passed if one.operation == "heartbeat"]
+    assert b'"lease_seconds":60' in beat.body
+    assert b'"epoch":1' in beat.body
+
+
+@pytest.mark.requirement("WP-07", "BUS-09")
+async def test_a_worker_that_lost_its_task_does_not_wait_for_an_answer(
+    server: RunningServer, client: Client
+) -> None:
+    submitted(client, "a")
+    async with one_task(server.url) as taken:
+        asking = asyncio.create_task(taken.ask("Which database?"))
+        await eventually(lambda: "question_asked" in kinds(client), "the question is there")
+        ask(client, "reset_worker", worker_name=NAME)
+        with pytest.raises(NotHeld):
+            await asking
+
+
+@pytest.mark.requirement("WP-05")
+async def test_a_heartbeat_tells_how_full_the_context_is(
+    server: RunningServer, client: Client
+) -> None:
+    submitted(client, "a")
+    async with one_task(server.url) as taken:
+        for usage, is_requested in ((0.0, False), (0.69, False), (0.7, True)):
+            answer = await taken.heartbeat(usage, "step 1")
+            assert answer["checkpoint_requested"] is is_requested
+        await taken.done()
+
+
+@pytest.mark.requirement("BUS-02")
+@pytest.mark.parametrize(
+    ("name", "further"),
+    [
+        ("", {}),
+        ("-z", {}),
+        ("a b", {}),
+        (NAME, {"swarm_id": "no/swarm"}),
+        (NAME, {"heartbeat_seconds": 0}),
+        (NAME, {"heartbeat_seconds": 1e9}),
+        (NAME, {"server": "nowhere"}),
+    ],
+)
+def test_what_cannot_be_is_refused_at_once(name: str, further: dict[str, object]) -> None:
+    with pytest.raises(InvalidRequest):
+        BusWorker(name, **further)  # type: ignore[arg-type]
+
+
+@pytest.mark.requirement("BUS-02")
+async def test_a_swarm_that_is_not_there_is_an_error(server: RunningServer, client: Client) -> None:
+    with pytest.raises(UnknownSwarm):
+        await anext(BusWorker(NAME, server=server.url, swarm_id="nope").tasks())
+    client.create_swarm(swarm_id="nope")
+    ask(client, "add_task", bead_id="a", title="T", swarm_id="nope")
+    ask(client, "submit_task", bead_id="a", swarm_id="nope")
+    async with BusWorker(NAME, server=server.url, swarm_id="nope") as worker:
+        taken = await anext(worker.tasks())
+        await taken.done()
+    assert ask(client, "show_task", bead_id="a", swarm_id="nope")["status"] == "done"
+
+
+@pytest.mark.requirement("SW-12")
+async def test_a_guarded_server_wants_the_workers_token(sqlite_path: str) -> None:
+    guarded = RunningServer(sqlite_path, token="secret").start()
+    client = Client(guarded.url, "secret")
+    try:
+        submitted(client, "a")
+        with pytest.raises(Unauthorized):
+            await anext(BusWorker(NAME, server=guarded.url).tasks())
+        async with BusWorker(NAME, server=guarded.url, token="secret") as worker:
+            taken = await anext(worker.tasks())
+            await taken.done()
+        assert task(client, "a")["status"] == "done"
+    finally:
+        client.close()
+        guarded.close()

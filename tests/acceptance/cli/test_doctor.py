@@ -1,0 +1,183 @@
+"""shiftboss doctor on a real server, real repositories, and a forge and runners that misbehave."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.acceptance.handoffs.contract_fixtures import Room, running_room, write_policy
+from tests.commands import Done, shiftboss
+from tests.forge import REPOSITORY, TOKEN, running_forge
+from tests.repos import Repo
+
+Findings = dict[str, list[dict[str, Any]]]
+
+SYSTEMCTL = """#!/bin/sh
+case "$1" in
+list-unit-files) echo "forgejo-runner-1.service enabled"; echo "forgejo-runner-2.service enabled";;
+list-units) echo "forgejo-runner-1.service loaded active running Runner";;
+is-active) shift; for unit; do case $unit in *1.service) echo active;; *) echo failed;; esac; done;;
+esac
+"""
+JOURNALCTL = "#!/bin/sh\necho 'runner: 502 Bad Gateway'\n"
+
+
+@pytest.fixture
+def room(tmp_path: Path) -> Iterator[Room]:
+    with running_room(tmp_path) as room:
+        yield room
+
+
+def found_in(done: Done) -> Findings:
+    told: Findings = {}
+    for one in json.loads(done.out)["findings"]:
+        told.setdefault(one["check"], []).append(one)
+    return told
+
+
+def levels(findings: Findings, check: str) -> list[str]:
+    return [one["level"] for one in findings[check]]
+
+
+def programs(folder: Path, **scripts: str) -> str:
+    """A PATH that begins with these programs."""
+    bin_folder = folder / "bin"
+    bin_folder.mkdir()
+    for name, text in scripts.items():
+        (bin_folder / name).write_text(text)
+        (bin_folder / name).chmod(0o755)
+    return f"{bin_folder}:{os.environ['PATH']}"
+
+
+@pytest.mark.requirement("CC-19")
+def test_all_is_well_on_a_machine_where_all_is_there(room: Room) -> None:
+    path = programs(
+        room.folder, claude="#!/bin/sh\n", systemctl="#!/bin/sh\n", journalctl="#!/bin/sh\n"
+    )
+    done = room.run("doctor", PATH=path, COLUMNS="300")
+    assert (done.code, done.err) == (0, ""), done
+    rows = [line.split(maxsplit=2) for line in done.out.splitlines()[1:]]
+    assert {row[1] for row in rows} == {"ok"}
+    assert [row[0] for row in rows] == [
+        *("server", "store", "policy", "git", "repos", "forge", "runners", "queues", "agents")
+    ]
+    assert rows[-1][2].strip() == "on the PATH: claude"
+
+
+@pytest.mark.requirement("CC-19")
+def test_without_a_server_the_rest_is_looked_at_all_the_same(tmp_path: Path) -> None:
+    done = shiftboss("doctor", "--json", url="http://127.0.0.1:9", folder=tmp_path)
+    assert (done.code, done.err) == (1, "")
+    findings = found_in(done)
+    assert levels(findings, "server") == ["problem"]
+    assert findings["server"][0]["todo"] == "start one with: shiftboss serve"
+    assert levels(findings, "git") == ["ok"]
+    assert "queues" not in findings
+
+
+@pytest.mark.requirement("CC-19")
+def test_runners_that_are_offline_and_a_502_in_their_log_are_told(tmp_path: Path) -> None:
+    path = programs(tmp_path, systemctl=SYSTEMCTL, journalctl=JOURNALCTL)
+    nowhere = "http://127.0.0.1:9"
+    done = shiftboss("doctor", "--json", url=nowhere, folder=tmp_path, PATH=path)
+    offline, gateway = found_in(done)["runners"]
+    assert offline["level"] == "problem"
+    assert offline["message"].startswith("forgejo-runner-2.service is offline (failed)")
+    assert "sudo systemctl restart forgejo-runner-2.service" in offline["todo"]
+    assert gateway["level"] == "warning"
+    assert "502 Bad Gateway" in gateway["message"]
+
+
+@pytest.mark.requirement("CC-19")
+def test_repos_that_cannot_be_worked_with_are_told_each(tmp_path: Path) -> None:
+    dirty = Repo(tmp_path / "dirty")
+    dirty.write({"new.txt": "x"})
+    hook = dirty.path / ".git" / "hooks" / "pre-push"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text("#!/bin/sh\n")
+    hook.chmod(0o755)
+    dirty.git("config", "core.hooksPath", "/elsewhere")
+    Repo(tmp_path / "other-branch")
+    (tmp_path / "empty").mkdir()
+    Repo(tmp_path / "long", "sha256")
+    write_policy(
+        tmp_path,
+        long={"path": "long"},
+        dirty={"path": "dirty"},
+        branchless={"path": "other-branch", "branch": "release"},
+        gone={"path": "gone"},
+        nothing={"path": "empty"},
+        remote={"url": "https://forge.example.org/x.git"},
+    )
+    done = shiftboss("doctor", "--json", url="http://127.0.0.1:9", folder=tmp_path)
+    findings = found_in(done)
+    told = {one["message"].split()[0].rstrip(":"): one for one in findings["repos"]}
+    assert {name: one["level"] for name, one in told.items()} == {
+        "long": "problem",
+        "dirty": "warning",
+        "branchless": "problem",
+        "gone": "problem",
+        "nothing": "problem",
+        "remote": "warning",
+    }
+    assert told["long"]["message"].startswith("long names its commits by SHA-256")
+    assert told["branchless"]["message"] == "branchless has no branch release"
+    assert told["dirty"]["message"] == "dirty has changes that are not committed: 1"
+    (shadowed,) = findings["hooks"]
+    assert (
+        "core.hooksPath of dirty is /elsewhere, which shadows its own pre-push"
+        in (shadowed["message"])
+    )
+
+
+@pytest.mark.requirement("CC-19")
+def test_a_forge_that_is_down_and_a_token_that_is_revoked_are_told_without_the_token(
+    tmp_path: Path,
+) -> None:
+    with running_forge("forgejo-new") as forge:
+        ci = {"provider": "forgejo", "url": forge.url, "repository": REPOSITORY}
+        ci["token_variable"] = "FORGE_TOKEN"
+        write_policy(
+            tmp_path, one={"url": "https://x", "ci": ci}, two={"url": "https://y", "ci": ci}
+        )
+
+        def look(token: str) -> tuple[list[dict[str, Any]], str]:
+            done = shiftboss(
+                *("doctor", "--json"), url="http://127.0.0.1:9", folder=tmp_path, FORGE_TOKEN=token
+            )
+            return found_in(done)["forge"], done.out + done.err
+
+        forge.accepted_token = TOKEN
+        answers, text = look(TOKEN)
+        assert [one["level"] for one in answers] == ["ok"]
+        assert TOKEN not in text
+        revoked, text = look("an-0ld-token")
+        assert [one["level"] for one in revoked] == ["problem", "problem"]
+        assert "refused the token" in revoked[0]["message"]
+        assert "an-0ld-token" not in text
+        missing, _ = look("")
+        assert "there is no token in $FORGE_TOKEN" in missing[0]["message"]
+        forge.is_down = True
+        down, _ = look(TOKEN)
+        assert [one["level"] for one in down] == ["problem", "problem"]
+        assert "answered 502" in down[0]["message"]
+        assert "runners reconnect by themselves. Do not start runs anew" in down[0]["todo"]
+
+
+@pytest.mark.requirement("CC-19")
+def test_a_halt_of_the_server_and_a_bad_policy_are_problems(room: Room) -> None:
+    task_id = room.spawn("core", at_work=True)
+    room.ok("failure", task_id, "a key is in it", "--type", "api_key_exposed_in_commit")
+    (room.folder / "bad.yaml").write_text("repos: {core: {pth: x}}\n")
+    done = room.run("doctor", "--policy", "bad.yaml")
+    assert done.code == 1
+    text = " ".join(done.out.split())
+    assert "queues problem halt 1 stops app, core: a key is in it" in text
+    assert "policy problem bad.yaml:1: repos.core.pth: is not a key here" in text
+    assert "-> all problems: shiftboss policy check bad.yaml" in text
+    assert done.err.startswith("problems: ")

@@ -1,0 +1,327 @@
+"""Contracts, completions, scope and waivers by the commands, on a real repository."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.bus.bus import ask
+from tests.acceptance.bus.bus_calls import InSwarm
+from tests.acceptance.cli.handoff_commands import CRITERION, HONEST, Handoffs
+from tests.commands import environment, on_terminal
+from tests.repos import Repo
+from tests.running import RunningServer
+
+
+@pytest.fixture
+def handoffs(shared_server: RunningServer, bus: InSwarm, tmp_path: Path) -> Handoffs:
+    return Handoffs(shared_server, bus, Repo(tmp_path / "a repo"))
+
+
+@pytest.mark.requirement("HO-01", "HO-03")
+def test_a_spawned_task_shows_its_contract_and_the_prompt_of_its_worker(handoffs: Handoffs) -> None:
+    more = ("--readonly", "src/lib/jwt.py", "--target", "main", "--strategy", "file-based")
+    done = handoffs.spawn(more=more)
+    assert done.out.splitlines() == [
+        "t-1 has contract version 1 and is open",
+        "owns src/auth/",
+        f"done when: {CRITERION}",
+        "the worker's prompt: shiftboss handoff show t-1 --prompt",
+    ]
+    view = handoffs.json("handoff", "show", "t-1")
+    assert view["handoff"]["contract"] == {
+        "task_id": "t-1",
+        "files_owned": ["src/auth/"],
+        "files_readonly": ["src/lib/jwt.py"],
+        "dependencies_completed": [],
+        "success_criteria": [CRITERION],
+    }
+    assert (view["repo"], view["base_commit"]) == (str(handoffs.repo.path), handoffs.repo.base)
+    assert (view["branch"], view["target"], view["strategy"]) == ("task", "main", "file-based")
+    prompt = handoffs.run("handoff", "show", "t-1", "--prompt")
+    assert prompt == (0, view["prompt"], "")
+    lines = {line[:11].strip(): line[11:].strip() for line in _shown(handoffs, "t-1")}
+    assert lines["owns"] == "src/auth/"
+    assert lines["read only"] == "src/lib/jwt.py"
+    assert lines["base"] == handoffs.repo.base
+
+
+def _shown(handoffs: Handoffs, task: str) -> list[str]:
+    done = handoffs.run("handoff", "show", task)
+    assert (done.code, done.err) == (0, "")
+    return done.out.splitlines()
+
+
+@pytest.mark.requirement("HO-02")
+def test_a_description_may_come_from_a_file_and_says_what_is_to_pass(handoffs: Handoffs) -> None:
+    file = handoffs.repo.path.parent / "task.md"
+    file.write_text("Give a token.\n\nCommand passes: git --version\n")
+    spawn = ("handoff", "spawn", "t-1", "--title", "T", "--files", "src/auth/")
+    said = handoffs.run(*spawn, "--description-file", str(file), "--prompt")
+    assert said.code == 0
+    assert "Command passes: git --version" in said.out
+    both = handoffs.run(*spawn, "--description-file", str(file), "--description", "x")
+    assert both == (1, "", "give --description or --description-file, not both\n")
+    missing = handoffs.run(*spawn, "--description-file", str(file) + "x")
+    assert missing == (1, "", f"cannot read {file}x: No such file or directory\n")
+
+
+@pytest.mark.requirement("HO-07")
+def test_who_owns_what_is_shown_and_an_overlap_is_refused(handoffs: Handoffs) -> None:
+    nobody = handoffs.run("handoff", "owners")
+    assert nobody == (0, f"nobody owns anything in {handoffs.repo.path}\n", "")
+    handoffs.spawn()
+    rows = [line.split() for line in handoffs.run("handoff", "owners").out.splitlines()]
+    assert rows == [["TASK", "SWARM", "OWNS"], ["t-1", handoffs.swarm, "src/auth/"]]
+    met = handoffs.run("handoff", "owners", "--files", "src/**/names.py").out.splitlines()
+    assert met[1].split() == [
+        *("t-1", handoffs.swarm, "src/auth/"),
+        *("src/**/names.py", "src/auth/names.py"),
+    ]
+    free = handoffs.run("handoff", "owners", "--files", "README.md")
+    assert free == (0, f"nobody owns that in {handoffs.repo.path}\n", "")
+    spawn = ("handoff", "spawn", "t-2", "--title", "T", "--files", "src/auth/names.py")
+    done = handoffs.run(*spawn)
+    assert (done.code, done.out) == (1, "")
+    assert done.err.startswith("t-2 would own what others own: t-1 owns src/auth/, ")
+
+
+@pytest.mark.requirement("HO-05", "OWN-02")
+def test_honest_work_is_accepted_with_its_checks_and_a_receipt(handoffs: Handoffs) -> None:
+    handoffs.spawn()
+    commit = handoffs.repo.commit("work", HONEST)
+    command = ("complete", "t-1", "--commit", commit[:12], "--name", "z.ai1")
+    done = handoffs.run(*command, "--files-touched", "src/auth/login.py")
+    assert (done.code, done.err) == (0, "")
+    *table, last = done.out.splitlines()
+    rows = [line.split()[:2] for line in table if line[:1] != " "]
+    assert rows == [
+        ["CHECK", "OUTCOME"],
+        *([name, "passed"] for name in ("commit", "ancestry", "branch", "scope", "tests_kept")),
+        ["criterion", "passed"],
+    ]
+    again = handoffs.json(*command, "--files-touched", "src/auth/login.py")
+    assert (again["status"], again["commit"]) == ("accepted", commit)
+    assert last == f"t-1 is done: commit {commit}, receipt {again['receipt_id']}"
+    shown = "\n".join(_shown(handoffs, "t-1"))
+    assert "claim 1 of z.ai1, attempt 1: accepted" in shown
+
+
+@pytest.mark.requirement("HO-04")
+def test_a_cheat_is_told_every_reason_and_what_to_do_about_it(handoffs: Handoffs) -> None:
+    handoffs.spawn(more=("--readonly", "src/lib/jwt.py"))
+    handoffs.repo.commit("sly", {"src/lib/jwt.py": "x = 1\n", "README.md": "mine\n"})
+    done = handoffs.run("complete", "t-1", "--summary", "All done!")
+    assert (done.code, done.err) == (
+        1,
+        "t-1 was refused: 2 violations; it is still yours: mend it and complete it again\n",
+    )
+    lines = done.out.splitlines()
+    reasons = [at for at, line in enumerate(lines) if line.startswith("- ")]
+    assert [lines[at] for at in reasons] == [
+        "- README.md was changed and is not in files_owned",
+        "- src/lib/jwt.py was changed and is in files_readonly",
+    ]
+    assert all("request_scope" in lines[at + 1] for at in reasons)
+    refused = handoffs.run("complete", "t-1", "--summary", "Really!", "--json")
+    problem = json.loads(refused.out)
+    assert (refused.code, problem["code"]) == (1, "contract_violations")
+    assert [one["path"] for one in problem["violations"]] == ["README.md", "src/lib/jwt.py"]
+    assert "claim 2 of unnamed, attempt 1: refused" in "\n".join(_shown(handoffs, "t-1"))
+
+
+@pytest.mark.requirement("HO-05")
+def test_a_failed_command_shows_the_end_of_its_output(handoffs: Handoffs) -> None:
+    handoffs.spawn(more=("--criterion", "Command passes: cat src/auth/nothing.py"))
+    handoffs.repo.commit("work", HONEST)
+    done = handoffs.run("complete", "t-1")
+    assert done.code == 1
+    assert "  cat: src/auth/nothing.py: No such file or directory" in done.out.splitlines()
+
+
+@pytest.mark.requirement("HO-01")
+def test_other_refusals_of_a_completion_are_one_line(handoffs: Handoffs) -> None:
+    ask(handoffs.bus, "add_task", bead_id="plain", title="T")
+    done = handoffs.run("complete", "plain")
+    assert (done.code, done.out) == (1, "")
+    assert done.err.startswith("Task plain has no handoff; make one first: ")
+    assert done.err.count("\n") == 1
+
+
+@pytest.mark.requirement("HO-05")
+def test_a_terminal_shows_that_the_server_is_verifying(handoffs: Handoffs) -> None:
+    handoffs.spawn()
+    handoffs.repo.commit("work", HONEST)
+    written = on_terminal(
+        "complete", "t-1", "--swarm", handoffs.swarm, url=handoffs.url, columns=100
+    )
+    assert "verifying t-1" in written
+    assert "t-1 is done: commit " in written
+
+
+@pytest.mark.requirement("HO-09")
+def test_files_that_nobody_owns_are_granted_and_others_are_asked_of_the_operator(
+    handoffs: Handoffs,
+) -> None:
+    handoffs.spawn("t-1", "src/auth/")
+    handoffs.spawn("t-2", "src/lib/")
+    handoffs.repo.commit("sly", {"README.md": "mine\n"})
+    assert handoffs.run("complete", "t-1").code == 1
+    assert handoffs.run("scope", "list").out == "no open scope requests\n"
+    request = ("scope", "request", "t-1")
+    done = handoffs.run(*request, "README.md", "--reason", "it names the login")
+    assert done == (0, "granted: t-1 has contract version 2 now\n", "")
+    asked = handoffs.run(*request, "src/lib/jwt.py", "--reason", "a new token")
+    assert asked.out.splitlines() == [
+        "t-2 owns src/lib/",
+        "scope request 2 waits for a decision; leave the files alone until then",
+    ]
+    listed = handoffs.run("scope", "list").out.splitlines()[1].split()
+    assert listed[:4] == ["2", "t-1", "unnamed", "open"]
+    assert listed[-4:] == ["src/lib/jwt.py", "a", "new", "token"]
+    refused = handoffs.operate("scope", "refuse", "2", "--note", "ask t-2")
+    assert refused == (0, "refused: t-1 goes on without src/lib/jwt.py\n", "")
+    everything = handoffs.json("scope", "list", "--all")["requests"]
+    assert {one["request_id"]: (one["status"], one["decision"]) for one in everything} == {
+        1: ("granted", "by rule: nobody else owns it"),
+        2: ("refused", "ask t-2"),
+    }
+
+
+@pytest.mark.requirement("HO-09")
+def test_the_operator_grants_what_no_rule_may_give_away(handoffs: Handoffs) -> None:
+    handoffs.spawn()
+    handoffs.repo.commit("sly", {"conftest.py": "x = 1\n"})
+    assert handoffs.run("complete", "t-1").code == 1
+    request = ("scope", "request", "t-1", "conftest.py", "--reason", "a fixture")
+    asked = handoffs.json(*request)
+    assert (asked["status"], asked["contract_version"]) == ("open", 1)
+    grant = ("scope", "grant", str(asked["request_id"]))
+    granted = handoffs.operate(*grant)
+    assert granted == (0, "granted: t-1 has contract version 2 now\n", "")
+    owned = handoffs.json("handoff", "show", "t-1")["handoff"]["contract"]["files_owned"]
+    assert owned == ["src/auth/", "conftest.py"]
+    first = handoffs.json("handoff", "show", "t-1", "--version", "1")
+    assert first["handoff"]["contract"]["files_owned"] == ["src/auth/"]
+
+
+@pytest.mark.requirement("HO-09")
+def test_a_waiver_lets_one_check_pass_and_the_receipt_says_so(handoffs: Handoffs) -> None:
+    handoffs.spawn()
+    handoffs.repo.commit("work", HONEST | {"README.md": "# Login\n"})
+    assert handoffs.run("complete", "t-1").code == 1
+    waive = ("waive", "t-1", "--check", "scope", "--subject", "README.md", "--reason", "agreed")
+    done = handoffs.operate(*waive, "--granted-by", "Ada")
+    assert done == (0, "t-1: scope of README.md need not pass\n", "")
+    assert handoffs.run("complete", "t-1").code == 0
+    receipt = handoffs.json("receipt", "show", "t-1")["signed_receipt"]["receipt"]
+    assert receipt["waivers"] == [
+        {"check": "scope", "subject": "README.md", "reason": "agreed", "granted_by": "Ada"}
+    ]
+    assert "scope (README.md) by Ada: agreed" in handoffs.run("receipt", "show", "t-1").out
+    unknown = handoffs.operate("waive", "t-1", "--check", "taste", "--reason", "x")
+    assert (unknown.code, unknown.out) == (1, "")
+    assert unknown.err.startswith("check: ")
+
+
+@pytest.mark.requirement("HO-09")
+def test_only_the_operator_replaces_a_contract(handoffs: Handoffs) -> None:
+    handoffs.spawn()
+    wider = ("handoff", "spawn", "t-1", "--files", "src/", "--criterion", CRITERION)
+    refused = handoffs.run(*wider)
+    assert (refused.code, refused.out) == (1, "")
+    assert refused.err.startswith("t-1 has a handoff, version 1; nothing was changed; ")
+    replaced = handoffs.operate(*wider, "--replace")
+    assert replaced.out.startswith("t-1 has contract version 2 and is open\nowns src/\n")
+
+
+OPERATORS = [
+    ("waive", "t-1", "--check", "scope", "--reason", "I say so"),
+    ("scope", "grant", "1"),
+    ("scope", "refuse", "1"),
+    ("handoff", "spawn", "t-1", "--files", "src/", "--replace"),
+]
+
+
+@pytest.mark.requirement("HO-09")
+@pytest.mark.parametrize("command", OPERATORS, ids=lambda command: command[1])
+def test_without_the_operators_token_nothing_is_changed(
+    handoffs: Handoffs, command: tuple[str, ...]
+) -> None:
+    handoffs.spawn()
+    before = handoffs.json("handoff", "show", "t-1")
+    missing = handoffs.run(*command)
+    assert (missing.code, missing.out) == (1, "")
+    assert missing.err.startswith(
+        "only the operator may do this, and there is no operator's token here; "
+    )
+    wrong = handoffs.run(*command, SHIFTBOSS_OPERATOR_TOKEN="a-guess")
+    assert (wrong.code, wrong.out) == (1, "")
+    assert wrong.err.startswith("only the operator may do this; ")
+    assert "a-guess" not in wrong.err
+    assert handoffs.json("handoff", "show", "t-1") == before
+
+
+@pytest.mark.requirement("HO-09")
+def test_the_operators_token_comes_from_a_private_file(handoffs: Handoffs) -> None:
+    handoffs.spawn()
+    waive = ("waive", "t-1", "--check", "scope", "--reason", "agreed")
+    file = handoffs.repo.path.parent / ".shiftboss" / "operator-token"
+    file.parent.mkdir()
+    file.write_text(handoffs.operator_token)
+    file.chmod(0o640)
+    exposed = handoffs.run(*waive)
+    assert exposed == (1, "", f"{file} can be read by others; run: chmod 600 {file}\n")
+    file.chmod(0o600)
+    assert handoffs.run(*waive).code == 0
+    # What is named counts, whatever lies around.
+    named = handoffs.repo.path.parent / "named"
+    named.write_text("a-guess")
+    named.chmod(0o600)
+    assert handoffs.operate(*waive, "--operator-token-file", str(named)).code == 1
+
+
+@pytest.mark.requirement("HO-08")
+def test_strategies_are_suggested_by_their_record(handoffs: Handoffs) -> None:
+    choice = handoffs.json("strategy", "suggest", "--seed", "7", "--goal", "Sign in")
+    assert handoffs.json("strategy", "suggest", "--seed", "7") == choice
+    said = handoffs.run("strategy", "suggest", "--seed", "7").out.splitlines()
+    assert said[:2] == [choice["strategy"], f"because {choice['reason']}"]
+    before = _record(handoffs, "by-layer")
+    handoffs.spawn(more=("--strategy", "by-layer"))
+    handoffs.repo.commit("sly", {"README.md": "mine\n"})
+    assert handoffs.run("complete", "t-1").code == 1
+    assert (before, _record(handoffs, "by-layer")) == (None, ["1", "0.0", "1.0"])
+
+
+def _record(handoffs: Handoffs, strategy: str) -> list[str] | None:
+    lines = handoffs.run("strategy", "list").out.splitlines()
+    rows = {line.split()[0]: line.split()[1:4] for line in lines}
+    return rows.get(strategy)
+
+
+@pytest.mark.requirement("HO-01")
+@pytest.mark.parametrize(
+    "command",
+    [("scope", "list"), ("strategy", "list"), ("receipt", "list"), ("handoff", "owners")],
+    ids=" ".join,
+)
+def test_the_everyday_commands_of_handoffs_import_nothing_heavy(
+    handoffs: Handoffs, command: tuple[str, ...]
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", "shiftboss.cli.main", *command, "--json"],
+        env=environment(handoffs.url),
+        cwd=handoffs.repo.path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    imported = {line.rpartition("|")[2].strip().split(".")[0] for line in done.stderr.splitlines()}
+    assert "shiftboss" in imported
+    heavy = {"pydantic", "pydantic_core", "httpx2", "mcp", "asyncio", "rich", "cryptography"}
+    assert imported & heavy == set()

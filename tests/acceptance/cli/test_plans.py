@@ -1,0 +1,264 @@
+"""Plans by the commands: checked, shown, described, and made from issues and checklists."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from shiftboss.errors import InvalidPlan
+from shiftboss.orchestrator.run.plan_file import load_plan, swarm_of
+from shiftboss.protocol.fields import is_swarm_id
+from tests.commands import on_terminal, shiftboss
+
+EXAMPLE = Path(__file__).parents[3] / "examples" / "plans" / "hello.yaml"
+NOWHERE = "http://127.0.0.1:9"
+PLAN = """\
+goal: Ship the login
+swarm: login
+repos:
+  app: {path: app}
+  lib: {path: lib, branch: main}
+agents: {fake: {kind: command, command: [sh, work.sh]}}
+agent: fake
+workers: 2
+tasks:
+- {id: base, title: The base, repo: lib, files_owned: [src/**], complexity: high}
+- {id: form, title: A form, repo: app, depends_on: [base], files_owned: [src/form.py]}
+- {id: sessions, title: Sessions, repo: app, depends_on: [base], files_owned: [src/]}
+- {id: login, title: All of it, repo: app, depends_on: [form, sessions], files_owned: ["**"]}
+"""
+BAD = """\
+goal: Ship it
+repos: {app: {pth: app}}
+tasks:
+- {id: a.lock, title: A, files_owned: [../a.py], depends_on: [b]}
+- {id: b, title: B, depends_on: [a.lock], agent: cluade}
+"""
+PROBLEMS = [
+    "plan.yaml:2: repos.app.pth: is not a key here; did you mean 'path'?",
+    (
+        "plan.yaml:4: tasks.0.id: 'a.lock' ends with .lock, as no branch of git can; "
+        "its branch takes the name"
+    ),
+    "plan.yaml:4: tasks.0.files_owned.0: '../a.py' leaves its folder by ..",
+    (
+        "plan.yaml:4: tasks.0.depends_on: the tasks wait for each other in a circle: "
+        "a.lock -> b -> a.lock"
+    ),
+    "plan.yaml:5: tasks.1.files_owned: is missing",
+    "plan.yaml:5: tasks.1.agent: there is no agent 'cluade'; did you mean 'claude'?",
+]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """With a plan and the folders of its repos."""
+    for name in ("app", "lib"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "plan.yaml").write_text(PLAN)
+    return tmp_path
+
+
+@pytest.mark.requirement("OWN-01")
+def test_a_good_plan_is_told_in_a_line(folder: Path) -> None:
+    done = shiftboss("plan", "check", "plan.yaml", folder=folder)
+    assert done == (
+        0,
+        "plan.yaml is good: 4 tasks in 2 repos, 3 phases; swarm login\n",
+        "",
+    )
+    told = json.loads(shiftboss("plan", "check", "plan.yaml", "--json", folder=folder).out)
+    assert told == {
+        "file": "plan.yaml",
+        "problems": [],
+        "warnings": [],
+        "phases": [["base"], ["form", "sessions"], ["login"]],
+    }
+
+
+@pytest.mark.requirement("OWN-01")
+def test_every_problem_of_a_plan_is_told_with_line_and_key(tmp_path: Path) -> None:
+    (tmp_path / "plan.yaml").write_text(BAD)
+    done = shiftboss("plan", "check", "plan.yaml", folder=tmp_path)
+    assert (done.code, done.err) == (1, "plan.yaml has 6 problems\n")
+    assert sorted(done.out.splitlines()) == sorted(PROBLEMS)
+    told = shiftboss("plan", "check", "plan.yaml", "--json", folder=tmp_path)
+    assert (told.code, told.err) == (1, "")
+    assert sorted(json.loads(told.out)["problems"]) == sorted(PROBLEMS)
+    missing = shiftboss("plan", "check", "other.yaml", folder=tmp_path)
+    assert missing.out == "other.yaml cannot be read: No such file or directory\n"
+    shown = shiftboss("plan", "show", "plan.yaml", folder=tmp_path)
+    assert (shown.code, shown.out) == (1, "")
+    assert "(and 5 more); nothing was started; `shiftboss plan check plan.yaml`" in shown.err
+
+
+@pytest.mark.requirement("OWN-01")
+def test_a_secret_in_a_plan_is_warned_of_and_not_repeated(folder: Path) -> None:
+    text = PLAN.replace("{path: app}", "{path: app, environment: {API_TOKEN: geheim}}")
+    (folder / "plan.yaml").write_text(text)
+    done = shiftboss("plan", "check", "plan.yaml", folder=folder)
+    assert (done.code, done.err) == (0, "")
+    assert done.out.startswith("warning: plan.yaml:4: repos.app.environment.API_TOKEN: looks like")
+    assert "geheim" not in done.out
+
+
+@pytest.mark.requirement("OWN-01", "CC-17")
+def test_a_plan_is_shown_in_its_phases_at_80_columns_and_without_colour(folder: Path) -> None:
+    path = str(folder / "plan.yaml")
+    seen = on_terminal("plan", "show", path, url=NOWHERE, columns=80)
+    plain = shiftboss("plan", "show", path, COLUMNS="80").out
+    for text in (re.sub(r"\x1b\[[0-9;]*m", "", seen), plain):
+        lines = [line.rstrip() for line in text.splitlines()]
+        assert max(map(len, lines)) <= 80
+        rows = [re.sub(" +", " ", line).strip() for line in lines if "normal" in line]
+        assert rows == [
+            "2 form * app normal base A form",
+            "sessions app normal base Sessions",
+            "3 login * app normal form, sessions All of it",
+        ]
+        assert "* critical path: base -> form -> login" in lines
+        assert any(line.startswith("one after the other: form and sessions") for line in lines)
+    told = json.loads(shiftboss("plan", "show", path, "--json").out)
+    assert told["critical_path"] == ["base", "form", "login"]
+    assert told["traits"]["form"] == ["critical_path", "cross_repo"]
+    assert told["traits"]["base"] == ["high_complexity", "critical_path"]
+    assert told["plan"]["repos"]["app"]["path"] == str((folder / "app").resolve())
+
+
+@pytest.mark.requirement("OWN-01")
+def test_a_dry_run_says_what_would_start_when_and_does_nothing(folder: Path) -> None:
+    before = sorted(folder.rglob("*"))
+    command = ("run", "plan.yaml", "--dry-run")
+    done = shiftboss(*command, url=NOWHERE, folder=folder, COLUMNS="80")
+    assert (done.code, done.err) == (0, "")
+    rows = [re.sub(" +", " ", line).strip() for line in done.out.splitlines()]
+    assert rows[rows.index("FROM TO WORKER TASK REPO WAITS FOR") :][1:5] == [
+        "0 4 1 base * lib",
+        "4 6 1 form * app base",
+        "6 8 1 sessions app base; form owns src/form.py too",
+        "8 10 1 login * app form, sessions",
+    ]
+    assert sorted(folder.rglob("*")) == before
+    (folder / "policy.yaml").write_text(
+        "repos: {lib: {path: lib}, app: {path: app, depends_on: [lib]}}\n"
+    )
+    policy = ("--policy", "policy.yaml", "--workers", "3", "--json")
+    told = json.loads(shiftboss(*command, *policy, url=NOWHERE, folder=folder).out)
+    assert (told["workers"], told["locked"], told["length"]) == (3, [["app", "lib"]], 10)
+
+
+@pytest.mark.requirement("OWN-01")
+def test_the_schema_describes_what_is_read(folder: Path) -> None:
+    schema = json.loads(shiftboss("plan", "schema").out)
+    assert set(schema["required"]) == {"goal", "repos", "tasks"}
+    assert "copy" in schema["$defs"]["PlanRepo"]["properties"]
+    assert shiftboss("plan", "check", str(EXAMPLE)).code == 0
+
+
+@pytest.mark.requirement("OWN-01")
+def test_folders_come_from_the_plan_or_from_the_policy_beside_it(folder: Path) -> None:
+    (folder / "plan.yaml").write_text(
+        PLAN.replace("app: {path: app}", "app: {}").replace("swarm: login\n", "")
+    )
+    with pytest.raises(InvalidPlan, match=r"repos.app: has no path, and no shiftboss.yaml"):
+        load_plan(folder / "plan.yaml")
+    (folder / "shiftboss.yaml").write_text("repos: {app: {path: app, branch: trunk}}\n")
+    found = load_plan(folder / "plan.yaml")
+    app = found.repos["app"]
+    assert (app.path, app.branch) == (str((folder / "app").resolve()), "trunk")
+    assert found.swarm == swarm_of(folder / "plan.yaml")
+    (folder / "app").rmdir()
+    with pytest.raises(InvalidPlan, match=r"there is no folder .*; clone the repo first"):
+        load_plan(folder / "plan.yaml")
+
+
+@pytest.mark.requirement("OWN-01")
+def test_two_names_for_one_folder_are_refused(folder: Path) -> None:
+    (folder / "plan.yaml").write_text(PLAN.replace("path: lib", "path: lib/../app"))
+    with pytest.raises(InvalidPlan, match=r"repos.lib.path: is the folder of 'app' as well"):
+        load_plan(folder / "plan.yaml")
+
+
+@pytest.mark.requirement("OWN-01")
+def test_the_same_file_is_the_same_swarm_and_another_is_another(tmp_path: Path) -> None:
+    names = ["plan.yaml", "other.yaml", "Ä plan ☂.yaml", f"{'long' * 50}.yaml", "one/plan.yaml"]
+    found = [swarm_of(tmp_path / name) for name in names]
+    assert found == [swarm_of(tmp_path / "one" / ".." / name) for name in names]
+    assert len(set(found)) == len(names)
+    assert all(is_swarm_id(one) and len(one) <= 60 for one in found)
+
+
+CHECKLIST = """\
+# Ship the login
+
+- [ ] Log people in
+  files: src/login.py
+  criteria: Tests pass: `pytest -q`
+  - [ ] Form
+    - files: `src/form.py`
+  - [x] Database
+- [ ] Write it down
+"""
+
+
+@pytest.mark.requirement("OWN-01")
+def test_a_checklist_becomes_a_plan_and_check_names_what_it_lacks(folder: Path) -> None:
+    (folder / "todo.md").write_text(CHECKLIST)
+    command = ("plan", "import", "todo.md", "--from", "markdown", "--repo", "app=app")
+    done = shiftboss(*command, "-o", "lib/new.yaml", folder=folder)
+    assert (done.code, done.out) == (0, "")
+    assert done.err.splitlines() == [
+        "3 tasks, left out 1 that are done",
+        "files_owned is missing in write-it-down: add what they own",
+        "then look at it: shiftboss plan check lib/new.yaml",
+    ]
+    made = yaml.safe_load((folder / "lib" / "new.yaml").read_text())
+    assert (made["goal"], made["repos"]) == ("Ship the login", {"app": {"path": "../app"}})
+    assert made["tasks"][0] == {
+        "id": "log-people-in",
+        "title": "Log people in",
+        "depends_on": ["form"],
+        "files_owned": ["src/login.py"],
+        "criteria": ["Tests pass: pytest -q"],
+    }
+    checked = shiftboss("plan", "check", "lib/new.yaml", folder=folder)
+    assert checked.code == 1
+    assert re.fullmatch(r"lib/new\.yaml:\d+: tasks\.2\.files_owned: is missing\n", checked.out)
+    again = shiftboss(*command, "-o", "lib/new.yaml", folder=folder)
+    assert (again.code, again.err) == (1, "lib/new.yaml is there already; name another file\n")
+    bad = shiftboss(*command, "--repo", "nothing", folder=folder)
+    assert (bad.code, bad.out) == (2, "")
+
+
+@pytest.mark.requirement("OWN-01")
+def test_open_issues_become_a_plan_that_is_good(folder: Path) -> None:
+    issues = [
+        {"id": "bd-1", "title": "Done", "status": "closed"},
+        {"id": "bd-3", "title": "Three", "dependencies": ["bd-1", "bd-2"], "priority": 0}
+        | {"description": "Do it.\n\nFiles: src/three.py\n"},
+        {"id": "bd-2", "title": "Two", "description": "files:\n- src/two/"},
+    ]
+    lines = "".join(f"{json.dumps(one)}\n" for one in issues)
+    (folder / "issues.jsonl").write_text(lines)
+    command = ("plan", "import", "issues.jsonl", "--from", "beads")
+    printed = shiftboss(*command, "--repo", "app=app", folder=folder)
+    assert printed.code == 0
+    (folder / "new.yaml").write_text(printed.out)
+    assert shiftboss("plan", "check", "new.yaml", folder=folder).code == 0
+    found = load_plan(folder / "new.yaml")
+    assert [(one.id, one.depends_on, one.priority) for one in found.tasks] == [
+        ("bd-2", [], 0),
+        ("bd-3", ["bd-2"], 2),
+    ]
+    assert [one.files_owned for one in found.tasks] == [["src/two/"], ["src/three.py"]]
+    told = shiftboss(*command, "--json", folder=folder)
+    assert [one["id"] for one in json.loads(told.out)["tasks"]] == ["bd-2", "bd-3"]
+    (folder / "issues.jsonl").write_text(f"{lines}nonsense\n")
+    refused = shiftboss(*command, folder=folder)
+    assert (refused.code, refused.out) == (1, "")
+    assert "issues.jsonl, line 4: not JSON" in refused.err
+    assert shiftboss(*command, "--skip-bad", folder=folder).code == 0

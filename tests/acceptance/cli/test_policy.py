@@ -1,0 +1,113 @@
+"""The policy file by the commands: checked, shown, described, and given to a server."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.commands import running, shiftboss
+from tests.repos import Repo
+
+EXAMPLE = Path(__file__).parents[3] / "examples" / "policies" / "completion-contract.yaml"
+BAD = """\
+repos:
+  alphavm: {pth: ../alphavm}
+  adnet: {path: ../adnet, depends_on: [alphavm, alphavn]}
+timeouts: {worker: soon}
+"""
+PROBLEMS = [
+    "shiftboss.yaml:2: repos.alphavm.pth: is not a key here; did you mean 'path'?",
+    (
+        "shiftboss.yaml:2: repos.alphavm: needs a path or a url: "
+        "its jobs are run here, from a checkout"
+    ),
+    (
+        "shiftboss.yaml:3: repos.adnet.depends_on.1: there is no repo 'alphavn'; "
+        "did you mean 'alphavm'?"
+    ),
+    "shiftboss.yaml:4: timeouts.worker: must be a duration such as 30s, 20m or 1h 30m",
+]
+
+
+@pytest.mark.requirement("CC-05", "CC-06")
+def test_the_ten_repos_of_the_contract_are_good_and_come_in_its_phases() -> None:
+    done = shiftboss("policy", "check", str(EXAMPLE))
+    assert (done.code, done.err) == (0, "")
+    assert done.out.splitlines() == [
+        f"{EXAMPLE} is good: 10 repos, locking neighbours",
+        "phase 1: acdc-core, sdk",
+        "phase 2: alphavm, deltavm, adl",
+        "phase 3: adnet, alphaos, deltaos, adl-examples",
+        "phase 4: ac-dc",
+    ]
+    told = json.loads(shiftboss("policy", "check", str(EXAMPLE), "--json").out)
+    assert (told["problems"], told["phases"][3]) == ([], ["ac-dc"])
+
+
+@pytest.mark.requirement("CC-05")
+def test_every_problem_of_a_policy_file_is_told_with_line_and_key(tmp_path: Path) -> None:
+    (tmp_path / "shiftboss.yaml").write_text(BAD)
+    done = shiftboss("policy", "check", folder=tmp_path)
+    assert done.code == 1
+    assert done.out.splitlines() == PROBLEMS
+    assert done.err == "shiftboss.yaml has 4 problems\n"
+    told = shiftboss("policy", "check", "--json", folder=tmp_path)
+    assert (told.code, told.err) == (1, "")
+    assert json.loads(told.out) == {"file": "shiftboss.yaml", "problems": PROBLEMS}
+    missing = shiftboss("policy", "check", "other.yaml", folder=tmp_path)
+    assert missing.code == 1
+    assert missing.out == "other.yaml cannot be read: No such file or directory\n"
+
+
+@pytest.mark.requirement("CC-05")
+def test_repositories_that_cannot_be_used_are_told_with_line_and_key(tmp_path: Path) -> None:
+    Repo(tmp_path / "long", "sha256")
+    Repo(tmp_path / "short")
+    file = tmp_path / "shiftboss.yaml"
+    file.write_text("repos:\n  short: {path: short}\n  long:\n    path: long\n")
+    done = shiftboss("policy", "check", folder=tmp_path)
+    assert (done.code, done.err) == (1, "shiftboss.yaml has 1 problem\n")
+    words = "shiftboss.yaml:4: repos.long.path: names its commits by SHA-256"
+    assert done.out.startswith(words)
+    file.write_text("repos:\n  short: {path: short}\n")
+    good = shiftboss("policy", "check", folder=tmp_path)
+    assert good.out.splitlines()[0] == "shiftboss.yaml is good: 1 repo, locking neighbours"
+    # One folder by two names.
+    file.write_text("repos:\n  a: {path: short}\n  b:\n    path: ./short\n")
+    twice = shiftboss("policy", "check", folder=tmp_path)
+    assert twice.out == "shiftboss.yaml:4: repos.b.path: is the folder of 'a' as well\n"
+
+
+@pytest.mark.requirement("CC-05", "CC-12")
+def test_a_policy_is_shown_as_the_file_says_it_or_with_every_value(tmp_path: Path) -> None:
+    (tmp_path / "shiftboss.yaml").write_text("repos: {sdk: {path: sdk}}\nlocking: chain\n")
+    said = shiftboss("policy", "show", folder=tmp_path)
+    assert (said.code, said.err) == (0, "")
+    sdk = {"path": str((tmp_path / "sdk").resolve())}
+    assert yaml.safe_load(said.out) == {"repos": {"sdk": sdk}, "locking": "chain"}
+    every = yaml.safe_load(shiftboss("policy", "show", "--effective", folder=tmp_path).out)
+    assert every["timeouts"]["milestones"]["WORKING"] == {"timeout": 1200, "warning_at": 900}
+    told = shiftboss("policy", "show", "--effective", "--json", folder=tmp_path)
+    assert json.loads(told.out) == every
+    (tmp_path / "again.yaml").write_text(yaml.safe_dump(every))
+    assert shiftboss("policy", "check", "again.yaml", folder=tmp_path).code == 0
+    schema = json.loads(shiftboss("policy", "schema").out)
+    assert set(schema["properties"]) == set(every)
+
+
+@pytest.mark.requirement("CC-05")
+def test_a_server_takes_its_policy_whole_or_does_not_start(tmp_path: Path) -> None:
+    (tmp_path / "shiftboss.yaml").write_text(BAD)
+    serve = ("serve", "--port", "0", "--policy", str(tmp_path / "shiftboss.yaml"))
+    db = ("--db", str(tmp_path / "state" / "shiftboss.db"))
+    refused = shiftboss(*serve, *db)
+    assert (refused.code, refused.out) == (1, "")
+    assert f"{tmp_path}/{PROBLEMS[0]} (and 3 more)" in refused.err
+    (tmp_path / "shiftboss.yaml").write_text("repos: {sdk: {path: sdk}}\n")
+    with running(*serve, *db) as server:
+        url = server.line().split()[2].rstrip(";")
+        listed = shiftboss("repo", "list", "--json", url=url)
+    assert [one["repo"] for one in json.loads(listed.out)["repos"]] == ["sdk"]

@@ -1,0 +1,326 @@
+"""Handoffs through a real server and a real repository: nothing a worker says makes work pass."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shiftboss.errors import ContractViolations
+from shiftboss.evidence.receipts import read_receipt, verify_receipt
+from shiftboss.protocol.handoffs import canonical_json
+from tests.acceptance.bus.bus import ask, task
+from tests.acceptance.bus.bus_calls import InSwarm, message, polling, refused
+from tests.acceptance.handoffs.handoffs import PASSES, complete, greedy, honest, start_over
+from tests.acceptance.mcp.mcp_clients import SURFACES, Surface, connected
+from tests.acceptance.worker.workers import worker_at
+from tests.client import Client
+from tests.repos import Repo
+from tests.running import RunningServer
+
+REFUSED = "Contract violations detected:\n"
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Repo:
+    return Repo(tmp_path / "repo")
+
+
+def spawn(client: Client, repo: Repo, **members: object) -> dict[str, Any]:
+    said: dict[str, object] = {
+        "bead_id": "t",
+        "files": ["src/auth/"],
+        "subtask_title": "Give a token",
+        "success_criteria": [PASSES],
+        "repo": str(repo.path),
+    }
+    return ask(client, "swarm_spawn_subtask", **(said | members))
+
+
+def given_out(client: Client, repo: Repo, **members: object) -> None:
+    ask(client, "register_worker", name="w")
+    spawn(client, repo, submit=True, **members)
+    ask(client, "ack_task", name="w", bead_id="t")
+
+
+@pytest.mark.requirement("HO-01", "CC-01")
+def test_a_repository_with_sha256_names_is_refused_before_anything_is_begun(
+    client: Client, tmp_path: Path
+) -> None:
+    """Nobody could report its commits: the documents have them in 7 to 40 digits."""
+    repo = Repo(tmp_path / "long", "sha256")
+    body = {
+        "bead_id": "t",
+        "files": ["src/auth/"],
+        "subtask_title": "T",
+        "success_criteria": [PASSES],
+        "repo": str(repo.path),
+    }
+    problem = refused(client, "/bus/swarm_spawn_subtask", body, 422, "invalid_request")
+    assert problem["field"] == "repo"
+    assert "names its commits by SHA-256" in problem["detail"]
+    assert "--object-format=sha1" in problem["hint"]
+    assert ask(client, "list_tasks")["tasks"] == []
+
+
+# -- the calls of the document, over every surface
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[RunningServer, Repo]]:
+    """A server that runs in a repository, which is then the one that is meant."""
+    repo = Repo(tmp_path_factory.mktemp("home") / "repo")
+    server = RunningServer(tmp_path_factory.mktemp("state") / "shiftboss.db")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(repo.path)
+        server.start()
+    try:
+        yield server, repo
+    finally:
+        server.close()
+
+
+@pytest.mark.anyio
+@pytest.mark.requirement("HO-01", "HO-03", "HO-04", "HO-05", "OWN-02")
+@pytest.mark.parametrize("surface", SURFACES)
+async def test_the_documents_calls_over_mcp(
+    home: tuple[RunningServer, Repo], surface: Surface
+) -> None:
+    server, repo = home
+    bead_id = f"bd-{surface}"
+    repo.git("checkout", "--quiet", "-b", f"task-{surface}", "main")
+    async with connected(server.url, surface) as bus:
+        await bus.call("add_task", bead_id=f"{bead_id}.1", title="Before")
+        unfinished = await bus.refused(
+            "swarm_spawn_subtask",
+            bead_id=bead_id,
+            files=["src/auth/login.py"],
+            subtask_title="Give a token",
+            subtask_description="As the schema says.",
+            dependencies_completed=[f"{bead_id}.1"],
+        )
+        assert unfinished["code"] == "dependencies_unfinished"
+        spawned = await bus.call(
+            "swarm_spawn_subtask",
+            bead_id=bead_id,
+            files=["src/auth/login.py"],
+            subtask_title="Give a token",
+            subtask_description=f"As the schema says.\n{PASSES}",
+            dependencies_completed=[],
+        )
+        contract = spawned["handoff"]["contract"]
+        assert contract["task_id"] == bead_id
+        assert PASSES in contract["success_criteria"]
+        assert len(spawned["prompt"].splitlines()) < 50
+
+        greedy(repo)
+        no = await bus.refused(
+            "swarm_complete",
+            bead_id=bead_id,
+            files_touched=["src/auth/login.py"],
+            summary="All done, all tests pass.",
+        )
+        assert no["code"] == "contract_violations"
+        assert no["error"].startswith(REFUSED)
+        assert "README.md" in no["error"]
+        assert (await bus.call("show_task", bead_id=bead_id))["status"] == "active"
+
+        start_over(repo)
+        commit = honest(repo)
+        yes = await bus.call(
+            "swarm_complete",
+            bead_id=bead_id,
+            files_touched=["src/auth/login.py"],
+            summary="It gives a token.",
+        )
+        assert (yes["success"], yes["status"], yes["commit"]) == (True, "accepted", commit)
+        receipt = await bus.call("show_receipt", bead_id=bead_id)
+    signed = read_receipt(canonical_json(receipt["signed_receipt"]))
+    verify_receipt(signed, receipt["public_key"])
+    assert (signed.receipt.commit, signed.receipt.receipt_id) == (commit, yes["receipt_id"])
+
+
+@pytest.mark.requirement("HO-01", "HO-03", "HO-04", "HO-05", "OWN-02")
+def test_the_documents_calls_over_http(bus: InSwarm, repo: Repo) -> None:
+    spawned = spawn(bus, repo)
+    assert (spawned["contract_version"], spawned["base_commit"]) == (1, repo.base)
+    greedy(repo)
+    no = complete(bus, "t", files_touched=[], summary="done")
+    assert (no.status_code, no.json()["code"]) == (409, "contract_violations")
+    assert no.json()["error"].startswith(REFUSED)
+    assert no.json()["detail"] == no.json()["error"]
+    assert [one["path"] for one in no.json()["violations"]] == ["README.md"]
+    start_over(repo)
+    commit = honest(repo)
+    yes = complete(bus, "t", files_touched=[], summary="done").json()
+    assert (yes["success"], yes["commit"]) == (True, commit)
+    passed = [one for one in yes["checks"] if one["check"] == "criterion"]
+    assert [(one["subject"], one["outcome"], one["exit_code"]) for one in passed] == [
+        (PASSES, "passed", 0)
+    ]
+    assert task(bus, "t")["status"] == "done"
+    listed = ask(bus, "list_receipts")["receipts"]
+    assert yes["receipt_id"] in [one["receipt_id"] for one in listed]
+
+
+@pytest.mark.requirement("HO-01")
+@pytest.mark.parametrize(
+    ("members", "field"),
+    [
+        ({"files": []}, "files"),
+        ({"files": ["../x"]}, "files.0"),
+        ({"surprise": True}, "surprise"),
+        ({"policy": {"waive": "all"}}, "policy.waive"),
+    ],
+)
+def test_a_handoff_that_makes_no_sense_is_refused_by_field(
+    bus: InSwarm, repo: Repo, members: dict[str, object], field: str
+) -> None:
+    body = {"bead_id": "t", "files": ["a.py"], "subtask_title": "T", "repo": str(repo.path)}
+    problem = refused(bus, "/bus/swarm_spawn_subtask", body | members, 422, "invalid_request")
+    assert problem["field"] == field
+    refused(bus, "/bus/show_handoff", {"bead_id": "t"}, 404, "unknown_handoff")
+
+
+@pytest.mark.requirement("HO-02")
+def test_the_handoff_is_made_from_the_repository(bus: InSwarm, repo: Repo) -> None:
+    base = repo.commit(
+        "set up",
+        {
+            "pyproject.toml": "[tool.pytest.ini_options]\n",
+            "src/auth/login.py": "from src.lib import jwt\n\n\ndef login():\n    return jwt\n",
+        },
+    )
+    spawned = spawn(bus, repo, success_criteria=[], subtask_description=f"Do it.\n{PASSES}")
+    contract = spawned["handoff"]["contract"]
+    assert spawned["base_commit"] == base
+    assert contract["files_readonly"] == ["src/lib/jwt.py"]
+    assert contract["success_criteria"][0] == PASSES
+    assert any(one.startswith("Tests pass:") for one in contract["success_criteria"])
+
+
+@pytest.mark.requirement("HO-04")
+def test_who_does_not_wait_asks_again_for_the_verdict(bus: InSwarm, repo: Repo) -> None:
+    spawn(bus, repo)
+    greedy(repo)
+    words = {"summary": "done"}
+    first = complete(bus, "t", wait_ms=0, **words).json()
+    assert (first["success"], first["status"], first["claim_id"]) == (False, "verifying", 1)
+    no = complete(bus, "t", **words)
+    assert (no.status_code, no.json()["claim_id"]) == (409, 1)
+    assert bus.kinds().count("claim_made") == 1
+
+
+# -- the other ways to say it
+
+
+@pytest.mark.requirement("HO-04")
+def test_worker_done_is_looked_at_as_well(bus: InSwarm, repo: Repo) -> None:
+    given_out(bus, repo)
+    greedy(repo)
+    problem = refused(bus, "/bus/worker_done", {"bead_id": "t"}, 409, "contract_violations")
+    assert problem["error"].startswith(REFUSED)
+    start_over(repo)
+    honest(repo)
+    done = ask(bus, "worker_done", bead_id="t", summary="mended")
+    assert (done["success"], done["status"]) == (True, "accepted")
+    assert done["receipt_id"].startswith("rcpt-")
+
+
+@pytest.mark.requirement("HO-04")
+def test_a_complete_message_is_looked_at_as_well(bus: InSwarm, repo: Repo) -> None:
+    given_out(bus, repo)
+    said = message("complete", "w", files_created=[], files_modified=["src/auth/login.py"])
+    for work, kind in ((greedy, "claim_refused"), (honest, "claim_accepted")):
+        start_over(repo)
+        work(repo)
+        with polling(bus, bus.url) as polls:
+            poll = polls.start("w")
+            answer = bus.post("/messages", said).json()
+            assert (answer["state"], answer["bead_id"]) == ("verifying", "t")
+            verdict = poll.answer()["verdict"]
+        assert (verdict["kind"], verdict["claim_id"]) == (kind, answer["claim_id"])
+    assert task(bus, "t")["status"] == "done"
+
+
+@pytest.mark.anyio
+@pytest.mark.requirement("HO-04")
+async def test_a_packet_is_looked_at_as_well(bus: InSwarm, repo: Repo) -> None:
+    spawn(bus, repo, bead_id="packet-1")
+    changes = {"swarm_id": bus.swarm_id, "tasks_total": 1}
+    async with worker_at(bus.url, repo.path.parent, **changes) as worker:
+        await worker.register()
+        await worker.report_progress("task-1", "Login", "completed")
+        cheat = greedy(repo)
+
+        async def complete_with(commit: str) -> dict[str, Any]:
+            return await worker.report_complete(commit, tests_passed=True, review_passed=True)
+
+        with pytest.raises(ContractViolations) as no:
+            await told(complete_with, cheat)
+        assert no.value.detail.startswith(REFUSED)
+        assert bus.status(bus.swarm_id)["workers"][0]["status"] == "running"
+        start_over(repo)
+        done = await told(complete_with, honest(repo))
+        assert done["swarm_complete"] is True
+    receipt = ask(bus, "show_receipt", bead_id="packet-1")["signed_receipt"]["receipt"]
+    assert (receipt["worker"], receipt["commit"]) == ("backend-api", repo.head())
+
+
+async def told(complete_with: Any, commit: str) -> dict[str, Any]:
+    """The answer of the server. On a slow machine the report waits in the outbox at first."""
+    async with asyncio.timeout(60):
+        while True:
+            answer: dict[str, Any] = await complete_with(commit)
+            if not answer.get("queued"):
+                return answer
+
+
+# -- overlap and scope
+
+
+@pytest.mark.requirement("HO-07")
+def test_overlapping_tasks_are_not_in_flight_together(bus: InSwarm, repo: Repo) -> None:
+    spawn(bus, repo, files=["src/**/*.py"])
+    body = {"bead_id": "u", "files": ["src/auth/*.py"], "subtask_title": "U"}
+    problem = refused(
+        bus,
+        "/bus/swarm_spawn_subtask",
+        body | {"repo": str(repo.path)},
+        409,
+        "ownership_overlap",
+    )
+    (holder,) = problem["holders"]
+    assert (holder["bead_id"], holder["owned"]) == ("t", "src/**/*.py")
+    owners = ask(bus, "who_owns", repo=str(repo.path), files=["src/auth/"])["holders"]
+    assert [one["bead_id"] for one in owners] == ["t"]
+    ask(bus, "cancel_task", bead_id="t")
+    assert spawn(bus, repo, **body)["contract_version"] == 1
+
+
+@pytest.mark.requirement("HO-09")
+def test_a_file_that_was_asked_for_belongs_to_the_contract(bus: InSwarm, repo: Repo) -> None:
+    given_out(bus, repo)
+    scope = {"bead_id": "t", "paths": ["README.md"], "reason": "It names the login."}
+    granted = ask(bus, "request_scope", **scope)
+    assert (granted["status"], granted["contract_version"]) == ("granted", 2)
+    greedy(repo)
+    stale = complete(bus, "t", contract_version=1)
+    assert (stale.status_code, stale.json()["code"]) == (409, "stale_contract")
+    yes = complete(bus, "t", contract_version=2).json()
+    assert yes["success"] is True
+    receipt = ask(bus, "show_receipt", bead_id="t")["signed_receipt"]["receipt"]
+    assert receipt["contract"]["files_owned"] == ["src/auth/", "README.md"]
+
+
+@pytest.mark.requirement("HO-08")
+def test_what_happened_is_seen_by_the_next_plan(bus: InSwarm, repo: Repo) -> None:
+    strategy = ask(bus, "swarm_plan", goal="Login", seed=1)["strategy"]
+    spawn(bus, repo, strategy=strategy)
+    greedy(repo)
+    assert complete(bus, "t").status_code == 409
+    rows = {one["strategy"]: one for one in ask(bus, "swarm_plan", seed=1)["strategies"]}
+    assert (rows[strategy]["samples"], round(rows[strategy]["losses"], 3)) == (1, 1.0)

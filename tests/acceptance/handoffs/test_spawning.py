@@ -1,0 +1,201 @@
+"""Who may give tasks their contracts, and what a contract gets to see of the server."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shiftboss.server.run import ServerSettings
+from tests.acceptance.handoffs.handoffs import PASSES, Operator, complete, honest
+from tests.acceptance.mcp.mcp_clients import connected
+from tests.client import Client
+from tests.commands import Done, running, shiftboss
+from tests.repos import Repo
+from tests.running import RunningServer
+
+HIDDEN = "a-secret-of-the-servers-environment"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    """Only the operator spawns here, and one variable is for commands."""
+    running_server = RunningServer(
+        tmp_path_factory.mktemp("spawning") / "shiftboss.db",
+        spawning="operator",
+        pass_environment=["SHOWN_TO_COMMANDS"],
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SHOWN_TO_COMMANDS", "seen")
+        patch.setenv("HIDDEN_FROM_COMMANDS", HIDDEN)
+        running_server.start()
+    try:
+        yield running_server
+    finally:
+        running_server.close()
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Repo:
+    return Repo(tmp_path / "repo")
+
+
+@pytest.fixture
+def operator(server: RunningServer) -> Operator:
+    return Operator(server)
+
+
+def wish(repo: Repo, bead_id: str, **members: object) -> dict[str, Any]:
+    said: dict[str, object] = {
+        "bead_id": bead_id,
+        "files": ["src/auth/"],
+        "subtask_title": "T",
+        "repo": str(repo.path),
+        "success_criteria": [PASSES],
+    }
+    return said | members
+
+
+@pytest.mark.requirement("HO-01", "HO-09")
+def test_only_the_operator_spawns_where_that_was_chosen(
+    client: Client, operator: Operator, repo: Repo
+) -> None:
+    greedy = wish(repo, "t", files=["**"])
+    no = client.post("/bus/swarm_spawn_subtask", greedy)
+    assert (no.status_code, no.json()["code"]) == (403, "forbidden")
+    assert "shiftboss handoff spawn" in no.json()["hint"]
+    assert client.post("/operator/spawn_subtask", greedy).status_code == 403
+    assert operator.post("spawn_subtask", greedy, b"wrong").status_code == 403
+    assert client.post("/bus/show_task", {"bead_id": "t"}).json()["code"] == "unknown_task"
+
+    assert operator.does("spawn_subtask", **wish(repo, "t"))["contract_version"] == 1
+    # A contract that is there is replaced by another operation.
+    again = operator.post("spawn_subtask", greedy)
+    assert (again.status_code, again.json()["code"]) == (409, "handoff_exists")
+    honest(repo)
+    assert complete(client, "t").json()["success"] is True
+
+
+@pytest.mark.anyio
+@pytest.mark.requirement("HO-01", "HO-09")
+async def test_the_tool_is_not_another_door(server: RunningServer, repo: Repo) -> None:
+    async with connected(server.url, "2026-07-28") as bus:
+        no = await bus.refused("swarm_spawn_subtask", **wish(repo, "by-tool"))
+    assert no["code"] == "forbidden"
+
+
+@pytest.mark.requirement("HO-05", "OWN-02")
+def test_commands_see_the_variables_that_the_operator_allows_and_no_others(
+    client: Client, operator: Operator, repo: Repo
+) -> None:
+    reading = wish(repo, "env", success_criteria=["Command passes: env"])
+    for name in ("HIDDEN_FROM_COMMANDS", "SHIFTBOSS_OPERATOR_TOKEN"):
+        named = {"environment": ["SHOWN_TO_COMMANDS", name]}
+        no = operator.post("spawn_subtask", reading | {"policy": named})
+        assert (no.status_code, no.json()["field"]) == (422, "policy.environment.1")
+    shown = {"environment": ["SHOWN_TO_COMMANDS"]}
+    operator.does("spawn_subtask", **(reading | {"policy": shown}))
+    honest(repo)
+    done = complete(client, "env")
+    assert done.json()["success"] is True
+    (criterion,) = [one for one in done.json()["checks"] if one["check"] == "criterion"]
+    assert "SHOWN_TO_COMMANDS=seen" in criterion["output_tail"]
+    assert HIDDEN not in done.text
+
+
+@pytest.mark.requirement("HO-01", "HO-09")
+def test_the_command_spawns_as_the_operator_where_it_has_to(
+    server: RunningServer, operator: Operator, repo: Repo
+) -> None:
+    def spawn(*more: str, **variables: str) -> Done:
+        command = ("handoff", "spawn", "by-command", "--title", "T", "--files", "docs/", *more)
+        return shiftboss(*command, url=server.url, folder=repo.path, **variables)
+
+    no = spawn()
+    assert (no.code, no.out) == (1, "")
+    assert no.err.startswith("only the operator may spawn here; nothing was changed; ")
+    wrong = spawn(SHIFTBOSS_OPERATOR_TOKEN="wrong")
+    assert (wrong.code, wrong.out) == (1, "")
+    yes = spawn(SHIFTBOSS_OPERATOR_TOKEN=operator.token)
+    assert (yes.code, yes.err) == (0, "")
+    assert yes.out.startswith("by-command has contract version 1")
+
+
+@pytest.mark.requirement("HO-09")
+@pytest.mark.parametrize(
+    ("settings", "is_open"),
+    [
+        ({}, True),
+        ({"host": "::1"}, True),
+        ({"token": "t"}, False),
+        ({"host": "0.0.0.0", "token": "t"}, False),
+        ({"spawning": "operator"}, False),
+        ({"token": "t", "spawning": "everybody"}, True),
+    ],
+)
+def test_spawning_is_open_where_only_this_machine_can_ask(
+    settings: dict[str, Any], is_open: bool
+) -> None:
+    assert ServerSettings("x.db", **settings).spawning_is_open is is_open
+
+
+@pytest.mark.requirement("HO-05", "HO-09")
+@pytest.mark.parametrize(
+    ("options", "variables"),
+    [
+        (("--pass-environment", "A_ONE", "--pass-environment", "A_TWO"), {}),
+        ((), {"SHIFTBOSS_PASS_ENVIRONMENT": "A_ONE, A_TWO"}),
+        ((), {"SHIFTBOSS_PASS_ENVIRONMENT": "A_ONE,A_TWO"}),
+    ],
+)
+def test_serve_takes_the_names_of_variables(
+    tmp_path: Path, options: tuple[str, ...], variables: dict[str, str]
+) -> None:
+    repo = Repo(tmp_path / "repo")
+    command = ("serve", "--port", "0", "--db", str(tmp_path / "x.db"), "--spawning", "everybody")
+    with running(*command, *options, SHIFTBOSS_TOKEN="t", **variables) as serving:
+        client = Client(serving.line().split()[2].rstrip(";"), "t")
+        for name, status in (("A_ONE", 200), ("A_TWO", 200), ("A_THREE", 422)):
+            said = wish(repo, name, files=[name], policy={"environment": [name]})
+            assert client.post("/bus/swarm_spawn_subtask", said).status_code == status
+        client.close()
+        serving.signal(signal.SIGTERM)
+        assert serving.end().code == 0
+
+
+@pytest.mark.requirement("HO-05")
+def test_our_own_variables_are_never_passed(tmp_path: Path) -> None:
+    command = ("serve", "--port", "0", "--db", str(tmp_path / "x.db"))
+    done = shiftboss(*command, "--pass-environment", "SHIFTBOSS_TOKEN")
+    assert (done.code, done.out) == (1, "")
+    assert done.err == "SHIFTBOSS_TOKEN is not passed to commands, whoever allows it\n"
+
+
+@pytest.mark.requirement("OWN-02")
+def test_a_new_database_is_for_nobody_else(tmp_path: Path) -> None:
+    """It holds what commands printed. What is there already keeps the mode that somebody chose."""
+    old_mask = os.umask(0o022)
+    try:
+        new = RunningServer(tmp_path / "new" / "shiftboss.db", state=str(tmp_path / "state"))
+        chosen = tmp_path / "chosen.db"
+        chosen.touch(0o640)
+        chosen.chmod(0o640)
+        old = RunningServer(chosen, state=str(tmp_path / "state-2"))
+        for server, mode in ((new, 0o600), (old, 0o640)):
+            server.start()
+            try:
+                for end in ("", "-wal", "-shm"):
+                    assert _mode(f"{server.database}{end}") == mode, end
+            finally:
+                server.close()
+    finally:
+        os.umask(old_mask)
+    assert _mode(tmp_path / "new") == 0o700
+
+
+def _mode(path: str | Path) -> int:
+    return Path(path).stat().st_mode & 0o777

@@ -1,0 +1,104 @@
+"""The module names of the document, and its way to start the server."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.swarms.packets import SWARM
+from tests.acceptance.worker.workers import method, run_script
+from tests.client import Client
+from tests.leash import Leash
+
+
+@pytest.mark.requirement("SW-02", "SW-03")
+@pytest.mark.parametrize(
+    ("module", "names"),
+    [
+        ("", ["SwarmWorker", "get_backend"]),
+        (".worker", ["SwarmWorker"]),
+        (".backends", ["get_backend"]),
+        (".backends.base", ["CoordinationBackend"]),
+        (".backends.mcp_streamable_http", ["MCPStreamableHTTPBackend"]),
+        (".retry", ["RetryPolicy", "classify_error", "ErrorCategory"]),
+        (".server", ["main"]),
+        (".state", ["Store", "store_at"]),
+        (
+            ".protocol",
+            [
+                f"{report}{part}"
+                for report in ("Register", "Progress", "Complete", "Error")
+                for part in ("Request", "Response", "Answer")
+            ],
+        ),
+    ],
+)
+def test_every_module_of_the_document_has_its_names(module: str, names: list[str]) -> None:
+    found = importlib.import_module(f"spellbook.coordination{module}")
+    assert [name for name in names if not hasattr(found, name)] == []
+
+
+@pytest.mark.requirement("SW-12")
+def test_the_documents_command_starts_the_real_server(tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "spellbook.coordination.server", "--port", "0"],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    leash = Leash(process.pid)
+    try:
+        assert process.stdout is not None
+        told = re.match(r"listening on (http://127\.0\.0\.1:\d+)\b", process.stdout.readline())
+        assert told is not None
+        client = Client(told[1])
+        client.create_swarm(swarm_id=SWARM)
+        run_script(method(1, tmp_path / "worktree", told[1]), told[1])
+        status = client.status(SWARM)
+        client.close()
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(20) == 0
+    finally:
+        process.kill()
+        process.communicate()
+        leash.let_go()
+    assert (status["workers_registered"], status["workers_complete"]) == (1, 1)
+    assert (status["workers_failed"], status["ready_for_merge"]) == (0, True)
+    assert (tmp_path / ".shiftboss" / "shiftboss.db").is_file()
+
+
+@pytest.mark.requirement("SW-12")
+def test_an_address_that_others_can_reach_is_refused_without_a_token(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "spellbook.coordination.server", "--port", "0", "--host", "0.0.0.0"],
+        cwd=tmp_path,
+        env={name: value for name, value in os.environ.items() if name != "SHIFTBOSS_TOKEN"},
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "token" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.requirement("SW-02")
+def test_the_worker_is_there_without_the_server_and_the_package_without_either() -> None:
+    script = """
+import json, sys
+import shiftboss
+first = sorted(name for name in ("httpx2", "pydantic") if name in sys.modules)
+from spellbook.coordination import SwarmWorker
+then = sorted(name for name in ("shiftboss.server", "uvicorn", "starlette") if name in sys.modules)
+print(json.dumps([first, then]))
+"""
+    assert json.loads(run_script(script, "")) == [[], []]

@@ -1,0 +1,350 @@
+"""Repo locks: the document's rules and examples, atomic with the spawn, on both stores."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from itertools import combinations
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from shiftboss.coordinator.contract.policy import ActivePolicy
+from shiftboss.coordinator.handoffs.spawn import spawn
+from shiftboss.errors import (
+    ContractViolations,
+    InvalidRequest,
+    RepoBlocked,
+    StoreUnavailable,
+    UnknownRepo,
+)
+from shiftboss.protocol.contract_requests import ReposRequest
+from shiftboss.protocol.handoff_requests import SpawnSubtaskRequest
+from shiftboss.protocol.policy import Policy, RepoPolicy
+from shiftboss.protocol.states import WorkerState
+from shiftboss.rules.tasks.swarms import Swarm
+from shiftboss.store.port import Transaction
+from tests.conformance.contract.contract_fixtures import GRAPH, ContractRoom, contract_room, runs
+from tests.conformance.opened import OpenStore, opened
+from tests.repos import Repo
+
+pytestmark = [pytest.mark.anyio, pytest.mark.requirement("CC-05")]
+
+CAN_PARALLEL = [
+    ("alphavm", "deltavm"),
+    ("alphavm", "adl"),
+    ("deltavm", "adl"),
+    ("alphaos", "deltaos"),
+    *(("sdk", other) for other in GRAPH if other != "sdk"),
+]
+CANNOT_PARALLEL = [
+    ("alphavm", "adnet"),
+    ("alphavm", "alphaos"),
+    ("deltavm", "adnet"),
+    ("deltavm", "deltaos"),
+    ("acdc-core", "alphavm"),
+    ("acdc-core", "deltavm"),
+    ("adnet", "ac-dc"),
+]
+
+
+class Known(NamedTuple):
+    """What the repository says about every task here: nobody looks at it."""
+
+    toplevel: str = "/repo"
+    identity: str = "/repo/.git"
+    base_commit: str = "b" * 40
+    branch: str | None = "task"
+    files_readonly: list[str] = []  # noqa: RUF012 - never changed
+    success_criteria: list[str] = ["It works"]  # noqa: RUF012
+
+
+class Spawner:
+    """The use case of swarm_spawn_subtask, without the look at a repository before it."""
+
+    def __init__(self, stores: list[OpenStore], policy: Policy) -> None:
+        self.stores = stores
+        self.contracts = ActivePolicy(policy)
+
+    async def spawn(self, task: str, repo: str, swarm_id: str = "s", at: int = 0) -> bool:
+        request = SpawnSubtaskRequest(
+            swarm_id=swarm_id,
+            bead_id=task,
+            files=[f"{task}.py"],
+            subtask_title=task,
+            submit=True,
+        )
+
+        def use_case(tx: Transaction) -> object:
+            return spawn(
+                tx,
+                request,
+                Known(),
+                replace=False,
+                now_ms=1,
+                contracts=self.contracts,
+                repo_name=repo,
+            )
+
+        while True:
+            try:
+                await self.stores[at].write(use_case, swarm_id)
+            except RepoBlocked:
+                return False
+            except StoreUnavailable:
+                continue  # two servers stood in each other's way: nothing was changed, say it again
+            return True
+
+    async def active(self) -> set[str]:
+        return {one.repo for one in await self.stores[0].read(lambda tx: tx.repo_locks())}
+
+    async def free(self) -> None:
+        for repo in await self.active():
+            await self.stores[0].write(lambda tx, repo=repo: tx.release_repo(repo))  # type: ignore[misc]
+
+
+def policy_of(graph: dict[str, list[str]], locking: str = "neighbours") -> Policy:
+    repos = {name: RepoPolicy(path="/repo", depends_on=above) for name, above in graph.items()}
+    return Policy(repos=repos, locking=locking)  # type: ignore[arg-type]
+
+
+async def spawner(stores: list[OpenStore], policy: Policy, *swarms: str) -> Spawner:
+    for swarm_id in swarms or ("s",):
+        await stores[0].write(
+            lambda tx, one=swarm_id: tx.add_swarm(Swarm(one, "", "", False, True, None, 1, None)),  # type: ignore[misc]
+            swarm_id,
+        )
+    return Spawner(stores, policy)
+
+
+@pytest.mark.requirement("CC-10")
+async def test_the_documents_pairs(store: OpenStore) -> None:
+    here = await spawner([store], policy_of(GRAPH))
+    for number, (pair, both) in enumerate(
+        [(pair, True) for pair in CAN_PARALLEL] + [(pair, False) for pair in CANNOT_PARALLEL]
+    ):
+        for way, (one, other) in enumerate((pair, pair[::-1])):
+            assert await here.spawn(f"{number}-{way}-a", one)
+            assert await here.spawn(f"{number}-{way}-b", other) is both, (one, other)
+            assert await here.active() == ({one, other} if both else {one})
+            # What was refused has left nothing behind.
+            known = await store.read(lambda tx, n=number, w=way: tx.task("s", f"{n}-{w}-b"))  # type: ignore[misc]
+            assert (known is not None) is both
+            await here.free()
+
+
+async def test_the_whole_chain_is_locked_where_the_policy_says_so(store: OpenStore) -> None:
+    """The document's principle instead of its algorithm: ac-dc is built upon adnet alone, and that
+    upon alphavm."""
+    for locking, allowed in (("neighbours", True), ("chain", False)):
+        here = Spawner([store], policy_of(GRAPH, locking))
+        if locking == "neighbours":
+            await spawner([store], policy_of(GRAPH))
+        assert await here.spawn(f"{locking}-1", "alphavm")
+        assert await here.spawn(f"{locking}-2", "ac-dc") is allowed
+        assert await here.spawn(f"{locking}-3", "deltavm")
+        await here.free()
+
+
+# -- a thousand at once
+
+
+def random_graph(repos: int) -> dict[str, list[str]]:
+    chance = random.Random(5)
+    names = [f"r{number:03}" for number in range(repos)]
+    return {
+        name: sorted(chance.sample(names[:at], min(at, chance.randrange(4))))
+        for at, name in enumerate(names)
+    }
+
+
+@pytest.fixture
+async def two_servers(store_address: str) -> AsyncIterator[list[OpenStore]]:
+    """Of PostgreSQL; SQLite has one."""
+    async with AsyncExitStack() as stack:
+        count = 2 if "://" in store_address else 1
+        yield [await stack.enter_async_context(opened(store_address)) for _ in range(count)]
+
+
+async def test_a_thousand_spawns_at_once_never_break_the_rules(
+    two_servers: list[OpenStore],
+) -> None:
+    graph = random_graph(100)
+    swarms = [f"s{number}" for number in range(8)]
+    here = await spawner(two_servers, policy_of(graph), *swarms)
+    repos = list(graph)
+    wishes = [
+        here.spawn(f"t{number}", repos[number % 100], swarms[number % 8], number % len(two_servers))
+        for number in range(1000)
+    ]
+    random.Random(7).shuffle(wishes)
+    outcomes = await asyncio.gather(*wishes)
+    active = await here.active()
+    assert len(active) == outcomes.count(True)
+    for one, other in combinations(active, 2):
+        assert one not in graph[other], f"{one} and {other}"
+        assert other not in graph[one], f"{one} and {other}"
+    # As many as can be: everybody else is kept from working by one of these.
+    for repo in set(graph) - active:
+        assert not here.contracts.graph.can_spawn(repo, active)
+
+
+# -- with the spawn, and what ends it
+
+
+async def test_the_documents_spawn_blocking_example(site: ContractRoom) -> None:
+    await site.works_on("alphavm")
+    answers = {name: await site.can_spawn(name) for name in GRAPH}
+    assert {name for name, one in answers.items() if one.can_spawn} == {
+        *("deltavm", "adl", "adl-examples", "deltaos", "ac-dc", "sdk")
+    }
+    said = {name: str(one.reason) for name, one in answers.items()}
+    assert "alphavm is a dependency that is being worked on (alphavm)" in said["adnet"]
+    assert "alphavm is a dependent that is being worked on" in said["acdc-core"]
+    assert "alphavm is being worked on" in said["alphavm"]
+    with pytest.raises(RepoBlocked) as refused:
+        await site.spawn("second", "x.py", repo="adnet", submit=True)
+    blockers: Any = refused.value.facts["blockers"]
+    (blocker,) = blockers
+    assert (blocker["repo"], blocker["rule"], blocker["bead_id"]) == (
+        "alphavm",
+        "no_downstream_while_upstream_active",
+        "alphavm",
+    )
+    assert "second" not in (await site.rows()).tasks
+    with pytest.raises(UnknownRepo):
+        await site.can_spawn("betavm")
+
+
+async def test_who_names_the_path_of_a_repo_works_on_it_all_the_same(
+    store_address: str, tmp_path: Path, pushed: tuple[Repo, list[str]]
+) -> None:
+    async with contract_room(store_address, tmp_path, *pushed) as site:
+        await site.spawn("by-path", "a.py", repo=str(site.repo.path))
+        # All names of this policy lie at one path; the last of them is meant.
+        assert await site.locked() == {"sdk": "by-path"}
+
+
+@pytest.mark.requirement("CC-06")
+async def test_repos_come_in_phases_bottom_up(site: ContractRoom) -> None:
+    answer = await site.contract.list_repos(ReposRequest())
+    phases: dict[int, set[str]] = {}
+    for one in answer.repos:
+        phases.setdefault(one["phase"], set()).add(one["repo"])
+    assert phases == {
+        1: {"acdc-core", "sdk"},
+        2: {"alphavm", "deltavm", "adl"},
+        3: {"adnet", "alphaos", "deltaos", "adl-examples"},
+        4: {"ac-dc"},
+    }
+    # Parallel inside a phase, and the next one waits for what it is built upon.
+    for repo in ("acdc-core", "sdk"):
+        await site.works_on(repo)
+    for repo in phases[2]:
+        assert not (await site.can_spawn(repo)).can_spawn
+    await site.proven("acdc-core")
+    for repo in sorted(phases[2]):
+        await site.spawn(repo, f"{repo}.py", repo=repo)
+
+
+async def test_a_lock_outlives_everything_but_the_proof(site: ContractRoom) -> None:
+    await site.works_on("alphavm", "w")
+    await site.failed("alphavm")
+    assert await site.locked() == {"alphavm": "alphavm"}
+    await site.retry("alphavm")
+    await site.start("w", "alphavm")
+    sha = await site.pushes("alphavm")
+    await site.ci_says(runs(sha, test="failure"))
+    assert await site.locked() == {"alphavm": "alphavm"}
+    sha = await site.pushes("alphavm", 1)
+    await site.ci_says(runs(sha))
+    await site.refuse("scope")
+    assert await site.locked() == {"alphavm": "alphavm"}
+    await site.cancel("alphavm")
+    assert await site.locked() == {"alphavm": "alphavm"}
+    assert not (await site.can_spawn("adnet")).can_spawn
+    # The operator has looked at it.
+    assert (await site.free("alphavm")).changed
+    assert not (await site.free("alphavm")).changed
+    assert (await site.events("repo_released"))[0]["reason"].startswith("by the operator: ")
+    assert (await site.can_spawn("adnet")).can_spawn
+
+
+async def test_a_proof_releases_the_lock_and_nothing_else_does(site: ContractRoom) -> None:
+    await site.works_on("alphavm")
+    await site.proven("alphavm")
+    assert await site.locked() == {}
+    assert (await site.can_spawn("adnet")).can_spawn
+
+
+async def test_who_is_cancelled_before_anybody_began_lets_go(site: ContractRoom) -> None:
+    await site.spawn("open", "a.py", repo="sdk")
+    await site.cancel("open")
+    assert await site.locked() == {}
+    await site.register("w")
+    await site.spawn("offered", "b.py", repo="sdk", submit=True)
+    assert (await site.attempt("offered")).state is WorkerState.ASSIGNED
+    await site.cancel("offered")
+    assert await site.locked() == {}
+    await site.works_on("sdk", "w", "begun")
+    await site.cancel("begun")
+    assert await site.locked() == {"sdk": "begun"}
+
+
+async def test_a_repo_is_not_released_under_its_worker(site: ContractRoom) -> None:
+    await site.works_on("sdk", "w")
+    with pytest.raises(RepoBlocked, match="sdk is active"):
+        await site.free("sdk")
+    await site.failed("sdk")
+    assert (await site.free("sdk")).changed
+    # Whoever goes on with the task needs the lock again, and gets it by the rules.
+    for again in (site.retry, site.submit):
+        with pytest.raises(RepoBlocked, match="has no lock on sdk any more"):
+            await again("sdk")
+    await site.spawn("other", "o.py", repo="sdk")
+    with pytest.raises(RepoBlocked):
+        await site.spawn("sdk", repo="sdk")
+    await site.gives_up("other", "sdk")
+    await site.spawn("sdk", repo="sdk", submit=True)
+    assert await site.retry("sdk") == "active"
+
+
+@pytest.mark.requirement("CC-09", "CC-10")
+async def test_ci_context_is_refused_at_the_spawn(site: ContractRoom) -> None:
+    """embedding_ci_context_at_spawn: also in what the prompt leaves out."""
+    with pytest.raises(ContractViolations) as refused:
+        await site.spawn(
+            "t",
+            repo="sdk",
+            subtask_description="ask https://forge.example/alpha/sdk/actions for the runs",
+        )
+    assert refused.value.facts["forbidden"] == "embedding_ci_context_at_spawn"
+    assert await site.locked() == {}
+
+
+@pytest.mark.requirement("CC-01", "CC-05")
+async def test_the_work_goes_to_the_branch_of_the_policy(site: ContractRoom) -> None:
+    """Proven on a branch beside it, the repo would be free and green without the work."""
+    with pytest.raises(InvalidRequest) as refused:
+        await site.spawn("t", repo="sdk", branch="side")
+    assert refused.value.field == "branch"
+    await site.works_on("sdk")
+    side = site.repo.git(
+        "commit-tree", "-p", site.repo.base, "-m", "x", f"{site.repo.base}^{{tree}}"
+    )
+    with pytest.raises(InvalidRequest, match="is not on the branch task"):
+        await site.says("sdk", f"PUSHED_TO_CI: sdk commit {side[:12]} - CI run #1")
+    assert await site.milestone("sdk") == "WORKING"
+
+
+async def test_the_operator_answers_for_a_red_repo_that_is_released(site: ContractRoom) -> None:
+    await site.works_on("alphavm")
+    sha = await site.pushes("alphavm", 1)
+    await site.ci_says(runs(sha, test="failure"))
+    await site.cancel("alphavm")
+    assert not (await site.can_spawn("adnet")).can_spawn
+    assert (await site.free("alphavm")).changed
+    assert (await site.can_spawn("adnet")).can_spawn

@@ -1,0 +1,290 @@
+"""Milestones: every way between them, what each must say, and what the server makes of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from shiftboss.errors import (
+    ContractViolations,
+    IllegalTransition,
+    InvalidRequest,
+    KeyReused,
+    NotHeld,
+    ShiftbossError,
+    StaleEpoch,
+)
+from shiftboss.protocol.contract_requests import ReportMilestoneRequest
+from shiftboss.protocol.states import WorkerState
+from shiftboss.rules.contract.milestones import TRANSITIONS
+from tests.conformance.contract.contract_fixtures import ContractRoom, all_waiting, runs
+
+pytestmark = [pytest.mark.anyio, pytest.mark.requirement("CC-02")]
+
+TASK = "adnet"
+LINES = {
+    "WORKING": "WORKING: Implementing BaseFee and DynamicFee structs",
+    "FIXING_CI": "FIXING_CI: test job - assertion failed in fee_calculation_test",
+    "BLOCKED": "BLOCKED: acdc-core is red",
+    "DONE": "DONE: adnet CI run #89 all green, radicle-push: success",
+}
+
+
+def line_of(site: ContractRoom, milestone: str) -> str:
+    pushed = f"PUSHED_TO_CI: adnet commit {site.commits[0][:7]} - CI run #89"
+    return LINES.get(milestone, pushed)
+
+
+async def bring_to(site: ContractRoom, milestone: str, task: str = TASK) -> None:
+    await site.works_on("adnet", "w", task)
+    if milestone in ("PUSHED_TO_CI", "FIXING_CI"):
+        sha = await site.pushes(task, repo="adnet")
+    if milestone == "FIXING_CI":
+        await site.ci_says(runs(sha, test="failure"))
+    if milestone == "BLOCKED":
+        await site.says(task, LINES["BLOCKED"])
+    assert await site.milestone(task) == milestone
+
+
+MILESTONES = ("WORKING", "PUSHED_TO_CI", "FIXING_CI", "BLOCKED")
+
+
+@pytest.mark.parametrize("before", MILESTONES)
+async def test_every_way_between_milestones(site: ContractRoom, before: str) -> None:
+    for after in MILESTONES:
+        task = f"to-{after}"
+        await bring_to(site, before, task)
+        state = (await site.attempt(task)).state
+        if after in TRANSITIONS[before] or after == before:  # type: ignore[index]
+            answer = await site.says(task, line_of(site, after))
+            assert (answer.milestone, answer.line) == (after, line_of(site, after))
+            assert await site.milestone(task) == after
+        else:
+            with pytest.raises(IllegalTransition) as refused:
+                await site.says(task, line_of(site, after))
+            assert refused.value.facts["milestone"] == before
+            assert await site.milestone(task) == before
+            assert (await site.attempt(task)).state is state
+        await site.gives_up(task, "adnet")
+
+
+async def test_done_needs_a_push(site: ContractRoom) -> None:
+    for before in ("WORKING", "BLOCKED"):
+        await bring_to(site, before, before)
+        with pytest.raises(IllegalTransition):
+            await site.says(before, LINES["DONE"])
+        assert await site.milestone(before) == before
+        await site.gives_up(before, "adnet")
+
+
+async def test_done_is_terminal(site: ContractRoom) -> None:
+    await site.works_on(TASK)
+    await site.proven(TASK)
+    for line in (*LINES.values(), line_of(site, "PUSHED_TO_CI")):
+        if not line.startswith("DONE"):
+            with pytest.raises(NotHeld):
+                await site.says(TASK, line)
+    assert await site.status(TASK) == "done"
+
+
+@pytest.mark.requirement("CC-09")
+async def test_done_without_run_jobs_or_sync_is_refused(site: ContractRoom) -> None:
+    await bring_to(site, "PUSHED_TO_CI")
+    site.evidence.told[site.commits[0]] = runs(site.commits[0])
+    for line, missing in (
+        ("DONE: adnet", ["ci_run"]),
+        ("DONE: adnet CI run #89", ["all_green", "sync_status"]),
+        ("DONE: adnet CI run #89 all green", ["sync_status"]),
+    ):
+        with pytest.raises(InvalidRequest) as refused:
+            await site.says(TASK, line)
+        assert refused.value.facts["missing"] == missing
+        assert (await site.attempt(TASK)).claim_id is None
+
+
+@pytest.mark.requirement("CC-09")
+async def test_done_with_a_sync_that_did_not_succeed_is_refused(site: ContractRoom) -> None:
+    await bring_to(site, "PUSHED_TO_CI")
+    site.evidence.told[site.commits[0]] = runs(site.commits[0])
+    for status in ("skipped", "cancelled", "failure", "running", "waiting"):
+        with pytest.raises(ContractViolations) as refused:
+            await site.says(TASK, f"DONE: adnet CI run #89 all green, radicle-push: {status}")
+        assert refused.value.facts["forbidden"] == "assuming_radicle_synced"
+        assert status in refused.value.detail
+    with pytest.raises(ContractViolations, match="done_without_ci_url"):
+        await site.says(TASK, "DONE: adnet CI run #89 not all green, radicle-push: success")
+
+
+async def test_what_a_report_must_say(site: ContractRoom) -> None:
+    """`abcdef1` is no commit of the repository."""
+    await site.works_on(TASK)
+    for line, field in (
+        ("PUSHED_TO_CI: adnet", "commit"),
+        ("PUSHED_TO_CI: adnet commit abcdef1", "ci_run"),
+        ("PUSHED_TO_CI: adnet commit abcdef1 - CI run #89", "commit"),
+        ("FIXING_CI: test", "diagnosis"),
+        ("WORKING:", "description"),
+        ("Working on it", "line"),
+    ):
+        with pytest.raises(InvalidRequest) as refused:
+            await site.says(TASK, line)
+        assert refused.value.field == field, line
+    assert await site.milestone(TASK) == "WORKING"
+
+
+async def test_a_report_about_another_repo_is_refused(site: ContractRoom) -> None:
+    await bring_to(site, "PUSHED_TO_CI")
+    for milestone in ("PUSHED_TO_CI", "DONE"):
+        line = line_of(site, milestone).replace(": adnet", ": alphavm")
+        with pytest.raises(InvalidRequest, match="works on adnet, not on alphavm"):
+            await site.says(TASK, line)
+
+
+async def test_reports_as_members_and_as_lines_are_the_same(site: ContractRoom) -> None:
+    await site.works_on(TASK)
+    said = {"milestone": "WORKING", "description": LINES["WORKING"].removeprefix("WORKING: ")}
+    answer = await site.contract.report_milestone(_members(site, said))
+    assert answer.line == LINES["WORKING"]
+
+
+def _members(site: ContractRoom, report: dict[str, Any]) -> ReportMilestoneRequest:
+    return ReportMilestoneRequest.model_validate(
+        {"swarm_id": site.swarm_id, "bead_id": TASK, "report": report}
+    )
+
+
+@pytest.mark.requirement("CC-18")
+async def test_substates_and_progress_are_told(site: ContractRoom) -> None:
+    await site.works_on(TASK)
+    lines = [
+        ("WORKING: Fees [substate: writing_tests] [files: 3/5]", "3/5 files"),
+        (line_of(site, "PUSHED_TO_CI") + " [substate: ci_running] [jobs: 2/6]", "2/6 jobs"),
+        (f"{LINES['FIXING_CI']} [substate: local_test]", "fix applied"),
+    ]
+    for line, progress in lines:
+        answer = await site.says(TASK, line)
+        assert (answer.line, answer.progress) == (line, progress)
+    told = [one["progress"] for one in await site.events("milestone_reported")]
+    assert told == [progress for _, progress in lines]
+
+
+# -- who says it, and how often
+
+
+async def test_a_report_that_comes_again_changes_nothing(site: ContractRoom) -> None:
+    await site.works_on(TASK)
+    first = await site.says(TASK, line_of(site, "PUSHED_TO_CI"), key="k")
+    await site.ci_says(runs(site.commits[0], test="failure"))
+    again = await site.says(TASK, line_of(site, "PUSHED_TO_CI"), key="k")
+    # It is told how things are now; the tracked commit is not looked at anew.
+    assert (first.milestone, again.milestone) == ("PUSHED_TO_CI", "FIXING_CI")
+    assert (await site.tracking(TASK)).state == "failed"
+    assert len(await site.events("milestone_reported")) == 1
+    with pytest.raises(KeyReused):
+        await site.says(TASK, LINES["FIXING_CI"], key="k")
+
+
+async def test_questions_ends_and_claims_that_come_again(site: ContractRoom) -> None:
+    await site.works_on(TASK)
+    asked = await site.says(TASK, LINES["BLOCKED"], key="b")
+    assert (await site.says(TASK, LINES["BLOCKED"], key="b")).question_id == asked.question_id
+    assert len(await site.questions()) == 1
+    sha = await site.pushes(TASK)
+    site.evidence.told[sha] = all_waiting(sha)
+    with pytest.raises(ContractViolations):
+        await site.says(TASK, LINES["DONE"], key="d")
+    line = "BLOCKED_PERMISSION: Bash - Permission to use Bash has been auto-denied"
+    await site.says(TASK, line, key="p")
+    again = await site.says(TASK, line, key="p")
+    assert (again.state, again.milestone) == ("failed", "BLOCKED")
+    assert len(await site.events("task_failed")) == 1
+
+
+async def test_an_older_attempt_and_another_worker_are_refused(site: ContractRoom) -> None:
+    epoch = await site.works_on(TASK, "w")
+    wrong: list[tuple[type[ShiftbossError], dict[str, Any]]] = [
+        (NotHeld, {"name": "other"}),
+        (StaleEpoch, {"epoch": epoch + 1}),
+    ]
+    for error, members in wrong:
+        for milestone in ("WORKING", "PUSHED_TO_CI", "BLOCKED"):
+            with pytest.raises(error):
+                await site.says(TASK, line_of(site, milestone), **members)
+    assert await site.events("milestone_reported") == []
+    await site.says(TASK, LINES["WORKING"], name="w", epoch=epoch)
+
+
+async def test_who_was_not_given_the_task_cannot_report(site: ContractRoom) -> None:
+    await site.register("w")
+    await site.spawn(TASK, repo="adnet", submit=True)
+    with pytest.raises(NotHeld):
+        await site.says(TASK, LINES["WORKING"])
+
+
+# -- the server's hands
+
+
+async def test_no_lease_runs_while_ci_is_followed(site: ContractRoom) -> None:
+    await site.works_on(TASK, "w")
+    await site.pushes(TASK)
+    for _ in range(3):
+        assert (await site.beat("w")).lease_expires_at is None
+        held = await site.attempt(TASK)
+        assert (held.state, held.lease_expires_at_ms) == (WorkerState.VERIFYING, None)
+    await site.pass_seconds(86_400)
+    assert await site.status(TASK) == "active"
+
+
+@pytest.mark.requirement("CC-01", "CC-10")
+async def test_the_worker_may_leave_after_the_push(site: ContractRoom) -> None:
+    """Nobody says anything any more, and the task gets done."""
+    await site.works_on(TASK)
+    sha = await site.pushes(TASK)
+    await site.ci_says(all_waiting(sha), runs(sha, test="running"), runs(sha))
+    job = await site.accept()
+    assert job.commit == sha
+    assert await site.status(TASK) == "done"
+    assert await site.locked() == {}
+
+
+@pytest.mark.requirement("CC-01")
+async def test_done_after_the_server_has_finished_is_answered_with_the_receipt(
+    site: ContractRoom,
+) -> None:
+    epoch = await site.works_on(TASK, "w")
+    await site.proven(TASK)
+    said: list[dict[str, Any]] = [{}, {"name": "w", "epoch": epoch}]
+    for members in said:
+        answer = await site.says(TASK, LINES["DONE"], **members)
+        assert (answer.status, answer.milestone) == ("accepted", "DONE")
+        assert answer.receipt_id == (await site.receipt(TASK))["receipt_id"]
+    with pytest.raises(NotHeld):
+        await site.says(TASK, LINES["DONE"], name="somebody")
+
+
+NOT_GREEN = [
+    ("radicle_push", "skipped", "radicle-push was skipped"),
+    ("radicle_push", "cancelled", "radicle-push was cancelled"),
+    ("radicle_push", "failure", "radicle-push failed"),
+    ("radicle_push", "running", "radicle-push is still running"),
+    ("radicle_push", "waiting", "radicle-push still waits"),
+    ("coverage", "skipped", "coverage was skipped"),
+    ("coverage", "running", "coverage is still running"),
+    ("coverage", "missing", "no job 'coverage'"),
+]
+
+
+@pytest.mark.requirement("CC-01")
+async def test_done_while_ci_says_otherwise_names_the_job(site: ContractRoom) -> None:
+    """The worker's word is no evidence: the server asks the CI when it hears DONE."""
+    await site.works_on(TASK)
+    for job, state, words in NOT_GREEN:
+        sha = await site.pushes(TASK)
+        site.evidence.told[sha] = runs(sha, **{job: state})
+        with pytest.raises(ContractViolations) as refused:
+            await site.says(TASK, LINES["DONE"])
+        assert words in refused.value.detail
+        assert await site.status(TASK) == "active"
+        assert (await site.attempt(TASK)).claim_id is None
+    assert await site.locked() == {"adnet": TASK}

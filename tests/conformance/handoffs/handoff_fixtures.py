@@ -1,0 +1,287 @@
+"""A coordinator with handoffs on a real store and a real repository. The tests are its verifier:
+they take claims and report verdicts, so nothing happens but what a test does."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from shiftboss.coordinator.coordinator import Coordinator
+from shiftboss.coordinator.evidence_port import Evidence
+from shiftboss.errors import ContractViolations
+from shiftboss.protocol.bus import AnswerQuestionRequest, ListQuestionsRequest, QuestionView
+from shiftboss.protocol.handoff_requests import (
+    CompletionAnswer,
+    HandoffView,
+    OwnershipRequest,
+    ReceiptRequest,
+    RenewClaimRequest,
+    RequestScopeRequest,
+    ScopeView,
+    ShowHandoffRequest,
+    SpawnAnswer,
+    SpawnSubtaskRequest,
+    SwarmCompleteRequest,
+    TakeClaimRequest,
+    VerdictRequest,
+)
+from shiftboss.protocol.swarms import CreateSwarmRequest
+from shiftboss.protocol.verdicts import CheckResult, Verdict, VerificationJob, Violation
+from shiftboss.rules.claims.handoffs import Claim
+from shiftboss.rules.tasks.packets import Assignment
+from shiftboss.rules.tasks.tasks import Worker
+from shiftboss.store.opening import store_at
+from tests.conformance.bus.bus_fixtures import SWARM, BusRoom, StillClock
+from tests.repos import Repo
+from tests.waiting import eventually
+
+COMMIT = "c" * 40
+TREE = "d" * 40
+VERIFIER = "verifier"
+
+
+def _in_full(job: VerificationJob) -> str:
+    return job.commit if job.commit and len(job.commit) == 40 else COMMIT
+
+
+def accepted(job: VerificationJob, **changes: Any) -> Verdict:
+    whole = Verdict(
+        accepted=True,
+        base_commit=job.base_commit,
+        commit=_in_full(job),
+        tree=TREE,
+        checks=[CheckResult(check="scope", outcome="passed", message="within the contract")],
+        violations=[],
+        files_changed=0,
+    )
+    return whole.model_copy(update=changes)
+
+
+def refused(job: VerificationJob, check: str = "scope", **changes: Any) -> Verdict:
+    message = "README.md: is not in files_owned" if check == "scope" else f"{check} failed"
+    whole = Verdict(
+        accepted=False,
+        base_commit=job.base_commit,
+        commit=_in_full(job),
+        tree=TREE,
+        checks=[CheckResult(check=check, outcome="failed", message=message)],
+        violations=[Violation(check=check, message=message, hint="change it back")],
+    )
+    return whole.model_copy(update=changes)
+
+
+class HandoffRoom(BusRoom):
+    def __init__(
+        self, coordinator: Coordinator, clock: StillClock, repo: Repo, swarm_id: str = SWARM
+    ) -> None:
+        super().__init__(coordinator, clock, swarm_id)
+        self.repo = repo
+        self.handoffs = coordinator.handoffs
+
+    async def in_swarm(self, swarm_id: str) -> HandoffRoom:
+        """The same in a swarm of its own."""
+        await self.coordinator.create_swarm(CreateSwarmRequest(swarm_id=swarm_id, feature="f"))
+        return HandoffRoom(self.coordinator, self.clock, self.repo, swarm_id)
+
+    # -- contracts
+
+    def wish(self, task: str, *files: str, **members: Any) -> SpawnSubtaskRequest:
+        said = {
+            "swarm_id": self.swarm_id,
+            "bead_id": task,
+            "files": list(files) or [f"src/{task}.py"],
+            "subtask_title": f"Title of {task}",
+            "repo": str(self.repo.path),
+            "success_criteria": ["It works"],
+            "files_readonly": [],
+        }
+        return SpawnSubtaskRequest(**(said | members))
+
+    async def spawn(self, task: str, *files: str, **members: Any) -> SpawnAnswer:
+        return await self.handoffs.swarm_spawn_subtask(self.wish(task, *files, **members))
+
+    async def replace(self, task: str, *files: str, **members: Any) -> SpawnAnswer:
+        return await self.handoffs.replace_handoff(self.wish(task, *files, **members))
+
+    async def show_handoff(self, task: str, version: int | None = None) -> HandoffView:
+        return await self.handoffs.show_handoff(
+            ShowHandoffRequest(swarm_id=self.swarm_id, bead_id=task, version=version)
+        )
+
+    async def given_out(self, task: str, worker: str, *files: str, **members: Any) -> int:
+        """A task with a handoff in the hands of a worker; its epoch."""
+        await self.register(worker)
+        await self.spawn(task, *files, submit=True, **members)
+        return await self.start(worker, task)
+
+    async def owners(self) -> set[str]:
+        """The tasks that own files of the repository."""
+        found = await self.handoffs.who_owns(
+            OwnershipRequest(swarm_id=self.swarm_id, repo=str(self.repo.path))
+        )
+        return {one["bead_id"] for one in found.holders}
+
+    # -- claims
+
+    async def complete(
+        self, task: str, key: str | None = None, wait_ms: int = 0, **members: Any
+    ) -> CompletionAnswer:
+        said: dict[str, Any] = {
+            "swarm_id": self.swarm_id,
+            "bead_id": task,
+            "wait_ms": wait_ms,
+        }
+        request = SwarmCompleteRequest(**(said | members))
+        return await self.handoffs.swarm_complete(request, key)
+
+    async def claim(self, task: str, **members: Any) -> int:
+        """A claim that waits for its verdict; its id."""
+        answer = await self.complete(task, **members)
+        assert (answer.success, answer.status) == (False, "verifying")
+        return answer.claim_id
+
+    async def last_claim(self, task: str) -> Claim:
+        found = await self.coordinator.store.read(lambda tx: tx.last_claim(self.swarm_id, task))
+        assert found is not None
+        return found
+
+    async def waiting(self, task: str, **members: Any) -> asyncio.Task[CompletionAnswer]:
+        """A completion that waits for its verdict for ten minutes."""
+        call = asyncio.create_task(self.complete(task, wait_ms=600_000, **members))
+        key = (self.swarm_id, task)
+        waiters = self.coordinator._proofs._waiting
+        await eventually(lambda: key in waiters or call.done(), f"{task} waits")
+        return call
+
+    async def refusal_of(self, task: str, **members: Any) -> ContractViolations:
+        try:
+            answer = await self.complete(task, **members)
+        except ContractViolations as error:
+            return error
+        raise AssertionError(f"not refused: {answer}")
+
+    # -- verdicts
+
+    async def take(self, verifier: str = VERIFIER, wait_ms: int = 0) -> VerificationJob | None:
+        request = TakeClaimRequest(verifier=verifier, wait_ms=wait_ms)
+        return (await self.handoffs.take_claim(request)).job
+
+    async def taken(self, verifier: str = VERIFIER) -> VerificationJob:
+        job = await self.take(verifier)
+        assert job is not None, "there is no claim to verify"
+        return job
+
+    async def report(self, job: VerificationJob, verdict: Verdict, verifier: str = VERIFIER) -> str:
+        said = verdict.model_dump(mode="json")
+        answer = await self.handoffs.report_verdict(self._about(job, verifier, verdict=said))
+        assert answer.recorded is (answer.state != "void")
+        return answer.state
+
+    async def not_seen(self, job: VerificationJob, verifier: str = VERIFIER) -> str:
+        about = self._about(job, verifier, failure="the disk is gone")
+        return (await self.handoffs.report_verdict(about)).state
+
+    async def renew(self, job: VerificationJob, verifier: str = VERIFIER) -> bool:
+        request = RenewClaimRequest(
+            verifier=verifier, swarm_id=job.swarm_id, bead_id=job.bead_id, claim_id=job.claim_id
+        )
+        return (await self.handoffs.renew_claim(request)).held
+
+    @staticmethod
+    def _about(job: VerificationJob, verifier: str, **members: Any) -> VerdictRequest:
+        return VerdictRequest(
+            verifier=verifier,
+            swarm_id=job.swarm_id,
+            bead_id=job.bead_id,
+            claim_id=job.claim_id,
+            **members,
+        )
+
+    async def accept(self, **changes: Any) -> VerificationJob:
+        """The next claim is proven."""
+        job = await self.taken()
+        assert await self.report(job, accepted(job, **changes)) == "accepted"
+        return job
+
+    async def refuse(self, check: str = "scope") -> VerificationJob:
+        """The next claim is refused."""
+        job = await self.taken()
+        assert await self.report(job, refused(job, check)) == "refused"
+        return job
+
+    async def finished(self, task: str, **members: Any) -> None:
+        """A task that is done, with its receipt."""
+        await self.spawn(task, **members)
+        await self.claim(task, summary=f"Did {task}")
+        await self.accept()
+
+    async def done_by_hand(self, *tasks: str) -> None:
+        """Tasks without a handoff that somebody did."""
+        await self.register("hand")
+        for task in tasks:
+            await self.submit(task)
+            await self.start("hand", task)
+            await self.done(task)
+        await self.coordinator.store.write(
+            lambda tx: tx.put_worker(Worker(self.swarm_id, "hand", None, False, 0, 0)),
+            self.swarm_id,
+        )
+
+    async def receipt(self, task: str) -> dict[str, Any]:
+        found = await self.handoffs.show_receipt(
+            ReceiptRequest(swarm_id=self.swarm_id, bead_id=task)
+        )
+        body: dict[str, Any] = found.signed_receipt["receipt"]
+        return body
+
+    # -- what is there
+
+    async def attempt(self, task: str) -> Assignment:
+        held = await self.coordinator.store.read(lambda tx: tx.assignment(self.swarm_id, task))
+        assert held is not None
+        return held
+
+    async def status(self, task: str) -> str:
+        return (await self.show(task)).status
+
+    async def events(self, kind: str) -> list[dict[str, Any]]:
+        found = await self.coordinator.events_after(self.swarm_id, 0, 100_000)
+        return [json.loads(one.data) for one in found if one.kind == kind]
+
+    async def questions(self, *, only_open: bool = True) -> list[QuestionView]:
+        request = ListQuestionsRequest(swarm_id=self.swarm_id, only_open=only_open)
+        return (await self.desk.list_questions(request)).questions
+
+    async def answer(self, question_id: int, words: str = "go on") -> None:
+        await self.desk.answer_question(
+            AnswerQuestionRequest(swarm_id=self.swarm_id, question_id=question_id, answer=words)
+        )
+
+    async def ask_for(
+        self, task: str, *paths: str, reason: str = "needed", key: str | None = None, **members: Any
+    ) -> ScopeView:
+        request = RequestScopeRequest(
+            swarm_id=self.swarm_id, bead_id=task, paths=list(paths), reason=reason, **members
+        )
+        return await self.handoffs.request_scope(request, key)
+
+
+@asynccontextmanager
+async def handoff_room(
+    address: str,
+    evidence: Evidence,
+    repo: Repo,
+    clock: StillClock | None = None,
+    *,
+    verifies: bool = False,
+) -> AsyncIterator[HandoffRoom]:
+    clock = clock or StillClock()
+    coordinator = Coordinator(store_at(address), evidence, clock=clock, verifies=verifies)
+    await coordinator.start()
+    try:
+        yield HandoffRoom(coordinator, clock, repo)
+    finally:
+        await coordinator.stop()

@@ -1,0 +1,147 @@
+"""What completions, refusals and failures teach about their strategy, on both stores."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from shiftboss.protocol.handoff_requests import PlanAnswer, PlanRequest
+from shiftboss.protocol.packets import ErrorRequest, RegisterRequest
+from shiftboss.protocol.verdicts import Change
+from shiftboss.rules.claims.handoffs import Signal
+from shiftboss.rules.claims.strategies import KNOWN_STRATEGIES, StrategyRecord
+from shiftboss.store.port import Transaction
+from tests.conformance.handoffs.handoff_fixtures import HandoffRoom
+
+pytestmark = [pytest.mark.anyio, pytest.mark.requirement("HO-08")]
+
+
+async def signals(shop: HandoffRoom, strategy: str = "file-based") -> list[Signal]:
+    return await shop.coordinator.store.read(lambda tx: tx.signals(strategy, 100))
+
+
+def about(signal: Signal) -> dict[str, Any]:
+    details: dict[str, Any] = json.loads(signal.details)
+    return details
+
+
+async def plan(shop: HandoffRoom, seed: int) -> PlanAnswer:
+    return await shop.handoffs.swarm_plan(PlanRequest(goal="Add a login", seed=seed))
+
+
+async def test_every_end_of_a_claim_or_an_attempt_is_one_signal(shop: HandoffRoom) -> None:
+    await shop.given_out("t", "w", "a.py", "b.py", strategy="file-based")
+    shop.clock.now_ms += 1000
+    await shop.failed("t", "Build failed")
+    await shop.submit("t")
+    await shop.start("w", "t")
+    shop.clock.now_ms += 2000
+    await shop.claim("t", summary="1", cost=0.5, name="w")
+    await shop.refuse()
+    await shop.claim("t", summary="2", name="w")
+    await shop.refuse("criterion")
+    shop.clock.now_ms += 3000
+    await shop.claim("t", summary="3", cost=2.25)
+    await shop.accept(changes=[Change(path="a.py", status="M")], files_changed=1)
+
+    found = list(reversed(await signals(shop)))
+    assert [(one.kind, one.impact, one.violation_type) for one in found] == [
+        ("failure", "negative", "failure"),
+        ("refusal", "negative", "scope_creep"),
+        ("refusal", "neutral", "criterion"),
+        ("completion", "positive", None),
+    ]
+    failure, refusal, _, completion = map(about, found)
+    assert (failure["reason"], failure["duration_ms"], failure["retries"]) == (
+        "Build failed",
+        1000,
+        0,
+    )
+    assert refusal["violations"] == ["README.md: is not in files_owned"]
+    assert (refusal["duration_ms"], refusal["cost"]) == (2000, 0.5)
+    assert completion["files_planned"] == ["a.py", "b.py"]
+    assert completion["files_changed"] == ["a.py"]
+    assert (completion["duration_ms"], completion["cost"]) == (5000, 2.25)
+    assert (completion["retries"], completion["refusals"]) == (1, 2)
+
+
+async def test_what_changes_nothing_teaches_nothing(shop: HandoffRoom) -> None:
+    await shop.given_out("t", "w", strategy="file-based")
+    await shop.claim("t")
+    job = await shop.taken()
+    await shop.reset("w")
+    await shop.not_seen(job)
+    assert await signals(shop) == []
+    await shop.cancel("t")
+    # Without a handoff nobody knows how the task was cut.
+    await shop.add_and_submit("plain")
+    await shop.start("w", "plain")
+    await shop.failed("plain")
+    assert await shop.coordinator.store.read(lambda tx: tx.strategies()) == []
+
+
+async def test_a_task_without_a_strategy_is_kept_apart(shop: HandoffRoom) -> None:
+    await shop.finished("t")
+    assert [one.kind for one in await signals(shop, "unnamed")] == ["completion"]
+    assert {row["strategy"] for row in (await plan(shop, 1)).strategies} == set(KNOWN_STRATEGIES)
+
+
+async def test_a_packet_that_fails_teaches_too(shop: HandoffRoom) -> None:
+    there = await shop.in_swarm("packets")
+    await there.spawn("packet-1", "a.py", strategy="file-based")
+    register = RegisterRequest(packet_id=1, packet_name="p", tasks_total=1, worktree="/w")
+    await shop.coordinator.register("packets", register)
+    error = ErrorRequest(
+        packet_id=1, task_id="s", error_type="logic_error", message="boom", recoverable=False
+    )
+    await shop.coordinator.error("packets", error)
+    await shop.coordinator.error("packets", error)  # of a packet that has failed already
+    (signal,) = await signals(shop)
+    assert (signal.kind, signal.task_id, about(signal)["reason"]) == ("failure", "packet-1", "boom")
+
+
+async def test_the_choice_follows_the_evidence(shop: HandoffRoom) -> None:
+    before = await plan(shop, 7)
+    assert await plan(shop, 7) == before
+    assert "samples" in before.reason
+    outcomes = dict.fromkeys(KNOWN_STRATEGIES, False) | {"feature-based": True}
+    for strategy, good in outcomes.items():
+        for number in range(4):
+            name = f"{strategy}-{number}"
+            await shop.spawn(name, f"{name}.py", strategy=strategy)
+            await shop.claim(name)
+            await (shop.accept() if good else shop.refuse())
+            shop.clock.now_ms += 1
+    chosen = [(await plan(shop, seed)).strategy for seed in range(20)]
+    assert chosen.count("feature-based") >= 15
+    rows = {row["strategy"]: row for row in (await plan(shop, 1)).strategies}
+    assert rows["feature-based"]["samples"] == rows["file-based"]["samples"] == 4
+    assert rows["feature-based"]["mean"] > 0.7
+    assert rows["file-based"]["mean"] < 0.3
+    # Half of it is forgotten after ninety days.
+    shop.clock.now_ms += 90 * 86_400_000
+    faded = {row["strategy"]: row for row in (await plan(shop, 1)).strategies}
+    assert faded["file-based"]["losses"] == pytest.approx(rows["file-based"]["losses"] / 2)
+
+
+async def test_a_plan_shows_what_went_wrong_with_its_strategy(shop: HandoffRoom) -> None:
+    strategy = (await plan(shop, 3)).strategy
+    await shop.given_out("t", "w", strategy=strategy)
+    for check in ("scope", "criterion"):
+        await shop.claim("t", summary=check)
+        await shop.refuse(check)
+        shop.clock.now_ms += 1
+    await shop.claim("t", summary="mended")
+    await shop.accept()
+
+    def others_are_worse(tx: Transaction) -> None:
+        for name in set(KNOWN_STRATEGIES) - {strategy}:
+            tx.put_strategy(StrategyRecord(name, 0.0, 50.0, 50, shop.clock.now_ms))
+
+    await shop.coordinator.store.write(others_are_worse, shop.swarm_id)
+    answer = await plan(shop, 1)
+    assert answer.strategy == strategy
+    assert [one["violation_type"] for one in answer.lessons] == ["criterion", "scope_creep"]
+    assert answer.lessons[1]["violations"] == ["README.md: is not in files_owned"]

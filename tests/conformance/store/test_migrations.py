@@ -1,0 +1,83 @@
+"""The schema is the sum of the migrations, applied once, on every store."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+
+from shiftboss.store.queries import load_migrations
+from tests.conformance.opened import OpenStore, opened
+from tests.conformance.store.rows import SWARM, swarm
+from tests.conformance.store.schemas import (
+    postgres_columns,
+    postgres_schema,
+    sqlite_columns,
+    sqlite_schema,
+)
+from tests.postgres import Postgres
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def bare_url(postgres: Postgres) -> Iterator[str]:
+    """A PostgreSQL database without any tables."""
+    with postgres.database("template0") as url:
+        yield url
+
+
+async def test_a_fresh_sqlite_file_gets_the_sum_of_the_migrations(sqlite_path: str) -> None:
+    by_hand = f"{sqlite_path}.by-hand"
+    connection = sqlite3.connect(by_hand)
+    for _, text in load_migrations("sqlite"):
+        connection.executescript(text)
+    connection.close()
+    async with opened(sqlite_path):
+        assert sqlite_schema(sqlite_path) == sqlite_schema(by_hand) != []
+
+
+async def test_a_fresh_postgres_database_gets_the_sum_of_the_migrations(
+    bare_url: str, postgres: Postgres
+) -> None:
+    with postgres.database("template0") as by_hand:
+        with psycopg.connect(by_hand, autocommit=True) as connection:
+            for _, text in load_migrations("postgres"):
+                connection.execute(text.encode())
+        async with opened(bare_url):
+            made = [row for row in postgres_schema(bare_url) if row[1] != "migrations"]
+            assert made == postgres_schema(by_hand) != []
+
+
+async def test_both_dialects_have_the_same_tables_columns_and_indexes(
+    sqlite_path: str, postgres_url: str
+) -> None:
+    async with opened(sqlite_path):
+        pass
+    assert sqlite_columns(sqlite_path) == postgres_columns(postgres_url)
+    ours = {row[2] for row in sqlite_schema(sqlite_path) if row[0] == "index" and row[3]}
+    theirs = {row[2] for row in postgres_schema(postgres_url) if row[0] == "index"}
+    assert ours == {name for name in theirs if not str(name).endswith("_pkey")}
+
+
+async def test_migrations_are_applied_once_and_keep_what_is_there(store_address: str) -> None:
+    async with opened(store_address) as store:
+        await store.add_swarm()
+    for _ in range(2):
+        async with opened(store_address) as again:
+            assert await again.read(lambda tx: tx.swarm(SWARM)) == swarm()
+
+
+async def test_servers_that_start_at_once_do_not_collide(bare_url: str) -> None:
+    stores = [OpenStore(bare_url) for _ in range(4)]
+    await asyncio.gather(*(one.store.open(one.commits.append, lambda: None) for one in stores))
+    await stores[0].add_swarm()
+    for one in stores:
+        assert await one.read(lambda tx: tx.swarm(SWARM)) == swarm()
+        await one.store.close()
+    with psycopg.connect(bare_url) as connection:
+        applied = connection.execute("SELECT number FROM migrations ORDER BY number").fetchall()
+    assert applied == [(number,) for number, _ in load_migrations("postgres")]

@@ -1,0 +1,99 @@
+"""Agents of the tests: Python programs in a tree, under a guardian."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+
+from shiftboss.orchestrator.agents.agent import Launch
+from shiftboss.orchestrator.guardian.agent_process import (
+    RUN_MARK,
+    AgentProcess,
+    Exit,
+    ProcessLimits,
+    run_mark,
+)
+from tests.e2e.evidence.signing import VARIABLE, Signed
+from tests.waiting import wait_until
+
+KILLED = Exit(None, "killed", "was ended")
+FOREVER = "import time\nwhile True: time.sleep(1000)\n"
+DEAF = "import signal\nfor n in (1, 2, 15): signal.signal(n, signal.SIG_IGN)\n"
+# Forks twice into a session of its own, as a daemon does, and says so with a file.
+DAEMON = f"""
+import os, pathlib, sys
+if os.fork() == 0:
+    os.setsid()
+    if os.fork():
+        os._exit(0)
+    pathlib.Path("daemon").touch()
+    {FOREVER.replace(chr(10), chr(10) + "    ")}
+while not os.path.exists("daemon"):
+    pass
+"""
+
+
+def touch(name: str) -> str:
+    return f"import pathlib; pathlib.Path({name!r}).touch()\n"
+
+
+class AgentRoom(Signed):
+    """The processes of its agents are known by their sign."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        self.tree = folder / "tree"
+        self.tree.mkdir()
+        self.log = folder / "scratch" / "output.log"
+        self.log.parent.mkdir()
+        self.mark = run_mark(folder, "swarm", "task.1")
+        self.environment = {
+            "PATH": os.environ["PATH"],
+            VARIABLE: self.sign,
+            RUN_MARK: self.mark,
+        }
+
+    def launch(self, program: str, stdin: bytes = b"") -> Launch:
+        argv = [sys.executable, "-I", "-S", "-c", program]
+        return Launch(argv, self.tree, self.environment, stdin)
+
+    async def start(self, program: str, stdin: bytes = b"", **limits: int) -> AgentProcess:
+        return await AgentProcess.start(
+            self.launch(program, stdin), self.log, ProcessLimits(**limits)
+        )
+
+    def is_there(self, name: str) -> bool:
+        return (self.tree / name).exists()
+
+    def guardians(self) -> list[psutil.Process]:
+        return [process for process in psutil.process_iter() if self._guards(process)]
+
+    def _guards(self, process: psutil.Process) -> bool:
+        try:
+            return f"{RUN_MARK}={self.mark}" in process.cmdline()
+        except psutil.Error:
+            return False
+
+
+def agent_room(folder: Path) -> Iterator[AgentRoom]:
+    """Checks at the end that nothing is left, for a fixture."""
+    room = AgentRoom(folder)
+    try:
+        yield room
+        assert room.processes() == []
+        wait_until(lambda: room.guardians() == [], "no guardian is left")
+    finally:
+        room.kill_all()
+        for guardian in room.guardians():
+            guardian.kill()
+
+
+async def lines_of(process: AgentProcess) -> list[str]:
+    """All of them: it has ended then."""
+    lines = [line async for line in process.lines()]
+    await process.wait()
+    return lines

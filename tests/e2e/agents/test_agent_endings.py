@@ -1,0 +1,287 @@
+"""The end of agents as real processes: asked, forced, or deserted, nothing of them is left."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+import pytest
+
+from shiftboss.orchestrator.guardian import agent_process as process_module
+from shiftboss.orchestrator.guardian.agent_process import RUN_MARK, Exit, run_mark, sweep_marked
+from tests.e2e.agents.agent_fixtures import (
+    DAEMON,
+    DEAF,
+    FOREVER,
+    KILLED,
+    AgentRoom,
+    agent_room,
+    lines_of,
+    touch,
+)
+from tests.waiting import eventually, wait_until
+
+pytestmark = [pytest.mark.anyio, pytest.mark.requirement("OWN-01")]
+
+ABANDONED = Exit(None, "abandoned", "its guardian was ended from outside")
+
+
+@pytest.fixture
+def room(tmp_path: Path) -> Iterator[AgentRoom]:
+    yield from agent_room(tmp_path)
+
+
+async def test_one_that_heeds_the_signal_has_its_grace(room: AgentRoom) -> None:
+    program = (
+        "import signal, sys\nsignal.signal(15, lambda *_: sys.exit(print('bye')))\n"
+        "print('ready', flush=True)\n" + FOREVER
+    )
+    agent = await room.start(program)
+    lines = agent.lines()
+    assert await anext(lines) == "ready"
+    started_at = time.monotonic()
+    assert await agent.end(60) == KILLED
+    assert time.monotonic() - started_at < 30
+    assert [line async for line in lines] == ["bye"]
+
+
+async def test_one_that_ignores_the_signal_is_ended(room: AgentRoom) -> None:
+    agent = await room.start(DEAF + touch("deaf") + FOREVER)
+    await eventually(lambda: room.is_there("deaf"), "it is deaf")
+    assert await agent.end(0.3) == KILLED
+    assert await agent.end(0.3) == KILLED
+
+
+async def test_a_second_call_may_shorten_the_grace(room: AgentRoom) -> None:
+    agent = await room.start(DEAF + touch("deaf") + FOREVER)
+    await eventually(lambda: room.is_there("deaf"), "it is deaf")
+    patient = asyncio.create_task(agent.end(600))
+    await asyncio.sleep(0)
+    assert await agent.end(0) == KILLED
+    assert await patient == KILLED
+
+
+async def test_a_cancelled_call_still_ends_it(room: AgentRoom) -> None:
+    agent = await room.start(DAEMON + FOREVER)
+    await eventually(lambda: room.is_there("daemon"), "the daemon runs")
+    ending = asyncio.create_task(agent.end(0))
+    await asyncio.sleep(0)
+    ending.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await ending
+    assert await agent.wait() == KILLED
+
+
+async def test_daemons_go_with_the_agent(room: AgentRoom) -> None:
+    agent = await room.start(DAEMON + "print('done')")
+    assert await agent.wait() == Exit(0, None, "exit code 0")
+    assert room.is_there("daemon")
+    assert room.processes() == []
+
+
+async def test_deaf_daemons_are_ended_too(room: AgentRoom) -> None:
+    agent = await room.start(DEAF + DAEMON + FOREVER)
+    await eventually(lambda: room.is_there("daemon"), "the daemon runs")
+    assert len(room.processes()) == 2
+    assert await agent.end(0.1) == KILLED
+    assert room.processes() == []
+
+
+async def test_one_that_is_killed_from_outside_says_so(room: AgentRoom) -> None:
+    agent = await room.start(DAEMON + "import os; os.kill(os.getpid(), 9)")
+    assert await agent.wait() == Exit(-9, None, "killed by signal 9 (SIGKILL)")
+
+
+async def test_an_agent_stands_still_and_goes_on(room: AgentRoom) -> None:
+    agent = await room.start(DAEMON + FOREVER)
+    await eventually(lambda: room.is_there("daemon"), "the daemon runs")
+    agent.pause()
+    await eventually(lambda: _states(room) == {psutil.STATUS_STOPPED}, "both stand still")
+    agent.resume()
+    await eventually(lambda: _states(room) == {psutil.STATUS_SLEEPING}, "both go on")
+    agent.pause()
+    await eventually(lambda: _states(room) == {psutil.STATUS_STOPPED}, "both stand still")
+    started_at = time.monotonic()
+    assert await agent.end(60) == KILLED
+    assert time.monotonic() - started_at < 30
+
+
+def _states(room: AgentRoom) -> set[str]:
+    return {process.status() for process in room.processes()}
+
+
+async def test_one_that_fills_its_tree_with_files_is_ended(room: AgentRoom) -> None:
+    program = "for n in range(600): open(f'file-{n}', 'w').close()\n" + FOREVER
+    agent = await room.start(program, tree_files=400)
+    assert await agent.wait() == Exit(None, "disk", "its folder holds more than 400 files")
+
+
+async def test_one_that_fills_its_tree_with_bytes_is_ended(room: AgentRoom) -> None:
+    program = (
+        "import os\nos.makedirs('a/b')\n"
+        "for n in range(30): open(f'a/b/{n}', 'wb').write(bytes([n]) * 1_000_000)\n" + FOREVER
+    )
+    agent = await room.start(program, tree_megabytes=20)
+    assert await agent.wait() == Exit(None, "disk", "its folder holds more than 20 MB")
+
+
+async def test_one_that_leaves_too_little_free_is_ended(room: AgentRoom) -> None:
+    agent = await room.start(FOREVER, free_megabytes=2**40)
+    ended = await agent.wait()
+    assert ended == Exit(None, "disk", f"less than {2**40} MB are free on its disk")
+
+
+async def test_one_that_deletes_its_tree_is_still_in_hand(room: AgentRoom) -> None:
+    program = "import os, shutil\nshutil.rmtree(os.getcwd())\nprint('gone', flush=True)\n" + FOREVER
+    agent = await room.start(program)
+    assert await anext(agent.lines()) == "gone"
+    assert not room.tree.exists()
+    assert await agent.end(0) == KILLED
+
+
+async def test_the_memory_of_all_processes_counts(room: AgentRoom) -> None:
+    family = "import os\nfor _ in range(4):\n if os.fork() == 0: break\n"
+    each = "kept = bytearray(b'x') * 60_000_000\n"
+    agent = await room.start(family + each + FOREVER, megabytes=200)
+    assert await agent.wait() == Exit(None, "memory", "used more than 200 MB of memory")
+
+
+async def test_too_many_processes_are_ended(room: AgentRoom) -> None:
+    swarm = "import os\nfor _ in range(150):\n if os.fork() == 0: break\n"
+    agent = await room.start(swarm + FOREVER, processes=100)
+    assert await agent.wait() == Exit(None, "processes", "had more than 100 processes")
+
+
+async def test_what_threads_have_started_is_found(room: AgentRoom) -> None:
+    program = (
+        "import subprocess, sys, threading, time\n"
+        f"argv = [sys.executable, '-I', '-S', '-c', {FOREVER!r}]\n"
+        "def begin():\n for _ in range(5): subprocess.Popen(argv)\n time.sleep(1000)\n"
+        "threading.Thread(target=begin).start()\n"
+    )
+    agent = await room.start(program + FOREVER, processes=4)
+    assert (await agent.wait()).cause == "processes"
+
+
+@contextmanager
+def orchestrating(room: AgentRoom) -> Iterator[None]:
+    """In a process of its own, which is killed at the end of the `with`."""
+    program = f"""
+import asyncio
+from pathlib import Path
+from shiftboss.orchestrator.agents.agent import Launch
+from shiftboss.orchestrator.guardian.agent_process import AgentProcess, ProcessLimits
+launch = Launch({room.launch(DEAF + DAEMON + FOREVER).argv!r}, Path({str(room.tree)!r}),
+                {room.environment!r})
+async def main():
+    await (await AgentProcess.start(launch, Path({str(room.log)!r}), ProcessLimits())).wait()
+asyncio.run(main())
+"""
+    with subprocess.Popen([sys.executable, "-c", program]) as process:
+        try:
+            wait_until(lambda: room.is_there("daemon"), "the daemon runs")
+            yield
+        finally:
+            process.send_signal(signal.SIGKILL)
+
+
+def test_nothing_is_left_when_the_orchestrator_dies(room: AgentRoom) -> None:
+    with orchestrating(room):
+        assert len(room.processes()) == 2
+    wait_until(lambda: not room.processes(), "nothing is left")
+
+
+def test_nothing_is_left_when_both_die(room: AgentRoom) -> None:
+    """The daemon is: until the next orchestrator sweeps."""
+    with orchestrating(room):
+        room.guardians()[0].kill()
+    wait_until(lambda: len(room.processes()) <= 1, "the agent has ended with its guardian")
+    assert asyncio.run(sweep_marked(room.mark)) <= 1
+    assert room.processes() == []
+
+
+def test_a_sweep_ends_a_guardian_that_stands_still(room: AgentRoom) -> None:
+    with orchestrating(room):
+        room.guardians()[0].suspend()
+    assert len(room.processes()) == 2
+    assert asyncio.run(sweep_marked(room.mark)) == 2
+    assert room.processes() == []
+    assert room.guardians() == []
+
+
+async def test_nothing_is_left_when_the_guardian_dies(room: AgentRoom) -> None:
+    agent = await room.start(DEAF + DAEMON + "print('there', flush=True)\n" + FOREVER)
+    lines = agent.lines()
+    assert await anext(lines) == "there"
+    (guardian,) = room.guardians()
+    guardian.kill()
+    assert [line async for line in lines] == []
+    assert await agent.wait() == ABANDONED
+    assert room.processes() == []
+
+
+async def test_a_guardian_that_was_asked_to_stop_ends_the_agent(room: AgentRoom) -> None:
+    agent = await room.start(DAEMON + FOREVER)
+    await eventually(lambda: room.is_there("daemon"), "the daemon runs")
+    (guardian,) = room.guardians()
+    guardian.terminate()
+    assert await agent.wait() == ABANDONED
+
+
+async def test_a_guardian_that_stands_still_is_swept_away(
+    room: AgentRoom, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process_module, "END_SECONDS", 0.5)
+    agent = await room.start(DAEMON + FOREVER)
+    await eventually(lambda: room.is_there("daemon"), "the daemon runs")
+    (guardian,) = room.guardians()
+    guardian.suspend()
+    assert await agent.end(0) == ABANDONED
+
+
+async def test_a_sweep_ends_those_of_its_run_and_nobody_else(
+    room: AgentRoom, tmp_path: Path
+) -> None:
+    """The leftovers of a run, which lost orchestrator and guardian at once."""
+    marks = {
+        "ours": run_mark(tmp_path, "swarm", "task.1"),
+        "next": run_mark(tmp_path, "swarm", "task.10"),
+        "other": run_mark(tmp_path, "swarm-2", "task.1"),
+        "elsewhere": run_mark(tmp_path / "project", "swarm", "task.1"),
+    }
+    left = {name: _left_over(room, mark) for name, mark in marks.items()}
+    try:
+        assert await sweep_marked(marks["ours"]) == 1
+        assert left["ours"].wait(10) == -signal.SIGKILL
+        assert await sweep_marked(run_mark(tmp_path, "swarm")) == 1
+        assert left["next"].wait(10) == -signal.SIGKILL
+        assert await sweep_marked(run_mark(tmp_path, "swarm")) == 0
+        assert left["other"].poll() is None
+        assert left["elsewhere"].poll() is None
+    finally:
+        for process in left.values():
+            process.kill()
+            process.wait()
+
+
+def _left_over(room: AgentRoom, mark: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(room.launch(FOREVER).argv, env={**room.environment, RUN_MARK: mark})
+
+
+async def test_a_sweep_spares_those_above_it(room: AgentRoom) -> None:
+    """An agent may be at work on Shiftboss itself, and run its orchestrator."""
+    program = (
+        f"import sys; sys.path.append({str(Path(process_module.__file__).parents[3])!r})\n"
+        "from shiftboss.system.kill_marked import end_marked\n"
+        f"print(end_marked({RUN_MARK!r}, {room.mark!r}))"
+    )
+    agent = await room.start(program)
+    assert await lines_of(agent) == ["0"]
+    assert (await agent.wait()).exit_code == 0

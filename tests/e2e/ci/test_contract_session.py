@@ -1,0 +1,196 @@
+"""The document's session with a real server, real git and a forge that answers as Forgejo does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.acceptance.bus.bus import ask, task
+from tests.acceptance.bus.bus_calls import refused
+from tests.client import Client
+from tests.forge import REPOSITORY, TOKEN, Forge, running_forge
+from tests.repos import Repo
+from tests.running import RunningServer
+from tests.waiting import wait_until
+
+JOBS = ("check", "format", "audit", "build", "test", "coverage")
+GREEN = dict.fromkeys(JOBS, "success")
+DONE = "DONE: adnet CI run #{} all green, radicle-push: success"
+
+
+class Room:
+    """One worker on adnet, which depends on alphavm."""
+
+    def __init__(self, folder: Path, forge: Forge) -> None:
+        self.forge = forge
+        self.repo = Repo(folder / "adnet")
+        (folder / "state").mkdir()
+        policy = folder / "shiftboss.yaml"
+        policy.write_text(yaml.safe_dump({"repos": self._repos()}))
+        self.server = RunningServer(folder / "state" / "shiftboss.db", policy=str(policy))
+
+    def start(self) -> None:
+        self.client = Client(self.server.start().url)
+        ask(self.client, "register_worker", name="w")
+
+    def _repos(self) -> dict[str, Any]:
+        ci = {
+            "provider": "forgejo",
+            "url": self.forge.url,
+            "repository": REPOSITORY,
+            "token_variable": "FORGE_TOKEN",
+            "required_jobs": list(JOBS),
+            "must_succeed": ["radicle-push"],
+            "poll_every": 1,
+        }
+        adnet = {"path": "adnet", "branch": "task", "depends_on": ["alphavm"], "ci": ci}
+        return {"alphavm": {"path": "alphavm"}, "adnet": adnet}
+
+    def begin(self, bead_id: str) -> None:
+        ask(
+            self.client,
+            "swarm_spawn_subtask",
+            bead_id=bead_id,
+            repo="adnet",
+            files=["src/auth/"],
+            subtask_title="Fees",
+            success_criteria=["Command passes: grep -q fee src/auth/login.py"],
+            submit=True,
+        )
+        ask(self.client, "ack_task", name="w", bead_id=bead_id)
+
+    def push(self, text: str) -> str:
+        sha = self.repo.commit(text, {"src/auth/login.py": f"# fee {text}\n"})
+        self.forge.tips["task"] = sha
+        return sha
+
+    def says(self, bead_id: str, line: str) -> dict[str, Any]:
+        return ask(self.client, "report_milestone", bead_id=bead_id, name="w", line=line)
+
+    def pushed(self, bead_id: str, sha: str, run: int) -> None:
+        self.says(bead_id, f"PUSHED_TO_CI: adnet commit {sha[:7]} - CI run #{run}")
+
+    def not_done(self, bead_id: str, run: int) -> str:
+        """Why DONE was refused. The server asks the forge when it hears it."""
+        body = {"bead_id": bead_id, "name": "w", "line": DONE.format(run)}
+        problem = refused(self.client, "/bus/report_milestone", body, 409, "contract_violations")
+        detail: str = problem["detail"]
+        return detail
+
+    def kinds(self, bead_id: str) -> list[str]:
+        found = self.client.stored_events("default")
+        return [one.kind for one in found if one.data.get("bead_id") == bead_id]
+
+    def wait_for(self, bead_id: str, kind: str) -> None:
+        wait_until(lambda: kind in self.kinds(bead_id), f"{kind} of {bead_id}", seconds=30)
+
+
+@pytest.fixture
+def room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Room]:
+    monkeypatch.setenv("FORGE_TOKEN", TOKEN)
+    with running_forge("forgejo-new") as forge:
+        room = Room(tmp_path, forge)
+        try:
+            room.start()
+            yield room
+            room.client.close()
+        finally:
+            room.server.close()
+
+
+@pytest.mark.requirement("CC-01", "CC-02", "CC-03", "CC-05", "CC-09")
+def test_the_documents_session_ends_in_done_and_every_deviation_before_it_is_refused(
+    room: Room,
+) -> None:
+    room.begin("fees")
+    path = "adnet/crates/adnet-runtime/src/fees/"
+    room.says("fees", f"WORKING: Setting up fee calculation module in {path}")
+    room.says("fees", "WORKING: Implementing BaseFee and DynamicFee structs")
+    # An older run is green, and that of this commit does not come yet.
+    room.forge.push(room.repo.base, **GREEN, radicle_push="success")
+    first = room.push("first")
+    room.pushed("fees", first, 90)
+    assert "there is no CI run for commit" in room.not_done("fees", 89)
+    run = room.forge.push(first, **GREEN | {"test": "running"}, radicle_push="waiting")
+    assert "test has not begun in run #90" in room.not_done("fees", 90)
+    run.jobs |= {"test": "failure", "radicle-push": "skipped"}
+    assert "test failed" in room.not_done("fees", 90)
+    room.says("fees", "FIXING_CI: test job - assertion failed in fee_calculation_test")
+    # The sync is skipped; the documented remedy is a push of nothing.
+    second = room.push("second")
+    room.forge.push(second, **GREEN, radicle_push="skipped")
+    room.pushed("fees", second, 91)
+    assert "radicle-push was skipped: it did not happen" in room.not_done("fees", 91)
+    room.repo.git("commit", "--quiet", "--allow-empty", "-m", "ci: trigger radicle sync")
+    third = room.repo.head()
+    run = room.forge.push(third, **GREEN | {"coverage": "missing"}, radicle_push="success")
+    run.jobs["coverages"] = run.jobs.pop("coverage").replace("missing", "success")
+    room.pushed("fees", third, 92)
+    assert "has no job 'coverage'; did you mean 'coverages'?" in room.not_done("fees", 92)
+    room.says("fees", "FIXING_CI: coverage job - was renamed")
+    run.jobs["coverage"] = run.jobs.pop("coverages")
+    run.restart()
+    room.pushed("fees", third, 92)
+    answer = room.says("fees", "DONE: adnet CI run #92 all green, Radicle synced")
+    assert (answer["status"], answer["milestone"]) == ("accepted", "DONE")
+    kinds = room.kinds("fees")
+    assert [kinds.count(one) for one in ("ci_failed", "ci_passed", "claim_accepted")] == [3, 1, 1]
+    assert kinds[-3:] == ["claim_accepted", "task_done", "repo_released"]
+    receipt = ask(room.client, "show_receipt", bead_id="fees")["signed_receipt"]["receipt"]
+    assert receipt["commit"] == third
+    assert TOKEN not in str(room.client.stored_events("default")) + room.server.log
+
+
+@pytest.mark.requirement("CC-01", "CC-03", "CC-10", "CC-11")
+def test_the_worker_leaves_the_forge_is_down_the_server_dies_and_the_task_gets_done(
+    room: Room,
+) -> None:
+    room.begin("fees")
+    sha = room.push("fees")
+    room.forge.is_down = True
+    room.pushed("fees", sha, 89)
+    wait_until(lambda: room.forge.asked, "the forge was asked")
+    room.server.kill()
+    room.forge.is_down = False
+    room.forge.push(sha, **GREEN, radicle_push="success")
+    room.server.start()
+    room.wait_for("fees", "task_done")
+    assert task(room.client, "fees")["status"] == "done"
+    # By its commit alone, never by a list of all runs.
+    listed = [path for path in room.forge.requests if path.endswith("/actions/tasks")]
+    assert listed == []
+
+
+@pytest.mark.requirement("CC-01")
+def test_a_commit_that_was_pushed_away_is_not_done(room: Room) -> None:
+    """Its run is green for ever; on the branch is something else."""
+    room.begin("fees")
+    sha = room.push("fees")
+    room.pushed("fees", sha, 89)
+    room.repo.git("reset", "--quiet", "--hard", "HEAD~1")
+    room.push("another")
+    room.forge.push(sha, **GREEN, radicle_push="success")
+    room.wait_for("fees", "claim_refused")
+    refusals = [
+        one.data for one in room.client.stored_events("default") if one.kind == "claim_refused"
+    ]
+    assert {one["check"] for one in refusals[0]["violations"]} == {"commit"}
+    assert task(room.client, "fees")["status"] == "active"
+    blocked = refused(
+        room.client,
+        "/bus/swarm_spawn_subtask",
+        {
+            "bead_id": "other",
+            "repo": "adnet",
+            "files": ["README.md"],
+            "subtask_title": "Other",
+            "success_criteria": ["It works"],
+        },
+        409,
+        "repo_blocked",
+    )
+    assert blocked["blockers"][0]["bead_id"] == "fees"

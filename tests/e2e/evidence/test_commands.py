@@ -1,0 +1,308 @@
+"""Commands of a contract as real processes: what they do, and that nothing of them is left."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from shiftboss.evidence.commands import command
+from shiftboss.evidence.commands.command import (
+    CommandResult,
+    Limits,
+    checkout_environment,
+    run_command,
+)
+from tests.e2e.evidence.signing import Signed
+from tests.waiting import eventually, wait_until
+
+pytestmark = [pytest.mark.anyio, pytest.mark.requirement("HO-05")]
+
+LIMITS = Limits(seconds=30, megabytes=512)
+FOREVER = "import time\nwhile True: time.sleep(1000)\n"
+# Forks twice into a session of its own, as a daemon does, and says so with a file.
+DAEMON = f"""
+import os, pathlib, sys
+if os.fork() == 0:
+    os.setsid()
+    if os.fork():
+        os._exit(0)
+    pathlib.Path("daemon").touch()
+    {FOREVER.replace(chr(10), chr(10) + "    ")}
+while not os.path.exists("daemon"):
+    pass
+"""
+
+
+class Room(Signed):
+    """A folder for commands, and the processes that come from it."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        self.folder = folder / "checkout"
+        self.folder.mkdir()
+        self.environment = {**checkout_environment([], folder / "home"), "SIGN": self.sign}
+
+    async def run(self, *argv: str, limits: Limits = LIMITS) -> CommandResult:
+        return await run_command(argv, self.folder, limits, self.environment)
+
+    async def python(self, program: str, limits: Limits = LIMITS) -> CommandResult:
+        return await self.run(sys.executable, "-c", program, limits=limits)
+
+    def is_there(self, name: str) -> bool:
+        return (self.folder / name).exists()
+
+
+@pytest.fixture
+def room(tmp_path: Path) -> Iterator[Room]:
+    room = Room(tmp_path)
+    try:
+        yield room
+        assert room.processes() == []
+    finally:
+        room.kill_all()
+
+
+async def test_a_command_that_ends_well_passes(room: Room) -> None:
+    result = await room.run("sh", "-c", "echo out; echo err >&2; pwd")
+    assert (result.exit_code, result.message) == (0, "exit code 0")
+    assert result.output_tail == f"out\nerr\n{room.folder}\n"
+    assert not result.timed_out
+    assert not result.out_of_memory
+
+
+async def test_the_exit_code_and_the_duration_are_evidence(room: Room) -> None:
+    result = await room.python("import sys, time; time.sleep(0.2); sys.exit(3)")
+    assert (result.exit_code, result.message) == (3, "exit code 3")
+    assert 200 <= result.duration_ms < 20_000
+
+
+async def test_there_is_no_shell(room: Room) -> None:
+    result = await room.run("echo", "$HOME", "*", ";", "exit", "1")
+    assert result.output_tail == "$HOME * ; exit 1\n"
+
+
+async def test_a_command_that_reads_finds_nothing(room: Room) -> None:
+    assert (await room.run("cat")).exit_code == 0
+
+
+async def test_a_command_that_never_ends_is_ended(room: Room) -> None:
+    result = await room.python(FOREVER, Limits(seconds=1, megabytes=512))
+    assert result.timed_out
+    assert (result.exit_code, result.message) == (None, "timed out after 1 s")
+
+
+async def test_a_command_that_ignores_signals_is_ended(room: Room) -> None:
+    deaf = "import signal\nfor n in (1, 2, 15): signal.signal(n, signal.SIG_IGN)\n"
+    assert (await room.python(deaf + FOREVER, Limits(seconds=1, megabytes=512))).timed_out
+
+
+async def test_a_command_that_prints_forever_is_ended(room: Room) -> None:
+    result = await room.run("yes")
+    assert (result.exit_code, result.message) == (None, "printed too much")
+    assert len(result.output_tail) < 70_000
+
+
+async def test_the_end_of_a_long_output_is_kept(room: Room) -> None:
+    program = "for n in range(100_000): print('line', n)"
+    tail = (await room.python(program)).output_tail
+    assert tail.endswith("line 99998\nline 99999\n")
+    note, _, kept = tail.partition("\n")
+    assert len(kept.encode()) == LIMITS.output_bytes
+    assert note == f"[the first {1_088_890 - LIMITS.output_bytes} bytes are left out]"
+
+
+async def test_output_that_is_not_text_can_be_kept(room: Room) -> None:
+    result = await room.python(r"import sys; sys.stdout.buffer.write(b'a\0b\xff\xc3')")
+    assert result.output_tail == "a\ufffdb\ufffd\ufffd"
+
+
+async def test_a_command_that_closes_its_output_is_still_waited_for(room: Room) -> None:
+    program = "import os, sys, time; os.closerange(0, 3); time.sleep(0.3); os._exit(4)"
+    assert (await room.python(program)).exit_code == 4
+
+
+async def test_a_command_that_forks_and_returns_leaves_nothing(room: Room) -> None:
+    """Nor is it waited for the child, which holds the output."""
+    result = await room.run("sh", "-c", "sleep 1000 & echo started")
+    assert (result.exit_code, result.output_tail) == (0, "started\n")
+    assert result.duration_ms < 20_000
+    assert room.processes() == []
+
+
+async def test_a_daemon_in_a_session_of_its_own_is_found(room: Room) -> None:
+    result = await room.python(DAEMON)
+    assert result.exit_code == 0
+    assert room.is_there("daemon")
+    assert room.processes() == []
+
+
+async def test_a_chain_of_processes_that_fork_and_go_is_caught(room: Room) -> None:
+    chain = (
+        "import os\nif os.fork() == 0:\n while True:\n  if os.fork(): os._exit(0)\n  os.setsid()\n"
+    )
+    result = await room.python(chain + FOREVER, Limits(seconds=1, megabytes=512))
+    assert result.timed_out
+    assert room.processes() == []
+
+
+async def test_too_many_processes_are_ended(room: Room) -> None:
+    swarm = "import os\nfor _ in range(1100):\n if os.fork() == 0: break\n"
+    result = await room.python(swarm + FOREVER, Limits(seconds=60, megabytes=65_536))
+    assert (result.exit_code, result.message) == (None, "started too many processes")
+
+
+async def test_a_memory_hog_is_ended(room: Room) -> None:
+    hog = "kept = []\nwhile True: kept.append(bytearray(b'x') * 1_000_000)\n"
+    result = await room.python(hog, Limits(seconds=60, megabytes=200))
+    assert result.out_of_memory
+    assert (result.exit_code, result.message) == (None, "used more than 200 MB of memory")
+
+
+async def test_the_memory_of_all_processes_counts(room: Room) -> None:
+    family = "import os\nfor _ in range(4):\n if os.fork() == 0: break\n"
+    each = "kept = bytearray(b'x') * 60_000_000\n"
+    result = await room.python(family + each + FOREVER, Limits(seconds=60, megabytes=200))
+    assert result.out_of_memory
+
+
+async def test_shared_memory_counts_once(room: Room) -> None:
+    """Five processes that see the same 120 MB, for several looks at them."""
+    program = """
+import os, time
+kept = bytearray(b"x") * 120_000_000
+for _ in range(4):
+    if os.fork() == 0: break
+time.sleep(0.6)
+"""
+    assert (await room.python(program, Limits(seconds=60, megabytes=300))).exit_code == 0
+
+
+async def test_core_files_big_files_and_many_open_files_are_limited(room: Room) -> None:
+    program = "import resource as r; print(*map(r.getrlimit, (r.RLIMIT_CORE, r.RLIMIT_FSIZE)))"
+    result = await room.python(program)
+    assert result.output_tail == f"(0, 0) ({4 * 2**30}, {4 * 2**30})\n"
+    hoarder = "kept = [open('/dev/null') for _ in range(5000)]"
+    assert "Too many open files" in (await room.python(hoarder)).output_tail
+
+
+async def test_a_program_that_is_not_there_is_named(room: Room) -> None:
+    for name in ("no-such-program", "./no-such-program"):
+        result = await room.run(name)
+        assert (result.exit_code, result.message) == (None, f"not found: {name}")
+
+
+async def test_a_file_that_is_no_program_cannot_be_started(room: Room) -> None:
+    (room.folder / "data").write_text("nothing to run")
+    result = await room.run("./data")
+    assert result.exit_code is None
+    assert "cannot be started" in result.message
+
+
+async def test_the_signal_that_killed_a_command_is_named(room: Room) -> None:
+    result = await room.run("sh", "-c", "kill -SEGV $$")
+    assert (result.exit_code, result.message) == (-11, "killed by signal 11 (SIGSEGV)")
+
+
+async def test_a_program_of_the_checkout_runs_only_when_it_is_named_as_such(
+    room: Room, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tool = room.folder / "tool"
+    tool.write_text("#!/bin/sh\necho from the checkout\n")
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", f":.:./bin:{os.environ['PATH']}:")
+    room.environment |= checkout_environment([], tmp_path / "home")
+    assert (await room.run("tool")).message == "not found: tool"
+    assert (await room.run("./tool")).output_tail == "from the checkout\n"
+
+
+async def test_secrets_of_the_server_are_not_in_the_environment(
+    room: Room, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("API_TOKEN", "SHIFTBOSS_TOKEN", "LD_PRELOAD", "PYTHONPATH", "VIRTUAL_ENV"):
+        monkeypatch.setenv(name, "" if name == "LD_PRELOAD" else "hunter2")
+    monkeypatch.setenv("WANTED", "yes")
+    named = ["WANTED", "MISSING", "SHIFTBOSS_TOKEN", "LD_PRELOAD"]
+    room.environment = {**checkout_environment(named, tmp_path / "home"), "SIGN": room.sign}
+    result = await room.run("sh", "-c", "env; tr '\\0' '\\n' < /proc/$PPID/environ")
+    seen = dict(line.split("=", 1) for line in result.output_tail.splitlines())
+    assert "hunter2" not in result.output_tail
+    assert {"API_TOKEN", "SHIFTBOSS_TOKEN", "LD_PRELOAD", "PYTHONPATH"}.isdisjoint(seen)
+    assert (seen["WANTED"], seen["CI"], seen["LC_ALL"]) == ("yes", "1", "C.UTF-8")
+
+
+async def test_home_is_empty_and_has_a_place_for_temporary_files(
+    room: Room, tmp_path: Path
+) -> None:
+    result = await room.run("sh", "-c", "ls -A $HOME; mktemp")
+    home = tmp_path / "home"
+    assert result.output_tail.startswith(f"tmp\n{home}/tmp/")
+
+
+async def test_an_explicit_python_path_is_passed_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", "/somewhere")
+    assert checkout_environment(["PYTHONPATH"], tmp_path)["PYTHONPATH"] == "/somewhere"
+
+
+async def test_a_cancelled_command_is_gone_at_once(room: Room) -> None:
+    running = asyncio.create_task(room.python(DAEMON + FOREVER))
+    await eventually(lambda: room.is_there("daemon"), "the daemon runs")
+    assert len(room.processes()) == 2
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert room.processes() == []
+
+
+@pytest.mark.parametrize("how", ["KILL", "TERM"])
+async def test_a_command_that_ends_its_supervisor_fails_and_leaves_nothing(
+    room: Room, how: str
+) -> None:
+    end_parent = f"import os, signal\nos.kill(os.getppid(), signal.SIG{how})\n"
+    result = await room.python(DAEMON + end_parent + FOREVER)
+    assert room.is_there("daemon")
+    assert result.exit_code is None
+    assert "ended from outside" in result.message
+    assert room.processes() == []
+
+
+async def test_a_command_that_stops_its_supervisor_fails_and_leaves_nothing(
+    room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command, "_GRACE_SECONDS", 0.5)
+    stop_parent = "import os, signal\nos.kill(os.getppid(), signal.SIGSTOP)\n"
+    result = await room.python(DAEMON + stop_parent, Limits(seconds=1, megabytes=512))
+    assert room.is_there("daemon")
+    assert result.exit_code is None
+    assert room.processes() == []
+
+
+def test_nothing_is_left_when_the_server_dies(room: Room) -> None:
+    server = f"""
+import asyncio, sys
+from pathlib import Path
+from shiftboss.evidence.commands.command import Limits, run_command
+argv = [sys.executable, "-c", {DAEMON + FOREVER!r}]
+folder = Path({str(room.folder)!r})
+asyncio.run(run_command(argv, folder, Limits(600, 512), {room.environment!r}))
+"""
+    with subprocess.Popen([sys.executable, "-c", server]) as process:
+        try:
+            wait_until(lambda: room.is_there("daemon"), "the daemon runs")
+            assert len(room.processes()) == 2
+        finally:
+            process.send_signal(signal.SIGKILL)
+    wait_until(lambda: not room.processes(), "nothing is left")
+
+
+async def test_many_commands_can_run_at_once(room: Room) -> None:
+    results = await asyncio.gather(*(room.run("sh", "-c", f"exit {n}") for n in range(12)))
+    assert [result.exit_code for result in results] == list(range(12))

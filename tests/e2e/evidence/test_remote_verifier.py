@@ -1,0 +1,203 @@
+"""A verifier in a process of its own, for a server that leaves the looking to it."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import signal
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.acceptance.bus.bus import ask
+from tests.client import Client
+from tests.commands import Running, running, shiftboss
+from tests.repos import Repo
+from tests.running import RunningServer
+from tests.waiting import wait_until
+
+OPERATOR = "the-operator-alone-knows-it"
+pytestmark = pytest.mark.requirement("HO-05")
+
+
+@pytest.fixture
+def server(sqlite_path: str) -> Iterator[RunningServer]:
+    """It verifies nothing itself."""
+    running_server = RunningServer(sqlite_path, verifies=False, operator_token=OPERATOR)
+    try:
+        yield running_server.start()
+    finally:
+        running_server.close()
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Repo:
+    return Repo(tmp_path / "repo")
+
+
+class Gate:
+    """A criterion that goes on when it is let through: it reads from a pipe with a name."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._end: int | None = None
+        os.mkfifo(path)
+        self.criterion = f"Command passes: cat {path}"
+
+    def hold(self) -> None:
+        """Wait until the command is there; it stays."""
+        wait_until(self._is_waited_at, "the criterion runs", 30)
+
+    def _is_waited_at(self) -> bool:
+        try:
+            self._end = os.open(self._path, os.O_WRONLY | os.O_NONBLOCK)
+        except OSError as error:
+            if error.errno != errno.ENXIO:
+                raise
+            return False
+        return True
+
+    def is_left(self) -> bool:
+        """Whether nobody is there any more."""
+        assert self._end is not None
+        try:
+            os.write(self._end, b"still there?\n")
+        except BrokenPipeError:
+            return True
+        return False
+
+    def close(self) -> None:
+        """Who waits goes on."""
+        if self._end is not None:
+            os.close(self._end)
+            self._end = None
+
+
+@pytest.fixture
+def gate(tmp_path: Path) -> Iterator[Gate]:
+    gate = Gate(tmp_path / "gate")
+    yield gate
+    gate.close()
+
+
+@contextmanager
+def verifier(server: RunningServer, folder: Path, name: str) -> Iterator[Running]:
+    command = ("verifier", "--folder", str(folder), "--name", name)
+    with running(*command, url=server.url, SHIFTBOSS_OPERATOR_TOKEN=OPERATOR) as process:
+        assert process.line() == f"{name} verifies for {server.url}; Ctrl-C stops"
+        yield process
+
+
+def claimed(client: Client, repo: Repo, criterion: str) -> dict[str, Any]:
+    """A task is spawned and done; the worker says so and does not wait."""
+    spawn = {"files": ["src/auth/"], "success_criteria": [criterion], "repo": str(repo.path)}
+    ask(client, "swarm_spawn_subtask", bead_id="t-1", subtask_title="T", **spawn)
+    repo.commit("work", {"src/auth/login.py": "def login():\n    return 'token'\n"})
+    return ask(client, "swarm_complete", bead_id="t-1", wait_ms=0)
+
+
+def last_claim(client: Client) -> dict[str, Any]:
+    claim: dict[str, Any] = ask(client, "show_handoff", bead_id="t-1")["last_claim"]
+    return claim
+
+
+def test_a_claim_waits_for_a_verifier_and_is_accepted_by_it(
+    server: RunningServer, client: Client, repo: Repo, tmp_path: Path
+) -> None:
+    answer = claimed(client, repo, "Command passes: grep -q token src/auth/login.py")
+    assert (answer["status"], answer["success"]) == ("verifying", False)
+    told = shiftboss("complete", "t-1", "--wait", "0", url=server.url)
+    assert told == (
+        1,
+        "",
+        "claim 1 of t-1 is still being verified; the same command again waits on\n",
+    )
+    with verifier(server, tmp_path / "v", "first") as process:
+        assert process.line() == "t-1: claim 1 is accepted"
+        assert shiftboss("complete", "t-1", url=server.url).code == 0
+        process.signal(signal.SIGINT)
+        assert process.end() == (0, "", "")
+
+
+def test_a_cheat_is_refused_by_it(
+    server: RunningServer, client: Client, repo: Repo, tmp_path: Path
+) -> None:
+    claimed(client, repo, "Command passes: grep -q nothing src/auth/login.py")
+    with verifier(server, tmp_path / "v", "first") as process:
+        assert process.line() == "t-1: claim 1 is refused"
+    (violation,) = last_claim(client)["verdict"]["violations"]
+    assert violation["check"] == "criterion"
+
+
+def test_after_a_kill_nothing_is_left_and_another_verifier_takes_the_claim_over(
+    server: RunningServer, client: Client, repo: Repo, gate: Gate, tmp_path: Path
+) -> None:
+    claimed(client, repo, gate.criterion)
+    with verifier(server, tmp_path / "v", "first") as process:
+        gate.hold()
+        process.signal(signal.SIGKILL)
+        process.end()
+    wait_until(gate.is_left, "the criterion is gone", 30)
+    gate.close()
+    assert last_claim(client)["state"] == "taken"
+    _let_its_time_pass(server)
+    with verifier(server, tmp_path / "v", "second") as process:
+        gate.hold()
+        gate.close()
+        assert process.line() == "t-1: claim 1 is accepted"
+
+
+def _let_its_time_pass(server: RunningServer) -> None:
+    """Two minutes, without waiting for them."""
+    server.stop()
+    with sqlite3.connect(server.database) as database:
+        database.execute("UPDATE claims SET taken_until_ms = 1")
+    database.close()
+    server.start()
+
+
+def test_a_stopped_verifier_gives_its_claim_back(
+    server: RunningServer, client: Client, repo: Repo, gate: Gate, tmp_path: Path
+) -> None:
+    claimed(client, repo, gate.criterion)
+    with verifier(server, tmp_path / "v", "first") as process:
+        gate.hold()
+        process.signal(signal.SIGTERM)
+        assert process.end().code == 0
+    assert gate.is_left()
+    assert last_claim(client)["state"] == "waiting"
+
+
+def test_it_reconnects_by_itself(
+    server: RunningServer, client: Client, repo: Repo, tmp_path: Path
+) -> None:
+    with verifier(server, tmp_path / "v", "first") as process:
+        server.stop()
+        server.start()
+        claimed(client, repo, "Command passes: git --version")
+        assert process.line() == "t-1: claim 1 is accepted"
+
+
+def test_it_needs_the_operators_token(server: RunningServer, tmp_path: Path) -> None:
+    command = ("verifier", "--folder", str(tmp_path / "v"), "--json")
+    missing = shiftboss(*command, url=server.url, folder=tmp_path)
+    assert (missing.code, missing.out) == (1, "")
+    assert missing.err.startswith("only the operator may do this, and there is no ")
+    wrong = shiftboss(*command, url=server.url, SHIFTBOSS_OPERATOR_TOKEN="a-guess")
+    assert (wrong.code, json.loads(wrong.out)["server"]) == (1, server.url)
+    assert wrong.err.startswith("only the operator may do this; ")
+    assert wrong.err.count("\n") == 1
+
+
+def test_a_folder_has_one_verifier(server: RunningServer, tmp_path: Path) -> None:
+    with verifier(server, tmp_path / "v", "first"):
+        wait_until((tmp_path / "v" / "lock").exists, "the first has its folder")
+        command = ("verifier", "--folder", str(tmp_path / "v"))
+        done = shiftboss(*command, url=server.url, SHIFTBOSS_OPERATOR_TOKEN=OPERATOR)
+    assert done.code == 1
+    assert done.err.startswith(f"another verifier has the folder {tmp_path / 'v'}; ")

@@ -1,0 +1,79 @@
+"""The tutorial about running a plan holds what it says: its files, its commands, its end."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.commands import Done, shiftboss
+from tests.repos import ENVIRONMENT
+
+PAGE = Path(__file__).parents[3] / "docs" / "tutorial-run.md"
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", PAGE.read_text(), re.DOTALL | re.MULTILINE)
+
+
+def git(folder: Path, *arguments: str) -> str:
+    done = subprocess.run(
+        ["git", *arguments], cwd=folder, env=ENVIRONMENT, capture_output=True, text=True, check=True
+    )
+    return done.stdout
+
+
+@pytest.mark.requirement("OWN-01")
+def test_the_plan_of_the_tutorial_lands_as_it_says(tmp_path: Path) -> None:
+    def call(*arguments: str) -> Done:
+        done = shiftboss(
+            *arguments,
+            folder=folder,
+            XDG_STATE_HOME=str(tmp_path / "state"),
+            # As the tutorial's `git config`.
+            GIT_CONFIG_GLOBAL=str(names),
+        )
+        assert done.code == 0, (arguments, done)
+        return done
+
+    folder, names = tmp_path / "greetings", tmp_path / "names"
+    names.write_text("[user]\nname = You\nemail = you@shiftboss.invalid\n")
+    folder.mkdir()
+    git(folder, "init", "--quiet", "-b", "main")
+    for name, text in zip(("test_greetings.py", "agent.py"), blocks("python"), strict=True):
+        (folder / name).write_text(text)
+    git(folder, "add", ".")
+    git(folder, "commit", "-qm", "A test for greetings")
+    call("init")
+    git(folder, "add", ".")
+    git(folder, "commit", "-qm", "Set up Shiftboss")
+    plan, one_more, for_claude = blocks("yaml")
+    file = folder / "plan.yaml"
+    file.write_text(for_claude)
+    call("plan", "check", "plan.yaml")
+    file.write_text(plan)
+    call("plan", "check", "plan.yaml")
+    call("plan", "show", "plan.yaml")
+    assert "critical path: hello -> thanks" in call("run", "plan.yaml", "--dry-run").out
+
+    told = call("run", "plan.yaml", "--own-server").out
+    assert "goodbye: refused: criterion: Tests pass: python3 test_greetings.py goodbye" in told
+    for task in ("hello", "goodbye", "thanks"):
+        assert re.search(rf"^landed +{task} ", told, re.MULTILINE), told
+    refused = (folder / ".shiftboss/runs/greetings/hello.1/errors.log").read_text()
+    assert "README.md was added and is not in files_owned" in refused
+
+    file.write_text(f"{plan}\n{one_more}")
+    told = call("run", "plan.yaml", "--own-server", "--no-auto-merge").out
+    assert re.search(r"^accepted +welcome ", told, re.MULTILINE), told
+    assert git(folder, "log", "--oneline", "main..shiftboss/welcome").count("\n") == 1
+    call("land", "plan.yaml", "--own-server")
+    there = git(folder, "ls-tree", "--name-only", "main").split()
+    assert {"hello.py", "goodbye.py", "thanks.py", "welcome.py"} <= set(there)
+    assert "README.md" not in there
+    call("init", "--remove")
+    assert {"AGENTS.md", "shiftboss.yaml", ".mcp.json"}.isdisjoint(
+        one.name for one in folder.iterdir()
+    )

