@@ -1,0 +1,118 @@
+"""The diagrams and the tree of the architecture page agree with the code."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from itertools import pairwise
+from pathlib import Path
+from typing import NamedTuple
+
+from shiftboss.rules.lifecycle import TRANSITIONS
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "src" / "shiftboss"
+PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+
+
+class Arrow(NamedTuple):
+    source: str
+    target: str
+
+
+def blocks(language: str) -> list[str]:
+    found = re.findall(r"^```(\w*)\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
+    return [text for marked, text in found if marked == language]
+
+
+def diagram(kind: str) -> str:
+    """The only Mermaid diagram of this kind, such as `flowchart`."""
+    (found,) = [block for block in blocks("mermaid") if block.startswith(kind)]
+    return found
+
+
+def arrows(text: str) -> list[Arrow]:
+    """`a --> b --> c` has two arrows, `a & b --> c` has two as well."""
+    found = []
+    for line in text.splitlines():
+        stops = [_names(part) for part in line.split("-->")]
+        for sources, targets in pairwise(stops):
+            found += [Arrow(source, target) for source in sources for target in targets]
+    return found
+
+
+def _names(part: str) -> list[str]:
+    """Node names without their labels: `store["store: one port"]` is `store`."""
+    return [re.split(r"[\[({\s]", node.strip(), maxsplit=1)[0] or "[*]" for node in part.split("&")]
+
+
+def test_the_state_diagram_has_exactly_the_edges_of_the_state_machine() -> None:
+    drawn = [one for one in arrows(diagram("stateDiagram")) if "[*]" not in one]
+    edges = [Arrow(state.name, after.name) for state in TRANSITIONS for after in TRANSITIONS[state]]
+    assert sorted(drawn) == sorted(edges)
+
+
+def packages(folder: Path) -> set[str]:
+    return {found.parent.name for found in folder.glob("*/__init__.py")}
+
+
+def listed_packages() -> dict[str, set[str]]:
+    """Each package of the tree with the packages that are listed below it.
+
+    The tree is a text block that begins with `src/shiftboss/`. The first indented line sets the
+    indentation of the packages; a deeper line is part of the package above it.
+    """
+    (tree,) = [block for block in blocks("text") if block.startswith("src/shiftboss/\n")]
+    lines = re.findall(r"^( +)(\w+)/(?:\s|$)", tree, re.MULTILINE)
+    outer = lines[0][0]
+    listed: dict[str, set[str]] = {}
+    above = ""
+    for indentation, name in lines:
+        if indentation == outer:
+            above = name
+            assert above not in listed, f"{above} is listed twice"
+            listed[above] = set()
+        else:
+            listed[above].add(name)
+    return listed
+
+
+def test_the_tree_lists_exactly_the_packages() -> None:
+    listed = listed_packages()
+    assert set(listed) == packages(PACKAGE)
+    for name, inner in listed.items():
+        assert not inner or inner == packages(PACKAGE / name), name
+
+
+def layers() -> list[set[str]]:
+    """The layers of the import rules, the highest first, by the names of their packages."""
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    contracts = settings["tool"]["importlinter"]["contracts"]
+    (contract,) = [
+        one
+        for one in contracts
+        if one["type"] == "layers" and any("cli" in _modules(layer) for layer in one["layers"])
+    ]
+    return [_modules(layer) for layer in contract["layers"]]
+
+
+def _modules(layer: str) -> set[str]:
+    """`shiftboss.store | shiftboss.evidence` are two modules; `(x)` is one that may be absent."""
+    return {name.strip(" ()").rpartition(".")[2] for name in re.split(r"[|:]", layer)}
+
+
+def test_the_import_diagram_agrees_with_the_layers() -> None:
+    drawn = arrows(diagram("flowchart"))
+    rank = {name: number for number, layer in enumerate(layers()) for name in layer}
+    between = [one for one in drawn if one.source in rank and one.target in rank]
+    assert [one for one in between if rank[one.source] >= rank[one.target]] == []
+    # Nothing of the layers is missing, and nothing hangs in the air.
+    top, bottom = layers()[0], layers()[-1]
+    assert {one.source for one in between} == set(rank) - bottom
+    assert {one.target for one in between} == set(rank) - top
+
+
+def test_the_import_diagram_names_only_what_exists() -> None:
+    names = {name for arrow in arrows(diagram("flowchart")) for name in arrow}
+    modules = {found.stem for found in PACKAGE.glob("*.py")}
+    assert names <= packages(PACKAGE) | modules
