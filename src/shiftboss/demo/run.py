@@ -76,16 +76,16 @@ def run_demo(*, keep: bool) -> int:
 
 def _run_plan(stage: Stage, server: DemoServer) -> RunOutcome | None:
     """As `shiftboss run` does it. None: a signal came first, and everything was given back."""
-    wish = RunOptions(
+    options = RunOptions(
         plan=load_plan(stage.plan),
         server=Server.at(server.address, None),
         database=str(stage.database),
         policy=stage.policy,
         trees=stage.trees,
     )
-    board = Progress()
-    with RunView(board):
-        return until_signal(run_wish(wish, board))
+    progress = Progress()
+    with RunView(progress):
+        return until_signal(run_wish(options, progress))
 
 
 def _print_summary(

@@ -66,20 +66,20 @@ class AgentRound:
 
     def __init__(
         self,
-        ground: RunContext,
+        run: RunContext,
         task: BusTask,
         reader: OutputReader,
         spent: Spent,
         lost: asyncio.Event,
         worker: str,
     ) -> None:
-        self._ground = ground
+        self._run = run
         self._task = task
         self._reader = reader
         self._spent = spent
         self._lost = lost
         self._worker = worker
-        self._row = ground.board.row(task.bead_id)
+        self._row = run.progress.row(task.bead_id)
         self._before = (spent.tokens, spent.dollars)
         self._context = 0.0
         self._used = asyncio.Event()
@@ -120,7 +120,7 @@ class AgentRound:
             await asyncio.wait((reading,), timeout=LAST_WORDS_SECONDS)
 
     async def _is_done(self) -> bool:
-        view = await self._ground.line.call("show_task", bead_id=self._task.bead_id)
+        view = await self._run.client.call("show_task", bead_id=self._task.bead_id)
         return bool(view["status"] == "done")
 
     async def _read(self, process: AgentProcess) -> RoundEnd:
@@ -185,7 +185,7 @@ class AgentRound:
         if self._usage == Usage():
             return None
         try:
-            answer = await self._ground.line.call(
+            answer = await self._run.client.call(
                 "report_usage",
                 bead_id=self._task.bead_id,
                 name=self._worker,
@@ -224,7 +224,7 @@ class AgentRound:
         """The second denial of a tool in a row is the last. Those of our own hook say how to go on,
         and an agent may take some of them before it listens."""
         told = f"{denied.tool} was denied: {brief(denied.error)}"
-        self._ground.board.say(self._task.bead_id, told)
+        self._run.progress.say(self._task.bead_id, told)
         if REFUSED in denied.error:
             self._own_denials += 1
             if self._own_denials < OWN_DENIALS_MAX:

@@ -11,7 +11,7 @@ from typing import Any, Final
 from shiftboss.errors import Conflict, NotFound, ShiftbossError
 from shiftboss.orchestrator.attempt.agent_round import AgentRound, RoundEnd, Spent
 from shiftboss.orchestrator.attempt.claiming import Claiming, ClaimRefusal, receipt_of_agent
-from shiftboss.orchestrator.attempt.prepare_workspace import assignment_of, sit_down
+from shiftboss.orchestrator.attempt.prepare_workspace import assignment_of, prepare_workspace
 from shiftboss.orchestrator.attempt.workspace import Workspace
 from shiftboss.orchestrator.guardian.agent_process import AgentProcess
 from shiftboss.orchestrator.run.plan_branches import UNCOMMITTED
@@ -38,14 +38,14 @@ class Attempt:
     """`worker` is the name of the slot. `run` never leaves the task without an end: done, failed,
     handed over, parked or given back."""
 
-    def __init__(self, ground: RunContext, task: BusTask, worker: str) -> None:
-        self._ground = ground
+    def __init__(self, run: RunContext, task: BusTask, worker: str) -> None:
+        self._run = run
         self._task = task
         self._worker = worker
-        self._plan: PlanTask = ground.task(task.bead_id)
-        self._settings = ground.settings(self._plan)
-        self._agent = ground.agents[self._settings.kind]
-        self._board = ground.board
+        self._plan: PlanTask = run.task(task.bead_id)
+        self._settings = run.settings(self._plan)
+        self._agent = run.agents[self._settings.kind]
+        self._progress = run.progress
         self._spent = Spent()
         self._tree: Worktree | None = None
         self._lost = asyncio.Event()
@@ -58,24 +58,26 @@ class Attempt:
         self._loop.call_soon_threadsafe(self._lost.set)
 
     async def run(self) -> None:
-        self._board.stage(self._task.bead_id, "preparing", "making a work tree")
-        row = self._board.row(self._task.bead_id)
+        self._progress.stage(self._task.bead_id, "preparing", "making a work tree")
+        row = self._progress.row(self._task.bead_id)
         row.worker, row.attempt, row.agent = self._worker, self._task.epoch, self._settings.kind
         self._say(f"given to {self._worker}, attempt {self._task.epoch}")
         tree: Worktree | None = None
         try:
-            assignment = await assignment_of(self._ground, self._task, self._worker, self._settings)
-            scratch = self._ground.places.scratch(assignment)
+            assignment = await assignment_of(self._run, self._task, self._worker, self._settings)
+            scratch = self._run.paths.scratch(assignment)
             scratch.mkdir(mode=0o700, parents=True, exist_ok=True)
-            tree = await self._ground.trees.make(
+            tree = await self._run.worktrees.make(
                 assignment,
-                self._ground.repo(self._plan),
+                self._run.repo(self._plan),
                 scratch / "contract.json",
                 carry_on=self._carries_on(),
             )
-            await self._ground.branches.bring_back(tree.path, self._task.resume_from)
+            await self._run.branches.bring_back(tree.path, self._task.resume_from)
             self._tree = tree
-            await self._work(sit_down(self._ground, assignment, tree, scratch, self._settings))
+            await self._work(
+                prepare_workspace(self._run, assignment, tree, scratch, self._settings)
+            )
         except asyncio.CancelledError:
             await self._give_back()
             raise
@@ -99,11 +101,11 @@ class Attempt:
         reasons = [one.get("reason") for one in self._task.salvage]
         return self._task.resume_from is not None or reasons[-1:] != ["failed"]
 
-    async def _work(self, seat: Workspace) -> None:
+    async def _work(self, workspace: Workspace) -> None:
         """Rounds of work and claims, until the work is accepted or the attempt has to end."""
-        told = self._told(seat)
+        told = self._told(workspace)
         prompt = run_prompt(told)
-        claiming = Claiming(self._ground, self._task, seat)
+        claiming = Claiming(self._run, self._task, workspace)
         try:
             if await claiming.begin():
                 await self._accepted(None)
@@ -112,10 +114,10 @@ class Attempt:
             # Who begins anew has no commits that could be mended.
             prompt = fix_prompt(told, refused.reasons) if self._carries_on() else prompt
         for number in range(1, ROUNDS_MAX + 1):
-            end = await self._round(seat, prompt, number)
-            if await self._is_over(end, seat):
+            end = await self._round(workspace, prompt, number)
+            if await self._is_over(end, workspace):
                 return
-            self._board.stage(self._task.bead_id, "verifying", "the server looks")
+            self._progress.stage(self._task.bead_id, "verifying", "the server looks")
             try:
                 receipt = await claiming.claim(end.message, self._spent.dollars)
             except ClaimRefusal as refused:
@@ -127,46 +129,50 @@ class Attempt:
             return
         await self._fail(f"refused {ROUNDS_MAX} times: {reason}")
 
-    def _told(self, seat: Workspace) -> RunTask:
-        contract = seat.assignment.handoff["contract"]
+    def _told(self, workspace: Workspace) -> RunTask:
+        contract = workspace.assignment.handoff["contract"]
         assert self._tree is not None
         left = [{"ref": ref} for ref in self._tree.salvaged]
         return RunTask(
-            swarm_id=seat.assignment.swarm_id,
-            bead_id=seat.assignment.bead_id,
+            swarm_id=workspace.assignment.swarm_id,
+            bead_id=workspace.assignment.bead_id,
             worker=self._worker,
-            epoch=seat.assignment.epoch,
-            branch=seat.assignment.branch,
-            title=seat.assignment.title,
-            description=seat.assignment.description,
+            epoch=workspace.assignment.epoch,
+            branch=workspace.assignment.branch,
+            title=workspace.assignment.title,
+            description=workspace.assignment.description,
             files=contract["files_owned"],
             criteria=contract["success_criteria"],
             speaks=self._agent.speaks,
-            claims=seat.assignment.agent_claims,
-            handoff_file=str(seat.scratch / "handoff.json"),
-            checkpoint=seat.assignment.checkpoint,
-            salvage=[*seat.assignment.salvage, *left],
+            claims=workspace.assignment.agent_claims,
+            handoff_file=str(workspace.scratch / "handoff.json"),
+            checkpoint=workspace.assignment.checkpoint,
+            salvage=[*workspace.assignment.salvage, *left],
         )
 
-    async def _round(self, seat: Workspace, prompt: str, number: int) -> RoundEnd:
-        file = seat.scratch / "prompt.md"
+    async def _round(self, workspace: Workspace, prompt: str, number: int) -> RoundEnd:
+        file = workspace.scratch / "prompt.md"
         if number > 1:  # people may want to read what the earlier ones were told
-            file.replace(seat.scratch / f"prompt.{number - 1}.md")
+            file.replace(workspace.scratch / f"prompt.{number - 1}.md")
         file.write_text(prompt)
         launch = await asyncio.to_thread(
-            self._agent.launch, seat, self._settings, prompt, seat.assignment.model
+            self._agent.launch, workspace, self._settings, prompt, workspace.assignment.model
         )
-        self._board.stage(self._task.bead_id, "working", f"{self._settings.kind}, round {number}")
+        self._progress.stage(
+            self._task.bead_id, "working", f"{self._settings.kind}, round {number}"
+        )
         self._spent.process = number
-        process = await AgentProcess.start(launch, seat.scratch / "output.log", self._ground.limits)
+        process = await AgentProcess.start(
+            launch, workspace.scratch / "output.log", self._run.limits
+        )
         reader = self._agent.reader(self._settings)
-        one = AgentRound(self._ground, self._task, reader, self._spent, self._lost, self._worker)
+        one = AgentRound(self._run, self._task, reader, self._spent, self._lost, self._worker)
         return await one.run(process, max(self._ends_at - time.monotonic(), 1.0))
 
-    async def _is_over(self, end: RoundEnd, seat: Workspace) -> bool:
+    async def _is_over(self, end: RoundEnd, workspace: Workspace) -> bool:
         """Whether the attempt ends with this round, without a claim of ours. However the process
         ended, work that the agent has claimed with success is done."""
-        receipt = await receipt_of_agent(self._ground.line, self._task.bead_id, self._task.epoch)
+        receipt = await receipt_of_agent(self._run.client, self._task.bead_id, self._task.epoch)
         if receipt is not None:
             await self._accepted(receipt)
             return True
@@ -174,12 +180,12 @@ class Attempt:
             case "ended" if end.ok:
                 return await self._has_asked()
             case "context":
-                await self._hand_over(seat, end)
+                await self._hand_over(workspace, end)
             case "quota":
-                await self._park_for_quota(seat, end)
+                await self._park_for_quota(workspace, end)
             case "budget":
                 self._say(end.message)
-                await self._park(seat, end.message, None)
+                await self._park(workspace, end.message, None)
             case "permission":
                 self._say(f"stopped: {end.message}")
                 self._task.leave()
@@ -192,12 +198,12 @@ class Attempt:
 
     async def _has_asked(self) -> bool:
         """An agent that waits for an answer has ended all the same: the next attempt gets it."""
-        asked = await self._ground.line.call("list_questions", only_open=True)
+        asked = await self._run.client.call("list_questions", only_open=True)
         mine = [one for one in asked["questions"] if one["bead_id"] == self._task.bead_id]
-        view = await self._ground.line.call("show_task", bead_id=self._task.bead_id)
+        view = await self._run.client.call("show_task", bead_id=self._task.bead_id)
         if view.get("state") != "blocked" or not mine:
             return False
-        words = question_words(mine[-1], self._ground.line.swarm_id)
+        words = question_words(mine[-1], self._run.client.swarm_id)
         self._say(f"asks: {words}")
         await self._fail(f"{BLOCKED}: {words}")
         return True
@@ -206,44 +212,44 @@ class Attempt:
         self._task.leave()
         if receipt is not None:
             bead_id = self._task.bead_id
-            self._board.accepted(bead_id, receipt)
-            contract = await self._ground.line.call("show_handoff", bead_id=bead_id)
-            self._board.waived(bead_id, contract["waivers"])
+            self._progress.accepted(bead_id, receipt)
+            contract = await self._run.client.call("show_handoff", bead_id=bead_id)
+            self._progress.waived(bead_id, contract["waivers"])
 
-    async def _hand_over(self, seat: Workspace, end: RoundEnd) -> None:
+    async def _hand_over(self, workspace: Workspace, end: RoundEnd) -> None:
         """To a fresh process, with what is known by looking: nobody asks the full one."""
         self._say(f"hands over: {end.message}")
-        left = await self._checkpoint(seat)
+        left = await self._checkpoint(workspace)
         await self._task.checkpoint(
             left.pop("current_step"), left.pop("files_created"), left.pop("files_modified"), **left
         )
 
-    async def _park_for_quota(self, seat: Workspace, end: RoundEnd) -> None:
+    async def _park_for_quota(self, workspace: Workspace, end: RoundEnd) -> None:
         now = time.time()
         until_seconds = min(end.until or now + QUOTA_SECONDS, now + QUOTA_SECONDS_MAX)
         until, when = int(until_seconds * 1000), time.localtime(until_seconds)
         reason = f"quota: {end.message}"[:REASON_CHARACTERS_MAX]
         self._say(f"waits for its quota until {time.strftime('%Y-%m-%d %H:%M', when)}")
-        await self._ground.line.call("pause_swarm", reason=reason, until_ms=until)
-        await self._park(seat, reason, until)
+        await self._run.client.call("pause_swarm", reason=reason, until_ms=until)
+        await self._park(workspace, reason, until)
 
-    async def _park(self, seat: Workspace, reason: str, until_ms: int | None) -> None:
-        await self._ground.line.call(
+    async def _park(self, workspace: Workspace, reason: str, until_ms: int | None) -> None:
+        await self._run.client.call(
             "park_task",
             bead_id=self._task.bead_id,
             name=self._worker,
             epoch=self._task.epoch,
             reason=reason[:REASON_CHARACTERS_MAX],
             until_ms=until_ms,
-            checkpoint=await self._checkpoint(seat),
+            checkpoint=await self._checkpoint(workspace),
         )
         self._task.leave()
-        self._board.stage(self._task.bead_id, "parked", reason)
+        self._progress.stage(self._task.bead_id, "parked", reason)
 
-    async def _checkpoint(self, seat: Workspace) -> dict[str, Any]:
-        left = await self._ground.branches.look(seat.assignment, seat.tree)
+    async def _checkpoint(self, workspace: Workspace) -> dict[str, Any]:
+        left = await self._run.branches.look(workspace.assignment, workspace.tree)
         assert self._tree is not None
-        uncommitted = await self._ground.trees.salvage(self._tree)
+        uncommitted = await self._run.worktrees.salvage(self._tree)
         return {
             UNCOMMITTED: uncommitted,
             "current_step": self._spent.words[-1][:500] if self._spent.words else "working",
@@ -256,7 +262,7 @@ class Attempt:
     async def _fail(self, reason: str) -> None:
         reason = " ".join(reason.split())[:REASON_CHARACTERS_MAX]
         self._say(f"failed: {reason}")
-        self._board.row(self._task.bead_id).error = reason
+        self._progress.row(self._task.bead_id).error = reason
         try:
             await self._task.failed(reason)
         except (Conflict, NotFound):
@@ -270,9 +276,9 @@ class Attempt:
 
     async def _leave(self, tree: Worktree) -> None:
         try:
-            await self._ground.trees.remove(tree)
+            await self._run.worktrees.remove(tree)
         except (ShiftbossError, OSError) as error:
             self._say(f"its work tree is left at {tree.path}: {error}")
 
     def _say(self, text: str) -> None:
-        self._board.say(self._task.bead_id, text)
+        self._progress.say(self._task.bead_id, text)

@@ -26,18 +26,18 @@ class ClaimRefusal(Exception):
 
 
 class Claiming:
-    def __init__(self, ground: RunContext, task: BusTask, seat: Workspace) -> None:
-        self._ground = ground
+    def __init__(self, run: RunContext, task: BusTask, workspace: Workspace) -> None:
+        self._run = run
         self._task = task
-        self._seat = seat
-        self._policy_repo = seat.assignment.policy_repo
+        self._workspace = workspace
+        self._policy_repo = workspace.assignment.policy_repo
 
     async def begin(self) -> bool:
         """True: what an attempt before this one had pushed is accepted, and nothing is left to do.
         Raises Refusal for what was found wrong with it."""
         if self._policy_repo is None:
             return False
-        view = await self._ground.line.call("show_task", bead_id=self._task.bead_id)
+        view = await self._run.client.call("show_task", bead_id=self._task.bead_id)
         if view.get("state") == "verifying":
             await self._verdict(0.0)
             return True
@@ -45,7 +45,7 @@ class Claiming:
             await self._task.working(self._task.title)
         except IllegalTransition:
             # Its CI has failed, which is for this attempt to mend.
-            known = await self._ground.line.call("show_ci", bead_id=self._task.bead_id)
+            known = await self._run.client.call("show_ci", bead_id=self._task.bead_id)
             raise ClaimRefusal(_ci_reasons(known)) from None
         return False
 
@@ -53,8 +53,8 @@ class Claiming:
         """The receipt. Raises Refusal, and what the server says when the task is not ours."""
         if self._policy_repo is None:
             return await self._complete(None, summary, dollars)
-        commit = await self._ground.branches.tip(self._seat.assignment)
-        if commit == self._seat.assignment.base:
+        commit = await self._run.branches.tip(self._workspace.assignment)
+        if commit == self._workspace.assignment.base:
             # Nothing was committed: the claim will say so.
             return await self._complete(None, summary, dollars)
         await self._task.pushed(self._policy_repo, commit, "0")
@@ -65,7 +65,7 @@ class Claiming:
         itself, so the words here are those of that claim, and a refusal of it is looked up: nobody
         looks twice, and it counts once."""
         commit = await self._passed()
-        view = await self._ground.line.call("show_handoff", bead_id=self._task.bead_id)
+        view = await self._run.client.call("show_handoff", bead_id=self._task.bead_id)
         last = view.get("last_claim") or {}
         refused = (last.get("state"), last.get("epoch")) == ("refused", self._task.epoch)
         if refused and last["commit"] == commit:
@@ -75,12 +75,12 @@ class Claiming:
     async def _complete(self, commit: str | None, summary: str, dollars: float) -> str | None:
         try:
             while True:
-                answer = await self._ground.line.call(
+                answer = await self._run.client.call(
                     "swarm_complete",
                     wait_seconds=WAIT_MS / 1000,
                     bead_id=self._task.bead_id,
-                    name=self._seat.assignment.worker,
-                    epoch=self._seat.assignment.epoch,
+                    name=self._workspace.assignment.worker,
+                    epoch=self._workspace.assignment.epoch,
                     commit=commit,
                     summary=summary,
                     cost=dollars or None,
@@ -134,21 +134,21 @@ def _reasons(verdict: Mapping[str, Any]) -> list[str]:
 # What became of a claim that an agent has made by itself, while its process ran.
 
 
-async def receipt_of_agent(line: RunServerClient, bead_id: str, epoch: int) -> str | None:
+async def receipt_of_agent(client: RunServerClient, bead_id: str, epoch: int) -> str | None:
     """The receipt, if the work is accepted. While the server still looks at a claim of the attempt
     it is waited for: another claim, a failure or a handover would be refused until then."""
     for pause in pauses():
-        if not await _is_being_verified(line, bead_id, epoch):
+        if not await _is_being_verified(client, bead_id, epoch):
             break
         await asyncio.sleep(pause)
-    task = await line.call("show_task", bead_id=bead_id)
+    task = await client.call("show_task", bead_id=bead_id)
     if task["status"] != "done":
         return None
-    shown = await line.call("show_receipt", bead_id=bead_id)
+    shown = await client.call("show_receipt", bead_id=bead_id)
     receipt: str = shown["signed_receipt"]["receipt"]["receipt_id"]
     return receipt
 
 
-async def _is_being_verified(line: RunServerClient, bead_id: str, epoch: int) -> bool:
-    claim = (await line.call("show_handoff", bead_id=bead_id))["last_claim"] or {}
+async def _is_being_verified(client: RunServerClient, bead_id: str, epoch: int) -> bool:
+    claim = (await client.call("show_handoff", bead_id=bead_id))["last_claim"] or {}
     return claim.get("epoch") == epoch and claim.get("state") in ("waiting", "taken")

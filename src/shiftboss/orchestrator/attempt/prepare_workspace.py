@@ -16,14 +16,14 @@ from shiftboss.worker.bus_task import BusTask
 
 
 async def assignment_of(
-    ground: RunContext, task: BusTask, worker: str, settings: PlanAgent
+    run: RunContext, task: BusTask, worker: str, settings: PlanAgent
 ) -> AgentAssignment:
     """Raises what the server says when there is no such task, or none with a contract."""
-    known = await ground.line.call("show_task", bead_id=task.bead_id)
-    view = await ground.line.call("show_handoff", bead_id=task.bead_id)
-    ci = await ground.line.call("show_ci", bead_id=task.bead_id)
+    known = await run.client.call("show_task", bead_id=task.bead_id)
+    view = await run.client.call("show_handoff", bead_id=task.bead_id)
+    ci = await run.client.call("show_ci", bead_id=task.bead_id)
     return AgentAssignment(
-        swarm_id=ground.line.swarm_id,
+        swarm_id=run.client.swarm_id,
         bead_id=task.bead_id,
         title=task.title,
         description=known["description"],
@@ -38,22 +38,22 @@ async def assignment_of(
         contract_hash=view["hash"],
         policy_repo=ci.get("repo"),
         generated=view["policy"].get("generated", []),
-        model=ground.task(task.bead_id).model or settings.model or task.model,
+        model=run.task(task.bead_id).model or settings.model or task.model,
         checkpoint=task.resume_from,
         salvage=task.salvage,
     )
 
 
-def sit_down(
-    ground: RunContext,
+def prepare_workspace(
+    run: RunContext,
     assignment: AgentAssignment,
     tree: Worktree,
     scratch: Path,
     settings: PlanAgent,
 ) -> Workspace:
     """With the contract where the hooks read it."""
-    server = ground.line.server
-    seat = Workspace(
+    server = run.client.server
+    workspace = Workspace(
         assignment=assignment,
         tree=tree.path,
         scratch=scratch,
@@ -62,7 +62,7 @@ def sit_down(
         environment={},
     )
     write_contract(
-        seat.contract_file,
+        workspace.contract_file,
         {
             "swarm_id": assignment.swarm_id,
             "bead_id": assignment.bead_id,
@@ -81,26 +81,26 @@ def sit_down(
         },
     )
     (scratch / "handoff.json").write_text(json.dumps(assignment.handoff, indent=2))
-    seat.environment.update(_environment(ground, seat, tree, settings))
-    return seat
+    workspace.environment.update(_environment(run, workspace, tree, settings))
+    return workspace
 
 
 def _environment(
-    ground: RunContext, seat: Workspace, tree: Worktree, settings: PlanAgent
+    run: RunContext, workspace: Workspace, tree: Worktree, settings: PlanAgent
 ) -> dict[str, str]:
     """Ours, without what leads git elsewhere and what is for us alone, and what the task adds."""
-    assignment = seat.assignment
+    assignment = workspace.assignment
     own = {
-        "SHIFTBOSS_CONTRACT": str(seat.contract_file),
-        "SHIFTBOSS_URL": seat.server_url,
+        "SHIFTBOSS_CONTRACT": str(workspace.contract_file),
+        "SHIFTBOSS_URL": workspace.server_url,
         "SHIFTBOSS_SWARM": assignment.swarm_id,
         "SHIFTBOSS_TASK": assignment.bead_id,
         "SHIFTBOSS_WORKER": assignment.worker,
         "SHIFTBOSS_EPOCH": str(assignment.epoch),
-        "SHIFTBOSS_PROMPT": str(seat.scratch / "prompt.md"),
-        "SHIFTBOSS_HANDOFF": str(seat.scratch / "handoff.json"),
-        RUN_MARK: run_mark(ground.places.state, assignment.swarm_id, assignment.name),
+        "SHIFTBOSS_PROMPT": str(workspace.scratch / "prompt.md"),
+        "SHIFTBOSS_HANDOFF": str(workspace.scratch / "handoff.json"),
+        RUN_MARK: run_mark(run.paths.state, assignment.swarm_id, assignment.name),
     }
-    if seat.server_token is not None:
-        own["SHIFTBOSS_TOKEN"] = seat.server_token
+    if workspace.server_token is not None:
+        own["SHIFTBOSS_TOKEN"] = workspace.server_token
     return {**plain_environment(), **tree.environment, **settings.environment, **own}

@@ -51,9 +51,9 @@ class LandingQueue:
     at. With `only`, other tasks are left alone."""
 
     def __init__(
-        self, ground: RunContext, landing: Landing, only: frozenset[str] = frozenset()
+        self, run: RunContext, landing: Landing, only: frozenset[str] = frozenset()
     ) -> None:
-        self._ground = ground
+        self._run = run
         self._landing = landing
         self._only = only
         self._landed: list[LandedWork] = []
@@ -61,49 +61,52 @@ class LandingQueue:
         self.stuck: dict[str, str] = {}
         self.hopeless: set[str] = set()
 
-    async def land_all(self, book: PlanStatus) -> bool:
+    async def land_all(self, plan_status: PlanStatus) -> bool:
         """Everything that can land now. Whether anything has changed."""
         by_repo: dict[str, list[dict[str, Any]]] = {}
-        for one in book.landable.values():
-            if self._ground.knows(one["bead_id"]) and one["target"]:
+        for one in plan_status.landable.values():
+            if self._run.knows(one["bead_id"]) and one["target"]:
                 by_repo.setdefault(one["repo"], []).append(one)
         if by_repo:
-            self._landed = await self._landed_work(book)
-        changed = await asyncio.gather(*(self._land_in(works, book) for works in by_repo.values()))
+            self._landed = await self._landed_work(plan_status)
+        changed = await asyncio.gather(
+            *(self._land_in(works, plan_status) for works in by_repo.values())
+        )
         return any(changed)
 
-    async def _landed_work(self, book: PlanStatus) -> list[LandedWork]:
+    async def _landed_work(self, plan_status: PlanStatus) -> list[LandedWork]:
         """Whose commits are on the targets already: a conflict names them."""
         return [
             LandedWork(one["commit"], one["bead_id"], one["receipt_id"])
-            for one in await self._ground.line.all_of("list_receipts", "receipts")
-            if one["swarm_id"] == self._ground.line.swarm_id and book.has_landed(one["bead_id"])
+            for one in await self._run.client.all_of("list_receipts", "receipts")
+            if one["swarm_id"] == self._run.client.swarm_id
+            and plan_status.has_landed(one["bead_id"])
         ]
 
-    async def _land_in(self, works: list[dict[str, Any]], book: PlanStatus) -> bool:
+    async def _land_in(self, works: list[dict[str, Any]], plan_status: PlanStatus) -> bool:
         """One after the other: each changes what the next has to fit on. Merge tasks come first,
         for they bring along what could not land by itself."""
         changed = False
         for one in sorted(works, key=lambda one: not is_merge(one["bead_id"])):
-            if self._may_land(one, book):
-                changed = await self._land(one, book) or changed
+            if self._may_land(one, plan_status):
+                changed = await self._land(one, plan_status) or changed
         return changed
 
-    def _may_land(self, one: dict[str, Any], book: PlanStatus) -> bool:
+    def _may_land(self, one: dict[str, Any], plan_status: PlanStatus) -> bool:
         if self._only and original_of(one["bead_id"]) not in self._only:
             return False
         if not is_merge(one["bead_id"]) and merge_under_way(
-            one["bead_id"], book.statuses(self._ground.plan.attempts)
+            one["bead_id"], plan_status.statuses(self._run.plan.attempts)
         ):
             return False
-        return all(book.has_landed(before) for before in one["depends_on"])
+        return all(plan_status.has_landed(before) for before in one["depends_on"])
 
-    async def _land(self, one: dict[str, Any], book: PlanStatus) -> bool:
+    async def _land(self, one: dict[str, Any], plan_status: PlanStatus) -> bool:
         bead_id = one["bead_id"]
-        self._ground.board.accepted(bead_id, one["receipt_id"])
-        self._ground.board.stage(bead_id, "landing")
-        contract = await self._ground.line.call("show_handoff", bead_id=bead_id)
-        self._ground.board.waived(bead_id, contract["waivers"])
+        self._run.progress.accepted(bead_id, one["receipt_id"])
+        self._run.progress.stage(bead_id, "landing")
+        contract = await self._run.client.call("show_handoff", bead_id=bead_id)
+        self._run.progress.waived(bead_id, contract["waivers"])
         try:
             outcome = await self._landing.land(_wanted(one, contract["waivers"], self._landed))
         except (TreeUnavailable, EvidenceUnavailable) as error:
@@ -114,10 +117,10 @@ class LandingQueue:
                 await self._tell(one, outcome)
             case LandingConflict():
                 others = [_side(side) for side in outcome.others]
-                await self._merge_task(one, book, outcome.paths, others, "")
+                await self._merge_task(one, plan_status, outcome.paths, others, "")
             case LandingRefused() if outcome.check is not None:
                 output = f"{outcome.check}\n{outcome.output_tail}"
-                await self._merge_task(one, book, [], [], output)
+                await self._merge_task(one, plan_status, [], [], output)
             case LandingRefused():
                 self._stick(bead_id, f"{outcome.reason}; {outcome.hint}")
                 return False
@@ -126,23 +129,23 @@ class LandingQueue:
     async def _tell(self, one: dict[str, Any], landed: Landed) -> None:
         bead_id = one["bead_id"]
         self.stuck.pop(bead_id, None)
-        await self._ground.line.call(
+        await self._run.client.call(
             "report_landed",
             bead_id=bead_id,
             commit=one["commit"],
             target=one["target"],
             landed_commit=landed.commit,
         )
-        self._ground.board.row(bead_id).landed = landed.commit
-        self._ground.board.stage(bead_id, "landed")
-        self._ground.board.say(bead_id, f"landed on {one['target']} as {landed.commit[:12]}")
+        self._run.progress.row(bead_id).landed = landed.commit
+        self._run.progress.stage(bead_id, "landed")
+        self._run.progress.say(bead_id, f"landed on {one['target']} as {landed.commit[:12]}")
         if landed.warning:
-            self._ground.board.say(bead_id, landed.warning)
+            self._run.progress.say(bead_id, landed.warning)
 
     async def _merge_task(
         self,
         one: dict[str, Any],
-        book: PlanStatus,
+        plan_status: PlanStatus,
         paths: list[str],
         others: list[str],
         output: str,
@@ -150,17 +153,17 @@ class LandingQueue:
         """A worker brings the two sides together. What it may change is what the work may change,
         and the files in conflict."""
         bead_id = one["bead_id"]
-        name = next_merge(bead_id, book.statuses(self._ground.plan.attempts))
+        name = next_merge(bead_id, plan_status.statuses(self._run.plan.attempts))
         if name is None:
             self.hopeless.add(bead_id)
             self._stick(bead_id, "it was merged too often and does not fit: look at it")
-            await self._call_off_merges(bead_id, book)
+            await self._call_off_merges(bead_id, plan_status)
             return
         what = "is in conflict with" if paths else "fails on"
-        self._ground.board.say(bead_id, f"{what} {one['target']}; {name} brings them together")
+        self._run.progress.say(bead_id, f"{what} {one['target']}; {name} brings them together")
         title = f"Merge: {one['title']}"[:500]
         try:
-            await self._ground.line.call(
+            await self._run.client.call(
                 "add_task",
                 bead_id=name,
                 title=title,
@@ -171,24 +174,24 @@ class LandingQueue:
             pass
         await self._spawn_merge(one, name, title, paths)
 
-    async def _call_off_merges(self, bead_id: str, book: PlanStatus) -> None:
+    async def _call_off_merges(self, bead_id: str, plan_status: PlanStatus) -> None:
         """Nobody is to work on what is not wanted any more."""
-        for name, view in book.views.items():
+        for name, view in plan_status.views.items():
             if is_merge(name) and original_of(name) == bead_id and view["status"] in _UNDER_WAY:
-                await self._ground.line.call("cancel_task", bead_id=name)
+                await self._run.client.call("cancel_task", bead_id=name)
 
-    async def land_lost(self, book: PlanStatus) -> bool:
+    async def land_lost(self, plan_status: PlanStatus) -> bool:
         """Work that has landed and is not on its target any more, because somebody moved that
         branch, is landed again. Whether there was any."""
         lost = False
-        for work in await self._landed_work(book):
-            if not self._ground.knows(work.bead_id) or work.bead_id in self.stuck:
+        for work in await self._landed_work(plan_status):
+            if not self._run.knows(work.bead_id) or work.bead_id in self.stuck:
                 continue
-            view = await self._ground.line.call("show_handoff", bead_id=work.bead_id)
+            view = await self._run.client.call("show_handoff", bead_id=work.bead_id)
             if view["target"] is None or await self._is_there(view, work.commit):
                 continue
             lost = True
-            self._ground.board.say(
+            self._run.progress.say(
                 work.bead_id, f"{view['target']} has lost {work.commit[:12]}; landing it again"
             )
             await self._land_again(view, work)
@@ -214,24 +217,24 @@ class LandingQueue:
             self._stick(work.bead_id, error.detail)
             return
         if isinstance(outcome, Landed):
-            self._ground.board.say(work.bead_id, f"landed again as {outcome.commit[:12]}")
+            self._run.progress.say(work.bead_id, f"landed again as {outcome.commit[:12]}")
         else:
             self._stick(work.bead_id, f"{view['target']} has lost it, and it does not fit there")
 
     async def _spawn_merge(
         self, one: dict[str, Any], name: str, title: str, paths: list[str]
     ) -> None:
-        task = self._ground.task(one["bead_id"])
-        repo = self._ground.repo(task)
+        task = self._run.task(one["bead_id"])
+        repo = self._run.repo(task)
         try:
-            await self._ground.line.spawn(
+            await self._run.client.spawn(
                 bead_id=name,
                 files=sorted({*one["files_owned"], *paths}),
                 subtask_title=title,
                 success_criteria=one["success_criteria"],
-                epic_summary=self._ground.plan.goal,
+                epic_summary=self._run.plan.goal,
                 repo=one["repo_name"] or one["repo"],
-                base=await self._ground.trees.base_for(path_of(repo), one["target"], []),
+                base=await self._run.worktrees.base_for(path_of(repo), one["target"], []),
                 branch=f"shiftboss/{name}",
                 target=one["target"],
                 policy=one["policy"],
@@ -239,9 +242,9 @@ class LandingQueue:
                 merges=one["bead_id"] if one["repo_name"] else None,
             )
         except HandoffExists:
-            await self._ground.line.call("submit_task", bead_id=name)
+            await self._run.client.call("submit_task", bead_id=name)
         except (OwnershipOverlap, RepoBlocked) as error:
-            self._ground.board.say(name, f"waits: {error.detail}")
+            self._run.progress.say(name, f"waits: {error.detail}")
 
     def _put_off(self, bead_id: str, error: ShiftbossError) -> None:
         """Nobody could tell whether it fits: that may be over at the next look, or never."""
@@ -249,20 +252,20 @@ class LandingQueue:
         if self._put_offs[bead_id] >= PUT_OFFS_MAX:
             self._stick(bead_id, error.detail)
         else:
-            self._ground.board.say(bead_id, f"lands later: {error.detail}")
-            self._ground.board.stage(bead_id, "accepted", error.detail)
+            self._run.progress.say(bead_id, f"lands later: {error.detail}")
+            self._run.progress.stage(bead_id, "accepted", error.detail)
 
     def _stick(self, bead_id: str, reason: str) -> None:
         if self.stuck.get(bead_id) != reason:
             self.stuck[bead_id] = reason
-            self._ground.board.say(bead_id, f"cannot land: {reason}")
-        self._ground.board.stage(bead_id, "accepted", reason)
+            self._run.progress.say(bead_id, f"cannot land: {reason}")
+        self._run.progress.stage(bead_id, "accepted", reason)
 
     async def close(self) -> None:
         try:
             await self._landing.close()
         except ShiftbossError as error:
-            self._ground.board.say("", error.detail)
+            self._run.progress.say("", error.detail)
 
 
 def _wanted(

@@ -39,14 +39,14 @@ class TargetBranch:
         self._repo = repo
         self._branch = branch
         self._held = held
-        self._half_moved = CheckoutRepair(repo)
+        self._repair = CheckoutRepair(repo)
 
     async def tip(self) -> str | None:
         return await self._repo.branch_tip(self._branch)
 
     async def mend(self) -> None:
         """What a git that was killed has left half done."""
-        await self._half_moved.mend()
+        await self._repair.mend()
 
     async def move(self, old: str, new: str, why: str) -> TargetMoved | TargetBlocked | None:
         """From `old` to `new`, which descends from it. None: it is not at `old` any more. The
@@ -72,7 +72,7 @@ class TargetBranch:
         self, checkout: UserCheckout, old: str, new: str
     ) -> TargetMoved | TargetBlocked | None:
         before = await checkout.changes()
-        await self._half_moved.begin(checkout.folder, old, new)
+        await self._repair.begin(checkout.folder, old, new)
         said = await checkout.run(
             [
                 *("-c", "merge.autoStash=false", "-c", "merge.verifySignatures=false"),
@@ -81,7 +81,7 @@ class TargetBranch:
             seconds=_MERGE_SECONDS,
             keeps_open=[self._held],
         )
-        await self._half_moved.ended()
+        await self._repair.ended()
         tip = await self.tip()
         if tip is not None and await self._repo.has(new, tip):
             return TargetMoved(await self._warning(checkout, before))

@@ -17,8 +17,8 @@ from shiftboss.orchestrator.guardian.agent_process import ProcessLimits
 from shiftboss.orchestrator.landing.landing import Landing
 from shiftboss.orchestrator.landing.landing_queue import LandingQueue
 from shiftboss.orchestrator.run.plan_branches import PlanBranches
-from shiftboss.orchestrator.run.plan_run import RunOutcome, landing_outcome, run_plan
-from shiftboss.orchestrator.run.plan_status import read_book
+from shiftboss.orchestrator.run.plan_run import RunOutcome, landing_outcome, run_to_completion
+from shiftboss.orchestrator.run.plan_status import read_plan_status
 from shiftboss.orchestrator.run.progress import Progress
 from shiftboss.orchestrator.run.run_context import RunContext, RunPaths
 from shiftboss.orchestrator.run.server_client import RunServerClient
@@ -65,73 +65,73 @@ class RunOptions:
         return Path(self.database).absolute().parent
 
 
-async def run_wish(wish: RunOptions, board: Progress) -> RunOutcome:
+async def run_wish(options: RunOptions, progress: Progress) -> RunOutcome:
     """Raises InvalidRequest when an agent of the plan cannot be started here."""
-    async with _ground(wish, board) as ground:
-        check_agents(ground)
-        return await run_plan(ground, retry=wish.retry)
+    async with _open_run(options, progress) as run:
+        check_agents(run)
+        return await run_to_completion(run, retry=options.retry)
 
 
 async def land_plan(
-    wish: RunOptions, tasks: Collection[str], board: Progress | None = None
+    options: RunOptions, tasks: Collection[str], progress: Progress | None = None
 ) -> RunOutcome:
     """Land what is accepted, once and in order. Nothing is started."""
-    async with _ground(wish, board or Progress()) as ground:
-        unknown = [one for one in tasks if not ground.knows(one)]
+    async with _open_run(options, progress or Progress()) as run:
+        unknown = [one for one in tasks if not run.knows(one)]
         if unknown:
             raise InvalidRequest(f"the plan has no task {unknown[0]}", field="tasks")
-        lander = LandingQueue(ground, Landing(ground.places.landing), only=frozenset(tasks))
+        landing_queue = LandingQueue(run, Landing(run.paths.landing), only=frozenset(tasks))
         try:
-            with ground.places.held():
-                while await lander.land_all(await read_book(ground)):
+            with run.paths.held():
+                while await landing_queue.land_all(await read_plan_status(run)):
                     pass
-            return landing_outcome(ground, lander, await read_book(ground), tasks)
+            return landing_outcome(run, landing_queue, await read_plan_status(run), tasks)
         finally:
-            await lander.close()
+            await landing_queue.close()
 
 
 @asynccontextmanager
-async def _ground(wish: RunOptions, board: Progress) -> AsyncIterator[RunContext]:
-    swarm_id = wish.plan.swarm
+async def _open_run(options: RunOptions, progress: Progress) -> AsyncIterator[RunContext]:
+    swarm_id = options.plan.swarm
     assert swarm_id is not None, "a plan that was read has one"
-    places = RunPaths.of(wish.state, swarm_id, wish.trees)
-    places.run.mkdir(mode=0o700, parents=True, exist_ok=True)
-    board.listeners.append(RunLog(places.run))
+    paths = RunPaths.of(options.state, swarm_id, options.trees)
+    paths.run.mkdir(mode=0o700, parents=True, exist_ok=True)
+    progress.listeners.append(RunLog(paths.run))
     wanted = ServerOptions(
-        wish.server,
-        wish.database,
-        places.run / "server.log",
-        wish.policy,
-        wish.own_server,
-        wish.operator_token,
+        options.server,
+        options.database,
+        paths.run / "server.log",
+        options.policy,
+        options.own_server,
+        options.operator_token,
     )
     async with (
-        serving(wanted, board) as served,
-        RunServerClient(served.server, swarm_id, served.operator_token) as line,
+        serving(wanted, progress) as served,
+        RunServerClient(served.server, swarm_id, served.operator_token) as client,
     ):
-        board.say("", f"swarm {swarm_id} at {served.server.address}")
+        progress.say("", f"swarm {swarm_id} at {served.server.address}")
         yield RunContext(
-            plan=wish.plan,
-            places=places,
-            trees=Worktrees(places.trees),
+            plan=options.plan,
+            paths=paths,
+            worktrees=Worktrees(paths.trees),
             branches=PlanBranches(),
-            line=line,
-            board=board,
+            client=client,
+            progress=progress,
             agents=AGENTS,
             limits=ProcessLimits(),
         )
 
 
-def check_agents(ground: RunContext) -> None:
+def check_agents(run: RunContext) -> None:
     """Before anything starts: a plan that cannot be worked on is not begun."""
-    for task in ground.plan.tasks:
-        settings = ground.settings(task)
-        agent = ground.agents.get(settings.kind)
+    for task in run.plan.tasks:
+        settings = run.settings(task)
+        agent = run.agents.get(settings.kind)
         if agent is None:
             raise InvalidRequest(
                 f"there is no agent {settings.kind!r}",
                 field="agent",
-                hint=f"known are {', '.join(sorted(ground.agents))}",
+                hint=f"known are {', '.join(sorted(run.agents))}",
             )
         missing = agent.found(settings)
         if missing is not None:

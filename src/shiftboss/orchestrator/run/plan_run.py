@@ -22,7 +22,7 @@ from shiftboss.orchestrator.guardian.agent_process import run_mark, sweep_marked
 from shiftboss.orchestrator.landing.landing import Landing
 from shiftboss.orchestrator.landing.landing_queue import LandingQueue
 from shiftboss.orchestrator.run.plan_branches import path_of
-from shiftboss.orchestrator.run.plan_status import PlanStatus, read_book
+from shiftboss.orchestrator.run.plan_status import PlanStatus, read_plan_status
 from shiftboss.orchestrator.run.progress import Progress
 from shiftboss.orchestrator.run.run_context import RunContext
 from shiftboss.orchestrator.run.task_starter import TaskStarter
@@ -45,35 +45,35 @@ def slot_name(swarm_id: str, number: int) -> str:
 
 
 class RunWorker:
-    def __init__(self, ground: RunContext, number: int) -> None:
-        self._ground = ground
-        self.name = slot_name(ground.line.swarm_id, number)
+    def __init__(self, run: RunContext, number: int) -> None:
+        self._run = run
+        self.name = slot_name(run.client.swarm_id, number)
         self.is_idle = asyncio.Event()
         self.is_idle.set()
 
     async def free(self) -> None:
         """What a former run had in hand goes back to the queue."""
         try:
-            await self._ground.line.call("reset_worker", worker_name=self.name)
+            await self._run.client.call("reset_worker", worker_name=self.name)
         except (UnknownWorker, UnknownSwarm):
             pass
 
     async def run(self) -> None:
-        server = self._ground.line.server
+        server = self._run.client.server
         async with BusWorker(
             self.name,
             server=server.address,
             token=server.token,
-            swarm_id=self._ground.line.swarm_id,
+            swarm_id=self._run.client.swarm_id,
             heartbeat_seconds=HEARTBEAT_SECONDS,
         ) as worker:
             async for task in worker.tasks():
-                if not self._ground.knows(task.bead_id):
+                if not self._run.knows(task.bead_id):
                     await task.failed("the plan of this run has no such task")
                     continue
                 self.is_idle.clear()
                 try:
-                    await Attempt(self._ground, task, self.name).run()
+                    await Attempt(self._run, task, self.name).run()
                 finally:
                     self.is_idle.set()
 
@@ -132,11 +132,11 @@ class RunOutcome:
     stopped: bool = False
 
     @classmethod
-    def of_stopped(cls, board: Progress) -> RunOutcome:
+    def of_stopped(cls, progress: Progress) -> RunOutcome:
         """What is known when a signal came first."""
         found = cls(done=False, stopped=True)
         lists = {"landed": found.landed, "accepted": found.accepted, "failed": found.failed}
-        for row in board.rows.values():
+        for row in progress.rows.values():
             lists.get(row.stage, found.waiting).append(row.bead_id)
         return found
 
@@ -144,37 +144,37 @@ class RunOutcome:
         return asdict(self)
 
 
-async def run_plan(ground: RunContext, *, retry: bool = False) -> RunOutcome:
+async def run_to_completion(run: RunContext, *, retry: bool = False) -> RunOutcome:
     """With `retry`, what an earlier run has given up gets one attempt more."""
-    with ground.places.held():
-        await _clear_up(ground)
-        starting = TaskStarter(ground)
-        await starting.announce()
+    with run.paths.held():
+        await _clear_up(run)
+        task_starter = TaskStarter(run)
+        await task_starter.announce()
         if retry:
-            await starting.try_failed_again()
-        slots = [RunWorker(ground, number) for number in range(1, ground.plan.workers + 1)]
+            await task_starter.try_failed_again()
+        slots = [RunWorker(run, number) for number in range(1, run.plan.workers + 1)]
         for slot in slots:
             await slot.free()
-        lander = LandingQueue(ground, Landing(ground.places.landing))
+        landing_queue = LandingQueue(run, Landing(run.paths.landing))
         async with AsyncExitStack() as stack:
-            stack.push_async_callback(lander.close)
-            stack.push_async_callback(ground.trees.close)
+            stack.push_async_callback(landing_queue.close)
+            stack.push_async_callback(run.worktrees.close)
             news = asyncio.Event()
-            _background(stack, _listen(ground, news))
+            _background(stack, _listen(run, news))
             working = _background(stack, run_slots(slots))
-            outcome = await _until_done(ground, starting, lander, news, working)
+            outcome = await _until_done(run, task_starter, landing_queue, news, working)
             await last_words(slots)
             return outcome
 
 
-async def _clear_up(ground: RunContext) -> None:
+async def _clear_up(run: RunContext) -> None:
     """What a run that was killed has left: processes, and work trees with what is in them."""
-    left = await sweep_marked(run_mark(ground.places.state, ground.line.swarm_id))
+    left = await sweep_marked(run_mark(run.paths.state, run.client.swarm_id))
     if left:
-        ground.board.say("", f"ended {left} processes of an earlier run")
-    repos = {path_of(repo) for repo in ground.plan.repos.values()}
-    for ref in await ground.trees.sweep(repos, ground.line.swarm_id, ()):
-        ground.board.say("", f"kept what was not committed as {ref}")
+        run.progress.say("", f"ended {left} processes of an earlier run")
+    repos = {path_of(repo) for repo in run.plan.repos.values()}
+    for ref in await run.worktrees.sweep(repos, run.client.swarm_id, ()):
+        run.progress.say("", f"kept what was not committed as {ref}")
 
 
 def _background(stack: AsyncExitStack, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
@@ -188,9 +188,9 @@ def _background(stack: AsyncExitStack, work: Coroutine[Any, Any, None]) -> async
     return task
 
 
-async def _listen(ground: RunContext, news: asyncio.Event) -> None:
+async def _listen(run: RunContext, news: asyncio.Event) -> None:
     """The server may be away also before it was heard for the first time."""
-    events = SwarmEvents(ground.line.server, ground.line.swarm_id, 0)
+    events = SwarmEvents(run.client.server, run.client.swarm_id, 0)
     for pause in pauses():
         try:
             async for event in events.follow():
@@ -201,23 +201,23 @@ async def _listen(ground: RunContext, news: asyncio.Event) -> None:
 
 
 async def _until_done(
-    ground: RunContext,
-    starting: TaskStarter,
-    lander: LandingQueue,
+    run: RunContext,
+    task_starter: TaskStarter,
+    landing_queue: LandingQueue,
     news: asyncio.Event,
     working: asyncio.Task[None],
 ) -> RunOutcome:
     while True:
         news.clear()
-        book = await read_book(ground)
-        if ground.plan.auto_merge and await lander.land_all(book):
-            book = await read_book(ground)
-        await starting.start_ready(book)
-        outcome = _outcome(ground, starting, lander, book)
-        later = await read_book(ground)
-        if is_over(outcome, book, later) and not await lander.land_lost(book):
+        plan_status = await read_plan_status(run)
+        if run.plan.auto_merge and await landing_queue.land_all(plan_status):
+            plan_status = await read_plan_status(run)
+        await task_starter.start_ready(plan_status)
+        outcome = _outcome(run, task_starter, landing_queue, plan_status)
+        later = await read_plan_status(run)
+        if is_over(outcome, plan_status, later) and not await landing_queue.land_lost(plan_status):
             return outcome
-        if later.progress != book.progress:
+        if later.snapshot != plan_status.snapshot:
             continue
         waiting = asyncio.create_task(news.wait())
         await asyncio.wait((waiting, working), timeout=LOOK_SECONDS, return_when="FIRST_COMPLETED")
@@ -228,21 +228,23 @@ async def _until_done(
 
 
 def _outcome(
-    ground: RunContext, starting: TaskStarter, lander: LandingQueue, book: PlanStatus
+    run: RunContext, task_starter: TaskStarter, landing_queue: LandingQueue, plan_status: PlanStatus
 ) -> RunOutcome:
-    given_up = starting.given_up(book, lander.hopeless)
-    needs = starting.needs(book, given_up)
+    given_up = task_starter.given_up(plan_status, landing_queue.hopeless)
+    needs = task_starter.needs(plan_status, given_up)
     stuck = {bead_id: f"needs {one}" for bead_id, one in needs.items()}
-    found = RunOutcome(done=False, stuck={**stuck, **starting.stuck, **book.held, **lander.stuck})
-    for task in ground.plan.tasks:
-        if book.has_landed(task.id) and task.id not in lander.stuck:
+    found = RunOutcome(
+        done=False, stuck={**stuck, **task_starter.stuck, **plan_status.held, **landing_queue.stuck}
+    )
+    for task in run.plan.tasks:
+        if plan_status.has_landed(task.id) and task.id not in landing_queue.stuck:
             found.landed.append(task.id)
         elif task.id in given_up:
             found.failed.append(task.id)
-            ground.board.stage(task.id, "failed")
-            row = ground.board.row(task.id)
-            row.error = row.error or book.views[task.id]["last_error"]
-        elif book.status(task.id) == "done" and not ground.plan.auto_merge:
+            run.progress.stage(task.id, "failed")
+            row = run.progress.row(task.id)
+            row.error = row.error or plan_status.views[task.id]["last_error"]
+        elif plan_status.status(task.id) == "done" and not run.plan.auto_merge:
             found.accepted.append(task.id)
         else:
             found.waiting.append(task.id)
@@ -250,23 +252,27 @@ def _outcome(
     return found
 
 
-def is_over(outcome: RunOutcome, book: PlanStatus, later: PlanStatus) -> bool:
+def is_over(outcome: RunOutcome, plan_status: PlanStatus, later: PlanStatus) -> bool:
     """Also when nobody works, and what is left waits for people or for what was given up; but not
     when somebody has ended since the outcome was read off the book: that work has to land, or to be
     tried again."""
     if outcome.done or not outcome.waiting:
         return True
-    return bool(outcome.stuck) and not later.is_busy and later.progress == book.progress
+    return bool(outcome.stuck) and not later.is_busy and later.snapshot == plan_status.snapshot
 
 
 def landing_outcome(
-    ground: RunContext, lander: LandingQueue, book: PlanStatus, only: Collection[str]
+    run: RunContext, landing_queue: LandingQueue, plan_status: PlanStatus, only: Collection[str]
 ) -> RunOutcome:
     """Of `shiftboss land`: what is accepted and not landed has failed to land."""
-    wanted = [one.id for one in ground.plan.tasks if not only or one.id in only]
-    landed = [one for one in wanted if book.has_landed(one)]
-    failed = [one for one in wanted if one in book.landable]
+    wanted = [one.id for one in run.plan.tasks if not only or one.id in only]
+    landed = [one for one in wanted if plan_status.has_landed(one)]
+    failed = [one for one in wanted if one in plan_status.landable]
     waiting = [one for one in wanted if one not in landed and one not in failed]
     return RunOutcome(
-        done=not failed, landed=landed, failed=failed, waiting=waiting, stuck=dict(lander.stuck)
+        done=not failed,
+        landed=landed,
+        failed=failed,
+        waiting=waiting,
+        stuck=dict(landing_queue.stuck),
     )

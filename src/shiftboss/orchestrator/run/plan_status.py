@@ -39,7 +39,7 @@ class PlanStatus(NamedTuple):
         }
 
     @property
-    def progress(self) -> dict[str, tuple[str, int]]:
+    def snapshot(self) -> dict[str, tuple[str, int]]:
         """What changes when something happens: status and failures of every task."""
         return {one: (view["status"], view["failures"]) for one, view in self.views.items()}
 
@@ -52,23 +52,23 @@ class PlanStatus(NamedTuple):
         )
 
 
-async def read_book(ground: RunContext) -> PlanStatus:
-    views = await _all(ground, "list_tasks")
-    return PlanStatus(views, await _all(ground, "list_landable"), await _held(ground, views))
+async def read_plan_status(run: RunContext) -> PlanStatus:
+    views = await _all(run, "list_tasks")
+    return PlanStatus(views, await _all(run, "list_landable"), await _held(run, views))
 
 
-async def _all(ground: RunContext, operation: str) -> dict[str, dict[str, Any]]:
-    return {one["bead_id"]: one for one in await ground.line.all_of(operation, "tasks")}
+async def _all(run: RunContext, operation: str) -> dict[str, dict[str, Any]]:
+    return {one["bead_id"]: one for one in await run.client.all_of(operation, "tasks")}
 
 
-async def _held(ground: RunContext, views: Mapping[str, dict[str, Any]]) -> dict[str, str]:
-    asked = await ground.line.call("list_questions", only_open=True)
+async def _held(run: RunContext, views: Mapping[str, dict[str, Any]]) -> dict[str, str]:
+    asked = await run.client.call("list_questions", only_open=True)
     found = {
-        one["bead_id"]: question_words(one, ground.line.swarm_id)
+        one["bead_id"]: question_words(one, run.client.swarm_id)
         for one in asked["questions"]
         if one["bead_id"] in views and _waits_for_answer(views[one["bead_id"]])
     }
-    for hold in (await ground.line.call("get_status")).get("holds") or []:
+    for hold in (await run.client.call("get_status")).get("holds") or []:
         if hold["until"] is None:
             names = [hold["bead_id"]] if hold["bead_id"] is not None else list(views)
             found |= {

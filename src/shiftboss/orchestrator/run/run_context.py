@@ -90,11 +90,11 @@ class RunContext:
     """Made once for a run; what changes is in the server, in git and on the board."""
 
     plan: Plan
-    places: RunPaths
-    trees: Worktrees
+    paths: RunPaths
+    worktrees: Worktrees
     branches: PlanBranches
-    line: RunServerClient
-    board: Progress
+    client: RunServerClient
+    progress: Progress
     agents: Mapping[str, Agent]
     limits: ProcessLimits
 

@@ -77,20 +77,20 @@ async def answers(server: Server) -> bool:
 
 
 @asynccontextmanager
-async def serving(wish: ServerOptions, board: Progress) -> AsyncIterator[RunServer]:
+async def serving(options: ServerOptions, progress: Progress) -> AsyncIterator[RunServer]:
     """Yields the server. One of our own is started again should it die; when that does not help,
     ServerDown is raised in whoever uses it."""
-    if not wish.own and await answers(wish.server):
-        yield RunServer(wish.server)
+    if not options.own and await answers(options.server):
+        yield RunServer(options.server)
         return
-    own = _OwnServer(wish, board)
+    own = _OwnServer(options, progress)
     address = await own.start()
     keeping = asyncio.create_task(own.keep())
     user = asyncio.current_task()
     assert user is not None
     keeping.add_done_callback(lambda task: None if task.cancelled() else user.cancel())
     try:
-        yield RunServer(Server(address, wish.server.token), own.operator_token)
+        yield RunServer(Server(address, options.server.token), own.operator_token)
     except asyncio.CancelledError:
         if keeping.done() and not keeping.cancelled():
             user.uncancel()
@@ -107,18 +107,18 @@ class _OwnServer:
     token is the first line in it: agents run as the same user, and could read it in a file or in
     the environment of a process."""
 
-    def __init__(self, wish: ServerOptions, board: Progress) -> None:
-        self._wish = wish
-        self._board = board
-        self.operator_token = wish.operator_token or secrets.token_urlsafe(32)
+    def __init__(self, options: ServerOptions, progress: Progress) -> None:
+        self._options = options
+        self._progress = progress
+        self.operator_token = options.operator_token or secrets.token_urlsafe(32)
         self._process: asyncio.subprocess.Process | None = None
-        where = urlsplit(wish.server.address)
+        where = urlsplit(options.server.address)
         self._host = where.hostname or "127.0.0.1"
-        self._port = 0 if wish.own else where.port or 7432
+        self._port = 0 if options.own else where.port or 7432
 
     async def start(self) -> str:
         """Its address, which stays the same when it is started again."""
-        await _is_free(self._wish.database)
+        await _is_free(self._options.database)
         for _ in range(START_TRIES):
             line = await self._first_line()
             if line:
@@ -131,13 +131,13 @@ class _OwnServer:
             if not was_killed:
                 break
         raise ServerDown(
-            "the server did not start", hint=f"its log is {self._wish.log}: {self._last_line()}"
+            "the server did not start", hint=f"its log is {self._options.log}: {self._last_line()}"
         )
 
     async def _first_line(self) -> bytes:
         """Empty when it ended, or says nothing."""
-        self._wish.log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with self._wish.log.open("ab") as log:
+        self._options.log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with self._options.log.open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
                 *self._argv(),
                 stdin=asyncio.subprocess.PIPE,
@@ -160,11 +160,11 @@ class _OwnServer:
         return line
 
     def _argv(self) -> list[str]:
-        argv = [sys.executable, "-m", "shiftboss.cli.main", "serve", "--db", self._wish.database]
+        argv = [sys.executable, "-m", "shiftboss.cli.main", "serve", "--db", self._options.database]
         argv += ["--host", self._host, "--port", str(self._port)]
         argv += ["--operator-token-from-input", "--spawning", "operator"]
         argv += ["--ends-with-input", "--json"]
-        return argv + (["--policy", str(self._wish.policy)] if self._wish.policy else [])
+        return argv + (["--policy", str(self._options.policy)] if self._options.policy else [])
 
     async def keep(self) -> None:
         """Raises ServerDown when it dies again and again."""
@@ -179,9 +179,9 @@ class _OwnServer:
             if restarts > RESTARTS_MAX:
                 raise ServerDown(
                     f"the server was started {RESTARTS_MAX} times and has ended each time",
-                    hint=f"its log is {self._wish.log}: {self._last_line()}",
+                    hint=f"its log is {self._options.log}: {self._last_line()}",
                 )
-            self._board.say("", "the server has ended; starting it again")
+            self._progress.say("", "the server has ended; starting it again")
             await asyncio.sleep(next(waits))
             with contextlib.suppress(ServerDown):
                 await self.start()
@@ -201,7 +201,7 @@ class _OwnServer:
 
     def _last_line(self) -> str:
         try:
-            text = self._wish.log.read_bytes()[-2000:].decode(errors="replace")
+            text = self._options.log.read_bytes()[-2000:].decode(errors="replace")
         except OSError:
             return ""
         return (text.strip().splitlines() or [""])[-1]
