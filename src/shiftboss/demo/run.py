@@ -66,7 +66,9 @@ def run_demo(*, keep: bool) -> int:
             return INTERRUPTED
         left = asyncio.run(sweep_marked(run_mark(stage.state, SWARM)))
         record = read_record(Client(server.address), stage.receipts)
-        found = facts(record, stage.repos, RunPaths.of(stage.state, SWARM, stage.trees).run, left)
+        found = facts(
+            record, stage.repos, RunPaths.of(stage.state, SWARM, stage.trees).folder, left
+        )
         _print_summary(screen, outcome, record, found)
         _print_places(screen, stage)
         if keep:

@@ -1,4 +1,4 @@
-"""Before the work begins: what the server says of the attempt, and the place its agent gets."""
+"""Prepares an attempt: reads its assignment from the server and sets up the agent's workspace."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ from shiftboss.protocol.plan import PlanAgent
 from shiftboss.worker.bus_task import BusTask
 
 
-async def assignment_of(
+async def read_assignment(
     run: RunContext, task: BusTask, worker: str, settings: PlanAgent
 ) -> AgentAssignment:
-    """Raises what the server says when there is no such task, or none with a contract."""
-    known = await run.client.call("show_task", bead_id=task.bead_id)
-    view = await run.client.call("show_handoff", bead_id=task.bead_id)
+    """Raises the server's error if the task does not exist or has no contract."""
+    view = await run.client.call("show_task", bead_id=task.bead_id)
+    handoff = await run.client.call("show_handoff", bead_id=task.bead_id)
     ci = await run.client.call("show_ci", bead_id=task.bead_id)
     return AgentAssignment(
         swarm_id=run.client.swarm_id,
         bead_id=task.bead_id,
         title=task.title,
-        description=known["description"],
+        description=view["description"],
         worker=worker,
         epoch=task.epoch,
-        repo=Path(view["repo"]),
-        base=view["base_commit"],
-        branch=view["branch"],
-        target=view["target"],
-        contract_version=view["version"],
-        handoff=view["handoff"],
-        contract_hash=view["hash"],
+        repo=Path(handoff["repo"]),
+        base=handoff["base_commit"],
+        branch=handoff["branch"],
+        target=handoff["target"],
+        contract_version=handoff["version"],
+        handoff=handoff["handoff"],
+        contract_hash=handoff["hash"],
         policy_repo=ci.get("repo"),
-        generated=view["policy"].get("generated", []),
+        generated=handoff["policy"].get("generated", []),
         model=run.task(task.bead_id).model or settings.model or task.model,
         checkpoint=task.resume_from,
         salvage=task.salvage,
@@ -47,15 +47,15 @@ async def assignment_of(
 def prepare_workspace(
     run: RunContext,
     assignment: AgentAssignment,
-    tree: Worktree,
+    worktree: Worktree,
     scratch: Path,
     settings: PlanAgent,
 ) -> Workspace:
-    """With the contract where the hooks read it."""
+    """Also writes the contract for the hooks, and the handoff for the agent."""
     server = run.client.server
     workspace = Workspace(
         assignment=assignment,
-        tree=tree.path,
+        tree=worktree.path,
         scratch=scratch,
         server_url=server.address,
         server_token=server.token,
@@ -72,7 +72,7 @@ def prepare_workspace(
             "contract_hash": assignment.contract_hash,
             "handoff": assignment.handoff,
             "generated": assignment.generated,
-            "tree": str(tree.path),
+            "tree": str(worktree.path),
             "base": assignment.base,
             "branch": assignment.branch,
             "target": assignment.target,
@@ -81,16 +81,17 @@ def prepare_workspace(
         },
     )
     (scratch / "handoff.json").write_text(json.dumps(assignment.handoff, indent=2))
-    workspace.environment.update(_environment(run, workspace, tree, settings))
+    workspace.environment.update(_environment(run, workspace, worktree, settings))
     return workspace
 
 
 def _environment(
-    run: RunContext, workspace: Workspace, tree: Worktree, settings: PlanAgent
+    run: RunContext, workspace: Workspace, worktree: Worktree, settings: PlanAgent
 ) -> dict[str, str]:
-    """Ours, without what leads git elsewhere and what is for us alone, and what the task adds."""
+    """Our own environment, without variables that would point git elsewhere or that are secrets of
+    the orchestrator, plus those of the work tree, the agent and the task."""
     assignment = workspace.assignment
-    own = {
+    variables = {
         "SHIFTBOSS_CONTRACT": str(workspace.contract_file),
         "SHIFTBOSS_URL": workspace.server_url,
         "SHIFTBOSS_SWARM": assignment.swarm_id,
@@ -102,5 +103,5 @@ def _environment(
         RUN_MARK: run_mark(run.paths.state, assignment.swarm_id, assignment.name),
     }
     if workspace.server_token is not None:
-        own["SHIFTBOSS_TOKEN"] = workspace.server_token
-    return {**plain_environment(), **tree.environment, **settings.environment, **own}
+        variables["SHIFTBOSS_TOKEN"] = workspace.server_token
+    return {**plain_environment(), **worktree.environment, **settings.environment, **variables}

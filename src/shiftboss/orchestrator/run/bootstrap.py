@@ -1,53 +1,33 @@
-"""Everything that a run stands on, from a plan and a server."""
+"""The two ways to start on a plan, `run` and `land`: open a server, build the context, go."""
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
 
 from shiftboss.client.server_address import Server
 from shiftboss.errors import InvalidRequest
 from shiftboss.orchestrator.agents.registry import AGENTS
 from shiftboss.orchestrator.guardian.agent_process import ProcessLimits
-from shiftboss.orchestrator.landing.landing import Landing
+from shiftboss.orchestrator.landing.lander import Lander
 from shiftboss.orchestrator.landing.landing_queue import LandingQueue
 from shiftboss.orchestrator.run.plan_branches import PlanBranches
 from shiftboss.orchestrator.run.plan_run import RunOutcome, landing_outcome, run_to_completion
 from shiftboss.orchestrator.run.plan_status import read_plan_status
-from shiftboss.orchestrator.run.progress import Progress
+from shiftboss.orchestrator.run.progress import Progress, RunLog
 from shiftboss.orchestrator.run.run_context import RunContext, RunPaths
 from shiftboss.orchestrator.run.server_client import RunServerClient
-from shiftboss.orchestrator.run.server_process import ServerOptions, serving
-from shiftboss.orchestrator.worktrees.worktrees import Worktrees
+from shiftboss.orchestrator.run.server_process import ServerOptions, server_for_run
+from shiftboss.orchestrator.worktrees.worktree_folder import WorktreeFolder
 from shiftboss.protocol.plan import Plan
-
-# What a run has told people, kept beside the logs of its attempts for those who look later.
-
-
-NAME: Final = "run.log"
-
-
-class RunLog:
-    """A listener of the board. A disk that is full is no reason to end the run."""
-
-    def __init__(self, folder: Path) -> None:
-        self._file = folder / NAME
-
-    def __call__(self, bead_id: str, text: str) -> None:
-        words = " ".join((f"{bead_id}: {text}" if bead_id else text).split())
-        with contextlib.suppress(OSError), self._file.open("a", encoding="utf-8") as log:
-            log.write(f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S}  {words}\n")
 
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """`database` and `operator_token` are for a server of our own; what lies beside the database is
-    the state of the run."""
+    """`database` and `operator_token` are used if the run starts its own server. The folder of the
+    database also holds the state of the run. `trees` is the folder for the work trees."""
 
     plan: Plan
     server: Server
@@ -66,7 +46,7 @@ class RunOptions:
 
 
 async def run_wish(options: RunOptions, progress: Progress) -> RunOutcome:
-    """Raises InvalidRequest when an agent of the plan cannot be started here."""
+    """Run the whole plan. Raises InvalidRequest if an agent of the plan cannot be started here."""
     async with _open_run(options, progress) as run:
         check_agents(run)
         return await run_to_completion(run, retry=options.retry)
@@ -75,14 +55,14 @@ async def run_wish(options: RunOptions, progress: Progress) -> RunOutcome:
 async def land_plan(
     options: RunOptions, tasks: Collection[str], progress: Progress | None = None
 ) -> RunOutcome:
-    """Land what is accepted, once and in order. Nothing is started."""
+    """Land the work that is already accepted, in order. Starts no task and no agent."""
     async with _open_run(options, progress or Progress()) as run:
-        unknown = [one for one in tasks if not run.knows(one)]
+        unknown = [bead_id for bead_id in tasks if not run.knows(bead_id)]
         if unknown:
             raise InvalidRequest(f"the plan has no task {unknown[0]}", field="tasks")
-        landing_queue = LandingQueue(run, Landing(run.paths.landing), only=frozenset(tasks))
+        landing_queue = LandingQueue(run, Lander(run.paths.landing), only=frozenset(tasks))
         try:
-            with run.paths.held():
+            with run.paths.lock():
                 while await landing_queue.land_all(await read_plan_status(run)):
                     pass
             return landing_outcome(run, landing_queue, await read_plan_status(run), tasks)
@@ -93,27 +73,27 @@ async def land_plan(
 @asynccontextmanager
 async def _open_run(options: RunOptions, progress: Progress) -> AsyncIterator[RunContext]:
     swarm_id = options.plan.swarm
-    assert swarm_id is not None, "a plan that was read has one"
+    assert swarm_id is not None, "load_plan sets the swarm"
     paths = RunPaths.of(options.state, swarm_id, options.trees)
-    paths.run.mkdir(mode=0o700, parents=True, exist_ok=True)
-    progress.listeners.append(RunLog(paths.run))
-    wanted = ServerOptions(
+    paths.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    progress.listeners.append(RunLog(paths.folder))
+    server_options = ServerOptions(
         options.server,
         options.database,
-        paths.run / "server.log",
+        paths.folder / "server.log",
         options.policy,
         options.own_server,
         options.operator_token,
     )
     async with (
-        serving(wanted, progress) as served,
-        RunServerClient(served.server, swarm_id, served.operator_token) as client,
+        server_for_run(server_options, progress) as run_server,
+        RunServerClient(run_server.server, swarm_id, run_server.operator_token) as client,
     ):
-        progress.say("", f"swarm {swarm_id} at {served.server.address}")
+        progress.log("", f"swarm {swarm_id} at {run_server.server.address}")
         yield RunContext(
             plan=options.plan,
             paths=paths,
-            worktrees=Worktrees(paths.trees),
+            worktrees=WorktreeFolder(paths.trees),
             branches=PlanBranches(),
             client=client,
             progress=progress,
@@ -123,7 +103,7 @@ async def _open_run(options: RunOptions, progress: Progress) -> AsyncIterator[Ru
 
 
 def check_agents(run: RunContext) -> None:
-    """Before anything starts: a plan that cannot be worked on is not begun."""
+    """Check every agent of the plan before the first task starts."""
     for task in run.plan.tasks:
         settings = run.settings(task)
         agent = run.agents.get(settings.kind)
@@ -131,7 +111,7 @@ def check_agents(run: RunContext) -> None:
             raise InvalidRequest(
                 f"there is no agent {settings.kind!r}",
                 field="agent",
-                hint=f"known are {', '.join(sorted(run.agents))}",
+                hint=f"available agents: {', '.join(sorted(run.agents))}",
             )
         missing = agent.found(settings)
         if missing is not None:

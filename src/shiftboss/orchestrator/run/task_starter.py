@@ -1,6 +1,6 @@
-"""Which tasks may start, and giving them to the server: their contracts, in the order of the plan.
+"""Registers the plan's tasks with the server, and submits those whose dependencies are met.
 
-The server decides who works on what; here it is only said what there is to do.
+The server decides which worker gets which task.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from shiftboss.errors import (
     RepoBlocked,
     UnknownHandoff,
 )
-from shiftboss.orchestrator.run.plan_branches import path_of
+from shiftboss.orchestrator.git.base_commit import base_commit
+from shiftboss.orchestrator.run.plan_branches import repo_path
 from shiftboss.orchestrator.run.plan_status import PlanStatus, read_plan_status
 from shiftboss.orchestrator.run.run_context import RunContext
 from shiftboss.protocol.plan import PlanTask
@@ -27,26 +28,26 @@ from shiftboss.rules.runs.merge_tasks import is_merge
 
 
 class TaskStarter:
-    """`stuck` has what cannot start before people have done something, and why."""
+    """`stuck` are the tasks that cannot start until a person does something, with the reason."""
 
     def __init__(self, run: RunContext) -> None:
         self._run = run
         self._order = in_order(run.plan)
         self._priorities = priorities(run.plan)
-        self._waits: dict[str, str] = {}
+        self._reasons: dict[str, str] = {}
         self.stuck: dict[str, str] = {}
 
-    async def announce(self) -> None:
-        """Tell the server of the swarm, its budget and its tasks."""
+    async def register_tasks(self) -> None:
+        """Create the swarm, its budgets and its tasks. What exists already stays as it is."""
         client, budget = self._run.client, self._run.plan.budget
         await client.create_swarm(self._run.plan.goal)
         if budget.tokens is not None or budget.dollars is not None:
             await client.call("set_budget", tokens=budget.tokens, dollars=budget.dollars)
-        known = (await read_plan_status(self._run)).views
+        registered = (await read_plan_status(self._run)).views
         for task in self._order:
             self._run.progress.row(task.id, task.title)
-            if task.id in known:
-                await self._compare(task, known[task.id])
+            if task.id in registered:
+                await self._report_changes(task, registered[task.id])
             else:
                 await self._add(task)
             if task.budget.tokens is not None or task.budget.dollars is not None:
@@ -67,23 +68,23 @@ class TaskStarter:
             depends_on=task.depends_on,
         )
 
-    async def _compare(self, task: PlanTask, known: dict[str, Any]) -> None:
-        """A plan may grow. What was told to the server stays as it was told: work may have begun
-        by it, or be proven by it."""
+    async def _report_changes(self, task: PlanTask, view: dict[str, Any]) -> None:
+        """New tasks can be added to a plan. A registered task is never changed: work may have
+        started with it, or may have been verified against it."""
         changed = [
             name
             for name, value in (("title", task.title), ("description", task.description))
-            if known[name] != value
+            if view[name] != value
         ]
-        if sorted(known["depends_on"]) != sorted(set(task.depends_on)):
+        if sorted(view["depends_on"]) != sorted(set(task.depends_on)):
             changed.append("depends_on")
-        if known["status"] != "open":
+        if view["status"] != "open":
             changed += await self._changed_contract(task)
         if changed:
-            self._run.progress.say(
+            self._run.progress.log(
                 task.id,
-                f"the plan has another {', '.join(changed)} now; the former is kept. "
-                "For the new one, give the task another id",
+                f"{', '.join(changed)} changed in the plan; the server keeps the earlier version. "
+                "To use the new version, give the task a new id",
             )
 
     async def _changed_contract(self, task: PlanTask) -> list[str]:
@@ -99,25 +100,22 @@ class TaskStarter:
             changed.append("criteria")
         return changed
 
-    async def try_failed_again(self) -> None:
-        """What was given up gets one attempt more."""
+    async def retry_failed(self) -> None:
+        """Give every failed task one more attempt, however often it has failed."""
         for bead_id, view in (await read_plan_status(self._run)).views.items():
             if view["status"] == "failed" and self._run.knows(bead_id):
                 try:
                     await self._run.client.call("retry_task", bead_id=bead_id)
                 except Conflict as error:
-                    self._wait(bead_id, error)
+                    self._report_waiting(bead_id, error)
 
     async def start_ready(self, plan_status: PlanStatus) -> None:
-        """Spawn what can start now, and try again what has failed and may."""
+        """Submit the tasks that can start, and retry failed tasks that have attempts left."""
         for task in self._order:
             status = plan_status.status(task.id)
-            if (
-                status == "open"
-                and task.id not in plan_status.held
-                and self._is_ready(task, plan_status)
-            ):
-                await self._spawn(task, plan_status)
+            if status == "open":
+                if task.id not in plan_status.held and self._is_ready(task, plan_status):
+                    await self._submit(task, plan_status)
             elif status == "failed":
                 await self._retry(task.id, plan_status)
         for bead_id, view in plan_status.views.items():
@@ -125,7 +123,8 @@ class TaskStarter:
                 await self._retry(bead_id, plan_status)
 
     def given_up(self, plan_status: PlanStatus, unlandable: Collection[str] = ()) -> set[str]:
-        """What nobody will finish: it has failed often enough, was cancelled, or cannot land."""
+        """The tasks that will not be finished: they have no attempts left, were cancelled, or
+        cannot land."""
         return {
             task.id
             for task in self._order
@@ -133,14 +132,14 @@ class TaskStarter:
             and (task.id in unlandable or self._is_given_up(task, plan_status))
         }
 
-    def needs(self, plan_status: PlanStatus, given_up: Collection[str]) -> dict[str, str]:
-        """The tasks that wait for one that was given up, and for which."""
-        found: dict[str, str] = {}
+    def blocked_by(self, plan_status: PlanStatus, given_up: Collection[str]) -> dict[str, str]:
+        """The tasks that depend on one that was given up, each with that dependency."""
+        blocked: dict[str, str] = {}
         for task in self._order:
-            lost = [one for one in task.depends_on if one in given_up or one in found]
+            lost = [need for need in task.depends_on if need in given_up or need in blocked]
             if lost and task.id not in given_up and not plan_status.has_landed(task.id):
-                found[task.id] = lost[0]
-        return found
+                blocked[task.id] = lost[0]
+        return blocked
 
     def _is_given_up(self, task: PlanTask, plan_status: PlanStatus) -> bool:
         status = plan_status.status(task.id)
@@ -150,24 +149,24 @@ class TaskStarter:
 
     def _is_ready(self, task: PlanTask, plan_status: PlanStatus) -> bool:
         if self._run.plan.auto_merge:
-            return all(plan_status.has_landed(one) for one in task.depends_on)
-        return all(plan_status.status(one) == "done" for one in task.depends_on)
+            return all(plan_status.has_landed(need) for need in task.depends_on)
+        return all(plan_status.status(need) == "done" for need in task.depends_on)
 
-    async def _spawn(self, task: PlanTask, plan_status: PlanStatus) -> None:
+    async def _submit(self, task: PlanTask, plan_status: PlanStatus) -> None:
         run = self._run
         name, repo = run.repo_name(task), run.repo(task)
         unlanded = [
-            plan_status.landable[one]["commit"]
-            for one in task.depends_on
-            if one in plan_status.landable and run.repo_name(run.task(one)) == name
+            plan_status.landable[need]["commit"]
+            for need in task.depends_on
+            if need in plan_status.landable and run.repo_name(run.task(need)) == name
         ]
         try:
             target = await run.branches.target_of(repo)
-            base = await run.worktrees.base_for(path_of(repo), target, unlanded)
+            base = await base_commit(repo_path(repo), target, unlanded)
         except MergeConflict as error:
-            # Its dependencies do not fit together; when they land, that becomes a task.
-            self.stuck[task.id] = f"{error.detail}; land what it depends on first"
-            self._wait(task.id, error)
+            # The conflict becomes a merge task when the dependencies land.
+            self.stuck[task.id] = f"{error.detail}; land its dependencies first"
+            self._report_waiting(task.id, error)
             return
         self.stuck.pop(task.id, None)
         try:
@@ -180,7 +179,7 @@ class TaskStarter:
                 success_criteria=task.criteria,
                 dependencies_completed=task.depends_on,
                 epic_summary=run.plan.goal,
-                repo=str(path_of(repo)),
+                repo=str(repo_path(repo)),
                 base=base,
                 branch=f"shiftboss/{task.id}",
                 target=target,
@@ -192,9 +191,9 @@ class TaskStarter:
         except HandoffExists:
             await run.client.call("submit_task", bead_id=task.id)
         except (OwnershipOverlap, RepoBlocked, DependenciesUnfinished) as error:
-            self._wait(task.id, error)
+            self._report_waiting(task.id, error)
             return
-        self._waits.pop(task.id, None)
+        self._reasons.pop(task.id, None)
         run.progress.stage(task.id, "queued")
 
     async def _retry(self, bead_id: str, plan_status: PlanStatus) -> None:
@@ -204,12 +203,12 @@ class TaskStarter:
         try:
             await self._run.client.call("retry_task", bead_id=bead_id)
         except Conflict as error:
-            self._wait(bead_id, error)
+            self._report_waiting(bead_id, error)
 
-    def _wait(self, bead_id: str, error: Conflict) -> None:
-        """Said once: it is tried again whenever something has ended."""
+    def _report_waiting(self, bead_id: str, error: Conflict) -> None:
+        """Logged once per reason, although the task is tried again whenever another one ends."""
         reason = error.detail.removesuffix("; nothing was changed")
         self._run.progress.stage(bead_id, "waiting", reason)
-        if self._waits.get(bead_id) != reason:
-            self._waits[bead_id] = reason
-            self._run.progress.say(bead_id, f"waits: {reason}")
+        if self._reasons.get(bead_id) != reason:
+            self._reasons[bead_id] = reason
+            self._run.progress.log(bead_id, f"waiting: {reason}")
