@@ -63,6 +63,6 @@ def test_a_verdict_that_the_agent_did_not_wait_for_is_waited_for(room: PlanRoom)
     room.plan(task("hurried", do="hurry", criteria=[CRITERION, SLOW]), swarm=SWARM)
     assert room.run()["landed"] == ["hurried"]
     words = told(room)
-    assert "is over" not in words
+    assert "ended by the server" not in words
     assert "attempt 2" not in words
     assert "hurried: accepted, receipt" in words

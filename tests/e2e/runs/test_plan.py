@@ -149,7 +149,7 @@ def test_a_task_that_fails_again_and_again_ends_the_run(room: PlanRoom) -> None:
     outcome = room.run()
     assert outcome["landed"] == ["good"]
     assert outcome["failed"] == ["bad"]
-    assert outcome["stuck"] == {"after": "needs bad"}
+    assert outcome["stuck"] == {"after": "depends on bad, which was given up"}
     assert room.run()["failed"] == ["bad"], "run again, it is not tried again"
     (room.marks / "bad.mended").touch()
     assert sorted(room.run("--retry")["landed"]) == ["after", "bad", "good"]
