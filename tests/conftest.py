@@ -9,12 +9,16 @@ from pathlib import Path
 import pytest
 
 from tests.client import Client
+from tests.memory_disk import use_memory_disk
 from tests.postgres import Postgres, postgres_for_tests
 from tests.running import RunningServer
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A suite that was started in the background ignores Ctrl-C, and so would all that it starts.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+use_memory_disk()
 
 
 @pytest.fixture(scope="session")
@@ -25,7 +29,7 @@ def anyio_backend() -> str:
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[Postgres]:
-    """A PostgreSQL server of this test process, with durable commits."""
+    """A PostgreSQL server of this test process."""
     with postgres_for_tests() as server:
         yield server
 
