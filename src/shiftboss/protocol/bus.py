@@ -5,7 +5,7 @@ Requests carry the document's members; `swarm_id`, `epoch` and `name` are furthe
 
 from __future__ import annotations
 
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, StringConstraints
 
@@ -303,17 +303,3 @@ class MessageAnswer(Answer):
     question_id: int | None = None
     answers: list[dict[str, Any]] = Field(default=[])
     claim_id: int | None = None
-
-
-# A task as a tracker describes it.
-
-
-class FoundTask(NamedTuple):
-    """Within the limits of a task that is added by hand."""
-
-    task_id: str
-    title: str
-    description: str
-    priority: int
-    depends_on: list[str]
-    is_done: bool

@@ -27,7 +27,7 @@ def ours() -> set[int]:
     return {
         child.pid
         for child in psutil.Process().children(recursive=True)
-        if not any(word.endswith("lifeline.py") for word in child.cmdline())
+        if not any(word.endswith("git_reaper.py") for word in child.cmdline())
     }
 
 
