@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.client import Client
-from tests.memory_disk import use_memory_disk
+from tests.memory_disk import leave_memory_disk, use_memory_disk
 from tests.postgres import Postgres, postgres_for_tests
 from tests.running import RunningServer
 
@@ -19,6 +19,21 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 
 use_memory_disk()
+
+
+def pytest_sessionfinish(exitstatus: int) -> None:
+    """The folders of tests that failed are kept."""
+    if exitstatus == pytest.ExitCode.OK:
+        leave_memory_disk()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests that need PostgreSQL: `-m "not postgres"` does without."""
+    for item in items:
+        assert isinstance(item, pytest.Function)
+        parameters = item.callspec.params if hasattr(item, "callspec") else {}
+        if "postgres" in item.fixturenames or parameters.get("store_address") == "postgres":
+            item.add_marker("postgres")
 
 
 @pytest.fixture(scope="session")

@@ -45,8 +45,8 @@ LATE = (
     "uvicorn.loops.uvloop",
 )
 # The longest request: a command line and its environment.
-LONGEST = 1 << 17
-# Of one exit code.
+LONGEST = 1 << 18
+# A process number, then an exit code.
 STATUS = struct.Struct("=i")
 
 Program = Callable[[], object]
@@ -72,7 +72,7 @@ def serve_forks(requests: socket.socket) -> Program:
 
     When nobody can ask any more, the tests are gone: whoever still runs is killed.
     """
-    assert threading.active_count() == 1, "a fork would lose the other threads"
+    assert len([*Path("/proc/self/task").iterdir()]) == 1, "a fork would lose the other threads"
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the tests, and for the children
     waker, woken = socket.socketpair()
     for one in (waker, woken):
@@ -139,9 +139,10 @@ def _become(request: dict[str, Any], descriptors: list[int]) -> Program:
 def _stream(descriptor: int, like: TextIO) -> TextIO:
     """As the interpreter makes its standard streams."""
     writes = descriptor > 0
-    unbuffered = writes and bool(os.environ.get("PYTHONUNBUFFERED"))
+    unbuffered = bool(os.environ.get("PYTHONUNBUFFERED"))
+    buffering = 0 if writes and unbuffered else -1
     return io.TextIOWrapper(
-        open(descriptor, "wb" if writes else "rb", 0 if unbuffered else -1, closefd=False),
+        open(descriptor, "wb" if writes else "rb", buffering, closefd=False),
         encoding=like.encoding,
         errors=like.errors,
         newline="\n" if writes else None,
