@@ -29,6 +29,9 @@ DEFAULT_SWARM = "default"
 POLL_MS_DEFAULT = 30_000
 # Longer polls are answered after this and made again.
 POLL_MS_MAX = 600_000
+# Bounds of the lease that a heartbeat may ask for.
+LEASE_SECONDS_MIN = 5
+LEASE_SECONDS_MAX = 86_400
 PRIORITY_MAX = 1_000
 DEPENDENCIES_MAX = 200
 
@@ -105,7 +108,7 @@ class HeartbeatRequest(BusRequest):
     context_usage: Annotated[float, Field(ge=0.0, le=1.0, allow_inf_nan=False)] | None = None
     current_step: Annotated[str, StringConstraints(max_length=500, pattern=NO_NUL)] | None = None
     epoch: Epoch | None = None
-    lease_seconds: Annotated[int, Field(ge=5, le=86_400)] | None = None
+    lease_seconds: Annotated[int, Field(ge=LEASE_SECONDS_MIN, le=LEASE_SECONDS_MAX)] | None = None
 
 
 class ResetWorkerRequest(BusRequest):
