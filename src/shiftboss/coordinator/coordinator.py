@@ -47,9 +47,9 @@ from shiftboss.protocol.packets import (
 )
 from shiftboss.protocol.policy import Policy
 from shiftboss.protocol.swarms import CreateSwarmRequest, SwarmList, SwarmStatus
+from shiftboss.rules.tasks.leases import GRACE_SECONDS
 from shiftboss.rules.tasks.retry import RetryPolicy
 from shiftboss.rules.tasks.swarms import Swarm
-from shiftboss.rules.tasks.tasks import GRACE_SECONDS
 from shiftboss.store.port import Store
 
 

@@ -10,10 +10,10 @@ from shiftboss.client.bus_client import BusClient
 from shiftboss.client.exchange import checked
 from shiftboss.client.server_address import Server
 from shiftboss.errors import InvalidRequest
-from shiftboss.protocol.bus import DEFAULT_SWARM, RegisterWorkerRequest
+from shiftboss.protocol.bus import DEFAULT_SWARM, LEASE_SECONDS_MAX, RegisterWorkerRequest
 from shiftboss.worker.bus_session import BusSession, reason_of
 from shiftboss.worker.bus_task import BusTask
-from shiftboss.worker.heartbeats import HEARTBEAT_SECONDS, LEASE_SECONDS_MAX
+from shiftboss.worker.heartbeats import HEARTBEAT_SECONDS
 
 
 class BusWorker:

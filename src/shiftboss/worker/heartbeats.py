@@ -11,12 +11,11 @@ from typing import Final
 from shiftboss.client.bus_client import BusClient
 from shiftboss.client.exchange import ServerUnreachable
 from shiftboss.errors import ShiftbossError
+from shiftboss.protocol.bus import LEASE_SECONDS_MAX, LEASE_SECONDS_MIN
 
 log = logging.getLogger(__name__)
 
 HEARTBEAT_SECONDS: Final = 20.0
-LEASE_SECONDS_MIN: Final = 5
-LEASE_SECONDS_MAX: Final = 86_400
 
 
 def lease_seconds(heartbeat_seconds: float) -> int:

@@ -122,7 +122,7 @@ def test_a_milestone_is_a_line_or_options_and_what_is_wrong_with_it_is_said(room
     assert neither.err.startswith("what is the milestone?; give a line such as")
     lacking = room.run("milestone", task_id, "PUSHED_TO_CI: core commit abcdef1")
     assert (lacking.code, lacking.out) == (1, "")
-    assert lacking.err.startswith("PUSHED_TO_CI lacks ci_run; write it as PUSHED_TO_CI: ")
+    assert lacking.err.startswith("PUSHED_TO_CI: missing ci_run; the format is PUSHED_TO_CI: ")
     early = room.run("milestone", task_id, "FIXING_CI: test - it fails", "--json")
     assert (early.code, early.err) == (1, "")
     assert '"code":"illegal_transition"' in early.out

@@ -17,7 +17,7 @@ from shiftboss.errors import UnknownTask
 from shiftboss.protocol.events import EventKind
 from shiftboss.protocol.states import WorkerState
 from shiftboss.rules.tasks.packets import Assignment
-from shiftboss.rules.tasks.tasks import OFFER_SECONDS, Task, Worker
+from shiftboss.rules.tasks.tasks import Task, Worker
 from shiftboss.store.port import Transaction
 
 
@@ -110,9 +110,6 @@ def held_task(tx: Transaction, assignment: Assignment) -> Task:
 
 
 # Use case of the lease keeper: an attempt whose lease has run out is over.
-
-
-OFFER_MS = OFFER_SECONDS * 1000
 
 
 def expire(tx: Transaction, swarm_id: str, task_id: str, epoch: int, now_ms: int) -> bool:

@@ -14,15 +14,6 @@ from shiftboss.errors import (
 from shiftboss.protocol.states import WorkerState
 from shiftboss.rules.tasks.packets import Assignment
 
-# A task that was handed out must be acknowledged within this time, or it goes to somebody else.
-OFFER_SECONDS = 60
-# A worker without a launcher shows no sign of life while it works; it has this long.
-LEASE_SECONDS = 1800
-# How long a lease that ran out while no server was there may be renewed after the start.
-GRACE_SECONDS = 60
-# A blocked worker waits for a person.
-BLOCKED_LEASE_SECONDS = 86_400
-
 _PACKET = re.compile(r"packet-\d+")
 
 
