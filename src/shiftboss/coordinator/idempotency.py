@@ -7,11 +7,12 @@ with the event that the report led to; a repeat is answered from that event and 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from hashlib import blake2b
 from typing import Any, TypeVar, get_type_hints, overload
 
-from shiftboss.coordinator.bus import dispatch
+from shiftboss.coordinator.bus.dispatch import take_swarm
+from shiftboss.coordinator.clock import Clock
 from shiftboss.errors import KeyReused, UnknownPacket
 from shiftboss.protocol.bus import AckRequest, BusRequest, DoneRequest, TaskFailedRequest
 from shiftboss.protocol.events import Event, EventKind
@@ -23,7 +24,7 @@ from shiftboss.protocol.packets import (
     RegisterRequest,
 )
 from shiftboss.rules.tasks.packets import Assignment, packet_task_id
-from shiftboss.store.port import Transaction
+from shiftboss.store.port import Store, Transaction
 
 T = TypeVar("T", bound=Answer)
 
@@ -172,33 +173,41 @@ def key_reused() -> KeyReused:
     )
 
 
-def once(
-    tx: Transaction,
+def write_once(
+    store: Store,
+    clock: Clock,
     use_case: Callable[..., T],
     request: BusRequest,
     key: str | None,
-    now_ms: int,
-) -> T:
-    """A use case whose repeat under the same key gets the first answer and changes nothing."""
-    answer: T
+) -> Awaitable[T]:
+    """Run a writing use case `(tx, request, now_ms)` whose answer is stored under the key.
+
+    A repeat with the same key gets the stored answer and changes nothing. Without a key the use
+    case runs as it is.
+    """
+    now_ms = clock()
     if key is None:
-        answer = use_case(tx, request, now_ms)
-        return answer
-    dispatch.take_swarm(tx, request.swarm_id, now_ms)
-    name = use_case.__name__
-    report_key = report_digest(f"once {name}", key)
-    words = _digest(request.model_dump_json())
-    first = tx.first_answer(request.swarm_id, report_key)
-    if first is not None:
-        if first[0] != words:
+        return store.write(lambda tx: use_case(tx, request, now_ms), request.swarm_id)
+    return store.write(
+        lambda tx: _stored_answer(tx, use_case, request, key, now_ms), request.swarm_id
+    )
+
+
+def _stored_answer(
+    tx: Transaction, use_case: Callable[..., T], request: BusRequest, key: str, now_ms: int
+) -> T:
+    take_swarm(tx, request.swarm_id, now_ms)
+    # The name is part of the stored key: a use case that is renamed does not find the answers of
+    # its old name, and a repeat that crosses the upgrade runs again.
+    report_key = report_digest(f"once {use_case.__name__}", key)
+    request_digest = _digest(request.model_dump_json())
+    answer: T
+    stored = tx.first_answer(request.swarm_id, report_key)
+    if stored is not None:
+        if stored[0] != request_digest:
             raise key_reused()
-        answer = _answer_type(use_case).model_validate_json(first[1])
-        return answer
+        answer_type: type[T] = get_type_hints(use_case)["return"]
+        return answer_type.model_validate_json(stored[1])
     answer = use_case(tx, request, now_ms)
-    tx.add_answer(request.swarm_id, report_key, words, answer.model_dump_json(), now_ms)
+    tx.add_answer(request.swarm_id, report_key, request_digest, answer.model_dump_json(), now_ms)
     return answer
-
-
-def _answer_type(use_case: Callable[..., T]) -> type[T]:
-    found: type[T] = get_type_hints(use_case)["return"]
-    return found

@@ -67,7 +67,7 @@ class Spawner:
 
     def __init__(self, stores: list[OpenStore], policy: Policy) -> None:
         self.stores = stores
-        self.contracts = ActivePolicy(policy)
+        self.active_policy = ActivePolicy(policy)
 
     async def spawn(self, task: str, repo: str, swarm_id: str = "s", at: int = 0) -> bool:
         request = SpawnSubtaskRequest(
@@ -85,7 +85,7 @@ class Spawner:
                 Known(),
                 replace=False,
                 now_ms=1,
-                contracts=self.contracts,
+                policy=self.active_policy,
                 repo_name=repo,
             )
 
@@ -189,7 +189,7 @@ async def test_a_thousand_spawns_at_once_never_break_the_rules(
         assert other not in graph[one], f"{one} and {other}"
     # As many as can be: everybody else is kept from working by one of these.
     for repo in set(graph) - active:
-        assert not here.contracts.graph.can_spawn(repo, active)
+        assert not here.active_policy.graph.can_spawn(repo, active)
 
 
 # -- with the spawn, and what ends it

@@ -65,7 +65,12 @@ TIMEOUT_SECONDS_MAX = 7 * 86_400
 
 
 def receive(
-    tx: Transaction, message: Message, swarm_id: str, key: str | None, now_ms: int
+    tx: Transaction,
+    message: Message,
+    swarm_id: str,
+    key: str | None,
+    retry_policy: RetryPolicy,
+    now_ms: int,
 ) -> MessageAnswer:
     if isinstance(message, AssignMessage):
         return _assigned(tx, message, swarm_id, now_ms)
@@ -87,6 +92,8 @@ def receive(
         )
     check_epoch(held, said_epoch(message))
     check_task(held, message)
+    if isinstance(message, FailedMessage):
+        return _failed(tx, held, message, report_key, retry_policy, now_ms)
     return _HANDLERS[message.type](tx, held, message, report_key, now_ms)
 
 
@@ -233,12 +240,16 @@ def _claimed(
 
 
 def _failed(
-    tx: Transaction, held: Assignment, message: Message, report_key: bytes | None, now_ms: int
+    tx: Transaction,
+    held: Assignment,
+    message: FailedMessage,
+    report_key: bytes | None,
+    retry_policy: RetryPolicy,
+    now_ms: int,
 ) -> MessageAnswer:
-    assert isinstance(message, FailedMessage)
     if not can_move(held.state, WorkerState.FAILED):
         raise _illegal(held, WorkerState.FAILED)
-    again = message.recoverable and held_task(tx, held).failures < RetryPolicy().retries_max
+    again = message.recoverable and held_task(tx, held).failures < retry_policy.retries_max
     fail_task(
         tx,
         held,
@@ -310,7 +321,6 @@ _HANDLERS = {
     MessageType.HEARTBEAT: _heartbeat,
     MessageType.PROGRESS: _progress,
     MessageType.COMPLETE: _complete,
-    MessageType.FAILED: _failed,
     MessageType.BLOCKED: _blocked,
     MessageType.CONTEXT_THRESHOLD: _context_threshold,
 }

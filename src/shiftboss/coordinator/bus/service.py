@@ -13,7 +13,7 @@ from shiftboss.coordinator.bus.task_source import FindTask, gather
 from shiftboss.coordinator.claims.verdict_waiters import VerdictWaiters
 from shiftboss.coordinator.clock import Clock
 from shiftboss.coordinator.hub import Hub, ParkedPoll, end_wait
-from shiftboss.coordinator.idempotency import once
+from shiftboss.coordinator.idempotency import write_once
 from shiftboss.coordinator.two_step_answer import TwoStepAnswer
 from shiftboss.errors import UnknownTask
 from shiftboss.protocol.bus import (
@@ -50,15 +50,14 @@ from shiftboss.protocol.bus import (
     TaskView,
 )
 from shiftboss.protocol.events import Event, EventKind
-from shiftboss.protocol.fields import Answer
 from shiftboss.protocol.handoff_requests import WAIT_MS_DEFAULT
 from shiftboss.protocol.messages import Message, message_from_json
 from shiftboss.rules.claims.handoffs import Claim
+from shiftboss.rules.tasks.retry import RetryPolicy
 from shiftboss.store.early_future import EarlyFuture
 from shiftboss.store.port import Store
 
 T = TypeVar("T")
-A = TypeVar("A", bound=Answer)
 
 NOTHING = PollAnswer(task=None, timeout=True)
 
@@ -72,7 +71,8 @@ class BusService:
         clock: Clock,
         hub: Hub,
         on_lease: Callable[[int | None], None],
-        proofs: VerdictWaiters,
+        verdict_waiters: VerdictWaiters,
+        retry_policy: RetryPolicy,
         find_task: FindTask | None = None,
     ) -> None:
         """`on_lease` is told when a lease that was renewed will end."""
@@ -80,7 +80,8 @@ class BusService:
         self._clock = clock
         self._hub = hub
         self._on_lease = on_lease
-        self._proofs = proofs
+        self._verdict_waiters = verdict_waiters
+        self._retry_policy = retry_policy
         self._find_task = find_task
 
     # -- workers
@@ -88,7 +89,7 @@ class BusService:
     def register_worker(
         self, request: RegisterWorkerRequest, key: str | None = None
     ) -> Awaitable[RegisterWorkerAnswer]:
-        return self._once(workers.register_worker, request, key)
+        return write_once(self._store, self._clock, workers.register_worker, request, key)
 
     def poll_task(self, request: PollRequest, _key: str | None = None) -> Awaitable[PollAnswer]:
         """Waits until there is something for the worker or its time is over."""
@@ -147,16 +148,16 @@ class BusService:
 
     def worker_done(self, request: DoneRequest, key: str | None = None) -> Awaitable[DoneAnswer]:
         """A task with a handoff is done when its claim is proven: that may take a while."""
-        return TwoStepAnswer(self._change(workers.done, request, key), self._proven)
+        return TwoStepAnswer(self._change(workers.done, request, key), self._await_verdict)
 
-    async def _proven(self, claim: Claim) -> DoneAnswer:
-        proof = await self._proofs.outcome(claim, WAIT_MS_DEFAULT)
+    async def _await_verdict(self, claim: Claim) -> DoneAnswer:
+        outcome = await self._verdict_waiters.outcome(claim, WAIT_MS_DEFAULT)
         return DoneAnswer(
-            success=proof.success,
+            success=outcome.success,
             bead_id=claim.task_id,
-            status=proof.status,
-            receipt_id=proof.receipt_id,
-            hint=proof.hint,
+            status=outcome.status,
+            receipt_id=outcome.receipt_id,
+            hint=outcome.hint,
         )
 
     def task_failed(
@@ -174,7 +175,7 @@ class BusService:
     def reset_worker(
         self, request: ResetWorkerRequest, key: str | None = None
     ) -> Awaitable[ResetAnswer]:
-        return self._once(workers.reset_worker, request, key)
+        return write_once(self._store, self._clock, workers.reset_worker, request, key)
 
     async def get_status(self, request: StatusRequest, _key: str | None = None) -> BusStatus:
         now_ms = self._clock()
@@ -192,7 +193,8 @@ class BusService:
     ) -> MessageAnswer:
         now_ms = self._clock()
         answer = await self._store.write(
-            lambda tx: messages.receive(tx, message, swarm_id, key, now_ms), swarm_id
+            lambda tx: messages.receive(tx, message, swarm_id, key, self._retry_policy, now_ms),
+            swarm_id,
         )
         self._on_lease(answer.lease_expires_at)
         return answer
@@ -200,11 +202,11 @@ class BusService:
     # -- tasks
 
     def add_task(self, request: AddTaskRequest, key: str | None = None) -> Awaitable[TaskView]:
-        return self._once(tasks.add, request, key)
+        return write_once(self._store, self._clock, tasks.add, request, key)
 
     def submit_task(self, request: TaskRequest, key: str | None = None) -> Awaitable[SubmitAnswer]:
         if self._find_task is None:
-            return self._once(tasks.submit, request, key)
+            return write_once(self._store, self._clock, tasks.submit, request, key)
         return self._submit_found(request, key, self._find_task)
 
     async def _submit_found(
@@ -212,17 +214,17 @@ class BusService:
     ) -> SubmitAnswer:
         """A task that the store does not know is taken from the tracker."""
         try:
-            return await self._once(tasks.submit, request, key)
+            return await write_once(self._store, self._clock, tasks.submit, request, key)
         except UnknownTask:
             for found in await gather(self._store, find_task, request):
                 await self.add_task(found)
-        return await self._once(tasks.submit, request, key)
+        return await write_once(self._store, self._clock, tasks.submit, request, key)
 
     def retry_task(self, request: TaskRequest, key: str | None = None) -> Awaitable[TaskEndAnswer]:
-        return self._once(tasks.retry, request, key)
+        return write_once(self._store, self._clock, tasks.retry, request, key)
 
     def cancel_task(self, request: TaskRequest, key: str | None = None) -> Awaitable[TaskEndAnswer]:
-        return self._once(tasks.cancel, request, key)
+        return write_once(self._store, self._clock, tasks.cancel, request, key)
 
     async def show_task(self, request: TaskRequest, _key: str | None = None) -> TaskView:
         return await self._store.read(lambda tx: tasks.show(tx, request.swarm_id, request.bead_id))
@@ -244,16 +246,7 @@ class BusService:
     def answer_question(
         self, request: AnswerQuestionRequest, key: str | None = None
     ) -> Awaitable[QuestionView]:
-        return self._once(questions.answer, request, key)
-
-    def _once(
-        self, use_case: Callable[..., A], request: BusRequest, key: str | None
-    ) -> Awaitable[A]:
-        """The same, for a use case that needs the store to remember what a key was answered."""
-        now_ms = self._clock()
-        return self._store.write(
-            lambda tx: once(tx, use_case, request, key, now_ms), request.swarm_id
-        )
+        return write_once(self._store, self._clock, questions.answer, request, key)
 
     def _change(
         self, use_case: Callable[..., T], request: BusRequest, *further: object

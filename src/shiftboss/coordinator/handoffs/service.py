@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 from shiftboss.coordinator.claims import claims, verdicts
 from shiftboss.coordinator.claims import claims as verifiers
@@ -18,11 +17,9 @@ from shiftboss.coordinator.evidence_port import Evidence
 from shiftboss.coordinator.handoffs import ownership, scope_requests, spawn, strategy_records, views
 from shiftboss.coordinator.handoffs.spawn_checks import Spawning, check_words, normalised_paths
 from shiftboss.coordinator.hub import Hub
-from shiftboss.coordinator.idempotency import once
+from shiftboss.coordinator.idempotency import write_once
 from shiftboss.errors import InvalidRequest, UnknownReceipt, UnknownRepo
-from shiftboss.protocol.bus import BusRequest
 from shiftboss.protocol.events import EventKind
-from shiftboss.protocol.fields import Answer
 from shiftboss.protocol.handoff_requests import (
     WAIT_MS_MAX,
     CompletionAnswer,
@@ -59,8 +56,6 @@ from shiftboss.rules.claims.handoffs import Claim, Reservation, is_object_name
 from shiftboss.store.handoff_port import ReceiptRow
 from shiftboss.store.port import Store, Transaction
 
-A = TypeVar("A", bound=Answer)
-
 
 class HandoffService:
     def __init__(
@@ -69,16 +64,16 @@ class HandoffService:
         clock: Clock,
         hub: Hub,
         evidence: Evidence,
-        proofs: VerdictWaiters,
-        contracts: ActivePolicy,
+        verdict_waiters: VerdictWaiters,
+        policy: ActivePolicy,
         spawning: Spawning,
     ) -> None:
-        self._contracts = contracts
+        self._policy = policy
         self._spawning = spawning
         self._store = store
         self._clock = clock
         self._evidence = evidence
-        self._proofs = proofs
+        self._verdict_waiters = verdict_waiters
         self._hub = hub
         self._takers: set[asyncio.Event] = set()
         hub.listen(EventKind.CLAIM_MADE, lambda _event: self._wake_takers())
@@ -113,11 +108,11 @@ class HandoffService:
         # What can be refused without a look at the repository is refused first.
         await self._store.read(lambda tx: self._check(tx, request))
         path = self._repo(request.repo)
-        name = self._contracts.name_of(request.repo, await self._evidence.identity(path))
-        self._contracts.branch_for(name, request)
+        name = self._policy.name_of(request.repo, await self._evidence.identity(path))
+        self._policy.branch_for(name, request)
         survey = await self._evidence.survey(
             path,
-            request.base or (None if name is None else self._contracts.repo(name).branch),
+            request.base or (None if name is None else self._policy.repo(name).branch),
             request.files,
             request.subtask_title or request.bead_id,
             request.subtask_description,
@@ -132,7 +127,7 @@ class HandoffService:
                 replace=replace,
                 now_ms=now_ms,
                 target_base=target_base,
-                contracts=self._contracts,
+                policy=self._policy,
                 repo_name=name,
             ),
             request.swarm_id,
@@ -147,10 +142,10 @@ class HandoffService:
     def _check(self, tx: Transaction, request: SpawnSubtaskRequest) -> None:
         check_words(request, self._spawning.variables)
         spawn.check_finished(tx, request, tx.task(request.swarm_id, request.bead_id))
-        if request.repo is not None and request.repo in self._contracts:
+        if request.repo is not None and request.repo in self._policy:
             has_or_may_get(
                 tx,
-                self._contracts,
+                self._policy,
                 request.repo,
                 request.swarm_id,
                 request.bead_id,
@@ -159,8 +154,8 @@ class HandoffService:
 
     def _repo(self, repo: str | None) -> str:
         """A repo of the policy by its name, or any by its path."""
-        if repo is not None and repo in self._contracts:
-            return self._contracts.path_of(repo)
+        if repo is not None and repo in self._policy:
+            return self._policy.path_of(repo)
         found = repo or self._evidence.own_repo
         if found is None:
             raise UnknownRepo(
@@ -197,14 +192,16 @@ class HandoffService:
         made = await self._store.write(
             lambda tx: claims.claim(tx, request, key, now_ms), request.swarm_id
         )
-        return await self._proofs.outcome(made, request.wait_ms)
+        return await self._verdict_waiters.outcome(made, request.wait_ms)
 
     # -- scope
 
     async def request_scope(
         self, request: RequestScopeRequest, key: str | None = None
     ) -> ScopeView:
-        return await self._once(scope_requests.request_scope, request, key)
+        return await write_once(
+            self._store, self._clock, scope_requests.request_scope, request, key
+        )
 
     async def list_scope_requests(
         self, request: ListScopeRequestsRequest, _key: str | None = None
@@ -214,10 +211,10 @@ class HandoffService:
         )
 
     async def decide_scope(self, request: DecideScopeRequest, key: str | None = None) -> ScopeView:
-        return await self._once(scope_requests.decide, request, key)
+        return await write_once(self._store, self._clock, scope_requests.decide, request, key)
 
     async def waive(self, request: WaiveRequest, key: str | None = None) -> WaiveAnswer:
-        return await self._once(scope_requests.waive, request, key)
+        return await write_once(self._store, self._clock, scope_requests.waive, request, key)
 
     # -- receipts and strategies
 
@@ -330,12 +327,6 @@ class HandoffService:
                 request.swarm_id,
             )
         return VerdictAnswer(recorded=state != "void", state=state)
-
-    async def _once(self, use_case: Callable[..., A], request: BusRequest, key: str | None) -> A:
-        now_ms = self._clock()
-        return await self._store.write(
-            lambda tx: once(tx, use_case, request, key, now_ms), request.swarm_id
-        )
 
 
 def _next_claim(tx: Transaction, now_ms: int) -> Claim | None:

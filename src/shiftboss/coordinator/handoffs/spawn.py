@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from typing import Protocol
 
 from shiftboss.coordinator.bus import tasks
 from shiftboss.coordinator.bus.dispatch import take_swarm
@@ -21,6 +20,7 @@ from shiftboss.errors import (
     TaskEnded,
     UnknownTask,
 )
+from shiftboss.evidence.survey.survey import Survey
 from shiftboss.protocol.bus import AddTaskRequest, TaskRequest
 from shiftboss.protocol.events import EventKind
 from shiftboss.protocol.handoff_requests import SpawnAnswer, SpawnSubtaskRequest
@@ -40,23 +40,6 @@ from shiftboss.rules.tasks.tasks import Task, is_ended, is_reserved
 from shiftboss.store.port import Transaction
 
 
-class Survey(Protocol):
-    """What the repository says about a task that is about to be spawned."""
-
-    @property
-    def toplevel(self) -> str: ...
-    @property
-    def identity(self) -> str: ...
-    @property
-    def base_commit(self) -> str: ...
-    @property
-    def branch(self) -> str | None: ...
-    @property
-    def files_readonly(self) -> list[str]: ...
-    @property
-    def success_criteria(self) -> list[str]: ...
-
-
 def spawn(
     tx: Transaction,
     request: SpawnSubtaskRequest,
@@ -65,7 +48,7 @@ def spawn(
     replace: bool,
     now_ms: int,
     target_base: str | None = None,
-    contracts: ActivePolicy | None = None,
+    policy: ActivePolicy | None = None,
     repo_name: str | None = None,
 ) -> SpawnAnswer:
     """Store the contract of a task and reserve its files. `replace` is the operator's: a contract
@@ -77,22 +60,22 @@ def spawn(
     handoff = _handoff(tx, request, survey, task)
     known = tx.handoff(request.swarm_id, request.bead_id)
     wanted = _row(request, survey, handoff, known, now_ms)._replace(target_base=target_base)
-    if contracts is not None and repo_name is not None:
-        branch = contracts.branch_for(repo_name, request)
-        demand = contracts.demand(repo_name, survey.toplevel, branch)
+    if policy is not None and repo_name is not None:
+        branch = policy.branch_for(repo_name, request)
+        demand = policy.demand(repo_name, survey.toplevel, branch)
         # The policy says where the work of its repos goes, and what CI runs for.
         wanted = wanted._replace(
             repo_name=repo_name, ci=demand.model_dump_json(), branch=demand.branch
         )
-    if contracts is not None and (repo_name is not None or request.traits):
-        choice = choose_model("worker", request.traits, contracts.policy.models)
+    if policy is not None and (repo_name is not None or request.traits):
+        choice = choose_model("worker", request.traits, policy.settings.models)
         wanted = wanted._replace(model=choice.model)
     if known is not None and _same(known, wanted, replace=replace):
-        _lock(tx, request, handoff, contracts, repo_name, now_ms)
+        _lock(tx, request, handoff, policy, repo_name, now_ms)
         in_force = known
     else:
         _check_may_change(tx, known, replace=replace)
-        _lock(tx, request, handoff, contracts, repo_name, now_ms)
+        _lock(tx, request, handoff, policy, repo_name, now_ms)
         put_in_force(tx, wanted, now_ms)
         in_force = wanted
     if request.submit and task is not None and task.status == "open":
@@ -104,12 +87,12 @@ def _lock(
     tx: Transaction,
     request: SpawnSubtaskRequest,
     handoff: WorkerHandoff,
-    contracts: ActivePolicy | None,
+    policy: ActivePolicy | None,
     repo_name: str | None,
     now_ms: int,
 ) -> None:
     """Also for the words that come again: the operator may have released the repo meanwhile."""
-    if contracts is None or repo_name is None:
+    if policy is None or repo_name is None:
         if request.merges is not None:
             raise InvalidRequest(
                 "merges: the repo is none of the policy, so it has no lock to pass over",
@@ -124,8 +107,8 @@ def _lock(
         files=handoff.contract.files_owned,
         requirements=handoff.contract.success_criteria,
     )
-    spawn_prompt(task, contracts.policy)  # a worker that could not be told its task is not spawned
-    lock_repo(tx, contracts, repo_name, request.swarm_id, request.bead_id, now_ms, request.merges)
+    spawn_prompt(task, policy.settings)  # a worker that could not be told its task is not spawned
+    lock_repo(tx, policy, repo_name, request.swarm_id, request.bead_id, now_ms, request.merges)
 
 
 def _check_may_change(tx: Transaction, known: Handoff | None, *, replace: bool) -> None:
