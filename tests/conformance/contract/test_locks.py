@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from itertools import combinations
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
@@ -21,6 +21,7 @@ from shiftboss.errors import (
     StoreUnavailable,
     UnknownRepo,
 )
+from shiftboss.evidence.survey.survey import Survey
 from shiftboss.protocol.contract_requests import ReposRequest
 from shiftboss.protocol.handoff_requests import SpawnSubtaskRequest
 from shiftboss.protocol.policy import Policy, RepoPolicy
@@ -51,15 +52,8 @@ CANNOT_PARALLEL = [
 ]
 
 
-class Known(NamedTuple):
-    """What the repository says about every task here: nobody looks at it."""
-
-    toplevel: str = "/repo"
-    identity: str = "/repo/.git"
-    base_commit: str = "b" * 40
-    branch: str | None = "task"
-    files_readonly: list[str] = []  # noqa: RUF012 - never changed
-    success_criteria: list[str] = ["It works"]  # noqa: RUF012
+# What the repository says about every task here: no repository is read.
+SURVEY = Survey("/repo", "/repo/.git", "b" * 40, "task", [], ["It works"])
 
 
 class Spawner:
@@ -82,7 +76,7 @@ class Spawner:
             return spawn(
                 tx,
                 request,
-                Known(),
+                SURVEY,
                 replace=False,
                 now_ms=1,
                 policy=self.active_policy,
