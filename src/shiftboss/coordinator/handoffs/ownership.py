@@ -30,7 +30,7 @@ def reserve(tx: Transaction, wanted: Reservation, now_ms: int, field: str = "fil
     tx.reserve(wanted, now_ms)
 
 
-def own_again(tx: Transaction, task: Task, now_ms: int) -> None:
+def reserve_if_failed(tx: Transaction, task: Task, now_ms: int) -> None:
     """A task that had failed had let go of its files."""
     if task.contract_version is not None and task.status == "failed":
         reserve_again(tx, task.swarm_id, task.task_id, now_ms)

@@ -76,7 +76,7 @@ def learn(
     tx.put_strategy(recorded(record, impact, weight, now_ms))
 
 
-def learn_of_failure(
+def record_failure(
     tx: Transaction, assignment: Assignment, reason: str, failures: int, now_ms: int
 ) -> None:
     """Tasks without a handoff were not cut by a strategy that we know of."""
