@@ -93,8 +93,8 @@ def answer(tx: Transaction, request: AnswerQuestionRequest, now_ms: int) -> Ques
     scope_request = tx.scope_request_of_question(request.swarm_id, request.question_id)
     if scope_request is not None:
         raise Forbidden(
-            f"question {request.question_id} asks for more files, which only the operator may grant; "
-            "nothing was changed",
+            f"question {request.question_id} asks for more files, which only the operator may "
+            "grant; nothing was changed",
             field="question_id",
             hint=f"`shiftboss scope grant {scope_request.request_id}` or "
             f"`shiftboss scope refuse {scope_request.request_id}` (operator)",

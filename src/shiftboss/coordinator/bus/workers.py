@@ -82,8 +82,8 @@ def register_worker(
 def _make_available(
     tx: Transaction, worker: Worker, held: Assignment | None, now_ms: int
 ) -> Assignment | None:
-    """A request of a worker that let an offer expire, or that waits with a full context: it can take
-    a task again. What it holds afterwards."""
+    """A request from a worker that let an offer expire, or that waits with a full context: it can
+    take a task again. What it holds afterwards."""
     waiting = held is not None and held.state is WorkerState.WAITING
     if worker.available and not waiting:
         return held
@@ -221,7 +221,7 @@ def wants_checkpoint(held: Assignment, context_usage: float | None) -> bool:
 
 
 def is_held_by_server(held: Assignment) -> bool:
-    """Whether the server verifies the claim or follows the CI: no lease runs, and none may start."""
+    """Whether the server verifies the claim or follows the CI: no lease runs or may start."""
     return held.state is WorkerState.VERIFYING and held.lease_expires_at_ms is None
 
 
@@ -310,7 +310,7 @@ def _undelivered_refusal(
     violations = json.loads(refused.verdict or "{}").get("violations", [])
     return {
         "kind": EventKind.CLAIM_REFUSED.value,
-        **claims.about(refused),
+        **claims.event_data(refused),
         "violations": violations[:VIOLATIONS_TOLD_MAX],
     }
 
