@@ -60,11 +60,11 @@ async def _watch(folder: Path, url: str, seconds: float) -> tuple[float, float, 
     ci = CiPolicy(provider="github", url=url, repository="o/r", poll_every=POLL_SECONDS)
     policy = Policy(repos={f"repo-{number}": RepoPolicy(ci=ci) for number in range(RUNS)})
     coordinator = await _opened(folder, policy)
-    contracts = ActivePolicy(policy)
+    active_policy = ActivePolicy(policy)
     evidence = LocalEvidence(folder / "watcher", None)
-    watcher = CiWatcher(coordinator.store, system_clock, coordinator.hub, contracts, evidence)
-    await coordinator.create_swarm(CreateSwarmRequest(swarm_id=SWARM, feature="bench"))
-    await _write(coordinator, lambda tx, number: _follow(tx, contracts, number))
+    watcher = CiWatcher(coordinator.store, system_clock, coordinator.hub, active_policy, evidence)
+    await coordinator.swarms.create_swarm(CreateSwarmRequest(swarm_id=SWARM, feature="bench"))
+    await _write(coordinator, lambda tx, number: _follow(tx, active_policy, number))
     await watcher.run_once()
     await _write(coordinator, _some_minutes_later)
     watching = asyncio.create_task(watcher.run())
@@ -131,7 +131,7 @@ async def _write(coordinator: Coordinator, use_case: Callable[[Transaction, int]
     await asyncio.gather(*map(one, range(RUNS)))
 
 
-def _follow(tx: Transaction, contracts: ActivePolicy, number: int) -> None:
+def _follow(tx: Transaction, active_policy: ActivePolicy, number: int) -> None:
     """A task that was pushed just now."""
     task, repo = f"bd-{number}", f"repo-{number}"
     sha = hashlib.sha1(task.encode()).hexdigest()
@@ -156,7 +156,7 @@ def _follow(tx: Transaction, contracts: ActivePolicy, number: int) -> None:
             said="",
             repo_id="/nowhere",
             repo_name=repo,
-            ci=contracts.demand(repo, "/nowhere").model_dump_json(),
+            ci=active_policy.demand(repo, "/nowhere").model_dump_json(),
         )
     )
     tx.put_assignment(

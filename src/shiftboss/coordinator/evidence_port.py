@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from shiftboss.coordinator.handoffs.spawn import Survey
 from shiftboss.errors import EvidenceUnavailable
+from shiftboss.evidence.survey.survey import Survey
 from shiftboss.protocol.ci import CiDemand, CiReport
 from shiftboss.protocol.receipts import ReceiptBody, SignedReceipt
 from shiftboss.protocol.verdicts import Verdict, VerificationJob

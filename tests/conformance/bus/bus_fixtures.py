@@ -162,7 +162,7 @@ class BusRoom:
         await self._keeper.run_once()
 
     async def kinds(self, task: str) -> list[str]:
-        events = await self.coordinator.events_after(self.swarm_id, 0, 100_000)
+        events = await self.coordinator.swarms.events_after(self.swarm_id, 0, 100_000)
         return [one.kind for one in events if f'"bead_id":"{task}"' in one.data]
 
     async def rows(self) -> Rows:

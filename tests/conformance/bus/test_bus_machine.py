@@ -102,7 +102,9 @@ class Bus(RuleBasedStateMachine):
     )
     def open(self, priorities: list[int], data: st.DataObject) -> None:
         self.run(
-            self.room.coordinator.create_swarm(CreateSwarmRequest(swarm_id=self.room.swarm_id))
+            self.room.coordinator.swarms.create_swarm(
+                CreateSwarmRequest(swarm_id=self.room.swarm_id)
+            )
         )
         for name, priority in zip(TASKS, priorities, strict=True):
             there = st.sampled_from(sorted(self.depends_on) or [""])
@@ -356,7 +358,7 @@ class Bus(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         self.run(self.finish_everything())
-        events = self.run(self.room.coordinator.events_after(self.room.swarm_id, 0, 100_000))
+        events = self.run(self.room.coordinator.swarms.events_after(self.room.swarm_id, 0, 100_000))
         assert [one.event_id for one in events] == list(range(1, len(events) + 1))
         rows = self.run(self.room.rows())
         for name in self.depends_on:

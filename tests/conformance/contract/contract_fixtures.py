@@ -138,13 +138,15 @@ class ContractRoom(HandoffRoom):
         self.policy = policy
         self.commits = commits
         self.contract = coordinator.contract
-        store, hub, contracts = coordinator.store, coordinator.hub, ActivePolicy(policy)
-        self.watcher = CiWatcher(store, clock, hub, contracts, evidence)
-        self.ladder = TimeoutLadder(store, clock, hub, contracts, evidence)
-        self.cascade = Cascade(store, clock, hub, contracts)
+        store, hub, active_policy = coordinator.store, coordinator.hub, ActivePolicy(policy)
+        self.watcher = CiWatcher(store, clock, hub, active_policy, evidence)
+        self.ladder = TimeoutLadder(store, clock, hub, active_policy, evidence)
+        self.cascade = Cascade(store, clock, hub, active_policy)
 
     async def in_swarm(self, swarm_id: str) -> ContractRoom:
-        await self.coordinator.create_swarm(CreateSwarmRequest(swarm_id=swarm_id, feature="f"))
+        await self.coordinator.swarms.create_swarm(
+            CreateSwarmRequest(swarm_id=swarm_id, feature="f")
+        )
         return ContractRoom(
             self.coordinator,
             self.clock,
@@ -260,7 +262,7 @@ class ContractRoom(HandoffRoom):
 
     async def steps(self) -> list[str]:
         """The rungs of the ladder that were taken."""
-        found = await self.coordinator.events_after(self.swarm_id, 0, 100_000)
+        found = await self.coordinator.swarms.events_after(self.swarm_id, 0, 100_000)
         kinds = ("timeout_warning", "timeout_step", "timeout_escalated")
         return [json.loads(one.data)["step"] for one in found if one.kind in kinds]
 

@@ -166,7 +166,7 @@ async def test_what_is_returned_with_done_is_the_summary_of_the_receipt(
 
 
 def _waits(site: ContractRoom) -> bool:
-    return (site.swarm_id, "alphavm") in site.coordinator._proofs._waiting
+    return (site.swarm_id, "alphavm") in site.coordinator._verdict_waiters._waiting
 
 
 async def test_what_is_returned_with_the_push_is_kept_for_the_claim_of_the_server(

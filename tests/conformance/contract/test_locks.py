@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from itertools import combinations
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
@@ -21,6 +21,7 @@ from shiftboss.errors import (
     StoreUnavailable,
     UnknownRepo,
 )
+from shiftboss.evidence.survey.survey import Survey
 from shiftboss.protocol.contract_requests import ReposRequest
 from shiftboss.protocol.handoff_requests import SpawnSubtaskRequest
 from shiftboss.protocol.policy import Policy, RepoPolicy
@@ -51,15 +52,8 @@ CANNOT_PARALLEL = [
 ]
 
 
-class Known(NamedTuple):
-    """What the repository says about every task here: nobody looks at it."""
-
-    toplevel: str = "/repo"
-    identity: str = "/repo/.git"
-    base_commit: str = "b" * 40
-    branch: str | None = "task"
-    files_readonly: list[str] = []  # noqa: RUF012 - never changed
-    success_criteria: list[str] = ["It works"]  # noqa: RUF012
+# What the repository says about every task here: no repository is read.
+SURVEY = Survey("/repo", "/repo/.git", "b" * 40, "task", [], ["It works"])
 
 
 class Spawner:
@@ -67,7 +61,7 @@ class Spawner:
 
     def __init__(self, stores: list[OpenStore], policy: Policy) -> None:
         self.stores = stores
-        self.contracts = ActivePolicy(policy)
+        self.active_policy = ActivePolicy(policy)
 
     async def spawn(self, task: str, repo: str, swarm_id: str = "s", at: int = 0) -> bool:
         request = SpawnSubtaskRequest(
@@ -82,10 +76,10 @@ class Spawner:
             return spawn(
                 tx,
                 request,
-                Known(),
+                SURVEY,
                 replace=False,
                 now_ms=1,
-                contracts=self.contracts,
+                policy=self.active_policy,
                 repo_name=repo,
             )
 
@@ -189,7 +183,7 @@ async def test_a_thousand_spawns_at_once_never_break_the_rules(
         assert other not in graph[one], f"{one} and {other}"
     # As many as can be: everybody else is kept from working by one of these.
     for repo in set(graph) - active:
-        assert not here.contracts.graph.can_spawn(repo, active)
+        assert not here.active_policy.graph.can_spawn(repo, active)
 
 
 # -- with the spawn, and what ends it

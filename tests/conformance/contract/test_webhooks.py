@@ -41,10 +41,10 @@ async def test_news_that_come_during_a_look_are_looked_at_next(site: ContractRoo
     # The look has begun; before it is written down, the forge tells.
     assert await told(site, seen)
     site.clock.now_ms += 10
-    now_ms, contracts = site.clock.now_ms, ActivePolicy(site.policy)
+    now_ms, active_policy = site.clock.now_ms, ActivePolicy(site.policy)
     report = all_waiting(seen.sha)
     await site.coordinator.store.write(
-        lambda tx: ci.looked(tx, contracts, seen, report, now_ms), site.swarm_id
+        lambda tx: ci.looked(tx, active_policy, seen, report, now_ms), site.swarm_id
     )
     assert (await site.tracking("alphavm")).look_at_ms == now_ms
 

@@ -83,7 +83,9 @@ class HandoffRoom(BusRoom):
 
     async def in_swarm(self, swarm_id: str) -> HandoffRoom:
         """The same in a swarm of its own."""
-        await self.coordinator.create_swarm(CreateSwarmRequest(swarm_id=swarm_id, feature="f"))
+        await self.coordinator.swarms.create_swarm(
+            CreateSwarmRequest(swarm_id=swarm_id, feature="f")
+        )
         return HandoffRoom(self.coordinator, self.clock, self.repo, swarm_id)
 
     # -- contracts
@@ -152,7 +154,7 @@ class HandoffRoom(BusRoom):
         """A completion that waits for its verdict for ten minutes."""
         call = asyncio.create_task(self.complete(task, wait_ms=600_000, **members))
         key = (self.swarm_id, task)
-        waiters = self.coordinator._proofs._waiting
+        waiters = self.coordinator._verdict_waiters._waiting
         await eventually(lambda: key in waiters or call.done(), f"{task} waits")
         return call
 
@@ -248,7 +250,7 @@ class HandoffRoom(BusRoom):
         return (await self.show(task)).status
 
     async def events(self, kind: str) -> list[dict[str, Any]]:
-        found = await self.coordinator.events_after(self.swarm_id, 0, 100_000)
+        found = await self.coordinator.swarms.events_after(self.swarm_id, 0, 100_000)
         return [json.loads(one.data) for one in found if one.kind == kind]
 
     async def questions(self, *, only_open: bool = True) -> list[QuestionView]:

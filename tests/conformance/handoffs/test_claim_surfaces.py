@@ -155,17 +155,17 @@ def progress(done: int = 1) -> ProgressRequest:
 async def packets_of(shop: HandoffRoom) -> HandoffRoom:
     there = await shop.in_swarm(PACKETS)
     await there.spawn("packet-1", "a.py")
-    await shop.coordinator.register(PACKETS, register())
+    await shop.coordinator.swarms.register(PACKETS, register())
     return there
 
 
 def completing(shop: HandoffRoom, commit: str = "abcdef0") -> asyncio.Task[CompleteAnswer]:
-    return asyncio.create_task(shop.coordinator.complete(PACKETS, complete(commit)))
+    return asyncio.create_task(shop.coordinator.swarms.complete(PACKETS, complete(commit)))
 
 
 async def test_a_packet_with_a_handoff_is_complete_when_it_is_proven(shop: HandoffRoom) -> None:
     there = await packets_of(shop)
-    await shop.coordinator.progress(PACKETS, progress())
+    await shop.coordinator.swarms.progress(PACKETS, progress())
     call = completing(shop)
     job = await verdict_of(there, call, good=False)
     assert (job["bead_id"], job["commit"]) == ("packet-1", "abcdef0")
@@ -179,30 +179,32 @@ async def test_a_packet_with_a_handoff_is_complete_when_it_is_proven(shop: Hando
     await verdict_of(there, call)
     answer = await call
     assert (answer.final_commit, answer.swarm_complete) == ("fedcba9", True)
-    assert await shop.coordinator.complete(PACKETS, complete("fedcba9")) == answer
+    assert await shop.coordinator.swarms.complete(PACKETS, complete("fedcba9")) == answer
     assert (await there.receipt("packet-1"))["worker"] == "p"
-    status = await shop.coordinator.status(PACKETS)
+    status = await shop.coordinator.swarms.status(PACKETS)
     assert (status.workers[0].status, status.ready_for_merge) == ("complete", True)
     with pytest.raises(PacketFinished):
-        await shop.coordinator.complete(PACKETS, complete("0000000"))
+        await shop.coordinator.swarms.complete(PACKETS, complete("0000000"))
 
 
 async def test_a_packet_under_verification_waits_for_its_verdict(shop: HandoffRoom) -> None:
     there = await packets_of(shop)
-    await shop.coordinator.progress(PACKETS, progress())
+    await shop.coordinator.swarms.progress(PACKETS, progress())
     call = completing(shop)
-    await eventually(lambda: (PACKETS, "packet-1") in shop.coordinator._proofs._waiting, "a claim")
+    await eventually(
+        lambda: (PACKETS, "packet-1") in shop.coordinator._verdict_waiters._waiting, "a claim"
+    )
     again = completing(shop)  # an outbox says it again
     with pytest.raises(IllegalTransition):
-        await shop.coordinator.complete(PACKETS, complete("0000000"))
+        await shop.coordinator.swarms.complete(PACKETS, complete("0000000"))
     error = ErrorRequest(
         packet_id=1, task_id="s", error_type="timeout", message="m", recoverable=True
     )
     with pytest.raises(IllegalTransition):
-        await shop.coordinator.error(PACKETS, error)
+        await shop.coordinator.swarms.error(PACKETS, error)
     # A worker that starts over says again what it said before.
-    await shop.coordinator.progress(PACKETS, progress(), "another key")
-    await shop.coordinator.register(PACKETS, register())
+    await shop.coordinator.swarms.progress(PACKETS, progress(), "another key")
+    await shop.coordinator.swarms.register(PACKETS, register())
     await shop.pass_seconds(86_400 * 3)
     await verdict_of(there, call)
     assert await again == await call
@@ -212,7 +214,7 @@ async def test_a_packet_under_verification_waits_for_its_verdict(shop: HandoffRo
 async def test_a_packet_that_asks_for_files_has_no_lease(shop: HandoffRoom) -> None:
     """A lease of a packet would run out, and nobody could end it."""
     there = await packets_of(shop)
-    await shop.coordinator.progress(PACKETS, progress())
+    await shop.coordinator.swarms.progress(PACKETS, progress())
     asked = await there.ask_for("packet-1", "Makefile")
     assert asked.status == "open"
     assert (await there.attempt("packet-1")).lease_expires_at_ms is None
@@ -223,7 +225,7 @@ async def test_a_packet_that_asks_for_files_has_no_lease(shop: HandoffRoom) -> N
 
 async def test_a_packet_without_a_handoff_is_as_before(shop: HandoffRoom) -> None:
     await shop.in_swarm(PACKETS)
-    await shop.coordinator.register(PACKETS, register())
-    answer = await shop.coordinator.complete(PACKETS, complete())
+    await shop.coordinator.swarms.register(PACKETS, register())
+    answer = await shop.coordinator.swarms.complete(PACKETS, complete())
     assert answer.swarm_complete is True
     assert await shop.take() is None

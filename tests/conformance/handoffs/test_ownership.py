@@ -143,24 +143,24 @@ async def test_swarms_on_one_repo_know_of_each_other(shop: HandoffRoom) -> None:
 
 async def test_a_packet_holds_its_files_while_it_lives(shop: HandoffRoom) -> None:
     there = await shop.in_swarm("packets")
-    desk = shop.coordinator
+    swarms = shop.coordinator.swarms
     register = RegisterRequest(packet_id=1, packet_name="p", tasks_total=1, worktree="/w")
     broken = ErrorRequest(
         packet_id=1, task_id="s", error_type="logic_error", message="boom", recoverable=False
     )
     await there.spawn("packet-1", "a.py")
-    await desk.register("packets", register)
-    await desk.error("packets", broken)
+    await swarms.register("packets", register)
+    await swarms.error("packets", broken)
     await shop.spawn("t", "a.py")
     with pytest.raises(OwnershipOverlap):
-        await desk.register("packets", register)
+        await swarms.register("packets", register)
     await shop.cancel("t")
-    await desk.register("packets", register)
+    await swarms.register("packets", register)
     assert await shop.owners() == {"packet-1"}
     done = CompleteRequest(
         packet_id=1, final_commit="abcdef0", tests_passed=True, review_passed=True
     )
-    completing = asyncio.create_task(desk.complete("packets", done))
+    completing = asyncio.create_task(swarms.complete("packets", done))
     job = await there.take(wait_ms=10_000)
     assert job is not None
     await there.report(job, accepted(job))

@@ -239,8 +239,8 @@ async def test_a_task_that_is_over_gets_no_contract(shop: HandoffRoom) -> None:
         await shop.spawn("gone")
     there = await shop.in_swarm("packets")
     register = RegisterRequest(packet_id=1, packet_name="p", tasks_total=1, worktree="/w")
-    await shop.coordinator.register("packets", register)
-    await shop.coordinator.complete(
+    await shop.coordinator.swarms.register("packets", register)
+    await shop.coordinator.swarms.complete(
         "packets",
         CompleteRequest(packet_id=1, final_commit="abcdef0", tests_passed=True, review_passed=True),
     )

@@ -92,12 +92,12 @@ async def test_a_packet_that_fails_teaches_too(shop: HandoffRoom) -> None:
     there = await shop.in_swarm("packets")
     await there.spawn("packet-1", "a.py", strategy="file-based")
     register = RegisterRequest(packet_id=1, packet_name="p", tasks_total=1, worktree="/w")
-    await shop.coordinator.register("packets", register)
+    await shop.coordinator.swarms.register("packets", register)
     error = ErrorRequest(
         packet_id=1, task_id="s", error_type="logic_error", message="boom", recoverable=False
     )
-    await shop.coordinator.error("packets", error)
-    await shop.coordinator.error("packets", error)  # of a packet that has failed already
+    await shop.coordinator.swarms.error("packets", error)
+    await shop.coordinator.swarms.error("packets", error)  # of a packet that has failed already
     (signal,) = await signals(shop)
     assert (signal.kind, signal.task_id, about(signal)["reason"]) == ("failure", "packet-1", "boom")
 

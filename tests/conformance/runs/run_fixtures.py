@@ -29,7 +29,7 @@ from tests.conformance.bus.bus_fixtures import BusRoom
 class Running:
     def __init__(self, room: BusRoom) -> None:
         self.room = room
-        self.desk = room.coordinator.running
+        self.desk = room.coordinator.runs
         coordinator = room.coordinator
         self._keeper = HoldExpiry(coordinator.store, room.clock, coordinator.hub)
 

@@ -117,7 +117,7 @@ async def test_the_budget_of_the_swarm_holds_everything(plan: Running, shop: Han
     assert (await shop.look("w")).task is None
     (held,) = await plan.holds()
     assert (held.kind, held.bead_id, held.until) == ("budget", None, None)
-    assert (await shop.coordinator.status(SWARM)).holds == [held]
+    assert (await shop.coordinator.swarms.status(SWARM)).holds == [held]
     # A pause that ends does not lift it.
     await plan.pause(5)
     await plan.pass_seconds(6)

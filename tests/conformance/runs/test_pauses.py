@@ -52,7 +52,7 @@ async def test_a_pause_holds_back_what_is_not_handed_out(plan: Running, room: Bu
     await plan.pass_seconds(0.1)
     assert await plan.holds() == []
     assert (await room.given("x")).bead_id == "b"
-    events = await room.coordinator.events_after(room.swarm_id, 0, 1000)
+    events = await room.coordinator.swarms.events_after(room.swarm_id, 0, 1000)
     assert [one.kind for one in events if one.kind.startswith("dispatch")] == [
         "dispatch_paused",
         "dispatch_resumed",
@@ -173,7 +173,7 @@ async def test_the_duty_ends_a_pause_by_itself(store_address: str) -> None:
         bus = coordinator.bus
         await bus.register_worker(RegisterWorkerRequest(name="w"))
         pause = PauseSwarmRequest(reason="quota", until_ms=system_clock() + 300)
-        await coordinator.running.pause_swarm(pause)
+        await coordinator.runs.pause_swarm(pause)
         await bus.add_task(AddTaskRequest(bead_id="a", title="a"))
         assert (await bus.submit_task(TaskRequest(bead_id="a"))).dispatched is False
         poll = bus.poll_task(PollRequest(name="w", timeout_ms=20_000))

@@ -1,4 +1,4 @@
-"""Use cases of questions: a blocked worker asks, its contact answers, the worker goes on."""
+"""Use cases of questions: a blocked worker asks, its contact answers, the worker continues."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def ask(
     now_ms: int,
     report_key: bytes | None = None,
 ) -> int:
-    """The worker is blocked until somebody answers; its lease is long meanwhile."""
+    """Ask a question that blocks the worker until it is answered, with a long lease."""
     tx.save_assignment(
         assignment._replace(
             state=WorkerState.BLOCKED,
@@ -47,7 +47,7 @@ def note(
     now_ms: int,
     report_key: bytes | None = None,
 ) -> int:
-    """A question that blocks nobody: the worker goes on, or is not there any more."""
+    """Ask a question that blocks nobody: the worker continues, or its attempt has ended."""
     asked = Question(
         swarm_id=assignment.swarm_id,
         question_id=0,
@@ -62,7 +62,7 @@ def note(
 
 
 def put(tx: Transaction, question: Question, report_key: bytes | None = None) -> int:
-    """The id it got."""
+    """Store the question; its id."""
     question_id = tx.add_question(question)
     tx.add_event(
         question.swarm_id,
@@ -83,22 +83,23 @@ def put(tx: Transaction, question: Question, report_key: bytes | None = None) ->
 
 
 def answer(tx: Transaction, request: AnswerQuestionRequest, now_ms: int) -> QuestionView:
-    """Anybody's word, except where the operator has to decide: a worker could answer itself."""
+    """Everybody may answer, except where the operator has to decide: otherwise a worker could grant
+    itself more files."""
     take_swarm(tx, request.swarm_id, now_ms)
-    asked_for = tx.scope_request_of_question(request.swarm_id, request.question_id)
-    if asked_for is not None:
+    scope_request = tx.scope_request_of_question(request.swarm_id, request.question_id)
+    if scope_request is not None:
         raise Forbidden(
-            f"question {request.question_id} asks for files, which the operator decides; nothing "
-            "was changed",
+            f"question {request.question_id} asks for more files, which only the operator may "
+            "grant; nothing was changed",
             field="question_id",
-            hint=f"`shiftboss scope grant {asked_for.request_id}` or "
-            f"`shiftboss scope refuse {asked_for.request_id}` (operator)",
+            hint=f"`shiftboss scope grant {scope_request.request_id}` or "
+            f"`shiftboss scope refuse {scope_request.request_id}` (operator)",
         )
     return put_answer(tx, request, now_ms)
 
 
 def put_answer(tx: Transaction, request: AnswerQuestionRequest, now_ms: int) -> QuestionView:
-    """For a caller that has taken the swarm. The same answer again changes nothing; another one is
+    """For a caller that has locked the swarm. A repeated answer changes nothing; a different one is
     refused."""
     question = tx.question(request.swarm_id, request.question_id)
     if question is None:
@@ -106,18 +107,18 @@ def put_answer(tx: Transaction, request: AnswerQuestionRequest, now_ms: int) -> 
     if question.answer is None:
         tx.answer_question(request.swarm_id, request.question_id, request.answer, now_ms)
         question = question._replace(answer=request.answer, answered_at_ms=now_ms)
-        _go_on(tx, question, now_ms)
+        _continue_attempt(tx, question, now_ms)
     elif question.answer != request.answer:
         raise AlreadyAnswered(
-            f"question {request.question_id} has another answer; nothing was changed",
+            f"question {request.question_id} already has another answer; nothing was changed",
             field="question_id",
             facts={"answer": question.answer},
         )
     return view(question)
 
 
-def _go_on(tx: Transaction, question: Question, now_ms: int) -> None:
-    """The blocked attempt executes again, if it is still the one that asked."""
+def _continue_attempt(tx: Transaction, question: Question, now_ms: int) -> None:
+    """Let the blocked attempt execute again, if it is still the one that asked."""
     assignment = tx.assignment(question.swarm_id, question.task_id)
     if (
         assignment is not None
@@ -151,19 +152,19 @@ def _go_on(tx: Transaction, question: Question, now_ms: int) -> None:
 
 
 def _keep_for_next(tx: Transaction, question: Question) -> None:
-    """The attempt has failed: who tries the task again gets the answer as its instructions."""
+    """The attempt has failed: the next worker gets the answer as its instructions."""
     task = tx.task(question.swarm_id, question.task_id)
     if task is not None and task.status == "failed" and task.epoch == question.epoch:
-        kept = json.loads(task.checkpoint) if task.checkpoint else {}
-        kept["instructions"] = question.answer
-        tx.save_task(task._replace(checkpoint=json.dumps(kept)))
+        checkpoint = json.loads(task.checkpoint) if task.checkpoint else {}
+        checkpoint["instructions"] = question.answer
+        tx.save_task(task._replace(checkpoint=json.dumps(checkpoint)))
 
 
 def listing(tx: Transaction, swarm_id: str, *, only_open: bool) -> QuestionList:
     if swarm_id != DEFAULT_SWARM:
         existing(tx, swarm_id)
-    found = tx.questions(swarm_id, QUESTIONS_LISTED_MAX, only_open=only_open)
-    return QuestionList(questions=[view(one) for one in found])
+    questions = tx.questions(swarm_id, QUESTIONS_LISTED_MAX, only_open=only_open)
+    return QuestionList(questions=[view(question) for question in questions])
 
 
 def view(question: Question) -> QuestionView:

@@ -34,17 +34,17 @@ CANDIDATES_TOLD_MAX = 20
 
 
 def question_about(
-    tx: Transaction, contracts: ActivePolicy, red: RepoState
+    tx: Transaction, policy: ActivePolicy, red: RepoState
 ) -> BreakageQuestion | None:
     """None: nothing was pushed upstream since the repo was green, the commit is not followed any
     more, or the answer is known."""
-    if red.repo not in contracts or _known(tx, red):
+    if red.repo not in policy or _known(tx, red):
         return None
     handoff = tx.handoff(red.swarm_id, red.task_id)
     tracking = tx.tracking(red.swarm_id, red.task_id)
     if handoff is None or handoff.ci is None or tracking is None or tracking.report is None:
         return None
-    pushes = _pushes_upstream(tx, contracts, red.repo)
+    pushes = _pushes_upstream(tx, policy, red.repo)
     if tracking.sha != red.sha or not pushes:
         return None
     demand = CiDemand.model_validate_json(handoff.ci)
@@ -58,11 +58,11 @@ def can_be_run(question: BreakageQuestion) -> bool:
     return question.demand.policy.provider == "local" and bool(question.jobs)
 
 
-def _pushes_upstream(tx: Transaction, contracts: ActivePolicy, repo: str) -> list[UpstreamPush]:
+def _pushes_upstream(tx: Transaction, policy: ActivePolicy, repo: str) -> list[UpstreamPush]:
     """Since the repo was green; the oldest first."""
     green_at_ms = tx.last_green_at_ms(repo) or 0
     found: list[UpstreamPush] = []
-    for name in contracts.upstream(repo):
+    for name in policy.upstream(repo):
         newest = tx.newest_pushes(name)
         for push, older in zip_longest(newest, newest[1:]):
             if push.at_ms <= green_at_ms:
@@ -102,7 +102,7 @@ def suspect(tx: Transaction, red: RepoState, question: BreakageQuestion, now_ms:
 
 def settle(
     tx: Transaction,
-    contracts: ActivePolicy,
+    policy: ActivePolicy,
     red: RepoState,
     question: BreakageQuestion,
     finding: BreakageFinding,
@@ -123,7 +123,7 @@ def settle(
             probes=finding.probes,
         )
         return None
-    remedy = remedy_for(finding, one_repo=_touched_one_repo(tx, contracts, finding.push))
+    remedy = remedy_for(finding, one_repo=_touched_one_repo(tx, policy, finding.push))
     task_id = task_of(remedy, red.repo, finding.push.sha)
     _open_task(tx, red, question, finding.push, remedy, task_id, now_ms)
     _tell(
@@ -140,10 +140,10 @@ def settle(
     return task_id
 
 
-def _touched_one_repo(tx: Transaction, contracts: ActivePolicy, push: UpstreamPush) -> bool:
+def _touched_one_repo(tx: Transaction, policy: ActivePolicy, push: UpstreamPush) -> bool:
     return not any(
         (one.swarm_id, one.task_id) == (push.swarm_id, push.task_id)
-        for name in contracts.policy.repos
+        for name in policy.settings.repos
         if name != push.repo
         for one in tx.newest_pushes(name)
     )

@@ -99,26 +99,26 @@ def repo_state(
 _REPO_STATES = {"passed": "green", "failed": "red"}
 
 
-def unsettled(tx: Transaction, contracts: ActivePolicy) -> list[RepoLock]:
+def unsettled(tx: Transaction, policy: ActivePolicy) -> list[RepoLock]:
     """The locks whose work has to be told that it pauses, or that it goes on."""
     trouble = Trouble.known_to(tx)
     return [
         lock
         for lock in tx.repo_locks()
-        if lock.repo in contracts
+        if lock.repo in policy
         and (held := tx.assignment(lock.swarm_id, lock.task_id)) is not None
-        and attempt_of(tx, held).paused != trouble.reason(contracts, lock.repo)
+        and attempt_of(tx, held).paused != trouble.reason(policy, lock.repo)
     ]
 
 
-def settle_pause(tx: Transaction, contracts: ActivePolicy, lock: RepoLock, now_ms: int) -> None:
+def settle_pause(tx: Transaction, policy: ActivePolicy, lock: RepoLock, now_ms: int) -> None:
     """Saying it again changes nothing."""
     if tx.take_swarm(lock.swarm_id) is None:
         return
     held = tx.assignment(lock.swarm_id, lock.task_id)
     if held is None or tx.repo_lock_of_task(lock.swarm_id, lock.task_id) is None:
         return
-    reason = Trouble.known_to(tx).reason(contracts, lock.repo)
+    reason = Trouble.known_to(tx).reason(policy, lock.repo)
     attempt = attempt_of(tx, held)
     if attempt.paused == reason:
         return
@@ -154,28 +154,28 @@ class Trouble(NamedTuple):
         red = {one.repo for one in tx.repo_states() if one.state == "red"}
         return cls(tx.halts_in_force(), red)
 
-    def red_upstream(self, contracts: ActivePolicy, repo: str) -> list[str]:
-        return [one for one in contracts.upstream(repo) if one in self.red] if self.red else []
+    def red_upstream(self, policy: ActivePolicy, repo: str) -> list[str]:
+        return [one for one in policy.upstream(repo) if one in self.red] if self.red else []
 
-    def reason(self, contracts: ActivePolicy, repo: str) -> str | None:
+    def reason(self, policy: ActivePolicy, repo: str) -> str | None:
         """Why nobody may go on with the repo."""
         reasons = [
             f"halt {halt.halt_id} until the operator resumes: {halt.reason}"
             for halt in self.halts
             if repo in halt.repos
         ]
-        red = self.red_upstream(contracts, repo)
+        red = self.red_upstream(policy, repo)
         if red:
             reasons.append(f"Dependency {', '.join(red)} failed, pausing until resolved")
         return "; ".join(reasons) or None
 
 
-def check_may_push(tx: Transaction, contracts: ActivePolicy, repo: str | None) -> None:
+def check_may_push(tx: Transaction, policy: ActivePolicy, repo: str | None) -> None:
     """A push upon a red dependency would be judged with it; in a halted chain nothing moves."""
-    if repo is None or repo not in contracts:
+    if repo is None or repo not in policy:
         return
     trouble = Trouble.known_to(tx)
-    red = trouble.red_upstream(contracts, repo)
+    red = trouble.red_upstream(policy, repo)
     if red:
         raise violation_of(
             "triggering_dependent_ci_before_dependency_green",
@@ -183,6 +183,6 @@ def check_may_push(tx: Transaction, contracts: ActivePolicy, repo: str | None) -
             field="report",
             hint="wait until it is green: a poll tells; then report PUSHED_TO_CI again",
         )
-    reason = trouble.reason(contracts, repo)
+    reason = trouble.reason(policy, repo)
     if reason is not None:
         raise RepoBlocked(f"{repo}: {reason}; nothing was changed", field="report")

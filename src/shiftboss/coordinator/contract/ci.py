@@ -59,7 +59,7 @@ def refuse_unless_green(tracking: Tracking | None, demand: CiDemand) -> None:
 
 def looked(
     tx: Transaction,
-    contracts: ActivePolicy,
+    policy: ActivePolicy,
     seen: Tracking,
     report: CiReport,
     now_ms: int,
@@ -90,7 +90,7 @@ def looked(
     if outcome == "passed":
         _passed(tx, held, handoff, after, now_ms)
     elif outcome == "failed":
-        _failed(tx, contracts, held, handoff, after, findings, report, now_ms)
+        _failed(tx, policy, held, handoff, after, findings, report, now_ms)
     return after.state
 
 
@@ -222,7 +222,7 @@ def claim_for_worker(tx: Transaction, held: Assignment, tracking: Tracking, now_
 
 def _failed(
     tx: Transaction,
-    contracts: ActivePolicy,
+    policy: ActivePolicy,
     held: Assignment | None,
     handoff: Handoff,
     tracking: Tracking,
@@ -254,7 +254,7 @@ def _failed(
     tx.put_contract_attempt(attempt)
     if held.state is WorkerState.VERIFYING and held.claim_id is None:
         held = _at_work_again(tx, held, now_ms)
-        limit = contracts.policy.timeouts.milestones.FIXING_CI.max_attempts
+        limit = policy.settings.timeouts.milestones.FIXING_CI.max_attempts
         if attempt.fix_attempts > limit:
             _ask(tx, held, handoff, bad, limit, now_ms)
     store_checkpoint(tx, held, handoff, "ci_result_received", now_ms)

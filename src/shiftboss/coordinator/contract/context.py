@@ -64,19 +64,19 @@ class Situation(NamedTuple):
 
 
 class ContextService:
-    def __init__(self, store: Store, contracts: ActivePolicy, evidence: Evidence) -> None:
+    def __init__(self, store: Store, policy: ActivePolicy, evidence: Evidence) -> None:
         self._store = store
-        self._contracts = contracts
+        self._policy = policy
         self._evidence = evidence
 
     async def build_context(
         self, request: BuildContextRequest, _key: str | None = None
     ) -> ContextAnswer:
         now = await self._store.read(
-            lambda tx: situation(tx, self._contracts, request.swarm_id, request.bead_id)
+            lambda tx: situation(tx, self._policy, request.swarm_id, request.bead_id)
         )
         material = await self._evidence.context_material(self._wish(now.handoff, request))
-        budget = self._contracts.policy.tokens.context_handoff
+        budget = self._policy.settings.tokens.context_handoff
         parts = context_parts(now, material, request.plan_ref)
         # Counting the tokens of two megabytes takes a while.
         built = await asyncio.to_thread(
@@ -103,16 +103,14 @@ class ContextService:
 
     def _chain(self, handoff: Handoff) -> list[ChainRepo]:
         name = handoff.repo_name
-        if name is None or name not in self._contracts:
+        if name is None or name not in self._policy:
             branch = handoff.target or handoff.branch or ""
             return [ChainRepo(name or "this repo", handoff.repo, branch)]
-        named = [
-            (one, self._contracts.repo(one)) for one in (*self._contracts.upstream(name), name)
-        ]
+        named = [(one, self._policy.repo(one)) for one in (*self._policy.upstream(name), name)]
         return [ChainRepo(one, repo.path, repo.branch) for one, repo in named if repo.path]
 
 
-def situation(tx: Transaction, contracts: ActivePolicy, swarm_id: str, task_id: str) -> Situation:
+def situation(tx: Transaction, policy: ActivePolicy, swarm_id: str, task_id: str) -> Situation:
     handoff = tx.handoff(swarm_id, task_id)
     if handoff is None:
         raise UnknownHandoff(task_id)
@@ -120,15 +118,15 @@ def situation(tx: Transaction, contracts: ActivePolicy, swarm_id: str, task_id: 
     return Situation(
         handoff,
         task.description if task is not None else "",
-        _known_issues(tx, contracts, handoff),
+        _known_issues(tx, policy, handoff),
         _parallel_workers(tx, handoff),
     )
 
 
-def _known_issues(tx: Transaction, contracts: ActivePolicy, handoff: Handoff) -> list[str]:
+def _known_issues(tx: Transaction, policy: ActivePolicy, handoff: Handoff) -> list[str]:
     """What stands in the way of others, too: red repos, halts, questions that nobody answered."""
     name = handoff.repo_name
-    chain = contracts.chain(name) if name is not None and name in contracts else set()
+    chain = policy.chain(name) if name is not None and name in policy else set()
     red = [
         f"{one.repo} is red at {one.sha[:12]} ({one.task_id})"
         for one in tx.repo_states()

@@ -53,21 +53,21 @@ class _FailureCase(NamedTuple):
 
 
 def report(
-    tx: Transaction, contracts: ActivePolicy, request: ReportFailureRequest, now_ms: int
+    tx: Transaction, policy: ActivePolicy, request: ReportFailureRequest, now_ms: int
 ) -> FailureAnswer:
     taken = tx.take_task(request.swarm_id, request.bead_id)
     handoff = tx.handoff(request.swarm_id, request.bead_id)
     if taken is None or handoff is None:
         raise UnknownHandoff(request.bead_id)
     held = check_holds(taken.assignment, request.bead_id, request.name, request.epoch)
-    policy = contracts.policy.failures
-    failure_class = classify(request.error_type, request.message, policy)
-    suspected = sounds_fatal(request.error_type, request.message, policy)
+    settings = policy.settings.failures
+    failure_class = classify(request.error_type, request.message, settings)
+    suspected = sounds_fatal(request.error_type, request.message, settings)
     held = _out_of_verification(tx, held, failure_class, now_ms, suspected=suspected)
     denial = _denial(request)
-    attempt, attempts = _counted(attempt_of(tx, held), request, failure_class, denial, policy)
+    attempt, attempts = _counted(attempt_of(tx, held), request, failure_class, denial, settings)
     tx.put_contract_attempt(attempt)
-    action = action_of(failure_class, attempts, policy, tool=denial.tool, error=denial.error)
+    action = action_of(failure_class, attempts, settings, tool=denial.tool, error=denial.error)
     if suspected:
         action = suspicion(held.task_id)
     tell(
@@ -83,7 +83,7 @@ def report(
     )
     operations = _operations(attempt, denial.tool)
     case = _FailureCase(held, handoff, failure_class, denial, operations, request.message, now_ms)
-    question_id, halt_id = _act(tx, contracts, case, action)
+    question_id, halt_id = _act(tx, policy, case, action)
     return FailureAnswer(
         bead_id=held.task_id,
         failure_class=failure_class,
@@ -120,7 +120,7 @@ def _counted(
     request: ReportFailureRequest,
     failure_class: FailureClass,
     denial: Denial,
-    policy: Failures,
+    settings: Failures,
 ) -> tuple[ContractAttempt, int]:
     """How often in a row: of one class, and of one tool where permissions are denied. A tool that
     fails in another way was allowed."""
@@ -129,7 +129,7 @@ def _counted(
     count = kept.get("count", 0) + 1 if kept.get("class") == failure_class else 1
     if failure_class == "permission_denied":
         tools = after_denial(tools, denial.tool, request.operation)
-        limits = policy.permission_denied
+        limits = settings.permission_denied
         count = max(tools[denial.tool], limits.max_denials if must_end(tools, limits) else 1)
     elif request.tool is not None:
         tools = after_success(tools, request.tool, request.operation)
@@ -144,7 +144,7 @@ def _operations(attempt: ContractAttempt, tool: str) -> list[str]:
 
 
 def _act(
-    tx: Transaction, contracts: ActivePolicy, case: _FailureCase, action: Action
+    tx: Transaction, policy: ActivePolicy, case: _FailureCase, action: Action
 ) -> tuple[int | None, int | None]:
     """(question, halt) that it led to."""
     held, now_ms = case.held, case.now_ms
@@ -166,15 +166,15 @@ def _act(
             reason = f"{action.message}: {case.message[:TOLD_CHARACTERS_MAX]}"
             return end_worker(tx, held, case.handoff, reason, words, now_ms), None
         case "halt":
-            halt_id = _halt(tx, contracts, case)
+            halt_id = _halt(tx, policy, case)
             return questions.ask(tx, held, contact, words, now_ms), halt_id
     return None, None
 
 
-def _halt(tx: Transaction, contracts: ActivePolicy, case: _FailureCase) -> int:
+def _halt(tx: Transaction, policy: ActivePolicy, case: _FailureCase) -> int:
     """Nothing is spawned or handed out in the chain until the operator lifts it."""
     name = case.handoff.repo_name
-    repos = sorted(contracts.chain(name)) if name is not None and name in contracts else []
+    repos = sorted(policy.chain(name)) if name is not None and name in policy else []
     reason = case.message[:TOLD_CHARACTERS_MAX]
     held = case.held
     tx.hold_repos()

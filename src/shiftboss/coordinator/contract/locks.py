@@ -116,7 +116,7 @@ def release_landed(
     return f"{named} has failed" if ci == "failed" else f"{named} has not passed yet"
 
 
-def release_unbegun(tx: Transaction, swarm_id: str, task_id: str, now_ms: int) -> None:
+def release_unstarted(tx: Transaction, swarm_id: str, task_id: str, now_ms: int) -> None:
     """The task was cancelled before anybody began: there is no work that others could miss, but
     what it was to bring in."""
     lock = tx.repo_lock_of_task(swarm_id, task_id)

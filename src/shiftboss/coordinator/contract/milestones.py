@@ -63,7 +63,7 @@ _EVENTS: Final = {
 
 def report(
     tx: Transaction,
-    contracts: ActivePolicy,
+    policy: ActivePolicy,
     request: ReportMilestoneRequest,
     said: MilestoneReport,
     sha: str | None,
@@ -96,7 +96,7 @@ def report(
     if isinstance(said, Blocked):
         return _blocked(tx, held, handoff, attempt, said, report_key, now_ms)
     if isinstance(said, PushedToCi):
-        check_may_push(tx, contracts, handoff.repo_name)
+        check_may_push(tx, policy, handoff.repo_name)
         held, attempt = pushed(tx, held, handoff, attempt, said, sha, now_ms)
     else:
         held, attempt = _working(tx, held, attempt, said, now_ms)

@@ -11,23 +11,23 @@ from shiftboss.rules.paths.branch_names import task_branch
 
 
 class ActivePolicy:
-    def __init__(self, policy: Policy) -> None:
-        self.policy = policy
-        self.graph = RepoGraph({name: repo.depends_on for name, repo in policy.repos.items()})
+    def __init__(self, settings: Policy) -> None:
+        self.settings = settings
+        self.graph = RepoGraph({name: repo.depends_on for name, repo in settings.repos.items()})
         # Of a repository and of a bare one: the folder that all its work trees share.
         self._by_folder = {
             folder: name
-            for name, repo in policy.repos.items()
+            for name, repo in settings.repos.items()
             if repo.path is not None
             for folder in (f"{repo.path}/.git", repo.path)
         }
 
     def __contains__(self, repo: str | None) -> bool:
-        return repo in self.policy.repos
+        return repo in self.settings.repos
 
     def repo(self, name: str) -> RepoPolicy:
         try:
-            return self.policy.repos[name]
+            return self.settings.repos[name]
         except KeyError:
             raise UnknownRepo(
                 f"There is no repo {name!r} in the policy",

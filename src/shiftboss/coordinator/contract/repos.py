@@ -16,7 +16,7 @@ from shiftboss.store.port import Transaction
 
 def lock_repo(
     tx: Transaction,
-    contracts: ActivePolicy,
+    policy: ActivePolicy,
     repo: str,
     swarm_id: str,
     task_id: str,
@@ -27,7 +27,7 @@ def lock_repo(
     the same transaction as the spawn: of two that ask at once, one gets it. The lock of the
     accepted task that it `merges` passes over."""
     tx.hold_repos()
-    if has_or_may_get(tx, contracts, repo, swarm_id, task_id, merges):
+    if has_or_may_get(tx, policy, repo, swarm_id, task_id, merges):
         return
     passes = lock_to_pass(tx, repo, swarm_id, merges) if merges is not None else None
     if passes is not None:
@@ -45,7 +45,7 @@ def lock_repo(
 
 def has_or_may_get(
     tx: Transaction,
-    contracts: ActivePolicy,
+    policy: ActivePolicy,
     repo: str,
     swarm_id: str,
     task_id: str,
@@ -53,7 +53,7 @@ def has_or_may_get(
 ) -> bool:
     """True: the task has the repo. False: it may get it. Raises RepoBlocked. The lock that passes
     over to a task that `merges` is not in its way."""
-    contracts.repo(repo)
+    policy.repo(repo)
     mine = tx.repo_lock_of_task(swarm_id, task_id)
     if mine is not None and mine.repo == repo:
         return True
@@ -63,7 +63,7 @@ def has_or_may_get(
             field="repo",
             hint="a task works on one repo; cut it into one task for each",
         )
-    standing = in_the_way(tx, contracts, repo)
+    standing = in_the_way(tx, policy, repo)
     passes = lock_to_pass(tx, repo, swarm_id, merges) if merges is not None else None
     if passes is not None:
         standing = [one for one in standing if not _is_lock(one, passes)]
@@ -82,11 +82,11 @@ def _is_lock(standing: dict[str, Any], lock: RepoLock) -> bool:
     return standing["rule"] != "halted" and found == (lock.repo, lock.swarm_id, lock.task_id)
 
 
-def in_the_way(tx: Transaction, contracts: ActivePolicy, repo: str) -> list[dict[str, Any]]:
+def in_the_way(tx: Transaction, policy: ActivePolicy, repo: str) -> list[dict[str, Any]]:
     """Why the repo cannot be worked on now; empty: it can."""
     locks = {lock.repo: lock for lock in tx.repo_locks()}
-    active = [name for name in locks if name in contracts]
-    chain = contracts.policy.locking == "chain"
+    active = [name for name in locks if name in policy]
+    chain = policy.settings.locking == "chain"
     found: list[dict[str, Any]] = [
         {
             "repo": one.repo,
@@ -95,7 +95,7 @@ def in_the_way(tx: Transaction, contracts: ActivePolicy, repo: str) -> list[dict
             "swarm_id": locks[one.repo].swarm_id,
             "bead_id": locks[one.repo].task_id,
         }
-        for one in contracts.graph.blockers(repo, active, chain=chain)
+        for one in policy.graph.blockers(repo, active, chain=chain)
     ]
     found += [
         {
@@ -117,7 +117,7 @@ def in_the_way(tx: Transaction, contracts: ActivePolicy, repo: str) -> list[dict
             "swarm_id": red[name].swarm_id,
             "bead_id": red[name].task_id,
         }
-        for name in (contracts.upstream(repo) if chain else contracts.graph.dependencies(repo))
+        for name in (policy.upstream(repo) if chain else policy.graph.dependencies(repo))
         if name in red
     ]
     return found
@@ -129,9 +129,9 @@ def _explained(standing: list[dict[str, Any]]) -> str:
     )
 
 
-def can_spawn(tx: Transaction, contracts: ActivePolicy, repo: str) -> CanSpawnAnswer:
-    contracts.repo(repo)
-    standing = in_the_way(tx, contracts, repo)
+def can_spawn(tx: Transaction, policy: ActivePolicy, repo: str) -> CanSpawnAnswer:
+    policy.repo(repo)
+    standing = in_the_way(tx, policy, repo)
     return CanSpawnAnswer(
         repo=repo,
         can_spawn=not standing,
@@ -148,18 +148,18 @@ def _followed(tx: Transaction, lock: RepoLock) -> dict[str, Any] | None:
     return (ci_view(tracking) or {}) | {"pushed_at": tracking.pushed_at_ms}
 
 
-def view(tx: Transaction, contracts: ActivePolicy) -> ReposAnswer:
+def view(tx: Transaction, policy: ActivePolicy) -> ReposAnswer:
     locks = {lock.repo: lock for lock in tx.repo_locks()}
     states = {state.repo: state for state in tx.repo_states()}
     repos = []
-    for number, phase in enumerate(contracts.graph.phases(), start=1):
+    for number, phase in enumerate(policy.graph.phases(), start=1):
         for name in phase:
             lock, state = locks.get(name), states.get(name)
             repos.append(
                 {
                     "repo": name,
                     "phase": number,
-                    "depends_on": contracts.graph.dependencies(name),
+                    "depends_on": policy.graph.dependencies(name),
                     "locked_by": lock.task_id if lock else None,
                     "locked_since": lock.since_ms if lock else None,
                     "swarm_id": lock.swarm_id if lock else None,

@@ -9,7 +9,7 @@ from shiftboss.coordinator.clock import Clock
 from shiftboss.coordinator.contract import ci, failures, locks, milestones, repos
 from shiftboss.coordinator.contract.policy import ActivePolicy
 from shiftboss.coordinator.evidence_port import Evidence
-from shiftboss.coordinator.idempotency import once
+from shiftboss.coordinator.idempotency import write_once
 from shiftboss.errors import InvalidRequest, UnknownCheckpoint, UnknownHandoff
 from shiftboss.protocol.ci import CiDemand
 from shiftboss.protocol.contract_requests import (
@@ -44,15 +44,15 @@ class ContractService:
         self,
         store: Store,
         clock: Clock,
-        contracts: ActivePolicy,
+        policy: ActivePolicy,
         evidence: Evidence,
-        proofs: VerdictWaiters,
+        verdict_waiters: VerdictWaiters,
     ) -> None:
         self._store = store
         self._clock = clock
-        self._contracts = contracts
+        self._policy = policy
         self._evidence = evidence
-        self._proofs = proofs
+        self._verdict_waiters = verdict_waiters
 
     async def report_milestone(
         self, request: ReportMilestoneRequest, key: str | None = None
@@ -64,21 +64,21 @@ class ContractService:
             await self._look_at_ci(request, said)
         now_ms = self._clock()
         made = await self._store.write(
-            lambda tx: milestones.report(tx, self._contracts, request, said, sha, key, now_ms),
+            lambda tx: milestones.report(tx, self._policy, request, said, sha, key, now_ms),
             request.swarm_id,
         )
         if isinstance(made, MilestoneAnswer):
             return made
-        proof = await self._proofs.outcome(made, WAIT_MS_DEFAULT)
+        outcome = await self._verdict_waiters.outcome(made, WAIT_MS_DEFAULT)
         return MilestoneAnswer(
             bead_id=request.bead_id,
-            status=proof.status,
-            milestone="DONE" if proof.success else "PUSHED_TO_CI",
+            status=outcome.status,
+            milestone="DONE" if outcome.success else "PUSHED_TO_CI",
             line=render_line(said),
-            state="complete" if proof.success else "verifying",
+            state="complete" if outcome.success else "verifying",
             epoch=made.epoch,
-            receipt_id=proof.receipt_id,
-            hint=proof.hint,
+            receipt_id=outcome.receipt_id,
+            hint=outcome.hint,
         )
 
     async def _full_commit(
@@ -117,7 +117,7 @@ class ContractService:
         report = await self._evidence.ci_report(demand, tracking.sha)
         now_ms = self._clock()
         await self._store.write(
-            lambda tx: ci.looked(tx, self._contracts, tracking, report, now_ms), request.swarm_id
+            lambda tx: ci.looked(tx, self._policy, tracking, report, now_ms), request.swarm_id
         )
 
     async def _handoff(self, swarm_id: str, task_id: str) -> Handoff:
@@ -130,20 +130,17 @@ class ContractService:
         self, request: ReportFailureRequest, key: str | None = None
     ) -> FailureAnswer:
         """A report that comes again under its key is not counted again."""
-        now_ms = self._clock()
 
         def failed(tx: Transaction, request: ReportFailureRequest, now_ms: int) -> FailureAnswer:
-            return failures.report(tx, self._contracts, request, now_ms)
+            return failures.report(tx, self._policy, request, now_ms)
 
-        return await self._store.write(
-            lambda tx: once(tx, failed, request, key, now_ms), request.swarm_id
-        )
+        return await write_once(self._store, self._clock, failed, request, key)
 
     async def can_spawn(self, request: CanSpawnRequest, _key: str | None = None) -> CanSpawnAnswer:
-        return await self._store.read(lambda tx: repos.can_spawn(tx, self._contracts, request.repo))
+        return await self._store.read(lambda tx: repos.can_spawn(tx, self._policy, request.repo))
 
     async def list_repos(self, _request: ReposRequest, _key: str | None = None) -> ReposAnswer:
-        return await self._store.read(lambda tx: repos.view(tx, self._contracts))
+        return await self._store.read(lambda tx: repos.view(tx, self._policy))
 
     async def release_repo(
         self, request: ReleaseRepoRequest, _key: str | None = None
@@ -170,8 +167,8 @@ class ContractService:
         """Loaded when a worker reaches PUSHED_TO_CI, not before."""
         handoff = await self._handoff(request.swarm_id, request.bead_id)
         repo = handoff.repo_name or ""
-        self._contracts.repo(repo)
-        text = ci_instructions(repo, self._contracts.policy)
+        self._policy.repo(repo)
+        text = ci_instructions(repo, self._policy.settings)
         return InstructionsAnswer(bead_id=request.bead_id, text=text)
 
     async def get_worker_prompt(
@@ -187,7 +184,7 @@ class ContractService:
             requirements=body.contract.success_criteria,
         )
         return InstructionsAnswer(
-            bead_id=request.bead_id, text=spawn_prompt(task, self._contracts.policy)
+            bead_id=request.bead_id, text=spawn_prompt(task, self._policy.settings)
         )
 
     async def show_checkpoint(

@@ -40,16 +40,16 @@ STUCK_AFTER_SECONDS: Final = 600
 _NEVER_MS: Final = 2**53
 
 
-def stuck_after_of(contracts: ActivePolicy, handoff: Handoff) -> int:
+def stuck_after_of(policy: ActivePolicy, handoff: Handoff) -> int:
     name = handoff.repo_name
-    if name is None or name not in contracts:
+    if name is None or name not in policy:
         return STUCK_AFTER_SECONDS
-    return contracts.repo(name).ci.stuck_after
+    return policy.repo(name).ci.stuck_after
 
 
 def rest(
     tx: Transaction,
-    contracts: ActivePolicy,
+    policy: ActivePolicy,
     held: Assignment,
     handoff: Handoff,
     attempt: ContractAttempt,
@@ -60,9 +60,9 @@ def rest(
     milestone = milestone_of(held, attempt)
     times = [step.at_ms] if step is not None else []
     if milestone is not None and attempt.paused is None and held.claim_id is None:
-        attempt = _with_signs(tx, contracts, held, handoff, attempt, milestone, now_ms)
-        times.append(_after(attempt, contracts.policy.deadlock.check_interval, now_ms))
-        times.append(_checkpoint(tx, contracts, held, handoff, now_ms))
+        attempt = _with_signs(tx, policy, held, handoff, attempt, milestone, now_ms)
+        times.append(_after(attempt, policy.settings.deadlock.check_interval, now_ms))
+        times.append(_checkpoint(tx, policy, held, handoff, now_ms))
     look_at_ms = min(times, default=_NEVER_MS)
     tx.put_contract_attempt(
         attempt._replace(look_at_ms=look_at_ms if look_at_ms < _NEVER_MS else None)
@@ -77,10 +77,10 @@ def _after(attempt: ContractAttempt, interval_seconds: int, now_ms: int) -> int:
 
 
 def _checkpoint(
-    tx: Transaction, contracts: ActivePolicy, held: Assignment, handoff: Handoff, now_ms: int
+    tx: Transaction, policy: ActivePolicy, held: Assignment, handoff: Handoff, now_ms: int
 ) -> int:
     """Write it down if the last one is old; when the next is due."""
-    interval_ms = max(contracts.policy.checkpoints.interval, 1) * 1000
+    interval_ms = max(policy.settings.checkpoints.interval, 1) * 1000
     last = tx.checkpoint(held.swarm_id, held.task_id)
     if last is not None and last.epoch == held.epoch and now_ms < last.at_ms + interval_ms:
         return last.at_ms + interval_ms
@@ -90,7 +90,7 @@ def _checkpoint(
 
 def _with_signs(
     tx: Transaction,
-    contracts: ActivePolicy,
+    policy: ActivePolicy,
     held: Assignment,
     handoff: Handoff,
     attempt: ContractAttempt,
@@ -108,8 +108,8 @@ def _with_signs(
         ci_waiting_since_ms=tracking.pushed_at_ms if tracking is not None and waits else None,
         api_errors=tracking.errors if tracking is not None else 0,
     )
-    stuck_after = stuck_after_of(contracts, handoff)
-    found = indicators(signs, now_ms, contracts.policy.deadlock, stuck_after_seconds=stuck_after)
+    stuck_after = stuck_after_of(policy, handoff)
+    found = indicators(signs, now_ms, policy.settings.deadlock, stuck_after_seconds=stuck_after)
     told: list[str] = json.loads(attempt.signs) if attempt.signs else []
     new = [one for one in found if one.kind not in told]
     if not new:
@@ -132,7 +132,7 @@ _PAUSES_MS: Final = {"check_ci": 10_000, "restart_ci": ci_restarts.RESTART_MS}
 
 
 def climb(
-    tx: Transaction, contracts: ActivePolicy, seen: ContractAttempt, tip: str | None, now_ms: int
+    tx: Transaction, policy: ActivePolicy, seen: ContractAttempt, tip: str | None, now_ms: int
 ) -> list[str]:
     """Do what is due for one attempt; the kinds of the steps that were taken. `tip` is where the
     branch of the task is now."""
@@ -146,9 +146,9 @@ def climb(
             _forget(tx, seen)
             return taken
         attempt = _with_tip(attempt_of(tx, held), tip, now_ms)
-        step = _due(tx, contracts, held, handoff, attempt, now_ms)
+        step = _due(tx, policy, held, handoff, attempt, now_ms)
         if step is None or step.kind == "none":
-            rest(tx, contracts, held, handoff, attempt, step, now_ms)
+            rest(tx, policy, held, handoff, attempt, step, now_ms)
             return taken
         taken.append(step.kind)
         ladder = json.dumps(asdict(step.then))
@@ -182,7 +182,7 @@ def _with_tip(attempt: ContractAttempt, tip: str | None, now_ms: int) -> Contrac
 
 def _due(
     tx: Transaction,
-    contracts: ActivePolicy,
+    policy: ActivePolicy,
     held: Assignment,
     handoff: Handoff,
     attempt: ContractAttempt,
@@ -194,7 +194,7 @@ def _due(
         return None
     tracking = tx.tracking(held.swarm_id, held.task_id)
     ladder = ci_restarts.ladder_of(attempt)
-    stuck_after = stuck_after_of(contracts, handoff)
+    stuck_after = stuck_after_of(policy, handoff)
     activity = Activity(
         last_activity_ms=held.updated_at_ms,
         last_commit_ms=attempt.last_commit_ms,
@@ -209,7 +209,7 @@ def _due(
         attempt.milestone_at_ms,
         now_ms,
         activity,
-        contracts.policy.timeouts,
+        policy.settings.timeouts,
         ladder,
     )
 

@@ -27,18 +27,18 @@ class Webhooks:
     called."""
 
     def __init__(
-        self, store: Store, clock: Clock, contracts: ActivePolicy, wake: Callable[[], None]
+        self, store: Store, clock: Clock, policy: ActivePolicy, wake: Callable[[], None]
     ) -> None:
         self._store = store
         self._clock = clock
-        self._contracts = contracts
+        self._policy = policy
         self._wake = wake
         self._heard: LruCache[bytes, int] = LruCache(REMEMBERED_MAX)
 
     async def receive(self, repo: str, headers: Mapping[str, str], body: bytes) -> WebhookAnswer:
         """Raises Forbidden for what is not signed with the secret of the repo. Who cannot sign does
         not learn which repos there are."""
-        known = self._contracts.policy.repos.get(repo)
+        known = self._policy.settings.repos.get(repo)
         ci = known.ci if known is not None else CiPolicy()
         told = parse_webhook(ci.provider, headers, body, secret_of(ci))
         mark = sha256(f"{repo}\0".encode() + body).digest()

@@ -32,10 +32,10 @@ class BreakageSearch(Timer):
     """A repo that is red at the start is looked at again: a crash may have cut its search off."""
 
     def __init__(
-        self, store: Store, clock: Clock, hub: Hub, contracts: ActivePolicy, evidence: Evidence
+        self, store: Store, clock: Clock, hub: Hub, policy: ActivePolicy, evidence: Evidence
     ) -> None:
         super().__init__(store, clock, hub, EventKind.CI_FAILED)
-        self._contracts = contracts
+        self._policy = policy
         self._evidence = evidence
         # Of every repo the failure that was looked into last, and how often that went wrong.
         self._settled: dict[str, _Red] = {}
@@ -61,9 +61,7 @@ class BreakageSearch(Timer):
         return None
 
     async def _search(self, red: RepoState) -> None:
-        question = await self.store.read(
-            lambda tx: breakage.question_about(tx, self._contracts, red)
-        )
+        question = await self.store.read(lambda tx: breakage.question_about(tx, self._policy, red))
         if question is None:
             return
         if not breakage.can_be_run(question):
@@ -73,7 +71,7 @@ class BreakageSearch(Timer):
         finding = await self._evidence.find_breakage(question)
         settle = partial(
             breakage.settle,
-            contracts=self._contracts,
+            policy=self._policy,
             red=red,
             question=question,
             finding=finding,

@@ -30,7 +30,7 @@ DUE_MAX = 1000
 
 class CiWatcher(Timer):
     def __init__(
-        self, store: Store, clock: Clock, hub: Hub, contracts: ActivePolicy, evidence: Evidence
+        self, store: Store, clock: Clock, hub: Hub, policy: ActivePolicy, evidence: Evidence
     ) -> None:
         super().__init__(
             store,
@@ -40,7 +40,7 @@ class CiWatcher(Timer):
             EventKind.TIMEOUT_STEP,
             EventKind.CLAIM_REFUSED,
         )
-        self._contracts = contracts
+        self._policy = policy
         self._evidence = evidence
         self._turns = asyncio.Semaphore(AT_ONCE)
 
@@ -82,14 +82,14 @@ class CiWatcher(Timer):
                 return
         now_ms = self.clock()
         await self.store.write(
-            lambda tx: ci.looked(tx, self._contracts, seen, report, now_ms), seen.swarm_id
+            lambda tx: ci.looked(tx, self._policy, seen, report, now_ms), seen.swarm_id
         )
 
     async def _could_not_look(self, seen: Tracking, error: ShiftbossError) -> None:
         now_ms = self.clock()
         stated = error.facts.get("retry_after_seconds")
         again = float(stated) if isinstance(stated, int | float) else 0.0
-        limit = self._contracts.policy.deadlock.api_errors
+        limit = self._policy.settings.deadlock.api_errors
         await self.store.write(
             lambda tx: ci.could_not_look(tx, seen, error.detail, again, limit, now_ms),
             seen.swarm_id,

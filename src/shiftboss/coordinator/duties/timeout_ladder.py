@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 class TimeoutLadder(Timer):
     def __init__(
-        self, store: Store, clock: Clock, hub: Hub, contracts: ActivePolicy, evidence: Evidence
+        self, store: Store, clock: Clock, hub: Hub, policy: ActivePolicy, evidence: Evidence
     ) -> None:
         super().__init__(
             store,
@@ -35,9 +35,9 @@ class TimeoutLadder(Timer):
             EventKind.QUESTION_ANSWERED,
             EventKind.WORK_RESUMED,
             # Only tasks of the policy's repos are timed; without any, nobody has to look.
-            *([EventKind.TASK_STARTED] if contracts.policy.repos else []),
+            *([EventKind.TASK_STARTED] if policy.settings.repos else []),
         )
-        self._contracts = contracts
+        self._policy = policy
         self._evidence = evidence
 
     async def act(self, now_ms: int) -> None:
@@ -51,7 +51,7 @@ class TimeoutLadder(Timer):
     async def _climb(self, seen: ContractAttempt, now_ms: int) -> list[str]:
         tip = await self._tip(seen)
         climb = partial(
-            timeout_ladder.climb, contracts=self._contracts, seen=seen, tip=tip, now_ms=now_ms
+            timeout_ladder.climb, policy=self._policy, seen=seen, tip=tip, now_ms=now_ms
         )
         return await self.store.write(climb, seen.swarm_id)
 
@@ -101,7 +101,7 @@ class Cascade(Timer):
     Looks at every lock, in every swarm, so that what a crash has prevented is made up for at the
     next start."""
 
-    def __init__(self, store: Store, clock: Clock, hub: Hub, contracts: ActivePolicy) -> None:
+    def __init__(self, store: Store, clock: Clock, hub: Hub, policy: ActivePolicy) -> None:
         kinds = (
             EventKind.CLAIM_ACCEPTED,
             EventKind.CLAIM_REFUSED,
@@ -111,9 +111,9 @@ class Cascade(Timer):
             EventKind.REPO_RELEASED,
             EventKind.TASK_STARTED,
         )
-        super().__init__(store, clock, hub, *(kinds if contracts.policy.repos else ()))
+        super().__init__(store, clock, hub, *(kinds if policy.settings.repos else ()))
         hub.listen(EventKind.HALT_LIFTED, self._hear_of_lift)
-        self._contracts = contracts
+        self._policy = policy
         self._lifted = True
 
     def _hear_of_lift(self, _event: Event) -> None:
@@ -121,13 +121,11 @@ class Cascade(Timer):
         self.wake()
 
     async def act(self, now_ms: int) -> None:
-        if not self._contracts.policy.repos:
+        if not self._policy.settings.repos:
             return
         lifted, self._lifted = self._lifted, False
-        for lock in await self.store.read(lambda tx: cascade.unsettled(tx, self._contracts)):
-            settle = partial(
-                cascade.settle_pause, contracts=self._contracts, lock=lock, now_ms=now_ms
-            )
+        for lock in await self.store.read(lambda tx: cascade.unsettled(tx, self._policy)):
+            settle = partial(cascade.settle_pause, policy=self._policy, lock=lock, now_ms=now_ms)
             await self.store.write(settle, lock.swarm_id)
         if lifted:
             await self._hand_out(now_ms)

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeVar
-
 from shiftboss.coordinator.clock import Clock
 from shiftboss.coordinator.evidence_port import Evidence
-from shiftboss.coordinator.idempotency import once
+from shiftboss.coordinator.idempotency import write_once
 from shiftboss.coordinator.runs import holds, landings, parking, usage
-from shiftboss.coordinator.runs import usage as usage_views
 from shiftboss.coordinator.runs.landed_ci import ci_of_landed
 from shiftboss.errors import Conflict
-from shiftboss.protocol.bus import BusRequest
-from shiftboss.protocol.fields import Answer
 from shiftboss.protocol.runs import (
     BudgetAnswer,
     LandableList,
@@ -32,8 +26,6 @@ from shiftboss.protocol.runs import (
     UsageList,
 )
 from shiftboss.store.port import Store
-
-A = TypeVar("A", bound=Answer)
 
 
 class RunService:
@@ -54,7 +46,7 @@ class RunService:
         )
 
     async def show_usage(self, request: ShowUsageRequest, _key: str | None = None) -> UsageList:
-        return await self._store.read(lambda tx: usage_views.show(tx, request))
+        return await self._store.read(lambda tx: usage.show(tx, request))
 
     async def set_budget(self, request: SetBudgetRequest, _key: str | None = None) -> BudgetAnswer:
         """A first or a smaller one."""
@@ -76,12 +68,12 @@ class RunService:
     # -- pauses
 
     async def pause_swarm(self, request: PauseSwarmRequest, key: str | None = None) -> PauseAnswer:
-        return await self._once(holds.pause, request, key)
+        return await write_once(self._store, self._clock, holds.pause, request, key)
 
     async def resume_swarm(
         self, request: ResumeSwarmRequest, key: str | None = None
     ) -> PauseAnswer:
-        return await self._once(holds.resume, request, key)
+        return await write_once(self._store, self._clock, holds.resume, request, key)
 
     async def park_task(self, request: ParkTaskRequest, _key: str | None = None) -> ParkAnswer:
         """The key is not needed: an attempt can be parked once."""
@@ -123,9 +115,3 @@ class RunService:
                 hint=f"merge it into {request.target} first: a copy of the changes is not the "
                 "commit that was accepted",
             )
-
-    async def _once(self, use_case: Callable[..., A], request: BusRequest, key: str | None) -> A:
-        now_ms = self._clock()
-        return await self._store.write(
-            lambda tx: once(tx, use_case, request, key, now_ms), request.swarm_id
-        )

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from shiftboss.coordinator.handoffs.strategy_records import learn_of_failure
-from shiftboss.coordinator.idempotency import said_first, take
+from shiftboss.coordinator.handoffs.strategy_records import record_failure
+from shiftboss.coordinator.idempotency import data_of_first, take
 from shiftboss.protocol.events import EventKind
 from shiftboss.protocol.packets import ErrorAnswer, ErrorRequest
 from shiftboss.protocol.states import WorkerState
@@ -26,9 +26,9 @@ def error(
     Each report counts as a failure of its own unless it carries a key that was seen before: the
     same words are what a second failure of the same task looks like.
     """
-    assignment, report_key, first = take(tx, swarm_id, "error", request, key, by_words=False)
+    assignment, report_key, first = take(tx, swarm_id, "error", request, key, by_content=False)
     if first is not None:
-        said = said_first(
+        said = data_of_first(
             first,
             EventKind.WORKER_ERROR,
             request,
@@ -87,7 +87,7 @@ def _plan_retry(
             )
         )
         if assignment.contract_version is not None:
-            learn_of_failure(tx, assignment, request.message, assignment.epoch, now_ms)
+            record_failure(tx, assignment, request.message, assignment.epoch, now_ms)
             tx.release(assignment.swarm_id, assignment.task_id)
         return None
     was_open = known is not None and known.state != "closed"

@@ -8,12 +8,12 @@ from shiftboss.coordinator.claims import claims
 from shiftboss.coordinator.handoffs import ownership
 from shiftboss.coordinator.idempotency import (
     PACKET_REPORT,
+    content_digest,
+    data_of_first,
+    event_of_same_report,
     progress_data,
     report_digest,
-    said_first,
-    same_words,
     take,
-    words_digest,
 )
 from shiftboss.errors import CounterRegression, IllegalTransition, PacketFinished, UnknownSwarm
 from shiftboss.protocol.events import Event, EventKind
@@ -51,7 +51,7 @@ def register(
     else:
         known, first = tx.take_reported(swarm_id, task_id, report_key)
     if first is not None:
-        said_first(first, EventKind.WORKER_REGISTERED, request, ("packet_name", "tasks_total"))
+        data_of_first(first, EventKind.WORKER_REGISTERED, request, ("packet_name", "tasks_total"))
         return _register_answer(swarm_id, request, first.at_ms)
     if known is not None:
         check_same_registration(known, request)
@@ -127,7 +127,7 @@ def progress(
         check_no_claim(assignment, "packet_id")
         after = progressed(assignment, request, now_ms)
     except (PacketFinished, CounterRegression, IllegalTransition):
-        first = same_words(tx, assignment, request)
+        first = event_of_same_report(tx, assignment, request)
         if first is None:
             raise
         return _progress_answer_again(first, request)
@@ -158,7 +158,7 @@ def _progress_answer_again(first: Event, request: ProgressRequest) -> ProgressAn
     fields = ["task_id", "task_name", "status", "tasks_total", "commit"]
     if request.status == "completed":
         fields.append("tasks_completed")
-    said = said_first(first, EventKind.PROGRESS_UPDATE, request, fields)
+    said = data_of_first(first, EventKind.PROGRESS_UPDATE, request, fields)
     return ProgressAnswer(
         acknowledged=True,
         packet_id=request.packet_id,
@@ -179,7 +179,7 @@ def complete(
     """
     assignment, report_key, first = take(tx, swarm_id, "complete", request, None)
     if first is not None:
-        said = said_first(
+        said = data_of_first(
             first,
             EventKind.WORKER_COMPLETE,
             request,
@@ -212,7 +212,7 @@ def finish_claimed(
 ) -> None:
     """What was claimed is proven."""
     request = CompleteRequest.model_validate(said)
-    report_key = words_digest("complete", assignment, request)
+    report_key = content_digest("complete", assignment, request)
     _finish(tx, assignment, request, report_key, now_ms)
 
 

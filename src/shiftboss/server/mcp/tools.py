@@ -58,7 +58,7 @@ def _of_report(name: str, operation: Report) -> Tool:
 
     def call(coordinator: Coordinator, request: Any, caller: Caller) -> Awaitable[Answer]:
         report = operation.request.model_validate(request.model_dump(exclude={"swarm_id"}))
-        return operation.use_case(coordinator, request.swarm_id, report, caller.key)
+        return operation.use_case(coordinator.swarms, request.swarm_id, report, caller.key)
 
     type_name = f"{operation.request.__name__}OfSwarm"
     return Tool(
@@ -78,7 +78,7 @@ def _create(
 
 
 def _status(coordinator: Coordinator, request: OfSwarm, _caller: Caller) -> Awaitable[Answer]:
-    return coordinator.status(request.swarm_id)
+    return coordinator.swarms.status(request.swarm_id)
 
 
 _REPORTS: Final = {

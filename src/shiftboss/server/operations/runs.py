@@ -8,7 +8,7 @@ from shiftboss.coordinator.runs.service import RunService
 from shiftboss.protocol import runs as calls
 from shiftboss.server.operations.operation import Operation
 
-_desk = attrgetter("running")
+_desk = attrgetter("runs")
 
 RUNNING_OPERATIONS: dict[str, Operation] = {
     "report_usage": Operation(

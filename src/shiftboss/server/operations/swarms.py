@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from pydantic import ValidationError
 
 from shiftboss.coordinator.coordinator import Coordinator
+from shiftboss.coordinator.swarms.service import SwarmService
 from shiftboss.errors import ShiftbossError, UnknownSwarm
 from shiftboss.protocol.fields import Answer, Request, is_swarm_id, wire_time
 from shiftboss.protocol.packets import (
@@ -37,19 +38,19 @@ class Report(NamedTuple):
 
 OPERATIONS: dict[str, Report] = {
     "register": Report(
-        RegisterRequest, RegisterAnswer, Coordinator.register, "A worker takes its packet."
+        RegisterRequest, RegisterAnswer, SwarmService.register, "A worker takes its packet."
     ),
     "progress": Report(
-        ProgressRequest, ProgressAnswer, Coordinator.progress, "How a task of the packet goes."
+        ProgressRequest, ProgressAnswer, SwarmService.progress, "How a task of the packet goes."
     ),
     "complete": Report(
         CompleteRequest,
         CompleteAnswer,
-        Coordinator.complete,
+        SwarmService.complete,
         "The packet is done. With a handoff, the server looks at its commit first.",
         waits=True,
     ),
-    "error": Report(ErrorRequest, ErrorAnswer, Coordinator.error, "A task failed."),
+    "error": Report(ErrorRequest, ErrorAnswer, SwarmService.error, "A task failed."),
 }
 
 
@@ -73,7 +74,7 @@ class ReportCall(NamedTuple):
             raise UnknownSwarm(self.swarm_id)
         request = parse(self.report.request, body)
         key = idempotency_key(headers)
-        return self.report.use_case(self.coordinator, self.swarm_id, request, key)
+        return self.report.use_case(self.coordinator.swarms, self.swarm_id, request, key)
 
     def rendered(self, answer: Answer) -> bytes:
         return answer.__pydantic_serializer__.to_json(answer)
@@ -109,7 +110,7 @@ def parse(model: type[Request], body: bytes) -> Any:
 async def create_swarm(
     coordinator: Coordinator, request: CreateSwarmRequest, address: str
 ) -> CreateSwarmAnswer:
-    swarm = await coordinator.create_swarm(request)
+    swarm = await coordinator.swarms.create_swarm(request)
     return CreateSwarmAnswer(
         swarm_id=swarm.swarm_id,
         endpoint=f"{address}/swarm/{swarm.swarm_id}",

@@ -93,10 +93,17 @@ def place(parameters: dict[str, Any]) -> str:
     return f"{host}:{port}" if port else str(host)
 
 
-def open_pool(parameters: dict[str, Any], size: int, size_max: int) -> ConnectionPool:
-    """Apply the migrations, then a pool. Raises psycopg.Error when the server is out of reach."""
+def prepare_schema(parameters: dict[str, Any]) -> str:
+    """Apply the migrations; the name of the schema. Raises psycopg.Error when the server cannot
+    be reached."""
     with psycopg.connect(**parameters, autocommit=True) as connection:
         migrate(connection)
+        row = connection.execute("SELECT current_schema()").fetchone()
+    assert row is not None, "SELECT without FROM returns one row"
+    return str(row[0])
+
+
+def open_pool(parameters: dict[str, Any], size: int, size_max: int) -> ConnectionPool:
     pool = ConnectionPool(
         kwargs=parameters | {"autocommit": True, "prepare_threshold": PREPARE_THRESHOLD},
         min_size=size,

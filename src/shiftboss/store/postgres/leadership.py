@@ -13,9 +13,10 @@ from typing import Any, Final
 
 import psycopg
 
+from shiftboss.store.postgres.notifications import listen
+
 log = logging.getLogger(__name__)
 
-CHANNEL: Final = "shiftboss_duties"
 LOCK: Final = 0x5B055
 TRY_SECONDS: Final = 1.0
 # How often the holder makes sure that its connection, and with it the lock, is still there.
@@ -32,8 +33,10 @@ SET tcp_keepalives_count = 3;
 class Leadership:
     """Servers that keep their tables in schemas of their own do not know each other."""
 
-    def __init__(self, parameters: dict[str, Any]) -> None:
+    def __init__(self, parameters: dict[str, Any], channel: str) -> None:
+        """`channel` is where `call_leader` is heard."""
         self._parameters = parameters
+        self._channel = channel
 
     async def run(self, duties: Callable[[], Awaitable[None]], on_call: Callable[[], None]) -> None:
         """For ever. When the connection is lost, another server may have the lock already."""
@@ -41,7 +44,7 @@ class Leadership:
             try:
                 async with await self._connect() as connection:
                     await _wait_for_turn(connection)
-                    await _hold(connection, duties, on_call)
+                    await self._hold(connection, duties, on_call)
             except psycopg.Error as error:
                 log.warning("who has the duties is not known: %s", error)
             await asyncio.sleep(TRY_SECONDS)
@@ -55,6 +58,25 @@ class Leadership:
             raise
         return connection
 
+    async def _hold(
+        self,
+        connection: psycopg.AsyncConnection,
+        duties: Callable[[], Awaitable[None]],
+        on_call: Callable[[], None],
+    ) -> None:
+        # Before the duties begin: they look at everything first, so no call is missed.
+        await listen(connection, self._channel)
+        log.info("this server has the duties")
+        doing = asyncio.ensure_future(duties())
+        try:
+            while True:
+                async for _ in connection.notifies(timeout=ROUND_SECONDS, stop_after=1):
+                    on_call()
+                await connection.execute("SELECT 1")
+        finally:
+            doing.cancel()
+            await asyncio.gather(doing, return_exceptions=True)
+
 
 async def _wait_for_turn(connection: psycopg.AsyncConnection) -> None:
     while True:
@@ -64,22 +86,3 @@ async def _wait_for_turn(connection: psycopg.AsyncConnection) -> None:
         if await found.fetchone() == (True,):
             return
         await asyncio.sleep(TRY_SECONDS)
-
-
-async def _hold(
-    connection: psycopg.AsyncConnection,
-    duties: Callable[[], Awaitable[None]],
-    on_call: Callable[[], None],
-) -> None:
-    # Before the duties begin: they look at everything first, so no call is missed.
-    await connection.execute(f"LISTEN {CHANNEL}")
-    log.info("this server has the duties")
-    doing = asyncio.ensure_future(duties())
-    try:
-        while True:
-            async for _ in connection.notifies(timeout=ROUND_SECONDS, stop_after=1):
-                on_call()
-            await connection.execute("SELECT 1")
-    finally:
-        doing.cancel()
-        await asyncio.gather(doing, return_exceptions=True)

@@ -17,12 +17,8 @@ import psycopg
 from shiftboss.errors import StoreUnavailable
 from shiftboss.protocol.events import Event
 from shiftboss.store.port import CommitListener
-from shiftboss.store.postgres.session import (
-    CHANNEL,
-    EventRange,
-    PostgresSession,
-    parse_announcement,
-)
+from shiftboss.store.postgres.notifications import EventRange, listen, parse_payload
+from shiftboss.store.postgres.session import PostgresSession
 
 log = logging.getLogger(__name__)
 
@@ -47,12 +43,14 @@ class Listener:
         self,
         parameters: dict[str, Any],
         node: str,
+        channel: str,
         read: ReadEvents,
         on_commit: CommitListener,
         on_gap: Callable[[], None],
     ) -> None:
         self._parameters = parameters
         self._node = node
+        self._channel = channel
         self._read = read
         self._on_commit = on_commit
         self._on_gap = on_gap
@@ -89,7 +87,7 @@ class Listener:
     async def _connect(self) -> psycopg.AsyncConnection:
         connection = await psycopg.AsyncConnection.connect(**self._parameters, autocommit=True)
         try:
-            await connection.execute(f"LISTEN {CHANNEL}")
+            await listen(connection, self._channel)
         except BaseException:
             await connection.close()
             raise
@@ -120,12 +118,12 @@ class Listener:
             self._on_commit(events)
 
     def _of_others(self, payloads: list[str]) -> list[EventRange]:
-        said = [parse_announcement(payload) for payload in payloads]
+        announcements = [parse_payload(payload) for payload in payloads]
         return [
-            one
-            for announcement in said
+            event_range
+            for announcement in announcements
             if announcement is not None and announcement.node != self._node
-            for one in announcement.ranges
+            for event_range in announcement.ranges
         ]
 
 

@@ -2,64 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
-from typing import NamedTuple, cast
+from typing import cast
 
 import psycopg
 from psycopg.pq import TransactionStatus
-from pydantic import BaseModel, ValidationError
 
+from shiftboss.store.postgres.notifications import event_payloads
 from shiftboss.store.queries import load_queries, percent_style
 from shiftboss.store.row_cache import RowCache
 from shiftboss.store.transaction_part import Parameters, Row
-
-# What servers on one database tell each other: which events a commit has brought.
-
-
-CHANNEL = "shiftboss_events"
-# PostgreSQL takes fewer than 8,000 bytes; an id has at most 128 characters, a number 16 digits.
-SWARMS_PER_PAYLOAD_MAX = 40
-
-
-class EventRange(NamedTuple):
-    """Events of one swarm that were committed together: the ids `first` to `last`."""
-
-    swarm_id: str
-    first: int
-    last: int
-
-
-class Notification(BaseModel):
-    node: str
-    ranges: list[EventRange]
-
-
-def announcements(node: str, added: Iterable[tuple[str, int]]) -> Iterator[str]:
-    """The payloads for the (swarm id, event id) that one transaction has added, in their order.
-
-    The transaction holds its swarms, so what it adds to one of them has no gap, unless it removes
-    the swarm in between: then what was before is gone.
-    """
-    ranges: dict[str, EventRange] = {}
-    for swarm_id, event_id in added:
-        known = ranges.get(swarm_id)
-        first = known.first if known and known.last + 1 == event_id else event_id
-        ranges[swarm_id] = EventRange(swarm_id, first, event_id)
-    found = list(ranges.values())
-    for start in range(0, len(found), SWARMS_PER_PAYLOAD_MAX):
-        part = found[start : start + SWARMS_PER_PAYLOAD_MAX]
-        yield Notification(node=node, ranges=part).model_dump_json()
-
-
-def parse_announcement(payload: str) -> Notification | None:
-    """None for what somebody else says on the channel."""
-    try:
-        return Notification.model_validate_json(payload)
-    except ValidationError:
-        return None
-
 
 _TAKING = frozenset({"take_swarm", "take_assignment", "take_reported", "take_task", "take_worker"})
 
@@ -77,11 +31,13 @@ class PostgresSession:
 
     driver_error: type[Exception] = psycopg.Error
 
-    def __init__(self, connection: psycopg.Connection, node: str) -> None:
+    def __init__(self, connection: psycopg.Connection, node: str, channel: str) -> None:
+        """`node` announces its commits on `channel`."""
         self._connection = connection
         self._cursor = connection.cursor()
         self._queries = _queries()
         self._node = node
+        self._channel = channel
         self.memory = RowCache()
         self._held: set[object] = set()
         self._added: list[tuple[str, int]] = []
@@ -113,8 +69,8 @@ class PostgresSession:
         self._cursor.execute("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE")
 
     def commit(self) -> None:
-        for payload in announcements(self._node, self._added):
-            self._execute("announce", {"channel": CHANNEL, "payload": payload})
+        for payload in event_payloads(self._node, self._added):
+            self._execute("announce", {"channel": self._channel, "payload": payload})
         self.commit_in_doubt = True
         self._cursor.execute("COMMIT")
         self.commit_in_doubt = False

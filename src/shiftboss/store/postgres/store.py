@@ -21,11 +21,12 @@ from shiftboss.store.postgres.connections import (
     connection_parameters,
     open_pool,
     place,
+    prepare_schema,
     take_connection,
 )
-from shiftboss.store.postgres.leadership import CHANNEL as LEADERS_CHANNEL
 from shiftboss.store.postgres.leadership import Leadership
 from shiftboss.store.postgres.listener import Listener
+from shiftboss.store.postgres.notifications import Channels
 from shiftboss.store.postgres.session import PostgresSession
 from shiftboss.store.transaction import SqlTransaction
 from shiftboss.store.writer import GroupWriter
@@ -71,12 +72,16 @@ class PostgresStore:
     ) -> None:
         """What was opened last is closed first."""
         self._loop = asyncio.get_running_loop()
-        self._lead = Leadership(parameters)
+        schema = await asyncio.to_thread(prepare_schema, parameters)
+        self._channels = Channels.of_schema(schema)
+        self._leadership = Leadership(parameters, self._channels.duties)
         self._pool = await asyncio.to_thread(open_pool, parameters, WRITERS, WRITERS + READERS)
         opened.push_async_callback(asyncio.to_thread, self._pool.close)
         self._readers = ThreadPoolExecutor(READERS, "shiftboss-reader")
         opened.push_async_callback(asyncio.to_thread, self._readers.shutdown)
-        self._listener = Listener(parameters, self._node, self._in_snapshot, on_commit, on_gap)
+        self._listener = Listener(
+            parameters, self._node, self._channels.events, self._in_snapshot, on_commit, on_gap
+        )
         await self._listener.start()
         opened.push_async_callback(self._listener.stop)
         self._writers = [
@@ -96,7 +101,7 @@ class PostgresStore:
     async def lead(
         self, duties: Callable[[], Awaitable[None]], on_call: Callable[[], None]
     ) -> None:
-        await self._lead.run(duties, on_call)
+        await self._leadership.run(duties, on_call)
 
     async def call_leader(self) -> None:
         with contextlib.suppress(psycopg.Error):
@@ -104,7 +109,7 @@ class PostgresStore:
 
     def _call_leader(self) -> None:
         with self._session() as session:
-            session.execute("announce", {"channel": LEADERS_CHANNEL, "payload": ""})
+            session.execute("announce", {"channel": self._channels.duties, "payload": ""})
 
     def failing(self) -> str | None:
         return next((writer.failing for writer in self._writers if writer.failing), None)
@@ -138,7 +143,7 @@ class PostgresStore:
     def _session(self) -> Iterator[PostgresSession]:
         connection = take_connection(self._pool)
         try:
-            yield PostgresSession(connection, self._node)
+            yield PostgresSession(connection, self._node, self._channels.events)
         finally:
             self._pool.putconn(connection)
 
