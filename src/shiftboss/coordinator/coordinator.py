@@ -26,13 +26,13 @@ from shiftboss.coordinator.duties.lease_reaper import LeaseReaper
 from shiftboss.coordinator.duties.retry_scheduler import RetryScheduler
 from shiftboss.coordinator.duties.timeout_ladder import Cascade, TimeoutLadder
 from shiftboss.coordinator.duties.verification import Verification
-from shiftboss.coordinator.evidence_port import Evidence, NoEvidence
 from shiftboss.coordinator.handoffs.service import HandoffService
 from shiftboss.coordinator.handoffs.spawn_checks import Spawning
 from shiftboss.coordinator.hub import Hub
 from shiftboss.coordinator.runs.service import RunService
 from shiftboss.coordinator.swarms import error_reports, packets, swarms
 from shiftboss.errors import StoreUnavailable, VerificationPending
+from shiftboss.evidence.port import Evidence, NoEvidence
 from shiftboss.protocol.events import Event
 from shiftboss.protocol.handoff_requests import WAIT_MS_DEFAULT
 from shiftboss.protocol.packets import (

@@ -32,8 +32,8 @@ class Inspector:
         self._surveyor = Surveyor(self._repository)
         self._context_reader = ContextReader(self._repository)
         # Servers on one PostgreSQL may share the folder; what each throws away is its own.
-        self._slot = hold_slot(folder / "verification")
-        name = str(self._slot.number)
+        self._exclusive_dir = hold_slot(folder / "verification")
+        name = str(self._exclusive_dir.number)
         writing = asyncio.Lock()
         self._verifier = Verifier(
             folder / "verification" / name,
@@ -96,7 +96,7 @@ class Inspector:
     async def close(self) -> None:
         await self._verifier.close()
         await self._ci.close()
-        self._slot.lock.close()
+        self._exclusive_dir.release()
 
 
 def checkouts_for(folder: Path) -> Path:

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from shiftboss.coordinator.duties.verification import Verification
-from shiftboss.evidence.local import LocalEvidence
 from shiftboss.protocol.states import WorkerState
 from shiftboss.protocol.verdicts import Verdict, VerificationJob
 from shiftboss.rules.claims.handoffs import VERIFIER_SECONDS
 from tests.conformance.bus.bus_fixtures import StillClock
 from tests.conformance.handoffs.handoff_fixtures import HandoffRoom, accepted, handoff_room
 from tests.repos import Repo
+from tests.verifying import LocalEvidence
 from tests.waiting import eventually
 
 pytestmark = [pytest.mark.anyio, pytest.mark.requirement("HO-04")]

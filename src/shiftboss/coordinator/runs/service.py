@@ -6,12 +6,12 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from shiftboss.coordinator.clock import Clock
-from shiftboss.coordinator.evidence_port import Evidence
 from shiftboss.coordinator.idempotency import once
 from shiftboss.coordinator.runs import holds, landings, parking, usage
 from shiftboss.coordinator.runs import usage as usage_views
 from shiftboss.coordinator.runs.landed_ci import ci_of_landed
 from shiftboss.errors import Conflict
+from shiftboss.evidence.port import Evidence
 from shiftboss.protocol.bus import BusRequest
 from shiftboss.protocol.fields import Answer
 from shiftboss.protocol.runs import (

@@ -58,7 +58,7 @@ class LocalCi:
         async with self._starting[demand.repo]:
             work = self._works.get(_key(demand, sha))
             if work is not None:
-                if not work.record.has_ended:
+                if not await work.has_ended():
                     return
                 await asyncio.wait((work.task,))
             record = await self._usable(demand, sha)
