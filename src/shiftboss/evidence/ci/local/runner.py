@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from shiftboss.errors import CiUnavailable, ShiftbossError
-from shiftboss.evidence.ci.forges.access import SET_UP_SECONDS
+from shiftboss.evidence.ci.forge_api.access import SET_UP_SECONDS
 from shiftboss.evidence.ci.local.act import (
     PushEvent,
     Workflow,

@@ -12,8 +12,7 @@ from typing import Final
 
 from pydantic import Field, ValidationError
 
-from shiftboss.evidence.ci.forges.rows import OPEN
-from shiftboss.evidence.ci.forges.run_reports import all_ended, with_jobs
+from shiftboss.evidence.ci.states import OPEN, all_ended, with_jobs
 from shiftboss.protocol.ci import CiDemand, CiJob, CiRun
 from shiftboss.protocol.fields import Answer
 from shiftboss.system.cancellation import run_to_completion
