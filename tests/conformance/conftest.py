@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from shiftboss.evidence.local import LocalEvidence
 from tests.conformance.bus.bus_fixtures import BusRoom, bus_room
 from tests.conformance.contract.contract_fixtures import ContractRoom, contract_room
 from tests.conformance.handoffs.handoff_fixtures import HandoffRoom, handoff_room
 from tests.conformance.opened import OpenStore, opened
 from tests.repos import Repo
+from tests.verifying import LocalEvidence
 
 
 @pytest.fixture

@@ -27,13 +27,13 @@ from shiftboss.coordinator.duties.lease_reaper import LeaseReaper
 from shiftboss.coordinator.duties.retry_scheduler import RetryScheduler
 from shiftboss.coordinator.duties.timeout_ladder import Cascade, TimeoutLadder
 from shiftboss.coordinator.duties.verification import Verification
-from shiftboss.coordinator.evidence_port import Evidence, NoEvidence
 from shiftboss.coordinator.handoffs.service import HandoffService
 from shiftboss.coordinator.handoffs.spawn_checks import Spawning
 from shiftboss.coordinator.hub import Hub
 from shiftboss.coordinator.runs.service import RunService
 from shiftboss.coordinator.swarms.service import SwarmService
 from shiftboss.errors import StoreUnavailable
+from shiftboss.evidence.port import Evidence, NoEvidence
 from shiftboss.protocol.policy import Policy
 from shiftboss.rules.tasks.leases import GRACE_SECONDS
 from shiftboss.rules.tasks.retry import RetryPolicy

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from shiftboss.doctor.findings import Finding, ok, problem, warning
+from shiftboss.system.child_process import kill_group, start_process
 
 ANSWER_SECONDS: Final = 20.0
 
@@ -23,21 +24,22 @@ async def said_by(*argv: str, folder: Path | None = None) -> ProgramOutput | Non
     program = shutil.which(argv[0])
     if program is None:
         return None
-    process = await asyncio.create_subprocess_exec(
-        program,
-        *argv[1:],
+    process = await start_process(
+        (program, *argv[1:]),
+        kill_group,
         cwd=folder,
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,
+        process_group=0,
     )
     try:
         async with asyncio.timeout(ANSWER_SECONDS):
             out, _ = await process.communicate()
     except TimeoutError:
-        process.kill()
-        await process.wait()
         return None
+    finally:
+        await kill_group(process)
     return ProgramOutput(process.returncode or 0, out.decode(errors="replace"))
 
 

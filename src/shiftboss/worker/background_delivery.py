@@ -10,7 +10,7 @@ from typing import Final
 
 from shiftboss.client.backoff import pauses
 from shiftboss.client.server_address import Server
-from shiftboss.system.files import LockHeldError
+from shiftboss.system.file_locks import LockHeldError
 from shiftboss.worker.delivery import Delivery
 from shiftboss.worker.outbox import Outbox
 

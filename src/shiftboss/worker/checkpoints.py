@@ -13,7 +13,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from shiftboss.protocol.fields import PacketId, PacketName, TasksCompleted
 from shiftboss.protocol.packets import RegisterRequest, checkpoint_path
-from shiftboss.system.files import LockHeldError, read_if_there, remove_durably
+from shiftboss.system.file_locks import LockHeldError
+from shiftboss.system.files import read_if_there, remove_durably
 from shiftboss.worker.outbox import Outbox, outbox_path
 
 log = logging.getLogger(__name__)

@@ -21,7 +21,7 @@ from shiftboss.client.exchange import (
 )
 from shiftboss.client.server_address import TIMEOUT, Server
 from shiftboss.errors import Conflict, InvalidRequest, ShiftbossError, UnknownPacket
-from shiftboss.system.files import LockHeldError
+from shiftboss.system.file_locks import LockHeldError
 from shiftboss.worker.checkpoints import remove_checkpoints
 from shiftboss.worker.outbox import Entry, Outbox
 

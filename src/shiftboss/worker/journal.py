@@ -11,13 +11,8 @@ from typing import NamedTuple
 
 from shiftboss.errors import ShiftbossError
 from shiftboss.protocol.packets import checkpoint_path
-from shiftboss.system.files import (
-    LockHeldError,
-    make_folder,
-    read_if_there,
-    remove_durably,
-    write_durably,
-)
+from shiftboss.system.file_locks import LockHeldError
+from shiftboss.system.files import make_folder, read_if_there, remove_durably, write_durably
 from shiftboss.worker.outbox import Entry, Outbox, outbox_path
 
 

@@ -11,7 +11,8 @@ from typing import Any, Final, Literal
 from pydantic import Field, ValidationError
 
 from shiftboss.protocol.fields import IDEMPOTENCY_KEY_CHARACTERS_MAX, Request, SwarmId
-from shiftboss.system.files import locked, make_folder, move_durably, read_if_there, write_durably
+from shiftboss.system.file_locks import locked
+from shiftboss.system.files import make_folder, move_durably, read_if_there, write_durably
 
 log = logging.getLogger(__name__)
 

@@ -16,7 +16,6 @@ from shiftboss.coordinator.coordinator import Coordinator
 from shiftboss.coordinator.duties.ci_watcher import CiWatcher
 from shiftboss.coordinator.duties.timeout_ladder import Cascade, TimeoutLadder
 from shiftboss.errors import CiUnavailable
-from shiftboss.evidence.local import LocalEvidence
 from shiftboss.protocol.ci import CiDemand, CiJob, CiReport, CiRun
 from shiftboss.protocol.contract_requests import (
     CanSpawnAnswer,
@@ -37,6 +36,7 @@ from shiftboss.store.opening import store_at
 from tests.conformance.bus.bus_fixtures import SWARM, StillClock
 from tests.conformance.handoffs.handoff_fixtures import HandoffRoom
 from tests.repos import Repo
+from tests.verifying import LocalEvidence
 
 # The document's graph.
 GRAPH: dict[str, list[str]] = {

@@ -200,4 +200,4 @@ def test_a_folder_has_one_verifier(server: RunningServer, tmp_path: Path) -> Non
         command = ("verifier", "--folder", str(tmp_path / "v"))
         done = shiftboss(*command, url=server.url, SHIFTBOSS_OPERATOR_TOKEN=OPERATOR)
     assert done.code == 1
-    assert done.err.startswith(f"another verifier has the folder {tmp_path / 'v'}; ")
+    assert done.err.startswith(f"another verifier uses the folder {tmp_path / 'v'}; ")

@@ -7,9 +7,9 @@ import json
 from typing import NamedTuple
 
 from shiftboss.coordinator.contract.policy import ActivePolicy
-from shiftboss.coordinator.evidence_port import Evidence
 from shiftboss.coordinator.handoffs.views import prompt_of
 from shiftboss.errors import UnknownHandoff
+from shiftboss.evidence.port import Evidence
 from shiftboss.protocol.ci import CiReport, ShowCiAnswer, ShowCiRequest
 from shiftboss.protocol.contract_requests import BuildContextRequest, ContextAnswer, ContextParts
 from shiftboss.protocol.handoffs import WorkerHandoff

@@ -6,10 +6,10 @@ from functools import partial
 
 from shiftboss.coordinator.clock import Clock
 from shiftboss.coordinator.duties.timer import Timer
-from shiftboss.coordinator.evidence_port import Evidence
 from shiftboss.coordinator.hub import Hub
 from shiftboss.coordinator.runs import landings
 from shiftboss.coordinator.runs.landed_ci import ci_of_landed
+from shiftboss.evidence.port import Evidence
 from shiftboss.protocol.events import EventKind
 from shiftboss.store.port import Store
 

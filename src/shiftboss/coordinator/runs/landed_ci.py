@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from shiftboss.coordinator.evidence_port import Evidence
 from shiftboss.errors import CiUnavailable
+from shiftboss.evidence.port import Evidence
 from shiftboss.protocol.ci import CiDemand
 from shiftboss.rules.claims.handoffs import Handoff
 from shiftboss.rules.contract.ci_verdict import ci_state, judge

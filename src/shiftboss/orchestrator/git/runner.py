@@ -10,20 +10,18 @@ import asyncio
 import os
 import re
 import shlex
-import signal
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from shiftboss.errors import TreeUnavailable
-from shiftboss.system.cancellation import start_program
+from shiftboss.system.child_process import exchange, kill_group, start_process
 from shiftboss.system.git import GitOutput
 
 GIT_SECONDS: Final = 120.0
 OUTPUT_BYTES_MAX: Final = 64 * 1024 * 1024
 _ERROR_BYTES_MAX: Final = 64 * 1024
-_PART_BYTES: Final = 256 * 1024
 # Others use the repository, too: agents, editors, people.
 _LOCKED: Final = (".lock': File exists", "could not lock config file")
 LOCK_SECONDS: Final = 4.0
@@ -90,13 +88,20 @@ async def run_git(
         process = await _start(arguments, folder, bool(stdin), environment or {}, keeps_open)
         try:
             async with asyncio.timeout(seconds):
-                said = await _talk(process, stdin, output_max)
+                code, out, err = await exchange(
+                    process,
+                    stdin,
+                    output_max=output_max,
+                    error_max=_ERROR_BYTES_MAX,
+                    drops_excess=True,
+                )
+                said = GitOutput(code, out, err.decode(errors="replace"))
         except TimeoutError:
             raise TreeUnavailable(
                 f"git {arguments[0]} did not end within {seconds:.0f} seconds in {folder}"
             ) from None
         finally:
-            await _end(process)
+            await kill_group(process)
         is_locked = said.code != 0 and any(words in said.err for words in _LOCKED)
         if not is_locked or time.monotonic() >= until:
             return said
@@ -129,9 +134,9 @@ async def _start(
     keeps_open: Sequence[int],
 ) -> asyncio.subprocess.Process:
     try:
-        return await start_program(
+        return await start_process(
             ("git", "--no-pager", "--literal-pathspecs", *_SETTINGS, *arguments),
-            _end,
+            kill_group,
             cwd=folder,
             env={**plain_environment(), **_QUIET, **environment},
             stdin=asyncio.subprocess.PIPE if has_input else asyncio.subprocess.DEVNULL,
@@ -142,42 +147,3 @@ async def _start(
         )
     except OSError as error:
         raise TreeUnavailable(f"git cannot be run in {folder}: {error.strerror}") from error
-
-
-async def _talk(process: asyncio.subprocess.Process, stdin: bytes, output_max: int) -> GitOutput:
-    async with asyncio.TaskGroup() as tasks:
-        tasks.create_task(_tell(process.stdin, stdin))
-        out = tasks.create_task(_read(process.stdout, output_max))
-        err = tasks.create_task(_read(process.stderr, _ERROR_BYTES_MAX))
-    return GitOutput(await process.wait(), out.result(), err.result().decode(errors="replace"))
-
-
-async def _tell(pipe: asyncio.StreamWriter | None, stdin: bytes) -> None:
-    if pipe is None:
-        return
-    try:
-        pipe.write(stdin)
-        await pipe.drain()
-    except (ConnectionError, RuntimeError):
-        pass  # it ended early; its exit code tells why
-    pipe.close()
-
-
-async def _read(pipe: asyncio.StreamReader | None, limit: int) -> bytes:
-    assert pipe is not None
-    read = bytearray()
-    while part := await pipe.read(_PART_BYTES):
-        read += part[: limit - len(read)]
-    return bytes(read)
-
-
-async def _end(process: asyncio.subprocess.Process) -> None:
-    if process.returncode is not None:
-        return
-    try:
-        os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
-    # Its end is told when its pipes are read to theirs.
-    await asyncio.gather(_read(process.stdout, 0), _read(process.stderr, 0))
-    await process.wait()

@@ -51,7 +51,7 @@ class MergeCheck:
         if self._opened is not None:
             slot, disposal = self._opened
             await disposal.close()
-            slot.lock.close()
+            slot.release()
 
     async def _open(self) -> BackgroundDelete:
         """What each process throws away is its own."""

@@ -12,6 +12,7 @@ from typing import Final
 
 from shiftboss.errors import TreeUnavailable
 from shiftboss.orchestrator.worktrees.worktree import Worktree
+from shiftboss.system.background_delete import remove_tree
 from shiftboss.system.file_locks import turn
 
 _OURS: Final = re.compile(r"[0-9a-f]{32}")
@@ -49,7 +50,7 @@ class WorktreeRemoval:
         await asyncio.gather(*self._removals)
 
     def _start(self, path: Path) -> None:
-        removal = asyncio.create_task(_remove(path))
+        removal = asyncio.create_task(remove_tree(path))
         self._removals.add(removal)
         removal.add_done_callback(self._removals.discard)
 
@@ -71,20 +72,6 @@ def _put_aside(path: Path, gone: Path) -> bool:
     except FileNotFoundError:
         return False
     return True
-
-
-async def _remove(path: Path) -> None:
-    """By a program of its own: there may be a million files."""
-    if await _run("rm", "-rf", "--", str(path)) != 0:
-        # Agents may have taken the right to write from folders.
-        await _run("chmod", "-R", "u+rwX", "--", str(path))
-        await _run("rm", "-rf", "--", str(path))
-
-
-async def _run(*argv: str) -> int:
-    quiet = asyncio.subprocess.DEVNULL
-    process = await asyncio.create_subprocess_exec(*argv, stdin=quiet, stdout=quiet, stderr=quiet)
-    return await process.wait()
 
 
 # Which folders of work trees were made here. No other is ever removed: the place of the trees is

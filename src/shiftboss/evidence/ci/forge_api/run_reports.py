@@ -6,10 +6,11 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
-from shiftboss.evidence.ci.forges.access import Access
-from shiftboss.evidence.ci.forges.http import ForgeHttp
-from shiftboss.evidence.ci.forges.lru_cache import LruCache
-from shiftboss.evidence.ci.forges.rows import OPEN, ForgeRow, run_state, state_of
+from shiftboss.evidence.ci.forge_api.access import Access
+from shiftboss.evidence.ci.forge_api.http import ForgeHttp
+from shiftboss.evidence.ci.forge_api.lru_cache import LruCache
+from shiftboss.evidence.ci.forge_api.rows import ForgeRow
+from shiftboss.evidence.ci.states import OPEN, run_state
 from shiftboss.protocol.ci import CiJob, CiReport, CiRun
 
 FOLLOWED_MAX: Final = 4000
@@ -66,24 +67,6 @@ def run_of(row: ForgeRow, sha: str, jobs: list[CiJob]) -> CiRun:
         moved_at=moved_at.isoformat() if moved_at is not None else None,
         jobs=jobs,
     )
-
-
-def with_jobs(run: CiRun, jobs: Sequence[CiJob]) -> CiRun:
-    """In the state that they make up."""
-    state = run_state(state_of(job.state for job in jobs))
-    return run.model_copy(update={"jobs": list(jobs), "state": state})
-
-
-def all_ended(runs: Sequence[CiRun]) -> bool:
-    """No runs at all is a beginning, not an end; so is a success without any jobs."""
-    return bool(runs) and all(_has_ended(run) for run in runs)
-
-
-def _has_ended(run: CiRun) -> bool:
-    """Somebody may have started a job again after the row of its run was written."""
-    if run.state in OPEN or any(job.state in OPEN for job in run.jobs):
-        return False
-    return bool(run.jobs) or run.state != "success"
 
 
 # Having a forge make a run anew.

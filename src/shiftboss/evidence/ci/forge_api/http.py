@@ -15,9 +15,9 @@ from urllib.parse import urljoin, urlsplit
 import httpx2
 
 from shiftboss.errors import CiUnavailable
-from shiftboss.evidence.ci.forges.access import Access
-from shiftboss.evidence.ci.forges.lru_cache import LruCache
-from shiftboss.evidence.ci.forges.rate_limits import (
+from shiftboss.evidence.ci.forge_api.access import Access
+from shiftboss.evidence.ci.forge_api.lru_cache import LruCache
+from shiftboss.evidence.ci.forge_api.rate_limits import (
     RateLimit,
     hold_seconds,
     is_rate_limit,
