@@ -29,7 +29,7 @@ pytestmark = pytest.mark.timeout(INSTALL_SECONDS + 180)
 
 TASK = "bd-1"
 TOKEN = "a-token-that-is-long-enough-for-the-server"
-RUN_SECONDS = 90.0
+RUN_SECONDS = 150.0
 
 
 @pytest.fixture

@@ -243,7 +243,7 @@ def test_no_process_and_no_git_outlives_a_server(tmp_path: Path, victim: str) ->
         os.kill(server.pid if victim == "server" else process.pid, signal.SIGKILL)
         _, told = server.communicate(timeout=30)
         leash.let_go()
-    wait_until(lambda: not _with_word(str(tmp_path)), "all of it is gone", seconds=10)
+    wait_until(lambda: not _with_word(str(tmp_path)), "all of it is gone", seconds=30)
     assert ("EvidenceUnavailable" in told) == (victim == "process")
 
 

@@ -246,8 +246,10 @@ class Codex:
 
 def _server(seat: Workspace) -> dict[str, Any]:
     server = {"url": mcp_url(seat), "enabled": True, "tool_timeout_sec": TOOL_SECONDS}
+    # On a busy machine its own ten seconds pass, and it goes to work without our tools.
+    patience = {"startup_timeout_sec": TOOL_SECONDS}
     token = {"bearer_token_env_var": TOKEN_VARIABLE} if seat.server_token is not None else {}
-    return {**server, **token}
+    return {**server, **patience, **token}
 
 
 def _hooks(seat: Workspace) -> dict[str, Any]:
