@@ -6,7 +6,7 @@ additions.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 from pydantic import Field, StringConstraints
 
@@ -307,14 +307,3 @@ class MessageAnswer(Answer):
     question_id: int | None = None
     answers: list[dict[str, Any]] = Field(default=[])
     claim_id: int | None = None
-
-
-class FoundTask(NamedTuple):
-    """A task as a tracker describes it, within the limits of a task that is added by hand."""
-
-    task_id: str
-    title: str
-    description: str
-    priority: int
-    depends_on: list[str]
-    is_done: bool

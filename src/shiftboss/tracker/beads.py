@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from shiftboss.errors import ShiftbossError, TrackerUnavailable
-from shiftboss.protocol.bus import FoundTask
+from shiftboss.protocol.tracker_tasks import FoundTask
 from shiftboss.tracker.issues import BadIssueError, is_task_id, task_of
 
 ANSWER_SECONDS: Final = 10.0

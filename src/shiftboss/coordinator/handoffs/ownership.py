@@ -75,7 +75,7 @@ def owned(tx: Transaction, repo: str) -> list[dict[str, Any]]:
 
 def _explained(held: list[dict[str, Any]]) -> str:
     return "; ".join(
-        f"{one['bead_id']} owns {one['owned']}, which meets {one['wanted']} "
-        f"(as in {one['example']})"
+        f"{one['bead_id']} owns {one['owned']}, which overlaps {one['wanted']}: "
+        f"both cover {one['example']}"
         for one in held[:3]
     )

@@ -15,7 +15,7 @@ from shiftboss.cli.common.client import Client, RequestRefused, connected
 from shiftboss.cli.common.options import DEFAULT_SERVER, DEFAULT_SWARM, Server, Swarm, TokenFile
 from shiftboss.cli.common.output import plain, print_json, say
 from shiftboss.errors import ShiftbossError
-from shiftboss.protocol.bus import FoundTask
+from shiftboss.protocol.tracker_tasks import FoundTask
 from shiftboss.tracker.issues import BadLine, IssueFile, read_issue_file
 
 
