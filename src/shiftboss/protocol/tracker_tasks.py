@@ -1,4 +1,4 @@
-"""A task as a tracker describes it. Without pydantic, because everyday commands import it."""
+"""Tasks as a tracker describes them. Imports no pydantic, because every CLI command loads it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class FoundTask(NamedTuple):
-    """Within the limits of a task that is added by hand."""
+    """One task of a tracker, within the limits of a task that is added by hand."""
 
     task_id: str
     title: str

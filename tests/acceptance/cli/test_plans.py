@@ -44,7 +44,7 @@ PROBLEMS = [
         "plan.yaml:4: tasks.0.id: 'a.lock' ends with .lock, as no branch of git can; "
         "its branch takes the name"
     ),
-    "plan.yaml:4: tasks.0.files_owned.0: '../a.py' leaves its folder by ..",
+    "plan.yaml:4: tasks.0.files_owned.0: '../a.py' contains ..; write the path without it",
     (
         "plan.yaml:4: tasks.0.depends_on: the tasks wait for each other in a circle: "
         "a.lock -> b -> a.lock"

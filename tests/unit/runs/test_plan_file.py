@@ -89,7 +89,7 @@ def test_every_problem_is_named_with_its_line_and_key() -> None:
         f"{NAME}:6: tasks.0: needs a repo: the plan has several (app, a b)",
         f"{NAME}:10: tasks.1.repo: there is no repo 'apq'; did you mean 'app'?",
         f"{NAME}:11: tasks.1.file_owned: is not a key here; did you mean 'files_owned'?",
-        f"{NAME}:12: tasks.1.files_owned.0: '../b.py' leaves its folder by ..",
+        f"{NAME}:12: tasks.1.files_owned.0: '../b.py' contains ..; write the path without it",
         f"{NAME}:13: tasks.1.depends_on: the tasks wait for each other in a circle: build -> build",
         f"{NAME}:13: tasks.1.depends_on.0: there is no task 'biuld'; did you mean 'build'?",
         f"{NAME}:14: tasks.1.complexity: must be 'low', 'normal' or 'high'",
