@@ -22,7 +22,7 @@ from shiftboss.protocol.handoff_requests import (
 )
 from shiftboss.protocol.verdicts import Verdict, VerificationJob
 from shiftboss.system.file_locks import held_folder
-from shiftboss.verifier.line import VerifierClient
+from shiftboss.verifier.server_client import VerifierClient
 
 # A claim that another verifier has lost is found when a wait is over, not when it is lost.
 TAKE_SECONDS: Final = 10
@@ -119,7 +119,6 @@ async def run_verifier(
 ) -> None:
     """Until it is cancelled."""
     with held_folder(folder):
-        async with server.async_client() as http:
-            line = VerifierClient(http, operator_token, on_lost)
+        async with VerifierClient(server, operator_token, on_lost) as line:
             verifier = Verifier(folder, at_once=at_once)
             await VerifierService(line, name, verifier, on_looked).run(at_once)
