@@ -23,7 +23,7 @@ from shiftboss.protocol.handoff_requests import (
 )
 from shiftboss.protocol.verdicts import VerificationJob
 from shiftboss.system.file_locks import try_lock
-from shiftboss.verifier.line import VerifierClient
+from shiftboss.verifier.server_client import VerifierClient
 
 # A claim that another verifier has lost is offered when a wait ends, not when it is lost.
 TAKE_SECONDS: Final = 10
@@ -117,8 +117,7 @@ async def run_verifier(
 ) -> None:
     """Run until cancelled."""
     with _locked_folder(folder):
-        async with server.async_client() as http:
-            client = VerifierClient(http, operator_token, on_lost)
+        async with VerifierClient(server, operator_token, on_lost) as client:
             verifier = Verifier(folder, at_once=at_once)
             await VerifierService(client, name, verifier, on_verified).run(at_once)
 

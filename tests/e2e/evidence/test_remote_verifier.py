@@ -89,7 +89,7 @@ def gate(tmp_path: Path) -> Iterator[Gate]:
 def verifier(server: RunningServer, folder: Path, name: str) -> Iterator[Running]:
     command = ("verifier", "--folder", str(folder), "--name", name)
     with running(*command, url=server.url, SHIFTBOSS_OPERATOR_TOKEN=OPERATOR) as process:
-        assert process.line() == f"{name} verifies for {server.url}; Ctrl-C stops"
+        assert process.line() == f"{name} verifies for {server.url}; stop with Ctrl-C"
         yield process
 
 
@@ -115,7 +115,7 @@ def test_a_claim_waits_for_a_verifier_and_is_accepted_by_it(
     assert told == (
         1,
         "",
-        "claim 1 of t-1 is still being verified; the same command again waits on\n",
+        "claim 1 of t-1 is still being verified; run the same command again to keep waiting\n",
     )
     with verifier(server, tmp_path / "v", "first") as process:
         assert process.line() == "t-1: claim 1 is accepted"

@@ -1,4 +1,4 @@
-"""Answers and problem documents on the worker's side."""
+"""What the HTTP client makes of replies, and which failures it retries."""
 
 from __future__ import annotations
 
@@ -6,14 +6,9 @@ import httpx2
 import pytest
 
 from shiftboss import errors
-from shiftboss.client.exchange import (
-    ForeignAnswer,
-    ServerUnreachable,
-    answer_of,
-    reaching,
-    says_later,
-    swarm_path,
-)
+from shiftboss.client.errors import ServerBusy, ServerUnreachable, UnrecognizedReply
+from shiftboss.client.http_client import connection_errors, read_reply
+from shiftboss.client.requests import swarm_path
 from shiftboss.errors import ShiftbossError
 from shiftboss.protocol.problems import problem_of
 
@@ -29,8 +24,8 @@ def test_every_error_of_the_server_comes_out_as_itself(kind: type[ShiftbossError
     sent = kind.__new__(kind)
     ShiftbossError.__init__(sent, "no", field="commit", hint="try", facts={"recorded": 3})
     with pytest.raises(ShiftbossError) as raised:
-        answer_of(httpx2.Response(kind.status, json=problem_of(sent)))
-    got = raised.value
+        read_reply(httpx2.Response(kind.status, json=problem_of(sent)))
+    got = raised.value.problem if isinstance(raised.value, ServerBusy) else raised.value
     assert type(got) is kind
     assert (got.detail, got.field, got.hint, got.facts) == ("no", "commit", "try", {"recorded": 3})
     assert str(got) == "no"
@@ -39,15 +34,13 @@ def test_every_error_of_the_server_comes_out_as_itself(kind: type[ShiftbossError
 @pytest.mark.parametrize(
     "content", [b"", b"<html>", b"[]", b"null", b"\xff", b"[" * 100_000, b'{"x":' * 100_000]
 )
-def test_an_answer_that_is_not_the_servers_is_an_error_and_not_final(content: bytes) -> None:
-    response = httpx2.Response(200, content=content)
-    assert says_later(response)
-    with pytest.raises(ShiftbossError, match="200"):
-        answer_of(response)
+def test_a_success_that_is_not_from_the_server_is_retried(content: bytes) -> None:
+    with pytest.raises(ServerUnreachable, match="200"):
+        read_reply(httpx2.Response(200, content=content))
 
 
 @pytest.mark.parametrize(
-    ("status", "later"),
+    ("status", "is_retried"),
     [
         (400, False),
         (401, False),
@@ -62,29 +55,32 @@ def test_an_answer_that_is_not_the_servers_is_an_error_and_not_final(content: by
         (503, True),
     ],
 )
-def test_which_problems_are_worth_another_try(status: int, later: bool) -> None:
-    assert says_later(httpx2.Response(status, json=problem_of(errors.Conflict("no")))) is later
+def test_which_problems_are_retried(status: int, is_retried: bool) -> None:
+    with pytest.raises(ShiftbossError, match="no") as raised:
+        read_reply(httpx2.Response(status, json=problem_of(errors.Conflict("no"))))
+    assert isinstance(raised.value, ServerUnreachable) is is_retried
+    assert isinstance(raised.value, errors.Conflict) is not is_retried
 
 
 @pytest.mark.parametrize("status", [200, 201])
-def test_an_answer_is_final(status: int) -> None:
-    assert not says_later(httpx2.Response(status, json={}))
+def test_an_answer_is_not_retried(status: int) -> None:
+    assert read_reply(httpx2.Response(status, json={})) == ({}, b"{}")
 
 
 @pytest.mark.parametrize("status", [302, 400, 401, 403, 404, 409, 422, 502])
-@pytest.mark.parametrize("said", [{}, {"code": "teapot"}, {"code": "error"}, {"code": 404}, []])
-def test_a_refusal_that_is_not_of_a_shiftboss_server_is_none(status: int, said: object) -> None:
-    response = httpx2.Response(status, json=said)
-    assert says_later(response)
+@pytest.mark.parametrize("body", [{}, {"code": "teapot"}, {"code": "error"}, {"code": 404}, []])
+def test_a_refusal_that_is_not_from_a_shiftboss_server_is_retried(
+    status: int, body: object
+) -> None:
     with pytest.raises(ServerUnreachable, match=str(status)):
-        answer_of(response)
+        read_reply(httpx2.Response(status, json=body))
 
 
-def test_an_answer_without_the_members_of_ours_is_none() -> None:
+def test_an_answer_without_the_expected_members_is_not_recognized() -> None:
     response = httpx2.Response(200, json={"registered": True})
-    assert answer_of(response, "registered") == {"registered": True}
-    with pytest.raises(ForeignAnswer, match="200"):
-        answer_of(response, "registered", "packet_id")
+    assert read_reply(response, "registered").answer == {"registered": True}
+    with pytest.raises(UnrecognizedReply, match="200"):
+        read_reply(response, "registered", "packet_id")
 
 
 @pytest.mark.parametrize(
@@ -94,9 +90,9 @@ def test_an_answer_without_the_members_of_ours_is_none() -> None:
 def test_a_code_of_a_later_version_is_an_error_of_its_kind(
     status: int, kind: type[ShiftbossError]
 ) -> None:
-    said = {"type": "urn:shiftboss:later", "code": "later", "detail": "not so"}
+    problem = {"type": "urn:shiftboss:later", "code": "later", "detail": "not so"}
     with pytest.raises(kind, match="not so") as raised:
-        answer_of(httpx2.Response(status, json=said))
+        read_reply(httpx2.Response(status, json=problem))
     assert type(raised.value) is kind
 
 
@@ -110,6 +106,6 @@ def test_a_swarm_id_cannot_lead_to_another_path(swarm_id: str) -> None:
 def test_an_error_of_the_connection_names_the_server() -> None:
     with (
         pytest.raises(ServerUnreachable, match=r"http://127\.0\.0\.1:1.*refused"),
-        reaching("http://127.0.0.1:1"),
+        connection_errors("http://127.0.0.1:1"),
     ):
         raise httpx2.ConnectError("refused")

@@ -1,4 +1,4 @@
-"""What a packet leaves on disk before a report is sent: its checkpoint, and the report itself."""
+"""Writes a report and its checkpoint to disk, both or neither, before the report is sent."""
 
 from __future__ import annotations
 
@@ -17,51 +17,62 @@ from shiftboss.worker.outbox import Entry, Outbox, outbox_path
 
 
 class WorktreeUnusable(ShiftbossError):
-    """Raised before anything is sent: a report that is not on disk does not leave."""
+    """Raised before anything is sent: a report that is not on disk is not sent."""
 
     code = "worktree_unusable"
     title = "The worktree cannot hold the checkpoint"
 
 
-class Recorded(NamedTuple):
-    """`former` is the checkpoint as it was; `checkpoint` is None when it was left alone."""
+class RecordedReport(NamedTuple):
+    """`previous` is the checkpoint before it; `checkpoint` is None if the report wrote none."""
 
     entry: Entry
     checkpoint: bytes | None
-    former: bytes | None
+    previous: bytes | None
 
 
-class Journal:
+class ReportJournal:
+    """Of one packet."""
+
     def __init__(self, worktree: str, packet_id: int, packet_name: str) -> None:
         self._worktree = Path(worktree)
         self._checkpoint = checkpoint_path(worktree, packet_id, packet_name)
         self.outbox = Outbox(outbox_path(worktree, packet_id, packet_name))
 
-    def record(self, entry: Entry, checkpoint: Mapping[str, object] | None) -> Recorded:
-        """Both are on disk when this returns, or neither counts.
+    def record(self, entry: Entry, checkpoint: Mapping[str, object] | None) -> RecordedReport:
+        """When this returns, both are on disk; when it raises, neither counts.
 
-        The report is prepared first and sent on its way after the checkpoint: a crash in between
-        leaves a prepared report, and the checkpoint tells whether it is to be sent.
+        The report is prepared first and appended to the outbox after the checkpoint was written. A
+        crash in between leaves a prepared report. The digest of the checkpoint then tells whether
+        the report counts.
         """
         content = None if checkpoint is None else _rendered(checkpoint)
-        with self._usable(), self.outbox.writing():
-            self._keep_out_of_git()
+        with self._worktree_errors(), self.outbox.writing():
+            self._ignore_in_git()
             self._finish_after_crash()
-            recorded = Recorded(entry, content, read_if_there(self._checkpoint))
+            recorded = RecordedReport(entry, content, read_if_there(self._checkpoint))
             self.outbox.prepare(entry.model_copy(update={"checkpoint_digest": _digest(content)}))
             try:
                 self._write_checkpoint(content)
                 self.outbox.send_prepared()
             except OSError:
-                self._put_back(recorded)
+                self._restore(recorded)
                 raise
         return recorded
 
     def correct(self, checkpoint: Mapping[str, object]) -> None:
-        """Replace the checkpoint; no report goes with it."""
-        with self._usable(), self.outbox.writing():
+        """Replace the checkpoint without a report."""
+        with self._worktree_errors(), self.outbox.writing():
             self._finish_after_crash()
             self._write_checkpoint(_rendered(checkpoint))
+
+    def undo(self, recorded: RecordedReport) -> None:
+        """Restore the previous checkpoint, unless another one was written since."""
+        if recorded.checkpoint is None:
+            return
+        with self._worktree_errors(), self.outbox.writing():
+            if read_if_there(self._checkpoint) == recorded.checkpoint:
+                self._restore(recorded)
 
     def _finish_after_crash(self) -> None:
         prepared = self.outbox.prepared()
@@ -75,22 +86,14 @@ class Journal:
             make_folder(self._checkpoint.parent)
             write_durably(self._checkpoint, content)
 
-    def undo(self, recorded: Recorded) -> None:
-        """The checkpoint as it was before, unless somebody has written another since."""
-        if recorded.checkpoint is None:
-            return
-        with self._usable(), self.outbox.writing():
-            if read_if_there(self._checkpoint) == recorded.checkpoint:
-                self._put_back(recorded)
-
-    def _put_back(self, recorded: Recorded) -> None:
+    def _restore(self, recorded: RecordedReport) -> None:
         self.outbox.drop_prepared()
-        if recorded.former is not None:
-            write_durably(self._checkpoint, recorded.former)
+        if recorded.previous is not None:
+            write_durably(self._checkpoint, recorded.previous)
         elif recorded.checkpoint is not None:
             remove_durably(self._checkpoint)
 
-    def _keep_out_of_git(self) -> None:
+    def _ignore_in_git(self) -> None:
         """An agent's `git add -A` must not commit these files."""
         try:
             with (self._worktree / ".spellbook" / ".gitignore").open("xb") as file:
@@ -99,7 +102,7 @@ class Journal:
             pass
 
     @contextmanager
-    def _usable(self) -> Iterator[None]:
+    def _worktree_errors(self) -> Iterator[None]:
         try:
             yield
         except OSError as error:
@@ -110,7 +113,7 @@ class Journal:
             ) from error
         except LockHeldError as error:
             raise WorktreeUnusable(
-                f"worktree: another process keeps {error} locked", field="worktree"
+                f"worktree: another process holds the lock {error}", field="worktree"
             ) from error
 
 
