@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from shiftboss.orchestrator.agents.agent import (
+from shiftboss.agents.signals import (
     Allowed,
     Denied,
     Did,
@@ -16,7 +16,7 @@ from shiftboss.orchestrator.agents.agent import (
     Signal,
     Usage,
 )
-from shiftboss.orchestrator.agents.usage_meter import DEFAULT_WINDOW, context_window
+from shiftboss.agents.usage_meter import DEFAULT_WINDOW, context_window
 from tests.unit.agents.agent_readers import LINES, NOW, reader_of
 
 PRICED: dict[str, Any] = {"input_price": 2.0, "output_price": 10.0}

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shiftboss.init.agents import AGENTS
-from shiftboss.init.file_edits import CannotMerge, JsonFile
-from shiftboss.init.json_edits import (
+from shiftboss.agents.registry import AGENTS
+from shiftboss.rules.documents.file_edits import CannotMerge, JsonFile
+from shiftboss.rules.documents.json_edits import (
     NotJson,
     WrongKind,
     append_item,
@@ -133,7 +133,7 @@ def test_what_is_no_json_is_told_with_its_line(text: str, line: int, has_comment
 
 
 def test_hooks_of_others_stay_and_ours_are_known_among_them() -> None:
-    settings = AGENTS["claude"].wishes(())[1]
+    settings = AGENTS["claude"].setup_files(())[1]
     assert isinstance(settings, JsonFile)
     foreign = '{"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "say done"}]}]}}'
     merged = settings.with_ours(foreign)
@@ -153,7 +153,7 @@ def test_hooks_of_others_stay_and_ours_are_known_among_them() -> None:
 
 
 def test_comments_are_refused_until_ours_is_there() -> None:
-    wish = AGENTS["opencode"].wishes(["opencode.jsonc"])[0]
+    wish = AGENTS["opencode"].setup_files(["opencode.jsonc"])[0]
     assert wish.name == "opencode.jsonc"
     with pytest.raises(CannotMerge) as refused:
         wish.with_ours('{\n  // which model\n  "model": "x"\n}')

@@ -141,7 +141,7 @@ class Attempt:
             description=seat.assignment.description,
             files=contract["files_owned"],
             criteria=contract["success_criteria"],
-            speaks=self._agent.speaks,
+            speaks=self._agent.has_tools,
             claims=seat.assignment.agent_claims,
             handoff_file=str(seat.scratch / "handoff.json"),
             checkpoint=seat.assignment.checkpoint,

@@ -10,9 +10,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
+from shiftboss.agents.registry import AGENTS
 from shiftboss.client.server_address import Server
 from shiftboss.errors import InvalidRequest
-from shiftboss.orchestrator.agents.registry import AGENTS
 from shiftboss.orchestrator.guardian.agent_process import ProcessLimits
 from shiftboss.orchestrator.landing.landing import Landing
 from shiftboss.orchestrator.landing.landing_queue import LandingQueue
@@ -133,6 +133,6 @@ def check_agents(ground: RunContext) -> None:
                 field="agent",
                 hint=f"known are {', '.join(sorted(ground.agents))}",
             )
-        missing = agent.found(settings)
+        missing = agent.why_unavailable(settings)
         if missing is not None:
             raise InvalidRequest(f"{settings.kind} cannot be started: {missing}", field="agent")

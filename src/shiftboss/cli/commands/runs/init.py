@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from shiftboss.agents.registry import BRANDS
 from shiftboss.cli.common.output import print_json, print_text, say
 from shiftboss.errors import InvalidRequest, ShiftbossError
 from shiftboss.rules.documents.wording import how_many
@@ -34,11 +35,11 @@ def init(
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help="claude, codex, opencode or gemini; may be said several times. Without it: those "
-            "that are set up, else Claude Code and those that have settings here.",
+            help=f"Set up this agent: {', '.join(BRANDS)}. Repeat it for several. Default: the "
+            "agents that are set up, else Claude Code and the agents that have settings here.",
         ),
     ] = None,
-    all_agents: Annotated[bool, typer.Option("--all-agents", help="All four.")] = False,
+    all_agents: Annotated[bool, typer.Option("--all-agents", help="Set up all agents.")] = False,
     check: Annotated[
         bool, typer.Option("--check", help="Change nothing; 1 if something is missing or old.")
     ] = False,
@@ -76,17 +77,16 @@ def init(
 
 
 def _agents(asked: list[str], *, all_agents: bool) -> list[str]:
-    from shiftboss.init.agents import AGENTS
     from shiftboss.rules.documents.wording import did_you_mean
 
     for name in asked:
-        if name not in AGENTS:
+        if name not in BRANDS:
             raise InvalidRequest(
-                f"there is no agent {name!r}{did_you_mean(name, AGENTS)}",
+                f"there is no agent {name!r}{did_you_mean(name, BRANDS)}",
                 field="agent",
-                hint=f"known are {', '.join(AGENTS)}",
+                hint=f"known are {', '.join(BRANDS)}",
             )
-    return list(AGENTS) if all_agents else asked
+    return list(BRANDS) if all_agents else asked
 
 
 def _proposal(folder: Path, agents: list[str], *, remove: bool) -> Proposal:
