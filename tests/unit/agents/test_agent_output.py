@@ -94,7 +94,7 @@ def test_a_denial_is_known_by_its_words_where_nothing_else_tells(words: str, too
 def test_claude_s_subscription_is_used_up_until_a_time() -> None:
     signals = told("claude-subscription-limit", 1)
     assert of(RateLimited, signals) == [
-        RateLimited("the limit of five hour is reached", 1_794_780_840)
+        RateLimited("the five hour limit is reached", 1_794_780_840)
     ]
     (finished,) = of(Finished, signals)
     assert not finished.ok

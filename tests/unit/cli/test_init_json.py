@@ -107,11 +107,11 @@ def test_what_somebody_has_changed_is_left() -> None:
 
 
 def test_a_value_of_the_wrong_kind_is_named() -> None:
-    with pytest.raises(WrongKind, match="mcpServers is no object"):
+    with pytest.raises(WrongKind, match="mcpServers is not an object"):
         set_member('{"mcpServers": []}', PATH, VALUE)
-    with pytest.raises(WrongKind, match="the whole is no object"):
+    with pytest.raises(WrongKind, match="the file is not an object"):
         set_member("[]", PATH, VALUE)
-    with pytest.raises(WrongKind, match=r"hooks\.PreToolUse is no list"):
+    with pytest.raises(WrongKind, match=r"hooks\.PreToolUse is not a list"):
         append_item('{"hooks": {"PreToolUse": {}}}', HOOKS, VALUE)
 
 

@@ -80,7 +80,7 @@ def test_a_toml_file_keeps_what_it_has_or_is_refused() -> None:
     with pytest.raises(CannotMerge, match="at its end") as refused:
         wish.with_ours('mcp_servers = {other = {url = "y"}}\n')
     assert "[mcp_servers.shiftboss]" in (refused.value.by_hand or "")
-    with pytest.raises(CannotMerge, match=r"is no TOML: .*line 2"):
+    with pytest.raises(CannotMerge, match=r"is not valid TOML: .*line 2"):
         wish.with_ours("a = 1\nb = \n")
 
 
