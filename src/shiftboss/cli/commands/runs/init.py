@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from shiftboss.agents.registry import BRANDS
 from shiftboss.cli.common.command import Output, json_command
 from shiftboss.cli.common.output import print_text, say
 from shiftboss.errors import InvalidRequest, ShiftbossError
@@ -38,11 +39,11 @@ def init(
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help="claude, codex, opencode or gemini. May be repeated. Default: the agents that are "
-            "set up already, else Claude Code and those that have settings here.",
+            help=f"Set up this agent: {', '.join(BRANDS)}. Repeat it for several. Default: the "
+            "agents that are set up, else Claude Code and the agents that have settings here.",
         ),
     ] = None,
-    all_agents: Annotated[bool, typer.Option("--all-agents", help="Set up all four.")] = False,
+    all_agents: Annotated[bool, typer.Option("--all-agents", help="Set up all agents.")] = False,
     check: Annotated[
         bool,
         typer.Option(
@@ -79,17 +80,16 @@ def init(
 
 
 def _agents(names: list[str], *, all_agents: bool) -> list[str]:
-    from shiftboss.init.agents import AGENTS
     from shiftboss.rules.documents.wording import did_you_mean
 
     for name in names:
-        if name not in AGENTS:
+        if name not in BRANDS:
             raise InvalidRequest(
-                f"unknown agent {name!r}{did_you_mean(name, AGENTS)}",
+                f"unknown agent {name!r}{did_you_mean(name, BRANDS)}",
                 field="agent",
-                hint=f"known agents: {', '.join(AGENTS)}",
+                hint=f"known agents: {', '.join(BRANDS)}",
             )
-    return list(AGENTS) if all_agents else names
+    return list(BRANDS) if all_agents else names
 
 
 def _proposal(folder: Path, agents: list[str], *, remove: bool) -> Proposal:

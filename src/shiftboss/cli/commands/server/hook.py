@@ -8,12 +8,16 @@ from typing import Annotated
 
 import typer
 
-from shiftboss.hooks.command import KINDS
 from shiftboss.hooks.program import run
 
 
 def hook(
-    kind: Annotated[str, typer.Argument(metavar="KIND", help=f"One of {', '.join(KINDS)}.")],
+    kind: Annotated[
+        str,
+        typer.Argument(
+            metavar="KIND", help="The hook, such as pre-tool-use, codex-stop or pre-commit."
+        ),
+    ],
     contract: Annotated[
         Path | None,
         typer.Option(

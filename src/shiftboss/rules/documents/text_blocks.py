@@ -1,8 +1,8 @@
-"""A block of lines between two markers, in a file that is somebody else's.
+"""A block of lines between two markers, in a file that belongs to somebody else; and seals.
 
-A block at the end of a file has one line feed in front of it and one behind it. A file that did not
-end with a line feed does not get one: there are two in front of the block, and none behind it. So
-the file can be put back as it was.
+A block at the end of a file has one newline in front of it and one behind it. If the file did not
+end with a newline, there are two in front of the block and none behind it. This way a removal can
+restore the file as it was.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from dataclasses import dataclass
 
 
 class BrokenBlock(Exception):
-    """`line` counts from 1."""
+    """The markers do not enclose one block. `line` counts from 1."""
 
-    def __init__(self, words: str, line: int) -> None:
-        super().__init__(words)
-        self.words = words
+    def __init__(self, reason: str, line: int) -> None:
+        super().__init__(reason)
+        self.reason = reason
         self.line = line
 
 
@@ -33,7 +33,7 @@ HTML = Markers("<!-- shiftboss:begin -->", "<!-- shiftboss:end -->")
 
 
 def with_block(text: str | None, lines: Sequence[str], markers: Markers) -> str:
-    """With the block at the end, or in the place of an older one. Raises BrokenBlock."""
+    """Add the block at the end, or replace an older one. Raises BrokenBlock."""
     span = None if text is None else find_block(text, markers)
     newline = _newline(text or "", span, markers)
     block = newline.join([markers.begin, *lines, markers.end])
@@ -47,7 +47,7 @@ def with_block(text: str | None, lines: Sequence[str], markers: Markers) -> str:
 
 
 def without_block(text: str, markers: Markers) -> str | None:
-    """None: nothing is left of a file that was made for the block. Raises BrokenBlock."""
+    """Remove the block. None: nothing is left, the file was created for it. Raises BrokenBlock."""
     span = find_block(text, markers)
     if span is None:
         return text
@@ -63,14 +63,14 @@ def without_block(text: str, markers: Markers) -> str | None:
 
 
 def _newline(text: str, span: tuple[int, int] | None, markers: Markers) -> str:
-    """As a block has it that is there, for the file may have both; else as the file has it."""
+    """That of an existing block, because the file may have both kinds; else that of the file."""
     if span is not None:
         return "\r\n" if text.startswith("\r\n", span[0] + len(markers.begin)) else "\n"
     return "\r\n" if "\r\n" in text else "\n"
 
 
 def find_block(text: str, markers: Markers) -> tuple[int, int] | None:
-    """From the first letter of its first marker to the last of its last one."""
+    """Where the block starts and ends, with its markers. Raises BrokenBlock."""
     begins = _lines_with(text, markers.begin)
     ends = _lines_with(text, markers.end)
     if not begins and not ends:
@@ -78,27 +78,25 @@ def find_block(text: str, markers: Markers) -> tuple[int, int] | None:
     if len(begins) != 1 or len(ends) != 1 or ends[0] < begins[0]:
         line = text.count("\n", 0, (begins or ends)[0]) + 1
         raise BrokenBlock(
-            f"needs one line {markers.begin!r} and one line {markers.end!r} behind it", line
+            f"must have one line {markers.begin!r} and after it one line {markers.end!r}", line
         )
     return begins[0], ends[0] + len(markers.end)
 
 
 def _lines_with(text: str, marker: str) -> list[int]:
     pattern = rf"^{re.escape(marker)}(?=[ \t]*\r?$)"
-    return [found.start() for found in re.finditer(pattern, text, re.MULTILINE)]
-
-
-# A line by which a file that was written whole is known, as long as nobody has changed it.
+    return [match.start() for match in re.finditer(pattern, text, re.MULTILINE)]
 
 
 def sealed(text: str, comment: str) -> str:
-    """With a last line behind `comment`, such as `#`."""
-    words = "`shiftboss init --remove` deletes this file as long as nobody has changed it"
-    return f"{text}{comment} init {_digest(text)}: {words}\n"
+    """Add a last line with a digest of the text, as a comment that starts with `comment`."""
+    note = "`shiftboss init --remove` deletes this file unless it was changed"
+    return f"{text}{comment} init {_digest(text)}: {note}\n"
 
 
 def is_untouched(text: str, comment: str) -> bool:
-    text = text.replace("\r\n", "\n")  # git may write line ends as the system has them
+    """Whether the text has a seal and was not changed since."""
+    text = text.replace("\r\n", "\n")  # git may convert line endings
     seal = re.search(rf"^{re.escape(comment)} init ([0-9a-f]{{16}}): .*\n", text, re.MULTILINE)
     return seal is not None and seal[1] == _digest(text[: seal.start()] + text[seal.end() :])
 

@@ -1,5 +1,5 @@
-// opencode waits for a quota without a word in its output, for days if it is told to. So it says so
-// here, in the form that any program may use.
+// opencode waits for a quota without printing anything, for days if it has to. This plugin prints
+// that it waits, in the form that any program may use to report to Shiftboss.
 export const ShiftbossRetries = async () => ({
   event: async ({ event }) => {
     const status = event.type === "session.status" ? event.properties?.status : undefined

@@ -1,16 +1,16 @@
-"""Tokens, dollars and context of one process."""
+"""Adds up the tokens, dollars and context of one agent process."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from shiftboss.orchestrator.agents.agent import Usage
+from shiftboss.agents.signals import Usage
 from shiftboss.protocol.plan import PlanAgent
 
-# What a token from a cache costs, of the price of one that is not.
-CACHED_SHARE: Final = 0.1
+# The price of a token read from a cache, as a share of the price of an input token.
+CACHED_PRICE_SHARE: Final = 0.1
 DEFAULT_WINDOW: Final = 128_000
-# By what the name of a model begins with; the longest counts.
+# By the beginning of a model's name; the longest match counts.
 _WINDOWS: Final = {
     "claude": 200_000,
     "sonnet": 200_000,
@@ -29,17 +29,18 @@ _WINDOWS: Final = {
 
 
 def context_window(model: str) -> int:
-    """Of a model whose agent does not say so. Rather too small: then work is handed over early."""
+    """The window of a model whose agent does not report it. If in doubt it is too small, so that
+    work is handed over early rather than too late."""
     name = model.rpartition("/")[2].lower()
     if name.endswith("[1m]"):
         return 1_000_000
-    known = [start for start in _WINDOWS if name.startswith(start)]
-    return _WINDOWS[max(known, key=len)] if known else DEFAULT_WINDOW
+    matches = [start for start in _WINDOWS if name.startswith(start)]
+    return _WINDOWS[max(matches, key=len)] if matches else DEFAULT_WINDOW
 
 
 class UsageMeter:
-    """What the plan says of a window counts; then what the agent says; then the name of the model.
-    What an agent says of the cost counts before prices of the plan."""
+    """The context window is that of the plan, else the reported one, else that of the model's name.
+    Reported costs take precedence over the prices of the plan."""
 
     def __init__(self, settings: PlanAgent) -> None:
         self._settings = settings
@@ -47,8 +48,8 @@ class UsageMeter:
         self.input_tokens = 0
         self.output_tokens = 0
         self.cached_tokens = 0
-        self.told_dollars: float | None = None
-        self.told_window: int | None = None
+        self.reported_dollars: float | None = None
+        self.reported_window: int | None = None
         self.context_tokens: int | None = None
 
     def usage(self) -> Usage:
@@ -62,11 +63,11 @@ class UsageMeter:
         )
 
     def _window(self) -> int:
-        return self._settings.context_tokens or self.told_window or context_window(self.model)
+        return self._settings.context_tokens or self.reported_window or context_window(self.model)
 
     def _dollars(self) -> float | None:
         prices = (self._settings.input_price, self._settings.output_price)
-        if self.told_dollars or prices == (None, None):
-            return self.told_dollars
-        read = self.input_tokens + self.cached_tokens * CACHED_SHARE
-        return (read * (prices[0] or 0.0) + self.output_tokens * (prices[1] or 0.0)) / 1e6
+        if self.reported_dollars or prices == (None, None):
+            return self.reported_dollars
+        input_tokens = self.input_tokens + self.cached_tokens * CACHED_PRICE_SHARE
+        return (input_tokens * (prices[0] or 0.0) + self.output_tokens * (prices[1] or 0.0)) / 1e6

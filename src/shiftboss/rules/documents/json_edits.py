@@ -1,8 +1,8 @@
-"""Adding to a JSON text and taking it out again, with every other byte as it was.
+"""Adding to a JSON text and removing it again, without changing any other byte.
 
-What is added stands behind the last value of its object or list. An object that is made for it has
-space in front of its closing bracket; one that was there and empty gets none. By that a later
-removal knows which objects go with what was in them, without keeping notes.
+An addition goes behind the last value of its object or list. An object that is created for it has a
+space before its closing bracket; an empty object that was there gets none. This is how a later
+removal knows which objects to remove with their contents.
 """
 
 from __future__ import annotations
@@ -13,9 +13,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-# JSON that knows where its values stand, so that a file can be changed and all else in it kept.
-
-
 _SPACE: Final = re.compile(r"[ \t\r\n]*")
 _DECODER: Final = json.JSONDecoder()
 _COMMENT_OR_COMMA: Final = re.compile(
@@ -24,26 +21,27 @@ _COMMENT_OR_COMMA: Final = re.compile(
 
 
 class NotJson(Exception):
-    """`line` counts from 1. `has_comments`: it would be JSON without comments and last commas."""
+    """`line` counts from 1. `has_comments`: it is JSON but for comments or trailing commas."""
 
-    def __init__(self, words: str, line: int, *, has_comments: bool = False) -> None:
-        super().__init__(words)
-        self.words = words
+    def __init__(self, reason: str, line: int, *, has_comments: bool = False) -> None:
+        super().__init__(reason)
+        self.reason = reason
         self.line = line
         self.has_comments = has_comments
 
 
 @dataclass(slots=True, eq=False)
 class Node:
-    """A value from `start` to `end`. `members` are those of an object, `items` those of a list; of
-    a name that stands twice the last one counts, as for everybody who reads the file."""
+    """A value and its place in the text, from `start` to `end`. `members` are those of an object,
+    `items` those of a list. Of two members of the same name the last one counts, as in any JSON
+    parser."""
 
     value: Any
     start: int
     end: int
     members: dict[str, Node] = field(default_factory=dict)
     items: list[Node] = field(default_factory=list)
-    # Of a member: where its name begins.
+    # For a member: where its name begins.
     name_start: int = 0
 
     @property
@@ -52,24 +50,21 @@ class Node:
 
 
 def read_json(text: str) -> Node:
-    """Raises NotJson."""
+    """Parse a text together with the places of its values. Raises NotJson."""
     try:
         json.loads(text)
     except json.JSONDecodeError as error:
-        has_comments = _without_comments(text) is not None
+        has_comments = value_with_comments(text) is not None
         raise NotJson(error.msg, error.lineno, has_comments=has_comments) from error
     except RecursionError as error:
-        raise NotJson("too many brackets", 1) from error
+        raise NotJson("the brackets are nested too deeply", 1) from error
     return _value(text, _after_space(text, 0))
 
 
 def value_with_comments(text: str) -> Any:
-    """What somebody reads who allows comments and last commas; None if it is no JSON even so."""
-    return _without_comments(text)
-
-
-def _without_comments(text: str) -> Any:
-    # Twice: a comment may stand between the comma and the bracket.
+    """The value of a JSON text in which comments and trailing commas are allowed; None if it is
+    invalid even so."""
+    # Twice: there may be a comment between the comma and the bracket.
     for _ in range(2):
         text = _COMMENT_OR_COMMA.sub(_blank, text)
     try:
@@ -83,7 +78,7 @@ def _blank(piece: re.Match[str]) -> str:
 
 
 def _value(text: str, at: int) -> Node:
-    """The text is known to be JSON."""
+    """The text has to be valid JSON."""
     if text[at] == "{":
         return _object(text, at)
     if text[at] == "[":
@@ -94,7 +89,7 @@ def _value(text: str, at: int) -> Node:
 
 def _object(text: str, start: int) -> Node:
     node = Node({}, start, start)
-    for at in _places(text, start, node):
+    for at in _part_starts(text, start, node):
         name, end = _DECODER.raw_decode(text, at)
         colon = _after_space(text, end)
         member = _value(text, _after_space(text, colon + 1))
@@ -108,7 +103,7 @@ def _object(text: str, start: int) -> Node:
 
 def _list(text: str, start: int) -> Node:
     node = Node([], start, start)
-    for at in _places(text, start, node):
+    for at in _part_starts(text, start, node):
         item = _value(text, at)
         item.name_start = at
         node.items.append(item)
@@ -117,8 +112,9 @@ def _list(text: str, start: int) -> Node:
     return _closed(text, node)
 
 
-def _places(text: str, start: int, node: Node) -> Iterator[int]:
-    """Where the parts of an object or a list begin; `node.end` is the end of the last one."""
+def _part_starts(text: str, start: int, node: Node) -> Iterator[int]:
+    """Where the parts of an object or a list begin. The caller keeps `node.end` at the end of the
+    last one."""
     at = _after_space(text, start + 1)
     while text[at] not in "}]":
         yield at
@@ -143,37 +139,37 @@ _INDENTED: Final = re.compile(r"^([ \t]+)\S", re.MULTILINE)
 
 
 class WrongKind(Exception):
-    """At `path` there is something else than an object or a list, as is needed there."""
+    """The value at `path` is not an object, or not a list, as it has to be."""
 
     def __init__(self, path: Sequence[str], wanted: str) -> None:
-        super().__init__(f"{'.'.join(path) or 'the whole'} is no {wanted}")
-        self.words = str(self)
+        super().__init__(f"{'.'.join(path) or 'the file'} is not {wanted}")
+        self.reason = str(self)
 
 
 def fresh(value: Any) -> str:
-    """A new file."""
+    """The text of a new file."""
     return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
 
 
 def set_member(text: str, path: Sequence[str], value: Any) -> str:
-    """Give the object at the front of `path` its last name, unless it has it."""
-    return _added(text, path[:-1], "object", path[-1], value)
+    """Add a member to an object, unless the object has it; `path` ends with its name."""
+    return _added(text, path[:-1], "an object", path[-1], value)
 
 
 def append_item(text: str, path: Sequence[str], value: Any) -> str:
-    """Put the value at the end of the list at `path`."""
-    return _added(text, path, "list", None, value)
+    """Append a value to the list at `path`."""
+    return _added(text, path, "a list", None, value)
 
 
 def _added(text: str, path: Sequence[str], kind: str, name: str | None, value: Any) -> str:
     node = read_json(text)
     for depth, step in enumerate(path):
-        _check(node, "object", path[:depth])
+        _check(node, "an object", path[:depth])
         if step not in node.members:
             rest = path[depth + 1 :]
             last = [value] if name is None else {name: value}
-            for one in reversed(rest):
-                last = {one: last}
+            for parent in reversed(rest):
+                last = {parent: last}
             return _insert(text, node, depth, step, last)
         node = node.members[step]
     _check(node, kind, path)
@@ -183,7 +179,7 @@ def _added(text: str, path: Sequence[str], kind: str, name: str | None, value: A
 
 
 def _check(node: Node, kind: str, path: Sequence[str]) -> None:
-    if not isinstance(node.value, dict if kind == "object" else list):
+    if not isinstance(node.value, dict if kind == "an object" else list):
         raise WrongKind(path, kind)
 
 
@@ -203,9 +199,9 @@ def _insert(text: str, node: Node, depth: int, name: str | None, value: Any) -> 
 
 
 def _on_one_line(value: Any) -> str:
-    """With space inside of its brackets, see above."""
+    """With a space inside of its brackets, see the module's docstring."""
     if isinstance(value, dict) and value:
-        inner = (f"{json.dumps(key)}: {_on_one_line(one)}" for key, one in value.items())
+        inner = (f"{json.dumps(key)}: {_on_one_line(item)}" for key, item in value.items())
         return "{ " + ", ".join(inner) + " }"
     if isinstance(value, list) and value:
         return "[ " + ", ".join(map(_on_one_line, value)) + " ]"
@@ -213,25 +209,25 @@ def _on_one_line(value: Any) -> str:
 
 
 def _unit(text: str) -> str:
-    found = _INDENTED.search(text)
-    return found[1] if found else "  "
+    indented = _INDENTED.search(text)
+    return indented[1] if indented else "  "
 
 
 def _margin(text: str, node: Node, usual: str) -> str:
-    """How far the other parts of the object stand from the left."""
+    """The indentation of the other parts of the object."""
     begins = node.inner[-1].name_start
     line = text[text.rfind("\n", 0, begins) + 1 : begins]
     return line if not line.strip() else usual
 
 
 def remove_member(text: str, path: Sequence[str], is_ours: Callable[[Any], bool]) -> str | None:
-    """Without the member at `path` if it is ours, and without objects that were made for it. None:
+    """Remove the member at `path` if it is ours, and the objects that were created for it. None:
     nothing is left of the file."""
     return _removed(text, path, is_ours)
 
 
 def remove_items(text: str, path: Sequence[str], is_ours: Callable[[Any], bool]) -> str | None:
-    """The same of items of the list at `path`."""
+    """Remove items of the list at `path` in the same way."""
     while True:
         node = _find(read_json(text), path)
         ours = [item for item in (node.items if node else []) if is_ours(item.value)]
@@ -245,14 +241,14 @@ def remove_items(text: str, path: Sequence[str], is_ours: Callable[[Any], bool])
 
 
 def _removed(text: str, path: Sequence[str], is_ours: Callable[[Any], bool]) -> str | None:
-    """From the inside out, as long as what is left is an empty object of our making."""
+    """From the inside out, as long as an empty object of ours is left."""
     node = _find(read_json(text), path)
     if node is None or not is_ours(node.value):
         return text
     for depth in range(len(path) - 1, -1, -1):
-        above = _find(read_json(text), path[:depth])
-        assert above is not None
-        left = _cut(text, above, above.members[path[depth]])
+        parent = _find(read_json(text), path[:depth])
+        assert parent is not None
+        left = _cut(text, parent, parent.members[path[depth]])
         if left is not None:
             return left
     return None
@@ -267,7 +263,7 @@ def _find(node: Node, path: Sequence[str]) -> Node | None:
 
 
 def _cut(text: str, node: Node, part: Node) -> str | None:
-    """None: the object, or list, was made for the part alone."""
+    """None: the object or list was created for this part alone."""
     parts = node.inner
     at = parts.index(part)
     if at > 0:
