@@ -120,7 +120,7 @@ class Coordinator:
         self._exit = AsyncExitStack()
 
     async def start(self) -> None:
-        await self.store.open(self.hub.publish, self.hub.look_again)
+        await self.store.open(self.hub.publish, self.hub.recheck)
         self._exit.push_async_callback(self.store.close)
         self._exit.push_async_callback(self._evidence.close)
         await self._grant_grace()

@@ -7,7 +7,6 @@ import itertools
 import socket
 import subprocess
 import sys
-from collections.abc import Set
 from pathlib import Path
 from typing import Any
 
@@ -87,13 +86,13 @@ class EvidenceConnection:
             await asyncio.to_thread(self._process.wait)
 
 
-async def start_apart(folder: Path, cores: Set[int]) -> EvidenceConnection:
+async def start_apart(folder: Path) -> EvidenceConnection:
     """Raises what keeps the process from looking at anything."""
     ours, theirs = socket.socketpair()
     try:
         with theirs:
             # Not on the event loop, which would have to stand still for a fork of the server.
-            process = await asyncio.to_thread(_start, theirs.fileno(), folder, cores)
+            process = await asyncio.to_thread(_start, theirs.fileno(), folder)
     except OSError as error:
         ours.close()
         raise EvidenceUnavailable(
@@ -105,7 +104,7 @@ async def start_apart(folder: Path, cores: Set[int]) -> EvidenceConnection:
     return line
 
 
-def _start(descriptor: int, folder: Path, cores: Set[int]) -> subprocess.Popen[bytes]:
+def _start(descriptor: int, folder: Path) -> subprocess.Popen[bytes]:
     """`-P` keeps modules of the folder that the server runs in out of it, for workers write there.
 
     What a terminal sends to the server's group is not meant for it: the server ends it. A session
@@ -113,7 +112,7 @@ def _start(descriptor: int, folder: Path, cores: Set[int]) -> subprocess.Popen[b
     """
     module = "shiftboss.evidence.subprocess.main"
     return subprocess.Popen(
-        [sys.executable, "-P", "-m", module, str(descriptor), str(folder), *map(str, cores)],
+        [sys.executable, "-P", "-m", module, str(descriptor), str(folder)],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         pass_fds=[descriptor],

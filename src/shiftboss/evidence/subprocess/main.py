@@ -1,5 +1,4 @@
-"""The evidence process of a server, started by apart_line.py with the line, the folder and the
-cores it may use.
+"""The evidence process of a server, started by apart_line.py with the line and the folder.
 
 When the line is cut the server is gone, or wants no more: the process ends at once. Its gits and
 commands end with it; see git_watch.py and supervisor.py.
@@ -12,7 +11,6 @@ import os
 import signal
 import socket
 import sys
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -105,10 +103,6 @@ def main() -> None:
         signal.signal(number, lambda *_: None)
     # A terminal may stop whoever writes to it from another group than its own.
     signal.signal(signal.SIGTTOU, signal.SIG_IGN)
-    if cores := sys.argv[3:]:
-        # They may have been taken away since.
-        with suppress(OSError):
-            os.sched_setaffinity(0, map(int, cores))
     stand_back()
     take_long_turns()
     asyncio.run(serve(line, folder))

@@ -7,7 +7,7 @@ to them takes the interpreter's time; none of that may come before the answer to
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence, Set
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,13 +24,11 @@ from shiftboss.rules.prompts.context import ContextRequest, Material
 
 class EvidenceProxy:
     """The first look starts the process, and so does the next after it was ended: what was under
-    way then fails with EvidenceUnavailable. It ends with the server, however that ends. It may use
-    `cores`, of which the server keeps to one; none given: those that the server uses."""
+    way then fails with EvidenceUnavailable. It ends with the server, however that ends."""
 
-    def __init__(self, folder: Path, own_repo: str | None, cores: Set[int] = frozenset()) -> None:
+    def __init__(self, folder: Path, own_repo: str | None) -> None:
         self.own_repo = own_repo
         self._folder = folder
-        self._cores = cores
         self._key = SigningKey.load_or_create(folder / KEY_FILE)
         self.public_key = self._key.public_pem
         self._line: asyncio.Task[EvidenceConnection] | None = None
@@ -104,7 +102,7 @@ class EvidenceProxy:
         if self._is_closed:
             raise EvidenceUnavailable("the server is stopping")
         if self._line is None or _is_over(self._line):
-            self._line = asyncio.create_task(start_apart(self._folder, self._cores))
+            self._line = asyncio.create_task(start_apart(self._folder))
         return await asyncio.shield(self._line)
 
 
