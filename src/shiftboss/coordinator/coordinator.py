@@ -121,7 +121,7 @@ class Coordinator:
             self._exit.push_async_callback(_stop, asyncio.create_task(running))
 
     def _look_for_missed_events(self) -> None:
-        self.hub.look_again()
+        self.hub.recheck()
         self._after_commit.catch_up()
 
     async def _grant_grace(self) -> None:

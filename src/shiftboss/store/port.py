@@ -6,6 +6,7 @@ answered (a batch can be rolled back and run again), so it must have no other ef
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import NamedTuple, Protocol, TypeVar
 
@@ -15,7 +16,6 @@ from shiftboss.rules.tasks.packets import Assignment
 from shiftboss.rules.tasks.swarms import Swarm
 from shiftboss.rules.tasks.tasks import Question, Salvage, Task, Worker
 from shiftboss.store.contract_port import ContractTransaction
-from shiftboss.store.early_future import EarlyFuture
 from shiftboss.store.handoff_port import HandoffTransaction
 from shiftboss.store.run_port import RunTransaction
 
@@ -91,16 +91,18 @@ class SwarmTransaction(Protocol):
         """A new attempt: replaces the former one of the same task."""
         ...
 
-    def save_assignment(self, assignment: Assignment) -> None:
-        """What can change within an attempt: state, counters, result and times."""
+    def save_assignment(self, assignment: Assignment) -> bool:
+        """Save what can change within an attempt: state, counters, result and times. False when
+        the attempt is not the current one."""
         ...
 
     def save_progress(self, assignment: Assignment) -> None:
         """What a progress report can change: state, counters and time of the update."""
         ...
 
-    def save_sign_of_life(self, assignment: Assignment) -> None:
-        """What a poll, an acknowledgement or a heartbeat can change: state, lease, context."""
+    def save_sign_of_life(self, assignment: Assignment) -> bool:
+        """Save what a poll, an acknowledgement or a heartbeat can change: state, lease, context.
+        False when the attempt is not the current one."""
         ...
 
     def add_event(
@@ -225,8 +227,9 @@ class BusTransaction(Protocol):
         """All, by name, with the state of what each holds."""
         ...
 
-    def end_assignment(self, swarm_id: str, task_id: str, epoch: int) -> None:
-        """The attempt is over; what it was is in the events."""
+    def end_assignment(self, swarm_id: str, task_id: str, epoch: int) -> bool:
+        """Delete the assignment of an attempt that is over; its record is in the events. False
+        when the attempt is not the current one."""
         ...
 
     def expired_leases(self, now_ms: int, limit: int) -> list[tuple[str, str, int]]:
@@ -319,7 +322,7 @@ class Store(Protocol):
         from then on."""
         ...
 
-    def write(self, use_case: UseCase[T], partition: str) -> EarlyFuture[T]:
+    def write(self, use_case: UseCase[T], partition: str) -> asyncio.Future[T]:
         """What the use case gives back, once that is committed. It is on its way when this
         returns, whether anybody waits for it or not."""
         ...

@@ -6,8 +6,6 @@ import asyncio
 import json
 import os
 import shutil
-from collections.abc import Set
-from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -37,10 +35,9 @@ class NoTracker(ShiftbossError):
 
 
 class Beads:
-    """The tracker of one folder. `find` is the coordinator's port to it. `cores`: those that bd may
-    use, if they are not the ones of who starts it."""
+    """The tracker of one folder. `find` is the coordinator's port to it."""
 
-    def __init__(self, folder: Path, cores: Set[int] = frozenset()) -> None:
+    def __init__(self, folder: Path) -> None:
         program = shutil.which("bd")
         if program is None:
             raise NoTracker(
@@ -52,7 +49,6 @@ class Beads:
             raise NoTracker(f"there is no folder {folder}", field="beads", hint="give --beads DIR")
         self._program = str(Path(program).absolute())
         self._folder = folder
-        self._cores = cores
         self._turns = asyncio.Semaphore(AT_ONCE_MAX)
 
     async def find(self, task_id: str) -> FoundTask | None:
@@ -80,10 +76,6 @@ class Beads:
             )
         except OSError as error:
             raise TrackerUnavailable(f"bd cannot be run: {error.strerror}") from error
-        if self._cores:
-            # It may have ended already, or the cores may be gone.
-            with suppress(OSError):
-                os.sched_setaffinity(process.pid, self._cores)
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
                 return await exchange(

@@ -55,7 +55,7 @@ def test_a_port_that_is_taken_is_one_line(tmp_path: Path) -> None:
     assert (done.code, done.out) == (1, "")
     assert done.err == (
         f"cannot listen on 127.0.0.1:{port}: Address already in use; "
-        "another server may have it; choose another --port\n"
+        "another program may use it; choose another --port\n"
     )
 
 

@@ -7,7 +7,6 @@ import itertools
 import socket
 import subprocess
 import sys
-from collections.abc import Set
 from pathlib import Path
 from typing import Any
 
@@ -88,13 +87,13 @@ class EvidenceConnection:
             await asyncio.to_thread(self._process.wait)
 
 
-async def start_evidence_process(folder: Path, cores: Set[int]) -> EvidenceConnection:
+async def start_evidence_process(folder: Path) -> EvidenceConnection:
     """Raises the reason if the process cannot start or cannot use the folder."""
     server_end, process_end = socket.socketpair()
     try:
         with process_end:
             # In a thread: a fork of the server would block the event loop.
-            process = await asyncio.to_thread(_start, process_end.fileno(), folder, cores)
+            process = await asyncio.to_thread(_start, process_end.fileno(), folder)
     except OSError as error:
         server_end.close()
         raise EvidenceUnavailable(
@@ -106,7 +105,7 @@ async def start_evidence_process(folder: Path, cores: Set[int]) -> EvidenceConne
     return connection
 
 
-def _start(descriptor: int, folder: Path, cores: Set[int]) -> subprocess.Popen[bytes]:
+def _start(descriptor: int, folder: Path) -> subprocess.Popen[bytes]:
     """`-P` keeps modules in the current folder from being imported: workers write there.
 
     The process has a group of its own, because the server ends it and signals that a terminal sends
@@ -115,7 +114,7 @@ def _start(descriptor: int, folder: Path, cores: Set[int]) -> subprocess.Popen[b
     """
     module = "shiftboss.evidence.subprocess.main"
     return subprocess.Popen(
-        [sys.executable, "-P", "-m", module, str(descriptor), str(folder), *map(str, cores)],
+        [sys.executable, "-P", "-m", module, str(descriptor), str(folder)],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         pass_fds=[descriptor],

@@ -12,7 +12,6 @@ import os
 import signal
 import socket
 import sys
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -105,10 +104,6 @@ def main() -> None:
         signal.signal(number, lambda *_: None)
     # A terminal may stop a process of another group that writes to it.
     signal.signal(signal.SIGTTOU, signal.SIG_IGN)
-    if cores := sys.argv[3:]:
-        # The cores may have gone offline since.
-        with suppress(OSError):
-            os.sched_setaffinity(0, map(int, cores))
     lower_priority()
     lengthen_time_slices()
     asyncio.run(serve(connection, folder))

@@ -7,7 +7,7 @@ starts it, and reading its output takes the interpreter's time; neither may dela
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Set
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
@@ -37,13 +37,11 @@ def _forwarded(
 class EvidenceProxy:
     """The first question starts the process, and so does the next one after the process was
     killed; questions that were under way then fail with EvidenceUnavailable. The process ends with
-    the server, however the server ends. It may use `cores`, of which the server keeps to one;
-    without `cores`, it uses those of the server."""
+    the server, however the server ends."""
 
-    def __init__(self, folder: Path, own_repo: str | None, cores: Set[int] = frozenset()) -> None:
+    def __init__(self, folder: Path, own_repo: str | None) -> None:
         self.own_repo = own_repo
         self._folder = folder
-        self._cores = cores
         self._key = SigningKey.load_or_create(folder / KEY_FILE)
         self.public_key = self._key.public_pem
         self._connection: asyncio.Task[EvidenceConnection] | None = None
@@ -68,7 +66,7 @@ class EvidenceProxy:
         if self._is_closed:
             raise EvidenceUnavailable("the server is stopping")
         if self._connection is None or _has_failed(self._connection):
-            starting = start_evidence_process(self._folder, self._cores)
+            starting = start_evidence_process(self._folder)
             self._connection = asyncio.create_task(starting)
         return await asyncio.shield(self._connection)
 
