@@ -1,4 +1,4 @@
-"""The bus in a transaction: tasks, queue, workers, questions."""
+"""The rows of the bus: tasks, queue, workers, questions, stored answers."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from shiftboss.store.transaction_part import Row, TransactionPart
 
 SALVAGE_PER_TASK_MAX = 5
 QUEUE_POSITION_MAX = 10_000
-# Instead of an answer, when the attempt that asked is over.
-WITHDRAWN = "(withdrawn: the attempt is over)"
+# The answer of a question whose attempt has ended.
+WITHDRAWN = "(withdrawn: the attempt has ended)"
 
 
 class BusRows(TransactionPart):
-    """See `shiftboss.store.port.Transaction` for what each method promises."""
+    """Implements `shiftboss.store.port.BusTransaction`."""
 
     def task(self, swarm_id: str, task_id: str) -> Task | None:
         known = self._memory.tasks.get(swarm_id, task_id)
@@ -37,7 +37,7 @@ class BusRows(TransactionPart):
         if swarm_id in self._memory.without_ready:
             return None
         task = _task(self._session.fetch_one("next_task", {"swarm_id": swarm_id}))
-        # What is ready may be held back; that is asked about again.
+        # Ready tasks may be on hold, so only remember a swarm without any.
         if task is None and not self.ready_at_or_above(swarm_id, -INTEGER_MAX):
             self._memory.without_ready.add(swarm_id)
         return task
@@ -47,11 +47,11 @@ class BusRows(TransactionPart):
         self._memory.tasks.put(task.swarm_id, task.task_id, task)
         self._memory.assignments.put(task.swarm_id, task.task_id, None)
         self._memory.without_dependents.put(task.swarm_id, task.task_id, row=True)
-        for one in depends_on:
-            self._memory.without_dependents.forget(task.swarm_id, one)
+        for dependency in depends_on:
+            self._memory.without_dependents.forget(task.swarm_id, dependency)
             self._write(
                 "add_dependency",
-                {"swarm_id": task.swarm_id, "task_id": task.task_id, "depends_on": one},
+                {"swarm_id": task.swarm_id, "task_id": task.task_id, "depends_on": dependency},
             )
 
     def save_task(self, task: Task) -> None:
@@ -251,7 +251,7 @@ def _worker(row: Row | None) -> Worker | None:
 
 
 def taken_worker(swarm_id: str, row: Row) -> Worker | None:
-    """From the columns of a join, which are NULL where there is none."""
+    """The worker in the columns of a join; None where they are NULL."""
     return None if row[0] is None else _make_worker((swarm_id, *row))
 
 

@@ -89,7 +89,7 @@ async def test_a_new_push_replaces_the_commit_and_the_late_result_changes_nothin
 
 def _looked(site: ContractRoom, tx: object, seen: object, report: CiReport) -> str:
     active_policy = ActivePolicy(site.policy)
-    return ci.looked(tx, active_policy, seen, report, site.clock.now_ms)  # type: ignore[arg-type]
+    return ci.record_report(tx, active_policy, seen, report, site.clock.now_ms)  # type: ignore[arg-type]
 
 
 async def test_the_same_push_told_again_is_no_new_one(site: ContractRoom) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from shiftboss.coordinator.contract import ci
 from shiftboss.coordinator.contract.policy import ActivePolicy
-from shiftboss.coordinator.contract.webhooks import look_now
+from shiftboss.coordinator.contract.webhooks import check_now
 from shiftboss.rules.contract.records import Tracking
 from tests.conformance.contract.contract_fixtures import ContractRoom, all_waiting, down, runs
 
@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.requirement("CC-03")]
 
 async def told(site: ContractRoom, seen: Tracking) -> bool:
     now_ms = site.clock.now_ms
-    return await site.coordinator.store.write(lambda tx: look_now(tx, seen, now_ms), site.swarm_id)
+    return await site.coordinator.store.write(lambda tx: check_now(tx, seen, now_ms), site.swarm_id)
 
 
 async def followed(site: ContractRoom) -> Tracking:
@@ -44,7 +44,7 @@ async def test_news_that_come_during_a_look_are_looked_at_next(site: ContractRoo
     now_ms, active_policy = site.clock.now_ms, ActivePolicy(site.policy)
     report = all_waiting(seen.sha)
     await site.coordinator.store.write(
-        lambda tx: ci.looked(tx, active_policy, seen, report, now_ms), site.swarm_id
+        lambda tx: ci.record_report(tx, active_policy, seen, report, now_ms), site.swarm_id
     )
     assert (await site.tracking("alphavm")).look_at_ms == now_ms
 

@@ -17,10 +17,9 @@ from shiftboss.coordinator.bus.dispatch import (
 from shiftboss.coordinator.bus.task_endings import fail_task, finish_task, held_task
 from shiftboss.coordinator.claims import claims
 from shiftboss.coordinator.contract.attempts import attempt_of
-from shiftboss.coordinator.contract.recovery import begin
+from shiftboss.coordinator.contract.recovery import start_attempt
 from shiftboss.coordinator.idempotency import bus_report, report_digest
-from shiftboss.coordinator.runs.holds import budget_pause
-from shiftboss.coordinator.runs.holds import shown as holds_shown
+from shiftboss.coordinator.runs import holds
 from shiftboss.coordinator.swarms.swarms import existing
 from shiftboss.protocol.bus import (
     DEFAULT_SWARM,
@@ -148,7 +147,7 @@ def _start(
         report_key=report_key,
     )
     if held.contract_version is not None:
-        begin(tx, held, now_ms)
+        start_attempt(tx, held, now_ms)
     return started
 
 
@@ -207,7 +206,7 @@ def heartbeat(tx: Transaction, request: HeartbeatRequest, now_ms: int) -> Heartb
 
 def _paused(tx: Transaction, held: Assignment) -> str | None:
     contract_pause = attempt_of(tx, held).paused if held.contract_version is not None else None
-    budget_hold = budget_pause(tx, held.swarm_id, held.task_id)
+    budget_hold = holds.budget_pause(tx, held.swarm_id, held.task_id)
     return "; ".join(reason for reason in (contract_pause, budget_hold) if reason) or None
 
 
@@ -273,7 +272,7 @@ def status(tx: Transaction, swarm_id: str, polling: frozenset[str], now_ms: int)
             for worker, state in tx.workers(swarm_id)
         ],
         queued=tx.ready_at_or_above(swarm_id, -(2**53)),
-        holds=holds_shown(tx, swarm_id),
+        holds=holds.views_of_swarm(tx, swarm_id),
     )
 
 

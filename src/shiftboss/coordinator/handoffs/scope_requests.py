@@ -10,6 +10,7 @@ from typing import Any
 from shiftboss.coordinator.bus import questions
 from shiftboss.coordinator.bus.dispatch import take_swarm
 from shiftboss.coordinator.handoffs import ownership
+from shiftboss.coordinator.handoffs.spawn import put_in_force
 from shiftboss.coordinator.handoffs.spawn_checks import normalised_paths
 from shiftboss.coordinator.swarms.swarms import existing
 from shiftboss.errors import (
