@@ -80,7 +80,7 @@ async def test_required_and_recommended_parts_and_the_files_in_their_order(
         "REPO: alphavm\n",
         "PLAN REF: plans/fees.plan.cspec\n",
         "\n1. Read the fees\n",
-        "IN SCOPE: src/auth/. OUT OF SCOPE: all else, to be read only: src/lib/jwt.py\n",
+        "IN SCOPE: src/auth/. OUT OF SCOPE: everything else; read only: src/lib/jwt.py\n",
         "\n=== src/auth/login.py\ndef login():\n",
     ):
         assert words in made.text, words

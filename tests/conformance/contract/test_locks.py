@@ -296,7 +296,7 @@ async def test_a_repo_is_not_released_under_its_worker(site: ContractRoom) -> No
     assert (await site.free("sdk")).changed
     # Whoever goes on with the task needs the lock again, and gets it by the rules.
     for again in (site.retry, site.submit):
-        with pytest.raises(RepoBlocked, match="has no lock on sdk any more"):
+        with pytest.raises(RepoBlocked, match="no longer has a lock on sdk"):
             await again("sdk")
     await site.spawn("other", "o.py", repo="sdk")
     with pytest.raises(RepoBlocked):

@@ -83,7 +83,7 @@ async def test_the_same_words_again_are_the_same_request(shop: HandoffRoom) -> N
         ("src/*.py", "src/*.py may be more than one file", {}),
         ("src/", "src/ may be more than one file", {}),
         ("src", "src may be more than one file", {}),
-        ("b.py", "the policy wants to be asked", {"policy": {"scope_requests": "ask"}}),
+        ("b.py", "the policy requires a decision", {"policy": {"scope_requests": "ask"}}),
     ],
 )
 async def test_all_else_is_asked_of_the_contact(

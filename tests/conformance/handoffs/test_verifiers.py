@@ -132,7 +132,7 @@ async def test_evidence_that_cannot_be_read_is_tried_three_times_and_proves_noth
         shop.clock.now_ms += 1
     assert await shop.not_seen(await shop.taken()) == "refused"
     refusal = await shop.refusal_of("t")
-    assert "The evidence could not be looked at: the disk is gone" in refusal.detail
+    assert "The evidence could not be read: the disk is gone" in refusal.detail
     assert (await shop.attempt("t")).state is WorkerState.EXECUTING
     # A new claim has all its tries again.
     await shop.claim("t")

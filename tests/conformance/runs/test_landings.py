@@ -225,7 +225,7 @@ async def test_a_merge_is_another_commit_which_ci_has_to_pass(yard: ContractRoom
     assert (await yard.show("adnet")).landed_commit == merge
     assert (await yard.locked(), await states(yard)) == ({"adnet": "adnet"}, {})
     yard.evidence.told[merge] = runs(merge, test="failure")
-    assert "has failed" in str((await plan.landed("adnet", sha, "task", merge)).repo_locked)
+    assert "failed" in str((await plan.landed("adnet", sha, "task", merge)).repo_locked)
     assert await states(yard) == {"adnet": f"red at {merge}"}
     # Nobody has to say it again: the server looks from time to time.
     watcher = LandingWatcher(
@@ -328,7 +328,7 @@ async def test_only_accepted_work_that_has_not_landed_gives_its_lock_away(
     assert blocked.value.field == "merges"
     merged(yard.repo, "--ff-only", into="task", branch="shiftboss/adnet")
     await plan.landed("adnet", sha, target="task")
-    with pytest.raises(Conflict, match="has landed as"):
+    with pytest.raises(Conflict, match="has already landed as"):
         await spawn_merge(yard)
     assert await yard.locked() == {}
 

@@ -20,9 +20,8 @@ from shiftboss.coordinator.contract.attempts import attempt_of
 from shiftboss.coordinator.contract.recovery import start_attempt
 from shiftboss.coordinator.idempotency import bus_report, report_digest
 from shiftboss.coordinator.runs import holds
-from shiftboss.coordinator.swarms.swarms import existing
+from shiftboss.coordinator.swarms.swarms import check_exists
 from shiftboss.protocol.bus import (
-    DEFAULT_SWARM,
     AckAnswer,
     AckRequest,
     BusStatus,
@@ -263,8 +262,7 @@ def reset_worker(tx: Transaction, request: ResetWorkerRequest, now_ms: int) -> R
 
 
 def status(tx: Transaction, swarm_id: str, polling: frozenset[str], now_ms: int) -> BusStatus:
-    if swarm_id != DEFAULT_SWARM:
-        existing(tx, swarm_id)
+    check_exists(tx, swarm_id)
     return BusStatus(
         swarm_id=swarm_id,
         workers=[

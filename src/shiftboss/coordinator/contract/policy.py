@@ -30,7 +30,7 @@ class ActivePolicy:
             return self.settings.repos[name]
         except KeyError:
             raise UnknownRepo(
-                f"the policy has no repo {name!r}",
+                f"There is no repo {name!r} in the policy",
                 field="repo",
                 hint="`shiftboss policy show` lists them",
             ) from None

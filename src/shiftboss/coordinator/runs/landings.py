@@ -8,7 +8,7 @@ from shiftboss.coordinator.contract import locks
 from shiftboss.coordinator.contract.cascade import record_landing_push
 from shiftboss.coordinator.contract.locks import reclaim_lock
 from shiftboss.coordinator.evidence_port import Evidence
-from shiftboss.coordinator.swarms.swarms import existing
+from shiftboss.coordinator.swarms.swarms import check_exists
 from shiftboss.errors import (
     CiUnavailable,
     Conflict,
@@ -17,7 +17,6 @@ from shiftboss.errors import (
     UnknownReceipt,
     UnknownTask,
 )
-from shiftboss.protocol.bus import DEFAULT_SWARM
 from shiftboss.protocol.ci import CiDemand
 from shiftboss.protocol.events import EventKind
 from shiftboss.protocol.handoffs import WorkerHandoff
@@ -49,8 +48,7 @@ def add_landing(tx: Transaction, receipt: ReceiptRow) -> None:
 
 
 def landable(tx: Transaction, request: ListLandableRequest) -> LandableList:
-    if request.swarm_id != DEFAULT_SWARM:
-        existing(tx, request.swarm_id)
+    check_exists(tx, request.swarm_id)
     landings = tx.landings_to_come(request.swarm_id, _parse_page_mark(request.after), request.limit)
     last = landings[-1] if len(landings) == request.limit else None
     return LandableList(
@@ -102,8 +100,7 @@ def reported_landing(
     tx: Transaction, request: ReportLandedRequest
 ) -> tuple[LandingRecord, Handoff]:
     """The accepted work that a report is about. Raises if the report contradicts it."""
-    if request.swarm_id != DEFAULT_SWARM:
-        existing(tx, request.swarm_id)
+    check_exists(tx, request.swarm_id)
     landing = tx.landing(request.swarm_id, request.bead_id)
     if landing is None:
         if tx.task(request.swarm_id, request.bead_id) is None:

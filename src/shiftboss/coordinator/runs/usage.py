@@ -5,9 +5,9 @@ from __future__ import annotations
 from shiftboss.coordinator.bus import questions
 from shiftboss.coordinator.bus.dispatch import take_swarm, take_task
 from shiftboss.coordinator.runs import holds
-from shiftboss.coordinator.swarms.swarms import existing
+from shiftboss.coordinator.swarms.swarms import check_exists
 from shiftboss.errors import Forbidden, NotHeld, StaleEpoch
-from shiftboss.protocol.bus import DEFAULT_SWARM, AnswerQuestionRequest
+from shiftboss.protocol.bus import AnswerQuestionRequest
 from shiftboss.protocol.events import EventKind
 from shiftboss.protocol.handoffs import DEFAULT_CONTACT, WorkerHandoff
 from shiftboss.protocol.runs import (
@@ -32,8 +32,7 @@ from shiftboss.store.port import Transaction
 def show(tx: Transaction, request: ShowUsageRequest) -> UsageList:
     """A page of tasks. Every page has the totals of the swarm."""
     swarm_id = request.swarm_id
-    if swarm_id != DEFAULT_SWARM:
-        existing(tx, swarm_id)
+    check_exists(tx, swarm_id)
     # The row of the whole swarm has an empty task id, so every page starts after it.
     rows = tx.usage_after(swarm_id, request.after, request.limit)
     totals, budget = tx.usage_totals(swarm_id, WHOLE_SWARM), tx.budget(swarm_id, WHOLE_SWARM)

@@ -6,6 +6,7 @@ from collections import defaultdict
 
 from shiftboss.coordinator.runs import holds
 from shiftboss.errors import InvalidRequest, SwarmExists, UnknownSwarm
+from shiftboss.protocol.bus import DEFAULT_SWARM
 from shiftboss.protocol.events import Event, EventKind
 from shiftboss.protocol.fields import optional_wire_time, wire_time
 from shiftboss.protocol.swarms import (
@@ -54,6 +55,12 @@ def create(tx: Transaction, swarm_id: str, request: CreateSwarmRequest, now_ms: 
             hint="choose another swarm_id, or leave it out to get a new one",
         )
     return existing_swarm
+
+
+def check_exists(tx: Transaction, swarm_id: str) -> None:
+    """Raises UnknownSwarm. The default swarm counts as existing before it is created."""
+    if swarm_id != DEFAULT_SWARM:
+        existing(tx, swarm_id)
 
 
 def existing(tx: Transaction, swarm_id: str) -> Swarm:

@@ -83,7 +83,7 @@ def _unreadable() -> StoreUnavailable:
     )
 
 
-def place(parameters: dict[str, Any]) -> str:
+def server_location(parameters: dict[str, Any]) -> str:
     """Where the server is, for error messages."""
     host = parameters.get("host") or parameters.get("hostaddr") or "the local socket"
     port = parameters.get("port")

@@ -20,8 +20,8 @@ from shiftboss.store.port import CommitListener, UseCase
 from shiftboss.store.postgres.connections import (
     connection_parameters,
     open_pool,
-    place,
     prepare_schema,
+    server_location,
     take_connection,
 )
 from shiftboss.store.postgres.leadership import Leadership
@@ -59,7 +59,7 @@ class PostgresStore:
                 self._exit = opened.pop_all()
         except psycopg.Error as error:
             raise StoreUnavailable(
-                f"cannot use PostgreSQL at {place(parameters)}: {error}",
+                f"cannot use PostgreSQL at {server_location(parameters)}: {error}",
                 hint="is it running, and is --db right?",
             ) from error
 
