@@ -186,14 +186,16 @@ class BusRows(TransactionPart):
     def has_unfinished_tasks(self, swarm_id: str) -> bool:
         return self._session.fetch_one("has_unfinished_tasks", {"swarm_id": swarm_id}) is not None
 
-    def unheard_answers(self, swarm_id: str, task_id: str, epoch: int) -> list[Question]:
+    def undelivered_answers(self, swarm_id: str, task_id: str, epoch: int) -> list[Question]:
         rows = self._session.fetch_all(
-            "unheard_answers", {"swarm_id": swarm_id, "task_id": task_id, "epoch": epoch}
+            "undelivered_answers", {"swarm_id": swarm_id, "task_id": task_id, "epoch": epoch}
         )
         return sorted(Question._make(row) for row in rows)
 
-    def hear_answers(self, swarm_id: str, task_id: str, epoch: int) -> None:
-        self._write("hear_answers", {"swarm_id": swarm_id, "task_id": task_id, "epoch": epoch})
+    def mark_answers_delivered(self, swarm_id: str, task_id: str, epoch: int) -> None:
+        self._write(
+            "mark_answers_delivered", {"swarm_id": swarm_id, "task_id": task_id, "epoch": epoch}
+        )
 
     def add_salvage(self, swarm_id: str, task_id: str, salvage: Salvage, at_ms: int) -> None:
         self._write(
@@ -221,14 +223,14 @@ class BusRows(TransactionPart):
         return None if row is None else (bytes(row[0]), row[1])
 
     def add_answer(
-        self, swarm_id: str, report_key: bytes, words: bytes, answer: str, at_ms: int
+        self, swarm_id: str, report_key: bytes, request_digest: bytes, answer: str, at_ms: int
     ) -> None:
         self._write(
             "add_answer",
             {
                 "swarm_id": swarm_id,
                 "report_key": report_key,
-                "words": words,
+                "words": request_digest,
                 "answer": answer,
                 "at_ms": at_ms,
             },

@@ -48,7 +48,7 @@ class HandoffTransaction(Protocol):
         """Add or update a claim. False, without a change, if it has ended."""
         ...
 
-    def hear_verdict(self, claim: Claim, now_ms: int) -> None:
+    def mark_verdict_delivered(self, claim: Claim, now_ms: int) -> None:
         """Record that the worker knows the verdict."""
         ...
 

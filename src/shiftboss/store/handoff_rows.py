@@ -49,9 +49,9 @@ class HandoffRows(TransactionPart):
     def put_claim(self, claim: Claim) -> bool:
         return self._write("put_claim", claim._asdict()) == 1
 
-    def hear_verdict(self, claim: Claim, now_ms: int) -> None:
+    def mark_verdict_delivered(self, claim: Claim, now_ms: int) -> None:
         self._write(
-            "hear_verdict",
+            "mark_verdict_delivered",
             {
                 "swarm_id": claim.swarm_id,
                 "task_id": claim.task_id,

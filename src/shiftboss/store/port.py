@@ -99,7 +99,7 @@ class SwarmTransaction(Protocol):
         """Save what a progress report can change: state, counters and time of the update."""
         ...
 
-    def save_sign_of_life(self, assignment: Assignment) -> None:
+    def save_lease(self, assignment: Assignment) -> None:
         """Save what a poll, an acknowledgement or a heartbeat can change: state, lease, context."""
         ...
 
@@ -120,7 +120,7 @@ class SwarmTransaction(Protocol):
         """The event that the report led to the first time."""
         ...
 
-    def event_of_words(
+    def event_with_data(
         self, swarm_id: str, task_id: str, data: Mapping[str, object]
     ) -> Event | None:
         """An event of a report of this task with exactly this data. Searches 5,000 at most."""
@@ -263,9 +263,9 @@ class BusTransaction(Protocol):
 
     def has_unfinished_tasks(self, swarm_id: str) -> bool: ...
 
-    def unheard_answers(self, swarm_id: str, task_id: str, epoch: int) -> list[Question]: ...
+    def undelivered_answers(self, swarm_id: str, task_id: str, epoch: int) -> list[Question]: ...
 
-    def hear_answers(self, swarm_id: str, task_id: str, epoch: int) -> None: ...
+    def mark_answers_delivered(self, swarm_id: str, task_id: str, epoch: int) -> None: ...
 
     def add_salvage(self, swarm_id: str, task_id: str, salvage: Salvage, at_ms: int) -> None: ...
 
@@ -278,7 +278,7 @@ class BusTransaction(Protocol):
         ...
 
     def add_answer(
-        self, swarm_id: str, report_key: bytes, words: bytes, answer: str, at_ms: int
+        self, swarm_id: str, report_key: bytes, request_digest: bytes, answer: str, at_ms: int
     ) -> None: ...
 
     def forget_answers(self, before_ms: int, limit: int) -> int:

@@ -182,8 +182,8 @@ class SqlTransaction(BusRows, HandoffRows, ContractRows, RunRows):
             },
         )
 
-    def save_sign_of_life(self, assignment: Assignment) -> None:
-        if self._write("save_sign_of_life", _assignment_parameters(assignment)):
+    def save_lease(self, assignment: Assignment) -> None:
+        if self._write("save_lease", _assignment_parameters(assignment)):
             self._cache_assignment(assignment.swarm_id, assignment.task_id, assignment)
 
     def event_of_report(self, swarm_id: str, task_id: str, report_key: bytes) -> Event | None:
@@ -193,11 +193,11 @@ class SqlTransaction(BusRows, HandoffRows, ContractRows, RunRows):
         )
         return None if row is None else Event(*row)
 
-    def event_of_words(
+    def event_with_data(
         self, swarm_id: str, task_id: str, data: Mapping[str, object]
     ) -> Event | None:
         row = self._session.fetch_one(
-            "event_of_words",
+            "event_with_data",
             {
                 "swarm_id": swarm_id,
                 "task_id": task_id,

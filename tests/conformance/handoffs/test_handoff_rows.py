@@ -178,7 +178,7 @@ async def test_a_verdict_is_heard_once_and_only_when_it_is_there(with_swarm: Ope
     await put(with_swarm, ended(), claim(2))
     for at_ms in (NOW + 10, NOW + 20):
         for one in (ended(), claim(2)):
-            await with_swarm.write(lambda tx, o=one, a=at_ms: tx.hear_verdict(o, a))  # type: ignore[misc]
+            await with_swarm.write(lambda tx, o=one, a=at_ms: tx.mark_verdict_delivered(o, a))  # type: ignore[misc]
     assert await claim_of(with_swarm) == ended(heard_at_ms=NOW + 10)
     assert await claim_of(with_swarm, 2) == claim(2)
 

@@ -105,7 +105,7 @@ def poll(tx: Transaction, request: PollRequest, now_ms: int) -> PollAnswer | Non
         task = held_task(tx, assignment)
         return PollAnswer(task=delivery(tx, task, assignment))
     answers = _answers(tx, assignment)
-    verdict = _undelivered_refusal(tx, assignment, now_ms)
+    verdict = _take_refusal(tx, assignment, now_ms)
     if not answers and verdict is None:
         return None
     return PollAnswer(task=None, answers=answers or None, verdict=verdict)
@@ -236,7 +236,7 @@ def renew_lease(
         current_step=request.current_step or held.current_step,
     )
     if held.state in (WorkerState.ASSIGNED, WorkerState.WAITING) or is_held_by_server(held):
-        tx.save_sign_of_life(held._replace(updated_at_ms=now_ms))
+        tx.save_lease(held._replace(updated_at_ms=now_ms))
         return held
     blocked = held.state is WorkerState.BLOCKED
     return _renew(tx, held, BLOCKED_LEASE_SECONDS if blocked else LEASE_SECONDS, now_ms)
@@ -292,18 +292,16 @@ def _renew(tx: Transaction, assignment: Assignment, usual_seconds: int, now_ms: 
     if assignment.state is not WorkerState.ASSIGNED and assignment.lease_seconds:
         seconds = assignment.lease_seconds
     renewed = assignment._replace(updated_at_ms=now_ms, lease_expires_at_ms=now_ms + seconds * 1000)
-    tx.save_sign_of_life(renewed)
+    tx.save_lease(renewed)
     return renewed
 
 
-def _undelivered_refusal(
-    tx: Transaction, assignment: Assignment, now_ms: int
-) -> dict[str, Any] | None:
-    """The refusal of a claim whose worker did not wait for it. Delivered once."""
-    refused = claims.unheard_refusal(tx, assignment)
+def _take_refusal(tx: Transaction, assignment: Assignment, now_ms: int) -> dict[str, Any] | None:
+    """Deliver the refusal of a claim whose worker did not wait for it, once."""
+    refused = claims.undelivered_refusal(tx, assignment)
     if refused is None:
         return None
-    tx.hear_verdict(refused, now_ms)
+    tx.mark_verdict_delivered(refused, now_ms)
     violations = json.loads(refused.verdict or "{}").get("violations", [])
     return {
         "kind": EventKind.CLAIM_REFUSED.value,
@@ -314,7 +312,7 @@ def _undelivered_refusal(
 
 def _answers(tx: Transaction, assignment: Assignment) -> list[dict[str, Any]]:
     """Delivered again until the next report shows that the worker has continued."""
-    questions = tx.unheard_answers(assignment.swarm_id, assignment.task_id, assignment.epoch)
+    questions = tx.undelivered_answers(assignment.swarm_id, assignment.task_id, assignment.epoch)
     return [answer_view(question) for question in questions]
 
 

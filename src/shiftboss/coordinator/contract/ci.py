@@ -58,7 +58,7 @@ def follow_push(
         state=WorkerState.VERIFYING, updated_at_ms=now_ms, lease_expires_at_ms=None
     )
     tx.save_assignment(after)
-    tx.hear_answers(held.swarm_id, held.task_id, held.epoch)
+    tx.mark_answers_delivered(held.swarm_id, held.task_id, held.epoch)
     followed = _follow(tx, held, handoff, report.repo, sha, now_ms)
     # A worker that could push has its permissions, and earlier failures are resolved.
     attempt = attempt._replace(ci_failed=False, last_commit_ms=now_ms, denials=None)
@@ -283,9 +283,9 @@ def _passed(
 
 def claim_for_worker(tx: Transaction, held: Assignment, tracking: Tracking, now_ms: int) -> None:
     """Claim on behalf of the worker. An earlier refusal of the same claim is out of date."""
-    refused = claims.unheard_refusal(tx, held)
+    refused = claims.undelivered_refusal(tx, held)
     if refused is not None:
-        tx.hear_verdict(refused, now_ms)
+        tx.mark_verdict_delivered(refused, now_ms)
     claims.make_claim(tx, held, claim_content(tracking, attempt_of(tx, held)), None, now_ms)
 
 

@@ -188,7 +188,7 @@ def _working(
         lease_expires_at_ms=now_ms + seconds * 1000,
     )
     tx.save_assignment(after)
-    tx.hear_answers(held.swarm_id, held.task_id, held.epoch)
+    tx.mark_answers_delivered(held.swarm_id, held.task_id, held.epoch)
     if isinstance(report, FixingCi) and not attempt.ci_failed:
         attempt = attempt._replace(ci_failed=True, fix_attempts=attempt.fix_attempts + 1)
         tx.drop_tracking(held.swarm_id, held.task_id)

@@ -92,7 +92,7 @@ WHERE halt_id = :halt_id;
 INSERT INTO halted_repos (halt_id, repo) VALUES (:halt_id, :repo);
 
 -- name: halt_of_task
--- The first halt in force of the repo that the task works on.
+-- The first halt in force for the repo of the task.
 SELECT h.halt_id, h.repos, h.reason, h.swarm_id, h.task_id, h.at_ms, h.lifted_at_ms
 FROM repo_locks AS l
 JOIN halted_repos AS r ON r.repo = l.repo
