@@ -36,7 +36,7 @@ from shiftboss.protocol.swarms import CreateSwarmRequest
 from shiftboss.rules.contract.records import ContractAttempt, Tracking
 from shiftboss.store.opening import store_at
 from tests.conformance.bus.bus_fixtures import SWARM, StillClock
-from tests.conformance.handoffs.handoff_fixtures import HandoffRoom
+from tests.conformance.handoffs.handoff_fixtures import HandoffFixture
 from tests.repos import Repo
 
 # The document's graph.
@@ -121,7 +121,7 @@ class ToldEvidence(LocalEvidence):
         return self.can_restart
 
 
-class ContractRoom(HandoffRoom):
+class ContractFixture(HandoffFixture):
     """`commits` are there to be pushed."""
 
     def __init__(
@@ -138,17 +138,17 @@ class ContractRoom(HandoffRoom):
         self.evidence = evidence
         self.policy = policy
         self.commits = commits
-        self.contract = coordinator.contract
+        self.contract_service = coordinator.contract
         store, hub, active_policy = coordinator.store, coordinator.hub, ActivePolicy(policy)
         self.watcher = CiWatcher(store, clock, hub, active_policy, evidence)
         self.ladder = TimeoutLadder(store, clock, hub, active_policy, evidence)
         self.cascade = Cascade(store, clock, hub, active_policy)
 
-    async def in_swarm(self, swarm_id: str) -> ContractRoom:
+    async def in_swarm(self, swarm_id: str) -> ContractFixture:
         await self.coordinator.swarms.create_swarm(
             CreateSwarmRequest(swarm_id=swarm_id, feature="f")
         )
-        return ContractRoom(
+        return ContractFixture(
             self.coordinator,
             self.clock,
             self.repo,
@@ -162,7 +162,7 @@ class ContractRoom(HandoffRoom):
 
     async def duties(self) -> None:
         """All of them, once."""
-        for duty in (self.watcher, self.cascade, self.ladder, self._keeper):
+        for duty in (self.watcher, self.cascade, self.ladder, self._lease_reaper):
             await duty.run_once()
 
     async def pass_minutes(self, minutes: float) -> None:
@@ -196,7 +196,7 @@ class ContractRoom(HandoffRoom):
         self, task: str, line: str, key: str | None = None, **members: Any
     ) -> MilestoneAnswer:
         request = ReportMilestoneRequest(swarm_id=self.swarm_id, bead_id=task, line=line, **members)
-        return await self.contract.report_milestone(request, key)
+        return await self.contract_service.report_milestone(request, key)
 
     async def pushes(self, task: str, number: int = 0, repo: str | None = None) -> str:
         """PUSHED_TO_CI with one of the commits, in short; in full."""
@@ -215,14 +215,14 @@ class ContractRoom(HandoffRoom):
         self, task: str, message: str, key: str | None = None, **m: Any
     ) -> FailureAnswer:
         request = ReportFailureRequest(swarm_id=self.swarm_id, bead_id=task, message=message, **m)
-        return await self.contract.report_failure(request, key)
+        return await self.contract_service.report_failure(request, key)
 
     async def can_spawn(self, repo: str) -> CanSpawnAnswer:
-        return await self.contract.can_spawn(CanSpawnRequest(repo=repo))
+        return await self.contract_service.can_spawn(CanSpawnRequest(repo=repo))
 
     async def free(self, repo: str) -> OperatorAnswer:
         request = ReleaseRepoRequest(repo=repo, reason="it was given up")
-        return await self.contract.release_repo(request)
+        return await self.contract_service.release_repo(request)
 
     async def gives_up(self, task: str, repo: str) -> None:
         """Nobody works on the repo any more."""
@@ -230,7 +230,7 @@ class ContractRoom(HandoffRoom):
         await self.free(repo)
 
     async def lift(self, halt_id: int) -> OperatorAnswer:
-        return await self.contract.resume(ResumeRequest(halt_id=halt_id, reason="mended"))
+        return await self.contract_service.resume(ResumeRequest(halt_id=halt_id, reason="mended"))
 
     # -- what is there
 
@@ -257,7 +257,7 @@ class ContractRoom(HandoffRoom):
 
     async def checkpoint(self, task: str) -> dict[str, Any]:
         request = ShowCheckpointRequest(swarm_id=self.swarm_id, bead_id=task)
-        found = (await self.contract.show_checkpoint(request)).checkpoint
+        found = (await self.contract_service.show_checkpoint(request)).checkpoint
         body: dict[str, Any] = found["body"]
         return body | {"trigger": found["trigger"]}
 
@@ -269,14 +269,14 @@ class ContractRoom(HandoffRoom):
 
 
 @asynccontextmanager
-async def contract_room(
+async def open_contract(
     address: str,
     folder: Path,
     repo: Repo,
     commits: list[str],
     clock: StillClock | None = None,
     **policy: Any,
-) -> AsyncIterator[ContractRoom]:
+) -> AsyncIterator[ContractFixture]:
     clock = clock or StillClock()
     evidence = ToldEvidence(folder, str(repo.path))
     rules = the_policy(repo.path, **policy)
@@ -286,6 +286,6 @@ async def contract_room(
     coordinator._duties.clear()
     await coordinator.start()
     try:
-        yield ContractRoom(coordinator, clock, repo, evidence, rules, commits)
+        yield ContractFixture(coordinator, clock, repo, evidence, rules, commits)
     finally:
         await coordinator.stop()
