@@ -108,7 +108,7 @@ class RunService:
     ) -> None:
         if not await self._evidence.is_on_branch(repo, commit, request.target):
             raise Conflict(
-                f"{commit[:12]} of {request.bead_id} is not on branch {request.target}; "
+                f"{commit[:12]} of {request.bead_id} is not on the branch {request.target}; "
                 "nothing was changed",
                 field="commit" if commit == request.commit else "landed_commit",
                 hint=f"merge it into {request.target} first; a cherry-picked copy is not the "
