@@ -22,10 +22,11 @@ from shiftboss.coordinator.contract.ci import PAUSE_MS_MAX
 from shiftboss.coordinator.contract.policy import ActivePolicy
 from shiftboss.coordinator.coordinator import Coordinator
 from shiftboss.coordinator.duties.ci_watcher import AT_ONCE, CiWatcher
-from shiftboss.evidence.local import LocalEvidence
+from shiftboss.evidence.inspector import Inspector
 from shiftboss.protocol.bus import AddTaskRequest
 from shiftboss.protocol.contract_requests import CanSpawnRequest
 from shiftboss.protocol.policy import CiPolicy, Policy, RepoPolicy
+from shiftboss.protocol.receipts import ReceiptBody, SignedReceipt
 from shiftboss.protocol.states import WorkerState
 from shiftboss.protocol.swarms import CreateSwarmRequest
 from shiftboss.rules.claims.handoffs import Handoff
@@ -55,13 +56,23 @@ def run(folder: Path, seconds: float = WATCHED_SECONDS) -> list[Figure]:
     ]
 
 
+class _Evidence(Inspector):
+    """In this process, whose processor time is measured. Nothing is signed."""
+
+    own_repo: str | None = None
+    public_key = ""
+
+    def sign(self, body: ReceiptBody) -> SignedReceipt:
+        raise NotImplementedError
+
+
 async def _watch(folder: Path, url: str, seconds: float) -> tuple[float, float, dict[str, float]]:
     """The share of a core, the milliseconds of one look, and what the forge has counted."""
     ci = CiPolicy(provider="github", url=url, repository="o/r", poll_every=POLL_SECONDS)
     policy = Policy(repos={f"repo-{number}": RepoPolicy(ci=ci) for number in range(RUNS)})
     coordinator = await _opened(folder, policy)
     active_policy = ActivePolicy(policy)
-    evidence = LocalEvidence(folder / "watcher", None)
+    evidence = _Evidence(folder / "watcher")
     watcher = CiWatcher(coordinator.store, system_clock, coordinator.hub, active_policy, evidence)
     await coordinator.swarms.create_swarm(CreateSwarmRequest(swarm_id=SWARM, feature="bench"))
     await _write(coordinator, lambda tx, number: _follow(tx, active_policy, number))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import time
 from random import Random
 from typing import Any
 
@@ -70,8 +71,11 @@ class StormyWorker:
         mine = {"name": self.name, "bead_id": task["bead_id"], "epoch": task["epoch"]}
         self._may_crash()
         # A short lease, so that what a crash leaves behind comes back soon.
+        leased = time.monotonic()
         await self._ask("heartbeat", name=self.name, lease_seconds=LEASE_SECONDS)
         acknowledged = await self._ask("ack_task", self._next_key(), **mine)
+        if _was_too_slow(acknowledged, leased):
+            return
         assert acknowledged.status == 200, acknowledged
         await self._report_what_was_lost()
         await self._may_lie()
@@ -84,6 +88,8 @@ class StormyWorker:
             self._line.drop()  # before or after it was stored: nobody knows
             self._ledger.crashes += 1
         answer = await self._ask("worker_done", key, **mine)
+        if _was_too_slow(answer, leased):
+            return
         assert answer.status == 200, answer
         self._ledger.accept(task["bead_id"], key)
 
@@ -121,6 +127,13 @@ class StormyWorker:
 
     async def _ask(self, operation: str, key: str = "", /, **body: object) -> Answer:
         return await self._line.ask(operation, body, key)
+
+
+def _was_too_slow(answer: Answer, leased: float) -> bool:
+    """On a busy machine a lease can run out between two requests. Before that, nobody else may
+    have got the task."""
+    is_over = answer.status == 409 and answer.body["code"] in ("not_held", "stale_epoch")
+    return is_over and time.monotonic() - leased >= LEASE_SECONDS
 
 
 async def submit_all(url: str, ledger: Ledger, names: list[str]) -> None:

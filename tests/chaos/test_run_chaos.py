@@ -46,7 +46,7 @@ def test_whatever_is_killed_all_work_lands_once_and_nothing_is_left(storm: Storm
     print(f"killed {dict(storm.killed)}")
     assert set(storm.killed) == set(KINDS) or not IS_FULL, "some were spared"
     assert sum(storm.killed.values()) > SECONDS / 5, "only a breeze"
-    wait_until(lambda: not storm.left_over(), f"nobody is left: {storm.left_over()}", 10)
+    wait_until(lambda: not storm.left_over(), f"nobody is left: {storm.left_over()}", 30)
     check_history(storm)
     check_folders(storm.room)
     check_server(storm)

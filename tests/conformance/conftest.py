@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from shiftboss.evidence.local import LocalEvidence
 from tests.conformance.bus.bus_fixtures import BusFixture, open_bus
 from tests.conformance.contract.contract_fixtures import ContractFixture, open_contract
 from tests.conformance.handoffs.handoff_fixtures import HandoffFixture, open_handoffs
 from tests.conformance.opened import OpenStore, opened
 from tests.repos import Repo
+from tests.verifying import LocalEvidence
 
 
 @pytest.fixture

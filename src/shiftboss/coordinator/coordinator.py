@@ -28,16 +28,16 @@ from shiftboss.coordinator.duties.lease_reaper import LeaseReaper
 from shiftboss.coordinator.duties.retry_scheduler import RetryScheduler
 from shiftboss.coordinator.duties.timeout_ladder import TimeoutLadder
 from shiftboss.coordinator.duties.verification import Verification
-from shiftboss.coordinator.evidence_port import Evidence, NoEvidence
 from shiftboss.coordinator.handoffs.service import HandoffService
 from shiftboss.coordinator.handoffs.spawn_checks import Spawning
 from shiftboss.coordinator.hub import Hub
 from shiftboss.coordinator.runs.service import RunService
 from shiftboss.coordinator.swarms.service import SwarmService
 from shiftboss.errors import StoreUnavailable
+from shiftboss.evidence.port import Evidence, NoEvidence
 from shiftboss.protocol.policy import Policy
+from shiftboss.rules.tasks.leases import GRACE_SECONDS
 from shiftboss.rules.tasks.retry import RetryPolicy
-from shiftboss.rules.tasks.tasks import GRACE_SECONDS
 from shiftboss.store.port import Store
 
 
@@ -122,7 +122,7 @@ class Coordinator:
             self._exit.push_async_callback(_stop, asyncio.create_task(running))
 
     def _look_for_missed_events(self) -> None:
-        self.hub.look_again()
+        self.hub.recheck()
         self._after_commit.catch_up()
 
     async def _grant_grace(self) -> None:

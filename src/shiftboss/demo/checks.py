@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from shiftboss.cli.common.bus_calls import call
 from shiftboss.cli.common.client import Client, parsed
 from shiftboss.cli.common.event_stream import StreamEvent, stored_events
 from shiftboss.cli.common.pages import public_key_of
@@ -64,14 +63,14 @@ def read_record(client: Client, folder: Path) -> DemoRecord:
     return DemoRecord(
         events=list(stored_events(client, SWARM, 0)),
         papers={name: _paper(client, name, folder / f"{name}.json", key) for name in TASKS},
-        repos=parsed(call(client, "list_repos", SWARM), "repos")["repos"],
+        repos=parsed(client.call_bus("list_repos", SWARM), "repos")["repos"],
     )
 
 
 def _paper(client: Client, task_id: str, file: Path, key: Path) -> Paper:
     """Written by the server, checked without it."""
     try:
-        answer = parsed(call(client, "show_receipt", SWARM, bead_id=task_id), "signed_receipt")
+        answer = parsed(client.call_bus("show_receipt", SWARM, bead_id=task_id), "signed_receipt")
     except NotFound as error:
         return Paper(file, None, error.detail)
     file.write_text(json.dumps(answer["signed_receipt"], ensure_ascii=False, indent=1))

@@ -66,7 +66,9 @@ def run_demo(*, keep: bool) -> int:
             return INTERRUPTED
         left = asyncio.run(sweep_marked(run_mark(stage.state, SWARM)))
         record = read_record(Client(server.address), stage.receipts)
-        found = facts(record, stage.repos, RunPaths.of(stage.state, SWARM, stage.trees).run, left)
+        found = facts(
+            record, stage.repos, RunPaths.of(stage.state, SWARM, stage.trees).folder, left
+        )
         _print_summary(screen, outcome, record, found)
         _print_places(screen, stage)
         if keep:
@@ -76,16 +78,16 @@ def run_demo(*, keep: bool) -> int:
 
 def _run_plan(stage: Stage, server: DemoServer) -> RunOutcome | None:
     """As `shiftboss run` does it. None: a signal came first, and everything was given back."""
-    wish = RunOptions(
+    options = RunOptions(
         plan=load_plan(stage.plan),
         server=Server.at(server.address, None),
         database=str(stage.database),
         policy=stage.policy,
         trees=stage.trees,
     )
-    board = Progress()
-    with RunView(board):
-        return until_signal(run_wish(wish, board))
+    progress = Progress()
+    with RunView(progress):
+        return until_signal(run_wish(options, progress))
 
 
 def _print_summary(

@@ -11,8 +11,11 @@ from shiftboss.store.sqlite.store import SqliteStore
 DEFAULT_DATABASE = Path(".shiftboss") / "shiftboss.db"
 
 
-def store_at(address: str | Path) -> Store:
-    """`postgresql://...` is a PostgreSQL server, anything else the path of a SQLite file."""
+def store_at(address: str | Path, *, cache_rows: bool = True) -> Store:
+    """`postgresql://...` is a PostgreSQL server, anything else the path of a SQLite file.
+
+    `cache_rows` is for SQLite, where only one server writes.
+    """
     if str(address).startswith(("postgresql://", "postgres://")):
         # psycopg is optional, and importing it takes 140 ms.
         from shiftboss.store.postgres.store import PostgresStore
@@ -25,4 +28,4 @@ def store_at(address: str | Path) -> Store:
             field="db",
             hint="use a path for SQLite, or postgresql://...",
         )
-    return SqliteStore(address)
+    return SqliteStore(address, cache_rows=cache_rows)

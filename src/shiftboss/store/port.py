@@ -6,6 +6,7 @@ batch can be rolled back and run again), so it must have no other effect.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import NamedTuple, Protocol, TypeVar
 
@@ -15,7 +16,6 @@ from shiftboss.rules.tasks.packets import Assignment
 from shiftboss.rules.tasks.swarms import Swarm
 from shiftboss.rules.tasks.tasks import Question, Salvage, Task, Worker
 from shiftboss.store.contract_port import ContractTransaction
-from shiftboss.store.early_future import EarlyFuture
 from shiftboss.store.handoff_port import HandoffTransaction
 from shiftboss.store.run_port import RunTransaction
 
@@ -91,16 +91,18 @@ class SwarmTransaction(Protocol):
         """Start an attempt: replaces the previous one of the task."""
         ...
 
-    def save_assignment(self, assignment: Assignment) -> None:
-        """Save what can change within an attempt: state, counters, result and times."""
+    def save_assignment(self, assignment: Assignment) -> bool:
+        """Save what can change within an attempt: state, counters, result and times. False if the
+        attempt is not the current one."""
         ...
 
     def save_progress(self, assignment: Assignment) -> None:
         """Save what a progress report can change: state, counters and time of the update."""
         ...
 
-    def save_lease(self, assignment: Assignment) -> None:
-        """Save what a poll, an acknowledgement or a heartbeat can change: state, lease, context."""
+    def save_lease(self, assignment: Assignment) -> bool:
+        """Save what a poll, an acknowledgement or a heartbeat can change: state, lease, context.
+        False if the attempt is not the current one."""
         ...
 
     def add_event(
@@ -225,8 +227,9 @@ class BusTransaction(Protocol):
         """All workers by name, with the state of their assignment."""
         ...
 
-    def end_assignment(self, swarm_id: str, task_id: str, epoch: int) -> None:
-        """Delete the attempt. Its history is in the events."""
+    def end_assignment(self, swarm_id: str, task_id: str, epoch: int) -> bool:
+        """Delete the attempt. Its history is in the events. False if the attempt is not the current
+        one."""
         ...
 
     def expired_leases(self, now_ms: int, limit: int) -> list[tuple[str, str, int]]:
@@ -318,7 +321,7 @@ class Store(Protocol):
         when events of other servers may have been missed; their commits can be read by then."""
         ...
 
-    def write(self, use_case: UseCase[T], partition: str) -> EarlyFuture[T]:
+    def write(self, use_case: UseCase[T], partition: str) -> asyncio.Future[T]:
         """Run the use case; its result, once that is committed. It runs even if nobody awaits the
         result."""
         ...

@@ -14,7 +14,6 @@ from shiftboss.store.bus_rows import BusRows, taken_worker
 from shiftboss.store.contract_rows import ContractRows
 from shiftboss.store.handoff_rows import HandoffRows
 from shiftboss.store.port import Retry, SwarmRow, TakenTask, TakenWorker
-from shiftboss.store.row_cache import Unknown
 from shiftboss.store.run_rows import RunRows
 from shiftboss.store.transaction_part import Parameters, Row, event_text
 
@@ -44,11 +43,8 @@ class SqlTransaction(BusRows, HandoffRows, ContractRows, RunRows):
         return [_assignment(row) for row in rows]
 
     def assignment(self, swarm_id: str, task_id: str) -> Assignment | None:
-        known = self._memory.assignments.get(swarm_id, task_id)
-        if not isinstance(known, Unknown):
-            return known
         row = self._session.fetch_one("assignment", {"swarm_id": swarm_id, "task_id": task_id})
-        return self._cache_assignment(swarm_id, task_id, None if row is None else _assignment(row))
+        return None if row is None else _assignment(row)
 
     def open_retries(self, swarm_id: str) -> list[Retry]:
         rows = self._session.fetch_all("open_retries", {"swarm_id": swarm_id})
@@ -94,61 +90,19 @@ class SqlTransaction(BusRows, HandoffRows, ContractRows, RunRows):
         return _assignment(row), event
 
     def take_task(self, swarm_id: str, task_id: str) -> TakenTask | None:
-        known = self._cached_task(swarm_id, task_id)
-        if known is not None:
-            return known
         row = self._session.fetch_one("take_task", {"swarm_id": swarm_id, "task_id": task_id})
         if row is None:
             return None
         task = None if row[_NEXT_COLUMN] is None else Task(swarm_id, *row[_NEXT_COLUMN:-5])
         assignment = None if row[1] is None else _assignment(row)
-        worker = taken_worker(swarm_id, row[-5:])
-        self._memory.tasks.put(swarm_id, task_id, task)
-        self._cache_assignment(swarm_id, task_id, assignment)
-        if worker is not None:
-            self._memory.workers.put(swarm_id, worker.name, worker)
-        return TakenTask(task, assignment, worker)
-
-    def _cached_task(self, swarm_id: str, task_id: str) -> TakenTask | None:
-        task = self._memory.tasks.get(swarm_id, task_id)
-        assignment = self._memory.assignments.get(swarm_id, task_id)
-        if task is None or isinstance(task, Unknown) or isinstance(assignment, Unknown):
-            return None
-        if assignment is None:
-            return TakenTask(task, None, None)
-        worker = self._memory.workers.get(swarm_id, assignment.worker)
-        if isinstance(worker, Unknown):
-            return None
-        return TakenTask(task, assignment, worker)
+        return TakenTask(task, assignment, taken_worker(swarm_id, row[-5:]))
 
     def take_worker(self, swarm_id: str, name: str) -> TakenWorker | None:
-        known = self._cached_worker(swarm_id, name)
-        if known is not None:
-            return known
         row = self._session.fetch_one("take_worker", {"swarm_id": swarm_id, "name": name})
         if row is None:
             return None
         assignment = None if row[1] is None else _assignment(row)
-        worker = taken_worker(swarm_id, row[_NEXT_COLUMN:])
-        self._memory.workers.put(swarm_id, name, worker)
-        if assignment is not None:
-            self._cache_assignment(swarm_id, assignment.task_id, assignment)
-        return TakenWorker(worker, assignment)
-
-    def _cached_worker(self, swarm_id: str, name: str) -> TakenWorker | None:
-        worker = self._memory.workers.get(swarm_id, name)
-        if worker is None or isinstance(worker, Unknown):
-            return None
-        if worker.task_id is None:
-            return TakenWorker(worker, None)
-        assignment = self._memory.assignments.get(swarm_id, worker.task_id)
-        return None if isinstance(assignment, Unknown) else TakenWorker(worker, assignment)
-
-    def _cache_assignment(
-        self, swarm_id: str, task_id: str, assignment: Assignment | None
-    ) -> Assignment | None:
-        self._memory.assignments.put(swarm_id, task_id, assignment)
-        return assignment
+        return TakenWorker(taken_worker(swarm_id, row[_NEXT_COLUMN:]), assignment)
 
     def add_swarm(self, swarm: Swarm) -> bool:
         return self._write("add_swarm", swarm._asdict()) == 1
@@ -160,14 +114,11 @@ class SqlTransaction(BusRows, HandoffRows, ContractRows, RunRows):
 
     def put_assignment(self, assignment: Assignment) -> None:
         self._write("put_assignment", _assignment_parameters(assignment))
-        self._cache_assignment(assignment.swarm_id, assignment.task_id, assignment)
 
-    def save_assignment(self, assignment: Assignment) -> None:
-        if self._write("save_assignment", _assignment_parameters(assignment)):
-            self._cache_assignment(assignment.swarm_id, assignment.task_id, assignment)
+    def save_assignment(self, assignment: Assignment) -> bool:
+        return self._write("save_assignment", _assignment_parameters(assignment)) == 1
 
     def save_progress(self, assignment: Assignment) -> None:
-        self._memory.assignments.forget(assignment.swarm_id, assignment.task_id)
         self._write(
             "save_progress",
             {
@@ -182,9 +133,8 @@ class SqlTransaction(BusRows, HandoffRows, ContractRows, RunRows):
             },
         )
 
-    def save_lease(self, assignment: Assignment) -> None:
-        if self._write("save_lease", _assignment_parameters(assignment)):
-            self._cache_assignment(assignment.swarm_id, assignment.task_id, assignment)
+    def save_lease(self, assignment: Assignment) -> bool:
+        return self._write("save_lease", _assignment_parameters(assignment)) == 1
 
     def event_of_report(self, swarm_id: str, task_id: str, report_key: bytes) -> Event | None:
         row = self._session.fetch_one(
@@ -246,7 +196,7 @@ class SqlTransaction(BusRows, HandoffRows, ContractRows, RunRows):
     def delete_swarm(self, swarm_id: str) -> None:
         self._write("delete_all_events", {"swarm_id": swarm_id})
         self._write("delete_swarm", {"swarm_id": swarm_id})
-        self._memory.clear()
+        self._event_ids.pop(swarm_id, None)
 
 
 # The first column after the assignment, in rows that have more.

@@ -38,7 +38,7 @@ def exported(accepted: Handoffs, tmp_path: Path) -> Path:
     file = tmp_path / "receipt.json"
     done = accepted.run("receipt", "export", "t-1", "--out", str(file))
     receipt_id = json.loads(file.read_bytes())["receipt"]["receipt_id"]
-    assert done == (0, f"receipt {receipt_id} is in {file}\n", "")
+    assert done == (0, f"wrote receipt {receipt_id} to {file}\n", "")
     return file
 
 
@@ -86,7 +86,7 @@ def test_without_a_key_the_server_is_asked_and_named(accepted: Handoffs, exporte
     done = shiftboss("receipt", "verify", str(exported), url=accepted.url)
     assert done.code == 0
     assert done.out.splitlines()[-1] == (
-        f"the key is the one that {accepted.url} gave; with --key no server has to be believed"
+        f"the key came from {accepted.url}; with --key you need not trust a server"
     )
     nobody = shiftboss("receipt", "verify", str(exported), url=NOWHERE)
     assert nobody == (1, "", f"no server at {NOWHERE}; start one with: shiftboss serve\n")

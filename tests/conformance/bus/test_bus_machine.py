@@ -329,24 +329,25 @@ class Bus(RuleBasedStateMachine):
         store = self.bus.coordinator.store
         if not isinstance(store, SqliteStore):
             return
-        memory, swarm_id = store._sessions[0].memory, self.bus.swarm_id
+        cache, swarm_id = store._row_cache, self.bus.swarm_id
+        assert cache is not None
         for kept, stored in (
-            (memory.tasks, self.rows.tasks),
-            (memory.workers, self.rows.workers),
-            (memory.assignments, self.rows.assignments),
+            (cache.tasks, self.rows.tasks),
+            (cache.workers, self.rows.workers),
+            (cache.assignments, self.rows.assignments),
         ):
             for (kept_swarm, name), row in kept._rows.items():
                 if kept_swarm == swarm_id:
                     assert row == stored.get(name)
-        for kept_swarm, name in memory.without_dependents._rows:
+        for kept_swarm, name in cache.without_dependents._rows:
             if kept_swarm == swarm_id:
                 assert not any(name in after for after in self.depends_on.values())
-        if swarm_id in memory.without_ready:
+        if swarm_id in cache.without_ready:
             assert not any(is_ready(one) for one in self.rows.tasks.values())
 
     @invariant()
     def who_is_free_for_certain_is_free(self) -> None:
-        for swarm_id, name in self.bus.coordinator.hub.free_workers._free:
+        for swarm_id, name in self.bus.coordinator.bus._free_workers._free_since:
             if swarm_id == self.bus.swarm_id:
                 worker = self.rows.workers[name]
                 assert worker.available

@@ -17,7 +17,6 @@ from shiftboss.coordinator.duties.cascade import Cascade
 from shiftboss.coordinator.duties.ci_watcher import CiWatcher
 from shiftboss.coordinator.duties.timeout_ladder import TimeoutLadder
 from shiftboss.errors import CiUnavailable
-from shiftboss.evidence.local import LocalEvidence
 from shiftboss.protocol.ci import CiDemand, CiJob, CiReport, CiRun
 from shiftboss.protocol.contract_requests import (
     CanSpawnAnswer,
@@ -38,6 +37,7 @@ from shiftboss.store.opening import store_at
 from tests.conformance.bus.bus_fixtures import SWARM, StillClock
 from tests.conformance.handoffs.handoff_fixtures import HandoffFixture
 from tests.repos import Repo
+from tests.verifying import LocalEvidence
 
 # The document's graph.
 GRAPH: dict[str, list[str]] = {

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from shiftboss.protocol.states import WorkerState
-from shiftboss.rules.tasks.tasks import LEASE_SECONDS
+from shiftboss.rules.tasks.leases import LEASE_SECONDS
 from tests.conformance.contract.contract_fixtures import (
     ContractFixture,
     all_waiting,

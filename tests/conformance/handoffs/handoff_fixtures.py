@@ -10,8 +10,8 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from shiftboss.coordinator.coordinator import Coordinator
-from shiftboss.coordinator.evidence_port import Evidence
 from shiftboss.errors import ContractViolations
+from shiftboss.evidence.port import Evidence
 from shiftboss.protocol.bus import AnswerQuestionRequest, ListQuestionsRequest, QuestionView
 from shiftboss.protocol.handoff_requests import (
     CompletionAnswer,

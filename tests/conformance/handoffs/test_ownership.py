@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from shiftboss.errors import OwnershipOverlap
-from shiftboss.evidence.local import LocalEvidence
 from shiftboss.protocol.handoff_requests import OwnershipRequest
 from shiftboss.protocol.messages import MessageType
 from shiftboss.protocol.packets import CompleteRequest, ErrorRequest, RegisterRequest
 from tests.conformance.bus.bus_fixtures import StillClock
 from tests.conformance.handoffs.handoff_fixtures import HandoffFixture, accepted, open_handoffs
 from tests.repos import Repo
+from tests.verifying import LocalEvidence
 
 pytestmark = [pytest.mark.anyio, pytest.mark.requirement("HO-07")]
 

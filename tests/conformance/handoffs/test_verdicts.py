@@ -8,12 +8,12 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from shiftboss.errors import ContractViolations, InvalidRequest, NotHeld
-from shiftboss.evidence.local import LocalEvidence
 from shiftboss.evidence.receipts import read_receipt, verify_receipt
 from shiftboss.protocol.handoff_requests import ListReceiptsRequest, ReceiptRequest, WaiveRequest
 from shiftboss.protocol.handoffs import canonical_json
 from shiftboss.protocol.states import WorkerState
 from tests.conformance.handoffs.handoff_fixtures import HandoffFixture, accepted, refused
+from tests.verifying import LocalEvidence
 
 pytestmark = [pytest.mark.anyio, pytest.mark.requirement("HO-04")]
 

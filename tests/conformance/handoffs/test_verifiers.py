@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from shiftboss.coordinator.duties.verification import Verification
-from shiftboss.evidence.local import LocalEvidence
 from shiftboss.protocol.states import WorkerState
 from shiftboss.protocol.verdicts import Verdict, VerificationJob
 from shiftboss.rules.claims.handoffs import VERIFIER_SECONDS
 from tests.conformance.bus.bus_fixtures import StillClock
 from tests.conformance.handoffs.handoff_fixtures import HandoffFixture, accepted, open_handoffs
 from tests.repos import Repo
+from tests.verifying import LocalEvidence
 from tests.waiting import eventually
 
 pytestmark = [pytest.mark.anyio, pytest.mark.requirement("HO-04")]
@@ -191,8 +191,9 @@ class _Stuck(LocalEvidence):
         super().__init__(folder, own_repo)
         self.looking: list[int] = []
         self.go = asyncio.Event()
+        self.verify = self._accept
 
-    async def verify(self, job: VerificationJob) -> Verdict:
+    async def _accept(self, job: VerificationJob) -> Verdict:
         self.looking.append(job.claim_id)
         await self.go.wait()
         return accepted(job)

@@ -10,7 +10,6 @@ import pytest
 
 from shiftboss.coordinator.duties.landing_watcher import LandingWatcher
 from shiftboss.errors import Conflict, InvalidRequest, RepoBlocked, UnknownReceipt, UnknownTask
-from shiftboss.evidence.local import LocalEvidence
 from shiftboss.protocol.verdicts import CheckResult
 from tests.conformance.contract.contract_fixtures import (
     ContractFixture,
@@ -21,6 +20,7 @@ from tests.conformance.contract.contract_fixtures import (
 from tests.conformance.handoffs.handoff_fixtures import HandoffFixture, accepted, open_handoffs
 from tests.conformance.runs.run_fixtures import RunFixture
 from tests.repos import Repo
+from tests.verifying import LocalEvidence
 
 pytestmark = [pytest.mark.anyio, pytest.mark.requirement("CC-01", "CC-05", "OWN-01")]
 

@@ -185,9 +185,6 @@ def test_little_is_kept() -> None:
     assert rows.get("s", "4") == 4
     assert isinstance(rows.get("s", "0"), Unknown)
     assert len(rows._rows) <= 2
-    none: CachedRows[int] = CachedRows(0)
-    none.put("s", "t", 1)
-    assert isinstance(none.get("s", "t"), Unknown)
     swarms = CachedSwarms(1)
     swarms.add("a")
     swarms.add("b")

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from shiftboss.errors import CiUnavailable
+from shiftboss.evidence.ci.forge_api.http import ForgeHttp
 from shiftboss.evidence.ci.forges.forgejo import ForgejoCi
 from shiftboss.evidence.ci.forges.github import GithubCi
-from shiftboss.evidence.ci.forges.http import ForgeHttp
 from shiftboss.protocol.ci import CiDemand, CiReport
 from shiftboss.rules.contract.ci_verdict import ci_state, judge
 from tests.forge import REPOSITORY, TOKEN, Flavour, Forge, Reply, running_forge
@@ -414,7 +414,7 @@ async def test_a_new_token_is_used_at_once(watch: Watch, monkeypatch: pytest.Mon
 async def test_a_forge_that_says_nothing_is_given_up(
     watch: Watch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("shiftboss.evidence.ci.forges.http.ALL_SECONDS", 0.2)
+    monkeypatch.setattr("shiftboss.evidence.ci.forge_api.http.ALL_SECONDS", 0.2)
     watch.forge.is_slow = True
     assert (await watch.fails()).facts["reason"] == "down"
 

@@ -15,12 +15,15 @@ import pytest
 from shiftboss.demo.checks import DemoRecord, facts
 from shiftboss.demo.repos import make_repos
 from tests.client import Client
-from tests.commands import Running, running, shiftboss
+from tests.commands import Running, running, running_unforked, shiftboss
 from tests.waiting import wait_until
 
 
 class Surroundings:
-    """An empty home, a folder for temporary files, and a mark that every child process inherits."""
+    """An empty home, a folder for temporary files, and a mark that every child process inherits.
+
+    The mark is looked for in /proc, so the demo is not forked but started.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.mark = uuid.uuid4().hex
@@ -74,7 +77,7 @@ FACTS = (
 def test_the_demo_goes_wrong_and_lands_and_can_be_looked_at_again(
     surroundings: Surroundings,
 ) -> None:
-    with running("demo", "--keep", **surroundings.variables) as demo:
+    with running_unforked("demo", "--keep", **surroundings.variables) as demo:
         lines = list(_lines_until(demo, "Ctrl-C stops it"))
         address = re.findall(r"http://127\.0\.0\.1:\d+", lines[-1])[0]
         client = Client(address)
@@ -113,7 +116,7 @@ def _check_receipts(folder: Path) -> None:
 def test_a_demo_that_is_interrupted_leaves_nothing_running(
     surroundings: Surroundings, number: signal.Signals
 ) -> None:
-    with running("demo", **surroundings.variables) as demo:
+    with running_unforked("demo", **surroundings.variables) as demo:
         list(_lines_until(demo, "header: given to"))
         assert len(surroundings.processes()) >= 2  # the demo and the server at least
         demo.signal(number)

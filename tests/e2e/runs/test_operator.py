@@ -21,6 +21,8 @@ pytestmark = pytest.mark.requirement("OWN-01")
 class OperatedRoom(PlanRoom):
     """Its runs are started by somebody who has set the operator's token."""
 
+    forked = False  # its command line is looked at
+
     def environment(self) -> dict[str, str]:
         return super().environment() | {"SHIFTBOSS_OPERATOR_TOKEN": TOKEN}
 

@@ -69,4 +69,4 @@ def test_a_lock_that_a_killed_git_has_left_is_no_obstacle(room: PlanRoom) -> Non
     (room.repo / ".git" / "refs" / "heads" / "shiftboss" / "slow.lock").touch()
     os.kill(agent, signal.SIGKILL)
     assert run.outcome()["landed"] == ["slow"]
-    wait_until(lambda: room.work_trees == [], "its tree is gone", 10)
+    wait_until(lambda: room.work_trees == [], "its tree is gone", 30)

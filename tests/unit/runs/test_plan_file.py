@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from shiftboss.errors import InvalidPlan
 from shiftboss.rules.documents.yaml_lines import Problem
-from shiftboss.rules.plans.graph import agent_name, agent_of
+from shiftboss.rules.plans.graph import agent_name
 from shiftboss.rules.plans.plan_file import PlanText, read_plan
 
 NAME = "plan.yaml"
@@ -47,19 +47,8 @@ def test_a_small_plan_has_what_is_usual() -> None:
     task = found.tasks[0]
     assert (found.agent, found.workers, found.auto_merge, found.attempts) == ("claude", 4, True, 3)
     assert (task.complexity, task.timeout, task.budget.tokens) == ("normal", 1800, None)
-    assert (agent_name(found, task), agent_of(found, task).kind) == ("claude", "claude")
+    assert agent_name(found, task) == "claude"
     assert warnings(plan()) == []
-
-
-def test_an_agent_is_a_kind_or_one_with_settings() -> None:
-    text = plan(
-        "{id: a, title: A, files_owned: [a], agent: quick}",
-        "{id: b, title: B, files_owned: [b], agent: codex}",
-        more="agents: {quick: {kind: claude, model: small}}\n",
-    )
-    found = read(text).plan
-    settings = [agent_of(found, task) for task in found.tasks]
-    assert [(one.kind, one.model) for one in settings] == [("claude", "small"), ("codex", None)]
 
 
 BROKEN = """\
@@ -100,7 +89,7 @@ def test_every_problem_is_named_with_its_line_and_key() -> None:
         f"{NAME}:6: tasks.0: needs a repo: the plan has several (app, a b)",
         f"{NAME}:10: tasks.1.repo: there is no repo 'apq'; did you mean 'app'?",
         f"{NAME}:11: tasks.1.file_owned: is not a key here; did you mean 'files_owned'?",
-        f"{NAME}:12: tasks.1.files_owned.0: '../b.py' leaves its folder by ..",
+        f"{NAME}:12: tasks.1.files_owned.0: '../b.py' contains ..; write the path without it",
         f"{NAME}:13: tasks.1.depends_on: the tasks wait for each other in a circle: build -> build",
         f"{NAME}:13: tasks.1.depends_on.0: there is no task 'biuld'; did you mean 'build'?",
         f"{NAME}:14: tasks.1.complexity: must be 'low', 'normal' or 'high'",

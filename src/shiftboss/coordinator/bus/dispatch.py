@@ -15,9 +15,10 @@ from shiftboss.protocol.events import EventKind
 from shiftboss.protocol.fields import INTEGER_MAX
 from shiftboss.protocol.messages import AssignMessage
 from shiftboss.protocol.states import WorkerState
+from shiftboss.rules.tasks.leases import OFFER_MS
 from shiftboss.rules.tasks.packets import Assignment
 from shiftboss.rules.tasks.swarms import Swarm
-from shiftboss.rules.tasks.tasks import OFFER_SECONDS, Salvage, Task, Worker
+from shiftboss.rules.tasks.tasks import Salvage, Task, Worker
 from shiftboss.store.port import Transaction
 
 
@@ -123,7 +124,7 @@ def assign(
         retries_open=0,
         registered_at_ms=now_ms,
         updated_at_ms=now_ms,
-        lease_expires_at_ms=now_ms + OFFER_SECONDS * 1000,
+        lease_expires_at_ms=now_ms + OFFER_MS,
         lease_seconds=order.timeout_seconds if order else None,
         spec_path=order.spec_path if order else None,
         contract_version=task.contract_version,

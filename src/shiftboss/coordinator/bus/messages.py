@@ -44,6 +44,7 @@ from shiftboss.protocol.messages import (
 from shiftboss.protocol.problems import invalid_request
 from shiftboss.protocol.states import WorkerState
 from shiftboss.rules.claims.handoffs import check_no_claim
+from shiftboss.rules.tasks.leases import lease_end_ms
 from shiftboss.rules.tasks.lifecycle import TRANSITIONS, can_move
 from shiftboss.rules.tasks.message_payloads import (
     all_commits,
@@ -56,7 +57,7 @@ from shiftboss.rules.tasks.message_payloads import (
 )
 from shiftboss.rules.tasks.packets import Assignment
 from shiftboss.rules.tasks.retry import RetryPolicy
-from shiftboss.rules.tasks.tasks import LEASE_SECONDS, check_can_submit, check_epoch
+from shiftboss.rules.tasks.tasks import check_can_submit, check_epoch
 from shiftboss.store.port import Transaction
 
 DEFAULT_CONTACT = "coordinator"
@@ -327,11 +328,12 @@ _HANDLERS = {
 
 
 def _move(tx: Transaction, held: Assignment, goal: WorkerState, now_ms: int) -> Assignment:
-    seconds = held.lease_seconds or LEASE_SECONDS
-    lease_end_ms: int | None = now_ms + seconds * 1000
-    if is_held_by_server(held) and goal is held.state:
-        lease_end_ms = None
-    held = held._replace(state=goal, updated_at_ms=now_ms, lease_expires_at_ms=lease_end_ms)
+    is_renewed = goal is not held.state or not is_held_by_server(held)
+    held = held._replace(
+        state=goal,
+        updated_at_ms=now_ms,
+        lease_expires_at_ms=lease_end_ms(held, goal, now_ms) if is_renewed else None,
+    )
     tx.save_assignment(held)
     return held
 

@@ -11,8 +11,9 @@ from shiftboss.errors import AlreadyAnswered, Forbidden, UnknownQuestion
 from shiftboss.protocol.bus import AnswerQuestionRequest, QuestionList, QuestionView
 from shiftboss.protocol.events import EventKind
 from shiftboss.protocol.states import WorkerState
+from shiftboss.rules.tasks.leases import lease_end_ms
 from shiftboss.rules.tasks.packets import Assignment
-from shiftboss.rules.tasks.tasks import BLOCKED_LEASE_SECONDS, LEASE_SECONDS, Question
+from shiftboss.rules.tasks.tasks import Question
 from shiftboss.store.port import Transaction
 
 QUESTIONS_LISTED_MAX = 200
@@ -31,7 +32,7 @@ def ask(
         assignment._replace(
             state=WorkerState.BLOCKED,
             updated_at_ms=now_ms,
-            lease_expires_at_ms=_lease_end(assignment, BLOCKED_LEASE_SECONDS, now_ms),
+            lease_expires_at_ms=lease_end_ms(assignment, WorkerState.BLOCKED, now_ms),
         )
     )
     restart_clock(tx, assignment, now_ms)
@@ -81,11 +82,6 @@ def put(tx: Transaction, question: Question, report_key: bytes | None = None) ->
     return question_id
 
 
-def _lease_end(assignment: Assignment, seconds: int, now_ms: int) -> int | None:
-    """None for a packet, which has no lease."""
-    return None if assignment.packet_id is not None else now_ms + seconds * 1000
-
-
 def answer(tx: Transaction, request: AnswerQuestionRequest, now_ms: int) -> QuestionView:
     """Everybody may answer, except where the operator has to decide: otherwise a worker could grant
     itself more files."""
@@ -129,12 +125,11 @@ def _continue_attempt(tx: Transaction, question: Question, now_ms: int) -> None:
         and assignment.epoch == question.epoch
         and assignment.state is WorkerState.BLOCKED
     ):
-        seconds = assignment.lease_seconds or LEASE_SECONDS
         tx.save_assignment(
             assignment._replace(
                 state=WorkerState.EXECUTING,
                 updated_at_ms=now_ms,
-                lease_expires_at_ms=_lease_end(assignment, seconds, now_ms),
+                lease_expires_at_ms=lease_end_ms(assignment, WorkerState.EXECUTING, now_ms),
             )
         )
         restart_clock(tx, assignment, now_ms, helped=True)

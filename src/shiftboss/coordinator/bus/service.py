@@ -9,12 +9,12 @@ from typing import TypeVar
 from pydantic_core import from_json, to_json
 
 from shiftboss.coordinator.bus import messages, questions, tasks, workers
+from shiftboss.coordinator.bus.free_workers import FreeWorkers
 from shiftboss.coordinator.bus.task_source import FindTask, import_requests
 from shiftboss.coordinator.claims.verdict_waiters import VerdictWaiters
 from shiftboss.coordinator.clock import Clock
-from shiftboss.coordinator.hub import Hub, ParkedPoll, end_wait
+from shiftboss.coordinator.hub import Hub, ParkedPoll, wake
 from shiftboss.coordinator.idempotency import write_once
-from shiftboss.coordinator.two_step_answer import TwoStepAnswer
 from shiftboss.errors import UnknownTask
 from shiftboss.protocol.bus import (
     POLL_MS_MAX,
@@ -54,7 +54,6 @@ from shiftboss.protocol.handoff_requests import WAIT_MS_DEFAULT
 from shiftboss.protocol.messages import Message, message_from_json
 from shiftboss.rules.claims.handoffs import Claim
 from shiftboss.rules.tasks.retry import RetryPolicy
-from shiftboss.store.early_future import EarlyFuture
 from shiftboss.store.port import Store
 
 T = TypeVar("T")
@@ -83,6 +82,9 @@ class BusService:
         self._verdict_waiters = verdict_waiters
         self._retry_policy = retry_policy
         self._find_task = find_task
+        self._free_workers = FreeWorkers()
+        if not store.shared:
+            hub.listen_to_workers(self._free_workers.on_event)
 
     # -- workers
 
@@ -91,41 +93,21 @@ class BusService:
     ) -> Awaitable[RegisterWorkerAnswer]:
         return write_once(self._store, self._clock, workers.register_worker, request, key)
 
-    def poll_task(self, request: PollRequest, _key: str | None = None) -> Awaitable[PollAnswer]:
-        """Wait until there is something for the worker, or until its timeout."""
-        seconds = min(request.timeout_ms, POLL_MS_MAX) / 1000
-        ends_at = asyncio.get_running_loop().time() + seconds
-        if not self._hub.free_workers.take(request.swarm_id, request.name):
-            return self._poll(request, ends_at)
-        return TwoStepAnswer(
-            self._next_event(request, seconds), lambda _nothing: self._poll(request, ends_at)
-        )
-
-    def _next_event(self, request: PollRequest, seconds: float) -> EarlyFuture[PollAnswer | None]:
-        """For a worker that is known to be free: the store has nothing for it."""
-        hub, loop = self._hub, asyncio.get_running_loop()
-        parked = hub.park(request.swarm_id, request.name)
-        answer: EarlyFuture[PollAnswer | None] = EarlyFuture(loop=loop)
-        timer = loop.call_later(seconds, end_wait, parked)
-
-        def end(_answer: object) -> None:
-            timer.cancel()
-            hub.unpark(request.swarm_id, request.name, parked)
-
-        answer.add_done_callback(end)
-        parked.at_once = lambda event: answer.give(_answer_of(event))
-        if parked.done():
-            answer.give(_answer_of(parked.result()))
-        return answer
-
-    async def _poll(self, request: PollRequest, ends_at: float) -> PollAnswer:
+    async def poll_task(self, request: PollRequest, _key: str | None = None) -> PollAnswer:
+        """Wait until there is something for the worker, or its time is over."""
         loop = asyncio.get_running_loop()
+        ends_at = loop.time() + min(request.timeout_ms, POLL_MS_MAX) / 1000
+        ask_store = not self._free_workers.take(request.swarm_id, request.name)
         while True:
-            answer = await self._poll_once(request, ends_at - loop.time())
+            seconds = ends_at - loop.time()
+            answer = await self._poll_once(request, seconds, ask_store=ask_store)
             if answer is not None:
                 return answer
+            ask_store = True
 
-    async def _poll_once(self, request: PollRequest, seconds: float) -> PollAnswer | None:
+    async def _poll_once(
+        self, request: PollRequest, seconds: float, *, ask_store: bool
+    ) -> PollAnswer | None:
         """Ask the store, then wait. None: the store has to be asked again.
 
         The poll is parked before the store is asked, so that a task that is handed out in between
@@ -134,9 +116,10 @@ class BusService:
         hub = self._hub
         parked = hub.park(request.swarm_id, request.name)
         try:
-            answer = await self._write(workers.poll, request)
-            if answer is not None:
-                return answer
+            if ask_store:
+                answer = await self._write(workers.poll, request)
+                if answer is not None:
+                    return answer
             if not parked.done():
                 await _wait(parked, seconds)
             return _answer_of(parked.result())
@@ -147,9 +130,10 @@ class BusService:
     def ack_task(self, request: AckRequest, key: str | None = None) -> Awaitable[AckAnswer]:
         return self._write(workers.ack, request, key)
 
-    def worker_done(self, request: DoneRequest, key: str | None = None) -> Awaitable[DoneAnswer]:
+    async def worker_done(self, request: DoneRequest, key: str | None = None) -> DoneAnswer:
         """A task with a handoff is done when its claim is accepted, which may take a while."""
-        return TwoStepAnswer(self._write(workers.done, request, key), self._await_verdict)
+        outcome = await self._write(workers.done, request, key)
+        return await self._await_verdict(outcome) if isinstance(outcome, Claim) else outcome
 
     async def _await_verdict(self, claim: Claim) -> DoneAnswer:
         outcome = await self._verdict_waiters.outcome(claim, WAIT_MS_DEFAULT)
@@ -260,7 +244,7 @@ class BusService:
 
 
 async def _wait(parked: ParkedPoll, seconds: float) -> None:
-    timer = asyncio.get_running_loop().call_later(seconds, end_wait, parked)
+    timer = asyncio.get_running_loop().call_later(seconds, wake, parked, None)
     try:
         await parked
     finally:

@@ -17,10 +17,8 @@ from shiftboss.errors import UnknownTask
 from shiftboss.protocol.events import EventKind
 from shiftboss.protocol.states import WorkerState
 from shiftboss.rules.tasks.packets import Assignment
-from shiftboss.rules.tasks.tasks import OFFER_SECONDS, Task, Worker
+from shiftboss.rules.tasks.tasks import Task, Worker
 from shiftboss.store.port import Transaction
-
-OFFER_MS = OFFER_SECONDS * 1000
 
 
 def finish_task(

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from shiftboss.errors import Conflict, TaskEnded, UnknownTask
-from shiftboss.protocol.bus import AddTaskRequest, FoundTask, TaskRequest
+from shiftboss.protocol.bus import AddTaskRequest, TaskRequest
+from shiftboss.protocol.tracker_tasks import FoundTask
 from shiftboss.store.port import Store
 
 # The task with that id, or None if the tracker does not know it. Raises TrackerUnavailable when the

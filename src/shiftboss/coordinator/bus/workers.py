@@ -43,12 +43,10 @@ from shiftboss.protocol.events import EventKind
 from shiftboss.protocol.handoff_requests import SwarmCompleteRequest
 from shiftboss.protocol.states import WorkerState
 from shiftboss.rules.claims.handoffs import VIOLATIONS_TOLD_MAX, Claim
+from shiftboss.rules.tasks.leases import heartbeat_lease_seconds
 from shiftboss.rules.tasks.lifecycle import can_move, check_context_threshold
 from shiftboss.rules.tasks.packets import Assignment
 from shiftboss.rules.tasks.tasks import (
-    BLOCKED_LEASE_SECONDS,
-    LEASE_SECONDS,
-    OFFER_SECONDS,
     Question,
     Worker,
     bus_status,
@@ -101,7 +99,7 @@ def poll(tx: Transaction, request: PollRequest, now_ms: int) -> PollAnswer | Non
         return None
     if assignment.state is WorkerState.ASSIGNED:
         if assignment.updated_at_ms != now_ms:
-            assignment = _renew(tx, assignment, OFFER_SECONDS, now_ms)
+            assignment = _renew(tx, assignment, now_ms)
         task = held_task(tx, assignment)
         return PollAnswer(task=delivery(tx, task, assignment))
     answers = _answers(tx, assignment)
@@ -130,7 +128,7 @@ def _start(
     now_ms: int,
 ) -> dict[str, Any]:
     check_epoch(assignment, request.epoch)
-    held = _renew(tx, assignment._replace(state=WorkerState.EXECUTING), LEASE_SECONDS, now_ms)
+    held = _renew(tx, assignment._replace(state=WorkerState.EXECUTING), now_ms)
     started = {
         "bead_id": request.bead_id,
         "worker": request.name,
@@ -238,8 +236,7 @@ def renew_lease(
     if held.state in (WorkerState.ASSIGNED, WorkerState.WAITING) or is_held_by_server(held):
         tx.save_lease(held._replace(updated_at_ms=now_ms))
         return held
-    blocked = held.state is WorkerState.BLOCKED
-    return _renew(tx, held, BLOCKED_LEASE_SECONDS if blocked else LEASE_SECONDS, now_ms)
+    return _renew(tx, held, now_ms)
 
 
 def reset_worker(tx: Transaction, request: ResetWorkerRequest, now_ms: int) -> ResetAnswer:
@@ -287,11 +284,9 @@ def _worker_view(
     )
 
 
-def _renew(tx: Transaction, assignment: Assignment, usual_seconds: int, now_ms: int) -> Assignment:
-    seconds = usual_seconds
-    if assignment.state is not WorkerState.ASSIGNED and assignment.lease_seconds:
-        seconds = assignment.lease_seconds
-    renewed = assignment._replace(updated_at_ms=now_ms, lease_expires_at_ms=now_ms + seconds * 1000)
+def _renew(tx: Transaction, assignment: Assignment, now_ms: int) -> Assignment:
+    end_ms = now_ms + heartbeat_lease_seconds(assignment) * 1000
+    renewed = assignment._replace(updated_at_ms=now_ms, lease_expires_at_ms=end_ms)
     tx.save_lease(renewed)
     return renewed
 

@@ -30,8 +30,8 @@ from shiftboss.rules.claims.handoffs import (
     Handoff,
 )
 from shiftboss.rules.claims.receipts import receipt_body, receipt_id_of
+from shiftboss.rules.tasks.leases import lease_end_ms
 from shiftboss.rules.tasks.packets import Assignment
-from shiftboss.rules.tasks.tasks import LEASE_SECONDS
 from shiftboss.store.handoff_port import ReceiptRow
 from shiftboss.store.port import Transaction
 
@@ -209,14 +209,13 @@ def _refuse(
     """The attempt continues with a new lease. After three refusals in a row the contact is asked; a
     claim without a name does not count."""
     _end_claim(tx, claim, "refused", verdict, now_ms)
-    seconds = held.lease_seconds or LEASE_SECONDS
     counts = is_of_holder(claim)
     after = held._replace(
         state=WorkerState.EXECUTING,
         claim_id=None,
         refusals=held.refusals + counts,
         updated_at_ms=now_ms,
-        lease_expires_at_ms=None if held.packet_id is not None else now_ms + seconds * 1000,
+        lease_expires_at_ms=lease_end_ms(held, WorkerState.EXECUTING, now_ms),
     )
     after = after_refusal(tx, after, handoff, verdict, now_ms)
     tx.save_assignment(after)

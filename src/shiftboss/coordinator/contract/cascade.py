@@ -16,8 +16,8 @@ from shiftboss.rules.claims.verdicts import shows_green
 from shiftboss.rules.contract.forbidden_patterns import violation_of
 from shiftboss.rules.contract.records import Halt, RepoLock, RepoState, Tracking
 from shiftboss.rules.runs.records import LandingRecord
+from shiftboss.rules.tasks.leases import lease_end_ms
 from shiftboss.rules.tasks.packets import Assignment
-from shiftboss.rules.tasks.tasks import BLOCKED_LEASE_SECONDS, LEASE_SECONDS
 from shiftboss.store.port import Transaction
 
 
@@ -146,10 +146,8 @@ def _change_lease(tx: Transaction, held: Assignment, reason: str | None, now_ms:
     """A paused worker sends no heartbeats, so it gets the long lease of a blocked one."""
     if held.lease_expires_at_ms is None or held.state is WorkerState.ASSIGNED:
         return
-    usual = held.lease_seconds or LEASE_SECONDS
-    blocked = reason is not None or held.state is WorkerState.BLOCKED
-    seconds = BLOCKED_LEASE_SECONDS if blocked else usual
-    tx.save_assignment(held._replace(lease_expires_at_ms=now_ms + seconds * 1000))
+    end_ms = lease_end_ms(held, held.state, now_ms, is_paused=reason is not None)
+    tx.save_assignment(held._replace(lease_expires_at_ms=end_ms))
 
 
 class Blockage(NamedTuple):

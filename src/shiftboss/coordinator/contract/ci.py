@@ -26,9 +26,9 @@ from shiftboss.protocol.states import WorkerState
 from shiftboss.rules.claims.handoffs import Handoff
 from shiftboss.rules.contract.ci_verdict import CiFinding, ci_state, judge
 from shiftboss.rules.contract.records import ContractAttempt, Tracking
+from shiftboss.rules.tasks.leases import lease_end_ms
 from shiftboss.rules.tasks.message_payloads import with_commit
 from shiftboss.rules.tasks.packets import Assignment
-from shiftboss.rules.tasks.tasks import LEASE_SECONDS
 from shiftboss.store.port import Transaction
 
 LOCAL_PAUSE_MS = 1_000
@@ -342,11 +342,10 @@ def _log_tails(report: CiReport) -> dict[str, str]:
 
 
 def _resume_work(tx: Transaction, held: Assignment, now_ms: int) -> Assignment:
-    seconds = held.lease_seconds or LEASE_SECONDS
     held = held._replace(
         state=WorkerState.EXECUTING,
         updated_at_ms=now_ms,
-        lease_expires_at_ms=now_ms + seconds * 1000,
+        lease_expires_at_ms=lease_end_ms(held, WorkerState.EXECUTING, now_ms),
     )
     tx.save_assignment(held)
     return held

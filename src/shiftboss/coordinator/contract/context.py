@@ -7,11 +7,10 @@ import json
 from typing import NamedTuple
 
 from shiftboss.coordinator.contract.policy import ActivePolicy
-from shiftboss.coordinator.evidence_port import Evidence
 from shiftboss.coordinator.handoffs.views import prompt_of
 from shiftboss.errors import UnknownHandoff
-from shiftboss.protocol.ci import CiReport
-from shiftboss.protocol.ci_requests import ShowCiAnswer, ShowCiRequest
+from shiftboss.evidence.port import Evidence
+from shiftboss.protocol.ci import CiReport, ShowCiAnswer, ShowCiRequest
 from shiftboss.protocol.contract_requests import BuildContextRequest, ContextAnswer, ContextParts
 from shiftboss.protocol.handoffs import WorkerHandoff
 from shiftboss.rules.claims.handoffs import Handoff

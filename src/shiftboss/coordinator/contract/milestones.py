@@ -47,8 +47,9 @@ from shiftboss.protocol.states import WorkerState
 from shiftboss.rules.claims.handoffs import Claim, Handoff
 from shiftboss.rules.contract.milestones import check_done_report, check_move, state_of
 from shiftboss.rules.contract.records import ContractAttempt
+from shiftboss.rules.tasks.leases import lease_end_ms
 from shiftboss.rules.tasks.packets import Assignment
-from shiftboss.rules.tasks.tasks import LEASE_SECONDS, check_holds
+from shiftboss.rules.tasks.tasks import check_holds
 from shiftboss.store.port import TakenTask, Transaction
 
 # The event that a report leads to.
@@ -181,11 +182,11 @@ def _working(
 ) -> tuple[Assignment, ContractAttempt]:
     """WORKING or FIXING_CI: renew the lease."""
     before = milestone_of(held, attempt)
-    seconds = held.lease_seconds or LEASE_SECONDS
+    state = state_of(milestone_of_report(report))
     after = held._replace(
-        state=state_of(milestone_of_report(report)),
+        state=state,
         updated_at_ms=now_ms,
-        lease_expires_at_ms=now_ms + seconds * 1000,
+        lease_expires_at_ms=lease_end_ms(held, state, now_ms),
     )
     tx.save_assignment(after)
     tx.mark_answers_delivered(held.swarm_id, held.task_id, held.epoch)

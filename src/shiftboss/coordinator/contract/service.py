@@ -8,9 +8,9 @@ from shiftboss.coordinator.claims.verdict_waiters import VerdictWaiters
 from shiftboss.coordinator.clock import Clock
 from shiftboss.coordinator.contract import ci, failures, locks, milestones, repos
 from shiftboss.coordinator.contract.policy import ActivePolicy
-from shiftboss.coordinator.evidence_port import Evidence
 from shiftboss.coordinator.idempotency import write_once
 from shiftboss.errors import InvalidRequest, UnknownCheckpoint, UnknownHandoff
+from shiftboss.evidence.port import Evidence
 from shiftboss.protocol.ci import CiDemand
 from shiftboss.protocol.contract_requests import (
     CanSpawnAnswer,

@@ -11,9 +11,9 @@ from hashlib import sha256
 
 from shiftboss.coordinator.clock import Clock
 from shiftboss.coordinator.contract.policy import ActivePolicy
-from shiftboss.evidence.ci.forges.lru_cache import LruCache
-from shiftboss.evidence.ci.forges.webhooks import parse_webhook, secret_of
-from shiftboss.protocol.ci_requests import WebhookAnswer
+from shiftboss.evidence.ci.forge_api.lru_cache import LruCache
+from shiftboss.evidence.ci.webhooks import parse_webhook, secret_of
+from shiftboss.protocol.ci import WebhookAnswer
 from shiftboss.protocol.policy import CiPolicy
 from shiftboss.rules.contract.records import Tracking
 from shiftboss.store.port import Store, Transaction

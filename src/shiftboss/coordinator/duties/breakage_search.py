@@ -14,9 +14,9 @@ from shiftboss.coordinator.clock import Clock
 from shiftboss.coordinator.contract import breakage
 from shiftboss.coordinator.contract.policy import ActivePolicy
 from shiftboss.coordinator.duties.timer import Timer
-from shiftboss.coordinator.evidence_port import Evidence
 from shiftboss.coordinator.hub import Hub
 from shiftboss.errors import ShiftbossError
+from shiftboss.evidence.port import Evidence
 from shiftboss.protocol.events import EventKind
 from shiftboss.rules.contract.records import RepoState
 from shiftboss.store.port import Store

@@ -13,9 +13,9 @@ from shiftboss.coordinator.clock import Clock
 from shiftboss.coordinator.contract import ci
 from shiftboss.coordinator.contract.policy import ActivePolicy
 from shiftboss.coordinator.duties.timer import Timer
-from shiftboss.coordinator.evidence_port import Evidence
 from shiftboss.coordinator.hub import Hub
 from shiftboss.errors import CiUnavailable, ShiftbossError
+from shiftboss.evidence.port import Evidence
 from shiftboss.protocol.ci import CiDemand
 from shiftboss.protocol.events import EventKind
 from shiftboss.rules.contract.records import Tracking

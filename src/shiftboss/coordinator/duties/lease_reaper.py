@@ -12,6 +12,7 @@ from shiftboss.coordinator.clock import Clock
 from shiftboss.coordinator.duties.timer import DUE_PER_ROUND_MAX, Timer
 from shiftboss.coordinator.hub import Hub
 from shiftboss.protocol.events import Event, EventKind
+from shiftboss.rules.tasks.leases import OFFER_MS
 from shiftboss.store.port import Store
 
 
@@ -32,7 +33,7 @@ class LeaseReaper(Timer):
         hub.listen(EventKind.CLAIM_REFUSED, self._on_waking_event)
 
     def _on_offer(self, event: Event) -> None:
-        self.expect_end(event.at_ms + task_endings.OFFER_MS)
+        self.expect_end(event.at_ms + OFFER_MS)
 
     def _on_lease(self, event: Event) -> None:
         self.expect_end(from_json(event.data)["lease_expires_at"])

@@ -10,9 +10,9 @@ from shiftboss.coordinator.clock import Clock
 from shiftboss.coordinator.contract import ci_restarts, timeout_ladder
 from shiftboss.coordinator.contract.policy import ActivePolicy
 from shiftboss.coordinator.duties.timer import DUE_PER_ROUND_MAX, Timer
-from shiftboss.coordinator.evidence_port import Evidence
 from shiftboss.coordinator.hub import Hub
 from shiftboss.errors import ShiftbossError
+from shiftboss.evidence.port import Evidence
 from shiftboss.protocol.events import EventKind
 from shiftboss.rules.contract.records import ContractAttempt
 from shiftboss.store.port import Store

@@ -8,11 +8,11 @@ from typing import ClassVar
 
 from shiftboss.coordinator.clock import Clock
 from shiftboss.coordinator.duties.timer import Timer
-from shiftboss.coordinator.evidence_port import Evidence
 from shiftboss.coordinator.handoffs.service import HandoffService
 from shiftboss.coordinator.hub import Hub
 from shiftboss.errors import ShiftbossError
 from shiftboss.evidence.checks.renewal import tend
+from shiftboss.evidence.port import Evidence
 from shiftboss.protocol.events import EventKind
 from shiftboss.protocol.verdicts import VerificationJob
 from shiftboss.store.port import Store

@@ -40,7 +40,7 @@ from shiftboss.protocol.handoffs import (
 from shiftboss.protocol.states import WorkerState
 from shiftboss.protocol.verdicts import Waiver
 from shiftboss.rules.claims.handoffs import Handoff, Reservation, ScopeRequest, check_no_claim
-from shiftboss.rules.paths.command_paths import Commands
+from shiftboss.rules.paths.command_paths import CommandReferences
 from shiftboss.rules.paths.patterns import Scope
 from shiftboss.rules.paths.scope_grants import why_not_granted
 from shiftboss.rules.tasks.packets import Assignment
@@ -105,9 +105,9 @@ def _objection_to_grant(
         return f"{holders[0]['bead_id']} owns {holders[0]['owned']}"
     if policy.scope_requests == "ask":
         return "the policy requires a decision"
-    commands = Commands(contract.success_criteria, policy.setup)
+    references = CommandReferences(contract.success_criteria, policy.setup)
     for path in paths:
-        reason = why_not_granted(path, contract.files_readonly, commands)
+        reason = why_not_granted(path, contract.files_readonly, references)
         if reason is not None:
             return f"{path} {reason}"
     return None

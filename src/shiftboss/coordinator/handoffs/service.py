@@ -12,12 +12,12 @@ from shiftboss.coordinator.claims.verdict_waiters import VerdictWaiters
 from shiftboss.coordinator.clock import Clock
 from shiftboss.coordinator.contract.policy import ActivePolicy
 from shiftboss.coordinator.contract.repos import has_or_may_get
-from shiftboss.coordinator.evidence_port import Evidence
 from shiftboss.coordinator.handoffs import ownership, scope_requests, spawn, strategy_records, views
 from shiftboss.coordinator.handoffs.spawn_checks import Spawning, check_request, normalised_paths
 from shiftboss.coordinator.hub import Hub
 from shiftboss.coordinator.idempotency import write_once
 from shiftboss.errors import InvalidRequest, UnknownReceipt, UnknownRepo
+from shiftboss.evidence.port import Evidence
 from shiftboss.protocol.events import EventKind
 from shiftboss.protocol.handoff_requests import (
     WAIT_MS_MAX,

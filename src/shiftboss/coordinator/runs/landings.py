@@ -7,7 +7,6 @@ import json
 from shiftboss.coordinator.contract import locks
 from shiftboss.coordinator.contract.cascade import record_landing_push
 from shiftboss.coordinator.contract.locks import reclaim_lock
-from shiftboss.coordinator.evidence_port import Evidence
 from shiftboss.coordinator.swarms.swarms import check_exists
 from shiftboss.errors import (
     CiUnavailable,
@@ -17,6 +16,7 @@ from shiftboss.errors import (
     UnknownReceipt,
     UnknownTask,
 )
+from shiftboss.evidence.port import Evidence
 from shiftboss.protocol.ci import CiDemand
 from shiftboss.protocol.events import EventKind
 from shiftboss.protocol.handoffs import WorkerHandoff

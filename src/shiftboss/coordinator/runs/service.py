@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from shiftboss.coordinator.clock import Clock
-from shiftboss.coordinator.evidence_port import Evidence
 from shiftboss.coordinator.idempotency import write_once
 from shiftboss.coordinator.runs import holds, landings, parking, usage
 from shiftboss.errors import Conflict
+from shiftboss.evidence.port import Evidence
 from shiftboss.protocol.runs import (
     BudgetAnswer,
     LandableList,

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from shiftboss.rules.claims.criteria import CommandResult
 from shiftboss.rules.claims.variables import may_be_passed
-from shiftboss.system.cancellation import start_program
+from shiftboss.system.child_process import start_process, wait_for_end
 from shiftboss.system.kill_marked import end_marked
 from shiftboss.system.processes import program_argv
 
@@ -127,7 +127,7 @@ async def run_command(
 
 async def _start_supervisor(mark: str) -> Process:
     """Without an environment: the command could read it, and ours may hold secrets."""
-    return await start_program(
+    return await start_process(
         tuple(program_argv(_SUPERVISOR)),
         partial(_release, mark=mark),
         stdin=PIPE,
@@ -156,10 +156,10 @@ async def _release(supervisor: Process, mark: str) -> None:
     supervisor.stdin.close()
     try:
         async with asyncio.timeout(_RELEASE_SECONDS):
-            code = await supervisor.wait()
+            code = await wait_for_end(supervisor)
     except TimeoutError:
         supervisor.kill()
-        code = await supervisor.wait()
+        code = await wait_for_end(supervisor)
     if code != 0:
         await asyncio.to_thread(end_marked, _MARK, mark)
 

@@ -63,7 +63,7 @@ async def clean_checkout(
             await _write_files(checkout, commit)
         yield checkout
     finally:
-        await disposal.throw_away(checkout.folder)
+        await disposal.discard(checkout.folder)
 
 
 async def _write_files(checkout: Checkout, commit: str) -> None:

@@ -17,8 +17,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
+from shiftboss.agents.launch import Launch
 from shiftboss.evidence.commands.command import exit_words
-from shiftboss.orchestrator.agents.agent import Launch
 from shiftboss.orchestrator.guardian.connection import GuardianConnection, LineSplitter
 from shiftboss.system.kill_marked import end_marked
 from shiftboss.system.processes import program_argv
@@ -97,7 +97,7 @@ class AgentProcess:
     """`error_tail` is the end of its errors, once it has ended."""
 
     def __init__(self, line: GuardianConnection, mark: str, limits: ProcessLimits) -> None:
-        self._line = line
+        self._connection = line
         self._limits = limits
         self.error_tail = ""
         self._settled = asyncio.create_task(self._settle(mark))
@@ -129,7 +129,7 @@ class AgentProcess:
     def last_output_at(self) -> float:
         """By `time.monotonic()`: when it was last seen to print, or else when it was started.
         Errors count, and are noticed up to a second late."""
-        return self._line.last_output_at
+        return self._connection.last_output_at
 
     async def lines(self) -> AsyncIterator[str]:
         """What it prints, line by line, to the end. One listener at a time.
@@ -139,7 +139,7 @@ class AgentProcess:
         """
         cutter = LineSplitter()
         passed = 0
-        while chunk := await self._line.read():
+        while chunk := await self._connection.read():
             for text in cutter.cut(chunk):
                 yield text
                 passed += 1
@@ -155,23 +155,23 @@ class AgentProcess:
     async def end(self, grace_seconds: float) -> Exit:
         """SIGTERM to its group, and when the grace is over SIGKILL to everything below. May be
         repeated, also with a shorter grace; a call that is cancelled still has its effect."""
-        self._line.say({"do": "end", "grace_seconds": grace_seconds})
+        self._connection.say({"do": "end", "grace_seconds": grace_seconds})
         try:
             async with asyncio.timeout(grace_seconds + END_SECONDS):
                 return await self.wait()
         except TimeoutError:
-            self._line.kill()
+            self._connection.kill()
         return await self.wait()
 
     def pause(self) -> None:
         """Everything of it stands still until `resume`, or until it is ended."""
-        self._line.say({"do": "pause"})
+        self._connection.say({"do": "pause"})
 
     def resume(self) -> None:
-        self._line.say({"do": "resume"})
+        self._connection.say({"do": "resume"})
 
     async def _settle(self, mark: str) -> Exit:
-        report = await self._line.gone
+        report = await self._connection.gone
         if report is None:
             await sweep_marked(mark)
             return Exit(None, "abandoned", _DETAILS["abandoned"])

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 import random
-import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from typing import Final, Literal
@@ -60,15 +59,12 @@ def signal_weight(
 
 
 KNOWN_STRATEGIES: Final = ("file-based", "feature-based", "risk-based", "research-based")
-STRATEGY_PATTERN: Final = r"^[a-z0-9-]{1,50}$"
 HALF_LIFE_MS: Final = 90 * 86_400_000
 SAMPLES_MIN: Final = 3
 # Two plain losses without a win are below it, one is not.
 BAD_MEAN: Final = 0.3
 # About nine in ten lie within so many standard deviations of the mean.
 _DEVIATIONS: Final = 1.645
-
-_NAME: Final = re.compile(STRATEGY_PATTERN[1:-1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,10 +98,6 @@ class Suggestion:
     strategy: str
     reason: str
     table: tuple[StrategyRow, ...]
-
-
-def is_strategy_name(text: str) -> bool:
-    return _NAME.fullmatch(text) is not None
 
 
 def decayed(record: StrategyRecord, now_ms: int) -> StrategyRecord:

@@ -12,7 +12,7 @@ from psycopg.pq import TransactionStatus
 
 from shiftboss.store.postgres.notifications import event_payloads
 from shiftboss.store.queries import load_queries, percent_style
-from shiftboss.store.row_cache import RowCache
+from shiftboss.store.transaction import SqlTransaction
 from shiftboss.store.transaction_part import Parameters, Row
 
 _LOCKING_QUERIES = frozenset(
@@ -40,7 +40,8 @@ class PostgresSession:
         self._queries = _queries()
         self._node = node
         self._channel = channel
-        self.memory = RowCache()
+        # Valid within one transaction, which holds its swarms.
+        self._event_ids: dict[str, int] = {}
         self._held: set[object] = set()
         self._added: list[tuple[str, int]] = []
         self._added_before = 0
@@ -62,8 +63,14 @@ class PostgresSession:
             self._added.append(event)
         return self._execute(query, parameters).rowcount
 
+    def transaction(self) -> SqlTransaction:
+        return SqlTransaction(self, self._event_ids)
+
+    def forget(self) -> None:
+        self._event_ids.clear()
+
     def begin(self) -> None:
-        self.memory.clear()
+        self.forget()
         self._held.clear()
         self._added.clear()
         self._in_savepoint = False

@@ -15,7 +15,6 @@ import psycopg
 
 from shiftboss.errors import StoreUnavailable
 from shiftboss.store.batches import BatchResult, Outcome, run_batch
-from shiftboss.store.early_future import EarlyFuture
 from shiftboss.store.port import CommitListener, UseCase
 from shiftboss.store.postgres.connections import (
     connection_parameters,
@@ -91,7 +90,7 @@ class PostgresStore:
         for writer in self._writers:
             opened.push_async_callback(writer.close)
 
-    def write(self, use_case: UseCase[T], partition: str) -> EarlyFuture[T]:
+    def write(self, use_case: UseCase[T], partition: str) -> asyncio.Future[T]:
         writer = self._writers[crc32(partition.encode()) % WRITERS]
         return writer.submit(use_case, partition)
 

@@ -17,7 +17,8 @@ from shiftboss.store.queries import (
     load_queries,
     positional,
 )
-from shiftboss.store.row_cache import ROWS_MAX, RowCache
+from shiftboss.store.row_cache import CachedTransaction, RowCache
+from shiftboss.store.transaction import SqlTransaction
 from shiftboss.store.transaction_part import Parameters, Row
 
 logger = logging.getLogger(__name__)
@@ -33,11 +34,16 @@ _EVENTS = re.compile(r"\bevents\b")
 
 
 class SqliteSession:
-    """One connection, used by one thread at a time."""
+    """One connection, used by one thread at a time.
+
+    `row_cache` is for the only session that writes to the file.
+    """
 
     driver_error: type[Exception] = sqlite3.Error
 
-    def __init__(self, path: Path, *, read_only: bool = False) -> None:
+    def __init__(
+        self, path: Path, *, read_only: bool = False, row_cache: RowCache | None = None
+    ) -> None:
         mode = "ro" if read_only else "rw"
         if not read_only:
             _make_private(path)
@@ -50,8 +56,9 @@ class SqliteSession:
             cached_statements=256,
         )
         self._queries = {name: positional(text) for name, text in load_queries("sqlite").items()}
-        # No other process writes to the file, so cached rows stay valid.
-        self.memory = RowCache(0 if read_only else ROWS_MAX)
+        self.row_cache = row_cache
+        # Only one session writes to the file, so these are valid until a rollback.
+        self._event_ids: dict[str, int] = {}
         self._about_events = frozenset(
             name for name, query in self._queries.items() if _EVENTS.search(query.text)
         )
@@ -126,6 +133,16 @@ class SqliteSession:
             text = f"{head}VALUES{','.join([values] * len(batch))}"
             self._connection.execute(text, tuple(chain.from_iterable(batch)))
 
+    def transaction(self) -> SqlTransaction:
+        if self.row_cache is None:
+            return SqlTransaction(self, self._event_ids)
+        return CachedTransaction(self, self._event_ids, self.row_cache)
+
+    def forget(self) -> None:
+        self._event_ids.clear()
+        if self.row_cache is not None:
+            self.row_cache.clear()
+
     def begin(self) -> None:
         self._collects_events = True
         self._connection.execute("BEGIN IMMEDIATE")
@@ -136,7 +153,7 @@ class SqliteSession:
         self._connection.execute("COMMIT")
 
     def rollback(self) -> None:
-        self.memory.clear()
+        self.forget()
         self._events.clear()
         # On a full disk SQLite rolls back by itself.
         if self._connection.in_transaction:

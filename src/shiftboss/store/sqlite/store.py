@@ -13,8 +13,8 @@ from typing import TypeVar
 
 from shiftboss.errors import DatabaseInUse, StoreUnavailable
 from shiftboss.store.batches import run_batch
-from shiftboss.store.early_future import EarlyFuture
 from shiftboss.store.port import CommitListener, UseCase
+from shiftboss.store.row_cache import RowCache
 from shiftboss.store.sqlite.session import SqliteSession
 from shiftboss.store.transaction import SqlTransaction
 from shiftboss.store.writer import GroupWriter
@@ -30,9 +30,10 @@ class SqliteStore:
     name = "sqlite"
     shared = False
 
-    def __init__(self, path: str | Path) -> None:
+    def __init__(self, path: str | Path, *, cache_rows: bool = True) -> None:
         # Resolved, so that a symbolic link cannot bypass the lock.
         self.path = Path(path).resolve()
+        self._row_cache = RowCache() if cache_rows else None
         self._local = threading.local()
         self._sessions: list[SqliteSession] = []
 
@@ -54,12 +55,12 @@ class SqliteStore:
         self._readers = ThreadPoolExecutor(READERS, "shiftboss-reader")
 
     def _open_writing(self) -> SqliteSession:
-        session = SqliteSession(self.path)
+        session = SqliteSession(self.path, row_cache=self._row_cache)
         session.migrate()
         session.prepare_log()
         return session
 
-    def write(self, use_case: UseCase[T], partition: str) -> EarlyFuture[T]:
+    def write(self, use_case: UseCase[T], partition: str) -> asyncio.Future[T]:
         return self._writer.submit(use_case, partition)
 
     async def read(self, use_case: UseCase[T]) -> T:

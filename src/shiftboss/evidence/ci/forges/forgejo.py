@@ -12,7 +12,26 @@ from typing import Final
 from urllib.parse import quote, urlencode
 
 from shiftboss.errors import CiUnavailable
-from shiftboss.evidence.ci.forges.access import Access, access_to, no_repository
+from shiftboss.evidence.ci.forge_api.access import Access, access_to, no_repository
+from shiftboss.evidence.ci.forge_api.http import ForgeHttp
+from shiftboss.evidence.ci.forge_api.lru_cache import LruCache
+from shiftboss.evidence.ci.forge_api.rows import (
+    ForgeRow,
+    is_of,
+    jobs_in,
+    newest_runs,
+    numbered,
+    rows_of,
+    runs_in,
+)
+from shiftboss.evidence.ci.forge_api.run_reports import (
+    CANCEL_PAUSE_SECONDS,
+    FOLLOWED_MAX,
+    RunReports,
+    knows_reruns,
+    rerun,
+    run_of,
+)
 from shiftboss.evidence.ci.forges.forgejo_tasks import (
     Status,
     adopted,
@@ -25,27 +44,7 @@ from shiftboss.evidence.ci.forges.forgejo_tasks import (
     with_what_waits,
     without_tasks,
 )
-from shiftboss.evidence.ci.forges.http import ForgeHttp
-from shiftboss.evidence.ci.forges.lru_cache import LruCache
-from shiftboss.evidence.ci.forges.rows import (
-    OPEN,
-    ForgeRow,
-    is_of,
-    jobs_in,
-    newest_runs,
-    numbered,
-    rows_of,
-    runs_in,
-)
-from shiftboss.evidence.ci.forges.run_reports import (
-    CANCEL_PAUSE_SECONDS,
-    FOLLOWED_MAX,
-    RunReports,
-    all_ended,
-    knows_reruns,
-    rerun,
-    run_of,
-)
+from shiftboss.evidence.ci.states import OPEN, all_ended
 from shiftboss.protocol.ci import CiDemand, CiJob, CiReport, CiRun
 
 PAGE_ROWS: Final = 50

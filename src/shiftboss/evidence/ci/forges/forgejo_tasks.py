@@ -7,8 +7,9 @@ from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final, NamedTuple
 
-from shiftboss.evidence.ci.forges.rows import ForgeRow, newest_runs, rows_in
-from shiftboss.evidence.ci.forges.run_reports import run_of, with_jobs
+from shiftboss.evidence.ci.forge_api.rows import ForgeRow, newest_runs, rows_in
+from shiftboss.evidence.ci.forge_api.run_reports import run_of
+from shiftboss.evidence.ci.states import with_jobs
 from shiftboss.protocol.ci import CiJob, CiRun
 from shiftboss.protocol.policy import CiPolicy
 

@@ -6,9 +6,9 @@ from typing import Final
 from urllib.parse import quote, urlencode
 
 from shiftboss.errors import CiUnavailable
-from shiftboss.evidence.ci.forges.access import Access, access_to, no_repository
-from shiftboss.evidence.ci.forges.http import ForgeHttp
-from shiftboss.evidence.ci.forges.rows import (
+from shiftboss.evidence.ci.forge_api.access import Access, access_to, no_repository
+from shiftboss.evidence.ci.forge_api.http import ForgeHttp
+from shiftboss.evidence.ci.forge_api.rows import (
     ForgeRow,
     is_of,
     jobs_in,
@@ -16,12 +16,12 @@ from shiftboss.evidence.ci.forges.rows import (
     numbered,
     runs_in,
 )
-from shiftboss.evidence.ci.forges.run_reports import (
+from shiftboss.evidence.ci.forge_api.run_reports import (
     CANCEL_PAUSE_SECONDS,
     RunReports,
-    all_ended,
     rerun,
 )
+from shiftboss.evidence.ci.states import all_ended
 from shiftboss.protocol.ci import CiDemand, CiJob, CiReport, CiRun
 from shiftboss.protocol.policy import CiPolicy
 

@@ -11,8 +11,8 @@ from typing import Any, Final, NamedTuple
 
 import yaml
 
-from shiftboss.evidence.ci.forges.http import LOG_TAIL_BYTES
-from shiftboss.evidence.ci.forges.rows import job_state
+from shiftboss.evidence.ci.forge_api.http import LOG_TAIL_BYTES
+from shiftboss.evidence.ci.states import job_state
 from shiftboss.evidence.commands.command import Limits, checkout_environment, run_command
 from shiftboss.evidence.mirror.checkout import Checkout, clean_checkout
 from shiftboss.evidence.mirror.mirror import Mirror

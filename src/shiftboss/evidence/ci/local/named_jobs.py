@@ -10,8 +10,8 @@ from graphlib import TopologicalSorter
 from typing import Final, NamedTuple
 
 from shiftboss.errors import CiUnavailable
-from shiftboss.evidence.ci.forges.access import SET_UP_SECONDS
-from shiftboss.evidence.ci.forges.http import LOG_TAIL_BYTES
+from shiftboss.evidence.ci.forge_api.access import SET_UP_SECONDS
+from shiftboss.evidence.ci.forge_api.http import LOG_TAIL_BYTES
 from shiftboss.evidence.commands.command import Limits, checkout_environment, run_command
 from shiftboss.evidence.mirror.checkout import Checkout, clean_checkout
 from shiftboss.evidence.mirror.mirror import BRANCHES, Mirror, Mirrors

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from shiftboss.errors import CiUnavailable, ShiftbossError
-from shiftboss.evidence.ci.forges.access import SET_UP_SECONDS
+from shiftboss.evidence.ci.forge_api.access import SET_UP_SECONDS
 from shiftboss.evidence.ci.local.act import (
     PushEvent,
     Workflow,
@@ -58,7 +58,7 @@ class LocalCi:
         async with self._starting[demand.repo]:
             work = self._works.get(_key(demand, sha))
             if work is not None:
-                if not work.record.has_ended:
+                if not await work.has_ended():
                     return
                 await asyncio.wait((work.task,))
             record = await self._usable(demand, sha)

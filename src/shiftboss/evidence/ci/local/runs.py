@@ -12,11 +12,10 @@ from typing import Final
 
 from pydantic import Field, ValidationError
 
-from shiftboss.evidence.ci.forges.rows import OPEN
-from shiftboss.evidence.ci.forges.run_reports import all_ended, with_jobs
+from shiftboss.evidence.ci.states import OPEN, all_ended, with_jobs
 from shiftboss.protocol.ci import CiDemand, CiJob, CiRun
 from shiftboss.protocol.fields import Answer
-from shiftboss.system.cancellation import to_the_end
+from shiftboss.system.cancellation import run_to_completion
 
 log = logging.getLogger(__name__)
 
@@ -96,7 +95,12 @@ class LocalRun:
         self.demand = demand
         self.record = record
         self._records = records
-        self._turn = asyncio.Lock()
+        self._saving = asyncio.Lock()
+
+    async def has_ended(self) -> bool:
+        """Waits for a save in progress: its file can be read before `record` is updated."""
+        async with self._saving:
+            return self.record.has_ended
 
     async def tell(self, job: CiJob) -> None:
         """Of the jobs of a policy, which are one run."""
@@ -127,9 +131,9 @@ class LocalRun:
     async def _keep(self, change: Callable[[list[CiRun]], list[CiRun]]) -> None:
         """It is on disk before anybody can see it. Whoever is cancelled meanwhile waits for that:
         a save that goes on by itself could come after the next one."""
-        async with self._turn:
+        async with self._saving:
             record = self.record.model_copy(update={"runs": change(self.record.runs)})
-            await to_the_end(asyncio.to_thread(self._records.save, self.demand, record))
+            await run_to_completion(asyncio.to_thread(self._records.save, self.demand, record))
             self.record = record
 
 
