@@ -72,8 +72,8 @@ class ContractRows(TransactionPart):
         rows = self._session.fetch_all("tracking_of_sha", {"repo": repo, "sha": sha})
         return [Tracking._make(row) for row in rows]
 
-    def next_look_at_ms(self) -> int | None:
-        row = self._session.fetch_one("next_look_at_ms", {})
+    def next_ci_check_at_ms(self) -> int | None:
+        row = self._session.fetch_one("next_ci_check_at_ms", {})
         return None if row is None else row[0]
 
     def put_tracking(self, tracking: Tracking) -> None:
@@ -104,8 +104,8 @@ class ContractRows(TransactionPart):
         rows = self._session.fetch_all("due_attempts", {"now_ms": now_ms, "limit": limit})
         return [_attempt(row) for row in rows]
 
-    def next_attempt_look_at_ms(self) -> int | None:
-        row = self._session.fetch_one("next_attempt_look_at_ms", {})
+    def next_attempt_check_at_ms(self) -> int | None:
+        row = self._session.fetch_one("next_attempt_check_at_ms", {})
         return None if row is None else row[0]
 
     def put_contract_attempt(self, attempt: ContractAttempt) -> None:

@@ -177,7 +177,7 @@ class ContractFixture(HandoffFixture):
             await self.ci_is_due()
 
     async def ci_is_due(self) -> None:
-        due = await self.coordinator.store.read(lambda tx: tx.next_look_at_ms())
+        due = await self.coordinator.store.read(lambda tx: tx.next_ci_check_at_ms())
         assert due is not None, "no commit is followed"
         self.clock.now_ms = max(self.clock.now_ms, due)
         await self.watcher.run_once()

@@ -166,7 +166,7 @@ async def test_a_commit_that_was_pushed_away_is_refused(contract: ContractFixtur
     await contract.ci_says(runs(sha))
     await contract.refuse("branch")
     assert (await contract.attempt(TASK)).state is WorkerState.EXECUTING
-    assert await contract.coordinator.store.read(lambda tx: tx.next_look_at_ms()) is None
+    assert await contract.coordinator.store.read(lambda tx: tx.next_ci_check_at_ms()) is None
     await contract.proven(TASK, 1)
 
 
@@ -284,7 +284,7 @@ async def test_a_result_for_a_task_that_is_over_is_nobodys(contract: ContractFix
         contract.evidence.told[sha] = runs(sha)
         await end(end.__name__)
         await contract.watcher.run_once()
-        assert await contract.coordinator.store.read(lambda tx: tx.next_look_at_ms()) is None
+        assert await contract.coordinator.store.read(lambda tx: tx.next_ci_check_at_ms()) is None
         await contract.free("sdk")
 
 

@@ -26,7 +26,7 @@ async def passes(contract: ContractFixture, until: float, since_ms: int) -> None
     """Until so many minutes after `since_ms`, with looks on the way as the duties have them."""
     goal_ms = since_ms + round(until * 60_000)
     while True:
-        due = await contract.coordinator.store.read(lambda tx: tx.next_attempt_look_at_ms())
+        due = await contract.coordinator.store.read(lambda tx: tx.next_attempt_check_at_ms())
         at_ms = goal_ms if due is None else min(max(due, contract.clock.now_ms), goal_ms)
         contract.clock.now_ms = at_ms
         await contract.ladder.run_once()

@@ -79,28 +79,19 @@ def record_repo_state(
     its time."""
     if handoff.repo_name is None or landing.landed_commit is None or ci not in _REPO_STATES:
         return
-    current = next(
-        (current for current in tx.repo_states() if current.repo == handoff.repo_name), None
-    )
-    if current is not None and (current.state, current.sha) == (
-        _REPO_STATES[ci],
-        landing.landed_commit,
-    ):
+    repo, state = handoff.repo_name, _REPO_STATES[ci]
+    known = {known.repo: (known.state, known.sha) for known in tx.repo_states()}
+    if known.get(repo) == (state, landing.landed_commit):
         return
-    state = RepoState(
-        handoff.repo_name,
-        _REPO_STATES[ci],
-        landing.landed_commit,
-        None,
-        landing.swarm_id,
-        landing.task_id,
-        now_ms,
+    tx.put_repo_state(
+        RepoState(
+            repo, state, landing.landed_commit, None, landing.swarm_id, landing.task_id, now_ms
+        )
     )
-    tx.put_repo_state(state)
-    if state.state == "green":
+    if state == "green":
         # The accepted commit passed before it landed: it does not contain later pushes.
-        as_it_was = landing.landed_commit == landing.commit_sha
-        tx.put_green(state.repo, landing.accepted_at_ms if as_it_was else now_ms)
+        is_accepted_commit = landing.landed_commit == landing.commit_sha
+        tx.put_green(repo, landing.accepted_at_ms if is_accepted_commit else now_ms)
 
 
 _REPO_STATES = {"passed": "green", "failed": "red"}

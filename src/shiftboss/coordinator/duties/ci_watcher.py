@@ -53,7 +53,7 @@ class CiWatcher(Timer):
 
     async def next_at_ms(self) -> int | None:
         """A little after the first, so that checks that are due together run together."""
-        at_ms = await self.store.read(lambda tx: tx.next_look_at_ms())
+        at_ms = await self.store.read(lambda tx: tx.next_ci_check_at_ms())
         return None if at_ms is None else at_ms + BATCH_MS
 
     async def _check(self, seen: Tracking) -> None:

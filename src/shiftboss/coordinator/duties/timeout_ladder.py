@@ -93,4 +93,4 @@ class TimeoutLadder(Timer):
             return None
 
     async def next_at_ms(self) -> int | None:
-        return await self.store.read(lambda tx: tx.next_attempt_look_at_ms())
+        return await self.store.read(lambda tx: tx.next_attempt_check_at_ms())
