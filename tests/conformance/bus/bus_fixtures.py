@@ -155,7 +155,7 @@ class BusFixture:
 
     async def worker(self, name: str) -> BusWorker:
         status = await self.bus_service.get_status(StatusRequest(swarm_id=self.swarm_id))
-        (found,) = [one for one in status.workers if one.name == name]
+        (found,) = [worker for worker in status.workers if worker.name == name]
         return found
 
     async def pass_seconds(self, seconds: float) -> None:
@@ -165,11 +165,11 @@ class BusFixture:
 
     async def kinds(self, task: str) -> list[str]:
         events = await self.coordinator.swarms.events_after(self.swarm_id, 0, 100_000)
-        return [one.kind for one in events if f'"bead_id":"{task}"' in one.data]
+        return [event.kind for event in events if f'"bead_id":"{task}"' in event.data]
 
     async def rows(self) -> Rows:
         def look(tx: Any) -> Rows:
-            tasks = {one.task_id: one for one in tx.tasks_after(self.swarm_id, "", 10_000)}
+            tasks = {task.task_id: task for task in tx.tasks_after(self.swarm_id, "", 10_000)}
             workers = {one.name: one for one, _ in tx.workers(self.swarm_id)}
             attempts = {
                 task_id: held
@@ -180,7 +180,7 @@ class BusFixture:
             ready = {
                 priority: tx.ready_at_or_above(self.swarm_id, priority)
                 - tx.ready_at_or_above(self.swarm_id, priority + 1)
-                for priority in {one.priority for one in tasks.values()}
+                for priority in {task.priority for task in tasks.values()}
             }
             return Rows(tasks, workers, attempts, ready)
 

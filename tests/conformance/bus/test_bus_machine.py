@@ -94,7 +94,7 @@ class Bus(RuleBasedStateMachine):
         ]
 
     def statuses(self) -> list[str]:
-        return [one.status for one in self.rows.tasks.values()]
+        return [task.status for task in self.rows.tasks.values()]
 
     @initialize(
         priorities=st.lists(st.integers(-1, 1), min_size=len(TASKS), max_size=len(TASKS)),
@@ -174,7 +174,10 @@ class Bus(RuleBasedStateMachine):
 
     def over(self) -> list[tuple[str, str, int]]:
         """The attempts that are not live any more."""
-        live = {(one.worker, one.task_id, one.epoch) for one in self.rows.assignments.values()}
+        live = {
+            (assignment.worker, assignment.task_id, assignment.epoch)
+            for assignment in self.rows.assignments.values()
+        }
         return sorted(self.attempts - live)
 
     # -- messages of those who hold something, in whatever state that is
@@ -184,7 +187,7 @@ class Bus(RuleBasedStateMachine):
         return data.draw(st.sampled_from(held))
 
     def somebody_holds(self) -> bool:
-        return any(one.task_id for one in self.rows.workers.values())
+        return any(worker.task_id for worker in self.rows.workers.values())
 
     @precondition(somebody_holds)
     @rule(data=st.data(), state=st.none() | st.sampled_from(WorkerState))
@@ -286,17 +289,21 @@ class Bus(RuleBasedStateMachine):
 
     @invariant()
     def nobody_waits_for_nothing(self) -> None:
-        ready = [one for one in self.rows.tasks.values() if is_ready(one)]
-        free = [one for one in self.rows.workers.values() if one.available and not one.task_id]
+        ready = [task for task in self.rows.tasks.values() if is_ready(task)]
+        free = [
+            worker
+            for worker in self.rows.workers.values()
+            if worker.available and not worker.task_id
+        ]
         assert not (ready and free)
 
     @invariant()
     def the_counters_are_right(self) -> None:
         for priority, count in self.rows.ready.items():
             ready = [
-                one
-                for one in self.rows.tasks.values()
-                if is_ready(one) and one.priority == priority
+                task
+                for task in self.rows.tasks.values()
+                if is_ready(task) and task.priority == priority
             ]
             assert count == len(ready)
 
@@ -343,7 +350,7 @@ class Bus(RuleBasedStateMachine):
             if kept_swarm == swarm_id:
                 assert not any(name in after for after in self.depends_on.values())
         if swarm_id in cache.without_ready:
-            assert not any(is_ready(one) for one in self.rows.tasks.values())
+            assert not any(is_ready(task) for task in self.rows.tasks.values())
 
     @invariant()
     def who_is_free_for_certain_is_free(self) -> None:
@@ -358,7 +365,7 @@ class Bus(RuleBasedStateMachine):
     def teardown(self) -> None:
         self.run(self.finish_everything())
         events = self.run(self.bus.coordinator.swarms.events_after(self.bus.swarm_id, 0, 100_000))
-        assert [one.event_id for one in events] == list(range(1, len(events) + 1))
+        assert [event.event_id for event in events] == list(range(1, len(events) + 1))
         rows = self.run(self.bus.rows())
         for name in self.depends_on:
             told = [e for e in events if e.kind == "task_done" and f'"bead_id":"{name}"' in e.data]

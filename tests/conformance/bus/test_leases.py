@@ -273,7 +273,7 @@ async def test_a_restart_of_the_coordinator_keeps_everything(store_address: str)
         await bus.bus_service.answer_question(
             AnswerQuestionRequest(question_id=asked.question_id, answer="this")
         )
-        assert [one["answer"] for one in (await bus.beat("b")).answers] == ["this"]
+        assert [answer["answer"] for answer in (await bus.beat("b")).answers] == ["this"]
         await bus.register("x")
         task = await bus.given("x")
         assert [one["commits"] for one in task.salvage] == [["abc1234"]]

@@ -236,7 +236,7 @@ class ContractFixture(HandoffFixture):
 
     async def locked(self) -> dict[str, str]:
         locks = await self.coordinator.store.read(lambda tx: tx.repo_locks())
-        return {one.repo: one.task_id for one in locks}
+        return {lock.repo: lock.task_id for lock in locks}
 
     async def tracking(self, task: str) -> Tracking:
         found = await self.coordinator.store.read(lambda tx: tx.tracking(self.swarm_id, task))

@@ -103,7 +103,7 @@ async def test_the_same_push_told_again_is_no_new_one(contract: ContractFixture)
     assert answer.ci is not None
     assert answer.ci["state"] == "running"
     pushes = await contract.coordinator.store.read(lambda tx: tx.newest_pushes("adnet"))
-    assert [one.sha for one in pushes] == [sha]
+    assert [push.sha for push in pushes] == [sha]
 
 
 async def test_what_is_no_success_is_red_and_says_what_to_do(contract: ContractFixture) -> None:

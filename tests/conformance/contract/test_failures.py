@@ -43,8 +43,8 @@ async def test_a_transient_failure_is_retried_with_backoff_then_the_contact_is_a
 ) -> None:
     await contract.works_on("sdk")
     answers = [await contract.fails("sdk", "502 Bad Gateway") for _ in range(4)]
-    assert [one.retry_in_seconds for one in answers] == [5, 10, 20, None]
-    assert [one.action for one in answers] == ["retry", "retry", "retry", "escalate"]
+    assert [answer.retry_in_seconds for answer in answers] == [5, 10, 20, None]
+    assert [answer.action for answer in answers] == ["retry", "retry", "retry", "escalate"]
     assert (await contract.attempt("sdk")).state is WorkerState.BLOCKED
     (question,) = await contract.questions()
     assert question.question_id == answers[3].question_id
@@ -58,7 +58,13 @@ async def test_a_recoverable_failure_is_the_workers_to_fix(contract: ContractFix
         answers.append(await contract.fails("sdk", f"tests failed ({count})"))
         if count < 5:
             assert (await contract.attempt("sdk")).state is WorkerState.EXECUTING
-    assert [one.action for one in answers] == ["fix", "fix", "escalate", "escalate", "terminate"]
+    assert [answer.action for answer in answers] == [
+        "fix",
+        "fix",
+        "escalate",
+        "escalate",
+        "terminate",
+    ]
     assert await contract.status("sdk") == "failed"
     # What was asked while it worked needs no answer; how to go on does.
     (question,) = await contract.questions()
@@ -193,7 +199,7 @@ async def test_a_fatal_failure_halts_the_chain_until_the_operator_resumes(
     await contract.cascade.run_once()
     for repo in ("adnet", "acdc-core", "alphaos"):
         answer = await contract.can_spawn(repo)
-        assert "halted" in {one["rule"] for one in answer.blockers}
+        assert "halted" in {blocker["rule"] for blocker in answer.blockers}
     (paused,) = [one for one in await contract.events("work_paused") if one["bead_id"] == "ac-dc"]
     assert "until the operator resumes" in paused["reason"]
     said = await contract.says("ac-dc", "WORKING: the installer")
@@ -365,7 +371,7 @@ async def test_a_repo_is_green_when_a_verifier_has_seen_it_whatever_becomes_of_t
     assert (state.repo, state.state) == ("alphavm", colour)
     assert (state.sha == sha) is (colour == "green")
     await contract.cascade.run_once()
-    resumed = [one["bead_id"] for one in await contract.events("work_resumed")]
+    resumed = [event["bead_id"] for event in await contract.events("work_resumed")]
     assert resumed == (["ac-dc"] if colour == "green" else [])
     # A dependent that is next to it waits for the proof in any case.
     assert not (await contract.can_spawn("alphaos")).can_spawn
@@ -381,7 +387,7 @@ async def test_who_begins_downstream_of_red_is_paused_at_once(contract: Contract
     await contract.register("late")
     await contract.start("late", "ac-dc")
     await contract.cascade.run_once()
-    assert [one["bead_id"] for one in await contract.events("work_paused")] == ["ac-dc"]
+    assert [event["bead_id"] for event in await contract.events("work_paused")] == ["ac-dc"]
 
 
 @pytest.mark.requirement("CC-16")
@@ -396,7 +402,7 @@ async def test_a_pause_that_a_crash_prevented_is_made_up_for(
         clock = contract.clock
     async with open_contract(store_address, tmp_path / "b", *pushed, clock=clock) as contract:
         await contract.cascade.run_once()
-        assert [one["bead_id"] for one in await contract.events("work_paused")] == ["ac-dc"]
+        assert [event["bead_id"] for event in await contract.events("work_paused")] == ["ac-dc"]
         await contract.cascade.run_once()
         assert len(await contract.events("work_paused")) == 1
 
@@ -410,7 +416,7 @@ async def test_a_dependency_that_was_left_red_blocks_its_dependents(
     await contract.ci_says(runs(sha, test="failure"))
     await contract.cancel("alphavm")
     answer = await contract.can_spawn("adnet")
-    assert "dependency_is_red" in {one["rule"] for one in answer.blockers}
+    assert "dependency_is_red" in {blocker["rule"] for blocker in answer.blockers}
     # Who releases the repo answers for it.
     await contract.free("alphavm")
     assert (await contract.can_spawn("adnet")).can_spawn

@@ -165,7 +165,7 @@ async def test_substates_and_progress_are_told(contract: ContractFixture) -> Non
     for line, progress in lines:
         answer = await contract.says(TASK, line)
         assert (answer.line, answer.progress) == (line, progress)
-    told = [one["progress"] for one in await contract.events("milestone_reported")]
+    told = [event["progress"] for event in await contract.events("milestone_reported")]
     assert told == [progress for _, progress in lines]
 
 

@@ -133,7 +133,7 @@ async def test_a_restart_of_the_server_resumes_at_the_state_that_ci_calls_for(
         await contract.duties()
         await contract.accept()
         assert await contract.status("sdk") == "done"
-        assert [await contract.milestone(one) for one in tasks[1:]] == [
+        assert [await contract.milestone(task) for task in tasks[1:]] == [
             "FIXING_CI",
             "PUSHED_TO_CI",
             "WORKING",

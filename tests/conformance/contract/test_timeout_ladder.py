@@ -318,10 +318,10 @@ async def test_an_idle_worker_without_commits_is_suspected(contract: ContractFix
     assert await contract.events("deadlock_suspected") == []
     await passes(contract, 15, since_ms)
     (told,) = await contract.events("deadlock_suspected")
-    assert [one["sign"] for one in told["signs"]] == ["worker_idle"]
+    assert [sign["sign"] for sign in told["signs"]] == ["worker_idle"]
     await passes(contract, 20, since_ms)
     _, told = await contract.events("deadlock_suspected")
-    assert [one["sign"] for one in told["signs"]] == ["no_commits"]
+    assert [sign["sign"] for sign in told["signs"]] == ["no_commits"]
     assert told["milestone"] == "WORKING"
 
 
@@ -332,7 +332,7 @@ async def test_ci_stuck_in_pending_and_api_errors_are_suspected(contract: Contra
     contract.evidence.told[sha] = all_waiting(sha)
     await passes(contract, 20, contract.clock.now_ms)
     (told,) = await contract.events("deadlock_suspected")
-    assert [one["sign"] for one in told["signs"]] == ["ci_stuck_in_pending"]
+    assert [sign["sign"] for sign in told["signs"]] == ["ci_stuck_in_pending"]
     contract.evidence.told[sha] = down()
     for errors in range(1, 5):
         await contract.ci_is_due()

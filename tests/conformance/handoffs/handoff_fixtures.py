@@ -128,7 +128,7 @@ class HandoffFixture(BusFixture):
         found = await self.handoff_service.who_owns(
             OwnershipRequest(swarm_id=self.swarm_id, repo=str(self.repo.path))
         )
-        return {one["bead_id"] for one in found.holders}
+        return {holder["bead_id"] for holder in found.holders}
 
     # -- claims
 

@@ -176,8 +176,8 @@ async def test_of_fifty_spawns_at_once_one_wins(handoffs: HandoffFixture) -> Non
         for number, name in enumerate(names)
     ]
     results = await asyncio.gather(*spawns, return_exceptions=True)
-    (won,) = [one for one in results if not isinstance(one, BaseException)]
-    lost = [one for one in results if isinstance(one, BaseException)]
+    (won,) = [result for result in results if not isinstance(result, BaseException)]
+    lost = [result for result in results if isinstance(result, BaseException)]
     assert all(isinstance(one, OwnershipOverlap) for one in lost), lost
     assert len(lost) == 49
     assert await handoffs.owners() == {won.bead_id}
@@ -195,7 +195,7 @@ async def test_of_two_servers_one_wins(
         for round_ in range(5):
             wishes = (here.spawn(f"a{round_}", "x.py"), other.spawn(f"b{round_}", "*.py"))
             results = await asyncio.gather(*wishes, return_exceptions=True)
-            assert sum(isinstance(one, OwnershipOverlap) for one in results) == 1, results
+            assert sum(isinstance(result, OwnershipOverlap) for result in results) == 1, results
             (owner,) = await here.owners()
             await (here if owner.startswith("a") else other).cancel(owner)
 
@@ -206,7 +206,8 @@ async def test_who_is_in_the_way_can_be_asked_before(handoffs: HandoffFixture) -
     async def in_the_way(*files: str) -> list[str]:
         request = OwnershipRequest(repo=f"{handoffs.repo.path}/", files=list(files))
         return [
-            one["bead_id"] for one in (await handoffs.handoff_service.who_owns(request)).holders
+            holder["bead_id"]
+            for holder in (await handoffs.handoff_service.who_owns(request)).holders
         ]
 
     assert await in_the_way("src/**") == ["t"]

@@ -96,7 +96,9 @@ async def test_all_else_is_asked_of_the_contact(
     await handoffs.given_out("t", "w", "a.py", **said)
     asked = await handoffs.ask_for("t", "free.py", path, reason="I need it")
     assert (asked.status, asked.contract_version) == ("open", 1)
-    assert [one["bead_id"] for one in asked.holders] == (["other"] if "theirs" in path else [])
+    assert [holder["bead_id"] for holder in asked.holders] == (
+        ["other"] if "theirs" in path else []
+    )
     (question,) = await handoffs.questions()
     assert question.contact == "alice"
     assert f"not granted by rule: {why}" in question.question
@@ -180,7 +182,7 @@ async def test_the_operators_grant_is_the_answer_that_the_worker_waits_for(
     assert await decide(handoffs, asked.request_id, True) == granted
     with pytest.raises(AlreadyAnswered):
         await decide(handoffs, asked.request_id, False)
-    assert [one["state"] for one in await handoffs.events("scope_decided")] == ["granted"]
+    assert [event["state"] for event in await handoffs.events("scope_decided")] == ["granted"]
 
 
 async def test_the_operators_refusal_leaves_the_contract_and_lets_the_worker_go_on(

@@ -86,7 +86,7 @@ def test_words_that_no_handoff_can_have_are_refused(field: str, members: dict[st
     SpawnSubtaskRequest(**said)
     with pytest.raises(ValidationError) as refused:
         SpawnSubtaskRequest(**(said | members))
-    places = [".".join(str(part) for part in one["loc"]) for one in refused.value.errors()]
+    places = [".".join(str(part) for part in error["loc"]) for error in refused.value.errors()]
     assert any(place.startswith(field) for place in places)
 
 

@@ -84,7 +84,7 @@ async def test_what_changes_nothing_teaches_nothing(handoffs: HandoffFixture) ->
 
 async def test_a_task_without_a_strategy_is_kept_apart(handoffs: HandoffFixture) -> None:
     await handoffs.finished("t")
-    assert [one.kind for one in await signals(handoffs, "unnamed")] == ["completion"]
+    assert [signal.kind for signal in await signals(handoffs, "unnamed")] == ["completion"]
     assert {row["strategy"] for row in (await plan(handoffs, 1)).strategies} == set(
         KNOWN_STRATEGIES
     )
@@ -145,5 +145,5 @@ async def test_a_plan_shows_what_went_wrong_with_its_strategy(handoffs: HandoffF
     await handoffs.coordinator.store.write(others_are_worse, handoffs.swarm_id)
     answer = await plan(handoffs, 1)
     assert answer.strategy == strategy
-    assert [one["violation_type"] for one in answer.lessons] == ["criterion", "scope_creep"]
+    assert [lesson["violation_type"] for lesson in answer.lessons] == ["criterion", "scope_creep"]
     assert answer.lessons[1]["violations"] == ["README.md: is not in files_owned"]

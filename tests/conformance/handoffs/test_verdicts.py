@@ -57,7 +57,7 @@ async def test_three_refusals_in_a_row_ask_the_contact(handoffs: HandoffFixture)
         assert await handoffs.questions() == []
         await handoffs.claim("t", summary=str(number), name="w")
         await handoffs.refuse()
-    assert [one["escalated"] for one in await handoffs.events("claim_refused")] == [
+    assert [event["escalated"] for event in await handoffs.events("claim_refused")] == [
         False,
         False,
         True,
@@ -91,7 +91,7 @@ async def test_claims_without_a_name_do_not_count_against_the_holder(
     for number in range(4):
         await handoffs.claim("t", summary=f"bad {number}")
         await handoffs.refuse()
-    assert [one["refusals"] for one in await handoffs.events("claim_refused")] == [0, 0, 0, 0]
+    assert [event["refusals"] for event in await handoffs.events("claim_refused")] == [0, 0, 0, 0]
     assert (await handoffs.questions(), (await handoffs.attempt("t")).refusals) == ([], 0)
     # Who knows the epoch, or gives the name, speaks for the holder.
     await handoffs.claim("t", summary="with an epoch", epoch=epoch)
@@ -214,7 +214,7 @@ async def test_the_receipt_is_signed_and_says_what_was_found(
     )
     await handoffs.claim("t", summary="did it", name="w")
     job = await handoffs.accept(lines_added=4)
-    assert [one.subject for one in job.waivers] == ["README.md"]
+    assert [waiver.subject for waiver in job.waivers] == ["README.md"]
     found = await handoffs.handoff_service.show_receipt(ReceiptRequest(bead_id="t"))
     signed = read_receipt(canonical_json(found.signed_receipt))
     verify_receipt(signed, found.public_key)
@@ -223,7 +223,7 @@ async def test_the_receipt_is_signed_and_says_what_was_found(
     assert (receipt.contract_hash, receipt.contract_version) == (spawned.contract_hash, 1)
     assert (receipt.worker, receipt.summary, receipt.strategy) == ("w", "did it", "file-based")
     assert (receipt.base_commit, receipt.diff.lines_added) == (handoffs.repo.base, 4)
-    assert [(one.subject, one.reason, one.granted_by) for one in receipt.waivers] == [
+    assert [(waiver.subject, waiver.reason, waiver.granted_by) for waiver in receipt.waivers] == [
         ("README.md", "agreed", "operator")
     ]
 
@@ -246,12 +246,12 @@ async def test_receipts_are_listed_a_page_at_a_time(handoffs: HandoffFixture) ->
         await handoffs.finished(name)
         handoffs.clock.now_ms += 1
     first = await handoffs.handoff_service.list_receipts(ListReceiptsRequest(limit=2))
-    assert [one.bead_id for one in first.receipts] == ["a", "b"]
+    assert [receipt.bead_id for receipt in first.receipts] == ["a", "b"]
     assert first.next_after is not None
     rest = await handoffs.handoff_service.list_receipts(
         ListReceiptsRequest(after=first.next_after, limit=2)
     )
-    assert [(one.bead_id, one.title) for one in rest.receipts] == [("c", "Title of c")]
+    assert [(receipt.bead_id, receipt.title) for receipt in rest.receipts] == [("c", "Title of c")]
     assert rest.next_after is None
     for wrong in ("x", "1", ":a", "9" * 30 + ":a", "٣:a"):
         with pytest.raises(InvalidRequest):

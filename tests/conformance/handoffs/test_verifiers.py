@@ -66,7 +66,7 @@ async def test_claims_are_taken_once_and_the_oldest_first(handoffs: HandoffFixtu
         await bus.claim(name)
         handoffs.clock.now_ms += 1
     jobs = await asyncio.gather(*(handoffs.take(f"v{number}") for number in range(5)))
-    found = [one.bead_id for one in jobs if one is not None]
+    found = [job.bead_id for job in jobs if job is not None]
     assert sorted(found) == ["first", "second", "third"]
     handoffs.clock.now_ms += VERIFIER_SECONDS * 1000 + 1
     assert [(await handoffs.taken()).bead_id for _ in range(3)] == ["first", "second", "third"]
@@ -83,7 +83,7 @@ async def test_every_verifier_that_waits_hears_of_a_claim(handoffs: HandoffFixtu
     await asyncio.gather(*(handoffs.claim(name) for name in names))
     async with asyncio.timeout(10):
         jobs = await asyncio.gather(*waiting)
-    assert sorted(one.bead_id for one in jobs if one) == ["a", "b", "c"]
+    assert sorted(job.bead_id for job in jobs if job) == ["a", "b", "c"]
 
 
 async def test_a_claim_on_one_server_wakes_a_verifier_on_another(

@@ -165,7 +165,7 @@ async def test_usage_is_listed_page_by_page(plan: RunFixture, handoffs: HandoffF
     await plan.uses("b", "w", 1, input_tokens=2, dollars=0.02)
     await plan.budget("b", tokens=2)
     first = await plan.usage(limit=1)
-    assert ([one.bead_id for one in first.tasks], first.next_after) == (["a"], "a")
+    assert ([task.bead_id for task in first.tasks], first.next_after) == (["a"], "a")
     (last,) = (await plan.usage(limit=1, after="a")).tasks
     assert last.budget is not None
     assert last.over is not None

@@ -53,7 +53,7 @@ async def test_a_pause_holds_back_what_is_not_handed_out(plan: RunFixture, bus: 
     assert await plan.holds() == []
     assert (await bus.given("x")).bead_id == "b"
     events = await bus.coordinator.swarms.events_after(bus.swarm_id, 0, 1000)
-    assert [one.kind for one in events if one.kind.startswith("dispatch")] == [
+    assert [event.kind for event in events if event.kind.startswith("dispatch")] == [
         "dispatch_paused",
         "dispatch_resumed",
     ]
@@ -71,7 +71,7 @@ async def test_of_two_pauses_the_longer_one_counts(plan: RunFixture, bus: BusFix
     assert (await plan.pause(reason="wait for me")).changed is True
     assert (await plan.pause(90)).changed is False
     await plan.pass_seconds(86_400)
-    assert [one.reason for one in await plan.holds()] == ["wait for me"]
+    assert [hold.reason for hold in await plan.holds()] == ["wait for me"]
     assert (await plan.resume()).changed is True
     assert (await plan.resume()).changed is False
     assert (await bus.given("w")).bead_id == "a"
