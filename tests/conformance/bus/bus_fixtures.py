@@ -1,4 +1,4 @@
-"""A coordinator on a real store whose time stands still unless a test moves it."""
+"""A coordinator on a real store, with a clock that only moves when a test moves it."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class StillClock:
 
 
 class Rows(NamedTuple):
-    """All that the store holds of the bus at one moment."""
+    """All rows of the bus at one moment."""
 
     tasks: dict[str, Task]
     workers: dict[str, Worker]
@@ -56,7 +56,7 @@ class Rows(NamedTuple):
 
 
 class BusFixture:
-    """Short names for the use cases. The lease keeper runs when a test says so."""
+    """Short names for the operations of the bus. The lease reaper runs when a test asks for it."""
 
     def __init__(self, coordinator: Coordinator, clock: StillClock, swarm_id: str = SWARM) -> None:
         self.swarm_id = swarm_id
@@ -109,7 +109,7 @@ class BusFixture:
         )
 
     async def start(self, name: str, task: str) -> int:
-        """The worker takes and acknowledges the task that was offered to it; the epoch."""
+        """The worker takes and acknowledges the task that it was offered; the epoch."""
         assert (await self.given(name)).bead_id == task
         return (await self.ack(name, task)).epoch
 
@@ -159,7 +159,7 @@ class BusFixture:
         return found
 
     async def pass_seconds(self, seconds: float) -> None:
-        """Time passes, and the lease keeper does what is due."""
+        """Time passes, and the lease reaper does what is due."""
         self.clock.now_ms += round(seconds * 1000)
         await self._lease_reaper.run_once()
 

@@ -1,6 +1,8 @@
-"""A coordinator under the completion contract, on a real store and a real repository. The tests
-are its CI, its verifier and its clock: no duty runs by itself, so nothing happens but what a test
-does."""
+"""A coordinator with the completion contract, on a real store and a real repository.
+
+The tests are its CI, its verifier and its clock. No duty runs by itself, so nothing happens except
+what a test does.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,7 @@ from tests.conformance.handoffs.handoff_fixtures import HandoffFixture
 from tests.repos import Repo
 from tests.verifying import LocalEvidence
 
-# The document's graph.
+# The graph of repos in the document.
 GRAPH: dict[str, list[str]] = {
     "acdc-core": [],
     "alphavm": ["acdc-core"],
@@ -58,7 +60,7 @@ MINUTE = 60
 
 
 def the_policy(path: Path, **members: Any) -> Policy:
-    """The document's repos. They share one repository here: the locks go by the names."""
+    """The repos of the document. They share one git repository here: locks go by the names."""
     ci = CiPolicy(provider="forgejo", required_jobs=JOBS, must_succeed=[SYNC])
     return Policy(
         repos={
@@ -70,7 +72,7 @@ def the_policy(path: Path, **members: Any) -> Policy:
 
 
 def runs(sha: str, run_id: str = "89", **states: str) -> CiReport:
-    """A run in which every job has succeeded but those that are named, with underscores."""
+    """A run in which every job succeeded, except those given by name (with underscores)."""
     named = {name.replace("_", "-"): state for name, state in states.items()}
     jobs = [
         CiJob(name=name, state=named.pop(name, "success"))
@@ -97,13 +99,13 @@ def down() -> CiUnavailable:
 
 
 class ToldEvidence(LocalEvidence):
-    """Knows of CI what a test has told it."""
+    """Evidence whose CI reports come from the test."""
 
     def __init__(self, folder: Path, own_repo: str | None) -> None:
         super().__init__(folder, own_repo)
         self.told: dict[str, CiReport | Exception] = {}
         self.asked: list[str] = []
-        # Whether it can be restarted, or why not, and what was.
+        # Whether CI can be restarted, or the error; and the commits that were restarted.
         self.can_restart: bool | Exception = True
         self.restarted: list[str] = []
 
@@ -122,7 +124,7 @@ class ToldEvidence(LocalEvidence):
 
 
 class ContractFixture(HandoffFixture):
-    """`commits` are there to be pushed."""
+    """Short names for the operations of the contract. `commits` can be pushed."""
 
     def __init__(
         self,
@@ -161,7 +163,7 @@ class ContractFixture(HandoffFixture):
     # -- time and duties
 
     async def duties(self) -> None:
-        """All of them, once."""
+        """Run every duty once."""
         for duty in (self.watcher, self.cascade, self.ladder, self._lease_reaper):
             await duty.run_once()
 
@@ -171,7 +173,7 @@ class ContractFixture(HandoffFixture):
         await self.duties()
 
     async def ci_says(self, *reports: CiReport) -> None:
-        """The watcher looks at its time, and CI says so then."""
+        """CI gives these reports, one after the other, at the watcher's next checks."""
         for said in reports:
             self.evidence.told[said.sha] = said
             await self.ci_is_due()
@@ -185,7 +187,7 @@ class ContractFixture(HandoffFixture):
     # -- what is said
 
     async def works_on(self, repo: str, worker: str | None = None, task: str | None = None) -> int:
-        """A task on the repo in the hands of a worker; its epoch."""
+        """Spawn a task on the repo and start it with a worker; its epoch."""
         task = task or repo
         worker = worker or f"w-{task}"
         epoch = await self.given_out(task, worker, repo=repo, files_readonly=[])
@@ -199,7 +201,7 @@ class ContractFixture(HandoffFixture):
         return await self.contract_service.report_milestone(request, key)
 
     async def pushes(self, task: str, number: int = 0, repo: str | None = None) -> str:
-        """PUSHED_TO_CI with one of the commits, in short; in full."""
+        """Report PUSHED_TO_CI with the short hash of one of the commits; its full hash."""
         sha = self.commits[number]
         await self.says(task, f"PUSHED_TO_CI: {repo or task} commit {sha[:7]} - CI run #89")
         return sha
@@ -225,7 +227,7 @@ class ContractFixture(HandoffFixture):
         return await self.contract_service.release_repo(request)
 
     async def gives_up(self, task: str, repo: str) -> None:
-        """Nobody works on the repo any more."""
+        """Cancel the task and release the repo."""
         await self.cancel(task)
         await self.free(repo)
 

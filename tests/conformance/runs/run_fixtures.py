@@ -1,4 +1,4 @@
-"""Short names for the use cases of a plan that runs, on top of a bus."""
+"""Short names for the operations of a running plan, on top of a bus."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class RunFixture:
         )
 
     async def raised(self, task: str | None = None, **limits: Any) -> BudgetAnswer:
-        """The operator's word."""
+        """Set by the operator."""
         return await self.run_service.raise_budget(
             SetBudgetRequest(**self._said(bead_id=task, **limits))
         )
