@@ -103,7 +103,7 @@ def event_of_same_report(
     if report.status != "completed":
         return None
     data = progress_data(report, report.tasks_completed)
-    return tx.event_of_words(assignment.swarm_id, assignment.task_id, data)
+    return tx.event_with_data(assignment.swarm_id, assignment.task_id, data)
 
 
 def progress_data(report: ProgressRequest, tasks_completed: int) -> dict[str, Any]:

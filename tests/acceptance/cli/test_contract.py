@@ -109,7 +109,7 @@ def test_milestones_lead_from_the_first_line_to_proof_and_a_red_sync_job_is_refu
     assert room.ok("repo", "can-spawn", "app") == ["work on app may start"]
     events = room.run("events", "default").out
     assert f"CI run #1 of core failed, commit {red[:10]}: radicle-push failed" in events
-    assert "t-core released core: the work is proven done" in events
+    assert "t-core released core: the work is accepted" in events
 
 
 @pytest.mark.requirement("CC-02")

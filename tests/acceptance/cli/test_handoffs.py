@@ -87,7 +87,7 @@ def test_who_owns_what_is_shown_and_an_overlap_is_refused(handoffs: Handoffs) ->
     spawn = ("handoff", "spawn", "t-2", "--title", "T", "--files", "src/auth/names.py")
     done = handoffs.run(*spawn)
     assert (done.code, done.out) == (1, "")
-    assert done.err.startswith("t-2 would own what others own: t-1 owns src/auth/, ")
+    assert done.err.startswith("t-2 would own files of other tasks: t-1 owns src/auth/, ")
 
 
 @pytest.mark.requirement("HO-05", "OWN-02")
@@ -187,7 +187,7 @@ def test_files_that_nobody_owns_are_granted_and_others_are_asked_of_the_operator
     assert refused == (0, "refused: t-1 does not get src/lib/jwt.py\n", "")
     everything = handoffs.json("scope", "list", "--all")["requests"]
     assert {one["request_id"]: (one["status"], one["decision"]) for one in everything} == {
-        1: ("granted", "by rule: nobody else owns it"),
+        1: ("granted", "by rule: no other task owns it"),
         2: ("refused", "ask t-2"),
     }
 

@@ -68,7 +68,7 @@ def test_a_receipt_is_shown_and_listed(accepted: Handoffs) -> None:
     assert row[:3] == ["t-1", accepted.swarm, answer["commit"][:12]]
     assert row[-3:] == ["Title", "of", "t-1"]
     unknown = accepted.run("receipt", "show", "t-9")
-    assert unknown.err == "t-9 has no receipt; there is one when its completion was accepted\n"
+    assert unknown.err == "t-9 has no receipt; a task gets one when its completion is accepted\n"
 
 
 @pytest.mark.requirement("OWN-02")

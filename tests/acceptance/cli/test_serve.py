@@ -64,7 +64,7 @@ def test_a_database_that_another_server_has_is_one_line(server: RunningServer) -
     done = shiftboss("serve", "--port", "0", "--db", server.database)
     assert (done.code, done.out) == (1, "")
     assert done.err == (
-        f"another server has {server.database} open; stop it, or give this one another --db\n"
+        f"another server is using {server.database}; stop it, or choose another --db\n"
     )
 
 

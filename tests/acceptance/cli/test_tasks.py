@@ -165,7 +165,7 @@ def test_questions_are_listed_and_answered_once(server: RunningServer, client: C
     assert _lines("questions", "list", url=server.url) == ["no open questions"]
     assert "the old one" in _lines("questions", "list", "--all", url=server.url)[1]
     again = shiftboss("questions", "answer", "1", "another", url=server.url)
-    assert again == (1, "", "question 1 has another answer; nothing was changed\n")
+    assert again == (1, "", "question 1 already has another answer; nothing was changed\n")
     unknown = shiftboss("questions", "answer", "9", "what", url=server.url)
     assert unknown == (1, "", "Unknown question: 9\n")
 

@@ -1,5 +1,4 @@
-"""Which server has the duties that one alone has: always the one of a file, one of those on
-PostgreSQL."""
+"""Leadership: the only server of a SQLite file has it, and one of the servers on PostgreSQL."""
 
 from __future__ import annotations
 
@@ -18,7 +17,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Candidate:
-    """A server that would have the duties."""
+    """A server that may become the leader."""
 
     def __init__(self, store: Store) -> None:
         self.store = store

@@ -181,7 +181,7 @@ def _progress(
     if goal not in _WORKING_STATES:
         raise _state_not_for_progress(held, goal)
     held = _move(tx, with_commit(held, message.payload.get("commit")), goal, now_ms)
-    tx.hear_answers(held.swarm_id, held.task_id, held.epoch)
+    tx.mark_answers_delivered(held.swarm_id, held.task_id, held.epoch)
     tx.add_event(
         held.swarm_id,
         EventKind.TASK_PROGRESS,
@@ -226,9 +226,9 @@ def _claim(
 ) -> MessageAnswer:
     """The server verifies; the verdict comes with the next poll or the events. A worker that sends
     the same message again knows the refusal and asks for another verification."""
-    refused = claims.unheard_refusal(tx, held)
+    refused = claims.undelivered_refusal(tx, held)
     if refused is not None:
-        tx.hear_verdict(refused, now_ms)
+        tx.mark_verdict_delivered(refused, now_ms)
     content: dict[str, object] = {
         "commit": None,
         "files_touched": [*message.files_created, *message.files_modified],
@@ -274,7 +274,7 @@ def _blocked(
     if not question:
         raise InvalidRequest("payload.question: must say what you need", field="payload.question")
     # A worker that asks again has used the earlier answers.
-    tx.hear_answers(held.swarm_id, held.task_id, held.epoch)
+    tx.mark_answers_delivered(held.swarm_id, held.task_id, held.epoch)
     question_id = questions.ask(tx, held, contact, question, now_ms, report_key)
     after = tx.assignment(held.swarm_id, held.task_id)
     return _answer(tx, held.worker, after, question_id=question_id)
@@ -369,7 +369,7 @@ def _answer(
         return MessageAnswer(
             accepted=True, worker=worker, state=WorkerState.IDLE.value, bead_id=None, epoch=None
         )
-    answers = tx.unheard_answers(held.swarm_id, held.task_id, held.epoch)
+    answers = tx.undelivered_answers(held.swarm_id, held.task_id, held.epoch)
     return MessageAnswer(
         accepted=True,
         worker=worker,

@@ -6,9 +6,9 @@ import json
 
 from shiftboss.coordinator.bus.dispatch import take_swarm
 from shiftboss.coordinator.contract.attempts import restart_clock
-from shiftboss.coordinator.swarms.swarms import existing
+from shiftboss.coordinator.swarms.swarms import check_exists
 from shiftboss.errors import AlreadyAnswered, Forbidden, UnknownQuestion
-from shiftboss.protocol.bus import DEFAULT_SWARM, AnswerQuestionRequest, QuestionList, QuestionView
+from shiftboss.protocol.bus import AnswerQuestionRequest, QuestionList, QuestionView
 from shiftboss.protocol.events import EventKind
 from shiftboss.protocol.states import WorkerState
 from shiftboss.rules.tasks.leases import lease_end_ms
@@ -161,8 +161,7 @@ def _keep_for_next(tx: Transaction, question: Question) -> None:
 
 
 def listing(tx: Transaction, swarm_id: str, *, only_open: bool) -> QuestionList:
-    if swarm_id != DEFAULT_SWARM:
-        existing(tx, swarm_id)
+    check_exists(tx, swarm_id)
     questions = tx.questions(swarm_id, QUESTIONS_LISTED_MAX, only_open=only_open)
     return QuestionList(questions=[view(question) for question in questions])
 

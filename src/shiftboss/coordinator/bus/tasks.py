@@ -16,10 +16,9 @@ from shiftboss.coordinator.contract.locks import check_has_lock, is_halted, rele
 from shiftboss.coordinator.handoffs.ownership import reserve_if_failed
 from shiftboss.coordinator.runs.holds import is_held
 from shiftboss.coordinator.runs.landings import landed_commit
-from shiftboss.coordinator.swarms.swarms import existing
+from shiftboss.coordinator.swarms.swarms import check_exists
 from shiftboss.errors import InvalidRequest, TaskEnded, TaskExists, UnknownTask
 from shiftboss.protocol.bus import (
-    DEFAULT_SWARM,
     AddTaskRequest,
     SubmitAnswer,
     TaskEndAnswer,
@@ -210,15 +209,13 @@ def _take_back(
 
 
 def show(tx: Transaction, swarm_id: str, task_id: str) -> TaskView:
-    if swarm_id != DEFAULT_SWARM:
-        existing(tx, swarm_id)
+    check_exists(tx, swarm_id)
     return _view(tx, _existing_task(tx, swarm_id, task_id))
 
 
 def listing(tx: Transaction, swarm_id: str, after: str, limit: int) -> TaskList:
     """A page of tasks in the order of their ids."""
-    if swarm_id != DEFAULT_SWARM:
-        existing(tx, swarm_id)
+    check_exists(tx, swarm_id)
     tasks = tx.tasks_after(swarm_id, after, limit)
     return TaskList(
         tasks=[_view(tx, task) for task in tasks],

@@ -17,13 +17,11 @@ from shiftboss.coordinator.bus.dispatch import (
 from shiftboss.coordinator.bus.task_endings import fail_task, finish_task, held_task
 from shiftboss.coordinator.claims import claims
 from shiftboss.coordinator.contract.attempts import attempt_of
-from shiftboss.coordinator.contract.recovery import begin
+from shiftboss.coordinator.contract.recovery import start_attempt
 from shiftboss.coordinator.idempotency import bus_report, report_digest
-from shiftboss.coordinator.runs.holds import budget_pause
-from shiftboss.coordinator.runs.holds import shown as holds_shown
-from shiftboss.coordinator.swarms.swarms import existing
+from shiftboss.coordinator.runs import holds
+from shiftboss.coordinator.swarms.swarms import check_exists
 from shiftboss.protocol.bus import (
-    DEFAULT_SWARM,
     AckAnswer,
     AckRequest,
     BusStatus,
@@ -105,7 +103,7 @@ def poll(tx: Transaction, request: PollRequest, now_ms: int) -> PollAnswer | Non
         task = held_task(tx, assignment)
         return PollAnswer(task=delivery(tx, task, assignment))
     answers = _answers(tx, assignment)
-    verdict = _undelivered_refusal(tx, assignment, now_ms)
+    verdict = _take_refusal(tx, assignment, now_ms)
     if not answers and verdict is None:
         return None
     return PollAnswer(task=None, answers=answers or None, verdict=verdict)
@@ -146,7 +144,7 @@ def _start(
         report_key=report_key,
     )
     if held.contract_version is not None:
-        begin(tx, held, now_ms)
+        start_attempt(tx, held, now_ms)
     return started
 
 
@@ -205,7 +203,7 @@ def heartbeat(tx: Transaction, request: HeartbeatRequest, now_ms: int) -> Heartb
 
 def _paused(tx: Transaction, held: Assignment) -> str | None:
     contract_pause = attempt_of(tx, held).paused if held.contract_version is not None else None
-    budget_hold = budget_pause(tx, held.swarm_id, held.task_id)
+    budget_hold = holds.budget_pause(tx, held.swarm_id, held.task_id)
     return "; ".join(reason for reason in (contract_pause, budget_hold) if reason) or None
 
 
@@ -236,7 +234,7 @@ def renew_lease(
         current_step=request.current_step or held.current_step,
     )
     if held.state in (WorkerState.ASSIGNED, WorkerState.WAITING) or is_held_by_server(held):
-        tx.save_sign_of_life(held._replace(updated_at_ms=now_ms))
+        tx.save_lease(held._replace(updated_at_ms=now_ms))
         return held
     return _renew(tx, held, now_ms)
 
@@ -261,8 +259,7 @@ def reset_worker(tx: Transaction, request: ResetWorkerRequest, now_ms: int) -> R
 
 
 def status(tx: Transaction, swarm_id: str, polling: frozenset[str], now_ms: int) -> BusStatus:
-    if swarm_id != DEFAULT_SWARM:
-        existing(tx, swarm_id)
+    check_exists(tx, swarm_id)
     return BusStatus(
         swarm_id=swarm_id,
         workers=[
@@ -270,7 +267,7 @@ def status(tx: Transaction, swarm_id: str, polling: frozenset[str], now_ms: int)
             for worker, state in tx.workers(swarm_id)
         ],
         queued=tx.ready_at_or_above(swarm_id, -(2**53)),
-        holds=holds_shown(tx, swarm_id),
+        holds=holds.views_of_swarm(tx, swarm_id),
     )
 
 
@@ -290,18 +287,16 @@ def _worker_view(
 def _renew(tx: Transaction, assignment: Assignment, now_ms: int) -> Assignment:
     end_ms = now_ms + heartbeat_lease_seconds(assignment) * 1000
     renewed = assignment._replace(updated_at_ms=now_ms, lease_expires_at_ms=end_ms)
-    tx.save_sign_of_life(renewed)
+    tx.save_lease(renewed)
     return renewed
 
 
-def _undelivered_refusal(
-    tx: Transaction, assignment: Assignment, now_ms: int
-) -> dict[str, Any] | None:
-    """The refusal of a claim whose worker did not wait for it. Delivered once."""
-    refused = claims.unheard_refusal(tx, assignment)
+def _take_refusal(tx: Transaction, assignment: Assignment, now_ms: int) -> dict[str, Any] | None:
+    """Deliver the refusal of a claim whose worker did not wait for it, once."""
+    refused = claims.undelivered_refusal(tx, assignment)
     if refused is None:
         return None
-    tx.hear_verdict(refused, now_ms)
+    tx.mark_verdict_delivered(refused, now_ms)
     violations = json.loads(refused.verdict or "{}").get("violations", [])
     return {
         "kind": EventKind.CLAIM_REFUSED.value,
@@ -312,7 +307,7 @@ def _undelivered_refusal(
 
 def _answers(tx: Transaction, assignment: Assignment) -> list[dict[str, Any]]:
     """Delivered again until the next report shows that the worker has continued."""
-    questions = tx.unheard_answers(assignment.swarm_id, assignment.task_id, assignment.epoch)
+    questions = tx.undelivered_answers(assignment.swarm_id, assignment.task_id, assignment.epoch)
     return [answer_view(question) for question in questions]
 
 

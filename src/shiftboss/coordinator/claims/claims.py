@@ -217,7 +217,7 @@ def _unresolved_claim(
     return last if unheard or last.state in ("waiting", "taken", "accepted") else None
 
 
-def unheard_refusal(tx: Transaction, held: Assignment) -> Claim | None:
+def undelivered_refusal(tx: Transaction, held: Assignment) -> Claim | None:
     """The refusal of this attempt that its worker does not know yet."""
     if held.contract_version is None or held.claim_id is not None:
         return None

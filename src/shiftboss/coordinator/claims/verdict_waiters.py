@@ -88,7 +88,9 @@ class VerdictWaiters:
             raise NotHeld(claim.task_id, None)
         if claim.state == "refused":
             now_ms = self._clock()
-            await self._store.write(lambda tx: tx.hear_verdict(claim, now_ms), claim.swarm_id)
+            await self._store.write(
+                lambda tx: tx.mark_verdict_delivered(claim, now_ms), claim.swarm_id
+            )
             raise _refused(claim)
         if claim.state != "accepted":
             return CompletionAnswer(

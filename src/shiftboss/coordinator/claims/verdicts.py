@@ -9,8 +9,8 @@ from shiftboss import __version__
 from shiftboss.coordinator.bus import questions
 from shiftboss.coordinator.bus.task_endings import finish_task, held_task
 from shiftboss.coordinator.claims.claims import claimed_by, event_data, is_of_holder, job_of
-from shiftboss.coordinator.contract.cascade import seen_by_verifier
-from shiftboss.coordinator.contract.locks import release_proven
+from shiftboss.coordinator.contract.cascade import record_verified_state
+from shiftboss.coordinator.contract.locks import release_accepted
 from shiftboss.coordinator.contract.recovery import after_refusal
 from shiftboss.coordinator.handoffs.strategy_records import record_signal
 from shiftboss.coordinator.runs import landings
@@ -57,7 +57,7 @@ def settle(
         raise InvalidRequest(
             f"verdict: the base of {claim.task_id} is {handoff.base_commit}", field="verdict"
         )
-    seen_by_verifier(tx, claim, handoff, verdict, now_ms)
+    record_verified_state(tx, claim, handoff, verdict, now_ms)
     if verdict.accepted:
         _accept(tx, claim, held, handoff, verdict, sign, now_ms)
         return "accepted"
@@ -151,7 +151,7 @@ def _accept(
     _end_claim(tx, claim, "accepted", verdict, now_ms)
     receipt = _receipt_row(handoff, sign(body), now_ms)
     tx.add_receipt(receipt)
-    landings.accepted(tx, receipt)
+    landings.add_landing(tx, receipt)
     tx.add_event(
         claim.swarm_id,
         EventKind.CLAIM_ACCEPTED,
@@ -169,7 +169,7 @@ def _accept(
         retries = task.failures
         finish_task(tx, task, released, now_ms)
     if not handoff.lands_later:
-        release_proven(tx, claim.swarm_id, claim.task_id, now_ms)
+        release_accepted(tx, claim.swarm_id, claim.task_id, now_ms)
     tx.drop_tracking(claim.swarm_id, claim.task_id)
     tx.drop_contract_attempt(claim.swarm_id, claim.task_id)
     record_signal(

@@ -12,7 +12,7 @@ from shiftboss.coordinator.bus.dispatch import take_swarm
 from shiftboss.coordinator.handoffs import ownership
 from shiftboss.coordinator.handoffs.spawn import put_in_force
 from shiftboss.coordinator.handoffs.spawn_checks import normalised_paths
-from shiftboss.coordinator.swarms.swarms import existing
+from shiftboss.coordinator.swarms.swarms import check_exists
 from shiftboss.errors import (
     AlreadyAnswered,
     InvalidRequest,
@@ -20,7 +20,7 @@ from shiftboss.errors import (
     UnknownHandoff,
     UnknownQuestion,
 )
-from shiftboss.protocol.bus import DEFAULT_SWARM, AnswerQuestionRequest
+from shiftboss.protocol.bus import AnswerQuestionRequest
 from shiftboss.protocol.events import EventKind
 from shiftboss.protocol.handoff_requests import (
     DecideScopeRequest,
@@ -89,12 +89,8 @@ def _earlier_request(
     repeatable_states = ("open", "granted") if set(paths) <= set(owned) else ("open",)
     content = (held.task_id, held.epoch, paths, reason)
     for row in tx.scope_requests(held.swarm_id, LISTED_MAX, only_open=False):
-        if (
-            row.task_id,
-            row.epoch,
-            row.paths,
-            row.reason,
-        ) == content and row.state in repeatable_states:
+        same = (row.task_id, row.epoch, row.paths, row.reason) == content
+        if same and row.state in repeatable_states:
             return row
     return None
 
@@ -267,8 +263,7 @@ def waive(tx: Transaction, request: WaiveRequest, now_ms: int) -> WaiveAnswer:
 
 
 def listing(tx: Transaction, swarm_id: str, *, only_open: bool) -> ScopeList:
-    if swarm_id != DEFAULT_SWARM:
-        existing(tx, swarm_id)
+    check_exists(tx, swarm_id)
     rows = tx.scope_requests(swarm_id, LISTED_MAX, only_open=only_open)
     return ScopeList(requests=[view(_with_current_state(tx, row), None) for row in rows])
 

@@ -1,4 +1,4 @@
-"""A PostgreSQL connection with the named queries."""
+"""A PostgreSQL connection that runs the named queries and announces its commits."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from shiftboss.store.queries import load_queries, percent_style
 from shiftboss.store.transaction import SqlTransaction
 from shiftboss.store.transaction_part import Parameters, Row
 
-_TAKING = frozenset({"take_swarm", "take_assignment", "take_reported", "take_task", "take_worker"})
+_LOCKING_QUERIES = frozenset(
+    {"take_swarm", "take_assignment", "take_reported", "take_task", "take_worker"}
+)
 
 
 @cache
@@ -24,9 +26,9 @@ def _queries() -> dict[str, bytes]:
 
 
 class PostgresSession:
-    """One connection for the time of one batch or one read, used by one thread.
+    """One connection for one batch or one read, used by one thread.
 
-    The connection commits by itself; transactions are opened and ended by statements.
+    The connection is in autocommit mode; statements open and end transactions.
     """
 
     driver_error: type[Exception] = psycopg.Error
@@ -44,11 +46,11 @@ class PostgresSession:
         self._added: list[tuple[str, int]] = []
         self._added_before = 0
         self._in_savepoint = False
-        # A COMMIT went out and no answer came back: nobody here knows whether it was done.
+        # A COMMIT was sent and no answer came back: it may or may not have been done.
         self.commit_in_doubt = False
 
     def fetch_one(self, query: str, parameters: Parameters) -> Row | None:
-        if query in _TAKING and not self._hold(parameters["swarm_id"]):
+        if query in _LOCKING_QUERIES and not self._hold(parameters["swarm_id"]):
             return None
         return self._execute(query, parameters).fetchone()
 
@@ -72,7 +74,7 @@ class PostgresSession:
         self._held.clear()
         self._added.clear()
         self._in_savepoint = False
-        # After a wait for another server's lock, the next statement must see what it committed.
+        # After waiting for another server's lock, the next statement must see its commit.
         self._cursor.execute("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE")
 
     def commit(self) -> None:
@@ -81,7 +83,7 @@ class PostgresSession:
         self.commit_in_doubt = True
         self._cursor.execute("COMMIT")
         self.commit_in_doubt = False
-        # PostgreSQL ends a failed transaction without an error.
+        # PostgreSQL answers the COMMIT of a failed transaction with a rollback, not an error.
         if self._cursor.statusmessage != "COMMIT":
             raise psycopg.errors.InFailedSqlTransaction("a statement had failed before the commit")
 
@@ -91,7 +93,7 @@ class PostgresSession:
         try:
             self._cursor.execute("ROLLBACK")
         except psycopg.Error:
-            # A lost connection is a rollback; the pool throws it away.
+            # A lost connection is rolled back; the pool discards it.
             self._connection.close()
 
     def savepoint(self) -> None:
@@ -103,22 +105,22 @@ class PostgresSession:
 
     def rollback_to_savepoint(self) -> None:
         self._cursor.execute("ROLLBACK TO SAVEPOINT use_case")
-        # The row locks taken since the savepoint are gone too.
+        # The row locks since the savepoint are released, too.
         self._held.clear()
         del self._added[self._added_before :]
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
-        """All reads inside see the database at one moment."""
+        """All reads inside see one state of the database."""
         self._cursor.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
         try:
             yield
         finally:
-            # Not ROLLBACK: psycopg would throw its prepared statements away.
+            # Not ROLLBACK: psycopg would discard its prepared statements.
             self._cursor.execute("COMMIT")
 
     def _hold(self, swarm_id: object) -> bool:
-        """Lock the swarm until the end of the transaction. False when there is none."""
+        """Lock the swarm until the end of the transaction. False if it does not exist."""
         if swarm_id not in self._held:
             if self._execute("hold_swarm", {"swarm_id": swarm_id}).fetchone() is None:
                 return False

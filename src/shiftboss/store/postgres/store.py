@@ -1,4 +1,4 @@
-"""The PostgreSQL store: a few writing threads, a few reading ones, several servers."""
+"""The PostgreSQL store: a few writer and reader threads; several servers on one database."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from shiftboss.store.port import CommitListener, UseCase
 from shiftboss.store.postgres.connections import (
     connection_parameters,
     open_pool,
-    place,
     prepare_schema,
+    server_location,
     take_connection,
 )
 from shiftboss.store.postgres.leadership import Leadership
@@ -39,7 +39,7 @@ READERS = 4
 class PostgresStore:
     """See `shiftboss.store.port.Store`.
 
-    A partition always goes to the same writer: its writes stay in order and share commits.
+    A partition always uses the same writer, so that its writes stay in order and share commits.
     """
 
     name = "postgres"
@@ -58,7 +58,7 @@ class PostgresStore:
                 self._exit = opened.pop_all()
         except psycopg.Error as error:
             raise StoreUnavailable(
-                f"PostgreSQL at {place(parameters)} cannot be used: {error}",
+                f"cannot use PostgreSQL at {server_location(parameters)}: {error}",
                 hint="is it running, and is --db right?",
             ) from error
 
@@ -69,7 +69,7 @@ class PostgresStore:
         on_gap: Callable[[], None],
         opened: AsyncExitStack,
     ) -> None:
-        """What was opened last is closed first."""
+        """Open everything; `opened` closes it in reverse order."""
         self._loop = asyncio.get_running_loop()
         schema = await asyncio.to_thread(prepare_schema, parameters)
         self._channels = Channels.of_schema(schema)
@@ -131,9 +131,9 @@ class PostgresStore:
             with self._session() as session:
                 result = run_batch(session, use_cases)
         except psycopg.Error as error:
-            return BatchResult([Outcome(error=_out_of_reach(error)) for _ in use_cases], [])
+            return BatchResult([Outcome(error=_unreachable(error)) for _ in use_cases], [])
         if session.commit_in_doubt:
-            # If it was done, nobody here has been told of its events.
+            # If it was done, its events have not been passed on here.
             self._loop.call_soon_threadsafe(self._listener.catch_up)
             return BatchResult([Outcome(error=_in_doubt()) for _ in use_cases], [])
         return result
@@ -147,9 +147,9 @@ class PostgresStore:
             self._pool.putconn(connection)
 
 
-def _out_of_reach(error: psycopg.Error) -> StoreUnavailable:
+def _unreachable(error: psycopg.Error) -> StoreUnavailable:
     unavailable = StoreUnavailable(
-        f"the database is out of reach: {error}",
+        f"the database cannot be reached: {error}",
         hint="nothing was changed; send the same report again",
     )
     unavailable.__cause__ = error
@@ -158,6 +158,6 @@ def _out_of_reach(error: psycopg.Error) -> StoreUnavailable:
 
 def _in_doubt() -> StoreUnavailable:
     return StoreUnavailable(
-        "the database was lost during the commit, which may have been done or not",
+        "the connection was lost during the commit, which may or may not have been done",
         hint="send the same report again; with its Idempotency-Key it counts once",
     )

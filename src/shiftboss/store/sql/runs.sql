@@ -1,4 +1,4 @@
--- What a plan uses, what it may use, what is held back, what has landed; for both dialects.
+-- Usage, budgets, holds and landings, for both dialects.
 
 -- name: process_usage
 SELECT swarm_id, task_id, epoch, process, input_tokens, output_tokens, cached_tokens, microdollars,
@@ -21,7 +21,7 @@ SELECT input_tokens, output_tokens, cached_tokens, microdollars, unpriced_tokens
 FROM usage_totals WHERE swarm_id = :swarm_id AND task_id = :task_id;
 
 -- name: usage_after
--- Of tasks, by their ids; the row of the swarm is none.
+-- Only tasks, by id; without the row of the whole swarm.
 SELECT task_id, input_tokens, output_tokens, cached_tokens, microdollars, unpriced_tokens
 FROM usage_totals
 WHERE swarm_id = :swarm_id AND task_id > :task_id ORDER BY task_id LIMIT :limit;
@@ -48,7 +48,7 @@ ON CONFLICT (swarm_id, task_id) DO UPDATE SET tokens = excluded.tokens,
     question_id = excluded.question_id;
 
 -- name: holds_of_task
--- Its own, and those of the whole swarm, which come first.
+-- The holds of the task and of the whole swarm, which come first.
 SELECT swarm_id, task_id, kind, reason, since_ms, until_ms FROM holds
 WHERE swarm_id = :swarm_id AND task_id IN ('', :task_id) ORDER BY task_id, kind;
 
