@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -11,11 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from shiftboss.server.fast_path.core_affinity import (
-    CHOICE_SECONDS,
-    FIRST_CHOICE_SECONDS,
-    usable_cores,
-)
+from shiftboss.server.fast_path.core_affinity import CHOICE_SECONDS, usable_cores
 from tests.client import Client
 from tests.repos import Repo
 from tests.running import RunningServer
@@ -66,12 +61,3 @@ def test_a_process_that_the_server_starts_may_use_all_cores(
         assert response.status_code == 200, response.text
     (evidence,) = psutil.Process(server.pid).children()
     assert set(evidence.cpu_affinity()) == CORES
-
-
-def test_without_the_fast_path_a_server_uses_all_cores(tmp_path: Path) -> None:
-    server = RunningServer(tmp_path / "shiftboss.db", fast_path=False).start()
-    try:
-        time.sleep(2 * FIRST_CHOICE_SECONDS)
-        assert used_by(server.pid) == CORES
-    finally:
-        server.close()
