@@ -108,7 +108,7 @@ class Scope:
         return self._globs is not None and self._globs.match(name + "/") is not None
 
     def names_exactly(self, path: str) -> bool:
-        """Whether a pattern names the path itself, as opposed to covering it by a glob or folder."""
+        """Whether a pattern names the path itself, not just a glob or folder that covers it."""
         return self._name(path) in self._named
 
     def _name(self, path: str) -> str | None:

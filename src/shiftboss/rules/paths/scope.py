@@ -80,8 +80,8 @@ def _with_merge_hint(violation: Violation, aside: frozenset[str]) -> Violation:
     if violation.commit not in aside:
         return violation
     hint = (
-        f"{violation.hint}; it came in by a merge: if that merged the branch that the work will land "
-        "on, the task must be spawned with that branch as its target, as in --target main"
+        f"{violation.hint}; it came in by a merge: if you merged the branch that the work will "
+        "land on, the task must be spawned with that branch as its target, as in --target main"
     )
     return violation.model_copy(update={"hint": hint})
 
