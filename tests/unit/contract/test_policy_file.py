@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from shiftboss.errors import InvalidPolicy
 from shiftboss.protocol.policy import CiPolicy, Policy
-from shiftboss.rules.contract.policy_file import effective, read_policy
+from shiftboss.rules.contract.policy_file import effective_policy, read_policy
 
 NAME = "shiftboss.yaml"
 
@@ -73,7 +73,7 @@ def test_the_effective_policy_reads_as_itself() -> None:
         "repos:\n  sdk: {url: 'https://example.org/sdk.git', branch: '1.10'}\nlocking: chain\n",
         NAME,
     )
-    text = effective(policy)
+    text = effective_policy(policy)
     assert read_policy(text, NAME) == policy
     assert "max_denials: 2" in text
     assert "branch: '1.10'" in text

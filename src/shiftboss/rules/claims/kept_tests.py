@@ -14,7 +14,7 @@ from shiftboss.rules.claims.test_scanners.go import go_machine, go_tests
 from shiftboss.rules.claims.test_scanners.javascript import javascript_tests
 from shiftboss.rules.claims.test_scanners.python import python_tests, python_tests_by_line
 from shiftboss.rules.claims.test_scanners.rust import rust_tests
-from shiftboss.rules.claims.test_scanners.source import FoundTest
+from shiftboss.rules.claims.test_scanners.source import ScannedTest
 
 _SCRIPT: Final = r"\.[cm]?[jt]sx?"
 # The first that fits. Files that a runner finds by their names are one kind, other files of a
@@ -30,7 +30,7 @@ _KINDS: Final[Sequence[tuple[str, re.Pattern[str]]]] = (
     ("go", re.compile(r".*_test\.go")),
     ("rust", re.compile(r".*\.rs")),
 )
-_SCANNERS: Final[dict[str, Callable[[str], list[FoundTest]]]] = {
+_SCANNERS: Final[dict[str, Callable[[str], list[ScannedTest]]]] = {
     "javascript": javascript_tests,
     "go": go_tests,
     "rust": rust_tests,
@@ -53,7 +53,7 @@ class Lost(NamedTuple):
 
 class _Placed(NamedTuple):
     path: str
-    test: FoundTest
+    test: ScannedTest
 
 
 def kind_of(path: str) -> str | None:
@@ -126,14 +126,14 @@ def _reasons(placed: _Placed) -> frozenset[str]:
     return placed.test.off | {machine} if machine is not None else placed.test.off
 
 
-def _by_name(tests: Iterable[FoundTest]) -> dict[str, list[FoundTest]]:
-    found: dict[str, list[FoundTest]] = {}
+def _by_name(tests: Iterable[ScannedTest]) -> dict[str, list[ScannedTest]]:
+    found: dict[str, list[ScannedTest]] = {}
     for one in tests:
         found.setdefault(one.name, []).append(one)
     return found
 
 
-def _scan(language: str, before: str, after: str) -> tuple[list[FoundTest], list[FoundTest]]:
+def _scan(language: str, before: str, after: str) -> tuple[list[ScannedTest], list[ScannedTest]]:
     """Both in the same way: two ways would not find the same names."""
     if language != "python":
         scanner = _SCANNERS[language]

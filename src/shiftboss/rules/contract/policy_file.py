@@ -28,13 +28,13 @@ from shiftboss.protocol.policy import (
 from shiftboss.rules.contract.repo_graph import find_cycles, variable_of
 from shiftboss.rules.documents.raw_data import (
     Contradiction,
-    commands,
-    mapping,
-    texts,
-    twice,
-    unknown,
+    as_mapping,
+    invalid_commands,
+    listed_twice,
+    strings,
+    unknown_names,
 )
-from shiftboss.rules.documents.typed_files import in_short, read_form, told_lines
+from shiftboss.rules.documents.typed_files import read_typed_file, summarize_problems, told_lines
 from shiftboss.rules.documents.yaml_lines import Path, Problem
 from shiftboss.rules.prompts.token_estimate import estimate_tokens
 
@@ -52,7 +52,7 @@ R = TypeVar("R", bound=Request)
 
 def read_policy(text: str, name: str) -> Policy:
     """Raises InvalidPolicy with every problem as `name:line: key: what is wrong`."""
-    form = read_form(text, Policy, contradictions)
+    form = read_typed_file(text, Policy, contradictions)
     if form.value is None or form.problems:
         raise invalid(name, form.problems)
     return form.value
@@ -61,19 +61,19 @@ def read_policy(text: str, name: str) -> Policy:
 def invalid(name: str, problems: Iterable[Problem]) -> InvalidPolicy:
     lines = told_lines(name, problems)
     return InvalidPolicy(
-        in_short(lines),
+        summarize_problems(lines),
         hint="nothing was applied; `shiftboss policy check` lists all problems",
         facts={"problems": lines},
     )
 
 
-def effective(policy: Policy) -> str:
+def effective_policy(policy: Policy) -> str:
     """The policy file with every value written out, including the defaults."""
     return yaml.safe_dump(policy.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
 
 
 def contradictions(data: dict[str, Any]) -> Iterator[Contradiction]:
-    repos = mapping(data.get("repos"))
+    repos = as_mapping(data.get("repos"))
     yield from _dependencies(repos)
     for name, repo in repos.items():
         if isinstance(repo, dict):
@@ -82,11 +82,11 @@ def contradictions(data: dict[str, Any]) -> Iterator[Contradiction]:
 
 
 def _dependencies(repos: dict[str, Any]) -> Iterator[Contradiction]:
-    depends_on = {name: texts(mapping(repo).get("depends_on")) for name, repo in repos.items()}
+    depends_on = {name: strings(as_mapping(repo).get("depends_on")) for name, repo in repos.items()}
     for name, named in depends_on.items():
         path = ("repos", name, "depends_on")
-        yield from unknown(path, named, repos, "repo")
-        yield from twice(path, named)
+        yield from unknown_names(path, named, repos, "repo")
+        yield from listed_twice(path, named)
     graph = {name: [repo for _, repo in named] for name, named in depends_on.items()}
     for cycle in find_cycles(graph):
         yield (
@@ -104,7 +104,7 @@ def _dependencies(repos: dict[str, Any]) -> Iterator[Contradiction]:
 
 
 def _repo(path: Path, repo: dict[str, Any]) -> Iterator[Contradiction]:
-    ci = mapping(repo.get("ci"))
+    ci = as_mapping(repo.get("ci"))
     provider = ci.get("provider", "local")
     if provider == "local" and not (repo.get("path") or repo.get("url")):
         yield path, "needs a path or a url, because its jobs run here in a checkout"
@@ -123,28 +123,30 @@ def _repo(path: Path, repo: dict[str, Any]) -> Iterator[Contradiction]:
 
 
 def _jobs(path: Path, ci: dict[str, Any], *, is_local: bool) -> Iterator[Contradiction]:
-    jobs = mapping(ci.get("jobs"))
-    needs = {name: texts(mapping(job).get("needs")) for name, job in jobs.items()}
+    jobs = as_mapping(ci.get("jobs"))
+    needs = {name: strings(as_mapping(job).get("needs")) for name, job in jobs.items()}
     for name, named in needs.items():
-        yield from unknown((*path, "jobs", name, "needs"), named, jobs, "job")
+        yield from unknown_names((*path, "jobs", name, "needs"), named, jobs, "job")
     for cycle in find_cycles({name: [job for _, job in named] for name, named in needs.items()}):
         yield (
             (*path, "jobs", cycle[0], "needs"),
             f"the jobs need each other in a cycle: {' -> '.join(cycle)}",
         )
     for name, job in jobs.items():
-        yield from commands((*path, "jobs", name, "run"), texts(mapping(job).get("run")))
+        yield from invalid_commands(
+            (*path, "jobs", name, "run"), strings(as_mapping(job).get("run"))
+        )
     known: dict[str, str] = {}
     for name in jobs:
         first = known.setdefault(name.casefold(), name)
         if first != name:
             yield (*path, "jobs", name), f"differs from {first!r} only by letter case"
     for key in ("required_jobs", "must_succeed"):
-        named = texts(ci.get(key))
-        yield from twice((*path, key), named)
+        named = strings(ci.get(key))
+        yield from listed_twice((*path, key), named)
         # Without jobs in the policy, the local runner takes them from the workflow files.
         if is_local and jobs:
-            yield from unknown((*path, key), named, jobs, "job", str.casefold)
+            yield from unknown_names((*path, key), named, jobs, "job", str.casefold)
 
 
 def _limits(data: dict[str, Any]) -> Iterator[Contradiction]:
@@ -170,7 +172,7 @@ def _limits(data: dict[str, Any]) -> Iterator[Contradiction]:
         parts = tokens.spawn_context + tokens.ci_stage_addon + tokens.task_specific
         if parts > tokens.total_target:
             yield ("tokens", "total_target"), f"must be at least the sum of its parts ({parts})"
-    line = mapping(data.get("sandbox")).get("worker_instruction")
+    line = as_mapping(data.get("sandbox")).get("worker_instruction")
     if isinstance(line, str) and estimate_tokens(line) > SANDBOX_TOKENS_MAX:
         yield (
             ("sandbox", "worker_instruction"),
@@ -187,5 +189,5 @@ def _valid(kind: type[R], raw: object) -> R | None:
 
 def _at(data: dict[str, Any], keys: tuple[str, ...]) -> dict[str, Any]:
     for key in keys:
-        data = mapping(data.get(key))
+        data = as_mapping(data.get(key))
     return data

@@ -19,19 +19,19 @@ from shiftboss.rules.claims.variables import is_secret_name, may_be_passed
 from shiftboss.rules.contract.repo_graph import find_cycles
 from shiftboss.rules.documents.raw_data import (
     Contradiction,
-    commands,
-    mapping,
-    patterns,
-    texts,
-    twice,
-    unknown,
+    as_mapping,
+    invalid_commands,
+    invalid_patterns,
+    listed_twice,
+    strings,
+    unknown_names,
 )
-from shiftboss.rules.documents.typed_files import in_short, read_form, told_lines
+from shiftboss.rules.documents.typed_files import read_typed_file, summarize_problems, told_lines
 from shiftboss.rules.documents.wording import did_you_mean
 from shiftboss.rules.documents.yaml_lines import Document, Path, Problem
 from shiftboss.rules.paths.branch_names import is_branch_name, task_branch
 from shiftboss.rules.paths.patterns import normalised
-from shiftboss.rules.plans.graph import COMMAND, agent_name, repo_of
+from shiftboss.rules.plans.graph import COMMAND_KIND, agent_name, repo_of
 from shiftboss.rules.runs.merge_tasks import is_merge
 from shiftboss.rules.tasks.tasks import is_reserved
 
@@ -62,7 +62,7 @@ class PlanText(NamedTuple):
 def read_plan(text: str, name: str, kinds: Collection[str]) -> PlanText:
     """Raises InvalidPlan with every problem as `name:line: key: what is wrong`. `kinds` are the
     names of the agent adapters."""
-    form = read_form(text, Plan, lambda data: contradictions(data, kinds))
+    form = read_typed_file(text, Plan, lambda data: contradictions(data, kinds))
     if form.value is None or form.problems:
         raise invalid_plan(name, form.problems)
     warnings = [form.document.problem(*warning) for warning in plan_warnings(form.value)]
@@ -72,7 +72,7 @@ def read_plan(text: str, name: str, kinds: Collection[str]) -> PlanText:
 def invalid_plan(name: str, problems: Iterable[Problem]) -> InvalidPlan:
     lines = told_lines(name, problems)
     return InvalidPlan(
-        in_short(lines),
+        summarize_problems(lines),
         field="plan",
         hint=f"nothing was started; `shiftboss plan check {name}` lists all problems",
         facts={"problems": lines},
@@ -87,18 +87,18 @@ def contradictions(data: dict[str, Any], kinds: Collection[str]) -> Iterator[Con
             ("swarm",),
             f"must have at most {SWARM_CHARACTERS_MAX} characters, because worker names contain it",
         )
-    repos, agents = mapping(data.get("repos")), mapping(data.get("agents"))
+    repos, agents = as_mapping(data.get("repos")), as_mapping(data.get("agents"))
     for name, repo in repos.items():
-        yield from _repo(("repos", name), mapping(repo))
+        yield from _repo(("repos", name), as_mapping(repo))
     for name, agent in agents.items():
-        yield from _agent(("agents", name), mapping(agent), kinds)
+        yield from _agent(("agents", name), as_mapping(agent), kinds)
     yield from _named_agent(("agent",), data.get("agent", "claude"), agents, kinds)
     tasks = data.get("tasks")
     if isinstance(tasks, list):
         for index, task in enumerate(tasks):
             path: Path = ("tasks", index)
-            yield from _named_agent((*path, "agent"), mapping(task).get("agent"), agents, kinds)
-            yield from _zero_time((*path, "timeout"), mapping(task).get("timeout"))
+            yield from _named_agent((*path, "agent"), as_mapping(task).get("agent"), agents, kinds)
+            yield from _zero_time((*path, "timeout"), as_mapping(task).get("timeout"))
         yield from task_contradictions(tasks, repos)
 
 
@@ -106,20 +106,24 @@ def _repo(path: Path, repo: dict[str, Any]) -> Iterator[Contradiction]:
     branch = repo.get("branch")
     if isinstance(branch, str) and not is_branch_name(branch):
         yield (*path, "branch"), f"{branch!r} is not a valid branch name"
-    yield from commands((*path, "setup"), texts(repo.get("setup")))
+    yield from invalid_commands((*path, "setup"), strings(repo.get("setup")))
     yield from _zero_time((*path, "setup_timeout"), repo.get("setup_timeout"))
-    yield from _variables((*path, "environment"), mapping(repo.get("environment")))
-    ports = texts(repo.get("ports"))
-    yield from twice((*path, "ports"), ports)
+    yield from _variables((*path, "environment"), as_mapping(repo.get("environment")))
+    ports = strings(repo.get("ports"))
+    yield from listed_twice((*path, "ports"), ports)
     for index, name in ports:
         if not may_be_passed(name):
             yield (*path, "ports", index), _RESERVED
-        elif name in mapping(repo.get("environment")):
+        elif name in as_mapping(repo.get("environment")):
             yield (*path, "ports", index), f"{name!r} is also in environment"
-    yield from patterns((*path, "copy"), texts(repo.get("copy")))
-    verification = mapping(repo.get("verification"))
-    yield from commands((*path, "verification", "setup"), texts(verification.get("setup")))
-    yield from patterns((*path, "verification", "generated"), texts(verification.get("generated")))
+    yield from invalid_patterns((*path, "copy"), strings(repo.get("copy")))
+    verification = as_mapping(repo.get("verification"))
+    yield from invalid_commands(
+        (*path, "verification", "setup"), strings(verification.get("setup"))
+    )
+    yield from invalid_patterns(
+        (*path, "verification", "generated"), strings(verification.get("generated"))
+    )
 
 
 def _agent(path: Path, agent: dict[str, Any], kinds: Collection[str]) -> Iterator[Contradiction]:
@@ -127,9 +131,9 @@ def _agent(path: Path, agent: dict[str, Any], kinds: Collection[str]) -> Iterato
     if isinstance(kind, str) and kind not in kinds:
         guess = did_you_mean(kind, kinds) or f"; the kinds are {', '.join(sorted(kinds))}"
         yield (*path, "kind"), f"there is no agent kind {kind!r}{guess}"
-    if kind == COMMAND and not agent.get("command"):
+    if kind == COMMAND_KIND and not agent.get("command"):
         yield path, "the kind command needs a command: the command line, as a list of words"
-    yield from _variables((*path, "environment"), mapping(agent.get("environment")))
+    yield from _variables((*path, "environment"), as_mapping(agent.get("environment")))
 
 
 def _named_agent(
@@ -137,7 +141,7 @@ def _named_agent(
 ) -> Iterator[Contradiction]:
     if not isinstance(name, str) or name in agents:
         return
-    if name == COMMAND:
+    if name == COMMAND_KIND:
         yield path, f"the agent {name!r} needs a command line; add one under agents.{name}"
     elif name not in kinds:
         yield path, f"there is no agent {name!r}{did_you_mean(name, [*agents, *kinds])}"
@@ -160,7 +164,7 @@ def task_contradictions(tasks: list[Any], repos: Collection[str]) -> Iterator[Co
     yield from _dependencies(tasks)
     for index, raw in enumerate(tasks):
         path: Path = ("tasks", index)
-        task = mapping(raw)
+        task = as_mapping(raw)
         yield from _task_repo(path, task, repos)
         yield from _files(path, task)
         yield from _criteria(path, task)
@@ -207,12 +211,12 @@ def _dependencies(tasks: list[Any]) -> Iterator[Contradiction]:
     graph: dict[str, list[str]] = {}
     for index, task_id in _ids_of(tasks):
         if indexes.setdefault(task_id, index) == index:
-            graph[task_id] = [name for _, name in texts(tasks[index].get("depends_on"))]
+            graph[task_id] = [name for _, name in strings(tasks[index].get("depends_on"))]
     for index, raw in enumerate(tasks):
         path: Path = ("tasks", index, "depends_on")
-        named = texts(mapping(raw).get("depends_on"))
-        yield from unknown(path, named, graph, "task")
-        yield from twice(path, named)
+        named = strings(as_mapping(raw).get("depends_on"))
+        yield from unknown_names(path, named, graph, "task")
+        yield from listed_twice(path, named)
     for cycle in find_cycles(graph):
         yield (
             ("tasks", indexes[cycle[0]], "depends_on"),
@@ -237,9 +241,9 @@ def _task_repo(path: Path, task: dict[str, Any], repos: Collection[str]) -> Iter
 
 
 def _files(path: Path, task: dict[str, Any]) -> Iterator[Contradiction]:
-    owned, readonly = texts(task.get("files_owned")), texts(task.get("files_readonly"))
-    yield from patterns((*path, "files_owned"), owned)
-    yield from patterns((*path, "files_readonly"), readonly)
+    owned, readonly = strings(task.get("files_owned")), strings(task.get("files_readonly"))
+    yield from invalid_patterns((*path, "files_owned"), owned)
+    yield from invalid_patterns((*path, "files_readonly"), readonly)
     readonly_forms = {_normal_form(pattern) for _, pattern in readonly}
     for index, pattern in owned:
         if _normal_form(pattern) in readonly_forms:
@@ -258,7 +262,7 @@ def _normal_form(pattern: str) -> str:
 
 def _criteria(path: Path, task: dict[str, Any]) -> Iterator[Contradiction]:
     """The same checks that the server makes when the task is spawned."""
-    for index, text in texts(task.get("criteria")):
+    for index, text in strings(task.get("criteria")):
         try:
             parse_criterion(text)
         except ValueError as error:
