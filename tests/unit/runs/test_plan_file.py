@@ -145,11 +145,11 @@ def repo(members: str) -> str:
         (task("id: a, files_readonly: [/b]"), "4: tasks.0.files_readonly.0: '/b' is absolute"),
         (
             task("id: a, criteria: ['Tests pass: make && ls']"),
-            "4: tasks.0.criteria.0: 'make && ls' has '&&'",
+            "4: tasks.0.criteria.0: 'make && ls' contains '&&'",
         ),
         (
             task("id: a, description: 'Tests pass: a | b'"),
-            "4: tasks.0.description: contains a criterion that cannot be checked: 'a | b' has",
+            "4: tasks.0.description: contains a criterion that cannot be checked: 'a | b' cont",
         ),
         (
             plan(more="agents: {x: {kind: clod}}\n"),
@@ -163,7 +163,7 @@ def repo(members: str) -> str:
         (plan(more="agent: nobody\n"), "5: agent: there is no agent 'nobody'"),
         (plan(more=f"swarm: {'s' * 61}\n"), "5: swarm: must have at most 60 characters"),
         (repo("branch: a..b"), "2: repos.app.branch: 'a..b' is not a valid branch name"),
-        (repo("setup: ['a; b']"), "2: repos.app.setup.0: 'a; b' has ';'"),
+        (repo("setup: ['a; b']"), "2: repos.app.setup.0: 'a; b' contains ';'"),
         (repo("setup_timeout: 0"), "2: repos.app.setup_timeout: must be longer than 0 seconds"),
         (repo("copy: [../.env]"), "2: repos.app.copy.0: '../.env' contains .."),
         (repo("ports: [P, P]"), "2: repos.app.ports.1: 'P' is listed twice"),
@@ -174,7 +174,7 @@ def repo(members: str) -> str:
         (repo("ports: [SHIFTBOSS_URL]"), "2: repos.app.ports.0: cannot be set here"),
         (
             repo("verification: {setup: ['a && b']}"),
-            "2: repos.app.verification.setup.0: 'a && b' has '&&'",
+            "2: repos.app.verification.setup.0: 'a && b' contains '&&'",
         ),
         (repo("verification: {generated: [/x]}"), "2: repos.app.verification.generated.0: '/x'"),
     ],
