@@ -178,6 +178,6 @@ def test_a_halt_of_the_server_and_a_bad_policy_are_problems(room: Room) -> None:
     assert done.code == 1
     text = " ".join(done.out.split())
     assert "queues problem halt 1 stops app, core: a key is in it" in text
-    assert "policy problem bad.yaml:1: repos.core.pth: is not a key here" in text
+    assert "policy problem bad.yaml:1: repos.core.pth: is not a known key" in text
     assert "-> all problems: shiftboss policy check bad.yaml" in text
     assert done.err.startswith("problems: ")

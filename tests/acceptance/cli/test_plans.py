@@ -39,14 +39,14 @@ tasks:
 - {id: b, title: B, depends_on: [a.lock], agent: cluade}
 """
 PROBLEMS = [
-    "plan.yaml:2: repos.app.pth: is not a key here; did you mean 'path'?",
+    "plan.yaml:2: repos.app.pth: is not a known key; did you mean 'path'?",
     (
-        "plan.yaml:4: tasks.0.id: 'a.lock' ends with .lock, as no branch of git can; "
-        "its branch takes the name"
+        "plan.yaml:4: tasks.0.id: 'a.lock' ends with .lock, which git does not allow "
+        "in a branch name, and the branch is named after the task"
     ),
     "plan.yaml:4: tasks.0.files_owned.0: '../a.py' contains ..; write the path without it",
     (
-        "plan.yaml:4: tasks.0.depends_on: the tasks wait for each other in a circle: "
+        "plan.yaml:4: tasks.0.depends_on: the tasks depend on each other in a cycle: "
         "a.lock -> b -> a.lock"
     ),
     "plan.yaml:5: tasks.1.files_owned: is missing",

@@ -19,10 +19,10 @@ repos:
 timeouts: {worker: soon}
 """
 PROBLEMS = [
-    "shiftboss.yaml:2: repos.alphavm.pth: is not a key here; did you mean 'path'?",
+    "shiftboss.yaml:2: repos.alphavm.pth: is not a known key; did you mean 'path'?",
     (
-        "shiftboss.yaml:2: repos.alphavm: needs a path or a url: "
-        "its jobs are run here, from a checkout"
+        "shiftboss.yaml:2: repos.alphavm: needs a path or a url, "
+        "because its jobs run here in a checkout"
     ),
     (
         "shiftboss.yaml:3: repos.adnet.depends_on.1: there is no repo 'alphavn'; "

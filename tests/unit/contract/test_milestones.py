@@ -30,7 +30,7 @@ from shiftboss.protocol.milestones import (
 from shiftboss.protocol.policy import Milestone
 from shiftboss.protocol.states import WorkerState
 from shiftboss.rules.contract.milestones import (
-    can_move,
+    can_report,
     check_done_report,
     check_move,
     milestone_view,
@@ -344,11 +344,11 @@ LEGAL = {
 @pytest.mark.parametrize("present", ALL)
 @pytest.mark.parametrize("new", ALL)
 def test_the_flow_of_the_contract(present: Milestone, new: Milestone) -> None:
-    assert can_move(present, new) is ((present, new) in LEGAL)
+    assert can_report(present, new) is ((present, new) in LEGAL)
 
 
 def test_work_begins_with_working() -> None:
-    assert [one for one in ALL if can_move(None, one)] == ["WORKING"]
+    assert [one for one in ALL if can_report(None, one)] == ["WORKING"]
 
 
 def test_an_illegal_move_names_the_legal_ones() -> None:
@@ -368,8 +368,8 @@ def test_the_example_session_is_legal_step_by_step() -> None:
         "DONE: adnet CI run #90 all green, Radicle synced",
     ]
     milestones = [milestone_of_report(parse_line(line)) for line in session]
-    assert can_move(None, milestones[0])
-    assert all(can_move(one, two) for one, two in pairwise(milestones))
+    assert can_report(None, milestones[0])
+    assert all(can_report(one, two) for one, two in pairwise(milestones))
 
 
 @pytest.mark.parametrize(

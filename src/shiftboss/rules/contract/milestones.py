@@ -42,7 +42,7 @@ _MILESTONE: Final[dict[WorkerState, Milestone]] = {
 }
 
 
-def can_move(present: Milestone | None, new: Milestone) -> bool:
+def can_report(present: Milestone | None, new: Milestone) -> bool:
     """A milestone that is reported again tells news of it: another substate, another push."""
     if present is None:
         return new == INITIAL
@@ -50,7 +50,7 @@ def can_move(present: Milestone | None, new: Milestone) -> bool:
 
 
 def check_move(present: Milestone | None, new: Milestone) -> None:
-    if can_move(present, new):
+    if can_report(present, new):
         return
     legal = [INITIAL] if present is None else list(TRANSITIONS[present])
     before = "nothing was reported yet" if present is None else f"the milestone is {present}"

@@ -16,18 +16,18 @@ from shiftboss.rules.paths.patterns import normalised
 Contradiction = tuple[Path, str]
 
 
-def mapping(value: object) -> dict[str, Any]:
+def as_mapping(value: object) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def texts(value: object) -> list[tuple[int, str]]:
+def strings(value: object) -> list[tuple[int, str]]:
     """The strings of a list, with their indexes."""
     if not isinstance(value, list):
         return []
     return [(index, text) for index, text in enumerate(value) if isinstance(text, str)]
 
 
-def unknown(
+def unknown_names(
     path: Path,
     named: Iterable[tuple[int, str]],
     known: Iterable[str],
@@ -44,7 +44,7 @@ def unknown(
             )
 
 
-def twice(path: Path, named: Iterable[tuple[int, str]]) -> Iterator[Contradiction]:
+def listed_twice(path: Path, named: Iterable[tuple[int, str]]) -> Iterator[Contradiction]:
     seen: set[str] = set()
     for index, name in named:
         if name in seen:
@@ -52,7 +52,7 @@ def twice(path: Path, named: Iterable[tuple[int, str]]) -> Iterator[Contradictio
         seen.add(name)
 
 
-def commands(path: Path, named: Iterable[tuple[int, str]]) -> Iterator[Contradiction]:
+def invalid_commands(path: Path, named: Iterable[tuple[int, str]]) -> Iterator[Contradiction]:
     """Commands run without a shell, so a command that needs one can never pass."""
     for index, text in named:
         try:
@@ -61,7 +61,7 @@ def commands(path: Path, named: Iterable[tuple[int, str]]) -> Iterator[Contradic
             yield (*path, index), str(error)
 
 
-def patterns(path: Path, named: Iterable[tuple[int, str]]) -> Iterator[Contradiction]:
+def invalid_patterns(path: Path, named: Iterable[tuple[int, str]]) -> Iterator[Contradiction]:
     for index, text in named:
         try:
             normalised(text)

@@ -21,8 +21,8 @@ _MESSAGES: Final = {
     "string_type": "must be a string; put it in quotes if it looks like a number or a date",
     "string_too_short": "must not be empty",
     "string_too_long": "must have at most {max_length} characters",
-    "int_type": "must be an integer",
-    "int_from_float": "must be an integer",
+    "int_type": "must be a whole number",
+    "int_from_float": "must be a whole number",
     "float_type": "must be a number",
     "finite_number": "must be a finite number",
     "bool_type": "must be true or false",
@@ -51,7 +51,7 @@ _LETTERS: Final = (
 )
 
 
-class Form(NamedTuple, Generic[M]):
+class TypedFile(NamedTuple, Generic[M]):
     """`value` is None if the data does not fit the type. Use it only if there are no problems."""
 
     document: Document
@@ -59,7 +59,9 @@ class Form(NamedTuple, Generic[M]):
     problems: list[Problem]
 
 
-def read_form(text: str, model: type[M], find_contradictions: FindContradictions) -> Form[M]:
+def read_typed_file(
+    text: str, model: type[M], find_contradictions: FindContradictions
+) -> TypedFile[M]:
     document = read_yaml(text)
     value: M | None = None
     problems = list(document.problems)
@@ -76,7 +78,7 @@ def read_form(text: str, model: type[M], find_contradictions: FindContradictions
         ]
     elif not problems:
         problems.append(Problem(1, (), "must be a mapping at the top level"))
-    return Form(document, value, problems)
+    return TypedFile(document, value, problems)
 
 
 def told_lines(name: str, problems: Iterable[Problem]) -> list[str]:
@@ -91,7 +93,7 @@ def _sort_key(problem: Problem) -> tuple[int, str]:
     return problem.line, problem.message
 
 
-def in_short(lines: list[str]) -> str:
+def summarize_problems(lines: list[str]) -> str:
     """The first problem, and the number of the others."""
     return f"{lines[0]} (and {len(lines) - 1} more)" if len(lines) > 1 else lines[0]
 

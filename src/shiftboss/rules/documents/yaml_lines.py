@@ -123,7 +123,7 @@ class _YamlReader:
         return merged | own
 
     def _merged(self, node: yaml.Node, path: Path) -> dict[str, Any]:
-        """The first of several mappings wins, and keys of the mapping itself win over all of them."""
+        """The first of several mappings wins. Keys of the mapping itself win over all of them."""
         parts = node.value if isinstance(node, yaml.SequenceNode) else [node]
         merged: dict[str, Any] = {}
         for part in parts:

@@ -40,7 +40,7 @@ class FileChange(NamedTuple):
         return NOTHING not in (self.old_mode, self.new_mode) and self.old_mode != self.new_mode
 
     @property
-    def deed(self) -> str:
+    def action(self) -> str:
         """What was done to the file, for use after "was"."""
         if self.mode_changed and self.old_blob == self.blob:
             return f"given the mode {self.new_mode}"

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from shiftboss.rules.claims.criteria import parse_command, parse_criterion
-from shiftboss.rules.paths.patterns import Scope, as_written, normalised
+from shiftboss.rules.paths.patterns import Scope, normalised, normalize_git_path
 
 Module = tuple[str, ...]
 
@@ -172,7 +172,7 @@ def _named_paths(argv: Sequence[str]) -> Iterator[str]:
         # `--config=x.toml`, and pytest's `tests/test_a.py::test_b`.
         for part in (word, word.partition("=")[2], word.partition("::")[0]):
             try:
-                yield as_written(part).removesuffix("/")
+                yield normalize_git_path(part).removesuffix("/")
             except ValueError:
                 continue
         if before == "-m" and _MODULE.fullmatch(word):

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from shiftboss.rules.paths.patterns import Scope, as_written
+from shiftboss.rules.paths.patterns import Scope, normalize_git_path
 
 # Protected files change how tests, tools, git or agents behave. A worker that may write one of them
 # can make a check pass without doing the work, even from its own folder. So no glob and no folder
@@ -56,7 +56,7 @@ _FOLDERS: Final = frozenset(_TOOL_FOLDERS.split())
 _RUNNERS: Final = frozenset(("pytest", "_pytest", "unittest", "mypy"))
 
 
-def protected(path: str) -> bool:
+def is_protected(path: str) -> bool:
     """Whether the file is protected. Case is ignored, as some file systems do."""
     *folders, name = path.casefold().split("/")
     if name in _NAMES or _KINDS.fullmatch(name) or not _FOLDERS.isdisjoint(folders):
@@ -87,7 +87,7 @@ class Ownership:
     def refusal(self, path: str, *, is_submodule: bool = False) -> PathRefusal | None:
         """Why the path must not be changed, or None if it may."""
         try:
-            as_written(path)
+            normalize_git_path(path)
         except ValueError as error:
             return PathRefusal(f"{error}; no contract can cover it", "remove it from the branch")
         if self._generated.names_exactly(path):
@@ -101,7 +101,7 @@ class Ownership:
             return None
         if is_submodule:
             return _by_name("is a submodule")
-        if protected(path):
+        if is_protected(path):
             return _by_name("configures tests or tools")
         if self._owned.covers(path) or self._generated.covers(path):
             return None

@@ -31,10 +31,10 @@ def normalised(path: str) -> str:
         raise ValueError("contains a backslash; separate the segments with /")
     if _DRIVE.match(path):
         raise ValueError(_ABSOLUTE)
-    return as_written(path)
+    return normalize_git_path(path)
 
 
-def as_written(path: str) -> str:
+def normalize_git_path(path: str) -> str:
     """The normal form of a path that comes from git, where a backslash is an ordinary character."""
     if not path:
         raise ValueError("is empty")
@@ -71,7 +71,7 @@ class Pattern(NamedTuple):
 
 def pattern_of(text: str, *, case_insensitive: bool = False) -> Pattern:
     """Raises ValueError with the reason if `text` is not a valid pattern."""
-    name = as_written(text)
+    name = normalize_git_path(text)
     if case_insensitive:
         name = name.casefold()
     parts = [part if part == ANY else _STARS.sub("*", part) for part in name.strip("/").split("/")]
@@ -108,12 +108,12 @@ class Scope:
         return self._globs is not None and self._globs.match(name + "/") is not None
 
     def names_exactly(self, path: str) -> bool:
-        """Whether a pattern names the path itself, as opposed to covering it by a glob or folder."""
+        """Whether a pattern names the path itself, not just a glob or folder that covers it."""
         return self._name(path) in self._named
 
     def _name(self, path: str) -> str | None:
         try:
-            name = as_written(path).removesuffix("/")
+            name = normalize_git_path(path).removesuffix("/")
         except ValueError:
             return None
         return name.casefold() if self._case_insensitive else name

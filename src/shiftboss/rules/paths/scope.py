@@ -16,8 +16,8 @@ from shiftboss.rules.paths.changes import (
     link_leads_astray,
 )
 from shiftboss.rules.paths.command_paths import NamedFiles
-from shiftboss.rules.paths.ownership import Ownership, PathRefusal, protected
-from shiftboss.rules.paths.patterns import as_written
+from shiftboss.rules.paths.ownership import Ownership, PathRefusal, is_protected
+from shiftboss.rules.paths.patterns import normalize_git_path
 
 LINK_BYTES_MAX = 4096
 
@@ -47,7 +47,7 @@ def violations_of(
         for path in file.paths:
             refusal = _refusal(ownership, path, file)
             if refusal is not None:
-                refusal = refusal._replace(reason=f"was {file.deed} and {refusal.reason}")
+                refusal = refusal._replace(reason=f"was {file.action} and {refusal.reason}")
                 violations[path] = _violation(path, refusal, commit_of.get(path))
     for change in work.own:
         refusal = _refusal(ownership, change.file.path, change.file)
@@ -80,8 +80,8 @@ def _with_merge_hint(violation: Violation, aside: frozenset[str]) -> Violation:
     if violation.commit not in aside:
         return violation
     hint = (
-        f"{violation.hint}; it came in by a merge: if that merged the branch that the work will land "
-        "on, the task must be spawned with that branch as its target, as in --target main"
+        f"{violation.hint}; it came in by a merge: if you merged the branch that the work will "
+        "land on, the task must be spawned with that branch as its target, as in --target main"
     )
     return violation.model_copy(update={"hint": hint})
 
@@ -91,7 +91,7 @@ def _reverted(change: CommitChange, refusal: PathRefusal) -> Violation:
     where = "the merge commit" if change.is_merge else "commit"
     return Violation(
         check="scope",
-        message=f"{change.file.path} was {change.file.deed} by {where} {change.commit[:12]} and "
+        message=f"{change.file.path} was {change.file.action} by {where} {change.commit[:12]} and "
         f"reverted later; it {refusal.reason}",
         hint="rewrite the branch so that no commit touches the file (git rebase --interactive), "
         "or ask for it with request_scope",
@@ -145,7 +145,7 @@ def _unauthorized(ownership: Ownership, claimed: Sequence[str]) -> list[Violatio
 
 def _normal_form(path: str) -> str:
     try:
-        return as_written(path).removesuffix("/")
+        return normalize_git_path(path).removesuffix("/")
     except ValueError:
         return path
 
@@ -199,7 +199,7 @@ class TargetGuard:
         refusal = self._ownership.refusal(path, is_submodule=file.is_submodule)
         if refusal is None:
             return None  # the task may change the file itself
-        if self._ownership.is_readonly(path) or protected(path) or self._needs_receipts:
+        if self._ownership.is_readonly(path) or is_protected(path) or self._needs_receipts:
             return refusal.reason
         if self._named_files.includes(path):
             return "determines the result of a command of the contract"

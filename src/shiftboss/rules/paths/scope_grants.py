@@ -15,7 +15,7 @@ from typing import Final
 from shiftboss.rules.claims.kept_tests import kind_of
 from shiftboss.rules.paths.command_paths import CommandReferences, module_of
 from shiftboss.rules.paths.overlap import overlaps
-from shiftboss.rules.paths.ownership import protected
+from shiftboss.rules.paths.ownership import is_protected
 
 _TEST_NAME: Final = re.compile(r"(?:.*[._-])?(?:tests?|specs?)[._-].*", re.IGNORECASE)
 _TEST_CLASS: Final = re.compile(r".*[a-z0-9](?:Tests?|Spec|IT)\.\w+|.*\.snap")
@@ -46,7 +46,7 @@ def why_not_granted(
         return "may cover more than one file"
     if overlaps([path], readonly, case_insensitive=True):
         return "is read-only by contract"
-    if protected(path):
+    if is_protected(path):
         return "influences how the work is checked"
     if _belongs_to_tests(path):
         return "belongs to the tests"

@@ -108,7 +108,7 @@ class Ancestry:
 
 
 # The kind that is nothing without its command line.
-COMMAND: Final = "command"
+COMMAND_KIND: Final = "command"
 
 
 def agent_name(plan: Plan, task: PlanTask) -> str:

@@ -67,7 +67,7 @@ def said_text(payload: dict[str, Any], name: str, default: str) -> str:
 def said_epoch(message: Message) -> int | None:
     epoch = message.payload.get("epoch")
     if epoch is not None and type(epoch) is not int:
-        raise InvalidRequest("payload.epoch: must be an integer", field="payload.epoch")
+        raise InvalidRequest("payload.epoch: must be a whole number", field="payload.epoch")
     return epoch
 
 
