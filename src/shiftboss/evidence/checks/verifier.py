@@ -13,8 +13,8 @@ from shiftboss.evidence.checks.commit import (
     ClaimedCommit,
     check_ancestry,
     check_branch,
-    look_at_claim,
     no_change,
+    resolve_claim,
 )
 from shiftboss.evidence.checks.criteria import BaseTestCounts, CriteriaCheck, not_run
 from shiftboss.evidence.checks.kept_tests import check_tests_kept
@@ -60,8 +60,8 @@ class Verifier:
         writing: asyncio.Lock | None = None,
     ) -> None:
         self._mirrors = Mirrors(folder / "mirrors")
-        self._disposal = BackgroundDelete(checkouts or folder / "checkouts", writing)
-        self._base_runs = BaseTestCounts(folder / "base-runs", self._disposal)
+        self._deletion = BackgroundDelete(checkouts or folder / "checkouts", writing)
+        self._base_runs = BaseTestCounts(folder / "base-runs", self._deletion)
         self._turns = asyncio.Semaphore(at_once)
         self._ask_ci = ask_ci
         self._opening = asyncio.Lock()
@@ -84,16 +84,16 @@ class Verifier:
 
     async def close(self) -> None:
         """Wait until the last checkout is removed."""
-        await self._disposal.close()
+        await self._deletion.close()
 
     async def _open(self) -> None:
         async with self._opening:
             if not self._is_open:
-                await self._disposal.open()
+                await self._deletion.open()
                 self._is_open = True
 
     async def _look(self, mirror: Mirror, job: VerificationJob) -> _Verification:
-        claim, checked = await look_at_claim(mirror, job)
+        claim, checked = await resolve_claim(mirror, job)
         if claim.commit is None:
             return _Verification(claim, [checked, *_nothing_further(job, "there is no commit")])
         checks = [checked]
@@ -124,7 +124,7 @@ class Verifier:
         broken = next((one.result.check for one in checks if not one.holds), None)
         if broken is not None:
             return not_run(job, f"not run, the check {broken} failed")
-        check = CriteriaCheck(mirror, claim, job, self._disposal, self._base_runs)
+        check = CriteriaCheck(mirror, claim, job, self._deletion, self._base_runs)
         ran = await check.make()
         return [_waived(with_policy(one, job.policy), job) for one in ran]
 

@@ -105,13 +105,13 @@ async def run_workflow(
     mirror: Mirror,
     push: PushEvent,
     workflow: Workflow,
-    disposal: BackgroundDelete,
+    deletion: BackgroundDelete,
     variables: Mapping[str, str],
 ) -> list[CiJob]:
     """The jobs, ended. None at all when the workflow does nothing at a push."""
     if workflow.problem is not None:
         return [CiJob(name=workflow.path, state="failure", log_tail=workflow.problem)]
-    async with clean_checkout(mirror, push.sha, disposal) as checkout:
+    async with clean_checkout(mirror, push.sha, deletion) as checkout:
         environment = await asyncio.to_thread(_prepare, checkout, push)
         # Not in the checkout: act would take options from a file `.actrc` there.
         done = await run_command(

@@ -38,8 +38,8 @@ class Source(NamedTuple):
 class NamedJobs:
     """Each job has a checkout of its own, so that none can prepare the ground for another."""
 
-    def __init__(self, disposal: BackgroundDelete, turns: asyncio.Semaphore) -> None:
-        self._disposal = disposal
+    def __init__(self, deletion: BackgroundDelete, turns: asyncio.Semaphore) -> None:
+        self._deletion = deletion
         self._turns = turns
 
     async def run(
@@ -80,7 +80,7 @@ class NamedJobs:
             await tell(CiJob(name=name, state="running"))
             async with (
                 source.beside() as variables,
-                clean_checkout(source.mirror, source.sha, self._disposal) as checkout,
+                clean_checkout(source.mirror, source.sha, self._deletion) as checkout,
             ):
                 log = await _run_commands(job, checkout, variables)
         if log is None:
@@ -117,9 +117,9 @@ def _skipped(name: str, broken: list[str]) -> CiJob:
 
 
 class Dependencies:
-    def __init__(self, mirrors: Mirrors, disposal: BackgroundDelete) -> None:
+    def __init__(self, mirrors: Mirrors, deletion: BackgroundDelete) -> None:
         self._mirrors = mirrors
-        self._disposal = disposal
+        self._deletion = deletion
 
     async def commits(self, demand: CiDemand) -> dict[str, str]:
         """Of each the commit that is meant now: all jobs of a run see the same ones."""
@@ -135,7 +135,7 @@ class Dependencies:
             for name, commit in commits.items():
                 mirror = await self._mirrors.of(demand.dependencies[name].path)
                 made = await stack.enter_async_context(
-                    clean_checkout(mirror, commit, self._disposal)
+                    clean_checkout(mirror, commit, self._deletion)
                 )
                 variables[variable_of(name)] = str(made.files)
             yield variables

@@ -43,10 +43,10 @@ class LocalCi:
     ) -> None:
         self._records = LocalRunRecords(folder / "results")
         self._mirrors = Mirrors(folder / "mirrors")
-        self._disposal = BackgroundDelete(folder / "checkouts", writing)
-        self.dependencies = Dependencies(self._mirrors, self._disposal)
+        self._deletion = BackgroundDelete(folder / "checkouts", writing)
+        self.dependencies = Dependencies(self._mirrors, self._deletion)
         self._turns = asyncio.Semaphore(at_once)
-        self._named_jobs = NamedJobs(self._disposal, self._turns)
+        self._named_jobs = NamedJobs(self._deletion, self._turns)
         # One for each repository: its runs are counted, and a slow fetch holds up nobody else.
         self._starting: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._opening = asyncio.Lock()
@@ -125,7 +125,7 @@ class LocalCi:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        await self._disposal.close()
+        await self._deletion.close()
 
     async def _gone_on(self, demand: CiDemand, sha: str) -> LocalRunRecord | None:
         """What was interrupted is set to work. It may have ended since it was looked at, or have
@@ -226,14 +226,14 @@ class LocalCi:
             await work.begin(workflow.path)
             async with source.beside() as variables:
                 jobs = await run_workflow(
-                    _act(), source.mirror, push, workflow, self._disposal, variables
+                    _act(), source.mirror, push, workflow, self._deletion, variables
                 )
         await work.end(workflow.path, jobs)
 
     async def _open(self) -> None:
         async with self._opening:
             if not self._is_open:
-                await self._disposal.open()
+                await self._deletion.open()
                 self._is_open = True
 
     async def _source(self, demand: CiDemand, sha: str, commits: Mapping[str, str]) -> Source:
