@@ -146,7 +146,7 @@ async def _check_branches_again(
 ) -> Checked:
     """The branches may have been moved while the checks ran."""
     assert claim.commit is not None
-    await mirror.refresh(tidy=False)
+    await mirror.refresh(maintain=False)
     for now in (
         await check_branch(mirror, claim.commit, job.branch, _MOVED),
         await check_target(mirror, claim, work.commits, job.target),
