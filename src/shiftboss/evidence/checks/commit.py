@@ -46,7 +46,9 @@ async def resolve_claim(mirror: Mirror, job: VerificationJob) -> tuple[ClaimedCo
     if commit is None and claimed is not None and claimed == job.commit:
         unreachable_kind = await mirror.kind_at_source(claimed)
     kinds = ("commit", "tree", "commit", "tree", "commit", "commit")
-    claim = ClaimedCommit(*(_id(found, kind) for found, kind in zip(objects, kinds, strict=True)))
+    claim = ClaimedCommit(
+        *(_id(resolved, kind) for resolved, kind in zip(objects, kinds, strict=True))
+    )
     return claim, _check_commit(job, commit, unreachable_kind)
 
 
@@ -113,7 +115,7 @@ async def _is_on(mirror: Mirror, commit: str, branch: str | None) -> bool:
 
 
 def _check_commit(
-    job: VerificationJob, found: GitObject | None, unreachable_kind: str | None
+    job: VerificationJob, resolved: GitObject | None, unreachable_kind: str | None
 ) -> Checked:
     """`unreachable_kind`: the kind of an object that the repository has, but on no branch."""
     named = job.commit if job.commit is not None else f"the branch {job.branch}"
@@ -122,17 +124,17 @@ def _check_commit(
         return failed("commit", "neither a commit nor a branch was claimed", hint)
     if job.commit is not None and not _COMMIT_ID.fullmatch(job.commit):
         return failed("commit", f"{job.commit!r} is not a commit id", hint)
-    if found is None and unreachable_kind is None:
+    if resolved is None and unreachable_kind is None:
         return failed("commit", f"{named} is not in the repository", hint)
-    if found is None and unreachable_kind == "commit":
+    if resolved is None and unreachable_kind == "commit":
         return failed("commit", f"{named} is on no branch", "put it on the branch of the task")
-    if found is None:
+    if resolved is None:
         return failed("commit", f"{named} is the id of a {unreachable_kind}, not of a commit", hint)
-    if found.kind == "ambiguous":
+    if resolved.kind == "ambiguous":
         return failed("commit", f"{named} is ambiguous: several ids begin with it", hint)
-    if found.kind != "commit":
-        return failed("commit", f"{named} is the id of a {found.kind}, not of a commit", hint)
-    return passed("commit", f"is {found.id}")
+    if resolved.kind != "commit":
+        return failed("commit", f"{named} is the id of a {resolved.kind}, not of a commit", hint)
+    return passed("commit", f"is {resolved.id}")
 
 
 def _claimed(job: VerificationJob) -> str | None:
@@ -154,5 +156,5 @@ async def _look_up(mirror: Mirror, names: list[str | None]) -> list[GitObject | 
     return [None if name is None else next(objects) for name in names]
 
 
-def _id(found: GitObject | None, kind: str) -> str | None:
-    return found.id if found is not None and found.kind == kind else None
+def _id(resolved: GitObject | None, kind: str) -> str | None:
+    return resolved.id if resolved is not None and resolved.kind == kind else None

@@ -120,7 +120,9 @@ async def _unaccounted(
     listed = [sha for sha in (job.target_base, *job.accounted_commits) if sha is not None]
     listed = [sha for sha in dict.fromkeys(listed) if _FULL_ID.fullmatch(sha)]
     objects = await mirror.look_up(listed) if listed else []
-    accounted = [found.id for found in objects if found is not None and found.kind == "commit"]
+    accounted = [
+        resolved.id for resolved in objects if resolved is not None and resolved.kind == "commit"
+    ]
     outside = await _outside_of(mirror, commit, [claim.base, *accounted])
     if commit not in outside:
         # The claimed commit has a receipt itself, or is an ancestor of a commit with one. That

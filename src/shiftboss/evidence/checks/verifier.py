@@ -125,7 +125,7 @@ class Verifier:
         if failed is not None:
             return not_run(job, f"not run, the check {failed} failed")
         criteria = CriteriaCheck(mirror, claim, job, self._deletion, self._base_test_counts)
-        return [_waived(with_policy(one, job.policy), job) for one in await criteria.make()]
+        return [_waived(with_policy(check, job.policy), job) for check in await criteria.make()]
 
 
 async def _ancestry(
