@@ -125,7 +125,7 @@ def test_repos_that_cannot_be_worked_with_are_told_each(tmp_path: Path) -> None:
         "nothing": "problem",
         "remote": "warning",
     }
-    assert told["long"]["message"].startswith("long names its commits by SHA-256")
+    assert told["long"]["message"].startswith("long uses SHA-256 commit ids")
     assert told["branchless"]["message"] == "branchless has no branch release"
     assert told["dirty"]["message"] == "dirty has changes that are not committed: 1"
     (shadowed,) = findings["hooks"]

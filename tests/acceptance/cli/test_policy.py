@@ -70,7 +70,7 @@ def test_repositories_that_cannot_be_used_are_told_with_line_and_key(tmp_path: P
     file.write_text("repos:\n  short: {path: short}\n  long:\n    path: long\n")
     done = shiftboss("policy", "check", folder=tmp_path)
     assert (done.code, done.err) == (1, "shiftboss.yaml has 1 problem\n")
-    words = "shiftboss.yaml:4: repos.long.path: names its commits by SHA-256"
+    words = "shiftboss.yaml:4: repos.long.path: uses SHA-256 commit ids"
     assert done.out.startswith(words)
     file.write_text("repos:\n  short: {path: short}\n")
     good = shiftboss("policy", "check", folder=tmp_path)

@@ -116,10 +116,10 @@ def _further_member(signed: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("forge", "words"),
     [
-        (_other_commit, "The signature does not fit: the receipt was changed"),
-        (_no_failure, "The signature does not fit: the receipt was changed"),
+        (_other_commit, "The signature is wrong: the receipt was changed"),
+        (_no_failure, "The signature is wrong: the receipt was changed"),
         (_further_member, "This is not a receipt: receipt.note: "),
-        (lambda signed: signed.update(signature="AAAA"), "The signature does not fit"),
+        (lambda signed: signed.update(signature="AAAA"), "The signature is wrong"),
         (lambda signed: signed.clear(), "This is not a receipt: "),
     ],
     ids=["commit", "criterion", "member", "signature", "empty"],
@@ -145,7 +145,7 @@ def test_the_receipt_of_another_server_is_refused(exported: Path, tmp_path: Path
     public.write_text(other.public_pem)
     code, _, err = verified(exported, public)
     assert code == 1
-    assert f"and this one is {other.key_id}" in err
+    assert f"but this key is {other.key_id}" in err
 
 
 @pytest.mark.requirement("OWN-02")

@@ -318,7 +318,7 @@ async def test_a_look_while_a_run_is_called_off_does_not_make_it_anew(room: Room
     looking = asyncio.create_task(room.ci.look(demand, room.sha))
     await asyncio.to_thread(wait_until, records.has_read.is_set, "the open run was read")
     (room.marks / "go").touch()
-    await eventually(lambda: not room.ci._works, "the run is called off", 30)
+    await eventually(lambda: not room.ci._active, "the run is called off", 30)
     records.go.set()
     report = await looking
     assert (report.complete, report.runs[0].run_id) == (True, "1")
@@ -350,10 +350,10 @@ async def test_a_save_of_somebody_who_was_cancelled_does_not_come_after_the_next
         run_id="1", sha=room.sha, state="waiting", jobs=[CiJob(name="test", state="waiting")]
     )
     work = LocalRun(demand, LocalRunRecord(sha=room.sha, plan="", runs=[waits]), records)
-    telling = asyncio.create_task(work.tell(CiJob(name="test", state="running")))
+    telling = asyncio.create_task(work.report_job(CiJob(name="test", state="running")))
     await eventually(records.begun.is_set, "it is being saved")
     telling.cancel()
-    calling_off = asyncio.create_task(work.call_off("no more"))
+    calling_off = asyncio.create_task(work.cancel("no more"))
     await asyncio.wait((calling_off,), timeout=0.2)
     records.go.set()
     await asyncio.wait((telling, calling_off))

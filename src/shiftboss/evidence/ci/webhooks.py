@@ -1,4 +1,4 @@
-"""What a forge tells by itself: which commits are worth a look now. It is never proof."""
+"""Webhooks of forges: which commits to ask CI about now. A webhook is never proof."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ _SHA: Final = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 
 
 def secret_of(policy: CiPolicy) -> str:
-    """Empty: there is none, and nothing is signed with it."""
+    """The webhook secret of a policy. Empty: there is none, and no webhook is accepted."""
     return os.environ.get(policy.webhook_secret_variable or "", "")
 
 
 def parse_webhook(
     provider: str, headers: Mapping[str, str], body: bytes, secret: str
 ) -> list[tuple[str, str]]:
-    """Pairs of repository (`owner/name`) and commit; none for events that say nothing about CI.
+    """Pairs of repository (`owner/name`) and commit; empty for events that do not concern CI.
 
-    Raises Forbidden for what is not signed with the secret, InvalidRequest for what is not JSON.
+    Raises Forbidden if the body is not signed with the secret, InvalidRequest if it is not JSON.
     """
-    said = {name.lower(): value for name, value in headers.items()}
-    _check_signature(provider, said, body, secret)
-    event = next((said[name] for name in _EVENTS if name in said), "")
+    lowered = {name.lower(): value for name, value in headers.items()}
+    _check_signature(provider, lowered, body, secret)
+    event = next((lowered[name] for name in _EVENTS if name in lowered), "")
     if event != "push" and event not in _SUBJECTS:
         return []
     try:
@@ -55,17 +55,17 @@ def parse_webhook(
     return _commits(event, payload)
 
 
-def _check_signature(provider: str, said: Mapping[str, str], body: bytes, secret: str) -> None:
-    """The first signature that is there decides; an empty secret fits nothing."""
+def _check_signature(provider: str, headers: Mapping[str, str], body: bytes, secret: str) -> None:
+    """The first signature header counts. An empty secret accepts nothing."""
     names = _SIGNATURES.get(provider, ())
-    given = next((said[name] for name in names if name in said), "")
+    given = next((headers[name] for name in names if name in headers), "")
     expected = hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
-    sound = given.removeprefix("sha256=").strip().lower().encode(errors="replace")
-    if not secret or not hmac.compare_digest(sound, expected.encode()):
+    signature = given.removeprefix("sha256=").strip().lower().encode(errors="replace")
+    if not secret or not hmac.compare_digest(signature, expected.encode()):
         raise Forbidden(
             "the webhook is not signed with our secret",
-            hint="the path ends in the name of a repo of the policy, and the forge signs with the "
-            "secret that its ci.webhook_secret_variable names",
+            hint="the path must end in the name of a repo of the policy, and the forge must sign "
+            "with the secret that its ci.webhook_secret_variable names",
         )
 
 
@@ -73,9 +73,9 @@ def _commits(event: str, payload: dict[str, Any]) -> list[tuple[str, str]]:
     subject = payload if event == "push" else _member(payload, _SUBJECTS[event])
     repository = _member(payload, "repository") or _member(subject, "repository")
     name = repository.get("full_name")
-    shas = (subject.get(one) for one in ("after", "head_sha", "commit_sha"))
-    sha = next((one.lower() for one in shas if isinstance(one, str)), "")
-    # A push of zeros has deleted a branch.
+    shas = (subject.get(name) for name in ("after", "head_sha", "commit_sha"))
+    sha = next((sha.lower() for sha in shas if isinstance(sha, str)), "")
+    # A push whose new commit is all zeros has deleted a branch.
     if not isinstance(name, str) or not _SHA.fullmatch(sha) or not sha.strip("0"):
         return []
     return [(name, sha)]

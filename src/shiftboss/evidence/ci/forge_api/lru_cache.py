@@ -1,4 +1,4 @@
-"""A dictionary that forgets what was not used for longest."""
+"""A dictionary with a limit, which drops the least recently used entry."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What the head of an answer says about how often one may ask."""
+"""Rate limits of forges: what their headers say, and when the next request may be sent.
+
+Times are those of a monotonic clock and are passed in.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +11,14 @@ from typing import Final
 
 from shiftboss.protocol.policy import Backoff
 
-# A clock that is off, or a mistake of the forge's, must not stop us for a day.
+# A wrong clock, or an error of the forge, must not stop us for a day.
 HOLD_SECONDS_MAX: Final = 3600.0
-UNSAID_SECONDS: Final = 60.0
+DEFAULT_HOLD_SECONDS: Final = 60.0
+BACKOFF: Final = Backoff()
 
 
 def is_rate_limit(status: int, headers: Mapping[str, str], content: bytes) -> bool:
-    """GitHub says it with a 403 as well; some of those have no header that tells."""
+    """GitHub also sends a 403, in some cases without a header that says why."""
     if status == 429:
         return True
     if status != 403:
@@ -24,22 +28,22 @@ def is_rate_limit(status: int, headers: Mapping[str, str], content: bytes) -> bo
 
 
 def hold_seconds(headers: Mapping[str, str], epoch_seconds: float) -> float:
-    """How long to stay away after a refusal."""
-    said = _retry_after(headers.get("retry-after", ""), epoch_seconds)
-    if said is None:
-        said = _until_reset(headers, epoch_seconds)
-    return min(max(said if said is not None else UNSAID_SECONDS, 1.0), HOLD_SECONDS_MAX)
+    """How long to wait after a refusal."""
+    seconds = _retry_after(headers.get("retry-after", ""), epoch_seconds)
+    if seconds is None:
+        seconds = _until_reset(headers, epoch_seconds)
+    return min(max(seconds if seconds is not None else DEFAULT_HOLD_SECONDS, 1.0), HOLD_SECONDS_MAX)
 
 
 def used_up_seconds(headers: Mapping[str, str], epoch_seconds: float) -> float | None:
-    """Of an answer that was the last one for now: how long until there are more."""
+    """How long to wait after a response that used up the limit; None if it did not."""
     if headers.get("x-ratelimit-remaining") != "0":
         return None
     return hold_seconds(headers, epoch_seconds)
 
 
 def _retry_after(text: str, epoch_seconds: float) -> float | None:
-    """Seconds, or a date."""
+    """The header has seconds or a date."""
     if text.strip().isdecimal():
         return float(text)
     try:
@@ -53,14 +57,8 @@ def _until_reset(headers: Mapping[str, str], epoch_seconds: float) -> float | No
     return float(text) - epoch_seconds if text.isdecimal() else None
 
 
-# When a forge may be asked again. Times are of a monotonic clock and come in as arguments.
-
-
-BACKOFF: Final = Backoff()
-
-
 class RateLimit:
-    """Of one address and one token, shared by all who ask there."""
+    """The state of one address and one token, shared by all requests to it."""
 
     def __init__(self) -> None:
         self._failures = 0
@@ -72,8 +70,8 @@ class RateLimit:
         return max(0.0, self._not_before - now)
 
     def failed(self, started_at: float, now: float, chance: float) -> float:
-        """How long to stay away, doubling with each failure. Of many who asked at the same time,
-        the first one counts. `chance`, from 0 to 1, keeps several servers out of step."""
+        """How long to wait after a failure; the time doubles with each. Of several concurrent
+        requests that fail, only the first counts. `chance`, from 0 to 1, is the jitter."""
         if started_at >= self._failed_at:
             pause = min(BACKOFF.initial * BACKOFF.multiplier**self._failures, BACKOFF.max)
             self._failures += 1
@@ -82,7 +80,7 @@ class RateLimit:
         return self.wait_seconds(now)
 
     def hold(self, until: float, reason: str) -> None:
-        """The forge said when to come back, or a failure did."""
+        """Send no request before `until`."""
         if until > self._not_before:
             self._not_before = until
             self.reason = reason

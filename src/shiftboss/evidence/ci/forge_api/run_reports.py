@@ -1,4 +1,4 @@
-"""Reports from lists of runs: jobs are asked for once, when a run has ended."""
+"""Reports from the runs of a forge, and restarting a run."""
 
 from __future__ import annotations
 
@@ -13,37 +13,43 @@ from shiftboss.evidence.ci.forge_api.rows import ForgeRow
 from shiftboss.evidence.ci.states import OPEN, run_state
 from shiftboss.protocol.ci import CiJob, CiReport, CiRun
 
-FOLLOWED_MAX: Final = 4000
+CACHED_MAX: Final = 4000
+# Forges do not restart a run that is under way, and take a moment to cancel one.
+CANCEL_POLLS: Final = 10
+CANCEL_PAUSE_SECONDS: Final = 2.0
 
-AskForJobs = Callable[[ForgeRow], Awaitable[list[CiJob]]]
+_SUCCESS: Final = range(200, 300)
+
+ListJobs = Callable[[ForgeRow], Awaitable[list[CiJob]]]
+FindRun = Callable[[], Awaitable[ForgeRow | None]]
 
 
 class RunReports:
-    """Knows the jobs of ended runs, and the last report on each commit."""
+    """Caches the jobs of ended runs, and the last report on each commit."""
 
     def __init__(self, http: ForgeHttp) -> None:
         self._http = http
-        self._jobs: LruCache[tuple[str, int, str], list[CiJob]] = LruCache(FOLLOWED_MAX)
-        self._last: LruCache[tuple[str, str], CiReport] = LruCache(FOLLOWED_MAX)
+        self._jobs: LruCache[tuple[str, int, str], list[CiJob]] = LruCache(CACHED_MAX)
+        self._last: LruCache[tuple[str, str], CiReport] = LruCache(CACHED_MAX)
 
     async def runs(
-        self, access: Access, sha: str, rows: Sequence[ForgeRow], ask_for_jobs: AskForJobs
+        self, access: Access, sha: str, rows: Sequence[ForgeRow], list_jobs: ListJobs
     ) -> list[CiRun]:
-        """While a run goes on, its row says all that there is to wait for. A run that is started
-        again has another version, and its jobs are asked for again."""
+        """The jobs of a run are requested once, after it has ended: until then its row says enough.
+        A run that is restarted has another version, so its jobs are requested again."""
         runs = []
         for row in rows:
             key = (access.base, row.id, row.version)
             jobs = self._jobs.get(key)
             if jobs is None and row.state not in OPEN:
-                jobs = await ask_for_jobs(row)
+                jobs = await list_jobs(row)
                 if jobs:
                     self._jobs.put(key, jobs)
             runs.append(run_of(row, sha, jobs or []))
         return runs
 
     def report(self, access: Access, sha: str, runs: list[CiRun], complete: bool) -> CiReport:
-        """A run that looks as if it had ended, while there is more to come, is still running."""
+        """If the report is not complete but all runs have ended, they count as running."""
         if not complete and not any(run.state in OPEN for run in runs):
             runs = [run.model_copy(update={"state": "running"}) for run in runs]
         report = CiReport(sha=sha, runs=runs, complete=complete)
@@ -69,42 +75,30 @@ def run_of(row: ForgeRow, sha: str, jobs: list[CiJob]) -> CiRun:
     )
 
 
-# Having a forge make a run anew.
-
-
-# Forges make no run anew that is under way, and take a moment to cancel one.
-CANCEL_LOOKS: Final = 10
-CANCEL_PAUSE_SECONDS: Final = 2.0
-
-DONE: Final = range(200, 300)
-
-Find = Callable[[], Awaitable[ForgeRow | None]]
-
-
-async def rerun(http: ForgeHttp, access: Access, find: Find, pause_seconds: float) -> bool:
-    """A run that is under way is cancelled first. False: there is no such run, the token may not
-    do it, or the forge does not know how. `find` tells of the run as it is now."""
-    row = await find()
+async def rerun(http: ForgeHttp, access: Access, find_run: FindRun, pause_seconds: float) -> bool:
+    """Restart a run; one that is under way is cancelled first. False: there is no such run, the
+    token may not restart it, or the forge cannot. `find_run` returns the run as it is now."""
+    row = await find_run()
     if row is None:
         return False
     path = f"/actions/runs/{row.id}"
     if row.state in OPEN:
-        if await http.post(access, f"{path}/cancel") not in DONE:
+        if await http.post(access, f"{path}/cancel") not in _SUCCESS:
             return False
-        await _until_over(find, pause_seconds)
-    return await http.post(access, f"{path}/rerun") in DONE
+        await _wait_until_cancelled(find_run, pause_seconds)
+    return await http.post(access, f"{path}/rerun") in _SUCCESS
 
 
-async def knows_reruns(http: ForgeHttp, access: Access, row: ForgeRow) -> bool | None:
-    """Of a run that is under way; None: it was made anew all the same."""
+async def can_rerun(http: ForgeHttp, access: Access, row: ForgeRow) -> bool | None:
+    """Whether the forge can restart runs, tried with a run under way. None: it was restarted."""
     status = await http.post(access, f"/actions/runs/{row.id}/rerun")
-    return None if status in DONE else status not in (403, 404, 405)
+    return None if status in _SUCCESS else status not in (403, 404, 405)
 
 
-async def _until_over(find: Find, pause_seconds: float) -> None:
-    """Or until it has had time enough: then the forge says itself whether it can be made anew."""
-    for _ in range(CANCEL_LOOKS):
-        row = await find()
+async def _wait_until_cancelled(find_run: FindRun, pause_seconds: float) -> None:
+    """Stops waiting after a while: then the response to the restart says whether it worked."""
+    for _ in range(CANCEL_POLLS):
+        row = await find_run()
         if row is None or row.state not in OPEN:
             return
         await asyncio.sleep(pause_seconds)
