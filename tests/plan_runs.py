@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from tests.leash import Leash
+from tests.fork_server import start_python
 from tests.waiting import wait_until
 
 AGENT = Path(__file__).with_name("plan_agent.py")
@@ -23,16 +23,15 @@ RUN_SECONDS = 120.0
 class PlanRun:
     """`shiftboss run` in a separate process."""
 
-    def __init__(self, argv: list[str], folder: Path, environment: dict[str, str]) -> None:
-        self._process = subprocess.Popen(
-            argv,
-            cwd=folder,
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
+    def __init__(
+        self, arguments: list[str], folder: Path, environment: dict[str, str], forked: bool = True
+    ) -> None:
+        self._process = start_python(
+            ["-m", "shiftboss.cli.main", *arguments],
+            environment=environment,
+            folder=folder,
+            forked=forked,
         )
-        self._leash = Leash(self._process.pid)
 
     @property
     def pid(self) -> int:
@@ -53,17 +52,18 @@ class PlanRun:
 
     def _wait(self, seconds: float) -> tuple[str, str]:
         try:
-            return self._process.communicate(timeout=seconds)
+            out, err = self._process.communicate(timeout=seconds)
         except subprocess.TimeoutExpired:
             self._process.kill()
             out, err = self._process.communicate()
-            raise AssertionError(f"the run did not end:\n{out}\n{err}") from None
-        finally:
-            self._leash.let_go()
+            raise AssertionError(f"the run did not end:\n{out!r}\n{err!r}") from None
+        return out.decode(), err.decode()
 
 
 class PlanProject:
     """A folder with one repository `shop`, a plan, and everything that its runs leave behind."""
+
+    forked = True  # see `fork_server`
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -110,9 +110,8 @@ class PlanProject:
 
     def start(self, *arguments: str, command: str = "run") -> PlanRun:
         options = ["--trees", str(self.trees)] if command == "run" else []
-        argv = [sys.executable, "-m", "shiftboss.cli.main", command, "plan.yaml"]
-        argv += ["--own-server", "--json", *options, *arguments]
-        return PlanRun(argv, self.folder, self.environment())
+        arguments = (command, "plan.yaml", "--own-server", "--json", *options, *arguments)
+        return PlanRun(list(arguments), self.folder, self.environment(), forked=self.forked)
 
     def run(self, *arguments: str, command: str = "run") -> dict[str, Any]:
         return self.start(*arguments, command=command).outcome()

@@ -49,7 +49,7 @@ def test_whatever_is_killed_all_work_lands_once_and_nothing_is_left_behind(
     assert set(run_killer.killed) == set(KINDS) or not IS_FULL, "some kinds were never killed"
     assert sum(run_killer.killed.values()) > SECONDS / 5, "too few kills to prove anything"
     wait_until(
-        lambda: not run_killer.left_over(), f"no process is left: {run_killer.left_over()}", 10
+        lambda: not run_killer.left_over(), f"no process is left: {run_killer.left_over()}", 30
     )
     check_history(run_killer)
     check_folders(run_killer.project)

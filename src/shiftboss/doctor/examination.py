@@ -7,7 +7,7 @@ from pathlib import Path
 
 from shiftboss.doctor.findings import Finding, ok, problem
 from shiftboss.doctor.forges import look_at_forges
-from shiftboss.doctor.programs import look_at_agents, look_at_runners
+from shiftboss.doctor.programs import check_agents, look_at_runners
 from shiftboss.doctor.queues import ask_for_queues, judge_queues
 from shiftboss.doctor.repos import look_at_git, look_at_repos
 from shiftboss.doctor.server import DoctorClient, look_at_server
@@ -25,7 +25,7 @@ def examine(line: DoctorClient, swarm_id: str, file: Path | None, now_ms: int) -
     if not any(one.level == "problem" for one in about_server):
         queues = _queues(line, swarm_id, policy, now_ms)
     here = asyncio.run(_machine(policy))
-    return [*about_server, *about_policy, *here, *queues, *look_at_agents()]
+    return [*about_server, *about_policy, *here, *queues, *check_agents()]
 
 
 def _policy(file: Path | None) -> tuple[Policy, list[Finding]]:

@@ -6,9 +6,8 @@ from typing import Final
 
 from shiftboss.doctor.findings import Finding, ok, problem, warning
 from shiftboss.errors import CiUnavailable, ShiftbossError
-from shiftboss.evidence.ci.forges.forgejo import ForgejoCi
-from shiftboss.evidence.ci.forges.github import GithubCi
-from shiftboss.evidence.ci.forges.http import ForgeHttp
+from shiftboss.evidence.ci.forge_api.http import ForgeHttp
+from shiftboss.evidence.ci.provider import FORGES
 from shiftboss.evidence.mirror.repository import Repository
 from shiftboss.protocol.ci import CiDemand
 from shiftboss.protocol.policy import Policy, RepoPolicy
@@ -39,7 +38,7 @@ async def look_at_forges(policy: Policy) -> list[Finding]:
 
 async def _look(http: ForgeHttp, name: str, repo: RepoPolicy) -> Finding:
     demand = CiDemand(repo=name, repo_path=repo.path or "", branch=repo.branch, policy=repo.ci)
-    ci = ForgejoCi(http) if repo.ci.provider == "forgejo" else GithubCi(http)
+    ci = FORGES[repo.ci.provider](http)
     try:
         await ci.look(demand, await _tip(repo))
     except CiUnavailable as error:

@@ -8,7 +8,10 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from shiftboss.agents.agent import Agent
+from shiftboss.agents.registry import AGENTS, DEFAULT_AGENT, brands
 from shiftboss.doctor.findings import Finding, ok, problem, warning
+from shiftboss.system.child_process import kill_group, start_process
 
 ANSWER_SECONDS: Final = 20.0
 
@@ -23,42 +26,42 @@ async def said_by(*argv: str, folder: Path | None = None) -> ProgramOutput | Non
     program = shutil.which(argv[0])
     if program is None:
         return None
-    process = await asyncio.create_subprocess_exec(
-        program,
-        *argv[1:],
+    process = await start_process(
+        (program, *argv[1:]),
+        kill_group,
         cwd=folder,
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,
+        process_group=0,
     )
     try:
         async with asyncio.timeout(ANSWER_SECONDS):
             out, _ = await process.communicate()
     except TimeoutError:
-        process.kill()
-        await process.wait()
         return None
+    finally:
+        await kill_group(process)
     return ProgramOutput(process.returncode or 0, out.decode(errors="replace"))
 
 
 # Coding agents on the PATH.
 
 
-AGENTS: Final = ("claude", "codex", "opencode", "gemini")
+def check_agents() -> list[Finding]:
+    return judge_agents([agent for agent in brands() if shutil.which(agent.program)])
 
 
-def look_at_agents() -> list[Finding]:
-    return judge_agents([name for name in AGENTS if shutil.which(name)])
-
-
-def judge_agents(found: Collection[str]) -> list[Finding]:
-    if found:
-        return [ok("agents", f"on the PATH: {', '.join(found)}")]
+def judge_agents(installed: Collection[Agent]) -> list[Finding]:
+    if installed:
+        return [ok("agents", f"on the PATH: {', '.join(agent.program for agent in installed)}")]
+    programs = ", ".join(agent.program for agent in brands())
+    default = AGENTS[DEFAULT_AGENT].install_command
     return [
         warning(
             "agents",
-            f"none of {', '.join(AGENTS)} is on the PATH",
-            "install one, or let workers of your own speak to the bus",
+            f"none of the coding agents is on the PATH: {programs}",
+            f"install one, for example: {default}; or connect workers of your own to the server",
         )
     ]
 

@@ -184,14 +184,6 @@ def git_folder(folder: str) -> str | None:
         above = os.path.dirname(above)
 
 
-def write_pointer(own_git_folder: str, file: str) -> None:
-    """So that hooks in this work tree find the contract also without an argument."""
-    partial = f"{own_git_folder}/{POINTER}.part"
-    with open(partial, "wb") as opened:
-        opened.write(os.fsencode(os.path.abspath(file)) + b"\n")
-    os.replace(partial, f"{own_git_folder}/{POINTER}")
-
-
 def _pointed_at(own: str) -> str | None:
     try:
         with open(f"{own}/{POINTER}", "rb") as opened:

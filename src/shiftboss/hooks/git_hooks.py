@@ -87,7 +87,7 @@ def _refused(
     for change in changes:
         reason = _reason(folder, ownership, change)
         if reason is not None:
-            found.setdefault(change.path, f"was {change.deed} and {reason}")
+            found.setdefault(change.path, f"was {change.action} and {reason}")
     return list(found.items())
 
 

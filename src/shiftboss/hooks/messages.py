@@ -6,15 +6,14 @@ import json
 from collections.abc import Sequence
 from typing import Final
 
+from shiftboss.agents.agent import REFUSED
 from shiftboss.hooks.contract import LocalContract
 from shiftboss.hooks.write_checks import OUTSIDE, SCOPE, WriteDenial
 
-# What every refusal of a tool begins with, so that the launcher can tell it from one of the agent.
-REFUSED: Final = "Shiftboss refused this"
 _SHOWN_MAX: Final = 10
 
 
-def denied(denials: Sequence[WriteDenial], contract: LocalContract) -> str:
+def refused_call(denials: Sequence[WriteDenial], contract: LocalContract) -> str:
     lines = [f"{REFUSED}, and nothing was done."]
     lines += [f"- {one.what} {one.reason}" for one in denials[:_SHOWN_MAX]]
     lines += _more(denials)

@@ -19,7 +19,7 @@ _SHOWN_MAX: Final = 5
 _RESTING: Final = ("blocked", "waiting")
 
 
-def reason_to_go_on(contract_file: str, said: Mapping[str, Any]) -> str | None:
+def reason_to_continue(contract_file: str, said: Mapping[str, Any]) -> str | None:
     """What the agent is told instead of an end. None: it may end."""
     session = said.get("session_id")
     key = session if isinstance(session, str) else ""

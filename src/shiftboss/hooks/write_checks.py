@@ -56,7 +56,7 @@ class WriteChecker:
         self._shared = _shared_folders(environment)
         self._kept = (self.tree, os.path.realpath(contract_file), *_git_folders(self.tree))
 
-    def edits(self, folder: str, paths: Iterable[str]) -> Iterator[WriteDenial]:
+    def check_edits(self, folder: str, paths: Iterable[str]) -> Iterator[WriteDenial]:
         """Of an editor: each has to be in the tree, and in the contract."""
         for path in paths:
             real = os.path.realpath(os.path.join(folder, os.path.expanduser(path)))
@@ -68,7 +68,7 @@ class WriteChecker:
                 if reason is not None:
                     yield WriteDenial(SCOPE, inside, reason)
 
-    def found(self, found: Iterable[Found]) -> Iterator[WriteDenial]:
+    def check_effects(self, found: Iterable[Found]) -> Iterator[WriteDenial]:
         """Of a shell command: also what nobody can commit, and the shared folders, are free."""
         for one in found:
             if isinstance(one, Ban):

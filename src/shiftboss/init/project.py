@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from shiftboss.errors import InvalidRequest
-from shiftboss.init.text_blocks import sealed
+from shiftboss.rules.documents.text_blocks import sealed
 
 # Jobs for the local CI, guessed from the files at the top of a repository.
 

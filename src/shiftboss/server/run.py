@@ -1,17 +1,17 @@
-"""Running the server: the listening socket, uvicorn, a clean end."""
+"""Running the server: settings, the listening socket, uvicorn, a clean shutdown."""
 
 from __future__ import annotations
 
 import asyncio
 import gc
 import logging
+import os
 import resource
 import signal
 import socket
 import sys
-from collections.abc import Callable, Coroutine, Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -20,24 +20,25 @@ import uvicorn
 from shiftboss.coordinator.coordinator import Coordinator
 from shiftboss.coordinator.handoffs.spawn_checks import Spawning
 from shiftboss.errors import ShiftbossError
-from shiftboss.evidence.keys import operator_token
 from shiftboss.evidence.subprocess.proxy import EvidenceProxy
 from shiftboss.evidence.survey.policy_file import default_policy_file, load_policy
 from shiftboss.protocol.policy import Policy
 from shiftboss.rules.claims.variables import may_be_passed
-from shiftboss.server.fast_path.connection import Connection
-from shiftboss.server.fast_path.core_affinity import nearest_core, stay_on_one_core, usable_cores
-from shiftboss.server.fast_path.head_cache import HeadCache
+from shiftboss.server.fast_path.serving import fast_serving
 from shiftboss.server.http.app import App
+from shiftboss.server.http.connection import Serving
 from shiftboss.server.http.guard import is_loopback
 from shiftboss.store.opening import DEFAULT_DATABASE, store_at
+from shiftboss.system.private_files import operator_token
 from shiftboss.tracker.beads import Beads
 
 DEFAULT_HOST = "127.0.0.1"
 DEFAULT_PORT = 7432
 BACKLOG = 2048
-# How long requests that were accepted may take to finish once the server is asked to stop.
+# How long accepted requests may take to finish once the server is asked to stop.
 GRACE_SECONDS = 10
+# The writer thread releases the interpreter at every statement. Switching threads more often than
+# that costs a tenth of the reports per second.
 SWITCH_SECONDS = 0.05
 
 
@@ -48,26 +49,34 @@ class ServerSettings(NamedTuple):
     token: str | None = None
     retention_days: int = 30
     beads: str | Path | None = None
-    # Where keys, mirrors and checkouts lie; else beside the database file.
+    # The folder of keys, mirrors and checkouts; None: the one of the database file.
     state: str | Path | None = None
     operator_token: str | None = None
     verifies: bool = True
-    # The policy file; else the one of the folder that the server is started in.
+    # The policy file; None: the one of the folder that the server is started in.
     policy: str | Path | None = None
-    # Who may spawn tasks with a contract, and which variables a contract may show to its commands.
+    # Who may spawn tasks with a contract, and which variables a contract may pass to its commands.
     spawning: Literal["everybody", "operator"] | None = None
     pass_environment: Sequence[str] = ()
+    # For tests. The replies are the same with and without the fast path, which is on by default.
+    fast_path: bool | None = None
 
     @property
     def spawning_is_open(self) -> bool:
-        """Where others can reach the server, whoever spawns would run commands on it."""
+        """By default only where no other machine can reach the server: contracts run commands."""
         if self.spawning is None:
             return self.token is None and is_loopback(self.host)
         return self.spawning == "everybody"
 
     @property
+    def uses_fast_path(self) -> bool:
+        if self.fast_path is None:
+            return os.environ.get("SHIFTBOSS_FAST_PATH") != "0"
+        return self.fast_path
+
+    @property
     def database_folder(self) -> Path | None:
-        """None: the database is no file."""
+        """None when the database is not a file."""
         is_file = "://" not in str(self.database)
         return Path(self.database).resolve().parent if is_file else None
 
@@ -78,21 +87,18 @@ class ServerSettings(NamedTuple):
         return self.database_folder or DEFAULT_DATABASE.parent.resolve()
 
 
-Stay = Callable[[], Coroutine[None, None, None]]
-
-
 class CannotStart(ShiftbossError):
     code = "cannot_start"
 
 
 class _Server(uvicorn.Server):
-    """Ends the event streams when asked to stop; uvicorn would wait for them for ever. A stop that
-    was asked for is a good end, so the signal is not raised again."""
+    """Ends the event streams when asked to stop; uvicorn would wait for them for ever. A requested
+    stop is no failure, so the signal is not raised again."""
 
-    def __init__(self, config: uvicorn.Config, app: App, on_one_core: Stay) -> None:
+    def __init__(self, config: uvicorn.Config, app: App, serving: Serving) -> None:
         super().__init__(config)
         self._app = app
-        self._on_one_core = on_one_core
+        self._background = serving.background
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -104,11 +110,14 @@ class _Server(uvicorn.Server):
             loop.remove_signal_handler(number)
 
     async def main_loop(self) -> None:
-        on_one_core = asyncio.create_task(self._on_one_core())
+        if self._background is None:
+            await super().main_loop()
+            return
+        background = asyncio.create_task(self._background())
         try:
             await super().main_loop()
         finally:
-            on_one_core.cancel()
+            background.cancel()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._app.coordinator.hub.close()
@@ -116,7 +125,7 @@ class _Server(uvicorn.Server):
 
 
 def serve(settings: ServerSettings, on_listening: Callable[[str], None]) -> None:
-    """Serve until a signal comes. `on_listening` is told the address once it can be reached."""
+    """Serve until a signal arrives. `on_listening` gets the address once it can be reached."""
     if settings.token is None and not is_loopback(settings.host):
         raise CannotStart(
             f"{settings.host} can be reached from other machines, so a token is needed",
@@ -125,11 +134,11 @@ def serve(settings: ServerSettings, on_listening: Callable[[str], None]) -> None
         )
     _allow_many_connections()
     listening = _listen(settings.host, settings.port)
-    cores = usable_cores()
-    app = _app(settings, cores)
+    app = _app(settings)
+    serving = fast_serving(app, settings.database_folder) if settings.uses_fast_path else Serving()
     config = uvicorn.Config(
         app,
-        http=partial(Connection, app.calls, app.guard, HeadCache()),  # type: ignore[arg-type]
+        http=serving.connection,  # type: ignore[arg-type]
         lifespan="on",
         proxy_headers=False,
         ws="none",
@@ -139,30 +148,27 @@ def serve(settings: ServerSettings, on_listening: Callable[[str], None]) -> None
         timeout_keep_alive=75,
         timeout_graceful_shutdown=GRACE_SECONDS,
     )
-    # Its complaints about streams that were cut off on purpose; our own errors are logged by us.
+    # It complains about streams that were cut off on purpose. The application logs its own errors.
     logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
     _collect_garbage_rarely()
-    # The writing thread lets go of the interpreter at every statement; taking turns more often than
-    # that costs a tenth of the reports per second.
     sys.setswitchinterval(SWITCH_SECONDS)
-    best = nearest_core(settings.database_folder, cores) if settings.database_folder else None
-    server = _Server(config, app, partial(stay_on_one_core, cores, best))
+    server = _Server(config, app, serving)
     host, port = listening.getsockname()[:2]
     app.on_started = lambda: on_listening(f"http://{_in_url(host)}:{port}")
     try:
         server.run(sockets=[listening])
     except SystemExit:
-        # uvicorn's way out when the application did not start; ours knows why.
+        # uvicorn exits like this when the application did not start. The application knows why.
         if app.start_error is None:
             raise
     if app.start_error is not None:
         raise app.start_error
 
 
-def _app(settings: ServerSettings, cores: Set[int]) -> App:
+def _app(settings: ServerSettings) -> App:
     folder = settings.state_folder
     try:
-        evidence = EvidenceProxy(folder, _own_repo(), cores)
+        evidence = EvidenceProxy(folder, _own_repo())
         operator = settings.operator_token or operator_token(folder)
     except OSError as error:
         raise CannotStart(
@@ -171,10 +177,10 @@ def _app(settings: ServerSettings, cores: Set[int]) -> App:
             hint="choose another --state or --db",
         ) from error
     coordinator = Coordinator(
-        store_at(settings.database),
+        store_at(settings.database, cache_rows=settings.uses_fast_path),
         evidence,
         retention_days=settings.retention_days,
-        find_task=None if settings.beads is None else Beads(Path(settings.beads), cores=cores).find,
+        find_task=None if settings.beads is None else Beads(Path(settings.beads)).find,
         verifies=settings.verifies,
         policy=_policy(settings),
         spawning=Spawning(settings.spawning_is_open, _variables(settings.pass_environment)),
@@ -185,20 +191,18 @@ def _app(settings: ServerSettings, cores: Set[int]) -> App:
 def _variables(names: Sequence[str]) -> frozenset[str]:
     for name in names:
         if not may_be_passed(name):
-            raise CannotStart(
-                f"{name} is not passed to commands, whoever allows it", field="pass_environment"
-            )
+            raise CannotStart(f"{name} can never be passed to commands", field="pass_environment")
     return frozenset(names)
 
 
 def _policy(settings: ServerSettings) -> Policy | None:
-    named = settings.policy
-    path = Path(named) if named is not None else default_policy_file(Path.cwd())
+    given = settings.policy
+    path = default_policy_file(Path.cwd()) if given is None else Path(given)
     return None if path is None else load_policy(path)
 
 
 def _collect_garbage_rarely() -> None:
-    """Requests make no cycles; what was imported lives for ever."""
+    """Requests create no reference cycles, and imported modules are never freed."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)
@@ -207,7 +211,7 @@ def _collect_garbage_rarely() -> None:
 def _own_repo() -> str | None:
     """The repository that the server was started in."""
     here = Path.cwd()
-    return next((str(one) for one in (here, *here.parents) if (one / ".git").exists()), None)
+    return next((str(path) for path in (here, *here.parents) if (path / ".git").exists()), None)
 
 
 def _in_url(host: str) -> str:
@@ -226,7 +230,7 @@ def _listen(host: str, port: int) -> socket.socket:
         raise CannotStart(
             f"cannot listen on {host}:{port}: {error.strerror}",
             field="port",
-            hint="another server may have it; choose another --port",
+            hint="another program may use it; choose another --port",
         ) from error
     listening.listen(BACKLOG)
     listening.set_inheritable(False)
@@ -234,7 +238,7 @@ def _listen(host: str, port: int) -> socket.socket:
 
 
 def _allow_many_connections() -> None:
-    """A thousand event streams need more open files than many systems start with."""
+    """A thousand event streams need more open files than many systems allow at first."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft < hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

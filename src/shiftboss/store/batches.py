@@ -2,8 +2,8 @@
 
 The first try runs the use cases of a batch one after the other in one transaction, without
 savepoints. A use case that fails before it has written leaves nothing to undo: it gets its error,
-the others go on. One that fails after it has written spoils the batch; then all of it is rolled
-back and run again with a savepoint each. Use cases are functions of the transaction alone, so
+and the others continue. If one fails after it has written, the whole batch is rolled back and run
+again, with a savepoint for each use case. Use cases have no effect outside their transaction, so
 running them again is safe.
 """
 
@@ -15,13 +15,12 @@ from typing import Any, NamedTuple, Protocol
 from shiftboss.errors import ShiftbossError, StoreUnavailable
 from shiftboss.protocol.events import Event
 from shiftboss.store.port import UseCase
-from shiftboss.store.row_cache import RowCache
 from shiftboss.store.transaction import SqlTransaction
 from shiftboss.store.transaction_part import Session
 
 
 class Outcome(NamedTuple):
-    """What a use case gave back, or the error it ended with."""
+    """What a use case returned, or the error it raised."""
 
     value: Any = None
     error: BaseException | None = None
@@ -33,17 +32,24 @@ class BatchResult(NamedTuple):
 
 
 class WriteSession(Session, Protocol):
-    """A connection that can write. `driver_error` is the root of what its driver raises."""
+    """A connection that can write. `driver_error` is the base class of its driver's errors."""
 
     driver_error: type[Exception]
-    memory: RowCache
+
+    def transaction(self) -> SqlTransaction:
+        """For one use case."""
+        ...
+
+    def forget(self) -> None:
+        """Drop whatever the session remembers of the database."""
+        ...
 
     def begin(self) -> None: ...
 
     def commit(self) -> None: ...
 
     def rollback(self) -> None:
-        """Also when no transaction is open, and when the connection is broken."""
+        """May be called when no transaction is open, and when the connection is broken."""
         ...
 
     def savepoint(self) -> None: ...
@@ -51,18 +57,18 @@ class WriteSession(Session, Protocol):
     def rollback_to_savepoint(self) -> None: ...
 
 
-class _SpoiledError(Exception):
+class _DirtyFailure(Exception):
     """A use case failed after it had written."""
 
 
 def run_batch(session: WriteSession, use_cases: Sequence[UseCase[Any]]) -> BatchResult:
-    """Run and commit all. Every use case has an outcome; the events are those committed."""
+    """Run and commit all. Every use case has an outcome; only committed events are returned."""
     for run_one in (_run_bare, _run_in_savepoint):
         try:
             session.begin()
             result = _run_all(session, use_cases, run_one)
             session.commit()
-        except _SpoiledError:
+        except _DirtyFailure:
             session.rollback()
         except session.driver_error as error:
             session.rollback()
@@ -73,7 +79,7 @@ def run_batch(session: WriteSession, use_cases: Sequence[UseCase[Any]]) -> Batch
             raise
         else:
             return result
-    raise AssertionError("the second try does not spoil")
+    raise AssertionError("the second try undoes each failure by itself")
 
 
 RunOne = Callable[[WriteSession, SqlTransaction, UseCase[Any]], Outcome]
@@ -85,13 +91,13 @@ def _run_all(
     outcomes: list[Outcome] = []
     events: list[Event] = []
     for use_case in use_cases:
-        tx = SqlTransaction(session, session.memory)
+        tx = session.transaction()
         outcome = run_one(session, tx, use_case)
         outcomes.append(outcome)
         if outcome.error is None:
             events += tx.events
         elif tx.wrote:
-            session.memory.clear()  # some of it went back with the savepoint
+            session.forget()  # the rollback to the savepoint undid some of it
     return BatchResult(outcomes, events)
 
 
@@ -99,10 +105,10 @@ def _run_bare(session: WriteSession, tx: SqlTransaction, use_case: UseCase[Any])
     try:
         return Outcome(use_case(tx))
     except session.driver_error as error:
-        raise _SpoiledError from error
+        raise _DirtyFailure from error
     except Exception as error:
         if tx.wrote:
-            raise _SpoiledError from error
+            raise _DirtyFailure from error
         return Outcome(error=error)
 
 
@@ -114,10 +120,10 @@ def _run_in_savepoint(session: WriteSession, tx: SqlTransaction, use_case: UseCa
         try:
             session.rollback_to_savepoint()
         except session.driver_error:
-            # A full disk or a lost connection undoes the whole batch; this error says why.
+            # A full disk or a lost connection undoes the whole batch. This error is the cause.
             raise error from None
         return Outcome(error=_unavailable(error))
-    except Exception as error:  # noqa: BLE001 (whatever a use case raises is its outcome)
+    except Exception as error:  # noqa: BLE001 (any error of a use case is its outcome)
         session.rollback_to_savepoint()
         return Outcome(error=error)
 

@@ -1,31 +1,24 @@
-"""The bus in a transaction: tasks, queue, workers, questions."""
+"""The rows of the bus: tasks, queue, workers, questions, stored answers."""
 
 from __future__ import annotations
 
 import json
 
-from shiftboss.protocol.fields import INTEGER_MAX
 from shiftboss.protocol.states import WorkerState
 from shiftboss.rules.tasks.tasks import Question, Salvage, Task, Worker
-from shiftboss.store.row_cache import Unknown
 from shiftboss.store.transaction_part import Row, TransactionPart
 
 SALVAGE_PER_TASK_MAX = 5
 QUEUE_POSITION_MAX = 10_000
-# Instead of an answer, when the attempt that asked is over.
-WITHDRAWN = "(withdrawn: the attempt is over)"
+# The answer of a question whose attempt has ended.
+WITHDRAWN = "(withdrawn: the attempt has ended)"
 
 
 class BusRows(TransactionPart):
-    """See `shiftboss.store.port.Transaction` for what each method promises."""
+    """Implements `shiftboss.store.port.BusTransaction`."""
 
     def task(self, swarm_id: str, task_id: str) -> Task | None:
-        known = self._memory.tasks.get(swarm_id, task_id)
-        if not isinstance(known, Unknown):
-            return known
-        task = _task(self._session.fetch_one("task", {"swarm_id": swarm_id, "task_id": task_id}))
-        self._memory.tasks.put(swarm_id, task_id, task)
-        return task
+        return _task(self._session.fetch_one("task", {"swarm_id": swarm_id, "task_id": task_id}))
 
     def tasks_after(self, swarm_id: str, task_id: str, limit: int) -> list[Task]:
         rows = self._session.fetch_all(
@@ -34,29 +27,18 @@ class BusRows(TransactionPart):
         return [Task._make(row) for row in rows]
 
     def next_task(self, swarm_id: str) -> Task | None:
-        if swarm_id in self._memory.without_ready:
-            return None
-        task = _task(self._session.fetch_one("next_task", {"swarm_id": swarm_id}))
-        # What is ready may be held back; that is asked about again.
-        if task is None and not self.ready_at_or_above(swarm_id, -INTEGER_MAX):
-            self._memory.without_ready.add(swarm_id)
-        return task
+        return _task(self._session.fetch_one("next_task", {"swarm_id": swarm_id}))
 
     def add_task(self, task: Task, depends_on: list[str]) -> None:
         self._write("add_task", task._asdict())
-        self._memory.tasks.put(task.swarm_id, task.task_id, task)
-        self._memory.assignments.put(task.swarm_id, task.task_id, None)
-        self._memory.without_dependents.put(task.swarm_id, task.task_id, row=True)
-        for one in depends_on:
-            self._memory.without_dependents.forget(task.swarm_id, one)
+        for dependency in depends_on:
             self._write(
                 "add_dependency",
-                {"swarm_id": task.swarm_id, "task_id": task.task_id, "depends_on": one},
+                {"swarm_id": task.swarm_id, "task_id": task.task_id, "depends_on": dependency},
             )
 
     def save_task(self, task: Task) -> None:
         self._write("save_task", task._asdict())
-        self._memory.tasks.put(task.swarm_id, task.task_id, task)
 
     def dependencies(self, swarm_id: str, task_id: str) -> list[str]:
         return self._ids("dependencies", swarm_id, task_id)
@@ -65,8 +47,6 @@ class BusRows(TransactionPart):
         return self._ids("unfinished_dependencies", swarm_id, task_id)
 
     def dependents(self, swarm_id: str, task_id: str) -> list[Task]:
-        if self._memory.without_dependents.get(swarm_id, task_id) is True:
-            return []
         rows = self._session.fetch_all("dependents", {"swarm_id": swarm_id, "task_id": task_id})
         return [Task._make(row) for row in rows]
 
@@ -79,7 +59,6 @@ class BusRows(TransactionPart):
         return int(row[0])
 
     def change_ready(self, swarm_id: str, priority: int, change: int) -> None:
-        self._memory.without_ready.discard(swarm_id)
         self._write("change_ready", {"swarm_id": swarm_id, "priority": priority, "change": change})
 
     def ready_at_or_above(self, swarm_id: str, priority: int) -> int:
@@ -102,36 +81,27 @@ class BusRows(TransactionPart):
         return int(row[0]) if row else 0
 
     def worker(self, swarm_id: str, name: str) -> Worker | None:
-        known = self._memory.workers.get(swarm_id, name)
-        if not isinstance(known, Unknown):
-            return known
-        worker = _worker(self._session.fetch_one("worker", {"swarm_id": swarm_id, "name": name}))
-        self._memory.workers.put(swarm_id, name, worker)
-        return worker
+        return _worker(self._session.fetch_one("worker", {"swarm_id": swarm_id, "name": name}))
 
     def next_worker(self, swarm_id: str) -> Worker | None:
         return _worker(self._session.fetch_one("next_worker", {"swarm_id": swarm_id}))
 
     def put_worker(self, worker: Worker) -> None:
         self._write("put_worker", worker._asdict())
-        self._memory.workers.put(worker.swarm_id, worker.name, worker)
 
     def workers(self, swarm_id: str) -> list[tuple[Worker, WorkerState | None]]:
         rows = self._session.fetch_all("workers_with_states", {"swarm_id": swarm_id})
         return [(_make_worker(row[:6]), WorkerState(row[6]) if row[6] else None) for row in rows]
 
-    def end_assignment(self, swarm_id: str, task_id: str, epoch: int) -> None:
-        if self._write(
-            "end_assignment", {"swarm_id": swarm_id, "task_id": task_id, "epoch": epoch}
-        ):
-            self._memory.assignments.put(swarm_id, task_id, None)
+    def end_assignment(self, swarm_id: str, task_id: str, epoch: int) -> bool:
+        parameters = {"swarm_id": swarm_id, "task_id": task_id, "epoch": epoch}
+        return self._write("end_assignment", parameters) == 1
 
     def expired_leases(self, now_ms: int, limit: int) -> list[tuple[str, str, int]]:
         rows = self._session.fetch_all("expired_leases", {"now_ms": now_ms, "limit": limit})
         return [(row[0], row[1], row[2]) for row in rows]
 
     def renew_expired_leases(self, now_ms: int, grace_seconds: int) -> int:
-        self._memory.assignments.clear()
         return self._write(
             "renew_expired_leases", {"now_ms": now_ms, "grace_seconds": grace_seconds}
         )
@@ -186,14 +156,16 @@ class BusRows(TransactionPart):
     def has_unfinished_tasks(self, swarm_id: str) -> bool:
         return self._session.fetch_one("has_unfinished_tasks", {"swarm_id": swarm_id}) is not None
 
-    def unheard_answers(self, swarm_id: str, task_id: str, epoch: int) -> list[Question]:
+    def undelivered_answers(self, swarm_id: str, task_id: str, epoch: int) -> list[Question]:
         rows = self._session.fetch_all(
-            "unheard_answers", {"swarm_id": swarm_id, "task_id": task_id, "epoch": epoch}
+            "undelivered_answers", {"swarm_id": swarm_id, "task_id": task_id, "epoch": epoch}
         )
         return sorted(Question._make(row) for row in rows)
 
-    def hear_answers(self, swarm_id: str, task_id: str, epoch: int) -> None:
-        self._write("hear_answers", {"swarm_id": swarm_id, "task_id": task_id, "epoch": epoch})
+    def mark_answers_delivered(self, swarm_id: str, task_id: str, epoch: int) -> None:
+        self._write(
+            "mark_answers_delivered", {"swarm_id": swarm_id, "task_id": task_id, "epoch": epoch}
+        )
 
     def add_salvage(self, swarm_id: str, task_id: str, salvage: Salvage, at_ms: int) -> None:
         self._write(
@@ -221,14 +193,14 @@ class BusRows(TransactionPart):
         return None if row is None else (bytes(row[0]), row[1])
 
     def add_answer(
-        self, swarm_id: str, report_key: bytes, words: bytes, answer: str, at_ms: int
+        self, swarm_id: str, report_key: bytes, request_digest: bytes, answer: str, at_ms: int
     ) -> None:
         self._write(
             "add_answer",
             {
                 "swarm_id": swarm_id,
                 "report_key": report_key,
-                "words": words,
+                "words": request_digest,
                 "answer": answer,
                 "at_ms": at_ms,
             },
@@ -251,7 +223,7 @@ def _worker(row: Row | None) -> Worker | None:
 
 
 def taken_worker(swarm_id: str, row: Row) -> Worker | None:
-    """From the columns of a join, which are NULL where there is none."""
+    """The worker in the columns of a join; None where they are NULL."""
     return None if row[0] is None else _make_worker((swarm_id, *row))
 
 

@@ -1,4 +1,4 @@
-"""Which store an address means."""
+"""Opening the store that an address names."""
 
 from __future__ import annotations
 
@@ -11,18 +11,21 @@ from shiftboss.store.sqlite.store import SqliteStore
 DEFAULT_DATABASE = Path(".shiftboss") / "shiftboss.db"
 
 
-def store_at(address: str | Path) -> Store:
-    """`postgresql://...` is a PostgreSQL server, anything else the path of a SQLite file."""
+def store_at(address: str | Path, *, cache_rows: bool = True) -> Store:
+    """`postgresql://...` is a PostgreSQL server, anything else the path of a SQLite file.
+
+    `cache_rows` is for SQLite, where only one server writes.
+    """
     if str(address).startswith(("postgresql://", "postgres://")):
-        # psycopg is an extra, and costs 140 ms that a laptop need not pay.
+        # psycopg is optional, and importing it takes 140 ms.
         from shiftboss.store.postgres.store import PostgresStore
 
         return PostgresStore(str(address))
-    scheme, found, _ = str(address).partition("://")
-    if found:
+    scheme, separator, _ = str(address).partition("://")
+    if separator:
         raise InvalidRequest(
-            f"db: there is no store for {scheme}://",
+            f"db: {scheme}:// is not supported",
             field="db",
-            hint="a path for SQLite, or postgresql://...",
+            hint="use a path for SQLite, or postgresql://...",
         )
-    return SqliteStore(address)
+    return SqliteStore(address, cache_rows=cache_rows)

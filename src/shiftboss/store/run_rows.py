@@ -1,4 +1,4 @@
-"""A running plan in a transaction: usage, budgets, holds, landings."""
+"""The rows of running plans: usage, budgets, holds, landings."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from shiftboss.store.transaction_part import TransactionPart
 
 
 class RunRows(TransactionPart):
-    """See `shiftboss.store.run_port.RunningTransaction` for what each method promises."""
+    """Implements `shiftboss.store.run_port.RunTransaction`."""
 
     # -- usage and budgets
 
@@ -48,11 +48,7 @@ class RunRows(TransactionPart):
     # -- holds
 
     def holds_of_task(self, swarm_id: str, task_id: str) -> list[Hold]:
-        if swarm_id in self._memory.without_holds:
-            return []
         rows = self._session.fetch_all("holds_of_task", {"swarm_id": swarm_id, "task_id": task_id})
-        if not rows and not self.holds_of_swarm(swarm_id, 1):
-            self._memory.without_holds.add(swarm_id)
         return [Hold._make(row) for row in rows]
 
     def holds_of_swarm(self, swarm_id: str, limit: int) -> list[Hold]:
@@ -60,7 +56,6 @@ class RunRows(TransactionPart):
         return [Hold._make(row) for row in rows]
 
     def put_hold(self, hold: Hold) -> None:
-        self._memory.without_holds.discard(hold.swarm_id)
         self._write("put_hold", hold._asdict())
 
     def drop_hold(self, hold: Hold) -> bool:

@@ -1,4 +1,4 @@
-"""The transaction of both stores: names a query, binds it, shapes the rows."""
+"""The transaction of both stores: runs named queries and converts their rows."""
 
 from __future__ import annotations
 
@@ -14,15 +14,14 @@ from shiftboss.store.bus_rows import BusRows, taken_worker
 from shiftboss.store.contract_rows import ContractRows
 from shiftboss.store.handoff_rows import HandoffRows
 from shiftboss.store.port import Retry, SwarmRow, TakenTask, TakenWorker
-from shiftboss.store.row_cache import Unknown
 from shiftboss.store.run_rows import RunRows
 from shiftboss.store.transaction_part import Parameters, Row, event_text
 
-EVENTS_LOOKED_AT_MAX = 5000
+EVENTS_SEARCHED_MAX = 5000
 
 
 class SqlTransaction(BusRows, HandoffRows, ContractRows, RunRows):
-    """See `shiftboss.store.port.Transaction` for what each method promises."""
+    """Implements `shiftboss.store.port.Transaction`."""
 
     # -- reading
 
@@ -44,11 +43,8 @@ class SqlTransaction(BusRows, HandoffRows, ContractRows, RunRows):
         return [_assignment(row) for row in rows]
 
     def assignment(self, swarm_id: str, task_id: str) -> Assignment | None:
-        known = self._memory.assignments.get(swarm_id, task_id)
-        if not isinstance(known, Unknown):
-            return known
         row = self._session.fetch_one("assignment", {"swarm_id": swarm_id, "task_id": task_id})
-        return self._seen(swarm_id, task_id, None if row is None else _assignment(row))
+        return None if row is None else _assignment(row)
 
     def open_retries(self, swarm_id: str) -> list[Retry]:
         rows = self._session.fetch_all("open_retries", {"swarm_id": swarm_id})
@@ -94,61 +90,19 @@ class SqlTransaction(BusRows, HandoffRows, ContractRows, RunRows):
         return _assignment(row), event
 
     def take_task(self, swarm_id: str, task_id: str) -> TakenTask | None:
-        known = self._known_task(swarm_id, task_id)
-        if known is not None:
-            return known
         row = self._session.fetch_one("take_task", {"swarm_id": swarm_id, "task_id": task_id})
         if row is None:
             return None
         task = None if row[_NEXT_COLUMN] is None else Task(swarm_id, *row[_NEXT_COLUMN:-5])
         assignment = None if row[1] is None else _assignment(row)
-        worker = taken_worker(swarm_id, row[-5:])
-        self._memory.tasks.put(swarm_id, task_id, task)
-        self._seen(swarm_id, task_id, assignment)
-        if worker is not None:
-            self._memory.workers.put(swarm_id, worker.name, worker)
-        return TakenTask(task, assignment, worker)
-
-    def _known_task(self, swarm_id: str, task_id: str) -> TakenTask | None:
-        task = self._memory.tasks.get(swarm_id, task_id)
-        assignment = self._memory.assignments.get(swarm_id, task_id)
-        if task is None or isinstance(task, Unknown) or isinstance(assignment, Unknown):
-            return None
-        if assignment is None:
-            return TakenTask(task, None, None)
-        worker = self._memory.workers.get(swarm_id, assignment.worker)
-        if isinstance(worker, Unknown):
-            return None
-        return TakenTask(task, assignment, worker)
+        return TakenTask(task, assignment, taken_worker(swarm_id, row[-5:]))
 
     def take_worker(self, swarm_id: str, name: str) -> TakenWorker | None:
-        known = self._known_worker(swarm_id, name)
-        if known is not None:
-            return known
         row = self._session.fetch_one("take_worker", {"swarm_id": swarm_id, "name": name})
         if row is None:
             return None
         assignment = None if row[1] is None else _assignment(row)
-        worker = taken_worker(swarm_id, row[_NEXT_COLUMN:])
-        self._memory.workers.put(swarm_id, name, worker)
-        if assignment is not None:
-            self._seen(swarm_id, assignment.task_id, assignment)
-        return TakenWorker(worker, assignment)
-
-    def _known_worker(self, swarm_id: str, name: str) -> TakenWorker | None:
-        worker = self._memory.workers.get(swarm_id, name)
-        if worker is None or isinstance(worker, Unknown):
-            return None
-        if worker.task_id is None:
-            return TakenWorker(worker, None)
-        assignment = self._memory.assignments.get(swarm_id, worker.task_id)
-        return None if isinstance(assignment, Unknown) else TakenWorker(worker, assignment)
-
-    def _seen(
-        self, swarm_id: str, task_id: str, assignment: Assignment | None
-    ) -> Assignment | None:
-        self._memory.assignments.put(swarm_id, task_id, assignment)
-        return assignment
+        return TakenWorker(taken_worker(swarm_id, row[_NEXT_COLUMN:]), assignment)
 
     def add_swarm(self, swarm: Swarm) -> bool:
         return self._write("add_swarm", swarm._asdict()) == 1
@@ -160,14 +114,11 @@ class SqlTransaction(BusRows, HandoffRows, ContractRows, RunRows):
 
     def put_assignment(self, assignment: Assignment) -> None:
         self._write("put_assignment", _assignment_parameters(assignment))
-        self._seen(assignment.swarm_id, assignment.task_id, assignment)
 
-    def save_assignment(self, assignment: Assignment) -> None:
-        if self._write("save_assignment", _assignment_parameters(assignment)):
-            self._seen(assignment.swarm_id, assignment.task_id, assignment)
+    def save_assignment(self, assignment: Assignment) -> bool:
+        return self._write("save_assignment", _assignment_parameters(assignment)) == 1
 
     def save_progress(self, assignment: Assignment) -> None:
-        self._memory.assignments.forget(assignment.swarm_id, assignment.task_id)
         self._write(
             "save_progress",
             {
@@ -182,9 +133,8 @@ class SqlTransaction(BusRows, HandoffRows, ContractRows, RunRows):
             },
         )
 
-    def save_sign_of_life(self, assignment: Assignment) -> None:
-        if self._write("save_sign_of_life", _assignment_parameters(assignment)):
-            self._seen(assignment.swarm_id, assignment.task_id, assignment)
+    def save_lease(self, assignment: Assignment) -> bool:
+        return self._write("save_lease", _assignment_parameters(assignment)) == 1
 
     def event_of_report(self, swarm_id: str, task_id: str, report_key: bytes) -> Event | None:
         row = self._session.fetch_one(
@@ -193,17 +143,17 @@ class SqlTransaction(BusRows, HandoffRows, ContractRows, RunRows):
         )
         return None if row is None else Event(*row)
 
-    def event_of_words(
+    def event_with_data(
         self, swarm_id: str, task_id: str, data: Mapping[str, object]
     ) -> Event | None:
         row = self._session.fetch_one(
-            "event_of_words",
+            "event_with_data",
             {
                 "swarm_id": swarm_id,
                 "task_id": task_id,
                 "data": event_text(data),
                 "no_key": b"",
-                "limit": EVENTS_LOOKED_AT_MAX,
+                "limit": EVENTS_SEARCHED_MAX,
             },
         )
         return None if row is None else Event(*row)
@@ -246,16 +196,16 @@ class SqlTransaction(BusRows, HandoffRows, ContractRows, RunRows):
     def delete_swarm(self, swarm_id: str) -> None:
         self._write("delete_all_events", {"swarm_id": swarm_id})
         self._write("delete_swarm", {"swarm_id": swarm_id})
-        self._memory.clear()
+        self._event_ids.pop(swarm_id, None)
 
 
-# What comes behind the assignment in a row that has more.
+# The first column after the assignment, in rows that have more.
 _NEXT_COLUMN = len(Assignment._fields)
 _STATES = {state.value: state for state in WorkerState}
 
 
 def _flag(value: object) -> bool | None:
-    """SQLite has no booleans: 0 and 1 come back."""
+    """SQLite has no booleans and returns 0 or 1."""
     return None if value is None else bool(value)
 
 

@@ -1,4 +1,4 @@
-"""What the parts of a transaction share: a session, the write mark, the events."""
+"""The base of the row classes: the session, the added events, and whether anything was written."""
 
 from __future__ import annotations
 
@@ -8,33 +8,34 @@ from typing import Any, Protocol
 from pydantic_core import to_json
 
 from shiftboss.protocol.events import Event, EventKind
-from shiftboss.store.row_cache import RowCache
 
 Row = Sequence[Any]
 Parameters = Mapping[str, object]
 
 
 class Session(Protocol):
-    """A connection that knows the named queries. The only thing a dialect has to bring."""
+    """A connection that runs named queries. Each dialect implements one."""
 
     def fetch_one(self, query: str, parameters: Parameters) -> Row | None: ...
 
     def fetch_all(self, query: str, parameters: Parameters) -> list[Row]: ...
 
     def execute(self, query: str, parameters: Parameters) -> int:
-        """How many rows were changed."""
+        """Run the query; how many rows were changed."""
         ...
 
 
 def event_text(data: Mapping[str, object]) -> str:
-    """The data of an event as it is stored: one line of JSON, the same for the same words."""
+    """The data of an event as it is stored: one line of JSON, the same for the same data."""
     return to_json(data).decode()
 
 
 class TransactionPart:
-    def __init__(self, session: Session, memory: RowCache | None = None) -> None:
+    """`event_ids` are the last event ids of swarms, as far as the session knows them."""
+
+    def __init__(self, session: Session, event_ids: dict[str, int] | None = None) -> None:
         self._session = session
-        self._memory = RowCache() if memory is None else memory
+        self._event_ids = {} if event_ids is None else event_ids
         self.events: list[Event] = []
         self.wrote = False
 
@@ -71,10 +72,9 @@ class TransactionPart:
         return event
 
     def _next_event_id(self, swarm_id: str) -> int:
-        event_ids = self._memory.event_ids
-        last = event_ids.get(swarm_id)
+        last = self._event_ids.get(swarm_id)
         if last is None:
             row = self._session.fetch_one("last_event_id", {"swarm_id": swarm_id})
             last = (row[0] if row else None) or 0
-        event_ids[swarm_id] = last + 1
+        self._event_ids[swarm_id] = last + 1
         return last + 1

@@ -6,14 +6,18 @@ import asyncio
 import json
 import os
 import shutil
-import signal
-from collections.abc import Set
-from contextlib import suppress
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from shiftboss.errors import ShiftbossError, TrackerUnavailable
-from shiftboss.protocol.bus import FoundTask
+from shiftboss.protocol.tracker_tasks import FoundTask
+from shiftboss.system.child_process import (
+    OutputTooLargeError,
+    ProcessOutput,
+    exchange,
+    kill_group,
+    start_process,
+)
 from shiftboss.tracker.issues import BadIssueError, is_task_id, task_of
 
 ANSWER_SECONDS: Final = 10.0
@@ -30,17 +34,10 @@ class NoTracker(ShiftbossError):
     title = "The beads tracker cannot be used"
 
 
-class _BdOutput(NamedTuple):
-    code: int
-    out: bytes
-    err: bytes
-
-
 class Beads:
-    """The tracker of one folder. `find` is the coordinator's port to it. `cores`: those that bd may
-    use, if they are not the ones of who starts it."""
+    """The tracker of one folder. `find` is the coordinator's port to it."""
 
-    def __init__(self, folder: Path, cores: Set[int] = frozenset()) -> None:
+    def __init__(self, folder: Path) -> None:
         program = shutil.which("bd")
         if program is None:
             raise NoTracker(
@@ -52,7 +49,6 @@ class Beads:
             raise NoTracker(f"there is no folder {folder}", field="beads", hint="give --beads DIR")
         self._program = str(Path(program).absolute())
         self._folder = folder
-        self._cores = cores
         self._turns = asyncio.Semaphore(AT_ONCE_MAX)
 
     async def find(self, task_id: str) -> FoundTask | None:
@@ -66,10 +62,11 @@ class Beads:
             return None
         return _found(task_id, said.out)
 
-    async def _ask(self, task_id: str) -> _BdOutput:
+    async def _ask(self, task_id: str) -> ProcessOutput:
         try:
-            process = await asyncio.create_subprocess_exec(
-                *(self._program, "show", task_id, "--json"),
+            process = await start_process(
+                (self._program, "show", task_id, "--json"),
+                kill_group,
                 cwd=self._folder,
                 env=_environment(),
                 stdin=asyncio.subprocess.DEVNULL,
@@ -79,46 +76,19 @@ class Beads:
             )
         except OSError as error:
             raise TrackerUnavailable(f"bd cannot be run: {error.strerror}") from error
-        if self._cores:
-            # It may have ended already, or the cores may be gone.
-            with suppress(OSError):
-                os.sched_setaffinity(process.pid, self._cores)
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
-                return await _listen(process)
+                return await exchange(
+                    process, output_max=OUTPUT_BYTES_MAX, error_max=OUTPUT_BYTES_MAX
+                )
+        except OutputTooLargeError as error:
+            raise TrackerUnavailable(f"bd printed more than {error.bytes_max} bytes") from None
         except TimeoutError:
             raise TrackerUnavailable(
                 f"bd did not answer within {ANSWER_SECONDS:.0f} seconds"
             ) from None
         finally:
-            await _end(process)
-
-
-async def _listen(process: asyncio.subprocess.Process) -> _BdOutput:
-    assert process.stdout is not None
-    assert process.stderr is not None
-    out, err = await asyncio.gather(_read(process.stdout), _read(process.stderr))
-    return _BdOutput(await process.wait(), out, err)
-
-
-async def _read(stream: asyncio.StreamReader) -> bytes:
-    read = bytearray()
-    while part := await stream.read(65536):
-        read += part
-        if len(read) > OUTPUT_BYTES_MAX:
-            raise TrackerUnavailable(f"bd said more than {OUTPUT_BYTES_MAX} bytes")
-    return bytes(read)
-
-
-async def _end(process: asyncio.subprocess.Process) -> None:
-    """One that has not ended by itself is killed with all that it started."""
-    if process.returncode is not None:
-        return
-    try:
-        os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
-    await process.wait()
+            await kill_group(process)
 
 
 def _environment() -> dict[str, str]:
@@ -126,7 +96,7 @@ def _environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith("SHIFTBOSS_")}
 
 
-def _check_unknown(said: _BdOutput) -> None:
+def _check_unknown(said: ProcessOutput) -> None:
     """That there is no such issue is an answer; other failures are none."""
     words = (said.err + said.out).decode(errors="replace")
     if not any(unknown in words.lower() for unknown in _UNKNOWN):

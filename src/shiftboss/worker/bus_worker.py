@@ -7,13 +7,13 @@ from types import TracebackType
 from typing import Any, Self
 
 from shiftboss.client.bus_client import BusClient
-from shiftboss.client.exchange import checked
+from shiftboss.client.requests import validated
 from shiftboss.client.server_address import Server
 from shiftboss.errors import InvalidRequest
-from shiftboss.protocol.bus import DEFAULT_SWARM, RegisterWorkerRequest
+from shiftboss.protocol.bus import DEFAULT_SWARM, LEASE_SECONDS_MAX, RegisterWorkerRequest
 from shiftboss.worker.bus_session import BusSession, reason_of
 from shiftboss.worker.bus_task import BusTask
-from shiftboss.worker.heartbeats import HEARTBEAT_SECONDS, LEASE_SECONDS_MAX
+from shiftboss.worker.heartbeats import HEARTBEAT_SECONDS
 
 
 class BusWorker:
@@ -24,10 +24,10 @@ class BusWorker:
                 ...
                 await task.done()
 
-    A server that is away is waited for, one that has forgotten the worker is told of it again.
-    While the caller has a task, heartbeats keep its lease. An error that leaves the loop reports
-    the task as failed and goes on; so does leaving it without a result. Without `async with` the
-    loop works as well, but an error that is caught outside of it is not told to the server.
+    It waits for a server that is down, and registers again with one that has forgotten it. While
+    the caller holds a task, heartbeats keep its lease. An error that leaves the loop reports the
+    task as failed, and so does leaving the loop without a result. Without `async with` the loop
+    works as well, but then an error that is caught outside of it is not reported.
     """
 
     def __init__(
@@ -39,23 +39,25 @@ class BusWorker:
         swarm_id: str | None = None,
         heartbeat_seconds: float | None = None,
     ) -> None:
-        said = checked(RegisterWorkerRequest, name=name, swarm_id=swarm_id or DEFAULT_SWARM)
-        self.name = said.name
-        self.swarm_id = said.swarm_id
+        request = validated(RegisterWorkerRequest, name=name, swarm_id=swarm_id or DEFAULT_SWARM)
+        self.name = request.name
+        self.swarm_id = request.swarm_id
         self._heartbeat_seconds = _checked_seconds(heartbeat_seconds)
-        self._line = BusClient(Server.at(server, token), said.swarm_id)
-        self._attended = False
-        self._shifts: list[BusSession] = []
+        self._client = BusClient(Server.at(server, token), request.swarm_id)
+        self._is_managed = False
+        self._sessions: list[BusSession] = []
 
     def tasks(self) -> Tasks:
-        """The tasks that come, without end. To drop what this returns is to leave the loop."""
-        shift = BusSession(self._line, self.name, self._heartbeat_seconds, attended=self._attended)
-        if self._attended:
-            self._shifts.append(shift)
-        return Tasks(shift)
+        """Tasks without end. Dropping the returned iterator means leaving the loop."""
+        session = BusSession(
+            self._client, self.name, self._heartbeat_seconds, managed=self._is_managed
+        )
+        if self._is_managed:
+            self._sessions.append(session)
+        return Tasks(session)
 
     async def __aenter__(self) -> Self:
-        self._attended = True
+        self._is_managed = True
         return self
 
     async def __aexit__(
@@ -64,17 +66,17 @@ class BusWorker:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._attended = False
-        shifts, self._shifts = self._shifts, []
-        for shift in shifts:
-            await shift.end(reason_of(error))
+        self._is_managed = False
+        sessions, self._sessions = self._sessions, []
+        for session in sessions:
+            await session.end(reason_of(error))
 
 
 class Tasks:
-    """What `async for` goes over. One that is dropped tells the server what it had in hand."""
+    """The iterator of `async for`. When it is dropped, its session reports the task it holds."""
 
-    def __init__(self, shift: BusSession) -> None:
-        self._shift = shift
+    def __init__(self, session: BusSession) -> None:
+        self._session = session
         self._consumer: asyncio.Task[Any] | None = None
 
     def __aiter__(self) -> Self:
@@ -82,10 +84,10 @@ class Tasks:
 
     async def __anext__(self) -> BusTask:
         self._consumer = asyncio.current_task()
-        return await self._shift.next()
+        return await self._session.next()
 
     def __del__(self) -> None:
-        self._shift.abandon(self._consumer)
+        self._session.abandon(self._consumer)
 
 
 def _checked_seconds(seconds: float | None) -> float:

@@ -213,7 +213,7 @@ def test_an_id_that_the_tracker_names_is_looked_at_as_well(
         ("7", "bd gave no usable answer: not a JSON object"),
         ({"id": "bd-1"}, "bd gave no usable answer: title: must be a text"),
         ("locked", "bd failed: Error: database is locked"),
-        ("flood", "bd said more than 1048576 bytes"),
+        ("flood", "bd printed more than 1048576 bytes"),
     ],
 )
 def test_an_answer_that_cannot_be_used_changes_nothing_and_says_why(

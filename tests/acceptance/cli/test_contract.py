@@ -26,7 +26,7 @@ def room(tmp_path: Path) -> Iterator[Room]:
 def test_repos_are_listed_in_phases_and_a_spawn_by_name_locks_one(room: Room) -> None:
     free = [line.split() for line in room.ok("repo", "list")]
     assert free[1:] == [["1", "core"], ["2", "app", "core"]]
-    assert room.ok("repo", "can-spawn", "app") == ["app can be worked on"]
+    assert room.ok("repo", "can-spawn", "app") == ["work on app may start"]
     task_id = room.spawn("core")
     locked = room.ok("repo", "list")[1].split()
     assert locked[:3] == ["1", "core", task_id]
@@ -39,7 +39,7 @@ def test_repos_are_listed_in_phases_and_a_spawn_by_name_locks_one(room: Room) ->
         *("handoff", "spawn", "t-2", "--repo", "app", "--title", "T", "--files", "x"),
     )
     assert (spawned.code, spawned.out) == (1, "")
-    assert "app cannot be worked on now: core is a dependency" in spawned.err
+    assert "work on app may not start now: core is a dependency" in spawned.err
     unknown = room.run("repo", "can-spawn", "cor")
     assert (unknown.code, unknown.out) == (1, "")
     assert "There is no repo 'cor' in the policy" in unknown.err
@@ -57,9 +57,9 @@ def test_only_the_operator_releases_a_repo_and_only_when_nobody_is_at_it(room: R
     assert f"cancel {task_id} first" in too_early.err
     room.ok("task", "cancel", task_id)
     assert room.run("repo", "can-spawn", "app").code == 1
-    assert room.operate(*release) == (0, "core is free\n", "")
-    assert room.operate(*release) == (0, "nobody had core; nothing was changed\n", "")
-    assert room.ok("repo", "can-spawn", "app") == ["app can be worked on"]
+    assert room.operate(*release) == (0, "released core\n", "")
+    assert room.operate(*release) == (0, "core was not locked; nothing was changed\n", "")
+    assert room.ok("repo", "can-spawn", "app") == ["work on app may start"]
 
 
 @pytest.mark.requirement("CC-05")
@@ -106,10 +106,10 @@ def test_milestones_lead_from_the_first_line_to_proof_and_a_red_sync_job_is_refu
     room.ok("milestone", task_id, *pushed, green)
     room.wait_for(task_id, status="done")
     assert room.json("repo", "list")["repos"][0]["ci"] == "green"
-    assert room.ok("repo", "can-spawn", "app") == ["app can be worked on"]
+    assert room.ok("repo", "can-spawn", "app") == ["work on app may start"]
     events = room.run("events", "default").out
-    assert f"CI run #1 of core has failed, commit {red[:10]}: radicle-push failed" in events
-    assert "core is free of t-core: the work is proven done" in events
+    assert f"CI run #1 of core failed, commit {red[:10]}: radicle-push failed" in events
+    assert "t-core released core: the work is accepted" in events
 
 
 @pytest.mark.requirement("CC-02")
@@ -119,10 +119,10 @@ def test_a_milestone_is_a_line_or_options_and_what_is_wrong_with_it_is_said(room
     assert both == (1, "", "give a line or options, not both\n")
     neither = room.run("milestone", task_id)
     assert (neither.code, neither.out) == (1, "")
-    assert neither.err.startswith("what is the milestone?; give a line such as")
+    assert neither.err.startswith("the milestone is missing; give a line such as")
     lacking = room.run("milestone", task_id, "PUSHED_TO_CI: core commit abcdef1")
     assert (lacking.code, lacking.out) == (1, "")
-    assert lacking.err.startswith("PUSHED_TO_CI lacks ci_run; write it as PUSHED_TO_CI: ")
+    assert lacking.err.startswith("PUSHED_TO_CI: missing ci_run; the format is PUSHED_TO_CI: ")
     early = room.run("milestone", task_id, "FIXING_CI: test - it fails", "--json")
     assert (early.code, early.err) == (1, "")
     assert '"code":"illegal_transition"' in early.out
@@ -146,7 +146,7 @@ def test_a_fatal_failure_halts_the_chain_until_the_operator_resumes_it(room: Roo
     assert room.run(*resume).code == 1
     assert room.operate(*resume) == (0, "halt 1 is lifted\n", "")
     assert room.json("repo", "list")["halts"] == []
-    assert room.operate(*resume) == (0, "halt 1 was lifted before; nothing was changed\n", "")
+    assert room.operate(*resume) == (0, "halt 1 was already lifted\n", "")
     unknown = room.operate("resume", "9", "--reason", "revoked")
     assert (unknown.code, unknown.out) == (1, "")
     assert unknown.err.startswith("There is no halt 9")

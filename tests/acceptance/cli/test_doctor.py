@@ -125,7 +125,7 @@ def test_repos_that_cannot_be_worked_with_are_told_each(tmp_path: Path) -> None:
         "nothing": "problem",
         "remote": "warning",
     }
-    assert told["long"]["message"].startswith("long names its commits by SHA-256")
+    assert told["long"]["message"].startswith("long uses SHA-256 commit ids")
     assert told["branchless"]["message"] == "branchless has no branch release"
     assert told["dirty"]["message"] == "dirty has changes that are not committed: 1"
     (shadowed,) = findings["hooks"]
@@ -178,6 +178,6 @@ def test_a_halt_of_the_server_and_a_bad_policy_are_problems(room: Room) -> None:
     assert done.code == 1
     text = " ".join(done.out.split())
     assert "queues problem halt 1 stops app, core: a key is in it" in text
-    assert "policy problem bad.yaml:1: repos.core.pth: is not a key here" in text
+    assert "policy problem bad.yaml:1: repos.core.pth: is not a known key" in text
     assert "-> all problems: shiftboss policy check bad.yaml" in text
     assert done.err.startswith("problems: ")

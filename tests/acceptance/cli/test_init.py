@@ -73,7 +73,7 @@ def test_a_fresh_repository_is_set_up_once_and_put_back(folder: Path) -> None:
     (folder / "Makefile").write_text("test:\n\ttrue\n")
     before = files(folder)
     missing = shiftboss("init", "--check", folder=folder)
-    assert (missing.code, missing.err) == (1, "5 files to be written; `shiftboss init` does it\n")
+    assert (missing.code, missing.err) == (1, "5 files must be written; run: shiftboss init\n")
     shown = init(folder, "--dry-run")
     assert "+++ b/shiftboss.yaml\n" in shown.out
     assert '+        test: {run: ["make test"]}\n' in shown.out
@@ -83,7 +83,7 @@ def test_a_fresh_repository_is_set_up_once_and_put_back(folder: Path) -> None:
     assert "created shiftboss.yaml\n" in done.out
     assert json.loads((folder / ".mcp.json").read_text()) == {"mcpServers": {"shiftboss": SERVER}}
     checked = shiftboss("policy", "check", folder=folder)
-    assert checked.out.splitlines()[0] == "shiftboss.yaml is good: 1 repo, locking neighbours"
+    assert checked.out.splitlines()[0] == "shiftboss.yaml is valid: 1 repo, locking neighbours"
     once = files(folder)
     assert init(folder).out == "nothing to do\n"
     assert init(folder, "--check").out == "nothing to do\n"
@@ -164,7 +164,7 @@ def test_what_is_there_stays_and_comes_back_byte_for_byte(folder: Path) -> None:
 
     told = init(folder, "--remove")
     assert files(folder) == before
-    assert "left shiftboss.yaml: it was changed since, or is not of our making\n" in told.out
+    assert "kept shiftboss.yaml: it was changed since, or init did not write it\n" in told.out
 
 
 @pytest.mark.requirement("OWN-01")

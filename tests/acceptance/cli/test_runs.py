@@ -68,7 +68,7 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
 def test_usage_is_shown_and_a_budget_stops_the_task_until_the_operator_raises_it(
     desk: Desk,
 ) -> None:
-    assert desk.ok("usage") == ["nothing was used yet"]
+    assert desk.ok("usage") == ["no usage yet"]
     assert desk.ok("budget", "set", "--task", "a", "--tokens", "1000") == ["a may use 1,000 tokens"]
     used = desk.uses(input_tokens=1500, output_tokens=20, cached_tokens=7, dollars=1.25)
     assert used["over"] == {"scope": "task", "unit": "tokens", "limit": 1000, "spent": 1520}
@@ -98,20 +98,20 @@ def test_usage_is_shown_and_a_budget_stops_the_task_until_the_operator_raises_it
 
 def test_a_swarm_is_paused_by_everybody_and_resumed_by_the_operator(desk: Desk) -> None:
     assert desk.ok("swarm", "pause", "default", "--reason", "lunch") == [
-        "default pauses until it is resumed"
+        "default is paused until it is resumed"
     ]
     desk.ask("park_task", bead_id="a", name="w", epoch=1, reason="quota", until_ms=1)
-    assert "held back: all of them, lunch" in desk.ok("worker", "list")
+    assert "on hold: all tasks, lunch" in desk.ok("worker", "list")
     desk.server.kill()
     desk.server.start()
     assert "lunch" in "\n".join(desk.ok("status", "default"))
     assert desk.ask("poll_task", name="w", timeout_ms=0)["task"] is None
     refused = desk.run("swarm", "resume", "default")
     assert (refused.code, refused.out) == (1, "")
-    assert desk.operate("swarm", "resume", "default") == (0, "default goes on\n", "")
+    assert desk.operate("swarm", "resume", "default") == (0, "default is resumed\n", "")
     assert desk.operate("swarm", "resume", "default") == (
         0,
-        "default had no pause; nothing was changed\n",
+        "default was not paused\n",
         "",
     )
     given = desk.ask("poll_task", name="w", timeout_ms=0)["task"]
@@ -121,6 +121,6 @@ def test_a_swarm_is_paused_by_everybody_and_resumed_by_the_operator(desk: Desk) 
     finally:
         client.close()
     assert desk.ok("swarm", "pause", "default", "--reason", "x", "--minutes", "5")[0] in (
-        "default pauses for 4m",
-        "default pauses for 5m",
+        "default is paused for 4m",
+        "default is paused for 5m",
     )

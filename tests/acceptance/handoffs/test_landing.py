@@ -64,10 +64,10 @@ def test_the_repo_is_free_when_the_proven_commit_is_on_its_branch(room: Room) ->
     assert core(room) == (None, "green", commit)
     assert task(room.client, "t-core")["landed_commit"] == commit
     assert ask(room.client, "list_landable")["tasks"] == []
-    assert room.ok("repo", "can-spawn", "app") == ["app can be worked on"]
+    assert room.ok("repo", "can-spawn", "app") == ["work on app may start"]
     events = room.run("events", "default").out
-    assert "t-core is on main" in events
-    assert "core is free of t-core: the work has landed" in events
+    assert "t-core landed on main" in events
+    assert "t-core released core: the work has landed" in events
 
 
 @pytest.mark.requirement("CC-01", "CC-05")

@@ -11,15 +11,17 @@ from typing import Any
 
 import pytest
 
-from shiftboss.hooks.command import hook_argv, opencode_plugin
+from shiftboss.agents.agent import REFUSED, ToolHook
+from shiftboss.agents.opencode.launch import hook_plugin
+from shiftboss.agents.registry import hook_of
+from shiftboss.hooks.command import hook_argv
 from shiftboss.hooks.contract import (
+    POINTER,
     ContractUnreadable,
     hash_of,
     read_contract,
     write_contract,
-    write_pointer,
 )
-from shiftboss.hooks.messages import REFUSED
 from shiftboss.hooks.tool_hook import refusal
 from shiftboss.protocol.handoffs import Context as HandoffContext
 from shiftboss.protocol.handoffs import Contract, Escalation, WorkerHandoff, handoff_hash
@@ -47,7 +49,9 @@ def room(tmp_path_factory: pytest.TempPathFactory) -> HookRoom:
 
 
 def judged(room: HookRoom, said: dict[str, Any], kind: str = "pre-tool-use") -> str | None:
-    return refusal(kind, said, read_contract(room.contract), str(room.contract))
+    hook = hook_of(kind)
+    assert isinstance(hook, ToolHook)
+    return refusal(hook, said, read_contract(room.contract), str(room.contract))
 
 
 def test_an_edit_is_judged_as_a_process_and_the_refusal_names_the_contract(room: HookRoom) -> None:
@@ -258,7 +262,10 @@ def test_commands_that_stay_within_the_contract(
 
 
 @pytest.mark.parametrize("command", REFUSED_COMMANDS)
-def test_commands_that_leave_the_contract(room: HookRoom, command: str) -> None:
+def test_commands_that_leave_the_contract(
+    room: HookRoom, command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", "/home/me")  # no temporary folder
     refused = judged(room, room.call("Bash", command=command))
     assert refused is not None
     assert "contract of task t, version 1" in refused
@@ -434,7 +441,7 @@ def test_a_session_without_a_contract_is_left_alone_and_a_pointer_binds_one(tmp_
     assert run() == 0
     assert run(SHIFTBOSS_CONTRACT=str(room.contract)) == 2
     assert run(SHIFTBOSS_CONTRACT=str(tmp_path / "nowhere")) == 2
-    write_pointer(str(room.tree / ".git"), str(room.contract))
+    (room.tree / ".git" / POINTER).write_text(f"{room.contract}\n")
     assert run() == 2
 
 
@@ -458,7 +465,9 @@ def test_the_command_does_not_load_the_others(room: HookRoom) -> None:
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="needs node")
 def test_the_plugin_of_opencode_throws_what_the_hook_says(room: HookRoom, tmp_path: Path) -> None:
-    (tmp_path / "plugin.mjs").write_text(opencode_plugin(room.contract))
+    (tmp_path / "plugin.mjs").write_text(
+        hook_plugin(hook_argv("opencode-before-tool", room.contract))
+    )
     script = """
         import { Shiftboss } from "./plugin.mjs"
         const [directory, filePath] = process.argv.slice(2)

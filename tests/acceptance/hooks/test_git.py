@@ -67,7 +67,7 @@ def test_every_way_to_change_a_path_is_seen(room: HookRoom) -> None:
     refused("src/auth/sub was added and is a submodule")
     room.repo.write({"src/auth/conftest.py": "x"})
     room.git("add", "--all")
-    refused("src/auth/conftest.py was added and steers tests or tools")
+    refused("src/auth/conftest.py was added and configures tests or tools")
 
 
 def test_parts_of_the_work_tree_and_all_of_it(room: HookRoom) -> None:

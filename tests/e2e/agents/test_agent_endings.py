@@ -176,7 +176,7 @@ def orchestrating(room: AgentRoom) -> Iterator[None]:
     program = f"""
 import asyncio
 from pathlib import Path
-from shiftboss.orchestrator.agents.agent import Launch
+from shiftboss.agents.launch import Launch
 from shiftboss.orchestrator.guardian.agent_process import AgentProcess, ProcessLimits
 launch = Launch({room.launch(DEAF + DAEMON + FOREVER).argv!r}, Path({str(room.tree)!r}),
                 {room.environment!r})

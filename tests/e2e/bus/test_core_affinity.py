@@ -1,16 +1,17 @@
-"""The threads of a server share a core; what it starts may use all."""
+"""The threads of a server share one core; the processes that it starts may use all."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import psutil
 import pytest
 
-from shiftboss.evidence.subprocess.proxy import EvidenceProxy
 from shiftboss.server.fast_path.core_affinity import CHOICE_SECONDS, usable_cores
+from tests.client import Client
 from tests.repos import Repo
 from tests.running import RunningServer
 from tests.waiting import wait_until
@@ -19,7 +20,7 @@ CORES = usable_cores()
 
 pytestmark = [
     pytest.mark.requirement("BUS-01"),
-    pytest.mark.skipif(len(CORES) < 2, reason="there is no second core, or no choosing"),
+    pytest.mark.skipif(len(CORES) < 2, reason="there is no second core, or cores cannot be chosen"),
 ]
 
 
@@ -32,8 +33,8 @@ def server(tmp_path: Path) -> Iterator[RunningServer]:
 
 def used_by(pid: int) -> set[int]:
     """The cores that the threads of a process may use."""
-    threads = [int(one.name) for one in Path(f"/proc/{pid}/task").iterdir()]
-    assert len(threads) > 1, "the event loop and the thread that writes"
+    threads = [int(thread.name) for thread in Path(f"/proc/{pid}/task").iterdir()]
+    assert len(threads) > 1, "the event loop and the writer thread"
     return {core for thread in threads for core in os.sched_getaffinity(thread)}
 
 
@@ -49,16 +50,14 @@ def test_the_core_is_chosen_again_and_again(server: RunningServer) -> None:
     wait_until(lambda: len(used_by(server.pid)) == 1, "one core again", seconds=4 * CHOICE_SECONDS)
 
 
-@pytest.mark.anyio
-async def test_the_evidence_process_may_use_all_cores(tmp_path: Path) -> None:
+def test_a_process_that_the_server_starts_may_use_all_cores(
+    server: RunningServer, tmp_path: Path
+) -> None:
+    wait_until(lambda: len(used_by(server.pid)) == 1, "one core for all threads")
     repo = Repo(tmp_path / "repo")
-    state = tmp_path / "state"
-    evidence = EvidenceProxy(state, None, CORES)
-    os.sched_setaffinity(0, {min(CORES)})
-    try:
-        await evidence.identity(str(repo.path))
-        (process,) = (one for one in psutil.Process().children() if str(state) in one.cmdline())
-        assert set(process.cpu_affinity()) == CORES
-    finally:
-        os.sched_setaffinity(0, CORES)
-        await evidence.close()
+    with closing(Client(server.url)) as client:
+        body = {"bead_id": "t", "subtask_title": "t", "files": ["a.py"], "repo": str(repo.path)}
+        response = client.post("/bus/swarm_spawn_subtask", body)
+        assert response.status_code == 200, response.text
+    (evidence,) = psutil.Process(server.pid).children()
+    assert set(evidence.cpu_affinity()) == CORES

@@ -15,12 +15,15 @@ import pytest
 from shiftboss.demo.checks import DemoRecord, facts
 from shiftboss.demo.repos import create_repos
 from tests.client import Client
-from tests.commands import Running, running, shiftboss
+from tests.commands import Running, running, running_unforked, shiftboss
 from tests.waiting import wait_until
 
 
 class IsolatedUser:
-    """An empty home, a folder for temporary files, and a mark that every child process inherits."""
+    """An empty home, a folder for temporary files, and a mark that every child process inherits.
+
+    The mark is read from /proc, so the demo is started as a new process and not forked.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.mark = uuid.uuid4().hex
@@ -74,7 +77,7 @@ FACTS = (
 def test_agents_fail_and_all_work_lands_and_can_be_explored_later(
     user: IsolatedUser,
 ) -> None:
-    with running("demo", "--keep", **user.variables) as demo:
+    with running_unforked("demo", "--keep", **user.variables) as demo:
         lines = list(_lines_until(demo, "press Ctrl-C to stop it"))
         address = re.findall(r"http://127\.0\.0\.1:\d+", lines[-1])[0]
         client = Client(address)
@@ -113,7 +116,7 @@ def _check_receipts(folder: Path) -> None:
 def test_an_interrupted_demo_leaves_nothing_running(
     user: IsolatedUser, number: signal.Signals
 ) -> None:
-    with running("demo", **user.variables) as demo:
+    with running_unforked("demo", **user.variables) as demo:
         list(_lines_until(demo, "header: assigned to"))
         assert len(user.processes()) >= 2  # the demo and the server at least
         demo.signal(number)

@@ -73,4 +73,4 @@ def test_a_stale_lock_of_a_killed_git_is_removed(project: PlanProject) -> None:
     (project.repo / ".git" / "refs" / "heads" / "shiftboss" / "slow.lock").touch()
     os.kill(agent, signal.SIGKILL)
     assert run.outcome()["landed"] == ["slow"]
-    wait_until(lambda: project.worktrees == [], "its work tree is gone", 10)
+    wait_until(lambda: project.worktrees == [], "its work tree is gone", 30)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from shiftboss import __version__
+from shiftboss.agents.registry import AGENTS
 from shiftboss.doctor.findings import Finding
 from shiftboss.doctor.forges import judge_answer
 from shiftboss.doctor.programs import judge_agents, judge_runners
@@ -281,5 +282,5 @@ def test_hooks_that_git_passes_over_are_told_and_those_that_run_are_named() -> N
 
 
 def test_one_agent_is_enough() -> None:
-    assert only(judge_agents(["codex"])).message == "on the PATH: codex"
+    assert only(judge_agents([AGENTS["codex"]])).message == "on the PATH: codex"
     assert only(judge_agents([])).level == "warning"

@@ -8,7 +8,7 @@ import pytest
 
 from shiftboss.cli.common import options
 from shiftboss.protocol import bus
-from shiftboss.protocol.bus import FoundTask
+from shiftboss.protocol.tracker_tasks import FoundTask
 from shiftboss.tracker import issues
 from shiftboss.tracker.issues import BadIssueError, BadLine, read_issue_file, task_of
 

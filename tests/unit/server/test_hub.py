@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from shiftboss.coordinator.hub import LOOK_AGAIN, Hub
+from shiftboss.coordinator.hub import RECHECK, Hub
 from shiftboss.protocol.events import Event, EventKind
 
 pytestmark = pytest.mark.anyio
@@ -77,25 +79,32 @@ async def test_a_listener_hears_one_kind_of_every_swarm() -> None:
     assert [(one.swarm_id, one.event_id) for one in heard] == [("s", 2), ("t", 1)]
 
 
-def given(number: int, worker: str = "w") -> Event:
+def assigned(number: int, worker: str = "w") -> Event:
     kind = EventKind.TASK_ASSIGNED.value
     return Event("s", number, kind, 0, f'{{"worker":"{worker}","bead_id":"t"}}')
 
 
-async def test_a_late_event_of_another_server_only_makes_a_poll_look_again() -> None:
+async def test_a_late_event_of_another_server_only_makes_a_poll_ask_the_store() -> None:
     hub = Hub(is_alone=False)
-    hub.publish([given(5, "another")])
+    hub.publish([assigned(5, "another")])
     late, in_time = hub.park("s", "w"), hub.park("s", "v")
-    hub.publish([given(4, "w"), given(6, "v")])
-    assert late.result() == LOOK_AGAIN
-    assert in_time.result() == given(6, "v")
+    hub.publish([assigned(4, "w"), assigned(6, "v")])
+    assert late.result() == RECHECK
+    assert in_time.result() == assigned(6, "v")
 
 
-async def test_after_a_gap_every_parked_poll_looks_again_and_listeners_at_once_hear_it() -> None:
+async def test_after_a_gap_every_parked_poll_asks_the_store() -> None:
     hub = Hub(is_alone=False)
     polls = [hub.park("s", "w"), hub.park("s", "w"), hub.park("t", "v")]
-    heard: list[object] = []
-    polls[0].at_once = heard.append
-    hub.look_again()
-    assert [poll.result() for poll in polls] == [LOOK_AGAIN] * 3
-    assert heard == [LOOK_AGAIN]
+    hub.recheck()
+    assert [poll.result() for poll in polls] == [RECHECK] * 3
+
+
+async def test_worker_listeners_get_every_event_of_a_worker_before_a_poll_wakes() -> None:
+    hub = Hub()
+    poll = hub.park("s", "w")
+    received: list[tuple[Event, dict[str, Any], bool]] = []
+    hub.listen_to_workers(lambda event, data: received.append((event, data, poll.done())))
+    hub.publish([event(1), assigned(2)])
+    assert received == [(assigned(2), {"worker": "w", "bead_id": "t"}, False)]
+    assert poll.result() == assigned(2)

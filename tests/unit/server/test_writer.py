@@ -199,7 +199,7 @@ async def test_an_answer_that_is_alone_is_heard_on_the_thread_ahead_of_the_loop(
     async with writer_on(Batches()) as writer:
         answer = writer.submit(gives("alone"), "p")
         heard: list[tuple[str, bool, bool]] = []
-        answer.at_once = lambda value: heard.append(
+        answer.on_commit = lambda value: heard.append(
             (value, answer.done(), threading.current_thread() is threading.main_thread())
         )
         assert await answer == "alone"
@@ -211,10 +211,10 @@ async def test_an_answer_that_has_company_or_is_a_refusal_is_heard_on_the_loop_a
     async with writer_on(Batches()) as writer:
         together = [writer.submit(gives(number), "p") for number in range(2)]
         for answer in together:
-            answer.at_once = heard.append
+            answer.on_commit = heard.append
         await asyncio.gather(*together)
         refused = writer.submit(fails, "p")
-        refused.at_once = heard.append
+        refused.on_commit = heard.append
         with pytest.raises(ValueError, match="by a rule"):
             await refused
     assert heard == []
@@ -223,6 +223,6 @@ async def test_an_answer_that_has_company_or_is_a_refusal_is_heard_on_the_loop_a
 async def test_a_listener_that_fails_keeps_nobody_from_the_answer() -> None:
     async with writer_on(Batches()) as writer:
         answer = writer.submit(gives("first"), "p")
-        answer.at_once = fails
+        answer.on_commit = fails
         assert await answer == "first"
         assert await writer.submit(gives("second"), "p") == "second"

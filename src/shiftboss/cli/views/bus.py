@@ -1,4 +1,4 @@
-"""Tasks, workers and questions of the bus as tables. Imported late: it needs rich."""
+"""Tasks, workers and questions of the bus."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def tasks_table(tasks: list[Members], at: datetime) -> Table:
 
 
 def task_summary(task: Members, at: datetime) -> Table:
-    """What is known of it, a line each."""
+    """A line for each fact."""
     lines = Table.grid(padding=(0, 2, 0, 0))
     lines.add_row(Text("task"), Text(plain(task["bead_id"]), style="bold"))
     lines.add_row(Text("title"), Text(plain(task["title"])))
@@ -56,7 +56,7 @@ def task_summary(task: Members, at: datetime) -> Table:
 
 
 def _facts(task: Members) -> Members:
-    """What only some tasks have."""
+    """Facts that only some tasks have."""
     return {
         "state": task["state"],
         "worker": task["worker"],
@@ -84,14 +84,13 @@ def bus_workers_table(workers: list[Members]) -> Table:
 
 
 def questions_table(questions: list[Members], at: datetime, *, with_answers: bool) -> Table:
-    """The words in full: somebody has to understand them."""
+    """The questions are not cut off."""
     columns = [Column(name, no_wrap=True) for name in ("ID", "TASK", "WORKER", "CONTACT", "ASKED")]
     table = plain_table(*columns, "QUESTION", *(["ANSWER"] if with_answers else []))
-    for one in questions:
-        row = [cell(one["question_id"]), cell(one["bead_id"]), cell(one["worker"])]
-        row += [cell(one["contact"]), cell(ago_ms(one["asked_at"], at))]
-        row.append(Text(plain(one["question"])))
+    for question in questions:
+        row = [cell(question[name]) for name in ("question_id", "bead_id", "worker", "contact")]
+        row += [cell(ago_ms(question["asked_at"], at)), Text(plain(question["question"]))]
         if with_answers:
-            row.append(Text(plain(one["answer"] or "")))
+            row.append(Text(plain(question["answer"] or "")))
         table.add_row(*row)
     return table

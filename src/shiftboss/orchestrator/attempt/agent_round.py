@@ -10,9 +10,9 @@ import contextlib
 from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple
 
-from shiftboss.errors import ShiftbossError
-from shiftboss.hooks.messages import REFUSED
-from shiftboss.orchestrator.agents.agent import (
+from shiftboss.agents.agent import REFUSED
+from shiftboss.agents.output_lines import brief
+from shiftboss.agents.signals import (
     Allowed,
     Denied,
     Did,
@@ -22,7 +22,7 @@ from shiftboss.orchestrator.agents.agent import (
     Signal,
     Usage,
 )
-from shiftboss.orchestrator.agents.output_lines import brief
+from shiftboss.errors import ShiftbossError
 from shiftboss.orchestrator.guardian.agent_process import AgentProcess, Exit
 from shiftboss.orchestrator.run.run_context import RunContext
 from shiftboss.protocol.policy import PermissionLimits

@@ -146,7 +146,7 @@ class Attempt:
             description=assignment.description,
             files=contract["files_owned"],
             criteria=contract["success_criteria"],
-            speaks=self._agent.speaks,
+            speaks=self._agent.has_tools,
             claims=assignment.agent_claims,
             handoff_file=str(workspace.scratch / "handoff.json"),
             checkpoint=assignment.checkpoint,

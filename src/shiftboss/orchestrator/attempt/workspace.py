@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from shiftboss.hooks.command import hook_argv
+
 
 @dataclass(frozen=True, slots=True)
 class AgentAssignment:
@@ -61,3 +63,15 @@ class Workspace:
     def contract_file(self) -> Path:
         """The file that the hooks read; see `shiftboss.hooks.contract`."""
         return self.scratch / "contract.json"
+
+    @property
+    def task_id(self) -> str:
+        return self.assignment.bead_id
+
+    @property
+    def worker(self) -> str:
+        return self.assignment.worker
+
+    def hook_argv(self, kind: str) -> list[str]:
+        """The command line of a hook that is bound to the contract of the attempt."""
+        return hook_argv(kind, self.contract_file)

@@ -10,20 +10,18 @@ import asyncio
 import os
 import re
 import shlex
-import signal
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from shiftboss.errors import TreeUnavailable
-from shiftboss.system.cancellation import start_program
+from shiftboss.system.child_process import exchange, kill_group, start_process
 from shiftboss.system.git import GitOutput
 
 GIT_SECONDS: Final = 120.0
 OUTPUT_BYTES_MAX: Final = 64 * 1024 * 1024
 _ERROR_BYTES_MAX: Final = 64 * 1024
-_CHUNK_BYTES: Final = 256 * 1024
 # Agents, editors and people use the repository at the same time.
 _LOCKED: Final = (".lock': File exists", "could not lock config file")
 LOCK_SECONDS: Final = 4.0
@@ -92,13 +90,20 @@ async def run_git(
         process = await _start(arguments, folder, bool(stdin), environment or {}, keeps_open)
         try:
             async with asyncio.timeout(seconds):
-                output = await _communicate(process, stdin, output_max)
+                code, out, err = await exchange(
+                    process,
+                    stdin,
+                    output_max=output_max,
+                    error_max=_ERROR_BYTES_MAX,
+                    drops_excess=True,
+                )
+                output = GitOutput(code, out, err.decode(errors="replace"))
         except TimeoutError:
             raise TreeUnavailable(
                 f"git {arguments[0]} took longer than {seconds:.0f} seconds in {folder}"
             ) from None
         finally:
-            await _kill(process)
+            await kill_group(process)
         is_locked = output.code != 0 and any(message in output.err for message in _LOCKED)
         if not is_locked or time.monotonic() >= deadline:
             return output
@@ -135,9 +140,9 @@ async def _start(
     keeps_open: Sequence[int],
 ) -> asyncio.subprocess.Process:
     try:
-        return await start_program(
+        return await start_process(
             ("git", "--no-pager", "--literal-pathspecs", *_SETTINGS, *arguments),
-            _kill,
+            kill_group,
             cwd=folder,
             env={**plain_environment(), **_VARIABLES, **environment},
             stdin=asyncio.subprocess.PIPE if has_input else asyncio.subprocess.DEVNULL,
@@ -148,44 +153,3 @@ async def _start(
         )
     except OSError as error:
         raise TreeUnavailable(f"git cannot be run in {folder}: {error.strerror}") from error
-
-
-async def _communicate(
-    process: asyncio.subprocess.Process, stdin: bytes, output_max: int
-) -> GitOutput:
-    async with asyncio.TaskGroup() as tasks:
-        tasks.create_task(_write(process.stdin, stdin))
-        out = tasks.create_task(_read(process.stdout, output_max))
-        err = tasks.create_task(_read(process.stderr, _ERROR_BYTES_MAX))
-    return GitOutput(await process.wait(), out.result(), err.result().decode(errors="replace"))
-
-
-async def _write(pipe: asyncio.StreamWriter | None, stdin: bytes) -> None:
-    if pipe is None:
-        return
-    try:
-        pipe.write(stdin)
-        await pipe.drain()
-    except (ConnectionError, RuntimeError):
-        pass  # git exited early; its exit code says why
-    pipe.close()
-
-
-async def _read(pipe: asyncio.StreamReader | None, limit: int) -> bytes:
-    assert pipe is not None
-    content = bytearray()
-    while chunk := await pipe.read(_CHUNK_BYTES):
-        content += chunk[: limit - len(content)]
-    return bytes(content)
-
-
-async def _kill(process: asyncio.subprocess.Process) -> None:
-    if process.returncode is not None:
-        return
-    try:
-        os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
-    # asyncio reports the exit only after the pipes were read to their end.
-    await asyncio.gather(_read(process.stdout, 0), _read(process.stderr, 0))
-    await process.wait()

@@ -17,8 +17,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
+from shiftboss.agents.launch import Launch
 from shiftboss.evidence.commands.command import exit_words
-from shiftboss.orchestrator.agents.agent import Launch
 from shiftboss.orchestrator.guardian.connection import GuardianConnection, LineSplitter
 from shiftboss.system.kill_marked import end_marked
 from shiftboss.system.processes import program_argv

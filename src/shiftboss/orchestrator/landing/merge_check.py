@@ -52,7 +52,7 @@ class MergeCheck:
         if self._opened is not None:
             exclusive_dir, background_delete = self._opened
             await background_delete.close()
-            exclusive_dir.lock.close()
+            exclusive_dir.release()
 
     async def _open(self) -> BackgroundDelete:
         """Each process has its own folder for files to be deleted."""

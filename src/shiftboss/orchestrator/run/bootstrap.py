@@ -7,9 +7,9 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from shiftboss.agents.registry import AGENTS
 from shiftboss.client.server_address import Server
 from shiftboss.errors import InvalidRequest
-from shiftboss.orchestrator.agents.registry import AGENTS
 from shiftboss.orchestrator.guardian.agent_process import ProcessLimits
 from shiftboss.orchestrator.landing.lander import Lander
 from shiftboss.orchestrator.landing.landing_queue import LandingQueue
@@ -113,6 +113,6 @@ def check_agents(run: RunContext) -> None:
                 field="agent",
                 hint=f"available agents: {', '.join(sorted(run.agents))}",
             )
-        missing = agent.found(settings)
+        missing = agent.why_unavailable(settings)
         if missing is not None:
             raise InvalidRequest(f"{settings.kind} cannot be started: {missing}", field="agent")

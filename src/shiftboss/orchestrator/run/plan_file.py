@@ -8,17 +8,15 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from shiftboss.agents.registry import AGENTS
 from shiftboss.errors import InvalidPlan
 from shiftboss.evidence.survey.policy_file import default_policy_file, load_policy
-from shiftboss.orchestrator.agents.registry import AGENTS
 from shiftboss.protocol.plan import Plan, PlanRepo
 from shiftboss.protocol.policy import Policy
 from shiftboss.rules.documents.typed_files import told_lines
 from shiftboss.rules.documents.yaml_lines import Problem
 from shiftboss.rules.plans.plan_file import PlanText, invalid_plan, read_plan
 from shiftboss.system.files import read_text
-
-AGENT_KINDS: Final = frozenset(AGENTS)
 
 _NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9._-]+")
 _NAME_CHARACTERS_MAX: Final = 20
@@ -35,7 +33,7 @@ class PlanFile(NamedTuple):
     missing_folders: list[Problem]
 
 
-def load_plan(path: Path, kinds: Collection[str] = AGENT_KINDS) -> Plan:
+def load_plan(path: Path, kinds: Collection[str] = AGENTS) -> Plan:
     """The plan, with absolute folders and a swarm. Raises InvalidPlan with every problem (file,
     line and key), which includes repositories that do not exist."""
     plan_file = read_plan_file(path, kinds)
@@ -44,7 +42,7 @@ def load_plan(path: Path, kinds: Collection[str] = AGENT_KINDS) -> Plan:
     return plan_file.plan
 
 
-def read_plan_file(path: Path, kinds: Collection[str] = AGENT_KINDS) -> PlanFile:
+def read_plan_file(path: Path, kinds: Collection[str] = AGENTS) -> PlanFile:
     """Raises InvalidPlan, and InvalidPolicy for problems of the policy beside the plan."""
     text = read_plan(read_text(path, "plan", InvalidPlan), str(path), kinds)
     folder = path.resolve().parent

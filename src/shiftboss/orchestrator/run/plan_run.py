@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
 from shiftboss.client.backoff import pauses
-from shiftboss.client.exchange import ServerUnreachable
+from shiftboss.client.errors import ServerUnreachable
 from shiftboss.client.swarm_events import SwarmEvents
 from shiftboss.errors import ShiftbossError, UnknownSwarm, UnknownWorker
 from shiftboss.orchestrator.attempt.attempt import Attempt

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from shiftboss.agents.agent import Agent
 from shiftboss.errors import Conflict, InvalidRequest
-from shiftboss.orchestrator.agents.agent import Agent
 from shiftboss.orchestrator.attempt.workspace import AgentAssignment
 from shiftboss.orchestrator.guardian.agent_process import ProcessLimits
 from shiftboss.orchestrator.run.plan_branches import PlanBranches

@@ -22,6 +22,7 @@ from shiftboss.client.backoff import pauses
 from shiftboss.client.server_address import Server
 from shiftboss.errors import ShiftbossError
 from shiftboss.orchestrator.run.progress import Progress
+from shiftboss.system.child_process import kill_group, start_process
 from shiftboss.system.file_locks import turn
 
 START_SECONDS: Final = 30.0
@@ -136,8 +137,9 @@ class _ServerProcess:
         """The first line of its output. Empty if it exited, or printed nothing in time."""
         self._options.log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with self._options.log.open("ab") as log:
-            self._process = await asyncio.create_subprocess_exec(
-                *self._argv(),
+            self._process = await start_process(
+                tuple(self._argv()),
+                kill_group,
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=log,

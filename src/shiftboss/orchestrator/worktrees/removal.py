@@ -12,6 +12,7 @@ from typing import Final
 
 from shiftboss.errors import TreeUnavailable
 from shiftboss.orchestrator.worktrees.worktree import Worktree
+from shiftboss.system.background_delete import remove_tree
 from shiftboss.system.file_locks import turn
 
 _TRASH_NAME: Final = re.compile(r"[0-9a-f]{32}")
@@ -49,7 +50,7 @@ class WorktreeRemoval:
         await asyncio.gather(*self._deletions)
 
     def _start_deletion(self, path: Path) -> None:
-        deletion = asyncio.create_task(_delete(path))
+        deletion = asyncio.create_task(remove_tree(path))
         self._deletions.add(deletion)
         deletion.add_done_callback(self._deletions.discard)
 
@@ -70,20 +71,6 @@ def _move_away(path: Path, trash: Path) -> bool:
     except FileNotFoundError:
         return False
     return True
-
-
-async def _delete(path: Path) -> None:
-    """In a separate program: there may be a million files."""
-    if await _run("rm", "-rf", "--", str(path)) != 0:
-        # Agents may have removed the write permission of folders.
-        await _run("chmod", "-R", "u+rwX", "--", str(path))
-        await _run("rm", "-rf", "--", str(path))
-
-
-async def _run(*argv: str) -> int:
-    quiet = asyncio.subprocess.DEVNULL
-    process = await asyncio.create_subprocess_exec(*argv, stdin=quiet, stdout=quiet, stderr=quiet)
-    return await process.wait()
 
 
 class WorktreeMarks:

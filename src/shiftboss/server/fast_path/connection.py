@@ -1,125 +1,152 @@
-"""The HTTP connection: uvicorn's, with a short way for calls.
+"""A connection that answers ordinary calls itself, without ASGI.
 
-Through ASGI a request costs the event loop twice what it costs to answer a call, so an ordinary
-request for a call does not go that way: it is answered from here once its body is complete. What
-is out of the ordinary (chunked, large, pipelined, a last request, a path with escapes) is left to
-uvicorn and gets the same answer from the application.
+An ordinary request for a call is answered once its body is complete. Any other request (chunked,
+large, pipelined, the last of its connection, with escapes in its path) goes through uvicorn to the
+application and gets the same reply.
 """
 
 from __future__ import annotations
 
+import asyncio
+import os
 import re
-from typing import Any, Final
+import threading
+from collections.abc import Awaitable, Coroutine
+from functools import partial
+from typing import Any, ClassVar, Final
 
-from shiftboss.server.fast_path.exchange import FastExchange
-from shiftboss.server.fast_path.head_cache import CachedHead, HeadCache
-from shiftboss.server.fast_path.reply import ReplyingConnection
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE
+
+from shiftboss.errors import ShiftbossError
+from shiftboss.protocol.fields import Answer
+from shiftboss.server.fast_path.exchange import (
+    EARLY_PATHS,
+    TASKLESS_PATHS,
+    FastExchange,
+    continued,
+)
+from shiftboss.server.fast_path.head_cache import HeadCache
+from shiftboss.server.fast_path.transport import CoalescingTransport
 from shiftboss.server.http.calls import Calls
+from shiftboss.server.http.connection import Connection
 from shiftboss.server.http.guard import Guard
+from shiftboss.server.http.replies import Reply, error_reply
+from shiftboss.store.writer import EarlyFuture
 
-# From one set of headers to the next: a body and the headers behind it. An honest request is far
-# below; a body that is a little too large still gets its own answer.
-REQUEST_BYTES_MAX: Final = 4 * 1024 * 1024
-
-# Longer than this is the length of a body that may be too large.
+# A Content-Length with more digits may be that of a body that is too large.
 _LENGTH_DIGITS_MAX: Final = 5
 _PLAIN_PATH: Final = re.compile(r"[\w/.-]+", re.ASCII)
-_OUT_OF_THE_ORDINARY: Final = frozenset({b"transfer-encoding", b"expect", b"upgrade"})
+_UNUSUAL_HEADERS: Final = frozenset({b"transfer-encoding", b"expect", b"upgrade"})
+
+# Held while the writer thread writes to a socket. If the event loop closed that connection
+# meanwhile, the descriptor could already belong to another one.
+_EARLY_REPLY_LOCK: Final = threading.Lock()
 
 
-class Connection(ReplyingConnection):
-    """Refuses endless requests: nothing else bounds what a client can make the server hold."""
+class FastConnection(Connection):
+    transport: CoalescingTransport  # type: ignore[assignment]
+    cycle: Any
+    _default_lines: ClassVar[tuple[list[tuple[bytes, bytes]] | None, bytes]] = (None, b"")
 
-    def __init__(self, calls: Calls, guard: Guard, heads: HeadCache, **of_uvicorn: Any) -> None:
-        super().__init__(guard, **of_uvicorn)
+    def __init__(
+        self, calls: Calls, guard: Guard, heads: HeadCache, **uvicorn_arguments: Any
+    ) -> None:
+        super().__init__(**uvicorn_arguments)
         self._calls = calls
+        self._guard = guard
         self._heads = heads
-        # Between two requests: whatever comes next begins with the head of one.
-        self._is_at_rest = True
-        self._first_of_packet: FastExchange | None = None
-        self._bytes_left = REQUEST_BYTES_MAX
+        self._exchange: FastExchange | None = None
+        self._descriptor: int | None = None
+        # Whether the next byte begins a new request.
+        self._is_between_requests = True
         self._is_ordinary = True
+        self._first_of_packet: FastExchange | None = None
+
+    # -- from the transport
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(CoalescingTransport(transport, self.loop))  # type: ignore[arg-type]
+        self._descriptor = transport.get_extra_info("socket").fileno()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        with _EARLY_REPLY_LOCK:
+            self._descriptor = None
+        super().connection_lost(exc)
+        exchange = self._exchange
+        if exchange is not None:
+            exchange.disconnected = True
+            if exchange.call.waits and exchange.answer is not None:
+                exchange.answer.cancel()
 
     def data_received(self, data: bytes) -> None:
-        self._bytes_left -= len(data)
-        if self._bytes_left < 0:
-            self.send_400_response("The request is too large.")
-            return
-        if self._short is not None:
-            self._end_what_was_sent(self._short)
-        is_at_rest = self._is_at_rest
-        known = self._heads.find(data) if is_at_rest and self._is_free else None
+        if self._exchange is not None:
+            self._finish_early_reply(self._exchange)
+        is_first = self._is_between_requests
+        known = self._heads.find(data) if is_first and self._is_free else None
         if known is not None:
-            self._begin_known(*known)
+            head, body = known
+            self._unset_keepalive_if_required()
+            self.cycle = self._exchange = exchange = FastExchange(head.call, head.headers)
+            exchange.body = body
+            self._begin_call(exchange)
             return
         super().data_received(data)
         first, self._first_of_packet = self._first_of_packet, None
-        if is_at_rest and first is not None:
+        if is_first and first is not None:
             self._heads.learn(data, first)
 
-    def _begin_known(self, head: CachedHead, body: bytes) -> None:
-        self._bytes_left = REQUEST_BYTES_MAX
-        self._unset_keepalive_if_required()
-        self.cycle = self._short = short = FastExchange(head.call, head.path, head.headers)
-        short.body = body
-        self._begin(short)
+    # -- from the parser
 
     def on_message_begin(self) -> None:
+        # uvicorn's own method is called only when the request is left to uvicorn.
         self.url = b""
         self.headers = []
         self.expect_100_continue = False
         self._is_ordinary = True
-        self._is_at_rest = False
+        self._is_between_requests = False
 
     def on_header(self, name: bytes, value: bytes) -> None:
         name = name.lower()
-        if name in _OUT_OF_THE_ORDINARY:
+        if name in _UNUSUAL_HEADERS:
             self._is_ordinary = False
             self.expect_100_continue |= name == b"expect" and value.lower() == b"100-continue"
         elif name == b"content-length" and len(value) > _LENGTH_DIGITS_MAX:
             self._is_ordinary = False
         self.headers.append((name, value))
 
-    def on_headers_complete(self) -> None:
-        self._bytes_left = REQUEST_BYTES_MAX
-        # The request before this one, in the same packet, may have been answered just now.
-        self._unset_keepalive_if_required()
-        if self._is_upgrade_with_body():
-            self.send_400_response("No other protocol is spoken here: leave out Upgrade.")
-            return
-        short = self._on_short_way()
-        if short is None:
-            self._leave_to_uvicorn()
-        else:
-            self.cycle = self._short = short
-
     def on_body(self, body: bytes) -> None:
-        short = self._short
-        if short is not None and self.cycle is short:
-            short.body += body
+        exchange = self._exchange
+        if exchange is not None and self.cycle is exchange:
+            exchange.body += body
         else:
             super().on_body(body)
 
     def on_message_complete(self) -> None:
-        self._is_at_rest = True
-        short = self._short
-        if short is None or self.cycle is not short:
+        self._is_between_requests = True
+        exchange = self._exchange
+        if exchange is None or self.cycle is not exchange:
             super().on_message_complete()
             return
-        self._first_of_packet = self._first_of_packet or short
-        self._begin(short)
+        self._first_of_packet = self._first_of_packet or exchange
+        self._begin_call(exchange)
+
+    def _begin_request(self) -> None:
+        exchange = self._new_exchange()
+        if exchange is not None:
+            self.cycle = self._exchange = exchange
+            return
+        url, headers, expects = self.url, self.headers, self.expect_100_continue
+        super().on_message_begin()
+        self.url, self.expect_100_continue = url, expects
+        self.headers += headers
+        super()._begin_request()
 
     @property
     def _is_free(self) -> bool:
         return self.cycle is None or self.cycle.response_complete
 
-    def _is_upgrade_with_body(self) -> bool:
-        """The parser leaves the body to the other protocol, and would then read on in it."""
-        names = {name for name, _ in self.headers}
-        has_body = b"content-length" in names or b"transfer-encoding" in names
-        return self.parser.should_upgrade() and has_body
-
-    def _on_short_way(self) -> FastExchange | None:
+    def _new_exchange(self) -> FastExchange | None:
+        """None when the request is not an ordinary one for a call."""
         parser = self.parser
         stays_open = parser.get_http_version() == "1.1" and parser.should_keep_alive()
         if not (self._is_ordinary and self._is_free and stays_open):
@@ -128,11 +155,155 @@ class Connection(ReplyingConnection):
         if not _PLAIN_PATH.fullmatch(path):
             return None
         call = self._calls.find(parser.get_method().decode("latin-1"), path)
-        return None if call is None else FastExchange(call, path, self.headers)
+        return None if call is None else FastExchange(call, self.headers)
 
-    def _leave_to_uvicorn(self) -> None:
-        url, headers, expects = self.url, self.headers, self.expect_100_continue
-        super().on_message_begin()
-        self.url, self.expect_100_continue = url, expects
-        self.headers += headers
-        super().on_headers_complete()
+    # -- the call
+
+    def _begin_call(self, exchange: FastExchange) -> None:
+        call = exchange.call
+        try:
+            self._guard.check(call.path, exchange.headers)
+        except ShiftbossError as error:
+            self._send(exchange, error_reply(error, f"POST {call.path}"))
+            return
+        exchange.is_admitted = True
+        try:
+            answer = call.begin(exchange.headers, exchange.body)
+        except Exception as error:  # noqa: BLE001 (logged by the error's reply)
+            self._send(exchange, call.error_reply(error))
+            return
+        if isinstance(answer, asyncio.Future):
+            self._wait_for(exchange, answer, None)
+        elif isinstance(answer, Coroutine) and call.path in TASKLESS_PATHS:
+            self._resume(exchange, answer)
+        else:
+            self._create_task(exchange, answer)
+
+    def _wait_for(
+        self,
+        exchange: FastExchange,
+        future: asyncio.Future[Any],
+        coroutine: Coroutine[Any, Any, Answer] | None,
+    ) -> None:
+        """Wait without a task for the answer itself, or for what a coroutine waits for."""
+        if isinstance(future, EarlyFuture) and exchange.call.path in EARLY_PATHS:
+            future.on_commit = partial(self._send_early, exchange)
+        exchange.answer = future
+        # uvicorn lets these finish before the server ends.
+        self.tasks.add(future)  # type: ignore[arg-type]
+        future.add_done_callback(partial(self._on_done, exchange, coroutine))
+
+    def _on_done(
+        self,
+        exchange: FastExchange,
+        coroutine: Coroutine[Any, Any, Answer] | None,
+        future: asyncio.Future[Any],
+    ) -> None:
+        self.tasks.discard(future)
+        if coroutine is not None:
+            self._resume(exchange, coroutine)
+        elif not future.cancelled():
+            error = future.exception()
+            if error is None:
+                self._send_answer(exchange, future.result())
+            else:
+                self._send(exchange, exchange.call.error_reply(error))
+
+    def _resume(self, exchange: FastExchange, coroutine: Coroutine[Any, Any, Answer]) -> None:
+        """Run a coroutine up to its next `await`. If that is its second, a task does the rest."""
+        try:
+            awaited = coroutine.send(None)
+        except StopIteration as stop:
+            self._send_answer(exchange, stop.value)
+        except asyncio.CancelledError:
+            pass  # the client is gone
+        except Exception as error:  # noqa: BLE001 (logged by the error's reply)
+            self._send(exchange, exchange.call.error_reply(error))
+        else:
+            if exchange.disconnected:
+                coroutine.close()
+            elif exchange.answer is None and isinstance(awaited, asyncio.Future):
+                self._wait_for(exchange, awaited, coroutine)
+            else:
+                self._create_task(exchange, continued(coroutine, awaited))
+
+    def _create_task(self, exchange: FastExchange, answer: Awaitable[Answer]) -> None:
+        exchange.answer = task = self.loop.create_task(self._finish_in_task(exchange, answer))
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
+
+    async def _finish_in_task(self, exchange: FastExchange, answer: Awaitable[Answer]) -> None:
+        try:
+            reply = exchange.call.reply(await answer)
+        except Exception as error:  # noqa: BLE001 (logged by the error's reply)
+            reply = exchange.call.error_reply(error)
+        self._send(exchange, reply)
+
+    # -- the reply
+
+    def _send_early(self, exchange: FastExchange, answer: object) -> None:
+        """Runs on the writer thread. Whatever is unusual is left to the event loop."""
+        if not isinstance(answer, Answer):
+            return
+        reply = self._to_bytes(exchange.call.reply(answer))
+        with _EARLY_REPLY_LOCK:
+            if self._descriptor is None or not exchange.keep_alive or self.transport.has_unsent:
+                return
+            try:
+                written = os.write(self._descriptor, reply)
+            except OSError:
+                return  # the client does not read, or is gone
+            exchange.unsent = reply[written:]
+
+    def _finish_early_reply(self, exchange: FastExchange) -> None:
+        with _EARLY_REPLY_LOCK:
+            has_begun = exchange.unsent is not None
+        if has_begun and not exchange.response_complete:
+            self._finish(exchange)
+
+    def _send_answer(self, exchange: FastExchange, answer: Answer) -> None:
+        if exchange.unsent is not None:
+            self._finish_early_reply(exchange)
+        elif not exchange.disconnected:
+            self._send(exchange, exchange.call.reply(answer))
+
+    def _send(self, exchange: FastExchange, reply: Reply) -> None:
+        if self.flow.write_paused and not exchange.disconnected:
+            # The client sends without reading; its next request waits for this reply.
+            asyncio.ensure_future(self.flow.drain()).add_done_callback(
+                lambda _drained: self._send(exchange, reply)
+            )
+            return
+        exchange.unsent = self._to_bytes(reply, keep_alive=exchange.keep_alive)
+        self._finish(exchange)
+
+    def _finish(self, exchange: FastExchange) -> None:
+        self._exchange = None
+        if exchange.disconnected:
+            return
+        exchange.response_complete = True
+        if exchange.unsent:
+            self.transport.write_now(exchange.unsent)
+        if not exchange.keep_alive:
+            self.transport.close()
+        self.on_response_complete()
+
+    def _to_bytes(self, reply: Reply, *, keep_alive: bool = True) -> bytes:
+        """The same bytes that uvicorn writes for the same response."""
+        return b"%b%bcontent-type: %b\r\ncontent-length: %d\r\n%b\r\n%b" % (
+            STATUS_LINE[reply.status],
+            self._default_header_lines(),
+            reply.content_type,
+            len(reply.body),
+            b"" if keep_alive else b"connection: close\r\n",
+            reply.body,
+        )
+
+    def _default_header_lines(self) -> bytes:
+        """The date, mostly. uvicorn makes a new list every second."""
+        headers = self.server_state.default_headers
+        cached_headers, lines = FastConnection._default_lines
+        if headers is not cached_headers:
+            lines = b"".join([b"%b: %b\r\n" % header for header in headers])
+            FastConnection._default_lines = (headers, lines)
+        return lines

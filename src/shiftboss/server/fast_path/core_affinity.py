@@ -1,13 +1,13 @@
-"""All threads of the server on one core.
+"""Keeps all threads of the server on one core.
 
-They share an interpreter, so only one of them runs at a time: a report is handed from the event
-loop to the thread that writes, and its answer back. Between two cores each of that is the wake-up
-of a core that has gone to sleep, and both fight for the interpreter; on one core it is a switch.
-The bus answers a quarter to a half more requests that way.
+They share an interpreter, so only one of them runs at a time: the event loop hands a report to the
+writer thread, and gets its answer back. Between two cores, each step has to wake a core that has
+gone to sleep, and both cores fight for the interpreter; on one core it is a thread switch. The bus
+then answers a quarter to a half more requests.
 
-A disk may report to one core alone, and a third sooner to who runs there; so each is tried once,
-and the best is used. A core that others have begun to need is left for the one that is needed
-least, until it is free again.
+A disk may interrupt only one core, and a thread that runs there learns of a finished write a third
+sooner. So each core is measured once, and the best is used. When others need that core, the server
+moves to the least used one until the best is free again.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import asyncio
 import os
 import random
 import re
+import sys
 import tempfile
 import time
 from collections.abc import Mapping, Set
@@ -24,109 +25,128 @@ from pathlib import Path
 from statistics import median
 from typing import Final
 
-FIRST_LOOK_SECONDS: Final = 1.0
+FIRST_CHOICE_SECONDS: Final = 1.0
 CHOICE_SECONDS: Final = 5.0
-# The share of a core that others may use before it is left.
-OF_OTHERS_MAX: Final = 0.25
-# So often a core that was left has to be found free before it is taken again.
-CALM_LOOKS: Final = 3
+# The share of a core that other processes may use before the server leaves it.
+OTHERS_SHARE_MAX: Final = 0.25
+# The best core must be free in this many checks in a row before the server returns to it.
+FREE_CHECKS: Final = 3
 TRIAL_ROUNDS: Final = 20
 TRIAL_SECONDS_MAX: Final = 0.1
 
 _PAGE: Final = bytes(4096)
 _THREADS: Final = Path("/proc/self/task")
-_ALL_CORES: Final = Path("/proc/stat")
+_CORE_USAGE: Final = Path("/proc/stat")
 _TICKS_PER_SECOND: Final = os.sysconf("SC_CLK_TCK")
-_PER_CORE: Final = re.compile(r"^cpu(\d+) (.*)$", re.MULTILINE)
+_USAGE_LINE: Final = re.compile(r"^cpu(\d+) (.*)$", re.MULTILINE)
 
 
 def usable_cores() -> frozenset[int]:
-    """None at all where a program cannot choose."""
-    if not hasattr(os, "sched_getaffinity") or not os.access(_ALL_CORES, os.R_OK):
+    """Empty where a program cannot choose its cores."""
+    if not hasattr(os, "sched_getaffinity") or not os.access(_CORE_USAGE, os.R_OK):
         return frozenset()
     return frozenset(os.sched_getaffinity(0))
 
 
+def let_children_use(cores: Set[int]) -> None:
+    """Let processes that the server starts use all these cores.
+
+    A process inherits the cores of the thread that starts it. That thread gets all of them just
+    before, and is moved to one again with the next choice. An audit hook spares every module that
+    starts a process from knowing this.
+    """
+
+    def before_start(event: str, _arguments: object) -> None:
+        if event == "subprocess.Popen":
+            # An administrator may have taken the cores away.
+            with suppress(OSError):
+                os.sched_setaffinity(0, cores)
+
+    if len(cores) > 1:
+        sys.addaudithook(before_start)
+
+
 def nearest_core(folder: Path, cores: Set[int]) -> int | None:
-    """The one from which a page is on the disk of `folder` soonest, by trial."""
+    """The core from which writing a page to the disk of `folder` takes the shortest time."""
     if len(cores) < 2:
         return None
     try:
         with tempfile.TemporaryFile(dir=folder) as file:
-            times = _try(file.fileno(), cores)
+            seconds = _measure(file.fileno(), cores)
     except OSError:
-        return None  # it is not there yet, or full
+        return None  # the folder does not exist yet, or the disk is full
     finally:
         os.sched_setaffinity(0, cores)
-    return min(times, key=lambda core: median(times[core])) if times else None
+    return min(seconds, key=lambda core: median(seconds[core])) if seconds else None
 
 
-def _try(file: int, cores: Set[int]) -> dict[int, list[float]]:
+def _measure(file: int, cores: Set[int]) -> dict[int, list[float]]:
     os.pwrite(file, _PAGE, 0)
     os.fsync(file)
     ends_at = time.monotonic() + TRIAL_SECONDS_MAX
-    times: dict[int, list[float]] = {}
+    seconds: dict[int, list[float]] = {}
     for _ in range(TRIAL_ROUNDS):
         for core in cores:
             os.sched_setaffinity(0, {core})
             began_at = time.monotonic()
             os.pwrite(file, _PAGE, 0)
             os.fdatasync(file)
-            times.setdefault(core, []).append(time.monotonic() - began_at)
+            seconds.setdefault(core, []).append(time.monotonic() - began_at)
             if time.monotonic() > ends_at:
-                return times
-    return times
+                return seconds
+    return seconds
 
 
 async def stay_on_one_core(cores: Set[int], best: int | None) -> None:
-    """For as long as the server runs. `cores` are those it may use; it begins with all."""
+    """Runs as long as the server. `cores` are those it may use; it starts on all of them."""
     core: int | None = None
-    calm_looks, seconds = 0, FIRST_LOOK_SECONDS
-    # Where the system tells something else than it should, all stays as it is.
+    free_checks, seconds = 0, FIRST_CHOICE_SECONDS
+    # Where the system reports something unexpected, the threads stay where they are.
     with suppress(OSError, ValueError):
         while len(cores) > 1:
-            others = await _look(cores, core, seconds)
-            is_calm = best is not None and others[best] <= OF_OTHERS_MAX
-            calm_looks = calm_looks + 1 if is_calm else 0
-            core = choose(others, core, best if calm_looks >= CALM_LOOKS or core is None else None)
-            await asyncio.to_thread(_keep_to, core)
-            # Two servers on one machine must not choose in step with each other for ever.
+            others = await _usage_by_others(cores, core, seconds)
+            is_free = best is not None and others[best] <= OTHERS_SHARE_MAX
+            free_checks = free_checks + 1 if is_free else 0
+            may_return = free_checks >= FREE_CHECKS or core is None
+            core = choose(others, core, best if may_return else None)
+            await asyncio.to_thread(_move_threads_to, core)
+            # Random, so that two servers on one machine do not choose in step for ever.
             seconds = random.uniform(0.5, 1.5) * CHOICE_SECONDS  # noqa: S311 (no secret)
 
 
-async def _look(cores: Set[int], core: int | None, seconds: float) -> dict[int, float]:
-    """How much of each core others use. This process was on `core`, or may have been anywhere."""
+async def _usage_by_others(cores: Set[int], core: int | None, seconds: float) -> dict[int, float]:
+    """The share of each core that others use. This process was on `core`; None: on any."""
     before, own_before = await asyncio.to_thread(_seconds_used)
     await asyncio.sleep(seconds)
     after, own_after = await asyncio.to_thread(_seconds_used)
-    # A core that has been switched off meanwhile has no figures.
-    used = {one: after.get(one, 0.0) - before.get(one, 0.0) for one in cores}
-    for one in cores if core is None else (core,):
-        used[one] -= own_after - own_before
-    return {one: of_one / seconds for one, of_one in used.items()}
+    # A core that was switched off meanwhile has no figures.
+    used = {each: after.get(each, 0.0) - before.get(each, 0.0) for each in cores}
+    for each in cores if core is None else (core,):
+        used[each] -= own_after - own_before
+    return {each: used_seconds / seconds for each, used_seconds in used.items()}
 
 
 def choose(others: Mapping[int, float], core: int | None, best: int | None) -> int:
-    """From how much of each core others used lately, the one that the server keeps to, and the best
-    one, if that has been free for a while."""
+    """Choose a core by the share of each that others used lately. `core` is the current one, and
+    `best` the one to return to if it has been free for a while."""
     for wanted in (best, core):
-        if wanted is not None and others[wanted] <= OF_OTHERS_MAX:
+        if wanted is not None and others[wanted] <= OTHERS_SHARE_MAX:
             return wanted
-    return min(others, key=lambda one: others[one])
+    return min(others, key=lambda each: others[each])
 
 
-def _keep_to(core: int) -> None:
-    """Threads that begin later are where the one is that begins them."""
+def _move_threads_to(core: int) -> None:
+    """Threads that start later inherit the core of the thread that starts them."""
     for thread in _THREADS.iterdir():
-        # It may have ended; and an administrator may have taken the core away meanwhile.
+        # The thread may have ended, and an administrator may have taken the core away.
         with suppress(OSError):
             os.sched_setaffinity(int(thread.name), {core})
 
 
 def _seconds_used() -> tuple[dict[int, float], float]:
-    """Of each core by everybody, and of all by this process."""
+    """Of each core by all processes, and of all cores by this process."""
     used = {}
-    for core, figures in _PER_CORE.findall(_ALL_CORES.read_text(encoding="ascii")):
+    for core, figures in _USAGE_LINE.findall(_CORE_USAGE.read_text(encoding="ascii")):
         user, nice, system, _idle, _waiting, *interrupted = map(int, figures.split()[:8])
         used[int(core)] = (user + nice + system + sum(interrupted)) / _TICKS_PER_SECOND
     own = os.times()

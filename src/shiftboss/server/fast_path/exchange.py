@@ -1,79 +1,63 @@
-"""A call on the short way, and the bytes of its reply."""
+"""A call on the fast path, in place of uvicorn's own request and response cycle."""
 
 from __future__ import annotations
 
 import asyncio
-import logging
-from typing import Any, Final, NamedTuple
+from collections.abc import Coroutine, Generator
+from types import coroutine as generator_coroutine
+from typing import Any, Final
 
-from pydantic_core import to_json
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE
-
-from shiftboss.errors import ShiftbossError
 from shiftboss.protocol.fields import Answer
-from shiftboss.protocol.problems import PROBLEM_CONTENT_TYPE, problem_of
 from shiftboss.server.http.calls import Call
 
-log = logging.getLogger(__name__)
-
-_JSON_TYPE: Final = b"application/json"
-_PROBLEM_TYPE: Final = PROBLEM_CONTENT_TYPE.encode()
-
-
-class Reply(NamedTuple):
-    status: int
-    content_type: bytes
-    body: bytes
-
-    def to_bytes(self, further_lines: bytes) -> bytes:
-        return b"%bcontent-type: %b\r\ncontent-length: %d\r\n%b\r\n%b" % (
-            STATUS_LINE[self.status],
-            self.content_type,
-            len(self.body),
-            further_lines,
-            self.body,
-        )
+# Their reply may overtake their events, because no other client waits for those. If their write
+# gives an Answer, that is the answer of the call.
+EARLY_PATHS: Final = frozenset({"/bus/ack_task", "/bus/worker_done"})
+# Their coroutines run up to the first `await` without a task, and mostly need no other one. Until
+# then they must not use anything that needs a task, such as `asyncio.timeout`.
+TASKLESS_PATHS: Final = frozenset({"/bus/poll_task", "/bus/worker_done"})
 
 
-class _NobodyWaits:
-    """In place of the event that uvicorn's own exchange waits for."""
+class _NoEvent:
+    """In place of the event that wakes uvicorn's own cycle."""
 
     def set(self) -> None:
         pass
 
 
 class FastExchange:
-    """uvicorn's connection takes it for an exchange of its own: it asks whether the answer is
-    complete, and says that the client is gone or that the server ends."""
+    """One request and its reply. uvicorn's connection uses it like a cycle of its own: it reads
+    whether the response is complete, and notes that the client or the server is about to go."""
 
-    message_event = _NobodyWaits()
+    message_event = _NoEvent()
 
-    def __init__(self, call: Call, path: str, headers: list[tuple[bytes, bytes]]) -> None:
+    def __init__(self, call: Call, headers: list[tuple[bytes, bytes]]) -> None:
         self.call = call
-        self.path = path
         self.headers = headers
         self.body = b""
         self.answer: asyncio.Future[Any] | None = None
-        # What of the reply is still to be written; None: the reply has not begun.
-        self.left: bytes | None = None
-        # The guard had nothing against it.
+        # The part of the reply that is still to be written. None: nothing has been written yet.
+        self.unsent: bytes | None = None
         self.is_admitted = False
         self.response_complete = False
         self.disconnected = False
         self.keep_alive = True
 
-    def reply(self, answer: Answer) -> Reply:
+
+@generator_coroutine
+def continued(
+    coroutine: Coroutine[Any, Any, Answer], awaited: object
+) -> Generator[Any, Any, Answer]:
+    """The rest of a coroutine that was started without a task and waits for `awaited`."""
+    while True:
         try:
-            return Reply(200, _JSON_TYPE, self.call.rendered(answer))
-        except Exception as error:  # noqa: BLE001 (the client is told, and so is the log)
-            return self.problem(error)
-
-    def problem(self, error: BaseException) -> Reply:
-        if isinstance(error, ShiftbossError):
-            return problem_reply(self.call.refused(error))
-        log.error("POST %s failed", self.path, exc_info=error)
-        return problem_reply(ShiftbossError("something is wrong here", hint="see the server's log"))
-
-
-def problem_reply(error: ShiftbossError) -> Reply:
-    return Reply(error.status, _PROBLEM_TYPE, to_json(problem_of(error)))
+            yield awaited
+        except BaseException as error:  # noqa: BLE001 (such as a cancellation: for the coroutine)
+            resume, argument = coroutine.throw, error
+        else:
+            resume, argument = coroutine.send, None  # type: ignore[assignment]
+        try:
+            awaited = resume(argument)
+        except StopIteration as stop:
+            answer: Answer = stop.value
+            return answer

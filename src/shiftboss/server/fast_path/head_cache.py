@@ -1,7 +1,7 @@
-"""Heads of requests that were read before.
+"""A cache of parsed request heads.
 
-A client says the same again and again: request line and headers differ in the length of the body at
-most. The same bytes mean the same, so they need not be taken apart twice.
+A client sends the same request line and headers again and again; at most the length of the body
+differs. Equal bytes have equal meaning, so they need not be parsed twice.
 """
 
 from __future__ import annotations
@@ -11,21 +11,20 @@ from typing import Final, NamedTuple
 from shiftboss.server.fast_path.exchange import FastExchange
 from shiftboss.server.http.calls import Call
 
-# Of an ordinary client there are a few, one for each length. Beyond it all are forgotten.
+# An ordinary client has a few, one for each length. When there are more, the cache is emptied.
 HEADS_MAX: Final = 2_000
 HEAD_BYTES_MAX: Final = 2_000
 HEADERS_MAX: Final = 30
 
 _END: Final = b"\r\n\r\n"
-# Of each report another: such a head does not come again.
-_ONCE_ONLY: Final = b"idempotency-key"
+# Differs in each request, so such a head would never be found again.
+_UNIQUE_HEADER: Final = b"idempotency-key"
 
 
 class CachedHead(NamedTuple):
-    """Of an ordinary request for a call."""
+    """The head of an ordinary request for a call, which the guard admitted."""
 
     call: Call
-    path: str
     headers: list[tuple[bytes, bytes]]
     body_bytes: int
 
@@ -35,20 +34,20 @@ class HeadCache:
         self._heads: dict[bytes, CachedHead] = {}
 
     def find(self, packet: bytes) -> tuple[CachedHead, bytes] | None:
-        """The head of a packet that is one request and nothing else, and its body."""
+        """The head and the body, if the packet is exactly one request with a known head."""
         head, _, body = packet.partition(_END)
-        known = self._heads.get(head)
-        return (known, body) if known is not None and known.body_bytes == len(body) else None
+        cached = self._heads.get(head)
+        return (cached, body) if cached is not None and cached.body_bytes == len(body) else None
 
     def learn(self, packet: bytes, exchange: FastExchange) -> None:
-        """From a packet that began with the request of this exchange, and may hold more."""
+        """Remember the head of a packet that began with the request of this exchange."""
         head, _, body = packet.partition(_END)
         if not exchange.is_admitted or body != exchange.body:
             return
         if len(head) > HEAD_BYTES_MAX or len(exchange.headers) > HEADERS_MAX:
             return
-        if any(name == _ONCE_ONLY for name, _ in exchange.headers):
+        if any(name == _UNIQUE_HEADER for name, _ in exchange.headers):
             return
         if len(self._heads) >= HEADS_MAX:
             self._heads.clear()
-        self._heads[head] = CachedHead(exchange.call, exchange.path, exchange.headers, len(body))
+        self._heads[head] = CachedHead(exchange.call, exchange.headers, len(body))

@@ -1,9 +1,8 @@
-"""The ASGI application: guard, reports, router, and errors as problem documents."""
+"""The ASGI application: guard, calls, MCP, router, and errors as problem documents."""
 
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable
 
 from starlette.exceptions import HTTPException
@@ -13,12 +12,11 @@ from starlette.types import Message, Receive, Scope, Send
 from shiftboss.coordinator.coordinator import Coordinator
 from shiftboss.errors import MethodNotAllowed, ShiftbossError, UnknownPath
 from shiftboss.server.http.calls import Calls, answer_asgi
-from shiftboss.server.http.exchange import ClientGoneError, send_problem
 from shiftboss.server.http.guard import Guard
+from shiftboss.server.http.replies import error_reply
+from shiftboss.server.http.requests import ClientGoneError
 from shiftboss.server.http.routes import Endpoints
 from shiftboss.server.mcp.endpoint import MCP_PATH, McpEndpoint
-
-log = logging.getLogger(__name__)
 
 
 class App:
@@ -62,45 +60,37 @@ class App:
         await send({"type": "lifespan.shutdown.complete"})
 
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
-        answer = _AnswerOnce(send)
+        response = _Response(send)
         try:
             self.guard.check(scope["path"], scope["headers"])
             call = self.calls.find(scope["method"], scope["path"])
             if call is not None:
-                await answer_asgi(call, scope, receive, answer)
+                await answer_asgi(call, scope, receive, response)
             elif scope["path"] == MCP_PATH:
-                await self._mcp(scope, receive, answer)
+                await self._mcp(scope, receive, response)
             else:
                 # With an app in the scope, the router raises for a wrong method.
                 scope["app"] = self
-                await self._router(scope, receive, answer)
-        except HTTPException as error:
-            await answer.problem(_of_router(scope, error))
-        except ShiftbossError as error:
-            await answer.problem(error)
+                await self._router(scope, receive, response)
         except (ClientGoneError, asyncio.CancelledError):
-            pass  # nobody is there to hear the answer
-        except Exception:
-            log.exception("%s %s failed", scope["method"], scope["path"])
-            await answer.problem(
-                ShiftbossError("something is wrong here", hint="see the server's log")
-            )
+            pass  # there is no client to send a reply to
+        except Exception as error:  # noqa: BLE001 (logged by the error's reply)
+            problem = _wrong_method(scope, error) if isinstance(error, HTTPException) else error
+            reply = error_reply(problem, f"{scope['method']} {scope['path']}")
+            if not response.has_started:
+                await reply.send(send)
 
 
-class _AnswerOnce:
-    """Sends, and remembers that it did: an answer that has begun cannot turn into an error."""
+class _Response:
+    """Notes that the response has started: from then on it cannot become an error."""
 
     def __init__(self, send: Send) -> None:
         self._send = send
-        self._begun = False
+        self.has_started = False
 
     async def __call__(self, message: Message) -> None:
-        self._begun = True
+        self.has_started = True
         await self._send(message)
-
-    async def problem(self, error: ShiftbossError) -> None:
-        if not self._begun:
-            await send_problem(self, error)
 
 
 def _nothing() -> None:
@@ -111,12 +101,12 @@ async def _no_such_path(scope: Scope, _receive: Receive, _send: Send) -> None:
     raise UnknownPath(
         f"there is nothing at {scope['path']}",
         field="path",
-        hint="GET /openapi.json lists what is",
+        hint="GET /openapi.json lists the paths",
     )
 
 
-def _of_router(scope: Scope, error: HTTPException) -> ShiftbossError:
+def _wrong_method(scope: Scope, error: HTTPException) -> ShiftbossError:
     allowed = (error.headers or {}).get("Allow", "another method")
     return MethodNotAllowed(
-        f"{scope['method']} is not for {scope['path']}", field="method", hint=f"use {allowed}"
+        f"{scope['path']} does not support {scope['method']}", field="method", hint=f"use {allowed}"
     )

@@ -1,118 +1,151 @@
-"""Calls: a POST that is answered from its path, its headers and its body alone.
+"""Calls: POST requests that are answered from their path, headers and body alone.
 
-Every operation and every report is one. There are two ways to them: the short one of
-`shiftboss.server.fast_path.connection`, and ASGI for what is out of the ordinary.
+Every operation and every report of a packet is one. ASGI answers them here; the fast path answers
+them from the connection. Both use the same `Call`, so the replies are the same bytes.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Mapping
-from typing import Protocol
 
 from starlette.types import Receive, Scope, Send
 
 from shiftboss.coordinator.coordinator import Coordinator
-from shiftboss.errors import ShiftbossError
-from shiftboss.protocol.fields import Answer
-from shiftboss.server.http.exchange import (
-    Headers,
-    idempotency_key,
-    read_body,
-    send_json,
-    unless_gone,
-)
+from shiftboss.errors import ShiftbossError, UnknownSwarm
+from shiftboss.protocol.fields import Answer, is_swarm_id
 from shiftboss.server.http.guard import OPERATOR_PREFIX
+from shiftboss.server.http.replies import Reply, error_reply, json_reply
+from shiftboss.server.http.requests import Headers, PendingAnswer, idempotency_key, read_body
 from shiftboss.server.operations.bus import BUS_OPERATIONS, refusal
 from shiftboss.server.operations.handoffs import OPERATOR_OPERATIONS
 from shiftboss.server.operations.operation import Operation
-from shiftboss.server.operations.swarms import Reports, parse
+from shiftboss.server.operations.swarms import OPERATIONS, Report, parse
 
 BUS_PREFIX = "/bus/"
 
 
-class Call(Protocol):
-    """`waits`: the answer may take long, and nobody needs it once the client has hung up.
-    `prompt`: the answer comes before the news, for nobody waits for those."""
+class Call(ABC):
+    """What one path does. `waits`: the answer may take long, and is given up when the client
+    disconnects."""
 
-    @property
-    def waits(self) -> bool: ...
+    path: str
+    waits: bool
 
-    @property
-    def prompt(self) -> bool: ...
-
+    @abstractmethod
     def begin(self, headers: Headers, body: bytes) -> Awaitable[Answer]:
-        """Check what was asked, and start it. A refusal is raised here or by the answer."""
-        ...
+        """Parse the request and start the use case. A refusal is raised here or by the answer."""
 
-    def rendered(self, answer: Answer) -> bytes: ...
+    @abstractmethod
+    def render(self, answer: Answer) -> bytes: ...
 
-    def refused(self, error: ShiftbossError) -> ShiftbossError:
-        """The refusal as this call puts it."""
-        ...
+    def reply(self, answer: Answer) -> Reply:
+        try:
+            return json_reply(self.render(answer))
+        except Exception as error:  # noqa: BLE001 (logged by the error's reply)
+            return self.error_reply(error)
+
+    def error_reply(self, error: BaseException) -> Reply:
+        return error_reply(error, f"POST {self.path}")
 
 
-class OperationCall:
-    def __init__(self, coordinator: Coordinator, name: str, operation: Operation) -> None:
+class OperationCall(Call):
+    def __init__(
+        self, coordinator: Coordinator, prefix: str, name: str, operation: Operation
+    ) -> None:
+        self.path = f"{prefix}{name}"
+        self.waits = operation.waits
         self._name = name
         self._operation = operation
-        self._desk = operation.desk(coordinator)
-        self.waits = operation.waits
-        self.prompt = operation.prompt
+        self._service = operation.service(coordinator)
 
     def begin(self, headers: Headers, body: bytes) -> Awaitable[Answer]:
         operation = self._operation
         request = parse(operation.request, body or b"{}")
-        return operation.call(self._desk, request, idempotency_key(headers))
+        return operation.call(self._service, request, idempotency_key(headers))
 
-    def rendered(self, answer: Answer) -> bytes:
-        return rendered(answer)
+    def render(self, answer: Answer) -> bytes:
+        return render_compact(answer)
 
-    def refused(self, error: ShiftbossError) -> ShiftbossError:
-        """The document's own form of a refusal, beside ours."""
-        error.facts |= refusal(self._name, error)
-        return error
+    def error_reply(self, error: BaseException) -> Reply:
+        if isinstance(error, ShiftbossError):
+            error.facts |= refusal(self._name, error)
+        return super().error_reply(error)
+
+
+class ReportCall(Call):
+    def __init__(self, coordinator: Coordinator, path: str, swarm_id: str, report: Report) -> None:
+        self.path = path
+        self.waits = report.waits
+        self._coordinator = coordinator
+        self._swarm_id = swarm_id
+        self._report = report
+
+    def begin(self, headers: Headers, body: bytes) -> Awaitable[Answer]:
+        if not is_swarm_id(self._swarm_id):
+            raise UnknownSwarm(self._swarm_id)
+        request = parse(self._report.request, body)
+        key = idempotency_key(headers)
+        return self._report.use_case(self._coordinator.swarms, self._swarm_id, request, key)
+
+    def render(self, answer: Answer) -> bytes:
+        return answer.__pydantic_serializer__.to_json(answer)
 
 
 class Calls:
-    """`POST /bus/{name}`, `POST /operator/{name}` and the reports of `POST /swarm/{id}/{name}`."""
+    """`POST /bus/{name}`, `POST /operator/{name}` and `POST /swarm/{swarm_id}/{report}`."""
 
     def __init__(self, coordinator: Coordinator) -> None:
-        self._reports = Reports(coordinator)
+        self._coordinator = coordinator
         self._operations = {
-            **_operations(coordinator, BUS_PREFIX, BUS_OPERATIONS),
-            **_operations(coordinator, OPERATOR_PREFIX, OPERATOR_OPERATIONS),
+            **_operation_calls(coordinator, BUS_PREFIX, BUS_OPERATIONS),
+            **_operation_calls(coordinator, OPERATOR_PREFIX, OPERATOR_OPERATIONS),
         }
 
     def find(self, method: str, path: str) -> Call | None:
         if method != "POST":
             return None
-        return self._operations.get(path) or self._reports.find(path)
+        return self._operations.get(path) or self._find_report(path)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         call = self.find(scope["method"], scope["path"])
         assert call is not None, "the router matched the same path and method"
         await answer_asgi(call, scope, receive, send)
 
+    def _find_report(self, path: str) -> Call | None:
+        parts = path.split("/")
+        if len(parts) != 4 or parts[1] != "swarm":
+            return None
+        report = OPERATIONS.get(parts[3])
+        return None if report is None else ReportCall(self._coordinator, path, parts[2], report)
+
 
 async def answer_asgi(call: Call, scope: Scope, receive: Receive, send: Send) -> None:
     body = await read_body(receive)
     try:
         answer = call.begin(scope["headers"], body)
-        document = call.rendered(await (unless_gone(answer, receive) if call.waits else answer))
+        reply = call.reply(await (_unless_gone(answer, receive) if call.waits else answer))
     except ShiftbossError as error:
-        raise call.refused(error) from error
-    await send_json(send, document)
+        reply = call.error_reply(error)
+    await reply.send(send)
 
 
-def _operations(
+async def _unless_gone(answer: Awaitable[Answer], receive: Receive) -> Answer:
+    async with PendingAnswer(answer, receive) as pending:
+        await pending.wait()
+        return pending.result()
+
+
+def _operation_calls(
     coordinator: Coordinator, prefix: str, operations: Mapping[str, Operation]
 ) -> dict[str, Call]:
-    return {
-        f"{prefix}{name}": OperationCall(coordinator, name, operation)
+    calls = (
+        OperationCall(coordinator, prefix, name, operation)
         for name, operation in operations.items()
-    }
+    )
+    return {call.path: call for call in calls}
 
 
-def rendered(answer: Answer) -> bytes:
-    """The document's members always, further ones when they say something."""
+def render_compact(answer: Answer) -> bytes:
+    """The members that the documents name are always there, others only when they say something."""
     return answer.__pydantic_serializer__.to_json(answer, exclude_defaults=True)

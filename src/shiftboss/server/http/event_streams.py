@@ -1,7 +1,7 @@
 """Event streams: GET /swarm/{swarm_id}/events as server-sent events.
 
-First what is stored, then what the hub hands over. A gap between the two is filled from the store,
-so a reader sees every event once and in order.
+A stream sends the stored events first, then the live ones from the hub. It fills gaps between them
+from the store, so a reader gets every event once and in order.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from shiftboss.coordinator.coordinator import Coordinator
 from shiftboss.coordinator.hub import Subscription
 from shiftboss.errors import InvalidRequest, StoreUnavailable
 from shiftboss.protocol.fields import INTEGER_MAX
-from shiftboss.server.http.exchange import header
+from shiftboss.server.http.requests import header
 
 PAGE_EVENTS: Final = 500
 KEEP_ALIVE_SECONDS: Final = 15.0
@@ -24,7 +24,7 @@ STORE_PAUSE_SECONDS: Final = 0.5
 # How long a browser waits before it reconnects.
 RECONNECT_MS: Final = 1000
 
-_STILL_THERE: Final = b": keep-alive\n\n"
+_KEEP_ALIVE: Final = b": keep-alive\n\n"
 _HEADERS: Final = [
     (b"content-type", b"text/event-stream; charset=utf-8"),
     (b"cache-control", b"no-store"),
@@ -53,7 +53,8 @@ class EventStream:
         await self._send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _page(self) -> list[bytes]:
-        events = await self._coordinator.events_after(self._swarm_id, self._last, PAGE_EVENTS)
+        swarms = self._coordinator.swarms
+        events = await swarms.events_after(self._swarm_id, self._last, PAGE_EVENTS)
         if events:
             self._last = events[-1].event_id
         return [event.to_sse() for event in events]
@@ -61,16 +62,16 @@ class EventStream:
     async def _follow(self, receive: Receive) -> None:
         hub = self._coordinator.hub
         subscription = hub.subscribe(self._swarm_id)
-        this = asyncio.current_task()
-        assert this is not None
-        # A reader that takes nothing blocks this task in a send: only a cancel ends it.
-        subscription.on_cut_off = this.cancel
-        watch = asyncio.create_task(_end_at_disconnect(receive, subscription))
+        task = asyncio.current_task()
+        assert task is not None
+        # A reader that stops reading blocks this task in a send, which only a cancellation ends.
+        subscription.on_cut_off = task.cancel
+        disconnect = asyncio.create_task(_end_at_disconnect(receive, subscription))
         try:
             await self._fill_gap(subscription)
             await self._live(subscription)
         finally:
-            watch.cancel()
+            disconnect.cancel()
             hub.unsubscribe(self._swarm_id, subscription)
 
     async def _live(self, subscription: Subscription) -> None:
@@ -82,7 +83,7 @@ class EventStream:
             elif subscription.ended:
                 return
             else:
-                await self._write(_STILL_THERE)
+                await self._write(_KEEP_ALIVE)
 
     async def _write_live(
         self, frames: list[tuple[int, bytes]], subscription: Subscription
@@ -100,14 +101,14 @@ class EventStream:
             await self._write(b"".join(page))
 
     async def _next_page(self, subscription: Subscription) -> list[bytes]:
-        """A database that starts again is waited for, as long as somebody reads."""
+        """Wait while the database restarts, as long as the reader is connected."""
         while True:
             try:
                 return await self._page()
             except StoreUnavailable:
                 if subscription.ended:
                     raise
-                await self._write(_STILL_THERE)
+                await self._write(_KEEP_ALIVE)
                 await asyncio.sleep(STORE_PAUSE_SECONDS)
 
     async def _write(self, body: bytes) -> None:
@@ -121,7 +122,7 @@ async def _end_at_disconnect(receive: Receive, subscription: Subscription) -> No
 
 
 def since_event_id(scope: Scope) -> int:
-    """Where to start: the query, or Last-Event-ID of a reader that comes back; the later one."""
+    """Where to start: the query, or Last-Event-ID of a reader that reconnects; the later one."""
     query = QueryParams(scope["query_string"]).get("since_event_id", "0")
     return max(
         _event_id(query, "since_event_id"),
@@ -130,7 +131,7 @@ def since_event_id(scope: Scope) -> int:
 
 
 def _event_id(text: str, field: str) -> int:
-    # Longer numbers are not converted at all.
+    # The length is checked first, so that huge numbers are not converted.
     if not (text.isascii() and text.isdecimal() and len(text) <= 16 and int(text) <= INTEGER_MAX):
         raise InvalidRequest(f"{field}: must be a whole number from 0", field=field)
     return int(text)

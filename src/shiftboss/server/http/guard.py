@@ -1,7 +1,7 @@
-"""Who may ask.
+"""Access control.
 
-On a loopback address nobody needs a token, but a web page must not reach the server through the
-user's browser: the Host must be a loopback name and the Origin, if there is one, too. On any other
+On a loopback address no token is needed, but a web page must not reach the server through the
+user's browser: the Host, and the Origin if there is one, must be loopback names. On any other
 address every request needs the token.
 """
 
@@ -12,7 +12,7 @@ import ipaddress
 from urllib.parse import urlsplit
 
 from shiftboss.errors import Forbidden, Unauthorized
-from shiftboss.server.http.exchange import Headers, header
+from shiftboss.server.http.requests import Headers, header
 
 
 def is_loopback(host: str) -> bool:
@@ -27,21 +27,23 @@ def is_loopback(host: str) -> bool:
 OPERATOR_PREFIX = "/operator/"
 WEBHOOK_PREFIX = "/ci/webhook/"
 OPERATOR_HEADER = b"shiftboss-operator"
+# How many host names are remembered with their check.
+HOSTS_MAX = 100
 
 
 class Guard:
-    """What only the operator may do needs the operator's token as well, on every address: a
-    worker on the same machine is not the operator."""
+    """The operator's operations need the operator's token as well, on every address: a worker on
+    the same machine is not the operator."""
 
     def __init__(self, token: str | None, operator_token: str | None = None) -> None:
         self._token = token
         self._operator_token = operator_token
-        self._known_hosts: dict[str, bool] = {}
+        self._hosts: dict[str, bool] = {}
 
     def check(self, path: str, headers: Headers) -> None:
-        # A forge has no token of ours, and calls us by whatever name it knows: it signs. Who cannot
-        # sign, a web page included, gets the same refusal whatever there is; who can makes a look
-        # at CI due that was due anyway.
+        # A forge has no token, and may use any host name: it signs its requests. Without a valid
+        # signature every request gets the same refusal. With one, it only makes a CI check due
+        # that would have come anyway.
         if path.startswith(WEBHOOK_PREFIX):
             return
         self._check_caller(path, headers)
@@ -49,16 +51,16 @@ class Guard:
             self._check_operator(headers)
 
     def _check_operator(self, headers: Headers) -> None:
-        said = header(headers, OPERATOR_HEADER) or ""
+        token = header(headers, OPERATOR_HEADER) or ""
         if self._operator_token is None or not hmac.compare_digest(
-            said.encode(), self._operator_token.encode()
+            token.encode(), self._operator_token.encode()
         ):
             raise Forbidden(
                 "only the operator may do this",
                 field="Shiftboss-Operator",
-                hint="send the operator's token, which lies beside the database; our commands read "
-                "it from there, or from SHIFTBOSS_OPERATOR_TOKEN, which has to be set for a run "
-                "that starts its own server",
+                hint="send the operator's token. Its file is next to the database; the commands of "
+                "shiftboss read it from there or from SHIFTBOSS_OPERATOR_TOKEN. Set that variable "
+                "for a run that starts its own server",
             )
 
     def _check_caller(self, path: str, headers: Headers) -> None:
@@ -73,21 +75,21 @@ class Guard:
     def _check_token(self, path: str, headers: Headers) -> None:
         if path == "/health":
             return
-        said = header(headers, b"authorization") or ""
-        if not hmac.compare_digest(said.encode(), f"Bearer {self._token}".encode()):
+        credentials = header(headers, b"authorization") or ""
+        if not hmac.compare_digest(credentials.encode(), f"Bearer {self._token}".encode()):
             raise Unauthorized(
                 "this server needs a token",
                 field="Authorization",
-                hint="send `Authorization: Bearer TOKEN`; our clients read SHIFTBOSS_TOKEN",
+                hint="send `Authorization: Bearer TOKEN`; shiftboss clients read SHIFTBOSS_TOKEN",
             )
 
     def _check_loopback(self, netloc: str, name: str) -> None:
-        known = self._known_hosts.get(netloc)
-        if known is None:
-            known = _names_loopback(netloc)
-            if len(self._known_hosts) < 100:
-                self._known_hosts[netloc] = known
-        if not known:
+        is_allowed = self._hosts.get(netloc)
+        if is_allowed is None:
+            is_allowed = _names_loopback(netloc)
+            if len(self._hosts) < HOSTS_MAX:
+                self._hosts[netloc] = is_allowed
+        if not is_allowed:
             raise Forbidden(
                 f"{name} {netloc!r} is not a loopback name",
                 field=name,

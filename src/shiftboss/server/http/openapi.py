@@ -1,4 +1,4 @@
-"""The OpenAPI document, from the same types that check the requests."""
+"""The OpenAPI document, made from the types that validate the requests."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pydantic_core import to_json
 
 from shiftboss import __version__
 from shiftboss.protocol.bus import MessageAnswer
-from shiftboss.protocol.ci_requests import WebhookAnswer
+from shiftboss.protocol.ci import WebhookAnswer
 from shiftboss.protocol.fields import SWARM_ID_PATTERN
 from shiftboss.protocol.messages import MessageType
 from shiftboss.protocol.policy import REPO_NAME_PATTERN
@@ -39,7 +39,7 @@ _KEY = {
     "name": "Idempotency-Key",
     "in": "header",
     "required": False,
-    "description": "A repeat with the same key gets the first answer again and changes nothing.",
+    "description": "A repeat with the same key gets the first response again and changes nothing.",
     "schema": {"type": "string", "minLength": 1, "maxLength": 200},
 }
 _OPERATOR = {
@@ -58,7 +58,7 @@ _PROBLEM_SCHEMA = {
         "status": {"type": "integer"},
         "code": {"type": "string", "description": "stable; see the reference"},
         "detail": {"type": "string"},
-        "field": {"type": ["string", "null"], "description": "the member that is to blame"},
+        "field": {"type": ["string", "null"], "description": "the member that is wrong"},
         "hint": {"type": ["string", "null"]},
     },
 }
@@ -78,17 +78,17 @@ def openapi_document() -> bytes:
             )
         },
         "/swarm/{swarm_id}/status": {
-            "get": _operation("What is true of a swarm.", SwarmStatus, parameters=[_SWARM_ID])
+            "get": _operation("Show the state of a swarm.", SwarmStatus, parameters=[_SWARM_ID])
         },
         "/swarm/{swarm_id}/events": {"get": _events()},
-        "/health": {"get": _operation("Whether the server is well.", HealthAnswer)},
+        "/health": {"get": _operation("Check the health of the server.", HealthAnswer)},
     }
-    for name, operation in OPERATIONS.items():
+    for name, report in OPERATIONS.items():
         paths[f"/swarm/{{swarm_id}}/{name}"] = {
             "post": _operation(
-                operation.summary,
-                operation.answer,
-                request=operation.request,
+                report.summary,
+                report.answer,
+                request=report.request,
                 parameters=[_SWARM_ID, _KEY],
             )
         }
@@ -96,10 +96,13 @@ def openapi_document() -> bytes:
         ("/bus/", BUS_OPERATIONS, [_KEY]),
         (OPERATOR_PREFIX, OPERATOR_OPERATIONS, [_KEY, _OPERATOR]),
     ):
-        for name, one in table.items():
+        for name, operation in table.items():
             paths[f"{prefix}{name}"] = {
                 "post": _operation(
-                    one.summary, one.answer, request=one.request, parameters=parameters
+                    operation.summary,
+                    operation.answer,
+                    request=operation.request,
+                    parameters=parameters,
                 )
             }
     paths["/messages"] = {"post": _messages()}
@@ -156,22 +159,22 @@ def _operation(
     parameters: list[dict[str, Any]] | None = None,
 ) -> dict[str, Any]:
     content = {"application/json": {"schema": _ref(answer.__name__)}}
-    found: dict[str, Any] = {
+    operation: dict[str, Any] = {
         "summary": summary,
         "responses": {str(status): {"description": summary, "content": content}} | _problems(),
     }
     if parameters:
-        found["parameters"] = parameters
+        operation["parameters"] = parameters
     if request:
         body = {"application/json": {"schema": _ref(request.__name__)}}
-        found["requestBody"] = {"required": True, "content": body}
-    return found
+        operation["requestBody"] = {"required": True, "content": body}
+    return operation
 
 
 def _messages() -> dict[str, Any]:
-    """The members differ by the type of the message."""
-    found = _operation(
-        "A message of the worker protocol.",
+    """The members depend on the type of the message."""
+    operation = _operation(
+        "Send a message of the worker protocol.",
         MessageAnswer,
         parameters=[_query("swarm_id", "string")],
     )
@@ -180,26 +183,29 @@ def _messages() -> dict[str, Any]:
         "required": ["type", "worker_id", "timestamp", "payload"],
         "properties": {"type": {"enum": [kind.value for kind in MessageType]}},
     }
-    found["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema}}}
-    return found
+    operation["requestBody"] = {
+        "required": True,
+        "content": {"application/json": {"schema": schema}},
+    }
+    return operation
 
 
 def _webhook() -> dict[str, Any]:
-    """The body is the forge's."""
+    """The forge determines the body."""
     repo = {
         "name": "repo",
         "in": "path",
         "required": True,
         "schema": {"type": "string", "pattern": REPO_NAME_PATTERN},
     }
-    found = _operation(
-        "What a forge tells of its CI, signed with the secret of the repo.",
+    operation = _operation(
+        "Receive a CI webhook of a forge, signed with the secret of the repo.",
         WebhookAnswer,
         parameters=[repo],
     )
     content = {"application/json": {"schema": {"type": "object"}}}
-    found["requestBody"] = {"required": True, "content": content}
-    return found
+    operation["requestBody"] = {"required": True, "content": content}
+    return operation
 
 
 def _events() -> dict[str, Any]:
@@ -209,7 +215,7 @@ def _events() -> dict[str, Any]:
         "required": False,
         "schema": {"type": "integer", "minimum": 0},
     }
-    summary = "The events of a swarm: those stored after since_event_id, then live."
+    summary = "Stream the events of a swarm: the stored ones after since_event_id, then live ones."
     content = {"text/event-stream": {"schema": {"type": "string"}}}
     return {
         "summary": summary,

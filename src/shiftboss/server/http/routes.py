@@ -1,4 +1,4 @@
-"""The endpoints behind the router: each parses, calls one use case, renders."""
+"""The endpoints behind the router: each parses, calls one use case and renders."""
 
 from __future__ import annotations
 
@@ -19,52 +19,15 @@ from shiftboss.protocol.bus import DEFAULT_SWARM
 from shiftboss.protocol.fields import Answer, is_swarm_id
 from shiftboss.protocol.messages import message_from_json
 from shiftboss.protocol.swarms import CreateSwarmRequest, HealthAnswer
-from shiftboss.server.http.calls import BUS_PREFIX, Calls, rendered
+from shiftboss.server.http.calls import BUS_PREFIX, Calls, render_compact
 from shiftboss.server.http.event_streams import EventStream, since_event_id
-from shiftboss.server.http.exchange import idempotency_key, read_body, send_json
 from shiftboss.server.http.guard import OPERATOR_PREFIX, WEBHOOK_PREFIX
 from shiftboss.server.http.openapi import openapi_document
+from shiftboss.server.http.replies import json_reply
+from shiftboss.server.http.requests import idempotency_key, read_body
 from shiftboss.server.operations.bus import BUS_OPERATIONS
 from shiftboss.server.operations.handoffs import OPERATOR_OPERATIONS
 from shiftboss.server.operations.swarms import OPERATIONS, create_swarm, parse
-
-# POST /ci/webhook/{repo}: what a forge tells of its CI.
-
-
-class CiWebhook:
-    """Plain ASGI: the signature is over the bytes of the body."""
-
-    def __init__(self, coordinator: Coordinator) -> None:
-        self._webhooks = coordinator.webhooks
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        body = await read_body(receive)
-        headers = {str(name, "latin-1"): str(value, "latin-1") for name, value in scope["headers"]}
-        answer = await self._webhooks.receive(scope["path_params"]["repo"], headers, body)
-        await send_json(send, answer.model_dump_json().encode())
-
-
-# POST /messages: the worker protocol over HTTP.
-
-
-class Messages:
-    """One message of the worker protocol."""
-
-    def __init__(self, desk: BusService) -> None:
-        self._desk = desk
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        query = QueryParams(scope["query_string"])
-        for name in query:
-            if name != "swarm_id":
-                raise InvalidRequest(f"{name}: there is no such parameter", field=name)
-        swarm_id = query.get("swarm_id", DEFAULT_SWARM)
-        if not is_swarm_id(swarm_id):
-            raise UnknownSwarm(swarm_id)
-        message = message_from_json(await read_body(receive))
-        answer = await self._desk.receive(message, swarm_id, idempotency_key(scope["headers"]))
-        await send_json(send, rendered(answer))
-
 
 SWARMS_PER_PAGE = 50
 
@@ -81,10 +44,11 @@ class Endpoints:
             Route("/swarms", self.swarms, methods=["GET"]),
             Route("/swarm/{swarm_id}/status", self.status, methods=["GET"]),
             Route("/swarm/{swarm_id}/events", _Events(self._coordinator), methods=["GET"]),
-            # Answered ahead of the router; here for the error of a wrong method.
+            # The application answers these before the router; they are here so that a wrong
+            # method gets its error.
             *(Route(path, self._calls, methods=["POST"]) for path in _call_paths()),
-            Route(f"{WEBHOOK_PREFIX}{{repo}}", CiWebhook(self._coordinator), methods=["POST"]),
-            Route("/messages", Messages(self._coordinator.bus), methods=["POST"]),
+            Route(f"{WEBHOOK_PREFIX}{{repo}}", _CiWebhook(self._coordinator), methods=["POST"]),
+            Route("/messages", _Messages(self._coordinator.bus), methods=["POST"]),
             Route("/health", self.health, methods=["GET"]),
             Route("/openapi.json", self.openapi, methods=["GET"]),
         ]
@@ -102,10 +66,10 @@ class Endpoints:
         ):
             raise InvalidRequest("limit: must be a whole number from 1 to 200", field="limit")
         before = request.query_params.get("before")
-        return _json(await self._coordinator.swarms(before, int(limit)))
+        return _json(await self._coordinator.swarms.list_swarms(before, int(limit)))
 
     async def status(self, request: Request) -> Response:
-        return _json(await self._coordinator.status(swarm_id_of(request.scope)))
+        return _json(await self._coordinator.swarms.status(_swarm_id(request.scope)))
 
     async def health(self, _request: Request) -> Response:
         await self._coordinator.check_health()
@@ -126,24 +90,56 @@ def _call_paths() -> Iterator[str]:
 
 
 class _Events:
-    """Plain ASGI: a stream has no response object."""
+    """GET /swarm/{swarm_id}/events. Plain ASGI: a stream has no response object."""
 
     def __init__(self, coordinator: Coordinator) -> None:
         self._coordinator = coordinator
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        swarm_id = swarm_id_of(scope)
+        swarm_id = _swarm_id(scope)
         since = since_event_id(scope)
         follow = Request(scope).query_params.get("follow", "true")
         if follow not in ("true", "false"):
             raise InvalidRequest("follow: must be true or false", field="follow")
         stream = EventStream(self._coordinator, swarm_id, since, send)
-        # HEAD asks for the headers; nothing follows them.
-        follows = follow == "true" and scope["method"] == "GET"
-        await stream.run(receive, follow=follows)
+        # HEAD wants only the headers.
+        is_live = follow == "true" and scope["method"] == "GET"
+        await stream.run(receive, follow=is_live)
 
 
-def swarm_id_of(scope: Scope) -> str:
+class _CiWebhook:
+    """POST /ci/webhook/{repo}. Plain ASGI: the signature covers the bytes of the body."""
+
+    def __init__(self, coordinator: Coordinator) -> None:
+        self._webhooks = coordinator.webhooks
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        body = await read_body(receive)
+        headers = {str(name, "latin-1"): str(value, "latin-1") for name, value in scope["headers"]}
+        answer = await self._webhooks.receive(scope["path_params"]["repo"], headers, body)
+        await json_reply(answer.model_dump_json().encode()).send(send)
+
+
+class _Messages:
+    """POST /messages: one message of the worker protocol."""
+
+    def __init__(self, bus: BusService) -> None:
+        self._bus = bus
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        query = QueryParams(scope["query_string"])
+        for name in query:
+            if name != "swarm_id":
+                raise InvalidRequest(f"{name}: there is no such parameter", field=name)
+        swarm_id = query.get("swarm_id", DEFAULT_SWARM)
+        if not is_swarm_id(swarm_id):
+            raise UnknownSwarm(swarm_id)
+        message = message_from_json(await read_body(receive))
+        answer = await self._bus.receive(message, swarm_id, idempotency_key(scope["headers"]))
+        await json_reply(render_compact(answer)).send(send)
+
+
+def _swarm_id(scope: Scope) -> str:
     swarm_id: str = scope["path_params"]["swarm_id"]
     if not is_swarm_id(swarm_id):
         raise UnknownSwarm(swarm_id)

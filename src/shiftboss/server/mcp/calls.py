@@ -1,8 +1,7 @@
-"""One call of a tool: arguments in, a document out, refusals included."""
+"""Calling an MCP tool: arguments in, a JSON document out, also for a refusal."""
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
@@ -11,15 +10,14 @@ from starlette.types import Scope
 
 from shiftboss.coordinator.coordinator import Coordinator
 from shiftboss.errors import InvalidRequest, ShiftbossError
-from shiftboss.server.http.calls import rendered
-from shiftboss.server.http.exchange import header, is_idempotency_key
-from shiftboss.server.mcp.tools import Caller, Tool
+from shiftboss.server.http.calls import render_compact
+from shiftboss.server.http.replies import public_error
+from shiftboss.server.http.requests import header, is_idempotency_key
+from shiftboss.server.mcp.tools import CallContext, Tool
 from shiftboss.server.operations.bus import refusal as bus_refusal
 from shiftboss.server.operations.swarms import parse
 
-log = logging.getLogger(__name__)
-
-# Where clients put the id of a call: Claude Code, Codex.
+# Where Claude Code and Codex put the id of a call.
 CALL_ID_KEYS: Final = ("claudecode/toolUseId", "callId")
 
 
@@ -34,21 +32,16 @@ class ToolService:
     def __init__(self, coordinator: Coordinator) -> None:
         self._coordinator = coordinator
 
-    async def call(self, tool: Tool, arguments: dict[str, Any], caller: Caller) -> ToolResult:
+    async def call(self, tool: Tool, arguments: dict[str, Any], context: CallContext) -> ToolResult:
         try:
             request = parse(tool.request, _as_json(arguments))
-            return ToolResult(rendered(await tool.call(self._coordinator, request, caller)))
-        except ShiftbossError as error:
-            return refusal(tool, error)
-        except Exception:
-            log.exception("%s failed", tool.name)
-            return refusal(
-                tool, ShiftbossError("something is wrong here", hint="see the server's log")
-            )
+            return ToolResult(render_compact(await tool.call(self._coordinator, request, context)))
+        except Exception as error:  # noqa: BLE001 (logged if it is not a refusal)
+            return refusal(tool, public_error(error, tool.name))
 
 
 def _as_json(arguments: dict[str, Any]) -> bytes:
-    """So that they are checked, and complained about, as the body of an HTTP request is."""
+    """So that they are validated like the body of an HTTP request, with the same errors."""
     try:
         return to_json(arguments)
     except PydanticSerializationError:
@@ -56,18 +49,20 @@ def _as_json(arguments: dict[str, Any]) -> bytes:
 
 
 def refusal(tool: Tool, error: ShiftbossError) -> ToolResult:
-    said = bus_refusal(tool.name, error)
-    said |= {"code": error.code, "field": error.field, "hint": error.hint}
-    return ToolResult(to_json(said | error.facts), is_error=True)
+    document = bus_refusal(tool.name, error)
+    document |= {"code": error.code, "field": error.field, "hint": error.hint}
+    return ToolResult(to_json(document | error.facts), is_error=True)
 
 
 def call_id(meta: Mapping[str, Any]) -> str | None:
-    """The client's id of the call, which a repeat carries again. One that cannot be used is the
-    client's business, not the worker's: it is passed over."""
+    """The client's id of the call, which stays the same when the client repeats it.
+
+    An id that is no valid idempotency key is ignored: the worker did not choose it.
+    """
     for name in CALL_ID_KEYS:
-        said = meta.get(name)
-        if isinstance(said, str):
-            return said if is_idempotency_key(said) else None
+        value = meta.get(name)
+        if isinstance(value, str):
+            return value if is_idempotency_key(value) else None
     return None
 
 

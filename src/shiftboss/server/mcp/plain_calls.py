@@ -1,7 +1,7 @@
 """Plain calls: a single `tools/call` of a known tool, answered without the SDK.
 
-What is not plainly right, or not plain, is left to the SDK: it knows the errors and the rarer
-parts of the protocol.
+Every other request, and every request that may be wrong, is left to the SDK: it has the errors and
+the rarer parts of the protocol.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from shiftboss import __version__
 from shiftboss.server.mcp.calls import ToolResult
 from shiftboss.server.mcp.tools import TOOLS, Tool
 
-# Revisions that begin with a handshake. A server without sessions needs not have seen it.
+# Revisions that begin with a handshake. A server without sessions does not need to see it.
 HANDSHAKE_REVISIONS: Final = frozenset({"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"})
-# Revisions in which every request carries what the handshake said.
+# Revisions in which every request carries what the handshake contained.
 ENVELOPE_REVISIONS: Final = frozenset({"2026-07-28"})
 
 SERVER_NAME: Final = "shiftboss"
@@ -33,8 +33,8 @@ _PARAMS: Final = frozenset({"name", "arguments", "_meta"})
 _HEADERS: Final = frozenset(
     {b"content-type", b"accept", b"mcp-protocol-version", b"mcp-method", b"mcp-name"}
 )
-_BOTH: Final = frozenset({"application/json", "text/event-stream"})
-_STAMP: Final = to_json(
+_ACCEPTED: Final = frozenset({"application/json", "text/event-stream"})
+_SERVER_INFO: Final = to_json(
     {"io.modelcontextprotocol/serverInfo": {"name": SERVER_NAME, "version": __version__}}
 )
 
@@ -47,7 +47,7 @@ class PlainCall(NamedTuple):
     has_envelope: bool
 
     def response(self, result: ToolResult) -> bytes:
-        """The JSON-RPC response. The result is in it twice: as text and as structure."""
+        """The JSON-RPC response. It has the result twice: as text and as structured content."""
         return b"".join(
             (
                 b'{"jsonrpc":"2.0","id":',
@@ -57,7 +57,7 @@ class PlainCall(NamedTuple):
                 b'}],"structuredContent":',
                 result.document,
                 b',"isError":true' if result.is_error else b',"isError":false',
-                b',"resultType":"complete","_meta":' + _STAMP if self.has_envelope else b"",
+                b',"resultType":"complete","_meta":' + _SERVER_INFO if self.has_envelope else b"",
                 b"}}",
             )
         )
@@ -82,10 +82,10 @@ def plain_call(scope: Scope, body: bytes) -> PlainCall | None:
         or not params.keys() <= _PARAMS
     ):
         return None
-    return _of_params(request["id"], params, headers)
+    return _from_params(request["id"], params, headers)
 
 
-def _of_params(
+def _from_params(
     request_id: int | str, params: dict[str, Any], headers: dict[bytes, str]
 ) -> PlainCall | None:
     name, arguments, meta = params.get("name"), params.get("arguments", {}), params.get("_meta", {})
@@ -99,36 +99,36 @@ def _of_params(
     if has_envelope:
         if not _envelope_fits(meta, headers, name):
             return None
-    elif (revision is not None and revision not in HANDSHAKE_REVISIONS) or _says(meta, _PREFIX):
+    elif (revision is not None and revision not in HANDSHAKE_REVISIONS) or _has_envelope(meta):
         return None
     return PlainCall(request_id, tool, arguments, meta, has_envelope)
 
 
 def _headers(scope: Scope) -> dict[bytes, str] | None:
-    """Those that matter, when a single JSON answer to a single JSON request is welcome.
+    """The relevant headers, if the client accepts a single JSON response to a JSON request.
 
-    A client that ranks the two forms of an answer (`;q=`) gets what the SDK makes of it.
+    A client that ranks the two forms of a response (`;q=`) is left to the SDK.
     """
-    found: dict[bytes, str] = {}
+    relevant: dict[bytes, str] = {}
     for name, value in scope["headers"]:
         if name in _HEADERS:
-            if name in found:
+            if name in relevant:
                 return None
-            found[name] = str(value, "latin-1").strip(" \t")
-    is_json = found.get(b"content-type", "").partition(";")[0] == "application/json"
-    accepted = {one.strip() for one in found.get(b"accept", "").split(",")}
-    return found if is_json and accepted >= _BOTH else None
+            relevant[name] = str(value, "latin-1").strip(" \t")
+    is_json = relevant.get(b"content-type", "").partition(";")[0] == "application/json"
+    accepted = {part.strip() for part in relevant.get(b"accept", "").split(",")}
+    return relevant if is_json and accepted >= _ACCEPTED else None
 
 
 def _envelope_fits(meta: dict[str, Any], headers: dict[bytes, str], name: str) -> bool:
-    """Whether body and headers say the same, and the envelope has its members and no others."""
+    """Whether body and headers agree, and the envelope has exactly its members."""
     capabilities, client = meta.get(_CAPABILITIES), meta.get(_CLIENT, {"name": "", "version": ""})
     return (
         meta.get(_REVISION) == headers[b"mcp-protocol-version"]
         and headers.get(b"mcp-method") == _METHOD
         and headers.get(b"mcp-name") == name
         and isinstance(capabilities, dict)
-        and all(isinstance(one, dict) for one in capabilities.values())
+        and all(isinstance(value, dict) for value in capabilities.values())
         and isinstance(client, dict)
         and isinstance(client.get("name"), str)
         and isinstance(client.get("version"), str)
@@ -136,5 +136,5 @@ def _envelope_fits(meta: dict[str, Any], headers: dict[bytes, str], name: str) -
     )
 
 
-def _says(meta: dict[str, Any], prefix: str) -> bool:
-    return any(key.startswith(prefix) for key in meta)
+def _has_envelope(meta: dict[str, Any]) -> bool:
+    return any(key.startswith(_PREFIX) for key in meta)

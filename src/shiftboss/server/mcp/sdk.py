@@ -1,4 +1,4 @@
-"""The tools on the official SDK. Only those who need it import this module."""
+"""The tools on the official SDK. Import this module only where the SDK is needed: it is slow."""
 
 from __future__ import annotations
 
@@ -32,12 +32,11 @@ from pydantic_core import from_json
 from shiftboss import __version__
 from shiftboss.server.mcp.calls import ToolResult, ToolService, address_of, call_id
 from shiftboss.server.mcp.plain_calls import SERVER_NAME
-from shiftboss.server.mcp.tools import TOOLS, Caller, Tool
-
-# There are tools and nothing else: clients that ask for more get an empty list, not an error.
-
+from shiftboss.server.mcp.tools import TOOLS, CallContext, Tool
 
 Context = ServerRequestContext[Any, Any]
+
+# There are only tools. Clients that ask for anything else get an empty list, not an error.
 
 
 async def list_resources(
@@ -62,10 +61,7 @@ async def list_prompts(
     return ListPromptsResult(prompts=[])
 
 
-# JSON Schema of the tools, from the types that check the calls.
-
-
-# Not a list of types: some clients know single ones only.
+# Not a list of types, because some clients support only single ones.
 _TEXT_OR_NULL = {"anyOf": [{"type": "string"}, {"type": "null"}]}
 _REFUSAL = {
     "type": "object",
@@ -82,42 +78,42 @@ _REFUSAL = {
 
 @cache
 def input_schema(name: str) -> dict[str, Any] | None:
-    """What a call of the tool takes; None when there is no such tool."""
+    """The JSON Schema of the tool's arguments; None when there is no such tool."""
     tool = TOOLS.get(name)
     if tool is None:
         return None
-    schema: dict[str, Any] = _plain(tool.request.model_json_schema())
-    # Written for those who read the code; the tool has a description of its own.
+    schema: dict[str, Any] = _without_titles(tool.request.model_json_schema())
+    # The docstring of the type is for developers; the tool has a description of its own.
     schema.pop("description", None)
     return schema
 
 
 def output_schema(tool: Tool) -> dict[str, Any]:
-    """The answer or a refusal: clients check the content of refused calls too.
+    """The JSON Schema of the answer or a refusal: clients validate refused calls too.
 
-    In the mode of validation, where members with a default may be missing: they are left out of
-    an answer when they say nothing.
+    The schema is for validation, where members with a default are optional: answers leave them out
+    when they have their default value.
     """
-    answer: dict[str, Any] = _plain(tool.answer.model_json_schema(mode="validation"))
+    answer: dict[str, Any] = _without_titles(tool.answer.model_json_schema(mode="validation"))
     definitions = answer.pop("$defs", {})
     schema: dict[str, Any] = {"type": "object", "anyOf": [answer, _REFUSAL]}
     return schema | ({"$defs": definitions} if definitions else {})
 
 
-def _plain(schema: Any) -> Any:
-    """Without the titles that only repeat the names."""
+def _without_titles(schema: Any) -> Any:
+    """Remove the titles, which only repeat the names."""
     if isinstance(schema, dict):
         return {
-            name: _plain(value)
+            name: _without_titles(value)
             for name, value in schema.items()
             if not (name == "title" and isinstance(value, str))
         }
-    return [_plain(value) for value in schema] if isinstance(schema, list) else schema
+    return [_without_titles(value) for value in schema] if isinstance(schema, list) else schema
 
 
 CallTool = Callable[[Tool, dict[str, Any], Context], Awaitable[ToolResult]]
 
-# The tools change with the version of the server alone.
+# The tools change only with the version of the server.
 TOOLS_TTL_MS: Final = 3_600_000
 
 INSTRUCTIONS: Final = (
@@ -129,18 +125,18 @@ INSTRUCTIONS: Final = (
 
 
 def bus_server(call: CallTool) -> Server[Any]:
-    """`call` answers the calls: here, or wherever the coordinator is."""
+    """`call` answers the calls, in this process or by forwarding them to the server."""
 
     async def list_tools(
         _context: Context, _page: PaginatedRequestParams | None
     ) -> ListToolsResult:
-        return ListToolsResult(tools=[_listed(tool) for tool in TOOLS.values()])
+        return ListToolsResult(tools=[_sdk_tool(tool) for tool in TOOLS.values()])
 
     async def call_tool(context: Context, params: CallToolRequestParams) -> CallToolResult:
         tool = TOOLS.get(params.name)
         if tool is None:
             raise MCPError(code=INVALID_PARAMS, message=f"Unknown tool: {params.name}")
-        return _of_sdk(await call(tool, params.arguments or {}, context))
+        return _sdk_result(await call(tool, params.arguments or {}, context))
 
     return Server(
         SERVER_NAME,
@@ -157,20 +153,20 @@ def bus_server(call: CallTool) -> Server[Any]:
     )
 
 
-def http_manager(desk: ToolService) -> StreamableHTTPSessionManager:
-    """Without sessions: what is remembered is in the store. Host and Origin are ours to check."""
+def http_manager(tools: ToolService) -> StreamableHTTPSessionManager:
+    """Without sessions: all state is in the store. The guard has checked Host and Origin."""
 
     async def call(tool: Tool, arguments: dict[str, Any], context: Context) -> ToolResult:
-        assert context.request is not None, "a call over HTTP comes with its request"
-        caller = Caller(call_id(context.meta or {}), address_of(context.request.scope))
-        return await desk.call(tool, arguments, caller)
+        assert context.request is not None, "a call over HTTP has its request"
+        call_context = CallContext(call_id(context.meta or {}), address_of(context.request.scope))
+        return await tools.call(tool, arguments, call_context)
 
-    # It tells of every request otherwise.
+    # Otherwise it logs every request.
     logging.getLogger("mcp").setLevel(logging.WARNING)
     return StreamableHTTPSessionManager(bus_server(call), stateless=True)
 
 
-def _listed(tool: Tool) -> ListedTool:
+def _sdk_tool(tool: Tool) -> ListedTool:
     return ListedTool(
         name=tool.name,
         description=tool.description,
@@ -180,7 +176,7 @@ def _listed(tool: Tool) -> ListedTool:
     )
 
 
-def _of_sdk(result: ToolResult) -> CallToolResult:
+def _sdk_result(result: ToolResult) -> CallToolResult:
     return CallToolResult(
         content=[TextContent(text=result.document.decode())],
         structured_content=from_json(result.document),

@@ -1,4 +1,4 @@
-"""The tools: the operations of the bus and of swarms, by name."""
+"""The MCP tools: the operations of the bus and of swarms, by name."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from shiftboss.server.operations.operation import Operation
 from shiftboss.server.operations.swarms import OPERATIONS, Report, create_swarm
 
 
-class Caller(NamedTuple):
-    """`key` tells a repeat of the same call; `address` is where the caller reached us."""
+class CallContext(NamedTuple):
+    """`key` is the idempotency key; `address` is where the client reached the server."""
 
     key: str | None
     address: str
@@ -29,18 +29,18 @@ class Tool(NamedTuple):
     description: str
     request: type[Request]
     answer: type[Answer]
-    call: Callable[[Coordinator, Any, Caller], Awaitable[Answer]]
+    call: Callable[[Coordinator, Any, CallContext], Awaitable[Answer]]
     reads: bool = False
     waits: bool = False
 
 
-class OfSwarm(Request):
+class SwarmRequest(Request):
     swarm_id: SwarmId
 
 
-def _of_bus(name: str, operation: Operation) -> Tool:
-    def call(coordinator: Coordinator, request: Any, caller: Caller) -> Awaitable[Answer]:
-        return operation.call(operation.desk(coordinator), request, caller.key)
+def _bus_tool(name: str, operation: Operation) -> Tool:
+    def call(coordinator: Coordinator, request: Any, context: CallContext) -> Awaitable[Answer]:
+        return operation.call(operation.service(coordinator), request, context.key)
 
     return Tool(
         name,
@@ -53,18 +53,18 @@ def _of_bus(name: str, operation: Operation) -> Tool:
     )
 
 
-def _of_report(name: str, operation: Report) -> Tool:
-    """Over HTTP the swarm is in the path, here it is an argument like the others."""
+def _report_tool(name: str, operation: Report) -> Tool:
+    """Over HTTP the swarm is in the path; here it is an argument."""
 
-    def call(coordinator: Coordinator, request: Any, caller: Caller) -> Awaitable[Answer]:
+    def call(coordinator: Coordinator, request: Any, context: CallContext) -> Awaitable[Answer]:
         report = operation.request.model_validate(request.model_dump(exclude={"swarm_id"}))
-        return operation.use_case(coordinator, request.swarm_id, report, caller.key)
+        return operation.use_case(coordinator.swarms, request.swarm_id, report, context.key)
 
-    type_name = f"{operation.request.__name__}OfSwarm"
+    type_name = f"{operation.request.__name__}WithSwarm"
     return Tool(
         name,
         operation.summary,
-        create_model(type_name, __base__=(operation.request, OfSwarm)),
+        create_model(type_name, __base__=(operation.request, SwarmRequest)),
         operation.answer,
         call,
         waits=operation.waits,
@@ -72,13 +72,15 @@ def _of_report(name: str, operation: Report) -> Tool:
 
 
 def _create(
-    coordinator: Coordinator, request: CreateSwarmRequest, caller: Caller
+    coordinator: Coordinator, request: CreateSwarmRequest, context: CallContext
 ) -> Awaitable[Answer]:
-    return create_swarm(coordinator, request, caller.address)
+    return create_swarm(coordinator, request, context.address)
 
 
-def _status(coordinator: Coordinator, request: OfSwarm, _caller: Caller) -> Awaitable[Answer]:
-    return coordinator.status(request.swarm_id)
+def _status(
+    coordinator: Coordinator, request: SwarmRequest, _context: CallContext
+) -> Awaitable[Answer]:
+    return coordinator.swarms.status(request.swarm_id)
 
 
 _REPORTS: Final = {
@@ -91,9 +93,16 @@ _REPORTS: Final = {
 TOOLS: Final[dict[str, Tool]] = {
     tool.name: tool
     for tool in (
-        *(_of_bus(name, operation) for name, operation in BUS_OPERATIONS.items()),
+        *(_bus_tool(name, operation) for name, operation in BUS_OPERATIONS.items()),
         Tool("swarm_create", "Create a swarm.", CreateSwarmRequest, CreateSwarmAnswer, _create),
-        *(_of_report(name, OPERATIONS[report]) for name, report in _REPORTS.items()),
-        Tool("swarm_status", "What is true of a swarm.", OfSwarm, SwarmStatus, _status, reads=True),
+        *(_report_tool(name, OPERATIONS[report]) for name, report in _REPORTS.items()),
+        Tool(
+            "swarm_status",
+            "Show the state of a swarm.",
+            SwarmRequest,
+            SwarmStatus,
+            _status,
+            reads=True,
+        ),
     )
 }

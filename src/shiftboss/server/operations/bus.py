@@ -1,4 +1,4 @@
-"""The operations of the bus, once for HTTP (`POST /bus/{name}`) and once for MCP (tools)."""
+"""The operations of the bus: `POST /bus/{name}` over HTTP, and a tool of the same name over MCP."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from shiftboss.protocol import bus
 from shiftboss.server.operations.contract import CONTRACT_OPERATIONS
 from shiftboss.server.operations.handoffs import HANDOFF_OPERATIONS
 from shiftboss.server.operations.operation import Operation
-from shiftboss.server.operations.runs import RUNNING_OPERATIONS
+from shiftboss.server.operations.runs import RUN_OPERATIONS
 
 
 def refusal(name: str, error: ShiftbossError) -> dict[str, object]:
-    """The document's form of a refusal: a poll has an `error`, the others `success` as well."""
-    said: dict[str, object] = {} if name == "poll_task" else {"success": False}
-    return said | {"error": error.detail}
+    """A refusal as the bus protocol puts it: `error`, and `success` except for a poll."""
+    members: dict[str, object] = {} if name == "poll_task" else {"success": False}
+    return members | {"error": error.detail}
 
 
 BUS_OPERATIONS: dict[str, Operation] = {
@@ -22,15 +22,14 @@ BUS_OPERATIONS: dict[str, Operation] = {
         bus.RegisterWorkerRequest,
         bus.RegisterWorkerAnswer,
         BusService.register_worker,
-        "Announce a worker to the bus. Again with the same name changes nothing.",
+        "Register a worker on the bus. Repeating it with the same name changes nothing.",
     ),
     "poll_task": Operation(
         bus.PollRequest,
         bus.PollAnswer,
         BusService.poll_task,
-        "Wait for a task until timeout_ms is over. Acknowledge what you get with ack_task.",
+        "Wait for a task, at most timeout_ms. Acknowledge the task with ack_task.",
         waits=True,
-        prompt=True,
     ),
     "submit_task": Operation(
         bus.TaskRequest,
@@ -42,35 +41,33 @@ BUS_OPERATIONS: dict[str, Operation] = {
         bus.AckRequest,
         bus.AckAnswer,
         BusService.ack_task,
-        "Acknowledge the task that poll_task gave you, before you start with it.",
-        prompt=True,
+        "Acknowledge the task from poll_task before you start it.",
     ),
     "worker_done": Operation(
         bus.DoneRequest,
         bus.DoneAnswer,
         BusService.worker_done,
-        "The task is done. With a handoff, the server looks at its commit first.",
+        "Report that the task is done. If it has a handoff, the server verifies the commit first.",
         waits=True,
-        prompt=True,
     ),
     "task_failed": Operation(
         bus.TaskFailedRequest,
         bus.TaskEndAnswer,
         BusService.task_failed,
-        "The task failed; say why.",
+        "Report that the task failed, with the reason.",
     ),
     "get_status": Operation(
         bus.StatusRequest,
         bus.BusStatus,
         BusService.get_status,
-        "All workers with status, current_task and idle_seconds.",
+        "Show all workers with status, current_task and idle_seconds.",
         reads=True,
     ),
     "reset_worker": Operation(
         bus.ResetWorkerRequest,
         bus.ResetAnswer,
         BusService.reset_worker,
-        "Free a stuck worker; its task goes back to the queue.",
+        "Free a stuck worker. Its task goes back to the queue.",
     ),
     "retry_task": Operation(
         bus.TaskRequest,
@@ -82,7 +79,7 @@ BUS_OPERATIONS: dict[str, Operation] = {
         bus.HeartbeatRequest,
         bus.HeartbeatAnswer,
         BusService.heartbeat,
-        "Show a sign of life: the lease of your task starts anew.",
+        "Show a sign of life. This renews the lease of your task.",
     ),
     "add_task": Operation(
         bus.AddTaskRequest,
@@ -91,38 +88,38 @@ BUS_OPERATIONS: dict[str, Operation] = {
         "Add a task. Submit it when it may start.",
     ),
     "cancel_task": Operation(
-        bus.TaskRequest, bus.TaskEndAnswer, BusService.cancel_task, "Nobody works on it any more."
+        bus.TaskRequest, bus.TaskEndAnswer, BusService.cancel_task, "Cancel a task."
     ),
     "show_task": Operation(
-        bus.TaskRequest, bus.TaskView, BusService.show_task, "What is true of a task.", reads=True
+        bus.TaskRequest, bus.TaskView, BusService.show_task, "Show a task.", reads=True
     ),
     "list_tasks": Operation(
         bus.ListTasksRequest,
         bus.TaskList,
         BusService.list_tasks,
-        "The tasks in the order of their ids, a page at a time.",
+        "List the tasks in the order of their ids, one page at a time.",
         reads=True,
     ),
     "list_questions": Operation(
         bus.ListQuestionsRequest,
         bus.QuestionList,
         BusService.list_questions,
-        "What blocked workers ask.",
+        "List the questions of blocked workers.",
         reads=True,
     ),
     "answer_question": Operation(
         bus.AnswerQuestionRequest,
         bus.QuestionView,
         BusService.answer_question,
-        "Answer a blocked worker; it goes on with its task.",
+        "Answer a blocked worker, which then continues with its task.",
     ),
     "send_message": Operation(
         bus.MessageRequest,
         bus.MessageAnswer,
         BusService.send_message,
-        "A message of the worker protocol, such as heartbeat, progress or blocked.",
+        "Send a message of the worker protocol, such as heartbeat, progress or blocked.",
     ),
     **HANDOFF_OPERATIONS,
     **CONTRACT_OPERATIONS,
-    **RUNNING_OPERATIONS,
+    **RUN_OPERATIONS,
 }

@@ -1,4 +1,4 @@
-"""The operations of the completion contract: those of everybody, and those of the operator."""
+"""The operations of the completion contract, for all clients and for the operator."""
 
 from __future__ import annotations
 
@@ -7,85 +7,85 @@ from operator import attrgetter
 from shiftboss.coordinator.contract.context import ContextService
 from shiftboss.coordinator.contract.service import ContractService
 from shiftboss.protocol import contract_requests as calls
-from shiftboss.protocol.ci_requests import ShowCiAnswer, ShowCiRequest
+from shiftboss.protocol.ci import ShowCiAnswer, ShowCiRequest
 from shiftboss.protocol.contract_requests import BuildContextRequest, ContextAnswer
 from shiftboss.server.operations.operation import Operation
 
-_desk = attrgetter("contract")
+_service = attrgetter("contract")
 
 CONTRACT_OPERATIONS: dict[str, Operation] = {
     "report_milestone": Operation(
         calls.ReportMilestoneRequest,
         calls.MilestoneAnswer,
         ContractService.report_milestone,
-        "Say where your task stands: WORKING, PUSHED_TO_CI, FIXING_CI, DONE or BLOCKED, as a line "
-        "of the contract or as a report. DONE is verified.",
-        desk=_desk,
+        "Report where your task stands: WORKING, PUSHED_TO_CI, FIXING_CI, DONE or BLOCKED. "
+        "DONE is verified.",
+        service=_service,
         waits=True,
     ),
     "report_failure": Operation(
         calls.ReportFailureRequest,
         calls.FailureAnswer,
         ContractService.report_failure,
-        "Say what went wrong; the answer says whether to retry, fix, wait or stop.",
-        desk=_desk,
+        "Report what went wrong. The response says whether to retry, fix, wait or stop.",
+        service=_service,
     ),
     "show_ci": Operation(
         ShowCiRequest,
         ShowCiAnswer,
         ContextService.show_ci,
-        "What CI says of the commit that you pushed last, with the logs of what failed.",
+        "Show the CI result of the commit that you pushed last, with the logs of failed jobs.",
         reads=True,
-        desk=attrgetter("context"),
+        service=attrgetter("context"),
     ),
     "get_ci_instructions": Operation(
         calls.InstructionsRequest,
         calls.InstructionsAnswer,
         ContractService.get_ci_instructions,
-        "What to know about CI, once you have pushed.",
+        "Get the CI instructions, after you have pushed.",
         reads=True,
-        desk=_desk,
+        service=_service,
     ),
     "get_worker_prompt": Operation(
         calls.InstructionsRequest,
         calls.InstructionsAnswer,
         ContractService.get_worker_prompt,
-        "The short prompt that a worker of the task starts with.",
+        "Get the short prompt for the worker of the task.",
         reads=True,
-        desk=_desk,
+        service=_service,
     ),
     "build_context": Operation(
         BuildContextRequest,
         ContextAnswer,
         ContextService.build_context,
-        "All that a new worker of the task should know, within a budget of tokens: plan, files, "
-        "tests, specs, history, and what goes on around it.",
+        "Build the context for a new worker of the task, within a token budget: plan, files, "
+        "tests, specs, history and related work.",
         reads=True,
-        desk=attrgetter("context"),
+        service=attrgetter("context"),
     ),
     "can_spawn": Operation(
         calls.CanSpawnRequest,
         calls.CanSpawnAnswer,
         ContractService.can_spawn,
-        "Whether work on a repo may start now, and what stands in the way.",
+        "Tell whether work on a repo may start now, and what blocks it.",
         reads=True,
-        desk=_desk,
+        service=_service,
     ),
     "list_repos": Operation(
         calls.ReposRequest,
         calls.ReposAnswer,
         ContractService.list_repos,
-        "The repos of the policy in their phases: who works on them, what CI says, what is halted.",
+        "List the repos of the policy by phase, with their workers, CI results and halts.",
         reads=True,
-        desk=_desk,
+        service=_service,
     ),
     "show_checkpoint": Operation(
         calls.ShowCheckpointRequest,
         calls.CheckpointAnswer,
         ContractService.show_checkpoint,
-        "Where the attempt at a task stood when it was last written down.",
+        "Show the last checkpoint of a task.",
         reads=True,
-        desk=_desk,
+        service=_service,
     ),
 }
 
@@ -94,14 +94,14 @@ CONTRACT_OPERATOR_OPERATIONS: dict[str, Operation] = {
         calls.ReleaseRepoRequest,
         calls.OperatorAnswer,
         ContractService.release_repo,
-        "Release the lock of a repo whose work was not proven done.",
-        desk=_desk,
+        "Release the lock of a repo whose work was not verified.",
+        service=_service,
     ),
     "resume": Operation(
         calls.ResumeRequest,
         calls.OperatorAnswer,
         ContractService.resume,
         "Lift a halt.",
-        desk=_desk,
+        service=_service,
     ),
 }

@@ -1,5 +1,7 @@
-"""The operations of handoffs: those of everybody, once for HTTP (`POST /bus/{name}`) and once for
-MCP, and those of the operator (`POST /operator/{name}`), which need the operator's token."""
+"""The operations of handoffs, for all clients and for the operator.
+
+The operator's are `POST /operator/{name}`; they need the operator's token and are no MCP tools.
+"""
 
 from __future__ import annotations
 
@@ -9,83 +11,84 @@ from shiftboss.coordinator.handoffs.service import HandoffService
 from shiftboss.protocol import handoff_requests as calls
 from shiftboss.server.operations.contract import CONTRACT_OPERATOR_OPERATIONS
 from shiftboss.server.operations.operation import Operation
-from shiftboss.server.operations.runs import RUNNING_OPERATOR_OPERATIONS
+from shiftboss.server.operations.runs import RUN_OPERATOR_OPERATIONS
 
-_desk = attrgetter("handoffs")
+_service = attrgetter("handoffs")
 
 HANDOFF_OPERATIONS: dict[str, Operation] = {
     "swarm_spawn_subtask": Operation(
         calls.SpawnSubtaskRequest,
         calls.SpawnAnswer,
         HandoffService.swarm_spawn_subtask,
-        "Give a task its contract: files it owns, criteria, base commit. Answers with the handoff "
+        "Give a task its contract: owned files, criteria, base commit. Returns the handoff "
         "for its worker.",
-        desk=_desk,
+        service=_service,
     ),
     "swarm_complete": Operation(
         calls.SwarmCompleteRequest,
         calls.CompletionAnswer,
         HandoffService.swarm_complete,
-        "Say that a task with a handoff is done. The server looks at the commit itself and answers "
-        "with a receipt, or with every violation.",
-        desk=_desk,
+        "Claim that a task with a handoff is done. The server verifies the commit and returns "
+        "a receipt or every violation.",
+        service=_service,
         waits=True,
     ),
     "show_handoff": Operation(
         calls.ShowHandoffRequest,
         calls.HandoffView,
         HandoffService.show_handoff,
-        "The contract of a task, its version in force or an older one, and its newest claim.",
+        "Show the contract of a task, in its current or an older version, and its newest claim.",
         reads=True,
-        desk=_desk,
+        service=_service,
     ),
     "request_scope": Operation(
         calls.RequestScopeRequest,
         calls.ScopeView,
         HandoffService.request_scope,
-        "Ask for files beside those of your contract. Granted at once where nobody owns them and "
-        "they do not decide how the work is checked.",
-        desk=_desk,
+        "Ask for files in addition to those of your contract. Granted at once if no task owns "
+        "them and they do not decide how the work is checked.",
+        service=_service,
     ),
     "list_scope_requests": Operation(
         calls.ListScopeRequestsRequest,
         calls.ScopeList,
         HandoffService.list_scope_requests,
-        "Which files workers asked for, and what was decided.",
+        "List the files that workers asked for, and the decisions.",
         reads=True,
-        desk=_desk,
+        service=_service,
     ),
     "who_owns": Operation(
         calls.OwnershipRequest,
         calls.OwnershipAnswer,
         HandoffService.who_owns,
-        "Which tasks in flight own which files; with `files`, who is in their way.",
+        "List which tasks in flight own which files; with `files`, only the tasks that own "
+        "any of these.",
         reads=True,
-        desk=_desk,
+        service=_service,
     ),
     "show_receipt": Operation(
         calls.ReceiptRequest,
         calls.ReceiptAnswer,
         HandoffService.show_receipt,
-        "The signed receipt of a completed task, and the key that checks it.",
+        "Show the signed receipt of a completed task, and the public key.",
         reads=True,
-        desk=_desk,
+        service=_service,
     ),
     "list_receipts": Operation(
         calls.ListReceiptsRequest,
         calls.ReceiptList,
         HandoffService.list_receipts,
-        "The receipts in the order of their acceptance, a page at a time.",
+        "List the receipts in the order of acceptance, one page at a time.",
         reads=True,
-        desk=_desk,
+        service=_service,
     ),
     "swarm_plan": Operation(
         calls.PlanRequest,
         calls.PlanAnswer,
         HandoffService.swarm_plan,
-        "Which strategy to cut a goal into tasks with, by the record of earlier ones.",
+        "Suggest a strategy for splitting a goal into tasks, based on the record of earlier ones.",
         reads=True,
-        desk=_desk,
+        service=_service,
     ),
 }
 
@@ -94,52 +97,52 @@ OPERATOR_OPERATIONS: dict[str, Operation] = {
         calls.SpawnSubtaskRequest,
         calls.SpawnAnswer,
         HandoffService.spawn_subtask,
-        "Give a task its contract, also where spawning is not open to all.",
-        desk=_desk,
+        "Give a task its contract, even if spawning is restricted.",
+        service=_service,
     ),
     "replace_handoff": Operation(
         calls.SpawnSubtaskRequest,
         calls.SpawnAnswer,
         HandoffService.replace_handoff,
         "Put a new version of a task's contract in force.",
-        desk=_desk,
+        service=_service,
     ),
     "decide_scope": Operation(
         calls.DecideScopeRequest,
         calls.ScopeView,
         HandoffService.decide_scope,
         "Grant or refuse the files that a worker asked for.",
-        desk=_desk,
+        service=_service,
     ),
     "waive": Operation(
         calls.WaiveRequest,
         calls.WaiveAnswer,
         HandoffService.waive,
-        "Let one check of a task pass that fails. The receipt says so.",
-        desk=_desk,
+        "Waive one failing check of a task. The receipt records it.",
+        service=_service,
     ),
     "take_claim": Operation(
         calls.TakeClaimRequest,
         calls.TakeClaimAnswer,
         HandoffService.take_claim,
-        "A verifier takes the next claim, and waits for one.",
-        desk=_desk,
+        "For a verifier: take the next claim, or wait for one.",
+        service=_service,
         waits=True,
     ),
     "renew_claim": Operation(
         calls.RenewClaimRequest,
         calls.RenewClaimAnswer,
         HandoffService.renew_claim,
-        "A verifier is still at its claim.",
-        desk=_desk,
+        "For a verifier: renew its claim.",
+        service=_service,
     ),
     "report_verdict": Operation(
         calls.VerdictRequest,
         calls.VerdictAnswer,
         HandoffService.report_verdict,
-        "What a verifier found.",
-        desk=_desk,
+        "For a verifier: report the verdict.",
+        service=_service,
     ),
     **CONTRACT_OPERATOR_OPERATIONS,
-    **RUNNING_OPERATOR_OPERATIONS,
+    **RUN_OPERATOR_OPERATIONS,
 }

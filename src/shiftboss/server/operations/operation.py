@@ -1,4 +1,4 @@
-"""An operation: a request, an answer, and the use case in between, for every surface."""
+"""An operation: a request, an answer, and the use case between them, for HTTP and MCP."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from shiftboss.protocol.fields import Answer, Request
 
 
 class Operation(NamedTuple):
-    """`call(desk, request, idempotency_key)`, where `desk` finds the desk at a coordinator.
+    """`call(service, request, idempotency_key)`, where `service` gets the service of a coordinator.
 
-    `reads`: it changes nothing. `waits`: its answer may take long. `prompt`: nobody waits for what
-    it changes but who asked.
+    `summary` is the description of the MCP tool, too. `reads`: it changes nothing. `waits`: its
+    answer may take long.
     """
 
     request: type[Request]
@@ -22,5 +22,4 @@ class Operation(NamedTuple):
     summary: str
     reads: bool = False
     waits: bool = False
-    prompt: bool = False
-    desk: Callable[[Any], Any] = attrgetter("bus")
+    service: Callable[[Any], Any] = attrgetter("bus")

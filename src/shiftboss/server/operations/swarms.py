@@ -1,4 +1,4 @@
-"""The four reports of a packet."""
+"""The operations of a swarm: the four reports of a packet, and creating a swarm."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 from pydantic import ValidationError
 
 from shiftboss.coordinator.coordinator import Coordinator
-from shiftboss.errors import ShiftbossError, UnknownSwarm
-from shiftboss.protocol.fields import Answer, Request, is_swarm_id, wire_time
+from shiftboss.coordinator.swarms.service import SwarmService
+from shiftboss.protocol.fields import Answer, Request, wire_time
 from shiftboss.protocol.packets import (
     CompleteAnswer,
     CompleteRequest,
@@ -22,11 +22,11 @@ from shiftboss.protocol.packets import (
 )
 from shiftboss.protocol.problems import invalid_request
 from shiftboss.protocol.swarms import CreateSwarmAnswer, CreateSwarmRequest
-from shiftboss.server.http.exchange import Headers, idempotency_key
 
 
 class Report(NamedTuple):
-    """`waits`: its answer may take long."""
+    """`use_case(swarms, swarm_id, request, idempotency_key)`. `waits`: its answer may take
+    long."""
 
     request: type[Request]
     answer: type[Answer]
@@ -37,63 +37,24 @@ class Report(NamedTuple):
 
 OPERATIONS: dict[str, Report] = {
     "register": Report(
-        RegisterRequest, RegisterAnswer, Coordinator.register, "A worker takes its packet."
+        RegisterRequest, RegisterAnswer, SwarmService.register, "Register a worker for its packet."
     ),
     "progress": Report(
-        ProgressRequest, ProgressAnswer, Coordinator.progress, "How a task of the packet goes."
+        ProgressRequest,
+        ProgressAnswer,
+        SwarmService.progress,
+        "Report progress on a task of the packet.",
     ),
     "complete": Report(
         CompleteRequest,
         CompleteAnswer,
-        Coordinator.complete,
-        "The packet is done. With a handoff, the server looks at its commit first.",
+        SwarmService.complete,
+        "Report that the packet is done. If it has a handoff, the server verifies the commit "
+        "first.",
         waits=True,
     ),
-    "error": Report(ErrorRequest, ErrorAnswer, Coordinator.error, "A task failed."),
+    "error": Report(ErrorRequest, ErrorAnswer, SwarmService.error, "Report that a task failed."),
 }
-
-
-class ReportCall(NamedTuple):
-    """See `shiftboss.server.http.calls.Call`."""
-
-    coordinator: Coordinator
-    swarm_id: str
-    report: Report
-
-    @property
-    def waits(self) -> bool:
-        return self.report.waits
-
-    @property
-    def prompt(self) -> bool:
-        return False  # dashboards wait for the news
-
-    def begin(self, headers: Headers, body: bytes) -> Awaitable[Answer]:
-        if not is_swarm_id(self.swarm_id):
-            raise UnknownSwarm(self.swarm_id)
-        request = parse(self.report.request, body)
-        key = idempotency_key(headers)
-        return self.report.use_case(self.coordinator, self.swarm_id, request, key)
-
-    def rendered(self, answer: Answer) -> bytes:
-        return answer.__pydantic_serializer__.to_json(answer)
-
-    def refused(self, error: ShiftbossError) -> ShiftbossError:
-        return error
-
-
-class Reports:
-    """POST /swarm/{swarm_id}/register, progress, complete and error."""
-
-    def __init__(self, coordinator: Coordinator) -> None:
-        self._coordinator = coordinator
-
-    def find(self, path: str) -> ReportCall | None:
-        parts = path.split("/")
-        if len(parts) != 4 or parts[1] != "swarm":
-            return None
-        report = OPERATIONS.get(parts[3])
-        return None if report is None else ReportCall(self._coordinator, parts[2], report)
 
 
 def parse(model: type[Request], body: bytes) -> Any:
@@ -103,13 +64,11 @@ def parse(model: type[Request], body: bytes) -> Any:
         raise invalid_request(error) from None
 
 
-# Creating a swarm, with the address where it can be reached in the answer.
-
-
 async def create_swarm(
     coordinator: Coordinator, request: CreateSwarmRequest, address: str
 ) -> CreateSwarmAnswer:
-    swarm = await coordinator.create_swarm(request)
+    """`address` is where the client reached the server."""
+    swarm = await coordinator.swarms.create_swarm(request)
     return CreateSwarmAnswer(
         swarm_id=swarm.swarm_id,
         endpoint=f"{address}/swarm/{swarm.swarm_id}",

@@ -13,8 +13,8 @@ from typing import TypeVar
 
 from shiftboss.errors import DatabaseInUse, StoreUnavailable
 from shiftboss.store.batches import run_batch
-from shiftboss.store.early_future import EarlyFuture
 from shiftboss.store.port import CommitListener, UseCase
+from shiftboss.store.row_cache import RowCache
 from shiftboss.store.sqlite.session import SqliteSession
 from shiftboss.store.transaction import SqlTransaction
 from shiftboss.store.writer import GroupWriter
@@ -30,16 +30,17 @@ class SqliteStore:
     name = "sqlite"
     shared = False
 
-    def __init__(self, path: str | Path) -> None:
-        # One name for one file: the lock must not be evaded through a link.
+    def __init__(self, path: str | Path, *, cache_rows: bool = True) -> None:
+        # Resolved, so that a symbolic link cannot bypass the lock.
         self.path = Path(path).resolve()
+        self._row_cache = RowCache() if cache_rows else None
         self._local = threading.local()
         self._sessions: list[SqliteSession] = []
 
     async def open(
         self,
         on_commit: CommitListener,
-        on_gap: Callable[[], None],  # noqa: ARG002 - nobody else is there to miss
+        on_gap: Callable[[], None],  # noqa: ARG002 - there are no other servers
     ) -> None:
         self._lock = await asyncio.to_thread(_lock_file, self.path)
         try:
@@ -54,12 +55,12 @@ class SqliteStore:
         self._readers = ThreadPoolExecutor(READERS, "shiftboss-reader")
 
     def _open_writing(self) -> SqliteSession:
-        session = SqliteSession(self.path)
+        session = SqliteSession(self.path, row_cache=self._row_cache)
         session.migrate()
         session.prepare_log()
         return session
 
-    def write(self, use_case: UseCase[T], partition: str) -> EarlyFuture[T]:
+    def write(self, use_case: UseCase[T], partition: str) -> asyncio.Future[T]:
         return self._writer.submit(use_case, partition)
 
     async def read(self, use_case: UseCase[T]) -> T:
@@ -80,9 +81,9 @@ class SqliteStore:
     async def lead(
         self,
         duties: Callable[[], Awaitable[None]],
-        on_call: Callable[[], None],  # noqa: ARG002 - nobody else is there to call
+        on_call: Callable[[], None],  # noqa: ARG002 - there are no other servers
     ) -> None:
-        """There is one server per file."""
+        """The only server of a file is its leader."""
         await duties()
 
     async def call_leader(self) -> None:
@@ -100,7 +101,7 @@ class SqliteStore:
 
 
 def _lock_file(path: Path) -> int:
-    """Hold `<database>.lock` while the server lives; the system lets go of it when it dies."""
+    """Lock `<database>.lock` while the server runs; the system releases the lock when it dies."""
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         lock = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -113,7 +114,7 @@ def _lock_file(path: Path) -> int:
     except OSError as error:
         os.close(lock)
         raise DatabaseInUse(
-            f"another server has {path} open",
-            hint="stop it, or give this one another --db",
+            f"another server is using {path}",
+            hint="stop it, or choose another --db",
         ) from error
     return lock

@@ -1,0 +1,27 @@
+"""Turns the fast path on: the only module of this package that the rest of the server uses."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+from shiftboss.server.fast_path.connection import FastConnection
+from shiftboss.server.fast_path.core_affinity import (
+    let_children_use,
+    nearest_core,
+    stay_on_one_core,
+    usable_cores,
+)
+from shiftboss.server.fast_path.head_cache import HeadCache
+from shiftboss.server.http.app import App
+from shiftboss.server.http.connection import Serving
+
+
+def fast_serving(app: App, database_folder: Path | None) -> Serving:
+    cores = usable_cores()
+    let_children_use(cores)
+    best = None if database_folder is None else nearest_core(database_folder, cores)
+    return Serving(
+        partial(FastConnection, app.calls, app.guard, HeadCache()),
+        partial(stay_on_one_core, cores, best),
+    )

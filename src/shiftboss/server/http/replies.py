@@ -1,0 +1,49 @@
+"""Replies: status, content type and body, the same through ASGI and on the fast path."""
+
+from __future__ import annotations
+
+import logging
+from typing import Final, NamedTuple
+
+from pydantic_core import to_json
+from starlette.types import Send
+
+from shiftboss.errors import ShiftbossError
+from shiftboss.protocol.problems import PROBLEM_CONTENT_TYPE, problem_of
+
+log = logging.getLogger(__name__)
+
+_JSON_TYPE: Final = b"application/json"
+_PROBLEM_TYPE: Final = PROBLEM_CONTENT_TYPE.encode()
+
+
+class Reply(NamedTuple):
+    status: int
+    content_type: bytes
+    body: bytes
+
+    async def send(self, send: Send) -> None:
+        headers = [
+            (b"content-type", self.content_type),
+            (b"content-length", b"%d" % len(self.body)),
+        ]
+        await send({"type": "http.response.start", "status": self.status, "headers": headers})
+        await send({"type": "http.response.body", "body": self.body})
+
+
+def json_reply(body: bytes) -> Reply:
+    return Reply(200, _JSON_TYPE, body)
+
+
+def error_reply(error: BaseException, request: str) -> Reply:
+    """`request` is for the log: method and path, or the name of a tool."""
+    problem = public_error(error, request)
+    return Reply(problem.status, _PROBLEM_TYPE, to_json(problem_of(problem)))
+
+
+def public_error(error: BaseException, request: str) -> ShiftbossError:
+    """What the client is told. An unexpected error is logged, and only the log has the details."""
+    if isinstance(error, ShiftbossError):
+        return error
+    log.error("%s failed", request, exc_info=error)
+    return ShiftbossError("internal error of the server", hint="see the server's log")
