@@ -1,24 +1,24 @@
-"""Child processes that end with the tests, however the tests end."""
+"""Kills a child process when the tests end, even if they are killed."""
 
 from __future__ import annotations
 
 import subprocess
 
-_WATCH = 'read -r _; kill -KILL "$1"'
+_WATCH_SCRIPT = 'read -r _; kill -KILL "$1"'
 
 
 class Leash:
-    """Kills `pid` when this process is gone: the pipe to the watching shell breaks."""
+    """A shell that kills `pid` when this process is gone: its pipe from this process breaks then."""
 
     def __init__(self, pid: int) -> None:
-        self._watch = subprocess.Popen(
-            ["/bin/sh", "-c", _WATCH, "sh", str(pid)],
+        self._shell = subprocess.Popen(
+            ["/bin/sh", "-c", _WATCH_SCRIPT, "sh", str(pid)],
             stdin=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             start_new_session=True,
         )
 
     def let_go(self) -> None:
-        """The child has ended by itself: its number may soon be another's."""
-        self._watch.kill()
-        self._watch.communicate()
+        """Stop watching: the child has exited, and its process id may be reused."""
+        self._shell.kill()
+        self._shell.communicate()
