@@ -8,7 +8,7 @@ _WATCH_SCRIPT = 'read -r _; kill -KILL "$1"'
 
 
 class Leash:
-    """A shell that kills `pid` when this process is gone: its pipe from this process breaks then."""
+    """A shell that kills `pid` when this process is gone, because the pipe to it breaks."""
 
     def __init__(self, pid: int) -> None:
         self._shell = subprocess.Popen(
