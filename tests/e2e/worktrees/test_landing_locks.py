@@ -115,10 +115,10 @@ async def test_checkouts_are_listed_while_a_worktree_is_removed(project: Project
     moving = asyncio.create_task(asyncio.to_thread(move_back_and_forth))
     try:
         for _ in range(60):
-            checkouts = await repo.checked_out()
+            checkouts = await repo.checkouts_by_branch()
             assert checkouts["main"].folder == project.repo.path
     finally:
         is_over.set()
         await moving
-    assert set(await repo.checked_out()) == {"main", "shiftboss/bd-1"}
+    assert set(await repo.checkouts_by_branch()) == {"main", "shiftboss/bd-1"}
     await project.worktrees.close()

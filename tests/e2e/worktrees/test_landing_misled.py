@@ -124,7 +124,7 @@ async def test_a_checkout_with_its_git_folder_elsewhere_is_updated(
     project.repo.git("init", "--quiet", "--separate-git-dir", str(store))
     if kind == "submodule":
         project.repo.git("config", "core.worktree", "../../repo")
-        assert list(await GitRepo(store).checked_out()) == ["main"]
+        assert list(await GitRepo(store).checkouts_by_branch()) == ["main"]
     commit = project.work("bd-1", {"src/auth/one.py": "x = 1\n"})
     assert await lander.land(project.accepted_work("bd-1", commit)) == Landed(
         commit, "fast_forward"

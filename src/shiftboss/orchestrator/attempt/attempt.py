@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from shiftboss.errors import Conflict, NotFound, ShiftbossError
 from shiftboss.orchestrator.attempt.agent_round import AgentRound, AttemptTotals, RoundEnd
-from shiftboss.orchestrator.attempt.claiming import Claiming, ClaimRefusal, receipt_of_agent
+from shiftboss.orchestrator.attempt.claiming import AttemptClaims, ClaimRefusal, receipt_of_agent
 from shiftboss.orchestrator.attempt.prepare_workspace import prepare_workspace, read_assignment
 from shiftboss.orchestrator.attempt.workspace import Workspace
 from shiftboss.orchestrator.guardian.agent_process import AgentProcess
@@ -107,9 +107,9 @@ class Attempt:
         """Rounds of work and claims, until the work is accepted or the attempt has to end."""
         task = self._prompt_task(workspace)
         prompt = run_prompt(task)
-        claiming = Claiming(self._run, self._task, workspace)
+        claims = AttemptClaims(self._run, self._task, workspace)
         try:
-            if await claiming.claim_earlier_push():
+            if await claims.claim_earlier_push():
                 await self._accepted(None)
                 return
         except ClaimRefusal as refused:
@@ -121,7 +121,7 @@ class Attempt:
                 return
             self._progress.stage(self._task.bead_id, "verifying", "waiting for the verdict")
             try:
-                receipt = await claiming.claim(end.message, self._totals.dollars)
+                receipt = await claims.claim(end.message, self._totals.dollars)
             except ClaimRefusal as refused:
                 reason = refused.reasons[0].partition("\n")[0]
                 self._log(f"refused: {reason}")

@@ -25,7 +25,9 @@ class ClaimRefusal(Exception):
         self.reasons = reasons
 
 
-class Claiming:
+class AttemptClaims:
+    """The claims of one attempt."""
+
     def __init__(self, run: RunContext, task: BusTask, workspace: Workspace) -> None:
         self._run = run
         self._task = task

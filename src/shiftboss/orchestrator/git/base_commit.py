@@ -35,9 +35,9 @@ async def base_commit(folder: Path, target: str, accepted: Sequence[str]) -> str
 
 
 async def _merge(repo: GitRepo, base: str, commit: str) -> str:
-    if await repo.has(commit, base):
+    if await repo.is_ancestor(commit, base):
         return base
-    if await repo.has(base, commit):
+    if await repo.is_ancestor(base, commit):
         return commit
     merged = await repo.merge(base, commit)
     if merged.paths:

@@ -41,7 +41,7 @@ async def delete_landing_refs(repo: GitRepo) -> None:
         output = await repo.text("landings", "for-each-ref", "--format=%(refname)", LANDING_REFS)
         await break_stale_locks(repo, output.split())
         for ref in output.split():
-            await repo.release(ref)
+            await repo.delete_private_ref(ref)
     except ShiftbossError as error:
         log.warning("cannot delete the landing refs in %s: %s", repo.common, error.detail)
 
@@ -60,9 +60,13 @@ async def delete_landed_branch(repo: GitRepo, branch: str, target: str) -> bool:
     if not branch or not target or branch == target:
         return False
     branch_tip, target_tip = await repo.branch_tip(branch), await repo.branch_tip(target)
-    if branch_tip is None or target_tip is None or not await repo.has(branch_tip, target_tip):
+    if (
+        branch_tip is None
+        or target_tip is None
+        or not await repo.is_ancestor(branch_tip, target_tip)
+    ):
         return False
-    if branch in await repo.checked_out():
+    if branch in await repo.checkouts_by_branch():
         return False
     await break_stale_locks(repo, [f"refs/heads/{branch}"])
     return await repo.delete_ref(f"refs/heads/{branch}", branch_tip)

@@ -91,7 +91,7 @@ class GitRepo:
     async def branch_tip(self, branch: str) -> str | None:
         return await self.commit_of(f"refs/heads/{branch}")
 
-    async def has(self, older: str, newer: str) -> bool:
+    async def is_ancestor(self, older: str, newer: str) -> bool:
         """Whether `older` is in the history of `newer`."""
         output = await self.run(["merge-base", "--is-ancestor", older, newer])
         if output.code not in (0, 1):
@@ -123,11 +123,11 @@ class GitRepo:
         output = await self.run(["symbolic-ref", "--quiet", f"refs/heads/{branch}"])
         return output.out.decode(errors="replace").strip() if output.code == 0 else None
 
-    async def hold(self, ref: str, commit: str) -> None:
+    async def set_private_ref(self, ref: str, commit: str) -> None:
         """Keep a commit alive that is on no branch."""
         await self.text(f"keeping {commit}", "update-ref", "--no-deref", ref, commit)
 
-    async def release(self, ref: str) -> None:
+    async def delete_private_ref(self, ref: str) -> None:
         output = await self.run(
             ["update-ref", "--no-deref", "-d", ref], lock_seconds=_CLEAN_UP_SECONDS
         )
@@ -152,7 +152,7 @@ class GitRepo:
         output = await self.text(commit, "rev-parse", f"{commit}^{{tree}}", f"{commit}^@")
         return output.split() == [tree, *parents]
 
-    async def checked_out(self) -> dict[str, GitCheckout]:
+    async def checkouts_by_branch(self) -> dict[str, GitCheckout]:
         """The checkout of every branch that is checked out. A bare repository has no main one."""
         main = self.main or await self._default_main()
         if main is not None and await self._is_bare(main):

@@ -152,9 +152,9 @@ class Lander:
                 f"the accepted commit {work.commit} is not in {work.repo}",
                 "restore it from a clone or from the reflog",
             )
-        if await repo.has(commit, tip):
+        if await repo.is_ancestor(commit, tip):
             return Landed(tip, "already")
-        is_ahead = await repo.has(tip, commit)
+        is_ahead = await repo.is_ancestor(tip, commit)
         new = commit if is_ahead else await self._merge(repo, tip, commit, work)
         if not isinstance(new, str):
             return new
@@ -181,7 +181,7 @@ class Lander:
             )
         if merged.tree == await repo.tree_of(commit):
             return new  # exactly these files were verified
-        await repo.hold(landing_ref(work.bead_id), new)
+        await repo.set_private_ref(landing_ref(work.bead_id), new)
         failed = await self._check.first_failure(
             repo, new, work.bead_id, work.criteria, work.policy, work.waivers
         )
@@ -236,6 +236,6 @@ async def _with_task(
     repo: GitRepo, commit: ConflictingCommit, landed: Sequence[LandedWork]
 ) -> ConflictingCommit:
     for work in landed:
-        if await repo.has(commit.commit, work.commit):
+        if await repo.is_ancestor(commit.commit, work.commit):
             return commit._replace(task=work.bead_id, receipt=work.receipt_id)
     return commit

@@ -236,7 +236,7 @@ class LandingQueue:
         repo = await GitRepo.at(Path(handoff["repo"]))
         tip = await repo.branch_tip(handoff["target"])
         landed = await repo.commit_of(commit)
-        return tip is not None and landed is not None and await repo.has(landed, tip)
+        return tip is not None and landed is not None and await repo.is_ancestor(landed, tip)
 
     async def _reland(self, handoff: dict[str, Any], work: LandedWork) -> None:
         task = {

@@ -52,12 +52,12 @@ class TargetBranch:
     async def move(self, old: str, new: str, why: str) -> TargetMoved | TargetBlocked | None:
         """Move the branch from `old` to its descendant `new`, and update the files of the user's
         checkout. None if the branch is no longer at `old`."""
-        if not await self._repo.has(old, new):
+        if not await self._repo.is_ancestor(old, new):
             raise TreeUnavailable(
                 f"{new} does not contain all commits of {self._branch} in {self._repo.common}",
                 hint="nothing was moved; compare the histories of both",
             )
-        checkout = (await self._repo.checked_out()).get(self._branch)
+        checkout = (await self._repo.checkouts_by_branch()).get(self._branch)
         if checkout is None or not await asyncio.to_thread(checkout.folder.is_dir):
             if await self._repo.move_ref(f"refs/heads/{self._branch}", new, old, why):
                 return TargetMoved()
@@ -84,7 +84,7 @@ class TargetBranch:
         )
         await self._repair.end()
         tip = await self.tip()
-        if tip is not None and await self._repo.has(new, tip):
+        if tip is not None and await self._repo.is_ancestor(new, tip):
             return TargetMoved(await self._warning(checkout, before))
         if _NO_FAST_FORWARD in output.err or tip != old:
             return None

@@ -33,31 +33,31 @@ _FORWARDED_IF_PRESENT: Final = (
 _HEAD: Final = """\
 #!/bin/sh
 # Created by Shiftboss for one work tree. It ends with the repository's own hook.
-theirs={theirs}
-if [ -z "$theirs" ]; then
-    theirs=$(git config --type=path --get-all core.hooksPath | grep -vxF -e {own} | tail -n 1)
+hooks={hooks}
+if [ -z "$hooks" ]; then
+    hooks=$(git config --type=path --get-all core.hooksPath | grep -vxF -e {own} | tail -n 1)
 fi
-if [ -z "$theirs" ]; then
-    theirs=$(git rev-parse --git-common-dir)/hooks
+if [ -z "$hooks" ]; then
+    hooks=$(git rev-parse --git-common-dir)/hooks
 fi
-theirs=$theirs/{name}
+hook=$hooks/{name}
 """
 _FORWARD: Final = """\
-[ -x "$theirs" ] || exit 0
-exec "$theirs" "$@"
+[ -x "$hook" ] || exit 0
+exec "$hook" "$@"
 """
 _PRE_COMMIT: Final = """\
 {check} </dev/null || exit $?
-[ -x "$theirs" ] || exit 0
-exec "$theirs" "$@"
+[ -x "$hook" ] || exit 0
+exec "$hook" "$@"
 """
 # The pushed refs are on standard input, and both hooks read them.
 _PRE_PUSH: Final = """\
 refs=$(cat; echo .)
 refs=${{refs%.}}
 printf %s "$refs" | {check} "$@" || exit $?
-[ -x "$theirs" ] || exit 0
-printf %s "$refs" | "$theirs" "$@"
+[ -x "$hook" ] || exit 0
+printf %s "$refs" | "$hook" "$@"
 """
 
 
@@ -65,9 +65,9 @@ async def install_hooks(worktree: Worktree, contract_file: Path) -> None:
     repo = GitRepo(worktree.common)
     folder = contract_file.parent / "git-hooks"
     await _enable_worktree_config(repo)
-    theirs = await _setting(repo, "config.worktree", "core.hooksPath", "--type=path")
-    names = [*_CHECKED, *_FORWARDED, *await _present_hooks(repo, worktree, theirs)]
-    await asyncio.to_thread(_write_hooks, folder, names, contract_file, theirs)
+    repo_hooks = await _setting(repo, "config.worktree", "core.hooksPath", "--type=path")
+    names = [*_CHECKED, *_FORWARDED, *await _present_hooks(repo, worktree, repo_hooks)]
+    await asyncio.to_thread(_write_hooks, folder, names, contract_file, repo_hooks)
     await set_worktree_config(worktree, "core.hooksPath", str(folder))
 
 
@@ -107,22 +107,22 @@ async def _change(repo: GitRepo, file: str, *arguments: str) -> None:
     await repo.text(f"the settings of {repo.common}", "config", "--file", path, *arguments)
 
 
-async def _present_hooks(repo: GitRepo, worktree: Worktree, theirs: str) -> list[str]:
+async def _present_hooks(repo: GitRepo, worktree: Worktree, repo_hooks: str) -> list[str]:
     """The hooks of the repository that are forwarded only if present."""
-    if not theirs:
+    if not repo_hooks:
         output = await repo.run(["config", "--type=path", "--get", "core.hooksPath"])
-        theirs = output.out.decode(errors="surrogateescape").strip()
-    folder = worktree.path / theirs if theirs else repo.common / "hooks"
+        repo_hooks = output.out.decode(errors="surrogateescape").strip()
+    folder = worktree.path / repo_hooks if repo_hooks else repo.common / "hooks"
     return await asyncio.to_thread(
         lambda: [name for name in _FORWARDED_IF_PRESENT if (folder / name).is_file()]
     )
 
 
-def _write_hooks(folder: Path, names: Sequence[str], contract_file: Path, theirs: str) -> None:
+def _write_hooks(folder: Path, names: Sequence[str], contract_file: Path, repo_hooks: str) -> None:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     for name in names:
         head = _HEAD.format(
-            theirs=shlex.quote(theirs), own=shlex.quote(str(folder)), name=shlex.quote(name)
+            hooks=shlex.quote(repo_hooks), own=shlex.quote(str(folder)), name=shlex.quote(name)
         )
         file = folder / name
         file.write_text(head + _body(name, contract_file))

@@ -232,12 +232,12 @@ async def _start_commit(
             hint="restore it: the work must descend from the base of its contract",
         )
     tip = await repo.branch_tip(assignment.branch)
-    if tip is None or await repo.has(tip, base):
+    if tip is None or await repo.is_ancestor(tip, base):
         return base, ()
-    if continues and await repo.has(base, tip):
+    if continues and await repo.is_ancestor(base, tip):
         return tip, ()
     target_tip = await repo.branch_tip(assignment.target)
-    if target_tip is not None and await repo.has(tip, target_tip):
+    if target_tip is not None and await repo.is_ancestor(tip, target_tip):
         return base, ()
     return base, (await keep_commit(repo, assignment.bead_id, tip),)
 

@@ -1,4 +1,4 @@
-"""What the example stands on: ten bare git repos, a copy of each to sync to, and the policy."""
+"""The repositories of the example: ten bare git repos, a mirror of each, and the policy."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 
 import yaml
 
-# The graph of the completion contract: what each repo depends on.
+# The dependency graph of the completion contract.
 GRAPH: Final[dict[str, list[str]]] = {
     "acdc-core": [],
     "sdk": [],
@@ -23,12 +23,12 @@ GRAPH: Final[dict[str, list[str]]] = {
     "ac-dc": ["adnet"],
 }
 REQUIRED: Final = ["check", "format", "audit", "build", "test", "coverage"]
-NAME: Final = ("-c", "user.name=Worker", "-c", "user.email=worker@example.com")
+IDENTITY: Final = ("-c", "user.name=Worker", "-c", "user.email=worker@example.com")
 
 EMPTY_TREE: Final = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 
-# Workflows of forges skip a sync job by a condition; here it is a job that the sync needs.
-_SYNC_WANTED: Final = """\
+# A forge would skip the sync job with a condition. Here the sync job needs a job that fails.
+_SYNC_CHECK: Final = """\
 import subprocess, sys
 
 last = subprocess.run(["git", "log", "-1", "--format=%B"], stdout=subprocess.PIPE, check=True)
@@ -38,7 +38,7 @@ sys.exit(b"[skip sync]" in last.stdout)
 
 def files_of(repo: str, greeting: str) -> dict[str, str]:
     return {
-        "sync_wanted.py": _SYNC_WANTED,
+        "check_sync.py": _SYNC_CHECK,
         "src/greeting.py": f"def greeting():\n    return {greeting!r}\n",
         "tests/test_greeting.py": (
             "import sys, unittest\n\nsys.path.insert(0, 'src')\nimport greeting\n\n\n"
@@ -49,34 +49,34 @@ def files_of(repo: str, greeting: str) -> dict[str, str]:
 
 
 def git(folder: Path, *arguments: str) -> str:
-    done = subprocess.run(
-        ["git", *NAME, *arguments],  # noqa: S607
+    result = subprocess.run(
+        ["git", *IDENTITY, *arguments],  # noqa: S607
         cwd=folder,
         check=True,
         capture_output=True,
         text=True,
     )
-    return done.stdout.strip()
+    return result.stdout.strip()
 
 
-def make_repos(folder: Path) -> None:
-    """`forge` is where workers push, `radicle` where the sync job of CI pushes to."""
+def create_repos(folder: Path) -> None:
+    """Workers push to `forge`; the sync job of CI pushes to `radicle`."""
     for repo in GRAPH:
-        for place in ("forge", "radicle"):
-            (folder / place / f"{repo}.git").mkdir(parents=True)
-            git(folder / place / f"{repo}.git", "init", "--quiet", "--bare", "-b", "main")
-        first = folder / "first" / repo
+        for remote in ("forge", "radicle"):
+            (folder / remote / f"{repo}.git").mkdir(parents=True)
+            git(folder / remote / f"{repo}.git", "init", "--quiet", "--bare", "-b", "main")
+        checkout = folder / "checkout" / repo
         for name, text in files_of(repo, "").items():
-            (first / name).parent.mkdir(parents=True, exist_ok=True)
-            (first / name).write_text(text)
-        git(first, "init", "--quiet", "--initial-branch=main")
-        git(first, "add", "--all")
-        git(first, "commit", "--quiet", "--message", "A greeting that says nothing")
-        git(first, "push", "--quiet", str(folder / "forge" / f"{repo}.git"), "main")
+            (checkout / name).parent.mkdir(parents=True, exist_ok=True)
+            (checkout / name).write_text(text)
+        git(checkout, "init", "--quiet", "--initial-branch=main")
+        git(checkout, "add", "--all")
+        git(checkout, "commit", "--quiet", "--message", "An empty greeting")
+        git(checkout, "push", "--quiet", str(folder / "forge" / f"{repo}.git"), "main")
 
 
 def write_policy(folder: Path) -> Path:
-    """The contract's graph and jobs, with CI on this machine."""
+    """Write the policy: the graph and the jobs of the contract, with CI on this machine."""
     repos = {
         repo: {
             "path": f"forge/{repo}.git",
@@ -96,7 +96,7 @@ def write_policy(folder: Path) -> Path:
 
 
 def _jobs(radicle: Path) -> dict[str, object]:
-    """The jobs of the contract, each a small real command; the last one needs all others."""
+    """The jobs of the contract, each a small real command. The last one needs all others."""
     commands = {
         "check": "python3 -m py_compile src/greeting.py",
         "format": f"git diff --check {EMPTY_TREE} HEAD -- src tests",
@@ -104,7 +104,7 @@ def _jobs(radicle: Path) -> dict[str, object]:
         "build": "python3 -m zipapp src -m greeting:greeting -o greeting.pyz",
         "test": "python3 -m unittest discover -s tests",
         "coverage": "grep -q 'greeting.greeting()' tests/test_greeting.py",
-        "sync-wanted": "python3 sync_wanted.py",
+        "sync-check": "python3 check_sync.py",
     }
     jobs: dict[str, object] = {name: {"run": [command]} for name, command in commands.items()}
     sync = f"git push --quiet {shlex.quote(str(radicle))} HEAD:refs/heads/main"

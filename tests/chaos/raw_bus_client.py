@@ -1,4 +1,4 @@
-"""A bare connection to the bus that can be dropped at any moment. Cheap: hundreds run at once."""
+"""A minimal HTTP client whose connection can be dropped at any time. Hundreds run at once."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 
-class Answer(NamedTuple):
+class BusAnswer(NamedTuple):
     status: int
     body: dict[str, Any]
 
 
-class BusLine:
+class RawBusClient:
     """`up` is set while the server can be reached."""
 
     def __init__(self, url: str, up: asyncio.Event) -> None:
@@ -22,8 +22,8 @@ class BusLine:
         self._reader: asyncio.StreamReader | None = None
         self._writer: asyncio.StreamWriter | None = None
 
-    async def ask(self, operation: str, body: dict[str, object], key: str = "") -> Answer:
-        """Again and again, word for word, until there is an answer."""
+    async def ask(self, operation: str, body: dict[str, object], key: str = "") -> BusAnswer:
+        """Repeat the identical request until there is an answer."""
         while True:
             await self._up.wait()
             try:
@@ -31,10 +31,10 @@ class BusLine:
                 return await self._receive()
             except (OSError, asyncio.IncompleteReadError):
                 self.drop()
-                await asyncio.sleep(0)  # until the test has noticed, too, that the server is dead
+                await asyncio.sleep(0)  # until the test has noticed that the server is dead
 
     async def send(self, operation: str, body: dict[str, object], key: str = "") -> None:
-        """Say it, and do not wait for the answer. Raises OSError when nobody is there."""
+        """Send a request without waiting for the answer. Raises OSError if the server is down."""
         if self._writer is None:
             self._reader, self._writer = await asyncio.open_connection(
                 self._address.hostname, self._address.port
@@ -48,15 +48,15 @@ class BusLine:
         )
         await self._writer.drain()
 
-    async def _receive(self) -> Answer:
+    async def _receive(self) -> BusAnswer:
         assert self._reader is not None
         head = await self._reader.readuntil(b"\r\n\r\n")
         length = int(head.lower().split(b"content-length:", 1)[1].split(b"\r\n", 1)[0])
         content = await self._reader.readexactly(length)
-        return Answer(int(head[9:12]), json.loads(content))
+        return BusAnswer(int(head[9:12]), json.loads(content))
 
     def drop(self) -> None:
-        """As a crash does it: the system closes the socket, nobody says good-bye."""
+        """Abort the connection, as in a crash."""
         if self._writer is not None:
             self._writer.transport.abort()
         self._reader = self._writer = None

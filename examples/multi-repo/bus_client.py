@@ -1,4 +1,4 @@
-"""The line to the server: one operation, its members, its answer."""
+"""A small HTTP client for the server: operations of the bus, and events."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any
 
 
 class RefusedError(Exception):
-    """The server's problem document."""
+    """The server has refused a request; `problem` is its problem document."""
 
     def __init__(self, problem: dict[str, Any]) -> None:
         super().__init__(problem["detail"])
         self.problem = problem
 
 
-def ask(address: str, operation: str, **members: object) -> dict[str, Any]:
+def call_bus(address: str, operation: str, **members: object) -> dict[str, Any]:
     request = urllib.request.Request(  # noqa: S310 - http, to our own server
         f"{address}/bus/{operation}",
         json.dumps(members).encode(),
@@ -31,14 +31,14 @@ def ask(address: str, operation: str, **members: object) -> dict[str, Any]:
             raise RefusedError(json.load(error)) from None
 
 
-def events(address: str, kinds: set[str]) -> list[tuple[str, dict[str, Any]]]:
-    """What has happened so far, in its order: kind and data."""
+def stored_events(address: str, kinds: set[str]) -> list[tuple[str, dict[str, Any]]]:
+    """The events so far, in order: kind and data."""
     url = f"{address}/swarm/default/events?follow=false"
     with urllib.request.urlopen(url, timeout=60) as response:  # noqa: S310
         text = response.read().decode()
-    found = []
+    events = []
     for block in text.split("\n\n"):
-        said = dict(line.split(": ", 1) for line in block.splitlines() if ": " in line)
-        if said.get("event") in kinds:
-            found.append((said["event"], json.loads(said["data"])))
-    return found
+        fields = dict(line.split(": ", 1) for line in block.splitlines() if ": " in line)
+        if fields.get("event") in kinds:
+            events.append((fields["event"], json.loads(fields["data"])))
+    return events

@@ -1,4 +1,4 @@
-"""Workers that report without a pause, and remember what they were answered."""
+"""Workers that report without a pause and remember the answers."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ TASKS_TOTAL = 1000
 ANSWER_SECONDS = 20.0
 
 
-class Worker:
-    """One packet. A report that got no answer is sent again, word for word."""
+class PacketReporter:
+    """Reports one packet. A report without an answer is sent again unchanged."""
 
     def __init__(self, number: int) -> None:
         self.swarm_id = SWARMS[number % len(SWARMS)]
@@ -45,15 +45,15 @@ class Worker:
             try:
                 answer = await http.post(f"/swarm/{self.swarm_id}/{kind}", json=body)
             except httpx2.ConnectError:
-                await asyncio.sleep(0)  # until the test has noticed, too, that the server is dead
+                await asyncio.sleep(0)  # until the test has noticed that the server is dead
                 continue
             except httpx2.TransportError:
-                self.cut_off += 1  # before or after the report was stored: nobody knows
+                self.cut_off += 1  # the report may or may not have been stored
                 continue
             assert answer.status_code == 200, answer.text
             return
 
 
-def answered(workers: Iterable[Worker]) -> dict[int, int]:
-    """What each packet was last answered."""
+def answered(workers: Iterable[PacketReporter]) -> dict[int, int]:
+    """The last answered report of each packet."""
     return {worker.packet_id: worker.answered for worker in workers}

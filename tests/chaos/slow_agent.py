@@ -1,6 +1,6 @@
-"""An agent for a storm: two commits, slowly, each written down for whoever asks after it.
+"""A slow agent: makes two commits, and lists each in a file for the test.
 
-It goes on where another has left the branch, so that work is done once however often it is begun.
+It continues where an earlier attempt has left the branch, so the work is done once.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from pathlib import Path
 
 TASK = os.environ["SHIFTBOSS_TASK"]
 MARKS = Path(os.environ["PLAN_AGENT_MARKS"])
-WORK_SECONDS = float(os.environ["STORM_WORK_SECONDS"])
+WORK_SECONDS = float(os.environ["CHAOS_WORK_SECONDS"])
 
 
 def git(*arguments: str) -> str:
-    done = subprocess.run(["git", *arguments], check=True, capture_output=True, text=True)
-    return done.stdout.strip()
+    result = subprocess.run(["git", *arguments], check=True, capture_output=True, text=True)
+    return result.stdout.strip()
 
 
 def commit(message: str) -> None:
@@ -32,7 +32,7 @@ def main() -> None:
     module, test = Path(f"{TASK}.py"), Path(f"test_{TASK}.py")
     if not module.exists():
         module.write_text("def it(a, b):\n    return a * b\n")
-        commit(f"Begin {TASK}")
+        commit(f"Start {TASK}")
     time.sleep(WORK_SECONDS)
     test.write_text(
         f"import unittest\n\nimport {TASK}\n\n\nclass Test(unittest.TestCase):\n"

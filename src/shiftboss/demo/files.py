@@ -1,7 +1,7 @@
-"""What lies in the demo's repos at first, and what its agents write: small, and real.
+"""The files of the demo: what its repositories start with, and what its agents write.
 
-`units` is built on nothing, `shop` on `units`, `site` on `shop`. Tests that need the repos below
-run in CI alone, which has them; see `TOGETHER`.
+`units` depends on nothing, `shop` on `units`, `site` on `shop`. Tests that need the other
+repositories run only in CI, which provides them; see `INTEGRATION_RUNNER`.
 """
 
 from __future__ import annotations
@@ -12,60 +12,59 @@ from typing import Final
 Files = Mapping[str, str]
 
 # The tasks in which something goes wrong.
-CRASHING: Final = "weight"
-FULL: Final = "postage"
-STRAYING: Final = "header"
-LYING: Final = "basket"
+CRASHING_TASK: Final = "weight"
+FULL_CONTEXT_TASK: Final = "postage"
+OUT_OF_SCOPE_TASK: Final = "header"
+FALSE_CLAIM_TASK: Final = "basket"
 
-TOGETHER: Final = '''\
-"""The tests that need the repos which this one is built on; CI says where they are."""
+INTEGRATION_RUNNER: Final = '''\
+"""Runs the tests that need the repositories this one depends on. CI sets their paths."""
 
 import os
 import sys
 import unittest
 
 sys.path += [os.environ[name] for name in os.environ if name.startswith("SHIFTBOSS_REPO_")]
-suite = unittest.defaultTestLoader.discover("together")
+suite = unittest.defaultTestLoader.discover("integration")
 sys.exit(not unittest.TextTestRunner().run(suite).wasSuccessful())
 '''
 
 
-def _test(module: str, *checks: str) -> str:
+def _test(module: str, *assertions: str) -> str:
     """A test of one module."""
-    lines = "".join(f"        self.assertEqual({one})\n" for one in checks)
+    lines = "".join(f"        self.assertEqual({assertion})\n" for assertion in assertions)
     return (
         f"import unittest\n\nimport {module}\n\n\nclass Test(unittest.TestCase):\n"
         f"    def test_{module}(self):\n{lines}"
     )
 
 
-def _upper(files: Files) -> Files:
-    return {"together.py": TOGETHER, **files}
-
-
-_ALWAYS: Final = {".gitignore": "__pycache__/\n"}
+_COMMON: Final = {".gitignore": "__pycache__/\n"}
+_INTEGRATION: Final = {"run_integration.py": INTEGRATION_RUNNER}
 
 REPOS: Final[Mapping[str, Files]] = {
     "units": {
-        **_ALWAYS,
+        **_COMMON,
         "length.py": 'def shown(millimetres):\n    return f"{millimetres / 10:.1f} cm"\n',
         "test_length.py": _test("length", "length.shown(125), '12.5 cm'"),
     },
     "shop": {
-        **_ALWAYS,
+        **_COMMON,
         "prices.py": 'CENTS = {"cup": 1200, "tea": 450}\nGRAMS = {"cup": 300, "tea": 100}\n',
         "test_prices.py": _test("prices", "set(prices.CENTS), set(prices.GRAMS)"),
-        **_upper({"together/test_length.py": _test("length", "length.shown(80), '8.0 cm'")}),
+        **_INTEGRATION,
+        "integration/test_length.py": _test("length", "length.shown(80), '8.0 cm'"),
     },
     "site": {
-        **_ALWAYS,
+        **_COMMON,
         "page.py": 'def page(*parts):\n    return "\\n".join(parts)\n',
         "test_page.py": _test("page", "page.page('a', 'b'), 'a\\nb'"),
-        **_upper({"together/test_prices.py": _test("prices", "prices.CENTS['tea'], 450")}),
+        **_INTEGRATION,
+        "integration/test_prices.py": _test("prices", "prices.CENTS['tea'], 450"),
     },
 }
 
-WORK: Final[Mapping[str, Files]] = {
+TASK_FILES: Final[Mapping[str, Files]] = {
     "money": {
         "money.py": 'def shown(cents):\n    return f"{cents / 100:.2f} EUR"\n',
         "test_money.py": _test("money", "money.shown(1250), '12.50 EUR'"),
@@ -87,7 +86,7 @@ WORK: Final[Mapping[str, Files]] = {
     "bill": {
         "bill.py": "import basket\nimport money\nimport postage\n\n\ndef bill(names):\n"
         "    return money.shown(basket.total(names) + postage.postage(names))\n",
-        "together/test_bill.py": _test("bill", "bill.bill(['cup', 'tea']), '21.50 EUR'"),
+        "integration/test_bill.py": _test("bill", "bill.bill(['cup', 'tea']), '21.50 EUR'"),
     },
     "header": {
         "header.py": 'def header(title):\n    return f"<h1>{title}</h1>"\n',
@@ -101,10 +100,10 @@ WORK: Final[Mapping[str, Files]] = {
         "front.py": "import bill\nimport footer\nimport header\nimport page\n\n\n"
         "def front(names):\n"
         '    return page.page(header.header("Tea"), bill.bill(names), footer.footer(1999))\n',
-        "together/test_front.py": _test("front", "front.front(['tea']).count('EUR'), 1"),
+        "integration/test_front.py": _test("front", "front.front(['tea']).count('EUR'), 1"),
     },
 }
 
-# What the one that lies leaves at first, and what the one that strays changes beside its own files.
-FALSE: Final = {"basket.py": WORK["basket"]["basket.py"].replace("sum(", "max(")}
-FOREIGN: Final = {"page.py": "# Much better like this.\n" + REPOS["site"]["page.py"]}
+# The first version of the false claim: its test fails. And the file that is out of scope.
+WRONG_FILES: Final = {"basket.py": TASK_FILES["basket"]["basket.py"].replace("sum(", "max(")}
+FOREIGN_FILES: Final = {"page.py": "# Much better like this.\n" + REPOS["site"]["page.py"]}
