@@ -219,7 +219,7 @@ def test_gemini_is_not_started_in_a_tree_that_turns_hooks_off(
 ) -> None:
     (seat.tree / ".gemini").mkdir()
     (seat.tree / ".gemini" / "settings.json").write_text(json.dumps({"hooksConfig": hooks}))
-    with pytest.raises(Forbidden, match="turns hooks of Gemini CLI off"):
+    with pytest.raises(Forbidden, match="turns off the hooks of Gemini CLI"):
         start(seat, "gemini")
 
 

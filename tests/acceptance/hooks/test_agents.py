@@ -389,9 +389,9 @@ def test_a_contract_that_was_changed_or_lost_refuses_everything(tmp_path: Path) 
         done = room.use("Write", file_path="src/auth/a.py")
         assert done.code == 2, text
         assert done.err.startswith(REFUSED), "or it would count as a denial of the agent's own"
-        assert "cannot be relied on" in done.err
+        assert "is missing or was changed" in done.err
         commit = room.hook("pre-commit", b"")
-        assert (commit.code, "cannot be relied on" in commit.err) == (1, True)
+        assert (commit.code, "is missing or was changed" in commit.err) == (1, True)
     room.contract.unlink()
     assert room.use("Write", file_path="src/auth/a.py").code == 2
 
