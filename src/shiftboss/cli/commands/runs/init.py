@@ -112,7 +112,7 @@ def _tell(proposal: Proposal, *, is_done: bool) -> None:
     for one in proposal.changes:
         say(f"{_DONE[one.action] if is_done else f'to {one.action}'} {one.name}")
     for name in proposal.left:
-        say(f"left {name}: it was changed since, or is not of our making")
+        say(f"left {name}: it was changed since, or `shiftboss init` did not write it")
     if not proposal.changes:
         say("nothing to do")
 
