@@ -42,7 +42,7 @@ def import_file(
     """
     issues = read_beads(file)
     with connected(server, token_file, as_json=as_json) as client:
-        tasks = issues.in_order(_known_here(client, swarm, issues.elsewhere()))
+        tasks = issues.in_order(_known_here(client, swarm, issues.missing_dependencies()))
         if not skip_bad:
             check_lines(file, issues.bad)
         for task in _with_bar(tasks, quiet=as_json):
