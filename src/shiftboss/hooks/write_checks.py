@@ -16,7 +16,7 @@ from shiftboss.hooks.shell.effects import (
     PUT_BACK,
     REMOVED,
     Ban,
-    Found,
+    Effect,
     Write,
 )
 from shiftboss.hooks.shell.words import Word
@@ -68,7 +68,7 @@ class WriteChecker:
                 if reason is not None:
                     yield WriteDenial(SCOPE, inside, reason)
 
-    def check_effects(self, effects: Iterable[Found]) -> Iterator[WriteDenial]:
+    def check_effects(self, effects: Iterable[Effect]) -> Iterator[WriteDenial]:
         """Effects of a shell command. It may also write ignored files and shared folders."""
         for effect in effects:
             if isinstance(effect, Ban):
