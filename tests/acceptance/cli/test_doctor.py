@@ -127,7 +127,7 @@ def test_repos_that_cannot_be_worked_with_are_told_each(tmp_path: Path) -> None:
     }
     assert told["long"]["message"].startswith("long uses SHA-256 commit ids")
     assert told["branchless"]["message"] == "branchless has no branch release"
-    assert told["dirty"]["message"] == "dirty has changes that are not committed: 1"
+    assert told["dirty"]["message"] == "dirty has uncommitted changes in 1 file"
     (shadowed,) = findings["hooks"]
     assert (
         "core.hooksPath of dirty is /elsewhere, which shadows its own pre-push"
@@ -166,7 +166,7 @@ def test_a_forge_that_is_down_and_a_token_that_is_revoked_are_told_without_the_t
         down, _ = look(TOKEN)
         assert [one["level"] for one in down] == ["problem", "problem"]
         assert "answered 502" in down[0]["message"]
-        assert "runners reconnect by themselves. Do not start runs anew" in down[0]["todo"]
+        assert "runners reconnect by themselves. Do not restart CI runs" in down[0]["todo"]
 
 
 @pytest.mark.requirement("CC-19")
@@ -179,5 +179,5 @@ def test_a_halt_of_the_server_and_a_bad_policy_are_problems(room: Room) -> None:
     text = " ".join(done.out.split())
     assert "queues problem halt 1 stops app, core: a key is in it" in text
     assert "policy problem bad.yaml:1: repos.core.pth: is not a known key" in text
-    assert "-> all problems: shiftboss policy check bad.yaml" in text
+    assert "-> to see all problems, run: shiftboss policy check bad.yaml" in text
     assert done.err.startswith("problems: ")

@@ -37,7 +37,7 @@ def import_file(
     Importing the same file again changes nothing.
     """
     issues = read_beads(file)
-    tasks = issues.in_order(_tasks_on_server(session, swarm, issues.elsewhere()))
+    tasks = issues.in_order(_tasks_on_server(session, swarm, issues.missing_dependencies()))
     if not skip_bad:
         check_lines(file, issues.bad)
     for task in _with_progress_bar(tasks, quiet=session.as_json):

@@ -114,7 +114,7 @@ def _show_changes(proposal: Proposal, *, is_done: bool) -> None:
     for change in proposal.changes:
         say(f"{_DONE[change.action] if is_done else f'to {change.action}'} {change.name}")
     for name in proposal.left:
-        say(f"kept {name}: it was changed since, or init did not write it")
+        say(f"left {name}: it was changed since, or `shiftboss init` did not write it")
     if not proposal.changes:
         say("nothing to do")
 
