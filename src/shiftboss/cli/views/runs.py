@@ -190,7 +190,7 @@ def _add_usage(table: Table, name: str, used: Members, limits: Members, style: s
 def _dollars(used: Members) -> str:
     """The price of some tokens may be unknown."""
     dollars, unpriced = f"${used['dollars']:,.2f}", used["unpriced_tokens"]
-    return f"{dollars} and {unpriced:,} tokens" if unpriced else dollars
+    return f"{dollars} + {unpriced:,} unpriced" if unpriced else dollars
 
 
 def _budget(budget: Members | None) -> str:

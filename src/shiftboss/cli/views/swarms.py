@@ -90,7 +90,8 @@ def _usage(usage: Members) -> str:
         tokens = f"{used['tokens']:,} of {budget['tokens']:,} tokens"
     if budget.get("dollars") is not None:
         dollars = f"{dollars} of ${budget['dollars']:,.2f}"
-    return f"{tokens}, {dollars}"
+    unpriced = used["unpriced_tokens"]
+    return f"{tokens}, {dollars}" + (f" ({unpriced:,} tokens without a price)" if unpriced else "")
 
 
 def _hold(hold: Members, at: datetime) -> str:

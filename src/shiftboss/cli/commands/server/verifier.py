@@ -44,14 +44,14 @@ def verifier(
     It reconnects by itself.
     """
     token, operator_token = read_token(token_file), read_operator_token(operator_token_file)
-    from shiftboss.cli.common.until_signal import run_until_signal
+    from shiftboss.cli.common.until_signal import until_signal
     from shiftboss.client.server_address import Server
     from shiftboss.verifier.service import run_verifier
 
     target = Server.at(server, token)
     own_name = name or _generated_name()
     _announce(own_name, target.address, as_json=as_json)
-    run_until_signal(
+    until_signal(
         run_verifier(
             target,
             operator_token,
