@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,8 +14,10 @@ from shiftboss.cli.common.command import Output, ServerSession, server_command
 from shiftboss.cli.common.options import DEFAULT_SWARM, Swarm
 from shiftboss.cli.common.output import plain, say
 from shiftboss.errors import ShiftbossError
-from shiftboss.protocol.bus import FoundTask
-from shiftboss.tracker.issues import BadLine, IssueFile, read_issue_file
+
+if TYPE_CHECKING:
+    from shiftboss.protocol.bus import FoundTask
+    from shiftboss.tracker.issues import BadLine, IssueFile
 
 
 class BadFile(ShiftbossError):
@@ -51,6 +53,8 @@ def import_file(
 
 
 def read_beads(file: Path) -> IssueFile:
+    from shiftboss.tracker.issues import read_issue_file  # imported late: it needs pydantic
+
     try:
         with file.open("rb") as lines:
             return read_issue_file(lines)
