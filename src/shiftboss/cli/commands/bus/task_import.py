@@ -12,7 +12,7 @@ import typer
 from shiftboss.cli.common.client import RequestRefused
 from shiftboss.cli.common.command import Output, ServerSession, server_command
 from shiftboss.cli.common.options import DEFAULT_SWARM, Swarm
-from shiftboss.cli.common.output import plain, say
+from shiftboss.cli.common.output import print_line, printable
 from shiftboss.errors import ShiftbossError
 
 if TYPE_CHECKING:
@@ -110,5 +110,5 @@ def _add(session: ServerSession, swarm: str, task: FoundTask) -> None:
 
 def _show_result(file: Path, issues: IssueFile, imported: int) -> None:
     for bad in issues.bad:
-        print(plain(f"{file}, line {bad.number}: {bad.what}; skipped"), file=sys.stderr)
-    say(f"imported {imported}, skipped {len(issues.done)} that are done")
+        print(printable(f"{file}, line {bad.number}: {bad.what}; skipped"), file=sys.stderr)
+    print_line(f"imported {imported}, skipped {len(issues.done)} that are done")

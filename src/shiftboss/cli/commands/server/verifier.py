@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from shiftboss.cli.common.options import DEFAULT_SERVER, OperatorTokenFile, ServerUrl, TokenFile
-from shiftboss.cli.common.output import plain, print_json, say
+from shiftboss.cli.common.output import print_json, print_line, printable
 from shiftboss.cli.common.tokens import read_operator_token, read_token
 
 if TYPE_CHECKING:
@@ -74,11 +74,11 @@ def _announce(name: str, address: str, *, as_json: bool) -> None:
     if as_json:
         print_json(json.dumps({"verifier": name, "server": address}).encode())
     else:
-        say(f"{name} verifies for {address}; stop with Ctrl-C")
+        print_line(f"{name} verifies for {address}; stop with Ctrl-C")
 
 
 def _print_outcome(looked: Looked) -> None:
-    say(f"{looked.bead_id}: claim {looked.claim_id} is {looked.state}")
+    print_line(f"{looked.bead_id}: claim {looked.claim_id} is {looked.state}")
 
 
 def _print_outcome_json(looked: Looked) -> None:
@@ -86,4 +86,4 @@ def _print_outcome_json(looked: Looked) -> None:
 
 
 def _print_outage(detail: str) -> None:
-    print(plain(f"{detail}; trying again"), file=sys.stderr, flush=True)
+    print(printable(f"{detail}; trying again"), file=sys.stderr, flush=True)
