@@ -36,7 +36,7 @@ def beads_file(folder: Path, *lines: str) -> str:
 def test_an_added_task_is_there_with_what_was_said(server: RunningServer, client: Client) -> None:
     assert shiftboss("task", "add", "first", "--title", "One", url=server.url) == (
         0,
-        "task first\n",
+        "added task first\n",
         "",
     )
     done = shiftboss(
@@ -227,7 +227,7 @@ def test_a_bad_line_is_named_and_nothing_is_imported_unless_it_may_be_left_out(
     assert done == (
         1,
         "",
-        f"{file}, line 2: {why}; nothing was imported; --skip-bad leaves such lines out\n",
+        f"{file}, line 2: {why}; nothing was imported; --skip-bad skips such lines\n",
     )
     assert ask(client, "list_tasks")["tasks"] == []
     skipped = shiftboss("task", "import", file, "--skip-bad", url=server.url)
