@@ -74,7 +74,7 @@ class CrashingWorker:
         leased_at = time.monotonic()
         await self._ask("heartbeat", name=self.name, lease_seconds=LEASE_SECONDS)
         acknowledged = await self._ask("ack_task", self._next_key(), **report)
-        if _lease_expired(acknowledged, leased_at):
+        if _has_lost_lease(acknowledged, leased_at):
             return
         assert acknowledged.status == 200, acknowledged
         await self._report_lost_task()
@@ -88,7 +88,7 @@ class CrashingWorker:
             self._client.drop()  # the report may or may not have been stored
             self._expected.crashes += 1
         answer = await self._ask("worker_done", key, **report)
-        if _lease_expired(answer, leased_at):
+        if _has_lost_lease(answer, leased_at):
             return
         assert answer.status == 200, answer
         self._expected.accept(task["bead_id"], key)
@@ -131,11 +131,11 @@ class CrashingWorker:
         return await self._client.ask(operation, body, key)
 
 
-def _lease_expired(answer: BusAnswer, leased_at: float) -> bool:
-    """On a busy machine a lease can expire between two requests. No other worker can get the task
-    before that."""
-    is_over = answer.status == 409 and answer.body["code"] in ("not_held", "stale_epoch")
-    return is_over and time.monotonic() - leased_at >= LEASE_SECONDS
+def _has_lost_lease(answer: BusAnswer, leased_at: float) -> bool:
+    """On a busy machine a lease can expire between two requests. Before it expires, no other worker
+    may get the task."""
+    is_lost = answer.status == 409 and answer.body["code"] in ("not_held", "stale_epoch")
+    return is_lost and time.monotonic() - leased_at >= LEASE_SECONDS
 
 
 async def submit_all(url: str, expected: ExpectedResults, names: list[str]) -> None:

@@ -35,7 +35,7 @@ from shiftboss.cli.commands.swarms.events import events
 from shiftboss.cli.commands.swarms.status import status
 from shiftboss.cli.commands.swarms.swarms import swarm
 from shiftboss.cli.common.command import Command
-from shiftboss.cli.common.output import complain
+from shiftboss.cli.common.output import print_error
 from shiftboss.demo.command import demo
 from shiftboss.errors import ShiftbossError
 
@@ -126,7 +126,7 @@ def main(arguments: list[str] | None = None) -> None:
     try:
         app(arguments, prog_name="shiftboss")
     except ShiftbossError as error:
-        complain(error)
+        print_error(error)
         sys.exit(1)
 
 

@@ -20,10 +20,11 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, TypeVar
 from uuid import uuid4
 
 import httpx2
+from pydantic import ValidationError
 
 from shiftboss.client.backoff import pauses
 from shiftboss.client.errors import (
@@ -36,8 +37,29 @@ from shiftboss.client.errors import (
     parse_json_object,
 )
 from shiftboss.client.server_address import TIMEOUT, Server
+from shiftboss.errors import InvalidRequest
+from shiftboss.protocol.fields import SWARM_ID_PATTERN, Request, is_swarm_id
+from shiftboss.protocol.problems import invalid_request
 
 log = logging.getLogger(__name__)
+
+R = TypeVar("R", bound=Request)
+
+
+def validated(model: type[R], **members: object) -> R:
+    """The request. Raises the InvalidRequest that the server would answer, with the field."""
+    try:
+        return model.model_validate(members)
+    except ValidationError as error:
+        raise invalid_request(error) from None
+
+
+def swarm_path(swarm_id: str, operation: str) -> str:
+    if not is_swarm_id(swarm_id):
+        raise InvalidRequest(
+            f"swarm_id: {swarm_id!r} does not match {SWARM_ID_PATTERN}", field="swarm_id"
+        )
+    return f"/swarm/{swarm_id}/{operation}"
 
 
 def new_idempotency_key() -> str:

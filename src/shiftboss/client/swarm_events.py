@@ -12,8 +12,7 @@ import httpx2
 
 from shiftboss.client.backoff import pauses
 from shiftboss.client.errors import ServerUnreachable
-from shiftboss.client.http_client import connection_errors, read_reply
-from shiftboss.client.requests import swarm_path
+from shiftboss.client.http_client import connection_errors, read_reply, swarm_path
 from shiftboss.client.server_address import Server
 
 log = logging.getLogger(__name__)

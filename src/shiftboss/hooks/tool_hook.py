@@ -176,5 +176,5 @@ def _denials(call: ToolCall, contract: LocalContract, contract_file: str) -> lis
         except Unclear as error:
             reason = f"{error}; write it in a simpler way"
             denials.append(WriteDenial(BANNED, "the command", reason))
-        denials += checker.check_effects(shell.found)
+        denials += checker.check_effects(shell.effects)
     return list(dict.fromkeys(denials))

@@ -102,9 +102,9 @@ class _RepositoryFiles:
         path = (self._top / name).resolve()
         if not path.is_relative_to(self._top):
             raise InvalidRequest(
-                f"{name} is a link out of the repository, to {path}",
+                f"a link leads {name} out of the repository, to {path}",
                 field=name,
-                hint="replace the link by a file; nothing was changed",
+                hint="replace the link by a file or folder; nothing was changed",
             )
         return path
 

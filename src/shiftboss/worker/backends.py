@@ -9,8 +9,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any, Final, Protocol
 
 from shiftboss.client.errors import ServerBusy
-from shiftboss.client.http_client import HttpClient, ServerRequest
-from shiftboss.client.requests import swarm_path, validated
+from shiftboss.client.http_client import HttpClient, ServerRequest, swarm_path, validated
 from shiftboss.client.server_address import Server
 from shiftboss.client.swarm_events import SwarmEvents
 from shiftboss.protocol.fields import Request

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 from collections.abc import Callable, Sequence
@@ -19,6 +20,15 @@ log = logging.getLogger(__name__)
 
 # How long the final report of a task may take after its loop was left.
 LAST_WORD_SECONDS: Final = 10.0
+LEFT_WITHOUT_RESULT: Final = "left without a result"
+REASON_CHARACTERS_MAX: Final = 2_000
+
+
+def reason_of(error: BaseException | None) -> str:
+    """The reason that is reported for a task whose loop an error has left."""
+    if error is None or isinstance(error, asyncio.CancelledError | GeneratorExit):
+        return LEFT_WITHOUT_RESULT
+    return f"{type(error).__name__}: {error}".replace("\0", "")[:REASON_CHARACTERS_MAX]
 
 
 class BusTask(MilestoneReports):

@@ -10,8 +10,7 @@ from typing import Any, Final
 
 from shiftboss.client.backoff import Deadline
 from shiftboss.client.errors import ServerUnreachable, UnrecognizedReply
-from shiftboss.client.http_client import HttpClient, ServerRequest
-from shiftboss.client.requests import swarm_path
+from shiftboss.client.http_client import HttpClient, ServerRequest, swarm_path
 from shiftboss.client.server_address import TIMEOUT, Server
 from shiftboss.errors import Conflict, InvalidRequest, ShiftbossError, UnknownPacket
 from shiftboss.system.file_locks import LockHeldError

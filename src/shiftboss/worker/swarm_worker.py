@@ -14,7 +14,7 @@ from typing import Any, Self, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from shiftboss.client.backoff import Deadline
-from shiftboss.client.requests import validated
+from shiftboss.client.http_client import validated
 from shiftboss.client.server_address import Server
 from shiftboss.errors import ShiftbossError, UnknownPacket
 from shiftboss.protocol.packets import (

@@ -36,7 +36,7 @@ def beads_file(folder: Path, *lines: str) -> str:
 def test_an_added_task_is_there_with_what_was_said(server: RunningServer, client: Client) -> None:
     assert shiftboss("task", "add", "first", "--title", "One", url=server.url) == (
         0,
-        "task first\n",
+        "added task first\n",
         "",
     )
     done = shiftboss(
@@ -208,15 +208,15 @@ def test_open_issues_of_a_beads_file_become_tasks_with_their_dependencies(
         ("{", "not JSON"),
         ('{"id": "\udcff"}', "not JSON"),
         ("[]", "not a JSON object"),
-        ('{"title": "no id"}', "id: not the id of a task"),
-        (issue("--help"), "id: not the id of a task"),
-        (issue("bd-2", title=" "), "title: must be a text"),
+        ('{"title": "no id"}', "id: is not a valid task id"),
+        (issue("--help"), "id: is not a valid task id"),
+        (issue("bd-2", title=" "), "title: must be a non-empty string"),
         (issue("bd-2", priority="high"), "priority: must be a whole number"),
         (issue("bd-2", dependencies="bd-1"), "dependencies: must be a list"),
-        (issue("bd-2", dependencies=["; rm -rf"]), "dependencies: not the id of a task"),
-        (issue("bd-2", dependencies=["bd-2"]), "dependencies: bd-2: not there, or in a circle"),
-        (issue("bd-2", dependencies=["bd-8"]), "dependencies: bd-8: not there, or in a circle"),
-        (issue("bd-1"), "id: bd-1 was on an earlier line"),
+        (issue("bd-2", dependencies=["; rm -rf"]), "dependencies: is not a valid task id"),
+        (issue("bd-2", dependencies=["bd-2"]), "dependencies: bd-2: missing, or part of a cycle"),
+        (issue("bd-2", dependencies=["bd-8"]), "dependencies: bd-8: missing, or part of a cycle"),
+        (issue("bd-1"), "id: bd-1 is on an earlier line as well"),
     ],
 )
 def test_a_bad_line_is_named_and_nothing_is_imported_unless_it_may_be_left_out(
@@ -227,7 +227,7 @@ def test_a_bad_line_is_named_and_nothing_is_imported_unless_it_may_be_left_out(
     assert done == (
         1,
         "",
-        f"{file}, line 2: {why}; nothing was imported; --skip-bad leaves such lines out\n",
+        f"{file}, line 2: {why}; nothing was imported; --skip-bad skips such lines\n",
     )
     assert ask(client, "list_tasks")["tasks"] == []
     skipped = shiftboss("task", "import", file, "--skip-bad", url=server.url)

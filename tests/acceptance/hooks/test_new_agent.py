@@ -21,8 +21,8 @@ from shiftboss.hooks.command import hook_argv
 from shiftboss.hooks.program import run
 from shiftboss.orchestrator.run.plan_file import load_plan
 from shiftboss.protocol.plan import Plan, PlanAgent
-from tests.acceptance.hooks.hook_fixtures import HookRoom
-from tests.acceptance.hooks.test_agent_starts import made_seat
+from tests.acceptance.hooks.hook_fixtures import TaskWorkspace
+from tests.acceptance.hooks.test_agent_starts import make_workspace
 
 pytestmark = pytest.mark.requirement("OWN-01")
 
@@ -65,7 +65,7 @@ def test_a_plan_may_name_a_new_agent(plan_file: Path) -> None:
 
 @pytest.mark.usefixtures("aider")
 def test_a_new_agent_is_started_with_its_hook(tmp_path: Path) -> None:
-    workspace = made_seat(tmp_path, None)
+    workspace = make_workspace(tmp_path, None)
     launch = AGENTS["aider"].launch(workspace, PlanAgent(kind="aider"), "prompt", None)
     assert launch.argv[:2] == ["aider", "--hook"]
     assert launch.argv[2:] == hook_argv("aider-tool", workspace.contract_file)
@@ -75,11 +75,11 @@ def test_a_new_agent_is_started_with_its_hook(tmp_path: Path) -> None:
 
 
 def answer(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], *words: str, given: Any
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], *arguments: str, given: Any
 ) -> tuple[int, str]:
     text = io.TextIOWrapper(io.BytesIO(json.dumps(given).encode()))
     monkeypatch.setattr(sys, "stdin", text)
-    code = run(words)
+    code = run(arguments)
     out, err = capfd.readouterr()
     assert err == ""
     return code, out
@@ -108,10 +108,10 @@ def test_the_hook_of_a_new_agent_decides_by_its_own_names(
     given: dict[str, Any],
     is_allowed: bool,
 ) -> None:
-    room = HookRoom(tmp_path)
-    call = {"function": function, "given": given, "cwd": str(room.tree)}
-    words = ("aider-tool", "--contract", str(room.contract))
-    code, out = answer(monkeypatch, capfd, *words, given=call)
+    workspace = TaskWorkspace(tmp_path)
+    call = {"function": function, "given": given, "cwd": str(workspace.tree)}
+    arguments = ("aider-tool", "--contract", str(workspace.contract))
+    code, out = answer(monkeypatch, capfd, *arguments, given=call)
     assert code == 0
     assert out.startswith("yes\n" if is_allowed else "no: Shiftboss refused this")
 
@@ -120,9 +120,9 @@ def test_the_hook_of_a_new_agent_decides_by_its_own_names(
 def test_the_end_of_a_new_agent_is_answered_in_its_own_way(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    room = HookRoom(tmp_path)  # whose server cannot be reached
-    words = ("aider-end", "--contract", str(room.contract))
-    code, out = answer(monkeypatch, capfd, *words, given={"session_id": "1"})
+    workspace = TaskWorkspace(tmp_path)  # whose server cannot be reached
+    arguments = ("aider-end", "--contract", str(workspace.contract))
+    code, out = answer(monkeypatch, capfd, *arguments, given={"session_id": "1"})
     assert (code, json.loads(out)["decision"]) == (0, "continue")
 
 
@@ -152,12 +152,12 @@ def test_the_doctor_looks_for_a_new_agent(tmp_path: Path, monkeypatch: pytest.Mo
 
 @pytest.mark.parametrize("kind", hook_kinds())
 def test_a_hook_loads_its_own_brand_and_nothing_heavy(tmp_path: Path, kind: str) -> None:
-    room = HookRoom(tmp_path, claims=False)
-    argv = hook_argv(kind, room.contract)
+    workspace = TaskWorkspace(tmp_path, claims=False)
+    argv = hook_argv(kind, workspace.contract)
     done = subprocess.run(
         [argv[0], "-X", "importtime", *argv[1:]],
         input=b"{}",
-        cwd=room.tree,
+        cwd=workspace.tree,
         env=os.environ,
         capture_output=True,
         timeout=60,

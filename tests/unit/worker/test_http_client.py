@@ -7,8 +7,7 @@ import pytest
 
 from shiftboss import errors
 from shiftboss.client.errors import ServerBusy, ServerUnreachable, UnrecognizedReply
-from shiftboss.client.http_client import connection_errors, read_reply
-from shiftboss.client.requests import swarm_path
+from shiftboss.client.http_client import connection_errors, read_reply, swarm_path
 from shiftboss.errors import ShiftbossError
 from shiftboss.protocol.problems import problem_of
 

@@ -26,7 +26,7 @@ import typer
 
 from shiftboss.cli.common.client import Client, RequestRefused, body_of
 from shiftboss.cli.common.options import DEFAULT_SERVER, OperatorTokenFile, ServerUrl, TokenFile
-from shiftboss.cli.common.output import plain, print_json
+from shiftboss.cli.common.output import print_json, printable
 from shiftboss.cli.common.tokens import find_operator_token, read_operator_token, read_token
 from shiftboss.errors import ShiftbossError
 
@@ -162,7 +162,7 @@ def _print(output: Output, *, as_json: bool) -> None:
     else:
         output.view()
     for note in output.notes:
-        print(plain(note), file=sys.stderr)
+        print(printable(note), file=sys.stderr)
     if output.error is not None:
         raise typer.Exit(1) if as_json else output.error
 

@@ -32,7 +32,7 @@ def stored_events(client: Client, swarm_id: str, since: int) -> Iterator[StreamE
     yield from _read(client, _open(client, swarm_id, since, follow=False))
 
 
-def followed_events(
+def follow_events(
     client: Client, swarm_id: str, since: int, on_lost: Callable[[], None]
 ) -> Iterator[StreamEvent]:
     """The events up to now and then live ones, without end.

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
 
-def plain(value: object) -> str:
+def printable(value: object) -> str:
     """The value as text, with control characters and line breaks made visible."""
     text = str(value)
     if text.isprintable():
@@ -29,9 +29,9 @@ def print_json(document: bytes) -> None:
     sys.stdout.buffer.flush()
 
 
-def say(text: str) -> None:
+def print_line(text: str) -> None:
     """Print one line, however long, so that paths and addresses can be copied."""
-    print(plain(text), flush=True)
+    print(printable(text), flush=True)
 
 
 def print_text(text: str) -> None:
@@ -40,7 +40,7 @@ def print_text(text: str) -> None:
         print(text, end="" if text.endswith("\n") else "\n", flush=True)
         return
     for line in text.splitlines():
-        say(line)
+        print_line(line)
 
 
 def console() -> Console:
@@ -56,9 +56,9 @@ def show(*renderables: RenderableType) -> None:
         screen.print(renderable)
 
 
-def complain(error: ShiftbossError) -> None:
+def print_error(error: ShiftbossError) -> None:
     """Print what is wrong and what to do about it, in one line on stderr."""
-    parts = [plain(error.detail)] + ([plain(error.hint)] if error.hint else [])
+    parts = [printable(error.detail)] + ([printable(error.hint)] if error.hint else [])
     print("; ".join(parts), file=sys.stderr, flush=True)
 
 

@@ -46,15 +46,15 @@ def _pages(
         position = next_position
 
 
-def joined(pages: list[bytes], items: str) -> dict[str, Any]:
+def join_pages(pages: list[bytes], items: str) -> dict[str, Any]:
     """The pages as one answer of the same shape."""
     answers = [parsed(page, items) for page in pages]
     return answers[-1] | {items: [item for answer in answers for item in answer[items]]}
 
 
-def joined_document(pages: list[bytes], items: str) -> bytes:
+def join_documents(pages: list[bytes], items: str) -> bytes:
     """The pages as one JSON document. A single page stays as the server sent it."""
-    return pages[0] if len(pages) == 1 else json.dumps(joined(pages, items)).encode()
+    return pages[0] if len(pages) == 1 else json.dumps(join_pages(pages, items)).encode()
 
 
 def receipt_pages(client: Client, limit: int | None) -> list[bytes]:

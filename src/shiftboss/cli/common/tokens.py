@@ -57,7 +57,7 @@ def _exists(file: Path) -> bool:
         return False
 
 
-def given_operator_token() -> str | None:
+def operator_token_from_environment() -> str | None:
     """For a server: the token from the environment, or None to generate one."""
     return _read(None, OPERATOR_TOKEN_VARIABLE)
 

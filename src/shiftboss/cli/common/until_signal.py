@@ -10,13 +10,11 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 
-def run_until_signal(work: Coroutine[Any, Any, None]) -> None:
-    """Raises what the work raises. SIGINT and SIGTERM cancel it, so that it can clean up."""
-    until_signal(work)
-
-
 def until_signal(work: Coroutine[Any, Any, T]) -> T | None:
-    """The result of the work, or None if a signal cancelled it."""
+    """The result of the work, or None if a signal stopped it. Raises what the work raises.
+
+    SIGINT and SIGTERM cancel the work, so that it can clean up.
+    """
     return asyncio.run(_until_signal(work))
 
 

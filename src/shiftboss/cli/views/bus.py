@@ -8,7 +8,7 @@ from typing import Final
 from rich.table import Column, Table
 from rich.text import Text
 
-from shiftboss.cli.common.output import plain
+from shiftboss.cli.common.output import printable
 from shiftboss.cli.views.swarms import Members, cell, plain_table
 from shiftboss.cli.views.times import ago_ms, span
 
@@ -45,12 +45,12 @@ def tasks_table(tasks: list[Members], at: datetime) -> Table:
 def task_summary(task: Members, at: datetime) -> Table:
     """A line for each fact."""
     lines = Table.grid(padding=(0, 2, 0, 0))
-    lines.add_row(Text("task"), Text(plain(task["bead_id"]), style="bold"))
-    lines.add_row(Text("title"), Text(plain(task["title"])))
+    lines.add_row(Text("task"), Text(printable(task["bead_id"]), style="bold"))
+    lines.add_row(Text("title"), Text(printable(task["title"])))
     lines.add_row(Text("status"), _state(task["status"]))
     for name, value in _facts(task).items():
         if value:
-            lines.add_row(Text(name), Text(plain(value)))
+            lines.add_row(Text(name), Text(printable(value)))
     lines.add_row(Text("updated"), Text(ago_ms(task["updated_at"], at)))
     return lines
 
@@ -89,8 +89,8 @@ def questions_table(questions: list[Members], at: datetime, *, with_answers: boo
     table = plain_table(*columns, "QUESTION", *(["ANSWER"] if with_answers else []))
     for question in questions:
         row = [cell(question[name]) for name in ("question_id", "bead_id", "worker", "contact")]
-        row += [cell(ago_ms(question["asked_at"], at)), Text(plain(question["question"]))]
+        row += [cell(ago_ms(question["asked_at"], at)), Text(printable(question["question"]))]
         if with_answers:
-            row.append(Text(plain(question["answer"] or "")))
+            row.append(Text(printable(question["answer"] or "")))
         table.add_row(*row)
     return table

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from rich.table import Column, Table
 from rich.text import Text
 
-from shiftboss.cli.common.output import plain
+from shiftboss.cli.common.output import printable
 from shiftboss.cli.views.handoffs import add_fact, facts_grid
 from shiftboss.cli.views.swarms import Members, cell, plain_table
 from shiftboss.cli.views.times import ago_ms
@@ -51,7 +51,7 @@ def repos_table(repos: Sequence[Members], at: datetime) -> Table:
             _state(run["state"]),
             cell((run["sha"] or "")[:SHA_CHARACTERS]),
             cell(f"#{run['run_id']}" if run["run_id"] else ""),
-            Text(plain(", ".join(repo["depends_on"]))),
+            Text(printable(", ".join(repo["depends_on"]))),
         )
     return table
 
@@ -66,7 +66,7 @@ def halt_lines(halts: Sequence[Members], at: datetime) -> list[Text]:
     for halt in halts:
         since, repos = ago_ms(halt["at_ms"], at), ", ".join(halt["repos"])
         text = f"halt {halt['halt_id']}, {since}, of {repos}: {halt['reason']}"
-        lines.append(Text(plain(text), style="bold red"))
+        lines.append(Text(printable(text), style="bold red"))
         lines.append(Text(f"  lift it with: shiftboss resume {halt['halt_id']} --reason TEXT"))
     return lines
 
@@ -103,8 +103,8 @@ def findings_table(findings: Sequence[Finding]) -> Table:
     """Below each finding, what to do about it."""
     table = plain_table(Column("CHECK", no_wrap=True), Column("LEVEL", no_wrap=True), "FINDING")
     for finding in findings:
-        text = Text(plain(finding.message))
+        text = Text(printable(finding.message))
         if finding.todo:
-            text.append(f"\n-> {plain(finding.todo)}")
+            text.append(f"\n-> {printable(finding.todo)}")
         table.add_row(cell(finding.check), cell(finding.level, _LEVELS[finding.level]), text)
     return table

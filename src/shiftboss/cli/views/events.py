@@ -11,7 +11,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from shiftboss.cli.common.event_stream import StreamEvent
-from shiftboss.cli.common.output import plain
+from shiftboss.cli.common.output import printable
 
 Data = dict[str, Any]
 
@@ -81,11 +81,11 @@ def bus_sentence(kind: str, data: dict[str, Any]) -> str:
 def sentence(event: StreamEvent) -> str:
     """What happened. An event of an unknown kind is shown as its data."""
     if event.event in BUS_SENTENCES:
-        return plain(bus_sentence(event.event, event.data))
+        return printable(bus_sentence(event.event, event.data))
     describe = _SENTENCES.get(event.event)
     if describe is None:
-        return plain(json.dumps(event.data, ensure_ascii=False))
-    return plain(describe(event.data))
+        return printable(json.dumps(event.data, ensure_ascii=False))
+    return printable(describe(event.data))
 
 
 def _created(data: Data) -> str:
@@ -200,7 +200,7 @@ _STYLES: Final = {
 def event_line(event: StreamEvent, *, wide: bool) -> RenderableType:
     """One line; on a terminal a long sentence wraps within its column."""
     style = _STYLES.get(event.event, "")
-    kind, text = plain(event.event), sentence(event)
+    kind, text = printable(event.event), sentence(event)
     if wide:
         return Text(f"{event.id:>{ID_CELLS}}  {kind:<{KIND_CELLS}}  {text}")
     line = Table.grid(

@@ -10,7 +10,7 @@ from rich.console import RenderableType
 from rich.table import Column, Table
 from rich.text import Text
 
-from shiftboss.cli.common.output import plain
+from shiftboss.cli.common.output import printable
 from shiftboss.cli.views.swarms import Members, cell, plain_table
 from shiftboss.cli.views.times import ago_ms
 
@@ -46,7 +46,7 @@ def facts_grid() -> Table:
 
 
 def add_fact(lines: Table, name: str, value: object, style: str = "") -> None:
-    lines.add_row(Text(name), Text(plain(value), style=style))
+    lines.add_row(Text(name), Text(printable(value), style=style))
 
 
 def _add_list(lines: Table, name: str, values: list[str], style: str = "") -> None:
@@ -70,9 +70,9 @@ def owners_table(holders: list[Members]) -> Table:
     )
     for holder in holders:
         owned = holder["owned"] if with_overlap else ", ".join(holder["owned"])
-        row = [cell(holder["bead_id"]), cell(holder["swarm_id"]), Text(plain(owned))]
+        row = [cell(holder["bead_id"]), cell(holder["swarm_id"]), Text(printable(owned))]
         if with_overlap:
-            row += [Text(plain(holder[name])) for name in ("wanted", "example")]
+            row += [Text(printable(holder[name])) for name in ("wanted", "example")]
         table.add_row(*row)
     return table
 
@@ -85,8 +85,8 @@ def scope_table(requests: list[Members], at: datetime) -> Table:
         table.add_row(
             *(cell(request[name]) for name in ("request_id", "bead_id", "worker", "status")),
             cell(ago_ms(request["asked_at"], at)),
-            Text(plain(", ".join(request["paths"]))),
-            Text(plain(request["reason"])),
+            Text(printable(", ".join(request["paths"]))),
+            Text(printable(request["reason"])),
         )
     return table
 
@@ -111,7 +111,7 @@ def checks_table(checks: Sequence[Members]) -> Table:
             cell(check["check"]),
             cell(check["outcome"], _STYLES.get(check["outcome"], "")),
             cell(_seconds(check.get("duration_ms", 0))),
-            Text(plain(": ".join(part for part in details if part))),
+            Text(printable(": ".join(part for part in details if part))),
         )
     return table
 
@@ -130,8 +130,8 @@ def refusal_lines(verdict: Mapping[str, Any]) -> list[RenderableType]:
     violations: list[Members] = verdict.get("violations", [])
     lines: list[RenderableType] = []
     for violation in violations[:VIOLATIONS_SHOWN_MAX]:
-        lines.append(Text(f"- {plain(violation['message'])}", style="red"))
-        lines.append(Text(f"  {plain(violation['hint'])}"))
+        lines.append(Text(f"- {printable(violation['message'])}", style="red"))
+        lines.append(Text(f"  {printable(violation['hint'])}"))
     if len(violations) > VIOLATIONS_SHOWN_MAX:
         lines.append(Text(f"and {len(violations) - VIOLATIONS_SHOWN_MAX} more; see --json"))
     for check in verdict.get("checks", []):
@@ -143,8 +143,8 @@ def refusal_lines(verdict: Mapping[str, Any]) -> list[RenderableType]:
 def _output(check: Members) -> list[Text]:
     tail = check["output_tail"].rstrip().splitlines()[-OUTPUT_LINES_MAX:]
     return [
-        Text(f"the end of the output of {plain(check.get('subject', 'the command'))}:"),
-        *(Text(f"  {plain(line)}", style="dim") for line in tail),
+        Text(f"the end of the output of {printable(check.get('subject', 'the command'))}:"),
+        *(Text(f"  {printable(line)}", style="dim") for line in tail),
     ]
 
 
@@ -153,7 +153,7 @@ def claim_lines(claim: dict[str, Any] | None) -> list[RenderableType]:
     if claim is None:
         return []
     title = f"claim {claim['claim_id']} of {claim['worker']}, attempt {claim['epoch']}: "
-    lines: list[RenderableType] = [Text(), Text(plain(title + claim["state"]), style="bold")]
+    lines: list[RenderableType] = [Text(), Text(printable(title + claim["state"]), style="bold")]
     verdict = claim["verdict"]
     if verdict is None:
         return lines

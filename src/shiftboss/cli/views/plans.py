@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from rich.table import Column, Table
 from rich.text import Text
 
-from shiftboss.cli.common.output import plain
+from shiftboss.cli.common.output import printable
 from shiftboss.cli.views.handoffs import add_fact, facts_grid
 from shiftboss.cli.views.swarms import cell, plain_table
 from shiftboss.rules.plans.graph import agent_name, critical_path, phases, repo_of
@@ -75,8 +75,8 @@ def _graph(plan: Plan, critical: set[str]) -> Table:
                 *([cell(repo_of(plan, task))] if several_repos else []),
                 *([cell(agent_name(plan, task))] if len(agents) > 1 else []),
                 cell(task.complexity),
-                Text(plain(", ".join(task.depends_on))),
-                Text(plain(task.title)),
+                Text(printable(", ".join(task.depends_on))),
+                Text(printable(task.title)),
             )
     return table
 
@@ -120,7 +120,7 @@ def _timetable(schedule: DryRun) -> Table:
             *(cell(number) for number in (step.starts, step.ends, step.worker)),
             _task_cell(step.task, set(schedule.critical_path)),
             *([cell(step.repo)] if several_repos else []),
-            Text(plain(_waits_for(step))),
+            Text(printable(_waits_for(step))),
         )
     return table
 
@@ -158,4 +158,4 @@ def _overlap_lines(overlaps: list[TaskOverlap]) -> list[Text]:
 
 
 def _wrapped(text: str, style: str = "") -> Text:
-    return Text(plain(text), style=style)
+    return Text(printable(text), style=style)

@@ -14,7 +14,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Column, Table
 from rich.text import Text
 
-from shiftboss.cli.common.output import console, plain
+from shiftboss.cli.common.output import console, printable
 from shiftboss.cli.views.swarms import Members, cell, plain_table
 from shiftboss.orchestrator.run.progress import Progress, TaskProgress
 
@@ -77,7 +77,7 @@ class RunView:
         seconds = time.monotonic() - self._started_at
         line = f"{bead_id}: {text}" if bead_id else text
         with self._lock:
-            self._console.print(f"{seconds:6.1f} s  {plain(line)}", soft_wrap=True)
+            self._console.print(f"{seconds:6.1f} s  {printable(line)}", soft_wrap=True)
 
     def _render(self) -> RenderableType:
         rows = sorted(self._progress.rows.values(), key=lambda row: _ORDER.index(row.stage))
@@ -89,7 +89,7 @@ class RunView:
             f"{time.monotonic() - self._started_at:.0f} s, {_spent(list(rows))}",
         )
         lines = [
-            Text(plain(line), style="dim", no_wrap=True, overflow="ellipsis")
+            Text(printable(line), style="dim", no_wrap=True, overflow="ellipsis")
             for line in list(self._progress.lines)[-LINES_SHOWN:]
         ]
         return Group(head, run_table(rows), *lines)
@@ -111,7 +111,9 @@ def outcome_lines(outcome: RunOutcome, progress: Progress | None = None) -> list
     ):
         for bead_id in ids:
             row = rows.get(bead_id)
-            lines.append(Text(f"{title:9} {plain(_task_outcome(bead_id, row, outcome))}", style))
+            lines.append(
+                Text(f"{title:9} {printable(_task_outcome(bead_id, row, outcome))}", style)
+            )
     if progress is not None:
         lines.append(Text(_spent(list(progress.rows.values()))))
     if outcome.stopped:
@@ -135,10 +137,10 @@ def _task_outcome(bead_id: str, row: TaskProgress | None, outcome: RunOutcome) -
 def run_table(rows: list[TaskProgress]) -> Table:
     """Columns that would be empty or the same in every row are left out, to fit 80 columns."""
     columns: list[tuple[str, Callable[[TaskProgress], str | Text]]] = [
-        ("task", lambda row: plain(row.bead_id)),
+        ("task", lambda row: printable(row.bead_id)),
         ("stage", lambda row: Text(row.stage, _STYLES.get(row.stage, ""))),
         ("try", lambda row: str(row.attempt or "")),
-        ("worker", lambda row: plain(row.worker or "")),
+        ("worker", lambda row: printable(row.worker or "")),
     ]
     if len({row.agent for row in rows if row.agent}) > 1:
         columns.append(("agent", lambda row: row.agent or ""))
@@ -150,7 +152,7 @@ def run_table(rows: list[TaskProgress]) -> Table:
     table.add_column("doing", no_wrap=True, overflow="ellipsis", ratio=1)
     for row in rows[:ROWS_SHOWN]:
         cells = (cell(row) for _, cell in columns)
-        table.add_row(*cells, plain(row.doing or row.title))
+        table.add_row(*cells, printable(row.doing or row.title))
     if len(rows) > ROWS_SHOWN:
         table.add_row(f"... {len(rows) - ROWS_SHOWN} more")
     return table
@@ -190,7 +192,7 @@ def _add_usage(table: Table, name: str, used: Members, limits: Members, style: s
 def _dollars(used: Members) -> str:
     """The price of some tokens may be unknown."""
     dollars, unpriced = f"${used['dollars']:,.2f}", used["unpriced_tokens"]
-    return f"{dollars} and {unpriced:,} tokens" if unpriced else dollars
+    return f"{dollars} + {unpriced:,} unpriced" if unpriced else dollars
 
 
 def _budget(budget: Members | None) -> str:

@@ -10,7 +10,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Column, Table
 from rich.text import Text
 
-from shiftboss.cli.common.output import plain
+from shiftboss.cli.common.output import printable
 from shiftboss.cli.views.times import ago, span, until
 
 Members = dict[str, Any]
@@ -25,7 +25,7 @@ _STYLES: Final = {"running": "cyan", "complete": "green", "failed": "bold red"}
 
 def cell(value: object, style: str = "") -> Text:
     """One line, cut off with an ellipsis if it does not fit."""
-    return Text(plain(value), style=style, no_wrap=True, overflow="ellipsis")
+    return Text(printable(value), style=style, no_wrap=True, overflow="ellipsis")
 
 
 def status_cell(status: str) -> Text:
@@ -56,9 +56,9 @@ def _workers_done(swarm: Members) -> str:
 def swarm_summary(status: Members, usage: Members, at: datetime) -> Table:
     """A line for each fact, with what the swarm used and may use."""
     lines = Table.grid(padding=(0, 2, 0, 0))
-    lines.add_row(Text("swarm"), Text(plain(status["swarm_id"]), style="bold"))
+    lines.add_row(Text("swarm"), Text(printable(status["swarm_id"]), style="bold"))
     if status["feature"]:
-        lines.add_row(Text("feature"), Text(plain(status["feature"])))
+        lines.add_row(Text("feature"), Text(printable(status["feature"])))
     lines.add_row(Text("status"), status_cell(status["status"]))
     lines.add_row(Text("workers"), Text(_worker_counts(status)))
     lines.add_row(
@@ -69,7 +69,7 @@ def swarm_summary(status: Members, usage: Members, at: datetime) -> Table:
         style = "bold red" if usage["over"] else ""
         lines.add_row(Text("usage"), Text(_usage(usage), style=style))
     for hold in status.get("holds", []):
-        lines.add_row(Text("on hold"), Text(plain(_hold(hold, at)), style="yellow"))
+        lines.add_row(Text("on hold"), Text(printable(_hold(hold, at)), style="yellow"))
     lines.add_row(Text("updated"), Text(ago(status["last_update"], at)))
     return lines
 
@@ -90,7 +90,8 @@ def _usage(usage: Members) -> str:
         tokens = f"{used['tokens']:,} of {budget['tokens']:,} tokens"
     if budget.get("dollars") is not None:
         dollars = f"{dollars} of ${budget['dollars']:,.2f}"
-    return f"{tokens}, {dollars}"
+    unpriced = used["unpriced_tokens"]
+    return f"{tokens}, {dollars}" + (f" ({unpriced:,} tokens without a price)" if unpriced else "")
 
 
 def _hold(hold: Members, at: datetime) -> str:
@@ -159,7 +160,7 @@ def _retries(retries: list[Members], at: datetime) -> str:
 
 def _errors(workers: list[Members]) -> list[Text]:
     return [
-        Text(f"packet {worker['packet_id']}: {plain(worker['last_error'])}", style="red")
+        Text(f"packet {worker['packet_id']}: {printable(worker['last_error'])}", style="red")
         for worker in workers
         if worker["last_error"]
     ]

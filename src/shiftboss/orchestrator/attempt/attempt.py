@@ -21,8 +21,7 @@ from shiftboss.orchestrator.worktrees.salvage import salvage_worktree
 from shiftboss.orchestrator.worktrees.worktree import Worktree
 from shiftboss.protocol.plan import PlanTask
 from shiftboss.rules.prompts.agent_prompts import RunTask, fix_prompt, run_prompt
-from shiftboss.worker.bus_session import reason_of
-from shiftboss.worker.bus_task import LAST_WORD_SECONDS, BusTask
+from shiftboss.worker.bus_task import LAST_WORD_SECONDS, BusTask, reason_of
 
 log = logging.getLogger(__name__)
 

@@ -5,17 +5,19 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from shiftboss.cli.common.client import RequestRefused
 from shiftboss.cli.common.command import Output, ServerSession, server_command
 from shiftboss.cli.common.options import DEFAULT_SWARM, Swarm
-from shiftboss.cli.common.output import plain, say
+from shiftboss.cli.common.output import print_line, printable
 from shiftboss.errors import ShiftbossError
-from shiftboss.protocol.tracker_tasks import FoundTask
-from shiftboss.tracker.issues import BadLine, IssueFile, read_issue_file
+
+if TYPE_CHECKING:
+    from shiftboss.protocol.tracker_tasks import FoundTask
+    from shiftboss.tracker.issues import BadLine, IssueFile
 
 
 class BadFile(ShiftbossError):
@@ -37,7 +39,7 @@ def import_file(
     Importing the same file again changes nothing.
     """
     issues = read_beads(file)
-    tasks = issues.in_order(_tasks_on_server(session, swarm, issues.elsewhere()))
+    tasks = issues.in_order(_tasks_on_server(session, swarm, issues.missing_dependencies()))
     if not skip_bad:
         check_lines(file, issues.bad)
     for task in _with_progress_bar(tasks, quiet=session.as_json):
@@ -51,6 +53,8 @@ def import_file(
 
 
 def read_beads(file: Path) -> IssueFile:
+    from shiftboss.tracker.issues import read_issue_file  # imported late: it needs pydantic
+
     try:
         with file.open("rb") as lines:
             return read_issue_file(lines)
@@ -106,5 +110,5 @@ def _add(session: ServerSession, swarm: str, task: FoundTask) -> None:
 
 def _show_result(file: Path, issues: IssueFile, imported: int) -> None:
     for bad in issues.bad:
-        print(plain(f"{file}, line {bad.number}: {bad.what}; skipped"), file=sys.stderr)
-    say(f"imported {imported}, skipped {len(issues.done)} that are done")
+        print(printable(f"{file}, line {bad.number}: {bad.what}; skipped"), file=sys.stderr)
+    print_line(f"imported {imported}, skipped {len(issues.done)} that are done")

@@ -10,8 +10,8 @@ from shiftboss.cli.commands.bus.task_import import import_file
 from shiftboss.cli.common.client import parsed
 from shiftboss.cli.common.command import Output, ServerSession, server_command
 from shiftboss.cli.common.options import DEFAULT_SWARM, Swarm, TaskId
-from shiftboss.cli.common.output import say, show
-from shiftboss.cli.common.pages import bus_pages, joined, joined_document
+from shiftboss.cli.common.output import print_line, show
+from shiftboss.cli.common.pages import bus_pages, join_documents, join_pages
 from shiftboss.cli.views.times import now
 
 task = typer.Typer(help="Add, submit, list and control tasks.", no_args_is_help=True)
@@ -49,7 +49,7 @@ def add(
         priority=priority,
         depends_on=depends_on or [],
     )
-    return Output(answer, lambda: say(f"added task {parsed(answer, 'bead_id')['bead_id']}"))
+    return Output(answer, lambda: print_line(f"added task {parsed(answer, 'bead_id')['bead_id']}"))
 
 
 @task.command("list")
@@ -62,18 +62,18 @@ def list_tasks(
 ) -> Output:
     """List the tasks of a swarm, in the order of their ids."""
     pages = bus_pages(session.client, "list_tasks", swarm, None if show_all else limit)
-    return Output(joined_document(pages, "tasks"), lambda: _show_list(joined(pages, "tasks")))
+    return Output(join_documents(pages, "tasks"), lambda: _show_list(join_pages(pages, "tasks")))
 
 
 def _show_list(listing: dict[str, Any]) -> None:
     if not listing["tasks"]:
-        say("no tasks; add one with: shiftboss task add ID --title TEXT")
+        print_line("no tasks; add one with: shiftboss task add ID --title TEXT")
         return
     from shiftboss.cli.views.bus import tasks_table
 
     show(tasks_table(listing["tasks"], now()))
     if listing["next_after"] is not None:
-        say("there are more: shiftboss task list --all")
+        print_line("there are more: shiftboss task list --all")
 
 
 @task.command("show")
@@ -95,7 +95,7 @@ def _show_task(task_view: dict[str, Any]) -> None:
 def submit(session: ServerSession, task_id: TaskId, swarm: Swarm = DEFAULT_SWARM) -> Output:
     """Assign a task to a free worker, or queue it."""
     answer = session.call("submit_task", swarm, bead_id=task_id)
-    return Output(answer, lambda: say(_submission(parsed(answer, "dispatched"))))
+    return Output(answer, lambda: print_line(_submission(parsed(answer, "dispatched"))))
 
 
 def _submission(answer: dict[str, Any]) -> str:
@@ -123,6 +123,6 @@ def cancel(session: ServerSession, task_id: TaskId, swarm: Swarm = DEFAULT_SWARM
 def _with_status(document: bytes) -> Output:
     def view() -> None:
         answer = parsed(document, "status")
-        say(f"{answer['bead_id']} is {answer['status']}")
+        print_line(f"{answer['bead_id']} is {answer['status']}")
 
     return Output(document, view)

@@ -9,7 +9,7 @@ import typer
 from shiftboss.cli.common.client import parsed
 from shiftboss.cli.common.command import Output, ServerSession, server_command
 from shiftboss.cli.common.options import DEFAULT_SWARM, Swarm
-from shiftboss.cli.common.output import say, show
+from shiftboss.cli.common.output import print_line, show
 from shiftboss.cli.views.times import now
 
 worker = typer.Typer(
@@ -32,10 +32,10 @@ def _show_workers(status: dict[str, Any]) -> None:
 
         show(bus_workers_table(status["workers"]))
     else:
-        say("no workers")
-    say(f"{status['queued']} queued")
+        print_line("no workers")
+    print_line(f"{status['queued']} queued")
     for hold in status.get("holds", []):
-        say(f"on hold: {hold['bead_id'] or 'all tasks'}, {hold['reason']}")
+        print_line(f"on hold: {hold['bead_id'] or 'all tasks'}, {hold['reason']}")
 
 
 @worker.command()
@@ -52,7 +52,7 @@ def reset(
 
 def _show_reset(answer: dict[str, Any]) -> None:
     task = f"; {answer['released']} is queued again" if answer["released"] else ""
-    say(f"{answer['worker']} is free{task}")
+    print_line(f"{answer['worker']} is free{task}")
 
 
 @questions.command("list")
@@ -74,7 +74,7 @@ def list_questions(
 
 def _show_questions(question_views: list[dict[str, Any]], *, with_answers: bool) -> None:
     if not question_views:
-        say("no questions" if with_answers else "no open questions")
+        print_line("no questions" if with_answers else "no open questions")
         return
     from shiftboss.cli.views.bus import questions_table
 
@@ -96,6 +96,6 @@ def answer(
 
     def view() -> None:
         question = parsed(document, "question_id")
-        say(f"{question['worker']} gets the answer and continues with {question['bead_id']}")
+        print_line(f"{question['worker']} gets the answer and continues with {question['bead_id']}")
 
     return Output(document, view)

@@ -14,7 +14,7 @@ import typer
 from shiftboss.cli.common.client import Client, RequestRefused, body_of, parsed
 from shiftboss.cli.common.command import Output, ServerSession, server_command
 from shiftboss.cli.common.options import DEFAULT_SWARM, Epoch, Swarm, TaskId, WorkerName
-from shiftboss.cli.common.output import say, show
+from shiftboss.cli.common.output import print_line, show
 from shiftboss.errors import ShiftbossError
 
 # Shorter than a command waits for an answer.
@@ -107,7 +107,9 @@ def _show_accepted(answer: dict[str, Any]) -> None:
     from shiftboss.cli.views.handoffs import checks_table
 
     show(checks_table(answer["checks"]))
-    say(f"{answer['bead_id']} is done: commit {answer['commit']}, receipt {answer['receipt_id']}")
+    print_line(
+        f"{answer['bead_id']} is done: commit {answer['commit']}, receipt {answer['receipt_id']}"
+    )
 
 
 def show_refusal(task_id: str, problem: Mapping[str, Any]) -> NotProven:

@@ -11,8 +11,8 @@ import typer
 from shiftboss.cli.common.client import parsed
 from shiftboss.cli.common.command import Output, ServerSession, server_command
 from shiftboss.cli.common.options import DEFAULT_SWARM, Swarm, TaskId
-from shiftboss.cli.common.output import CannotWrite, print_json, print_text, say, show
-from shiftboss.cli.common.pages import joined, joined_document, public_key_of, receipt_pages
+from shiftboss.cli.common.output import CannotWrite, print_json, print_line, print_text, show
+from shiftboss.cli.common.pages import join_documents, join_pages, public_key_of, receipt_pages
 from shiftboss.cli.views.times import now
 from shiftboss.errors import InvalidReceipt, ShiftbossError
 
@@ -97,14 +97,18 @@ def _facts(signed: SignedReceipt) -> dict[str, Any]:
 
 
 def _show_verified(file: Path, facts: dict[str, Any], source: str, *, from_server: bool) -> None:
-    say(f"{file} is genuine: receipt {facts['receipt_id']}, signed with key {facts['key_id']}")
-    say(f"{facts['bead_id']} was accepted at {facts['accepted_at']}, commit {facts['commit']}")
+    print_line(
+        f"{file} is genuine: receipt {facts['receipt_id']}, signed with key {facts['key_id']}"
+    )
+    print_line(
+        f"{facts['bead_id']} was accepted at {facts['accepted_at']}, commit {facts['commit']}"
+    )
     for subject in facts["not_checked"]:
-        say(f"not checked by a command: {subject}")
+        print_line(f"not checked by a command: {subject}")
     for waiver in facts["waivers"]:
-        say(f"waived by {waiver['granted_by']}: {waiver['check']} ({waiver['reason']})")
+        print_line(f"waived by {waiver['granted_by']}: {waiver['check']} ({waiver['reason']})")
     if from_server:
-        say(f"the key came from {source}; with --key you need not trust a server")
+        print_line(f"the key came from {source}; with --key you need not trust a server")
 
 
 @receipt.command("list")
@@ -116,18 +120,20 @@ def list_receipts(
 ) -> Output:
     """List the receipts of all swarms, in the order of their acceptance."""
     pages = receipt_pages(session.client, None if show_all else limit)
-    return Output(joined_document(pages, "receipts"), lambda: _show_list(joined(pages, "receipts")))
+    return Output(
+        join_documents(pages, "receipts"), lambda: _show_list(join_pages(pages, "receipts"))
+    )
 
 
 def _show_list(listing: dict[str, Any]) -> None:
     if not listing["receipts"]:
-        say("no receipts")
+        print_line("no receipts")
         return
     from shiftboss.cli.views.handoffs import receipts_table
 
     show(receipts_table(listing["receipts"], now()))
     if listing["next_after"] is not None:
-        say("there are more: shiftboss receipt list --all")
+        print_line("there are more: shiftboss receipt list --all")
 
 
 @receipt.command("show")
@@ -168,7 +174,7 @@ def export(
     receipt_id = signed["receipt"]["receipt_id"]
     return Output.of(
         {"receipt_id": receipt_id, "file": str(out)},
-        lambda: say(f"wrote receipt {receipt_id} to {out}"),
+        lambda: print_line(f"wrote receipt {receipt_id} to {out}"),
     )
 
 

@@ -17,8 +17,8 @@ import typer
 from shiftboss.cli.common.client import RequestRefused, parsed
 from shiftboss.cli.common.command import Output, ServerSession, server_command
 from shiftboss.cli.common.options import DEFAULT_SWARM, Swarm, TaskId
-from shiftboss.cli.common.output import CannotWrite, say, show
-from shiftboss.cli.common.pages import bus_pages, joined
+from shiftboss.cli.common.output import CannotWrite, print_line, show
+from shiftboss.cli.common.pages import bus_pages, join_pages
 from shiftboss.cli.views.times import now
 
 FOLDER: Final = "sessions"
@@ -62,13 +62,13 @@ def export(
 
     def view() -> None:
         for name in written or ["no task has a checkpoint; nothing was written"]:
-            say(name)
+            print_line(name)
 
     return Output.of({"files": written}, view)
 
 
 def _all_checkpoints(session: ServerSession, swarm: str) -> Iterator[dict[str, Any]]:
-    for task in joined(bus_pages(session.client, "list_tasks", swarm, None), "tasks")["tasks"]:
+    for task in join_pages(bus_pages(session.client, "list_tasks", swarm, None), "tasks")["tasks"]:
         if task["epoch"] == 0:
             continue  # no attempt yet
         try:

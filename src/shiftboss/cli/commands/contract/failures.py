@@ -9,7 +9,7 @@ import typer
 from shiftboss.cli.common.client import parsed
 from shiftboss.cli.common.command import Output, ServerSession, server_command
 from shiftboss.cli.common.options import DEFAULT_SWARM, Epoch, Swarm, TaskId, WorkerName
-from shiftboss.cli.common.output import say
+from shiftboss.cli.common.output import print_line
 
 
 @server_command()
@@ -50,8 +50,8 @@ def failure(
 
 def _show_failure(answer: dict[str, Any]) -> None:
     count = f"{answer['attempts']} in a row"
-    say(f"{answer['bead_id']}: {answer['failure_class']}, {count}: {_next_action(answer)}")
-    say(answer["message"])
+    print_line(f"{answer['bead_id']}: {answer['failure_class']}, {count}: {_next_action(answer)}")
+    print_line(answer["message"])
 
 
 def _next_action(answer: dict[str, Any]) -> str:
@@ -77,6 +77,6 @@ def resume(
 
     def view() -> None:
         changed = parsed(answer, "changed")["changed"]
-        say(f"halt {halt_id} " + ("is lifted" if changed else "was already lifted"))
+        print_line(f"halt {halt_id} " + ("is lifted" if changed else "was already lifted"))
 
     return Output(answer, view)

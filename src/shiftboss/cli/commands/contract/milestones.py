@@ -12,7 +12,7 @@ from shiftboss.cli.commands.claims.complete import show_refusal
 from shiftboss.cli.common.client import RequestRefused, body_of, parsed
 from shiftboss.cli.common.command import Output, ServerSession, server_command
 from shiftboss.cli.common.options import DEFAULT_SWARM, Epoch, Swarm, TaskId, WorkerName
-from shiftboss.cli.common.output import say, show
+from shiftboss.cli.common.output import print_line, show
 from shiftboss.errors import ShiftbossError
 
 # DONE is verified; the server answers after 50 seconds at the latest.
@@ -165,17 +165,17 @@ def _line_or_report(line: str, options: Mapping[str, object]) -> dict[str, objec
 
 def _show(answer: dict[str, Any]) -> None:
     """An answer has only the members that apply."""
-    say(f"{answer['bead_id']} {answer['status']}: {answer['line']}")
+    print_line(f"{answer['bead_id']} {answer['status']}: {answer['line']}")
     for name in ("progress", "receipt_id", "question_id", "paused"):
         if answer.get(name):
-            say(f"{name.removesuffix('_id')}: {answer[name]}")
+            print_line(f"{name.removesuffix('_id')}: {answer[name]}")
     ci = answer.get("ci")
     if ci:
         run = f", run #{ci['run_id']}" if ci.get("run_id") else ""
-        say(f"CI of {ci['sha'][:10]}: {ci['state']}{run}")
+        print_line(f"CI of {ci['sha'][:10]}: {ci['state']}{run}")
     if ci and ci["jobs"]:
         from shiftboss.cli.views.contract import jobs_table
 
         show(jobs_table(ci["jobs"]))
     if answer.get("hint"):
-        say(answer["hint"])
+        print_line(answer["hint"])

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from shiftboss.cli.common.command import Output, json_command
-from shiftboss.cli.common.output import print_json, print_text, say
+from shiftboss.cli.common.output import print_json, print_line, print_text
 from shiftboss.errors import InvalidPolicy, ShiftbossError
 from shiftboss.rules.documents.wording import how_many
 
@@ -51,9 +51,9 @@ def check(file: PolicyFile = DEFAULT_POLICY) -> Output:
 
 
 def _show_check(file: Path, loaded: Policy, phases: list[list[str]]) -> None:
-    say(f"{file} is valid: {how_many(len(loaded.repos), 'repo')}, locking {loaded.locking}")
+    print_line(f"{file} is valid: {how_many(len(loaded.repos), 'repo')}, locking {loaded.locking}")
     for number, names in enumerate(phases, start=1):
-        say(f"phase {number}: {', '.join(names)}")
+        print_line(f"phase {number}: {', '.join(names)}")
 
 
 def _check_repositories(file: Path, loaded: Policy) -> None:
@@ -72,7 +72,7 @@ def _problems(error: InvalidPolicy) -> list[str]:
 
 def _say_all(lines: list[str]) -> None:
     for line in lines:
-        say(line)
+        print_line(line)
 
 
 @policy.command("show")

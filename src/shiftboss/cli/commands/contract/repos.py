@@ -9,7 +9,7 @@ import typer
 from shiftboss.cli.common.client import parsed
 from shiftboss.cli.common.command import Output, ServerSession, server_command
 from shiftboss.cli.common.options import DEFAULT_SWARM
-from shiftboss.cli.common.output import say, show
+from shiftboss.cli.common.output import print_line, show
 from shiftboss.cli.views.times import now
 from shiftboss.errors import ShiftbossError
 
@@ -33,7 +33,9 @@ def list_repos(session: ServerSession) -> Output:
 
 def _show_repos(answer: dict[str, Any]) -> None:
     if not answer["repos"]:
-        say("the server has no policy with repos; start it with: shiftboss serve --policy FILE")
+        print_line(
+            "the server has no policy with repos; start it with: shiftboss serve --policy FILE"
+        )
         return
     from shiftboss.cli.views.contract import halt_lines, repos_table
 
@@ -50,7 +52,7 @@ def can_spawn(session: ServerSession, name: RepoName) -> Output:
     document = session.call("can_spawn", DEFAULT_SWARM, repo=name)
     answer = parsed(document, "can_spawn")
     if answer["can_spawn"]:
-        return Output(document, lambda: say(f"work on {answer['repo']} may start"))
+        return Output(document, lambda: print_line(f"work on {answer['repo']} may start"))
     blocked = CannotSpawn(
         f"work on {answer['repo']} may not start now: {answer['reason']}",
         hint="shiftboss repo list shows which task holds which repo",
@@ -70,6 +72,6 @@ def release(
 
     def view() -> None:
         changed = parsed(answer, "changed")["changed"]
-        say(f"released {name}" if changed else f"{name} was not locked; nothing was changed")
+        print_line(f"released {name}" if changed else f"{name} was not locked; nothing was changed")
 
     return Output(answer, view)

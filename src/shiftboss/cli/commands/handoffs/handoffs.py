@@ -31,7 +31,7 @@ from shiftboss.cli.commands.handoffs.spawn_options import (
 from shiftboss.cli.common.client import parsed
 from shiftboss.cli.common.command import Output, ServerSession, server_command
 from shiftboss.cli.common.options import DEFAULT_SWARM, Swarm, TaskId
-from shiftboss.cli.common.output import print_text, say, show
+from shiftboss.cli.common.output import print_line, print_text, show
 from shiftboss.cli.views.times import now
 from shiftboss.errors import ShiftbossError
 
@@ -120,13 +120,15 @@ def _show_spawned(answer: dict[str, Any], *, only_prompt: bool) -> None:
         print_text(answer["prompt"])
         return
     task_id, contract = answer["bead_id"], answer["handoff"]["contract"]
-    say(f"{task_id} has contract version {answer['contract_version']} and is {answer['status']}")
-    say(f"owns {', '.join(contract['files_owned'])}")
+    print_line(
+        f"{task_id} has contract version {answer['contract_version']} and is {answer['status']}"
+    )
+    print_line(f"owns {', '.join(contract['files_owned'])}")
     for criterion in contract["success_criteria"]:
-        say(f"done when: {criterion}")
+        print_line(f"done when: {criterion}")
     if answer.get("model"):
-        say(f"model: {answer['model']}")
-    say(f"to see the worker's prompt: shiftboss handoff show {task_id} --prompt")
+        print_line(f"model: {answer['model']}")
+    print_line(f"to see the worker's prompt: shiftboss handoff show {task_id} --prompt")
 
 
 @handoff.command("show")
@@ -174,7 +176,7 @@ def owners(
 def _show_owners(answer: dict[str, Any], *, of_files: bool) -> None:
     if not answer["holders"]:
         what = "these files" if of_files else "files"
-        say(f"no task owns {what} in {answer['repo']}")
+        print_line(f"no task owns {what} in {answer['repo']}")
         return
     from shiftboss.cli.views.handoffs import owners_table
 

@@ -10,7 +10,7 @@ import typer
 from shiftboss.cli.common.client import parsed
 from shiftboss.cli.common.command import Output, ServerSession, server_command
 from shiftboss.cli.common.options import DEFAULT_SWARM, Epoch, Swarm, TaskId, WorkerName
-from shiftboss.cli.common.output import say, show
+from shiftboss.cli.common.output import print_line, show
 from shiftboss.cli.views.times import now
 
 scope = typer.Typer(
@@ -54,11 +54,11 @@ def request(
 
 def _show_request(answer: dict[str, Any]) -> None:
     if answer["status"] == "granted":
-        say(_granted(answer["bead_id"], answer["contract_version"]))
+        print_line(_granted(answer["bead_id"], answer["contract_version"]))
         return
     for holder in answer.get("holders", []):
-        say(f"{holder['bead_id']} owns {holder['owned']}")
-    say(
+        print_line(f"{holder['bead_id']} owns {holder['owned']}")
+    print_line(
         f"scope request {answer['request_id']} waits for a decision; "
         "do not change these files until then"
     )
@@ -85,7 +85,7 @@ def list_requests(
 
 def _show_list(requests: list[dict[str, Any]], nothing: str) -> None:
     if not requests:
-        say(nothing)
+        print_line(nothing)
         return
     from shiftboss.cli.views.handoffs import scope_table
 
@@ -120,9 +120,9 @@ def _decide(
     def view() -> None:
         answer = parsed(document, "request_id")
         if granted:
-            say(_granted(answer["bead_id"], answer["contract_version"]))
+            print_line(_granted(answer["bead_id"], answer["contract_version"]))
         else:
-            say(f"refused: {answer['bead_id']} does not get {', '.join(answer['paths'])}")
+            print_line(f"refused: {answer['bead_id']} does not get {', '.join(answer['paths'])}")
 
     return Output(document, view)
 
@@ -169,7 +169,7 @@ def waive(
     def view() -> None:
         answer = parsed(document, "check")
         subject_text = "" if answer["subject"] == "*" else f" of {answer['subject']}"
-        say(f"{answer['bead_id']}: {answer['check']}{subject_text} is waived")
+        print_line(f"{answer['bead_id']}: {answer['check']}{subject_text} is waived")
 
     return Output(document, view)
 

@@ -9,7 +9,7 @@ import typer
 from shiftboss.cli.common.client import parsed
 from shiftboss.cli.common.command import Output, ServerSession, server_command
 from shiftboss.cli.common.options import DEFAULT_SWARM, Swarm
-from shiftboss.cli.common.output import say, show
+from shiftboss.cli.common.output import print_line, show
 
 strategy = typer.Typer(
     help="Compare strategies for splitting a goal into tasks.", no_args_is_help=True
@@ -32,11 +32,11 @@ def suggest(
 
 
 def _show_suggestion(plan: dict[str, Any]) -> None:
-    say(plan["strategy"])
-    say(f"because {plan['reason']}")
+    print_line(plan["strategy"])
+    print_line(f"because {plan['reason']}")
     for lesson in plan["lessons"]:
         reason = "; ".join(lesson["violations"]) or lesson["reason"] or "no reason given"
-        say(f"lesson of {lesson['bead_id']} ({lesson['kind']}): {reason}")
+        print_line(f"lesson of {lesson['bead_id']} ({lesson['kind']}): {reason}")
 
 
 @strategy.command("list")

@@ -10,8 +10,8 @@ import typer
 from shiftboss.cli.common.client import parsed
 from shiftboss.cli.common.command import Output, ServerSession, server_command
 from shiftboss.cli.common.options import DEFAULT_SWARM, Swarm
-from shiftboss.cli.common.output import say, show
-from shiftboss.cli.common.pages import bus_pages, joined
+from shiftboss.cli.common.output import print_line, show
+from shiftboss.cli.common.pages import bus_pages, join_pages
 
 budget = typer.Typer(
     help="Limit the tokens and dollars of a task or a swarm.", no_args_is_help=True
@@ -21,13 +21,13 @@ budget = typer.Typer(
 @server_command()
 def usage(session: ServerSession, swarm: Swarm = DEFAULT_SWARM) -> Output:
     """Show the tokens and dollars that each task used."""
-    listing = joined(bus_pages(session.client, "show_usage", swarm, None), "tasks")
+    listing = join_pages(bus_pages(session.client, "show_usage", swarm, None), "tasks")
     return Output(json.dumps(listing).encode(), lambda: _show_usage(listing))
 
 
 def _show_usage(listing: dict[str, Any]) -> None:
     if not listing["tasks"]:
-        say("no usage yet")
+        print_line("no usage yet")
         return
     from shiftboss.cli.views.runs import usage_table
 
@@ -61,9 +61,9 @@ def set_budget(
 
     def view() -> None:
         answer = parsed(document, "budget")
-        say(f"{task or swarm} may use {_limits(answer['budget'])}")
+        print_line(f"{task or swarm} may use {_limits(answer['budget'])}")
         if answer["over"] is not None:
-            say("this budget is already used up: no further tasks are assigned")
+            print_line("this budget is already used up: no further tasks are assigned")
 
     return Output(document, view)
 

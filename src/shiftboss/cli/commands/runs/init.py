@@ -11,7 +11,7 @@ import typer
 
 from shiftboss.agents.registry import BRANDS
 from shiftboss.cli.common.command import Output, json_command
-from shiftboss.cli.common.output import print_text, say
+from shiftboss.cli.common.output import print_line, print_text
 from shiftboss.errors import InvalidRequest, ShiftbossError
 from shiftboss.rules.documents.wording import how_many
 
@@ -112,11 +112,11 @@ def _as_json(folder: Path, proposal: Proposal, *, is_done: bool) -> dict[str, ob
 
 def _show_changes(proposal: Proposal, *, is_done: bool) -> None:
     for change in proposal.changes:
-        say(f"{_DONE[change.action] if is_done else f'to {change.action}'} {change.name}")
+        print_line(f"{_DONE[change.action] if is_done else f'to {change.action}'} {change.name}")
     for name in proposal.left:
-        say(f"kept {name}: it was changed since, or init did not write it")
+        print_line(f"left {name}: it was changed since, or `shiftboss init` did not write it")
     if not proposal.changes:
-        say("nothing to do")
+        print_line("nothing to do")
 
 
 def _show_diff(proposal: Proposal) -> None:

@@ -6,14 +6,16 @@ import enum
 import os
 import re
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
 from shiftboss.cli.commands.bus.task_import import BadFile, check_lines, read_beads
 from shiftboss.cli.common.command import Output, json_command
 from shiftboss.cli.common.output import print_text
-from shiftboss.tracker.checklists import ChecklistTask, files_named, read_checklist
+
+if TYPE_CHECKING:
+    from shiftboss.tracker.checklists import ChecklistTask
 
 FILE_BYTES_MAX = 4 * 1024 * 1024
 
@@ -76,6 +78,8 @@ def import_plan(
 
 
 def _beads(file: Path, *, skip_bad: bool) -> _ImportedPlan:
+    from shiftboss.tracker.checklists import files_named
+
     issues = read_beads(file)
     tasks = issues.in_order(set())
     if not skip_bad:
@@ -98,6 +102,8 @@ def _beads(file: Path, *, skip_bad: bool) -> _ImportedPlan:
 
 
 def _markdown(file: Path) -> _ImportedPlan:
+    from shiftboss.tracker.checklists import read_checklist
+
     try:
         with file.open("rb") as content:
             text = content.read(FILE_BYTES_MAX).decode()

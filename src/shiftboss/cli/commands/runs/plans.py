@@ -10,7 +10,7 @@ import typer
 
 from shiftboss.cli.commands.runs.plan_import import import_plan
 from shiftboss.cli.common.command import Output, json_command
-from shiftboss.cli.common.output import print_json, say, show
+from shiftboss.cli.common.output import print_json, print_line, show
 from shiftboss.errors import InvalidPlan, InvalidPolicy, ShiftbossError
 from shiftboss.rules.documents.wording import how_many
 
@@ -53,7 +53,7 @@ def _show_check(file: Path, loaded: ReadPlanFile, phase_count: int) -> None:
     plan = loaded.plan
     tasks, repos = how_many(len(plan.tasks), "task"), how_many(len(plan.repos), "repo")
     phases = how_many(phase_count, "phase")
-    say(f"{file} is valid: {tasks} in {repos}, {phases}; swarm {plan.swarm}")
+    print_line(f"{file} is valid: {tasks} in {repos}, {phases}; swarm {plan.swarm}")
 
 
 @plan.command("show")
@@ -102,4 +102,4 @@ def _problems(error: InvalidPlan | InvalidPolicy) -> list[str]:
 
 def _say_all(lines: list[str]) -> None:
     for line in lines:
-        say(line)
+        print_line(line)

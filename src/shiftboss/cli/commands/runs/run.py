@@ -12,7 +12,7 @@ import typer
 from shiftboss.cli.commands.server.serve_options import DEFAULT_DB, Db
 from shiftboss.cli.common.options import DEFAULT_SERVER, ServerUrl, TokenFile
 from shiftboss.cli.common.output import print_json, show
-from shiftboss.cli.common.tokens import given_operator_token, read_token
+from shiftboss.cli.common.tokens import operator_token_from_environment, read_token
 
 if TYPE_CHECKING:
     from shiftboss.orchestrator.run.bootstrap import RunOptions
@@ -156,7 +156,7 @@ def _run_options(
 
     close_to_others()  # agents run as the same user, and this process holds the operator's token
     target = Server.at(server, read_token(token_file))
-    return RunOptions(plan, target, db, policy, operator_token=given_operator_token())
+    return RunOptions(plan, target, db, policy, operator_token=operator_token_from_environment())
 
 
 def _run(options: RunOptions, *, as_json: bool) -> int:

@@ -28,8 +28,12 @@ from shiftboss.cli.commands.server.serve_options import (
     Verifies,
 )
 from shiftboss.cli.common.options import DEFAULT_HOST, DEFAULT_PORT, TokenFile
-from shiftboss.cli.common.output import say
-from shiftboss.cli.common.tokens import given_operator_token, read_operator_token_line, read_token
+from shiftboss.cli.common.output import print_line
+from shiftboss.cli.common.tokens import (
+    operator_token_from_environment,
+    read_operator_token_line,
+    read_token,
+)
 
 
 def serve(
@@ -58,7 +62,9 @@ def serve(
       shiftboss serve --host 0.0.0.0 --token-file token
     """
     token = read_token(token_file)
-    operator_token = _token_from_input() if operator_token_from_input else given_operator_token()
+    operator_token = (
+        _token_from_input() if operator_token_from_input else operator_token_from_environment()
+    )
     logging.basicConfig(
         stream=sys.stderr,
         level=log_level.value.upper(),
@@ -105,7 +111,7 @@ def _names(values: list[str]) -> list[str]:
 
 
 def _announce(address: str) -> None:
-    say(f"listening on {address}; stop with Ctrl-C")
+    print_line(f"listening on {address}; stop with Ctrl-C")
 
 
 def _announce_json(address: str) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from shiftboss.cli.common.options import DEFAULT_SERVER, OperatorTokenFile, ServerUrl, TokenFile
-from shiftboss.cli.common.output import plain, print_json, say
+from shiftboss.cli.common.output import print_json, print_line, printable
 from shiftboss.cli.common.tokens import read_operator_token, read_token
 
 if TYPE_CHECKING:
@@ -44,14 +44,14 @@ def verifier(
     It reconnects by itself.
     """
     token, operator_token = read_token(token_file), read_operator_token(operator_token_file)
-    from shiftboss.cli.common.until_signal import run_until_signal
+    from shiftboss.cli.common.until_signal import until_signal
     from shiftboss.client.server_address import Server
     from shiftboss.verifier.service import run_verifier
 
     target = Server.at(server, token)
     own_name = name or _generated_name()
     _announce(own_name, target.address, as_json=as_json)
-    run_until_signal(
+    until_signal(
         run_verifier(
             target,
             operator_token,
@@ -74,11 +74,11 @@ def _announce(name: str, address: str, *, as_json: bool) -> None:
     if as_json:
         print_json(json.dumps({"verifier": name, "server": address}).encode())
     else:
-        say(f"{name} verifies for {address}; stop with Ctrl-C")
+        print_line(f"{name} verifies for {address}; stop with Ctrl-C")
 
 
 def _print_outcome(looked: Looked) -> None:
-    say(f"{looked.bead_id}: claim {looked.claim_id} is {looked.state}")
+    print_line(f"{looked.bead_id}: claim {looked.claim_id} is {looked.state}")
 
 
 def _print_outcome_json(looked: Looked) -> None:
@@ -86,4 +86,4 @@ def _print_outcome_json(looked: Looked) -> None:
 
 
 def _print_outage(detail: str) -> None:
-    print(plain(f"{detail}; trying again"), file=sys.stderr, flush=True)
+    print(printable(f"{detail}; trying again"), file=sys.stderr, flush=True)

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from shiftboss.cli.common.command import ServerSession, server_command
-from shiftboss.cli.common.event_stream import StreamEvent, followed_events, stored_events
+from shiftboss.cli.common.event_stream import StreamEvent, follow_events, stored_events
 from shiftboss.cli.common.options import SwarmId
 from shiftboss.cli.common.output import console, print_json
 
@@ -33,7 +33,7 @@ def events(
       shiftboss events login --follow
     """
     stream = (
-        followed_events(session.client, swarm_id, since, _print_reconnecting)
+        follow_events(session.client, swarm_id, since, _print_reconnecting)
         if follow
         else stored_events(session.client, swarm_id, since)
     )

@@ -8,8 +8,8 @@ import typer
 
 from shiftboss.cli.common.client import parsed, swarm_path
 from shiftboss.cli.common.command import Output, ServerSession, server_command
-from shiftboss.cli.common.output import say, show
-from shiftboss.cli.common.pages import SWARMS_PER_PAGE_MAX, joined, swarm_pages
+from shiftboss.cli.common.output import print_line, show
+from shiftboss.cli.common.pages import SWARMS_PER_PAGE_MAX, join_pages, swarm_pages
 from shiftboss.cli.views.times import now, span
 
 
@@ -43,17 +43,17 @@ def swarm_usage(session: ServerSession, swarm_id: str) -> dict[str, Any]:
 
 def _server_status(session: ServerSession) -> Output:
     health = parsed(session.client.get("/health"), "uptime_seconds")
-    listing = joined(swarm_pages(session.client, SWARMS_PER_PAGE_MAX), "swarms")
+    listing = join_pages(swarm_pages(session.client, SWARMS_PER_PAGE_MAX), "swarms")
     running = [swarm for swarm in listing["swarms"] if swarm["status"] == "running"]
 
     def view() -> None:
-        say(
+        print_line(
             f"Shiftboss {health['version']} at {session.client.address} is {health['status']}: "
             f"store {health['store']}, up {span(health['uptime_seconds'])}"
         )
         _show_running(running)
         if listing["next_before"] is not None:
-            say(
+            print_line(
                 f"of the newest {SWARMS_PER_PAGE_MAX} swarms; "
                 "for older ones: shiftboss swarm list --all"
             )
@@ -63,7 +63,7 @@ def _server_status(session: ServerSession) -> Output:
 
 def _show_running(swarms: list[dict[str, Any]]) -> None:
     if not swarms:
-        say("no swarm is running")
+        print_line("no swarm is running")
         return
     from shiftboss.cli.views.swarms import swarms_table
 

@@ -10,8 +10,8 @@ from shiftboss.cli.commands.swarms.status import swarm_usage
 from shiftboss.cli.common.client import parsed, swarm_path
 from shiftboss.cli.common.command import Output, ServerSession, server_command
 from shiftboss.cli.common.options import SwarmId
-from shiftboss.cli.common.output import console, say, show
-from shiftboss.cli.common.pages import joined, joined_document, swarm_pages
+from shiftboss.cli.common.output import console, print_line, show
+from shiftboss.cli.common.pages import join_documents, join_pages, swarm_pages
 from shiftboss.cli.views.times import now, span
 from shiftboss.errors import ShiftbossError
 
@@ -60,7 +60,7 @@ def create(
             "workers_expected": workers_expected,
         },
     )
-    return Output(answer, lambda: say(f"swarm {parsed(answer, 'swarm_id')['swarm_id']}"))
+    return Output(answer, lambda: print_line(f"swarm {parsed(answer, 'swarm_id')['swarm_id']}"))
 
 
 @swarm.command("list")
@@ -72,18 +72,18 @@ def list_swarms(
 ) -> Output:
     """List the swarms, newest first."""
     pages = swarm_pages(session.client, None if show_all else limit)
-    return Output(joined_document(pages, "swarms"), lambda: _show_list(joined(pages, "swarms")))
+    return Output(join_documents(pages, "swarms"), lambda: _show_list(join_pages(pages, "swarms")))
 
 
 def _show_list(listing: dict[str, Any]) -> None:
     if not listing["swarms"]:
-        say("no swarms; create one with: shiftboss swarm create")
+        print_line("no swarms; create one with: shiftboss swarm create")
         return
     from shiftboss.cli.views.swarms import swarms_table
 
     show(swarms_table(listing["swarms"], now()))
     if listing["next_before"] is not None:
-        say("there are more: shiftboss swarm list --all")
+        print_line("there are more: shiftboss swarm list --all")
 
 
 @swarm.command("show")
@@ -129,7 +129,7 @@ def pause(
         until = parsed(answer, "paused")["paused"]["until"]
         left = None if until is None else until / 1000 - now().timestamp()
         end = f"for {span(left)}" if left else "until it is resumed"
-        say(f"{task or swarm_id} is paused {end}")
+        print_line(f"{task or swarm_id} is paused {end}")
 
     return Output(answer, view)
 
@@ -142,7 +142,7 @@ def resume(session: ServerSession, swarm_id: SwarmId, task: OnlyTask = None) -> 
 
     def view() -> None:
         changed = parsed(answer, "changed")["changed"]
-        say(f"{task or swarm_id} " + ("is resumed" if changed else "was not paused"))
+        print_line(f"{task or swarm_id} " + ("is resumed" if changed else "was not paused"))
 
     return Output(answer, view)
 
@@ -162,6 +162,6 @@ def clean(session: ServerSession, swarm_id: SwarmId) -> Output:
 
     def view() -> None:
         for line in [f"removed {path}" for path in removed] or ["nothing to remove"]:
-            say(line)
+            print_line(line)
 
     return Output.of({"removed": removed}, view)

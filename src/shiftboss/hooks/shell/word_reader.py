@@ -1,4 +1,4 @@
-"""Reads the words of shell commands from a text: quotes, variables, substitutions."""
+"""Reads the words of a shell script: quotes, variables, substitutions."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ ENDS_WORD: Final = frozenset(" \t\r\n;&|<>()")
 NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _RUN: Final = re.compile(r"""[^\s;&|<>()'"\\$`{},*?\[~]+""")
 _DEPTH_MAX: Final = 20
-# More than any system lets be given to a shell in one argument.
+# More than a system allows in one argument of a program.
 _LETTERS_MAX: Final = 200_000
 
 Variables = dict[str, str | None]
 
 
 class WordReader:
-    """`run_inner` is called with the reader of every substitution, has to read it to its end, and
-    returns what it would print, if that is known.
-    `variables` may change between two commands; None is a value that only the shell knows."""
+    """`run_inner` is called with a reader for every substitution. It has to read it to the end, and
+    returns what the substitution would print, if that is known. `variables` may change between two
+    commands; None is a value that only the shell knows."""
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class WordReader:
         if len(text) > _LETTERS_MAX:
             raise Unclear("is too long")
         if depth == 0 and ("\0" in text or any(mark in text for mark in MEANING.values())):
-            raise Unclear("holds letters that stand for none")
+            raise Unclear("has characters that are not allowed in text")
         self.depth = depth
         self.variables = variables
         self._text = text
@@ -44,7 +44,7 @@ class WordReader:
         self._run_inner = run_inner
 
     def expand_all(self) -> None:
-        """For text in which only substitutions mean something."""
+        """Read a text in which only substitutions have a meaning."""
         word = WordBuilder()
         while self.at < len(self._text):
             self._in_double_quotes(word)
@@ -80,7 +80,7 @@ class WordReader:
         elif letter == '"':
             self.at += 1
             word.literal("")
-            while self._quote_goes_on():
+            while self._quote_continues():
                 self._in_double_quotes(word)
         elif letter in "$`":
             self._expansion(word, in_quotes=False)
@@ -96,9 +96,9 @@ class WordReader:
                 word.literal("~")
         else:
             self.at += 1
-            word.plain(letter)
+            word.unquoted(letter)
 
-    def _quote_goes_on(self) -> bool:
+    def _quote_continues(self) -> bool:
         if self.at >= len(self._text):
             raise Unclear("has a quote that is not closed")
         if self._text[self.at] == '"':
@@ -115,8 +115,8 @@ class WordReader:
         elif letter in "$`":
             self._expansion(word, in_quotes=True)
         else:
-            ends = [self._text.find(one, self.at + 1) for one in '\\$`"']
-            end = min((one for one in ends if one >= 0), default=len(self._text))
+            ends = [self._text.find(mark, self.at + 1) for mark in '\\$`"']
+            end = min((end for end in ends if end >= 0), default=len(self._text))
             word.literal(self._text[self.at : end])
             self.at = end
 
@@ -124,9 +124,9 @@ class WordReader:
         end = self._text.find(quote, self.at + 1)
         if end < 0:
             raise Unclear("has a quote that is not closed")
-        found = self._text[self.at + 1 : end]
+        quoted = self._text[self.at + 1 : end]
         self.at = end + 1
-        return found
+        return quoted
 
     def _expansion(self, word: WordBuilder, *, in_quotes: bool) -> None:
         text = self._text
