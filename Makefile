@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 UV := $(shell command -v uv 2>/dev/null)
 
-.PHONY: setup demo test check format bench lock clean
+.PHONY: setup demo test test-fast compiled check format bench lock clean
 
 setup: $(READY)
 
@@ -23,8 +23,16 @@ endif
 demo: $(READY)
 	$(BIN)/python -m shiftboss.cli.main demo
 
-test: check
+test: check compiled
 	$(BIN)/python -m pytest
+
+# A minute: the rules, the protocol, and the suite of the stores on SQLite.
+test-fast: $(READY) compiled
+	$(BIN)/python -m pytest tests/unit tests/conformance -m "not postgres"
+
+# Tests start hundreds of processes, which would compile it again where PYTHONDONTWRITEBYTECODE is set.
+compiled: $(READY)
+	$(BIN)/python -m compileall -q src
 
 check: $(READY)
 	$(BIN)/ruff format --check src tests bench examples

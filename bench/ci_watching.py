@@ -22,10 +22,11 @@ from shiftboss.coordinator.contract.ci import PAUSE_MS_MAX
 from shiftboss.coordinator.contract.policy import ActivePolicy
 from shiftboss.coordinator.coordinator import Coordinator
 from shiftboss.coordinator.duties.ci_watcher import AT_ONCE, CiWatcher
-from shiftboss.evidence.local import LocalEvidence
+from shiftboss.evidence.inspector import Inspector
 from shiftboss.protocol.bus import AddTaskRequest
 from shiftboss.protocol.contract_requests import CanSpawnRequest
 from shiftboss.protocol.policy import CiPolicy, Policy, RepoPolicy
+from shiftboss.protocol.receipts import ReceiptBody, SignedReceipt
 from shiftboss.protocol.states import WorkerState
 from shiftboss.protocol.swarms import CreateSwarmRequest
 from shiftboss.rules.claims.handoffs import Handoff
@@ -57,16 +58,26 @@ def run(folder: Path, seconds: float = WATCHED_SECONDS) -> list[Figure]:
     ]
 
 
+class _Evidence(Inspector):
+    """In this process, whose processor time is measured. Nothing is signed."""
+
+    own_repo: str | None = None
+    public_key = ""
+
+    def sign(self, body: ReceiptBody) -> SignedReceipt:
+        raise NotImplementedError
+
+
 async def _watch(folder: Path, url: str, seconds: float) -> tuple[float, float, dict[str, float]]:
     """The share of a core, the milliseconds of one check, and what the forge counted."""
     ci = CiPolicy(provider="github", url=url, repository="o/r", poll_every=POLL_SECONDS)
     policy = Policy(repos={f"repo-{number}": RepoPolicy(ci=ci) for number in range(RUNS)})
     coordinator = await _opened(folder, policy)
-    contracts = ActivePolicy(policy)
-    evidence = LocalEvidence(folder / "watcher", None)
-    watcher = CiWatcher(coordinator.store, system_clock, coordinator.hub, contracts, evidence)
-    await coordinator.create_swarm(CreateSwarmRequest(swarm_id=SWARM, feature="bench"))
-    await _write(coordinator, lambda tx, number: _follow(tx, contracts, number))
+    active_policy = ActivePolicy(policy)
+    evidence = _Evidence(folder / "watcher")
+    watcher = CiWatcher(coordinator.store, system_clock, coordinator.hub, active_policy, evidence)
+    await coordinator.swarms.create_swarm(CreateSwarmRequest(swarm_id=SWARM, feature="bench"))
+    await _write(coordinator, lambda tx, number: _follow(tx, active_policy, number))
     await watcher.run_once()
     await _write(coordinator, _some_minutes_later)
     watching = asyncio.create_task(watcher.run())
@@ -133,7 +144,7 @@ async def _write(coordinator: Coordinator, use_case: Callable[[Transaction, int]
     await asyncio.gather(*map(write, range(RUNS)))
 
 
-def _follow(tx: Transaction, contracts: ActivePolicy, number: int) -> None:
+def _follow(tx: Transaction, active_policy: ActivePolicy, number: int) -> None:
     """A task that was pushed just now."""
     task, repo = f"bd-{number}", f"repo-{number}"
     sha = hashlib.sha1(task.encode()).hexdigest()
@@ -158,7 +169,7 @@ def _follow(tx: Transaction, contracts: ActivePolicy, number: int) -> None:
             said="",
             repo_id="/nowhere",
             repo_name=repo,
-            ci=contracts.demand(repo, "/nowhere").model_dump_json(),
+            ci=active_policy.demand(repo, "/nowhere").model_dump_json(),
         )
     )
     tx.put_assignment(

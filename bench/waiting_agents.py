@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 
 from bench.figures import Figure
-from shiftboss.orchestrator.agents.agent import Launch
+from shiftboss.agents.launch import Launch
 from shiftboss.orchestrator.guardian.agent_process import AgentProcess, ProcessLimits, run_mark
 
 AGENTS = 100

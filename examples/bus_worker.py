@@ -5,7 +5,7 @@
     shiftboss task submit task-123
     python examples/bus_worker.py z.ai1
 
-Ctrl-C ends it. A task is a title here; put your own work into `execute`.
+Ctrl-C stops it. Here a task is just a title; put your own work into `execute`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ async def work(name: str) -> None:
             except ValueError as error:
                 await task.failed(str(error))
             except Conflict as error:
-                print(f"{task.bead_id} was taken back: {error}", file=sys.stderr)
+                print(f"{task.bead_id} no longer belongs to this worker: {error}", file=sys.stderr)
 
 
 if __name__ == "__main__":

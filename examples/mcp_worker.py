@@ -5,7 +5,7 @@
     shiftboss task submit task-123
     python examples/mcp_worker.py z.ai1
 
-Ctrl-C ends it. An agent such as Claude Code makes the same calls as tools.
+Ctrl-C stops it. An agent such as Claude Code makes the same calls as tools.
 """
 
 from __future__ import annotations
@@ -55,12 +55,12 @@ async def start_worker(name: str) -> None:
 
 
 async def work(name: str) -> None:
-    """The server may restart: it forgets nothing, and the worker comes back."""
+    """Reconnect when the server restarts. The server loses nothing."""
     while True:
         try:
             await start_worker(name)
         except* (OSError, MCPError, HTTPError) as group:
-            print(f"the server is away: {group.exceptions[0]}", file=sys.stderr)
+            print(f"the server is not reachable: {group.exceptions[0]}", file=sys.stderr)
         await asyncio.sleep(1)
 
 

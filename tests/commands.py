@@ -6,15 +6,13 @@ import os
 import pty
 import select
 import signal
-import subprocess
-import sys
 import termios
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.leash import Leash
+from tests.fork_server import Process, start_python
 
 COMMAND_SECONDS = 60.0
 _MODULE = "shiftboss.cli.main"
@@ -38,26 +36,27 @@ def shiftboss(
     *arguments: str, url: str | None = None, folder: Path | str | None = None, **variables: str
 ) -> Done:
     """Run the command to its end, in a folder, with pipes for its output."""
-    done = subprocess.run(
-        [sys.executable, "-m", _MODULE, *arguments],
-        env=environment(url, **variables),
-        cwd=folder,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=COMMAND_SECONDS,
-        check=False,
-    )
-    return Done(done.returncode, done.stdout, done.stderr)
+    with start_python(
+        ["-m", _MODULE, *arguments], environment=environment(url, **variables), folder=folder
+    ) as process:
+        try:
+            out, err = process.communicate(timeout=COMMAND_SECONDS)
+        finally:
+            process.kill()
+    return Done(process.wait(), _text(out), _text(err))
+
+
+def _text(written: bytes) -> str:
+    return written.decode().replace("\r\n", "\n").replace("\r", "\n")
 
 
 def on_terminal(*arguments: str, url: str, columns: int) -> str:
     """What the command writes to a terminal of that width."""
     ours, theirs = pty.openpty()
     termios.tcsetwinsize(theirs, (50, columns))
-    with subprocess.Popen(
-        [sys.executable, "-m", _MODULE, *arguments],
-        env=environment(url),
+    with start_python(
+        ["-m", _MODULE, *arguments],
+        environment=environment(url),
         stdin=theirs,
         stdout=theirs,
         stderr=theirs,
@@ -83,7 +82,7 @@ def _read_all(descriptor: int) -> Iterator[bytes]:
 class Running:
     """The command while it runs."""
 
-    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+    def __init__(self, process: Process) -> None:
         self._process = process
 
     def line(self) -> str:
@@ -116,18 +115,24 @@ class Running:
 @contextmanager
 def running(*arguments: str, url: str | None = None, **variables: str) -> Iterator[Running]:
     """Whatever it does, it is gone at the end of the `with`."""
-    with subprocess.Popen(
-        [sys.executable, "-m", _MODULE, *arguments],
-        env=environment(url, **variables),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        bufsize=0,  # what is not read by us is seen by `select`
-    ) as process:
-        leash = Leash(process.pid)
+    with _until_the_end(arguments, environment(url, **variables), forked=True) as it:
+        yield it
+
+
+@contextmanager
+def running_unforked(*arguments: str, **variables: str) -> Iterator[Running]:
+    """The same for those who look at it in /proc: see `fork_server`."""
+    with _until_the_end(arguments, environment(**variables), forked=False) as it:
+        yield it
+
+
+@contextmanager
+def _until_the_end(
+    arguments: Sequence[str], variables: dict[str, str], forked: bool
+) -> Iterator[Running]:
+    with start_python(["-m", _MODULE, *arguments], environment=variables, forked=forked) as process:
         try:
             yield Running(process)
         finally:
             process.kill()
             process.wait()
-            leash.let_go()

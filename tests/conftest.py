@@ -9,12 +9,31 @@ from pathlib import Path
 import pytest
 
 from tests.client import Client
+from tests.memory_disk import leave_memory_disk, use_memory_disk
 from tests.postgres import Postgres, postgres_for_tests
 from tests.running import RunningServer
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A suite that was started in the background ignores Ctrl-C, and so would all that it starts.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+use_memory_disk()
+
+
+def pytest_sessionfinish(exitstatus: int) -> None:
+    """The folders of tests that failed are kept."""
+    if exitstatus == pytest.ExitCode.OK:
+        leave_memory_disk()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests that need PostgreSQL: `-m "not postgres"` does without."""
+    for item in items:
+        assert isinstance(item, pytest.Function)
+        parameters = item.callspec.params if hasattr(item, "callspec") else {}
+        if "postgres" in item.fixturenames or parameters.get("store_address") == "postgres":
+            item.add_marker("postgres")
 
 
 @pytest.fixture(scope="session")
@@ -25,7 +44,7 @@ def anyio_backend() -> str:
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[Postgres]:
-    """A PostgreSQL server of this test process, with durable commits."""
+    """A PostgreSQL server of this test process."""
     with postgres_for_tests() as server:
         yield server
 

@@ -1,4 +1,4 @@
-"""A server with a policy of several repos, and workers that go by the completion contract."""
+"""A server with a policy of several repos, and a worker that follows the completion contract."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ WORKER = "z.ai1"
 
 
 def repo_on_main(path: Path, files: dict[str, str]) -> Repo:
-    """With `main` checked out: the workers push there."""
+    """A repository with `main` checked out: the workers push there."""
     repo = Repo(path)
     repo.git("checkout", "--quiet", "main")
     repo.commit("begin", files)
@@ -24,7 +24,7 @@ def repo_on_main(path: Path, files: dict[str, str]) -> Repo:
 
 
 class Story:
-    """`policy` are the repos of the policy file, which is JSON: that is YAML, too."""
+    """`policy` are the repos of the policy file. It is written as JSON, which is valid YAML."""
 
     def __init__(self, folder: Path, policy: dict[str, Any], **settings: object) -> None:
         file = folder / "shiftboss.yaml"
@@ -44,21 +44,21 @@ class Story:
         return answer
 
     def spawn(self, task: str, repo: str, *files: str, **members: object) -> dict[str, Any]:
-        said = {
+        defaults = {
             "subtask_title": f"Title of {task}",
             "success_criteria": ["It works"],
             "files_readonly": [],
         }
         return self.ask(
-            "swarm_spawn_subtask", bead_id=task, repo=repo, files=list(files), **said | members
+            "swarm_spawn_subtask", bead_id=task, repo=repo, files=list(files), **defaults | members
         )
 
     def begin(self, task: str, repo: str, *files: str, **members: object) -> None:
-        """The task in the hands of the worker."""
+        """Spawn a task and let the worker take it."""
         self.ask("register_worker", name=WORKER)
         self.spawn(task, repo, *files, submit=True, **members)
-        given = self.ask("poll_task", name=WORKER, timeout_ms=10_000)["task"]
-        assert given["bead_id"] == task
+        assigned = self.ask("poll_task", name=WORKER, timeout_ms=10_000)["task"]
+        assert assigned["bead_id"] == task
         self.ask("ack_task", name=WORKER, bead_id=task)
 
     def report(self, task: str, line: str, **members: object) -> dict[str, Any]:
@@ -68,25 +68,25 @@ class Story:
         return self.report(task, f"PUSHED_TO_CI: {repo} commit {sha[:12]} - CI run #{run}")
 
     def events(self, kind: str) -> list[SseEvent]:
-        return [one for one in self.client.stored_events("default") if one.kind == kind]
+        return [event for event in self.client.stored_events("default") if event.kind == kind]
 
     def event(
-        self, kind: str, fits: Callable[[SseEvent], bool] = lambda _event: True
+        self, kind: str, matches: Callable[[SseEvent], bool] = lambda _event: True
     ) -> dict[str, Any]:
-        """The data of the first that fits, once it is there."""
-        found: list[SseEvent] = []
+        """Wait for the first event that matches; returns its data."""
+        events: list[SseEvent] = []
 
-        def look() -> bool:
-            found[:] = filter(fits, self.events(kind))
-            return bool(found)
+        def has_matching_event() -> bool:
+            events[:] = filter(matches, self.events(kind))
+            return bool(events)
 
-        wait_until(look, f"an event {kind}", 30)
-        return found[0].data
+        wait_until(has_matching_event, f"an event {kind}", 30)
+        return events[0].data
 
     def land(self, task: str, repo_name: str, repo: Repo, files: dict[str, str]) -> str:
-        """Work that is done and proven; its commit."""
+        """Do a task until its claim is accepted; returns the commit."""
         self.begin(task, repo_name, *files)
         sha = repo.commit(task, files)
         self.push(task, repo_name, sha)
-        self.event("claim_accepted", lambda one: one.data["bead_id"] == task)
+        self.event("claim_accepted", lambda event: event.data["bead_id"] == task)
         return sha

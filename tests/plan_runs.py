@@ -1,4 +1,4 @@
-"""Plans for the tests, run by the real command with real git and an agent of our own."""
+"""Projects with a plan, which is run by the real command with real git and a scripted agent."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from tests.leash import Leash
+from tests.fork_server import start_python
 from tests.waiting import wait_until
 
 AGENT = Path(__file__).with_name("plan_agent.py")
@@ -21,26 +21,25 @@ RUN_SECONDS = 120.0
 
 
 class PlanRun:
-    """`shiftboss run` as a process of its own."""
+    """`shiftboss run` in a separate process."""
 
-    def __init__(self, argv: list[str], folder: Path, environment: dict[str, str]) -> None:
-        self._process = subprocess.Popen(
-            argv,
-            cwd=folder,
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
+    def __init__(
+        self, arguments: list[str], folder: Path, environment: dict[str, str], forked: bool = True
+    ) -> None:
+        self._process = start_python(
+            ["-m", "shiftboss.cli.main", *arguments],
+            environment=environment,
+            folder=folder,
+            forked=forked,
         )
-        self._leash = Leash(self._process.pid)
 
     @property
     def pid(self) -> int:
         return self._process.pid
 
     def outcome(self, seconds: float = RUN_SECONDS) -> dict[str, Any]:
-        """As JSON; the exit code belongs to it."""
-        out, err = self._end(seconds)
+        """The JSON output. Checks that the exit code agrees with it."""
+        out, err = self._wait(seconds)
         assert out, err
         outcome: dict[str, Any] = json.loads(out)
         assert (self._process.returncode == 0) == outcome.get("done"), err
@@ -49,21 +48,22 @@ class PlanRun:
     def stop(self, number: signal.Signals = signal.SIGKILL) -> None:
         if self._process.poll() is None:
             self._process.send_signal(number)
-        self._end(60)
+        self._wait(60)
 
-    def _end(self, seconds: float) -> tuple[str, str]:
+    def _wait(self, seconds: float) -> tuple[str, str]:
         try:
-            return self._process.communicate(timeout=seconds)
+            out, err = self._process.communicate(timeout=seconds)
         except subprocess.TimeoutExpired:
             self._process.kill()
             out, err = self._process.communicate()
-            raise AssertionError(f"it did not end:\n{out}\n{err}") from None
-        finally:
-            self._leash.let_go()
+            raise AssertionError(f"the run did not end:\n{out!r}\n{err!r}") from None
+        return out.decode(), err.decode()
 
 
-class PlanRoom:
-    """A folder with one repository `shop`, a plan, and all that its runs leave behind."""
+class PlanProject:
+    """A folder with one repository `shop`, a plan, and everything that its runs leave behind."""
+
+    forked = True  # see `fork_server`
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -85,7 +85,7 @@ class PlanRoom:
         self.git("commit", "--quiet", "-m", "First")
 
     def git(self, *arguments: str) -> str:
-        done = subprocess.run(
+        result = subprocess.run(
             ["git", *arguments],
             cwd=self.repo,
             capture_output=True,
@@ -93,8 +93,8 @@ class PlanRoom:
             timeout=60,
             check=False,
         )
-        assert done.returncode == 0, f"git {arguments}: {done.stderr}"
-        return done.stdout.strip()
+        assert result.returncode == 0, f"git {arguments}: {result.stderr}"
+        return result.stdout.strip()
 
     def plan(self, *tasks: dict[str, Any], **members: Any) -> None:
         plan = {
@@ -109,32 +109,31 @@ class PlanRoom:
         (self.folder / "plan.yaml").write_text(yaml.safe_dump(plan))
 
     def start(self, *arguments: str, command: str = "run") -> PlanRun:
-        where = ["--trees", str(self.trees)] if command == "run" else []
-        argv = [sys.executable, "-m", "shiftboss.cli.main", command, "plan.yaml"]
-        argv += ["--own-server", "--json", *where, *arguments]
-        return PlanRun(argv, self.folder, self.environment())
+        options = ["--trees", str(self.trees)] if command == "run" else []
+        words = [command, "plan.yaml", "--own-server", "--json", *options, *arguments]
+        return PlanRun(words, self.folder, self.environment(), forked=self.forked)
 
     def run(self, *arguments: str, command: str = "run") -> dict[str, Any]:
         return self.start(*arguments, command=command).outcome()
 
     def environment(self) -> dict[str, str]:
-        kept = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
+        variables = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
         home = self.folder / "home"
         home.mkdir(exist_ok=True)
-        return {**kept, "HOME": str(home), "PLAN_AGENT_MARKS": str(self.marks)}
+        return {**variables, "HOME": str(home), "PLAN_AGENT_MARKS": str(self.marks)}
 
-    def waits(self, name: str) -> int:
-        """The process of an agent that has begun to wait."""
-        mark = self.marks / f"{name}.waits"
-        wait_until(lambda: mark.exists() and mark.read_text(), f"{name} waits", 60)
+    def wait_for_agent(self, name: str) -> int:
+        """Wait until an agent hangs; returns its process id."""
+        mark = self.marks / f"{name}.hangs"
+        wait_until(lambda: mark.exists() and mark.read_text(), f"{name} hangs", 60)
         return int(mark.read_text())
 
     def landed(self) -> list[str]:
-        """The subjects of main, oldest first, without merges."""
+        """The subjects of the commits on main, the oldest first, without merges."""
         return self.git("log", "--no-merges", "--reverse", "--format=%s", "main").splitlines()
 
     @property
-    def work_trees(self) -> list[str]:
+    def worktrees(self) -> list[str]:
         return self.git("worktree", "list").splitlines()[1:]
 
 

@@ -59,7 +59,10 @@ def postgres_for_tests() -> Iterator[Postgres]:
 
 
 class Postgres:
-    """One server in one folder, reached through a socket in it. Commits are durable."""
+    """One server in one folder, reached through a socket in it.
+
+    It does not wait for the disk: commits outlive the server, not the machine.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -94,7 +97,11 @@ class Postgres:
         assert self._process is None, "PostgreSQL is running"
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
-                [self._programs / "postgres", "-D", self._data, "-k", self._folder, "-h", ""],
+                [
+                    self._programs / "postgres",
+                    *("-D", self._data, "-k", self._folder, "-h", ""),
+                    *("-c", "fsync=off", "-c", "full_page_writes=off"),
+                ],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

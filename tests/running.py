@@ -6,12 +6,11 @@ import json
 import select
 import signal
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from tests.leash import Leash
+from tests.fork_server import Process, start_python
 
 START_SECONDS = 20.0
 STOP_SECONDS = 20.0
@@ -35,18 +34,12 @@ class RunningServer:
         self.url = ""
         self._settings = {"database": self.database, "port": 0, **settings}
         self._log = tempfile.TemporaryFile("w+")  # noqa: SIM115 - lives as long as the server
-        self._process: subprocess.Popen[str] | None = None
-        self._leash: Leash | None = None
+        self._process: Process | None = None
 
     def start(self) -> RunningServer:
         assert self._process is None, "the server is running"
-        self._process = subprocess.Popen(
-            [sys.executable, "-c", _SERVE, json.dumps(self._settings)],
-            stdout=subprocess.PIPE,
-            stderr=self._log,
-            text=True,
-        )
-        self._leash = Leash(self._process.pid)
+        settings = json.dumps(self._settings)
+        self._process = start_python(["-c", _SERVE, settings], stderr=self._log)
         self.url = self._first_line(self._process)
         if not self.url:
             self.kill()
@@ -90,15 +83,12 @@ class RunningServer:
             self._process.kill()
             self._process.communicate()
             raise AssertionError(f"the server did not end:\n{self.log}") from None
-        finally:
-            assert self._leash is not None
-            self._leash.let_go()
-        code = self._process.returncode
+        code = self._process.wait()
         self._process = None
         return code
 
     @staticmethod
-    def _first_line(process: subprocess.Popen[str]) -> str:
+    def _first_line(process: Process) -> str:
         assert process.stdout is not None
         ready, _, _ = select.select([process.stdout], [], [], START_SECONDS)
-        return process.stdout.readline().strip() if ready else ""
+        return process.stdout.readline().decode().strip() if ready else ""

@@ -1,4 +1,4 @@
-"""A verifier of the tests' own, run to its end."""
+"""Evidence and verification in the process of the test, without an evidence process."""
 
 from __future__ import annotations
 
@@ -6,11 +6,27 @@ import asyncio
 from pathlib import Path
 
 from shiftboss.evidence.checks.verifier import Verifier
+from shiftboss.evidence.inspector import Inspector
+from shiftboss.evidence.keys import KEY_FILE, SigningKey
+from shiftboss.protocol.receipts import ReceiptBody, SignedReceipt
 from shiftboss.protocol.verdicts import Verdict, VerificationJob
 
 
+class LocalEvidence(Inspector):
+    """An `Evidence` for a coordinator of a test."""
+
+    def __init__(self, folder: Path, own_repo: str | None) -> None:
+        super().__init__(folder)
+        self.own_repo = own_repo
+        self._key = SigningKey.load_or_create(folder / KEY_FILE)
+        self.public_key = self._key.public_pem
+
+    def sign(self, body: ReceiptBody) -> SignedReceipt:
+        return self._key.sign(body)
+
+
 def verify(folder: Path, *jobs: VerificationJob) -> list[Verdict]:
-    """Look at the claims together, and wait until nothing of it is left."""
+    """Verify the claims concurrently, and wait until all checkouts are removed."""
 
     async def run() -> list[Verdict]:
         verifier = Verifier(folder / "verifier")

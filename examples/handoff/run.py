@@ -2,8 +2,8 @@
 
     python examples/handoff/run.py
 
-All of it happens in a temporary folder, with a server of its own. Every line that begins with `$`
-is a command that you could type yourself. The exit code is 0 when all went as it should.
+Everything happens in a temporary folder, with its own server. Every line that starts with `$` is a
+command that you could type yourself. The exit code is 0 if everything went as expected.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 SHIFTBOSS = [sys.executable, "-m", "shiftboss.cli.main"]
-NAME = ("-c", "user.name=Worker", "-c", "user.email=worker@example.com")
+IDENTITY = ("-c", "user.name=Worker", "-c", "user.email=worker@example.com")
 
 PROJECT = {
     "prices.py": "def total(prices):\n    return 0\n",
@@ -26,32 +26,32 @@ PROJECT = {
 }
 HONEST = {"prices.py": "def total(prices):\n    return sum(prices)\n"}
 CHEAT = {
-    "check_prices.py": "from prices import total\n",  # nothing is asserted any more
+    "check_prices.py": "from prices import total\n",  # without the assertion
     "prices.py": "def total(prices):\n    return 0  # later\n",
     "shop.py": "from prices import total\n\nprint('trust me')\n",
 }
-# Settings for another server are not for this one.
+# Without the settings of another server.
 ENVIRONMENT = {name: value for name, value in os.environ.items() if "SHIFTBOSS_" not in name}
 
 
 class UnexpectedError(Exception):
-    """The example did not go as it should."""
+    """The example did not go as expected."""
 
 
-class Room:
-    """A repository, and commands that know where the server is."""
+class Project:
+    """A repository, and commands with the address of the server."""
 
     def __init__(self, folder: Path, address: str) -> None:
         self.repo = folder / "shop"
         self._environment = {**ENVIRONMENT, "SHIFTBOSS_URL": address}
 
-    def make_repo(self) -> None:
+    def create_repo(self) -> None:
         self.repo.mkdir()
         self.git("init", "--quiet", "--initial-branch=main")
         self.commit("A shop that cannot add", PROJECT)
 
     def git(self, *arguments: str) -> None:
-        subprocess.run(["git", *NAME, *arguments], cwd=self.repo, check=True)  # noqa: S607
+        subprocess.run(["git", *IDENTITY, *arguments], cwd=self.repo, check=True)  # noqa: S607
 
     def commit(self, message: str, files: dict[str, str]) -> None:
         for name, text in files.items():
@@ -60,9 +60,9 @@ class Room:
         self.git("commit", "--quiet", "--message", message)
 
     def shiftboss(self, *arguments: str, code: int = 0) -> str:
-        """Say what is run, run it, and insist on how it ends. What it printed."""
-        print("$ shiftboss", *(f"'{one}'" if " " in one else one for one in arguments))
-        done = subprocess.run(
+        """Print a command, run it, check its exit code; returns its output."""
+        print("$ shiftboss", *(f"'{word}'" if " " in word else word for word in arguments))
+        result = subprocess.run(
             [*SHIFTBOSS, *arguments],
             cwd=self.repo,
             env=self._environment,
@@ -71,19 +71,19 @@ class Room:
             text=True,
             check=False,
         )
-        print(done.stdout, flush=True)
-        if done.returncode != code:
-            raise UnexpectedError(f"that ended with {done.returncode} and not with {code}")
-        return done.stdout
+        print(result.stdout, flush=True)
+        if result.returncode != code:
+            raise UnexpectedError(f"exit code {result.returncode}, expected {code}")
+        return result.stdout
 
 
-def say(text: str) -> None:
+def print_heading(text: str) -> None:
     print(f"## {text}\n", flush=True)
 
 
 @contextlib.contextmanager
 def server(folder: Path) -> Iterator[str]:
-    """A server on a free port; its address."""
+    """Start a server on a free port; yields its address."""
     command = [*SHIFTBOSS, "serve", "--port", "0", "--db", str(folder / "state" / "shiftboss.db")]
     with subprocess.Popen(
         command, cwd=folder, env=ENVIRONMENT, stdout=subprocess.PIPE, text=True
@@ -98,34 +98,34 @@ def server(folder: Path) -> Iterator[str]:
             process.terminate()
 
 
-def honest_worker(room: Room) -> None:
-    say("An honest worker does the task on a branch of its own, and says so")
-    room.git("checkout", "--quiet", "-b", "add-up", "main")
-    spawn(room, "add-up")
-    room.commit("Add up", HONEST)
-    room.shiftboss("complete", "add-up", "--summary", "total() adds the prices up")
-    room.shiftboss("receipt", "export", "add-up", "--out", "../receipt.json")
+def honest_worker(project: Project) -> None:
+    print_heading("An honest worker does the task on its own branch and claims it")
+    project.git("checkout", "--quiet", "-b", "add-up", "main")
+    spawn(project, "add-up")
+    project.commit("Add up", HONEST)
+    project.shiftboss("complete", "add-up", "--summary", "total() adds the prices up")
+    project.shiftboss("receipt", "export", "add-up", "--out", "../receipt.json")
 
 
-def check_offline(room: Room, folder: Path) -> None:
-    say("The receipt is checked with the public key alone; no server is asked")
-    room.shiftboss("receipt", "verify", "../receipt.json", "--key", "../key.pem")
-    say("A forged receipt is found out")
+def check_offline(project: Project, folder: Path) -> None:
+    print_heading("The receipt is verified with the public key, without the server")
+    project.shiftboss("receipt", "verify", "../receipt.json", "--key", "../key.pem")
+    print_heading("A forged receipt is detected")
     genuine = (folder / "receipt.json").read_text()
     (folder / "forged.json").write_text(genuine.replace("adds the prices up", "is perfect"))
-    room.shiftboss("receipt", "verify", "../forged.json", "--key", "../key.pem", code=1)
+    project.shiftboss("receipt", "verify", "../forged.json", "--key", "../key.pem", code=1)
 
 
-def cheat(room: Room) -> None:
-    say("A cheat takes the check away instead of doing the work, and says that it is done")
-    room.git("checkout", "--quiet", "-b", "add-up-again", "main")
-    spawn(room, "add-up-again")
-    room.commit("All green!", CHEAT)
-    room.shiftboss("complete", "add-up-again", "--summary", "Everything passes", code=1)
+def cheat(project: Project) -> None:
+    print_heading("A cheat empties the check instead of doing the work, and claims to be done")
+    project.git("checkout", "--quiet", "-b", "add-up-again", "main")
+    spawn(project, "add-up-again")
+    project.commit("All green!", CHEAT)
+    project.shiftboss("complete", "add-up-again", "--summary", "Everything passes", code=1)
 
 
-def spawn(room: Room, task: str) -> None:
-    room.shiftboss(
+def spawn(project: Project, task: str) -> None:
+    project.shiftboss(
         *("handoff", "spawn", task, "--title", "Let total() add the prices up"),
         *("--files", "prices.py", "--readonly", "check_prices.py", "--target", "main"),
         *("--criterion", "Command passes: python3 check_prices.py"),
@@ -137,16 +137,16 @@ def main() -> int:
         folder = Path(name)
         try:
             with server(folder) as address:
-                room = Room(folder, address)
-                room.make_repo()
-                honest_worker(room)
-                (folder / "key.pem").write_text(room.shiftboss("receipt", "key"))
-                cheat(room)
-            check_offline(room, folder)
+                project = Project(folder, address)
+                project.create_repo()
+                honest_worker(project)
+                (folder / "key.pem").write_text(project.shiftboss("receipt", "key"))
+                cheat(project)
+            check_offline(project, folder)
         except UnexpectedError as error:
             print(error, file=sys.stderr)
             return 1
-    say("The honest work was accepted with a receipt, the cheat was refused")
+    print_heading("The honest work was accepted with a receipt, the cheat was refused")
     return 0
 
 

@@ -1,7 +1,7 @@
-"""The tree of errors, with one stable code each.
+"""The tree of errors. Each has a stable code and an HTTP status.
 
 ShiftbossError
-├── InvalidRequest          422  the words of the request are wrong; names the field
+├── InvalidRequest          422  the request is malformed; names the field
 │   ├── InvalidReceipt
 │   ├── InvalidPolicy
 │   ├── InvalidPlan
@@ -19,7 +19,7 @@ ShiftbossError
 │   ├── UnknownCheckpoint
 │   └── UnknownPath
 ├── MethodNotAllowed        405
-├── Conflict                409  the words are right, the state says no
+├── Conflict                409  the request is well-formed, but the current state rules it out
 │   ├── SwarmExists
 │   ├── PacketConflict
 │   ├── PacketFinished
@@ -42,7 +42,7 @@ ShiftbossError
 │   └── RepoBlocked
 ├── Forbidden               403
 ├── Unauthorized            401
-└── StoreUnavailable        503  nothing was promised; say it again later
+└── StoreUnavailable        503  nothing was changed; retry later
     ├── TrackerUnavailable
     ├── EvidenceUnavailable
     │   └── CiUnavailable
@@ -57,10 +57,10 @@ from typing import ClassVar
 
 
 class ShiftbossError(Exception):
-    """Base of all errors that a caller can meet.
+    """Base of all errors that a caller can get.
 
-    `field` is the member of the request that is to blame, where there is one; `hint` says what to
-    do about it; `facts` are further members of the answer, such as the recorded counter.
+    `field` names the member of the request that caused it, if there is one. `hint` says what to do
+    about it. `facts` are extra members of the response, such as the recorded counter.
     """
 
     code: ClassVar[str] = "error"
@@ -96,7 +96,7 @@ class BodyTooLarge(InvalidRequest):
 
 class InvalidReceipt(InvalidRequest):
     code = "invalid_receipt"
-    title = "The receipt is not genuine"
+    title = "The receipt is not valid"
 
 
 class InvalidPolicy(InvalidRequest):
@@ -176,7 +176,7 @@ class UnknownHandoff(NotFound):
         super().__init__(
             f"Task {task_id} has no handoff",
             field="bead_id",
-            hint="make one first: swarm_spawn_subtask, or `shiftboss handoff spawn`",
+            hint="create one first: swarm_spawn_subtask, or `shiftboss handoff spawn`",
         )
 
 
@@ -219,7 +219,7 @@ class SwarmExists(Conflict):
 
 class PacketConflict(Conflict):
     code = "packet_conflict"
-    title = "The packet is registered otherwise"
+    title = "The packet is registered with other settings"
 
 
 class PacketFinished(Conflict):
@@ -234,7 +234,7 @@ class CounterRegression(Conflict):
 
 class KeyReused(Conflict):
     code = "idempotency_key_reused"
-    title = "The idempotency key belongs to another report"
+    title = "The idempotency key was used for another request"
 
 
 class TaskExists(Conflict):
@@ -255,19 +255,19 @@ class TaskEnded(Conflict):
 
 
 class TaskMismatch(Conflict):
-    """An acknowledgement of a task that the worker was not given, or has acknowledged."""
+    """The worker acknowledged a task that it was not given, or acknowledged it twice."""
 
     code = "task_mismatch"
     title = "Task mismatch"
 
-    def __init__(self, name: str, given: str | None, said: str) -> None:
+    def __init__(self, name: str, assigned: str | None, acknowledged: str) -> None:
         super().__init__(
             "Task mismatch",
             field="bead_id",
-            hint=f"{name} was given {given or 'nothing'}, not {said}"
-            if given != said
-            else f"{name} has acknowledged {said} already",
-            facts={"given": given},
+            hint=f"{name} was given {assigned or 'no task'}, not {acknowledged}"
+            if assigned != acknowledged
+            else f"{name} has already acknowledged {acknowledged}",
+            facts={"given": assigned},
         )
 
 
@@ -277,12 +277,12 @@ class NotHeld(Conflict):
 
     def __init__(self, task_id: str, holder: str | None) -> None:
         detail = (
-            f"Task {task_id} is held by {holder}" if holder else f"Nobody is at work on {task_id}"
+            f"Task {task_id} is held by {holder}" if holder else f"No worker holds task {task_id}"
         )
         super().__init__(
             f"{detail}; nothing was changed",
             field="bead_id",
-            hint="only the worker that acknowledged a task can end it",
+            hint="only the worker that acknowledged a task can report on it",
             facts={"holder": holder},
         )
 
@@ -291,28 +291,29 @@ class StaleEpoch(Conflict):
     code = "stale_epoch"
     title = "The attempt is over"
 
-    def __init__(self, task_id: str, said: int, current: int) -> None:
+    def __init__(self, task_id: str, reported: int, current: int) -> None:
         super().__init__(
-            f"Epoch {said} of {task_id} is not its current one, {current}; nothing was changed",
+            f"Task {task_id} is at epoch {current}, the report is from epoch {reported}; "
+            "nothing was changed",
             field="epoch",
-            hint="the lease ran out or the task was taken back; poll for other work",
+            hint="the lease expired or the task was taken back; poll for other work",
             facts={"current_epoch": current},
         )
 
 
 class IllegalTransition(Conflict):
     code = "illegal_transition"
-    title = "The state machine has no such edge"
+    title = "The state machine does not allow this transition"
 
 
 class AlreadyAnswered(Conflict):
     code = "already_answered"
-    title = "The question has been answered"
+    title = "The question already has an answer"
 
 
 class HandoffExists(Conflict):
     code = "handoff_exists"
-    title = "The task has a handoff"
+    title = "The task already has a handoff"
 
 
 class DependenciesUnfinished(Conflict):
@@ -321,50 +322,51 @@ class DependenciesUnfinished(Conflict):
 
     def __init__(self, task_id: str, unfinished: list[str]) -> None:
         super().__init__(
-            f"Task {task_id} waits for {', '.join(unfinished)}; nothing was changed",
+            f"Task {task_id} depends on unfinished tasks: {', '.join(unfinished)}; "
+            "nothing was changed",
             field="dependencies_completed",
-            hint="a task is spawned and completed after those it depends on",
+            hint="complete these tasks first, then spawn or complete this one",
             facts={"unfinished": unfinished},
         )
 
 
 class OwnershipOverlap(Conflict):
     code = "ownership_overlap"
-    title = "Somebody else owns these files"
+    title = "Another task owns these files"
 
 
 class StaleContract(Conflict):
     code = "stale_contract"
     title = "The contract has a newer version"
 
-    def __init__(self, task_id: str, said: int, current: int) -> None:
+    def __init__(self, task_id: str, reported: int, current: int) -> None:
         super().__init__(
-            f"Version {said} of the contract of {task_id} is not its current one, {current}; "
+            f"The contract of {task_id} is at version {current}, the report names {reported}; "
             "nothing was changed",
             field="contract_version",
-            hint="read the current one: `shiftboss handoff show`, or the tool show_handoff",
+            hint="read the current version: `shiftboss handoff show`, or the tool show_handoff",
             facts={"current_version": current},
         )
 
 
 class ContractViolations(Conflict):
     code = "contract_violations"
-    title = "The work does not keep the contract"
+    title = "The work violates the contract"
 
 
 class MergeConflict(Conflict):
     code = "merge_conflict"
-    title = "Two commits cannot be merged by themselves"
+    title = "The commits cannot be merged automatically"
 
 
 class WorkPaused(Conflict):
     code = "work_paused"
-    title = "The work is held back"
+    title = "The work is paused"
 
 
 class RepoBlocked(Conflict):
     code = "repo_blocked"
-    title = "The repo cannot be worked on now"
+    title = "The repo is blocked"
 
 
 class Forbidden(ShiftbossError):
@@ -376,33 +378,33 @@ class Forbidden(ShiftbossError):
 class Unauthorized(ShiftbossError):
     code = "unauthorized"
     status = 401
-    title = "A token is needed"
+    title = "A token is required"
 
 
 class StoreUnavailable(ShiftbossError):
     code = "store_unavailable"
     status = 503
-    title = "The store did not take it"
+    title = "The store is unavailable"
 
 
 class TrackerUnavailable(StoreUnavailable):
     code = "tracker_unavailable"
-    title = "The tracker gave no answer"
+    title = "The tracker did not respond"
 
 
 class EvidenceUnavailable(StoreUnavailable):
     code = "evidence_unavailable"
-    title = "The evidence cannot be looked at"
+    title = "The evidence is not available"
 
 
 class CiUnavailable(EvidenceUnavailable):
-    """The CI gave no answer that says anything, which is never a pass.
+    """The CI gave no usable answer. That never counts as a pass.
 
     `reason` is one of `down`, `rate_limit`, `token`, `answer`, `set_up` and `commit`.
     """
 
     code = "ci_unavailable"
-    title = "The CI gave no answer"
+    title = "CI did not respond"
 
     def __init__(
         self,
@@ -422,20 +424,20 @@ class CiUnavailable(EvidenceUnavailable):
 
 class VerificationPending(StoreUnavailable):
     code = "verification_pending"
-    title = "The verdict is not there yet"
+    title = "The verdict is not ready yet"
 
     def __init__(self, task_id: str) -> None:
         super().__init__(
             f"The completion of {task_id} is being verified",
-            hint="say it again later: the same words get the verdict",
+            hint="repeat the same request later to get the verdict",
         )
 
 
 class TreeUnavailable(StoreUnavailable):
     code = "tree_unavailable"
-    title = "The work tree cannot be made or used"
+    title = "The work tree cannot be created or used"
 
 
 class DatabaseInUse(StoreUnavailable):
     code = "database_in_use"
-    title = "Another server has this database"
+    title = "Another server is using this database"

@@ -1,4 +1,4 @@
-"""A disk that takes no more, under the real server."""
+"""A full disk under the real server."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.client import Client
 from tests.running import RunningServer
 
 pytestmark = pytest.mark.skipif(
-    not hasattr(resource, "prlimit"), reason="the limits of a running process are Linux's own"
+    not hasattr(resource, "prlimit"), reason="prlimit is available on Linux only"
 )
 
 REPORTS_MAX = 900
@@ -45,7 +45,7 @@ def test_a_full_disk_is_answered_with_503_and_heals_without_a_restart(
     accepted = 0
     while (code := progress(client, swarm_id, accepted + 1)) == 200:
         accepted += 1
-        assert accepted < REPORTS_MAX, "the limit is never met"
+        assert accepted < REPORTS_MAX, "the limit is never reached"
     assert code == 503
     assert progress(client, swarm_id, accepted + 1) == 503
     assert client.status(swarm_id)["tasks_completed"] == accepted > 0

@@ -8,7 +8,7 @@ import random
 import httpx2
 import pytest
 
-from tests.chaos.reporting import ANSWER_SECONDS, SWARMS, WORKERS, Worker, answered
+from tests.chaos.packet_reporter import ANSWER_SECONDS, SWARMS, WORKERS, PacketReporter, answered
 from tests.client import Client
 from tests.running import RunningServer
 from tests.waiting import eventually
@@ -26,7 +26,7 @@ def stored_counters(client: Client) -> dict[int, int]:
     }
 
 
-async def some_are_answered(workers: list[Worker], count: int) -> None:
+async def wait_for_answers(workers: list[PacketReporter], count: int) -> None:
     goal = sum(answered(workers).values()) + count
     await eventually(
         lambda: sum(answered(workers).values()) >= goal, f"{count} more are answered", seconds=30
@@ -34,34 +34,38 @@ async def some_are_answered(workers: list[Worker], count: int) -> None:
 
 
 async def kill_and_start(
-    server: RunningServer, client: Client, workers: list[Worker], up: asyncio.Event
+    server: RunningServer, client: Client, workers: list[PacketReporter], up: asyncio.Event
 ) -> None:
-    """Kill the server while reports are under way; what was answered must be there afterwards."""
+    """Kill the server during reports. Everything that was answered must be stored."""
     await asyncio.to_thread(server.kill)
     up.clear()
-    promised = answered(workers)
+    acknowledged = answered(workers)
     await asyncio.to_thread(server.start)
-    kept = await asyncio.to_thread(stored_counters, client)
-    for packet_id, count in promised.items():
-        # One report more may have been stored without its answer getting through.
-        assert kept.get(packet_id, 0) in (count, count + 1), f"packet {packet_id}"
+    stored = await asyncio.to_thread(stored_counters, client)
+    for packet_id, count in acknowledged.items():
+        # One more report may have been stored although its answer was lost.
+        assert stored.get(packet_id, 0) in (count, count + 1), f"packet {packet_id}"
     up.set()
 
 
-def check_history(client: Client, workers: list[Worker]) -> None:
+def check_history(client: Client, workers: list[PacketReporter]) -> None:
     """Every report counted once, in one sequence of ids without gaps."""
     counters = stored_counters(client)
     assert counters == answered(workers)
     for swarm_id in SWARMS:
         events = client.stored_events(swarm_id)
         assert [event.event_id for event in events] == list(range(1, len(events) + 1))
-        told: dict[int, list[int]] = {}
+        reported: dict[int, list[int]] = {}
         for event in events:
             if event.kind == "progress_update":
-                told.setdefault(event.data["packet_id"], []).append(event.data["tasks_completed"])
-        for packet_id, counts in told.items():
+                reported.setdefault(event.data["packet_id"], []).append(
+                    event.data["tasks_completed"]
+                )
+        for packet_id, counts in reported.items():
             assert counts == list(range(1, counters[packet_id] + 1)), f"packet {packet_id}"
-        registered = [e.data["packet_id"] for e in events if e.kind == "worker_registered"]
+        registered = [
+            event.data["packet_id"] for event in events if event.kind == "worker_registered"
+        ]
         assert sorted(registered) == sorted(
             worker.packet_id for worker in workers if worker.swarm_id == swarm_id
         )
@@ -73,10 +77,10 @@ async def test_every_answered_report_survives_the_death_of_the_server(
 ) -> None:
     for swarm_id in SWARMS:
         any_client.create_swarm(swarm_id=swarm_id)
-    workers = [Worker(number) for number in range(WORKERS)]
+    workers = [PacketReporter(number) for number in range(WORKERS)]
     up = asyncio.Event()
     up.set()
-    chance = random.Random(7432)
+    random_source = random.Random(7432)
     limits = httpx2.Limits(max_connections=WORKERS, max_keepalive_connections=WORKERS)
     async with (
         httpx2.AsyncClient(
@@ -87,10 +91,10 @@ async def test_every_answered_report_survives_the_death_of_the_server(
         for worker in workers:
             reporting.create_task(worker.run(http, up))
         for _ in range(KILLS):
-            await some_are_answered(workers, chance.randint(1, 400))
+            await wait_for_answers(workers, random_source.randint(1, 400))
             await kill_and_start(any_server, any_client, workers, up)
         for worker in workers:
             worker.finished = True
-    assert sum(worker.cut_off for worker in workers) >= KILLS, "the kills met nothing under way"
+    assert sum(worker.cut_off for worker in workers) >= KILLS, "the kills interrupted no reports"
     check_history(any_client, workers)
     any_server.stop()

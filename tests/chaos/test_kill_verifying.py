@@ -1,5 +1,5 @@
-"""The server, or the process that looks for it, dies while it verifies: the claim is verified
-again, and counted once."""
+"""The server or its evidence process dies during a verification: the claim is verified again, and
+counted once."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ def test_a_claim_survives_the_death_of_its_server(server: RunningServer, tmp_pat
 
 
 @pytest.mark.requirement("HO-04", "OWN-02")
-def test_a_claim_survives_the_death_of_the_process_that_looks(
+def test_a_claim_survives_the_death_of_the_evidence_process(
     server: RunningServer, tmp_path: Path
 ) -> None:
     client = Client(server.url)
     started, go = tmp_path / "started", tmp_path / "go"
     commit = _claim(client, Repo(tmp_path / "repo"), started, go)
-    (looking,) = [
-        one
-        for one in psutil.Process(server.pid).children()
-        if "shiftboss.evidence.subprocess.main" in one.cmdline()
+    (evidence,) = [
+        child
+        for child in psutil.Process(server.pid).children()
+        if "shiftboss.evidence.subprocess.main" in child.cmdline()
     ]
-    looking.kill()
+    evidence.kill()
     started.unlink()
     go.touch()
     _verified_once(client, commit)
@@ -51,7 +51,7 @@ def test_a_claim_survives_the_death_of_the_process_that_looks(
 
 
 def _claim(client: Client, repo: Repo, started: Path, go: Path) -> str:
-    """A claim whose criterion runs until `go` is there. Gives the commit."""
+    """Claim work whose criterion runs until `go` exists. Returns the commit."""
     repo.base = repo.commit("set up", {"tools/gate.py": GATE})
     ask(
         client,
@@ -70,7 +70,7 @@ def _claim(client: Client, repo: Repo, started: Path, go: Path) -> str:
 
 
 def _verified_once(client: Client, commit: str) -> None:
-    """Nobody asks: the server goes on by itself."""
+    """The server continues by itself, without a request."""
     wait_until(lambda: task(client, "t")["status"] == "done", "it is verified again", seconds=30)
     again = complete(client, "t", summary="done").json()
     assert (again["success"], again["claim_id"], again["commit"]) == (True, 1, commit)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from urllib.parse import quote
+
 import psycopg
+from psycopg.sql import SQL, Identifier
 
 
 def cut_connections(url: str, which: str = "true") -> int:
@@ -13,6 +16,16 @@ def cut_connections(url: str, which: str = "true") -> int:
             f"WHERE datname = current_database() AND pid <> pg_backend_pid() AND {which}".encode()
         )
         return len(found.fetchall())
+
+
+def add_schema(url: str, schema: str) -> str:
+    """The address of a new schema in the database, next to `public`."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(SQL("CREATE SCHEMA {}").format(Identifier(schema)))
+    quoted = schema.replace('"', '""')
+    # libpq splits the options at spaces that no backslash protects.
+    setting = f'-csearch_path="{quoted}"'.replace("\\", "\\\\").replace(" ", "\\ ")
+    return f"{url}{'&' if '?' in url else '?'}options={quote(setting, safe='')}"
 
 
 def connections(url: str) -> int:

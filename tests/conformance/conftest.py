@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from shiftboss.evidence.local import LocalEvidence
-from tests.conformance.bus.bus_fixtures import BusRoom, bus_room
-from tests.conformance.contract.contract_fixtures import ContractRoom, contract_room
-from tests.conformance.handoffs.handoff_fixtures import HandoffRoom, handoff_room
+from tests.conformance.bus.bus_fixtures import BusFixture, open_bus
+from tests.conformance.contract.contract_fixtures import ContractFixture, open_contract
+from tests.conformance.handoffs.handoff_fixtures import HandoffFixture, open_handoffs
 from tests.conformance.opened import OpenStore, opened
 from tests.repos import Repo
+from tests.verifying import LocalEvidence
 
 
 @pytest.fixture
@@ -30,9 +30,9 @@ async def with_swarm(store: OpenStore) -> OpenStore:
 
 
 @pytest.fixture
-async def room(store_address: str) -> AsyncIterator[BusRoom]:
+async def bus(store_address: str) -> AsyncIterator[BusFixture]:
     """A bus on an empty database, with a clock that stands still."""
-    async with bus_room(store_address) as it:
+    async with open_bus(store_address) as it:
         yield it
 
 
@@ -49,11 +49,11 @@ def evidence(tmp_path_factory: pytest.TempPathFactory, repo: Repo) -> LocalEvide
 
 
 @pytest.fixture
-async def shop(
+async def handoffs(
     store_address: str, evidence: LocalEvidence, repo: Repo
-) -> AsyncIterator[HandoffRoom]:
+) -> AsyncIterator[HandoffFixture]:
     """A bus with handoffs on an empty database, whose verifier is the test."""
-    async with handoff_room(store_address, evidence, repo) as it:
+    async with open_handoffs(store_address, evidence, repo) as it:
         yield it
 
 
@@ -65,9 +65,9 @@ def pushed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Repo, list[str]]:
 
 
 @pytest.fixture
-async def site(
+async def contract(
     store_address: str, tmp_path: Path, pushed: tuple[Repo, list[str]]
-) -> AsyncIterator[ContractRoom]:
+) -> AsyncIterator[ContractFixture]:
     """The document's ten repos under the completion contract; no duty runs by itself."""
-    async with contract_room(store_address, tmp_path, *pushed) as it:
+    async with open_contract(store_address, tmp_path, *pushed) as it:
         yield it

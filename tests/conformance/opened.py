@@ -1,4 +1,4 @@
-"""A store that is open, with what it told of its commits."""
+"""An open store that records the events of its commits."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class OpenStore:
-    """`commits` has one list of events for each time that the listener was told."""
+    """`commits` has one list of events for each call of the commit listener."""
 
     def __init__(self, address: str) -> None:
         self.address = address

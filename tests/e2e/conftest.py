@@ -1,4 +1,4 @@
-"""The ground that trees and landings are tested on."""
+"""The project that work trees and landings are tested with."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from shiftboss.orchestrator.landing.landing import Landing
-from tests.e2e.worktrees.worktree_fixtures import Ground, user_settings
+from shiftboss.orchestrator.landing.lander import Lander
+from tests.e2e.worktrees.worktree_fixtures import Project, user_settings
 
 
 @pytest.fixture
-def ground(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ground:
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
     for name, value in user_settings(tmp_path).items():
         monkeypatch.setenv(name, value)
-    return Ground(tmp_path)
+    return Project(tmp_path)
 
 
 @pytest.fixture
-async def landing(tmp_path: Path) -> AsyncIterator[Landing]:
-    landing = Landing(tmp_path / "landing")
-    yield landing
-    await landing.close()
+async def lander(tmp_path: Path) -> AsyncIterator[Lander]:
+    lander = Lander(tmp_path / "landing")
+    yield lander
+    await lander.close()

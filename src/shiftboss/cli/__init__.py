@@ -1,1 +1,1 @@
-"""Thin commands: each asks the running server and shows the answer."""
+"""The `shiftboss` command: thin commands that ask the server and show the answer."""

@@ -1,4 +1,4 @@
-"""Where `shiftboss` begins: a hook must not wait until all other commands are loaded."""
+"""The entry point of `shiftboss`: a hook must not wait until all other commands are loaded."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import sys
 
 
 def main() -> None:
-    words = sys.argv[1:]
-    if words[:1] == ["hook"] and not {"-h", "--help"}.intersection(words):
+    arguments = sys.argv[1:]
+    if arguments[:1] == ["hook"] and not {"-h", "--help"}.intersection(arguments):
         from shiftboss.hooks.program import run
 
-        sys.exit(run(words[1:]))
-    from shiftboss.cli.main import main as whole
+        sys.exit(run(arguments[1:]))
+    from shiftboss.cli.main import main as run_command
 
-    whole()
+    run_command()

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import io
 import sys
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
+from typer.core import TyperGroup
 
 from shiftboss import __version__
 from shiftboss.cli.commands.bus.tasks import task
@@ -33,46 +34,67 @@ from shiftboss.cli.commands.server.verifier import verifier
 from shiftboss.cli.commands.swarms.events import events
 from shiftboss.cli.commands.swarms.status import status
 from shiftboss.cli.commands.swarms.swarms import swarm
-from shiftboss.cli.common.output import complain
+from shiftboss.cli.common.command import Command
+from shiftboss.cli.common.output import print_error
 from shiftboss.demo.command import demo
 from shiftboss.errors import ShiftbossError
 
+# The commands of `shiftboss --help`: by panel, in this order.
+_PANELS: Final[dict[str, dict[str, Command | typer.Typer]]] = {
+    "Getting started": {"init": init, "demo": demo, "doctor": doctor},
+    "Plans and runs": {"plan": plan, "run": run, "land": land},
+    "Progress and cost": {"status": status, "events": events, "usage": usage, "budget": budget},
+    "Swarms, tasks and workers": {
+        "swarm": swarm,
+        "task": task,
+        "worker": worker,
+        "questions": questions,
+    },
+    "Contracts, claims and receipts": {
+        "handoff": handoff,
+        "prompt": prompt,
+        "scope": scope,
+        "complete": complete,
+        "waive": waive,
+        "receipt": receipt,
+        "strategy": strategy,
+    },
+    "Repos and CI": {
+        "policy": policy,
+        "repo": repo,
+        "milestone": milestone,
+        "failure": failure,
+        "resume": resume,
+        "checkpoint": checkpoint,
+    },
+    "Servers and integrations": {
+        "serve": serve,
+        "verifier": verifier,
+        "mcp": mcp,
+        "hook": hook,
+    },
+}
+
+
+class _OrderedGroup(TyperGroup):
+    """typer would list the commands of groups after all others."""
+
+    def list_commands(self, ctx: object) -> list[str]:  # noqa: ARG002
+        return [name for commands in _PANELS.values() for name in commands]
+
+
 app = typer.Typer(
+    cls=_OrderedGroup,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command()(init)
-app.command()(serve)
-app.command()(run)
-app.command()(land)
-app.add_typer(swarm, name="swarm")
-app.add_typer(task, name="task")
-app.add_typer(worker, name="worker")
-app.add_typer(questions, name="questions")
-app.add_typer(handoff, name="handoff")
-app.command()(complete)
-app.add_typer(scope, name="scope")
-app.command()(waive)
-app.add_typer(receipt, name="receipt")
-app.add_typer(strategy, name="strategy")
-app.add_typer(plan, name="plan")
-app.add_typer(policy, name="policy")
-app.add_typer(repo, name="repo")
-app.command()(milestone)
-app.command()(failure)
-app.command()(resume)
-app.command()(prompt)
-app.add_typer(checkpoint, name="checkpoint")
-app.command()(doctor)
-app.command()(verifier)
-app.command()(hook)
-app.command()(usage)
-app.add_typer(budget, name="budget")
-app.command()(status)
-app.command()(events)
-app.command()(mcp)
-app.command()(demo)
+for _panel, _commands in _PANELS.items():
+    for _name, _command in _commands.items():
+        if isinstance(_command, typer.Typer):
+            app.add_typer(_command, name=_name, rich_help_panel=_panel)
+        else:
+            app.command(_name, rich_help_panel=_panel)(_command)
 
 
 def _print_version(wanted: bool) -> None:
@@ -90,18 +112,21 @@ def shiftboss(
         ),
     ] = False,
 ) -> None:
-    """Coordinate swarms of AI coding agents: a server, and commands that look at it."""
+    """Coordinate swarms of AI coding agents. Done is proven, not claimed.
+
+    To try it: shiftboss demo. To run a plan: shiftboss run plan.yaml.
+    """
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """`arguments` instead of those of the command line."""
+    """`arguments` replace those of the command line."""
     if isinstance(sys.stdout, io.TextIOWrapper):
-        # A terminal that cannot show a letter gets its code, not an error.
+        # A character that the terminal cannot encode is shown as its code.
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
         app(arguments, prog_name="shiftboss")
     except ShiftbossError as error:
-        complain(error)
+        print_error(error)
         sys.exit(1)
 
 

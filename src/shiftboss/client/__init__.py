@@ -1,1 +1,1 @@
-"""The HTTP client for the server: addresses, retries, errors, event streams."""
+"""The HTTP client for the server: address, errors, retries with backoff, event streams."""

@@ -1,4 +1,4 @@
-"""How long to wait before the next try."""
+"""How long to wait before the next attempt, and how long a call may take in all."""
 
 from __future__ import annotations
 
@@ -9,29 +9,26 @@ from typing import Final
 
 import httpx2
 
-from shiftboss.client.exchange import ServerUnreachable
+from shiftboss.client.errors import ServerUnreachable
 
-FIRST_PAUSE_SECONDS: Final = 0.2
-PAUSE_SECONDS_MAX: Final = 5.0
-
-
-def pauses() -> Iterator[float]:
-    """Doubling, and no two workers in step: a server that comes back is not met by all at once."""
-    pause = FIRST_PAUSE_SECONDS
-    while True:
-        yield pause * random.uniform(0.5, 1.0)  # noqa: S311 - nothing to guess here
-        pause = min(pause * 2, PAUSE_SECONDS_MAX)
-
-
-# How long a caller is kept waiting.
-
+FIRST_DELAY_SECONDS: Final = 0.2
+DELAY_SECONDS_MAX: Final = 5.0
 
 CALL_SECONDS_MAX: Final = 4.0
 CONNECT_SECONDS_MAX: Final = 2.0
 
 
+def pauses() -> Iterator[float]:
+    """Doubling delays with jitter, without end: a server that comes back is not met by everybody at
+    the same moment."""
+    delay = FIRST_DELAY_SECONDS
+    while True:
+        yield delay * random.uniform(0.5, 1.0)  # noqa: S311 - jitter, not a secret
+        delay = min(delay * 2, DELAY_SECONDS_MAX)
+
+
 class Deadline:
-    """Of one call, over all its requests."""
+    """The end of one call, which may make several requests."""
 
     def __init__(self, seconds: float = CALL_SECONDS_MAX) -> None:
         self._end = time.monotonic() + seconds
@@ -40,8 +37,8 @@ class Deadline:
         return max(0.0, self._end - time.monotonic())
 
     def timeout(self) -> httpx2.Timeout:
-        """Of the next request. Raises ServerUnreachable when there is no time for one."""
-        left = self.seconds_left()
-        if not left:
-            raise ServerUnreachable("the time of this call is up")
-        return httpx2.Timeout(left, connect=min(left, CONNECT_SECONDS_MAX))
+        """The timeout of the next request. Raises ServerUnreachable when no time is left."""
+        seconds = self.seconds_left()
+        if not seconds:
+            raise ServerUnreachable("the call ran out of time")
+        return httpx2.Timeout(seconds, connect=min(seconds, CONNECT_SECONDS_MAX))

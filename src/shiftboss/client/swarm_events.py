@@ -1,4 +1,4 @@
-"""The events of a swarm, one after the other, across lost connections."""
+"""The event stream of a swarm, across lost connections."""
 
 from __future__ import annotations
 
@@ -11,17 +11,18 @@ from typing import Any, Final
 import httpx2
 
 from shiftboss.client.backoff import pauses
-from shiftboss.client.exchange import ServerUnreachable, answer_of, reaching, says_later, swarm_path
+from shiftboss.client.errors import ServerUnreachable
+from shiftboss.client.http_client import connection_errors, read_reply, swarm_path
 from shiftboss.client.server_address import Server
 
 log = logging.getLogger(__name__)
 
-# The server sends a sign of life every 15 seconds.
+# The server sends a comment every 15 seconds: three missing ones mean a dead connection.
 _STREAM_TIMEOUT: Final = httpx2.Timeout(10.0, connect=2.0, read=45.0)
 
 
 class SwarmEvents:
-    """Comes back with the last id it saw, so that nothing is missed and nothing comes twice."""
+    """Reconnects with the id of the last event, so that none is missed and none comes twice."""
 
     def __init__(self, server: Server, swarm_id: str, since_event_id: int) -> None:
         self._server = server
@@ -30,23 +31,24 @@ class SwarmEvents:
         self._was_connected = False
 
     async def follow(self) -> AsyncGenerator[dict[str, Any], None]:
-        """Without end. Raises when the server refuses, or cannot be reached to begin with."""
-        waits = pauses()
+        """Without end. Raises what the server refuses. Raises ServerUnreachable only if the first
+        connection fails."""
+        delays = pauses()
         while True:
             try:
                 async with aclosing(self._connection()) as events:
                     async for event in events:
-                        waits = pauses()
+                        delays = pauses()
                         yield event
             except ServerUnreachable as error:
                 if not self._was_connected:
                     raise
                 log.info("events after %s: %s; trying again", self._last, error.detail)
-            await asyncio.sleep(next(waits))
+            await asyncio.sleep(next(delays))
 
     async def _connection(self) -> AsyncGenerator[dict[str, Any], None]:
         since = {"since_event_id": self._last}
-        with reaching(self._server.address):
+        with connection_errors(self._server.address):
             async with (
                 self._server.async_client() as client,
                 client.stream("GET", self._path, params=since, timeout=_STREAM_TIMEOUT) as response,
@@ -63,6 +65,4 @@ async def _check(response: httpx2.Response) -> None:
     if response.is_success:
         return
     await response.aread()
-    if says_later(response):
-        raise ServerUnreachable(f"the server answered {response.status_code}")
-    answer_of(response)
+    read_reply(response)

@@ -1,1 +1,1 @@
-"""What happens: a use case is one transaction; the hub wakes those who wait."""
+"""The use cases, one transaction each; the services that run them, the hub and the duties."""

@@ -1,17 +1,20 @@
-"""Reports that come again.
+"""Idempotency: repeated reports change nothing and get the first answer.
 
-A report is known by the sender's key, or else by its words within the attempt. The key is kept
-with the event that the report led to; a repeat is answered from that event and changes nothing.
+A report is identified by the sender's idempotency key, or without one by its content within the
+attempt. A digest of either is stored with the event that the report led to, and a repeat is
+answered from that event. Use cases that write no such event store their answer instead
+(`write_once`).
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from hashlib import blake2b
 from typing import Any, TypeVar, get_type_hints, overload
 
-from shiftboss.coordinator.bus import dispatch
+from shiftboss.coordinator.bus.dispatch import take_swarm
+from shiftboss.coordinator.clock import Clock
 from shiftboss.errors import KeyReused, UnknownPacket
 from shiftboss.protocol.bus import AckRequest, BusRequest, DoneRequest, TaskFailedRequest
 from shiftboss.protocol.events import Event, EventKind
@@ -23,7 +26,7 @@ from shiftboss.protocol.packets import (
     RegisterRequest,
 )
 from shiftboss.rules.tasks.packets import Assignment, packet_task_id
-from shiftboss.store.port import Transaction
+from shiftboss.store.port import Store, Transaction
 
 T = TypeVar("T", bound=Answer)
 
@@ -32,8 +35,8 @@ KeyedReport = ProgressRequest | CompleteRequest | ErrorRequest
 AnyReport = KeyedReport | RegisterRequest
 
 
-# One name for all reports of a packet: a key that comes back with another kind of report is found
-# and refused.
+# One name for all reports of a packet, so that a key that is reused for another kind of report is
+# found and refused.
 PACKET_REPORT = "packet"
 
 
@@ -44,12 +47,12 @@ def take(
     report: KeyedReport,
     key: str | None,
     *,
-    by_words: bool = True,
+    by_content: bool = True,
 ) -> tuple[Assignment, bytes | None, Event | None]:
-    """The assignment that a report is about, what the report is known by, and the event that it
-    led to if it was here before.
+    """The assignment that a report is about, the digest that identifies the report, and the event
+    that it led to if it is a repeat.
 
-    Without a key it is known by its words, where `by_words` allows it.
+    Without a key, the content identifies it, where `by_content` allows that.
     """
     task_id = packet_task_id(report.packet_id)
     if key is not None:
@@ -61,14 +64,14 @@ def take(
     assignment = tx.take_assignment(swarm_id, task_id)
     if assignment is None:
         raise UnknownPacket(swarm_id, report.packet_id)
-    if not by_words:
+    if not by_content:
         return assignment, None, None
-    report_key = words_digest(name, assignment, report)
+    report_key = content_digest(name, assignment, report)
     return assignment, report_key, tx.event_of_report(swarm_id, task_id, report_key)
 
 
-def words_digest(name: str, assignment: Assignment, report: KeyedReport) -> bytes:
-    """What a report without a key is known by."""
+def content_digest(name: str, assignment: Assignment, report: KeyedReport) -> bytes:
+    """Identifies a report without a key."""
     return _digest(f"{name}\0words\0{assignment.epoch}\0{report.model_dump_json()}")
 
 
@@ -81,28 +84,30 @@ def report_digest(name: str, key: None) -> None: ...
 
 
 def report_digest(name: str, key: str | None) -> bytes | None:
-    """What a report with a key is known by."""
+    """Identifies a report with a key."""
     return None if key is None else _digest(f"{name}\0key\0{key}")
 
 
-def _digest(words: str) -> bytes:
-    return blake2b(words.encode(), digest_size=16).digest()
+def _digest(text: str) -> bytes:
+    return blake2b(text.encode(), digest_size=16).digest()
 
 
-def same_words(tx: Transaction, assignment: Assignment, report: ProgressRequest) -> Event | None:
-    """The event of a report that was made under another key, word for word.
+def event_of_same_report(
+    tx: Transaction, assignment: Assignment, report: ProgressRequest
+) -> Event | None:
+    """The event of the same report under another key.
 
-    Asked only for a report that would be refused: a worker that starts over says again what it
-    said before. Only `completed` is looked for, which is what such a worker counts.
+    Only needed for a report that would be refused: a worker that starts over repeats its reports
+    with new keys. Only `completed` is searched for, because that is what such a worker counts.
     """
     if report.status != "completed":
         return None
-    said = progress_data(report, report.tasks_completed)
-    return tx.event_of_words(assignment.swarm_id, assignment.task_id, said)
+    data = progress_data(report, report.tasks_completed)
+    return tx.event_with_data(assignment.swarm_id, assignment.task_id, data)
 
 
 def progress_data(report: ProgressRequest, tasks_completed: int) -> dict[str, Any]:
-    """The event of a progress report; `tasks_completed` is what was recorded."""
+    """The data of the event of a progress report; `tasks_completed` is the recorded count."""
     return {
         "packet_id": report.packet_id,
         "tasks_completed": tasks_completed,
@@ -114,17 +119,17 @@ def progress_data(report: ProgressRequest, tasks_completed: int) -> dict[str, An
     }
 
 
-def said_first(
+def data_of_first(
     first: Event,
     kind: EventKind,
     request: AnyReport,
     fields: Sequence[str],
 ) -> dict[str, Any]:
-    """What was said the first time; refused when the same key now comes with other words."""
-    said: dict[str, Any] = json.loads(first.data)
-    if first.kind != kind.value or any(said[field] != getattr(request, field) for field in fields):
+    """The data of the first report's event. Raises KeyReused when this report differs from it."""
+    data: dict[str, Any] = json.loads(first.data)
+    if first.kind != kind.value or any(data[field] != getattr(request, field) for field in fields):
         raise key_reused()
-    return said
+    return data
 
 
 def bus_report(
@@ -145,21 +150,21 @@ def first_about(
     name: str | None,
     epoch: int | None,
 ) -> Event | None:
-    """The event that a report about a task led to when it first came, or None: it is the first.
+    """The event that the first report with this key led to; None if this is the first.
 
-    Refused when the key was that of another worker or of another attempt: an answer from then
-    would let the sender believe that it has said something.
+    Raises KeyReused when the key belongs to another worker or another attempt: with the old
+    answer, the sender would believe that its report was recorded.
     """
     if report_key is None:
         return None
     first = tx.event_of_report(swarm_id, task_id, report_key)
     if first is None:
         return None
-    said = json.loads(first.data)
+    data = json.loads(first.data)
     live = tx.assignment(swarm_id, task_id)
-    if epoch is None and live is not None and live.worker == said["worker"]:
+    if epoch is None and live is not None and live.worker == data["worker"]:
         epoch = live.epoch
-    if name not in (None, said["worker"]) or epoch not in (None, said["epoch"]):
+    if name not in (None, data["worker"]) or epoch not in (None, data["epoch"]):
         raise key_reused()
     return first
 
@@ -172,33 +177,41 @@ def key_reused() -> KeyReused:
     )
 
 
-def once(
-    tx: Transaction,
+def write_once(
+    store: Store,
+    clock: Clock,
     use_case: Callable[..., T],
     request: BusRequest,
     key: str | None,
-    now_ms: int,
-) -> T:
-    """A use case whose repeat under the same key gets the first answer and changes nothing."""
-    answer: T
+) -> Awaitable[T]:
+    """Run a writing use case `(tx, request, now_ms)` whose answer is stored under the key.
+
+    A repeat with the same key gets the stored answer and changes nothing. Without a key the use
+    case runs as it is.
+    """
+    now_ms = clock()
     if key is None:
-        answer = use_case(tx, request, now_ms)
-        return answer
-    dispatch.take_swarm(tx, request.swarm_id, now_ms)
-    name = use_case.__name__
-    report_key = report_digest(f"once {name}", key)
-    words = _digest(request.model_dump_json())
-    first = tx.first_answer(request.swarm_id, report_key)
-    if first is not None:
-        if first[0] != words:
+        return store.write(lambda tx: use_case(tx, request, now_ms), request.swarm_id)
+    return store.write(
+        lambda tx: _stored_answer(tx, use_case, request, key, now_ms), request.swarm_id
+    )
+
+
+def _stored_answer(
+    tx: Transaction, use_case: Callable[..., T], request: BusRequest, key: str, now_ms: int
+) -> T:
+    take_swarm(tx, request.swarm_id, now_ms)
+    # The name is part of the stored key: a use case that is renamed does not find the answers of
+    # its old name, and a repeat that crosses the upgrade runs again.
+    report_key = report_digest(f"once {use_case.__name__}", key)
+    request_digest = _digest(request.model_dump_json())
+    answer: T
+    stored = tx.first_answer(request.swarm_id, report_key)
+    if stored is not None:
+        if stored[0] != request_digest:
             raise key_reused()
-        answer = _answer_type(use_case).model_validate_json(first[1])
-        return answer
+        answer_type: type[T] = get_type_hints(use_case)["return"]
+        return answer_type.model_validate_json(stored[1])
     answer = use_case(tx, request, now_ms)
-    tx.add_answer(request.swarm_id, report_key, words, answer.model_dump_json(), now_ms)
+    tx.add_answer(request.swarm_id, report_key, request_digest, answer.model_dump_json(), now_ms)
     return answer
-
-
-def _answer_type(use_case: Callable[..., T]) -> type[T]:
-    found: type[T] = get_type_hints(use_case)["return"]
-    return found

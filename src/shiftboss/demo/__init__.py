@@ -1,1 +1,1 @@
-"""A plan from nothing to landed work, to look at: three repos, four workers, much goes wrong."""
+"""The demo: runs a plan over three repositories with agents that fail in different ways."""

@@ -1,38 +1,45 @@
-"""Whether all of it has happened: asked of the server's events, its receipts and git."""
+"""Checks that everything the demo promises has happened, from the server's events, its receipts
+and git. Nothing is taken from the run itself."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from shiftboss.cli.common.bus_calls import call
 from shiftboss.cli.common.client import Client, parsed
 from shiftboss.cli.common.event_stream import StreamEvent, stored_events
 from shiftboss.cli.common.pages import public_key_of
-from shiftboss.demo.material import CRASHING, FOREIGN, FULL, LYING, REPOS, STRAYING
-from shiftboss.demo.plan import BUILT_ON, NEEDS, REPO_OF, SWARM, TASKS
+from shiftboss.demo.files import (
+    CRASHING_TASK,
+    FALSE_CLAIM_TASK,
+    FOREIGN_FILES,
+    FULL_CONTEXT_TASK,
+    OUT_OF_SCOPE_TASK,
+    REPOS,
+)
+from shiftboss.demo.plan import DEPENDENCIES, REPO_DEPENDENCIES, REPO_OF, SWARM, TASKS
 from shiftboss.demo.repos import is_on_main, leftovers, text_on_main
 from shiftboss.errors import InvalidReceipt, NotFound
 from shiftboss.evidence.receipts import read_receipt, verify_receipt
 from shiftboss.protocol.receipts import ReceiptBody
 
-# What the server, its receipts and git say of the run. Nothing here comes from the run itself.
+_FOREIGN_FILE: Final = next(iter(FOREIGN_FILES))
 
 
-class Paper(NamedTuple):
-    """A receipt as it lies in its file. `flaw` says why it is not genuine."""
+class ReceiptFile(NamedTuple):
+    """A receipt that was saved to a file and checked. `problem` says why it is not genuine."""
 
     file: Path
     body: ReceiptBody | None
-    flaw: str | None = None
+    problem: str | None = None
 
     @property
     def is_green(self) -> bool:
-        """CI has run for this very commit, and every job of it succeeded."""
-        said: dict[str, Any] = dict((self.body and self.body.ci) or {})
-        runs = said.get("runs") or []
+        """Whether CI ran for exactly this commit and every job succeeded."""
+        ci: dict[str, Any] = dict((self.body and self.body.ci) or {})
+        runs = ci.get("runs") or []
         return bool(runs) and all(
             run["sha"] == (self.body and self.body.commit)
             and all(job["state"] == "success" for job in run["jobs"])
@@ -41,49 +48,52 @@ class Paper(NamedTuple):
 
 
 class DemoRecord(NamedTuple):
+    """What the server says about the run when it is over."""
+
     events: list[StreamEvent]
-    papers: dict[str, Paper]
+    receipts: dict[str, ReceiptFile]
     repos: list[dict[str, Any]]
 
     def of(self, kind: str, task_id: str) -> Iterator[StreamEvent]:
         return (
-            one for one in self.events if one.event == kind and one.data.get("bead_id") == task_id
+            event
+            for event in self.events
+            if event.event == kind and event.data.get("bead_id") == task_id
         )
 
     def receipt(self, task_id: str) -> ReceiptBody | None:
-        """Only a genuine one counts."""
-        paper = self.papers.get(task_id)
-        return paper.body if paper is not None and paper.flaw is None else None
+        """Only a genuine receipt counts."""
+        receipt = self.receipts.get(task_id)
+        return receipt.body if receipt is not None and receipt.problem is None else None
 
 
 def read_record(client: Client, folder: Path) -> DemoRecord:
-    """The receipts and the key that checks them are in `folder` afterwards."""
+    """Read the record, and save the receipts and the server's public key in `folder`."""
     folder.mkdir(exist_ok=True)
     key = folder / "key.pem"
     key.write_text(public_key_of(client))
     return DemoRecord(
         events=list(stored_events(client, SWARM, 0)),
-        papers={name: _paper(client, name, folder / f"{name}.json", key) for name in TASKS},
-        repos=parsed(call(client, "list_repos", SWARM), "repos")["repos"],
+        receipts={
+            name: _save_receipt(client, name, folder / f"{name}.json", key) for name in TASKS
+        },
+        repos=parsed(client.call_bus("list_repos", SWARM), "repos")["repos"],
     )
 
 
-def _paper(client: Client, task_id: str, file: Path, key: Path) -> Paper:
-    """Written by the server, checked without it."""
+def _save_receipt(client: Client, task_id: str, file: Path, key: Path) -> ReceiptFile:
+    """Save a receipt, and verify it from its file without the server."""
     try:
-        answer = parsed(call(client, "show_receipt", SWARM, bead_id=task_id), "signed_receipt")
+        answer = parsed(client.call_bus("show_receipt", SWARM, bead_id=task_id), "signed_receipt")
     except NotFound as error:
-        return Paper(file, None, error.detail)
+        return ReceiptFile(file, None, error.detail)
     file.write_text(json.dumps(answer["signed_receipt"], ensure_ascii=False, indent=1))
     try:
         signed = read_receipt(file.read_bytes())
         verify_receipt(signed, key.read_text())
     except InvalidReceipt as error:
-        return Paper(file, None, error.detail)
-    return Paper(file, signed.receipt)
-
-
-_FOREIGN: str = next(iter(FOREIGN))
+        return ReceiptFile(file, None, error.detail)
+    return ReceiptFile(file, signed.receipt)
 
 
 class Fact(NamedTuple):
@@ -92,26 +102,28 @@ class Fact(NamedTuple):
 
 
 def facts(record: DemoRecord, repos: Path, attempts: Path, processes: int) -> list[Fact]:
-    """`attempts` has a folder for each attempt, with its logs; `processes` were left of the run."""
+    """`attempts` has a folder with logs for each attempt; `processes` is how many processes the run
+    has left behind."""
     return [
         _crash(record),
         _handover(record, repos),
         _hook(attempts),
-        _foreign(record, repos),
-        _lie(record),
+        _out_of_scope(record, repos),
+        _false_claim(record),
         _landed(record, repos),
         _order(record),
         _receipts(record),
-        _chain(record),
-        _tidy(repos, processes),
+        _repos(record),
+        _clean_up(repos, processes),
     ]
 
 
 def _crash(record: DemoRecord) -> Fact:
-    failed = next(record.of("task_failed", CRASHING), None)
-    receipt = record.receipt(CRASHING)
+    failed = next(record.of("task_failed", CRASHING_TASK), None)
+    receipt = record.receipt(CRASHING_TASK)
+    worker = receipt.worker if receipt else "no worker"
     return Fact(
-        f"{CRASHING}: its agent was killed; {receipt.worker if receipt else 'nobody'} took over",
+        f"{CRASHING_TASK}: its agent was killed, and {worker} took over",
         failed is not None
         and "SIGKILL" in failed.data["reason"]
         and receipt is not None
@@ -120,69 +132,76 @@ def _crash(record: DemoRecord) -> Fact:
 
 
 def _handover(record: DemoRecord, repos: Path) -> Fact:
-    """The next attempt was given the checkpoint of this one, and built on its commit."""
-    stored = next(record.of("checkpoint_stored", FULL), None)
-    ended = next(record.of("attempt_ended", FULL), None)
-    given = [one.data for one in record.of("task_assigned", FULL) if ended and one.id > ended.id]
-    commits = (given[0]["checkpoint"] or {}).get("commits", []) if given else []
-    receipt = record.receipt(FULL)
-    who = f"{ended.data['worker']} to {receipt.worker}" if ended and receipt else "nobody"
+    """The next attempt got the checkpoint of the first one, and built on its commit."""
+    stored = next(record.of("checkpoint_stored", FULL_CONTEXT_TASK), None)
+    ended = next(record.of("attempt_ended", FULL_CONTEXT_TASK), None)
+    later = [
+        event.data
+        for event in record.of("task_assigned", FULL_CONTEXT_TASK)
+        if ended and event.id > ended.id
+    ]
+    commits = (later[0]["checkpoint"] or {}).get("commits", []) if later else []
+    receipt = record.receipt(FULL_CONTEXT_TASK)
+    workers = f"from {ended.data['worker']} to {receipt.worker}" if ended and receipt else ""
     return Fact(
-        f"{FULL}: with a full context it was handed over, with a checkpoint, from {who}",
+        f"{FULL_CONTEXT_TASK}: its context was full; it was handed over with a checkpoint "
+        f"{workers}".rstrip(),
         stored is not None
         and ended is not None
         and (ended.data["epoch"], ended.data["reason"]) == (stored.data["epoch"], "taken_over")
         and receipt is not None
         and receipt.epoch > ended.data["epoch"]
         and len(commits) > 0
-        and all(is_on_main(repos / REPO_OF[FULL], one) for one in commits),
+        and all(is_on_main(repos / REPO_OF[FULL_CONTEXT_TASK], commit) for commit in commits),
     )
 
 
 def _hook(attempts: Path) -> Fact:
-    """What git said to the agent."""
-    errors = attempts / f"{STRAYING}.1" / "errors.log"
-    said = errors.read_text() if errors.exists() else ""
+    """Read what git printed for the agent."""
+    log = attempts / f"{OUT_OF_SCOPE_TASK}.1" / "errors.log"
+    errors = log.read_text() if log.exists() else ""
     return Fact(
-        f"{STRAYING}: the git hook refused its commit, which touched {_FOREIGN}",
-        f"refused by the contract of task {STRAYING}" in said and _FOREIGN in said,
+        f"{OUT_OF_SCOPE_TASK}: the git hook refused a commit that changed {_FOREIGN_FILE}",
+        f"contract of task {OUT_OF_SCOPE_TASK}" in errors and _FOREIGN_FILE in errors,
     )
 
 
-def _foreign(record: DemoRecord, repos: Path) -> Fact:
+def _out_of_scope(record: DemoRecord, repos: Path) -> Fact:
     paths = {
-        one.get("path")
-        for event in record.of("claim_refused", STRAYING)
-        for one in event.data["violations"]
-        if one["check"] == "scope"
+        violation.get("path")
+        for event in record.of("claim_refused", OUT_OF_SCOPE_TASK)
+        for violation in event.data["violations"]
+        if violation["check"] == "scope"
     }
-    repo = REPO_OF[STRAYING]
+    repo = REPO_OF[OUT_OF_SCOPE_TASK]
     return Fact(
-        f"{STRAYING}: it went around the hook, and the server refused the claim: {_FOREIGN}",
-        paths == {_FOREIGN}
-        and text_on_main(repos / repo, _FOREIGN) == REPOS[repo][_FOREIGN].strip(),
+        f"{OUT_OF_SCOPE_TASK}: it bypassed the hook, and the server refused the claim because of "
+        f"{_FOREIGN_FILE}",
+        paths == {_FOREIGN_FILE}
+        and text_on_main(repos / repo, _FOREIGN_FILE) == REPOS[repo][_FOREIGN_FILE].strip(),
     )
 
 
-def _lie(record: DemoRecord) -> Fact:
-    red = next(record.of("ci_failed", LYING), None)
-    receipt = record.receipt(LYING)
-    jobs = [one["job"] for one in red.data["jobs"]] if red else []
+def _false_claim(record: DemoRecord) -> Fact:
+    failed = next(record.of("ci_failed", FALSE_CLAIM_TASK), None)
+    receipt = record.receipt(FALSE_CLAIM_TASK)
+    jobs = [job["job"] for job in failed.data["jobs"]] if failed else []
     return Fact(
-        f"{LYING}: it claimed to be done with a failing test, and was refused; then it was mended",
-        red is not None
+        f"{FALSE_CLAIM_TASK}: it claimed to be done with a failing test, was refused, and fixed it",
+        failed is not None
         and "test" in jobs
         and receipt is not None
-        and receipt.commit != red.data["sha"],
+        and receipt.commit != failed.data["sha"],
     )
 
 
 def _landed(record: DemoRecord, repos: Path) -> Fact:
     landings = {name: list(record.of("task_landed", name)) for name in TASKS}
-    done = [name for name, events in landings.items() if len(events) == 1]
+    landed_once = [name for name, events in landings.items() if len(events) == 1]
     return Fact(
-        f"{len(done)} of {len(TASKS)} tasks landed, once each: their commits are on main",
-        len(done) == len(TASKS)
+        f"{len(landed_once)} of {len(TASKS)} tasks landed exactly once, and their commits are on "
+        "main",
+        len(landed_once) == len(TASKS)
         and all(
             is_on_main(repos / REPO_OF[name], events[0].data[key])
             for name, events in landings.items()
@@ -192,14 +211,14 @@ def _landed(record: DemoRecord, repos: Path) -> Fact:
 
 
 def _order(record: DemoRecord) -> Fact:
-    began = {name: next(record.of("task_started", name), None) for name in TASKS}
+    started = {name: next(record.of("task_started", name), None) for name in TASKS}
     landed = {name: next(record.of("task_landed", name), None) for name in TASKS}
     return Fact(
-        "no task began before all that it needs had landed",
+        "no task started before its dependencies had landed",
         all(
-            (first := landed[need]) is not None and (then := began[name]) and first.id < then.id
+            (first := landed[need]) is not None and (then := started[name]) and first.id < then.id
             for name in TASKS
-            for need in NEEDS[name]
+            for need in DEPENDENCIES[name]
         ),
     )
 
@@ -207,23 +226,21 @@ def _order(record: DemoRecord) -> Fact:
 def _receipts(record: DemoRecord) -> Fact:
     genuine = [name for name in TASKS if record.receipt(name) is not None]
     return Fact(
-        f"{len(genuine)} receipts are genuine, checked without the server; "
-        "CI was green for the commit of each",
-        len(genuine) == len(TASKS) and all(record.papers[name].is_green for name in TASKS),
+        f"{len(genuine)} receipts are genuine, verified without the server, and CI was green for "
+        "each commit",
+        len(genuine) == len(TASKS) and all(record.receipts[name].is_green for name in TASKS),
     )
 
 
-def _chain(record: DemoRecord) -> Fact:
-    found = {one["repo"]: one for one in record.repos}
+def _repos(record: DemoRecord) -> Fact:
+    names = {repo["repo"] for repo in record.repos}
     return Fact(
-        f"{', '.join(BUILT_ON)}: each is free and green",
-        found.keys() == BUILT_ON.keys()
-        and all(one["locked_by"] is None and one["ci"] == "green" for one in record.repos),
+        f"{', '.join(REPO_DEPENDENCIES)}: unlocked, and CI is green",
+        names == REPO_DEPENDENCIES.keys()
+        and all(repo["locked_by"] is None and repo["ci"] == "green" for repo in record.repos),
     )
 
 
-def _tidy(repos: Path, processes: int) -> Fact:
-    left = [one for name in BUILT_ON for one in leftovers(repos / name)]
-    return Fact(
-        "no process, no work tree and no branch of a task is left", processes == 0 and not left
-    )
+def _clean_up(repos: Path, processes: int) -> Fact:
+    left = [leftover for name in REPO_DEPENDENCIES for leftover in leftovers(repos / name)]
+    return Fact("no process, work tree or task branch is left behind", processes == 0 and not left)

@@ -1,4 +1,4 @@
-"""shiftboss demo: see it work."""
+"""shiftboss demo: run the demo."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import typer
 
 def demo(
     keep: Annotated[
-        bool, typer.Option("--keep", help="Keep the server until Ctrl-C, to look around.")
+        bool, typer.Option("--keep", help="Keep the server running until Ctrl-C.")
     ] = False,
 ) -> None:
-    """Run a plan over three repos with four workers that go wrong, and see all of it land."""
-    # Only this command pays for the imports of a run.
+    """Run a demo: three repos, four workers, agents that fail, and all work lands."""
+    # Imported here: other commands do not need it, and it is slow.
     from shiftboss.demo.run import run_demo
 
     raise typer.Exit(run_demo(keep=keep))

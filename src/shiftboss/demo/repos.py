@@ -1,4 +1,4 @@
-"""Real git repositories, away from the user's configuration."""
+"""The demo's git repositories and environment, isolated from the user's configuration."""
 
 from __future__ import annotations
 
@@ -8,46 +8,44 @@ import subprocess
 from pathlib import Path
 from typing import Final
 
-from shiftboss.demo.material import REPOS, Files
+from shiftboss.demo.files import REPOS, Files
 from shiftboss.errors import ShiftbossError
-
-# What the demo and its processes see of the world around them.
-
-
-def clean_environment() -> dict[str, str]:
-    """Ours, without what would lead to other servers, repositories or settings."""
-    kept = {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith(("SHIFTBOSS_", "GIT_"))
-    }
-    return kept | {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
-
-
-def stay_apart(folder: Path) -> None:
-    """For the whole process: the run of the plan looks at the environment, and so do its agents.
-    What would be kept in the home is kept in the folder."""
-    wanted = clean_environment()
-    for name in os.environ.keys() - wanted.keys():
-        del os.environ[name]
-    os.environ.update(wanted | {"XDG_CACHE_HOME": str(folder / "cache")})
-
 
 GIT_SECONDS: Final = 30
 
 
 class DemoGitFailed(ShiftbossError):
     code = "git_failed"
-    title = "git did not do it"
+    title = "A git command failed"
+
+
+def clean_environment() -> dict[str, str]:
+    """The environment of this process, without variables that point to other servers, repositories
+    or settings."""
+    variables = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("SHIFTBOSS_", "GIT_"))
+    }
+    return variables | {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
+
+
+def isolate_process(folder: Path) -> None:
+    """Clean the environment of the whole process: the run of the plan and its agents use it. Caches
+    go to `folder` instead of the home folder."""
+    variables = clean_environment()
+    for name in os.environ.keys() - variables.keys():
+        del os.environ[name]
+    os.environ.update(variables | {"XDG_CACHE_HOME": str(folder / "cache")})
 
 
 def git(repo: Path, *arguments: str) -> str:
     program = shutil.which("git")
     if program is None:
         raise DemoGitFailed(
-            "git is not installed", hint="the demo's agents commit their work with it"
+            "git is not installed", hint="install it: the demo's agents commit their work with git"
         )
-    done = subprocess.run(
+    result = subprocess.run(
         [program, *arguments],
         cwd=repo,
         env=clean_environment(),
@@ -57,18 +55,18 @@ def git(repo: Path, *arguments: str) -> str:
         timeout=GIT_SECONDS,
         check=False,
     )
-    if done.returncode != 0:
-        raise DemoGitFailed(f"git {' '.join(arguments)} in {repo}: {done.stderr.strip()}")
-    return done.stdout.strip()
+    if result.returncode != 0:
+        raise DemoGitFailed(f"git {' '.join(arguments)} in {repo}: {result.stderr.strip()}")
+    return result.stdout.strip()
 
 
-def make_repos(folder: Path) -> None:
+def create_repos(folder: Path) -> None:
     for name, files in REPOS.items():
-        _make_repo(folder / name, files)
+        _create_repo(folder / name, files)
 
 
-def _make_repo(repo: Path, files: Files) -> None:
-    """With one commit on `main`, and somebody to commit as."""
+def _create_repo(repo: Path, files: Files) -> None:
+    """One commit on `main`, and an identity for more."""
     repo.mkdir(parents=True)
     git(repo, "init", "--quiet", "--initial-branch=main")
     git(repo, "config", "user.name", "Shiftboss demo")
@@ -77,7 +75,7 @@ def _make_repo(repo: Path, files: Files) -> None:
         (repo / name).parent.mkdir(exist_ok=True)
         (repo / name).write_text(text)
     git(repo, "add", "--all")
-    git(repo, "commit", "--quiet", "--message", "Begin")
+    git(repo, "commit", "--quiet", "--message", "Initial commit")
 
 
 def is_on_main(repo: Path, commit: str) -> bool:
@@ -89,7 +87,7 @@ def text_on_main(repo: Path, name: str) -> str:
 
 
 def leftovers(repo: Path) -> list[str]:
-    """Work trees and branches of tasks: nothing is to be left of them."""
-    trees = git(repo, "worktree", "list", "--porcelain").split("\n\n")[1:]
+    """Work trees and branches of tasks that still exist."""
+    worktrees = git(repo, "worktree", "list", "--porcelain").split("\n\n")[1:]
     branches = git(repo, "for-each-ref", "--format=%(refname)", "refs/heads/shiftboss")
-    return [*trees, *branches.splitlines()]
+    return [*worktrees, *branches.splitlines()]

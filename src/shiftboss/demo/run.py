@@ -1,4 +1,4 @@
-"""Running the demo from its first process to its last."""
+"""Runs the demo: repositories, server, plan, checks, summary."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from shiftboss.cli.common.until_signal import until_signal
 from shiftboss.cli.views.runs import RunView, outcome_lines
 from shiftboss.client.server_address import Server
 from shiftboss.demo.checks import DemoRecord, Fact, facts, read_record
-from shiftboss.demo.plan import BUILT_ON, REPO_OF, SWARM, TASKS, WORKERS, write_plan
-from shiftboss.demo.repos import make_repos, stay_apart
+from shiftboss.demo.plan import REPO_DEPENDENCIES, REPO_OF, SWARM, TASKS, WORKERS, write_plan
+from shiftboss.demo.repos import create_repos, isolate_process
 from shiftboss.demo.server import DemoServer
 from shiftboss.orchestrator.guardian.agent_process import run_mark, sweep_marked
 from shiftboss.orchestrator.run.bootstrap import RunOptions, run_wish
@@ -32,8 +32,8 @@ from shiftboss.orchestrator.run.run_context import RunPaths
 INTERRUPTED: Final = 130
 
 
-class Stage:
-    """The folder that the demo takes place in."""
+class DemoPaths:
+    """The files and folders of the demo, all in one temporary folder."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -45,51 +45,55 @@ class Stage:
         self.policy = folder / "shiftboss.yaml"
         self.plan = folder / "plan.yaml"
 
+    @property
+    def run(self) -> Path:
+        return RunPaths.of(self.state, SWARM, self.trees).folder
+
 
 def run_demo(*, keep: bool) -> int:
-    """The exit code: 0 when all that should happen did."""
-    stage = Stage(Path(tempfile.mkdtemp(prefix="shiftboss-demo-")))
-    stay_apart(stage.folder)
-    make_repos(stage.repos)
-    write_plan(stage.folder)
+    """Returns the exit code: 0 if everything happened as it should."""
+    paths = DemoPaths(Path(tempfile.mkdtemp(prefix="shiftboss-demo-")))
+    isolate_process(paths.folder)
+    create_repos(paths.repos)
+    write_plan(paths.folder)
     screen = console()
-    with DemoServer(stage.database, stage.policy) as server:
+    with DemoServer(paths.database, paths.policy) as server:
         _print_lines(
             screen,
-            f"{len(TASKS)} tasks in {len(BUILT_ON)} repos, {WORKERS} workers; their agents are "
-            "scripts, no model is asked",
-            f"the plan is {stage.plan}",
-            f"the server is at {server.address}",
+            f"{len(TASKS)} tasks in {len(REPO_DEPENDENCIES)} repos for {WORKERS} workers; "
+            "the agents are scripts and use no model",
+            f"plan: {paths.plan}",
+            f"server: {server.address}",
         )
-        outcome = _run_plan(stage, server)
+        outcome = _run_plan(paths, server)
         if outcome is None:
             return INTERRUPTED
-        left = asyncio.run(sweep_marked(run_mark(stage.state, SWARM)))
-        record = read_record(Client(server.address), stage.receipts)
-        found = facts(record, stage.repos, RunPaths.of(stage.state, SWARM, stage.trees).run, left)
-        _print_summary(screen, outcome, record, found)
-        _print_places(screen, stage)
+        left_behind = asyncio.run(sweep_marked(run_mark(paths.state, SWARM)))
+        record = read_record(Client(server.address), paths.receipts)
+        checked_facts = facts(record, paths.repos, paths.run, left_behind)
+        _print_summary(screen, outcome, record, checked_facts)
+        _print_paths(screen, paths)
         if keep:
-            _keep(screen, server)
-    return 0 if outcome.done and all(fact.holds for fact in found) else 1
+            _wait_for_interrupt(screen, server)
+    return 0 if outcome.done and all(fact.holds for fact in checked_facts) else 1
 
 
-def _run_plan(stage: Stage, server: DemoServer) -> RunOutcome | None:
-    """As `shiftboss run` does it. None: a signal came first, and everything was given back."""
-    wish = RunOptions(
-        plan=load_plan(stage.plan),
+def _run_plan(paths: DemoPaths, server: DemoServer) -> RunOutcome | None:
+    """Run the plan as `shiftboss run` does. None if a signal stopped it."""
+    options = RunOptions(
+        plan=load_plan(paths.plan),
         server=Server.at(server.address, None),
-        database=str(stage.database),
-        policy=stage.policy,
-        trees=stage.trees,
+        database=str(paths.database),
+        policy=paths.policy,
+        trees=paths.trees,
     )
-    board = Progress()
-    with RunView(board):
-        return until_signal(run_wish(wish, board))
+    progress = Progress()
+    with RunView(progress):
+        return until_signal(run_wish(options, progress))
 
 
 def _print_summary(
-    screen: Console, outcome: RunOutcome, record: DemoRecord, found: list[Fact]
+    screen: Console, outcome: RunOutcome, record: DemoRecord, checked_facts: list[Fact]
 ) -> None:
     if not outcome.done:
         for part in outcome_lines(outcome):
@@ -98,63 +102,63 @@ def _print_summary(
     screen.print(_receipts_table(record))
     screen.print()
     if screen.is_terminal:
-        screen.print(_facts_table(found))
+        screen.print(_facts_table(checked_facts))
         return
-    _print_lines(screen, *(f"{_mark(fact)}  {fact.text}" for fact in found))
+    _print_lines(screen, *(f"{_result(fact)}  {fact.text}" for fact in checked_facts))
 
 
 def _receipts_table(record: DemoRecord) -> RenderableType:
     table = Table(box=None, padding=(0, 2, 0, 0))
-    for name in ("TASK", "REPO", "COMMIT", "TRY", "CI", "RECEIPT", "CHECKED"):
+    for name in ("TASK", "REPO", "COMMIT", "ATTEMPT", "CI", "RECEIPT", "CHECKED"):
         table.add_column(name, no_wrap=True)
-    for task_id, paper in record.papers.items():
-        body = paper.body
+    for task_id, receipt in record.receipts.items():
+        body = receipt.body
         table.add_row(
             task_id,
             REPO_OF[task_id],
             body.commit[:10] if body else "",
             str(body.epoch) if body else "",
-            "green" if paper.is_green else "-",
+            "green" if receipt.is_green else "-",
             body.receipt_id if body else "",
-            "genuine" if body else paper.flaw,
+            "genuine" if body else receipt.problem,
         )
     return table
 
 
-def _facts_table(found: list[Fact]) -> Table:
-    lines = Table.grid(padding=(0, 2, 0, 0))
-    for fact in found:
-        lines.add_row(Text(_mark(fact), "green" if fact.holds else "bold red"), Text(fact.text))
-    return lines
+def _facts_table(checked_facts: list[Fact]) -> Table:
+    table = Table.grid(padding=(0, 2, 0, 0))
+    for fact in checked_facts:
+        table.add_row(Text(_result(fact), "green" if fact.holds else "bold red"), Text(fact.text))
+    return table
 
 
-def _mark(fact: Fact) -> str:
+def _result(fact: Fact) -> str:
     return "ok" if fact.holds else "FAILED"
 
 
-def _print_places(screen: Console, stage: Stage) -> None:
-    again = ["shiftboss", "serve", "--db", str(stage.database), "--policy", str(stage.policy)]
+def _print_paths(screen: Console, paths: DemoPaths) -> None:
+    serve = ["shiftboss", "serve", "--db", str(paths.database), "--policy", str(paths.policy)]
     _print_lines(
         screen,
         "",
-        f"plan       {stage.plan}, with its policy beside it",
-        f"repos      {stage.repos}",
-        f"logs       {stage.state / 'runs' / SWARM}",
-        f"receipts   {stage.receipts}",
-        f"look again {shlex.join(again)}",
+        f"plan       {paths.plan}, with its policy beside it",
+        f"repos      {paths.repos}",
+        f"logs       {paths.run}",
+        f"receipts   {paths.receipts}",
+        f"to explore {shlex.join(serve)}",
         f"           then: shiftboss events {SWARM}, or {DEFAULT_SERVER}/swarm/{SWARM}/status",
     )
 
 
 def _print_lines(screen: Console, *lines: str) -> None:
-    # Paths and commands are there to be copied: no line breaks in them.
+    # soft_wrap: paths and commands are copied, so they must not be broken.
     for line in lines:
         screen.print(line, soft_wrap=True)
 
 
-def _keep(screen: Console, server: DemoServer) -> None:
+def _wait_for_interrupt(screen: Console, server: DemoServer) -> None:
     address = f"{server.address}/swarm/{SWARM}/status"
-    screen.print(f"\nthe server is at {address}; Ctrl-C stops it", soft_wrap=True)
+    screen.print(f"\nthe server is running at {address}; press Ctrl-C to stop it", soft_wrap=True)
     try:
         server.wait()
     except KeyboardInterrupt:

@@ -1,4 +1,4 @@
-"""The demo's server: a process of its own, which ends with the demo however that ends."""
+"""The demo's server: a separate process, which stops with the demo however that ends."""
 
 from __future__ import annotations
 
@@ -16,16 +16,17 @@ from shiftboss.demo.repos import clean_environment
 from shiftboss.errors import ShiftbossError
 
 START_SECONDS: Final = 30.0
-END_SECONDS: Final = 15.0
+STOP_SECONDS: Final = 15.0
 
 
 class DemoFailed(ShiftbossError):
     code = "demo_failed"
-    title = "The demo went wrong"
+    title = "The demo failed"
 
 
 class DemoServer:
-    """On any free port. Its input is a pipe from us: when that ends, it ends, too."""
+    """A server on any free port. Its standard input is a pipe from the demo: when that is closed,
+    the server stops."""
 
     def __init__(self, database: Path, policy: Path) -> None:
         self.database = database
@@ -46,9 +47,9 @@ class DemoServer:
                 start_new_session=True,
             )
         try:
-            self.address = self._first_words()["address"]
+            self.address = self._read_first_line()["address"]
         except BaseException:
-            self._end()
+            self._stop()
             raise
         return self
 
@@ -58,10 +59,10 @@ class DemoServer:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._end()
+        self._stop()
 
     def wait(self) -> None:
-        """Until it ends by itself."""
+        """Wait until it exits by itself."""
         self._process.wait()
 
     def _argv(self) -> list[str]:
@@ -69,23 +70,23 @@ class DemoServer:
         argv += [f"--db={self.database}", f"--policy={self._policy}"]
         return [*argv, "--ends-with-input", "--json"]
 
-    def _first_words(self) -> dict[str, str]:
-        out = self._process.stdout
-        assert out is not None
-        ready, _, _ = select.select([out], [], [], START_SECONDS)
-        line = out.readline() if ready else b""
+    def _read_first_line(self) -> dict[str, str]:
+        stdout = self._process.stdout
+        assert stdout is not None
+        ready, _, _ = select.select([stdout], [], [], START_SECONDS)
+        line = stdout.readline() if ready else b""
         if not line:
-            raise DemoFailed("the server did not start", hint=f"its log is {self.log}")
-        words: dict[str, str] = json.loads(line)
-        return words
+            raise DemoFailed("the server did not start", hint=f"see its log, {self.log}")
+        members: dict[str, str] = json.loads(line)
+        return members
 
-    def _end(self) -> None:
-        """It is gone afterwards, whatever it does."""
+    def _stop(self) -> None:
+        """Stop the server; kill it if it does not exit in time."""
         for pipe in (self._process.stdin, self._process.stdout):
             assert pipe is not None
             pipe.close()
         try:
-            self._process.wait(END_SECONDS)
+            self._process.wait(STOP_SECONDS)
         except subprocess.TimeoutExpired:
             os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()

@@ -1,1 +1,1 @@
-"""The doctor: looks at all that a swarm needs, and says what to do about what is wrong."""
+"""The doctor: checks everything a swarm needs, and says how to fix what is wrong."""

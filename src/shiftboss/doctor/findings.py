@@ -1,4 +1,4 @@
-"""What the doctor found: how bad it is, what it means, what to do."""
+"""A finding of the doctor: how bad it is, what it means, what to do."""
 
 from __future__ import annotations
 

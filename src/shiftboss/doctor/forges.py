@@ -1,4 +1,4 @@
-"""Forges: can they be reached, and do they take our token? The token itself shows nowhere."""
+"""Checks whether forges can be reached and accept our token, which is never printed."""
 
 from __future__ import annotations
 
@@ -6,40 +6,40 @@ from typing import Final
 
 from shiftboss.doctor.findings import Finding, ok, problem, warning
 from shiftboss.errors import CiUnavailable, ShiftbossError
-from shiftboss.evidence.ci.forges.forgejo import ForgejoCi
-from shiftboss.evidence.ci.forges.github import GithubCi
-from shiftboss.evidence.ci.forges.http import ForgeHttp
+from shiftboss.evidence.ci.forge_api.http import ForgeHttp
+from shiftboss.evidence.ci.provider import FORGES
 from shiftboss.evidence.mirror.repository import Repository
 from shiftboss.protocol.ci import CiDemand
 from shiftboss.protocol.policy import Policy, RepoPolicy
 from shiftboss.rules.documents.wording import how_many
 
-# A forge is asked about a commit, as the server does it; about one that is nowhere if need be.
+# The forge is asked about a commit, as the server does; if there is none, about one that does not
+# exist.
 _NO_COMMIT: Final = "0" * 40
 
 _DOWN: Final = (
-    "wait and retry: the forge may have been restarted, and runners reconnect by themselves. Do "
-    "not start runs anew. If it lasts, look there: journalctl -u forgejo --no-pager"
+    "wait and try again: the forge may have been restarted, and runners reconnect by themselves. "
+    "Do not restart CI runs. If it does not recover, look at: journalctl -u forgejo --no-pager"
 )
 
 
-async def look_at_forges(policy: Policy) -> list[Finding]:
-    """One forge after the other: what holds for its first repo holds for the next."""
-    forged = {name: one for name, one in policy.repos.items() if one.ci.provider != "local"}
-    if not forged:
+async def check_forges(policy: Policy) -> list[Finding]:
+    """One repo after the other: rate limits and errors of the first apply to the next."""
+    repos = {name: repo for name, repo in policy.repos.items() if repo.ci.provider != "local"}
+    if not repos:
         return [ok("forge", "no repo has its CI on a forge")] if policy.repos else []
     http = ForgeHttp()
     try:
-        findings = [await _look(http, name, repo) for name, repo in forged.items()]
+        findings = [await _check_forge(http, name, repo) for name, repo in repos.items()]
     finally:
         await http.close()
-    bad = [one for one in findings if one.level != "ok"]
-    return bad or [ok("forge", f"the CI of {how_many(len(findings), 'repo')} there answers")]
+    failed = [finding for finding in findings if finding.level != "ok"]
+    return failed or [ok("forge", f"the CI of {how_many(len(findings), 'repo')} answers")]
 
 
-async def _look(http: ForgeHttp, name: str, repo: RepoPolicy) -> Finding:
+async def _check_forge(http: ForgeHttp, name: str, repo: RepoPolicy) -> Finding:
     demand = CiDemand(repo=name, repo_path=repo.path or "", branch=repo.branch, policy=repo.ci)
-    ci = ForgejoCi(http) if repo.ci.provider == "forgejo" else GithubCi(http)
+    ci = FORGES[repo.ci.provider](http)
     try:
         await ci.look(demand, await _tip(repo))
     except CiUnavailable as error:
@@ -58,9 +58,9 @@ async def _tip(repo: RepoPolicy) -> str:
 
 def judge_answer(name: str, error: CiUnavailable) -> Finding:
     reason = error.facts.get("reason")
-    words = f"CI of {name}: {error.detail}"
+    message = f"CI of {name}: {error.detail}"
     if reason == "down":
-        return problem("forge", words, _DOWN)
+        return problem("forge", message, _DOWN)
     if reason == "rate_limit":
-        return warning("forge", words, "wait: it is asked again when its limit allows it")
-    return problem("forge", words, error.hint or "see ci of the repo in the policy")
+        return warning("forge", message, "wait: Shiftboss asks again when the limit allows it")
+    return problem("forge", message, error.hint or f"check repos.{name}.ci in the policy")

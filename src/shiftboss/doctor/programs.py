@@ -1,4 +1,4 @@
-"""Programs of this machine, asked briefly."""
+"""Programs on this machine: coding agents, and the runners of a Forgejo."""
 
 from __future__ import annotations
 
@@ -8,9 +8,15 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from shiftboss.agents.agent import Agent
+from shiftboss.agents.registry import AGENTS, DEFAULT_AGENT, brands
 from shiftboss.doctor.findings import Finding, ok, problem, warning
+from shiftboss.rules.documents.wording import how_many
+from shiftboss.system.child_process import kill_group, start_process
 
 ANSWER_SECONDS: Final = 20.0
+# The systemd units of the runners of a Forgejo.
+RUNNER_UNITS: Final = "forgejo-runner-*"
 
 
 class ProgramOutput(NamedTuple):
@@ -18,87 +24,82 @@ class ProgramOutput(NamedTuple):
     out: str
 
 
-async def said_by(*argv: str, folder: Path | None = None) -> ProgramOutput | None:
-    """What a program wrote, and its exit code. None: it is not installed, or does not end."""
+async def run_program(*argv: str, folder: Path | None = None) -> ProgramOutput | None:
+    """Run a program. None: it is not installed, or did not end in time."""
     program = shutil.which(argv[0])
     if program is None:
         return None
-    process = await asyncio.create_subprocess_exec(
-        program,
-        *argv[1:],
+    process = await start_process(
+        (program, *argv[1:]),
+        kill_group,
         cwd=folder,
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,
+        process_group=0,
     )
     try:
         async with asyncio.timeout(ANSWER_SECONDS):
             out, _ = await process.communicate()
     except TimeoutError:
-        process.kill()
-        await process.wait()
         return None
+    finally:
+        await kill_group(process)
     return ProgramOutput(process.returncode or 0, out.decode(errors="replace"))
 
 
-# Coding agents on the PATH.
+def check_agents() -> list[Finding]:
+    return judge_agents([agent for agent in brands() if shutil.which(agent.program)])
 
 
-AGENTS: Final = ("claude", "codex", "opencode", "gemini")
-
-
-def look_at_agents() -> list[Finding]:
-    return judge_agents([name for name in AGENTS if shutil.which(name)])
-
-
-def judge_agents(found: Collection[str]) -> list[Finding]:
-    if found:
-        return [ok("agents", f"on the PATH: {', '.join(found)}")]
+def judge_agents(installed: Collection[Agent]) -> list[Finding]:
+    if installed:
+        return [ok("agents", f"on the PATH: {', '.join(agent.program for agent in installed)}")]
+    programs = ", ".join(agent.program for agent in brands())
+    default = AGENTS[DEFAULT_AGENT].install_command
     return [
         warning(
             "agents",
-            f"none of {', '.join(AGENTS)} is on the PATH",
-            "install one, or let workers of your own speak to the bus",
+            f"none of the coding agents is on the PATH: {programs}",
+            f"install one, for example: {default}; or connect workers of your own to the server",
         )
     ]
 
 
-# The runners of a Forgejo on this machine: systemd units `forgejo-runner-*`.
-
-
-UNITS: Final = "forgejo-runner-*"
-
-
-async def look_at_runners() -> list[Finding]:
-    names = await _names()
+async def check_runners() -> list[Finding]:
+    names = await _runner_units()
     if not names:
         return [
-            ok("runners", "there are no forgejo-runner units here; runners elsewhere are not seen")
+            ok("runners", "no forgejo-runner units on this machine; other machines are not checked")
         ]
-    said = await said_by("systemctl", "is-active", *names)
-    states = dict(zip(names, said.out.split(), strict=False)) if said is not None else {}
-    log = await said_by("journalctl", "--no-pager", "--unit", UNITS, "--since", "5 minutes ago")
+    active = await run_program("systemctl", "is-active", *names)
+    states = dict(zip(names, active.out.split(), strict=False)) if active is not None else {}
+    log = await run_program(
+        "journalctl", "--no-pager", "--unit", RUNNER_UNITS, "--since", "5 minutes ago"
+    )
     return judge_runners(states, log.out if log is not None else "")
 
 
-async def _names() -> list[str]:
-    """Installed ones, and those that are known by an instance alone. Exit codes say nothing here;
-    a machine without systemd lists none."""
-    found: set[str] = set()
+async def _runner_units() -> list[str]:
+    """Installed units, and instances of templates. Exit codes have no meaning here; without systemd
+    there are none."""
+    units: set[str] = set()
     for listing in (("list-unit-files",), ("list-units", "--all")):
-        said = await said_by("systemctl", *listing, "--no-legend", "--no-pager", "--plain", UNITS)
-        lines = said.out.splitlines() if said is not None else []
+        listed = await run_program(
+            "systemctl", *listing, "--no-legend", "--no-pager", "--plain", RUNNER_UNITS
+        )
+        lines = listed.out.splitlines() if listed is not None else []
         names = (line.split()[0] for line in lines if line.strip())
-        found |= {name for name in names if name.endswith(".service") and "@." not in name}
-    return sorted(found)
+        units |= {name for name in names if name.endswith(".service") and "@." not in name}
+    return sorted(units)
 
 
 def judge_runners(states: Mapping[str, str], log: str) -> list[Finding]:
-    """`states` as systemctl says them, `log` of the last minutes."""
+    """`states` are those of systemctl, `log` is that of the last minutes."""
     findings = [
         problem(
             "runners",
-            f"{unit} is offline ({state}): nothing that waits for it will run",
+            f"{unit} is offline ({state}): jobs that wait for it will not run",
             f"restart it: sudo systemctl restart {unit}; its log: journalctl -u {unit} --no-pager "
             "-n 50",
         )
@@ -110,8 +111,8 @@ def judge_runners(states: Mapping[str, str], log: str) -> list[Finding]:
             warning(
                 "runners",
                 "runners got 502 Bad Gateway in the last 5 minutes: the forge was restarted",
-                "wait for the forge to stabilise, runners reconnect by themselves; it is over when "
-                "journalctl -u forgejo-runner-1 tells of a new `task ... repo is`",
+                "wait for the forge to stabilise: runners reconnect by themselves. It is over when "
+                "journalctl -u forgejo-runner-1 shows a new `task ... repo is`",
             )
         )
-    return findings or [ok("runners", f"all {len(states)} are online")]
+    return findings or [ok("runners", f"online: {how_many(len(states), 'runner')}")]

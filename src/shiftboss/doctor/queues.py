@@ -1,4 +1,4 @@
-"""What has got stuck: commits that wait for CI, tasks that nobody takes, claims nobody verifies."""
+"""Finds what is stuck: commits without a CI run, tasks without a worker, unverified claims."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from shiftboss.doctor.findings import Finding, ok, problem, warning
-from shiftboss.doctor.server import DoctorClient, asked
+from shiftboss.doctor.server import DoctorClient, call_bus
 from shiftboss.protocol.policy import Policy, RepoPolicy
 from shiftboss.rules.documents.wording import how_long, how_many
 
@@ -14,7 +14,7 @@ PAGES_MAX: Final = 20
 CLAIM_SECONDS: Final = 600
 
 RUNNERS: Final = (
-    "look at the runners: systemctl status 'forgejo-runner-*', journalctl -u forgejo-runner-1 "
+    "check the runners: systemctl status 'forgejo-runner-*', journalctl -u forgejo-runner-1 "
     "-n 50; restart one with: sudo systemctl restart forgejo-runner-N"
 )
 
@@ -22,7 +22,7 @@ Members = Mapping[str, Any]
 
 
 class Queues(NamedTuple):
-    """What the server says. `claims` are the newest ones of tasks that are being verified."""
+    """What the server reports. `claims` are the latest claims of tasks that are being verified."""
 
     repos: Sequence[Members]
     halts: Sequence[Members]
@@ -30,22 +30,22 @@ class Queues(NamedTuple):
     claims: Sequence[tuple[str, Members]]
 
 
-def ask_for_queues(line: DoctorClient, swarm_id: str) -> Queues:
-    told = asked(line, "list_repos")
-    tasks = list(_tasks(line, swarm_id))
+def read_queues(client: DoctorClient, swarm_id: str) -> Queues:
+    repos = call_bus(client, "list_repos")
+    tasks = list(_tasks(client, swarm_id))
     claims = []
     for task in tasks:
         if task["state"] == "verifying":
-            view = asked(line, "show_handoff", swarm_id=swarm_id, bead_id=task["bead_id"])
+            view = call_bus(client, "show_handoff", swarm_id=swarm_id, bead_id=task["bead_id"])
             if view["last_claim"] is not None:
                 claims.append((task["bead_id"], view["last_claim"]))
-    return Queues(told["repos"], told["halts"], tasks, claims)
+    return Queues(repos["repos"], repos["halts"], tasks, claims)
 
 
-def _tasks(line: DoctorClient, swarm_id: str) -> Iterator[Members]:
+def _tasks(client: DoctorClient, swarm_id: str) -> Iterator[Members]:
     after: str | None = ""
     for _ in range(PAGES_MAX):
-        page = asked(line, "list_tasks", swarm_id=swarm_id, after=after, limit=500)
+        page = call_bus(client, "list_tasks", swarm_id=swarm_id, after=after, limit=500)
         yield from page["tasks"]
         after = page["next_after"]
         if after is None:
@@ -59,76 +59,76 @@ def judge_queues(queues: Queues, policy: Policy, now_ms: int) -> list[Finding]:
         *_waiting(queues.tasks, policy.deadlock.idle, now_ms),
         *_claims(queues.claims, now_ms),
     ]
-    return findings or [ok("queues", "nothing waits too long")]
+    return findings or [ok("queues", "nothing has been waiting too long")]
 
 
 def _halts(halts: Sequence[Members]) -> Iterator[Finding]:
-    for one in halts:
+    for halt in halts:
         yield problem(
             "queues",
-            f"halt {one['halt_id']} stops {', '.join(one['repos'])}: {one['reason']}",
-            f"mend it, then: shiftboss resume {one['halt_id']} --reason TEXT",
+            f"halt {halt['halt_id']} stops {', '.join(halt['repos'])}: {halt['reason']}",
+            f"fix the cause, then run: shiftboss resume {halt['halt_id']} --reason TEXT",
         )
 
 
 def _ci(repos: Sequence[Members], policy: Policy, now_ms: int) -> Iterator[Finding]:
-    for one in repos:
-        name, seen = one["repo"], one["tracking"]
-        if one["ci"] == "red":
+    for repo in repos:
+        name, tracking = repo["repo"], repo["tracking"]
+        if repo["ci"] == "red":
             yield warning(
                 "queues",
-                f"CI of {name} is red at {one['sha'][:12]}: what depends on it waits",
-                f"{name} has to be mended first; shiftboss repo list shows who is at it",
+                f"CI of {name} is red at {repo['sha'][:12]}: work that depends on it waits",
+                f"fix {name} first; shiftboss repo list shows which worker is on it",
             )
-        if seen is None or seen["state"] not in ("waiting", "running"):
+        if tracking is None or tracking["state"] not in ("waiting", "running"):
             continue
         ci = policy.repos.get(name, RepoPolicy()).ci
-        waited = (now_ms - seen["pushed_at"]) // 1000
-        if seen["errors"] >= policy.deadlock.api_errors:
+        waited = (now_ms - tracking["pushed_at"]) // 1000
+        if tracking["errors"] >= policy.deadlock.api_errors:
             yield warning(
                 "queues",
-                f"CI of {name} gave no answer {how_many(seen['errors'], 'time')} in a row",
-                "wait: it is asked again, and runners reconnect by themselves; do not start runs "
-                "anew",
+                f"CI of {name} failed to answer {how_many(tracking['errors'], 'time')} in a row",
+                "wait: Shiftboss asks again, and runners reconnect by themselves; do not restart "
+                "CI runs",
             )
-        elif seen["state"] == "waiting" and waited > ci.stuck_after:
-            yield _stuck(name, seen, waited)
+        elif tracking["state"] == "waiting" and waited > ci.stuck_after:
+            yield _stuck(name, tracking, waited)
 
 
-def _stuck(name: str, seen: Members, waited: int) -> Finding:
-    commit, long = seen["sha"][:12], how_long(waited)
-    if seen["run_id"] is None:
+def _stuck(name: str, tracking: Members, waited: int) -> Finding:
+    commit, duration = tracking["sha"][:12], how_long(waited)
+    if tracking["run_id"] is None:
         return problem(
             "queues",
-            f"there is no CI run of commit {commit} of {name} after {long}",
-            "was it pushed to the branch of the policy, and does a workflow run at a push? "
-            "If so, the forge has not noticed it: push again with an empty commit",
+            f"there is no CI run of commit {commit} of {name} after {duration}",
+            "check that it was pushed to the branch of the policy, and that a workflow runs on a "
+            "push. If so, the forge has missed it: push again with an empty commit",
         )
     return problem(
         "queues",
-        f"run #{seen['run_id']} of {name} waits for a runner for {long}",
+        f"run #{tracking['run_id']} of {name} has been waiting for a runner for {duration}",
         RUNNERS,
     )
 
 
 def _waiting(tasks: Sequence[Members], seconds: int, now_ms: int) -> Iterator[Finding]:
-    """Those that wait for others wait rightly."""
+    """Tasks that wait for other tasks do not count."""
     late = [
-        one
-        for one in tasks
-        if one["status"] == "queued"
-        and not one["waits_for"]
-        and now_ms - one["updated_at"] > seconds * 1000
+        task
+        for task in tasks
+        if task["status"] == "queued"
+        and not task["waits_for"]
+        and now_ms - task["updated_at"] > seconds * 1000
     ]
     if late:
-        longest = min(late, key=lambda one: int(one["updated_at"]))
+        longest = min(late, key=lambda task: int(task["updated_at"]))
         waited = how_long((now_ms - longest["updated_at"]) // 1000)
         ready = how_many(len(late), "task")
         yield warning(
             "queues",
-            f"nobody takes {ready} that {'is' if len(late) == 1 else 'are'} ready; "
-            f"{longest['bead_id']} waits for {waited}",
-            "start more workers, or see whether one is stuck: shiftboss worker list, then "
+            f"no worker takes {ready} that {'is' if len(late) == 1 else 'are'} ready; "
+            f"{longest['bead_id']} has been waiting for {waited}",
+            "start more workers, or look for a stuck one with shiftboss worker list, then run: "
             "shiftboss worker reset NAME",
         )
 
@@ -138,9 +138,9 @@ def _claims(claims: Sequence[tuple[str, Members]], now_ms: int) -> Iterator[Find
         waited = (now_ms - claim["asked_at"]) // 1000
         if waited <= CLAIM_SECONDS or claim["state"] not in ("waiting", "taken"):
             continue
-        words = f"claim {claim['claim_id']} of {task_id} is {claim['state']} for "
-        todo = "its commands may take that long; see the server's log, or that of the verifier"
+        state = f"claim {claim['claim_id']} of {task_id} has been {claim['state']}"
+        todo = "its commands may take that long; look into the log of the server or the verifier"
         if claim["state"] == "waiting":
-            todo = "no verifier takes it: start one with shiftboss verifier, or the server without "
-            todo += "--no-verifier"
-        yield warning("queues", f"{words}{how_long(waited)}", todo)
+            todo = "no verifier takes it: start one with shiftboss verifier, or start the server "
+            todo += "without --no-verifier"
+        yield warning("queues", f"{state} for {how_long(waited)}", todo)

@@ -1,4 +1,4 @@
-"""The server and its store: reachable, healthy, of our version."""
+"""Checks that the server can be reached, works, and has the version of this command."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from shiftboss.errors import ShiftbossError
 
 
 class DoctorClient(Protocol):
-    """The line to the server. What it refuses or cannot do it raises as a ShiftbossError."""
+    """The client that the doctor uses. It raises ShiftbossError."""
 
     address: str
 
@@ -20,48 +20,52 @@ class DoctorClient(Protocol):
     def post(self, path: str, body: dict[str, object]) -> bytes: ...
 
 
-def asked(line: DoctorClient, operation: str, **members: object) -> dict[str, Any]:
-    """The answer of an operation of the bus."""
-    answer: dict[str, Any] = json.loads(line.post(f"/bus/{operation}", members))
+def call_bus(client: DoctorClient, operation: str, **members: object) -> dict[str, Any]:
+    """Call an operation of the bus."""
+    answer: dict[str, Any] = json.loads(client.post(f"/bus/{operation}", members))
     return answer
 
 
-def look_at_server(line: DoctorClient) -> list[Finding]:
-    """Without a problem among them, the server can be asked further things."""
+def check_server(client: DoctorClient) -> list[Finding]:
+    """If there is no problem among the findings, the server can be used."""
     try:
-        health = json.loads(line.get("/health"))
+        health = json.loads(client.get("/health"))
     except ShiftbossError as error:
-        return [_unwell(error)]
+        return [_failure(error)]
     except ValueError:
-        return [problem("server", f"what answers at {line.address} is no Shiftboss", _WHERE)]
+        return [problem("server", f"{client.address} does not answer like Shiftboss", _WHERE)]
     findings = [
-        ok("server", f"Shiftboss {health['version']} at {line.address} is {health['status']}"),
-        ok("store", f"{health['store']} reads and writes"),
+        ok("server", f"Shiftboss {health['version']} at {client.address} is {health['status']}"),
+        ok("store", f"{health['store']} can be read and written"),
     ]
     if health["version"] != __version__:
         findings[0] = warning(
             "server",
-            f"the server is of version {health['version']}, this command of {__version__}",
-            "use the same on both sides: install it again, then start the server again",
+            f"the server has version {health['version']}, this command has {__version__}",
+            "install the same version on both sides, then restart the server",
         )
-    return findings + _token(line)
+    return findings + _token(client)
 
 
-_WHERE = "is --server right? Start a server with: shiftboss serve"
+_WHERE = "check --server, or start a server with: shiftboss serve"
 
 
-def _unwell(error: ShiftbossError) -> Finding:
-    """A server that answers 503 is there, and its store is not."""
+def _failure(error: ShiftbossError) -> Finding:
+    """A server that answers 503 is running, but its store does not work."""
     if getattr(error, "http_status", None) == 503:
-        todo = "look at the disk and the database; reports wait with their workers until it heals"
+        todo = "check the disk and the database; workers keep their reports until it works again"
         return problem("store", f"the store does not work: {error.detail}", todo)
     return problem("server", error.detail, error.hint or _WHERE)
 
 
-def _token(line: DoctorClient) -> list[Finding]:
-    """The health of a server is told without a token; all else is not."""
+def _token(client: DoctorClient) -> list[Finding]:
+    """Only the health of a server can be read without a token."""
     try:
-        asked(line, "get_status")
+        call_bus(client, "get_status")
     except ShiftbossError as error:
-        return [problem("server", f"it refuses us: {error.detail}", error.hint or _WHERE)]
+        return [
+            problem(
+                "server", f"the server refuses this command: {error.detail}", error.hint or _WHERE
+            )
+        ]
     return []

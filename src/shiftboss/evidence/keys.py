@@ -1,10 +1,9 @@
-"""The server's signing key: an Ed25519 key in a file that nobody else can read."""
+"""The server's signing key: an Ed25519 key in a file that only its owner can read."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
-import secrets
 from pathlib import Path
 from typing import Final
 
@@ -39,7 +38,7 @@ class SigningKey:
 
     @classmethod
     def load_or_create(cls, path: Path) -> SigningKey:
-        """Of several servers that start at once, one makes the key and all of them get it."""
+        """Of several servers that start at once, one creates the key and all of them use it."""
         if not path.exists():
             write_once(path, _new_key())
         return cls(_load(path))
@@ -83,20 +82,6 @@ def _load(path: Path) -> Ed25519PrivateKey:
 def _damaged(path: Path) -> EvidenceUnavailable:
     return EvidenceUnavailable(
         f"{path} is not an Ed25519 key in PEM form",
-        hint="put the key back from a backup, or move the file away, and the next start makes a "
+        hint="restore the key from a backup, or move the file away, and the next start creates a "
         "new one",
     )
-
-
-# The operator's token, in a file of the state folder.
-
-
-OPERATOR_FILE: Final = "operator-token"
-
-
-def operator_token(folder: Path) -> str:
-    """Made at the first start. Who can read it is the operator."""
-    path = folder / OPERATOR_FILE
-    if not path.exists():
-        write_once(path, f"{secrets.token_urlsafe(32)}\n".encode())
-    return read_private(path, "the operator's token").decode().strip()

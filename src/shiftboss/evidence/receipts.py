@@ -1,4 +1,4 @@
-"""Reading receipts, and checking them without the server that made them."""
+"""Reading receipts, and verifying them without the server that signed them."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ RECEIPT_BYTES_MAX: Final = 32 * 2**20
 
 
 def read_receipt(text: bytes) -> SignedReceipt:
-    """A receipt from a file or from the wire. What says the same thing twice, or says something
-    that we would not sign, is refused."""
+    """Parse a receipt. Raises InvalidReceipt for duplicate members and for members that no receipt
+    has."""
     if len(text) > RECEIPT_BYTES_MAX:
-        raise InvalidReceipt(f"A receipt has at most {RECEIPT_BYTES_MAX} bytes")
+        raise InvalidReceipt(f"A receipt may have at most {RECEIPT_BYTES_MAX} bytes")
     try:
         value = json.loads(
-            text.decode(), object_pairs_hook=_members, parse_constant=_no_such_number
+            text.decode(), object_pairs_hook=_unique_members, parse_constant=_refuse_constant
         )
         signed = SignedReceipt.model_validate(value)
         if canonical_json(value) != canonical_json(signed):
-            raise InvalidReceipt("The receipt has members that no receipt has")
+            raise InvalidReceipt("The receipt has unknown members")
     except ValidationError as exc:
         raise _malformed(exc) from exc
     except (ValueError, RecursionError) as exc:
@@ -43,20 +43,20 @@ def read_receipt(text: bytes) -> SignedReceipt:
 def verify_receipt(
     signed: SignedReceipt, public_pem: str, handoff: WorkerHandoff | None = None
 ) -> None:
-    """Raises InvalidReceipt unless the key made this signature for this receipt, and the receipt
-    does not contradict itself, nor the handoff where that is at hand."""
+    """Raises InvalidReceipt unless the key signed this receipt, and the receipt contradicts neither
+    itself nor the handoff, if that is given."""
     key = _public_key(public_pem)
     if signed.key_id != key_id_of(key):
         raise InvalidReceipt(
-            f"The receipt names the key {signed.key_id}, and this one is {key_id_of(key)}",
+            f"The receipt names the key {signed.key_id}, but this key is {key_id_of(key)}",
             field="key_id",
-            hint="give the public key of the server that made the receipt",
+            hint="give the public key of the server that signed the receipt",
         )
     try:
         key.verify(_signature(signed), signed_bytes(signed.receipt))
     except InvalidSignature:
         raise InvalidReceipt(
-            "The signature does not fit: the receipt was changed, or another key signed it",
+            "The signature is wrong: the receipt was changed, or another key signed it",
             field="signature",
         ) from None
     _check_facts(signed.receipt)
@@ -81,9 +81,7 @@ def _check_facts(body: ReceiptBody) -> None:
 
 def _check_handoff(body: ReceiptBody, handoff: WorkerHandoff) -> None:
     if handoff.contract != body.contract or handoff_hash(handoff) != body.contract_hash:
-        raise InvalidReceipt(
-            "The handoff is not the one that the receipt is about", field="contract_hash"
-        )
+        raise InvalidReceipt("The receipt is about another handoff", field="contract_hash")
 
 
 def _public_key(pem: str) -> Ed25519PublicKey:
@@ -97,7 +95,7 @@ def _public_key(pem: str) -> Ed25519PublicKey:
 
 
 def _signature(signed: SignedReceipt) -> bytes:
-    """Base64 has several texts for the same bytes; only the usual one is taken."""
+    """Base64 can encode the same bytes in several ways; only the canonical one is accepted."""
     try:
         signature = base64.b64decode(signed.signature, validate=True)
     except (ValueError, binascii.Error):
@@ -107,7 +105,7 @@ def _signature(signed: SignedReceipt) -> bytes:
     return signature
 
 
-def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _unique_members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members = dict(pairs)
     if len(members) != len(pairs):
         name = next(name for name, count in Counter(name for name, _ in pairs).items() if count > 1)
@@ -115,8 +113,8 @@ def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return members
 
 
-def _no_such_number(name: str) -> NoReturn:
-    raise ValueError(f"JSON has no number {name}")
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
 
 
 def _malformed(exc: ValidationError) -> InvalidReceipt:

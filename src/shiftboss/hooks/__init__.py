@@ -1,4 +1,5 @@
-"""What refuses while the work goes on: hooks of agents and of git, with the standard library alone.
+"""Hooks of agents and of git, which refuse what the contract of a task does not allow.
 
-A hook is a process that an agent waits for, so it imports little and starts in milliseconds.
+A hook is a process that an agent waits for. It uses the standard library only, imports little and
+starts in milliseconds.
 """

@@ -1,7 +1,7 @@
-"""The contract of an attempt as a local file, which hooks read without asking anybody.
+"""The contract of an attempt as a local file, which hooks read without asking the server.
 
-It carries the hash of its handoff. A file whose words do not have that hash was changed by
-somebody, and whoever reads it has to refuse everything.
+The file carries the hash of its handoff. If the hash does not match, the file was changed, and a
+hook that reads it has to refuse everything.
 """
 
 from __future__ import annotations
@@ -16,22 +16,26 @@ if TYPE_CHECKING:
 
 
 FORMAT: Final = 1
+VARIABLE: Final = "SHIFTBOSS_CONTRACT"
+# A file in the git folder of a work tree, with the path of the contract.
+POINTER: Final = "shiftboss-contract"
+_POINTER_BYTES_MAX: Final = 10_000
 _BYTES_MAX: Final = 10_000_000
 _TEXTS: Final = ("swarm_id", "bead_id", "worker", "contract_hash", "tree", "base", "branch")
 _NUMBERS: Final = ("epoch", "contract_version")
-# The one that a call means which names none.
+# The swarm of a tool call that does not name one.
 _DEFAULT_SWARM: Final = "default"
 
 
 class ContractUnreadable(Exception):
-    """The file is not there, is broken, or its hash does not fit its words."""
+    """The file is missing or broken, or its hash does not match its contents."""
 
 
 class LocalContract:
-    """What a hook knows of the attempt. `members` are those of the file."""
+    """What a hook knows about the attempt. `members` are those of the file."""
 
     def __init__(self, members: Mapping[str, Any]) -> None:
-        """Raises ContractUnreadable unless everything is there and the hash fits."""
+        """Raises ContractUnreadable unless everything is there and the hash matches."""
         _check(members)
         contract = members["handoff"]["contract"]
         self.members = dict(members)
@@ -41,27 +45,27 @@ class LocalContract:
         self.epoch: int = members["epoch"]
         self.version: int = members["contract_version"]
         self.hash: str = members["contract_hash"]
-        self.owned = _texts(contract, "files_owned")
-        self.readonly = _texts(contract, "files_readonly")
-        self.generated = _texts(members, "generated")
+        self.owned = _paths(contract, "files_owned")
+        self.readonly = _paths(contract, "files_readonly")
+        self.generated = _paths(members, "generated")
         self.tree: str = members["tree"]
         self.base: str = members["base"]
         self.branch: str = members["branch"]
         self.server_url: str | None = members.get("server_url")
-        # Where it does not, its launcher claims the work when it has ended.
+        # Otherwise the orchestrator claims the work after the agent has ended.
         self.claims: bool = members.get("claims", True) is not False
 
     @property
     def name(self) -> str:
-        """For messages: which contract it was that refused."""
+        """The contract, as messages call it."""
         return f"contract of task {self.bead_id}, version {self.version}, {self.hash[:12]}"
 
     @property
-    def call_words(self) -> str:
-        """How a call of one of our tools names the task."""
-        named = {} if self.swarm_id == _DEFAULT_SWARM else {"swarm_id": self.swarm_id}
-        named["bead_id"] = self.bead_id
-        return ", ".join(f"{key}={json.dumps(value)}" for key, value in named.items())
+    def call_arguments(self) -> str:
+        """The arguments that name the task in a call of one of our tools."""
+        arguments = {} if self.swarm_id == _DEFAULT_SWARM else {"swarm_id": self.swarm_id}
+        arguments["bead_id"] = self.bead_id
+        return ", ".join(f"{key}={json.dumps(value)}" for key, value in arguments.items())
 
 
 def read_contract(file: Path | str) -> LocalContract:
@@ -73,7 +77,7 @@ def read_contract(file: Path | str) -> LocalContract:
     except (OSError, ValueError, RecursionError) as error:
         raise ContractUnreadable(f"{file}: {error}") from error
     if not isinstance(members, dict):
-        raise ContractUnreadable(f"{file}: is no contract")
+        raise ContractUnreadable(f"{file}: is not a contract")
     try:
         return LocalContract(members)
     except ContractUnreadable as error:
@@ -81,18 +85,18 @@ def read_contract(file: Path | str) -> LocalContract:
 
 
 def write_contract(file: Path | str, members: Mapping[str, Any]) -> None:
-    """In one step and for its owner alone. Raises ContractUnreadable for what no hook would read;
-    `format` may be left out."""
-    whole = {"format": FORMAT, **members}
-    LocalContract(whole)
-    text = json.dumps(whole, indent=2, sort_keys=True, ensure_ascii=False).encode()
+    """Replace the file in one step, readable for its owner only. `format` may be left out. Raises
+    ContractUnreadable for a contract that hooks would not accept."""
+    complete = {"format": FORMAT, **members}
+    LocalContract(complete)
+    text = json.dumps(complete, indent=2, sort_keys=True, ensure_ascii=False).encode()
     partial = f"{file}.{os.getpid()}.part"
-    made = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+    descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
     try:
-        with open(made, "wb") as opened:
+        with open(descriptor, "wb") as opened:
             opened.write(text)
             opened.flush()
-            os.fsync(made)
+            os.fsync(descriptor)
         os.replace(partial, file)
     except OSError:
         os.unlink(partial)
@@ -100,12 +104,12 @@ def write_contract(file: Path | str, members: Mapping[str, Any]) -> None:
 
 
 def hash_of(handoff: Any) -> str:
-    """The same as `protocol.handoff.handoff_hash`, for the JSON of a handoff."""
+    """The same as `protocol.handoffs.handoff_hash`, for a handoff as JSON."""
     canonical = json.dumps(
         handoff, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
     )
     try:
-        # Python's own: that of hashlib loads OpenSSL, which a hook would wait for.
+        # Python's own implementation: hashlib loads OpenSSL, which takes milliseconds.
         from _sha256 import sha256  # type: ignore[import-not-found]
     except ImportError:
         from hashlib import sha256
@@ -117,85 +121,69 @@ def _check(members: Mapping[str, Any]) -> None:
         raise ContractUnreadable(f"format: is not {FORMAT}")
     for field in _TEXTS:
         if not isinstance(members.get(field), str) or not members[field]:
-            raise ContractUnreadable(f"{field}: is no text")
+            raise ContractUnreadable(f"{field}: is not a string")
     for field in _NUMBERS:
         if type(members.get(field)) is not int:
-            raise ContractUnreadable(f"{field}: is no number")
+            raise ContractUnreadable(f"{field}: is not a number")
     if not isinstance(members.get("server_url"), str | None):
-        raise ContractUnreadable("server_url: is no text")
+        raise ContractUnreadable("server_url: is not a string")
     if not os.path.isabs(members["tree"]):
-        raise ContractUnreadable("tree: is not absolute")
+        raise ContractUnreadable("tree: is not an absolute path")
     _check_handoff(members, members.get("handoff"))
 
 
 def _check_handoff(members: Mapping[str, Any], handoff: Any) -> None:
     if not isinstance(handoff, dict) or not isinstance(handoff.get("contract"), dict):
-        raise ContractUnreadable("handoff: holds no contract")
+        raise ContractUnreadable("handoff: has no contract")
     if hash_of(handoff) != members["contract_hash"]:
-        raise ContractUnreadable("contract_hash: does not fit the handoff; it was changed")
+        raise ContractUnreadable("contract_hash: does not match the handoff, which was changed")
     if handoff["contract"].get("task_id") != members["bead_id"]:
-        raise ContractUnreadable("handoff: is that of another task")
+        raise ContractUnreadable("handoff: belongs to another task")
 
 
-def _texts(holder: Mapping[str, Any], field: str) -> list[str]:
-    found = holder.get(field)
-    if not isinstance(found, list) or not all(isinstance(one, str) for one in found):
-        raise ContractUnreadable(f"{field}: is no list of paths")
-    return found
-
-
-# Which contract holds where a hook is run.
-
-
-VARIABLE: Final = "SHIFTBOSS_CONTRACT"
-POINTER: Final = "shiftboss-contract"
-_POINTER_BYTES_MAX: Final = 10_000
+def _paths(holder: Mapping[str, Any], field: str) -> list[str]:
+    paths = holder.get(field)
+    if not isinstance(paths, list) or not all(isinstance(path, str) for path in paths):
+        raise ContractUnreadable(f"{field}: is not a list of paths")
+    return paths
 
 
 def contract_file(
     arguments: Sequence[str], environment: Mapping[str, str], folder: str
 ) -> str | None:
-    """That of `--contract`; that of the environment; that of the work tree, by a pointer in its git
-    folder. None: there is none, and nobody is to be held to one."""
+    """The contract that applies: that of `--contract`, else of the environment, else the one that a
+    pointer in the git folder of the work tree names. None: there is no contract."""
     if "--contract" in arguments:
         at = arguments.index("--contract")
         if at + 1 >= len(arguments) or not arguments[at + 1]:
-            raise ValueError("--contract: names no file")
+            raise ValueError("--contract: needs the path of a file")
         return arguments[at + 1]
     if environment.get(VARIABLE):
         return environment[VARIABLE]
-    own = environment.get("GIT_DIR") or git_folder(folder)
-    return _pointed_at(own) if own else None
+    git_dir = environment.get("GIT_DIR") or git_folder(folder)
+    return _read_pointer(git_dir) if git_dir else None
 
 
 def git_folder(folder: str) -> str | None:
-    """Of the work tree around the folder, without asking git."""
-    above = os.path.realpath(folder)
+    """The git folder of the work tree around `folder`, found without running git."""
+    parent = os.path.realpath(folder)
     while True:
-        found = f"{above.rstrip('/')}/.git"
-        if os.path.isdir(found):
-            return found
-        if os.path.isfile(found):
-            with open(found, "rb") as opened:
-                words = os.fsdecode(opened.read(_POINTER_BYTES_MAX)).strip()
-            return os.path.join(above, words.removeprefix("gitdir:").strip())
-        if above == "/":
+        entry = f"{parent.rstrip('/')}/.git"
+        if os.path.isdir(entry):
+            return entry
+        if os.path.isfile(entry):
+            with open(entry, "rb") as opened:
+                link = os.fsdecode(opened.read(_POINTER_BYTES_MAX)).strip()
+            return os.path.join(parent, link.removeprefix("gitdir:").strip())
+        if parent == "/":
             return None
-        above = os.path.dirname(above)
+        parent = os.path.dirname(parent)
 
 
-def write_pointer(own_git_folder: str, file: str) -> None:
-    """So that hooks in this work tree find the contract also without an argument."""
-    partial = f"{own_git_folder}/{POINTER}.part"
-    with open(partial, "wb") as opened:
-        opened.write(os.fsencode(os.path.abspath(file)) + b"\n")
-    os.replace(partial, f"{own_git_folder}/{POINTER}")
-
-
-def _pointed_at(own: str) -> str | None:
+def _read_pointer(git_dir: str) -> str | None:
     try:
-        with open(f"{own}/{POINTER}", "rb") as opened:
-            found = os.fsdecode(opened.read(_POINTER_BYTES_MAX)).rstrip("\n")
+        with open(f"{git_dir}/{POINTER}", "rb") as opened:
+            path = os.fsdecode(opened.read(_POINTER_BYTES_MAX)).rstrip("\n")
     except (FileNotFoundError, NotADirectoryError):
         return None
-    return found or None
+    return path or None

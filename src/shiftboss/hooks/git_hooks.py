@@ -1,4 +1,4 @@
-"""What git asks before a commit and before a push: is it within the contract?"""
+"""Decides before a commit and before a push whether the contract of the task allows it."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _LINK_BYTES_MAX: Final = 4096
 _RAW: Final = ("--raw", "-z", "--no-renames", "--no-abbrev", "-r")
 
 
-class Pushed(NamedTuple):
-    """A line of what git tells before a push."""
+class PushedRef(NamedTuple):
+    """One line of the input of a pre-push hook."""
 
     local_ref: str
     local: str
@@ -26,69 +26,71 @@ class Pushed(NamedTuple):
 
 
 def commit_refusal(contract: LocalContract, contract_file: str) -> str | None:
-    """None: the commit may be made. It is run by git, at the top of the work tree."""
+    """Why the commit is refused, or None. Git runs the hook at the top of the work tree."""
     folder = os.getcwd()
-    on = _branch(folder)
-    if on != f"refs/heads/{contract.branch}" and not (on is None and _is_rebasing(folder)):
-        there = on.removeprefix("refs/heads/") if on else "no branch"
+    ref = _branch(folder)
+    if ref != f"refs/heads/{contract.branch}" and not (ref is None and _is_rebasing(folder)):
+        current = ref.removeprefix("refs/heads/") if ref else "no branch"
         return (
-            f"shiftboss: a commit to {there} is refused by the {contract.name}: the branch of the "
-            f"task is {contract.branch}; git switch {contract.branch} first"
+            f"shiftboss: this commit to {current} is refused by the {contract.name}: the branch of "
+            f"the task is {contract.branch}. Run first: git switch {contract.branch}"
         )
     changes = _staged(folder, contract.base)
-    way_out = "Take them out of the commit: git restore --staged PATH."
-    return _judged("this commit", changes, folder, contract, contract_file, way_out)
+    todo = "Remove these files from the commit: git restore --staged PATH."
+    return _refusal("this commit", changes, folder, contract, contract_file, todo)
 
 
-def push_refusal(contract: LocalContract, contract_file: str, said: str) -> str | None:
+def push_refusal(contract: LocalContract, contract_file: str, refs: str) -> str | None:
+    """Why the push is refused, or None. `refs` is the input that git gives the hook."""
     folder = os.getcwd()
-    for line in said.splitlines():
+    for line in refs.splitlines():
         parts = line.split(" ")
         if len(parts) != 4:
-            return f"shiftboss: git said something that is no push: {line[:200]}"
-        pushed = Pushed(*parts)
-        refusal = _ref_refusal(folder, contract, pushed) or _judged(
+            return f"shiftboss: this push is refused: the hook cannot read its input: {line[:200]}"
+        pushed = PushedRef(*parts)
+        refusal = _ref_refusal(folder, contract, pushed) or _refusal(
             "this push",
             _since_base(folder, contract, pushed.local),
             folder,
             contract,
             contract_file,
-            "Rewrite the branch so that none of its commits touches them.",
+            "Rewrite the branch so that none of its commits changes these files.",
         )
         if refusal is not None:
             return refusal
     return None
 
 
-def _judged(
-    deed: str,
+def _refusal(
+    action: str,
     changes: Sequence[FileChange],
     folder: str,
     contract: LocalContract,
     contract_file: str,
-    way_out: str,
+    todo: str,
 ) -> str | None:
-    found = _refused(folder, contract, changes)
-    if found:
-        from shiftboss.hooks.server_client import newer_contract  # late: most commits are fine
+    violations = _violations(folder, contract, changes)
+    if violations:
+        from shiftboss.hooks.server_client import newer_contract  # late: few commits are refused
 
         newer = newer_contract(contract, contract_file)
         if newer is not None:
             contract = newer
-            found = _refused(folder, contract, changes)
-    return refused_paths(deed, found, contract, way_out) if found else None
+            violations = _violations(folder, contract, changes)
+    return refused_paths(action, violations, contract, todo) if violations else None
 
 
-def _refused(
+def _violations(
     folder: str, contract: LocalContract, changes: Sequence[FileChange]
 ) -> list[tuple[str, str]]:
+    """The paths that the contract does not allow to change, with the reason."""
     ownership = Ownership(contract.owned, contract.readonly, contract.generated)
-    found: dict[str, str] = {}
+    violations: dict[str, str] = {}
     for change in changes:
         reason = _reason(folder, ownership, change)
         if reason is not None:
-            found.setdefault(change.path, f"was {change.deed} and {reason}")
-    return list(found.items())
+            violations.setdefault(change.path, f"was {change.action} and {reason}")
+    return list(violations.items())
 
 
 def _reason(folder: str, ownership: Ownership, change: FileChange) -> str | None:
@@ -101,53 +103,53 @@ def _reason(folder: str, ownership: Ownership, change: FileChange) -> str | None
         return None
     _, target = git(folder, ["cat-file", "blob", change.blob])
     if len(target) > _LINK_BYTES_MAX:
-        return f"is a link to more than {_LINK_BYTES_MAX} bytes"
+        return f"is a link whose target is longer than {_LINK_BYTES_MAX} bytes"
     return link_leads_astray(change.path, target)
 
 
 def _staged(folder: str, base: str) -> list[FileChange]:
-    """What the commit would change: what none of its parents has. Words of the base are no change
-    of the task: they put back what was there."""
-    parents = ["HEAD", *_merged(folder)]
+    """What the commit would change compared with all of its parents. A file as it is in the base is
+    not a change of the task: it was restored."""
+    parents = ["HEAD", *_merge_heads(folder)]
     code, _ = git(folder, ["rev-parse", "--quiet", "--verify", "HEAD"], also=(1, 128))
     if code != 0:
         _, empty = git(folder, ["hash-object", "-t", "tree", "--stdin"])
         parents = [empty.decode().strip()]
-    against = [_index_against(folder, one) for one in parents]
-    not_of_base = _index_against(folder, base)
+    by_parent = [_index_changes(folder, parent) for parent in parents]
+    since_base = _index_changes(folder, base)
     return [
         change
-        for path, change in against[0].items()
-        if path in not_of_base and all(path in other for other in against[1:])
+        for path, change in by_parent[0].items()
+        if path in since_base and all(path in changes for changes in by_parent[1:])
     ]
 
 
-def _index_against(folder: str, tree: str) -> dict[str, FileChange]:
+def _index_changes(folder: str, tree: str) -> dict[str, FileChange]:
     _, out = git(folder, ["diff-index", "--cached", *_RAW, tree, "--"])
     return {change.path: change for change in _changes(out)}
 
 
 def _since_base(folder: str, contract: LocalContract, tip: str) -> list[FileChange]:
-    """Of every commit of the task's own line. What a merge brought counts where no parent has it.
-    What the remote has already was looked at before."""
+    """The changes of every commit on the first-parent line of the task. Of a merge, only changes
+    count that no parent has. Commits that the remote has were checked when they were pushed."""
     target = contract.members.get("target")
-    known = [f"^{contract.base}"]
+    excluded = [f"^{contract.base}"]
     if isinstance(target, str) and _exists(folder, f"refs/heads/{target}"):
-        known.append(f"^refs/heads/{target}")
-    _, commits = git(folder, ["rev-list", "--first-parent", tip, *known, "--not", "--remotes"])
+        excluded.append(f"^refs/heads/{target}")
+    _, commits = git(folder, ["rev-list", "--first-parent", tip, *excluded, "--not", "--remotes"])
     _, out = git(folder, ["diff-tree", "--stdin", "-c", "--root", *_RAW], stdin=commits)
     return list(_changes(out))
 
 
 def _changes(out: bytes) -> Iterator[FileChange]:
-    """Of the raw form, also that of merges, which begins with a colon for each parent."""
-    words = iter(out.split(b"\0"))
-    for word in words:
-        if not word.startswith(b":"):
-            continue  # the name of the commit
-        parents = len(word) - len(word.lstrip(b":"))
-        fields = word[parents:].decode().split(" ")
-        name = next(words)
+    """Parse the raw diff format; for merges it starts with a colon for each parent."""
+    records = iter(out.split(b"\0"))
+    for record in records:
+        if not record.startswith(b":"):
+            continue  # the id of the commit
+        parents = len(record) - len(record.lstrip(b":"))
+        fields = record[parents:].decode().split(" ")
+        name = next(records)
         modes, blobs = fields[: parents + 1], fields[parents + 1 : 2 * parents + 2]
         old_mode = SUBMODULE if SUBMODULE in modes else modes[0]
         yield FileChange(
@@ -161,18 +163,20 @@ def _changes(out: bytes) -> Iterator[FileChange]:
         )
 
 
-def _ref_refusal(folder: str, contract: LocalContract, pushed: Pushed) -> str | None:
-    why = None
+def _ref_refusal(folder: str, contract: LocalContract, pushed: PushedRef) -> str | None:
+    reason = None
     if not pushed.local.strip("0"):
-        why = f"deletes {pushed.remote_ref}"
+        reason = f"deletes {pushed.remote_ref}"
     elif pushed.remote_ref != f"refs/heads/{contract.branch}":
-        why = f"goes to {pushed.remote_ref}, and the branch of the task is {contract.branch}"
+        reason = f"goes to {pushed.remote_ref}, but the branch of the task is {contract.branch}"
     elif pushed.remote.strip("0"):
         ancestor = ["merge-base", "--is-ancestor", pushed.remote, pushed.local]
         code, _ = git(folder, ancestor, also=(1, 128))
         if code != 0:
-            why = f"rewrites {pushed.remote_ref}; fetch it and build on what is there"
-    return f"shiftboss: this push is refused by the {contract.name}: it {why}" if why else None
+            reason = f"rewrites {pushed.remote_ref}; fetch it and add your commits to it"
+    if reason is None:
+        return None
+    return f"shiftboss: this push is refused by the {contract.name}: it {reason}"
 
 
 def _branch(folder: str) -> str | None:
@@ -181,19 +185,19 @@ def _branch(folder: str) -> str | None:
 
 
 def _is_rebasing(folder: str) -> bool:
-    own = _git_folder(folder)
-    return any(os.path.isdir(f"{own}/{name}") for name in ("rebase-merge", "rebase-apply"))
+    git_dir = _git_dir(folder)
+    return any(os.path.isdir(f"{git_dir}/{name}") for name in ("rebase-merge", "rebase-apply"))
 
 
-def _merged(folder: str) -> list[str]:
+def _merge_heads(folder: str) -> list[str]:
     try:
-        with open(f"{_git_folder(folder)}/MERGE_HEAD", encoding="ascii") as opened:
+        with open(f"{_git_dir(folder)}/MERGE_HEAD", encoding="ascii") as opened:
             return opened.read().split()
     except FileNotFoundError:
         return []
 
 
-def _git_folder(folder: str) -> str:
+def _git_dir(folder: str) -> str:
     _, out = git(folder, ["rev-parse", "--absolute-git-dir"])
     return os.fsdecode(out).rstrip("\n")
 

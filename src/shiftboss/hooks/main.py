@@ -1,6 +1,6 @@
 """The program that agents and git run: `python -I -S main.py KIND --contract FILE`.
 
-It is run without the packages of an installation, so it says itself where this one lies.
+It runs without installed packages, so it adds the folder of this package to the path itself.
 """
 
 import os
@@ -21,5 +21,5 @@ def _main() -> int:
 
 
 if __name__ == "__main__":
-    # At once: what Python tidies up at its end costs as much as the hook itself.
+    # Without Python's cleanup, which takes as long as the hook itself.
     os._exit(_main())

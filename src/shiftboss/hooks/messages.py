@@ -1,4 +1,4 @@
-"""What an agent reads when it is refused something: why, by which contract, and how to go on."""
+"""What an agent reads when a hook refuses something: why, by which contract, and what to do."""
 
 from __future__ import annotations
 
@@ -6,51 +6,53 @@ import json
 from collections.abc import Sequence
 from typing import Final
 
+from shiftboss.agents.agent import REFUSED
 from shiftboss.hooks.contract import LocalContract
 from shiftboss.hooks.write_checks import OUTSIDE, SCOPE, WriteDenial
 
-# What every refusal of a tool begins with, so that the launcher can tell it from one of the agent.
-REFUSED: Final = "Shiftboss refused this"
 _SHOWN_MAX: Final = 10
 
 
-def denied(denials: Sequence[WriteDenial], contract: LocalContract) -> str:
-    lines = [f"{REFUSED}, and nothing was done."]
-    lines += [f"- {one.what} {one.reason}" for one in denials[:_SHOWN_MAX]]
+def refused_call(denials: Sequence[WriteDenial], contract: LocalContract) -> str:
+    """For a tool call."""
+    lines = [f"{REFUSED}. Nothing was done."]
+    lines += [f"- {denial.what} {denial.reason}" for denial in denials[:_SHOWN_MAX]]
     lines += _more(denials)
     lines.append(f"Rule: {contract.name}.")
-    asked = [one.what for one in denials if one.rule == SCOPE]
-    if asked:
-        lines += [f"It lets you write: {_some(contract.owned)}.", how_to_ask(contract, asked)]
-    if any(one.rule == OUTSIDE for one in denials):
+    out_of_scope = [denial.what for denial in denials if denial.rule == SCOPE]
+    if out_of_scope:
+        lines.append(f"You may change: {_some(contract.owned)}.")
+        lines.append(how_to_ask(contract, out_of_scope))
+    if any(denial.rule == OUTSIDE for denial in denials):
         lines.append(
-            f"Write inside of {contract.tree}; what is only for yourself may go to a temporary "
-            "folder such as /tmp, by a shell command."
+            f"Write inside of {contract.tree}. Temporary files may go to a folder such as /tmp, "
+            "with a shell command."
         )
     return "\n".join(lines)
 
 
 def how_to_ask(contract: LocalContract, paths: Sequence[str]) -> str:
-    asked = json.dumps(list(dict.fromkeys(paths))[:_SHOWN_MAX], ensure_ascii=False)
+    requested = json.dumps(list(dict.fromkeys(paths))[:_SHOWN_MAX], ensure_ascii=False)
     return (
-        f"If the task needs it, call request_scope({contract.call_words}, "
-        f'paths={asked}, reason="...") and try again once it is granted. Otherwise leave it alone.'
+        f"If the task needs it, call request_scope({contract.call_arguments}, "
+        f'paths={requested}, reason="...") and try again after it is granted. '
+        "Otherwise do not change it."
     )
 
 
 def refused_paths(
-    deed: str, found: Sequence[tuple[str, str]], contract: LocalContract, way_out: str
+    action: str, violations: Sequence[tuple[str, str]], contract: LocalContract, todo: str
 ) -> str:
-    """For git: `found` are paths, each with what is read after it."""
-    lines = [f"shiftboss: {deed} is refused by the {contract.name}:"]
-    lines += [f"  {path} {reason}" for path, reason in found[:_SHOWN_MAX]]
-    lines += _more(found)
-    return "\n".join([*lines, way_out, how_to_ask(contract, [path for path, _ in found])])
+    """For a commit or a push. `violations` are paths with the reason, `todo` says what to do."""
+    lines = [f"shiftboss: {action} is refused by the {contract.name}:"]
+    lines += [f"  {path} {reason}" for path, reason in violations[:_SHOWN_MAX]]
+    lines += _more(violations)
+    return "\n".join([*lines, todo, how_to_ask(contract, [path for path, _ in violations])])
 
 
-def _more(found: Sequence[object]) -> list[str]:
-    left = len(found) - _SHOWN_MAX
-    return [f"- and {left} more"] if left > 0 else []
+def _more(items: Sequence[object]) -> list[str]:
+    rest = len(items) - _SHOWN_MAX
+    return [f"- and {rest} more"] if rest > 0 else []
 
 
 def _some(patterns: Sequence[str]) -> str:

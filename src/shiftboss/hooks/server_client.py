@@ -1,4 +1,4 @@
-"""Asks the server about a task. It is only asked when something is about to be refused."""
+"""Asks the server about a task, before a hook refuses something or lets an agent end."""
 
 from __future__ import annotations
 
@@ -14,42 +14,43 @@ _BYTES_MAX: Final = 10_000_000
 
 
 class HookServerUnreachable(Exception):
-    """There is no answer that could be used."""
+    """The server gave no usable answer."""
 
 
-def ask(contract: LocalContract, operation: str, **members: object) -> dict[str, Any]:
-    """Raises ServerAway."""
-    import http.client  # late: most calls of a hook need no server
+def call_server(contract: LocalContract, operation: str, **members: object) -> dict[str, Any]:
+    """Call an operation of the bus for the task. Raises HookServerUnreachable."""
+    import http.client  # late: most hooks need no server
     from urllib.parse import urlsplit
 
     if contract.server_url is None:
         raise HookServerUnreachable("the contract names no server")
     try:
         url = urlsplit(contract.server_url)
-        kind = http.client.HTTPSConnection if url.scheme == "https" else http.client.HTTPConnection
-        connection = kind(url.hostname or "", url.port, timeout=_SECONDS)
+        is_https = url.scheme == "https"
+        connect = http.client.HTTPSConnection if is_https else http.client.HTTPConnection
+        connection = connect(url.hostname or "", url.port, timeout=_SECONDS)
         try:
             body = {"swarm_id": contract.swarm_id, "bead_id": contract.bead_id, **members}
             path = f"{url.path.rstrip('/')}/bus/{operation}"
             connection.request("POST", path, json.dumps(body), _headers())
-            answer = connection.getresponse()
-            text = answer.read(_BYTES_MAX)
+            response = connection.getresponse()
+            text = response.read(_BYTES_MAX)
         finally:
             connection.close()
-        found = json.loads(text) if answer.status == http.client.OK else None
+        answer = json.loads(text) if response.status == http.client.OK else None
     except (OSError, ValueError, http.client.HTTPException) as error:
         raise HookServerUnreachable(str(error)) from error
-    if not isinstance(found, dict):
-        raise HookServerUnreachable(f"it answered with status {answer.status}")
-    return found
+    if not isinstance(answer, dict):
+        raise HookServerUnreachable(f"the server answered with status {response.status}")
+    return answer
 
 
 def newer_contract(contract: LocalContract, file: str) -> LocalContract | None:
-    """A later version than that of the file, which is brought up to date: a scope request that was
-    granted takes effect at once. None: there is none, its hash does not fit, or nobody says."""
+    """The contract in its current version if it is newer than that of the file, which is updated: a
+    granted scope request takes effect at once. None: there is no newer version, its hash does not
+    match, or the server cannot be reached."""
     try:
-        view = ask(contract, "show_handoff")
-        members = _with_version_of(contract, view)
+        members = _newer_members(contract, call_server(contract, "show_handoff"))
         if members is None:
             return None
         write_contract(file, members)
@@ -58,7 +59,7 @@ def newer_contract(contract: LocalContract, file: str) -> LocalContract | None:
         return None
 
 
-def _with_version_of(contract: LocalContract, view: Mapping[str, Any]) -> dict[str, Any] | None:
+def _newer_members(contract: LocalContract, view: Mapping[str, Any]) -> dict[str, Any] | None:
     version, handoff, policy = view.get("version"), view.get("handoff"), view.get("policy", {})
     if not isinstance(version, int) or version <= contract.version:
         return None

@@ -1,6 +1,7 @@
-"""When an agent wants to end: not before the server has accepted its work, or it has said why not.
+"""Keeps an agent working until the server has accepted its work, or it has reported BLOCKED.
 
-It is held back a few times only. An agent that ends without a verdict is the launcher's affair.
+This happens a few times only. After that it is up to the orchestrator to deal with an agent that
+has ended without a verdict.
 """
 
 from __future__ import annotations
@@ -11,71 +12,71 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from shiftboss.hooks.contract import ContractUnreadable, LocalContract, read_contract
-from shiftboss.hooks.server_client import HookServerUnreachable, ask
+from shiftboss.hooks.server_client import HookServerUnreachable, call_server
 
 _BLOCKS_MAX: Final = 3
 _SHOWN_MAX: Final = 5
-# It waits for an answer, or its work was handed to a fresh process.
-_RESTING: Final = ("blocked", "waiting")
+# The agent waits for an answer, or its work was handed over to a new process.
+_MAY_END: Final = ("blocked", "waiting")
 
 
-def reason_to_go_on(contract_file: str, said: Mapping[str, Any]) -> str | None:
-    """What the agent is told instead of an end. None: it may end."""
-    session = said.get("session_id")
+def reason_to_continue(contract_file: str, given: Mapping[str, Any]) -> str | None:
+    """What the agent has to do before it may end; None if it may end."""
+    session = given.get("session_id")
     key = session if isinstance(session, str) else ""
-    blocked = _blocks(contract_file, key)
-    most = _BLOCKS_MAX
+    blocked = _block_count(contract_file, key)
+    blocks_max = _BLOCKS_MAX
     try:
         reason = _reason(read_contract(contract_file))
     except (HookServerUnreachable, ContractUnreadable) as error:
-        most = 1
+        blocks_max = 1
         reason = (
-            f"Shiftboss cannot tell whether your work was accepted ({error}). Commit it, and call "
-            "swarm_complete once more; if that fails, end and say so."
+            f"Shiftboss does not know whether your work was accepted ({error}). Commit it and call "
+            "swarm_complete once more. If that fails, end and say so."
         )
-    if reason is None or blocked >= most:
+    if reason is None or blocked >= blocks_max:
         return None
-    counted = _count(contract_file, key, blocked + 1)
-    # Without a count it would be held back for ever.
-    return reason if counted or not said.get("stop_hook_active") else None
+    is_counted = _write_count(contract_file, key, blocked + 1)
+    # If the count cannot be written, the agent would be kept working for ever.
+    return reason if is_counted or not given.get("stop_hook_active") else None
 
 
 def _reason(contract: LocalContract) -> str | None:
     if not contract.claims:
         return None
-    task = ask(contract, "show_task")
+    task = call_server(contract, "show_task")
     is_ours = task.get("epoch") == contract.epoch and task.get("worker") == contract.worker
-    if task.get("status") != "active" or not is_ours or task.get("state") in _RESTING:
+    if task.get("status") != "active" or not is_ours or task.get("state") in _MAY_END:
         return None
-    claim = ask(contract, "show_handoff").get("last_claim")
+    claim = call_server(contract, "show_handoff").get("last_claim")
     if not isinstance(claim, dict) or claim.get("epoch") != contract.epoch:
-        return _not_claimed(contract, "Your task has no verdict yet.")
+        return _claim_again(contract, "Your task has no verdict yet.")
     if claim.get("state") == "accepted":
         return None
     if claim.get("state") in ("waiting", "taken"):
         return (
             "The server is still verifying your work. Call swarm_complete again with the same "
-            "words: it waits for the verdict."
+            "arguments: it waits for the verdict."
         )
-    return _not_claimed(contract, f"Your work was refused: {_violations(claim)}.")
+    return _claim_again(contract, f"Your work was refused: {_violations(claim)}.")
 
 
-def _not_claimed(contract: LocalContract, what: str) -> str:
+def _claim_again(contract: LocalContract, status: str) -> str:
     return (
-        f"{what} Commit your work to {contract.branch}, call "
-        f"swarm_complete({contract.call_words}), and mend what it refuses. If you cannot go on, "
-        f"say why: report_milestone with BLOCKED ({contract.name})."
+        f"{status} Commit your work to {contract.branch}, call "
+        f"swarm_complete({contract.call_arguments}), and fix what it refuses. If you cannot "
+        f"continue, call report_milestone with BLOCKED and say why ({contract.name})."
     )
 
 
 def _violations(claim: Mapping[str, Any]) -> str:
     verdict = claim.get("verdict")
-    found = verdict.get("violations") if isinstance(verdict, dict) else None
-    messages = [str(one.get("message")) for one in found or [] if isinstance(one, dict)]
-    return "; ".join(messages[:_SHOWN_MAX]) or "it says no more"
+    violations = verdict.get("violations") if isinstance(verdict, dict) else None
+    messages = [str(item.get("message")) for item in violations or [] if isinstance(item, dict)]
+    return "; ".join(messages[:_SHOWN_MAX]) or "no reason is given"
 
 
-def _blocks(contract_file: str, session: str) -> int:
+def _block_count(contract_file: str, session: str) -> int:
     count = _counts(contract_file).get(session, 0)
     return count if isinstance(count, int) else 0
 
@@ -89,8 +90,8 @@ def _counts(contract_file: str) -> dict[str, Any]:
     return counts if isinstance(counts, dict) else {}
 
 
-def _count(contract_file: str, session: str, count: int) -> bool:
-    """Whether it could be written down."""
+def _write_count(contract_file: str, session: str, count: int) -> bool:
+    """Whether the count could be written."""
     file = f"{contract_file}.stops"
     partial = f"{file}.{os.getpid()}.part"
     try:

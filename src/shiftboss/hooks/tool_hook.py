@@ -1,19 +1,19 @@
-"""Before a tool of an agent is used: is it within the contract?"""
+"""Decides before an agent uses a tool whether the contract of its task allows it."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
-from typing import Any, Final, NamedTuple
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from shiftboss.hooks.contract import LocalContract
-from shiftboss.hooks.messages import denied
-from shiftboss.hooks.patches import paths_of_patch
 from shiftboss.hooks.write_checks import BANNED, SCOPE, WriteChecker, WriteDenial
 
-# The calls of tools as the agents write them: which paths they edit, which commands they run.
+if TYPE_CHECKING:
+    from shiftboss.agents.agent import ToolHook
+    from shiftboss.hooks.contract import LocalContract
 
-
+# Keys and tool names in use by several agents, and by MCP servers. What is special to one brand is
+# in its `ToolHook`. Names are compared without regard to letter case.
 _PATH_KEYS: Final = frozenset(
     (
         "file_path",
@@ -27,28 +27,34 @@ _PATH_KEYS: Final = frozenset(
 )
 _FOLDER_KEYS: Final = ("workdir", "dir_path", "directory")
 _COMMAND_KEYS: Final = ("command", "cmd")
-_READING_WORDS: Final = """
+_READING_NAMES: Final = """
     read notebookread grep glob ls list view view_image read_file read_many_files list_directory
     search_file_content grep_search codesearch lsp
 """
-_READING: Final = frozenset(_READING_WORDS.split())
-# Of which something has to be known: a file that they write, or a command that they run.
-_WRITING_WORDS: Final = """
+_READING_TOOLS: Final = frozenset(_READING_NAMES.split())
+# A call of one of these is refused unless it names a file to write or a command to run.
+_WRITING_NAMES: Final = """
     write edit multiedit notebookedit write_file replace edit_file create_file str_replace
     apply_patch applypatch patch
 """
-_WRITING: Final = frozenset(_WRITING_WORDS.split())
-_RUNNING: Final = frozenset(("bash", "shell", "local_shell", "exec_command", "run_shell_command"))
-_READS: Final = ("read", "get", "list", "search", "find", "show", "view", "grep", "glob", "stat")
+_WRITING_TOOLS: Final = frozenset(_WRITING_NAMES.split())
+_RUNNING_TOOLS: Final = frozenset(
+    ("bash", "shell", "local_shell", "exec_command", "run_shell_command")
+)
+# The tool of an MCP server only reads if its name starts with one of these.
+_READING_PREFIXES: Final = (
+    *("read", "get", "list", "search", "find", "show", "view", "grep", "glob", "stat"),
+)
 _DEPTH_MAX: Final = 6
 
 
 class BadInput(Exception):
-    """What the agent handed over is no call of a tool."""
+    """The input of the hook is not a tool call."""
 
 
 class ToolCall(NamedTuple):
-    """`commands` are texts for a shell, or words. `folder` is where it all starts."""
+    """`edits` are paths. `commands` are shell scripts or argument lists. All of them are relative
+    to `folder`."""
 
     tool: str
     folder: str
@@ -56,118 +62,109 @@ class ToolCall(NamedTuple):
     commands: list[str | list[str]]
 
 
-def call_of(said: Mapping[str, Any], *, tool: str, given: str) -> ToolCall:
-    """`tool` and `given` are the keys under which an agent names the tool and its input. Raises
-    BadInput."""
-    name, values, folder = said.get(tool), said.get(given), said.get("cwd")
-    if not isinstance(name, str) or not name:
-        raise BadInput(f"{tool}: is not there")
+def read_call(hook: ToolHook, given: Mapping[str, Any]) -> ToolCall:
+    """What the call edits and runs. Raises BadInput."""
+    tool, values, folder = given.get(hook.tool_key), given.get(hook.input_key), given.get("cwd")
+    if not isinstance(tool, str) or not tool:
+        raise BadInput(f"{hook.tool_key}: is missing")
     if not isinstance(folder, str) or not folder.startswith("/"):
-        raise BadInput("cwd: is no absolute path")
+        raise BadInput("cwd: is not an absolute path")
     if not isinstance(values, dict):
-        raise BadInput(f"{given}: is no object")
-    edits = [] if _reads_only(name) else list(_paths(values, 0))
-    is_patch = "patch" in name.casefold()
+        raise BadInput(f"{hook.input_key}: is not an object")
+    name = tool.casefold()
+    reads_only = _reads_only(name) or name in hook.reading_tools
+    edits = [] if reads_only else list(_paths(values, _PATH_KEYS | hook.path_keys))
+    is_patch = "patch" in name
     if is_patch:
-        edits += [path for text in _texts(values, 0) for path in paths_of_patch(text)]
-    if not edits and name.casefold() in _WRITING:
-        raise BadInput(f"{given}: names no file that {name} would write")
+        from shiftboss.hooks.patches import paths_of_patch  # late: few calls are patches
+
+        edits += [path for text in _strings(values) for path in paths_of_patch(text)]
+    if not edits and (name in _WRITING_TOOLS or name in hook.writing_tools):
+        raise BadInput(f"{hook.input_key}: names no file for {tool} to write")
     if is_patch:
-        return ToolCall(name, folder, edits, [])
-    commands = list(_commands(values))
-    if not commands and name.casefold() in _RUNNING:
-        raise BadInput(f"{given}: names no command that {name} would run")
-    return ToolCall(name, _folder(folder, values), edits, commands)
+        return ToolCall(tool, folder, edits, [])
+    commands = list(_commands(values, (*_COMMAND_KEYS, *hook.command_keys)))
+    if not commands and (name in _RUNNING_TOOLS or name in hook.running_tools):
+        raise BadInput(f"{hook.input_key}: names no command for {tool} to run")
+    return ToolCall(tool, _folder(folder, values), edits, commands)
 
 
 def _reads_only(name: str) -> bool:
-    """A tool of a server is known by the last part of its name, so only its beginning counts."""
-    plain = name.casefold()
-    if plain.startswith("mcp_"):
-        return plain.rpartition("__")[2].removeprefix("mcp_").startswith(_READS)
-    return plain in _READING
+    if name.startswith("mcp_"):
+        # `mcp__SERVER__TOOL` or `mcp_TOOL`
+        return name.rpartition("__")[2].removeprefix("mcp_").startswith(_READING_PREFIXES)
+    return name in _READING_TOOLS
 
 
 def _folder(folder: str, values: Mapping[str, Any]) -> str:
     for key in _FOLDER_KEYS:
-        given = values.get(key)
-        if isinstance(given, str) and given:
-            return given if given.startswith("/") else f"{folder.rstrip('/')}/{given}"
+        value = values.get(key)
+        if isinstance(value, str) and value:
+            return value if value.startswith("/") else f"{folder.rstrip('/')}/{value}"
     return folder
 
 
-def _commands(values: Mapping[str, Any]) -> Iterator[str | list[str]]:
-    for key in _COMMAND_KEYS:
-        given = values.get(key)
-        if isinstance(given, str):
-            yield given
-        elif isinstance(given, list):
-            if not all(isinstance(one, str) for one in given):
-                raise BadInput(f"{key}: is no list of words")
-            yield given
+def _commands(values: Mapping[str, Any], keys: Sequence[str]) -> Iterator[str | list[str]]:
+    for key in keys:
+        value = values.get(key)
+        if isinstance(value, str):
+            yield value
+        elif isinstance(value, list):
+            if not all(isinstance(part, str) for part in value):
+                raise BadInput(f"{key}: is not a list of strings")
+            yield value
 
 
-def _paths(value: Any, depth: int) -> Iterator[str]:
-    """Also of edits in a list, each with its own path."""
+def _paths(value: Any, keys: Collection[str], depth: int = 0) -> Iterator[str]:
+    """Edits in a list have a path each."""
     if depth > _DEPTH_MAX:
         return
     if isinstance(value, dict):
-        for key, one in value.items():
-            if key in _PATH_KEYS:
-                if not isinstance(one, str) or not one:
-                    raise BadInput(f"{key}: is no path")
-                yield one
-            elif isinstance(one, dict | list):
-                yield from _paths(one, depth + 1)
+        for key, item in value.items():
+            if key in keys:
+                if not isinstance(item, str) or not item:
+                    raise BadInput(f"{key}: is not a path")
+                yield item
+            else:
+                yield from _paths(item, keys, depth + 1)
     elif isinstance(value, list):
-        for one in value:
-            if isinstance(one, dict | list):
-                yield from _paths(one, depth + 1)
+        for item in value:
+            yield from _paths(item, keys, depth + 1)
 
 
-def _texts(value: Any, depth: int) -> Iterator[str]:
+def _strings(value: Any, depth: int = 0) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict | list) and depth <= _DEPTH_MAX:
-        for one in value.values() if isinstance(value, dict) else value:
-            yield from _texts(one, depth + 1)
-
-
-class Form(NamedTuple):
-    """Under which keys an agent names the tool and its input."""
-
-    tool: str
-    given: str
-
-
-FORMS: Final = {
-    "pre-tool-use": Form("tool_name", "tool_input"),
-    "codex-pre-tool-use": Form("tool_name", "tool_input"),
-    "gemini-before-tool": Form("tool_name", "tool_input"),
-    "opencode-before-tool": Form("tool", "args"),
-}
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _strings(item, depth + 1)
 
 
 def refusal(
-    kind: str, said: Mapping[str, Any], contract: LocalContract, contract_file: str
+    hook: ToolHook, given: Mapping[str, Any], contract: LocalContract, contract_file: str
 ) -> str | None:
-    """None: it may go on."""
-    form = FORMS[kind]
-    call = call_of(said, tool=form.tool, given=form.given)
+    """Why the contract does not allow the tool call, for the agent to read; None if it does."""
+    call = read_call(hook, given)
     denials = _denials(call, contract, contract_file)
-    if any(one.rule == SCOPE for one in denials):
+    if not denials:
+        return None
+    if any(denial.rule == SCOPE for denial in denials):
         from shiftboss.hooks.server_client import newer_contract  # late: few calls are refused
 
         newer = newer_contract(contract, contract_file)
         if newer is not None:
             contract = newer
             denials = _denials(call, contract, contract_file)
-    return denied(denials, contract) if denials else None
+            if not denials:
+                return None
+    from shiftboss.hooks.messages import refused_call
+
+    return refused_call(denials, contract)
 
 
 def _denials(call: ToolCall, contract: LocalContract, contract_file: str) -> list[WriteDenial]:
-    judge = WriteChecker(contract, contract_file, os.environ)
-    found = list(judge.edits(call.folder, call.edits))
+    checker = WriteChecker(contract, contract_file, os.environ)
+    denials = list(checker.check_edits(call.folder, call.edits))
     if call.commands:
         from shiftboss.hooks.shell.words import Unclear  # late: an edit needs no shell
         from shiftboss.hooks.shell.writes import ShellWrites
@@ -177,6 +174,7 @@ def _denials(call: ToolCall, contract: LocalContract, contract_file: str) -> lis
             for command in call.commands:
                 shell.script(command) if isinstance(command, str) else shell.argv(command)
         except Unclear as error:
-            found.append(WriteDenial(BANNED, "the command", f"{error}; write it in a plainer way"))
-        found += judge.found(shell.found)
-    return list(dict.fromkeys(found))
+            reason = f"{error}; write it in a simpler way"
+            denials.append(WriteDenial(BANNED, "the command", reason))
+        denials += checker.check_effects(shell.effects)
+    return list(dict.fromkeys(denials))

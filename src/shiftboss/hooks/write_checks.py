@@ -1,4 +1,4 @@
-"""Whether a contract lets paths be written: those of edits, and those of shell commands."""
+"""Decides whether a contract allows paths to be written, by edits and by shell commands."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from shiftboss.hooks.contract import LocalContract, git_folder
-from shiftboss.hooks.git import git_lines, ignored
 from shiftboss.hooks.shell.effects import (
     BELOW,
     ENTRY,
@@ -17,7 +16,7 @@ from shiftboss.hooks.shell.effects import (
     PUT_BACK,
     REMOVED,
     Ban,
-    Found,
+    Effect,
     Write,
 )
 from shiftboss.hooks.shell.words import Word
@@ -30,12 +29,13 @@ BANNED: Final = "banned"
 _DEVICES: Final = frozenset(
     ("/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty", "/dev/zero", "/dev/full")
 )
+_INSIDE_GIT: Final = "is inside of .git, which only git may change"
 _MATCHES_MAX: Final = 1000
 _POINTER_BYTES_MAX: Final = 10_000
 
 
 class WriteDenial(NamedTuple):
-    """`rule` is one of the above; `reason` is read after `what`."""
+    """`rule` is one of the above. `what` and `reason` together make a sentence."""
 
     rule: str
     what: str
@@ -43,24 +43,24 @@ class WriteDenial(NamedTuple):
 
 
 class WriteChecker:
-    """`shared` are folders for passing things, in which everybody may write."""
+    """Checks what an attempt writes. Shell commands may write to shared folders such as /tmp."""
 
     def __init__(
         self, contract: LocalContract, contract_file: str, environment: Mapping[str, str]
     ) -> None:
         self.contract = contract
         self._ownership = Ownership(contract.owned, contract.readonly, contract.generated)
-        # Some file systems do not see letter case, and readonly has to hold there, too.
+        # Some file systems ignore letter case, and files_readonly has to hold there as well.
         self._readonly = Scope(contract.readonly, case_insensitive=True)
         self.tree = os.path.realpath(contract.tree)
         self._shared = _shared_folders(environment)
-        self._kept = (self.tree, os.path.realpath(contract_file), *_git_folders(self.tree))
+        self._protected = (self.tree, os.path.realpath(contract_file), *_git_folders(self.tree))
 
-    def edits(self, folder: str, paths: Iterable[str]) -> Iterator[WriteDenial]:
-        """Of an editor: each has to be in the tree, and in the contract."""
+    def check_edits(self, folder: str, paths: Iterable[str]) -> Iterator[WriteDenial]:
+        """Paths of an editor: each has to be in the work tree and in the contract."""
         for path in paths:
             real = os.path.realpath(os.path.join(folder, os.path.expanduser(path)))
-            inside = self._inside(real)
+            inside = self._relative(real)
             if inside is None:
                 yield WriteDenial(OUTSIDE, path, f"is outside of the work tree {self.tree}")
             else:
@@ -68,18 +68,18 @@ class WriteChecker:
                 if reason is not None:
                     yield WriteDenial(SCOPE, inside, reason)
 
-    def found(self, found: Iterable[Found]) -> Iterator[WriteDenial]:
-        """Of a shell command: also what nobody can commit, and the shared folders, are free."""
-        for one in found:
-            if isinstance(one, Ban):
-                yield WriteDenial(BANNED, "the command", one.reason)
+    def check_effects(self, effects: Iterable[Effect]) -> Iterator[WriteDenial]:
+        """Effects of a shell command. It may also write ignored files and shared folders."""
+        for effect in effects:
+            if isinstance(effect, Ban):
+                yield WriteDenial(BANNED, "the command", effect.reason)
             else:
-                yield from self._write(one)
+                yield from self._write(effect)
 
     def refusal(self, path: str) -> str | None:
-        """Of a path of the repository, to be read after it."""
+        """Why a path of the repository may not be changed, to be read after the path."""
         if self._readonly.covers(path) and not self._ownership.is_readonly(path):
-            return "is in files_readonly, but for letter case"
+            return "is in files_readonly, except for letter case"
         refusal = self._ownership.refusal(path)
         return refusal.reason if refusal is not None else None
 
@@ -100,15 +100,15 @@ class WriteChecker:
             yield from self._path(os.path.join(folder, word.text), word.text, write)
 
     def _beginning(self, folder: str, text: str) -> Iterator[WriteDenial]:
-        """What is only known to lie somewhere below a folder."""
+        """A path of which only the beginning is known: it is somewhere below a folder."""
         if not text:
             return
         real = os.path.realpath(os.path.join(folder, text[: text.rfind("/") + 1]))
-        if real != self.tree and self._inside(real) is None and not self._is_free(real):
+        if real != self.tree and self._relative(real) is None and not self._is_shared(real):
             yield self._outside(text, real)
 
     def _picked(self, folder: str, word: Word, kind: str) -> Iterator[WriteDenial]:
-        """What a find picks below a folder, of all that git knows or could know."""
+        """What `find` selects below a folder, among all files that git tracks or could track."""
         if word.pattern is not None:
             import glob
 
@@ -118,14 +118,14 @@ class WriteChecker:
         start = word.text.rstrip("/") or "/"
         yield from self._beginning(folder, f"{start}/")
         real = os.path.realpath(os.path.join(folder, start))
-        inside = "" if real == self.tree else self._inside(real)
+        inside = "" if real == self.tree else self._relative(real)
         if inside is None or kind in (FOLDER, PLACE, PUT_BACK):
             return
         if ".git" in inside.casefold().split("/") or (not inside and _is_picked(word, ".git")):
-            yield WriteDenial(BANNED, inside or ".git", "is inside of .git; leave it to git")
+            yield WriteDenial(BANNED, inside or ".git", _INSIDE_GIT)
             return
         with_folders = kind in (BELOW, REMOVED)
-        for path in self._known_below(inside or "."):
+        for path in self._files_below(inside or "."):
             below = path[len(inside) :].lstrip("/")
             if _is_picked(word, below, with_folders=with_folders):
                 reason = self.refusal(path)
@@ -144,7 +144,7 @@ class WriteChecker:
                 break
             yield from self._path(path, word.text, write)
         if count == 0:
-            first = min(word.text.find(one) for one in "*?[" if one in word.text)
+            first = min(word.text.find(mark) for mark in "*?[" if mark in word.text)
             yield from self._beginning(folder, word.text[:first] or "./")
 
     def _path(self, path: str, text: str, write: Write) -> Iterator[WriteDenial]:
@@ -158,20 +158,20 @@ class WriteChecker:
             real = os.path.realpath(path) if name in ("", ".", "..") else real
         else:
             real = os.path.realpath(path)
-        inside = self._inside(real)
+        inside = self._relative(real)
         if inside is None:
-            if not self._is_free(real) and not self._is_the_tree(real, write.kind):
+            if not self._is_shared(real) and not self._is_the_tree(real, write.kind):
                 yield self._outside(text, real)
         elif write.kind != PLACE:
             yield from self._inside_the_tree(inside, real, write.kind)
 
     def _is_the_tree(self, real: str, kind: str) -> bool:
         harmless = kind in (FOLDER, PLACE, PUT_BACK)
-        return harmless and (real == self.tree or (kind == FOLDER and self._is_above(real)))
+        return harmless and (real == self.tree or (kind == FOLDER and self._contains_tree(real)))
 
     def _inside_the_tree(self, inside: str, real: str, kind: str) -> Iterator[WriteDenial]:
         if ".git" in inside.casefold().split("/"):
-            yield WriteDenial(BANNED, inside, "is inside of .git; leave it to git")
+            yield WriteDenial(BANNED, inside, _INSIDE_GIT)
             return
         if kind in (FOLDER, PUT_BACK) or (kind == REMOVED and not os.path.lexists(real)):
             return
@@ -182,54 +182,58 @@ class WriteChecker:
         reason = self.refusal(inside)
         if reason is None or (kind == BELOW and self.refusal(f"{inside}/x") is None):
             return
-        if not ignored(self.tree, inside):
+        from shiftboss.hooks.git import is_ignored  # late: most calls need no git
+
+        if not is_ignored(self.tree, inside):
             yield WriteDenial(SCOPE, inside, reason)
 
     def _all_below(self, inside: str) -> Iterator[WriteDenial]:
-        for path in self._known_below(inside):
+        for path in self._files_below(inside):
             reason = self.refusal(path)
             if reason is not None:
                 yield WriteDenial(SCOPE, path, reason)
                 return
 
-    def _known_below(self, inside: str) -> list[str]:
-        """Without what git ignores."""
+    def _files_below(self, inside: str) -> list[str]:
+        """Without the files that git ignores."""
+        from shiftboss.hooks.git import git_lines  # late: most calls need no git
+
         listing = ["ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", inside]
         return git_lines(self.tree, listing)
 
     def _outside(self, text: str, real: str) -> WriteDenial:
-        if real == self.tree or self._is_above(real):
-            return WriteDenial(OUTSIDE, text, f"is or holds the work tree {self.tree} itself")
+        if real == self.tree or self._contains_tree(real):
+            return WriteDenial(OUTSIDE, text, f"is or contains the work tree {self.tree}")
         return WriteDenial(OUTSIDE, text, f"is outside of the work tree {self.tree}")
 
-    def _inside(self, real: str) -> str | None:
-        """The path as the repository knows it. The tree itself is not inside of it."""
-        above = self.tree.rstrip("/") + "/"
-        return real[len(above) :] if real.startswith(above) else None
+    def _relative(self, real: str) -> str | None:
+        """The path relative to the work tree; None if it is outside, or the work tree itself."""
+        prefix = self.tree.rstrip("/") + "/"
+        return real[len(prefix) :] if real.startswith(prefix) else None
 
-    def _is_above(self, real: str) -> bool:
+    def _contains_tree(self, real: str) -> bool:
         return self.tree.startswith(real.rstrip("/") + "/")
 
-    def _is_free(self, real: str) -> bool:
-        return any(self._is_free_in(shared, real) for shared in self._shared)
+    def _is_shared(self, real: str) -> bool:
+        return any(self._is_in_shared(shared, real) for shared in self._shared)
 
-    def _is_free_in(self, shared: str, real: str) -> bool:
-        """Not what the tree, its git folders and the contract lie in, should they lie in a shared
-        folder."""
-        above = shared.rstrip("/") + "/"
+    def _is_in_shared(self, shared: str, real: str) -> bool:
+        """If the work tree, its git folders or the contract are in a shared folder themselves, the
+        folder around them is not free to write."""
+        prefix = shared.rstrip("/") + "/"
         if real == shared:
-            return not any(one.startswith(above) for one in self._kept)
-        if not real.startswith(above):
+            return not any(path.startswith(prefix) for path in self._protected)
+        if not real.startswith(prefix):
             return False
-        top = real[len(above) :].split("/", maxsplit=1)[0]
+        top = real[len(prefix) :].split("/", maxsplit=1)[0]
         return all(
-            not one.startswith(above) or one[len(above) :].split("/")[0] != top
-            for one in self._kept
+            not path.startswith(prefix) or path[len(prefix) :].split("/")[0] != top
+            for path in self._protected
         )
 
 
 def _is_picked(word: Word, below: str, *, with_folders: bool = False) -> bool:
-    """By itself, or with a folder that it lies in."""
+    """Whether a file is selected, by itself or with a folder around it."""
     assert word.picks is not None
     if word.picks(below, False):
         return True
@@ -240,21 +244,21 @@ def _is_picked(word: Word, below: str, *, with_folders: bool = False) -> bool:
 
 
 def _git_folders(tree: str) -> Iterator[str]:
-    """That of the work tree, and the one that it shares with others: settings, hooks and branches
-    lie there."""
-    own = git_folder(tree)
-    if own is None:
+    """The git folder of the work tree, and the one shared with other work trees, which holds the
+    settings, hooks and branches."""
+    git_dir = git_folder(tree)
+    if git_dir is None:
         return
-    yield os.path.realpath(own)
+    yield os.path.realpath(git_dir)
     try:
-        with open(f"{own}/commondir", "rb") as opened:
+        with open(f"{git_dir}/commondir", "rb") as opened:
             shared = os.fsdecode(opened.read(_POINTER_BYTES_MAX)).strip()
     except OSError:
         return
-    yield os.path.realpath(os.path.join(own, shared))
+    yield os.path.realpath(os.path.join(git_dir, shared))
 
 
 def _shared_folders(environment: Mapping[str, str]) -> Sequence[str]:
-    named = ["/tmp", "/var/tmp", environment.get("TMPDIR", "")]  # noqa: S108
-    real = (os.path.realpath(one) for one in named if os.path.isabs(one))
-    return [one for one in dict.fromkeys(real) if one != "/"]
+    folders = ["/tmp", "/var/tmp", environment.get("TMPDIR", "")]  # noqa: S108
+    real = (os.path.realpath(folder) for folder in folders if os.path.isabs(folder))
+    return [folder for folder in dict.fromkeys(real) if folder != "/"]

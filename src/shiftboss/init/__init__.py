@@ -1,1 +1,1 @@
-"""`shiftboss init`: what agents need in a repository, merged into what is there."""
+"""`shiftboss init`: adds to a repository what agents need, and removes it again."""

@@ -1,4 +1,4 @@
-"""Several files changed together: all of them, or none."""
+"""Changing several files together: all of them, or none."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from shiftboss.errors import InvalidRequest
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """`name` is what people call the file, `path` where it really is. None: it is not there."""
+    """The contents of one file before and after; None stands for a missing file. `name` is what
+    people see, `path` is where the file really is."""
 
     name: str
     path: Path
@@ -32,38 +33,42 @@ class Change:
 def read_if_there(path: Path, name: str) -> bytes | None:
     try:
         if path.exists() and not path.is_file():
-            raise InvalidRequest(f"{name} is no file", field=name, hint="move it away")
+            raise InvalidRequest(f"{name} is not a file", field=name, hint="move it away")
         return path.read_bytes()
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise InvalidRequest(f"{name} cannot be read: {error.strerror}", field=name) from error
+        raise InvalidRequest(
+            f"{name} cannot be read: {error.strerror}",
+            field=name,
+            hint="check its permissions; nothing was changed",
+        ) from error
 
 
 def apply(changes: Sequence[Change], top: Path) -> None:
-    """Everything is written beside its place first, then moved there. Folders that are empty then
-    go too, up to `top`. Raises InvalidRequest; then all is as it was."""
-    work = _Work(top)
+    """Every file is written beside its place first and then moved there. Folders that are empty
+    afterwards are removed, up to `top`. Raises InvalidRequest after undoing everything."""
+    transaction = _Transaction(top)
     name = ""
     try:
         for change in changes:
             name = change.name
-            work.stage(change)
+            transaction.stage(change)
         for change in changes:
             name = change.name
-            work.move(change)
+            transaction.move(change)
     except OSError as error:
-        work.undo()
+        transaction.undo()
         raise InvalidRequest(
             f"{name} cannot be written: {error.strerror}; nothing was changed",
             field=name,
-            hint="see to it that the folder can be written to",
+            hint="make the file and its folder writable",
         ) from error
-    work.tidy(change.path.parent for change in changes if change.after is None)
+    transaction.remove_empty(change.path.parent for change in changes if change.after is None)
 
 
 @dataclass(slots=True)
-class _Work:
+class _Transaction:
     top: Path
     staged: dict[Path, Path] = field(default_factory=dict)
     moved: list[Change] = field(default_factory=list)
@@ -75,7 +80,7 @@ class _Work:
                 raise PermissionError(13, "Permission denied")
             return
         self._make(change.path.parent)
-        self.staged[change.path] = _written_beside(change.path, change.after)
+        self.staged[change.path] = _write_beside(change.path, change.after)
 
     def _make(self, folder: Path) -> None:
         if not folder.is_dir():
@@ -100,19 +105,19 @@ class _Work:
                 if change.before is None:
                     change.path.unlink()
                 else:
-                    _written_beside(change.path, change.before).replace(change.path)
-        self.tidy(reversed(self.folders))
+                    _write_beside(change.path, change.before).replace(change.path)
+        self.remove_empty(reversed(self.folders))
 
-    def tidy(self, folders: Iterable[Path]) -> None:
+    def remove_empty(self, folders: Iterable[Path]) -> None:
         for folder in folders:
-            with suppress(OSError):  # it is not empty
+            with suppress(OSError):  # not empty
                 while folder != self.top:
                     folder.rmdir()
-                    folder = folder.parent  # noqa: PLW2901 -- upwards
+                    folder = folder.parent  # noqa: PLW2901 -- on to the parent
 
 
-def _written_beside(path: Path, content: bytes) -> Path:
-    """A complete file with the rights of the one that it will replace."""
+def _write_beside(path: Path, content: bytes) -> Path:
+    """Write a complete file, with the permissions of the one that it will replace."""
     partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
     descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
     try:

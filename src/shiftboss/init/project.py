@@ -1,4 +1,4 @@
-"""What a repository says of itself: its name, its branch, and how it is tested."""
+"""The first policy of a repository, from its name, its branch and how it is tested."""
 
 from __future__ import annotations
 
@@ -12,12 +12,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from shiftboss.errors import InvalidRequest
-from shiftboss.init.text_blocks import sealed
+from shiftboss.rules.documents.text_blocks import sealed
 
-# Jobs for the local CI, guessed from the files at the top of a repository.
-
-
-# Those that a guess looks into, or at.
+# The files at the top of a repository from which its test jobs are guessed.
 MANIFESTS: Final = (
     *(
         "GNUmakefile",
@@ -41,13 +38,13 @@ _INSTALL: Final = {
 
 
 def guessed_jobs(files: Mapping[str, str]) -> dict[str, list[str]]:
-    """Commands by the name of their job. `files` are texts by name. What a Makefile calls its test
-    is the whole of it; otherwise every language has a job of its own."""
+    """The commands of each job of the local CI. `files` are contents by file name. The test
+    target of a Makefile covers everything; otherwise every language has a job of its own."""
     make = _make_target(files)
     if make is not None:
         return {"test": [f"make {make}"]}
-    found = dict(_languages(files))
-    return {"test": next(iter(found.values()))} if len(found) == 1 else found
+    jobs = dict(_languages(files))
+    return {"test": next(iter(jobs.values()))} if len(jobs) == 1 else jobs
 
 
 def _make_target(files: Mapping[str, str]) -> str | None:
@@ -90,34 +87,31 @@ def _scripts(text: str) -> dict[str, Any]:
     return scripts if isinstance(scripts, dict) else {}
 
 
-# The first `shiftboss.yaml` of a repository.
-
-
 _NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9._-]+")
-# Plain words that YAML reads as something else.
-_NOT_TEXTS: Final = frozenset(("null", "true", "false", "yes", "no", "on", "off", "y", "n"))
+# Words that YAML does not read as strings.
+_NOT_STRINGS: Final = frozenset(("null", "true", "false", "yes", "no", "on", "off", "y", "n"))
 COMMENT: Final = "#"
 _HEAD: Final = """\
-# The policy of Shiftboss. What it does not say has a default, which
-# `shiftboss policy show --effective` prints; `shiftboss policy check` looks for mistakes.
-# Work on a repo that is named here counts when its CI has passed, and its tasks take turns.
+# The policy of Shiftboss. Everything else has a default: see `shiftboss policy show --effective`.
+# `shiftboss policy check` reports mistakes in this file.
+# Work on a repo listed here is accepted after its CI has passed, one task at a time.
 """
-# A repo without jobs is not named: no CI would ever pass its commits.
+# A repo without jobs is not listed: its CI would never pass.
 _NO_JOBS: Final = """\
-# Nothing was found that tests this one. Once there is something, put this in the place of `{}`:
+# No tests were found in this repository. Once there are some, replace `{}` by:
 """
-_SOME_JOB: Final = {"test": ["make test"]}
+_EXAMPLE_JOB: Final = {"test": ["make test"]}
 
 
 def repo_name(folder: str) -> str:
-    """The name of the folder, as names of repos are."""
+    """The name of the folder, made a valid name of a repo."""
     return _NOT_IN_NAMES.sub("-", folder).strip("-._")[:100] or "repo"
 
 
 def policy_draft(name: str, branch: str, jobs: Mapping[str, Sequence[str]]) -> str:
     if jobs:
         return sealed("".join([_HEAD, "repos:\n", *_repo(name, branch, jobs)]), COMMENT)
-    example = [f"{COMMENT}{line}" for line in _repo(name, branch, _SOME_JOB)]
+    example = [f"{COMMENT}{line}" for line in _repo(name, branch, _EXAMPLE_JOB)]
     return sealed("".join([_HEAD, "repos: {}\n", _NO_JOBS, *example]), COMMENT)
 
 
@@ -125,19 +119,19 @@ def _repo(name: str, branch: str, jobs: Mapping[str, Sequence[str]]) -> list[str
     lines = [
         f"  {_policy_text(name)}:\n",
         "    path: .\n",
-        f"    branch: {_policy_text(branch)}  # where accepted work lands\n",
+        f"    branch: {_policy_text(branch)}  # accepted work is merged into it\n",
         "    ci:\n",
-        "      jobs:  # run here without a shell, in a clean checkout of the commit\n",
+        "      jobs:  # run on this machine without a shell, in a clean checkout\n",
     ]
     for job, commands in jobs.items():
-        words = ", ".join(map(_policy_text, commands))
-        lines.append(f"        {_policy_text(job)}: {{run: [{words}]}}\n")
+        run = ", ".join(map(_policy_text, commands))
+        lines.append(f"        {_policy_text(job)}: {{run: [{run}]}}\n")
     return [*lines, f"      required_jobs: [{', '.join(map(_policy_text, jobs))}]\n"]
 
 
 def _policy_text(text: str) -> str:
-    """A plain word of YAML where it is one for sure, else in quotes."""
-    is_plain = re.fullmatch(r"[A-Za-z][A-Za-z0-9_-]*", text) and text.lower() not in _NOT_TEXTS
+    """A YAML string, quoted unless it certainly needs no quotes."""
+    is_plain = re.fullmatch(r"[A-Za-z][A-Za-z0-9_-]*", text) and text.lower() not in _NOT_STRINGS
     return text if is_plain else json.dumps(text)
 
 
@@ -147,45 +141,45 @@ _USUAL_BRANCHES: Final = ("main", "master", "trunk")
 
 
 def check_is_repository(folder: Path) -> None:
-    """Raises InvalidRequest for a folder that is not the top of a work tree of git."""
+    """Raises InvalidRequest unless the folder is the top of a git work tree."""
     if not folder.is_dir():
         raise InvalidRequest(f"there is no folder {folder}", field="folder")
     top = _git(folder, "rev-parse", "--show-toplevel")
     if top is None:
         raise InvalidRequest(
-            f"{folder} is in no git repository with files",
+            f"{folder} is not in a git repository with a work tree",
             field="folder",
-            hint="`git init` first, or name the folder of a repository",
+            hint="run `git init` first, or give the folder of a repository",
         )
     if Path(top).resolve() != folder.resolve():
         raise InvalidRequest(
-            f"{folder} is not the top of its repository", field="folder", hint=f"use {top}"
+            f"{folder} is not the top folder of its repository", field="folder", hint=f"use {top}"
         )
 
 
 def draft_for(folder: Path) -> str:
-    """The first policy of the repository."""
+    """The text of the first policy of the repository."""
     files = {name: text for name in MANIFESTS if (text := _text(folder / name)) is not None}
     return policy_draft(repo_name(folder.resolve().name), _branch(folder), guessed_jobs(files))
 
 
 def _branch(folder: Path) -> str:
-    """Where work lands: what the origin calls its main branch, else a usual one, else this one."""
-    has = set(
+    """Where work is merged: the default branch of origin, else a usual name, else this branch."""
+    branches = set(
         (_git(folder, "for-each-ref", "--format=%(refname:short)", "refs/heads") or "").split()
     )
     origin = _git(folder, "symbolic-ref", "--short", "refs/remotes/origin/HEAD") or ""
     names = [origin.removeprefix("origin/"), *_USUAL_BRANCHES]
     current = _git(folder, "symbolic-ref", "--short", "HEAD")
-    return next((name for name in names if name in has), current or _USUAL_BRANCHES[0])
+    return next((name for name in names if name in branches), current or _USUAL_BRANCHES[0])
 
 
 def _git(folder: Path, *arguments: str) -> str | None:
-    """None: git says no, or is not there."""
+    """The output of git; None if it fails."""
     program = shutil.which("git")
     if program is None:
         raise InvalidRequest("git is not installed", field="folder", hint="install git first")
-    # As if it were called in the folder, whatever hook or tool we are called from.
+    # Variables of a hook or a tool that called us would point git elsewhere.
     environment = {key: value for key, value in os.environ.items() if not key.startswith("GIT_")}
     done = subprocess.run(
         [program, "-C", str(folder), *arguments],

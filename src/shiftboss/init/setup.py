@@ -1,4 +1,4 @@
-"""What `shiftboss init` would change in a folder, and why it cannot."""
+"""What `shiftboss init` would change in a repository, file by file."""
 
 from __future__ import annotations
 
@@ -6,47 +6,71 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from shiftboss.agents.registry import AGENTS, DEFAULT_AGENT, brands
 from shiftboss.errors import InvalidRequest
-from shiftboss.init.agents import AGENTS, DEFAULT_AGENT
-from shiftboss.init.file_edits import BlockFile, CannotMerge, FileEdit, WholeFile
 from shiftboss.init.files import Change, read_if_there
 from shiftboss.init.project import COMMENT, draft_for
-from shiftboss.init.text_blocks import HTML
+from shiftboss.rules.documents.file_edits import BlockFile, CannotMerge, FileEdit, WholeFile
+from shiftboss.rules.documents.text_blocks import HTML
 
-# What AGENTS.md says about working under a contract of Shiftboss.
-
-
+# What AGENTS.md tells agents about working under a contract.
 LINES: Final = (
     "## Working under Shiftboss",
     "",
-    "If Shiftboss gave you a task (your prompt names it, or SHIFTBOSS_TASK is set), these hold.",
-    "Otherwise this section is not about you.",
+    "This section applies if Shiftboss gave you a task: your prompt says so, or SHIFTBOSS_TASK is",
+    "set. Otherwise ignore it.",
     "",
-    "- Change only the files of your contract. For another one, call `request_scope` with the path",
-    "  and the reason, and wait for the grant. What was refused is not to be tried another way.",
-    "- Work in the work tree that you were started in, on its branch. No other branches, no pushes",
-    "  with force, no `--no-verify`.",
-    "- Tests stay: do not remove, skip or weaken them.",
-    "- Commit what you have done, then call `swarm_complete`. The server looks at it itself,",
-    "  and answers with a receipt, or with every reason why not: mend those, and call it again.",
-    "- If you cannot go on, say why with `report_milestone` and BLOCKED. Do not guess, and claim",
-    "  nothing that is not so.",
+    "- Change only the files of your contract. If you need another file, call `request_scope` with",
+    "  the path and the reason, and wait for the grant. Do not work around a refusal.",
+    "- Work in the work tree that you were started in, on its branch. Do not create branches, do",
+    "  not force-push, and do not use `--no-verify`.",
+    "- Keep the tests: do not remove, skip or weaken them.",
+    "- Commit your work, then call `swarm_complete`. The server verifies it and answers with a",
+    "  receipt, or with every reason why it is not accepted. Fix those and call it again.",
+    "- If you cannot continue, report BLOCKED with `report_milestone` and say why. Do not guess,",
+    "  and do not claim anything that is not true.",
 )
 
 
-_MARK: Final = "\ufeff"
-_IGNORED: Final = frozenset((".shiftboss", ".shiftboss/", "/.shiftboss", "/.shiftboss/"))
+_BYTE_ORDER_MARK: Final = "\ufeff"
+_IGNORE_LINES: Final = frozenset((".shiftboss", ".shiftboss/", "/.shiftboss", "/.shiftboss/"))
 
 
 class Proposal(NamedTuple):
-    """`left` are files of ours that somebody has changed, so that a removal leaves them."""
+    """`left` are files that a removal keeps, because they were changed since."""
 
     agents: list[str]
     changes: list[Change]
     left: list[str]
 
 
-class _Folder:
+def propose(folder: Path, asked: Collection[str] = ()) -> Proposal:
+    """Everything that is missing. Raises InvalidRequest for a file that cannot be changed."""
+    files = _RepositoryFiles(folder)
+    chosen = _choose_agents(folder, files, asked)
+    for edit in [*_common_edits(lambda: draft_for(folder)), *_agent_edits(folder, chosen)]:
+        _apply_edit(files, edit, edit.with_ours)
+    return Proposal(chosen, files.changes(), [])
+
+
+def propose_removal(folder: Path, asked: Collection[str] = ()) -> Proposal:
+    """Everything that init has added, or only the settings of some agents."""
+    files = _RepositoryFiles(folder)
+    chosen = [agent.kind for agent in brands() if not asked or agent.kind in asked]
+    # A removal creates no policy, so it needs no draft of one.
+    common = [] if asked else _common_edits(str)
+    left = []
+    for edit in [*common, *_agent_edits(folder, chosen)]:
+        if files.text(edit.name) is None:
+            continue
+        _apply_edit(files, edit, _removal(edit))
+        rest = files.text(edit.name)
+        if rest is not None and edit.is_left(rest.removeprefix(_BYTE_ORDER_MARK)):
+            left.append(edit.name)
+    return Proposal(chosen, files.changes(), left)
+
+
+class _RepositoryFiles:
     """The files as they are, and as they would be. Two names may lead to one file."""
 
     def __init__(self, folder: Path) -> None:
@@ -56,7 +80,7 @@ class _Folder:
         self._names: dict[Path, str] = {}
 
     def text(self, name: str) -> str | None:
-        path = self._place(name)
+        path = self._path(name)
         if path not in self._after:
             self._before[path] = self._after[path] = read_if_there(path, name)
             self._names[path] = name
@@ -65,20 +89,22 @@ class _Folder:
             return None if content is None else content.decode()
         except UnicodeDecodeError as error:
             raise InvalidRequest(
-                f"{name} is not UTF-8: {error.reason}", field=name, hint="nothing was changed"
+                f"{name} is not UTF-8: {error.reason}",
+                field=name,
+                hint="convert the file to UTF-8; nothing was changed",
             ) from error
 
     def set(self, name: str, text: str | None) -> None:
-        self._after[self._place(name)] = None if text is None else text.encode()
+        self._after[self._path(name)] = None if text is None else text.encode()
 
-    def _place(self, name: str) -> Path:
-        """Through links, as long as they stay inside."""
+    def _path(self, name: str) -> Path:
+        """Links are followed as long as they stay inside of the repository."""
         path = (self._top / name).resolve()
         if not path.is_relative_to(self._top):
             raise InvalidRequest(
-                f"{name} leads out of the repository, to {path}",
+                f"a link leads {name} out of the repository, to {path}",
                 field=name,
-                hint="make it a file of its own; nothing was changed",
+                hint="replace the link by a file or folder; nothing was changed",
             )
         return path
 
@@ -90,85 +116,59 @@ class _Folder:
         ]
 
 
-def propose(folder: Path, asked: Collection[str] = ()) -> Proposal:
-    """All that is missing. Raises InvalidRequest for a file that cannot be changed."""
-    files = _Folder(folder)
-    chosen = _chosen(folder, files, asked)
-    for wish in [*_common(lambda: draft_for(folder)), *_of_agents(folder, chosen)]:
-        _change(files, wish, wish.with_ours)
-    return Proposal(chosen, files.changes(), [])
+def _removal(edit: FileEdit) -> Callable[[str | None], str | None]:
+    return lambda text: None if text is None else edit.without_ours(text)
 
 
-def propose_removal(folder: Path, asked: Collection[str] = ()) -> Proposal:
-    """Everything of ours, or the settings of some agents alone."""
-    files = _Folder(folder)
-    chosen = [name for name in AGENTS if not asked or name in asked]
-    # Nothing is made here, so there is nothing to guess.
-    common = [] if asked else _common(str)
-    left = []
-    for wish in [*common, *_of_agents(folder, chosen)]:
-        if files.text(wish.name) is None:
-            continue
-        _change(files, wish, _taking_out(wish))
-        rest = files.text(wish.name)
-        if rest is not None and wish.is_left(rest.removeprefix(_MARK)):
-            left.append(wish.name)
-    return Proposal(chosen, files.changes(), left)
-
-
-def _taking_out(wish: FileEdit) -> Callable[[str | None], str | None]:
-    return lambda text: None if text is None else wish.without_ours(text)
-
-
-def _change(files: _Folder, wish: FileEdit, change: Callable[[str | None], str | None]) -> None:
-    text = files.text(wish.name)
-    # A mark of byte order is no part of what is written.
-    mark = _MARK if text is not None and text.startswith(_MARK) else ""
+def _apply_edit(
+    files: _RepositoryFiles, edit: FileEdit, change: Callable[[str | None], str | None]
+) -> None:
+    text = files.text(edit.name)
+    mark = _BYTE_ORDER_MARK if text is not None and text.startswith(_BYTE_ORDER_MARK) else ""
     try:
-        changed = change(None if text is None else text.removeprefix(_MARK))
+        changed = change(None if text is None else text.removeprefix(mark))
     except CannotMerge as error:
-        place = wish.name if error.line is None else f"{wish.name}:{error.line}"
+        place = edit.name if error.line is None else f"{edit.name}:{error.line}"
         hint = "; ".join(filter(None, [error.by_hand, "nothing was changed"]))
-        raise InvalidRequest(f"{place}: {error.words}", field=wish.name, hint=hint) from error
-    files.set(wish.name, None if changed is None else mark + changed)
+        raise InvalidRequest(f"{place}: {error.reason}", field=edit.name, hint=hint) from error
+    files.set(edit.name, None if changed is None else mark + changed)
 
 
-def _chosen(folder: Path, files: _Folder, asked: Collection[str]) -> list[str]:
-    """Those that are asked for and those that are set up already; else who is used here."""
+def _choose_agents(folder: Path, files: _RepositoryFiles, asked: Collection[str]) -> list[str]:
+    """The agents asked for and those already set up. If there are none: the default agent, and
+    those that have files here."""
     set_up = {
-        name
-        for name in AGENTS
-        for wish in _of_agents(folder, [name])
-        if (text := files.text(wish.name)) is not None and _has_ours(wish, text)
+        agent.kind
+        for agent in brands()
+        for edit in _agent_edits(folder, [agent.kind])
+        if (text := files.text(edit.name)) is not None and _has_ours(edit, text)
     }
-    used = {
-        agent.name
-        for agent in AGENTS.values()
-        if any((folder / trace).exists() for trace in agent.traces)
+    in_use = {
+        agent.kind for agent in brands() if any((folder / trace).exists() for trace in agent.traces)
     }
-    wanted = {*asked, *set_up} or {DEFAULT_AGENT, *used}
-    return [name for name in AGENTS if name in wanted]
+    wanted = {*asked, *set_up} or {DEFAULT_AGENT, *in_use}
+    return [agent.kind for agent in brands() if agent.kind in wanted]
 
 
-def _has_ours(wish: FileEdit, text: str) -> bool:
+def _has_ours(edit: FileEdit, text: str) -> bool:
     try:
-        return wish.has_ours(text)
+        return edit.has_ours(text)
     except CannotMerge:
-        return True  # markers of ours, if broken ones: that is told when it is to be changed
+        return True  # our markers, but broken: reported when the file is to be changed
 
 
-def _of_agents(folder: Path, names: Iterable[str]) -> list[FileEdit]:
-    there = {one.name for one in folder.iterdir()}
-    return [wish for name in names for wish in AGENTS[name].wishes(there)]
+def _agent_edits(folder: Path, kinds: Iterable[str]) -> list[FileEdit]:
+    names = {entry.name for entry in folder.iterdir()}
+    return [edit for kind in kinds for edit in AGENTS[kind].setup_files(names)]
 
 
-def _common(draft: Callable[[], str]) -> Sequence[FileEdit]:
+def _common_edits(draft: Callable[[], str]) -> Sequence[FileEdit]:
     return [
         WholeFile("shiftboss.yaml", draft(), COMMENT, is_renewed=False),
         BlockFile("AGENTS.md", LINES, HTML),
-        BlockFile(".gitignore", [".shiftboss/"], is_said=_is_ignored),
+        BlockFile(".gitignore", [".shiftboss/"], is_present=_is_ignored),
     ]
 
 
 def _is_ignored(text: str) -> bool:
-    return not _IGNORED.isdisjoint(line.strip() for line in text.splitlines())
+    return not _IGNORE_LINES.isdisjoint(line.strip() for line in text.splitlines())

@@ -1,1 +1,1 @@
-"""Running a plan: work trees, agents, supervision and landing. It speaks to the server alone."""
+"""Runs a plan: work trees, agents, supervision and landing. Reaches the server over HTTP only."""

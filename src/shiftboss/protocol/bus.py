@@ -1,34 +1,32 @@
-"""The bus: what workers and the orchestrator say about tasks, and the answers.
+"""Requests and responses of the bus, which workers and the orchestrator use to talk about tasks.
 
-Requests carry the document's members; `swarm_id`, `epoch` and `name` are further, optional ones.
+Requests have the members of the bus protocol document. `swarm_id`, `epoch` and `name` are optional
+additions.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field, StringConstraints
+from pydantic import Field, StringConstraints
 
-from shiftboss.protocol.fields import INTEGER_MAX, NO_NUL, Answer, Commit, Request, SwarmId
-
-# Why nothing is handed out: a pause, or a budget that is used up.
-
-
-class HoldView(Answer):
-    """`kind` is pause or budget. Without `bead_id` it holds the whole swarm; without `until` it
-    ends by the operator's word: resume, or a larger budget."""
-
-    kind: str
-    bead_id: str | None
-    reason: str
-    since: int
-    until: int | None
-
+from shiftboss.protocol.fields import (
+    INTEGER_MAX,
+    NO_NUL,
+    Answer,
+    Commit,
+    Milliseconds,
+    Request,
+    SwarmId,
+)
 
 DEFAULT_SWARM = "default"
 POLL_MS_DEFAULT = 30_000
-# Longer polls are answered after this and made again.
+# The server ends longer polls after this time; the worker then polls again.
 POLL_MS_MAX = 600_000
+# Bounds of the lease that a heartbeat may ask for.
+LEASE_SECONDS_MIN = 5
+LEASE_SECONDS_MAX = 86_400
 PRIORITY_MAX = 1_000
 DEPENDENCIES_MAX = 200
 
@@ -38,14 +36,6 @@ Title = Annotated[str, StringConstraints(min_length=1, max_length=500, pattern=N
 Text = Annotated[str, StringConstraints(max_length=20_000, pattern=NO_NUL)]
 Epoch = Annotated[int, Field(ge=1, le=INTEGER_MAX)]
 Priority = Annotated[int, Field(ge=-PRIORITY_MAX, le=PRIORITY_MAX)]
-
-
-def _whole(value: object) -> object:
-    """JSON writes 3e9 and 3000000000 for the same number."""
-    return int(value) if isinstance(value, float) and value.is_integer() else value
-
-
-PollMs = Annotated[int, BeforeValidator(_whole), Field(ge=0, le=INTEGER_MAX)]
 
 
 class BusRequest(Request):
@@ -61,7 +51,7 @@ class AddTaskRequest(BusRequest):
 
 
 class TaskRequest(BusRequest):
-    """Names a task: submit, retry, cancel."""
+    """The request of submit, retry and cancel."""
 
     bead_id: TaskId
 
@@ -72,7 +62,7 @@ class RegisterWorkerRequest(BusRequest):
 
 class PollRequest(BusRequest):
     name: WorkerName
-    timeout_ms: PollMs = POLL_MS_DEFAULT
+    timeout_ms: Milliseconds = POLL_MS_DEFAULT
 
 
 class AckRequest(BusRequest):
@@ -82,7 +72,7 @@ class AckRequest(BusRequest):
 
 
 class DoneRequest(BusRequest):
-    """`commit` and `summary` count for a task with a handoff: its commit is looked at."""
+    """`commit` and `summary` are for tasks with a handoff, whose commit is verified."""
 
     bead_id: TaskId
     name: WorkerName | None = None
@@ -99,13 +89,13 @@ class TaskFailedRequest(BusRequest):
 
 
 class HeartbeatRequest(BusRequest):
-    """`lease_seconds` asks for another lease than the usual one, for a launcher that beats."""
+    """`lease_seconds` requests a lease of another length, for launchers that send heartbeats."""
 
     name: WorkerName
     context_usage: Annotated[float, Field(ge=0.0, le=1.0, allow_inf_nan=False)] | None = None
     current_step: Annotated[str, StringConstraints(max_length=500, pattern=NO_NUL)] | None = None
     epoch: Epoch | None = None
-    lease_seconds: Annotated[int, Field(ge=5, le=86_400)] | None = None
+    lease_seconds: Annotated[int, Field(ge=LEASE_SECONDS_MIN, le=LEASE_SECONDS_MAX)] | None = None
 
 
 class ResetWorkerRequest(BusRequest):
@@ -133,7 +123,7 @@ class ListQuestionsRequest(BusRequest):
 
 
 class MessageRequest(BusRequest):
-    """`message` is one of the worker protocol, see `shiftboss.protocol.messages`."""
+    """`message` is a message of the worker protocol, see `shiftboss.protocol.messages`."""
 
     message: dict[str, Any]
 
@@ -145,7 +135,7 @@ class RegisterWorkerAnswer(Answer):
 
 
 class Delivery(Answer):
-    """A task as a poll hands it over. `checkpoint` and `salvage` come from earlier attempts."""
+    """A task as a poll returns it. `checkpoint` and `salvage` come from earlier attempts."""
 
     bead_id: str
     title: str
@@ -154,11 +144,11 @@ class Delivery(Answer):
     lease_expires_at: int
     checkpoint: dict[str, Any] | None = None
     salvage: list[dict[str, Any]] = Field(default=[])
-    # From an assign message.
+    # Set by an assign message.
     spec_path: str | None = None
     worktree_path: str | None = None
     timeout_seconds: int | None = None
-    # Of a task with a handoff.
+    # Set for tasks with a handoff.
     contract_version: int | None = None
     handoff: dict[str, Any] | None = None
     branch: str | None = None
@@ -167,18 +157,18 @@ class Delivery(Answer):
 
 
 class PollAnswer(Answer):
-    """`answers` are those to the worker's own questions since its last contact."""
+    """`answers` are the answers to the worker's questions since its last report."""
 
     task: Delivery | None
     timeout: bool | None = None
     reset: bool | None = None
     answers: list[dict[str, Any]] | None = None
-    # What became of the worker's claim: violations if it was refused, the receipt if it was not.
+    # The result of the worker's claim: the violations, or the receipt.
     verdict: dict[str, Any] | None = None
 
 
 class SubmitAnswer(Answer):
-    """With `dispatched` false the task waits: at `position` of the queue, or for `waits_for`."""
+    """If not `dispatched`, the task waits at `position` of the queue, or for `waits_for`."""
 
     dispatched: bool
     worker: str | None
@@ -198,7 +188,7 @@ class AckAnswer(Answer):
 
 
 class DoneAnswer(Answer):
-    """Of a task with a handoff also its receipt; `status` verifying: ask again."""
+    """A task with a handoff also gets its receipt. If `status` is verifying, ask again."""
 
     success: bool
     bead_id: str
@@ -208,7 +198,7 @@ class DoneAnswer(Answer):
 
 
 class TaskEndAnswer(Answer):
-    """Of task_failed, retry_task and cancel: where the task is afterwards."""
+    """Answers task_failed, retry_task and cancel with the resulting status of the task."""
 
     success: bool
     bead_id: str
@@ -223,7 +213,7 @@ class HeartbeatAnswer(Answer):
     lease_expires_at: int | None
     checkpoint_requested: bool
     answers: list[dict[str, Any]]
-    # Why the work has to wait: the completion contract says so, or a budget is used up.
+    # Why the worker must wait: the completion contract requires it, or a budget is exhausted.
     paused: str | None = None
 
 
@@ -231,6 +221,20 @@ class ResetAnswer(Answer):
     success: bool
     worker: str
     released: str | None
+
+
+class HoldView(Answer):
+    """Why a task or a whole swarm is not handed out. `kind` is pause or budget.
+
+    Without `bead_id` the hold covers the whole swarm. Without `until` it lasts until the operator
+    resumes the work or raises the budget.
+    """
+
+    kind: str
+    bead_id: str | None
+    reason: str
+    since: int
+    until: int | None
 
 
 class BusWorker(Answer):
@@ -241,7 +245,7 @@ class BusWorker(Answer):
 
 
 class BusStatus(Answer):
-    """`holds` say why nothing is handed out, of the swarm or of a task."""
+    """`holds` are the reasons why the swarm or some of its tasks are not handed out."""
 
     swarm_id: str
     workers: list[BusWorker]
@@ -265,7 +269,7 @@ class TaskView(Answer):
     failures: int
     created_at: int
     updated_at: int
-    # Of a task with a handoff, once its accepted work is on its target.
+    # Set once the accepted work of a task with a handoff is on its target branch.
     landed_commit: str | None = None
 
 
@@ -291,7 +295,7 @@ class QuestionList(Answer):
 
 
 class MessageAnswer(Answer):
-    """What a message led to."""
+    """The effect of a message on the worker and its task."""
 
     accepted: bool
     worker: str
@@ -303,17 +307,3 @@ class MessageAnswer(Answer):
     question_id: int | None = None
     answers: list[dict[str, Any]] = Field(default=[])
     claim_id: int | None = None
-
-
-# A task as a tracker describes it.
-
-
-class FoundTask(NamedTuple):
-    """Within the limits of a task that is added by hand."""
-
-    task_id: str
-    title: str
-    description: str
-    priority: int
-    depends_on: list[str]
-    is_done: bool

@@ -1,4 +1,4 @@
-"""CI runs as every provider tells of them, and what is asked of them."""
+"""CI runs as all providers report them, the question they are asked, and the requests about CI."""
 
 from __future__ import annotations
 
@@ -6,16 +6,17 @@ from typing import Literal
 
 from pydantic import Field
 
+from shiftboss.protocol.bus import BusRequest, TaskId
 from shiftboss.protocol.fields import Answer
 from shiftboss.protocol.policy import CiPolicy
 
-# The states of a run, and of a job; a job can be skipped as well.
+# Unlike a run, a job can be skipped.
 RunState = Literal["waiting", "running", "success", "failure", "cancelled"]
 JobState = Literal["waiting", "running", "success", "failure", "cancelled", "skipped"]
 
 
 class CiJob(Answer):
-    """`log_tail` is kept of a job that failed."""
+    """`log_tail` is set for jobs that failed."""
 
     name: str
     state: JobState
@@ -25,8 +26,8 @@ class CiJob(Answer):
 
 
 class CiRun(Answer):
-    """One run for one commit. `run_id` is what people write as `#451`. `moved_at` is when it last
-    changed, as its forge says it, while it is under way."""
+    """One run for one commit. People write `run_id` as `#451`. While the run is in progress,
+    `moved_at` is when it last changed, according to the forge."""
 
     run_id: str
     sha: str
@@ -39,7 +40,7 @@ class CiRun(Answer):
 
 
 class CiDependency(Answer):
-    """A repo that another is built on. `commit` None: the tip of its branch."""
+    """A repo that another repo builds on. Without `commit` it is the tip of the branch."""
 
     path: str
     branch: str
@@ -47,8 +48,8 @@ class CiDependency(Answer):
 
 
 class CiDemand(Answer):
-    """Which CI has to say what about which commit. `repo_path` is where the commit lies.
-    `dependencies` are what the local runner puts beside it, by their names."""
+    """Which CI must confirm a commit. `repo_path` is the repository that has the commit.
+    `dependencies` are the repos, by name, that the local runner checks out next to it."""
 
     repo: str
     repo_path: str
@@ -58,10 +59,10 @@ class CiDemand(Answer):
 
 
 class CiReport(Answer):
-    """What a provider found for one commit: the newest run of every workflow.
+    """The newest run of every workflow for one commit.
 
-    `complete`: nothing runs or waits any more. `not_before_seconds`: the provider asks to be left
-    alone that long. `unchanged`: as at the last look.
+    `complete` means that nothing is running or waiting. `unchanged` means that nothing differs from
+    the last check. The provider asks for no further request within `not_before_seconds`.
     """
 
     sha: str
@@ -69,3 +70,25 @@ class CiReport(Answer):
     complete: bool
     unchanged: bool = False
     not_before_seconds: float = 0.0
+
+
+class ShowCiRequest(BusRequest):
+    bead_id: TaskId
+
+
+class ShowCiAnswer(Answer):
+    """The CI state of the commit that was pushed last. `state` is waiting, running, passed, failed,
+    or none if nothing was pushed. A job that failed has the end of its log."""
+
+    bead_id: str
+    state: str
+    repo: str | None = None
+    sha: str | None = None
+    run_id: str | None = None
+    jobs: list[CiJob] = Field(default=[])
+
+
+class WebhookAnswer(Answer):
+    """`looks` is the number of commits that the webhook makes the server check."""
+
+    looks: int

@@ -1,4 +1,4 @@
-"""What is said under the completion contract: milestones, repos, failures, halts."""
+"""Requests and responses of the completion contract: milestones, repos, failures, halts."""
 
 from __future__ import annotations
 
@@ -12,37 +12,34 @@ from shiftboss.protocol.handoff_requests import Reason
 from shiftboss.protocol.milestones import CiRunRef, MilestoneReport
 from shiftboss.protocol.policy import RepoName
 
-# What a worker gets at the start, and what it gives back at the end.
-
-
-Text = Annotated[str, StringConstraints(max_length=1_000_000, pattern=NO_NUL)]
+LongText = Annotated[str, StringConstraints(max_length=1_000_000, pattern=NO_NUL)]
 FilePath = Annotated[str, StringConstraints(min_length=1, max_length=4096, pattern=NO_NUL)]
 Documents = Annotated[list["ContextDocument"], Field(max_length=1000)]
 
 
 class ContextDocument(Request):
     path: FilePath
-    text: Text
+    text: LongText
 
 
 class ContextParts(Request):
-    """All that could be handed over. The first five must be there; which others are missing is
-    said. `plan` is the text of what `plan_ref` names."""
+    """Everything that a worker's context can contain. The first five are required; of the others,
+    the answer lists the missing ones. `plan` is the text of the file `plan_ref`."""
 
-    objective: Text = ""
-    component_id: Text = ""
-    repo: Text = ""
-    branch_strategy: Text = ""
-    plan_ref: Text = ""
+    objective: LongText = ""
+    component_id: LongText = ""
+    repo: LongText = ""
+    branch_strategy: LongText = ""
+    plan_ref: LongText = ""
 
-    output_format: Text = ""
-    task_boundaries: Text = ""
+    output_format: LongText = ""
+    task_boundaries: LongText = ""
     component_specs: list[FilePath] = Field(default=[], max_length=1000)
-    recent_changes: list[Text] = Field(default=[], max_length=100)
-    known_issues: list[Text] = Field(default=[], max_length=100)
-    parallel_workers: list[Text] = Field(default=[], max_length=1000)
+    recent_changes: list[LongText] = Field(default=[], max_length=100)
+    known_issues: list[LongText] = Field(default=[], max_length=100)
+    parallel_workers: list[LongText] = Field(default=[], max_length=1000)
 
-    plan: Text = ""
+    plan: LongText = ""
     code_files: Documents = Field(default=[])
     test_files: Documents = Field(default=[])
     spec_files: Documents = Field(default=[])
@@ -50,8 +47,8 @@ class ContextParts(Request):
 
 
 class BuildContextRequest(BusRequest):
-    """`plan_ref` is a file of the repo at the base. `max_tokens` makes the budget of the policy
-    smaller, never larger."""
+    """`plan_ref` is a file of the repo at the base commit. `max_tokens` can lower the budget of the
+    policy, but not raise it."""
 
     bead_id: TaskId
     plan_ref: FilePath | None = None
@@ -59,8 +56,8 @@ class BuildContextRequest(BusRequest):
 
 
 class ContextAnswer(Answer):
-    """`left_out` are the files for which there was no room, `missing` the recommended parts that
-    there is nothing to say about."""
+    """`left_out` are the files that did not fit the budget. `missing` are the recommended parts
+    without content."""
 
     bead_id: str
     text: str
@@ -72,7 +69,7 @@ class ContextAnswer(Answer):
 
 
 class CompletionReturn(Request):
-    """What a worker returns at completion; `ci_run_id` is the final, passing run."""
+    """What a worker returns at completion. `ci_run_id` is the final, passing run."""
 
     files_created: list[FilePath] = Field(default=[], max_length=10_000)
     files_modified: list[FilePath] = Field(default=[], max_length=10_000)
@@ -85,8 +82,8 @@ MilestoneLine = Annotated[str, StringConstraints(min_length=1, max_length=20_000
 
 
 class ReportMilestoneRequest(BusRequest):
-    """A milestone as a `line` of the contract, or as a `report`. `returns` is what the worker gives
-    back, with DONE, or with the push after which it leaves."""
+    """A milestone, either as a `line` of text or as a `report`. `returns` comes with DONE, or with
+    the last push of a worker that leaves before CI has finished."""
 
     bead_id: TaskId
     line: MilestoneLine | None = None
@@ -96,15 +93,15 @@ class ReportMilestoneRequest(BusRequest):
     epoch: Epoch | None = None
 
     @model_validator(mode="after")
-    def _one_of_both(self) -> Self:
+    def _check_line_or_report(self) -> Self:
         if (self.line is None) == (self.report is None):
-            raise ValueError("line or report, one of both")
+            raise ValueError("give either line or report")
         return self
 
 
 class MilestoneAnswer(Answer):
-    """`status` is recorded, accepted (with its receipt) or verifying. `ci` is what is known of the
-    commit that is followed. `paused` says why the work has to wait."""
+    """`status` is recorded, accepted (with a receipt) or verifying. `ci` is the CI state of the
+    tracked commit. `paused` is the reason why the work must wait."""
 
     bead_id: str
     status: str
@@ -126,7 +123,7 @@ class CanSpawnRequest(BusRequest):
 
 
 class CanSpawnAnswer(Answer):
-    """`blockers` say which repo stands in the way, and by which rule."""
+    """Each blocker names a repo and the rule by which it blocks."""
 
     repo: str
     can_spawn: bool
@@ -139,21 +136,21 @@ class ReposRequest(BusRequest):
 
 
 class ReposAnswer(Answer):
-    """Every repo of the policy with its phase, lock and CI; and the halts in force."""
+    """Every repo of the policy with its phase, lock and CI state, and the active halts."""
 
     repos: list[dict[str, Any]]
     halts: list[dict[str, Any]]
 
 
 class ReleaseRepoRequest(BusRequest):
-    """The operator's: the lock of a repo whose work was not proven done."""
+    """For the operator only: releases the lock of a repo whose work was not proven done."""
 
     repo: RepoName
     reason: Reason
 
 
 class ResumeRequest(BusRequest):
-    """The operator's: a halt is lifted."""
+    """For the operator only: lifts a halt."""
 
     halt_id: Annotated[int, Field(ge=1, le=INTEGER_MAX)]
     reason: Reason
@@ -165,7 +162,7 @@ class OperatorAnswer(Answer):
 
 
 class ReportFailureRequest(BusRequest):
-    """What went wrong. `tool` and `operation` belong to a permission failure."""
+    """Reports a failure. `tool` and `operation` are for permission failures."""
 
     bead_id: TaskId
     message: Annotated[str, StringConstraints(min_length=1, max_length=20_000, pattern=NO_NUL)]

@@ -1,4 +1,4 @@
-"""Events: one line each of the append-only record of a swarm."""
+"""Events: the entries of the append-only log of a swarm."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class EventKind(StrEnum):
 
 
 class Event(NamedTuple):
-    """`event_id` counts 1, 2, 3 ... inside its swarm, in the order of the commits."""
+    """`event_id` counts 1, 2, 3 ... within the swarm, in commit order."""
 
     swarm_id: str
     event_id: int
@@ -74,5 +74,5 @@ class Event(NamedTuple):
     data: str  # a JSON object
 
     def to_sse(self) -> bytes:
-        """The bytes on an event stream. `data` is JSON without line breaks."""
+        """The bytes of the event on an event stream. `data` has no line breaks."""
         return f"id: {self.event_id}\nevent: {self.kind}\ndata: {self.data}\n\n".encode()

@@ -1,4 +1,4 @@
-"""The words that requests are made of, each with its limits."""
+"""The field types that requests and responses share, with their limits, and times on the wire."""
 
 from __future__ import annotations
 
@@ -7,9 +7,16 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+)
 
-# JSON numbers above this are not whole in every language.
+# Some languages cannot represent larger JSON integers exactly.
 INTEGER_MAX = 2**53 - 1
 TASKS_TOTAL_MAX = 1000
 ERROR_TYPE_CHARACTERS_MAX = 100
@@ -20,7 +27,7 @@ IDEMPOTENCY_KEY_CHARACTERS_MAX = 200
 SWARM_ID_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$"
 _SWARM_ID = re.compile(SWARM_ID_PATTERN[:-1] + r"\Z")
 
-# PostgreSQL cannot hold NUL in text, and no message needs it.
+# PostgreSQL text cannot hold NUL.
 NO_NUL = r"^[^\x00]*$"
 
 
@@ -28,13 +35,18 @@ def is_swarm_id(text: str) -> bool:
     return _SWARM_ID.match(text) is not None
 
 
-def _absolute_and_plain(path: str) -> str:
-    """An absolute path without `..`; it is not looked up."""
+def _check_absolute(path: str) -> str:
+    """Check the text of the path. The file system is not read."""
     if not path.startswith("/"):
         raise ValueError("must be an absolute path")
     if ".." in path.split("/"):
         raise ValueError("must not contain '..'")
     return path
+
+
+def _to_int(value: object) -> object:
+    """JSON may write 3000000000 as 3e9, which parses as a float."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 SwarmId = Annotated[str, StringConstraints(pattern=SWARM_ID_PATTERN)]
@@ -45,7 +57,7 @@ TasksCompleted = Annotated[int, Field(ge=0, le=TASKS_TOTAL_MAX)]
 Worktree = Annotated[
     str,
     StringConstraints(min_length=1, max_length=WORKTREE_CHARACTERS_MAX, pattern=NO_NUL),
-    AfterValidator(_absolute_and_plain),
+    AfterValidator(_check_absolute),
 ]
 StepId = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=NO_NUL)]
 StepName = Annotated[str, StringConstraints(min_length=1, max_length=500, pattern=NO_NUL)]
@@ -56,22 +68,20 @@ ErrorType = Annotated[
     StringConstraints(min_length=1, max_length=ERROR_TYPE_CHARACTERS_MAX, pattern=NO_NUL),
 ]
 Message = Annotated[str, StringConstraints(max_length=MESSAGE_CHARACTERS_MAX, pattern=NO_NUL)]
+Milliseconds = Annotated[int, BeforeValidator(_to_int), Field(ge=0, le=INTEGER_MAX)]
 Note = Annotated[str, StringConstraints(max_length=2000, pattern=NO_NUL)]
 
 
 class Request(BaseModel):
-    """What comes from outside: no unknown members, no conversions."""
+    """Input from outside. Unknown members and type conversions are rejected."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
 class Answer(BaseModel):
-    """What goes out. Built by our own code, so it is not checked again."""
+    """Output. It is built by our own code, so it is not validated again."""
 
     model_config = ConfigDict(frozen=True)
-
-
-# Times on the wire. Inside, a time is a whole number of milliseconds since 1970 in UTC.
 
 
 @lru_cache(maxsize=256)
@@ -80,7 +90,10 @@ def _from_seconds(seconds: int) -> str:
 
 
 def wire_time(at_ms: int) -> str:
-    """`2026-01-05T10:00:00Z`. Cached by the second: one answer in thousands makes a new string."""
+    """`2026-01-05T10:00:00Z`. Inside the program, a time is in milliseconds since 1970 in UTC.
+
+    The text is cached per second, because a busy server formats the same second thousands of times.
+    """
     return _from_seconds(at_ms // 1000)
 
 
@@ -89,5 +102,5 @@ def optional_wire_time(at_ms: int | None) -> str | None:
 
 
 def checkpoint_time(now: datetime) -> str:
-    """`2026-01-05T10:00:00.123456+00:00`, always with an offset and always UTC."""
+    """`2026-01-05T10:00:00.123456+00:00`: always in UTC, always with the offset."""
     return now.astimezone(UTC).isoformat()

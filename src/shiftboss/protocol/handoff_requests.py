@@ -1,13 +1,13 @@
-"""What is said about handoffs: spawn, claim, scope, waivers, receipts, strategies."""
+"""Requests and responses about handoffs: spawn, claim, scope, waivers, receipts, strategies."""
 
 from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, StringConstraints
+from pydantic import Field, StringConstraints
 
 from shiftboss.protocol.bus import BusRequest, Epoch, TaskId, Text, Title, WorkerName
-from shiftboss.protocol.fields import INTEGER_MAX, NO_NUL, Answer, Commit
+from shiftboss.protocol.fields import INTEGER_MAX, NO_NUL, Answer, Commit, Milliseconds
 from shiftboss.protocol.handoffs import (
     CRITERIA_MAX,
     DEFAULT_CONTACT,
@@ -19,12 +19,12 @@ from shiftboss.protocol.handoffs import (
 from shiftboss.protocol.policy import Trait
 from shiftboss.protocol.verdicts import CheckName, VerificationJob
 
-# How long a completion waits for its verdict; most tools give up after a minute.
+# How long a completion waits for its verdict. Most tools time out after a minute.
 WAIT_MS_DEFAULT = 50_000
 WAIT_MS_MAX = 600_000
 
 RepoPath = Annotated[str, StringConstraints(min_length=1, max_length=4096, pattern=NO_NUL)]
-# Git's own limits are checked where git is asked; this keeps options and control characters out.
+# Keeps options and control characters out. Git itself checks the rest.
 Revision = Annotated[
     str, StringConstraints(max_length=250, pattern=r"^[^\x00-\x20-][^\x00-\x20]*$")
 ]
@@ -34,17 +34,12 @@ Version = Annotated[int, Field(ge=1, le=INTEGER_MAX)]
 Operator = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=NO_NUL)]
 
 
-def _whole(value: object) -> object:
-    return int(value) if isinstance(value, float) and value.is_integer() else value
-
-
-WaitMs = Annotated[int, BeforeValidator(_whole), Field(ge=0, le=INTEGER_MAX)]
-
-
 class SpawnSubtaskRequest(BusRequest):
-    """`success_criteria` and `files_readonly` take the place of the generated ones. Without `repo`
-    it is the server's own; without `base` its HEAD; without `branch` the one that is checked out.
-    `merges` is the accepted task whose work this one brings in: its lock on the repo passes over.
+    """`success_criteria` and `files_readonly` replace the generated ones.
+
+    Defaults: `repo` is the server's repository, `base` its HEAD, `branch` the one that is checked
+    out. `merges` names the accepted task whose work this task merges; this task takes over its lock
+    on the repo.
     """
 
     bead_id: TaskId
@@ -65,16 +60,16 @@ class SpawnSubtaskRequest(BusRequest):
         str, StringConstraints(min_length=1, max_length=200, pattern=NO_NUL)
     ] = DEFAULT_CONTACT
     policy: VerificationPolicy = Field(default=VerificationPolicy())
-    # What the task is like: which model should do it depends on that.
+    # Traits of the task, from which the policy chooses a model.
     traits: list[Trait] = Field(default=[], max_length=4)
     merges: TaskId | None = None
-    # Hand it out at once, as submit_task does.
+    # Submit the task at once, as submit_task does.
     submit: bool = False
 
 
 class SpawnAnswer(Answer):
-    """`prompt` is for the worker: the handoff with a few lines around it. `model` is the one that
-    the worker should be, by the policy."""
+    """`prompt` is for the worker: the handoff with a short introduction. `model` is the model that
+    the policy chose for the worker."""
 
     bead_id: str
     status: str
@@ -89,7 +84,7 @@ class SpawnAnswer(Answer):
 
 
 class SwarmCompleteRequest(BusRequest):
-    """Without `commit` the tip of the task's branch is meant."""
+    """Without `commit` it is the tip of the task's branch."""
 
     bead_id: TaskId
     files_touched: Annotated[list[str], Field(max_length=10_000)] = Field(default=[])
@@ -98,13 +93,13 @@ class SwarmCompleteRequest(BusRequest):
     name: WorkerName | None = None
     epoch: Epoch | None = None
     contract_version: Version | None = None
-    # What it cost in dollars, as a launcher knows it; kept for the record of its strategy.
+    # Cost in dollars, if the launcher knows it; recorded for the strategy.
     cost: Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)] | None = None
-    wait_ms: WaitMs = WAIT_MS_DEFAULT
+    wait_ms: Milliseconds = WAIT_MS_DEFAULT
 
 
 class CompletionAnswer(Answer):
-    """`status` is accepted, or verifying: then call again with the same words."""
+    """`status` is accepted or verifying. If it is verifying, repeat the same call."""
 
     success: bool
     bead_id: str
@@ -150,8 +145,8 @@ class RequestScopeRequest(BusRequest):
 
 
 class ScopeView(Answer):
-    """`status` is granted, open, refused, or over: the attempt ended before anybody decided.
-    `holders` says who owns what was asked for."""
+    """`status` is granted, open, refused, or over (the attempt ended without a decision).
+    `holders` lists the owners of the requested paths."""
 
     request_id: int
     bead_id: str
@@ -176,7 +171,7 @@ class ScopeList(Answer):
 
 
 class DecideScopeRequest(BusRequest):
-    """The operator's."""
+    """For the operator only."""
 
     request_id: Annotated[int, Field(ge=1, le=INTEGER_MAX)]
     granted: bool
@@ -184,7 +179,7 @@ class DecideScopeRequest(BusRequest):
 
 
 class WaiveRequest(BusRequest):
-    """The operator's: one check of one task need not pass. `subject` is a path or a criterion."""
+    """For the operator only: a check of a task may fail. `subject` is a path or a criterion."""
 
     bead_id: TaskId
     check: CheckName
@@ -201,7 +196,7 @@ class WaiveAnswer(Answer):
 
 
 class OwnershipRequest(BusRequest):
-    """Who owns what in a repo; with `files`, only who is in their way."""
+    """Lists the owners of files in a repo; with `files`, only the owners of overlapping files."""
 
     repo: RepoPath | None = None
     files: PathPatterns = Field(default=[])
@@ -213,14 +208,14 @@ class OwnershipAnswer(Answer):
 
 
 class PlanRequest(BusRequest):
-    """Which strategy to cut a goal with. The same `seed` gives the same choice."""
+    """Asks for a strategy to split a goal into tasks. The same `seed` gives the same choice."""
 
     goal: Text = ""
     seed: Annotated[int, Field(ge=0, le=INTEGER_MAX)] | None = None
 
 
 class PlanAnswer(Answer):
-    """`lessons` are the newest violations and failures of the strategy that was chosen."""
+    """`lessons` are the newest violations and failures of the chosen strategy."""
 
     strategy: str
     reason: str
@@ -233,7 +228,7 @@ class ReceiptRequest(BusRequest):
 
 
 class ReceiptAnswer(Answer):
-    """The signed receipt, and the public key that checks it."""
+    """The signed receipt, and the public key to verify it with."""
 
     signed_receipt: dict[str, Any]
     public_key: str
@@ -256,7 +251,7 @@ class ReceiptLine(Answer):
 
 
 class ReceiptList(Answer):
-    """`public_key` checks them, and those that are still to come."""
+    """`public_key` verifies these receipts and later ones."""
 
     receipts: list[ReceiptLine]
     next_after: str | None
@@ -264,10 +259,10 @@ class ReceiptList(Answer):
 
 
 class TakeClaimRequest(BusRequest):
-    """A verifier asks for work, and waits for it."""
+    """A verifier asks for a claim and waits up to `wait_ms` for one."""
 
     verifier: WorkerName
-    wait_ms: WaitMs = 30_000
+    wait_ms: Milliseconds = 30_000
 
 
 class TakeClaimAnswer(Answer):
@@ -281,13 +276,13 @@ class RenewClaimRequest(BusRequest):
 
 
 class RenewClaimAnswer(Answer):
-    """Not `held`: the attempt is over or another verifier has it; stop."""
+    """If not `held`, the attempt is over or another verifier has the claim: stop."""
 
     held: bool
 
 
 class VerdictRequest(BusRequest):
-    """What a verifier found; `failure` when it could not look."""
+    """The verdict of a verifier, or the `failure` that kept it from reaching one."""
 
     verifier: WorkerName
     bead_id: TaskId

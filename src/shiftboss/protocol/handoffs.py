@@ -1,5 +1,4 @@
-"""The handoff of a task: a contract that the server enforces, context for the worker, and whom to
-ask when things go wrong."""
+"""The handoff of a task: the enforced contract, context for the worker, and the escalation."""
 
 from __future__ import annotations
 
@@ -26,7 +25,7 @@ Prose = Annotated[str, StringConstraints(max_length=20_000, pattern=NO_NUL)]
 
 
 class Contract(Request):
-    """What is enforced. `files_owned` may be written, `files_readonly` may not."""
+    """The enforced part. The worker may write `files_owned` and must not write `files_readonly`."""
 
     task_id: TaskId
     files_owned: Annotated[PathPatterns, Field(min_length=1)]
@@ -36,7 +35,7 @@ class Contract(Request):
 
 
 class Context(Request):
-    """What helps to understand the task. Nobody checks it."""
+    """Background that helps to understand the task. It is not enforced."""
 
     epic_summary: Prose
     your_role: Prose
@@ -58,32 +57,32 @@ class WorkerHandoff(Request):
 
 
 class VerificationPolicy(Request):
-    """How the contract is checked. The coordinator's, never the worker's."""
+    """How the contract is checked. Set by the coordinator, never by the worker."""
 
-    # Paths that may change beside the owned ones: lock files, generated code.
+    # Paths that may change in addition to the owned ones: lock files, generated code.
     generated: PathPatterns = Field(default=[])
-    # What becomes of a criterion that no command can check.
+    # What to do with a criterion that no command can check.
     unverifiable: Literal["allow", "refuse"] = "allow"
-    # Whether tests that the base has may be removed or skipped in owned files.
+    # Whether tests of the base may be removed or skipped in owned files.
     test_removal: Literal["allow", "refuse"] = "refuse"
-    # Commands that prepare the clean checkout, such as `npm ci`. They are run like criteria.
+    # Commands that prepare the clean checkout, such as `npm ci`. They run like criteria.
     setup: Annotated[list[Criterion], Field(max_length=20)] = Field(default=[])
-    # Names of variables of the server's environment that the commands may see.
+    # Variables of the server's environment that the commands may see.
     environment: Annotated[
         list[Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,99}$")]],
         Field(max_length=50),
     ] = Field(default=[])
     command_seconds: Annotated[int, Field(ge=1, le=7200)] = 600
     command_megabytes: Annotated[int, Field(ge=64, le=1_048_576)] = 4096
-    # Whether a path that nobody owns is granted at once when a worker asks for it.
+    # Whether a request for a path without an owner is granted automatically.
     scope_requests: Literal["grant_unowned", "ask"] = "grant_unowned"
-    # Which commits of the target branch may bring changes along that the contract does not allow:
-    # all of them, but not to what the work is checked with; or those with a receipt alone.
+    # Which commits merged from the target branch may change files outside the contract: all of
+    # them, except files that the work is checked with; or only commits with a receipt.
     target_commits: Literal["trust", "receipts"] = "trust"
 
 
 def canonical_json(value: Any) -> bytes:
-    """One form for one value: sorted keys, no spaces, UTF-8. What is hashed and signed."""
+    """The form that is hashed and signed: sorted keys, no spaces, UTF-8."""
     if isinstance(value, BaseModel):
         value = value.model_dump(mode="json")
     return json.dumps(

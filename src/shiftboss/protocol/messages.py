@@ -1,7 +1,7 @@
 """The messages between orchestrator and worker, with a strict JSON form.
 
-`to_json` and `from_json` are exact inverses; what is missing, unknown or of the wrong type is
-refused by name.
+`message_to_json` and `message_from_json` are exact inverses. A member that is missing, unknown or
+of the wrong type is rejected by name.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class HeartbeatMessage(Message):
     """Worker health check."""
 
     context_usage: float  # 0.0 - 1.0
-    current_step: Optional[str]  # noqa: UP045 (the document's own words)
+    current_step: Optional[str]  # noqa: UP045 (as in the document)
 
 
 @dataclass
@@ -81,7 +81,7 @@ class FailedMessage(Message):
     checkpoint_path: Optional[str]  # noqa: UP045
 
 
-# The form of each type; the others are plain messages with a payload.
+# The class of each message type. Types without members of their own are plain messages.
 MESSAGE_FORMS: dict[MessageType, type[Message]] = {
     MessageType.ASSIGN: AssignMessage,
     MessageType.HEARTBEAT: HeartbeatMessage,
@@ -101,7 +101,7 @@ def message_to_json(message: Message) -> str:
 
 
 def message_from_json(text: str | bytes) -> Message:
-    """The message, in the form of its type. Raises InvalidRequest, naming the member."""
+    """Raises InvalidRequest, which names the member that is wrong."""
     try:
         return _adapters()[_type_of(text)].validate_json(text, strict=True)
     except ValidationError as error:
@@ -115,28 +115,28 @@ def _type_of(text: str | bytes) -> MessageType:
         raise InvalidRequest(f"body: {error}", field="body") from None
     if not isinstance(body, dict):
         raise InvalidRequest("body: must be a JSON object", field="body")
-    if not _can_be_kept(body):
+    if not _is_storable(body):
         raise InvalidRequest(
-            "body: must not contain NUL characters or numbers without end", field="body"
+            "body: must not contain NUL characters or infinite numbers", field="body"
         )
     try:
         return MessageType(body.get("type"))
     except ValueError:
-        known = ", ".join(one.value for one in MessageType)
-        raise InvalidRequest(f"type: must be one of {known}", field="type") from None
+        names = ", ".join(kind.value for kind in MessageType)
+        raise InvalidRequest(f"type: must be one of {names}", field="type") from None
 
 
-def _can_be_kept(value: object) -> bool:
-    """PostgreSQL cannot hold NUL in text; 1e400 is infinite, which JSON cannot say again."""
+def _is_storable(value: object) -> bool:
+    """PostgreSQL text cannot hold NUL. 1e400 parses as infinity, which JSON cannot write back."""
     match value:
         case str():
             return "\0" not in value
         case float():
             return math.isfinite(value)
         case list():
-            return all(map(_can_be_kept, value))
+            return all(map(_is_storable, value))
         case dict():
-            return all(map(_can_be_kept, value)) and all(map(_can_be_kept, value.values()))
+            return all(map(_is_storable, value)) and all(map(_is_storable, value.values()))
     return True
 
 

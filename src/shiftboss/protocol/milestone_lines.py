@@ -7,7 +7,7 @@
     BLOCKED: acdc-core is red
     BLOCKED_PERMISSION: Bash - Permission to use Bash has been auto-denied
 
-Cut by plain searches from left to right: no line, however odd, takes long.
+The parser only searches from left to right, so no input takes long.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _RUN: Final = " CI run "
 
 
 class _Suffix(NamedTuple):
-    """`[key: value]`, or with two members `[key: 2/5]`."""
+    """`[key: value]`, or `[key: 2/5]` for a suffix with two members."""
 
     key: str
     members: tuple[str, ...]
@@ -72,19 +72,19 @@ _SUFFIXES: Final[dict[str, tuple[_Suffix, ...]]] = {
 
 
 def milestone_word(text: str) -> MilestoneWord | None:
-    """The word that the line begins with; None: it is no milestone line."""
+    """The milestone that the line starts with, or None if it is not a milestone line."""
     word, colon, _ = text.lstrip(_LIST_MARKS)[:30].partition(":")
-    return next((one for one in _WORDS if colon and one == word), None)
+    return next((known for known in _WORDS if colon and known == word), None)
 
 
 def parse_line(text: str) -> MilestoneReport:
-    """Raises InvalidRequest that names what the line lacks."""
+    """Raises InvalidRequest, which names the missing or invalid members."""
     if len(text) > CHARACTERS_MAX:
-        raise InvalidRequest(f"line: is longer than {CHARACTERS_MAX} characters", field="line")
+        raise InvalidRequest(f"line: must have at most {CHARACTERS_MAX} characters", field="line")
     word = milestone_word(text)
     if word is None:
         raise InvalidRequest(
-            f"line: begins with none of {', '.join(_WORDS)}",
+            f"line: must start with one of {', '.join(_WORDS)}",
             field="line",
             hint="; ".join(FORMATS.values()),
         )
@@ -94,15 +94,15 @@ def parse_line(text: str) -> MilestoneReport:
     missing = [name for name, value in members.items() if value == ""]
     if missing:
         raise InvalidRequest(
-            f"{word} lacks {', '.join(missing)}",
+            f"{word}: missing {', '.join(missing)}",
             field=missing[0],
-            hint=f"write it as {FORMATS[word]}",
+            hint=f"the format is {FORMATS[word]}",
             facts={"missing": missing},
         )
     try:
         return _REPORT.validate_python(members | {"milestone": word})
     except ValidationError as error:
-        raise _refusal(word, error) from None
+        raise _invalid_line(word, error) from None
 
 
 def render_line(report: MilestoneReport) -> str:
@@ -114,23 +114,23 @@ def render_line(report: MilestoneReport) -> str:
     return " ".join(parts)
 
 
-def _refusal(word: MilestoneWord, error: ValidationError) -> InvalidRequest:
+def _invalid_line(word: MilestoneWord, error: ValidationError) -> InvalidRequest:
     first = error.errors(include_url=False, include_context=False)[0]
     field = str(first["loc"][-1]) if len(first["loc"]) > 1 else "line"
     return InvalidRequest(
         f"{word}: {field}: {first['msg'].removeprefix('Value error, ')}",
         field=field,
-        hint=f"write it as {FORMATS[word]}",
+        hint=f"the format is {FORMATS[word]}",
     )
 
 
 def _cut_suffixes(word: str, text: str) -> tuple[str, dict[str, Any]]:
     members: dict[str, Any] = {}
-    known = {suffix.key: suffix for suffix in _SUFFIXES.get(word, ())}
+    suffixes = {suffix.key: suffix for suffix in _SUFFIXES.get(word, ())}
     while text.endswith("]"):
         before, bracket, inside = text[:-1].rpartition("[")
         key, colon, value = inside.partition(": ")
-        suffix = known.pop(key, None)
+        suffix = suffixes.pop(key, None)
         if not bracket or not colon or suffix is None or (before and before[-1] != " "):
             break
         members |= _suffix_members(suffix, value)
@@ -142,11 +142,15 @@ def _suffix_members(suffix: _Suffix, value: str) -> dict[str, Any]:
     if len(suffix.members) == 1:
         return {suffix.members[0]: value}
     pair = value.split("/")
-    if len(pair) != 2 or not all(one.isascii() and one.isdigit() and len(one) < 7 for one in pair):
+    if len(pair) != 2 or not all(map(_is_small_number, pair)):
         raise InvalidRequest(
             f"[{suffix.key}: {value[:50]}] must be two numbers such as 2/5", field=suffix.members[0]
         )
     return dict(zip(suffix.members, map(int, pair), strict=True))
+
+
+def _is_small_number(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) < 7
 
 
 def _working(rest: str) -> dict[str, Any]:
@@ -219,13 +223,13 @@ def _done_body(report: Done) -> str:
     text = report.repo
     if report.ci_run is not None:
         text += f"{_RUN}{_run_text(report.ci_run)}"
-    ends = []
+    results = []
     if report.all_green is not None:
-        ends.append("all green" if report.all_green else "not all green")
+        results.append("all green" if report.all_green else "not all green")
     if report.sync_status is not None:
         named = f"{report.sync_job}: {report.sync_status}"
-        ends.append("Radicle synced" if report.sync_job is None else named)
-    return f"{text} {', '.join(ends)}".strip()
+        results.append("Radicle synced" if report.sync_job is None else named)
+    return f"{text} {', '.join(results)}".strip()
 
 
 def _run_id(text: str) -> str:
@@ -245,6 +249,6 @@ def _cut_at_dash(text: str) -> tuple[str, str]:
 
 
 def _before_dash(name: str) -> str:
-    """In quotes when it would be cut at a dash of its own."""
+    """Quote a name that contains a dash, so that the parser does not split it there."""
     cut_early = f"{name}{_DASH}".index(_DASH) < len(name)
     return f'"{name}"' if cut_early or name.startswith('"') else name

@@ -1,11 +1,8 @@
-"""What a worker reports at its milestones, as members of a request.
-
-The same reports as lines of text are in `milestone_lines.py`.
-"""
+"""Milestone reports as JSON. `milestone_lines.py` has the same reports as lines of text."""
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Literal, Self, get_args
+from typing import Annotated, Final, Literal, Self
 
 from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
@@ -13,7 +10,7 @@ from shiftboss.protocol.ci import JobState
 from shiftboss.protocol.fields import NO_NUL, Commit, Request
 from shiftboss.protocol.policy import Milestone, RepoName
 
-# A report can begin with these; BLOCKED_PERMISSION is the milestone BLOCKED with its reason.
+# How a report starts. BLOCKED_PERMISSION is the milestone BLOCKED with a specific reason.
 MilestoneWord = Literal[
     "WORKING", "PUSHED_TO_CI", "FIXING_CI", "DONE", "BLOCKED", "BLOCKED_PERMISSION"
 ]
@@ -37,14 +34,14 @@ def _on_one_line(text: str) -> str:
     if not line:
         raise ValueError("must not be empty")
     if line.endswith("]") and " [" in f" {line}":
-        raise ValueError("must not end in [...]; what stands there has a member of its own")
+        raise ValueError("must not end in [...]; use the member for it instead")
     return line
 
 
 def _before_a_dash(text: str) -> str:
     line = _on_one_line(text)
     if '" - ' in f"{line} - ":
-        raise ValueError('must not hold a " before a dash')
+        raise ValueError('must not contain a " before a dash')
     return line
 
 
@@ -58,13 +55,13 @@ Name = Annotated[
     StringConstraints(min_length=1, max_length=200, pattern=NO_NUL),
     AfterValidator(_before_a_dash),
 ]
-# Of a suffix such as [job: build], or of a sync job.
+# The value of a suffix such as [job: build], or the name of a sync job.
 Label = Annotated[
     str,
     StringConstraints(min_length=1, max_length=200, pattern=r"^[^\[\]\x00]*$"),
     AfterValidator(_on_one_line),
 ]
-# What people write as #451, or the address of the run.
+# The number that people write as #451, or the address of the run.
 CiRunRef = Annotated[
     str,
     StringConstraints(
@@ -75,11 +72,11 @@ Count = Annotated[int, Field(ge=0, le=100_000)]
 Total = Annotated[int, Field(ge=1, le=100_000)]
 
 
-def _part_of(part: int | None, whole: int | None, names: str) -> None:
+def _check_part_of(part: int | None, whole: int | None, names: str) -> None:
     if (part is None) != (whole is None):
-        raise ValueError(f"{names} go together")
+        raise ValueError(f"{names} must be given together")
     if part is not None and whole is not None and part > whole:
-        raise ValueError(f"{names}: the first cannot be more than the second")
+        raise ValueError(f"{names}: the first must not be more than the second")
 
 
 class Working(Request):
@@ -90,10 +87,10 @@ class Working(Request):
     estimated_files: Total | None = None
 
     @model_validator(mode="after")
-    def _counted(self) -> Self:
-        # More files than were thought is no mistake of the report.
+    def _check_counts(self) -> Self:
+        # A worker may modify more files than it estimated.
         if (self.files_modified is None) != (self.estimated_files is None):
-            raise ValueError("files_modified and estimated_files go together")
+            raise ValueError("files_modified and estimated_files must be given together")
         return self
 
 
@@ -108,13 +105,13 @@ class PushedToCi(Request):
     jobs_total: Total | None = None
 
     @model_validator(mode="after")
-    def _counted(self) -> Self:
-        _part_of(self.jobs_passed, self.jobs_total, "jobs_passed and jobs_total")
+    def _check_counts(self) -> Self:
+        _check_part_of(self.jobs_passed, self.jobs_total, "jobs_passed and jobs_total")
         return self
 
 
 class FixingCi(Request):
-    """`affected_files` has no place in a line."""
+    """`affected_files` exists only in the JSON form."""
 
     milestone: Literal["FIXING_CI"] = "FIXING_CI"
     failed_job: Name
@@ -128,15 +125,14 @@ class FixingCi(Request):
     max_attempts: Total | None = None
 
     @model_validator(mode="after")
-    def _counted(self) -> Self:
-        _part_of(self.attempt, self.max_attempts, "attempt and max_attempts")
+    def _check_counts(self) -> Self:
+        _check_part_of(self.attempt, self.max_attempts, "attempt and max_attempts")
         return self
 
 
 class Done(Request):
-    """A claim. `rules/contract/milestones.py` says what it must contain, so that the error for an
-    incomplete report names everything that is missing. `sync_job` is None for "Radicle synced",
-    which names no job."""
+    """A claim. `rules/contract/milestones.py` checks what it must contain, so that one error names
+    everything that is missing. `sync_job` is None for "Radicle synced", which names no job."""
 
     milestone: Literal["DONE"] = "DONE"
     repo: RepoName
@@ -146,9 +142,9 @@ class Done(Request):
     sync_status: JobState | None = None
 
     @model_validator(mode="after")
-    def _named(self) -> Self:
+    def _check_sync(self) -> Self:
         if self.sync_job is not None and self.sync_status is None:
-            raise ValueError("sync_job goes with sync_status")
+            raise ValueError("sync_job needs a sync_status")
         if (self.sync_job or "").startswith(("all green", "not all green")):
             raise ValueError("sync_job must be the name of a job")
         if self.sync_job is None and self.sync_status not in (None, "success"):
@@ -172,15 +168,7 @@ MilestoneReport = Annotated[
     Field(discriminator="milestone"),
 ]
 
-SUBSTATES: Final[dict[Milestone, tuple[str, ...]]] = {
-    "WORKING": get_args(WorkingSubstate),
-    "PUSHED_TO_CI": get_args(PushedSubstate),
-    "FIXING_CI": get_args(FixingSubstate),
-    "DONE": (),
-    "BLOCKED": (),
-}
-
-# How far a fix is: the contract's "diagnosis_complete / fix_applied / verified".
+# The progress of a fix; the contract calls it "diagnosis_complete / fix_applied / verified".
 _FIX_PROGRESS: Final[dict[str, str]] = {
     "implementing_fix": "diagnosis complete",
     "local_test": "fix applied",
@@ -193,7 +181,7 @@ def milestone_of_report(report: MilestoneReport) -> Milestone:
 
 
 def progress_of(report: MilestoneReport) -> str | None:
-    """`3/5 files`, `2/6 jobs`, `fix applied`; None where the report does not say."""
+    """`3/5 files`, `2/6 jobs`, `fix applied`, or None if the report has no progress."""
     if isinstance(report, Working) and report.files_modified is not None:
         return f"{report.files_modified}/{report.estimated_files} files"
     if isinstance(report, PushedToCi) and report.jobs_passed is not None:

@@ -1,4 +1,4 @@
-"""The four reports of a worker about its packet, and their answers."""
+"""The four reports of a worker about its packet, their responses, and the checkpoint files."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class ProgressRequest(Request):
     commit: Commit | None = None
 
     @model_validator(mode="after")
-    def _no_more_completed_than_there_are(self) -> Self:
+    def _check_completed_is_at_most_total(self) -> Self:
         if self.tasks_completed > self.tasks_total:
             raise PydanticCustomError(
                 "tasks_completed",
@@ -104,11 +104,6 @@ class ErrorAnswer(Answer):
 
 
 Report = RegisterRequest | ProgressRequest | CompleteRequest | ErrorRequest
-ReportAnswer = RegisterAnswer | ProgressAnswer | CompleteAnswer | ErrorAnswer
-
-
-# The marker file of a worker: where it lies and what it says.
-
 
 CHECKPOINT_FOLDER = Path(".spellbook") / "checkpoints"
 
@@ -118,18 +113,19 @@ _EVENT_OF: dict[type[Report], str] = {
     CompleteRequest: "complete",
     ErrorRequest: "error",
 }
-# What the base of every checkpoint says already, or what only the server needs.
+# Members that every checkpoint has anyway, or that only the server needs.
 _NOT_COPIED = {"packet_id", "packet_name", "tasks_completed", "tasks_total", "worktree"}
 
 
 def checkpoint_path(worktree: str | Path, packet_id: int, packet_name: str) -> Path:
+    """The file in the work tree that a worker leaves after each report."""
     return Path(worktree) / CHECKPOINT_FOLDER / f"packet-{packet_id}-{packet_name}.json"
 
 
 def checkpoint_of(
     report: Report, *, packet_name: str, tasks_completed: int, tasks_total: int, now: datetime
 ) -> dict[str, object]:
-    """The checkpoint that belongs to a report, member by member as the contract has it."""
+    """The checkpoint of a report, with the members that the integration contract lists."""
     base: dict[str, object] = {
         "event": _EVENT_OF[type(report)],
         "timestamp": checkpoint_time(now),

@@ -1,4 +1,4 @@
-"""The plan file that `shiftboss run` takes: a goal, repositories, tasks and who works on them."""
+"""The plan file of `shiftboss run`: a goal, repositories, agents and tasks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from shiftboss.protocol.bus import Priority, TaskId, Text, Title
 from shiftboss.protocol.fields import NO_NUL, Request, SwarmId
 from shiftboss.protocol.handoff_requests import Revision, Strategy
 from shiftboss.protocol.handoffs import CRITERIA_MAX, Criterion, PathPatterns, VerificationPolicy
-from shiftboss.protocol.policy import RepoName, Seconds, Trait, Words
+from shiftboss.protocol.policy import RepoName, Seconds, ShortText, Trait
 
 TASKS_MAX = 2000
 WORKERS_MAX = 200
@@ -21,47 +21,49 @@ Value = Annotated[str, StringConstraints(max_length=10_000, pattern=NO_NUL)]
 
 
 class Budget(Request):
-    """What may be spent, in tokens and in dollars. Without a number there is no limit."""
+    """The most that may be spent, in tokens and in dollars. None means no limit."""
 
     tokens: Annotated[int, Field(ge=1)] | None = None
     dollars: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
 
 
 class PlanRepo(Request):
-    """`path` is meant from where the plan lies. `setup` are commands, without a shell, that make a
-    new work tree ready; `environment` and `ports` are what its agents and commands see. A port gets
-    a number of its own in each tree. `copy` are files that git does not know, such as `.env`, which
-    each tree gets from the repository's folder."""
+    """`path` is relative to the folder of the plan.
 
-    path: Words | None = None
+    `setup` are commands that prepare a new work tree; they run without a shell. Agents and commands
+    see the variables of `environment` and `ports`; each work tree gets its own number for a port.
+    `copy` names untracked files, such as `.env`, that each work tree gets a copy of.
+    """
+
+    path: ShortText | None = None
     branch: Revision | None = None
-    setup: Annotated[list[Words], Field(max_length=20)] = Field(default=[])
+    setup: Annotated[list[ShortText], Field(max_length=20)] = Field(default=[])
     setup_timeout: Seconds = 600
     environment: dict[VariableName, Value] = Field(default={})
     ports: Annotated[list[VariableName], Field(max_length=20)] = Field(default=[])
-    copy_files: Annotated[list[Words], Field(max_length=50, alias="copy")] = Field(default=[])
+    copy_files: Annotated[list[ShortText], Field(max_length=50, alias="copy")] = Field(default=[])
     verification: VerificationPolicy = Field(default=VerificationPolicy())
 
 
 class PlanAgent(Request):
-    """How an agent is started. `kind` is an adapter; `command` is the whole command line of the
-    adapter `command`, and of the others the program in front of their arguments."""
+    """How an agent is started. `kind` names an adapter. For the adapter `command`, `command` is the
+    whole command line; for the others it is the program that gets their arguments."""
 
     kind: AgentName
-    command: Annotated[list[Words], Field(max_length=100)] = Field(default=[])
-    arguments: Annotated[list[Words], Field(max_length=100)] = Field(default=[])
-    model: Words | None = None
+    command: Annotated[list[ShortText], Field(max_length=100)] = Field(default=[])
+    arguments: Annotated[list[ShortText], Field(max_length=100)] = Field(default=[])
+    model: ShortText | None = None
     environment: dict[VariableName, Value] = Field(default={})
-    # Of the model: how much context it has, where its output does not say so.
+    # The context size of the model, if the output of the agent does not report it.
     context_tokens: Annotated[int, Field(ge=1000)] | None = None
-    # Dollars for a million tokens, where its output does not say what it cost.
+    # Dollars per million tokens, if the output of the agent does not report the cost.
     input_price: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
     output_price: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
 
 
 class PlanTask(Request):
-    """Without `repo` it is the only one of the plan. Without `criteria` they are made from the
-    title and the description, as for any handoff."""
+    """`repo` may be left out if the plan has only one. Without `criteria` they are generated from
+    the title and the description, as for any handoff."""
 
     id: TaskId
     title: Title
@@ -75,14 +77,14 @@ class PlanTask(Request):
     traits: Annotated[list[Trait], Field(max_length=4)] = Field(default=[])
     strategy: Strategy | None = None
     agent: AgentName | None = None
-    model: Words | None = None
+    model: ShortText | None = None
     budget: Budget = Field(default=Budget())
     timeout: Seconds = 1800
     priority: Priority = 0
 
 
 class Plan(Request):
-    """`swarm` names the run: the same plan run again goes on with the same swarm."""
+    """`swarm` names the run. Running the same plan again continues the same swarm."""
 
     goal: Title
     swarm: SwarmId | None = None

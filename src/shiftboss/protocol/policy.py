@@ -1,7 +1,7 @@
-"""The policy file `shiftboss.yaml`: repositories, their CI, and the numbers of the contract.
+"""The policy file `shiftboss.yaml`: repositories, their CI, and the limits of the contract.
 
-Every default is the value of the preset `completion-contract`, so a file with the repositories
-alone behaves as that contract says.
+Every default is the value of the preset `completion-contract`, so a file that only lists the
+repositories follows that contract.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from shiftboss.protocol.fields import NO_NUL, Request
 REPO_NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"
 RepoName = Annotated[str, StringConstraints(pattern=REPO_NAME_PATTERN)]
 JobName = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=NO_NUL)]
-Words = Annotated[str, StringConstraints(min_length=1, max_length=2000, pattern=NO_NUL)]
-# Of a task: which model should do it depends on that.
+ShortText = Annotated[str, StringConstraints(min_length=1, max_length=2000, pattern=NO_NUL)]
+# Traits of a task, from which the policy chooses a model.
 Trait = Literal["high_complexity", "critical_path", "security_sensitive", "cross_repo"]
 Milestone = Literal["WORKING", "PUSHED_TO_CI", "FIXING_CI", "DONE", "BLOCKED"]
 
@@ -26,7 +26,7 @@ _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 DURATION_PATTERN = r"^(\d+\s*[smhd]\s*)+$"
 
 
-def _seconds(value: object) -> object:
+def _parse_duration(value: object) -> object:
     """`20m`, `1h 30m`, or plain seconds."""
     if isinstance(value, str):
         text = value.strip()
@@ -38,7 +38,7 @@ def _seconds(value: object) -> object:
 
 Seconds = Annotated[
     int,
-    BeforeValidator(_seconds),
+    BeforeValidator(_parse_duration),
     Field(ge=0, le=31 * 86_400),
     WithJsonSchema(
         {
@@ -52,38 +52,38 @@ Seconds = Annotated[
 
 
 class LocalJob(Request):
-    """A job of the local runner: commands one after the other in a clean checkout, no shell."""
+    """A job of the local runner. The commands run in order in a clean checkout, without a shell."""
 
-    run: Annotated[list[Words], Field(min_length=1, max_length=50)]
+    run: Annotated[list[ShortText], Field(min_length=1, max_length=50)]
     needs: list[JobName] = Field(default=[])
     timeout: Seconds = 900
 
 
 class CiPolicy(Request):
-    """`required_jobs` must be there and succeed; `must_succeed` are named one by one in every
-    verdict, and a skipped one is no success. Both match a job's name in full, without case."""
+    """`required_jobs` must exist and succeed. Each job of `must_succeed` gets its own check in each
+    verdict, and must not be skipped. Names are compared in full, ignoring case."""
 
     provider: Literal["local", "forgejo", "github"] = "local"
     jobs: dict[JobName, LocalJob] = Field(default={})
     required_jobs: list[JobName] = Field(default=[])
     must_succeed: list[JobName] = Field(default=[])
-    # Of a forge: its address, the repository there, and where the token comes from.
+    # For forges: the address, the repository there, and the source of the token.
     url: Annotated[str, StringConstraints(pattern=r"^https?://[^\s]+$")] | None = None
     repository: Annotated[str, StringConstraints(pattern=r"^[^/\s]+/[^/\s]+$")] | None = None
     token_variable: Annotated[str, StringConstraints(pattern=r"^[A-Z][A-Z0-9_]*$")] | None = None
-    token_file: Words | None = None
+    token_file: ShortText | None = None
     webhook_secret_variable: (
         Annotated[str, StringConstraints(pattern=r"^[A-Z][A-Z0-9_]*$")] | None
     ) = None
-    # How long a run may wait for a runner before its queue counts as stuck.
+    # How long a run may wait for a runner before it counts as stuck.
     stuck_after: Seconds = 600
     poll_every: Seconds = 15
 
 
 class RepoPolicy(Request):
-    path: Words | None = None
-    url: Words | None = None
-    branch: Words = "main"
+    path: ShortText | None = None
+    url: ShortText | None = None
+    branch: ShortText = "main"
     depends_on: list[RepoName] = Field(default=[])
     ci: CiPolicy = Field(default=CiPolicy())
 
@@ -104,7 +104,7 @@ class PushedToCiTimeout(MilestoneTimeout):
 
 
 class FixingCiTimeout(MilestoneTimeout):
-    """The time is that of one attempt."""
+    """The times are for one attempt."""
 
     timeout: Seconds = 900
     warning_at: Seconds = 600
@@ -120,7 +120,7 @@ class MilestoneTimeouts(Request):
 class Timeouts(Request):
     worker: Seconds = 1800
     milestones: MilestoneTimeouts = Field(default=MilestoneTimeouts())
-    # A worker that did something within this time is active: its timeout is extended.
+    # A worker with activity within this time is active, and its timeout is extended.
     active_within: Seconds = 300
 
 
@@ -141,13 +141,13 @@ class PermissionLimits(Request):
 
 
 class Failures(Request):
-    """`classes` gives error types of your own one of the five classes."""
+    """`classes` maps your own error types to one of the five classes."""
 
     transient: Backoff = Field(default=Backoff())
     recoverable: RecoverableLimits = Field(default=RecoverableLimits())
     permission_denied: PermissionLimits = Field(default=PermissionLimits())
     classes: dict[
-        Words, Literal["transient", "recoverable", "blocking", "permission_denied", "fatal"]
+        ShortText, Literal["transient", "recoverable", "blocking", "permission_denied", "fatal"]
     ] = Field(default={})
 
 
@@ -171,16 +171,16 @@ class TokenBudget(Request):
 
 
 class Models(Request):
-    orchestrator: Words = "claude-opus-4"
-    workers: Words = "claude-sonnet-4"
-    override: Words = "claude-opus-4"
+    orchestrator: ShortText = "claude-opus-4"
+    workers: ShortText = "claude-sonnet-4"
+    override: ShortText = "claude-opus-4"
     override_when: list[Trait] = Field(
         default=["high_complexity", "critical_path", "security_sensitive", "cross_repo"]
     )
 
 
 class Sandbox(Request):
-    """The line about the sandbox in a worker's prompt; empty: none."""
+    """The line about the sandbox in the worker's prompt. If empty, there is none."""
 
     worker_instruction: Annotated[str, StringConstraints(max_length=500, pattern=NO_NUL)] = (
         "BASH: Use dangerouslyDisableSandbox:true on all Bash calls"
@@ -190,8 +190,8 @@ class Sandbox(Request):
 class Policy(Request):
     preset: Literal["completion-contract"] = "completion-contract"
     repos: dict[RepoName, RepoPolicy] = Field(default={})
-    # neighbours: direct dependencies and dependents block, as the contract's algorithm has it;
-    # chain: all of them up and down, as its principle says.
+    # neighbours: direct dependencies and dependents block, as in the contract's algorithm.
+    # chain: indirect ones block as well, as in the contract's principle.
     locking: Literal["neighbours", "chain"] = "neighbours"
     timeouts: Timeouts = Field(default=Timeouts())
     failures: Failures = Field(default=Failures())

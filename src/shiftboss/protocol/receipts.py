@@ -1,7 +1,7 @@
 """Receipts: what was accepted, on which evidence, signed by the server.
 
-A receipt comes back from outside when somebody checks it, so unknown members and conversions are
-refused. No member has a default: what is signed is what is there.
+A receipt is input when somebody verifies it, so unknown members and type conversions are rejected.
+No member has a default, so that exactly the members in the file are what was signed.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ Count = Annotated[int, Field(ge=0)]
 
 
 class DiffSummary(Request):
-    """`changes` are the first thousand; `files_changed` counts all."""
+    """`changes` lists the first thousand; `files_changed` counts all of them."""
 
     files_changed: Count
     lines_added: Count
     lines_deleted: Count
     changes: list[Change]
-    # The target branch as it was, and the newest thousand of the commits between base and commit
-    # that it has: not the worker's own.
+    # The tip of the target branch at verification, and the newest thousand commits between base and
+    # commit that came from it, which are not the worker's own.
     target_commit: ObjectName | None
     merged_from_target: list[ObjectName]
 
 
 class ReceiptCheck(Request):
-    """A check without its output, which may hold anything; the hash ties the kept output to it."""
+    """A check without its output, which may contain anything. The hash identifies the output."""
 
     check: CheckName
     subject: str | None
@@ -50,8 +50,8 @@ class ReceiptCheck(Request):
 
 
 class ReceiptBody(Request):
-    """What is signed. `contract_hash` is that of the handoff, of which the contract is a part.
-    `worker` held the task; `claimed_by` is the name that the claim gave, None when it gave none."""
+    """The signed part. `contract_hash` is the hash of the whole handoff, which includes the
+    contract. `worker` held the task; `claimed_by` is the name in the claim, if it had one."""
 
     format: Literal["shiftboss-receipt/1"]
     receipt_id: str
@@ -81,8 +81,8 @@ class ReceiptBody(Request):
 
 
 class SignedReceipt(Request):
-    """`signature` is base64. It covers the format's name, a line feed and the canonical JSON of
-    `receipt`."""
+    """`signature` is base64. It covers the name of the format, a line feed and the canonical JSON
+    of `receipt`."""
 
     receipt: ReceiptBody
     key_id: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{16}$")]

@@ -1,4 +1,4 @@
-"""What is said while a plan runs: what it costs, what may be spent, pauses, what has landed."""
+"""Requests and responses while a plan runs: usage, budgets, pauses and landings."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from shiftboss.protocol.bus import BusRequest, Epoch, HoldView, TaskId, WorkerNa
 from shiftboss.protocol.fields import INTEGER_MAX, NO_NUL, Answer
 from shiftboss.protocol.handoff_requests import Reason, Revision
 
-# Totals are counted in millionths of a dollar, in whole numbers that every language can hold.
+# Totals are counted in millionths of a dollar, as integers that every language can represent.
 DOLLARS_MAX = 1_000_000_000
 TOKENS_MAX = 10**14
 
@@ -19,14 +19,16 @@ Dollars = Annotated[float, Field(ge=0, le=DOLLARS_MAX, allow_inf_nan=False)]
 TokenLimit = Annotated[int, Field(ge=1, le=TOKENS_MAX)]
 DollarLimit = Annotated[float, Field(gt=0, le=DOLLARS_MAX, allow_inf_nan=False)]
 UntilMs = Annotated[int, Field(ge=1, le=INTEGER_MAX)]
-# A commit in full: what has landed is named so that nobody can mistake it.
+# Landed commits are named in full, so that they are unambiguous.
 FullCommit = Annotated[str, StringConstraints(pattern=r"^[a-f0-9]{40}$")]
 
 
 class ReportUsageRequest(BusRequest):
-    """What one process of an attempt has used so far. Said again it replaces what was said before;
-    `process` counts the processes of the attempt. `input_tokens` are those that were not read from
-    a cache; `dollars` is left out where nobody knows."""
+    """The total usage of one process of an attempt so far. A later report replaces an earlier one.
+
+    `process` numbers the processes of the attempt. `input_tokens` does not count tokens read from a
+    cache. `dollars` is left out if the price is unknown.
+    """
 
     bead_id: TaskId
     name: WorkerName
@@ -39,8 +41,8 @@ class ReportUsageRequest(BusRequest):
 
 
 class UsageTotals(Answer):
-    """`tokens` is input and output, which the budget counts. `unpriced_tokens` are those of
-    processes that nobody knows the price of: `dollars` is without them."""
+    """`tokens` is the sum of input and output, which the budget limits. `unpriced_tokens` are those
+    of processes without a known price; `dollars` does not include them."""
 
     tokens: int
     input_tokens: int
@@ -51,7 +53,7 @@ class UsageTotals(Answer):
 
 
 class OverBudget(Answer):
-    """Which budget is used up. `limit` and `spent` are in `unit`."""
+    """The budget that is exhausted. `limit` and `spent` are in `unit`."""
 
     scope: Literal["task", "swarm"]
     unit: Literal["tokens", "dollars"]
@@ -60,7 +62,7 @@ class OverBudget(Answer):
 
 
 class UsageAnswer(Answer):
-    """`over`: the work has to stop; nothing more of the task, or of the swarm, is handed out."""
+    """With `over` the work must stop, and the task or the swarm is not handed out."""
 
     bead_id: str
     task: UsageTotals
@@ -69,8 +71,11 @@ class UsageAnswer(Answer):
 
 
 class SetBudgetRequest(BusRequest):
-    """Without `bead_id` it is the swarm's. A number that is left out is no limit. Everybody may set
-    the first budget, or a smaller one; a larger one is the operator's word, and stays."""
+    """Without `bead_id` it is the budget of the swarm. A limit that is left out is no limit.
+
+    Any client may set the first budget or a smaller one. Only the operator may raise a budget, and
+    that budget then stays.
+    """
 
     bead_id: TaskId | None = None
     tokens: TokenLimit | None = None
@@ -83,7 +88,7 @@ class BudgetView(Answer):
 
 
 class BudgetAnswer(Answer):
-    """`over`: what is spent already is not within it, so the work stays where it is."""
+    """`over` is set if the usage already exceeds the budget; the work then stays on hold."""
 
     bead_id: str | None
     budget: BudgetView
@@ -106,7 +111,7 @@ class TaskUsage(Answer):
 
 
 class UsageList(Answer):
-    """The tasks that something is known of, in the order of their ids, and the whole swarm."""
+    """The tasks with usage or a budget, ordered by id, and the totals of the swarm."""
 
     tasks: list[TaskUsage]
     next_after: str | None
@@ -116,8 +121,8 @@ class UsageList(Answer):
 
 
 class PauseSwarmRequest(BusRequest):
-    """Nothing is handed out before `until_ms` (milliseconds since 1970), or before the operator
-    resumes. With `bead_id` the task alone waits."""
+    """Hand out nothing before `until_ms` (milliseconds since 1970), or until the operator resumes.
+    With `bead_id` only that task is paused."""
 
     reason: Reason
     until_ms: UntilMs | None = None
@@ -125,7 +130,7 @@ class PauseSwarmRequest(BusRequest):
 
 
 class ResumeSwarmRequest(BusRequest):
-    """The operator's: a pause ends before its time. A budget that is used up is raised instead."""
+    """For the operator only: ends a pause early. To continue after a budget, raise it instead."""
 
     bead_id: TaskId | None = None
 
@@ -137,9 +142,11 @@ class PauseAnswer(Answer):
 
 
 class ParkTaskRequest(BusRequest):
-    """The attempt cannot go on before `until_ms`, and that is not its fault: it ends, counts as no
-    failure, and its task waits in the queue. Without `until_ms` it can be handed out at once, if
-    nothing else holds it back. `checkpoint` is for whoever takes the task next."""
+    """Ends an attempt that cannot continue before `until_ms` through no fault of its own.
+
+    It does not count as a failure, and the task waits in the queue. Without `until_ms` the task can
+    be handed out at once. `checkpoint` is passed on to the next worker.
+    """
 
     bead_id: TaskId
     name: WorkerName
@@ -157,8 +164,8 @@ class ParkAnswer(Answer):
 
 
 class ReportLandedRequest(BusRequest):
-    """The accepted `commit` of a task is on `target`, with `landed_commit`: the merge, or itself.
-    The server looks."""
+    """Reports that the accepted `commit` of a task is on `target`. `landed_commit` is the merge
+    commit, or `commit` itself. The server verifies it."""
 
     bead_id: TaskId
     commit: FullCommit
@@ -167,7 +174,7 @@ class ReportLandedRequest(BusRequest):
 
 
 class LandedAnswer(Answer):
-    """`repo_locked`: why the policy keeps the repo locked; said again, the report looks again."""
+    """`repo_locked` is why the policy keeps the repo locked. Repeat the report to check again."""
 
     success: bool
     bead_id: str
@@ -179,15 +186,15 @@ class LandedAnswer(Answer):
 
 
 class ListLandableRequest(BusRequest):
-    """In the order of their acceptance. `after` is the `next_after` of another page."""
+    """Lists tasks in the order of acceptance. `after` is the `next_after` of another page."""
 
     after: Annotated[str, StringConstraints(max_length=200, pattern=NO_NUL)] = ""
     limit: Annotated[int, Field(ge=1, le=500)] = 100
 
 
 class Landable(Answer):
-    """A task that is proven and has not landed, with what a lander needs. `target` is None where
-    the contract names none; `policy` is how the contract is checked."""
+    """An accepted task that has not landed, with what is needed to land it. `target` is None if the
+    handoff has none; `policy` says how the contract is checked."""
 
     bead_id: str
     title: str

@@ -1,4 +1,4 @@
-"""The states of an assignment. All other words for them are views, computed from these."""
+"""The states of an assignment. Every other status is a view that is computed from them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Swarms: how one is made, and what can be seen of it."""
+"""Requests and responses about swarms."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ WORKERS_EXPECTED_MAX = 10_000
 
 
 class CreateSwarmRequest(Request):
-    """`swarm_id` is made up when left out. `workers_expected` keeps a swarm from being complete
-    before all its workers have registered."""
+    """The server chooses a `swarm_id` if it is left out. With `workers_expected`, the swarm is not
+    complete before that many workers have registered."""
 
     swarm_id: SwarmId | None = None
     feature: Note = ""
@@ -33,7 +33,7 @@ class CreateSwarmAnswer(Answer):
 
 
 class RetryView(Answer):
-    """A retry that a worker waits for (`scheduled`) or should make now (`due`)."""
+    """A retry that is `scheduled` for later, or `due` now."""
 
     task_id: str
     attempt: int
@@ -78,7 +78,7 @@ class SwarmStatus(Answer):
     last_update: str
     last_event_id: int
     workers: list[WorkerView]
-    # Why no task is handed out, of the swarm or of a task.
+    # Why the swarm or some of its tasks are not handed out.
     holds: list[HoldView] = Field(default=[])
 
 
@@ -94,7 +94,7 @@ class SwarmSummary(Answer):
 
 
 class SwarmList(Answer):
-    """Newest first. `next_before` asks for the page after this one."""
+    """Newest first. `next_before` requests the next page."""
 
     swarms: list[SwarmSummary]
     next_before: str | None

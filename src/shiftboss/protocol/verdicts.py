@@ -1,4 +1,4 @@
-"""What the verifier is asked, and what it finds, check by check."""
+"""Verification: the job that a verifier gets, and the verdict it returns, check by check."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from shiftboss.protocol.fields import Answer
 from shiftboss.protocol.handoffs import Contract, VerificationPolicy
 
 Outcome = Literal["passed", "failed", "unverifiable", "waived"]
-# The checks of a verdict, in the order in which they are made.
+# The checks of a verdict, in the order in which they run.
 CheckName = Literal[
-    "commit",  # the claimed commit is one, in full, and is there
+    "commit",  # the claimed commit exists and is named in full
     "ancestry",  # it descends from the base and is not the base
-    "branch",  # it is on the branch of the task, also when all is over
-    "scope",  # the change leaves neither files_owned nor touches files_readonly
-    "tests_kept",  # tests of the base were neither removed nor switched off
-    "ci",  # one for each job that CI has to say something about
+    "branch",  # it is on the branch of the task, also after the other checks
+    "scope",  # the change stays within files_owned and does not touch files_readonly
+    "tests_kept",  # no test of the base was removed or disabled
+    "ci",  # one for each required CI job
     "setup",  # the commands that prepare the checkout
     "criterion",  # one for each success criterion
 ]
 
 
 class Waiver(Answer):
-    """The operator lets one failed check pass. `subject` is a path, a criterion, or "*"."""
+    """The operator accepts a failed check. `subject` is a path, a criterion, or "*"."""
 
     check: str
     subject: str
@@ -34,7 +34,7 @@ class Waiver(Answer):
 
 
 class VerificationJob(Answer):
-    """One claim to verify. `commit` None: the tip of the branch."""
+    """One claim to verify. Without `commit` it is the tip of the branch."""
 
     swarm_id: str
     bead_id: str
@@ -43,7 +43,7 @@ class VerificationJob(Answer):
     repo: str
     base_commit: str
     branch: str | None
-    target: str | None  # where the work will land; what comes from there is not the worker's
+    target: str | None  # where the work will land; commits from there are not the worker's
     commit: str | None
     files_touched: list[str]
     contract: Contract
@@ -51,16 +51,16 @@ class VerificationJob(Answer):
     contract_hash: str
     policy: VerificationPolicy
     waivers: list[Waiver] = Field(default=[])
-    # The target at spawn, and commits of the repository that have a receipt: what they hold was
-    # looked at before.
+    # The target at spawn, and the commits of the repository that have a receipt. Their changes have
+    # been verified before.
     target_base: str | None = None
     accounted_commits: list[str] = Field(default=[])
-    # What CI has to say about the commit, where the repo has one.
+    # Set when the repo has CI.
     ci: CiDemand | None = None
 
 
 class Violation(Answer):
-    """One reason to refuse, and what to do about it."""
+    """One reason why a claim is refused, and what to do about it."""
 
     check: CheckName
     message: str
@@ -70,8 +70,8 @@ class Violation(Answer):
 
 
 class CheckResult(Answer):
-    """`subject` is the criterion or command; the evidence of a command is its exit code, the end of
-    its output and its duration."""
+    """`subject` is the criterion or command. The exit code, the end of the output and the duration
+    are the evidence for a command."""
 
     check: CheckName
     outcome: Outcome
@@ -92,10 +92,11 @@ class Change(Answer):
 
 
 class Verdict(Answer):
-    """`changes` are the first thousand; `files_changed` counts all.
+    """`changes` lists the first thousand; `files_changed` counts all of them.
 
-    `target_commit` is the target as it was when the work was compared with it, `merged_from_target`
-    the newest thousand of the commits between base and commit that it has: not the worker's own.
+    `target_commit` is the tip of the target that the work was compared with. `merged_from_target`
+    lists the newest thousand commits between base and commit that came from the target, so they are
+    not the worker's own.
     """
 
     accepted: bool

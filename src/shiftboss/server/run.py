@@ -20,7 +20,6 @@ import uvicorn
 from shiftboss.coordinator.coordinator import Coordinator
 from shiftboss.coordinator.handoffs.spawn_checks import Spawning
 from shiftboss.errors import ShiftbossError
-from shiftboss.evidence.keys import operator_token
 from shiftboss.evidence.subprocess.proxy import EvidenceProxy
 from shiftboss.evidence.survey.policy_file import default_policy_file, load_policy
 from shiftboss.protocol.policy import Policy
@@ -30,6 +29,7 @@ from shiftboss.server.http.app import App
 from shiftboss.server.http.connection import Serving
 from shiftboss.server.http.guard import is_loopback
 from shiftboss.store.opening import DEFAULT_DATABASE, store_at
+from shiftboss.system.private_files import operator_token
 from shiftboss.tracker.beads import Beads
 
 DEFAULT_HOST = "127.0.0.1"

@@ -1,1 +1,1 @@
-"""What is remembered: one port, two stores."""
+"""The database: one port (`port.py`), the SQL rows of each chapter, and two stores behind them."""

@@ -1,4 +1,4 @@
-"""The bus in a transaction: tasks, queue, workers, questions."""
+"""The rows of the bus: tasks, queue, workers, questions, stored answers."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from shiftboss.store.transaction_part import Row, TransactionPart
 
 SALVAGE_PER_TASK_MAX = 5
 QUEUE_POSITION_MAX = 10_000
-# Instead of an answer, when the attempt that asked is over.
-WITHDRAWN = "(withdrawn: the attempt is over)"
+# The answer of a question whose attempt has ended.
+WITHDRAWN = "(withdrawn: the attempt has ended)"
 
 
 class BusRows(TransactionPart):
-    """See `shiftboss.store.port.Transaction` for what each method promises."""
+    """Implements `shiftboss.store.port.BusTransaction`."""
 
     def task(self, swarm_id: str, task_id: str) -> Task | None:
         return _task(self._session.fetch_one("task", {"swarm_id": swarm_id, "task_id": task_id}))
@@ -156,14 +156,16 @@ class BusRows(TransactionPart):
     def has_unfinished_tasks(self, swarm_id: str) -> bool:
         return self._session.fetch_one("has_unfinished_tasks", {"swarm_id": swarm_id}) is not None
 
-    def unheard_answers(self, swarm_id: str, task_id: str, epoch: int) -> list[Question]:
+    def undelivered_answers(self, swarm_id: str, task_id: str, epoch: int) -> list[Question]:
         rows = self._session.fetch_all(
-            "unheard_answers", {"swarm_id": swarm_id, "task_id": task_id, "epoch": epoch}
+            "undelivered_answers", {"swarm_id": swarm_id, "task_id": task_id, "epoch": epoch}
         )
         return sorted(Question._make(row) for row in rows)
 
-    def hear_answers(self, swarm_id: str, task_id: str, epoch: int) -> None:
-        self._write("hear_answers", {"swarm_id": swarm_id, "task_id": task_id, "epoch": epoch})
+    def mark_answers_delivered(self, swarm_id: str, task_id: str, epoch: int) -> None:
+        self._write(
+            "mark_answers_delivered", {"swarm_id": swarm_id, "task_id": task_id, "epoch": epoch}
+        )
 
     def add_salvage(self, swarm_id: str, task_id: str, salvage: Salvage, at_ms: int) -> None:
         self._write(
@@ -191,14 +193,14 @@ class BusRows(TransactionPart):
         return None if row is None else (bytes(row[0]), row[1])
 
     def add_answer(
-        self, swarm_id: str, report_key: bytes, words: bytes, answer: str, at_ms: int
+        self, swarm_id: str, report_key: bytes, request_digest: bytes, answer: str, at_ms: int
     ) -> None:
         self._write(
             "add_answer",
             {
                 "swarm_id": swarm_id,
                 "report_key": report_key,
-                "words": words,
+                "words": request_digest,
                 "answer": answer,
                 "at_ms": at_ms,
             },
@@ -221,7 +223,7 @@ def _worker(row: Row | None) -> Worker | None:
 
 
 def taken_worker(swarm_id: str, row: Row) -> Worker | None:
-    """From the columns of a join, which are NULL where there is none."""
+    """The worker in the columns of a join; None where they are NULL."""
     return None if row[0] is None else _make_worker((swarm_id, *row))
 
 

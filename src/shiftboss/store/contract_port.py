@@ -1,4 +1,4 @@
-"""The part of the port that the completion contract needs."""
+"""The part of the port for the completion contract."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class ContractTransaction(Protocol):
 
     # -- repos
     def hold_repos(self) -> None:
-        """Nobody else locks a repo until the commit."""
+        """No other transaction can lock a repo until the commit."""
         ...
 
     def repo_locks(self) -> list[RepoLock]: ...
@@ -28,7 +28,7 @@ class ContractTransaction(Protocol):
     def repo_lock_of_task(self, swarm_id: str, task_id: str) -> RepoLock | None: ...
 
     def add_repo_lock(self, lock: RepoLock) -> bool:
-        """False, and no change, when the repo is locked or the task has another."""
+        """False, without a change, if the repo is locked or the task has another lock."""
         ...
 
     def release_repo(self, repo: str) -> bool: ...
@@ -36,17 +36,17 @@ class ContractTransaction(Protocol):
     def repo_states(self) -> list[RepoState]: ...
 
     def forget_red(self, repo: str) -> None:
-        """Nobody knows what CI says of the repo now; what is green stays."""
+        """Drop the red state of a repo; a green state stays."""
         ...
 
     def put_repo_state(self, state: RepoState) -> None: ...
 
     def put_green(self, repo: str, pushed_at_ms: int) -> None:
-        """Of a repo with a state: a commit that was pushed then has passed."""
+        """Record when the last commit that passed was pushed. The repo has a state."""
         ...
 
     def last_green_at_ms(self, repo: str) -> int | None:
-        """When the last commit was pushed that passed; None: none is known."""
+        """When the last commit that passed was pushed; None if none is known."""
         ...
 
     # -- CI
@@ -57,13 +57,13 @@ class ContractTransaction(Protocol):
         ...
 
     def tracking_of_sha(self, repo: str, sha: str) -> list[Tracking]:
-        """The open ones."""
+        """Those that are still followed."""
         ...
 
-    def next_look_at_ms(self) -> int | None: ...
+    def next_ci_check_at_ms(self) -> int | None: ...
 
     def put_tracking(self, tracking: Tracking) -> None:
-        """Replaces the commit that was followed for the task before."""
+        """Replaces the commit that was followed for the task."""
         ...
 
     def drop_tracking(self, swarm_id: str, task_id: str) -> None: ...
@@ -79,7 +79,7 @@ class ContractTransaction(Protocol):
 
     def due_attempts(self, now_ms: int, limit: int) -> list[ContractAttempt]: ...
 
-    def next_attempt_look_at_ms(self) -> int | None: ...
+    def next_attempt_check_at_ms(self) -> int | None: ...
 
     def put_contract_attempt(self, attempt: ContractAttempt) -> None: ...
 
@@ -89,15 +89,15 @@ class ContractTransaction(Protocol):
     def halts_in_force(self) -> list[Halt]: ...
 
     def add_halt(self, halt: Halt) -> int:
-        """The id it got."""
+        """Its id."""
         ...
 
     def halt(self, halt_id: int) -> Halt | None:
-        """Also one that was lifted."""
+        """Includes lifted halts."""
         ...
 
     def halt_of_task(self, swarm_id: str, task_id: str) -> Halt | None:
-        """The halt in force of the repo that the task works on."""
+        """The halt in force for the repo of the task."""
         ...
 
     def lift_halt(self, halt_id: int, at_ms: int) -> bool: ...

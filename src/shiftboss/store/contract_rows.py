@@ -1,4 +1,4 @@
-"""The completion contract in a transaction: repo locks, CI, halts, checkpoints."""
+"""The rows of the completion contract: repo locks, CI, attempts, halts, checkpoints."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from shiftboss.rules.contract.records import (
 )
 from shiftboss.store.transaction_part import Row, TransactionPart
 
-PUSHES_LOOKED_AT_MAX = 200
+PUSHES_MAX = 200
 
 
 class ContractRows(TransactionPart):
-    """See `shiftboss.store.contract_port.ContractTransaction` for what each method promises."""
+    """Implements `shiftboss.store.contract_port.ContractTransaction`."""
 
     # -- repos
 
     def hold_repos(self) -> None:
-        # One lock for all: a decision looks at every active repo.
+        # One lock for all repos, because each decision depends on every active repo.
         self._session.fetch_one("hold_repo", {"repo": "\x01all repos"})
 
     def repo_locks(self) -> list[RepoLock]:
@@ -72,8 +72,8 @@ class ContractRows(TransactionPart):
         rows = self._session.fetch_all("tracking_of_sha", {"repo": repo, "sha": sha})
         return [Tracking._make(row) for row in rows]
 
-    def next_look_at_ms(self) -> int | None:
-        row = self._session.fetch_one("next_look_at_ms", {})
+    def next_ci_check_at_ms(self) -> int | None:
+        row = self._session.fetch_one("next_ci_check_at_ms", {})
         return None if row is None else row[0]
 
     def put_tracking(self, tracking: Tracking) -> None:
@@ -89,9 +89,7 @@ class ContractRows(TransactionPart):
         )
 
     def newest_pushes(self, repo: str) -> list[Push]:
-        rows = self._session.fetch_all(
-            "newest_pushes", {"repo": repo, "limit": PUSHES_LOOKED_AT_MAX}
-        )
+        rows = self._session.fetch_all("newest_pushes", {"repo": repo, "limit": PUSHES_MAX})
         return [Push._make(row) for row in rows]
 
     # -- attempts
@@ -106,8 +104,8 @@ class ContractRows(TransactionPart):
         rows = self._session.fetch_all("due_attempts", {"now_ms": now_ms, "limit": limit})
         return [_attempt(row) for row in rows]
 
-    def next_attempt_look_at_ms(self) -> int | None:
-        row = self._session.fetch_one("next_attempt_look_at_ms", {})
+    def next_attempt_check_at_ms(self) -> int | None:
+        row = self._session.fetch_one("next_attempt_check_at_ms", {})
         return None if row is None else row[0]
 
     def put_contract_attempt(self, attempt: ContractAttempt) -> None:
@@ -123,9 +121,9 @@ class ContractRows(TransactionPart):
 
     def add_halt(self, halt: Halt) -> int:
         self.wrote = True
-        said = halt._asdict() | {"repos": json.dumps(halt.repos)}
-        del said["halt_id"], said["lifted_at_ms"]
-        row = self._session.fetch_one("add_halt", said)
+        parameters = halt._asdict() | {"repos": json.dumps(halt.repos)}
+        del parameters["halt_id"], parameters["lifted_at_ms"]
+        row = self._session.fetch_one("add_halt", parameters)
         assert row is not None, "INSERT ... RETURNING gives a row"
         halt_id = int(row[0])
         for repo in dict.fromkeys(halt.repos):

@@ -1,4 +1,4 @@
-"""The part of the port that handoffs need."""
+"""The part of the port for handoffs, claims, ownership, receipts and strategies."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from shiftboss.rules.claims.strategies import StrategyRecord
 
 
 class ReceiptRow(NamedTuple):
-    """A receipt as it was signed (`body`, JSON), with the title of its task."""
+    """A signed receipt (`body`, JSON), with the title of its task."""
 
     receipt_id: str
     swarm_id: str
@@ -23,10 +23,10 @@ class ReceiptRow(NamedTuple):
 
 
 class HandoffTransaction(Protocol):
-    """Contracts, claims, ownership, receipts and what was learned."""
+    """Handoffs, claims, ownership, receipts and strategy records."""
 
     def handoff(self, swarm_id: str, task_id: str, version: int | None = None) -> Handoff | None:
-        """The version in force, or an older one."""
+        """The version in force, or the given version."""
         ...
 
     def add_handoff(self, handoff: Handoff) -> None: ...
@@ -37,32 +37,32 @@ class HandoffTransaction(Protocol):
     def last_claim(self, swarm_id: str, task_id: str) -> Claim | None: ...
 
     def next_claim(self, now_ms: int) -> Claim | None:
-        """The oldest that nobody verifies. Not taken yet: its swarm has to be taken first."""
+        """The oldest claim that no verifier has taken. Take its swarm before taking it."""
         ...
 
     def next_claim_at_ms(self) -> int | None:
-        """When the first open claim can be taken; 0: at once; None: there is none."""
+        """When the first open claim can be taken: 0 for at once, None if there is none."""
         ...
 
     def put_claim(self, claim: Claim) -> bool:
-        """A new claim, or what has become of it. False, and no change, when it has ended."""
+        """Add or update a claim. False, without a change, if it has ended."""
         ...
 
-    def hear_verdict(self, claim: Claim, now_ms: int) -> None:
-        """The worker was told what became of its claim."""
+    def mark_verdict_delivered(self, claim: Claim, now_ms: int) -> None:
+        """Record that the worker knows the verdict."""
         ...
 
     def amend_claim(self, claim: Claim) -> None:
-        """The words of a claim that is open."""
+        """Replace the content of an open claim."""
         ...
 
     def free_claims_of(self, verifier: str) -> int:
-        """They wait again; how many."""
+        """Make the claims of a verifier open again; how many."""
         ...
 
     # -- ownership
     def hold_repo(self, repo: str) -> None:
-        """Nobody else reserves paths of the repo until the commit."""
+        """No other transaction can reserve paths of the repo until the commit."""
         ...
 
     def reservations_of_repo(self, repo: str) -> list[Reservation]: ...
@@ -74,19 +74,19 @@ class HandoffTransaction(Protocol):
     def scope_request(self, swarm_id: str, request_id: int) -> ScopeRequest | None: ...
 
     def scope_requests(self, swarm_id: str, limit: int, *, only_open: bool) -> list[ScopeRequest]:
-        """Those that somebody waits for, oldest first; or all, newest first."""
+        """The open ones, oldest first; or all, newest first."""
         ...
 
     def scope_request_of_question(self, swarm_id: str, question_id: int) -> ScopeRequest | None:
-        """The open one that the question was asked for."""
+        """The open scope request that the question belongs to."""
         ...
 
     def add_scope_request(self, request: ScopeRequest) -> int:
-        """The id it got."""
+        """Its id."""
         ...
 
     def decide_scope_request(self, request: ScopeRequest) -> bool:
-        """False, and no change, when it was decided before."""
+        """False, without a change, if it was decided before."""
         ...
 
     def waivers(self, swarm_id: str, task_id: str) -> list[Waiver]: ...
@@ -99,11 +99,11 @@ class HandoffTransaction(Protocol):
     def receipt_of_task(self, swarm_id: str, task_id: str) -> ReceiptRow | None: ...
 
     def receipts_after(self, after: tuple[int, str], limit: int) -> list[ReceiptRow]:
-        """In the order of their acceptance, behind (accepted_at_ms, receipt_id)."""
+        """In the order of acceptance, after (accepted_at_ms, receipt_id)."""
         ...
 
     def newest_accepted_commits(self, repo_id: str, limit: int) -> list[str]:
-        """What receipts of the repository were given for, the newest first."""
+        """The accepted commits of the repository, the newest first."""
         ...
 
     def add_signal(self, signal: Signal) -> None: ...
@@ -115,7 +115,7 @@ class HandoffTransaction(Protocol):
     def strategies(self) -> list[StrategyRecord]: ...
 
     def take_strategy(self, strategy: str) -> StrategyRecord | None:
-        """Its record, which nobody else changes until the commit."""
+        """Its record, locked until the commit."""
         ...
 
     def put_strategy(self, record: StrategyRecord) -> None: ...

@@ -1,4 +1,4 @@
-"""Handoffs in a transaction: contracts, claims, ownership, receipts, signals."""
+"""The rows of handoffs: contracts, claims, ownership, receipts, strategy signals."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from shiftboss.store.transaction_part import Row, TransactionPart
 
 
 class HandoffRows(TransactionPart):
-    """See `shiftboss.store.handoff_port.HandoffTransaction` for what each method promises."""
+    """Implements `shiftboss.store.handoff_port.HandoffTransaction`."""
 
     def handoff(self, swarm_id: str, task_id: str, version: int | None = None) -> Handoff | None:
         keys: dict[str, object] = {"swarm_id": swarm_id, "task_id": task_id}
@@ -49,9 +49,9 @@ class HandoffRows(TransactionPart):
     def put_claim(self, claim: Claim) -> bool:
         return self._write("put_claim", claim._asdict()) == 1
 
-    def hear_verdict(self, claim: Claim, now_ms: int) -> None:
+    def mark_verdict_delivered(self, claim: Claim, now_ms: int) -> None:
         self._write(
-            "hear_verdict",
+            "mark_verdict_delivered",
             {
                 "swarm_id": claim.swarm_id,
                 "task_id": claim.task_id,
@@ -62,8 +62,8 @@ class HandoffRows(TransactionPart):
 
     def amend_claim(self, claim: Claim) -> None:
         keys = ("swarm_id", "task_id", "claim_id", "words")
-        said = claim._asdict()
-        self._write("amend_claim", {key: said[key] for key in keys})
+        columns = claim._asdict()
+        self._write("amend_claim", {key: columns[key] for key in keys})
 
     def free_claims_of(self, verifier: str) -> int:
         return self._write("free_claims_of", {"taken_by": verifier})
@@ -114,8 +114,8 @@ class HandoffRows(TransactionPart):
 
     def decide_scope_request(self, request: ScopeRequest) -> bool:
         keys = ("swarm_id", "request_id", "state", "decided_at_ms", "decision")
-        said = request._asdict()
-        return self._write("decide_scope_request", {key: said[key] for key in keys}) == 1
+        columns = request._asdict()
+        return self._write("decide_scope_request", {key: columns[key] for key in keys}) == 1
 
     def waivers(self, swarm_id: str, task_id: str) -> list[Waiver]:
         rows = self._session.fetch_all("waivers", {"swarm_id": swarm_id, "task_id": task_id})

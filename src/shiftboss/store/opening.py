@@ -1,4 +1,4 @@
-"""Which store an address means."""
+"""Opening the store that an address names."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ def store_at(address: str | Path, *, cache_rows: bool = True) -> Store:
     `cache_rows` is for SQLite, where only one server writes.
     """
     if str(address).startswith(("postgresql://", "postgres://")):
-        # psycopg is an extra, and costs 140 ms that a laptop need not pay.
+        # psycopg is optional, and importing it takes 140 ms.
         from shiftboss.store.postgres.store import PostgresStore
 
         return PostgresStore(str(address))
-    scheme, found, _ = str(address).partition("://")
-    if found:
+    scheme, separator, _ = str(address).partition("://")
+    if separator:
         raise InvalidRequest(
-            f"db: there is no store for {scheme}://",
+            f"db: {scheme}:// is not supported",
             field="db",
-            hint="a path for SQLite, or postgresql://...",
+            hint="use a path for SQLite, or postgresql://...",
         )
     return SqliteStore(address, cache_rows=cache_rows)

@@ -1,7 +1,7 @@
-"""The port of the store: what the coordinator asks for, and what it may rely on.
+"""The port of the store: what the coordinator calls, and what it may rely on.
 
-A use case is a plain function of a transaction. It may be run more than once before it is
-answered (a batch can be rolled back and run again), so it must have no other effect.
+A use case is a plain function of a transaction. It may run more than once before it is answered (a
+batch can be rolled back and run again), so it must have no other effect.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class SwarmTransaction(Protocol):
         """In order of their ids, without gaps."""
         ...
 
-    # -- writing; the first call of a writing use case takes the swarm for itself until the commit
+    # -- writing; the first call of a writing use case locks the swarm until the commit
     def take_swarm(self, swarm_id: str) -> Swarm | None: ...
 
     def take_assignment(self, swarm_id: str, task_id: str) -> Assignment | None:
@@ -78,31 +78,31 @@ class SwarmTransaction(Protocol):
     def take_reported(
         self, swarm_id: str, task_id: str, report_key: bytes
     ) -> tuple[Assignment | None, Event | None]:
-        """`take_assignment` and `event_of_report` in one."""
+        """`take_assignment` and `event_of_report` in one query."""
         ...
 
     def add_swarm(self, swarm: Swarm) -> bool:
-        """False, and no change, when the id is taken."""
+        """False, without a change, if the id is taken."""
         ...
 
     def set_swarm_completed(self, swarm_id: str, completed_at_ms: int | None) -> None: ...
 
     def put_assignment(self, assignment: Assignment) -> None:
-        """A new attempt: replaces the former one of the same task."""
+        """Start an attempt: replaces the previous one of the task."""
         ...
 
     def save_assignment(self, assignment: Assignment) -> bool:
-        """Save what can change within an attempt: state, counters, result and times. False when
-        the attempt is not the current one."""
+        """Save what can change within an attempt: state, counters, result and times. False if the
+        attempt is not the current one."""
         ...
 
     def save_progress(self, assignment: Assignment) -> None:
-        """What a progress report can change: state, counters and time of the update."""
+        """Save what a progress report can change: state, counters and time of the update."""
         ...
 
-    def save_sign_of_life(self, assignment: Assignment) -> bool:
+    def save_lease(self, assignment: Assignment) -> bool:
         """Save what a poll, an acknowledgement or a heartbeat can change: state, lease, context.
-        False when the attempt is not the current one."""
+        False if the attempt is not the current one."""
         ...
 
     def add_event(
@@ -115,17 +115,17 @@ class SwarmTransaction(Protocol):
         task_id: str | None = None,
         report_key: bytes | None = None,
     ) -> Event:
-        """The next event of a swarm that this transaction has taken or added."""
+        """Add the next event of a swarm that this transaction has taken or added."""
         ...
 
     def event_of_report(self, swarm_id: str, task_id: str, report_key: bytes) -> Event | None:
-        """The event that a report led to the first time it came."""
+        """The event that the report led to the first time."""
         ...
 
-    def event_of_words(
+    def event_with_data(
         self, swarm_id: str, task_id: str, data: Mapping[str, object]
     ) -> Event | None:
-        """An event of a report of this task with exactly this data. Looks at 5,000 at most."""
+        """An event of a report of this task with exactly this data. Searches 5,000 at most."""
         ...
 
     def retry(self, swarm_id: str, task_id: str, step_id: str) -> Retry | None: ...
@@ -139,7 +139,7 @@ class SwarmTransaction(Protocol):
     def forget_retries(self, swarm_id: str, task_id: str) -> None: ...
 
     def due_retries(self, now_ms: int, limit: int) -> list[Retry]:
-        """Scheduled retries whose time has come, the oldest first."""
+        """Scheduled retries that are due, the oldest first."""
         ...
 
     def next_retry_at_ms(self) -> int | None: ...
@@ -150,12 +150,12 @@ class SwarmTransaction(Protocol):
     def delete_events(self, swarm_id: str, limit: int) -> int: ...
 
     def delete_swarm(self, swarm_id: str) -> None:
-        """The swarm with all that is left of it."""
+        """Delete the swarm with all its rows."""
         ...
 
 
 class TakenTask(NamedTuple):
-    """A task, the current attempt at it, and who makes it. Each is None where there is none."""
+    """A task, its current attempt and the worker of the attempt. Each may be None."""
 
     task: Task | None
     assignment: Assignment | None
@@ -163,21 +163,21 @@ class TakenTask(NamedTuple):
 
 
 class TakenWorker(NamedTuple):
-    """A worker, and the attempt that it makes. Each is None where there is none."""
+    """A worker and its current attempt. Each may be None."""
 
     worker: Worker | None
     assignment: Assignment | None
 
 
 class BusTransaction(Protocol):
-    """Tasks, their queue, workers and questions. A swarm is taken before any of it is changed."""
+    """Tasks, their queue, workers and questions. Take the swarm before changing any of them."""
 
     def take_task(self, swarm_id: str, task_id: str) -> TakenTask | None:
-        """Takes the swarm too; None when there is none."""
+        """Takes the swarm, too; None if there is no such swarm."""
         ...
 
     def take_worker(self, swarm_id: str, name: str) -> TakenWorker | None:
-        """Takes the swarm too; None when there is none."""
+        """Takes the swarm, too; None if there is no such swarm."""
         ...
 
     def task(self, swarm_id: str, task_id: str) -> Task | None: ...
@@ -187,14 +187,14 @@ class BusTransaction(Protocol):
         ...
 
     def next_task(self, swarm_id: str) -> Task | None:
-        """The queued task to hand out next: its dependencies are done, the highest priority
-        first, then the oldest."""
+        """The queued task to hand out next: the oldest of the highest priority whose dependencies
+        are done and which is not on hold."""
         ...
 
     def add_task(self, task: Task, depends_on: list[str]) -> None: ...
 
     def save_task(self, task: Task) -> None:
-        """All but title, description, priority and time of creation."""
+        """Save everything but title, description, priority and time of creation."""
         ...
 
     def dependencies(self, swarm_id: str, task_id: str) -> list[str]: ...
@@ -206,13 +206,13 @@ class BusTransaction(Protocol):
     def next_queue_number(self, swarm_id: str, priority: int) -> int: ...
 
     def change_ready(self, swarm_id: str, priority: int, change: int) -> None:
-        """Keep the count of ready tasks of a priority."""
+        """Change the count of ready tasks of a priority."""
         ...
 
     def ready_at_or_above(self, swarm_id: str, priority: int) -> int: ...
 
     def queue_position(self, task: Task) -> int:
-        """How many are handed out up to and with this one; not counted beyond 10,000."""
+        """How many tasks are handed out up to this one, inclusive; counts to 10,000 at most."""
         ...
 
     def worker(self, swarm_id: str, name: str) -> Worker | None: ...
@@ -224,12 +224,12 @@ class BusTransaction(Protocol):
     def put_worker(self, worker: Worker) -> None: ...
 
     def workers(self, swarm_id: str) -> list[tuple[Worker, WorkerState | None]]:
-        """All, by name, with the state of what each holds."""
+        """All workers by name, with the state of their assignment."""
         ...
 
     def end_assignment(self, swarm_id: str, task_id: str, epoch: int) -> bool:
-        """Delete the assignment of an attempt that is over; its record is in the events. False
-        when the attempt is not the current one."""
+        """Delete the attempt. Its history is in the events. False if the attempt is not the current
+        one."""
         ...
 
     def expired_leases(self, now_ms: int, limit: int) -> list[tuple[str, str, int]]:
@@ -237,13 +237,13 @@ class BusTransaction(Protocol):
         ...
 
     def renew_expired_leases(self, now_ms: int, grace_seconds: int) -> int:
-        """Give every expired lease its length again, at most `grace_seconds`; how many."""
+        """Renew every expired lease for its own length, at most `grace_seconds`; how many."""
         ...
 
     def next_lease_end_at_ms(self) -> int | None: ...
 
     def add_question(self, question: Question) -> int:
-        """The id it got."""
+        """Its id."""
         ...
 
     def question(self, swarm_id: str, question_id: int) -> Question | None: ...
@@ -255,20 +255,20 @@ class BusTransaction(Protocol):
     def answer_question(
         self, swarm_id: str, question_id: int, answer: str, answered_at_ms: int
     ) -> bool:
-        """False, and no change, when it has an answer."""
+        """False, without a change, if it has an answer."""
         ...
 
     def withdraw_questions(
         self, swarm_id: str, task_id: str, epoch: int, answered_at_ms: int
     ) -> None:
-        """Nobody needs to answer what an attempt asked that is over."""
+        """Close the open questions of an attempt that has ended."""
         ...
 
     def has_unfinished_tasks(self, swarm_id: str) -> bool: ...
 
-    def unheard_answers(self, swarm_id: str, task_id: str, epoch: int) -> list[Question]: ...
+    def undelivered_answers(self, swarm_id: str, task_id: str, epoch: int) -> list[Question]: ...
 
-    def hear_answers(self, swarm_id: str, task_id: str, epoch: int) -> None: ...
+    def mark_answers_delivered(self, swarm_id: str, task_id: str, epoch: int) -> None: ...
 
     def add_salvage(self, swarm_id: str, task_id: str, salvage: Salvage, at_ms: int) -> None: ...
 
@@ -277,15 +277,15 @@ class BusTransaction(Protocol):
         ...
 
     def first_answer(self, swarm_id: str, report_key: bytes) -> tuple[bytes, str] | None:
-        """What was said under a key, as a digest, and the answer it got."""
+        """The digest of the first request with this key, and its answer."""
         ...
 
     def add_answer(
-        self, swarm_id: str, report_key: bytes, words: bytes, answer: str, at_ms: int
+        self, swarm_id: str, report_key: bytes, request_digest: bytes, answer: str, at_ms: int
     ) -> None: ...
 
     def forget_answers(self, before_ms: int, limit: int) -> int:
-        """The oldest first; how many."""
+        """Delete old answers, the oldest first; how many."""
         ...
 
 
@@ -297,7 +297,7 @@ class Transaction(
     RunTransaction,
     Protocol,
 ):
-    """Reads and writes of one use case. All of it is committed, or none."""
+    """Reads and writes of one use case: all are committed, or none."""
 
 
 UseCase = Callable[[Transaction], T]
@@ -306,9 +306,9 @@ UseCase = Callable[[Transaction], T]
 class Store(Protocol):
     """One database.
 
-    `write` answers after the commit, never before. Writes of one partition (a swarm id) are run
-    one after the other, in the order of the calls. `read` sees every write that was answered.
-    A failed commit raises StoreUnavailable for every use case in it.
+    `write` answers after the commit, never before. Writes of one partition (a swarm id) run one
+    after the other, in the order of the calls. `read` sees every write that was answered. A failed
+    commit raises StoreUnavailable for every use case in it.
     """
 
     name: str
@@ -316,15 +316,14 @@ class Store(Protocol):
     shared: bool
 
     async def open(self, on_commit: CommitListener, on_gap: Callable[[], None]) -> None:
-        """Apply the migrations and start. `on_commit` hears of the events of every commit, in
-        order, on the event loop, before the answers are given there. `on_gap` hears,
-        there too, that events of other servers may have been missed; what led to them can be read
-        from then on."""
+        """Apply the migrations and start. `on_commit` gets the events of every commit, in order, on
+        the event loop, before the answers are given there. `on_gap` is called on the event loop
+        when events of other servers may have been missed; their commits can be read by then."""
         ...
 
     def write(self, use_case: UseCase[T], partition: str) -> asyncio.Future[T]:
-        """What the use case gives back, once that is committed. It is on its way when this
-        returns, whether anybody waits for it or not."""
+        """Run the use case; its result, once that is committed. It runs even if nobody awaits the
+        result."""
         ...
 
     async def read(self, use_case: UseCase[T]) -> T: ...
@@ -332,20 +331,20 @@ class Store(Protocol):
     async def lead(
         self, duties: Callable[[], Awaitable[None]], on_call: Callable[[], None]
     ) -> None:
-        """Run `duties` whenever this server is the one, of all on the database, that has them; for
-        ever. They are cancelled when it is not sure any more, so for a moment two may have them.
-        `on_call` hears `call_leader`, whichever server calls."""
+        """Run `duties` while this server is the leader of those on the database; never returns.
+        They are cancelled when leadership is in doubt, so two servers may run them for a moment.
+        `on_call` is called for every `call_leader`, of any server."""
         ...
 
     async def call_leader(self) -> None:
-        """There is something to do that no event tells of. It may be missed: the leader finds it
-        at its next look into the store."""
+        """Tell the leader that there is something to do without an event. The call may get lost:
+        the leader finds the work in its next round."""
         ...
 
     def failing(self) -> str | None:
-        """What is wrong, while the last writes were refused by the database."""
+        """The error, while the database refuses writes; else None."""
         ...
 
     async def close(self) -> None:
-        """Finish what was taken, then stop."""
+        """Finish the accepted writes, then stop."""
         ...

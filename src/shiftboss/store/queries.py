@@ -1,7 +1,7 @@
-"""Named queries out of .sql files.
+"""Loads named queries and migrations from .sql files.
 
-A query starts with a line `-- name: the_name` and may be followed by comments that say what it is
-for. Parameters are written `:like_this`. A dialect's own file replaces a query of the same name.
+A query starts with a line `-- name: the_name`, which comments about its purpose may follow.
+Parameters are written `:like_this`. A query of a dialect replaces the common one of the same name.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def split_queries(text: str) -> Iterator[tuple[str, str]]:
 
 
 def load_queries(dialect: str) -> dict[str, str]:
-    """The common queries, then the dialect's own over them."""
+    """The common queries, overridden by those of the dialect."""
     folder = files("shiftboss.store")
     queries: dict[str, str] = {}
     common = sorted((folder / "sql").iterdir(), key=lambda part: part.name)
@@ -37,13 +37,13 @@ def load_queries(dialect: str) -> dict[str, str]:
 
 
 def percent_style(query: str) -> str:
-    """`:name` as psycopg wants it."""
+    """Convert `:name` parameters to psycopg's style."""
     return _PARAMETER.sub(r"%(\1)s", query.replace("%", "%%"))
 
 
 class PositionalQuery(NamedTuple):
-    """A query with `?` in it, and what puts named parameters in their places: SQLite looks each
-    name up again every time."""
+    """A query with `?` parameters, and the function that puts named parameters in order: SQLite
+    would look up each name on every call."""
 
     text: str
     in_order: Callable[[Mapping[str, object]], tuple[Any, ...]]
@@ -52,26 +52,26 @@ class PositionalQuery(NamedTuple):
 def positional(query: str) -> PositionalQuery:
     names = _PARAMETER.findall(query)
     in_order: Callable[[Mapping[str, object]], Any]
-    in_order = itemgetter(*names) if len(names) > 1 else _in_order(names)
+    in_order = itemgetter(*names) if len(names) > 1 else _parameters_in_order(names)
     return PositionalQuery(_PARAMETER.sub("?", query), in_order)
 
 
-def _in_order(names: list[str]) -> Callable[[Mapping[str, object]], tuple[Any, ...]]:
+def _parameters_in_order(names: list[str]) -> Callable[[Mapping[str, object]], tuple[Any, ...]]:
     return lambda parameters: tuple(parameters[name] for name in names)
 
 
 def load_migrations(dialect: str) -> list[tuple[int, str]]:
     """The numbered migrations `0001_what_it_does.sql`, in order."""
     folder: Traversable = files("shiftboss.store") / dialect / "migrations"
-    found = [item for item in folder.iterdir() if item.name.endswith(".sql")]
-    return sorted((int(item.name[:4]), item.read_text(encoding="utf-8")) for item in found)
+    scripts = [item for item in folder.iterdir() if item.name.endswith(".sql")]
+    return sorted((int(item.name[:4]), item.read_text(encoding="utf-8")) for item in scripts)
 
 
 def check_schema_version(version: int, migrations: list[tuple[int, str]]) -> None:
-    """Refuse a database that a later version has changed in ways unknown here."""
+    """Refuse a database that a later version of the program has migrated."""
     known = migrations[-1][0]
     if version > known:
         raise StoreUnavailable(
-            f"the database has schema version {version}, this program knows {known}",
+            f"the database has schema version {version}; this program supports up to {known}",
             hint="use the version of shiftboss that wrote it, or a later one",
         )

@@ -221,8 +221,8 @@ class CachedTransaction(SqlTransaction):
             self._cache.assignments.put(assignment.swarm_id, assignment.task_id, assignment)
         return saved
 
-    def save_sign_of_life(self, assignment: Assignment) -> bool:
-        saved = super().save_sign_of_life(assignment)
+    def save_lease(self, assignment: Assignment) -> bool:
+        saved = super().save_lease(assignment)
         if saved:
             self._cache.assignments.put(assignment.swarm_id, assignment.task_id, assignment)
         return saved

@@ -1,4 +1,4 @@
-"""The part of the store's port that a running plan needs: usage, budgets, holds, landings."""
+"""The part of the port for running plans: usage, budgets, holds, landings."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from shiftboss.rules.runs.records import BudgetRecord, Hold, LandingRecord, Proc
 
 
 class RunTransaction(Protocol):
-    """A task_id of `WHOLE_SWARM` means the swarm. It is taken before any of it is changed."""
+    """A task_id of `WHOLE_SWARM` means the swarm. Take the swarm before changing any of it."""
 
     # -- usage and budgets
     def process_usage(
@@ -16,13 +16,13 @@ class RunTransaction(Protocol):
     ) -> ProcessUsage | None: ...
 
     def put_process_usage(self, usage: ProcessUsage) -> None:
-        """Replaces what was said of the process before."""
+        """Replaces the previous usage of the process."""
         ...
 
     def usage_totals(self, swarm_id: str, task_id: str) -> Totals: ...
 
     def usage_after(self, swarm_id: str, task_id: str, limit: int) -> list[tuple[str, Totals]]:
-        """Of the tasks that something is known of, in the order of their ids."""
+        """Usage per task, in the order of their ids."""
         ...
 
     def put_usage_totals(self, swarm_id: str, task_id: str, totals: Totals) -> None: ...
@@ -41,22 +41,22 @@ class RunTransaction(Protocol):
         ...
 
     def put_hold(self, hold: Hold) -> None:
-        """Replaces reason and end of one of the same kind; it is as old as it was."""
+        """Add a hold, or replace reason and end of one of the same kind, which keeps its age."""
         ...
 
     def drop_hold(self, hold: Hold) -> bool:
-        """False, and no change, when it is gone."""
+        """False, without a change, if it is gone."""
         ...
 
     def ended_holds(self, now_ms: int, limit: int) -> list[Hold]:
-        """Those whose time is over, the longest overdue first."""
+        """Expired holds, the longest overdue first."""
         ...
 
     def next_hold_end_at_ms(self) -> int | None: ...
 
     # -- landings
     def landing(self, swarm_id: str, task_id: str) -> LandingRecord | None:
-        """Of an accepted task; None: it is not accepted."""
+        """The landing of an accepted task; None if the task is not accepted."""
         ...
 
     def put_landing(self, landing: LandingRecord) -> None: ...
@@ -64,6 +64,6 @@ class RunTransaction(Protocol):
     def landings_to_come(
         self, swarm_id: str, after: tuple[int, str], limit: int
     ) -> list[LandingRecord]:
-        """What is accepted and has not landed, in the order of the acceptance, behind
-        (accepted_at_ms, receipt_id)."""
+        """Accepted work that has not landed, in the order of acceptance, after (accepted_at_ms,
+        receipt_id)."""
         ...

@@ -1,4 +1,4 @@
-"""A running plan in a transaction: usage, budgets, holds, landings."""
+"""The rows of running plans: usage, budgets, holds, landings."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from shiftboss.store.transaction_part import TransactionPart
 
 
 class RunRows(TransactionPart):
-    """See `shiftboss.store.run_port.RunningTransaction` for what each method promises."""
+    """Implements `shiftboss.store.run_port.RunTransaction`."""
 
     # -- usage and budgets
 

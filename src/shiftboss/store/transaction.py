@@ -1,4 +1,4 @@
-"""The transaction of both stores: names a query, binds it, shapes the rows."""
+"""The transaction of both stores: runs named queries and converts their rows."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from shiftboss.store.port import Retry, SwarmRow, TakenTask, TakenWorker
 from shiftboss.store.run_rows import RunRows
 from shiftboss.store.transaction_part import Parameters, Row, event_text
 
-EVENTS_LOOKED_AT_MAX = 5000
+EVENTS_SEARCHED_MAX = 5000
 
 
 class SqlTransaction(BusRows, HandoffRows, ContractRows, RunRows):
-    """See `shiftboss.store.port.Transaction` for what each method promises."""
+    """Implements `shiftboss.store.port.Transaction`."""
 
     # -- reading
 
@@ -133,8 +133,8 @@ class SqlTransaction(BusRows, HandoffRows, ContractRows, RunRows):
             },
         )
 
-    def save_sign_of_life(self, assignment: Assignment) -> bool:
-        return self._write("save_sign_of_life", _assignment_parameters(assignment)) == 1
+    def save_lease(self, assignment: Assignment) -> bool:
+        return self._write("save_lease", _assignment_parameters(assignment)) == 1
 
     def event_of_report(self, swarm_id: str, task_id: str, report_key: bytes) -> Event | None:
         row = self._session.fetch_one(
@@ -143,17 +143,17 @@ class SqlTransaction(BusRows, HandoffRows, ContractRows, RunRows):
         )
         return None if row is None else Event(*row)
 
-    def event_of_words(
+    def event_with_data(
         self, swarm_id: str, task_id: str, data: Mapping[str, object]
     ) -> Event | None:
         row = self._session.fetch_one(
-            "event_of_words",
+            "event_with_data",
             {
                 "swarm_id": swarm_id,
                 "task_id": task_id,
                 "data": event_text(data),
                 "no_key": b"",
-                "limit": EVENTS_LOOKED_AT_MAX,
+                "limit": EVENTS_SEARCHED_MAX,
             },
         )
         return None if row is None else Event(*row)
@@ -199,13 +199,13 @@ class SqlTransaction(BusRows, HandoffRows, ContractRows, RunRows):
         self._event_ids.pop(swarm_id, None)
 
 
-# What comes behind the assignment in a row that has more.
+# The first column after the assignment, in rows that have more.
 _NEXT_COLUMN = len(Assignment._fields)
 _STATES = {state.value: state for state in WorkerState}
 
 
 def _flag(value: object) -> bool | None:
-    """SQLite has no booleans: 0 and 1 come back."""
+    """SQLite has no booleans and returns 0 or 1."""
     return None if value is None else bool(value)
 
 

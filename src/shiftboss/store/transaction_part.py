@@ -1,4 +1,4 @@
-"""What the parts of a transaction share: a session, the write mark, the events."""
+"""The base of the row classes: the session, the added events, and whether anything was written."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ Parameters = Mapping[str, object]
 
 
 class Session(Protocol):
-    """A connection that knows the named queries. The only thing a dialect has to bring."""
+    """A connection that runs named queries. Each dialect implements one."""
 
     def fetch_one(self, query: str, parameters: Parameters) -> Row | None: ...
 
     def fetch_all(self, query: str, parameters: Parameters) -> list[Row]: ...
 
     def execute(self, query: str, parameters: Parameters) -> int:
-        """How many rows were changed."""
+        """Run the query; how many rows were changed."""
         ...
 
 
 def event_text(data: Mapping[str, object]) -> str:
-    """The data of an event as it is stored: one line of JSON, the same for the same words."""
+    """The data of an event as it is stored: one line of JSON, the same for the same data."""
     return to_json(data).decode()
 
 

@@ -1,4 +1,4 @@
-"""Getting rid of folders with many files, without anybody waiting for it."""
+"""Deleting folders with many files in the background, so that nothing waits for it."""
 
 from __future__ import annotations
 
@@ -10,17 +10,20 @@ import sys
 from pathlib import Path
 from typing import Final
 
+from shiftboss.system.child_process import run_silently
+
 _TRASH: Final = "trash"
+# ioctl numbers of Linux, and the flag of ext4 that `chattr +T` sets.
 _GET_FLAGS: Final = 0x80086601
 _SET_FLAGS: Final = 0x40086602
 _SPREAD_FLAG: Final = 0x00020000
 
 
 class BackgroundDelete:
-    """A folder for what is used once. What an earlier server left in it is removed, too.
+    """A folder for temporary folders. What an earlier server left in it is deleted, too.
 
-    `writing` is held by whoever writes or removes ten thousand files. Two at once are little faster
-    than one after the other, and the commits of the database have to wait for them.
+    `writing` is held while ten thousand files are written or deleted. Two such jobs at once are
+    hardly faster than one after the other, and commits of the database would have to wait for both.
     """
 
     def __init__(self, folder: Path, writing: asyncio.Lock | None = None) -> None:
@@ -30,25 +33,25 @@ class BackgroundDelete:
         self._removals: set[asyncio.Task[None]] = set()
 
     async def open(self) -> None:
-        for left in await asyncio.to_thread(self._prepare):
-            self._start_removal(left)
+        for leftover in await asyncio.to_thread(self._collect_leftovers):
+            self._start_removal(leftover)
 
-    async def throw_away(self, folder: Path) -> None:
-        """It is out of the way at once, and gone a little later."""
-        gone = self._trash / folder.name
-        await asyncio.to_thread(_move, folder, gone)
-        self._start_removal(gone)
+    async def discard(self, folder: Path) -> None:
+        """Move the folder to the trash at once, and delete it a little later."""
+        trashed = self._trash / folder.name
+        await asyncio.to_thread(_move, folder, trashed)
+        self._start_removal(trashed)
 
     async def close(self) -> None:
-        """Wait until everything is gone."""
+        """Wait until everything is deleted."""
         await asyncio.gather(*self._removals)
 
-    def _prepare(self) -> list[Path]:
-        """What was left behind, all of it in the trash."""
+    def _collect_leftovers(self) -> list[Path]:
+        """Move all that was left behind to the trash, and list the trash."""
         self._trash.mkdir(parents=True, exist_ok=True, mode=0o700)
         spread(self.folder)
-        for left in [one for one in self.folder.iterdir() if one != self._trash]:
-            _move(left, self._trash / left.name)
+        for leftover in [path for path in self.folder.iterdir() if path != self._trash]:
+            _move(leftover, self._trash / leftover.name)
         return list(self._trash.iterdir())
 
     def _start_removal(self, folder: Path) -> None:
@@ -57,42 +60,40 @@ class BackgroundDelete:
         removal.add_done_callback(self._removals.discard)
 
     async def _remove(self, folder: Path) -> None:
-        """By a program of its own, so that the interpreter has time for others."""
         async with self.writing:
-            if await _run("rm", "-rf", "--", str(folder)) != 0:
-                # Commands may have taken the right to write from folders.
-                await _run("chmod", "-R", "u+rwX", "--", str(folder))
-                await _run("rm", "-rf", "--", str(folder))
+            await remove_tree(folder)
 
 
-def _move(folder: Path, gone: Path) -> None:
-    if folder.exists():
-        folder.chmod(0o700)  # a folder that may not be written to cannot be moved
-        folder.rename(gone)
-
-
-async def _run(*argv: str) -> int:
-    quiet = asyncio.subprocess.DEVNULL
-    process = await asyncio.create_subprocess_exec(*argv, stdin=quiet, stdout=quiet, stderr=quiet)
-    return await process.wait()
+async def remove_tree(folder: Path) -> None:
+    """Delete a folder with `rm`, because a million files would keep the interpreter busy."""
+    if await run_silently("rm", "-rf", "--", str(folder)) != 0:
+        # Commands may have made folders read-only.
+        await run_silently("chmod", "-R", "u+rwX", "--", str(folder))
+        await run_silently("rm", "-rf", "--", str(folder))
 
 
 def spread(folder: Path) -> None:
-    """Ask ext4 to put each folder in here in a place of its own.
+    """Ask ext4 to place each subfolder in a block group of its own.
 
-    Without a journal it passes over every file that was deleted lately before it makes a new one.
-    Ten thousand files take seconds then, when ten thousand were deleted in the same place.
+    Without a journal, ext4 skips every recently deleted inode before it creates a file. Creating
+    ten thousand files takes seconds if ten thousand were just deleted in the same block group.
     """
     if sys.platform != "linux":
         return
     try:
-        opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     except OSError:
         return
     try:
-        (flags,) = struct.unpack("L", fcntl.ioctl(opened, _GET_FLAGS, b"\0" * 8))
-        fcntl.ioctl(opened, _SET_FLAGS, struct.pack("L", flags | _SPREAD_FLAG))
+        (flags,) = struct.unpack("L", fcntl.ioctl(descriptor, _GET_FLAGS, b"\0" * 8))
+        fcntl.ioctl(descriptor, _SET_FLAGS, struct.pack("L", flags | _SPREAD_FLAG))
     except OSError:
-        pass  # another file system, which does without
+        pass  # another file system, which does not need it
     finally:
-        os.close(opened)
+        os.close(descriptor)
+
+
+def _move(folder: Path, target: Path) -> None:
+    if folder.exists():
+        folder.chmod(0o700)  # a read-only folder cannot be moved
+        folder.rename(target)

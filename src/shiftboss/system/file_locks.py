@@ -1,59 +1,68 @@
-"""Folders of which each is one server's own, where several share a place."""
+"""Lock files: `flock` locks that a crash releases, between processes and between threads.
+
+A lock is held for as long as its descriptor is open, here or in a process that inherited it.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import fcntl
 import os
+import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import IO, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from shiftboss.errors import EvidenceUnavailable
+from shiftboss.system.files import make_folder
 
-SLOTS_MAX = 64
+EXCLUSIVE_DIRS_MAX: Final = 64
 
-
-class ExclusiveDir(NamedTuple):
-    """`lock` is held until it is closed or the process ends."""
-
-    number: int
-    lock: IO[str]
-
-
-def hold_slot(folder: Path) -> ExclusiveDir:
-    """The first that no other process holds: after a crash, the next start gets the same and
-    clears what was left in it."""
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    for number in range(SLOTS_MAX):
-        lock = (folder / f"{number}.lock").open("w")
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            lock.close()
-        else:
-            return ExclusiveDir(number, lock)
-    raise EvidenceUnavailable(
-        f"{SLOTS_MAX} servers use {folder}", hint="give this one a --state of its own"
-    )
-
-
-# Taking turns at a repository or a folder, also with other processes.
-
-
+_POLL_SECONDS: Final = 0.02
 _PAUSE_SECONDS: Final = 0.005
 _PAUSE_SECONDS_MAX: Final = 0.1
 
 
+class LockHeldError(Exception):
+    """Another process or thread holds the lock and did not release it in time."""
+
+
+def try_lock(path: Path) -> int | None:
+    """Lock the file, which is created, and return its descriptor. None: the lock is held."""
+    descriptor = _open(path)
+    if _is_locked(descriptor):
+        return descriptor
+    os.close(descriptor)
+    return None
+
+
+@contextmanager
+def locked(path: Path, patience_seconds: float) -> Iterator[None]:
+    """Hold the lock file. Blocks for at most `patience_seconds`, then raises LockHeldError."""
+    deadline = time.monotonic() + patience_seconds
+    descriptor = _lock_existing(path)
+    while descriptor is None:
+        if time.monotonic() >= deadline:
+            raise LockHeldError(path)
+        time.sleep(_POLL_SECONDS)
+        descriptor = _lock_existing(path)
+    try:
+        yield
+    finally:
+        os.close(descriptor)
+
+
 @asynccontextmanager
 async def turn(folder: Path, name: str) -> AsyncIterator[int]:
-    """Nobody else has the turn of this name in this folder meanwhile. A crash gives it back; a
-    process that was given the descriptor keeps it until it ends."""
-    descriptor = await asyncio.to_thread(_open, folder, name)
+    """Hold the lock of this name in the folder, and wait for it without blocking the event loop.
+
+    A process that inherits the yielded descriptor keeps the lock until it ends.
+    """
+    descriptor = await asyncio.to_thread(_open_in, folder, name)
     try:
         pause = _PAUSE_SECONDS
-        while not _taken(descriptor):
+        while not _is_locked(descriptor):
             await asyncio.sleep(pause)
             pause = min(pause * 1.5, _PAUSE_SECONDS_MAX)
         yield descriptor
@@ -61,12 +70,43 @@ async def turn(folder: Path, name: str) -> AsyncIterator[int]:
         os.close(descriptor)
 
 
-def _open(folder: Path, name: str) -> int:
+class ExclusiveDir(NamedTuple):
+    """One of the numbered folders of a place that several processes share."""
+
+    number: int
+    lock: int
+
+    def release(self) -> None:
+        os.close(self.lock)
+
+
+def hold_slot(folder: Path) -> ExclusiveDir:
+    """The first number in `folder` that no other process holds.
+
+    After a crash the next start gets the same number again, and so can clear what was left there.
+    """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    return os.open(folder / f"{name}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    for number in range(EXCLUSIVE_DIRS_MAX):
+        lock = try_lock(folder / f"{number}.lock")
+        if lock is not None:
+            return ExclusiveDir(number, lock)
+    raise EvidenceUnavailable(
+        f"{EXCLUSIVE_DIRS_MAX} servers already use {folder}",
+        hint="give this server another --state",
+    )
 
 
-def _taken(descriptor: int) -> bool:
+def _open(path: Path, mode: int = 0o600) -> int:
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, mode)
+
+
+def _open_in(folder: Path, name: str) -> int:
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return _open(folder / f"{name}.lock")
+
+
+def _is_locked(descriptor: int) -> bool:
+    """Whether the lock was free, and is now held by this descriptor."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -74,22 +114,18 @@ def _taken(descriptor: int) -> bool:
     return True
 
 
-# The folder of a verifier, for one verifier at a time: it throws away what it finds there.
-
-
-@contextmanager
-def held_folder(folder: Path) -> Iterator[Path]:
-    """Raises EvidenceUnavailable when another verifier has it, or when it cannot be made."""
+def _lock_existing(path: Path) -> int | None:
+    """None when the lock is held, or when its folder was removed in the meantime: then a lock on
+    the removed file would exclude nobody."""
+    make_folder(path.parent)
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        lock = (folder / "lock").open("w")
-    except OSError as error:
-        raise EvidenceUnavailable(f"cannot use the folder {folder}: {error.strerror}") from error
-    with lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise EvidenceUnavailable(
-                f"another verifier has the folder {folder}", hint="give this one another --folder"
-            ) from None
-        yield folder
+        descriptor = _open(path, 0o644)
+    except FileNotFoundError:
+        return None
+    try:
+        if _is_locked(descriptor) and os.fstat(descriptor).st_ino == path.stat().st_ino:
+            return descriptor
+    except FileNotFoundError:
+        pass
+    os.close(descriptor)
+    return None

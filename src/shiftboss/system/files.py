@@ -1,22 +1,17 @@
-"""Files that outlive a crash: written whole or not at all, and on disk before the call returns."""
+"""Files that survive a crash, and text files that people write for us.
+
+A durable file is written whole or not at all, and is on disk before the call returns.
+"""
 
 from __future__ import annotations
 
-import fcntl
 import os
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 from shiftboss.errors import InvalidRequest
 
-_LOCK_POLL_SECONDS: Final = 0.02
-
-
-class LockHeldError(Exception):
-    """Somebody else has the lock and did not give it back in time."""
+TEXT_BYTES_MAX: Final = 4 * 1024 * 1024
 
 
 def make_folder(folder: Path) -> None:
@@ -24,12 +19,12 @@ def make_folder(folder: Path) -> None:
         return
     make_folder(folder.parent)
     folder.mkdir(exist_ok=True)
-    _sync_folder(folder.parent)
+    sync_folder(folder.parent)
 
 
 def write_durably(path: Path, content: bytes) -> None:
-    """Replace the file. One writer at a time: the temporary name is always the same, so that a
-    crash leaves no more than one."""
+    """Replace the file. Only one writer at a time: the temporary name is always the same, so that
+    a crash leaves at most one such file."""
     temporary = path.with_name(f".{path.name}.tmp")
     with temporary.open("wb") as file:
         file.write(content)
@@ -39,9 +34,23 @@ def write_durably(path: Path, content: bytes) -> None:
 
 
 def move_durably(path: Path, target: Path) -> None:
-    """Within its folder."""
+    """Rename a file within its folder."""
     path.replace(target)
-    _sync_folder(target.parent)
+    sync_folder(target.parent)
+
+
+def remove_durably(path: Path) -> None:
+    path.unlink(missing_ok=True)
+    sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make new, renamed and removed entries of the folder durable."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def read_if_there(path: Path) -> bytes | None:
@@ -51,68 +60,16 @@ def read_if_there(path: Path) -> bytes | None:
         return None
 
 
-def remove_durably(path: Path) -> None:
-    path.unlink(missing_ok=True)
-    _sync_folder(path.parent)
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-@contextmanager
-def locked(path: Path, patience_seconds: float) -> Iterator[None]:
-    """Hold the lock file, between processes and between threads. Raises LockHeldError."""
-    deadline = time.monotonic() + patience_seconds
-    descriptor = _take(path)
-    while descriptor is None:
-        if time.monotonic() >= deadline:
-            raise LockHeldError(path)
-        time.sleep(_LOCK_POLL_SECONDS)
-        descriptor = _take(path)
-    try:
-        yield
-    finally:
-        os.close(descriptor)
-
-
-def _take(path: Path) -> int | None:
-    """None when it is held, or is a lock on nothing: its folder was cleaned up meanwhile."""
-    make_folder(path.parent)
-    try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
-    except FileNotFoundError:
-        return None
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if os.fstat(descriptor).st_ino == path.stat().st_ino:
-            return descriptor
-    except (BlockingIOError, FileNotFoundError):
-        pass
-    os.close(descriptor)
-    return None
-
-
-# Files that people write for us: policies and plans.
-
-
-BYTES_MAX: Final = 4 * 1024 * 1024
-
-
 def read_text(path: Path, field: str, invalid: type[InvalidRequest]) -> str:
-    """Raises `invalid` for what cannot be read, is no text, or is too long."""
+    """Read a policy or a plan. Raises `invalid` if it is unreadable, not UTF-8 or too long."""
     try:
         with path.open("rb") as file:
-            content = file.read(BYTES_MAX + 1)
+            content = file.read(TEXT_BYTES_MAX + 1)
         text = content.decode()
     except OSError as error:
         raise invalid(f"{path} cannot be read: {error.strerror}", field=field) from error
     except UnicodeDecodeError as error:
         raise invalid(f"{path} is not UTF-8: {error.reason}", field=field) from error
-    if len(content) > BYTES_MAX:
-        raise invalid(f"{path} is longer than {BYTES_MAX} bytes", field=field)
+    if len(content) > TEXT_BYTES_MAX:
+        raise invalid(f"{path} is longer than {TEXT_BYTES_MAX} bytes", field=field)
     return text

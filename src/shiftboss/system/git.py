@@ -1,4 +1,9 @@
-"""Running git so that nothing in a worker's repository has a say in what it does or answers."""
+"""Running git so that nothing in a worker's repository influences what it does or prints.
+
+A git process must not outlive this one, however this one ends. Linux could send a signal to a git
+when its parent dies, but not to the processes that the git has started. So a small process, the
+reaper, knows the process groups of all gits and kills them; see git_reaper.py.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +11,6 @@ import asyncio
 import os
 import resource
 import shutil
-import signal
 import sys
 import threading
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,90 +18,30 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from shiftboss.errors import EvidenceUnavailable
-from shiftboss.system.cancellation import start_program
-from shiftboss.system.processes import stand_back
-
-# Seeing to it that no git outlives this process, however it ends.
-#
-# Linux could send a git a signal when its parent dies, but not to what that git has started. So
-# there is one small process that knows the groups of all of them; see git_reaper.py.
-
-
-_REAPER: Final = str(Path(__file__).with_name("git_reaper.py"))
-
-
-class GitReaper:
-    """To tell takes microseconds. The first to tell starts the process; so does the next after
-    somebody ended it."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._groups: set[int] = set()
-        self._pipe: int | None = None
-
-    def began(self, group: int) -> None:
-        with self._lock:
-            self._groups.add(group)
-            self._tell(f"+{group}\n")
-
-    def ended(self, group: int) -> None:
-        with self._lock:
-            self._groups.discard(group)
-            self._tell(f"-{group}\n")
-
-    def _tell(self, line: str) -> None:
-        if self._pipe is not None:
-            try:
-                os.write(self._pipe, line.encode())
-            except BlockingIOError:
-                pass  # it was stopped from outside, and does not read
-            except BrokenPipeError:
-                os.close(self._pipe)
-                self._pipe = None
-        if self._pipe is None:
-            self._pipe = _start(self._groups)
-
-
-def _start(groups: Iterable[int]) -> int:
-    """The end of the pipe that keeps it waiting."""
-    its_end, our_end = os.pipe()
-    os.posix_spawn(
-        sys.executable,
-        [sys.executable, "-I", "-S", _REAPER],
-        {},
-        file_actions=[
-            (os.POSIX_SPAWN_DUP2, its_end, 0),
-            (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0),
-            (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0),
-        ],
-        # What is sent to everybody at a terminal is not meant for it.
-        setsid=sys.platform == "linux",
-    )
-    os.close(its_end)
-    os.set_blocking(our_end, False)
-    os.write(our_end, "".join(f"+{one}\n" for one in groups).encode())
-    return our_end
-
-
-# One for the process: it is about the end of the process.
-WATCH: Final = GitReaper()
-
+from shiftboss.system.child_process import (
+    OutputTooLargeError,
+    exchange,
+    kill_group,
+    start_process,
+)
+from shiftboss.system.niceness import lower_priority
 
 GIT_SECONDS: Final = 60.0
 # Enough for the names of some hundred thousand files. A tree can be made that unfolds to billions.
 OUTPUT_BYTES_MAX: Final = 64 * 1024 * 1024
 ERROR_BYTES_MAX: Final = 64 * 1024
-# A diff is held in memory until it is whole, and a worker can make one of any size.
+# Git holds a diff in memory until it is complete, and a worker can make one of any size.
 MEMORY_BYTES_MAX: Final = 2 * 1024 * 1024 * 1024
 
 _CONFIG: Final = Path(__file__).with_name("git.config")
+_REAPER_PROGRAM: Final = str(Path(__file__).with_name("git_reaper.py"))
 # What a fetch over ssh or through a proxy needs of our own environment.
-_KEPT: Final = ("PATH", "SSH_AUTH_SOCK", "http_proxy", "https_proxy", "no_proxy", "SSL_CERT_FILE")
+_PASSED_VARIABLES: Final = (
+    *("PATH", "SSH_AUTH_SOCK", "http_proxy", "https_proxy", "no_proxy", "SSL_CERT_FILE"),
+)
 
 
 class GitOutput(NamedTuple):
-    """What a git said, and its exit code."""
-
     code: int
     out: bytes
     err: str
@@ -116,53 +60,61 @@ async def git(
     seconds: float = GIT_SECONDS,
     environment: Mapping[str, str] | None = None,
 ) -> GitOutput:
-    """Run git in `folder`. `environment` comes on top of the scrubbed one."""
+    """Run git in `folder`. `environment` is added to the scrubbed one."""
     program = shutil.which("git")
     if program is None:
         raise EvidenceUnavailable("git is not installed")
     try:
-        process = await start_program(
+        process = await start_process(
             (program, "--no-pager", "--literal-pathspecs", *arguments),
-            _end,
+            kill_group,
             cwd=folder,
             env={**_environment(), **(environment or {})},
             stdin=asyncio.subprocess.PIPE if stdin else asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
-            # A group to be ended as one. Not a session: Linux may share the time among sessions,
-            # and then niceness counts within each alone.
+            # A group that can be killed as one. Not a session: Linux may share processor time
+            # among sessions, and then niceness counts only within each of them.
             process_group=0,
         )
     except OSError as error:
         raise EvidenceUnavailable(f"git cannot be run: {error.strerror}") from error
-    WATCH.began(process.pid)
+    REAPER.add(process.pid)
     try:
         _restrain(process.pid)
         async with asyncio.timeout(seconds):
-            return await _talk(process, stdin)
+            code, out, err = await exchange(
+                process, stdin, output_max=OUTPUT_BYTES_MAX, error_max=ERROR_BYTES_MAX
+            )
+        return GitOutput(code, out, err.decode(errors="replace"))
     except TimeoutError:
         raise EvidenceUnavailable(
             f"git {arguments[0]} did not end within {seconds:.0f} seconds"
         ) from None
+    except OutputTooLargeError as error:
+        raise EvidenceUnavailable(
+            f"git {arguments[0]} printed more than {error.bytes_max} bytes",
+            hint="the repository is too large to verify",
+        ) from None
     finally:
         try:
-            await _end(process)
+            await kill_group(process)
         finally:
-            WATCH.ended(process.pid)
+            REAPER.remove(process.pid)
 
 
-def checked(said: GitOutput, what: str) -> bytes:
-    """The output of a git that must not fail."""
-    if said.code != 0:
-        raise EvidenceUnavailable(f"{what}: {said.first_error}")
-    return said.out
+def checked(output: GitOutput, what: str) -> bytes:
+    """What git printed. Raises EvidenceUnavailable, with `what` it was about, if git failed."""
+    if output.code != 0:
+        raise EvidenceUnavailable(f"{what}: {output.first_error}")
+    return output.out
 
 
 def _environment() -> dict[str, str]:
-    """Ours has tokens in it and settings of git; hers has neither."""
-    kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
+    """Without our tokens, and without any settings of git."""
+    passed = {name: os.environ[name] for name in _PASSED_VARIABLES if name in os.environ}
     return {
-        **kept,
+        **passed,
         "LC_ALL": "C",
         "HOME": "/dev/null",
         "GIT_CONFIG_NOSYSTEM": "1",
@@ -170,7 +122,7 @@ def _environment() -> dict[str, str]:
         "GIT_ATTR_NOSYSTEM": "1",
         "GIT_NO_REPLACE_OBJECTS": "1",
         "GIT_GRAFT_FILE": "/dev/null",
-        # A missing object is missing: no remote of the repository is asked for it.
+        # A missing object is missing: git must not fetch it from a remote of the repository.
         "GIT_NO_LAZY_FETCH": "1",
         "GIT_ALLOW_PROTOCOL": "none",
         "GIT_OPTIONAL_LOCKS": "0",
@@ -180,66 +132,67 @@ def _environment() -> dict[str, str]:
 
 
 def _restrain(pid: int) -> None:
-    """Whoever waits for an answer of the server comes first."""
+    """Requests to the server go first, and memory is limited."""
     try:
-        stand_back(pid)
+        lower_priority(pid)
         if sys.platform == "linux":
             resource.prlimit(pid, resource.RLIMIT_DATA, (MEMORY_BYTES_MAX, MEMORY_BYTES_MAX))
     except ProcessLookupError:
         pass  # it has ended
 
 
-async def _talk(process: asyncio.subprocess.Process, stdin: bytes) -> GitOutput:
-    assert process.stdout is not None
-    assert process.stderr is not None
-    tell = asyncio.create_task(_tell(process, stdin))
-    out = asyncio.create_task(_read(process.stdout, OUTPUT_BYTES_MAX))
-    err = asyncio.create_task(_read(process.stderr, ERROR_BYTES_MAX))
-    try:
-        await asyncio.gather(tell, out, err)
-    finally:
-        # When one of them fails the others go on, and nobody else could read.
-        for task in (tell, out, err):
-            task.cancel()
-        await asyncio.gather(tell, out, err, return_exceptions=True)
-    return GitOutput(await process.wait(), out.result(), err.result().decode(errors="replace"))
+class GitReaper:
+    """Tells the reaper which process groups exist, which takes microseconds. The reaper is started
+    by the first call, and started again if it was killed."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._groups: set[int] = set()
+        self._pipe: int | None = None
+
+    def add(self, group: int) -> None:
+        with self._lock:
+            self._groups.add(group)
+            self._write(f"+{group}\n")
+
+    def remove(self, group: int) -> None:
+        with self._lock:
+            self._groups.discard(group)
+            self._write(f"-{group}\n")
+
+    def _write(self, line: str) -> None:
+        if self._pipe is not None:
+            try:
+                os.write(self._pipe, line.encode())
+            except BlockingIOError:
+                pass  # it was stopped with a signal, and does not read
+            except BrokenPipeError:
+                os.close(self._pipe)
+                self._pipe = None
+        if self._pipe is None:
+            self._pipe = _start_reaper(self._groups)
 
 
-async def _tell(process: asyncio.subprocess.Process, stdin: bytes) -> None:
-    if process.stdin is None:
-        return
-    try:
-        process.stdin.write(stdin)
-        await process.stdin.drain()
-    except (BrokenPipeError, ConnectionResetError, RuntimeError):
-        pass  # it ended early, which uvloop tells as a RuntimeError; its exit code tells why
-    process.stdin.close()
+def _start_reaper(groups: Iterable[int]) -> int:
+    """Return the writing end of the reaper's input: when it closes, the reaper acts."""
+    reading_end, writing_end = os.pipe()
+    os.posix_spawn(
+        sys.executable,
+        [sys.executable, "-I", "-S", _REAPER_PROGRAM],
+        {},
+        file_actions=[
+            (os.POSIX_SPAWN_DUP2, reading_end, 0),
+            (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0),
+            (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0),
+        ],
+        # Signals that a terminal sends to our process group must not reach it.
+        setsid=sys.platform == "linux",
+    )
+    os.close(reading_end)
+    os.set_blocking(writing_end, False)
+    os.write(writing_end, "".join(f"+{group}\n" for group in groups).encode())
+    return writing_end
 
 
-async def _read(stream: asyncio.StreamReader, limit: int) -> bytes:
-    read = bytearray()
-    while part := await stream.read(1024 * 1024):
-        read += part
-        if len(read) > limit:
-            raise EvidenceUnavailable(
-                f"git said more than {limit} bytes", hint="the repository is too large to look at"
-            )
-    return bytes(read)
-
-
-async def _end(process: asyncio.subprocess.Process) -> None:
-    """One that has not ended by itself is killed with all that it started."""
-    if process.returncode is not None:
-        return
-    try:
-        os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
-    # Its end is told when its pipes are read to theirs; a reader that has stopped never sees it.
-    await asyncio.gather(_drain(process.stdout), _drain(process.stderr))
-    await process.wait()
-
-
-async def _drain(stream: asyncio.StreamReader | None) -> None:
-    while stream is not None and await stream.read(1024 * 1024):
-        pass
+# One per process, because it acts when the process ends.
+REAPER: Final = GitReaper()

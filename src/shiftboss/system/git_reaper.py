@@ -1,8 +1,9 @@
-"""Ends the gits of a server that was killed.
+"""Kills the gits of a process that was killed itself.
 
-A program of its own, started by git.py as `python -I -S git_reaper.py`. Its input tells of each
-git that is started (`+` and its number) and of each that has ended (`-`). When it ends, the server
-is gone: a killed one ends nothing by itself, and a git that waits for something waits for ever.
+A separate program, started by git.py as `python -I -S git_reaper.py`. Its input names the process
+group of each git that starts (`+` and its number) and of each that has ended (`-`). When the input
+ends, that process is gone. If it was killed it could not end its gits, and a git that waits for
+something waits forever.
 """
 
 from __future__ import annotations

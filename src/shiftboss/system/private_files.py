@@ -1,4 +1,4 @@
-"""Small files that nobody else can read: keys and tokens."""
+"""Small files that only their owner can read: keys and tokens."""
 
 from __future__ import annotations
 
@@ -9,13 +9,16 @@ from pathlib import Path
 from typing import Final
 
 from shiftboss.errors import EvidenceUnavailable
+from shiftboss.system.files import sync_folder
+
+OPERATOR_FILE: Final = "operator-token"
 
 _OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 
 
 def write_once(path: Path, content: bytes) -> None:
-    """The file appears under its name complete and on disk, and never replaces another: of several
-    servers that start at once, one makes it and all of them get it."""
+    """Create the file, complete and on disk, unless it exists: of several servers that start at
+    once, one creates it and all of them use it."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -29,30 +32,31 @@ def write_once(path: Path, content: bytes) -> None:
         pass
     finally:
         temporary.unlink()
-    _sync_folder(path.parent)
+    sync_folder(path.parent)
 
 
 def read_private(path: Path, what: str) -> bytes:
-    """Refused when others can read it. `what` it is, for the error."""
+    """Read the file. Raises EvidenceUnavailable, with `what` it is, if other users can read it."""
     try:
         with path.open("rb") as file:
-            # Of the open file, so that nobody can swap it between look and read.
+            # The mode of the open file: the path may be replaced at any time.
             mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
             content = file.read()
     except OSError as exc:
         raise EvidenceUnavailable(f"{what} {path} cannot be read: {exc.strerror}") from exc
     if mode & _OTHERS:
         raise EvidenceUnavailable(
-            f"Others can read {what} {path} (mode {mode:04o})",
-            hint=f"`chmod 600 {path}`; if somebody may have copied it, move it away, and the next "
-            "start makes a new one",
+            f"Other users can read {what} {path} (mode {mode:04o})",
+            hint=f"`chmod 600 {path}`; if it may have been copied, move it away, and the next "
+            "start creates a new one",
         )
     return content
 
 
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+def operator_token(folder: Path) -> str:
+    """The operator's token in the state folder, created at the first start. A user who can read it
+    is the operator."""
+    path = folder / OPERATOR_FILE
+    if not path.exists():
+        write_once(path, f"{secrets.token_urlsafe(32)}\n".encode())
+    return read_private(path, "the operator's token").decode().strip()

@@ -1,25 +1,23 @@
-"""Processes below a process: who they are, what they use, and the end of them.
+"""The descendants of a process: listing them, limiting them, measuring them, killing them.
 
-For the supervisor of a command and the guardian of an agent, which are programs of their own and
-have to be there at once: the standard library alone.
+For the supervisor of a command and the guardian of an agent. They are separate programs that must
+start within milliseconds, so this module uses only the standard library.
 """
 
 from __future__ import annotations
 
 import ctypes
 import os
-import platform
 import resource
 import select
 import signal
-import struct
 import sys
 import time
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 CHUNK_BYTES = 65_536
-# After this long, what still lives cannot be ended: it belongs to another user, or hangs in a
+# A process that lives longer than this cannot be killed: it belongs to another user, or hangs in a
 # system call.
 END_SECONDS = 10.0
 END_PAUSE_SECONDS = 0.02
@@ -45,31 +43,30 @@ class Process(NamedTuple):
 
 
 def program_argv(module: str, *arguments: str) -> list[str]:
-    """The command line of a module with a `main`, without the packages of the installation and
-    without the variables that steer Python."""
+    """The command line that runs the `main` of a module of ours, isolated from site packages and
+    from Python's environment variables."""
     return [sys.executable, "-I", "-S", "-c", _PROGRAM.format(module), _ROOT, *arguments]
 
 
 def become_guardian() -> None:
-    """Linux makes this process the parent of every orphan below it."""
+    """Make this process the parent of every orphan below it (Linux only)."""
     _control(PR_SET_CHILD_SUBREAPER, 1)
     close_to_others()
 
 
 def close_to_others() -> None:
-    """Those who run as the same user must not reach our memory, our environment or our end of a
-    pipe."""
+    """Keep processes of the same user from reading our memory, our environment and our pipes."""
     _control(PR_SET_DUMPABLE, 0)
 
 
 def limit_child(*, niceness: int, open_files: int, file_bytes: int) -> None:
-    """Runs in the child, before the command takes its place.
+    """Set the limits of a command. Runs in the child, before the command is executed.
 
-    There is no limit on address space or data: runtimes reserve far more of it than they use (bun,
-    sanitizers). Memory is measured instead, and if the machine runs short before that is noticed,
-    the kernel ends the command and not the server.
+    There is no limit on address space or data: runtimes such as bun, and sanitizers, reserve far
+    more than they use. Memory is measured instead. If the machine runs out of memory before that
+    is noticed, the kernel kills the command and not the server.
     """
-    _control(PR_SET_DUMPABLE, 1)  # inherited from us; without it /proc/self cannot be written
+    _control(PR_SET_DUMPABLE, 1)  # 0 is inherited from us and makes /proc/self read-only
     _lower(resource.RLIMIT_CORE, 0)
     _lower(resource.RLIMIT_NOFILE, open_files)
     _lower(resource.RLIMIT_FSIZE, file_bytes)
@@ -79,7 +76,7 @@ def limit_child(*, niceness: int, open_files: int, file_bytes: int) -> None:
 
 
 def set_own(name: str, value: int) -> None:
-    """Where Linux has such a setting of a process."""
+    """Write a file of /proc/self, if Linux has it."""
     try:
         Path("/proc/self", name).write_text(str(value))
     except OSError:
@@ -99,21 +96,21 @@ def _control(option: int, value: int) -> None:
 
 
 def descendants() -> list[Process]:
-    """Everybody below this process, at a cost that does not grow with the rest of the machine.
-    Empty where there is no /proc."""
+    """All processes below this one, at a cost that does not depend on the other processes of the
+    machine. Empty where there is no /proc."""
     found: list[Process] = []
-    waiting = children_of(os.getpid())
-    while waiting:
-        pid = waiting.pop()
+    pending = children_of(os.getpid())
+    while pending:
+        pid = pending.pop()
         process = _read_process(pid)
         if process is not None:
             found.append(process)
-            waiting += children_of(pid)
+            pending += children_of(pid)
     return found
 
 
 def children_of(pid: int) -> list[int]:
-    """Each thread has children of its own."""
+    """The children of all threads of a process."""
     if not _KERNEL_LISTS_CHILDREN:
         return [process.pid for process in _all_processes() if process.parent == pid]
     folder = f"/proc/{pid}/task"
@@ -125,10 +122,10 @@ def children_of(pid: int) -> list[int]:
 
 
 def _all_processes() -> list[Process]:
-    return [process for process in map(_read_process, process_numbers()) if process is not None]
+    return [process for process in map(_read_process, all_pids()) if process is not None]
 
 
-def process_numbers() -> list[int]:
+def all_pids() -> list[int]:
     try:
         return [int(name) for name in os.listdir("/proc") if name.isdigit()]  # noqa: PTH208 - hot
     except OSError:
@@ -136,8 +133,7 @@ def process_numbers() -> list[int]:
 
 
 def _read(path: str) -> bytes:
-    """Nothing of a process that is gone. Without the layers of a file object: a guardian does
-    little else."""
+    """Empty if the process is gone. Without a file object, because a guardian does little else."""
     text = b""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -157,7 +153,7 @@ def _read_process(pid: int) -> Process | None:
     stat = _read(f"/proc/{pid}/stat")
     if not stat:
         return None
-    # The name of the program comes in brackets and may hold anything, also brackets.
+    # The name of the program is in brackets and may contain anything, also brackets.
     fields = stat[stat.rindex(b")") + 2 :].split()
     seconds = (int(fields[11]) + int(fields[12])) / TICKS_PER_SECOND
     return Process(pid, int(fields[1]), int(fields[21]) * PAGE_BYTES, seconds)
@@ -169,8 +165,11 @@ def parent_of(pid: int) -> int:
 
 
 def excess(processes: list[Process], megabytes: int, processes_max: int) -> str | None:
-    """What there is too much of. Resident memory counts shared pages once for each process; where
-    that is too much, the proportional share decides, which is exact and costs more."""
+    """Which limit is exceeded: "processes" or "memory".
+
+    Resident memory counts shared pages once per process. Only if that sum is too high is the
+    proportional share read, which is exact and costs more.
+    """
     bytes_max = megabytes * 2**20
     if len(processes) > processes_max:
         return "processes"
@@ -189,13 +188,12 @@ def _proportional_bytes(process: Process) -> int:
 
 
 class Children:
-    """All that is below a process that has become a guardian. `exit_code` is that of `leader`, the
-    head of a group of its own."""
+    """All descendants of a guardian. `leader` leads a process group; `exit_code` is its own."""
 
-    def __init__(self, leader: int, alarm: int) -> None:
+    def __init__(self, leader: int, signals: int) -> None:
         self._leader = leader
-        self._alarm = alarm
-        self._gone = False
+        self._signals = signals
+        self._all_gone = False
         self.exit_code: int | None = None
 
     def reap(self) -> None:
@@ -203,7 +201,7 @@ class Children:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
             except ChildProcessError:
-                self._gone = True
+                self._all_gone = True
                 return
             if pid == 0:
                 return
@@ -211,20 +209,22 @@ class Children:
                 self.exit_code = os.waitstatus_to_exitcode(status)
 
     def end(self) -> bool:
-        """Whoever loses a parent becomes a child of this process, so to end all children until
-        there are none ends everybody. Reading their numbers takes microseconds: even a process
-        that forks and goes, again and again, is caught. A group cannot outrun the signal at all.
+        """Kill all descendants; whether none is left.
+
+        A process that loses its parent becomes a child of this one, so killing all children until
+        there are none kills all descendants. Listing them takes microseconds, so even a process
+        that forks and exits again and again is caught. The leader's group gets one signal at once.
         """
         deadline = time.monotonic() + END_SECONDS
         send(-self._leader, signal.SIGKILL)
         self.reap()
-        while not self._gone and time.monotonic() < deadline:
+        while not self._all_gone and time.monotonic() < deadline:
             for pid in children_of(os.getpid()):
                 send(pid, signal.SIGKILL)
-            select.select([self._alarm], [], [], END_PAUSE_SECONDS)
-            empty(self._alarm)
+            select.select([self._signals], [], [], END_PAUSE_SECONDS)
+            read_available(self._signals)
             self.reap()
-        return self._gone
+        return self._all_gone
 
 
 def send(pid: int, number: int) -> None:
@@ -235,54 +235,19 @@ def send(pid: int, number: int) -> None:
 
 
 def wake_up_on(*signals: signal.Signals) -> int:
-    """A descriptor that gets a byte, the number, for each signal."""
-    alarm, alarm_end = os.pipe()
-    os.set_blocking(alarm, False)
-    os.set_blocking(alarm_end, False)
-    signal.set_wakeup_fd(alarm_end, warn_on_full_buffer=False)
+    """A descriptor from which the number of each received signal can be read, one byte each."""
+    reader, writer = os.pipe()
+    os.set_blocking(reader, False)
+    os.set_blocking(writer, False)
+    signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
     for number in signals:
         signal.signal(number, lambda *_: None)
-    return alarm
+    return reader
 
 
-def empty(descriptor: int) -> bytes:
-    """What can be read at once."""
+def read_available(descriptor: int) -> bytes:
+    """What can be read without waiting."""
     try:
         return os.read(descriptor, CHUNK_BYTES)
     except BlockingIOError:
         return b""
-
-
-# Standing back behind whoever waits for an answer of the server, without standing still.
-
-
-# A third of what others get: a machine full of builds must still come to a verdict in time.
-NICENESS: Final = 10
-
-SLICE_NANOSECONDS: Final = 100_000_000
-_SET_ATTRIBUTES: Final = {"x86_64": 314, "aarch64": 274, "riscv64": 274}
-# The kernel's struct sched_attr: size, policy, flags, niceness, priority, slice and two others.
-_ATTRIBUTES: Final = struct.Struct("=IIQiIQQQ")
-
-
-def stand_back(pid: int = 0) -> None:
-    """This process and what it starts from now on, or another."""
-    niceness = max(NICENESS, os.getpriority(os.PRIO_PROCESS, pid))
-    os.setpriority(os.PRIO_PROCESS, pid, niceness)
-
-
-def take_long_turns() -> None:
-    """Have this process, and what it starts, run longer at a time and be interrupted by others.
-
-    Niceness says who gets how much. It does not say when: Linux lets a process finish its turn of
-    some milliseconds before one that wakes up goes on, unless that one asked for shorter turns. So
-    this is asked for. Other systems, and a Linux that is older than 6.12, do as they always did.
-    """
-    call = _SET_ATTRIBUTES.get(platform.machine())
-    if sys.platform != "linux" or call is None:
-        return
-    niceness = os.getpriority(os.PRIO_PROCESS, 0)
-    wish = _ATTRIBUTES.pack(
-        _ATTRIBUTES.size, os.SCHED_OTHER, 0, niceness, 0, SLICE_NANOSECONDS, 0, 0
-    )
-    ctypes.CDLL(None).syscall(call, 0, wish, 0)

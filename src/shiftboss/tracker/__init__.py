@@ -1,1 +1,1 @@
-"""Where tasks come from that were not added by hand: the beads tracker and its files."""
+"""Tasks from outside: the beads tracker, its files, and checklists in Markdown."""

@@ -1,4 +1,4 @@
-"""Tasks from the beads tracker, by asking its command `bd`."""
+"""Tasks from the beads tracker, read with its command `bd`."""
 
 from __future__ import annotations
 
@@ -6,20 +6,26 @@ import asyncio
 import json
 import os
 import shutil
-import signal
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from shiftboss.errors import ShiftbossError, TrackerUnavailable
-from shiftboss.protocol.bus import FoundTask
+from shiftboss.protocol.tracker_tasks import FoundTask
+from shiftboss.system.child_process import (
+    OutputTooLargeError,
+    ProcessOutput,
+    exchange,
+    kill_group,
+    start_process,
+)
 from shiftboss.tracker.issues import BadIssueError, is_task_id, task_of
 
 ANSWER_SECONDS: Final = 10.0
 OUTPUT_BYTES_MAX: Final = 1024 * 1024
-# Many submits at once must not start as many programs.
+# Many submits at the same time must not start as many processes.
 AT_ONCE_MAX: Final = 4
 
-# How the versions of bd say that there is no such issue.
+# How the versions of bd report that there is no such issue.
 _UNKNOWN: Final = ("not found", "no issue found", "no such issue")
 
 
@@ -28,14 +34,8 @@ class NoTracker(ShiftbossError):
     title = "The beads tracker cannot be used"
 
 
-class _BdOutput(NamedTuple):
-    code: int
-    out: bytes
-    err: bytes
-
-
 class Beads:
-    """The tracker of one folder. `find` is the coordinator's port to it."""
+    """The tracker of one folder. `find` is the port that the coordinator uses."""
 
     def __init__(self, folder: Path) -> None:
         program = shutil.which("bd")
@@ -43,29 +43,34 @@ class Beads:
             raise NoTracker(
                 "the program bd is not installed",
                 field="beads",
-                hint="install beads, or serve without --beads",
+                hint="install beads, or start the server without --beads",
             )
         if not folder.is_dir():
-            raise NoTracker(f"there is no folder {folder}", field="beads", hint="give --beads DIR")
+            raise NoTracker(
+                f"there is no folder {folder}",
+                field="beads",
+                hint="give an existing folder with --beads DIR",
+            )
         self._program = str(Path(program).absolute())
         self._folder = folder
-        self._turns = asyncio.Semaphore(AT_ONCE_MAX)
+        self._slots = asyncio.Semaphore(AT_ONCE_MAX)
 
     async def find(self, task_id: str) -> FoundTask | None:
-        # An id that begins with a dash would be an option to bd.
+        # bd would take an id that begins with a dash for an option.
         if not is_task_id(task_id):
             return None
-        async with self._turns:
-            said = await self._ask(task_id)
-        if said.code != 0:
-            _check_unknown(said)
+        async with self._slots:
+            output = await self._show(task_id)
+        if output.code != 0:
+            _check_is_unknown(output)
             return None
-        return _found(task_id, said.out)
+        return _parse(task_id, output.out)
 
-    async def _ask(self, task_id: str) -> _BdOutput:
+    async def _show(self, task_id: str) -> ProcessOutput:
         try:
-            process = await asyncio.create_subprocess_exec(
-                *(self._program, "show", task_id, "--json"),
+            process = await start_process(
+                (self._program, "show", task_id, "--json"),
+                kill_group,
                 cwd=self._folder,
                 env=_environment(),
                 stdin=asyncio.subprocess.DEVNULL,
@@ -77,63 +82,40 @@ class Beads:
             raise TrackerUnavailable(f"bd cannot be run: {error.strerror}") from error
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
-                return await _listen(process)
+                return await exchange(
+                    process, output_max=OUTPUT_BYTES_MAX, error_max=OUTPUT_BYTES_MAX
+                )
+        except OutputTooLargeError as error:
+            raise TrackerUnavailable(f"bd printed more than {error.bytes_max} bytes") from None
         except TimeoutError:
             raise TrackerUnavailable(
                 f"bd did not answer within {ANSWER_SECONDS:.0f} seconds"
             ) from None
         finally:
-            await _end(process)
-
-
-async def _listen(process: asyncio.subprocess.Process) -> _BdOutput:
-    assert process.stdout is not None
-    assert process.stderr is not None
-    out, err = await asyncio.gather(_read(process.stdout), _read(process.stderr))
-    return _BdOutput(await process.wait(), out, err)
-
-
-async def _read(stream: asyncio.StreamReader) -> bytes:
-    read = bytearray()
-    while part := await stream.read(65536):
-        read += part
-        if len(read) > OUTPUT_BYTES_MAX:
-            raise TrackerUnavailable(f"bd said more than {OUTPUT_BYTES_MAX} bytes")
-    return bytes(read)
-
-
-async def _end(process: asyncio.subprocess.Process) -> None:
-    """One that has not ended by itself is killed with all that it started."""
-    if process.returncode is not None:
-        return
-    try:
-        os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
-    await process.wait()
+            await kill_group(process)
 
 
 def _environment() -> dict[str, str]:
-    """Ours without the server's own settings: its token is nobody's business."""
+    """Ours without the settings of the server: bd must not see its token."""
     return {name: value for name, value in os.environ.items() if not name.startswith("SHIFTBOSS_")}
 
 
-def _check_unknown(said: _BdOutput) -> None:
-    """That there is no such issue is an answer; other failures are none."""
-    words = (said.err + said.out).decode(errors="replace")
-    if not any(unknown in words.lower() for unknown in _UNKNOWN):
-        first_line = (words.strip().splitlines() or [f"exit code {said.code}"])[0]
+def _check_is_unknown(output: ProcessOutput) -> None:
+    """Raises TrackerUnavailable unless bd has failed because there is no such issue."""
+    error = (output.err + output.out).decode(errors="replace")
+    if not any(unknown in error.lower() for unknown in _UNKNOWN):
+        first_line = (error.strip().splitlines() or [f"exit code {output.code}"])[0]
         raise TrackerUnavailable(f"bd failed: {first_line[:200]}")
 
 
-def _found(task_id: str, out: bytes) -> FoundTask | None:
+def _parse(task_id: str, out: bytes) -> FoundTask | None:
     try:
         answer = json.loads(out)
-        # Some versions answer with the issue, some with a list of one.
+        # Some versions print the issue, some a list with one issue.
         issues = answer if isinstance(answer, list) else [answer]
         if not issues:
             return None
-        # bd also takes the beginning of an id; the task has the id that was asked for.
+        # bd also accepts the beginning of an id; the task keeps the id that was requested.
         return task_of(issues[0])._replace(task_id=task_id)
     except (BadIssueError, ValueError, RecursionError) as error:
-        raise TrackerUnavailable(f"bd gave no usable answer: {error}") from error
+        raise TrackerUnavailable(f"the answer of bd cannot be used: {error}") from error

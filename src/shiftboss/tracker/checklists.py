@@ -1,23 +1,21 @@
 """A Markdown checklist as tasks.
 
-`- [ ] title` is a task. What is indented below it belongs to it: the lines `files:`, `criteria:`,
-`depends:`, `repo:` and `id:` say these things, items with a box are tasks that come before it, and
+`- [ ] title` is a task. Text indented below it belongs to it: the lines `files:`, `criteria:`,
+`depends:`, `repo:` and `id:` set these fields, items with a box are tasks that it depends on, and
 the rest is its description. `- [x]` is done and left out.
 """
 
 from __future__ import annotations
 
+import itertools
 import re
 import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-# What the text below a task says of it: `files: src/a.py, tests/`, `criteria: Tests pass:
-# pytest`, `depends: other-task`, `repo: name`, `id: its-id`. A key without words has a list below
-# it.
-
-
+# `files: src/a.py, tests/`, `criteria: Tests pass: pytest`, `depends: other-task`, `repo: name`,
+# `id: its-id`. If there is no value on the line, a list follows.
 _KEY: Final = re.compile(
     r"(?P<indent> *)(?P<bullet>[-*+] +)?[*_]*(?P<key>files|criteria|depends|repo|id)[*_]*:[*_]* *"
     r"(?P<rest>.*)",
@@ -30,6 +28,8 @@ _PATH: Final = re.compile(r".*[/.*].*")
 
 
 class TaskNotes:
+    """The fields and the description below one item."""
+
     def __init__(self) -> None:
         self.files: list[str] = []
         self.criteria: list[str] = []
@@ -37,7 +37,7 @@ class TaskNotes:
         self.repo: str | None = None
         self.task_id: str | None = None
         self._text: list[str] = []
-        # The key whose list is being read, and how far its items are indented at least.
+        # The key whose list is being read, and the least indentation of its items.
         self._list: tuple[str, int] | None = None
 
     @property
@@ -47,51 +47,53 @@ class TaskNotes:
     def add(self, line: str) -> None:
         key, bullet = _KEY.fullmatch(line), _BULLET.fullmatch(line)
         if key is not None:
-            name, words = key["key"].lower(), key["rest"].strip()
-            self._list = None if words else (name, len(key["indent"]) + bool(key["bullet"]))
-            self._take(name, words)
+            name, value = key["key"].lower(), key["rest"].strip()
+            self._list = None if value else (name, len(key["indent"]) + bool(key["bullet"]))
+            self._set(name, value)
         elif bullet is not None and self._list and len(bullet["indent"]) >= self._list[1]:
-            self._take(self._list[0], bullet["text"].strip())
+            self._set(self._list[0], bullet["text"].strip())
         else:
             self._list = self._list if not line.strip() else None
             self._text.append(line.rstrip())
 
-    def _take(self, key: str, words: str) -> None:
-        if not words:
+    def _set(self, key: str, value: str) -> None:
+        if not value:
             return
         match key:
             case "files":
-                self.files += paths_in(words)
+                self.files += _split_paths(value)
             case "criteria":
-                self.criteria.append(_criterion(words))
+                self.criteria.append(_criterion(value))
             case "depends":
-                self.depends += [one.strip(" `") for one in words.split(",") if one.strip(" `")]
+                names = (name.strip(" `") for name in value.split(","))
+                self.depends += [name for name in names if name]
             case "repo":
-                self.repo = words.strip("` ")
+                self.repo = value.strip("` ")
             case "id":
-                self.task_id = words.strip("` ")
+                self.task_id = value.strip("` ")
 
 
-def paths_in(words: str) -> list[str]:
-    """Those in backticks, if there are any; else all, with commas or spaces between them."""
-    return _CODE.findall(words) or [one for one in re.split(r"[,\s]+", words) if one]
+def _split_paths(value: str) -> list[str]:
+    """The paths in backticks if there are any, else everything between commas and spaces."""
+    return _CODE.findall(value) or [path for path in re.split(r"[,\s]+", value) if path]
 
 
 def files_named(description: str) -> list[str]:
-    """Of a text in which nobody promised anything: what follows `files:` must look like paths."""
+    """The files of a description in free text, where everything after `files:` must look like a
+    path."""
     notes = TaskNotes()
     for line in description.splitlines():
         notes.add(line.expandtabs(4))
     return notes.files if all(map(_PATH.fullmatch, notes.files)) else []
 
 
-def _criterion(words: str) -> str:
-    """A command alone is one that has to pass."""
-    code = _CODE.fullmatch(words)
+def _criterion(value: str) -> str:
+    """A command without further text has to pass."""
+    code = _CODE.fullmatch(value)
     if code is not None:
         return f"Command passes: {code[1].strip()}"
-    checked = _CHECKED.fullmatch(words)
-    return re.sub(r"`+", "", words) if checked is not None else words
+    checked = _CHECKED.fullmatch(value)
+    return re.sub(r"`+", "", value) if checked is not None else value
 
 
 _ITEM: Final = re.compile(
@@ -105,7 +107,7 @@ _TITLE_CHARACTERS_MAX: Final = 500
 
 @dataclass
 class ChecklistTask:
-    """`depends_on` are ids of this list, or words that name nothing in it."""
+    """`depends_on` are ids of tasks in this list, or names that are unknown in it."""
 
     task_id: str
     title: str
@@ -118,7 +120,7 @@ class ChecklistTask:
 
 @dataclass
 class Checklist:
-    """`goal` is the first heading; `done` counts the items that were left out."""
+    """`goal` is the first heading, `done` the number of finished items, which are left out."""
 
     goal: str | None
     tasks: list[ChecklistTask]
@@ -139,9 +141,9 @@ def read_checklist(text: str) -> Checklist:
     reader = _ChecklistReader()
     for line in text.splitlines():
         reader.add(line.expandtabs(4))
-    _name(reader.items)
-    known = _Names(reader.items)
-    tasks = [_task(item, known) for item in reader.items if not item.is_done]
+    _assign_ids(reader.items)
+    index = _ItemIndex(reader.items)
+    tasks = [_task(item, index) for item in reader.items if not item.is_done]
     return Checklist(reader.goal, tasks, len(reader.items) - len(tasks))
 
 
@@ -164,8 +166,8 @@ class _ChecklistReader:
             return
         self._add_below(line)
 
-    def _begin(self, found: re.Match[str]) -> None:
-        item = _Item(len(found["indent"]), _title(found["title"]), found["mark"] != " ")
+    def _begin(self, match: re.Match[str]) -> None:
+        item = _Item(len(match["indent"]), _title(match["title"]), match["mark"] != " ")
         self._close_to(item.indent)
         if self._open:
             self._open[-1].children.append(item)
@@ -173,7 +175,7 @@ class _ChecklistReader:
         self.items.append(item)
 
     def _add_below(self, line: str) -> None:
-        """A blank line belongs to whoever is open; text that is not indented to nobody."""
+        """A blank line belongs to the current item; text that is not indented belongs to none."""
         if line.strip():
             self._close_to(len(line) - len(line.lstrip()))
         if self._open:
@@ -190,31 +192,30 @@ def _title(text: str) -> str:
 
 
 def _slug(text: str) -> str:
-    words = re.sub(r"[^a-z0-9]+", "-", text.casefold()).strip("-")
-    return words[:_SLUG_CHARACTERS_MAX].rstrip("-")
+    slug = re.sub(r"[^a-z0-9]+", "-", text.casefold()).strip("-")
+    return slug[:_SLUG_CHARACTERS_MAX].rstrip("-")
 
 
-def _name(items: list[_Item]) -> None:
-    """Ids that were chosen stay as they are; the others are made from the titles."""
+def _assign_ids(items: list[_Item]) -> None:
+    """Ids in the text stay as they are; the others are made from the titles."""
     taken = {item.notes.task_id for item in items if item.notes.task_id}
     for number, item in enumerate(items, start=1):
         if item.notes.task_id:
             item.task_id = item.notes.task_id
             continue
-        item.task_id = next(one for one in _ideas(_slug(item.title), number) if one not in taken)
+        ids = _possible_ids(_slug(item.title) or f"task-{number}")
+        item.task_id = next(task_id for task_id in ids if task_id not in taken)
         taken.add(item.task_id)
 
 
-def _ideas(slug: str, number: int) -> Iterator[str]:
-    yield slug or f"task-{number}"
-    again = 2
-    while True:
-        yield f"{slug or f'task-{number}'}-{again}"
-        again += 1
+def _possible_ids(slug: str) -> Iterator[str]:
+    yield slug
+    for number in itertools.count(2):
+        yield f"{slug}-{number}"
 
 
-class _Names:
-    """Items by their id, or by their title."""
+class _ItemIndex:
+    """Finds items by their id or by their title."""
 
     def __init__(self, items: list[_Item]) -> None:
         self._items: dict[str, _Item] = {}
@@ -223,23 +224,23 @@ class _Names:
         for item in items:
             self._items[item.task_id] = item
 
-    def of(self, said: str) -> _Item | None:
-        return self._items.get(said) or self._items.get(_slug(said))
+    def find(self, name: str) -> _Item | None:
+        return self._items.get(name) or self._items.get(_slug(name))
 
 
-def _task(item: _Item, known: _Names) -> ChecklistTask:
-    waits = [child.task_id for child in item.children if not child.is_done]
-    for said in item.notes.depends:
-        other = known.of(said)
+def _task(item: _Item, index: _ItemIndex) -> ChecklistTask:
+    depends_on = [child.task_id for child in item.children if not child.is_done]
+    for name in item.notes.depends:
+        other = index.find(name)
         if other is None:
-            waits.append(said if re.fullmatch(r"[A-Za-z0-9._-]+", said) else _slug(said))
+            depends_on.append(name if re.fullmatch(r"[A-Za-z0-9._-]+", name) else _slug(name))
         elif not other.is_done:
-            waits.append(other.task_id)
+            depends_on.append(other.task_id)
     return ChecklistTask(
         task_id=item.task_id,
         title=item.title,
         description=item.notes.description,
-        depends_on=list(dict.fromkeys(waits)),
+        depends_on=list(dict.fromkeys(depends_on)),
         files=item.notes.files,
         criteria=item.notes.criteria,
         repo=item.notes.repo,

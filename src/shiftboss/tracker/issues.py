@@ -1,7 +1,7 @@
-"""An issue of the beads tracker as a task.
+"""Issues of the beads tracker as tasks: one issue, and a file with one issue per line.
 
-Standard library only: the everyday commands read issues too. The limits are those of a task that
-is added by hand, said again here for the same reason.
+Standard library only, because everyday commands read issues too. For the same reason the limits of
+a task are repeated here.
 """
 
 from __future__ import annotations
@@ -11,23 +11,23 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any, Final, NamedTuple
 
-from shiftboss.protocol.bus import FoundTask
+from shiftboss.protocol.tracker_tasks import FoundTask
 
 TITLE_CHARACTERS_MAX: Final = 500
 DESCRIPTION_CHARACTERS_MAX: Final = 20_000
 DEPENDENCIES_MAX: Final = 200
-# The tracker counts from 0, the most urgent, to 4; an issue without a word about it has 2.
-USUAL_PRIORITY: Final = 2
+# The tracker counts from 0, the most urgent, to 4. The default is 2.
+DEFAULT_PRIORITY: Final = 2
 PRIORITY_MAX: Final = 1_000
 
 _TASK_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}")
 _DONE: Final = frozenset({"closed", "done", "tombstone"})
-# The other kinds (related, parent-child, discovered-from ...) hold nobody up.
+# Other dependencies (related, parent-child, discovered-from ...) do not block a task.
 _BLOCKING: Final = frozenset({"", "blocks"})
 
 
 class BadIssueError(ValueError):
-    """What is wrong with it, in a few words."""
+    """The issue cannot become a task. The message says why."""
 
 
 def is_task_id(text: object) -> bool:
@@ -35,7 +35,7 @@ def is_task_id(text: object) -> bool:
 
 
 def task_of(issue: object) -> FoundTask:
-    """Members that are not needed are not looked at."""
+    """Raises BadIssueError. Other members of the issue are ignored."""
     if not isinstance(issue, dict):
         raise BadIssueError("not a JSON object")
     return FoundTask(
@@ -54,13 +54,13 @@ def _is_done(issue: dict[str, Any]) -> bool:
 
 def _id(value: object, name: str) -> str:
     if not isinstance(value, str) or not is_task_id(value):
-        raise BadIssueError(f"{name}: not the id of a task")
+        raise BadIssueError(f"{name}: is not a valid task id")
     return value
 
 
 def _title(value: object) -> str:
     if not isinstance(value, str) or not value.strip() or "\0" in value:
-        raise BadIssueError("title: must be a text")
+        raise BadIssueError("title: must be a non-empty string")
     return value[:TITLE_CHARACTERS_MAX]
 
 
@@ -68,17 +68,17 @@ def _description(value: object) -> str:
     if value is None:
         return ""
     if not isinstance(value, str) or "\0" in value:
-        raise BadIssueError("description: must be a text")
+        raise BadIssueError("description: must be a string")
     return value[:DESCRIPTION_CHARACTERS_MAX]
 
 
 def _priority(value: object) -> int:
-    """Ours: the higher the sooner, and 0 is the usual one."""
+    """In Shiftboss a higher priority is more urgent, and 0 is the default."""
     if value is None:
         return 0
     if type(value) is not int:
-        raise BadIssueError("priority: must be a whole number")
-    return max(-PRIORITY_MAX, min(USUAL_PRIORITY - value, PRIORITY_MAX))
+        raise BadIssueError("priority: must be an integer")
+    return max(-PRIORITY_MAX, min(DEFAULT_PRIORITY - value, PRIORITY_MAX))
 
 
 def _depends_on(value: object) -> list[str]:
@@ -86,16 +86,16 @@ def _depends_on(value: object) -> list[str]:
         return []
     if not isinstance(value, list):
         raise BadIssueError("dependencies: must be a list")
-    found = sorted({one for item in value if (one := _dependency(item)) is not None})
-    if len(found) > DEPENDENCIES_MAX:
+    ids = sorted({task_id for item in value if (task_id := _dependency(item)) is not None})
+    if len(ids) > DEPENDENCIES_MAX:
         raise BadIssueError(f"dependencies: more than {DEPENDENCIES_MAX}")
-    return found
+    return ids
 
 
 def _dependency(item: object) -> str | None:
-    """An id, an edge with `depends_on_id`, or the other issue itself, as `bd show` has it.
+    """The id of a task to wait for, or None.
 
-    None when there is nothing to wait for.
+    The item is an id, an edge with `depends_on_id`, or the other issue itself, as in `bd show`.
     """
     if not isinstance(item, dict):
         return _id(item, "dependencies")
@@ -105,16 +105,13 @@ def _dependency(item: object) -> str | None:
     return _id(item.get("depends_on_id", item.get("id")), "depends_on_id")
 
 
-# A beads file: one issue per line, as JSON.
-
-
 class BadLine(NamedTuple):
     number: int
     what: str
 
 
 class IssueFile:
-    """What could be read, and what could not."""
+    """The tasks of a beads file, which has one issue per line as JSON, and its bad lines."""
 
     def __init__(self) -> None:
         self.bad: list[BadLine] = []
@@ -133,35 +130,35 @@ class IssueFile:
 
     def _take(self, number: int, task: FoundTask) -> None:
         if task.task_id in self.done or task.task_id in self._open:
-            self.bad.append(BadLine(number, f"id: {task.task_id} was on an earlier line"))
+            self.bad.append(BadLine(number, f"id: {task.task_id} is on an earlier line as well"))
         elif task.is_done:
             self.done.add(task.task_id)
         else:
             self._open[task.task_id] = (number, task)
 
-    def elsewhere(self) -> list[str]:
-        """The dependencies that the file does not tell of."""
-        named = {one for _, task in self._open.values() for one in task.depends_on}
-        return sorted(named - self.done - self._open.keys())
+    def missing_dependencies(self) -> list[str]:
+        """The dependencies that are not in the file."""
+        needed = {name for _, task in self._open.values() for name in task.depends_on}
+        return sorted(needed - self.done - self._open.keys())
 
     def in_order(self, known: set[str]) -> list[FoundTask]:
-        """The open tasks, each after those that it depends on and without those that are done.
+        """The open tasks, each after its dependencies and without finished ones.
 
-        `known` are dependencies that are there already. A task that cannot have what it depends on
+        `known` are dependencies that the server has already. A task whose dependencies are missing
         is a bad line.
         """
-        needs = {one: set(task.depends_on) - self.done - known for one, task in self._tasks()}
+        needs = {name: set(task.depends_on) - self.done - known for name, task in self._tasks()}
         needed_by: dict[str, list[str]] = {}
         for task_id, needed in needs.items():
-            for one in needed:
-                needed_by.setdefault(one, []).append(task_id)
+            for name in needed:
+                needed_by.setdefault(name, []).append(task_id)
         ordered = [task_id for task_id, needed in needs.items() if not needed]
         for task_id in ordered:
             for other in needed_by.get(task_id, ()):
                 needs[other].discard(task_id)
                 if not needs[other]:
                     ordered.append(other)
-        self._blame(needs)
+        self._report_missing(needs)
         return [self._without_done(task_id) for task_id in ordered]
 
     def _tasks(self) -> Iterator[tuple[str, FoundTask]]:
@@ -169,13 +166,13 @@ class IssueFile:
 
     def _without_done(self, task_id: str) -> FoundTask:
         _, task = self._open[task_id]
-        return task._replace(depends_on=[one for one in task.depends_on if one not in self.done])
+        return task._replace(depends_on=[name for name in task.depends_on if name not in self.done])
 
-    def _blame(self, needs: dict[str, set[str]]) -> None:
+    def _report_missing(self, needs: dict[str, set[str]]) -> None:
         for task_id, missing in needs.items():
             if missing:
                 names = ", ".join(sorted(missing))
-                what = f"dependencies: {names}: not there, or in a circle"
+                what = f"dependencies: {names}: missing, or part of a cycle"
                 self.bad.append(BadLine(self._open[task_id][0], what))
         self.bad.sort()
 

@@ -1,1 +1,1 @@
-"""A verifier on a machine of its own: takes claims from a server, looks, reports what it found."""
+"""`shiftboss verifier`: verifies claims on another machine, as a client of the server."""

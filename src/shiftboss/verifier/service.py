@@ -1,15 +1,16 @@
-"""Takes claims as long as it runs, some at once, and reports a verdict for each."""
+"""The service of `shiftboss verifier`: takes claims, verifies them, reports the verdicts."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from shiftboss.client.server_address import Server
-from shiftboss.errors import InvalidRequest, ShiftbossError
+from shiftboss.errors import EvidenceUnavailable, InvalidRequest, ShiftbossError
 from shiftboss.evidence.checks.renewal import tend
 from shiftboss.evidence.checks.verifier import Verifier
 from shiftboss.protocol.handoff_requests import (
@@ -20,17 +21,17 @@ from shiftboss.protocol.handoff_requests import (
     VerdictAnswer,
     VerdictRequest,
 )
-from shiftboss.protocol.verdicts import Verdict, VerificationJob
-from shiftboss.system.file_locks import held_folder
-from shiftboss.verifier.line import VerifierClient
+from shiftboss.protocol.verdicts import VerificationJob
+from shiftboss.system.file_locks import try_lock
+from shiftboss.verifier.server_client import VerifierClient
 
-# A claim that another verifier has lost is found when a wait is over, not when it is lost.
+# A claim that another verifier has lost is offered when a wait ends, not when it is lost.
 TAKE_SECONDS: Final = 10
 GIVE_BACK_SECONDS: Final = 2.0
 
 
 class Looked(NamedTuple):
-    """What became of a claim: accepted, refused, waiting (to be tried again) or void."""
+    """What became of a claim: accepted, refused, waiting (to be verified again) or void."""
 
     bead_id: str
     claim_id: int
@@ -40,62 +41,59 @@ class Looked(NamedTuple):
 class VerifierService:
     def __init__(
         self,
-        line: VerifierClient,
+        client: VerifierClient,
         name: str,
         verifier: Verifier,
-        on_looked: Callable[[Looked], None],
+        on_verified: Callable[[Looked], None],
     ) -> None:
-        self._line = line
+        self._client = client
         self._name = name
         self._verifier = verifier
-        self._on_looked = on_looked
+        self._on_verified = on_verified
 
     async def run(self, at_once: int) -> None:
-        """Until it is cancelled. Raises what the server refuses, such as a wrong token."""
-        places = [asyncio.create_task(self._work()) for _ in range(at_once)]
+        """Run until cancelled. Raises what the server refuses, such as a wrong token."""
+        loops = [asyncio.create_task(self._take_claims()) for _ in range(at_once)]
         try:
-            await asyncio.gather(*places)
+            await asyncio.gather(*loops)
         finally:
-            for place in places:
-                place.cancel()
-            await asyncio.gather(*places, return_exceptions=True)
+            for loop in loops:
+                loop.cancel()
+            await asyncio.gather(*loops, return_exceptions=True)
             await self._verifier.close()
 
-    async def _work(self) -> None:
+    async def _take_claims(self) -> None:
         request = TakeClaimRequest(verifier=self._name, wait_ms=TAKE_SECONDS * 1000)
         while True:
-            taken = await self._line.call_patiently(
+            answer = await self._client.call_patiently(
                 "take_claim", request, TakeClaimAnswer, wait_seconds=TAKE_SECONDS
             )
-            if taken.job is not None:
-                await self._look_at(taken.job)
+            if answer.job is not None:
+                await self._verify(answer.job)
 
-    async def _look_at(self, job: VerificationJob) -> None:
+    async def _verify(self, job: VerificationJob) -> None:
         try:
-            found = await tend(job, self._name, self._verify, self._renew)
+            report = await tend(job, self._name, self._verifier.verify, self._renew)
         except asyncio.CancelledError:
             await self._give_back(job)
             raise
-        state = "void" if found is None else await self._report(found)
-        self._on_looked(Looked(job.bead_id, job.claim_id, state))
-
-    async def _verify(self, job: VerificationJob) -> Verdict:
-        return await self._verifier.verify(job)
+        state = "void" if report is None else await self._report(report)
+        self._on_verified(Looked(job.bead_id, job.claim_id, state))
 
     async def _renew(self, request: RenewClaimRequest) -> RenewClaimAnswer:
-        return await self._line.call("renew_claim", request, RenewClaimAnswer)
+        return await self._client.call("renew_claim", request, RenewClaimAnswer)
 
-    async def _report(self, found: VerdictRequest) -> str:
+    async def _report(self, report: VerdictRequest) -> str:
         try:
-            answer = await self._line.call_patiently("report_verdict", found, VerdictAnswer)
+            answer = await self._client.call_patiently("report_verdict", report, VerdictAnswer)
         except InvalidRequest as error:
-            # A server of another version, perhaps. It is to know why there is no verdict.
-            failure = found.model_copy(update={"verdict": None, "failure": error.detail[:5000]})
-            answer = await self._line.call_patiently("report_verdict", failure, VerdictAnswer)
+            # Perhaps a server of another version. It should know why there is no verdict.
+            failure = report.model_copy(update={"verdict": None, "failure": error.detail[:5000]})
+            answer = await self._client.call_patiently("report_verdict", failure, VerdictAnswer)
         return answer.state
 
     async def _give_back(self, job: VerificationJob) -> None:
-        """Another verifier need not wait until this one counts as lost."""
+        """Return the claim: another verifier need not wait until this one counts as lost."""
         request = VerdictRequest(
             swarm_id=job.swarm_id,
             bead_id=job.bead_id,
@@ -105,7 +103,7 @@ class VerifierService:
         )
         with contextlib.suppress(ShiftbossError, TimeoutError):
             async with asyncio.timeout(GIVE_BACK_SECONDS):
-                await self._line.call("report_verdict", request, VerdictAnswer)
+                await self._client.call("report_verdict", request, VerdictAnswer)
 
 
 async def run_verifier(
@@ -114,12 +112,29 @@ async def run_verifier(
     name: str,
     folder: Path,
     at_once: int,
-    on_looked: Callable[[Looked], None],
+    on_verified: Callable[[Looked], None],
     on_lost: Callable[[str], None],
 ) -> None:
-    """Until it is cancelled."""
-    with held_folder(folder):
-        async with server.async_client() as http:
-            line = VerifierClient(http, operator_token, on_lost)
+    """Run until cancelled."""
+    with _locked_folder(folder):
+        async with VerifierClient(server, operator_token, on_lost) as client:
             verifier = Verifier(folder, at_once=at_once)
-            await VerifierService(line, name, verifier, on_looked).run(at_once)
+            await VerifierService(client, name, verifier, on_verified).run(at_once)
+
+
+@contextlib.contextmanager
+def _locked_folder(folder: Path) -> Iterator[None]:
+    """Hold the folder: a verifier deletes what it finds there, so two must not share one."""
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        lock = try_lock(folder / "lock")
+    except OSError as error:
+        raise EvidenceUnavailable(f"cannot use the folder {folder}: {error.strerror}") from error
+    if lock is None:
+        raise EvidenceUnavailable(
+            f"another verifier uses the folder {folder}", hint="give this one another --folder"
+        )
+    try:
+        yield
+    finally:
+        os.close(lock)

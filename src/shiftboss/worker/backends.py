@@ -1,11 +1,15 @@
-"""Backends by name."""
+"""Direct calls to the server, by the name of a backend: one call, one request.
+
+Nothing is written to disk and nothing is retried: checkpoints are up to the caller.
+"""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any, Final, Protocol
 
-from shiftboss.client.exchange import answer_of, checked, reaching, swarm_path
+from shiftboss.client.errors import ServerBusy
+from shiftboss.client.http_client import HttpClient, ServerRequest, swarm_path, validated
 from shiftboss.client.server_address import Server
 from shiftboss.client.swarm_events import SwarmEvents
 from shiftboss.protocol.fields import Request
@@ -17,126 +21,10 @@ from shiftboss.protocol.packets import (
 )
 from shiftboss.protocol.swarms import CreateSwarmRequest
 
-# Direct calls to the server: one call, one request. Checkpoints are the caller's business.
-
-
-class MCPStreamableHTTPBackend:
-    """`config` has host, port and, where the server wants one, a token."""
-
-    def __init__(self, config: Mapping[str, Any]) -> None:
-        host = str(config.get("host", "127.0.0.1"))
-        in_url = f"[{host}]" if ":" in host else host
-        self._server = Server.at(f"http://{in_url}:{config.get('port', 7432)}", config.get("token"))
-
-    async def create_swarm(
-        self, feature: str = "", manifest_path: str = "", auto_merge: bool = False, **further: Any
-    ) -> str:
-        """`further` are more members of the request, such as swarm_id. Returns the swarm's id."""
-        request = checked(
-            CreateSwarmRequest,
-            feature=feature,
-            manifest_path=manifest_path,
-            auto_merge=auto_merge,
-            **further,
-        )
-        answer = await self._post("/swarm/create", request, "swarm_id")
-        return str(answer["swarm_id"])
-
-    async def register_worker(
-        self, swarm_id: str, packet_id: int, packet_name: str, tasks_total: int, worktree: str
-    ) -> dict[str, Any]:
-        request = checked(
-            RegisterRequest,
-            packet_id=packet_id,
-            packet_name=packet_name,
-            tasks_total=tasks_total,
-            worktree=worktree,
-        )
-        return await self._post(swarm_path(swarm_id, "register"), request, "registered")
-
-    async def report_progress(
-        self,
-        swarm_id: str,
-        packet_id: int,
-        task_id: str,
-        task_name: str,
-        status: str,
-        tasks_completed: int,
-        tasks_total: int,
-        commit: str | None = None,
-    ) -> dict[str, Any]:
-        request = checked(
-            ProgressRequest,
-            packet_id=packet_id,
-            task_id=task_id,
-            task_name=task_name,
-            status=status,
-            tasks_completed=tasks_completed,
-            tasks_total=tasks_total,
-            commit=commit,
-        )
-        return await self._post(swarm_path(swarm_id, "progress"), request, "acknowledged")
-
-    async def report_complete(
-        self,
-        swarm_id: str,
-        packet_id: int,
-        final_commit: str,
-        tests_passed: bool,
-        review_passed: bool,
-    ) -> dict[str, Any]:
-        request = checked(
-            CompleteRequest,
-            packet_id=packet_id,
-            final_commit=final_commit,
-            tests_passed=tests_passed,
-            review_passed=review_passed,
-        )
-        return await self._post(swarm_path(swarm_id, "complete"), request, "acknowledged")
-
-    async def report_error(
-        self,
-        swarm_id: str,
-        packet_id: int,
-        task_id: str,
-        error_type: str,
-        message: str,
-        recoverable: bool,
-    ) -> dict[str, Any]:
-        request = checked(
-            ErrorRequest,
-            packet_id=packet_id,
-            task_id=task_id,
-            error_type=error_type,
-            message=message,
-            recoverable=recoverable,
-        )
-        return await self._post(swarm_path(swarm_id, "error"), request, "acknowledged")
-
-    async def get_status(self, swarm_id: str) -> dict[str, Any]:
-        path = swarm_path(swarm_id, "status")
-        async with self._server.async_client() as client:
-            with reaching(self._server.address):
-                return answer_of(await client.get(path), "status", "workers")
-
-    def subscribe_events(
-        self, swarm_id: str, since_event_id: int = 0
-    ) -> AsyncIterator[dict[str, Any]]:
-        """The events after `since_event_id`, each as `{"id": ..., "event": ..., "data": {...}}`,
-        stored ones first, then live and without end. A lost connection is made again."""
-        return SwarmEvents(self._server, swarm_id, since_event_id).follow()
-
-    async def _post(self, path: str, request: Request, member: str) -> dict[str, Any]:
-        # A client per call: none is left open when an event loop ends, and any loop may call.
-        async with self._server.async_client() as client:
-            with reaching(self._server.address):
-                response = await client.post(path, json=request.model_dump(exclude_none=True))
-            return answer_of(response, member)
-
 
 class CoordinationBackend(Protocol):
-    """What a worker needs of a coordinator. Every call raises an error of `shiftboss.errors` when
-    it is refused, and is otherwise done when it returns."""
+    """What a worker needs from a coordinator. A call has taken effect when it returns; one that is
+    refused raises an error of `shiftboss.errors`."""
 
     async def create_swarm(
         self, feature: str = "", manifest_path: str = "", auto_merge: bool = False, **further: Any
@@ -184,6 +72,123 @@ class CoordinationBackend(Protocol):
     ) -> AsyncIterator[dict[str, Any]]: ...
 
 
+class MCPStreamableHTTPBackend:
+    """`config` has a host, a port and, if the server requires one, a token."""
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        host = str(config.get("host", "127.0.0.1"))
+        in_url = f"[{host}]" if ":" in host else host
+        self._server = Server.at(f"http://{in_url}:{config.get('port', 7432)}", config.get("token"))
+        self._http = HttpClient(self._server)
+
+    async def create_swarm(
+        self, feature: str = "", manifest_path: str = "", auto_merge: bool = False, **further: Any
+    ) -> str:
+        """`further` are more members of the request, such as swarm_id. Returns the swarm's id."""
+        request = validated(
+            CreateSwarmRequest,
+            feature=feature,
+            manifest_path=manifest_path,
+            auto_merge=auto_merge,
+            **further,
+        )
+        answer = await self._post("/swarm/create", request, "swarm_id")
+        return str(answer["swarm_id"])
+
+    async def register_worker(
+        self, swarm_id: str, packet_id: int, packet_name: str, tasks_total: int, worktree: str
+    ) -> dict[str, Any]:
+        request = validated(
+            RegisterRequest,
+            packet_id=packet_id,
+            packet_name=packet_name,
+            tasks_total=tasks_total,
+            worktree=worktree,
+        )
+        return await self._post(swarm_path(swarm_id, "register"), request, "registered")
+
+    async def report_progress(
+        self,
+        swarm_id: str,
+        packet_id: int,
+        task_id: str,
+        task_name: str,
+        status: str,
+        tasks_completed: int,
+        tasks_total: int,
+        commit: str | None = None,
+    ) -> dict[str, Any]:
+        request = validated(
+            ProgressRequest,
+            packet_id=packet_id,
+            task_id=task_id,
+            task_name=task_name,
+            status=status,
+            tasks_completed=tasks_completed,
+            tasks_total=tasks_total,
+            commit=commit,
+        )
+        return await self._post(swarm_path(swarm_id, "progress"), request, "acknowledged")
+
+    async def report_complete(
+        self,
+        swarm_id: str,
+        packet_id: int,
+        final_commit: str,
+        tests_passed: bool,
+        review_passed: bool,
+    ) -> dict[str, Any]:
+        request = validated(
+            CompleteRequest,
+            packet_id=packet_id,
+            final_commit=final_commit,
+            tests_passed=tests_passed,
+            review_passed=review_passed,
+        )
+        return await self._post(swarm_path(swarm_id, "complete"), request, "acknowledged")
+
+    async def report_error(
+        self,
+        swarm_id: str,
+        packet_id: int,
+        task_id: str,
+        error_type: str,
+        message: str,
+        recoverable: bool,
+    ) -> dict[str, Any]:
+        request = validated(
+            ErrorRequest,
+            packet_id=packet_id,
+            task_id=task_id,
+            error_type=error_type,
+            message=message,
+            recoverable=recoverable,
+        )
+        return await self._post(swarm_path(swarm_id, "error"), request, "acknowledged")
+
+    async def get_status(self, swarm_id: str) -> dict[str, Any]:
+        path = swarm_path(swarm_id, "status")
+        return await self._send(ServerRequest(path=path, members=("status", "workers")))
+
+    def subscribe_events(
+        self, swarm_id: str, since_event_id: int = 0
+    ) -> AsyncIterator[dict[str, Any]]:
+        """The events after `since_event_id`, each as `{"id": ..., "event": ..., "data": {...}}`,
+        stored ones first, then live ones without end. A lost connection is opened again."""
+        return SwarmEvents(self._server, swarm_id, since_event_id).follow()
+
+    async def _post(self, path: str, request: Request, member: str) -> dict[str, Any]:
+        body = request.model_dump(exclude_none=True)
+        return await self._send(ServerRequest(path=path, body=body, members=(member,)))
+
+    async def _send(self, request: ServerRequest) -> dict[str, Any]:
+        try:
+            return (await self._http.send(request)).answer
+        except ServerBusy as busy:
+            # Nobody retries here, so the caller gets the server's own error.
+            raise busy.problem from None
+
+
 _BACKENDS: Final[dict[str, Callable[[Mapping[str, Any]], CoordinationBackend]]] = {
     "mcp-streamable-http": MCPStreamableHTTPBackend,
 }
@@ -192,5 +197,5 @@ _BACKENDS: Final[dict[str, Callable[[Mapping[str, Any]], CoordinationBackend]]] 
 def get_backend(name: str, config: Mapping[str, Any] | None = None) -> CoordinationBackend:
     backend = _BACKENDS.get(name)
     if backend is None:
-        raise ValueError(f"unknown backend {name!r}; there is {', '.join(sorted(_BACKENDS))}")
+        raise ValueError(f"unknown backend {name!r}; known: {', '.join(sorted(_BACKENDS))}")
     return backend(config or {})

@@ -1,8 +1,12 @@
-"""Delivering without a caller, until nothing waits: in a thread, or in a process of its own."""
+"""Delivering reports without a caller: in a thread, or in a courier process after this one."""
 
 from __future__ import annotations
 
+import atexit
 import logging
+import os
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -10,25 +14,27 @@ from typing import Final
 
 from shiftboss.client.backoff import pauses
 from shiftboss.client.server_address import Server
-from shiftboss.system.files import LockHeldError
-from shiftboss.worker.delivery import Delivery
+from shiftboss.system.file_locks import LockHeldError
+from shiftboss.worker.delivery import OutboxDelivery
 from shiftboss.worker.outbox import Outbox
 
 log = logging.getLogger(__name__)
 
 COURIER_SECONDS_MAX: Final = 24 * 60 * 60
 
+_couriers_at_exit: dict[Path, Server] = {}
+
 
 class BackgroundDelivery:
-    """A thread of its own, so that it goes on between two event loops and while a loop is busy."""
+    """Retries in a thread, which also runs between two event loops and while a loop is busy."""
 
-    def __init__(self, deliverer: Delivery) -> None:
-        self._deliverer = deliverer
+    def __init__(self, delivery: OutboxDelivery) -> None:
+        self._delivery = delivery
         self._lock = threading.Lock()
         self._stop: threading.Event | None = None
 
     def is_active(self) -> bool:
-        """When it is, whatever was appended before this call will be delivered by it."""
+        """If so, it will deliver everything that was appended before this call."""
         with self._lock:
             return self._stop is not None
 
@@ -47,41 +53,82 @@ class BackgroundDelivery:
                 self._stop = None
 
     def _run(self, stop: threading.Event) -> None:
-        for pause in pauses():
-            if stop.wait(pause):
+        for delay in pauses():
+            if stop.wait(delay):
                 return
             try:
-                if self._deliverer.deliver_waiting() and self._ended(stop):
+                if self._delivery.deliver_waiting() and self._is_finished(stop):
                     return
             except Exception:
-                log.exception("reports wait in %s", self._deliverer.outbox.folder)
+                log.exception("reports wait in %s", self._delivery.outbox.folder)
 
-    def _ended(self, stop: threading.Event) -> bool:
+    def _is_finished(self, stop: threading.Event) -> bool:
         with self._lock:
             if self._stop is not stop:
                 return True
-            if self._deliverer.outbox.files():
+            if self._delivery.outbox.files():
                 return False
             self._stop = None
             return True
 
 
-def deliver_left_behind(folder: str, address: str) -> None:
-    """What a courier does: one per outbox, for a day at most."""
+def start_courier_at_exit(outbox: Outbox, server: Server) -> None:
+    """When this process ends, start a courier if reports still wait in the outbox."""
+    if os.environ.get("SHIFTBOSS_COURIER") != "0":
+        _couriers_at_exit[outbox.folder] = server
+
+
+def start_courier_now(outbox: Outbox) -> None:
+    """Do now, instead of at exit, what `start_courier_at_exit` has promised."""
+    server = _couriers_at_exit.pop(outbox.folder, None)
+    if server is not None and outbox.files():
+        _start_courier(outbox, server)
+
+
+@atexit.register
+def _start_all_couriers() -> None:
+    for folder in list(_couriers_at_exit):
+        try:
+            start_courier_now(Outbox(folder))
+        except Exception:
+            # The other outboxes still need their couriers.
+            log.exception("reports may stay in %s", folder)
+
+
+def _start_courier(outbox: Outbox, server: Server) -> None:
+    # -P: the current folder may be an agent's, with modules of its own.
+    module = [sys.executable, "-P", "-m", "shiftboss.worker.courier"]
+    token = {"SHIFTBOSS_TOKEN": server.token} if server.token else {}
+    try:
+        subprocess.run(
+            [*module, str(outbox.folder), server.address],
+            env=os.environ | token,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+            check=False,
+        )
+    except OSError as error:
+        log.warning("reports stay in %s: the courier did not start: %s", outbox.folder, error)
+
+
+def run_courier(folder: str, address: str) -> None:
+    """Deliver until the outbox is empty, for a day at most. One courier per outbox."""
     outbox = Outbox(Path(folder))
-    deliverer = Delivery(outbox, Server.at(address))
+    delivery = OutboxDelivery(outbox, Server.at(address))
     deadline = time.monotonic() + COURIER_SECONDS_MAX
-    # Looked at again after the lock is given back: a later courier that found it held has left.
+    # Checked again after the lock is released: a second courier that found it held has left.
     while outbox.files() and time.monotonic() < deadline:
         try:
-            with outbox.being_courier():
-                _deliver_until(deadline, deliverer)
+            with outbox.courier_lock():
+                _deliver_until(deadline, delivery)
         except LockHeldError:
             return
 
 
-def _deliver_until(deadline: float, deliverer: Delivery) -> None:
-    for pause in pauses():
-        if deliverer.deliver_waiting() or time.monotonic() > deadline:
+def _deliver_until(deadline: float, delivery: OutboxDelivery) -> None:
+    for delay in pauses():
+        if delivery.deliver_waiting() or time.monotonic() > deadline:
             return
-        time.sleep(pause)
+        time.sleep(delay)

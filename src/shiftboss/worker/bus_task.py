@@ -1,38 +1,50 @@
-"""A task in the hands of a worker, and what the worker says about it."""
+"""A task that a worker holds, and what the worker reports about it."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from shiftboss.client.bus_client import POLL_MS, POLL_TIMEOUT, BusClient, report_key
+from shiftboss.client.bus_client import POLL_MS, POLL_TIMEOUT, BusClient
+from shiftboss.client.http_client import new_idempotency_key
 from shiftboss.errors import Conflict, ContractViolations, NotFound, NotHeld, ShiftbossError
 from shiftboss.protocol.messages import Message, MessageType, message_to_json
-from shiftboss.worker.heartbeats import Heartbeats
+from shiftboss.worker.heartbeats import HeartbeatThread
 from shiftboss.worker.milestone_reports import MilestoneReports
 
 log = logging.getLogger(__name__)
 
-# How long the last word about a task may take when its loop has been left.
+# How long the final report of a task may take after its loop was left.
 LAST_WORD_SECONDS: Final = 10.0
+LEFT_WITHOUT_RESULT: Final = "left without a result"
+REASON_CHARACTERS_MAX: Final = 2_000
+
+
+def reason_of(error: BaseException | None) -> str:
+    """The reason that is reported for a task whose loop an error has left."""
+    if error is None or isinstance(error, asyncio.CancelledError | GeneratorExit):
+        return LEFT_WITHOUT_RESULT
+    return f"{type(error).__name__}: {error}".replace("\0", "")[:REASON_CHARACTERS_MAX]
 
 
 class BusTask(MilestoneReports):
     """End it with `done`, `failed` or `checkpoint`; under the completion contract with `finished`.
 
-    `handoff` is the contract of the task with its context, if it has one; `model` is the one that
-    should do it, where the policy says so.
-    `resume_from` is the checkpoint that the attempt before this one handed over, `salvage` what
-    lost attempts left behind. Every report is said again until the server answers. One that comes
-    too late, because the lease ran out or the task was taken back, raises the server's refusal
-    (`StaleEpoch`, `NotHeld`); `is_lost` says so before.
+    `handoff` is the contract of the task with its context, if it has one; `model` is the model that
+    should do it, if the policy names one. `resume_from` is the checkpoint that the previous attempt
+    handed over, `salvage` the commits that lost attempts left.
+
+    Every report is retried until the server answers. A report that comes too late, because the
+    lease ran out or the task was taken back, raises the server's refusal (`StaleEpoch`, `NotHeld`);
+    `is_lost` is set as soon as a heartbeat learns of it.
     """
 
     def __init__(
-        self, line: BusClient, worker: str, delivery: dict[str, Any], heartbeat_seconds: float
+        self, client: BusClient, worker: str, delivery: dict[str, Any], heartbeat_seconds: float
     ) -> None:
         self.bead_id: str = delivery["bead_id"]
         self.title: str = delivery["title"]
@@ -43,37 +55,42 @@ class BusTask(MilestoneReports):
         self.model: str | None = delivery.get("model")
         self.is_over = False
         self.is_lost = False
-        # Told once, from the thread of the heartbeats.
+        # Called once, from the heartbeat thread.
         self.on_lost: Callable[[], None] | None = None
-        self._line = line
+        self._client = client
         self._worker = worker
-        # One each: a call that was cut off and is made again repeats the first.
-        self._keys = {name: report_key() for name in ("ack_task", "worker_done", "task_failed")}
-        self._beating = Heartbeats(
-            line, worker, self.bead_id, self.epoch, heartbeat_seconds, self._lose
+        # One key per report: a call that was cancelled and is made again repeats the first.
+        self._keys = {
+            name: new_idempotency_key() for name in ("ack_task", "worker_done", "task_failed")
+        }
+        self._heartbeats = HeartbeatThread(
+            client, worker, self.bead_id, self.epoch, heartbeat_seconds, self._lose
         )
 
     async def acknowledge(self) -> None:
-        """From here on the task is this worker's. The loop does it before it hands the task out."""
-        await self._line.call("ack_task", self._members(), key=self._keys["ack_task"])
-        self._beating.start()
+        """From here on the worker holds the task. The loop of BusWorker calls this."""
+        await self._client.call("ack_task", self._members(), key=self._keys["ack_task"])
+        self._heartbeats.start()
 
     async def done(self, commit: str | None = None, summary: str = "") -> str | None:
-        """The receipt of a task with a handoff, once the server has proven it; without `commit` it
-        looks at the tip of the branch. Raises ContractViolations for work that it refuses: the task
-        is still this worker's, and can be reported done again."""
-        said = {"commit": commit, "summary": summary} if commit or summary else {}
+        """Report the task done. Returns the receipt if the task has a handoff.
+
+        The server verifies such a task first; without `commit` it takes the tip of the branch. It
+        raises ContractViolations if it refuses the work: the worker still holds the task then, and
+        can report it done again.
+        """
+        claim = {"commit": commit, "summary": summary} if commit or summary else {}
         while True:
             try:
-                answer = await self._line.call(
+                answer = await self._client.call(
                     "worker_done",
-                    self._members() | said,
+                    self._members() | claim,
                     key=self._keys["worker_done"],
                     timeout=POLL_TIMEOUT,
                 )
             except ContractViolations:
-                # What comes next is another report.
-                self._keys["worker_done"] = report_key()
+                # The next `done` is another report.
+                self._keys["worker_done"] = new_idempotency_key()
                 raise
             if answer.get("status") != "verifying":
                 break
@@ -83,29 +100,29 @@ class BusTask(MilestoneReports):
 
     async def failed(self, reason: str) -> None:
         members = self._members() | {"reason": reason}
-        await self._line.call("task_failed", members, key=self._keys["task_failed"])
+        await self._client.call("task_failed", members, key=self._keys["task_failed"])
         self._end()
 
     async def heartbeat(
         self, context_usage: float | None = None, current_step: str | None = None
     ) -> dict[str, Any]:
         """`checkpoint_requested` in the answer: the context is nearly full, call `checkpoint`."""
-        said = {"context_usage": context_usage, "current_step": current_step}
-        return await self._line.call(
-            "heartbeat", {"name": self._worker, "epoch": self.epoch} | said
+        usage = {"context_usage": context_usage, "current_step": current_step}
+        return await self._client.call(
+            "heartbeat", {"name": self._worker, "epoch": self.epoch} | usage
         )
 
     async def progress(self, **payload: object) -> dict[str, Any]:
-        """A `commit` is kept for whoever takes over; a `state` moves along the state machine."""
-        return await self._say(MessageType.PROGRESS, payload)
+        """A `commit` is kept for the next attempt; a `state` moves along the state machine."""
+        return await self._send(MessageType.PROGRESS, payload)
 
     async def ask(self, question: str, *, contact: str | None = None) -> str:
         """Ask a person and wait for the answer, however long it takes."""
-        words = {"question": question} | ({"contact": contact} if contact else {})
-        asked = await self._say(MessageType.BLOCKED, words)
-        answer = await self._answer_to(asked["question_id"])
-        # Until the worker shows that it has gone on, the answer is given again.
-        await self.progress(heard=asked["question_id"])
+        payload = {"question": question} | ({"contact": contact} if contact else {})
+        question_id = (await self._send(MessageType.BLOCKED, payload))["question_id"]
+        answer = await self._wait_for_answer(question_id)
+        # The server repeats the answer until the worker reports that it has it.
+        await self.progress(heard=question_id)
         return answer
 
     async def checkpoint(
@@ -115,7 +132,7 @@ class BusTask(MilestoneReports):
         files_modified: Sequence[str],
         **further: object,
     ) -> None:
-        """Hand the task over to a fresh worker: this attempt is at its end."""
+        """Hand the task over to a fresh worker: this attempt ends."""
         payload = {
             **further,
             "current_step": current_step,
@@ -123,63 +140,65 @@ class BusTask(MilestoneReports):
             "files_modified": list(files_modified),
             "checkpoint_ready": True,
         }
-        await self._say(MessageType.CONTEXT_THRESHOLD, payload)
+        await self._send(MessageType.CONTEXT_THRESHOLD, payload)
         self._end()
 
     async def settle(self, reason: str) -> None:
-        """Report a task as failed that was left without a result; nobody hears of a refusal. What
-        was pushed goes on without its worker."""
+        """Report a task that was left without a result as failed; a refusal is only logged. A
+        pushed commit is left to the server instead."""
         if self.is_over:
             return
-        if self._is_with_server:
+        if self._server_finishes:
             self._end()
             return
         try:
             await self.failed(reason)
         except (Conflict, NotFound) as error:
-            log.warning("%s was left: %s", self.bead_id, error.detail)
+            log.warning("%s was left without a result: %s", self.bead_id, error.detail)
             self._end()
 
     async def give_back(self) -> None:
-        """Somebody else may have it, and it has not failed."""
+        """Give the task back to the queue: another worker may take it, and it has not failed."""
         if not self.is_over:
             self._end()
-            await self._line.call("reset_worker", {"worker_name": self._worker})
+            await self._client.call("reset_worker", {"worker_name": self._worker})
 
     def leave(self) -> None:
-        """Without a word: the server knows already how the attempt ended."""
+        """Stop without a report: the server already knows how the attempt ended."""
         self._end()
 
     def settle_now(self, reason: str) -> None:
-        """The same from a thread, where no event loop is left to wait."""
+        """Like `settle`, but from a thread, when no event loop is left."""
         self._end()
-        if self._is_with_server:
+        if self._server_finishes:
             return
         members, key = self._members() | {"reason": reason}, self._keys["task_failed"]
         try:
-            self._line.call_within(LAST_WORD_SECONDS, "task_failed", members, key)
+            self._client.call_within(LAST_WORD_SECONDS, "task_failed", members, key)
         except ShiftbossError as error:
-            log.warning("%s was left: %s", self.bead_id, error.detail)
+            log.warning("%s was left without a result: %s", self.bead_id, error.detail)
 
-    async def _answer_to(self, question_id: int) -> str:
+    async def _wait_for_answer(self, question_id: int) -> str:
         while not self.is_lost:
-            polled = await self._line.call(
+            polled = await self._client.call(
                 "poll_task", {"name": self._worker, "timeout_ms": POLL_MS}, timeout=POLL_TIMEOUT
             )
-            for one in polled.get("answers") or ():
-                if one["question_id"] == question_id:
-                    answer: str = one["answer"]
+            for answered in polled.get("answers") or ():
+                if answered["question_id"] == question_id:
+                    answer: str = answered["answer"]
                     return answer
-            # Another task, or a reset: this one is no longer ours.
+            # Another task, or a reset: the worker no longer holds this task.
             if polled["task"] is not None or polled.get("reset"):
                 break
         raise NotHeld(self.bead_id, None)
 
-    async def _say(self, kind: MessageType, payload: dict[str, Any]) -> dict[str, Any]:
-        about = {"task_id": self.bead_id, "epoch": self.epoch}
-        message = Message(kind, self._worker, datetime.now(UTC), payload | about)
-        return await self._line.call(
-            "send_message", {"message": json.loads(message_to_json(message))}, key=report_key()
+    async def _send(self, kind: MessageType, payload: dict[str, Any]) -> dict[str, Any]:
+        attempt = {"task_id": self.bead_id, "epoch": self.epoch}
+        message = Message(kind, self._worker, datetime.now(UTC), payload | attempt)
+        return await self._client.call(
+            "send_message",
+            {"message": json.loads(message_to_json(message))},
+            key=new_idempotency_key(),
         )
 
     def _members(self) -> dict[str, Any]:
@@ -187,7 +206,7 @@ class BusTask(MilestoneReports):
 
     def _end(self) -> None:
         self.is_over = True
-        self._beating.stop()
+        self._heartbeats.stop()
 
     def _lose(self) -> None:
         self.is_lost = True

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import threading
 from types import TracebackType
 from typing import Any, Self
 
-from shiftboss.client.bus_client import BusClient
-from shiftboss.client.exchange import checked
+from shiftboss.client.backoff import pauses
+from shiftboss.client.bus_client import POLL_MS, POLL_TIMEOUT, BusClient
+from shiftboss.client.http_client import validated
 from shiftboss.client.server_address import Server
-from shiftboss.errors import InvalidRequest
-from shiftboss.protocol.bus import DEFAULT_SWARM, RegisterWorkerRequest
-from shiftboss.worker.bus_session import BusSession, reason_of
-from shiftboss.worker.bus_task import BusTask
-from shiftboss.worker.heartbeats import HEARTBEAT_SECONDS, LEASE_SECONDS_MAX
+from shiftboss.errors import Conflict, InvalidRequest, UnknownTask, UnknownWorker
+from shiftboss.protocol.bus import DEFAULT_SWARM, LEASE_SECONDS_MAX, RegisterWorkerRequest
+from shiftboss.worker.bus_task import LAST_WORD_SECONDS, LEFT_WITHOUT_RESULT, BusTask, reason_of
+from shiftboss.worker.heartbeats import HEARTBEAT_SECONDS
+
+log = logging.getLogger(__name__)
 
 
 class BusWorker:
@@ -24,10 +28,10 @@ class BusWorker:
                 ...
                 await task.done()
 
-    A server that is away is waited for, one that has forgotten the worker is told of it again.
-    While the caller has a task, heartbeats keep its lease. An error that leaves the loop reports
-    the task as failed and goes on; so does leaving it without a result. Without `async with` the
-    loop works as well, but an error that is caught outside of it is not told to the server.
+    It waits for a server that is down, and registers again with one that has forgotten it. While
+    the caller holds a task, heartbeats keep its lease. An error that leaves the loop reports the
+    task as failed, and so does leaving the loop without a result. Without `async with` the loop
+    works as well, but then an error that is caught outside of it is not reported.
     """
 
     def __init__(
@@ -39,23 +43,25 @@ class BusWorker:
         swarm_id: str | None = None,
         heartbeat_seconds: float | None = None,
     ) -> None:
-        said = checked(RegisterWorkerRequest, name=name, swarm_id=swarm_id or DEFAULT_SWARM)
-        self.name = said.name
-        self.swarm_id = said.swarm_id
+        request = validated(RegisterWorkerRequest, name=name, swarm_id=swarm_id or DEFAULT_SWARM)
+        self.name = request.name
+        self.swarm_id = request.swarm_id
         self._heartbeat_seconds = _checked_seconds(heartbeat_seconds)
-        self._line = BusClient(Server.at(server, token), said.swarm_id)
-        self._attended = False
-        self._shifts: list[BusSession] = []
+        self._client = BusClient(Server.at(server, token), request.swarm_id)
+        self._is_managed = False
+        self._sessions: list[BusSession] = []
 
     def tasks(self) -> Tasks:
-        """The tasks that come, without end. To drop what this returns is to leave the loop."""
-        shift = BusSession(self._line, self.name, self._heartbeat_seconds, attended=self._attended)
-        if self._attended:
-            self._shifts.append(shift)
-        return Tasks(shift)
+        """Tasks without end. Dropping the returned iterator means leaving the loop."""
+        session = BusSession(
+            self._client, self.name, self._heartbeat_seconds, managed=self._is_managed
+        )
+        if self._is_managed:
+            self._sessions.append(session)
+        return Tasks(session)
 
     async def __aenter__(self) -> Self:
-        self._attended = True
+        self._is_managed = True
         return self
 
     async def __aexit__(
@@ -64,17 +70,17 @@ class BusWorker:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._attended = False
-        shifts, self._shifts = self._shifts, []
-        for shift in shifts:
-            await shift.end(reason_of(error))
+        self._is_managed = False
+        sessions, self._sessions = self._sessions, []
+        for session in sessions:
+            await session.end(reason_of(error))
 
 
 class Tasks:
-    """What `async for` goes over. One that is dropped tells the server what it had in hand."""
+    """The iterator of `async for`. When it is dropped, its session reports the task it holds."""
 
-    def __init__(self, shift: BusSession) -> None:
-        self._shift = shift
+    def __init__(self, session: BusSession) -> None:
+        self._session = session
         self._consumer: asyncio.Task[Any] | None = None
 
     def __aiter__(self) -> Self:
@@ -82,10 +88,110 @@ class Tasks:
 
     async def __anext__(self) -> BusTask:
         self._consumer = asyncio.current_task()
-        return await self._shift.next()
+        return await self._session.next()
 
     def __del__(self) -> None:
-        self._shift.abandon(self._consumer)
+        self._session.abandon(self._consumer)
+
+
+class BusSession:
+    """Holds one task at a time.
+
+    `managed`: `async with` calls `end` in any case, so that an abandoned loop reports nothing.
+    """
+
+    def __init__(
+        self, client: BusClient, worker: str, heartbeat_seconds: float, *, managed: bool
+    ) -> None:
+        self._client = client
+        self._worker = worker
+        self._heartbeat_seconds = heartbeat_seconds
+        self._is_managed = managed
+        self._registered = False
+        self._offered: BusTask | None = None
+        self._held: BusTask | None = None
+        self._last: tuple[str, int] | None = None
+        self._delays = pauses()
+
+    async def next(self) -> BusTask:
+        """The next task, acknowledged. The previous one is settled first."""
+        await self._settle(LEFT_WITHOUT_RESULT)
+        while self._held is None:
+            try:
+                await self._advance()
+            except UnknownWorker as error:
+                log.info("%s; registering again", error.detail)
+                self._registered = False
+                self._offered = None
+        return self._held
+
+    async def end(self, reason: str) -> None:
+        try:
+            async with asyncio.timeout(LAST_WORD_SECONDS):
+                await self._settle(reason)
+        except TimeoutError:
+            log.warning("the server did not answer the final report: %s", reason)
+
+    def abandon(self, consumer: asyncio.Task[Any] | None) -> None:
+        """The loop was left, perhaps without a result for its task. Does not wait: the caller goes
+        on."""
+        if self._held is None or self._held.is_over or self._is_managed:
+            return
+        try:
+            # The error that left the loop is known only when the consumer has ended.
+            asyncio.get_running_loop().call_soon(_report_abandoned, self._held, consumer)
+        except RuntimeError:
+            _report_abandoned(self._held, consumer)
+
+    async def _settle(self, reason: str) -> None:
+        if self._held is not None:
+            await self._held.settle(reason)
+            self._held = None
+
+    async def _advance(self) -> None:
+        """One step towards a task. Each may be cancelled and repeated."""
+        if not self._registered:
+            await self._client.call("register_worker", {"name": self._worker})
+            self._registered = True
+        elif self._offered is None:
+            await self._poll()
+        else:
+            await self._acknowledge(self._offered)
+
+    async def _poll(self) -> None:
+        polled = await self._client.call(
+            "poll_task", {"name": self._worker, "timeout_ms": POLL_MS}, timeout=POLL_TIMEOUT
+        )
+        delivery = polled["task"]
+        if delivery is None:
+            return
+        if (delivery["bead_id"], delivery["epoch"]) == self._last:
+            await self._skip(delivery["bead_id"], "this attempt was already handed out here")
+            return
+        self._offered = BusTask(self._client, self._worker, delivery, self._heartbeat_seconds)
+
+    async def _acknowledge(self, offered: BusTask) -> None:
+        try:
+            await offered.acknowledge()
+        except (Conflict, UnknownTask) as error:
+            self._offered = None
+            await self._skip(offered.bead_id, error.detail)
+            return
+        self._last = (offered.bead_id, offered.epoch)
+        self._delays = pauses()
+        self._offered, self._held = None, offered
+
+    async def _skip(self, bead_id: str, reason: str) -> None:
+        log.warning("cannot take %s: %s; polling again", bead_id, reason)
+        await asyncio.sleep(next(self._delays))
+
+
+def _report_abandoned(task: BusTask, consumer: asyncio.Task[Any] | None) -> None:
+    error = None
+    if consumer is not None and consumer.done() and not consumer.cancelled():
+        error = consumer.exception()
+    # Not a daemon thread: the process waits for the final report, the event loop might not.
+    threading.Thread(target=task.settle_now, args=(reason_of(error),)).start()
 
 
 def _checked_seconds(seconds: float | None) -> float:

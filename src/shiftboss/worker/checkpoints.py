@@ -1,4 +1,4 @@
-"""Reading checkpoints, and removing those of a swarm that is complete."""
+"""Reading checkpoints, and removing those of a complete swarm."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from shiftboss.protocol.fields import PacketId, PacketName, TasksCompleted
 from shiftboss.protocol.packets import RegisterRequest, checkpoint_path
-from shiftboss.system.files import LockHeldError, read_if_there, remove_durably
+from shiftboss.system.file_locks import LockHeldError
+from shiftboss.system.files import read_if_there, remove_durably
 from shiftboss.worker.outbox import Outbox, outbox_path
 
 log = logging.getLogger(__name__)
 
 
 class Checkpoint(BaseModel):
-    """What every checkpoint says, whatever else is in it."""
+    """The members that every checkpoint has."""
 
     model_config = ConfigDict(strict=True, frozen=True)
 
@@ -35,39 +36,39 @@ class DamagedCheckpointError(Exception):
 
 
 def read_checkpoint(packet: RegisterRequest) -> Checkpoint | None:
-    """None when there is none. Raises DamagedCheckpointError."""
+    """None if there is no file. Raises DamagedCheckpointError."""
     path = checkpoint_path(packet.worktree, packet.packet_id, packet.packet_name)
     try:
         content = read_if_there(path)
         if content is None:
             return None
-        found = Checkpoint.model_validate_json(content)
+        checkpoint = Checkpoint.model_validate_json(content)
     except (OSError, ValidationError) as error:
         raise DamagedCheckpointError(f"{path} is damaged") from error
-    if (found.packet_id, found.packet_name) != (packet.packet_id, packet.packet_name):
-        raise DamagedCheckpointError(f"{path} is about packet {found.packet_id}")
-    if found.tasks_completed > packet.tasks_total:
+    if (checkpoint.packet_id, checkpoint.packet_name) != (packet.packet_id, packet.packet_name):
+        raise DamagedCheckpointError(f"{path} is about packet {checkpoint.packet_id}")
+    if checkpoint.tasks_completed > packet.tasks_total:
         raise DamagedCheckpointError(f"{path} counts more than {packet.tasks_total} tasks")
-    return found
+    return checkpoint
 
 
 def remove_checkpoints(status: Mapping[str, Any]) -> list[Path]:
     """Remove the checkpoints that the workers of a complete swarm left on this machine.
 
-    `status` is the server's answer. Nothing happens while the swarm is not complete, and a file
-    stays when it does not tell of the completion of its packet. Returns what was removed.
+    `status` is the server's answer. Nothing is removed while the swarm is not complete, and a
+    checkpoint stays if it does not say that its packet is complete. Returns the removed files.
     """
     if status.get("status") != "complete":
         return []
     packets = (_packet_of(worker) for worker in status["workers"])
-    return [path for packet in packets if packet and (path := _remove(packet, finished=True))]
+    return [path for packet in packets if packet and (path := _remove(packet, only_complete=True))]
 
 
 def remove_own_checkpoint(packet: RegisterRequest, status: Mapping[str, Any]) -> bool:
-    """Remove the checkpoint of one packet, whatever it tells of, once its swarm is complete."""
+    """Remove the checkpoint of one packet if its swarm is complete. Returns whether it is."""
     if status.get("status") != "complete":
         return False
-    _remove(packet, finished=False)
+    _remove(packet, only_complete=False)
     return True
 
 
@@ -80,14 +81,14 @@ def _packet_of(worker: Mapping[str, Any]) -> RegisterRequest | None:
         return None
 
 
-def _remove(packet: RegisterRequest, *, finished: bool) -> Path | None:
+def _remove(packet: RegisterRequest, *, only_complete: bool) -> Path | None:
     path = checkpoint_path(packet.worktree, packet.packet_id, packet.packet_name)
     outbox = Outbox(outbox_path(packet.worktree, packet.packet_id, packet.packet_name))
     removed = None
     try:
-        if _lies_in_its_folder(path):
+        if _is_regular_file(path):
             with outbox.writing() if outbox.folder.is_dir() else nullcontext():
-                if not finished or _tells_of_completion(packet):
+                if not only_complete or _says_complete(packet):
                     remove_durably(path)
                     removed = path
         outbox.remove_if_empty()
@@ -96,16 +97,16 @@ def _remove(packet: RegisterRequest, *, finished: bool) -> Path | None:
     return removed
 
 
-def _tells_of_completion(packet: RegisterRequest) -> bool:
+def _says_complete(packet: RegisterRequest) -> bool:
     try:
-        found = read_checkpoint(packet)
+        checkpoint = read_checkpoint(packet)
     except DamagedCheckpointError:
         return False
-    return found is not None and found.event == "complete"
+    return checkpoint is not None and checkpoint.event == "complete"
 
 
-def _lies_in_its_folder(path: Path) -> bool:
-    """A plain file in plain folders: no link leads out of the worktree."""
+def _is_regular_file(path: Path) -> bool:
+    """A regular file in real folders: no link leads out of the worktree."""
     try:
         return (
             stat.S_ISREG(path.lstat().st_mode)

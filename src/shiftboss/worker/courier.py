@@ -1,6 +1,6 @@
-"""A process that delivers what another one left behind. It takes an outbox and a server.
+"""The courier: a process that delivers the reports that an ended worker process left in its outbox.
 
-It ends when the outbox is empty, or after a day.
+`python -m shiftboss.worker.courier OUTBOX SERVER`
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ import sys
 
 def main() -> None:
     folder, address = sys.argv[1:]
-    # A child of nobody: the process that started it can end, or go on, without collecting it.
+    # The parent exits at once, so the process that started the courier has no child to wait for.
     if os.fork():
         os._exit(0)
-    # Late, so that whoever waits for the fork waits for some milliseconds only.
-    from shiftboss.worker.background_delivery import deliver_left_behind
+    # Imported after the fork, so that the starting process waits only milliseconds.
+    from shiftboss.worker.background_delivery import run_courier
 
-    deliver_left_behind(folder, address)
+    run_courier(folder, address)
 
 
 if __name__ == "__main__":

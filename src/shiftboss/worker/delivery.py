@@ -1,4 +1,4 @@
-"""Taking the reports of an outbox to the server, in order."""
+"""Delivering the reports of an outbox to the server, in order."""
 
 from __future__ import annotations
 
@@ -8,47 +8,135 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-import httpx2
-
 from shiftboss.client.backoff import Deadline
-from shiftboss.client.exchange import (
-    ForeignAnswer,
-    ServerUnreachable,
-    answer_of,
-    reaching,
-    says_later,
-    swarm_path,
-)
+from shiftboss.client.errors import ServerUnreachable, UnrecognizedReply
+from shiftboss.client.http_client import HttpClient, ServerRequest, swarm_path
 from shiftboss.client.server_address import TIMEOUT, Server
 from shiftboss.errors import Conflict, InvalidRequest, ShiftbossError, UnknownPacket
-from shiftboss.system.files import LockHeldError
+from shiftboss.system.file_locks import LockHeldError
 from shiftboss.worker.checkpoints import remove_checkpoints
 from shiftboss.worker.outbox import Entry, Outbox
 
-# One round of a deliverer: what it does while it holds the outbox.
+log = logging.getLogger(__name__)
+
+# How long to wait for another process that is delivering.
+LOCK_WAIT_SECONDS: Final = 2.0
+# After these, reports stay in the outbox and are delivered later.
+NOT_DELIVERED: Final = (ServerUnreachable, LockHeldError, OSError)
+# These are about the report itself and would not change with time. Any other refusal, such as a
+# wrong token or a swarm that does not exist yet, can be fixed while the reports wait.
+_PERMANENT: Final = (Conflict, InvalidRequest, UnknownPacket)
 
 
-# What the server says of the report itself: it would say the same tomorrow. Anything else, such as
-# a wrong token or a swarm that is not there yet, can be put right while the reports wait.
-_FOR_GOOD: Final = (Conflict, InvalidRequest, UnknownPacket)
+class OutboxDelivery:
+    """`is_connected` tells whether the server answered the last time; `has_blocked_reports`,
+    whether some reports had to wait although it did."""
+
+    def __init__(self, outbox: Outbox, server: Server) -> None:
+        self.outbox = outbox
+        self.server = server
+        self.is_connected = True
+        self.has_blocked_reports = False
+        self._warned_of: set[str] = set()
+
+    def deliver(self, own: Entry, deadline: Deadline) -> dict[str, Any]:
+        """Deliver what waits before `own`, then `own`. Returns its answer, or raises its refusal.
+
+        Raises one of NOT_DELIVERED if the server did not answer in time, if another process is
+        delivering, or if the outbox cannot be read. The report then stays in the outbox.
+        """
+        with self._round(deadline) as delivery_round:
+            return delivery_round.deliver_up_to(own)
+
+    def deliver_waiting(self) -> bool:
+        """Deliver everything that waits, for no caller. Returns whether nothing is left."""
+        try:
+            while self.outbox.files():
+                with self._round(None) as delivery_round:
+                    delivery_round.deliver_all()
+                if delivery_round.blocked_by:
+                    return False
+        except NOT_DELIVERED as error:
+            log.debug("reports wait in %s: %s", self.outbox.folder, error)
+            return False
+        self._warned_of.clear()
+        return True
+
+    def status(self, swarm_id: str, deadline: Deadline | None = None) -> dict[str, Any]:
+        request = ServerRequest(
+            path=swarm_path(swarm_id, "status"),
+            members=("status", "workers"),
+            timeout=deadline.timeout() if deadline else TIMEOUT,
+        )
+        return HttpClient(self.server).send_blocking(request).answer
+
+    @contextmanager
+    def _round(self, deadline: Deadline | None) -> Iterator[DeliveryRound]:
+        lock_wait = LOCK_WAIT_SECONDS
+        if deadline is not None:
+            lock_wait = min(lock_wait, deadline.seconds_left())
+        with HttpClient(self.server) as client:
+            delivery_round = DeliveryRound(self.outbox, client, deadline)
+            try:
+                with self._tracking_connection(), self.outbox.delivering(lock_wait):
+                    yield delivery_round
+            finally:
+                self.has_blocked_reports = bool(delivery_round.blocked_by)
+                for reason in delivery_round.blocked_by.values():
+                    self._warn(reason.detail)
+                # After the locks are released: this cleans up the outbox of this packet as well.
+                for swarm_id in delivery_round.complete_swarms:
+                    self._clean_up(swarm_id, deadline)
+
+    @contextmanager
+    def _tracking_connection(self) -> Iterator[None]:
+        try:
+            yield
+        except NOT_DELIVERED as error:
+            self.is_connected = False
+            # A server that is down needs no warning: that is what the outbox is for.
+            if isinstance(error, UnrecognizedReply | OSError):
+                self._warn(str(error))
+            raise
+        except ShiftbossError:
+            self.is_connected = True
+            raise
+        self.is_connected = True
+
+    def _warn(self, reason: str) -> None:
+        """Once per reason: the next attempt, seconds later, fails in the same way."""
+        if reason not in self._warned_of:
+            self._warned_of.add(reason)
+            log.warning(
+                "reports for %s wait in %s: %s", self.server.address, self.outbox.folder, reason
+            )
+
+    def _clean_up(self, swarm_id: str, deadline: Deadline | None) -> None:
+        try:
+            remove_checkpoints(self.status(swarm_id, deadline))
+        except ShiftbossError as error:
+            log.warning("the checkpoints of %s are kept for now: %s", swarm_id, error.detail)
 
 
 class DeliveryRound:
-    """`complete` are swarms that an answer has called complete; `held_back` says, by swarm, why
-    its reports wait although the server answers."""
+    """What a deliverer does while it holds the lock of the outbox.
 
-    def __init__(self, outbox: Outbox, client: httpx2.Client, deadline: Deadline | None) -> None:
-        self.complete: set[str] = set()
-        self.held_back: dict[str, ShiftbossError] = {}
+    `complete_swarms` are swarms that an answer called complete. `blocked_by` has, by swarm, the
+    refusal that keeps its reports waiting although the server answers.
+    """
+
+    def __init__(self, outbox: Outbox, client: HttpClient, deadline: Deadline | None) -> None:
+        self.complete_swarms: set[str] = set()
+        self.blocked_by: dict[str, ShiftbossError] = {}
         self._outbox = outbox
         self._client = client
         self._deadline = deadline
 
-    def all(self) -> None:
+    def deliver_all(self) -> None:
         for file, entry in self._waiting():
             self._deliver_unattended(file, entry)
 
-    def up_to(self, own: Entry) -> dict[str, Any]:
+    def deliver_up_to(self, own: Entry) -> dict[str, Any]:
         for file, entry in self._waiting():
             if entry.key == own.key:
                 return self._deliver_own(file, own)
@@ -64,9 +152,9 @@ class DeliveryRound:
 
     def _deliver_own(self, file: Path, own: Entry) -> dict[str, Any]:
         try:
-            # It does not overtake its elders: what holds them back is what it would be told.
-            if own.swarm_id in self.held_back:
-                raise self.held_back[own.swarm_id]
+            # It must not overtake older reports, so it gets the error that blocks them.
+            if own.swarm_id in self.blocked_by:
+                raise self.blocked_by[own.swarm_id]
             answer = self._post(own)
         except ServerUnreachable:
             raise
@@ -77,138 +165,31 @@ class DeliveryRound:
         return answer
 
     def _deliver_unattended(self, file: Path, entry: Entry) -> None:
-        if entry.swarm_id in self.held_back:
+        if entry.swarm_id in self.blocked_by:
             return
         try:
             self._post(entry)
         except ServerUnreachable:
             raise
-        except _FOR_GOOD as error:
+        except _PERMANENT as error:
             self._outbox.reject(file, error.detail)
         except ShiftbossError as error:
-            self.held_back[entry.swarm_id] = error
+            self.blocked_by[entry.swarm_id] = error
         else:
             file.unlink(missing_ok=True)
 
     def _post(self, entry: Entry) -> dict[str, Any]:
-        with reaching(self._client.base_url):
-            response = self._client.post(
-                swarm_path(entry.swarm_id, entry.operation),
-                json=entry.body,
-                headers={"Idempotency-Key": entry.key},
-                timeout=self._deadline.timeout() if self._deadline else TIMEOUT,
-            )
-        answer = _answer_to(entry, response)
+        accepted = "registered" if entry.operation == "register" else "acknowledged"
+        request = ServerRequest(
+            path=swarm_path(entry.swarm_id, entry.operation),
+            body=entry.body,
+            key=entry.key,
+            members=(accepted,),
+            timeout=self._deadline.timeout() if self._deadline else TIMEOUT,
+        )
+        answer = self._client.send_blocking(request).answer
+        if answer[accepted] is not True:
+            raise UnrecognizedReply(f"the reply has {accepted!r}, but it is not true")
         if answer.get("swarm_complete") is True:
-            self.complete.add(entry.swarm_id)
+            self.complete_swarms.add(entry.swarm_id)
         return answer
-
-
-def _answer_to(entry: Entry, response: httpx2.Response) -> dict[str, Any]:
-    said_yes = "registered" if entry.operation == "register" else "acknowledged"
-    try:
-        answer = answer_of(response, said_yes)
-    except ServerUnreachable:
-        raise
-    except ShiftbossError as error:
-        if says_later(response):
-            raise ServerUnreachable(error.detail) from error
-        raise
-    if answer[said_yes] is not True:
-        raise ForeignAnswer(f"{response.status_code} came back with {said_yes} not true")
-    return answer
-
-
-log = logging.getLogger(__name__)
-
-# How long to wait for another process that is delivering.
-PATIENCE_SECONDS: Final = 2.0
-# Reports wait after these, and nobody is to blame for what they say.
-NOT_THROUGH: Final = (ServerUnreachable, LockHeldError, OSError)
-
-
-class Delivery:
-    """`got_through` tells whether the server answered the last time; `holds_back`, whether some
-    reports had to wait all the same."""
-
-    def __init__(self, outbox: Outbox, server: Server) -> None:
-        self.outbox = outbox
-        self.server = server
-        self.got_through = True
-        self.holds_back = False
-        self._told: set[str] = set()
-
-    def deliver(self, own: Entry, deadline: Deadline) -> dict[str, Any]:
-        """Deliver what waits before `own`, then `own`: its answer, or the error that it got.
-
-        Raises one of NOT_THROUGH when the server gave no answer in time, when somebody else goes
-        on delivering, or when the outbox cannot be read; the report waits then.
-        """
-        with self._round(deadline) as this:
-            return this.up_to(own)
-
-    def deliver_waiting(self) -> bool:
-        """Deliver all that waits, for no caller. Whether nothing is left."""
-        try:
-            while self.outbox.files():
-                with self._round(None) as this:
-                    this.all()
-                if this.held_back:
-                    return False
-        except NOT_THROUGH as error:
-            log.debug("reports wait in %s: %s", self.outbox.folder, error)
-            return False
-        self._told.clear()
-        return True
-
-    def status(self, swarm_id: str, deadline: Deadline | None = None) -> dict[str, Any]:
-        timeout = deadline.timeout() if deadline else TIMEOUT
-        with self.server.client() as client, reaching(self.server.address):
-            return answer_of(
-                client.get(swarm_path(swarm_id, "status"), timeout=timeout), "status", "workers"
-            )
-
-    @contextmanager
-    def _round(self, deadline: Deadline | None) -> Iterator[DeliveryRound]:
-        patience = min(PATIENCE_SECONDS, deadline.seconds_left()) if deadline else PATIENCE_SECONDS
-        with self.server.client() as client:
-            this = DeliveryRound(self.outbox, client, deadline)
-            try:
-                with self._noting_the_way(), self.outbox.delivering(patience):
-                    yield this
-            finally:
-                self.holds_back = bool(this.held_back)
-                for reason in this.held_back.values():
-                    self._tell(reason.detail)
-                # With the locks given back: the outbox of this packet is cleaned up as well.
-                for swarm_id in this.complete:
-                    self._clean_up(swarm_id, deadline)
-
-    @contextmanager
-    def _noting_the_way(self) -> Iterator[None]:
-        try:
-            yield
-        except NOT_THROUGH as error:
-            self.got_through = False
-            # A server that is away is nothing to tell of: it is what the outbox is for.
-            if isinstance(error, ForeignAnswer | OSError):
-                self._tell(str(error))
-            raise
-        except ShiftbossError:
-            self.got_through = True
-            raise
-        self.got_through = True
-
-    def _tell(self, why: str) -> None:
-        """Once: the next try, some seconds later, finds the same."""
-        if why not in self._told:
-            self._told.add(why)
-            log.warning(
-                "reports for %s wait in %s: %s", self.server.address, self.outbox.folder, why
-            )
-
-    def _clean_up(self, swarm_id: str, deadline: Deadline | None) -> None:
-        try:
-            remove_checkpoints(self.status(swarm_id, deadline))
-        except ShiftbossError as error:
-            log.warning("the checkpoints of %s stay for now: %s", swarm_id, error.detail)

@@ -1,4 +1,4 @@
-"""Signs of life for a task, from a thread: work that keeps the event loop busy is work, too."""
+"""Heartbeats for a task, sent from a thread so that a busy event loop does not stop them."""
 
 from __future__ import annotations
 
@@ -9,34 +9,36 @@ from collections.abc import Callable
 from typing import Final
 
 from shiftboss.client.bus_client import BusClient
-from shiftboss.client.exchange import ServerUnreachable
+from shiftboss.client.errors import ServerUnreachable
 from shiftboss.errors import ShiftbossError
+from shiftboss.protocol.bus import LEASE_SECONDS_MAX, LEASE_SECONDS_MIN
 
 log = logging.getLogger(__name__)
 
 HEARTBEAT_SECONDS: Final = 20.0
-LEASE_SECONDS_MIN: Final = 5
-LEASE_SECONDS_MAX: Final = 86_400
 
 
 def lease_seconds(heartbeat_seconds: float) -> int:
-    """Two heartbeats may be lost before the task is."""
+    """Three intervals: two heartbeats in a row may get lost before the lease ends."""
     return min(max(math.ceil(3 * heartbeat_seconds), LEASE_SECONDS_MIN), LEASE_SECONDS_MAX)
 
 
-class Heartbeats:
-    """One at once and then every so many seconds. `on_lost` is told when the task is another's."""
+class HeartbeatThread:
+    """Sends one heartbeat at once and then one every `seconds`.
+
+    Calls `on_lost`, once, when the server says that the worker no longer holds the task.
+    """
 
     def __init__(
         self,
-        line: BusClient,
+        client: BusClient,
         worker: str,
         bead_id: str,
         epoch: int,
         seconds: float,
         on_lost: Callable[[], None],
     ) -> None:
-        self._line = line
+        self._client = client
         self._bead_id = bead_id
         self._epoch = epoch
         self._seconds = seconds
@@ -60,11 +62,11 @@ class Heartbeats:
 
     def _is_lost(self) -> bool:
         try:
-            answer = self._line.call_once("heartbeat", self._members)
+            answer = self._client.call_once("heartbeat", self._members)
         except ServerUnreachable as error:
-            log.info("a heartbeat for %s: %s", self._bead_id, error.detail)
+            log.info("heartbeat for %s not delivered: %s", self._bead_id, error.detail)
             return False
         except ShiftbossError as error:
-            log.warning("%s is lost: %s", self._bead_id, error.detail)
+            log.warning("lost the task %s: %s", self._bead_id, error.detail)
             return True
         return (answer["bead_id"], answer["epoch"]) != (self._bead_id, self._epoch)

@@ -1,31 +1,32 @@
-"""What a worker reports under the completion contract."""
+"""The milestones that a worker reports under the completion contract."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from typing import Any, Final
 
-from shiftboss.client.bus_client import POLL_TIMEOUT, BusClient, report_key
+from shiftboss.client.bus_client import POLL_TIMEOUT, BusClient
+from shiftboss.client.http_client import new_idempotency_key
 from shiftboss.errors import NotHeld
 
-# The server wakes a poll with the news; this is how long one that slipped through goes unheard.
-NEWS_MS: Final = 5_000
+# The server wakes the poll when CI has ended; after a missed wake-up, the next check comes then.
+CI_POLL_MS: Final = 5_000
 
 
 class MilestoneReports(ABC):
-    """Of one task. Every report is said again until the server answers; one that makes no sense
-    where the task stands raises IllegalTransition."""
+    """The reports of one task. Each is retried until the server answers. A milestone that the state
+    of the task does not allow raises IllegalTransition."""
 
     bead_id: str
     epoch: int
-    _line: BusClient
+    _client: BusClient
     _worker: str
-    # Pushed, and CI not known to be red: to leave the task now is not to give it up.
-    _is_with_server = False
+    # Pushed, and CI is not known to be red: the server finishes the task without the worker.
+    _server_finishes = False
 
     async def working(self, text: str, **members: object) -> dict[str, Any]:
-        """`substate`, `files_modified` with `estimated_files`."""
-        self._is_with_server = False
+        """Optional members: `substate`, `files_modified` with `estimated_files`."""
+        self._server_finishes = False
         return await self._report({"milestone": "WORKING", "description": text} | members)
 
     async def pushed(
@@ -37,35 +38,36 @@ class MilestoneReports(ABC):
         returns: dict[str, Any] | None = None,
         **members: object,
     ) -> dict[str, Any]:
-        """From here on the server follows the CI of the commit: wait for `ci_result`, or leave.
-        Who leaves can give `returns` along, see `finished`."""
-        said = {"milestone": "PUSHED_TO_CI", "repo": repo, "commit": commit, "ci_run": ci_run}
-        answer = await self._report(said | members, returns=returns)
-        self._is_with_server = True
+        """From here on the server watches the CI of the commit: wait for `ci_result`, or leave the
+        task. A worker that leaves can pass `returns` here, see `finished`."""
+        report = {"milestone": "PUSHED_TO_CI", "repo": repo, "commit": commit, "ci_run": ci_run}
+        answer = await self._report(report | members, returns=returns)
+        self._server_finishes = True
         return answer
 
     async def ci_result(self) -> dict[str, Any]:
-        """`state` (passed or failed), `run_id` and `jobs` of the pushed commit, once CI has ended;
-        jobs that failed with the end of their logs. Work that has passed may be done by then: the
-        server claims it by itself."""
-        about = {"bead_id": self.bead_id}
+        """Wait until the CI of the pushed commit has ended. Returns `state` (passed or failed),
+        `run_id` and `jobs`, of which the failed ones have the end of their logs. The task may
+        already be done then: the server claims work by itself if its CI passed."""
+        request = {"bead_id": self.bead_id}
         while True:
-            task = await self._line.call("show_task", about)
+            task = await self._client.call("show_task", request)
             if (task["worker"], task["epoch"]) != (self._worker, self.epoch):
                 raise NotHeld(self.bead_id, task["worker"])
             if task.get("state") != "verifying":
-                result = await self._line.call("show_ci", about)
-                self._is_with_server = result["state"] == "passed"
+                result = await self._client.call("show_ci", request)
+                self._server_finishes = result["state"] == "passed"
                 return result
-            await self._line.call(
-                "poll_task", {"name": self._worker, "timeout_ms": NEWS_MS}, timeout=POLL_TIMEOUT
+            await self._client.call(
+                "poll_task", {"name": self._worker, "timeout_ms": CI_POLL_MS}, timeout=POLL_TIMEOUT
             )
 
     async def fixing(self, job: str, diagnosis: str, **members: object) -> dict[str, Any]:
-        """`substate`, `error_category`, `affected_files`, `attempt` with `max_attempts`."""
-        self._is_with_server = False
-        said = {"milestone": "FIXING_CI", "failed_job": job, "diagnosis": diagnosis}
-        return await self._report(said | members)
+        """Optional members: `substate`, `error_category`, `affected_files`, `attempt` with
+        `max_attempts`."""
+        self._server_finishes = False
+        report = {"milestone": "FIXING_CI", "failed_job": job, "diagnosis": diagnosis}
+        return await self._report(report | members)
 
     async def finished(
         self,
@@ -75,16 +77,18 @@ class MilestoneReports(ABC):
         sync_job: str | None = None,
         returns: dict[str, Any] | None = None,
     ) -> str | None:
-        """DONE: the receipt, once the server has proven it. `sync_job` is the job that must have
-        succeeded, `returns` what the worker gives back: files_created, files_modified,
-        tests_added, ci_run_id, summary. Raises ContractViolations for what is not proven; the
-        task is still this worker's then."""
-        said: dict[str, Any] = {"milestone": "DONE", "repo": repo, "ci_run": ci_run}
-        said |= {"all_green": True}
+        """Report DONE and return the receipt, once the server has verified the work.
+
+        `sync_job` is the job that must have succeeded. `returns` is what the worker gives back:
+        files_created, files_modified, tests_added, ci_run_id, summary. Raises ContractViolations
+        if the server refuses the work; the worker still holds the task then.
+        """
+        report: dict[str, Any] = {"milestone": "DONE", "repo": repo, "ci_run": ci_run}
+        report |= {"all_green": True}
         if sync_job is not None:
-            said |= {"sync_job": sync_job, "sync_status": "success"}
+            report |= {"sync_job": sync_job, "sync_status": "success"}
         while True:
-            answer = await self._report(said, returns=returns)
+            answer = await self._report(report, returns=returns)
             if answer["status"] != "verifying":
                 break
         self._end()
@@ -93,16 +97,16 @@ class MilestoneReports(ABC):
 
     async def blocked(self, reason: str) -> str:
         """Ask the task's contact and wait for the answer, however long it takes."""
-        asked = await self._report({"milestone": "BLOCKED", "reason": reason})
-        return await self._answer_to(asked["question_id"])
+        answer = await self._report({"milestone": "BLOCKED", "reason": reason})
+        return await self._wait_for_answer(answer["question_id"])
 
     async def denied(self, tool: str, error: str, operation: str | None = None) -> bool:
-        """A tool was denied. False: it is over, the worker has to stop; the operator is asked."""
-        said = {"tool": tool, "message": error, "operation": operation}
-        answer = await self._line.call(
+        """Report that a tool was denied. False: the worker has to stop; the operator was asked."""
+        failure = {"tool": tool, "message": error, "operation": operation}
+        answer = await self._client.call(
             "report_failure",
-            self._members() | said | {"error_type": "permission_denied"},
-            key=report_key(),
+            self._members() | failure | {"error_type": "permission_denied"},
+            key=new_idempotency_key(),
         )
         if answer["action"] != "terminate":
             return True
@@ -110,15 +114,15 @@ class MilestoneReports(ABC):
         return False
 
     async def _report(self, report: dict[str, Any], **members: object) -> dict[str, Any]:
-        return await self._line.call(
+        return await self._client.call(
             "report_milestone",
             self._members() | {"report": report} | members,
-            key=report_key(),
+            key=new_idempotency_key(),
             timeout=POLL_TIMEOUT,
         )
 
     @abstractmethod
-    async def _answer_to(self, question_id: int) -> str: ...
+    async def _wait_for_answer(self, question_id: int) -> str: ...
 
     @abstractmethod
     def _members(self) -> dict[str, Any]: ...

@@ -1,21 +1,16 @@
-"""One report from the worker to the server: recorded first, then delivered or left waiting."""
+"""One report from the worker to the server: recorded on disk first, then delivered or queued."""
 
 from __future__ import annotations
 
-import atexit
 import logging
-import os
-import subprocess
-import sys
-import uuid
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any, Final, Self
 
 from pydantic import model_validator
 from pydantic_core import PydanticCustomError
 
 from shiftboss.client.backoff import Deadline
+from shiftboss.client.http_client import new_idempotency_key
 from shiftboss.client.server_address import Server
 from shiftboss.protocol.fields import SwarmId, TasksCompleted
 from shiftboss.protocol.packets import (
@@ -26,59 +21,14 @@ from shiftboss.protocol.packets import (
     Report,
     checkpoint_of,
 )
-from shiftboss.worker.background_delivery import BackgroundDelivery
-from shiftboss.worker.delivery import NOT_THROUGH, Delivery
-from shiftboss.worker.journal import Journal, Recorded
-from shiftboss.worker.outbox import Entry, Outbox
-
-# The end of a process: what was not delivered is left to a courier.
-
-
-log = logging.getLogger(__name__)
-
-_watched: dict[Path, Server] = {}
-
-
-def watch(outbox: Outbox, server: Server) -> None:
-    """Start a courier for this outbox at the end, if something waits in it then."""
-    if os.environ.get("SHIFTBOSS_COURIER") != "0":
-        _watched[outbox.folder] = server
-
-
-def leave(outbox: Outbox) -> None:
-    """The end has come for this outbox."""
-    server = _watched.pop(outbox.folder, None)
-    if server is not None and outbox.files():
-        _start_courier(outbox, server)
-
-
-@atexit.register
-def _leave_all() -> None:
-    for folder in list(_watched):
-        try:
-            leave(Outbox(folder))
-        except Exception:
-            # The outboxes of the other workers still wait for their couriers.
-            log.exception("reports may stay in %s", folder)
-
-
-def _start_courier(outbox: Outbox, server: Server) -> None:
-    # -P: the folder that this process was started in may be an agent's, with modules of its own.
-    module = [sys.executable, "-P", "-m", "shiftboss.worker.courier"]
-    token = {"SHIFTBOSS_TOKEN": server.token} if server.token else {}
-    try:
-        subprocess.run(
-            [*module, str(outbox.folder), server.address],
-            env=os.environ | token,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-            check=False,
-        )
-    except OSError as error:
-        log.warning("reports stay in %s, no courier could start: %s", outbox.folder, error)
-
+from shiftboss.worker.background_delivery import (
+    BackgroundDelivery,
+    start_courier_at_exit,
+    start_courier_now,
+)
+from shiftboss.worker.delivery import NOT_DELIVERED, OutboxDelivery
+from shiftboss.worker.outbox import Entry
+from shiftboss.worker.report_journal import RecordedReport, ReportJournal
 
 log = logging.getLogger(__name__)
 
@@ -90,14 +40,14 @@ _OPERATION_OF: Final = {
 }
 
 
-class Standing(RegisterRequest):
-    """A packet, its swarm and how far it has come."""
+class PacketProgress(RegisterRequest):
+    """A packet of a swarm, and how many of its tasks are completed."""
 
     swarm_id: SwarmId
     tasks_completed: TasksCompleted
 
     @model_validator(mode="after")
-    def _no_more_completed_than_there_are(self) -> Self:
+    def _check_tasks_completed(self) -> Self:
         if self.tasks_completed > self.tasks_total:
             raise PydanticCustomError(
                 "tasks_completed",
@@ -116,77 +66,82 @@ class Standing(RegisterRequest):
 
 
 class Reporter:
-    """Synchronous, for one thread: the worker's own."""
+    """The reports of one packet. Not thread-safe: the worker calls it from one thread."""
 
     def __init__(self, packet: RegisterRequest, server: Server) -> None:
-        self._journal = Journal(packet.worktree, packet.packet_id, packet.packet_name)
+        self._journal = ReportJournal(packet.worktree, packet.packet_id, packet.packet_name)
         self._outbox = self._journal.outbox
-        self._deliverer = Delivery(self._outbox, server)
-        self._redelivery = BackgroundDelivery(self._deliverer)
-        self._told_of: frozenset[str] = frozenset()
+        self._delivery = OutboxDelivery(self._outbox, server)
+        self._background = BackgroundDelivery(self._delivery)
+        self._warned_of: frozenset[str] = frozenset()
 
-    def record(self, standing: Standing, report: Report, *, keep_checkpoint: bool) -> Recorded:
-        self._tell_of_rejected()
+    def record(
+        self, packet: PacketProgress, report: Report, *, keep_checkpoint: bool
+    ) -> RecordedReport:
+        self._warn_of_rejected()
         entry = Entry.model_validate(
             {
-                "swarm_id": standing.swarm_id,
+                "swarm_id": packet.swarm_id,
                 "operation": _OPERATION_OF[type(report)],
-                "key": uuid.uuid4().hex,
+                "key": new_idempotency_key(),
                 "body": report.model_dump(exclude_none=True),
             }
         )
-        checkpoint = None if keep_checkpoint else _checkpoint(standing, report)
+        checkpoint = None if keep_checkpoint else _checkpoint(packet, report)
         recorded = self._journal.record(entry, checkpoint)
-        watch(self._outbox, self._deliverer.server)
+        start_courier_at_exit(self._outbox, self._delivery.server)
         return recorded
 
     def deliver(
-        self, recorded: Recorded, deadline: Deadline, *, at_once: bool = False
+        self, recorded: RecordedReport, deadline: Deadline, *, at_once: bool = False
     ) -> dict[str, Any]:
-        """The server's answer. While older reports wait for a server that is away, there is no
-        further try unless it is asked for: the caller goes on."""
+        """The server's answer, or that the report is queued.
+
+        While the background thread retries older reports, this does not try as well, unless
+        `at_once`: a server that is down must not slow the caller.
+        """
         entry = recorded.entry
-        if at_once or self._deliverer.got_through or not self._redelivery.is_active():
+        if at_once or self._delivery.is_connected or not self._background.is_active():
             try:
-                return self._deliverer.deliver(entry, deadline)
-            except NOT_THROUGH:
-                self._redelivery.start()
+                return self._delivery.deliver(entry, deadline)
+            except NOT_DELIVERED:
+                self._background.start()
             finally:
-                if self._deliverer.holds_back:
-                    self._redelivery.start()
+                if self._delivery.has_blocked_reports:
+                    self._background.start()
         return {"acknowledged": False, "queued": True, "packet_id": entry.body["packet_id"]}
 
-    def undo(self, recorded: Recorded) -> None:
+    def undo(self, recorded: RecordedReport) -> None:
         self._journal.undo(recorded)
 
-    def correct(self, standing: Standing, report: Report) -> None:
-        """Let the checkpoint tell of this report, which the server has already."""
-        self._journal.correct(_checkpoint(standing, report))
+    def correct_checkpoint(self, packet: PacketProgress, report: Report) -> None:
+        """Write the checkpoint of a report that the server already has."""
+        self._journal.correct(_checkpoint(packet, report))
 
     def status(self, swarm_id: str, deadline: Deadline) -> dict[str, Any]:
-        return self._deliverer.status(swarm_id, deadline)
+        return self._delivery.status(swarm_id, deadline)
 
     def close(self) -> None:
-        self._redelivery.stop()
-        leave(self._outbox)
+        self._background.stop()
+        start_courier_now(self._outbox)
 
-    def _tell_of_rejected(self) -> None:
-        """They were refused when no caller was there to be told."""
+    def _warn_of_rejected(self) -> None:
+        """These were refused while no caller was there to get the error."""
         rejected = self._outbox.rejected()
-        if rejected - self._told_of:
+        if rejected - self._warned_of:
             log.warning(
-                "%d reports were not accepted; they lie in %s",
+                "the server refused %d reports; they are in %s",
                 len(rejected),
                 self._outbox.rejected_folder,
             )
-        self._told_of = rejected
+        self._warned_of = rejected
 
 
-def _checkpoint(standing: Standing, report: Report) -> dict[str, object]:
+def _checkpoint(packet: PacketProgress, report: Report) -> dict[str, object]:
     return checkpoint_of(
         report,
-        packet_name=standing.packet_name,
-        tasks_completed=standing.tasks_completed,
-        tasks_total=standing.tasks_total,
+        packet_name=packet.packet_name,
+        tasks_completed=packet.tasks_completed,
+        tasks_total=packet.tasks_total,
         now=datetime.now(UTC),
     )

@@ -1,4 +1,4 @@
-"""SwarmWorker: a worker reports about its packet, and nothing that it reports is lost."""
+"""SwarmWorker: reports the progress of a packet, and loses no report."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any, Self, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from shiftboss.client.backoff import Deadline
-from shiftboss.client.exchange import checked
+from shiftboss.client.http_client import validated
 from shiftboss.client.server_address import Server
 from shiftboss.errors import ShiftbossError, UnknownPacket
 from shiftboss.protocol.packets import (
@@ -31,68 +31,7 @@ from shiftboss.worker.checkpoints import (
     read_checkpoint,
     remove_own_checkpoint,
 )
-from shiftboss.worker.reporter import Reporter, Standing
-
-# Coming back after a restart: the server knows best how far a packet has come.
-
-
-log = logging.getLogger(__name__)
-
-
-def settle(reporter: Reporter, standing: Standing, deadline: Deadline) -> int:
-    """How many tasks are completed by the server's count, once the packet is registered and none
-    of its reports waits. The checkpoint says the same afterwards, or is gone with its swarm.
-
-    What the checkpoint said, when the server does not tell.
-    """
-    try:
-        status = reporter.status(standing.swarm_id, deadline)
-        known = _packet_in(status, standing.packet_id)
-        settled = standing.model_copy(update={"tasks_completed": known.tasks_completed})
-        report = _last_report(settled, known)
-    except (ShiftbossError, ValidationError) as error:
-        log.warning("packet %s goes on from its checkpoint: %s", standing.packet_id, error)
-        return standing.tasks_completed
-    if not (remove_own_checkpoint(standing, status) or _tells_of(settled, report)):
-        reporter.correct(settled, report)
-    return settled.tasks_completed
-
-
-class _Listing(BaseModel):
-    workers: list[dict[str, Any]]
-
-
-def _packet_in(status: Mapping[str, Any], packet_id: int) -> WorkerView:
-    for worker in _Listing.model_validate(status).workers:
-        if worker.get("packet_id") == packet_id:
-            return WorkerView.model_validate(worker)
-    raise UnknownPacket(str(status.get("swarm_id")), packet_id)
-
-
-def _last_report(standing: Standing, known: WorkerView) -> Report:
-    """The report that the checkpoint has to tell of; whoever cleans up looks for a completion."""
-    if known.status != "complete":
-        return standing.registration()
-    return checked(
-        CompleteRequest,
-        packet_id=known.packet_id,
-        final_commit=known.final_commit,
-        tests_passed=known.tests_passed,
-        review_passed=known.review_passed,
-    )
-
-
-def _tells_of(standing: Standing, report: Report) -> bool:
-    event = "complete" if isinstance(report, CompleteRequest) else "registered"
-    try:
-        found = read_checkpoint(standing)
-    except DamagedCheckpointError:
-        return False
-    return found is not None and (found.event, found.tasks_completed) == (
-        event,
-        standing.tasks_completed,
-    )
-
+from shiftboss.worker.reporter import PacketProgress, Reporter
 
 log = logging.getLogger(__name__)
 
@@ -100,11 +39,11 @@ T = TypeVar("T")
 
 
 class SwarmWorker:
-    """Each report is checked, written to the checkpoint and to the outbox, and then sent.
+    """Each report is validated, written to the checkpoint and the outbox, and then sent.
 
-    A server that is away does not hold the worker up: the answer is then `{"acknowledged": False,
-    "queued": True, ...}` and the report is delivered later, in order and once. A report that the
-    server refuses is raised as an error of `shiftboss.errors` and leaves no trace.
+    A server that is down does not block the worker: the answer is then `{"acknowledged": False,
+    "queued": True, ...}`, and the report is delivered later, in order and once. If the server
+    refuses a report, the call raises an error of `shiftboss.errors` and undoes the checkpoint.
     """
 
     def __init__(
@@ -126,35 +65,35 @@ class SwarmWorker:
         self.tasks_completed = 0
         self._server = Server.at(server, token)
         self._reporter: Reporter | None = None
-        # One thread: the reports of a worker have an order, and a cancelled call is not cut in two.
-        self._turns = ThreadPoolExecutor(1, thread_name_prefix="shiftboss-worker")
+        # One thread: reports keep their order, and a cancelled call is still carried out.
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="shiftboss-worker")
 
     async def register(self) -> dict[str, Any]:
-        return await self._in_turn(partial(self._report, self._registration()))
+        return await self._in_thread(partial(self._report, self._registration()))
 
     async def report_progress(
         self, task_id: str, task_name: str, status: str, commit: str | None = None
     ) -> dict[str, Any]:
-        """`tasks_completed` goes up by one when the status is "completed"."""
-        return await self._in_turn(partial(self._progress, task_id, task_name, status, commit))
+        """The status "completed" adds one to `tasks_completed`."""
+        return await self._in_thread(partial(self._progress, task_id, task_name, status, commit))
 
     async def report_complete(
         self, final_commit: str, tests_passed: bool, review_passed: bool
     ) -> dict[str, Any]:
         """When this completes the swarm, its checkpoints on this machine are removed."""
-        request = checked(
+        request = validated(
             CompleteRequest,
             packet_id=self.packet_id,
             final_commit=final_commit,
             tests_passed=tests_passed,
             review_passed=review_passed,
         )
-        return await self._in_turn(partial(self._report, request))
+        return await self._in_thread(partial(self._report, request))
 
     async def report_error(
         self, task_id: str, error_type: str, message: str, recoverable: bool
     ) -> dict[str, Any]:
-        request = checked(
+        request = validated(
             ErrorRequest,
             packet_id=self.packet_id,
             task_id=task_id,
@@ -162,20 +101,20 @@ class SwarmWorker:
             message=message,
             recoverable=recoverable,
         )
-        return await self._in_turn(partial(self._report, request))
+        return await self._in_thread(partial(self._report, request))
 
     async def resume(self) -> dict[str, Any]:
-        """After a restart: deliver what waits, register again, and go on from what the server
-        has counted; from the checkpoint while the server is away."""
-        return await self._in_turn(self._resume)
+        """After a restart: deliver what waits, register again, and continue with the server's count
+        of tasks; while the server is down, with that of the checkpoint."""
+        return await self._in_thread(self._resume)
 
     async def cleanup(self) -> bool:
-        """Remove the checkpoint if the swarm is complete; whether it is."""
-        return await self._in_turn(self._cleanup)
+        """Remove the checkpoint if the swarm is complete. Returns whether it is."""
+        return await self._in_thread(self._cleanup)
 
     async def aclose(self) -> None:
-        """Deliver no more from this process. What waits is left to a courier."""
-        await self._in_turn(self._close)
+        """Stop delivering from this process. A courier process delivers what still waits."""
+        await self._in_thread(self._close)
 
     async def __aenter__(self) -> Self:
         return self
@@ -188,15 +127,15 @@ class SwarmWorker:
     ) -> None:
         await self.aclose()
 
-    async def _in_turn(self, call: Callable[[], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._turns, call)
+    async def _in_thread(self, call: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, call)
 
     def _progress(
         self, task_id: str, task_name: str, status: str, commit: str | None
     ) -> dict[str, Any]:
-        # Here and not in the call: of two calls at the same time, the second counts from the first.
-        completed = self._standing().tasks_completed + (status == "completed")
-        request = checked(
+        # In the thread, not in the caller: of two concurrent calls, the second counts on the first.
+        completed = self._packet().tasks_completed + (status == "completed")
+        request = validated(
             ProgressRequest,
             packet_id=self.packet_id,
             task_id=task_id,
@@ -210,30 +149,30 @@ class SwarmWorker:
 
     def _resume(self) -> dict[str, Any]:
         registration = self._registration()
-        found = self._recall(registration)
+        checkpoint = self._restore_count(registration)
         deadline = Deadline()
         answer = self._report(
             registration,
-            # The checkpoint of a packet that is done says so until the swarm is complete.
-            keep_checkpoint=found is not None and found.event == "complete",
+            # The checkpoint of a complete packet says so until the swarm is complete.
+            keep_checkpoint=checkpoint is not None and checkpoint.event == "complete",
             at_once=True,
             deadline=deadline,
         )
         if answer.get("registered"):
             reporter = self._reporter_of(registration)
-            self.tasks_completed = settle(reporter, self._standing(), deadline)
+            self.tasks_completed = _tasks_completed_on_server(reporter, self._packet(), deadline)
         return answer
 
-    def _recall(self, registration: RegisterRequest) -> Checkpoint | None:
+    def _restore_count(self, registration: RegisterRequest) -> Checkpoint | None:
         try:
-            found = read_checkpoint(registration)
+            checkpoint = read_checkpoint(registration)
         except DamagedCheckpointError as error:
-            log.warning("%s: counting from 0, unless the server knows more", error)
+            log.warning("%s: counting from 0, unless the server knows better", error)
             self.tasks_completed = 0
             return None
-        if found is not None:
-            self.tasks_completed = found.tasks_completed
-        return found
+        if checkpoint is not None:
+            self.tasks_completed = checkpoint.tasks_completed
+        return checkpoint
 
     def _cleanup(self) -> bool:
         registration = self._registration()
@@ -245,7 +184,7 @@ class SwarmWorker:
             self._reporter.close()
 
     def _registration(self) -> RegisterRequest:
-        return checked(
+        return validated(
             RegisterRequest,
             packet_id=self.packet_id,
             packet_name=self.packet_name,
@@ -253,9 +192,9 @@ class SwarmWorker:
             worktree=self.worktree,
         )
 
-    def _standing(self) -> Standing:
-        return checked(
-            Standing,
+    def _packet(self) -> PacketProgress:
+        return validated(
+            PacketProgress,
             **self._registration().model_dump(),
             swarm_id=self.swarm_id,
             tasks_completed=self.tasks_completed,
@@ -270,13 +209,13 @@ class SwarmWorker:
         at_once: bool = False,
         deadline: Deadline | None = None,
     ) -> dict[str, Any]:
-        before = self._standing()
-        standing = before
+        before = self._packet()
+        packet = before
         if tasks_completed is not None:
-            standing = before.model_copy(update={"tasks_completed": tasks_completed})
+            packet = before.model_copy(update={"tasks_completed": tasks_completed})
         reporter = self._reporter_of(before)
-        recorded = reporter.record(standing, report, keep_checkpoint=keep_checkpoint)
-        self.tasks_completed = standing.tasks_completed
+        recorded = reporter.record(packet, report, keep_checkpoint=keep_checkpoint)
+        self.tasks_completed = packet.tasks_completed
         try:
             return reporter.deliver(recorded, deadline or Deadline(), at_once=at_once)
         except ShiftbossError:
@@ -288,3 +227,61 @@ class SwarmWorker:
         if self._reporter is None:
             self._reporter = Reporter(packet, self._server)
         return self._reporter
+
+
+def _tasks_completed_on_server(
+    reporter: Reporter, packet: PacketProgress, deadline: Deadline
+) -> int:
+    """The server's count, once the packet is registered and none of its reports waits.
+
+    Corrects the checkpoint to that count, or removes it if the swarm is complete. Returns the count
+    of the checkpoint if the server does not tell.
+    """
+    try:
+        status = reporter.status(packet.swarm_id, deadline)
+        worker = _worker_in(status, packet.packet_id)
+        packet_on_server = packet.model_copy(update={"tasks_completed": worker.tasks_completed})
+        report = _last_report(packet_on_server, worker)
+    except (ShiftbossError, ValidationError) as error:
+        log.warning("packet %s continues from its checkpoint: %s", packet.packet_id, error)
+        return packet.tasks_completed
+    if not (remove_own_checkpoint(packet, status) or _is_recorded(packet_on_server, report)):
+        reporter.correct_checkpoint(packet_on_server, report)
+    return packet_on_server.tasks_completed
+
+
+class _StatusAnswer(BaseModel):
+    workers: list[dict[str, Any]]
+
+
+def _worker_in(status: Mapping[str, Any], packet_id: int) -> WorkerView:
+    for worker in _StatusAnswer.model_validate(status).workers:
+        if worker.get("packet_id") == packet_id:
+            return WorkerView.model_validate(worker)
+    raise UnknownPacket(str(status.get("swarm_id")), packet_id)
+
+
+def _last_report(packet: PacketProgress, worker: WorkerView) -> Report:
+    """The report that the checkpoint must show: the clean-up looks for a completion."""
+    if worker.status != "complete":
+        return packet.registration()
+    return validated(
+        CompleteRequest,
+        packet_id=worker.packet_id,
+        final_commit=worker.final_commit,
+        tests_passed=worker.tests_passed,
+        review_passed=worker.review_passed,
+    )
+
+
+def _is_recorded(packet: PacketProgress, report: Report) -> bool:
+    """Whether the checkpoint on disk already shows this report."""
+    event = "complete" if isinstance(report, CompleteRequest) else "registered"
+    try:
+        checkpoint = read_checkpoint(packet)
+    except DamagedCheckpointError:
+        return False
+    return checkpoint is not None and (checkpoint.event, checkpoint.tasks_completed) == (
+        event,
+        packet.tasks_completed,
+    )

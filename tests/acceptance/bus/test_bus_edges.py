@@ -135,7 +135,7 @@ def test_the_work_of_another_cannot_be_ended(executing: InSwarm) -> None:
 def test_a_second_acknowledgement_is_refused_and_changes_nothing(executing: InSwarm) -> None:
     before = snapshot(executing)
     problem = refused(executing, ACK, {"name": "w", "bead_id": "t"}, 409, "task_mismatch")
-    assert problem["hint"] == "w has acknowledged t already"
+    assert problem["hint"] == "w has already acknowledged t"
     assert snapshot(executing) == before
 
 

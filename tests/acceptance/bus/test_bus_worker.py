@@ -262,7 +262,7 @@ async def test_a_lost_task_is_noticed_and_its_late_result_is_refused(
         ask(client, "retry_task", bead_id="a")
         ask(client, "ack_task", name="other", bead_id="a")
         await eventually(lambda: taken.is_lost, "the worker knows")
-        with pytest.raises(StaleEpoch, match="Epoch 1 of a is not its current one, 2"):
+        with pytest.raises(StaleEpoch, match="Task a is at epoch 2, the report is from epoch 1"):
             await taken.done()
         ask(client, "retry_task", bead_id="b")
         following = await anext(tasks)

@@ -209,11 +209,11 @@ def test_an_id_that_the_tracker_names_is_looked_at_as_well(
 @pytest.mark.parametrize(
     ("said", "why"),
     [
-        ("<html>", "bd gave no usable answer: Expecting value: line 1 column 1 (char 0)"),
-        ("7", "bd gave no usable answer: not a JSON object"),
-        ({"id": "bd-1"}, "bd gave no usable answer: title: must be a text"),
+        ("<html>", "the answer of bd cannot be used: Expecting value: line 1 column 1 (char 0)"),
+        ("7", "the answer of bd cannot be used: not a JSON object"),
+        ({"id": "bd-1"}, "the answer of bd cannot be used: title: must be a non-empty string"),
         ("locked", "bd failed: Error: database is locked"),
-        ("flood", "bd said more than 1048576 bytes"),
+        ("flood", "bd printed more than 1048576 bytes"),
     ],
 )
 def test_an_answer_that_cannot_be_used_changes_nothing_and_says_why(

@@ -73,7 +73,7 @@ def test_the_same_swarm_again_is_fine_and_other_settings_are_refused(
     assert shiftboss(*create, url=server.url).code == 0
     done = shiftboss(*create, "--feature", "another", url=server.url)
     assert (done.code, done.out) == (1, "")
-    assert done.err.startswith("swarm one exists with other settings; ")
+    assert done.err.startswith("swarm one already exists with other settings; ")
 
 
 @pytest.mark.requirement("SW-13")

@@ -11,195 +11,209 @@ import pytest
 import yaml
 
 from tests.acceptance.bus.bus import task
-from tests.acceptance.handoffs.contract_fixtures import WORKER, Room, running_room
+from tests.acceptance.handoffs.contract_fixtures import WORKER, PolicyServer, running_policy_server
 from tests.commands import environment
 from tests.repos import Repo
 
 
 @pytest.fixture
-def room(tmp_path: Path) -> Iterator[Room]:
-    with running_room(tmp_path) as room:
-        yield room
+def server(tmp_path: Path) -> Iterator[PolicyServer]:
+    with running_policy_server(tmp_path) as server:
+        yield server
 
 
 @pytest.mark.requirement("CC-05", "CC-06")
-def test_repos_are_listed_in_phases_and_a_spawn_by_name_locks_one(room: Room) -> None:
-    free = [line.split() for line in room.ok("repo", "list")]
+def test_repos_are_listed_in_phases_and_a_spawn_by_name_locks_one(
+    server: PolicyServer,
+) -> None:
+    free = [line.split() for line in server.ok("repo", "list")]
     assert free[1:] == [["1", "core"], ["2", "app", "core"]]
-    assert room.ok("repo", "can-spawn", "app") == ["app can be worked on"]
-    task_id = room.spawn("core")
-    locked = room.ok("repo", "list")[1].split()
+    assert server.ok("repo", "can-spawn", "app") == ["work on app may start"]
+    task_id = server.spawn("core")
+    locked = server.ok("repo", "list")[1].split()
     assert locked[:3] == ["1", "core", task_id]
-    (core, app) = room.json("repo", "list")["repos"]
+    (core, app) = server.json("repo", "list")["repos"]
     assert (core["locked_by"], core["swarm_id"], app["locked_by"]) == (task_id, "default", None)
-    refused = room.run("repo", "can-spawn", "app")
+    refused = server.run("repo", "can-spawn", "app")
     assert (refused.code, refused.out) == (1, "")
     assert "core is a dependency that is being worked on (t-core)" in refused.err
-    spawned = room.run(
+    spawned = server.run(
         *("handoff", "spawn", "t-2", "--repo", "app", "--title", "T", "--files", "x"),
     )
     assert (spawned.code, spawned.out) == (1, "")
-    assert "app cannot be worked on now: core is a dependency" in spawned.err
-    unknown = room.run("repo", "can-spawn", "cor")
+    assert "work on app may not start now: core is a dependency" in spawned.err
+    unknown = server.run("repo", "can-spawn", "cor")
     assert (unknown.code, unknown.out) == (1, "")
     assert "There is no repo 'cor' in the policy" in unknown.err
 
 
 @pytest.mark.requirement("CC-05")
-def test_only_the_operator_releases_a_repo_and_only_when_nobody_is_at_it(room: Room) -> None:
-    task_id = room.spawn("core", at_work=True)
+def test_only_the_operator_releases_a_repo_and_only_when_nobody_is_at_it(
+    server: PolicyServer,
+) -> None:
+    task_id = server.spawn("core", at_work=True)
     release = ("repo", "release", "core", "--reason", "reverted")
-    refused = room.run(*release)
+    refused = server.run(*release)
     assert (refused.code, refused.out) == (1, "")
     assert "only the operator may do this" in refused.err
-    too_early = room.operate(*release)
+    too_early = server.operate(*release)
     assert (too_early.code, too_early.out) == (1, "")
     assert f"cancel {task_id} first" in too_early.err
-    room.ok("task", "cancel", task_id)
-    assert room.run("repo", "can-spawn", "app").code == 1
-    assert room.operate(*release) == (0, "core is free\n", "")
-    assert room.operate(*release) == (0, "nobody had core; nothing was changed\n", "")
-    assert room.ok("repo", "can-spawn", "app") == ["app can be worked on"]
+    server.ok("task", "cancel", task_id)
+    assert server.run("repo", "can-spawn", "app").code == 1
+    assert server.operate(*release) == (0, "released core\n", "")
+    assert server.operate(*release) == (0, "core was not locked; nothing was changed\n", "")
+    assert server.ok("repo", "can-spawn", "app") == ["work on app may start"]
 
 
 @pytest.mark.requirement("CC-05")
-def test_a_repo_of_the_policy_is_locked_by_its_name_and_by_its_folder(room: Room) -> None:
+def test_a_repo_of_the_policy_is_locked_by_its_name_and_by_its_folder(
+    server: PolicyServer,
+) -> None:
     words = ("--title", "T", "--files", "src/", "--criterion", "it is well")
-    Repo(room.folder / "other")
-    room.ok("handoff", "spawn", "t-other", "--repo", "other", *words)
-    assert [one["locked_by"] for one in room.json("repo", "list")["repos"]] == [None, None]
-    room.ok("handoff", "spawn", "t-core", "--repo", "./core", *words)
-    assert room.json("repo", "list")["repos"][0]["locked_by"] == "t-core"
-    (owner,) = room.json("handoff", "owners", "--repo", "core", "--files", "src/a")["holders"]
+    Repo(server.folder / "other")
+    server.ok("handoff", "spawn", "t-other", "--repo", "other", *words)
+    assert [one["locked_by"] for one in server.json("repo", "list")["repos"]] == [None, None]
+    server.ok("handoff", "spawn", "t-core", "--repo", "./core", *words)
+    assert server.json("repo", "list")["repos"][0]["locked_by"] == "t-core"
+    (owner,) = server.json("handoff", "owners", "--repo", "core", "--files", "src/a")["holders"]
     assert owner["bead_id"] == "t-core"
 
 
 @pytest.mark.requirement("CC-01", "CC-02", "CC-03", "CC-18")
 def test_milestones_lead_from_the_first_line_to_proof_and_a_red_sync_job_is_refused(
-    room: Room,
+    server: PolicyServer,
 ) -> None:
-    task_id = room.spawn("core", at_work=True)
+    task_id = server.spawn("core", at_work=True)
     line = "WORKING: Writing it [substate: writing_tests] [files: 1/4]"
-    assert room.ok("milestone", task_id, *line.split(), "--name", WORKER) == [
+    assert server.ok("milestone", task_id, *line.split(), "--name", WORKER) == [
         f"t-core recorded: {line}",
         "progress: 1/4 files",
     ]
-    red = room.core.commit("without what the sync wants")
+    red = server.core.commit("without what the sync wants")
     pushed = ("--milestone", "PUSHED_TO_CI", "--repo", "core", "--ci-run", "1", "--commit")
-    said = room.ok("milestone", task_id, *pushed, red)
+    said = server.ok("milestone", task_id, *pushed, red)
     assert said[0] == f"t-core recorded: PUSHED_TO_CI: core commit {red} - CI run #1"
     assert said[1].startswith(f"CI of {red[:10]}: ")
     assert any("get_ci_instructions" in one for one in said)
-    room.wait_for(task_id, state="executing")
-    claimed = room.run(
+    server.wait_for(task_id, state="executing")
+    claimed = server.run(
         "milestone", task_id, "DONE: core CI run #1 all green, radicle-push: success"
     )
     assert claimed.code == 1
     assert "- radicle-push failed (run #1)" in claimed.out
     assert claimed.err.startswith("t-core was refused: 1 violation")
-    shown = room.ok("repo", "list")[1].split()
+    shown = server.ok("repo", "list")[1].split()
     assert (shown[1], shown[5:8]) == ("core", ["failed", red[:10], "#1"])
 
     fixing = ("--failed-job", "radicle-push", "--diagnosis", "nothing to sync")
-    room.ok("milestone", task_id, "--milestone", "FIXING_CI", *fixing)
-    green = room.core.commit("with it", {"synced": "yes\n"})
-    room.ok("milestone", task_id, *pushed, green)
-    room.wait_for(task_id, status="done")
-    assert room.json("repo", "list")["repos"][0]["ci"] == "green"
-    assert room.ok("repo", "can-spawn", "app") == ["app can be worked on"]
-    events = room.run("events", "default").out
-    assert f"CI run #1 of core has failed, commit {red[:10]}: radicle-push failed" in events
-    assert "core is free of t-core: the work is proven done" in events
+    server.ok("milestone", task_id, "--milestone", "FIXING_CI", *fixing)
+    green = server.core.commit("with it", {"synced": "yes\n"})
+    server.ok("milestone", task_id, *pushed, green)
+    server.wait_for(task_id, status="done")
+    assert server.json("repo", "list")["repos"][0]["ci"] == "green"
+    assert server.ok("repo", "can-spawn", "app") == ["work on app may start"]
+    events = server.run("events", "default").out
+    assert f"CI run #1 of core failed, commit {red[:10]}: radicle-push failed" in events
+    assert "t-core released core: the work is accepted" in events
 
 
 @pytest.mark.requirement("CC-02")
-def test_a_milestone_is_a_line_or_options_and_what_is_wrong_with_it_is_said(room: Room) -> None:
-    task_id = room.spawn("core", at_work=True)
-    both = room.run("milestone", task_id, "WORKING: x", "--description", "x")
+def test_a_milestone_is_a_line_or_options_and_what_is_wrong_with_it_is_said(
+    server: PolicyServer,
+) -> None:
+    task_id = server.spawn("core", at_work=True)
+    both = server.run("milestone", task_id, "WORKING: x", "--description", "x")
     assert both == (1, "", "give a line or options, not both\n")
-    neither = room.run("milestone", task_id)
+    neither = server.run("milestone", task_id)
     assert (neither.code, neither.out) == (1, "")
-    assert neither.err.startswith("what is the milestone?; give a line such as")
-    lacking = room.run("milestone", task_id, "PUSHED_TO_CI: core commit abcdef1")
+    assert neither.err.startswith("the milestone is missing; give a line such as")
+    lacking = server.run("milestone", task_id, "PUSHED_TO_CI: core commit abcdef1")
     assert (lacking.code, lacking.out) == (1, "")
-    assert lacking.err.startswith("PUSHED_TO_CI lacks ci_run; write it as PUSHED_TO_CI: ")
-    early = room.run("milestone", task_id, "FIXING_CI: test - it fails", "--json")
+    assert lacking.err.startswith("PUSHED_TO_CI: missing ci_run; the format is PUSHED_TO_CI: ")
+    early = server.run("milestone", task_id, "FIXING_CI: test - it fails", "--json")
     assert (early.code, early.err) == (1, "")
     assert '"code":"illegal_transition"' in early.out
-    unknown = room.run("milestone", "t-9", "WORKING: x")
+    unknown = server.run("milestone", "t-9", "WORKING: x")
     assert (unknown.code, unknown.out) == (1, "")
 
 
 @pytest.mark.requirement("CC-15")
-def test_a_fatal_failure_halts_the_chain_until_the_operator_resumes_it(room: Room) -> None:
-    task_id = room.spawn("core", at_work=True)
-    retried = room.ok("failure", task_id, "502 Bad Gateway", "--type", "502_bad_gateway")
+def test_a_fatal_failure_halts_the_chain_until_the_operator_resumes_it(
+    server: PolicyServer,
+) -> None:
+    task_id = server.spawn("core", at_work=True)
+    retried = server.ok("failure", task_id, "502 Bad Gateway", "--type", "502_bad_gateway")
     assert retried[0] == "t-core: transient, 1 in a row: retry in 5 s"
-    fatal = room.ok("failure", task_id, "a key is in it", "--type", "api_key_exposed_in_commit")
+    fatal = server.ok("failure", task_id, "a key is in it", "--type", "api_key_exposed_in_commit")
     assert fatal[0].startswith("t-core: fatal, 1 in a row: halt (halt 1) (question ")
-    shown = room.ok("repo", "list")
+    shown = server.ok("repo", "list")
     assert "of app, core: a key is in it" in " ".join(shown)
     assert "shiftboss resume 1 --reason TEXT" in shown[-1]
-    refused = room.run("repo", "can-spawn", "app")
+    refused = server.run("repo", "can-spawn", "app")
     assert "halt 1: a key is in it" in refused.err
     resume = ("resume", "1", "--reason", "revoked")
-    assert room.run(*resume).code == 1
-    assert room.operate(*resume) == (0, "halt 1 is lifted\n", "")
-    assert room.json("repo", "list")["halts"] == []
-    assert room.operate(*resume) == (0, "halt 1 was lifted before; nothing was changed\n", "")
-    unknown = room.operate("resume", "9", "--reason", "revoked")
+    assert server.run(*resume).code == 1
+    assert server.operate(*resume) == (0, "halt 1 is lifted\n", "")
+    assert server.json("repo", "list")["halts"] == []
+    assert server.operate(*resume) == (0, "halt 1 was already lifted\n", "")
+    unknown = server.operate("resume", "9", "--reason", "revoked")
     assert (unknown.code, unknown.out) == (1, "")
     assert unknown.err.startswith("There is no halt 9")
 
 
 @pytest.mark.requirement("CC-07")
-def test_the_second_denial_of_a_tool_ends_the_worker(room: Room) -> None:
-    task_id = room.spawn("core", at_work=True)
+def test_the_second_denial_of_a_tool_ends_the_worker(server: PolicyServer) -> None:
+    task_id = server.spawn("core", at_work=True)
     denied = ("Permission to use Bash has been auto-denied", "--tool", "Bash")
-    first = room.json("failure", task_id, *denied)
-    second = room.json("failure", task_id, *denied)
+    first = server.json("failure", task_id, *denied)
+    second = server.json("failure", task_id, *denied)
     assert [one["failure_class"] for one in (first, second)] == ["permission_denied"] * 2
     assert first["action"] != "terminate"
     assert second["action"] == "terminate"
-    assert task(room.client, task_id)["status"] == "failed"
+    assert task(server.client, task_id)["status"] == "failed"
 
 
 @pytest.mark.requirement("CC-08")
-def test_the_prompt_of_a_worker_has_nothing_of_ci_and_the_rest_comes_later(room: Room) -> None:
-    task_id = room.spawn("core")
-    prompt = room.ok("prompt", task_id)
+def test_the_prompt_of_a_worker_has_nothing_of_ci_and_the_rest_comes_later(
+    server: PolicyServer,
+) -> None:
+    task_id = server.spawn("core")
+    prompt = server.ok("prompt", task_id)
     assert "TASK t-core in core: Work on core" in prompt
     assert "radicle-push" not in " ".join(prompt)
-    later = room.run("prompt", task_id, "--ci")
+    later = server.run("prompt", task_id, "--ci")
     assert later.code == 0
     assert "radicle-push" in later.out
-    assert room.json("prompt", task_id)["text"].splitlines() == prompt
+    assert server.json("prompt", task_id)["text"].splitlines() == prompt
 
 
 @pytest.mark.requirement("CC-11")
-def test_checkpoints_are_shown_and_exported_with_the_fields_of_the_contract(room: Room) -> None:
-    task_id = room.spawn("core")
-    none = room.run("checkpoint", "show", task_id)
+def test_checkpoints_are_shown_and_exported_with_the_fields_of_the_contract(
+    server: PolicyServer,
+) -> None:
+    task_id = server.spawn("core")
+    none = server.run("checkpoint", "show", task_id)
     assert (none.code, none.out) == (1, "")
     assert none.err.startswith("t-core has no checkpoint")
-    assert room.ok("checkpoint", "export") == ["no task has a checkpoint; nothing was written"]
-    room.begin(task_id)
-    room.ok("milestone", task_id, "WORKING: Writing the parser")
+    assert server.ok("checkpoint", "export") == ["no task has a checkpoint; nothing was written"]
+    server.begin(task_id)
+    server.ok("milestone", task_id, "WORKING: Writing the parser")
     shown = {
-        line[:19].strip(): line[19:].strip() for line in room.ok("checkpoint", "show", task_id)
+        line[:19].strip(): line[19:].strip() for line in server.ok("checkpoint", "show", task_id)
     }
     assert (shown["worker_id"], shown["repo_name"]) == (WORKER, "core")
     assert shown["current_milestone"] == "WORKING"
-    (name,) = room.ok("checkpoint", "export", "--out", "kept")
-    written = room.folder / name
-    assert written.parent == room.folder / "kept" / "sessions"
+    (name,) = server.ok("checkpoint", "export", "--out", "kept")
+    written = server.folder / name
+    assert written.parent == server.folder / "kept" / "sessions"
     assert written.name.endswith(f"-{WORKER}.checkpoint.cspec")
     fields = yaml.safe_load(written.read_text())
     assert fields["component_id"] == task_id
     assert {"worker_id", "repo_name", "timestamp", "commits", "ci_runs", "files_modified"} <= set(
         fields
     )
-    taken = room.run("checkpoint", "export", "--out", "core/README.md")
+    taken = server.run("checkpoint", "export", "--out", "core/README.md")
     assert (taken.code, taken.out) == (1, "")
     assert taken.err.startswith("cannot write core/README.md/sessions/")
 
@@ -207,11 +221,11 @@ def test_checkpoints_are_shown_and_exported_with_the_fields_of_the_contract(room
 @pytest.mark.requirement("SW-13")
 @pytest.mark.parametrize("command", [("repo", "list"), ("repo", "can-spawn", "core")], ids=" ".join)
 def test_the_everyday_commands_of_the_contract_import_nothing_heavy(
-    room: Room, command: tuple[str, ...]
+    server: PolicyServer, command: tuple[str, ...]
 ) -> None:
     done = subprocess.run(
         [sys.executable, "-X", "importtime", "-m", "shiftboss.cli.main", *command, "--json"],
-        env=environment(room.url),
+        env=environment(server.url),
         capture_output=True,
         text=True,
         check=True,

@@ -10,7 +10,11 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance.handoffs.contract_fixtures import Room, running_room, write_policy
+from tests.acceptance.handoffs.contract_fixtures import (
+    PolicyServer,
+    running_policy_server,
+    write_policy,
+)
 from tests.commands import Done, shiftboss
 from tests.forge import REPOSITORY, TOKEN, running_forge
 from tests.repos import Repo
@@ -28,9 +32,9 @@ JOURNALCTL = "#!/bin/sh\necho 'runner: 502 Bad Gateway'\n"
 
 
 @pytest.fixture
-def room(tmp_path: Path) -> Iterator[Room]:
-    with running_room(tmp_path) as room:
-        yield room
+def server(tmp_path: Path) -> Iterator[PolicyServer]:
+    with running_policy_server(tmp_path) as server:
+        yield server
 
 
 def found_in(done: Done) -> Findings:
@@ -55,11 +59,14 @@ def programs(folder: Path, **scripts: str) -> str:
 
 
 @pytest.mark.requirement("CC-19")
-def test_all_is_well_on_a_machine_where_all_is_there(room: Room) -> None:
+def test_all_is_well_on_a_machine_where_all_is_there(server: PolicyServer) -> None:
     path = programs(
-        room.folder, claude="#!/bin/sh\n", systemctl="#!/bin/sh\n", journalctl="#!/bin/sh\n"
+        server.folder,
+        claude="#!/bin/sh\n",
+        systemctl="#!/bin/sh\n",
+        journalctl="#!/bin/sh\n",
     )
-    done = room.run("doctor", PATH=path, COLUMNS="300")
+    done = server.run("doctor", PATH=path, COLUMNS="300")
     assert (done.code, done.err) == (0, ""), done
     rows = [line.split(maxsplit=2) for line in done.out.splitlines()[1:]]
     assert {row[1] for row in rows} == {"ok"}
@@ -125,9 +132,9 @@ def test_repos_that_cannot_be_worked_with_are_told_each(tmp_path: Path) -> None:
         "nothing": "problem",
         "remote": "warning",
     }
-    assert told["long"]["message"].startswith("long names its commits by SHA-256")
+    assert told["long"]["message"].startswith("long uses SHA-256 commit ids")
     assert told["branchless"]["message"] == "branchless has no branch release"
-    assert told["dirty"]["message"] == "dirty has changes that are not committed: 1"
+    assert told["dirty"]["message"] == "dirty has uncommitted changes in 1 file"
     (shadowed,) = findings["hooks"]
     assert (
         "core.hooksPath of dirty is /elsewhere, which shadows its own pre-push"
@@ -166,18 +173,18 @@ def test_a_forge_that_is_down_and_a_token_that_is_revoked_are_told_without_the_t
         down, _ = look(TOKEN)
         assert [one["level"] for one in down] == ["problem", "problem"]
         assert "answered 502" in down[0]["message"]
-        assert "runners reconnect by themselves. Do not start runs anew" in down[0]["todo"]
+        assert "runners reconnect by themselves. Do not restart CI runs" in down[0]["todo"]
 
 
 @pytest.mark.requirement("CC-19")
-def test_a_halt_of_the_server_and_a_bad_policy_are_problems(room: Room) -> None:
-    task_id = room.spawn("core", at_work=True)
-    room.ok("failure", task_id, "a key is in it", "--type", "api_key_exposed_in_commit")
-    (room.folder / "bad.yaml").write_text("repos: {core: {pth: x}}\n")
-    done = room.run("doctor", "--policy", "bad.yaml")
+def test_a_halt_of_the_server_and_a_bad_policy_are_problems(server: PolicyServer) -> None:
+    task_id = server.spawn("core", at_work=True)
+    server.ok("failure", task_id, "a key is in it", "--type", "api_key_exposed_in_commit")
+    (server.folder / "bad.yaml").write_text("repos: {core: {pth: x}}\n")
+    done = server.run("doctor", "--policy", "bad.yaml")
     assert done.code == 1
     text = " ".join(done.out.split())
     assert "queues problem halt 1 stops app, core: a key is in it" in text
-    assert "policy problem bad.yaml:1: repos.core.pth: is not a key here" in text
-    assert "-> all problems: shiftboss policy check bad.yaml" in text
+    assert "policy problem bad.yaml:1: repos.core.pth: is not a known key" in text
+    assert "-> to see all problems, run: shiftboss policy check bad.yaml" in text
     assert done.err.startswith("problems: ")

@@ -30,7 +30,7 @@ def test_a_spawned_task_shows_its_contract_and_the_prompt_of_its_worker(handoffs
         "t-1 has contract version 1 and is open",
         "owns src/auth/",
         f"done when: {CRITERION}",
-        "the worker's prompt: shiftboss handoff show t-1 --prompt",
+        "to see the worker's prompt: shiftboss handoff show t-1 --prompt",
     ]
     view = handoffs.json("handoff", "show", "t-1")
     assert view["handoff"]["contract"] == {
@@ -73,7 +73,7 @@ def test_a_description_may_come_from_a_file_and_says_what_is_to_pass(handoffs: H
 @pytest.mark.requirement("HO-07")
 def test_who_owns_what_is_shown_and_an_overlap_is_refused(handoffs: Handoffs) -> None:
     nobody = handoffs.run("handoff", "owners")
-    assert nobody == (0, f"nobody owns anything in {handoffs.repo.path}\n", "")
+    assert nobody == (0, f"no task owns files in {handoffs.repo.path}\n", "")
     handoffs.spawn()
     rows = [line.split() for line in handoffs.run("handoff", "owners").out.splitlines()]
     assert rows == [["TASK", "SWARM", "OWNS"], ["t-1", handoffs.swarm, "src/auth/"]]
@@ -83,11 +83,11 @@ def test_who_owns_what_is_shown_and_an_overlap_is_refused(handoffs: Handoffs) ->
         *("src/**/names.py", "src/auth/names.py"),
     ]
     free = handoffs.run("handoff", "owners", "--files", "README.md")
-    assert free == (0, f"nobody owns that in {handoffs.repo.path}\n", "")
+    assert free == (0, f"no task owns these files in {handoffs.repo.path}\n", "")
     spawn = ("handoff", "spawn", "t-2", "--title", "T", "--files", "src/auth/names.py")
     done = handoffs.run(*spawn)
     assert (done.code, done.out) == (1, "")
-    assert done.err.startswith("t-2 would own what others own: t-1 owns src/auth/, ")
+    assert done.err.startswith("t-2 would own files of other tasks: t-1 owns src/auth/, ")
 
 
 @pytest.mark.requirement("HO-05", "OWN-02")
@@ -118,7 +118,7 @@ def test_a_cheat_is_told_every_reason_and_what_to_do_about_it(handoffs: Handoffs
     done = handoffs.run("complete", "t-1", "--summary", "All done!")
     assert (done.code, done.err) == (
         1,
-        "t-1 was refused: 2 violations; it is still yours: mend it and complete it again\n",
+        "t-1 was refused: 2 violations; the task is still yours: fix it and complete it again\n",
     )
     lines = done.out.splitlines()
     reasons = [at for at, line in enumerate(lines) if line.startswith("- ")]
@@ -174,20 +174,20 @@ def test_files_that_nobody_owns_are_granted_and_others_are_asked_of_the_operator
     assert handoffs.run("scope", "list").out == "no open scope requests\n"
     request = ("scope", "request", "t-1")
     done = handoffs.run(*request, "README.md", "--reason", "it names the login")
-    assert done == (0, "granted: t-1 has contract version 2 now\n", "")
+    assert done == (0, "granted: t-1 now has contract version 2\n", "")
     asked = handoffs.run(*request, "src/lib/jwt.py", "--reason", "a new token")
     assert asked.out.splitlines() == [
         "t-2 owns src/lib/",
-        "scope request 2 waits for a decision; leave the files alone until then",
+        "scope request 2 waits for a decision; do not change these files until then",
     ]
     listed = handoffs.run("scope", "list").out.splitlines()[1].split()
     assert listed[:4] == ["2", "t-1", "unnamed", "open"]
     assert listed[-4:] == ["src/lib/jwt.py", "a", "new", "token"]
     refused = handoffs.operate("scope", "refuse", "2", "--note", "ask t-2")
-    assert refused == (0, "refused: t-1 goes on without src/lib/jwt.py\n", "")
+    assert refused == (0, "refused: t-1 does not get src/lib/jwt.py\n", "")
     everything = handoffs.json("scope", "list", "--all")["requests"]
     assert {one["request_id"]: (one["status"], one["decision"]) for one in everything} == {
-        1: ("granted", "by rule: nobody else owns it"),
+        1: ("granted", "by rule: no other task owns it"),
         2: ("refused", "ask t-2"),
     }
 
@@ -202,7 +202,7 @@ def test_the_operator_grants_what_no_rule_may_give_away(handoffs: Handoffs) -> N
     assert (asked["status"], asked["contract_version"]) == ("open", 1)
     grant = ("scope", "grant", str(asked["request_id"]))
     granted = handoffs.operate(*grant)
-    assert granted == (0, "granted: t-1 has contract version 2 now\n", "")
+    assert granted == (0, "granted: t-1 now has contract version 2\n", "")
     owned = handoffs.json("handoff", "show", "t-1")["handoff"]["contract"]["files_owned"]
     assert owned == ["src/auth/", "conftest.py"]
     first = handoffs.json("handoff", "show", "t-1", "--version", "1")
@@ -216,7 +216,7 @@ def test_a_waiver_lets_one_check_pass_and_the_receipt_says_so(handoffs: Handoffs
     assert handoffs.run("complete", "t-1").code == 1
     waive = ("waive", "t-1", "--check", "scope", "--subject", "README.md", "--reason", "agreed")
     done = handoffs.operate(*waive, "--granted-by", "Ada")
-    assert done == (0, "t-1: scope of README.md need not pass\n", "")
+    assert done == (0, "t-1: scope of README.md is waived\n", "")
     assert handoffs.run("complete", "t-1").code == 0
     receipt = handoffs.json("receipt", "show", "t-1")["signed_receipt"]["receipt"]
     assert receipt["waivers"] == [
@@ -275,7 +275,7 @@ def test_the_operators_token_comes_from_a_private_file(handoffs: Handoffs) -> No
     file.write_text(handoffs.operator_token)
     file.chmod(0o640)
     exposed = handoffs.run(*waive)
-    assert exposed == (1, "", f"{file} can be read by others; run: chmod 600 {file}\n")
+    assert exposed == (1, "", f"{file} can be read by other users; run: chmod 600 {file}\n")
     file.chmod(0o600)
     assert handoffs.run(*waive).code == 0
     # What is named counts, whatever lies around.

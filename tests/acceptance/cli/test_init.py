@@ -73,7 +73,7 @@ def test_a_fresh_repository_is_set_up_once_and_put_back(folder: Path) -> None:
     (folder / "Makefile").write_text("test:\n\ttrue\n")
     before = files(folder)
     missing = shiftboss("init", "--check", folder=folder)
-    assert (missing.code, missing.err) == (1, "5 files to be written; `shiftboss init` does it\n")
+    assert (missing.code, missing.err) == (1, "5 files must be written; run: shiftboss init\n")
     shown = init(folder, "--dry-run")
     assert "+++ b/shiftboss.yaml\n" in shown.out
     assert '+        test: {run: ["make test"]}\n' in shown.out
@@ -83,7 +83,7 @@ def test_a_fresh_repository_is_set_up_once_and_put_back(folder: Path) -> None:
     assert "created shiftboss.yaml\n" in done.out
     assert json.loads((folder / ".mcp.json").read_text()) == {"mcpServers": {"shiftboss": SERVER}}
     checked = shiftboss("policy", "check", folder=folder)
-    assert checked.out.splitlines()[0] == "shiftboss.yaml is good: 1 repo, locking neighbours"
+    assert checked.out.splitlines()[0] == "shiftboss.yaml is valid: 1 repo, locking neighbours"
     once = files(folder)
     assert init(folder).out == "nothing to do\n"
     assert init(folder, "--check").out == "nothing to do\n"
@@ -164,7 +164,10 @@ def test_what_is_there_stays_and_comes_back_byte_for_byte(folder: Path) -> None:
 
     told = init(folder, "--remove")
     assert files(folder) == before
-    assert "left shiftboss.yaml: it was changed since, or is not of our making\n" in told.out
+    assert (
+        "left shiftboss.yaml: it was changed since, or `shiftboss init` did not write it\n"
+        in told.out
+    )
 
 
 @pytest.mark.requirement("OWN-01")
@@ -174,12 +177,14 @@ def test_what_somebody_has_made_of_it_is_left(folder: Path) -> None:
     own = config.read_text().replace("http://127.0.0.1:7432/mcp", "http://build-host:7432/mcp")
     config.write_text(own)
     page = folder / "AGENTS.md"
-    page.write_text("# Mine\n" + page.read_text().replace("Tests stay", "Tests go") + "more\n")
+    page.write_text(
+        "# Mine\n" + page.read_text().replace("Keep the tests", "Drop the tests") + "more\n"
+    )
     policy = folder / "shiftboss.yaml"
     policy.write_text(policy.read_text() + "locking: chain\n")
     # An older block is brought up to date, and an address of one's own is none.
     assert init(folder).out == "changed AGENTS.md\n"
-    assert "Tests stay" in page.read_text()
+    assert "Keep the tests" in page.read_text()
     told = json.loads(init(folder, "--remove", "--json").out)
     assert told["left"] == ["shiftboss.yaml", ".mcp.json"]
     assert files(folder).keys() == {"AGENTS.md", "shiftboss.yaml", ".mcp.json"}
@@ -193,23 +198,23 @@ def test_what_somebody_has_made_of_it_is_left(folder: Path) -> None:
         (
             ".mcp.json",
             '{\n  "a": 1\n  "b": 2\n}',
-            ".mcp.json:3: is no JSON: Expecting ',' delimiter",
+            ".mcp.json:3: is not valid JSON: Expecting ',' delimiter",
         ),
-        (".mcp.json", "", ".mcp.json:1: is no JSON: "),
-        (".mcp.json", '{"mcpServers": []}', ".mcp.json: mcpServers is no object; "),
+        (".mcp.json", "", ".mcp.json:1: is not valid JSON: "),
+        (".mcp.json", '{"mcpServers": []}', ".mcp.json: mcpServers is not an object; "),
         (
             ".claude/settings.json",
             '{\n  // mine\n  "model": "x"\n}',
             (
-                ".claude/settings.json:2: has comments, or commas before brackets; "
+                ".claude/settings.json:2: has comments or trailing commas; "
                 'add by hand: {"hooks": {"PreToolUse": [{"matcher": "*", '
             ),
         ),
-        ("AGENTS.md", "a\n<!-- shiftboss:begin -->\n", "AGENTS.md:2: needs one line "),
+        ("AGENTS.md", "a\n<!-- shiftboss:begin -->\n", "AGENTS.md:2: must have one line "),
         ("AGENTS.md", "\udcff", "AGENTS.md is not UTF-8: "),
-        (".codex/config.toml", "a = \n", ".codex/config.toml: is no TOML: "),
+        (".codex/config.toml", "a = \n", ".codex/config.toml: is not valid TOML: "),
         (".claude", "", ".claude/settings.json cannot be "),
-        ("AGENTS.md/x", "", "AGENTS.md is no file; "),
+        ("AGENTS.md/x", "", "AGENTS.md is not a file; "),
     ],
 )
 def test_a_file_that_cannot_be_changed_leaves_all_as_it_was(
@@ -234,7 +239,9 @@ def test_links_are_followed_as_long_as_they_stay_inside(folder: Path, tmp_path: 
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     (folder / ".claude").symlink_to(elsewhere)
-    assert refused(folder).startswith(".claude/settings.json leads out of the repository, to ")
+    assert refused(folder).startswith(
+        "a link leads .claude/settings.json out of the repository, to "
+    )
     assert list(elsewhere.iterdir()) == []
 
 
@@ -264,8 +271,8 @@ def test_a_folder_that_cannot_be_written_to_is_left_as_it_was(folder: Path) -> N
 def test_only_the_top_of_a_repository_is_set_up(folder: Path, tmp_path: Path) -> None:
     inner = folder / "src"
     inner.mkdir()
-    assert refused(folder, "src") == f"src is not the top of its repository; use {folder}\n"
-    assert "is in no git repository" in refused(folder, str(tmp_path))
+    assert refused(folder, "src") == f"src is not the top folder of its repository; use {folder}\n"
+    assert "is not in a git repository" in refused(folder, str(tmp_path))
     assert refused(folder, "nowhere") == "there is no folder nowhere\n"
     both = shiftboss("init", "--check", "--remove", folder=folder)
     assert both.code == 2

@@ -39,14 +39,14 @@ tasks:
 - {id: b, title: B, depends_on: [a.lock], agent: cluade}
 """
 PROBLEMS = [
-    "plan.yaml:2: repos.app.pth: is not a key here; did you mean 'path'?",
+    "plan.yaml:2: repos.app.pth: is not a known key; did you mean 'path'?",
     (
-        "plan.yaml:4: tasks.0.id: 'a.lock' ends with .lock, as no branch of git can; "
-        "its branch takes the name"
+        "plan.yaml:4: tasks.0.id: 'a.lock' ends with .lock, which git does not allow "
+        "in a branch name, and the branch is named after the task"
     ),
-    "plan.yaml:4: tasks.0.files_owned.0: '../a.py' leaves its folder by ..",
+    "plan.yaml:4: tasks.0.files_owned.0: '../a.py' contains ..; write the path without it",
     (
-        "plan.yaml:4: tasks.0.depends_on: the tasks wait for each other in a circle: "
+        "plan.yaml:4: tasks.0.depends_on: the tasks depend on each other in a cycle: "
         "a.lock -> b -> a.lock"
     ),
     "plan.yaml:5: tasks.1.files_owned: is missing",
@@ -68,7 +68,7 @@ def test_a_good_plan_is_told_in_a_line(folder: Path) -> None:
     done = shiftboss("plan", "check", "plan.yaml", folder=folder)
     assert done == (
         0,
-        "plan.yaml is good: 4 tasks in 2 repos, 3 phases; swarm login\n",
+        "plan.yaml is valid: 4 tasks in 2 repos, 3 phases; swarm login\n",
         "",
     )
     told = json.loads(shiftboss("plan", "check", "plan.yaml", "--json", folder=folder).out)
@@ -212,7 +212,7 @@ def test_a_checklist_becomes_a_plan_and_check_names_what_it_lacks(folder: Path) 
     done = shiftboss(*command, "-o", "lib/new.yaml", folder=folder)
     assert (done.code, done.out) == (0, "")
     assert done.err.splitlines() == [
-        "3 tasks, left out 1 that are done",
+        "3 tasks, skipped 1 that are done",
         "files_owned is missing in write-it-down: add what they own",
         "then look at it: shiftboss plan check lib/new.yaml",
     ]
@@ -229,7 +229,7 @@ def test_a_checklist_becomes_a_plan_and_check_names_what_it_lacks(folder: Path) 
     assert checked.code == 1
     assert re.fullmatch(r"lib/new\.yaml:\d+: tasks\.2\.files_owned: is missing\n", checked.out)
     again = shiftboss(*command, "-o", "lib/new.yaml", folder=folder)
-    assert (again.code, again.err) == (1, "lib/new.yaml is there already; name another file\n")
+    assert (again.code, again.err) == (1, "lib/new.yaml exists already; name another file\n")
     bad = shiftboss(*command, "--repo", "nothing", folder=folder)
     assert (bad.code, bad.out) == (2, "")
 

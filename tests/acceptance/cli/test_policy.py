@@ -19,10 +19,10 @@ repos:
 timeouts: {worker: soon}
 """
 PROBLEMS = [
-    "shiftboss.yaml:2: repos.alphavm.pth: is not a key here; did you mean 'path'?",
+    "shiftboss.yaml:2: repos.alphavm.pth: is not a known key; did you mean 'path'?",
     (
-        "shiftboss.yaml:2: repos.alphavm: needs a path or a url: "
-        "its jobs are run here, from a checkout"
+        "shiftboss.yaml:2: repos.alphavm: needs a path or a url, "
+        "because its jobs run here in a checkout"
     ),
     (
         "shiftboss.yaml:3: repos.adnet.depends_on.1: there is no repo 'alphavn'; "
@@ -37,7 +37,7 @@ def test_the_ten_repos_of_the_contract_are_good_and_come_in_its_phases() -> None
     done = shiftboss("policy", "check", str(EXAMPLE))
     assert (done.code, done.err) == (0, "")
     assert done.out.splitlines() == [
-        f"{EXAMPLE} is good: 10 repos, locking neighbours",
+        f"{EXAMPLE} is valid: 10 repos, locking neighbours",
         "phase 1: acdc-core, sdk",
         "phase 2: alphavm, deltavm, adl",
         "phase 3: adnet, alphaos, deltaos, adl-examples",
@@ -70,11 +70,11 @@ def test_repositories_that_cannot_be_used_are_told_with_line_and_key(tmp_path: P
     file.write_text("repos:\n  short: {path: short}\n  long:\n    path: long\n")
     done = shiftboss("policy", "check", folder=tmp_path)
     assert (done.code, done.err) == (1, "shiftboss.yaml has 1 problem\n")
-    words = "shiftboss.yaml:4: repos.long.path: names its commits by SHA-256"
+    words = "shiftboss.yaml:4: repos.long.path: uses SHA-256 commit ids"
     assert done.out.startswith(words)
     file.write_text("repos:\n  short: {path: short}\n")
     good = shiftboss("policy", "check", folder=tmp_path)
-    assert good.out.splitlines()[0] == "shiftboss.yaml is good: 1 repo, locking neighbours"
+    assert good.out.splitlines()[0] == "shiftboss.yaml is valid: 1 repo, locking neighbours"
     # One folder by two names.
     file.write_text("repos:\n  a: {path: short}\n  b:\n    path: ./short\n")
     twice = shiftboss("policy", "check", folder=tmp_path)

@@ -38,7 +38,7 @@ def exported(accepted: Handoffs, tmp_path: Path) -> Path:
     file = tmp_path / "receipt.json"
     done = accepted.run("receipt", "export", "t-1", "--out", str(file))
     receipt_id = json.loads(file.read_bytes())["receipt"]["receipt_id"]
-    assert done == (0, f"receipt {receipt_id} is in {file}\n", "")
+    assert done == (0, f"wrote receipt {receipt_id} to {file}\n", "")
     return file
 
 
@@ -68,7 +68,7 @@ def test_a_receipt_is_shown_and_listed(accepted: Handoffs) -> None:
     assert row[:3] == ["t-1", accepted.swarm, answer["commit"][:12]]
     assert row[-3:] == ["Title", "of", "t-1"]
     unknown = accepted.run("receipt", "show", "t-9")
-    assert unknown.err == "t-9 has no receipt; there is one when its completion was accepted\n"
+    assert unknown.err == "t-9 has no receipt; a task gets one when its completion is accepted\n"
 
 
 @pytest.mark.requirement("OWN-02")
@@ -86,7 +86,7 @@ def test_without_a_key_the_server_is_asked_and_named(accepted: Handoffs, exporte
     done = shiftboss("receipt", "verify", str(exported), url=accepted.url)
     assert done.code == 0
     assert done.out.splitlines()[-1] == (
-        f"the key is the one that {accepted.url} gave; with --key no server has to be believed"
+        f"the key came from {accepted.url}; with --key you need not trust a server"
     )
     nobody = shiftboss("receipt", "verify", str(exported), url=NOWHERE)
     assert nobody == (1, "", f"no server at {NOWHERE}; start one with: shiftboss serve\n")
@@ -116,10 +116,10 @@ def _further_member(signed: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("forge", "words"),
     [
-        (_other_commit, "The signature does not fit: the receipt was changed"),
-        (_no_failure, "The signature does not fit: the receipt was changed"),
+        (_other_commit, "The signature is wrong: the receipt was changed"),
+        (_no_failure, "The signature is wrong: the receipt was changed"),
         (_further_member, "This is not a receipt: receipt.note: "),
-        (lambda signed: signed.update(signature="AAAA"), "The signature does not fit"),
+        (lambda signed: signed.update(signature="AAAA"), "The signature is wrong"),
         (lambda signed: signed.clear(), "This is not a receipt: "),
     ],
     ids=["commit", "criterion", "member", "signature", "empty"],
@@ -145,7 +145,7 @@ def test_the_receipt_of_another_server_is_refused(exported: Path, tmp_path: Path
     public.write_text(other.public_pem)
     code, _, err = verified(exported, public)
     assert code == 1
-    assert f"and this one is {other.key_id}" in err
+    assert f"but this key is {other.key_id}" in err
 
 
 @pytest.mark.requirement("OWN-02")

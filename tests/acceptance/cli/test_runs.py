@@ -17,7 +17,7 @@ from tests.running import RunningServer
 pytestmark = pytest.mark.requirement("OWN-07")
 
 
-class Desk:
+class RunCommands:
     """Two tasks: `a` is at work, `b` is queued."""
 
     def __init__(self, server: RunningServer) -> None:
@@ -51,7 +51,7 @@ class Desk:
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Iterator[Desk]:
+def commands(tmp_path: Path) -> Iterator[RunCommands]:
     server = RunningServer(tmp_path / "shiftboss.db").start()
     client = Client(server.url)
     try:
@@ -59,68 +59,72 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
         submitted(client, "a", "b")
         ask(client, "poll_task", name="w", timeout_ms=0)
         ask(client, "ack_task", name="w", bead_id="a")
-        yield Desk(server)
+        yield RunCommands(server)
     finally:
         client.close()
         server.close()
 
 
 def test_usage_is_shown_and_a_budget_stops_the_task_until_the_operator_raises_it(
-    desk: Desk,
+    commands: RunCommands,
 ) -> None:
-    assert desk.ok("usage") == ["nothing was used yet"]
-    assert desk.ok("budget", "set", "--task", "a", "--tokens", "1000") == ["a may use 1,000 tokens"]
-    used = desk.uses(input_tokens=1500, output_tokens=20, cached_tokens=7, dollars=1.25)
+    assert commands.ok("usage") == ["no usage yet"]
+    assert commands.ok("budget", "set", "--task", "a", "--tokens", "1000") == [
+        "a may use 1,000 tokens"
+    ]
+    used = commands.uses(input_tokens=1500, output_tokens=20, cached_tokens=7, dollars=1.25)
     assert used["over"] == {"scope": "task", "unit": "tokens", "limit": 1000, "spent": 1520}
-    desk.uses(process=2, input_tokens=10)
-    shown = [line.split() for line in desk.ok("usage")]
+    commands.uses(process=2, input_tokens=10)
+    shown = [line.split() for line in commands.ok("usage")]
     assert shown[1][:4] == ["a", "1,510", "20", "7"]
     assert "used up" in " ".join(shown[1])
     assert shown[2][0] == "all"
-    listed = json.loads(desk.run("usage", "--json").out)
+    listed = json.loads(commands.run("usage", "--json").out)
     assert (listed["swarm"]["dollars"], listed["swarm"]["unpriced_tokens"]) == (1.25, 10)
-    assert "used up" in "\n".join(desk.ok("status", "default"))
-    (question,) = json.loads(desk.run("questions", "list", "--json").out)["questions"]
+    status = " ".join("\n".join(commands.ok("status", "default")).split())
+    assert "usage 1,530 tokens, $1.25 (10 tokens without a price)" in status
+    assert "used up" in status
+    (question,) = json.loads(commands.run("questions", "list", "--json").out)["questions"]
     assert "shiftboss budget set --task a" in question["question"]
-    assert any("used up" in line for line in desk.ok("events", "default"))
+    assert any("used up" in line for line in commands.ok("events", "default"))
 
-    refused = desk.run("budget", "set", "--task", "a", "--tokens", "9000")
+    refused = commands.run("budget", "set", "--task", "a", "--tokens", "9000")
     assert (refused.code, refused.out) == (1, "")
     assert "only the operator may raise a budget" in refused.err
     # What was counted and what was held survives the death of the server.
-    desk.server.kill()
-    desk.server.start()
-    assert "used up" in desk.ask("heartbeat", name="w")["paused"]
-    raised = desk.operate("budget", "set", "--task", "a", "--tokens", "9000")
+    commands.server.kill()
+    commands.server.start()
+    assert "used up" in commands.ask("heartbeat", name="w")["paused"]
+    raised = commands.operate("budget", "set", "--task", "a", "--tokens", "9000")
     assert (raised.code, raised.out) == (0, "a may use 9,000 tokens\n")
-    assert "paused" not in desk.ask("heartbeat", name="w")
+    assert "paused" not in commands.ask("heartbeat", name="w")
 
 
-def test_a_swarm_is_paused_by_everybody_and_resumed_by_the_operator(desk: Desk) -> None:
-    assert desk.ok("swarm", "pause", "default", "--reason", "lunch") == [
-        "default pauses until it is resumed"
+def test_a_swarm_is_paused_by_everybody_and_resumed_by_the_operator(commands: RunCommands) -> None:
+    assert commands.ok("swarm", "pause", "default", "--reason", "lunch") == [
+        "default is paused until it is resumed"
     ]
-    desk.ask("park_task", bead_id="a", name="w", epoch=1, reason="quota", until_ms=1)
-    assert "held back: all of them, lunch" in desk.ok("worker", "list")
-    desk.server.kill()
-    desk.server.start()
-    assert "lunch" in "\n".join(desk.ok("status", "default"))
-    assert desk.ask("poll_task", name="w", timeout_ms=0)["task"] is None
-    refused = desk.run("swarm", "resume", "default")
+    commands.ask("park_task", bead_id="a", name="w", epoch=1, reason="quota", until_ms=1)
+    assert "on hold: all tasks, lunch" in commands.ok("worker", "list")
+    commands.server.kill()
+    commands.server.start()
+    assert "lunch" in "\n".join(commands.ok("status", "default"))
+    assert commands.ask("poll_task", name="w", timeout_ms=0)["task"] is None
+    refused = commands.run("swarm", "resume", "default")
     assert (refused.code, refused.out) == (1, "")
-    assert desk.operate("swarm", "resume", "default") == (0, "default goes on\n", "")
-    assert desk.operate("swarm", "resume", "default") == (
+    assert commands.operate("swarm", "resume", "default") == (0, "default is resumed\n", "")
+    assert commands.operate("swarm", "resume", "default") == (
         0,
-        "default had no pause; nothing was changed\n",
+        "default was not paused\n",
         "",
     )
-    given = desk.ask("poll_task", name="w", timeout_ms=0)["task"]
-    client = Client(desk.server.url)
+    given = commands.ask("poll_task", name="w", timeout_ms=0)["task"]
+    client = Client(commands.server.url)
     try:
         assert (given["bead_id"], task(client, "a")["failures"]) == ("a", 0)
     finally:
         client.close()
-    assert desk.ok("swarm", "pause", "default", "--reason", "x", "--minutes", "5")[0] in (
-        "default pauses for 4m",
-        "default pauses for 5m",
+    assert commands.ok("swarm", "pause", "default", "--reason", "x", "--minutes", "5")[0] in (
+        "default is paused for 4m",
+        "default is paused for 5m",
     )

@@ -38,7 +38,7 @@ def test_serve_takes_its_defaults_from_the_environment(tmp_path: Path) -> None:
     }
     with running("serve", **variables) as serving:
         line = serving.line()
-        address = line.removeprefix("listening on ").removesuffix("; Ctrl-C stops")
+        address = line.removeprefix("listening on ").removesuffix("; stop with Ctrl-C")
         client = Client(address)
         assert client.get("/swarms").status_code == 401
         client.close()
@@ -64,7 +64,7 @@ def test_a_database_that_another_server_has_is_one_line(server: RunningServer) -
     done = shiftboss("serve", "--port", "0", "--db", server.database)
     assert (done.code, done.out) == (1, "")
     assert done.err == (
-        f"another server has {server.database} open; stop it, or give this one another --db\n"
+        f"another server is using {server.database}; stop it, or choose another --db\n"
     )
 
 
@@ -147,7 +147,7 @@ def test_a_token_file_that_others_can_read_is_refused(
     file.write_text(TOKEN)
     file.chmod(mode)
     done = shiftboss(*command, "--token-file", str(file))
-    assert done == (1, "", f"{file} can be read by others; run: chmod 600 {file}\n")
+    assert done == (1, "", f"{file} can be read by other users; run: chmod 600 {file}\n")
 
 
 @pytest.mark.requirement("SW-13")

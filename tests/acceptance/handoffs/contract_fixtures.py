@@ -31,7 +31,7 @@ def write_policy(folder: Path, **repos: dict[str, Any]) -> Path:
     return path
 
 
-class Room:
+class PolicyServer:
     """`run` is the command in a folder that is none of the repos; `operate` with the token."""
 
     def __init__(self, server: RunningServer, client: Client, folder: Path) -> None:
@@ -85,7 +85,7 @@ class Room:
 
 
 @contextmanager
-def running_room(folder: Path) -> Iterator[Room]:
+def running_policy_server(folder: Path) -> Iterator[PolicyServer]:
     repos = {"core": {"path": "core", "ci": CI}}
     repos["app"] = {"path": "app", "ci": CI, "depends_on": ["core"]}
     policy = write_policy(folder, **repos)
@@ -93,7 +93,7 @@ def running_room(folder: Path) -> Iterator[Room]:
     (folder / "state").mkdir()
     try:
         client = Client(server.start().url)
-        yield Room(server, client, folder)
+        yield PolicyServer(server, client, folder)
         client.close()
     finally:
         server.close()

@@ -24,7 +24,7 @@ SECRET = "w3bh00k"
 WORKER_TOKEN = "the-token-of-the-workers"
 
 
-class Room:
+class WebhookServer:
     """The commit of `down-1` is followed, was looked at once, and is not due for an hour."""
 
     def __init__(self, folder: Path, forge: Forge, **settings: object) -> None:
@@ -110,11 +110,11 @@ def secrets(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def room(tmp_path: Path) -> Iterator[Room]:
+def webhooks(tmp_path: Path) -> Iterator[WebhookServer]:
     with running_forge("github") as forge:
-        made = Room(tmp_path, forge)
-        yield made
-        made.story.close()
+        server = WebhookServer(tmp_path, forge)
+        yield server
+        server.story.close()
 
 
 @pytest.mark.parametrize(
@@ -129,58 +129,58 @@ def test_a_signed_webhook_has_the_server_look_at_once(
     tmp_path: Path, flavour: Any, event: str
 ) -> None:
     with running_forge(flavour) as forge:
-        room = Room(tmp_path, forge)
+        webhooks = WebhookServer(tmp_path, forge)
         try:
-            run = room.follow(test="running")
+            run = webhooks.follow(test="running")
             run.jobs["test"] = "success"
-            body = room.body(event)
-            said = room.post("alphavm", signed(flavour.split("-")[0], event, body), body)
+            body = webhooks.body(event)
+            said = webhooks.post("alphavm", signed(flavour.split("-")[0], event, body), body)
             assert (said.status_code, said.json()) == (200, {"looks": 1})
-            assert room.story.event("ci_passed")["sha"] == room.sha
+            assert webhooks.story.event("ci_passed")["sha"] == webhooks.sha
         finally:
-            room.story.close()
+            webhooks.story.close()
 
 
 def test_with_a_token_for_the_workers_a_forge_needs_none(tmp_path: Path) -> None:
     with running_forge("github") as forge:
-        room = Room(tmp_path, forge, token=WORKER_TOKEN, spawning="everybody")
+        webhooks = WebhookServer(tmp_path, forge, token=WORKER_TOKEN, spawning="everybody")
         try:
-            room.follow(test="running").jobs["test"] = "success"
-            assert room.tell(room.body()).json() == {"looks": 1}
-            room.story.event("ci_passed")
+            webhooks.follow(test="running").jobs["test"] = "success"
+            assert webhooks.tell(webhooks.body()).json() == {"looks": 1}
+            webhooks.story.event("ci_passed")
             # Everything else is closed, whatever the path begins with.
             for path in ("/bus/list_repos", "/ci/webhook", "/ci/webhook/../../bus/list_repos"):
                 response = httpx2.post(
-                    f"{room.story.server.url}{path}", json={}, timeout=30, trust_env=False
+                    f"{webhooks.story.server.url}{path}", json={}, timeout=30, trust_env=False
                 )
                 assert response.status_code == 401, path
         finally:
-            room.story.close()
+            webhooks.story.close()
 
 
-def test_a_webhook_that_is_sent_again_asks_the_forge_once(room: Room) -> None:
-    room.follow(test="running")
-    before = room.looks()
-    body = room.body()
-    assert [room.tell(body).json()["looks"] for _ in range(20)] == [1] + [0] * 19
-    wait_until(lambda: room.looks() > before, "the look was made")
+def test_a_webhook_that_is_sent_again_asks_the_forge_once(webhooks: WebhookServer) -> None:
+    webhooks.follow(test="running")
+    before = webhooks.looks()
+    body = webhooks.body()
+    assert [webhooks.tell(body).json()["looks"] for _ in range(20)] == [1] + [0] * 19
+    wait_until(lambda: webhooks.looks() > before, "the look was made")
     # Another one is heard; by then all looks of the first ones would have been made.
-    assert room.tell(room.body(action="completed")).json()["looks"] == 1
-    wait_until(lambda: room.looks() > before + 1, "the second look was made")
-    assert room.looks() == before + 2
+    assert webhooks.tell(webhooks.body(action="completed")).json()["looks"] == 1
+    wait_until(lambda: webhooks.looks() > before + 1, "the second look was made")
+    assert webhooks.looks() == before + 2
 
 
-def test_who_cannot_sign_learns_and_changes_nothing(room: Room) -> None:
-    room.follow(test="running").jobs["test"] = "success"
-    before = room.looks()
-    body = room.body()
+def test_who_cannot_sign_learns_and_changes_nothing(webhooks: WebhookServer) -> None:
+    webhooks.follow(test="running").jobs["test"] = "success"
+    before = webhooks.looks()
+    body = webhooks.body()
     attempts = {
-        "wrong secret": room.tell(body, "guessed"),
-        "another body": room.post("alphavm", signed("github", "workflow_run", b"{}"), body),
-        "no signature": room.post("alphavm", {"X-GitHub-Event": "workflow_run"}, body),
-        "unknown repo": room.tell(body, repo="nothing-here"),
-        "no variable": room.tell(body, repo="mute"),
-        "variable not set": room.tell(body, "", repo="unset"),
+        "wrong secret": webhooks.tell(body, "guessed"),
+        "another body": webhooks.post("alphavm", signed("github", "workflow_run", b"{}"), body),
+        "no signature": webhooks.post("alphavm", {"X-GitHub-Event": "workflow_run"}, body),
+        "unknown repo": webhooks.tell(body, repo="nothing-here"),
+        "no variable": webhooks.tell(body, repo="mute"),
+        "variable not set": webhooks.tell(body, "", repo="unset"),
     }
     answers = {(one.status_code, one.text) for one in attempts.values()}
     assert len(answers) == 1, {name: one.text for name, one in attempts.items()}
@@ -189,28 +189,28 @@ def test_who_cannot_sign_learns_and_changes_nothing(room: Room) -> None:
     assert "webhook_secret_variable" in problem["hint"]
     assert SECRET not in attempts["wrong secret"].text
     # All of them were answered before this one is, and none had the server look.
-    assert room.tell(room.body(action="completed")).json()["looks"] == 1
-    room.story.event("ci_passed")
-    assert room.looks() == before + 1
+    assert webhooks.tell(webhooks.body(action="completed")).json()["looks"] == 1
+    webhooks.story.event("ci_passed")
+    assert webhooks.looks() == before + 1
 
 
-def test_what_has_nothing_to_do_with_a_followed_commit(room: Room) -> None:
-    room.follow(test="running")
-    other = room.body(repository={"full_name": "alpha/other"})
-    elsewhere = room.body(workflow_run={"head_sha": "1" * 40})
+def test_what_has_nothing_to_do_with_a_followed_commit(webhooks: WebhookServer) -> None:
+    webhooks.follow(test="running")
+    other = webhooks.body(repository={"full_name": "alpha/other"})
+    elsewhere = webhooks.body(workflow_run={"head_sha": "1" * 40})
     for body in (other, elsewhere, b"{}"):
-        assert room.tell(body).json() == {"looks": 0}
-    assert room.tell(b"no json").json()["code"] == "invalid_request"
+        assert webhooks.tell(body).json() == {"looks": 0}
+    assert webhooks.tell(b"no json").json()["code"] == "invalid_request"
 
 
-def test_a_huge_body_is_refused(room: Room) -> None:
+def test_a_huge_body_is_refused(webhooks: WebhookServer) -> None:
     body = b"x" * (256 * 1024 + 1)
-    response = room.tell(body)
+    response = webhooks.tell(body)
     assert (response.status_code, response.json()["code"]) == (413, "body_too_large")
 
 
-def test_only_post(room: Room) -> None:
+def test_only_post(webhooks: WebhookServer) -> None:
     response = httpx2.get(
-        f"{room.story.server.url}/ci/webhook/alphavm", timeout=30, trust_env=False
+        f"{webhooks.story.server.url}/ci/webhook/alphavm", timeout=30, trust_env=False
     )
     assert response.status_code == 405

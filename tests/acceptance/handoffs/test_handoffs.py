@@ -61,7 +61,7 @@ def test_a_repository_with_sha256_names_is_refused_before_anything_is_begun(
     }
     problem = refused(client, "/bus/swarm_spawn_subtask", body, 422, "invalid_request")
     assert problem["field"] == "repo"
-    assert "names its commits by SHA-256" in problem["detail"]
+    assert "uses SHA-256 commit ids" in problem["detail"]
     assert "--object-format=sha1" in problem["hint"]
     assert ask(client, "list_tasks")["tasks"] == []
 

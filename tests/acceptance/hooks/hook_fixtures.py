@@ -18,13 +18,13 @@ OWNED = ["src/auth/", "docs/new.md"]
 READONLY = ["src/auth/names.py"]
 
 
-class Said(NamedTuple):
+class HookOutput(NamedTuple):
     code: int
     out: str
     err: str
 
 
-class HookRoom:
+class TaskWorkspace:
     """The tree is that of a `Repo`; the branch of the task is `task`."""
 
     def __init__(self, folder: Path, **members: Any) -> None:
@@ -53,8 +53,8 @@ class HookRoom:
         }
         write_contract(self.contract, known | members)
 
-    def hook(self, kind: str, said: Any, **variables: str) -> Said:
-        text = said if isinstance(said, bytes) else json.dumps(said).encode()
+    def hook(self, kind: str, given: Any, **variables: str) -> HookOutput:
+        text = given if isinstance(given, bytes) else json.dumps(given).encode()
         done = subprocess.run(
             hook_argv(kind, self.contract),
             input=text,
@@ -64,12 +64,12 @@ class HookRoom:
             timeout=SECONDS,
             check=False,
         )
-        return Said(done.returncode, done.stdout.decode(), done.stderr.decode())
+        return HookOutput(done.returncode, done.stdout.decode(), done.stderr.decode())
 
     def call(self, tool: str, folder: Path | None = None, **given: Any) -> dict[str, Any]:
         return {"tool_name": tool, "tool_input": given, "cwd": str(folder or self.tree)}
 
-    def use(self, tool: str, **given: Any) -> Said:
+    def use(self, tool: str, **given: Any) -> HookOutput:
         return self.hook("pre-tool-use", self.call(tool, **given))
 
     def install_git_hooks(self) -> None:
@@ -80,7 +80,7 @@ class HookRoom:
             file.write_text(f'#!/bin/sh\nexec {shlex.join(hook_argv(name, self.contract))} "$@"\n')
             file.chmod(0o755)
 
-    def git(self, *arguments: str) -> Said:
+    def git(self, *arguments: str) -> HookOutput:
         done = subprocess.run(
             ["git", *arguments],
             cwd=self.tree,
@@ -89,7 +89,7 @@ class HookRoom:
             timeout=SECONDS,
             check=False,
         )
-        return Said(done.returncode, done.stdout.decode(), done.stderr.decode())
+        return HookOutput(done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
 def _handoff() -> dict[str, Any]:

@@ -13,11 +13,9 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
+from shiftboss.agents.launch import Launch
+from shiftboss.agents.registry import AGENTS
 from shiftboss.errors import Forbidden, InvalidRequest
-from shiftboss.orchestrator import agents
-from shiftboss.orchestrator.agents import registry
-from shiftboss.orchestrator.agents.agent import Launch
-from shiftboss.orchestrator.agents.registry import AGENTS
 from shiftboss.orchestrator.attempt.workspace import AgentAssignment, Workspace
 from shiftboss.protocol.plan import PlanAgent
 
@@ -29,16 +27,16 @@ REAL = ("claude", "codex", "gemini", "opencode")
 
 
 @pytest.fixture
-def seat(tmp_path: Path) -> Workspace:
-    return made_seat(tmp_path, TOKEN)
+def workspace(tmp_path: Path) -> Workspace:
+    return make_workspace(tmp_path, TOKEN)
 
 
-def made_seat(folder: Path, token: str | None) -> Workspace:
+def make_workspace(folder: Path, token: str | None) -> Workspace:
     tree, scratch, home = (folder / name for name in ("tree", "it's a scratch", "home"))
     for made in (tree, scratch, home):
         made.mkdir(mode=0o700)
     environment = {"HOME": str(home), "PATH": "/usr/bin:/bin", "CLAUDECODE": "1"}
-    words: dict[str, Any] = {
+    task: dict[str, Any] = {
         "swarm_id": "s",
         "bead_id": "bd-1",
         "title": "t",
@@ -47,57 +45,45 @@ def made_seat(folder: Path, token: str | None) -> Workspace:
     }
     contract: dict[str, Any] = {"contract_version": 1, "handoff": {}, "contract_hash": ""}
     where: dict[str, Any] = {"repo": tree, "base": "b", "branch": "shiftboss/bd-1", "target": "m"}
-    assignment = AgentAssignment(**words, **where, **contract)
+    assignment = AgentAssignment(**task, **where, **contract)
     return Workspace(assignment, tree, scratch, "http://127.0.0.1:7432/", token, environment)
 
 
-def start(seat: Workspace, kind: str, chosen: str | None = None, **members: Any) -> Launch:
-    return AGENTS[kind].launch(seat, PlanAgent(kind=kind, **members), PROMPT, chosen)
+def start(workspace: Workspace, kind: str, chosen: str | None = None, **members: Any) -> Launch:
+    return AGENTS[kind].launch(workspace, PlanAgent(kind=kind, **members), PROMPT, chosen)
 
 
-def written(seat: Workspace) -> list[Path]:
-    return [path for path in seat.scratch.rglob("*") if path.is_file() and not path.is_symlink()]
-
-
-def test_the_agents_are_those_that_have_a_module(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert set(AGENTS) == {"claude", "codex", "command", "gemini", "opencode"}
-    module = "from shiftboss.orchestrator.agents.command import Command\n"
-    module += "class Other(Command):\n    kind = 'other'\nAGENT = Other()\n"
-    (tmp_path / "another_agent.py").write_text(module)
-    monkeypatch.setattr(agents, "__path__", [*agents.__path__, str(tmp_path)])
-    try:
-        assert set(registry._found()) == {*AGENTS, "other"}
-    finally:
-        sys.modules.pop(f"{agents.__name__}.another_agent", None)
+def written(workspace: Workspace) -> list[Path]:
+    return [
+        path for path in workspace.scratch.rglob("*") if path.is_file() and not path.is_symlink()
+    ]
 
 
 @pytest.mark.parametrize("kind", REAL)
 def test_the_prompt_goes_in_on_standard_input_and_the_token_by_the_environment(
-    seat: Workspace, kind: str
+    workspace: Workspace, kind: str
 ) -> None:
-    launch = start(seat, kind)
+    launch = start(workspace, kind)
     assert launch.stdin == PROMPT.encode()
-    assert launch.folder == seat.tree
+    assert launch.folder == workspace.tree
     assert "Do $(this)" not in "".join(launch.argv)
     assert launch.environment["SHIFTBOSS_TOKEN"] == TOKEN
-    assert launch.environment["PWD"] == str(seat.tree)
+    assert launch.environment["PWD"] == str(workspace.tree)
     assert TOKEN not in "".join(launch.argv)
     for variable, value in launch.environment.items():
         assert variable == "SHIFTBOSS_TOKEN" or TOKEN not in value
-    for path in written(seat):
+    for path in written(workspace):
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
         assert TOKEN not in path.read_text()
-    assert list(seat.tree.iterdir()) == []
+    assert list(workspace.tree.iterdir()) == []
     assert TOKEN not in repr(launch)
 
 
 @pytest.mark.parametrize("kind", REAL)
-def test_it_knows_our_tools_and_asks_our_hooks(seat: Workspace, kind: str) -> None:
-    launch = start(seat, kind)
+def test_it_knows_our_tools_and_asks_our_hooks(workspace: Workspace, kind: str) -> None:
+    launch = start(workspace, kind)
     everything = "\n".join([*launch.argv, *launch.environment.values()])
-    everything += "\n".join(path.read_text() for path in written(seat))
+    everything += "\n".join(path.read_text() for path in written(workspace))
     assert "http://127.0.0.1:7432/mcp" in everything
     assert "SHIFTBOSS_TOKEN" in everything
     for part in ("contract.json", "hooks/main.py"):
@@ -106,108 +92,112 @@ def test_it_knows_our_tools_and_asks_our_hooks(seat: Workspace, kind: str) -> No
 
 @pytest.mark.parametrize("kind", REAL)
 def test_a_server_without_a_token_is_asked_without_one(tmp_path: Path, kind: str) -> None:
-    seat = made_seat(tmp_path, None)
-    launch = start(seat, kind)
+    workspace = make_workspace(tmp_path, None)
+    launch = start(workspace, kind)
     assert "SHIFTBOSS_TOKEN" not in launch.environment
     everything = "\n".join([*launch.argv, *launch.environment.values()])
-    assert "SHIFTBOSS_TOKEN" not in everything + "".join(one.read_text() for one in written(seat))
+    assert "SHIFTBOSS_TOKEN" not in everything + "".join(
+        path.read_text() for path in written(workspace)
+    )
 
 
 @pytest.mark.parametrize("kind", REAL)
 def test_the_plan_chooses_the_program_the_model_and_further_arguments(
-    seat: Workspace, kind: str
+    workspace: Workspace, kind: str
 ) -> None:
     members: dict[str, Any] = {"command": ["/opt/it", "--first"], "arguments": ["--last"]}
     members["model"] = "of-the-plan"
-    argv = start(seat, kind, **members).argv
+    argv = start(workspace, kind, **members).argv
     at = argv.index("/opt/it")
     assert argv[at + 1] == "--first"
     assert argv[-1] == "--last"
     assert "of-the-plan" in argv
-    assert "of-the-task" in start(seat, kind, "of-the-task", **members).argv
-    assert "--model" not in start(seat, kind).argv
+    assert "of-the-task" in start(workspace, kind, "of-the-task", **members).argv
+    assert "--model" not in start(workspace, kind).argv
 
 
 @pytest.mark.parametrize("kind", REAL)
-def test_it_can_be_started_again_in_the_same_seat(seat: Workspace, kind: str) -> None:
-    (Path(seat.environment["HOME"]) / ".gemini").mkdir()
-    (Path(seat.environment["HOME"]) / ".gemini" / "oauth_creds.json").write_text("{}")
-    assert start(seat, kind) == start(seat, kind)
+def test_it_can_be_started_again_in_the_same_seat(workspace: Workspace, kind: str) -> None:
+    (Path(workspace.environment["HOME"]) / ".gemini").mkdir()
+    (Path(workspace.environment["HOME"]) / ".gemini" / "oauth_creds.json").write_text("{}")
+    assert start(workspace, kind) == start(workspace, kind)
 
 
 @pytest.mark.parametrize("kind", [*REAL, "command"])
 def test_a_program_that_is_missing_is_named(kind: str) -> None:
-    said = AGENTS[kind].found(PlanAgent(kind=kind, command=["not-to-be-found-anywhere"]))
-    assert said is not None
-    assert "not-to-be-found-anywhere" in said
-    assert AGENTS[kind].found(PlanAgent(kind=kind, command=[sys.executable])) is None
+    reason = AGENTS[kind].why_unavailable(
+        PlanAgent(kind=kind, command=["not-to-be-found-anywhere"])
+    )
+    assert reason is not None
+    assert "not-to-be-found-anywhere" in reason
+    assert AGENTS[kind].why_unavailable(PlanAgent(kind=kind, command=[sys.executable])) is None
 
 
-def test_claude_is_not_a_part_of_the_session_that_started_it(seat: Workspace) -> None:
-    launch = start(seat, "claude")
+def test_claude_is_not_a_part_of_the_session_that_started_it(workspace: Workspace) -> None:
+    launch = start(workspace, "claude")
     assert "CLAUDECODE" not in launch.environment
-    settings = json.loads((seat.scratch / "claude-settings.json").read_text())
+    settings = json.loads((workspace.scratch / "claude-settings.json").read_text())
     command = settings["hooks"]["PreToolUse"][0]["hooks"][0]["command"]
-    assert shlex.split(command)[-1] == str(seat.contract_file)
+    assert shlex.split(command)[-1] == str(workspace.contract_file)
 
 
 def codex_settings(launch: Launch) -> dict[str, Any]:
     """What the command line says, read as Codex reads it."""
-    found: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     for flag, override in zip(launch.argv, launch.argv[1:], strict=False):
         if flag == "--config":
             key, _, value = override.partition("=")
-            found[key] = tomllib.loads(f"value = {value}")["value"]
-    return found
+            settings[key] = tomllib.loads(f"value = {value}")["value"]
+    return settings
 
 
-def test_codex_keeps_the_user_s_home_and_turns_the_user_s_servers_off(seat: Workspace) -> None:
-    home = Path(seat.environment["HOME"]) / ".codex"
+def test_codex_keeps_the_user_s_home_and_turns_the_user_s_servers_off(workspace: Workspace) -> None:
+    home = Path(workspace.environment["HOME"]) / ".codex"
     home.mkdir()
     (home / "config.toml").write_text(
         '[mcp_servers.plain]\ncommand = "x"\n[mcp_servers."with.a dot"]\nurl = "http://x"\n'
     )
-    launch = start(seat, "codex")
+    launch = start(workspace, "codex")
     settings = codex_settings(launch)
     assert "CODEX_HOME" not in launch.environment
-    assert {name: one["enabled"] for name, one in settings["mcp_servers"].items()} == {
+    assert {name: server["enabled"] for name, server in settings["mcp_servers"].items()} == {
         "plain": False,
         "with.a dot": False,
         "shiftboss": True,
     }
     hook = settings["hooks.PreToolUse"][0]["hooks"][0]["command"]
-    assert shlex.split(hook)[-1] == str(seat.contract_file)
+    assert shlex.split(hook)[-1] == str(workspace.contract_file)
 
 
 @pytest.mark.parametrize("text", ["", "[[[", "mcp_servers = 3\n", "\x00"])
-def test_codex_starts_with_whatever_settings_the_user_has(seat: Workspace, text: str) -> None:
-    elsewhere = seat.scratch / "elsewhere"
+def test_codex_starts_with_whatever_settings_the_user_has(workspace: Workspace, text: str) -> None:
+    elsewhere = workspace.scratch / "elsewhere"
     elsewhere.mkdir()
     (elsewhere / "config.toml").write_text(text)
-    launch = start(seat, "codex", environment={"CODEX_HOME": str(elsewhere)})
+    launch = start(workspace, "codex", environment={"CODEX_HOME": str(elsewhere)})
     assert set(codex_settings(launch)["mcp_servers"]) == {"shiftboss"}
     assert launch.environment["CODEX_HOME"] == str(elsewhere)
 
 
-def test_opencode_turns_the_user_s_servers_off(seat: Workspace) -> None:
-    folder = Path(seat.environment["HOME"]) / ".config" / "opencode"
+def test_opencode_turns_the_user_s_servers_off(workspace: Workspace) -> None:
+    folder = Path(workspace.environment["HOME"]) / ".config" / "opencode"
     folder.mkdir(parents=True)
     servers = {"other": {"type": "local", "command": ["x"]}}
     (folder / "opencode.json").write_text(json.dumps({"mcp": servers}))
     (folder / "opencode.jsonc").write_text('// mine\n{"mcp": {"third": {}}}')
-    launch = start(seat, "opencode")
+    launch = start(workspace, "opencode")
     settings = json.loads(launch.environment["OPENCODE_CONFIG_CONTENT"])
-    assert {name: one["enabled"] for name, one in settings["mcp"].items()} == {
+    assert {name: server["enabled"] for name, server in settings["mcp"].items()} == {
         "other": False,
         "third": False,
         "shiftboss": True,
     }
-    hook, _retries = (Path(unquote(urlsplit(one).path)) for one in settings["plugin"])
-    assert json.dumps(str(seat.contract_file)) in hook.read_text()
+    hook, _retries = (Path(unquote(urlsplit(uri).path)) for uri in settings["plugin"])
+    assert json.dumps(str(workspace.contract_file)) in hook.read_text()
 
 
-def test_gemini_finds_the_user_s_login_but_not_the_user_s_tools(seat: Workspace) -> None:
-    users = Path(seat.environment["HOME"]) / ".gemini"
+def test_gemini_finds_the_user_s_login_but_not_the_user_s_tools(workspace: Workspace) -> None:
+    users = Path(workspace.environment["HOME"]) / ".gemini"
     (users / "tmp").mkdir(parents=True)
     (users / "oauth_creds.json").write_text("secret")
     mine = {
@@ -217,7 +207,7 @@ def test_gemini_finds_the_user_s_login_but_not_the_user_s_tools(seat: Workspace)
         "general": {"vimMode": True},
     }
     (users / "settings.json").write_text(json.dumps(mine))
-    home = Path(start(seat, "gemini").environment["GEMINI_CLI_HOME"]) / ".gemini"
+    home = Path(start(workspace, "gemini").environment["GEMINI_CLI_HOME"]) / ".gemini"
     (home / "oauth_creds.json").write_text("renewed")
     assert (users / "oauth_creds.json").read_text() == "renewed"
     assert not (home / "tmp").exists()
@@ -226,34 +216,34 @@ def test_gemini_finds_the_user_s_login_but_not_the_user_s_tools(seat: Workspace)
     assert settings["general"]["vimMode"] is True
     assert set(settings["mcpServers"]) == {"shiftboss"}
     (before,) = settings["hooks"]["BeforeTool"]
-    assert shlex.split(before["hooks"][0]["command"])[-1] == str(seat.contract_file)
+    assert shlex.split(before["hooks"][0]["command"])[-1] == str(workspace.contract_file)
 
 
 @pytest.mark.parametrize("hooks", [{"enabled": False}, {"disabled": ["x"]}])
 def test_gemini_is_not_started_in_a_tree_that_turns_hooks_off(
-    seat: Workspace, hooks: dict[str, Any]
+    workspace: Workspace, hooks: dict[str, Any]
 ) -> None:
-    (seat.tree / ".gemini").mkdir()
-    (seat.tree / ".gemini" / "settings.json").write_text(json.dumps({"hooksConfig": hooks}))
-    with pytest.raises(Forbidden, match="turns hooks of Gemini CLI off"):
-        start(seat, "gemini")
+    (workspace.tree / ".gemini").mkdir()
+    (workspace.tree / ".gemini" / "settings.json").write_text(json.dumps({"hooksConfig": hooks}))
+    with pytest.raises(Forbidden, match="turns off the hooks of Gemini CLI"):
+        start(workspace, "gemini")
 
 
-def test_gemini_s_settings_that_cannot_be_read_are_named(seat: Workspace) -> None:
-    users = Path(seat.environment["HOME"]) / ".gemini"
+def test_gemini_s_settings_that_cannot_be_read_are_named(workspace: Workspace) -> None:
+    users = Path(workspace.environment["HOME"]) / ".gemini"
     users.mkdir()
     (users / "settings.json").write_text("// a comment\n{}")
     with pytest.raises(InvalidRequest, match=r"settings\.json"):
-        start(seat, "gemini")
+        start(workspace, "gemini")
 
 
-def test_a_command_gets_what_it_asks_for(seat: Workspace) -> None:
+def test_a_command_gets_what_it_asks_for(workspace: Workspace) -> None:
     command = ["work", "--in={tree}", "{task} {worker}", "{model}", "{server}", "{prompt_file}"]
-    launch = start(seat, "command", "{tree}", command=[*command, "{unknown} {}"])
-    prompt = seat.scratch / "prompt.md"
+    launch = start(workspace, "command", "{tree}", command=[*command, "{unknown} {}"])
+    prompt = workspace.scratch / "prompt.md"
     assert launch.argv == [
         "work",
-        f"--in={seat.tree}",
+        f"--in={workspace.tree}",
         "bd-1 s-1",
         "{tree}",
         "http://127.0.0.1:7432/",
@@ -266,4 +256,4 @@ def test_a_command_gets_what_it_asks_for(seat: Workspace) -> None:
 
 
 def test_a_command_that_is_none_is_named() -> None:
-    assert AGENTS["command"].found(PlanAgent(kind="command")) is not None
+    assert AGENTS["command"].why_unavailable(PlanAgent(kind="command")) is not None

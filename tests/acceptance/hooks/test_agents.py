@@ -11,19 +11,21 @@ from typing import Any
 
 import pytest
 
-from shiftboss.hooks.command import hook_argv, opencode_plugin
+from shiftboss.agents.agent import REFUSED, ToolHook
+from shiftboss.agents.opencode.launch import hook_plugin
+from shiftboss.agents.registry import hook_of
+from shiftboss.hooks.command import hook_argv
 from shiftboss.hooks.contract import (
+    POINTER,
     ContractUnreadable,
     hash_of,
     read_contract,
     write_contract,
-    write_pointer,
 )
-from shiftboss.hooks.messages import REFUSED
 from shiftboss.hooks.tool_hook import refusal
 from shiftboss.protocol.handoffs import Context as HandoffContext
 from shiftboss.protocol.handoffs import Contract, Escalation, WorkerHandoff, handoff_hash
-from tests.acceptance.hooks.hook_fixtures import HookRoom
+from tests.acceptance.hooks.hook_fixtures import TaskWorkspace
 from tests.repos import ENVIRONMENT
 
 pytestmark = pytest.mark.requirement("HO-10")
@@ -32,10 +34,10 @@ PATCH = "*** Begin Patch\n*** Add File: src/auth/a.py\n+x\n*** Update File: {}\n
 
 
 @pytest.fixture(scope="module")
-def room(tmp_path_factory: pytest.TempPathFactory) -> HookRoom:
+def workspace(tmp_path_factory: pytest.TempPathFactory) -> TaskWorkspace:
     """Nothing in it is changed by what is refused or allowed: nobody carries it out."""
-    room = HookRoom(tmp_path_factory.mktemp("hooks"))
-    tree, outside = room.tree, room.tree.parent / "outside"
+    workspace = TaskWorkspace(tmp_path_factory.mktemp("hooks"))
+    tree, outside = workspace.tree, workspace.tree.parent / "outside"
     outside.mkdir()
     (outside / "file").write_text("x")
     (tree / "src/auth/out").symlink_to(outside)
@@ -43,18 +45,26 @@ def room(tmp_path_factory: pytest.TempPathFactory) -> HookRoom:
     (tree / ".gitignore").write_text("*.log\nbuild/\n")
     (tree / "build").mkdir()
     (tree / "build/x").write_text("x")
-    return room
+    return workspace
 
 
-def judged(room: HookRoom, said: dict[str, Any], kind: str = "pre-tool-use") -> str | None:
-    return refusal(kind, said, read_contract(room.contract), str(room.contract))
+def judged(
+    workspace: TaskWorkspace, given: dict[str, Any], kind: str = "pre-tool-use"
+) -> str | None:
+    hook = hook_of(kind)
+    assert isinstance(hook, ToolHook)
+    return refusal(hook, given, read_contract(workspace.contract), str(workspace.contract))
 
 
-def test_an_edit_is_judged_as_a_process_and_the_refusal_names_the_contract(room: HookRoom) -> None:
-    allowed = room.use("Write", file_path=f"{room.tree}/src/auth/login.py", content="x")
+def test_an_edit_is_judged_as_a_process_and_the_refusal_names_the_contract(
+    workspace: TaskWorkspace,
+) -> None:
+    allowed = workspace.use("Write", file_path=f"{workspace.tree}/src/auth/login.py", content="x")
     assert allowed == (0, "", "")
-    refused = room.use("Edit", file_path=f"{room.tree}/README.md", old_string="a", new_string="b")
-    contract = read_contract(room.contract)
+    refused = workspace.use(
+        "Edit", file_path=f"{workspace.tree}/README.md", old_string="a", new_string="b"
+    )
+    contract = read_contract(workspace.contract)
     assert (refused.code, refused.out) == (2, "")
     assert "README.md is not in files_owned" in refused.err
     assert f"task t, version 1, {contract.hash[:12]}" in refused.err
@@ -92,15 +102,15 @@ def test_an_edit_is_judged_as_a_process_and_the_refusal_names_the_contract(room:
     ],
 )
 @pytest.mark.parametrize("tool", ["Write", "NotebookEdit"])
-def test_paths_of_edits(room: HookRoom, path: str, is_allowed: bool, tool: str) -> None:
+def test_paths_of_edits(workspace: TaskWorkspace, path: str, is_allowed: bool, tool: str) -> None:
     key = "notebook_path" if tool == "NotebookEdit" else "file_path"
-    said = room.call(tool, None, **{key: path})
-    assert (judged(room, said) is None) is is_allowed
+    given = workspace.call(tool, None, **{key: path})
+    assert (judged(workspace, given) is None) is is_allowed
     if not path.startswith(("/", "~")):
-        absolute = room.call(tool, Path("/"), **{key: f"{room.tree}/{path}"})
-        assert (judged(room, absolute) is None) is is_allowed
-        below = room.call(tool, room.tree / "src", **{key: f"../{path}"})
-        assert (judged(room, below) is None) is is_allowed
+        absolute = workspace.call(tool, Path("/"), **{key: f"{workspace.tree}/{path}"})
+        assert (judged(workspace, absolute) is None) is is_allowed
+        below = workspace.call(tool, workspace.tree / "src", **{key: f"../{path}"})
+        assert (judged(workspace, below) is None) is is_allowed
 
 
 @pytest.mark.parametrize(
@@ -123,8 +133,10 @@ def test_paths_of_edits(room: HookRoom, path: str, is_allowed: bool, tool: str) 
         ("SomeNewEditor", {"path": "src/auth/a.py"}, True),
     ],
 )
-def test_tools(room: HookRoom, tool: str, given: dict[str, Any], is_allowed: bool) -> None:
-    assert (judged(room, room.call(tool, **given)) is None) is is_allowed
+def test_tools(
+    workspace: TaskWorkspace, tool: str, given: dict[str, Any], is_allowed: bool
+) -> None:
+    assert (judged(workspace, workspace.call(tool, **given)) is None) is is_allowed
 
 
 ALLOWED_COMMANDS = [
@@ -251,15 +263,18 @@ REFUSED_COMMANDS = [
 
 @pytest.mark.parametrize("command", ALLOWED_COMMANDS)
 def test_commands_that_stay_within_the_contract(
-    room: HookRoom, command: str, monkeypatch: pytest.MonkeyPatch
+    workspace: TaskWorkspace, command: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TMPDIR", "/var/tmp")
-    assert judged(room, room.call("Bash", command=command)) is None
+    assert judged(workspace, workspace.call("Bash", command=command)) is None
 
 
 @pytest.mark.parametrize("command", REFUSED_COMMANDS)
-def test_commands_that_leave_the_contract(room: HookRoom, command: str) -> None:
-    refused = judged(room, room.call("Bash", command=command))
+def test_commands_that_leave_the_contract(
+    workspace: TaskWorkspace, command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", "/home/me")  # not below the temporary folder
+    refused = judged(workspace, workspace.call("Bash", command=command))
     assert refused is not None
     assert "contract of task t, version 1" in refused
 
@@ -267,23 +282,23 @@ def test_commands_that_leave_the_contract(room: HookRoom, command: str) -> None:
 def test_the_contract_and_other_trees_are_out_of_reach_in_a_temporary_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    room = HookRoom(tmp_path / "runs")
+    workspace = TaskWorkspace(tmp_path / "runs")
     monkeypatch.setenv("TMPDIR", str(tmp_path))
-    for path in (room.contract, room.tree.parent / "sibling/x"):
-        assert judged(room, room.call("Bash", command=f"echo x > {path}")) is not None
-    assert judged(room, room.call("Bash", command=f"echo x > {tmp_path}/free/x")) is None
+    for path in (workspace.contract, workspace.tree.parent / "sibling/x"):
+        assert judged(workspace, workspace.call("Bash", command=f"echo x > {path}")) is not None
+    assert judged(workspace, workspace.call("Bash", command=f"echo x > {tmp_path}/free/x")) is None
 
 
 def test_the_repository_of_a_work_tree_is_out_of_reach_in_a_temporary_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    room = HookRoom(tmp_path / "repos")
+    workspace = TaskWorkspace(tmp_path / "repos")
     linked = tmp_path / "trees" / "t"
-    room.repo.git("worktree", "add", "--quiet", "--force", str(linked), "task")
-    room.contract = tmp_path / "trees" / "contract.json"
-    room.write(tree=str(linked))
+    workspace.repo.git("worktree", "add", "--quiet", "--force", str(linked), "task")
+    workspace.contract = tmp_path / "trees" / "contract.json"
+    workspace.write(tree=str(linked))
     monkeypatch.setenv("TMPDIR", str(tmp_path))
-    git = room.tree / ".git"
+    git = workspace.tree / ".git"
     for command in (
         f"echo x > {git}/info/grafts",
         f"tee -a {git}/config",
@@ -294,41 +309,49 @@ def test_the_repository_of_a_work_tree_is_out_of_reach_in_a_temporary_folder(
         'echo x > "$(git rev-parse --git-common-dir)/info/grafts"',
         "find . -maxdepth 1 -name .git -delete",
     ):
-        assert judged(room, room.call("Bash", linked, command=command)) is not None, command
+        assert judged(workspace, workspace.call("Bash", linked, command=command)) is not None, (
+            command
+        )
     own = "git init --quiet ../../mine && echo x > ../../mine/.git/config"
-    assert judged(room, room.call("Bash", linked, command=own)) is None
+    assert judged(workspace, workspace.call("Bash", linked, command=own)) is None
 
 
 @pytest.mark.parametrize("path", ["src/auth/b.py", "README.md"])
-def test_each_agent_is_understood(room: HookRoom, path: str) -> None:
+def test_each_agent_is_understood(workspace: TaskWorkspace, path: str) -> None:
     """The captured forms of Codex, Gemini and opencode, and the same verdict for all."""
     code = 0 if path.startswith("src") else 2
     patch = PATCH.format(path)
-    cwd = str(room.tree)
-    said: list[tuple[str, dict[str, Any]]] = [
-        ("codex-pre-tool-use", room.call("apply_patch", input=patch)),
-        ("codex-pre-tool-use", room.call("apply_patch", command=patch)),
-        ("codex-pre-tool-use", room.call("Bash", command=f"apply_patch <<'EOF'\n{patch}EOF")),
-        ("codex-pre-tool-use", room.call("Bash", command=["apply_patch", patch])),
-        ("codex-pre-tool-use", room.call("Bash", command=["bash", "-lc", f"echo > {path}"])),
-        ("gemini-before-tool", room.call("write_file", file_path=f"{cwd}/{path}", content="x")),
-        ("gemini-before-tool", room.call("replace", file_path=path, old_string="x")),
-        ("gemini-before-tool", room.call("run_shell_command", command=f"echo > {path}")),
+    cwd = str(workspace.tree)
+    given: list[tuple[str, dict[str, Any]]] = [
+        ("codex-pre-tool-use", workspace.call("apply_patch", input=patch)),
+        ("codex-pre-tool-use", workspace.call("apply_patch", command=patch)),
+        ("codex-pre-tool-use", workspace.call("Bash", command=f"apply_patch <<'EOF'\n{patch}EOF")),
+        ("codex-pre-tool-use", workspace.call("Bash", command=["apply_patch", patch])),
+        ("codex-pre-tool-use", workspace.call("Bash", command=["bash", "-lc", f"echo > {path}"])),
+        (
+            "gemini-before-tool",
+            workspace.call("write_file", file_path=f"{cwd}/{path}", content="x"),
+        ),
+        ("gemini-before-tool", workspace.call("replace", file_path=path, old_string="x")),
+        ("gemini-before-tool", workspace.call("run_shell_command", command=f"echo > {path}")),
         ("opencode-before-tool", {"tool": "write", "args": {"filePath": path}, "cwd": cwd}),
         ("opencode-before-tool", {"tool": "bash", "args": {"command": f"rm {path}"}, "cwd": cwd}),
         ("opencode-before-tool", {"tool": "patch", "args": {"patchText": patch}, "cwd": cwd}),
     ]
-    for kind, words in said:
-        done = room.hook(kind, words)
-        assert done.code == code, (kind, words, done)
+    for kind, call in given:
+        done = workspace.hook(kind, call)
+        assert done.code == code, (kind, call, done)
         assert ("README.md is not in files_owned" in done.err) is (code == 2)
         assert done.out == ("{}\n" if kind.startswith("gemini") and code == 0 else "")
 
 
-def test_a_command_starts_where_the_tool_says(room: HookRoom) -> None:
-    said = room.call("Bash", command="echo x > login.py", workdir="src/auth")
-    assert judged(room, said) is None
-    assert judged(room, room.call("Bash", command="echo x > login.py", workdir="..")) is not None
+def test_a_command_starts_where_the_tool_says(workspace: TaskWorkspace) -> None:
+    given = workspace.call("Bash", command="echo x > login.py", workdir="src/auth")
+    assert judged(workspace, given) is None
+    assert (
+        judged(workspace, workspace.call("Bash", command="echo x > login.py", workdir=".."))
+        is not None
+    )
 
 
 def _broken_inputs() -> list[bytes]:
@@ -353,25 +376,25 @@ def _broken_inputs() -> list[bytes]:
     return [*texts, b"", b"{", b"\xff", b"[" * 100_000]
 
 
-@pytest.mark.parametrize("said", _broken_inputs(), ids=range(len(_broken_inputs())))
-def test_what_is_no_call_is_refused(room: HookRoom, said: bytes) -> None:
-    done = room.hook("pre-tool-use", said)
+@pytest.mark.parametrize("given", _broken_inputs(), ids=range(len(_broken_inputs())))
+def test_what_is_no_call_is_refused(workspace: TaskWorkspace, given: bytes) -> None:
+    done = workspace.hook("pre-tool-use", given)
     assert (done.code, done.out) == (2, "")
     assert "refused" in done.err
 
 
-def test_an_input_that_is_too_large_is_refused(room: HookRoom) -> None:
-    said = room.call("Write", file_path="src/auth/a.py", content="x" * 9_000_000)
-    assert room.hook("pre-tool-use", said).code == 0
-    said["tool_input"]["content"] *= 2
-    refused = room.hook("pre-tool-use", said)
+def test_an_input_that_is_too_large_is_refused(workspace: TaskWorkspace) -> None:
+    given = workspace.call("Write", file_path="src/auth/a.py", content="x" * 9_000_000)
+    assert workspace.hook("pre-tool-use", given).code == 0
+    given["tool_input"]["content"] *= 2
+    refused = workspace.hook("pre-tool-use", given)
     assert (refused.code, "larger than" in refused.err) == (2, True)
 
 
 def test_a_contract_that_was_changed_or_lost_refuses_everything(tmp_path: Path) -> None:
-    room = HookRoom(tmp_path)
-    fine = json.loads(room.contract.read_text())
-    greedy = json.loads(room.contract.read_text())
+    workspace = TaskWorkspace(tmp_path)
+    fine = json.loads(workspace.contract.read_text())
+    greedy = json.loads(workspace.contract.read_text())
     greedy["handoff"]["contract"]["files_owned"] = ["**"]
     other = fine | {"bead_id": "u"}
     for text in (
@@ -381,15 +404,15 @@ def test_a_contract_that_was_changed_or_lost_refuses_everything(tmp_path: Path) 
         "{",
         "[]",
     ):
-        room.contract.write_text(text)
-        done = room.use("Write", file_path="src/auth/a.py")
+        workspace.contract.write_text(text)
+        done = workspace.use("Write", file_path="src/auth/a.py")
         assert done.code == 2, text
         assert done.err.startswith(REFUSED), "or it would count as a denial of the agent's own"
-        assert "cannot be relied on" in done.err
-        commit = room.hook("pre-commit", b"")
-        assert (commit.code, "cannot be relied on" in commit.err) == (1, True)
-    room.contract.unlink()
-    assert room.use("Write", file_path="src/auth/a.py").code == 2
+        assert "is missing or was changed" in done.err
+        commit = workspace.hook("pre-commit", b"")
+        assert (commit.code, "is missing or was changed" in commit.err) == (1, True)
+    workspace.contract.unlink()
+    assert workspace.use("Write", file_path="src/auth/a.py").code == 2
 
 
 def test_a_contract_file_is_whole_private_and_has_the_hash_of_the_handoff(tmp_path: Path) -> None:
@@ -407,38 +430,38 @@ def test_a_contract_file_is_whole_private_and_has_the_hash_of_the_handoff(tmp_pa
         escalation=Escalation(),
     )
     assert hash_of(handoff.model_dump(mode="json")) == handoff_hash(handoff)
-    room = HookRoom(tmp_path)
-    assert room.contract.stat().st_mode & 0o777 == 0o600
-    before = room.contract.read_bytes()
+    workspace = TaskWorkspace(tmp_path)
+    assert workspace.contract.stat().st_mode & 0o777 == 0o600
+    before = workspace.contract.read_bytes()
     with pytest.raises(ContractUnreadable, match="contract_hash"):
-        write_contract(room.contract, json.loads(before) | {"contract_hash": "0"})
-    assert room.contract.read_bytes() == before
+        write_contract(workspace.contract, json.loads(before) | {"contract_hash": "0"})
+    assert workspace.contract.read_bytes() == before
     assert list(tmp_path.glob("scratch/*.part")) == []
 
 
 def test_a_session_without_a_contract_is_left_alone_and_a_pointer_binds_one(tmp_path: Path) -> None:
-    room = HookRoom(tmp_path)
-    said = json.dumps(room.call("Write", file_path="README.md")).encode()
+    workspace = TaskWorkspace(tmp_path)
+    given = json.dumps(workspace.call("Write", file_path="README.md")).encode()
 
     def run(**variables: str) -> int:
         return subprocess.run(
             [sys.executable, "-m", "shiftboss.cli.main", "hook", "pre-tool-use"],
-            input=said,
+            input=given,
             capture_output=True,
             env=ENVIRONMENT | variables,
-            cwd=room.tree / "src",
+            cwd=workspace.tree / "src",
             timeout=60,
             check=False,
         ).returncode
 
     assert run() == 0
-    assert run(SHIFTBOSS_CONTRACT=str(room.contract)) == 2
+    assert run(SHIFTBOSS_CONTRACT=str(workspace.contract)) == 2
     assert run(SHIFTBOSS_CONTRACT=str(tmp_path / "nowhere")) == 2
-    write_pointer(str(room.tree / ".git"), str(room.contract))
+    (workspace.tree / ".git" / POINTER).write_text(f"{workspace.contract}\n")
     assert run() == 2
 
 
-def test_the_command_does_not_load_the_others(room: HookRoom) -> None:
+def test_the_command_does_not_load_the_others(workspace: TaskWorkspace) -> None:
     """The entry of the installed command: a hook must not wait for all that it could do else."""
     program = (
         "import sys; from shiftboss.cli.entry import main; "
@@ -447,8 +470,8 @@ def test_the_command_does_not_load_the_others(room: HookRoom) -> None:
         "    print([name for name in ('typer', 'pydantic', 'rich') if name in sys.modules])"
     )
     done = subprocess.run(
-        [sys.executable, "-c", program, str(room.contract)],
-        input=json.dumps(room.call("Write", file_path="README.md")).encode(),
+        [sys.executable, "-c", program, str(workspace.contract)],
+        input=json.dumps(workspace.call("Write", file_path="README.md")).encode(),
         capture_output=True,
         timeout=60,
         check=False,
@@ -457,8 +480,12 @@ def test_the_command_does_not_load_the_others(room: HookRoom) -> None:
 
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="needs node")
-def test_the_plugin_of_opencode_throws_what_the_hook_says(room: HookRoom, tmp_path: Path) -> None:
-    (tmp_path / "plugin.mjs").write_text(opencode_plugin(room.contract))
+def test_the_plugin_of_opencode_throws_what_the_hook_says(
+    workspace: TaskWorkspace, tmp_path: Path
+) -> None:
+    (tmp_path / "plugin.mjs").write_text(
+        hook_plugin(hook_argv("opencode-before-tool", workspace.contract))
+    )
     script = """
         import { Shiftboss } from "./plugin.mjs"
         const [directory, filePath] = process.argv.slice(2)
@@ -469,7 +496,7 @@ def test_the_plugin_of_opencode_throws_what_the_hook_says(room: HookRoom, tmp_pa
 
     def write(path: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            ["node", "try.mjs", str(room.tree), path],
+            ["node", "try.mjs", str(workspace.tree), path],
             cwd=tmp_path,
             capture_output=True,
             text=True,
@@ -483,10 +510,10 @@ def test_the_plugin_of_opencode_throws_what_the_hook_says(room: HookRoom, tmp_pa
     assert "README.md is not in files_owned" in refused.stderr
 
 
-def test_only_known_hooks_have_a_command_line(room: HookRoom) -> None:
+def test_only_known_hooks_have_a_command_line(workspace: TaskWorkspace) -> None:
     with pytest.raises(ValueError, match="pre-tool-use"):
-        hook_argv("pre-everything", room.contract)
-    argv = hook_argv("stop", room.contract)
+        hook_argv("pre-everything", workspace.contract)
+    argv = hook_argv("stop", workspace.contract)
     unknown = subprocess.run(
         [*argv[:4], "pre-everything", *argv[5:]], capture_output=True, timeout=60, check=False
     )

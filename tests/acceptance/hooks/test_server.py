@@ -15,12 +15,12 @@ from shiftboss.hooks.contract import hash_of, read_contract
 from tests.acceptance.bus.bus import ask
 from tests.acceptance.bus.bus_calls import InSwarm
 from tests.acceptance.handoffs.handoffs import PASSES, complete, greedy, honest, start_over
-from tests.acceptance.hooks.hook_fixtures import HookRoom, Said
+from tests.acceptance.hooks.hook_fixtures import HookOutput, TaskWorkspace
 
 pytestmark = pytest.mark.requirement("HO-10")
 
 
-class ServedRoom(HookRoom):
+class ServedWorkspace(TaskWorkspace):
     """The contract of a task that the server has handed out."""
 
     def __init__(self, folder: Path, bus: InSwarm) -> None:
@@ -50,43 +50,45 @@ class ServedRoom(HookRoom):
     def stop(self, session: str = "one", kind: str = "stop") -> dict[str, Any]:
         done = self.hook(kind, {"session_id": session, "stop_hook_active": False, "cwd": "/"})
         assert done.code == 0, done
-        said: dict[str, Any] = json.loads(done.out)
-        return said
+        given: dict[str, Any] = json.loads(done.out)
+        return given
 
 
 @pytest.fixture
-def room(tmp_path: Path, bus: InSwarm) -> ServedRoom:
-    return ServedRoom(tmp_path, bus)
+def workspace(tmp_path: Path, bus: InSwarm) -> ServedWorkspace:
+    return ServedWorkspace(tmp_path, bus)
 
 
-def edit(room: HookRoom, path: str) -> Said:
-    return room.use("Write", file_path=path, content="x")
+def edit(workspace: TaskWorkspace, path: str) -> HookOutput:
+    return workspace.use("Write", file_path=path, content="x")
 
 
-def test_a_granted_scope_request_takes_effect_at_once(room: ServedRoom) -> None:
-    room.install_git_hooks()
-    assert edit(room, "docs/guide.md").code == 2
-    asked = ask(room.bus, "request_scope", bead_id="t", paths=["docs/guide.md"], reason="the page")
+def test_a_granted_scope_request_takes_effect_at_once(workspace: ServedWorkspace) -> None:
+    workspace.install_git_hooks()
+    assert edit(workspace, "docs/guide.md").code == 2
+    asked = ask(
+        workspace.bus, "request_scope", bead_id="t", paths=["docs/guide.md"], reason="the page"
+    )
     assert asked["status"] == "granted", asked
-    assert edit(room, "docs/guide.md") == (0, "", "")
-    now = read_contract(room.contract)
+    assert edit(workspace, "docs/guide.md") == (0, "", "")
+    now = read_contract(workspace.contract)
     assert now.version == 2
     assert "docs/guide.md" in now.owned
-    assert room.contract.stat().st_mode & 0o777 == 0o600
-    room.repo.write({"docs/guide.md": "x"})
-    room.git("add", "--all")
-    assert room.git("commit", "--message", "x").code == 0
-    refused = edit(room, "README.md")
+    assert workspace.contract.stat().st_mode & 0o777 == 0o600
+    workspace.repo.write({"docs/guide.md": "x"})
+    workspace.git("add", "--all")
+    assert workspace.git("commit", "--message", "x").code == 0
+    refused = edit(workspace, "README.md")
     assert "version 2" in refused.err
 
 
-def test_a_commit_learns_of_a_granted_request_by_itself(room: ServedRoom) -> None:
-    room.install_git_hooks()
-    room.repo.write({"docs/guide.md": "x"})
-    room.git("add", "--all")
-    assert room.git("commit", "--message", "x").code == 1
-    ask(room.bus, "request_scope", bead_id="t", paths=["docs/guide.md"], reason="the page")
-    assert room.git("commit", "--message", "x").code == 0
+def test_a_commit_learns_of_a_granted_request_by_itself(workspace: ServedWorkspace) -> None:
+    workspace.install_git_hooks()
+    workspace.repo.write({"docs/guide.md": "x"})
+    workspace.git("add", "--all")
+    assert workspace.git("commit", "--message", "x").code == 1
+    ask(workspace.bus, "request_scope", bead_id="t", paths=["docs/guide.md"], reason="the page")
+    assert workspace.git("commit", "--message", "x").code == 0
 
 
 class Liar:
@@ -122,8 +124,8 @@ class Liar:
 def test_only_a_newer_contract_of_the_same_task_with_its_hash_is_taken(
     tmp_path: Path, lie: str
 ) -> None:
-    room = HookRoom(tmp_path, contract_version=2)
-    handoff = json.loads(room.contract.read_text())["handoff"]
+    workspace = TaskWorkspace(tmp_path, contract_version=2)
+    handoff = json.loads(workspace.contract.read_text())["handoff"]
     handoff["contract"]["files_owned"] = ["**"] if lie != "no list" else "**"
     handoff["contract"]["task_id"] = "u" if lie == "another task" else "t"
     liar = Liar(
@@ -135,81 +137,92 @@ def test_only_a_newer_contract_of_the_same_task_with_its_hash_is_taken(
         }
     )
     try:
-        room.write(contract_version=2, server_url=liar.url)
-        before = room.contract.read_bytes()
-        said = room.call("Write", file_path="README.md")
-        refused = room.hook("pre-tool-use", said, SHIFTBOSS_TOKEN="secret-word")
+        workspace.write(contract_version=2, server_url=liar.url)
+        before = workspace.contract.read_bytes()
+        given = workspace.call("Write", file_path="README.md")
+        refused = workspace.hook("pre-tool-use", given, SHIFTBOSS_TOKEN="secret-word")
     finally:
         liar.close()
     assert refused.code == 2
     assert "secret-word" not in refused.err
-    assert room.contract.read_bytes() == before
+    assert workspace.contract.read_bytes() == before
     assert liar.heard == ["Bearer secret-word"]
 
 
-def test_an_agent_is_held_back_until_it_has_claimed_and_then_let_go(room: ServedRoom) -> None:
-    first = room.stop()
+def test_an_agent_is_held_back_until_it_has_claimed_and_then_let_go(
+    workspace: ServedWorkspace,
+) -> None:
+    first = workspace.stop()
     assert first["decision"] == "block"
-    assert f'swarm_complete(swarm_id="{room.bus.swarm_id}", bead_id="t")' in first["reason"]
+    assert f'swarm_complete(swarm_id="{workspace.bus.swarm_id}", bead_id="t")' in first["reason"]
     assert "BLOCKED" in first["reason"]
-    greedy(room.repo)
-    complete(room.bus, "t", name="w", epoch=1)
-    refused = room.stop()
+    greedy(workspace.repo)
+    complete(workspace.bus, "t", name="w", epoch=1)
+    refused = workspace.stop()
     assert refused["decision"] == "block"
     assert "README.md" in refused["reason"]
-    start_over(room.repo)
-    honest(room.repo)
-    accepted = complete(room.bus, "t", name="w", epoch=1)
+    start_over(workspace.repo)
+    honest(workspace.repo)
+    accepted = complete(workspace.bus, "t", name="w", epoch=1)
     assert accepted.status_code == 200, accepted.text
-    assert room.stop() == {}
+    assert workspace.stop() == {}
 
 
-def test_it_is_held_back_three_times_and_each_session_anew(room: ServedRoom) -> None:
-    assert [bool(room.stop()) for _ in range(5)] == [True, True, True, False, False]
-    assert room.stop("two")["decision"] == "block"
-    assert room.stop("three", "codex-stop")["decision"] == "block"
-    assert room.stop("four", "gemini-after-agent")["decision"] == "deny"
+def test_it_is_held_back_three_times_and_each_session_anew(workspace: ServedWorkspace) -> None:
+    assert [bool(workspace.stop()) for _ in range(5)] == [True, True, True, False, False]
+    assert workspace.stop("two")["decision"] == "block"
+    assert workspace.stop("three", "codex-stop")["decision"] == "block"
+    assert workspace.stop("four", "gemini-after-agent")["decision"] == "deny"
 
 
-def test_who_asked_or_lost_its_task_is_let_go(room: ServedRoom) -> None:
-    ask(room.bus, "report_milestone", bead_id="t", line="BLOCKED: which key?", name="w", epoch=1)
-    assert room.stop() == {}
-    (question,) = ask(room.bus, "list_questions", only_open=True)["questions"]
-    ask(room.bus, "answer_question", question_id=question["question_id"], answer="the old one")
-    assert room.stop()["decision"] == "block"
-    ask(room.bus, "task_failed", bead_id="t", name="w", epoch=1, reason="cannot")
-    assert room.stop("two") == {}
+def test_who_asked_or_lost_its_task_is_let_go(workspace: ServedWorkspace) -> None:
+    ask(
+        workspace.bus,
+        "report_milestone",
+        bead_id="t",
+        line="BLOCKED: which key?",
+        name="w",
+        epoch=1,
+    )
+    assert workspace.stop() == {}
+    (question,) = ask(workspace.bus, "list_questions", only_open=True)["questions"]
+    ask(workspace.bus, "answer_question", question_id=question["question_id"], answer="the old one")
+    assert workspace.stop()["decision"] == "block"
+    ask(workspace.bus, "task_failed", bead_id="t", name="w", epoch=1, reason="cannot")
+    assert workspace.stop("two") == {}
 
 
-def test_another_attempt_is_none_of_its_business(room: ServedRoom) -> None:
-    ask(room.bus, "reset_worker", worker_name="w")
-    assert room.stop() == {}
+def test_another_attempt_is_none_of_its_business(workspace: ServedWorkspace) -> None:
+    ask(workspace.bus, "reset_worker", worker_name="w")
+    assert workspace.stop() == {}
 
 
 def test_without_a_server_it_is_held_back_once(tmp_path: Path) -> None:
-    room = HookRoom(tmp_path)
-    said = {"session_id": "a", "stop_hook_active": False}
-    first = json.loads(room.hook("stop", said).out)
+    workspace = TaskWorkspace(tmp_path)
+    given = {"session_id": "a", "stop_hook_active": False}
+    first = json.loads(workspace.hook("stop", given).out)
     assert first["decision"] == "block"
-    assert json.loads(room.hook("stop", said).out) == {}
+    assert json.loads(workspace.hook("stop", given).out) == {}
 
 
 def test_a_broken_contract_holds_back_once(tmp_path: Path) -> None:
-    room = HookRoom(tmp_path)
-    room.contract.write_text("{")
-    assert "decision" in json.loads(room.hook("stop", {"session_id": "a"}).out)
-    assert json.loads(room.hook("stop", {"session_id": "a"}).out) == {}
+    workspace = TaskWorkspace(tmp_path)
+    workspace.contract.write_text("{")
+    assert "decision" in json.loads(workspace.hook("stop", {"session_id": "a"}).out)
+    assert json.loads(workspace.hook("stop", {"session_id": "a"}).out) == {}
 
 
 def test_an_end_is_not_held_back_for_ever_by_what_cannot_be_read(tmp_path: Path) -> None:
-    room = HookRoom(tmp_path)
-    assert "decision" in json.loads(room.hook("stop", b"{").out)
-    assert json.loads(room.hook("stop", b"{").out) == {}
+    workspace = TaskWorkspace(tmp_path)
+    assert "decision" in json.loads(workspace.hook("stop", b"{").out)
+    assert json.loads(workspace.hook("stop", b"{").out) == {}
 
 
 def test_a_server_that_says_nothing_costs_seconds_and_changes_nothing(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        room = HookRoom(tmp_path, server_url=f"http://127.0.0.1:{silent.getsockname()[1]}")
-        before = room.contract.read_bytes()
-        assert edit(room, "README.md").code == 2
-        assert room.contract.read_bytes() == before
+        workspace = TaskWorkspace(
+            tmp_path, server_url=f"http://127.0.0.1:{silent.getsockname()[1]}"
+        )
+        before = workspace.contract.read_bytes()
+        assert edit(workspace, "README.md").code == 2
+        assert workspace.contract.read_bytes() == before

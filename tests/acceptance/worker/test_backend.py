@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from shiftboss.client.exchange import ServerUnreachable
+from shiftboss.client.errors import ServerUnreachable
 from shiftboss.errors import (
     CounterRegression,
     InvalidRequest,

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from shiftboss.errors import InvalidRequest
-from shiftboss.worker.journal import WorktreeUnusable
+from shiftboss.worker.report_journal import WorktreeUnusable
 from tests.acceptance.swarms.packets import SWARM, kinds
 from tests.acceptance.worker.fake_server import Received, Reply, standing_in
 from tests.acceptance.worker.workers import checkpoint, checkpoint_file, worker_at

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from shiftboss.worker.journal import WorktreeUnusable
+from shiftboss.worker.report_journal import WorktreeUnusable
 from tests.acceptance.swarms.packets import SWARM, kinds
 from tests.acceptance.worker.workers import (
     all_delivered,

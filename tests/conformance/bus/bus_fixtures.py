@@ -1,4 +1,4 @@
-"""A coordinator on a real store whose time stands still unless a test moves it."""
+"""A coordinator on a real store, with a clock that only moves when a test moves it."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class StillClock:
 
 
 class Rows(NamedTuple):
-    """All that the store holds of the bus at one moment."""
+    """All rows of the bus at one moment."""
 
     tasks: dict[str, Task]
     workers: dict[str, Worker]
@@ -55,26 +55,26 @@ class Rows(NamedTuple):
     ready: dict[int, int]
 
 
-class BusRoom:
-    """Short names for the use cases. The lease keeper runs when a test says so."""
+class BusFixture:
+    """Short names for the operations of the bus. The lease reaper runs when a test asks for it."""
 
     def __init__(self, coordinator: Coordinator, clock: StillClock, swarm_id: str = SWARM) -> None:
         self.swarm_id = swarm_id
         self.coordinator = coordinator
-        self.desk = coordinator.bus
+        self.bus_service = coordinator.bus
         self.clock = clock
-        self._keeper = LeaseReaper(coordinator.store, clock, coordinator.hub)
+        self._lease_reaper = LeaseReaper(coordinator.store, clock, coordinator.hub)
 
     async def register(self, *names: str) -> None:
         for name in names:
-            await self.desk.register_worker(
+            await self.bus_service.register_worker(
                 RegisterWorkerRequest(swarm_id=self.swarm_id, name=name)
             )
             self.clock.now_ms += 1
 
     async def add(self, *names: str, priority: int = 0, after: list[str] | None = None) -> None:
         for name in names:
-            await self.desk.add_task(
+            await self.bus_service.add_task(
                 AddTaskRequest(
                     swarm_id=self.swarm_id,
                     bead_id=name,
@@ -85,7 +85,7 @@ class BusRoom:
             )
 
     async def submit(self, name: str) -> SubmitAnswer:
-        return await self.desk.submit_task(TaskRequest(swarm_id=self.swarm_id, bead_id=name))
+        return await self.bus_service.submit_task(TaskRequest(swarm_id=self.swarm_id, bead_id=name))
 
     async def add_and_submit(self, *names: str, priority: int = 0) -> None:
         for name in names:
@@ -94,7 +94,7 @@ class BusRoom:
 
     async def look(self, name: str) -> PollAnswer:
         """A poll that does not wait."""
-        return await self.desk.poll_task(
+        return await self.bus_service.poll_task(
             PollRequest(swarm_id=self.swarm_id, name=name, timeout_ms=0)
         )
 
@@ -104,41 +104,43 @@ class BusRoom:
         return task
 
     async def ack(self, name: str, task: str, epoch: int | None = None) -> AckAnswer:
-        return await self.desk.ack_task(
+        return await self.bus_service.ack_task(
             AckRequest(swarm_id=self.swarm_id, name=name, bead_id=task, epoch=epoch)
         )
 
     async def start(self, name: str, task: str) -> int:
-        """The worker takes and acknowledges the task that was offered to it; the epoch."""
+        """The worker takes and acknowledges the task that it was offered; the epoch."""
         assert (await self.given(name)).bead_id == task
         return (await self.ack(name, task)).epoch
 
     async def done(self, task: str, name: str | None = None, epoch: int | None = None) -> None:
-        await self.desk.worker_done(
+        await self.bus_service.worker_done(
             DoneRequest(swarm_id=self.swarm_id, bead_id=task, name=name, epoch=epoch)
         )
 
     async def failed(self, task: str, reason: str = "Build failed") -> None:
-        await self.desk.task_failed(
+        await self.bus_service.task_failed(
             TaskFailedRequest(swarm_id=self.swarm_id, bead_id=task, reason=reason)
         )
 
     async def beat(self, name: str, **members: Any) -> HeartbeatAnswer:
-        return await self.desk.heartbeat(
+        return await self.bus_service.heartbeat(
             HeartbeatRequest(swarm_id=self.swarm_id, name=name, **members)
         )
 
     async def reset(self, name: str) -> None:
-        await self.desk.reset_worker(ResetWorkerRequest(swarm_id=self.swarm_id, worker_name=name))
+        await self.bus_service.reset_worker(
+            ResetWorkerRequest(swarm_id=self.swarm_id, worker_name=name)
+        )
 
     async def retry(self, task: str) -> str:
         return (
-            await self.desk.retry_task(TaskRequest(swarm_id=self.swarm_id, bead_id=task))
+            await self.bus_service.retry_task(TaskRequest(swarm_id=self.swarm_id, bead_id=task))
         ).status
 
     async def cancel(self, task: str) -> str:
         return (
-            await self.desk.cancel_task(TaskRequest(swarm_id=self.swarm_id, bead_id=task))
+            await self.bus_service.cancel_task(TaskRequest(swarm_id=self.swarm_id, bead_id=task))
         ).status
 
     async def say(self, kind: MessageType, worker: str, **members: Any) -> MessageAnswer:
@@ -146,28 +148,28 @@ class BusRoom:
         message = MESSAGE_FORMS[kind](
             type=kind, worker_id=worker, timestamp=datetime.now(UTC), payload=payload, **members
         )
-        return await self.desk.receive(message, self.swarm_id)
+        return await self.bus_service.receive(message, self.swarm_id)
 
     async def show(self, task: str) -> TaskView:
-        return await self.desk.show_task(TaskRequest(swarm_id=self.swarm_id, bead_id=task))
+        return await self.bus_service.show_task(TaskRequest(swarm_id=self.swarm_id, bead_id=task))
 
     async def worker(self, name: str) -> BusWorker:
-        status = await self.desk.get_status(StatusRequest(swarm_id=self.swarm_id))
-        (found,) = [one for one in status.workers if one.name == name]
+        status = await self.bus_service.get_status(StatusRequest(swarm_id=self.swarm_id))
+        (found,) = [worker for worker in status.workers if worker.name == name]
         return found
 
     async def pass_seconds(self, seconds: float) -> None:
-        """Time passes, and the lease keeper does what is due."""
+        """Time passes, and the lease reaper does what is due."""
         self.clock.now_ms += round(seconds * 1000)
-        await self._keeper.run_once()
+        await self._lease_reaper.run_once()
 
     async def kinds(self, task: str) -> list[str]:
-        events = await self.coordinator.events_after(self.swarm_id, 0, 100_000)
-        return [one.kind for one in events if f'"bead_id":"{task}"' in one.data]
+        events = await self.coordinator.swarms.events_after(self.swarm_id, 0, 100_000)
+        return [event.kind for event in events if f'"bead_id":"{task}"' in event.data]
 
     async def rows(self) -> Rows:
         def look(tx: Any) -> Rows:
-            tasks = {one.task_id: one for one in tx.tasks_after(self.swarm_id, "", 10_000)}
+            tasks = {task.task_id: task for task in tx.tasks_after(self.swarm_id, "", 10_000)}
             workers = {one.name: one for one, _ in tx.workers(self.swarm_id)}
             attempts = {
                 task_id: held
@@ -178,7 +180,7 @@ class BusRoom:
             ready = {
                 priority: tx.ready_at_or_above(self.swarm_id, priority)
                 - tx.ready_at_or_above(self.swarm_id, priority + 1)
-                for priority in {one.priority for one in tasks.values()}
+                for priority in {task.priority for task in tasks.values()}
             }
             return Rows(tasks, workers, attempts, ready)
 
@@ -186,11 +188,11 @@ class BusRoom:
 
 
 @asynccontextmanager
-async def bus_room(address: str, clock: StillClock | None = None) -> AsyncIterator[BusRoom]:
+async def open_bus(address: str, clock: StillClock | None = None) -> AsyncIterator[BusFixture]:
     clock = clock or StillClock()
     coordinator = Coordinator(store_at(address), clock=clock)
     await coordinator.start()
     try:
-        yield BusRoom(coordinator, clock)
+        yield BusFixture(coordinator, clock)
     finally:
         await coordinator.stop()

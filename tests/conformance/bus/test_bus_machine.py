@@ -31,7 +31,7 @@ from shiftboss.protocol.states import WorkerState
 from shiftboss.protocol.swarms import CreateSwarmRequest
 from shiftboss.store.opening import store_at
 from shiftboss.store.sqlite.store import SqliteStore
-from tests.conformance.bus.bus_fixtures import BusRoom, Rows, StillClock
+from tests.conformance.bus.bus_fixtures import BusFixture, Rows, StillClock
 
 T = TypeVar("T")
 
@@ -55,7 +55,7 @@ class Bus(RuleBasedStateMachine):
         self._runner = runner
         clock = coordinator.clock
         assert isinstance(clock, StillClock)
-        self.room = BusRoom(coordinator, clock, swarm_id)
+        self.bus = BusFixture(coordinator, clock, swarm_id)
         self.depends_on: dict[str, list[str]] = {}
         self.attempts: set[tuple[str, str, int]] = set()
         self.rows = Rows({}, {}, {}, {})
@@ -76,7 +76,7 @@ class Bus(RuleBasedStateMachine):
         return refused
 
     def look(self) -> None:
-        before, self.rows = self.rows, self.run(self.room.rows())
+        before, self.rows = self.rows, self.run(self.bus.rows())
         for name, task in before.tasks.items():
             after = self.rows.tasks[name]
             assert after.epoch >= task.epoch
@@ -94,7 +94,7 @@ class Bus(RuleBasedStateMachine):
         ]
 
     def statuses(self) -> list[str]:
-        return [one.status for one in self.rows.tasks.values()]
+        return [task.status for task in self.rows.tasks.values()]
 
     @initialize(
         priorities=st.lists(st.integers(-1, 1), min_size=len(TASKS), max_size=len(TASKS)),
@@ -102,27 +102,27 @@ class Bus(RuleBasedStateMachine):
     )
     def open(self, priorities: list[int], data: st.DataObject) -> None:
         self.run(
-            self.room.coordinator.create_swarm(CreateSwarmRequest(swarm_id=self.room.swarm_id))
+            self.bus.coordinator.swarms.create_swarm(CreateSwarmRequest(swarm_id=self.bus.swarm_id))
         )
         for name, priority in zip(TASKS, priorities, strict=True):
             there = st.sampled_from(sorted(self.depends_on) or [""])
             after = data.draw(st.lists(there, unique=True, max_size=2)) if self.depends_on else []
-            assert self.may(self.room.add(name, priority=priority, after=after)) is None
+            assert self.may(self.bus.add(name, priority=priority, after=after)) is None
             self.depends_on[name] = after
         for name in ("v", "w"):
-            assert self.may(self.room.register(name)) is None
+            assert self.may(self.bus.register(name)) is None
         for name in data.draw(st.permutations(TASKS))[:4]:
-            assert self.may(self.room.submit(name)) is None
+            assert self.may(self.bus.submit(name)) is None
 
     # -- workers
 
     @rule(name=WORKERS)
     def register(self, name: str) -> None:
-        assert self.may(self.room.register(name)) is None
+        assert self.may(self.bus.register(name)) is None
 
     @rule(name=WORKERS)
     def poll(self, name: str) -> None:
-        self.may(self.room.look(name))
+        self.may(self.bus.look(name))
 
     @precondition(lambda self: self.in_state(WorkerState.ASSIGNED))
     @rule(data=st.data())
@@ -134,47 +134,50 @@ class Bus(RuleBasedStateMachine):
     @rule(data=st.data())
     def take_what_is_offered(self, data: st.DataObject) -> None:
         worker, task = data.draw(st.sampled_from(self.in_state(WorkerState.ASSIGNED)))
-        assert self.may(self.room.ack(worker, task)) is None
+        assert self.may(self.bus.ack(worker, task)) is None
 
     @rule(name=WORKERS, task=TASK_NAMES)
     def acknowledge_anything(self, name: str, task: str) -> None:
         offered = (name, task) in self.in_state(WorkerState.ASSIGNED)
-        assert (self.may(self.room.ack(name, task)) is None) == offered
+        assert (self.may(self.bus.ack(name, task)) is None) == offered
 
     @precondition(lambda self: self.in_state(*AT_WORK))
     @rule(data=st.data())
     def finish(self, data: st.DataObject) -> None:
         worker, task = data.draw(st.sampled_from(self.in_state(*AT_WORK)))
         epoch = self.rows.assignments[task].epoch
-        assert self.may(self.room.done(task, worker, epoch)) is None
-        assert isinstance(self.may(self.room.done(task, worker, epoch)), NotHeld)
+        assert self.may(self.bus.done(task, worker, epoch)) is None
+        assert isinstance(self.may(self.bus.done(task, worker, epoch)), NotHeld)
 
     @rule(task=TASK_NAMES, name=st.none() | WORKERS)
     def report_done_of_anything(self, task: str, name: str | None) -> None:
         holders = [worker for worker, held in self.in_state(*AT_WORK) if held == task]
-        refused = self.may(self.room.done(task, name))
+        refused = self.may(self.bus.done(task, name))
         assert (refused is None) == (name in holders or (name is None and bool(holders)))
 
     @precondition(lambda self: self.in_state(*AT_WORK))
     @rule(data=st.data())
     def report_failed(self, data: st.DataObject) -> None:
         _, task = data.draw(st.sampled_from(self.in_state(*AT_WORK)))
-        assert self.may(self.room.failed(task)) is None
+        assert self.may(self.bus.failed(task)) is None
 
     @rule(name=WORKERS, seconds=st.none() | st.integers(5, 100))
     def beat(self, name: str, seconds: int | None) -> None:
-        self.may(self.room.beat(name, lease_seconds=seconds))
+        self.may(self.bus.beat(name, lease_seconds=seconds))
 
     @precondition(lambda self: self.over())
     @rule(data=st.data(), named=st.booleans())
     def report_from_the_past(self, data: st.DataObject, named: bool) -> None:
         worker, task, epoch = data.draw(st.sampled_from(self.over()))
-        refused = self.may(self.room.done(task, worker if named else None, epoch))
+        refused = self.may(self.bus.done(task, worker if named else None, epoch))
         assert isinstance(refused, StaleEpoch | NotHeld)
 
     def over(self) -> list[tuple[str, str, int]]:
         """The attempts that are not live any more."""
-        live = {(one.worker, one.task_id, one.epoch) for one in self.rows.assignments.values()}
+        live = {
+            (assignment.worker, assignment.task_id, assignment.epoch)
+            for assignment in self.rows.assignments.values()
+        }
         return sorted(self.attempts - live)
 
     # -- messages of those who hold something, in whatever state that is
@@ -184,20 +187,20 @@ class Bus(RuleBasedStateMachine):
         return data.draw(st.sampled_from(held))
 
     def somebody_holds(self) -> bool:
-        return any(one.task_id for one in self.rows.workers.values())
+        return any(worker.task_id for worker in self.rows.workers.values())
 
     @precondition(somebody_holds)
     @rule(data=st.data(), state=st.none() | st.sampled_from(WorkerState))
     def progress(self, data: st.DataObject, state: WorkerState | None) -> None:
         payload = {"commit": "abc1234"} | ({} if state is None else {"state": state.value})
-        self.may(self.room.say(MessageType.PROGRESS, self.a_holder(data)[0], payload=payload))
+        self.may(self.bus.say(MessageType.PROGRESS, self.a_holder(data)[0], payload=payload))
 
     @precondition(somebody_holds)
     @rule(data=st.data())
     def complete(self, data: st.DataObject) -> None:
         worker, task = self.a_holder(data)
         self.may(
-            self.room.say(
+            self.bus.say(
                 MessageType.COMPLETE,
                 worker,
                 task_id=task,
@@ -213,7 +216,7 @@ class Bus(RuleBasedStateMachine):
     def fail(self, data: st.DataObject, recoverable: bool) -> None:
         worker, task = self.a_holder(data)
         self.may(
-            self.room.say(
+            self.bus.say(
                 MessageType.FAILED,
                 worker,
                 task_id=task,
@@ -227,30 +230,30 @@ class Bus(RuleBasedStateMachine):
     @rule(data=st.data())
     def block(self, data: st.DataObject) -> None:
         question = {"question": "which?"}
-        self.may(self.room.say(MessageType.BLOCKED, self.a_holder(data)[0], payload=question))
+        self.may(self.bus.say(MessageType.BLOCKED, self.a_holder(data)[0], payload=question))
 
     @precondition(lambda self: self.in_state(WorkerState.BLOCKED))
     @rule()
     def answer_the_oldest_question(self) -> None:
-        request = ListQuestionsRequest(swarm_id=self.room.swarm_id)
-        questions = self.run(self.room.desk.list_questions(request)).questions
+        request = ListQuestionsRequest(swarm_id=self.bus.swarm_id)
+        questions = self.run(self.bus.bus_service.list_questions(request)).questions
         answer = AnswerQuestionRequest(
-            swarm_id=self.room.swarm_id, question_id=questions[0].question_id, answer="this"
+            swarm_id=self.bus.swarm_id, question_id=questions[0].question_id, answer="this"
         )
-        assert self.may(awaited(self.room.desk.answer_question(answer))) is None
+        assert self.may(awaited(self.bus.bus_service.answer_question(answer))) is None
 
     @precondition(somebody_holds)
     @rule(data=st.data())
     def hand_over(self, data: st.DataObject) -> None:
         step = {"current_step": 1}
-        self.may(self.room.say(MessageType.CONTEXT_THRESHOLD, self.a_holder(data)[0], payload=step))
+        self.may(self.bus.say(MessageType.CONTEXT_THRESHOLD, self.a_holder(data)[0], payload=step))
 
     # -- the orchestrator, and time
 
     @rule(name=WORKERS, task=TASK_NAMES)
     def assign(self, name: str, task: str) -> None:
         self.may(
-            self.room.say(
+            self.bus.say(
                 MessageType.ASSIGN,
                 name,
                 task_id=task,
@@ -262,41 +265,45 @@ class Bus(RuleBasedStateMachine):
 
     @rule(task=TASK_NAMES)
     def submit(self, task: str) -> None:
-        self.may(self.room.submit(task))
+        self.may(self.bus.submit(task))
 
     @rule(task=TASK_NAMES)
     def retry(self, task: str) -> None:
-        self.may(self.room.retry(task))
+        self.may(self.bus.retry(task))
 
     # A few: when all is cancelled, nothing happens any more.
     @precondition(lambda self: self.statuses().count("cancelled") < 2)
     @rule(task=TASK_NAMES)
     def cancel(self, task: str) -> None:
-        self.may(self.room.cancel(task))
+        self.may(self.bus.cancel(task))
 
     @rule(name=WORKERS)
     def reset(self, name: str) -> None:
-        self.may(self.room.reset(name))
+        self.may(self.bus.reset(name))
 
     @rule(seconds=st.sampled_from([1, 30, 61, 1801, 90_000]))
     def let_time_pass(self, seconds: int) -> None:
-        assert self.may(self.room.pass_seconds(seconds)) is None
+        assert self.may(self.bus.pass_seconds(seconds)) is None
 
     # -- what is always true
 
     @invariant()
     def nobody_waits_for_nothing(self) -> None:
-        ready = [one for one in self.rows.tasks.values() if is_ready(one)]
-        free = [one for one in self.rows.workers.values() if one.available and not one.task_id]
+        ready = [task for task in self.rows.tasks.values() if is_ready(task)]
+        free = [
+            worker
+            for worker in self.rows.workers.values()
+            if worker.available and not worker.task_id
+        ]
         assert not (ready and free)
 
     @invariant()
     def the_counters_are_right(self) -> None:
         for priority, count in self.rows.ready.items():
             ready = [
-                one
-                for one in self.rows.tasks.values()
-                if is_ready(one) and one.priority == priority
+                task
+                for task in self.rows.tasks.values()
+                if is_ready(task) and task.priority == priority
             ]
             assert count == len(ready)
 
@@ -326,10 +333,10 @@ class Bus(RuleBasedStateMachine):
 
     @invariant()
     def what_the_writer_remembers_is_what_is_stored(self) -> None:
-        store = self.room.coordinator.store
+        store = self.bus.coordinator.store
         if not isinstance(store, SqliteStore):
             return
-        cache, swarm_id = store._row_cache, self.room.swarm_id
+        cache, swarm_id = store._row_cache, self.bus.swarm_id
         assert cache is not None
         for kept, stored in (
             (cache.tasks, self.rows.tasks),
@@ -343,12 +350,12 @@ class Bus(RuleBasedStateMachine):
             if kept_swarm == swarm_id:
                 assert not any(name in after for after in self.depends_on.values())
         if swarm_id in cache.without_ready:
-            assert not any(is_ready(one) for one in self.rows.tasks.values())
+            assert not any(is_ready(task) for task in self.rows.tasks.values())
 
     @invariant()
     def who_is_free_for_certain_is_free(self) -> None:
-        for swarm_id, name in self.room.coordinator.bus._free_workers._free_since:
-            if swarm_id == self.room.swarm_id:
+        for swarm_id, name in self.bus.coordinator.bus._free_workers._free_since:
+            if swarm_id == self.bus.swarm_id:
                 worker = self.rows.workers[name]
                 assert worker.available
                 assert worker.task_id is None
@@ -357,9 +364,9 @@ class Bus(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         self.run(self.finish_everything())
-        events = self.run(self.room.coordinator.events_after(self.room.swarm_id, 0, 100_000))
-        assert [one.event_id for one in events] == list(range(1, len(events) + 1))
-        rows = self.run(self.room.rows())
+        events = self.run(self.bus.coordinator.swarms.events_after(self.bus.swarm_id, 0, 100_000))
+        assert [event.event_id for event in events] == list(range(1, len(events) + 1))
+        rows = self.run(self.bus.rows())
         for name in self.depends_on:
             told = [e for e in events if e.kind == "task_done" and f'"bead_id":"{name}"' in e.data]
             assert len(told) == (rows.tasks[name].status == "done"), name
@@ -367,20 +374,20 @@ class Bus(RuleBasedStateMachine):
 
     async def finish_everything(self) -> None:
         """Everybody else falls silent. What waits for a cancelled task is cancelled, too."""
-        await self.room.register("last")
+        await self.bus.register("last")
         for name, after in self.depends_on.items():
-            task = await self.room.show(name)
-            lost = [one for one in after if (await self.room.show(one)).status == "cancelled"]
+            task = await self.bus.show(name)
+            lost = [one for one in after if (await self.bus.show(one)).status == "cancelled"]
             if lost and task.status not in ("done", "cancelled"):
-                await self.room.cancel(name)
+                await self.bus.cancel(name)
             elif task.status in ("open", "failed"):
-                await self.room.submit(name)
+                await self.bus.submit(name)
         for _ in range(4 * len(TASKS)):
-            await self.room.pass_seconds(90_000)
-            task_given = (await self.room.look("last")).task
+            await self.bus.pass_seconds(90_000)
+            task_given = (await self.bus.look("last")).task
             if task_given is not None:
-                await self.room.ack("last", task_given.bead_id)
-                await self.room.done(task_given.bead_id, "last", task_given.epoch)
+                await self.bus.ack("last", task_given.bead_id)
+                await self.bus.done(task_given.bead_id, "last", task_given.epoch)
 
 
 async def awaited(step: Awaitable[T]) -> T:

@@ -312,12 +312,12 @@ async def test_an_answer_is_unheard_until_its_own_attempt_has_heard_it(
             tx.answer_question(SWARM, number, f"answer {number}", NOW)
 
     async def unheard(task_id: str, epoch: int) -> list[int]:
-        found = await with_swarm.read(lambda tx: tx.unheard_answers(SWARM, task_id, epoch))
+        found = await with_swarm.read(lambda tx: tx.undelivered_answers(SWARM, task_id, epoch))
         return [one.question_id for one in found]
 
     await with_swarm.write(ask)
     assert await unheard("t", 1) == [1, 2]
-    await with_swarm.write(lambda tx: tx.hear_answers(SWARM, "t", 1))
+    await with_swarm.write(lambda tx: tx.mark_answers_delivered(SWARM, "t", 1))
     assert [await unheard("t", 1), await unheard("t", 2), await unheard("u", 1)] == [[], [3], [4]]
     await with_swarm.write(lambda tx: tx.answer_question(SWARM, 5, "late", NOW))
     assert await unheard("t", 1) == [5]

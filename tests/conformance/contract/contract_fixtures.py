@@ -1,6 +1,8 @@
-"""A coordinator under the completion contract, on a real store and a real repository. The tests
-are its CI, its verifier and its clock: no duty runs by itself, so nothing happens but what a test
-does."""
+"""A coordinator with the completion contract, on a real store and a real repository.
+
+The tests are its CI, its verifier and its clock. No duty runs by itself, so nothing happens except
+what a test does.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +15,10 @@ from typing import Any
 from shiftboss.coordinator.contract.attempts import attempt_of, milestone_of
 from shiftboss.coordinator.contract.policy import ActivePolicy
 from shiftboss.coordinator.coordinator import Coordinator
+from shiftboss.coordinator.duties.cascade import Cascade
 from shiftboss.coordinator.duties.ci_watcher import CiWatcher
-from shiftboss.coordinator.duties.timeout_ladder import Cascade, TimeoutLadder
+from shiftboss.coordinator.duties.timeout_ladder import TimeoutLadder
 from shiftboss.errors import CiUnavailable
-from shiftboss.evidence.local import LocalEvidence
 from shiftboss.protocol.ci import CiDemand, CiJob, CiReport, CiRun
 from shiftboss.protocol.contract_requests import (
     CanSpawnAnswer,
@@ -35,10 +37,11 @@ from shiftboss.protocol.swarms import CreateSwarmRequest
 from shiftboss.rules.contract.records import ContractAttempt, Tracking
 from shiftboss.store.opening import store_at
 from tests.conformance.bus.bus_fixtures import SWARM, StillClock
-from tests.conformance.handoffs.handoff_fixtures import HandoffRoom
+from tests.conformance.handoffs.handoff_fixtures import HandoffFixture
 from tests.repos import Repo
+from tests.verifying import LocalEvidence
 
-# The document's graph.
+# The graph of repos in the document.
 GRAPH: dict[str, list[str]] = {
     "acdc-core": [],
     "alphavm": ["acdc-core"],
@@ -57,7 +60,7 @@ MINUTE = 60
 
 
 def the_policy(path: Path, **members: Any) -> Policy:
-    """The document's repos. They share one repository here: the locks go by the names."""
+    """The repos of the document. They share one git repository here: locks go by the names."""
     ci = CiPolicy(provider="forgejo", required_jobs=JOBS, must_succeed=[SYNC])
     return Policy(
         repos={
@@ -69,7 +72,7 @@ def the_policy(path: Path, **members: Any) -> Policy:
 
 
 def runs(sha: str, run_id: str = "89", **states: str) -> CiReport:
-    """A run in which every job has succeeded but those that are named, with underscores."""
+    """A run in which every job succeeded, except those given by name (with underscores)."""
     named = {name.replace("_", "-"): state for name, state in states.items()}
     jobs = [
         CiJob(name=name, state=named.pop(name, "success"))
@@ -96,13 +99,13 @@ def down() -> CiUnavailable:
 
 
 class ToldEvidence(LocalEvidence):
-    """Knows of CI what a test has told it."""
+    """Evidence whose CI reports come from the test."""
 
     def __init__(self, folder: Path, own_repo: str | None) -> None:
         super().__init__(folder, own_repo)
         self.told: dict[str, CiReport | Exception] = {}
         self.asked: list[str] = []
-        # Whether it can be restarted, or why not, and what was.
+        # Whether CI can be restarted, or the error; and the commits that were restarted.
         self.can_restart: bool | Exception = True
         self.restarted: list[str] = []
 
@@ -120,8 +123,8 @@ class ToldEvidence(LocalEvidence):
         return self.can_restart
 
 
-class ContractRoom(HandoffRoom):
-    """`commits` are there to be pushed."""
+class ContractFixture(HandoffFixture):
+    """Short names for the operations of the contract. `commits` can be pushed."""
 
     def __init__(
         self,
@@ -137,15 +140,17 @@ class ContractRoom(HandoffRoom):
         self.evidence = evidence
         self.policy = policy
         self.commits = commits
-        self.contract = coordinator.contract
-        store, hub, contracts = coordinator.store, coordinator.hub, ActivePolicy(policy)
-        self.watcher = CiWatcher(store, clock, hub, contracts, evidence)
-        self.ladder = TimeoutLadder(store, clock, hub, contracts, evidence)
-        self.cascade = Cascade(store, clock, hub, contracts)
+        self.contract_service = coordinator.contract
+        store, hub, active_policy = coordinator.store, coordinator.hub, ActivePolicy(policy)
+        self.watcher = CiWatcher(store, clock, hub, active_policy, evidence)
+        self.ladder = TimeoutLadder(store, clock, hub, active_policy, evidence)
+        self.cascade = Cascade(store, clock, hub, active_policy)
 
-    async def in_swarm(self, swarm_id: str) -> ContractRoom:
-        await self.coordinator.create_swarm(CreateSwarmRequest(swarm_id=swarm_id, feature="f"))
-        return ContractRoom(
+    async def in_swarm(self, swarm_id: str) -> ContractFixture:
+        await self.coordinator.swarms.create_swarm(
+            CreateSwarmRequest(swarm_id=swarm_id, feature="f")
+        )
+        return ContractFixture(
             self.coordinator,
             self.clock,
             self.repo,
@@ -158,8 +163,8 @@ class ContractRoom(HandoffRoom):
     # -- time and duties
 
     async def duties(self) -> None:
-        """All of them, once."""
-        for duty in (self.watcher, self.cascade, self.ladder, self._keeper):
+        """Run every duty once."""
+        for duty in (self.watcher, self.cascade, self.ladder, self._lease_reaper):
             await duty.run_once()
 
     async def pass_minutes(self, minutes: float) -> None:
@@ -168,13 +173,13 @@ class ContractRoom(HandoffRoom):
         await self.duties()
 
     async def ci_says(self, *reports: CiReport) -> None:
-        """The watcher looks at its time, and CI says so then."""
+        """CI gives these reports, one after the other, at the watcher's next checks."""
         for said in reports:
             self.evidence.told[said.sha] = said
             await self.ci_is_due()
 
     async def ci_is_due(self) -> None:
-        due = await self.coordinator.store.read(lambda tx: tx.next_look_at_ms())
+        due = await self.coordinator.store.read(lambda tx: tx.next_ci_check_at_ms())
         assert due is not None, "no commit is followed"
         self.clock.now_ms = max(self.clock.now_ms, due)
         await self.watcher.run_once()
@@ -182,7 +187,7 @@ class ContractRoom(HandoffRoom):
     # -- what is said
 
     async def works_on(self, repo: str, worker: str | None = None, task: str | None = None) -> int:
-        """A task on the repo in the hands of a worker; its epoch."""
+        """Spawn a task on the repo and start it with a worker; its epoch."""
         task = task or repo
         worker = worker or f"w-{task}"
         epoch = await self.given_out(task, worker, repo=repo, files_readonly=[])
@@ -193,10 +198,10 @@ class ContractRoom(HandoffRoom):
         self, task: str, line: str, key: str | None = None, **members: Any
     ) -> MilestoneAnswer:
         request = ReportMilestoneRequest(swarm_id=self.swarm_id, bead_id=task, line=line, **members)
-        return await self.contract.report_milestone(request, key)
+        return await self.contract_service.report_milestone(request, key)
 
     async def pushes(self, task: str, number: int = 0, repo: str | None = None) -> str:
-        """PUSHED_TO_CI with one of the commits, in short; in full."""
+        """Report PUSHED_TO_CI with the short hash of one of the commits; its full hash."""
         sha = self.commits[number]
         await self.says(task, f"PUSHED_TO_CI: {repo or task} commit {sha[:7]} - CI run #89")
         return sha
@@ -212,28 +217,28 @@ class ContractRoom(HandoffRoom):
         self, task: str, message: str, key: str | None = None, **m: Any
     ) -> FailureAnswer:
         request = ReportFailureRequest(swarm_id=self.swarm_id, bead_id=task, message=message, **m)
-        return await self.contract.report_failure(request, key)
+        return await self.contract_service.report_failure(request, key)
 
     async def can_spawn(self, repo: str) -> CanSpawnAnswer:
-        return await self.contract.can_spawn(CanSpawnRequest(repo=repo))
+        return await self.contract_service.can_spawn(CanSpawnRequest(repo=repo))
 
     async def free(self, repo: str) -> OperatorAnswer:
         request = ReleaseRepoRequest(repo=repo, reason="it was given up")
-        return await self.contract.release_repo(request)
+        return await self.contract_service.release_repo(request)
 
     async def gives_up(self, task: str, repo: str) -> None:
-        """Nobody works on the repo any more."""
+        """Cancel the task and release the repo."""
         await self.cancel(task)
         await self.free(repo)
 
     async def lift(self, halt_id: int) -> OperatorAnswer:
-        return await self.contract.resume(ResumeRequest(halt_id=halt_id, reason="mended"))
+        return await self.contract_service.resume(ResumeRequest(halt_id=halt_id, reason="mended"))
 
     # -- what is there
 
     async def locked(self) -> dict[str, str]:
         locks = await self.coordinator.store.read(lambda tx: tx.repo_locks())
-        return {one.repo: one.task_id for one in locks}
+        return {lock.repo: lock.task_id for lock in locks}
 
     async def tracking(self, task: str) -> Tracking:
         found = await self.coordinator.store.read(lambda tx: tx.tracking(self.swarm_id, task))
@@ -254,26 +259,26 @@ class ContractRoom(HandoffRoom):
 
     async def checkpoint(self, task: str) -> dict[str, Any]:
         request = ShowCheckpointRequest(swarm_id=self.swarm_id, bead_id=task)
-        found = (await self.contract.show_checkpoint(request)).checkpoint
+        found = (await self.contract_service.show_checkpoint(request)).checkpoint
         body: dict[str, Any] = found["body"]
         return body | {"trigger": found["trigger"]}
 
     async def steps(self) -> list[str]:
         """The rungs of the ladder that were taken."""
-        found = await self.coordinator.events_after(self.swarm_id, 0, 100_000)
+        found = await self.coordinator.swarms.events_after(self.swarm_id, 0, 100_000)
         kinds = ("timeout_warning", "timeout_step", "timeout_escalated")
         return [json.loads(one.data)["step"] for one in found if one.kind in kinds]
 
 
 @asynccontextmanager
-async def contract_room(
+async def open_contract(
     address: str,
     folder: Path,
     repo: Repo,
     commits: list[str],
     clock: StillClock | None = None,
     **policy: Any,
-) -> AsyncIterator[ContractRoom]:
+) -> AsyncIterator[ContractFixture]:
     clock = clock or StillClock()
     evidence = ToldEvidence(folder, str(repo.path))
     rules = the_policy(repo.path, **policy)
@@ -283,6 +288,6 @@ async def contract_room(
     coordinator._duties.clear()
     await coordinator.start()
     try:
-        yield ContractRoom(coordinator, clock, repo, evidence, rules, commits)
+        yield ContractFixture(coordinator, clock, repo, evidence, rules, commits)
     finally:
         await coordinator.stop()

@@ -13,7 +13,7 @@ from shiftboss.errors import InvalidRequest, UnknownHandoff
 from shiftboss.protocol.contract_requests import BuildContextRequest, ContextAnswer
 from shiftboss.protocol.policy import Models, TokenBudget
 from shiftboss.rules.prompts.token_estimate import estimate_tokens
-from tests.conformance.contract.contract_fixtures import ContractRoom, contract_room, runs
+from tests.conformance.contract.contract_fixtures import ContractFixture, open_contract, runs
 from tests.repos import Repo
 from tests.waiting import eventually
 
@@ -45,26 +45,28 @@ def repo(tmp_path: Path) -> Repo:
 
 
 @pytest.fixture
-async def site(store_address: str, tmp_path: Path, repo: Repo) -> AsyncIterator[ContractRoom]:
+async def contract(
+    store_address: str, tmp_path: Path, repo: Repo
+) -> AsyncIterator[ContractFixture]:
     commits = [repo.commit(f"work {number}") for number in range(2)]
-    async with contract_room(store_address, tmp_path, repo, commits) as it:
+    async with open_contract(store_address, tmp_path, repo, commits) as it:
         yield it
 
 
-async def built(site: ContractRoom, task: str, **members: Any) -> ContextAnswer:
-    request = BuildContextRequest(swarm_id=site.swarm_id, bead_id=task, **members)
-    return await site.coordinator.context.build_context(request)
+async def built(contract: ContractFixture, task: str, **members: Any) -> ContextAnswer:
+    request = BuildContextRequest(swarm_id=contract.swarm_id, bead_id=task, **members)
+    return await contract.coordinator.context.build_context(request)
 
 
-async def spawned(site: ContractRoom, **members: Any) -> None:
-    await site.spawn("alphavm", "src/auth/", repo="alphavm", **members)
+async def spawned(contract: ContractFixture, **members: Any) -> None:
+    await contract.spawn("alphavm", "src/auth/", repo="alphavm", **members)
 
 
 async def test_required_and_recommended_parts_and_the_files_in_their_order(
-    site: ContractRoom,
+    contract: ContractFixture,
 ) -> None:
-    await spawned(site, files_readonly=["src/lib/jwt.py"], subtask_description="Charge fees")
-    made = await built(site, "alphavm", plan_ref="plans/fees.plan.cspec")
+    await spawned(contract, files_readonly=["src/lib/jwt.py"], subtask_description="Charge fees")
+    made = await built(contract, "alphavm", plan_ref="plans/fees.plan.cspec")
     assert made.included == [
         "src/auth/login.py",
         "src/auth/names.py",
@@ -80,11 +82,11 @@ async def test_required_and_recommended_parts_and_the_files_in_their_order(
         "REPO: alphavm\n",
         "PLAN REF: plans/fees.plan.cspec\n",
         "\n1. Read the fees\n",
-        "IN SCOPE: src/auth/. OUT OF SCOPE: all else, to be read only: src/lib/jwt.py\n",
+        "IN SCOPE: src/auth/. OUT OF SCOPE: everything else; read only: src/lib/jwt.py\n",
         "\n=== src/auth/login.py\ndef login():\n",
     ):
         assert words in made.text, words
-    tip = site.repo.head()[:12]
+    tip = contract.repo.head()[:12]
     assert f"RECENT CHANGES: acdc-core {tip} work 1; " in made.text
     recent = next(line for line in made.text.splitlines() if line.startswith("RECENT CHANGES"))
     assert recent.count(";") == 2
@@ -92,28 +94,28 @@ async def test_required_and_recommended_parts_and_the_files_in_their_order(
     assert made.tokens == estimate_tokens(made.text)
 
 
-async def test_without_a_plan_the_contract_is_the_plan(site: ContractRoom) -> None:
-    await spawned(site)
-    made = await built(site, "alphavm")
+async def test_without_a_plan_the_contract_is_the_plan(contract: ContractFixture) -> None:
+    await spawned(contract)
+    made = await built(contract, "alphavm")
     assert "PLAN REF: contract of alphavm, version 1\n" in made.text
     assert "# Task alphavm, contract version 1" in made.text
 
 
-async def test_what_goes_on_around_it(site: ContractRoom) -> None:
-    await site.works_on("deltavm", "w-2")
-    await site.says("deltavm", "BLOCKED: Which fee?")
-    sha = await _red(site, "alphavm")
-    made = await built(site, "alphavm")
+async def test_what_goes_on_around_it(contract: ContractFixture) -> None:
+    await contract.works_on("deltavm", "w-2")
+    await contract.says("deltavm", "BLOCKED: Which fee?")
+    sha = await _red(contract, "alphavm")
+    made = await built(contract, "alphavm")
     assert f"alphavm is red at {sha[:12]} (alphavm)" in made.text
     assert "deltavm waits for an answer: Which fee?" in made.text
     assert "PARALLEL WORKERS: deltavm: deltavm by w-2\n" in made.text
     assert made.missing == []
 
 
-async def _red(site: ContractRoom, repo: str) -> str:
-    await site.works_on(repo)
-    sha = await site.pushes(repo)
-    await site.ci_says(runs(sha, test="failure"))
+async def _red(contract: ContractFixture, repo: str) -> str:
+    await contract.works_on(repo)
+    sha = await contract.pushes(repo)
+    await contract.ci_says(runs(sha, test="failure"))
     return sha
 
 
@@ -122,81 +124,81 @@ async def test_a_smaller_budget_leaves_files_out_and_a_larger_one_is_not_given(
 ) -> None:
     repo.commit("large", {"src/auth/large.py": "value = 1\n" * 3000})
     tokens = TokenBudget(context_handoff=2000)
-    async with contract_room(sqlite_path, tmp_path, repo, [], tokens=tokens) as site:
-        await _budgets(site)
+    async with open_contract(sqlite_path, tmp_path, repo, [], tokens=tokens) as contract:
+        await _budgets(contract)
 
 
-async def _budgets(site: ContractRoom) -> None:
-    await spawned(site)
-    made = await built(site, "alphavm", max_tokens=1_000_000)
+async def _budgets(contract: ContractFixture) -> None:
+    await spawned(contract)
+    made = await built(contract, "alphavm", max_tokens=1_000_000)
     assert made.tokens <= 2000
     assert made.left_out == ["src/auth/large.py", "src/auth/picture.png"]
-    small = await built(site, "alphavm", max_tokens=made.tokens - 1)
+    small = await built(contract, "alphavm", max_tokens=made.tokens - 1)
     assert small.tokens < made.tokens
     assert small.included == [one for one in made.included if one not in small.left_out]
     with pytest.raises(InvalidRequest, match="the budget is 10"):
-        await built(site, "alphavm", max_tokens=10)
+        await built(contract, "alphavm", max_tokens=10)
 
 
-async def test_what_is_not_there_is_said(site: ContractRoom) -> None:
+async def test_what_is_not_there_is_said(contract: ContractFixture) -> None:
     with pytest.raises(UnknownHandoff):
-        await built(site, "nothing")
-    await spawned(site)
+        await built(contract, "nothing")
+    await spawned(contract)
     for plan in ("plans/none.cspec", "src/auth/picture.png", "../../etc/passwd"):
         with pytest.raises(InvalidRequest) as caught:
-            await built(site, "alphavm", plan_ref=plan)
+            await built(contract, "alphavm", plan_ref=plan)
         assert caught.value.field == "plan_ref"
 
 
 async def test_what_is_returned_with_done_is_the_summary_of_the_receipt(
-    site: ContractRoom,
+    contract: ContractFixture,
 ) -> None:
     """The server has claimed by itself when CI was green; its claim gets the words."""
-    await site.works_on("alphavm")
-    sha = await site.pushes("alphavm")
-    await site.ci_says(runs(sha))
-    done = asyncio.create_task(site.says("alphavm", DONE, name="w-alphavm", returns=RETURNS))
-    await eventually(lambda: _waits(site), "DONE waits for its verdict")
-    await site.accept()
+    await contract.works_on("alphavm")
+    sha = await contract.pushes("alphavm")
+    await contract.ci_says(runs(sha))
+    done = asyncio.create_task(contract.says("alphavm", DONE, name="w-alphavm", returns=RETURNS))
+    await eventually(lambda: _waits(contract), "DONE waits for its verdict")
+    await contract.accept()
     assert (await done).status == "accepted"
-    assert (await site.receipt("alphavm"))["summary"] == (
+    assert (await contract.receipt("alphavm"))["summary"] == (
         "Fees are calculated\nFiles created: src/fees.py\nFiles modified: src/auth/login.py\n"
         "Tests added: tests/test_fees.py\nCI run: 89"
     )
 
 
-def _waits(site: ContractRoom) -> bool:
-    return (site.swarm_id, "alphavm") in site.coordinator._proofs._waiting
+def _waits(contract: ContractFixture) -> bool:
+    return (contract.swarm_id, "alphavm") in contract.coordinator._verdict_waiters._waiting
 
 
 async def test_what_is_returned_with_the_push_is_kept_for_the_claim_of_the_server(
-    site: ContractRoom,
+    contract: ContractFixture,
 ) -> None:
-    await site.works_on("alphavm")
-    sha = site.commits[0]
+    await contract.works_on("alphavm")
+    sha = contract.commits[0]
     line = f"PUSHED_TO_CI: alphavm commit {sha[:7]} - CI run #89"
-    await site.says("alphavm", line, returns=RETURNS)
-    await site.ci_says(runs(sha))
-    await site.accept()
-    assert (await site.receipt("alphavm"))["summary"].startswith("Fees are calculated\n")
+    await contract.says("alphavm", line, returns=RETURNS)
+    await contract.ci_says(runs(sha))
+    await contract.accept()
+    assert (await contract.receipt("alphavm"))["summary"].startswith("Fees are calculated\n")
 
 
-async def test_what_was_returned_with_a_red_push_is_forgotten(site: ContractRoom) -> None:
-    await site.works_on("alphavm")
-    first, second = site.commits[:2]
+async def test_what_was_returned_with_a_red_push_is_forgotten(contract: ContractFixture) -> None:
+    await contract.works_on("alphavm")
+    first, second = contract.commits[:2]
     line = "PUSHED_TO_CI: alphavm commit {} - CI run #89"
-    await site.says("alphavm", line.format(first[:7]), returns=RETURNS)
-    await site.ci_says(runs(first, test="failure"))
-    await site.says("alphavm", line.format(second[:7]))
-    await site.ci_says(runs(second))
-    await site.accept()
-    assert (await site.receipt("alphavm"))["summary"] == ""
+    await contract.says("alphavm", line.format(first[:7]), returns=RETURNS)
+    await contract.ci_says(runs(first, test="failure"))
+    await contract.says("alphavm", line.format(second[:7]))
+    await contract.ci_says(runs(second))
+    await contract.accept()
+    assert (await contract.receipt("alphavm"))["summary"] == ""
 
 
-async def test_nothing_is_returned_in_the_middle_of_the_work(site: ContractRoom) -> None:
-    await site.works_on("alphavm")
+async def test_nothing_is_returned_in_the_middle_of_the_work(contract: ContractFixture) -> None:
+    await contract.works_on("alphavm")
     with pytest.raises(InvalidRequest) as caught:
-        await site.says("alphavm", "WORKING: on it", returns=RETURNS)
+        await contract.says("alphavm", "WORKING: on it", returns=RETURNS)
     assert caught.value.field == "returns"
 
 
@@ -212,13 +214,13 @@ async def test_nothing_is_returned_in_the_middle_of_the_work(site: ContractRoom)
     ],
 )
 async def test_the_traits_of_a_task_choose_the_model_of_its_worker(
-    site: ContractRoom, traits: list[str], model: str
+    contract: ContractFixture, traits: list[str], model: str
 ) -> None:
-    await site.register("w")
-    spawned = await site.spawn("alphavm", repo="alphavm", traits=traits, submit=True)
-    given = await site.given("w")
+    await contract.register("w")
+    spawned = await contract.spawn("alphavm", repo="alphavm", traits=traits, submit=True)
+    given = await contract.given("w")
     assert (spawned.model, given.model) == (model, model)
-    assert (await built(site, "alphavm")).model == model
+    assert (await built(contract, "alphavm")).model == model
 
 
 @pytest.mark.requirement("CC-17")
@@ -226,10 +228,12 @@ async def test_the_policy_decides_which_traits_count(
     sqlite_path: str, tmp_path: Path, repo: Repo
 ) -> None:
     models = Models(workers="small", override_when=["security_sensitive"])
-    async with contract_room(sqlite_path, tmp_path, repo, [], models=models) as site:
-        assert (await site.spawn("a", repo="alphavm", traits=["critical_path"])).model == "small"
+    async with open_contract(sqlite_path, tmp_path, repo, [], models=models) as contract:
+        assert (
+            await contract.spawn("a", repo="alphavm", traits=["critical_path"])
+        ).model == "small"
         # Outside of the policy nobody chooses, unless somebody asks.
         other = str(Repo(tmp_path / "other").path)
-        assert (await site.spawn("b", repo=other)).model is None
-        asked = await site.spawn("c", repo=other, traits=["security_sensitive"])
+        assert (await contract.spawn("b", repo=other)).model is None
+        asked = await contract.spawn("c", repo=other, traits=["security_sensitive"])
         assert asked.model == "claude-opus-4"

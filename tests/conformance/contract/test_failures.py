@@ -12,7 +12,7 @@ from shiftboss.protocol.messages import MessageType
 from shiftboss.protocol.states import WorkerState
 from shiftboss.protocol.verdicts import CheckResult
 from shiftboss.rules.contract.failures import EXAMPLES
-from tests.conformance.contract.contract_fixtures import ContractRoom, contract_room, runs
+from tests.conformance.contract.contract_fixtures import ContractFixture, open_contract, runs
 from tests.conformance.handoffs.handoff_fixtures import refused
 from tests.repos import Repo
 
@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.requirement("CC-15")]
 DENIED = "Permission to use Bash has been auto-denied"
 
 
-async def test_every_example_of_the_document_has_its_class(site: ContractRoom) -> None:
+async def test_every_example_of_the_document_has_its_class(contract: ContractFixture) -> None:
     first = {
         "transient": "retry",
         "recoverable": "fix",
@@ -30,44 +30,50 @@ async def test_every_example_of_the_document_has_its_class(site: ContractRoom) -
         "fatal": "halt",
     }
     for failure_class, examples in EXAMPLES.items():
-        await site.works_on("sdk", "w", failure_class)
-        answer = await site.fails(failure_class, "as it says", error_type=examples[0])
+        await contract.works_on("sdk", "w", failure_class)
+        answer = await contract.fails(failure_class, "as it says", error_type=examples[0])
         assert (answer.failure_class, answer.action) == (failure_class, first[failure_class])
-        await site.gives_up(failure_class, "sdk")
-        for halt in await site.coordinator.store.read(lambda tx: tx.halts_in_force()):
-            await site.lift(halt.halt_id)
+        await contract.gives_up(failure_class, "sdk")
+        for halt in await contract.coordinator.store.read(lambda tx: tx.halts_in_force()):
+            await contract.lift(halt.halt_id)
 
 
 async def test_a_transient_failure_is_retried_with_backoff_then_the_contact_is_asked(
-    site: ContractRoom,
+    contract: ContractFixture,
 ) -> None:
-    await site.works_on("sdk")
-    answers = [await site.fails("sdk", "502 Bad Gateway") for _ in range(4)]
-    assert [one.retry_in_seconds for one in answers] == [5, 10, 20, None]
-    assert [one.action for one in answers] == ["retry", "retry", "retry", "escalate"]
-    assert (await site.attempt("sdk")).state is WorkerState.BLOCKED
-    (question,) = await site.questions()
+    await contract.works_on("sdk")
+    answers = [await contract.fails("sdk", "502 Bad Gateway") for _ in range(4)]
+    assert [answer.retry_in_seconds for answer in answers] == [5, 10, 20, None]
+    assert [answer.action for answer in answers] == ["retry", "retry", "retry", "escalate"]
+    assert (await contract.attempt("sdk")).state is WorkerState.BLOCKED
+    (question,) = await contract.questions()
     assert question.question_id == answers[3].question_id
 
 
-async def test_a_recoverable_failure_is_the_workers_to_fix(site: ContractRoom) -> None:
+async def test_a_recoverable_failure_is_the_workers_to_fix(contract: ContractFixture) -> None:
     """Told after three, ended after five; what is told does not stop the worker."""
-    await site.works_on("sdk")
+    await contract.works_on("sdk")
     answers = []
     for count in range(1, 6):
-        answers.append(await site.fails("sdk", f"tests failed ({count})"))
+        answers.append(await contract.fails("sdk", f"tests failed ({count})"))
         if count < 5:
-            assert (await site.attempt("sdk")).state is WorkerState.EXECUTING
-    assert [one.action for one in answers] == ["fix", "fix", "escalate", "escalate", "terminate"]
-    assert await site.status("sdk") == "failed"
+            assert (await contract.attempt("sdk")).state is WorkerState.EXECUTING
+    assert [answer.action for answer in answers] == [
+        "fix",
+        "fix",
+        "escalate",
+        "escalate",
+        "terminate",
+    ]
+    assert await contract.status("sdk") == "failed"
     # What was asked while it worked needs no answer; how to go on does.
-    (question,) = await site.questions()
+    (question,) = await contract.questions()
     assert question.question_id == answers[-1].question_id
-    assert await site.locked() == {"sdk": "sdk"}
+    assert await contract.locked() == {"sdk": "sdk"}
 
 
-async def test_counts_are_in_a_row_and_a_push_ends_the_row(site: ContractRoom) -> None:
-    await site.works_on("sdk")
+async def test_counts_are_in_a_row_and_a_push_ends_the_row(contract: ContractFixture) -> None:
+    await contract.works_on("sdk")
     for message, attempts in (
         ("tests failed", 1),
         ("tests failed", 2),
@@ -75,44 +81,46 @@ async def test_counts_are_in_a_row_and_a_push_ends_the_row(site: ContractRoom) -
         ("tests failed", 1),
         ("tests failed", 2),
     ):
-        assert (await site.fails("sdk", message)).attempts == attempts
-    await site.pushes("sdk")
-    assert (await site.fails("sdk", "tests failed")).attempts == 1
+        assert (await contract.fails("sdk", message)).attempts == attempts
+    await contract.pushes("sdk")
+    assert (await contract.fails("sdk", "tests failed")).attempts == 1
 
 
-async def test_a_report_that_comes_again_is_not_counted_again(site: ContractRoom) -> None:
-    await site.works_on("sdk")
-    first = await site.fails("sdk", DENIED, key="k", tool="Bash")
-    assert await site.fails("sdk", DENIED, key="k", tool="Bash") == first
+async def test_a_report_that_comes_again_is_not_counted_again(contract: ContractFixture) -> None:
+    await contract.works_on("sdk")
+    first = await contract.fails("sdk", DENIED, key="k", tool="Bash")
+    assert await contract.fails("sdk", DENIED, key="k", tool="Bash") == first
     assert first.action == "fix"
-    assert (await site.attempt("sdk")).state is WorkerState.EXECUTING
+    assert (await contract.attempt("sdk")).state is WorkerState.EXECUTING
 
 
-async def test_a_blocking_failure_pauses_until_somebody_answers(site: ContractRoom) -> None:
-    await site.works_on("sdk")
-    answer = await site.fails("sdk", "CONFLICT (content): Merge conflict in a.py")
+async def test_a_blocking_failure_pauses_until_somebody_answers(contract: ContractFixture) -> None:
+    await contract.works_on("sdk")
+    answer = await contract.fails("sdk", "CONFLICT (content): Merge conflict in a.py")
     assert (answer.failure_class, answer.action) == ("blocking", "pause")
-    assert (await site.attempt("sdk")).state is WorkerState.BLOCKED
+    assert (await contract.attempt("sdk")).state is WorkerState.BLOCKED
     assert answer.question_id is not None
-    await site.answer(answer.question_id)
-    assert (await site.attempt("sdk")).state is WorkerState.EXECUTING
+    await contract.answer(answer.question_id)
+    assert (await contract.attempt("sdk")).state is WorkerState.EXECUTING
 
 
 # -- permissions
 
 
 @pytest.mark.requirement("CC-07", "CC-10")
-async def test_the_second_denial_of_a_tool_in_a_row_ends_the_worker(site: ContractRoom) -> None:
+async def test_the_second_denial_of_a_tool_in_a_row_ends_the_worker(
+    contract: ContractFixture,
+) -> None:
     """infinite_permission_retry_loop: of 107 attempts, two are made."""
-    await site.works_on("sdk", "w")
+    await contract.works_on("sdk", "w")
     said = {"tool": "Bash", "operation": "mkdir crates", "name": "w"}
-    assert (await site.fails("sdk", DENIED, **said)).action == "fix"
-    answer = await site.fails("sdk", DENIED, **said)
+    assert (await contract.fails("sdk", DENIED, **said)).action == "fix"
+    answer = await contract.fails("sdk", DENIED, **said)
     assert answer.action == "terminate"
     with pytest.raises(NotHeld):
-        await site.fails("sdk", DENIED, **said)
-    assert (await site.show("sdk")).last_error == f"BLOCKED_PERMISSION: Bash - {DENIED}"
-    (question,) = await site.questions()
+        await contract.fails("sdk", DENIED, **said)
+    assert (await contract.show("sdk")).last_error == f"BLOCKED_PERMISSION: Bash - {DENIED}"
+    (question,) = await contract.questions()
     assert question.question_id == answer.question_id
     for words in (
         "TERMINATED: Permission failure on Bash.",
@@ -124,19 +132,19 @@ async def test_the_second_denial_of_a_tool_in_a_row_ends_the_worker(site: Contra
         "- respawn_worker:",
     ):
         assert words in question.question
-    assert await site.locked() == {"sdk": "sdk"}
+    assert await contract.locked() == {"sdk": "sdk"}
 
 
 @pytest.mark.requirement("CC-07")
-async def test_respawn_carries_the_changed_instructions(site: ContractRoom) -> None:
-    await site.works_on("sdk", "w")
-    answer = await site.says("sdk", f"BLOCKED_PERMISSION: Bash - {DENIED}")
+async def test_respawn_carries_the_changed_instructions(contract: ContractFixture) -> None:
+    await contract.works_on("sdk", "w")
+    answer = await contract.says("sdk", f"BLOCKED_PERMISSION: Bash - {DENIED}")
     assert (answer.state, answer.milestone) == ("failed", "BLOCKED")
-    assert await site.status("sdk") == "failed"
+    assert await contract.status("sdk") == "failed"
     assert answer.question_id is not None
-    await site.answer(answer.question_id, "Use Write instead of Bash mkdir")
-    await site.retry("sdk")
-    task = await site.given("w")
+    await contract.answer(answer.question_id, "Use Write instead of Bash mkdir")
+    await contract.retry("sdk")
+    task = await contract.given("w")
     assert task.checkpoint is not None
     assert task.checkpoint["instructions"] == "Use Write instead of Bash mkdir"
     assert task.checkpoint["repo_name"] == "sdk"
@@ -144,85 +152,85 @@ async def test_respawn_carries_the_changed_instructions(site: ContractRoom) -> N
 
 @pytest.mark.requirement("CC-07")
 async def test_denials_are_counted_by_tool_and_a_success_between_ends_the_row(
-    site: ContractRoom,
+    contract: ContractFixture,
 ) -> None:
-    await site.works_on("sdk")
-    assert (await site.fails("sdk", DENIED, tool="Bash")).action == "fix"
-    assert (await site.fails("sdk", "Permission denied", tool="Write")).action == "fix"
+    await contract.works_on("sdk")
+    assert (await contract.fails("sdk", DENIED, tool="Bash")).action == "fix"
+    assert (await contract.fails("sdk", "Permission denied", tool="Write")).action == "fix"
     # Bash ran: it failed in another way.
-    assert (await site.fails("sdk", "tests failed", tool="Bash")).action == "fix"
-    assert (await site.fails("sdk", DENIED, tool="Bash")).action == "fix"
-    assert (await site.fails("sdk", "Permission denied", tool="Write")).action == "terminate"
+    assert (await contract.fails("sdk", "tests failed", tool="Bash")).action == "fix"
+    assert (await contract.fails("sdk", DENIED, tool="Bash")).action == "fix"
+    assert (await contract.fails("sdk", "Permission denied", tool="Write")).action == "terminate"
 
 
 @pytest.mark.requirement("CC-07")
 async def test_an_operation_that_is_denied_again_after_others_worked_ends_the_worker(
-    site: ContractRoom,
+    contract: ContractFixture,
 ) -> None:
     """The loop of the incident: a listing between the attempts does not make it endless."""
-    await site.works_on("sdk")
+    await contract.works_on("sdk")
     members = {"tool": "Bash", "operation": "mkdir crates"}
-    assert (await site.fails("sdk", DENIED, **members)).action == "fix"
-    await site.fails("sdk", "tests failed", tool="Bash", operation="ls")
-    assert (await site.fails("sdk", DENIED, **members)).action == "terminate"
+    assert (await contract.fails("sdk", DENIED, **members)).action == "fix"
+    await contract.fails("sdk", "tests failed", tool="Bash", operation="ls")
+    assert (await contract.fails("sdk", DENIED, **members)).action == "terminate"
 
 
 # -- halts
 
 
-async def halted(site: ContractRoom) -> int:
+async def halted(contract: ContractFixture) -> int:
     """By the worker of alphavm."""
-    answer = await site.fails("alphavm", "in abc", error_type="api_key_exposed_in_commit")
+    answer = await contract.fails("alphavm", "in abc", error_type="api_key_exposed_in_commit")
     assert (answer.failure_class, answer.action) == ("fatal", "halt")
     assert answer.halt_id is not None
     return answer.halt_id
 
 
 async def test_a_fatal_failure_halts_the_chain_until_the_operator_resumes(
-    site: ContractRoom,
+    contract: ContractFixture,
 ) -> None:
-    await site.works_on("sdk")
-    await site.works_on("ac-dc")
-    await site.works_on("alphavm")
-    halt_id = await halted(site)
-    (event,) = await site.events("chain_halted")
+    await contract.works_on("sdk")
+    await contract.works_on("ac-dc")
+    await contract.works_on("alphavm")
+    halt_id = await halted(contract)
+    (event,) = await contract.events("chain_halted")
     assert event["repos"] == ["ac-dc", "acdc-core", "adnet", "alphaos", "alphavm"]
     # Nothing is spawned in the chain, and who works there is told.
-    await site.cascade.run_once()
+    await contract.cascade.run_once()
     for repo in ("adnet", "acdc-core", "alphaos"):
-        answer = await site.can_spawn(repo)
-        assert "halted" in {one["rule"] for one in answer.blockers}
-    (paused,) = [one for one in await site.events("work_paused") if one["bead_id"] == "ac-dc"]
+        answer = await contract.can_spawn(repo)
+        assert "halted" in {blocker["rule"] for blocker in answer.blockers}
+    (paused,) = [one for one in await contract.events("work_paused") if one["bead_id"] == "ac-dc"]
     assert "until the operator resumes" in paused["reason"]
-    said = await site.says("ac-dc", "WORKING: the installer")
-    assert said.paused == (await site.beat("w-ac-dc")).paused == paused["reason"]
+    said = await contract.says("ac-dc", "WORKING: the installer")
+    assert said.paused == (await contract.beat("w-ac-dc")).paused == paused["reason"]
     with pytest.raises(RepoBlocked):
-        await site.pushes("ac-dc")
+        await contract.pushes("ac-dc")
     # Others go on.
-    assert (await site.can_spawn("deltavm")).can_spawn
-    assert (await site.says("sdk", "WORKING: types")).paused is None
-    assert (await site.beat("w-sdk")).paused is None
-    assert (await site.lift(halt_id)).changed
-    assert not (await site.lift(halt_id)).changed
+    assert (await contract.can_spawn("deltavm")).can_spawn
+    assert (await contract.says("sdk", "WORKING: types")).paused is None
+    assert (await contract.beat("w-sdk")).paused is None
+    assert (await contract.lift(halt_id)).changed
+    assert not (await contract.lift(halt_id)).changed
     with pytest.raises(UnknownHalt):
-        await site.lift(99)
-    await site.cascade.run_once()
-    assert {one["bead_id"] for one in await site.events("work_resumed")} == {"ac-dc", "alphavm"}
-    await site.pushes("ac-dc")
+        await contract.lift(99)
+    await contract.cascade.run_once()
+    assert {one["bead_id"] for one in await contract.events("work_resumed")} == {"ac-dc", "alphavm"}
+    await contract.pushes("ac-dc")
 
 
-async def test_queued_tasks_of_a_halted_chain_are_not_handed_out(site: ContractRoom) -> None:
+async def test_queued_tasks_of_a_halted_chain_are_not_handed_out(contract: ContractFixture) -> None:
     """Neither by the queue, nor by submit, nor by an order."""
-    await site.works_on("alphavm")
-    await site.spawn("queued", "q.py", repo="ac-dc", submit=True)
-    assert await site.status("queued") == "queued"
-    halt_id = await halted(site)
-    await site.register("idle")
-    assert (await site.submit("queued")).dispatched is False
-    assert (await site.look("idle")).task is None
-    assert await site.status("queued") == "queued"
+    await contract.works_on("alphavm")
+    await contract.spawn("queued", "q.py", repo="ac-dc", submit=True)
+    assert await contract.status("queued") == "queued"
+    halt_id = await halted(contract)
+    await contract.register("idle")
+    assert (await contract.submit("queued")).dispatched is False
+    assert (await contract.look("idle")).task is None
+    assert await contract.status("queued") == "queued"
     with pytest.raises(RepoBlocked, match="is halted"):
-        await site.say(
+        await contract.say(
             MessageType.ASSIGN,
             "idle",
             task_id="queued",
@@ -231,101 +239,105 @@ async def test_queued_tasks_of_a_halted_chain_are_not_handed_out(site: ContractR
             timeout_seconds=60,
         )
     # A task of no halted repo goes past it.
-    await site.add("plain")
-    await site.submit("plain")
-    assert (await site.given("idle")).bead_id == "plain"
-    await site.register("another")
-    await site.lift(halt_id)
-    assert (await site.given("another")).bead_id == "queued"
+    await contract.add("plain")
+    await contract.submit("plain")
+    assert (await contract.given("idle")).bead_id == "plain"
+    await contract.register("another")
+    await contract.lift(halt_id)
+    assert (await contract.given("another")).bead_id == "queued"
 
 
-async def test_a_lifted_halt_hands_out_in_other_swarms_too(site: ContractRoom) -> None:
-    there = await site.in_swarm("elsewhere")
-    await site.works_on("alphavm")
+async def test_a_lifted_halt_hands_out_in_other_swarms_too(contract: ContractFixture) -> None:
+    there = await contract.in_swarm("elsewhere")
+    await contract.works_on("alphavm")
     await there.spawn("queued", "q.py", repo="ac-dc", submit=True)
-    halt_id = await halted(site)
+    halt_id = await halted(contract)
     await there.register("idle")
     assert await there.status("queued") == "queued"
-    await site.lift(halt_id)
-    await site.cascade.run_once()
+    await contract.lift(halt_id)
+    await contract.cascade.run_once()
     assert (await there.given("idle")).bead_id == "queued"
 
 
-async def test_what_is_fatal_ends_a_verification(site: ContractRoom) -> None:
-    await site.works_on("sdk")
-    sha = await site.pushes("sdk")
-    await site.ci_says(runs(sha))
-    answer = await site.fails("sdk", "in block 7", error_type="data_corruption_detected")
+async def test_what_is_fatal_ends_a_verification(contract: ContractFixture) -> None:
+    await contract.works_on("sdk")
+    sha = await contract.pushes("sdk")
+    await contract.ci_says(runs(sha))
+    answer = await contract.fails("sdk", "in block 7", error_type="data_corruption_detected")
     assert answer.action == "halt"
-    assert await site.take() is None
-    assert await site.status("sdk") == "active"
+    assert await contract.take() is None
+    assert await contract.status("sdk") == "active"
 
 
 async def test_words_that_sound_fatal_stop_their_worker_and_nobody_else(
-    site: ContractRoom,
+    contract: ContractFixture,
 ) -> None:
     """They may be quoted from a test. The contact decides; a type halts the chain."""
-    await site.works_on("ac-dc")
-    await site.works_on("alphavm")
+    await contract.works_on("ac-dc")
+    await contract.works_on("alphavm")
     words = "assertion failed: expected the log to say 'api key exposed in commit'"
-    answer = await site.fails("alphavm", words)
+    answer = await contract.fails("alphavm", words)
     assert (answer.failure_class, answer.action) == ("blocking", "pause")
     assert answer.halt_id is None
-    assert (await site.attempt("alphavm")).state is WorkerState.BLOCKED
-    assert await site.events("chain_halted") == []
-    (question,) = await site.questions()
+    assert (await contract.attempt("alphavm")).state is WorkerState.BLOCKED
+    assert await contract.events("chain_halted") == []
+    (question,) = await contract.questions()
     assert question.question_id == answer.question_id
     assert words in question.question
     assert "shiftboss failure alphavm" in question.question
-    await site.pushes("ac-dc")
+    await contract.pushes("ac-dc")
     # The contact, or the worker itself, says what it is.
-    assert (await site.fails("alphavm", words, error_type="api_key_exposed_in_commit")).halt_id
+    assert (await contract.fails("alphavm", words, error_type="api_key_exposed_in_commit")).halt_id
 
 
-async def test_words_that_sound_fatal_are_heard_during_a_verification(site: ContractRoom) -> None:
-    await site.works_on("sdk")
-    await site.ci_says(runs(await site.pushes("sdk")))
-    assert (await site.fails("sdk", "data corruption")).action == "pause"
-    assert await site.take() is None
-    assert await site.status("sdk") == "active"
+async def test_words_that_sound_fatal_are_heard_during_a_verification(
+    contract: ContractFixture,
+) -> None:
+    await contract.works_on("sdk")
+    await contract.ci_says(runs(await contract.pushes("sdk")))
+    assert (await contract.fails("sdk", "data corruption")).action == "pause"
+    assert await contract.take() is None
+    assert await contract.status("sdk") == "active"
 
 
 # -- red upstream
 
 
 @pytest.mark.requirement("CC-16")
-async def test_red_upstream_pauses_downstream_and_green_resumes_it(site: ContractRoom) -> None:
+async def test_red_upstream_pauses_downstream_and_green_resumes_it(
+    contract: ContractFixture,
+) -> None:
     """Across swarms. ac-dc is built upon alphavm by way of adnet."""
-    there = await site.in_swarm("elsewhere")
+    there = await contract.in_swarm("elsewhere")
     await there.works_on("ac-dc", "w")
-    await site.pass_minutes(10)
-    await site.works_on("alphavm")
-    sha = await site.pushes("alphavm")
-    await site.ci_says(runs(sha, test="failure"))
-    await site.cascade.run_once()
+    await contract.pass_minutes(10)
+    await contract.works_on("alphavm")
+    sha = await contract.pushes("alphavm")
+    await contract.ci_says(runs(sha, test="failure"))
+    await contract.cascade.run_once()
     (paused,) = await there.events("work_paused")
     assert paused["reason"] == "Dependency alphavm failed, pausing until resolved"
-    assert await site.events("work_paused") == []
+    assert await contract.events("work_paused") == []
     with pytest.raises(ContractViolations) as stopped:
         await there.pushes("ac-dc", 1)
     assert stopped.value.facts["forbidden"] == "triggering_dependent_ci_before_dependency_green"
     # Nobody builds upon it; who mends it may.
-    assert not (await site.can_spawn("adnet")).can_spawn
+    assert not (await contract.can_spawn("adnet")).can_spawn
     # The pause is not the worker's time.
     await there.pass_minutes(12)
     assert await there.steps() == []
-    sha = await site.pushes("alphavm", 2)
-    await site.ci_says(runs(sha))
+    sha = await contract.pushes("alphavm", 2)
+    await contract.ci_says(runs(sha))
     # The watcher's look alone is not enough: a verifier looks at the commit on its branch.
-    await site.cascade.run_once()
+    await contract.cascade.run_once()
     assert await there.events("work_resumed") == []
-    await site.accept()
-    await site.cascade.run_once()
+    await contract.accept()
+    await contract.cascade.run_once()
     (resumed,) = await there.events("work_resumed")
     assert resumed["was"] == paused["reason"]
-    resumed_ms = site.clock.now_ms
+    resumed_ms = contract.clock.now_ms
     await there.duties()
-    site.clock.now_ms = resumed_ms + 15 * 60_000
+    contract.clock.now_ms = resumed_ms + 15 * 60_000
     await there.ladder.run_once()
     assert "warn" in await there.steps()
     await there.pushes("ac-dc", 1)
@@ -337,72 +349,74 @@ async def test_red_upstream_pauses_downstream_and_green_resumes_it(site: Contrac
     [("passed", "passed", "green"), ("failed", "passed", "red"), ("passed", "failed", "red")],
 )
 async def test_a_repo_is_green_when_a_verifier_has_seen_it_whatever_becomes_of_the_claim(
-    site: ContractRoom, ci: Any, branch: Any, colour: str
+    contract: ContractFixture, ci: Any, branch: Any, colour: str
 ) -> None:
     """CI that was run anew, or a commit that was pushed away meanwhile, makes nothing green; work
     that is refused for its scope can have a green CI."""
-    await site.works_on("ac-dc")
-    await site.works_on("alphavm")
-    await site.ci_says(runs(await site.pushes("alphavm"), test="failure"))
-    await site.cascade.run_once()
-    sha = await site.pushes("alphavm", 1)
-    await site.ci_says(runs(sha))
-    job = await site.taken()
+    await contract.works_on("ac-dc")
+    await contract.works_on("alphavm")
+    await contract.ci_says(runs(await contract.pushes("alphavm"), test="failure"))
+    await contract.cascade.run_once()
+    sha = await contract.pushes("alphavm", 1)
+    await contract.ci_says(runs(sha))
+    job = await contract.taken()
     checks = [
         CheckResult(check="branch", outcome=branch, message="the branch"),
         CheckResult(check="ci", outcome=ci, message="test", subject="test"),
     ]
     verdict = refused(job, "scope")
     checks += verdict.checks
-    assert await site.report(job, verdict.model_copy(update={"checks": checks, "commit": sha}))
-    (state,) = await site.coordinator.store.read(lambda tx: tx.repo_states())
+    assert await contract.report(job, verdict.model_copy(update={"checks": checks, "commit": sha}))
+    (state,) = await contract.coordinator.store.read(lambda tx: tx.repo_states())
     assert (state.repo, state.state) == ("alphavm", colour)
     assert (state.sha == sha) is (colour == "green")
-    await site.cascade.run_once()
-    resumed = [one["bead_id"] for one in await site.events("work_resumed")]
+    await contract.cascade.run_once()
+    resumed = [event["bead_id"] for event in await contract.events("work_resumed")]
     assert resumed == (["ac-dc"] if colour == "green" else [])
     # A dependent that is next to it waits for the proof in any case.
-    assert not (await site.can_spawn("alphaos")).can_spawn
+    assert not (await contract.can_spawn("alphaos")).can_spawn
 
 
 @pytest.mark.requirement("CC-16")
-async def test_who_begins_downstream_of_red_is_paused_at_once(site: ContractRoom) -> None:
-    await site.works_on("alphavm")
-    await site.spawn("ac-dc", repo="ac-dc", submit=True)
-    sha = await site.pushes("alphavm")
-    await site.ci_says(runs(sha, test="failure"))
-    await site.cascade.run_once()
-    await site.register("late")
-    await site.start("late", "ac-dc")
-    await site.cascade.run_once()
-    assert [one["bead_id"] for one in await site.events("work_paused")] == ["ac-dc"]
+async def test_who_begins_downstream_of_red_is_paused_at_once(contract: ContractFixture) -> None:
+    await contract.works_on("alphavm")
+    await contract.spawn("ac-dc", repo="ac-dc", submit=True)
+    sha = await contract.pushes("alphavm")
+    await contract.ci_says(runs(sha, test="failure"))
+    await contract.cascade.run_once()
+    await contract.register("late")
+    await contract.start("late", "ac-dc")
+    await contract.cascade.run_once()
+    assert [event["bead_id"] for event in await contract.events("work_paused")] == ["ac-dc"]
 
 
 @pytest.mark.requirement("CC-16")
 async def test_a_pause_that_a_crash_prevented_is_made_up_for(
     store_address: str, tmp_path: Path, pushed: tuple[Repo, list[str]]
 ) -> None:
-    async with contract_room(store_address, tmp_path / "a", *pushed) as site:
-        await site.works_on("ac-dc")
-        await site.works_on("alphavm")
-        sha = await site.pushes("alphavm")
-        await site.ci_says(runs(sha, test="failure"))
-        clock = site.clock
-    async with contract_room(store_address, tmp_path / "b", *pushed, clock=clock) as site:
-        await site.cascade.run_once()
-        assert [one["bead_id"] for one in await site.events("work_paused")] == ["ac-dc"]
-        await site.cascade.run_once()
-        assert len(await site.events("work_paused")) == 1
+    async with open_contract(store_address, tmp_path / "a", *pushed) as contract:
+        await contract.works_on("ac-dc")
+        await contract.works_on("alphavm")
+        sha = await contract.pushes("alphavm")
+        await contract.ci_says(runs(sha, test="failure"))
+        clock = contract.clock
+    async with open_contract(store_address, tmp_path / "b", *pushed, clock=clock) as contract:
+        await contract.cascade.run_once()
+        assert [event["bead_id"] for event in await contract.events("work_paused")] == ["ac-dc"]
+        await contract.cascade.run_once()
+        assert len(await contract.events("work_paused")) == 1
 
 
 @pytest.mark.requirement("CC-16")
-async def test_a_dependency_that_was_left_red_blocks_its_dependents(site: ContractRoom) -> None:
-    await site.works_on("alphavm")
-    sha = await site.pushes("alphavm")
-    await site.ci_says(runs(sha, test="failure"))
-    await site.cancel("alphavm")
-    answer = await site.can_spawn("adnet")
-    assert "dependency_is_red" in {one["rule"] for one in answer.blockers}
+async def test_a_dependency_that_was_left_red_blocks_its_dependents(
+    contract: ContractFixture,
+) -> None:
+    await contract.works_on("alphavm")
+    sha = await contract.pushes("alphavm")
+    await contract.ci_says(runs(sha, test="failure"))
+    await contract.cancel("alphavm")
+    answer = await contract.can_spawn("adnet")
+    assert "dependency_is_red" in {blocker["rule"] for blocker in answer.blockers}
     # Who releases the repo answers for it.
-    await site.free("alphavm")
-    assert (await site.can_spawn("adnet")).can_spawn
+    await contract.free("alphavm")
+    assert (await contract.can_spawn("adnet")).can_spawn

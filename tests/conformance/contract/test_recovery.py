@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from shiftboss.protocol.states import WorkerState
-from shiftboss.rules.tasks.tasks import LEASE_SECONDS
+from shiftboss.rules.tasks.leases import LEASE_SECONDS
 from tests.conformance.contract.contract_fixtures import (
-    ContractRoom,
+    ContractFixture,
     all_waiting,
-    contract_room,
+    open_contract,
     runs,
 )
 from tests.repos import Repo
@@ -21,91 +21,93 @@ pytestmark = [pytest.mark.anyio, pytest.mark.requirement("CC-11")]
 TASK = "adnet"
 
 
-async def replaced(site: ContractRoom) -> None:
+async def replaced(contract: ContractFixture) -> None:
     """The worker is gone, the operator takes the task from it, and another gets it."""
-    await site.register("other")
-    await site.reset("w")
-    assert (await site.given("other")).epoch == 2
+    await contract.register("other")
+    await contract.reset("w")
+    assert (await contract.given("other")).epoch == 2
 
 
-async def test_a_worker_that_dies_before_a_push_is_replaced_at_working(site: ContractRoom) -> None:
-    await site.works_on(TASK, "w")
-    await site.says(TASK, "WORKING: Implementing BaseFee")
-    await site.register("other")
-    await site.pass_seconds(LEASE_SECONDS)
-    task = await site.given("other")
+async def test_a_worker_that_dies_before_a_push_is_replaced_at_working(
+    contract: ContractFixture,
+) -> None:
+    await contract.works_on(TASK, "w")
+    await contract.says(TASK, "WORKING: Implementing BaseFee")
+    await contract.register("other")
+    await contract.pass_seconds(LEASE_SECONDS)
+    task = await contract.given("other")
     assert task.checkpoint is not None
     assert task.checkpoint["context_summary"] == "Implementing BaseFee"
     assert task.checkpoint["current_milestone"] == "WORKING"
-    await site.ack("other", TASK)
-    assert await site.milestone(TASK) == "WORKING"
+    await contract.ack("other", TASK)
+    assert await contract.milestone(TASK) == "WORKING"
 
 
-async def test_if_ci_passed_it_is_marked_done(site: ContractRoom) -> None:
+async def test_if_ci_passed_it_is_marked_done(contract: ContractFixture) -> None:
     """While nobody had the task: the next worker has nothing left to do."""
-    await site.works_on(TASK, "w")
-    sha = await site.pushes(TASK)
-    await replaced(site)
-    await site.ci_says(runs(sha))
-    (passed,) = await site.events("ci_passed")
+    await contract.works_on(TASK, "w")
+    sha = await contract.pushes(TASK)
+    await replaced(contract)
+    await contract.ci_says(runs(sha))
+    (passed,) = await contract.events("ci_passed")
     assert (passed["worker"], passed["sha"]) == (None, sha)
-    await site.ack("other", TASK)
-    job = await site.accept()
+    await contract.ack("other", TASK)
+    job = await contract.accept()
     assert job.commit == sha
-    assert await site.status(TASK) == "done"
-    assert await site.locked() == {}
+    assert await contract.status(TASK) == "done"
+    assert await contract.locked() == {}
 
 
-async def test_if_ci_failed_it_resumes_at_fixing_ci(site: ContractRoom) -> None:
-    await site.works_on(TASK, "w")
-    sha = await site.pushes(TASK)
-    await replaced(site)
-    await site.ci_says(runs(sha, test="failure"))
-    await site.ack("other", TASK)
-    assert await site.milestone(TASK) == "FIXING_CI"
-    assert (await site.attempt(TASK)).lease_expires_at_ms is not None
-    assert (await site.kept(TASK)).fix_attempts == 1
-    checkpoint = (await site.events("task_assigned"))[-1]["checkpoint"]
+async def test_if_ci_failed_it_resumes_at_fixing_ci(contract: ContractFixture) -> None:
+    await contract.works_on(TASK, "w")
+    sha = await contract.pushes(TASK)
+    await replaced(contract)
+    await contract.ci_says(runs(sha, test="failure"))
+    await contract.ack("other", TASK)
+    assert await contract.milestone(TASK) == "FIXING_CI"
+    assert (await contract.attempt(TASK)).lease_expires_at_ms is not None
+    assert (await contract.kept(TASK)).fix_attempts == 1
+    checkpoint = (await contract.events("task_assigned"))[-1]["checkpoint"]
     assert checkpoint["commits"] == [sha]
 
 
-async def test_if_ci_is_running_it_resumes_at_pushed_to_ci(site: ContractRoom) -> None:
-    await site.works_on(TASK, "w")
-    sha = await site.pushes(TASK)
-    await site.ci_says(all_waiting(sha))
-    await replaced(site)
-    await site.ack("other", TASK)
-    assert await site.milestone(TASK) == "PUSHED_TO_CI"
-    held = await site.attempt(TASK)
+async def test_if_ci_is_running_it_resumes_at_pushed_to_ci(contract: ContractFixture) -> None:
+    await contract.works_on(TASK, "w")
+    sha = await contract.pushes(TASK)
+    await contract.ci_says(all_waiting(sha))
+    await replaced(contract)
+    await contract.ack("other", TASK)
+    assert await contract.milestone(TASK) == "PUSHED_TO_CI"
+    held = await contract.attempt(TASK)
     assert (held.state, held.lease_expires_at_ms) == (WorkerState.VERIFYING, None)
-    await site.ci_says(runs(sha))
-    await site.accept()
+    await contract.ci_says(runs(sha))
+    await contract.accept()
 
 
-async def test_attempts_to_mend_the_ci_are_counted_over_workers(site: ContractRoom) -> None:
-    await site.works_on(TASK, "w")
+async def test_attempts_to_mend_the_ci_are_counted_over_workers(contract: ContractFixture) -> None:
+    await contract.works_on(TASK, "w")
     for number in range(3):
-        sha = await site.pushes(TASK, number)
-        await site.ci_says(runs(sha, test="failure"))
-    await replaced(site)
-    await site.ack("other", TASK)
-    assert (await site.kept(TASK)).fix_attempts == 3
-    assert await site.milestone(TASK) == "FIXING_CI"
+        sha = await contract.pushes(TASK, number)
+        await contract.ci_says(runs(sha, test="failure"))
+    await replaced(contract)
+    await contract.ack("other", TASK)
+    assert (await contract.kept(TASK)).fix_attempts == 3
+    assert await contract.milestone(TASK) == "FIXING_CI"
 
 
-async def test_the_second_replacement_knows_of_both_before(site: ContractRoom) -> None:
-    await site.works_on(TASK, "w")
-    await site.says(TASK, "WORKING: Fees")
-    first = await site.pushes(TASK)
-    await site.ci_says(runs(first, test="failure"))
-    await replaced(site)
-    await site.ack("other", TASK)
-    second = await site.pushes(TASK, 1)
-    await site.ci_says(runs(second, test="failure"))
-    await site.register("third")
-    await site.reset("other")
-    await site.reset("w")
-    given = (await site.events("task_assigned"))[-1]
+async def test_the_second_replacement_knows_of_both_before(contract: ContractFixture) -> None:
+    await contract.works_on(TASK, "w")
+    await contract.says(TASK, "WORKING: Fees")
+    first = await contract.pushes(TASK)
+    await contract.ci_says(runs(first, test="failure"))
+    await replaced(contract)
+    await contract.ack("other", TASK)
+    second = await contract.pushes(TASK, 1)
+    await contract.ci_says(runs(second, test="failure"))
+    await contract.register("third")
+    await contract.reset("other")
+    await contract.reset("w")
+    given = (await contract.events("task_assigned"))[-1]
     assert given["checkpoint"]["commits"] == [first, second]
     assert given["checkpoint"]["context_summary"] == "Fees"
 
@@ -114,24 +116,24 @@ async def test_a_restart_of_the_server_resumes_at_the_state_that_ci_calls_for(
     store_address: str, tmp_path: Path, pushed: tuple[Repo, list[str]]
 ) -> None:
     """on_orchestrator_restart, all four cases at once."""
-    async with contract_room(store_address, tmp_path / "a", *pushed) as site:
+    async with open_contract(store_address, tmp_path / "a", *pushed) as contract:
         tasks = ("sdk", "adl", "ac-dc", "alphaos")
         for number, repo in enumerate(tasks):
-            await site.works_on(repo)
+            await contract.works_on(repo)
             if repo != "alphaos":
-                await site.pushes(repo, number)
-        commits, clock = site.commits, site.clock
+                await contract.pushes(repo, number)
+        commits, clock = contract.commits, contract.clock
     clock.now_ms += 60_000
-    async with contract_room(store_address, tmp_path / "b", *pushed, clock=clock) as site:
-        site.evidence.told = {
+    async with open_contract(store_address, tmp_path / "b", *pushed, clock=clock) as contract:
+        contract.evidence.told = {
             commits[0]: runs(commits[0]),
             commits[1]: runs(commits[1], build="failure"),
             commits[2]: runs(commits[2], build="running"),
         }
-        await site.duties()
-        await site.accept()
-        assert await site.status("sdk") == "done"
-        assert [await site.milestone(one) for one in tasks[1:]] == [
+        await contract.duties()
+        await contract.accept()
+        assert await contract.status("sdk") == "done"
+        assert [await contract.milestone(task) for task in tasks[1:]] == [
             "FIXING_CI",
             "PUSHED_TO_CI",
             "WORKING",

@@ -99,7 +99,7 @@ async def test_one_commit_is_followed_for_a_task(with_swarm: OpenStore) -> None:
     for one in (tracking(), found, tracking("u", look_at_ms=NOW)):
         await with_swarm.write(lambda tx, one=one: tx.put_tracking(one))  # type: ignore[misc]
     assert await with_swarm.read(lambda tx: tx.tracking(SWARM, "t")) == found
-    assert await with_swarm.read(lambda tx: tx.next_look_at_ms()) == NOW
+    assert await with_swarm.read(lambda tx: tx.next_ci_check_at_ms()) == NOW
     due = await with_swarm.read(lambda tx: tx.due_tracking(NOW + 5, 10))
     assert [one.task_id for one in due] == ["u", "t"]
     assert await with_swarm.read(lambda tx: tx.due_tracking(NOW + 4, 10)) == [due[0]]
@@ -110,7 +110,7 @@ async def test_one_commit_is_followed_for_a_task(with_swarm: OpenStore) -> None:
     assert await with_swarm.read(lambda tx: tx.tracking_of_sha("adnet", SHA)) == []
     await with_swarm.write(lambda tx: tx.drop_tracking(SWARM, "t"))
     assert await with_swarm.read(lambda tx: tx.tracking(SWARM, "t")) is None
-    assert await with_swarm.read(lambda tx: tx.next_look_at_ms()) is None
+    assert await with_swarm.read(lambda tx: tx.next_ci_check_at_ms()) is None
 
 
 @pytest.mark.requirement("CC-03")
@@ -153,14 +153,14 @@ async def test_an_attempt_comes_back_and_is_due_at_its_time(with_swarm: OpenStor
     for one in (attempt(), whole, attempt("u", look_at_ms=NOW), attempt("v", look_at_ms=None)):
         await with_swarm.write(lambda tx, one=one: tx.put_contract_attempt(one))  # type: ignore[misc]
     assert await with_swarm.read(lambda tx: tx.contract_attempt(SWARM, "t")) == whole
-    assert await with_swarm.read(lambda tx: tx.next_attempt_look_at_ms()) == NOW
+    assert await with_swarm.read(lambda tx: tx.next_attempt_check_at_ms()) == NOW
     due = await with_swarm.read(lambda tx: tx.due_attempts(NOW + 5, 10))
     assert [one.task_id for one in due] == ["u", "t"]
     assert await with_swarm.read(lambda tx: tx.due_attempts(NOW + 5, 1)) == due[:1]
     for task in ("t", "u"):
         await with_swarm.write(lambda tx, task=task: tx.drop_contract_attempt(SWARM, task))  # type: ignore[misc]
     assert await with_swarm.read(lambda tx: tx.contract_attempt(SWARM, "t")) is None
-    assert await with_swarm.read(lambda tx: tx.next_attempt_look_at_ms()) is None
+    assert await with_swarm.read(lambda tx: tx.next_attempt_check_at_ms()) is None
 
 
 @pytest.mark.requirement("CC-15")

@@ -6,62 +6,64 @@ import pytest
 
 from shiftboss.coordinator.contract import ci
 from shiftboss.coordinator.contract.policy import ActivePolicy
-from shiftboss.coordinator.contract.webhooks import look_now
+from shiftboss.coordinator.contract.webhooks import check_now
 from shiftboss.rules.contract.records import Tracking
-from tests.conformance.contract.contract_fixtures import ContractRoom, all_waiting, down, runs
+from tests.conformance.contract.contract_fixtures import ContractFixture, all_waiting, down, runs
 
 pytestmark = [pytest.mark.anyio, pytest.mark.requirement("CC-03")]
 
 
-async def told(site: ContractRoom, seen: Tracking) -> bool:
-    now_ms = site.clock.now_ms
-    return await site.coordinator.store.write(lambda tx: look_now(tx, seen, now_ms), site.swarm_id)
-
-
-async def followed(site: ContractRoom) -> Tracking:
-    await site.works_on("alphavm")
-    sha = await site.pushes("alphavm")
-    await site.ci_says(all_waiting(sha))
-    return await site.tracking("alphavm")
-
-
-async def test_the_look_is_due_at_once(site: ContractRoom) -> None:
-    seen = await followed(site)
-    assert seen.look_at_ms is not None
-    assert seen.look_at_ms > site.clock.now_ms
-    assert await told(site, seen)
-    site.evidence.told[seen.sha] = runs(seen.sha)
-    await site.watcher.run_once()
-    assert (await site.tracking("alphavm")).state == "passed"
-
-
-async def test_news_that_come_during_a_look_are_looked_at_next(site: ContractRoom) -> None:
-    seen = await followed(site)
-    site.clock.now_ms += 3_600_000
-    # The look has begun; before it is written down, the forge tells.
-    assert await told(site, seen)
-    site.clock.now_ms += 10
-    now_ms, contracts = site.clock.now_ms, ActivePolicy(site.policy)
-    report = all_waiting(seen.sha)
-    await site.coordinator.store.write(
-        lambda tx: ci.looked(tx, contracts, seen, report, now_ms), site.swarm_id
+async def told(contract: ContractFixture, seen: Tracking) -> bool:
+    now_ms = contract.clock.now_ms
+    return await contract.coordinator.store.write(
+        lambda tx: check_now(tx, seen, now_ms), contract.swarm_id
     )
-    assert (await site.tracking("alphavm")).look_at_ms == now_ms
 
 
-async def test_a_forge_that_did_not_answer_is_left_alone(site: ContractRoom) -> None:
-    seen = await followed(site)
-    site.evidence.told[seen.sha] = down()
-    await site.ci_is_due()
-    resting = await site.tracking("alphavm")
-    assert not await told(site, resting)
-    assert await site.tracking("alphavm") == resting
+async def followed(contract: ContractFixture) -> Tracking:
+    await contract.works_on("alphavm")
+    sha = await contract.pushes("alphavm")
+    await contract.ci_says(all_waiting(sha))
+    return await contract.tracking("alphavm")
 
 
-async def test_a_commit_that_was_replaced_is_not_looked_at(site: ContractRoom) -> None:
-    seen = await followed(site)
-    newer = await site.pushes("alphavm", 1)
-    await site.ci_says(all_waiting(newer))
-    waiting = await site.tracking("alphavm")
-    assert not await told(site, seen)
-    assert await site.tracking("alphavm") == waiting
+async def test_the_look_is_due_at_once(contract: ContractFixture) -> None:
+    seen = await followed(contract)
+    assert seen.look_at_ms is not None
+    assert seen.look_at_ms > contract.clock.now_ms
+    assert await told(contract, seen)
+    contract.evidence.told[seen.sha] = runs(seen.sha)
+    await contract.watcher.run_once()
+    assert (await contract.tracking("alphavm")).state == "passed"
+
+
+async def test_news_that_come_during_a_look_are_looked_at_next(contract: ContractFixture) -> None:
+    seen = await followed(contract)
+    contract.clock.now_ms += 3_600_000
+    # The look has begun; before it is written down, the forge tells.
+    assert await told(contract, seen)
+    contract.clock.now_ms += 10
+    now_ms, active_policy = contract.clock.now_ms, ActivePolicy(contract.policy)
+    report = all_waiting(seen.sha)
+    await contract.coordinator.store.write(
+        lambda tx: ci.record_report(tx, active_policy, seen, report, now_ms), contract.swarm_id
+    )
+    assert (await contract.tracking("alphavm")).look_at_ms == now_ms
+
+
+async def test_a_forge_that_did_not_answer_is_left_alone(contract: ContractFixture) -> None:
+    seen = await followed(contract)
+    contract.evidence.told[seen.sha] = down()
+    await contract.ci_is_due()
+    resting = await contract.tracking("alphavm")
+    assert not await told(contract, resting)
+    assert await contract.tracking("alphavm") == resting
+
+
+async def test_a_commit_that_was_replaced_is_not_looked_at(contract: ContractFixture) -> None:
+    seen = await followed(contract)
+    newer = await contract.pushes("alphavm", 1)
+    await contract.ci_says(all_waiting(newer))
+    waiting = await contract.tracking("alphavm")
+    assert not await told(contract, seen)
+    assert await contract.tracking("alphavm") == waiting

@@ -10,8 +10,8 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from shiftboss.coordinator.coordinator import Coordinator
-from shiftboss.coordinator.evidence_port import Evidence
 from shiftboss.errors import ContractViolations
+from shiftboss.evidence.port import Evidence
 from shiftboss.protocol.bus import AnswerQuestionRequest, ListQuestionsRequest, QuestionView
 from shiftboss.protocol.handoff_requests import (
     CompletionAnswer,
@@ -34,7 +34,7 @@ from shiftboss.rules.claims.handoffs import Claim
 from shiftboss.rules.tasks.packets import Assignment
 from shiftboss.rules.tasks.tasks import Worker
 from shiftboss.store.opening import store_at
-from tests.conformance.bus.bus_fixtures import SWARM, BusRoom, StillClock
+from tests.conformance.bus.bus_fixtures import SWARM, BusFixture, StillClock
 from tests.repos import Repo
 from tests.waiting import eventually
 
@@ -73,22 +73,24 @@ def refused(job: VerificationJob, check: str = "scope", **changes: Any) -> Verdi
     return whole.model_copy(update=changes)
 
 
-class HandoffRoom(BusRoom):
+class HandoffFixture(BusFixture):
     def __init__(
         self, coordinator: Coordinator, clock: StillClock, repo: Repo, swarm_id: str = SWARM
     ) -> None:
         super().__init__(coordinator, clock, swarm_id)
         self.repo = repo
-        self.handoffs = coordinator.handoffs
+        self.handoff_service = coordinator.handoffs
 
-    async def in_swarm(self, swarm_id: str) -> HandoffRoom:
+    async def in_swarm(self, swarm_id: str) -> HandoffFixture:
         """The same in a swarm of its own."""
-        await self.coordinator.create_swarm(CreateSwarmRequest(swarm_id=swarm_id, feature="f"))
-        return HandoffRoom(self.coordinator, self.clock, self.repo, swarm_id)
+        await self.coordinator.swarms.create_swarm(
+            CreateSwarmRequest(swarm_id=swarm_id, feature="f")
+        )
+        return HandoffFixture(self.coordinator, self.clock, self.repo, swarm_id)
 
     # -- contracts
 
-    def wish(self, task: str, *files: str, **members: Any) -> SpawnSubtaskRequest:
+    def spawn_request(self, task: str, *files: str, **members: Any) -> SpawnSubtaskRequest:
         said = {
             "swarm_id": self.swarm_id,
             "bead_id": task,
@@ -101,13 +103,17 @@ class HandoffRoom(BusRoom):
         return SpawnSubtaskRequest(**(said | members))
 
     async def spawn(self, task: str, *files: str, **members: Any) -> SpawnAnswer:
-        return await self.handoffs.swarm_spawn_subtask(self.wish(task, *files, **members))
+        return await self.handoff_service.swarm_spawn_subtask(
+            self.spawn_request(task, *files, **members)
+        )
 
     async def replace(self, task: str, *files: str, **members: Any) -> SpawnAnswer:
-        return await self.handoffs.replace_handoff(self.wish(task, *files, **members))
+        return await self.handoff_service.replace_handoff(
+            self.spawn_request(task, *files, **members)
+        )
 
     async def show_handoff(self, task: str, version: int | None = None) -> HandoffView:
-        return await self.handoffs.show_handoff(
+        return await self.handoff_service.show_handoff(
             ShowHandoffRequest(swarm_id=self.swarm_id, bead_id=task, version=version)
         )
 
@@ -119,10 +125,10 @@ class HandoffRoom(BusRoom):
 
     async def owners(self) -> set[str]:
         """The tasks that own files of the repository."""
-        found = await self.handoffs.who_owns(
+        found = await self.handoff_service.who_owns(
             OwnershipRequest(swarm_id=self.swarm_id, repo=str(self.repo.path))
         )
-        return {one["bead_id"] for one in found.holders}
+        return {holder["bead_id"] for holder in found.holders}
 
     # -- claims
 
@@ -135,7 +141,7 @@ class HandoffRoom(BusRoom):
             "wait_ms": wait_ms,
         }
         request = SwarmCompleteRequest(**(said | members))
-        return await self.handoffs.swarm_complete(request, key)
+        return await self.handoff_service.swarm_complete(request, key)
 
     async def claim(self, task: str, **members: Any) -> int:
         """A claim that waits for its verdict; its id."""
@@ -152,7 +158,7 @@ class HandoffRoom(BusRoom):
         """A completion that waits for its verdict for ten minutes."""
         call = asyncio.create_task(self.complete(task, wait_ms=600_000, **members))
         key = (self.swarm_id, task)
-        waiters = self.coordinator._proofs._waiting
+        waiters = self.coordinator._verdict_waiters._waiting
         await eventually(lambda: key in waiters or call.done(), f"{task} waits")
         return call
 
@@ -167,7 +173,7 @@ class HandoffRoom(BusRoom):
 
     async def take(self, verifier: str = VERIFIER, wait_ms: int = 0) -> VerificationJob | None:
         request = TakeClaimRequest(verifier=verifier, wait_ms=wait_ms)
-        return (await self.handoffs.take_claim(request)).job
+        return (await self.handoff_service.take_claim(request)).job
 
     async def taken(self, verifier: str = VERIFIER) -> VerificationJob:
         job = await self.take(verifier)
@@ -176,19 +182,19 @@ class HandoffRoom(BusRoom):
 
     async def report(self, job: VerificationJob, verdict: Verdict, verifier: str = VERIFIER) -> str:
         said = verdict.model_dump(mode="json")
-        answer = await self.handoffs.report_verdict(self._about(job, verifier, verdict=said))
+        answer = await self.handoff_service.report_verdict(self._about(job, verifier, verdict=said))
         assert answer.recorded is (answer.state != "void")
         return answer.state
 
     async def not_seen(self, job: VerificationJob, verifier: str = VERIFIER) -> str:
         about = self._about(job, verifier, failure="the disk is gone")
-        return (await self.handoffs.report_verdict(about)).state
+        return (await self.handoff_service.report_verdict(about)).state
 
     async def renew(self, job: VerificationJob, verifier: str = VERIFIER) -> bool:
         request = RenewClaimRequest(
             verifier=verifier, swarm_id=job.swarm_id, bead_id=job.bead_id, claim_id=job.claim_id
         )
-        return (await self.handoffs.renew_claim(request)).held
+        return (await self.handoff_service.renew_claim(request)).held
 
     @staticmethod
     def _about(job: VerificationJob, verifier: str, **members: Any) -> VerdictRequest:
@@ -231,7 +237,7 @@ class HandoffRoom(BusRoom):
         )
 
     async def receipt(self, task: str) -> dict[str, Any]:
-        found = await self.handoffs.show_receipt(
+        found = await self.handoff_service.show_receipt(
             ReceiptRequest(swarm_id=self.swarm_id, bead_id=task)
         )
         body: dict[str, Any] = found.signed_receipt["receipt"]
@@ -248,15 +254,15 @@ class HandoffRoom(BusRoom):
         return (await self.show(task)).status
 
     async def events(self, kind: str) -> list[dict[str, Any]]:
-        found = await self.coordinator.events_after(self.swarm_id, 0, 100_000)
+        found = await self.coordinator.swarms.events_after(self.swarm_id, 0, 100_000)
         return [json.loads(one.data) for one in found if one.kind == kind]
 
     async def questions(self, *, only_open: bool = True) -> list[QuestionView]:
         request = ListQuestionsRequest(swarm_id=self.swarm_id, only_open=only_open)
-        return (await self.desk.list_questions(request)).questions
+        return (await self.bus_service.list_questions(request)).questions
 
     async def answer(self, question_id: int, words: str = "go on") -> None:
-        await self.desk.answer_question(
+        await self.bus_service.answer_question(
             AnswerQuestionRequest(swarm_id=self.swarm_id, question_id=question_id, answer=words)
         )
 
@@ -266,22 +272,22 @@ class HandoffRoom(BusRoom):
         request = RequestScopeRequest(
             swarm_id=self.swarm_id, bead_id=task, paths=list(paths), reason=reason, **members
         )
-        return await self.handoffs.request_scope(request, key)
+        return await self.handoff_service.request_scope(request, key)
 
 
 @asynccontextmanager
-async def handoff_room(
+async def open_handoffs(
     address: str,
     evidence: Evidence,
     repo: Repo,
     clock: StillClock | None = None,
     *,
     verifies: bool = False,
-) -> AsyncIterator[HandoffRoom]:
+) -> AsyncIterator[HandoffFixture]:
     clock = clock or StillClock()
     coordinator = Coordinator(store_at(address), evidence, clock=clock, verifies=verifies)
     await coordinator.start()
     try:
-        yield HandoffRoom(coordinator, clock, repo)
+        yield HandoffFixture(coordinator, clock, repo)
     finally:
         await coordinator.stop()

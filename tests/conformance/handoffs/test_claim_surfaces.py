@@ -26,7 +26,7 @@ from shiftboss.protocol.packets import (
     RegisterRequest,
 )
 from shiftboss.protocol.states import WorkerState
-from tests.conformance.handoffs.handoff_fixtures import COMMIT, HandoffRoom, accepted, refused
+from tests.conformance.handoffs.handoff_fixtures import COMMIT, HandoffFixture, accepted, refused
 from tests.waiting import eventually
 
 pytestmark = [pytest.mark.anyio, pytest.mark.requirement("HO-04")]
@@ -36,13 +36,13 @@ MOMENT = datetime(2026, 1, 5, tzinfo=UTC)
 
 
 async def verdict_of(
-    shop: HandoffRoom, call: asyncio.Future[Any], *, good: bool = True
+    handoffs: HandoffFixture, call: asyncio.Future[Any], *, good: bool = True
 ) -> dict[str, Any]:
     """Verify the claim that a call led to; what the verifier was asked."""
-    job = await shop.take(wait_ms=10_000)
+    job = await handoffs.take(wait_ms=10_000)
     assert job is not None
     assert not call.done()
-    await shop.report(job, accepted(job) if good else refused(job))
+    await handoffs.report(job, accepted(job) if good else refused(job))
     await eventually(call.done, "the call is answered")
     return job.model_dump()
 
@@ -50,45 +50,49 @@ async def verdict_of(
 # -- worker_done
 
 
-def done(shop: HandoffRoom, key: str | None = None, **members: Any) -> asyncio.Future[DoneAnswer]:
+def done(
+    handoffs: HandoffFixture, key: str | None = None, **members: Any
+) -> asyncio.Future[DoneAnswer]:
     request = DoneRequest(bead_id="t", **members)
-    return asyncio.ensure_future(shop.desk.worker_done(request, key))
+    return asyncio.ensure_future(handoffs.bus_service.worker_done(request, key))
 
 
-async def test_worker_done_is_a_claim_where_there_is_a_handoff(shop: HandoffRoom) -> None:
-    epoch = await shop.given_out("t", "w")
-    call = done(shop, name="w", epoch=epoch, commit=COMMIT, summary="s")
-    job = await verdict_of(shop, call, good=False)
+async def test_worker_done_is_a_claim_where_there_is_a_handoff(handoffs: HandoffFixture) -> None:
+    epoch = await handoffs.given_out("t", "w")
+    call = done(handoffs, name="w", epoch=epoch, commit=COMMIT, summary="s")
+    job = await verdict_of(handoffs, call, good=False)
     assert job["commit"] == COMMIT
     with pytest.raises(ContractViolations):
         await call
-    assert await shop.status("t") == "active"
+    assert await handoffs.status("t") == "active"
 
-    call = done(shop, key="k", name="w", epoch=epoch, summary="mended")
-    await verdict_of(shop, call)
+    call = done(handoffs, key="k", name="w", epoch=epoch, summary="mended")
+    await verdict_of(handoffs, call)
     answer = await call
     assert (answer.success, answer.status) == (True, "accepted")
-    assert answer.receipt_id == (await shop.receipt("t"))["receipt_id"]
-    assert await done(shop, key="k", name="w", epoch=epoch, summary="mended") == answer
+    assert answer.receipt_id == (await handoffs.receipt("t"))["receipt_id"]
+    assert await done(handoffs, key="k", name="w", epoch=epoch, summary="mended") == answer
     with pytest.raises(TaskEnded):
-        await done(shop, key="other", name="w", epoch=epoch)
+        await done(handoffs, key="other", name="w", epoch=epoch)
 
 
-async def test_worker_done_without_a_handoff_is_as_before(shop: HandoffRoom) -> None:
-    await shop.register("w")
-    await shop.add_and_submit("t")
-    await shop.start("w", "t")
-    answer = await shop.desk.worker_done(DoneRequest(bead_id="t", commit=COMMIT, summary="s"))
+async def test_worker_done_without_a_handoff_is_as_before(handoffs: HandoffFixture) -> None:
+    await handoffs.register("w")
+    await handoffs.add_and_submit("t")
+    await handoffs.start("w", "t")
+    answer = await handoffs.bus_service.worker_done(
+        DoneRequest(bead_id="t", commit=COMMIT, summary="s")
+    )
     assert answer.model_dump(exclude_none=True) == {"success": True, "bead_id": "t"}
-    assert await shop.take() is None
+    assert await handoffs.take() is None
     with pytest.raises(UnknownHandoff):
-        await shop.complete("t")
+        await handoffs.complete("t")
 
 
 # -- the COMPLETE message
 
 
-async def say_complete(shop: HandoffRoom, key: str | None = None) -> MessageAnswer:
+async def say_complete(handoffs: HandoffFixture, key: str | None = None) -> MessageAnswer:
     message = CompleteMessage(
         type=MessageType.COMPLETE,
         worker_id="w",
@@ -100,34 +104,36 @@ async def say_complete(shop: HandoffRoom, key: str | None = None) -> MessageAnsw
         verification_passed=True,
         verification_output="4 passed",
     )
-    return await shop.desk.receive(message, shop.swarm_id, key)
+    return await handoffs.bus_service.receive(message, handoffs.swarm_id, key)
 
 
-async def test_a_complete_message_is_a_claim_where_there_is_a_handoff(shop: HandoffRoom) -> None:
-    await shop.given_out("t", "w")
-    answer = await say_complete(shop, "k1")
+async def test_a_complete_message_is_a_claim_where_there_is_a_handoff(
+    handoffs: HandoffFixture,
+) -> None:
+    await handoffs.given_out("t", "w")
+    answer = await say_complete(handoffs, "k1")
     assert (answer.state, answer.claim_id, answer.lease_expires_at) == ("verifying", 1, None)
-    assert (await say_complete(shop, "k1")).claim_id == 1
-    assert (await say_complete(shop)).claim_id == 1  # the same words
-    job = await shop.refuse()
+    assert (await say_complete(handoffs, "k1")).claim_id == 1
+    assert (await say_complete(handoffs)).claim_id == 1  # the same words
+    job = await handoffs.refuse()
     assert (job.commit, job.files_touched) == (None, ["a.py", "b.py"])
     # A late repeat tells of the first claim; the same words are another look.
-    again = await say_complete(shop, "k1")
+    again = await say_complete(handoffs, "k1")
     assert (again.state, again.claim_id) == ("verifying", 1)
-    assert (await say_complete(shop, "k2")).claim_id == 2
-    await shop.accept()
-    assert await shop.status("t") == "done"
-    assert (await say_complete(shop, "k2")).claim_id == 2
-    assert await shop.take() is None
+    assert (await say_complete(handoffs, "k2")).claim_id == 2
+    await handoffs.accept()
+    assert await handoffs.status("t") == "done"
+    assert (await say_complete(handoffs, "k2")).claim_id == 2
+    assert await handoffs.take() is None
 
 
-async def test_a_complete_message_without_a_handoff_is_as_before(shop: HandoffRoom) -> None:
-    await shop.register("w")
-    await shop.add_and_submit("t")
-    await shop.start("w", "t")
-    answer = await say_complete(shop)
+async def test_a_complete_message_without_a_handoff_is_as_before(handoffs: HandoffFixture) -> None:
+    await handoffs.register("w")
+    await handoffs.add_and_submit("t")
+    await handoffs.start("w", "t")
+    answer = await say_complete(handoffs)
     assert (answer.state, answer.claim_id) == ("complete", None)
-    assert await shop.status("t") == "done"
+    assert await handoffs.status("t") == "done"
 
 
 # -- packets
@@ -152,21 +158,23 @@ def progress(done: int = 1) -> ProgressRequest:
     )
 
 
-async def packets_of(shop: HandoffRoom) -> HandoffRoom:
-    there = await shop.in_swarm(PACKETS)
+async def packets_of(handoffs: HandoffFixture) -> HandoffFixture:
+    there = await handoffs.in_swarm(PACKETS)
     await there.spawn("packet-1", "a.py")
-    await shop.coordinator.register(PACKETS, register())
+    await handoffs.coordinator.swarms.register(PACKETS, register())
     return there
 
 
-def completing(shop: HandoffRoom, commit: str = "abcdef0") -> asyncio.Task[CompleteAnswer]:
-    return asyncio.create_task(shop.coordinator.complete(PACKETS, complete(commit)))
+def completing(handoffs: HandoffFixture, commit: str = "abcdef0") -> asyncio.Task[CompleteAnswer]:
+    return asyncio.create_task(handoffs.coordinator.swarms.complete(PACKETS, complete(commit)))
 
 
-async def test_a_packet_with_a_handoff_is_complete_when_it_is_proven(shop: HandoffRoom) -> None:
-    there = await packets_of(shop)
-    await shop.coordinator.progress(PACKETS, progress())
-    call = completing(shop)
+async def test_a_packet_with_a_handoff_is_complete_when_it_is_proven(
+    handoffs: HandoffFixture,
+) -> None:
+    there = await packets_of(handoffs)
+    await handoffs.coordinator.swarms.progress(PACKETS, progress())
+    call = completing(handoffs)
     job = await verdict_of(there, call, good=False)
     assert (job["bead_id"], job["commit"]) == ("packet-1", "abcdef0")
     with pytest.raises(ContractViolations):
@@ -175,55 +183,57 @@ async def test_a_packet_with_a_handoff_is_complete_when_it_is_proven(shop: Hando
     assert (held.state, held.refusals) == (WorkerState.EXECUTING, 1)
     assert held.lease_expires_at_ms is None
 
-    call = completing(shop, "fedcba9")
+    call = completing(handoffs, "fedcba9")
     await verdict_of(there, call)
     answer = await call
     assert (answer.final_commit, answer.swarm_complete) == ("fedcba9", True)
-    assert await shop.coordinator.complete(PACKETS, complete("fedcba9")) == answer
+    assert await handoffs.coordinator.swarms.complete(PACKETS, complete("fedcba9")) == answer
     assert (await there.receipt("packet-1"))["worker"] == "p"
-    status = await shop.coordinator.status(PACKETS)
+    status = await handoffs.coordinator.swarms.status(PACKETS)
     assert (status.workers[0].status, status.ready_for_merge) == ("complete", True)
     with pytest.raises(PacketFinished):
-        await shop.coordinator.complete(PACKETS, complete("0000000"))
+        await handoffs.coordinator.swarms.complete(PACKETS, complete("0000000"))
 
 
-async def test_a_packet_under_verification_waits_for_its_verdict(shop: HandoffRoom) -> None:
-    there = await packets_of(shop)
-    await shop.coordinator.progress(PACKETS, progress())
-    call = completing(shop)
-    await eventually(lambda: (PACKETS, "packet-1") in shop.coordinator._proofs._waiting, "a claim")
-    again = completing(shop)  # an outbox says it again
+async def test_a_packet_under_verification_waits_for_its_verdict(handoffs: HandoffFixture) -> None:
+    there = await packets_of(handoffs)
+    await handoffs.coordinator.swarms.progress(PACKETS, progress())
+    call = completing(handoffs)
+    await eventually(
+        lambda: (PACKETS, "packet-1") in handoffs.coordinator._verdict_waiters._waiting, "a claim"
+    )
+    again = completing(handoffs)  # an outbox says it again
     with pytest.raises(IllegalTransition):
-        await shop.coordinator.complete(PACKETS, complete("0000000"))
+        await handoffs.coordinator.swarms.complete(PACKETS, complete("0000000"))
     error = ErrorRequest(
         packet_id=1, task_id="s", error_type="timeout", message="m", recoverable=True
     )
     with pytest.raises(IllegalTransition):
-        await shop.coordinator.error(PACKETS, error)
+        await handoffs.coordinator.swarms.error(PACKETS, error)
     # A worker that starts over says again what it said before.
-    await shop.coordinator.progress(PACKETS, progress(), "another key")
-    await shop.coordinator.register(PACKETS, register())
-    await shop.pass_seconds(86_400 * 3)
+    await handoffs.coordinator.swarms.progress(PACKETS, progress(), "another key")
+    await handoffs.coordinator.swarms.register(PACKETS, register())
+    await handoffs.pass_seconds(86_400 * 3)
     await verdict_of(there, call)
     assert await again == await call
     assert len(await there.events("claim_made")) == 1
 
 
-async def test_a_packet_that_asks_for_files_has_no_lease(shop: HandoffRoom) -> None:
+async def test_a_packet_that_asks_for_files_has_no_lease(handoffs: HandoffFixture) -> None:
     """A lease of a packet would run out, and nobody could end it."""
-    there = await packets_of(shop)
-    await shop.coordinator.progress(PACKETS, progress())
+    there = await packets_of(handoffs)
+    await handoffs.coordinator.swarms.progress(PACKETS, progress())
     asked = await there.ask_for("packet-1", "Makefile")
     assert asked.status == "open"
     assert (await there.attempt("packet-1")).lease_expires_at_ms is None
     no = DecideScopeRequest(swarm_id=PACKETS, request_id=asked.request_id, granted=False)
-    await there.handoffs.decide_scope(no)
+    await there.handoff_service.decide_scope(no)
     assert (await there.attempt("packet-1")).lease_expires_at_ms is None
 
 
-async def test_a_packet_without_a_handoff_is_as_before(shop: HandoffRoom) -> None:
-    await shop.in_swarm(PACKETS)
-    await shop.coordinator.register(PACKETS, register())
-    answer = await shop.coordinator.complete(PACKETS, complete())
+async def test_a_packet_without_a_handoff_is_as_before(handoffs: HandoffFixture) -> None:
+    await handoffs.in_swarm(PACKETS)
+    await handoffs.coordinator.swarms.register(PACKETS, register())
+    answer = await handoffs.coordinator.swarms.complete(PACKETS, complete())
     assert answer.swarm_complete is True
-    assert await shop.take() is None
+    assert await handoffs.take() is None

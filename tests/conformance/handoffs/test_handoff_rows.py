@@ -37,7 +37,7 @@ def attempt(**changes: Any) -> Assignment:
 async def put(store: OpenStore, *claims: Claim) -> list[bool]:
     def write(tx: Transaction) -> list[bool]:
         tx.take_swarm(SWARM)
-        return [tx.put_claim(one) for one in claims]
+        return [tx.put_claim(claim) for claim in claims]
 
     return await store.write(write)
 
@@ -178,7 +178,7 @@ async def test_a_verdict_is_heard_once_and_only_when_it_is_there(with_swarm: Ope
     await put(with_swarm, ended(), claim(2))
     for at_ms in (NOW + 10, NOW + 20):
         for one in (ended(), claim(2)):
-            await with_swarm.write(lambda tx, o=one, a=at_ms: tx.hear_verdict(o, a))  # type: ignore[misc]
+            await with_swarm.write(lambda tx, o=one, a=at_ms: tx.mark_verdict_delivered(o, a))  # type: ignore[misc]
     assert await claim_of(with_swarm) == ended(heard_at_ms=NOW + 10)
     assert await claim_of(with_swarm, 2) == claim(2)
 
@@ -361,7 +361,7 @@ async def test_the_newest_accepted_commits_of_a_repository_are_known(
     async def newest(repo_id: str, limit: int = 9) -> list[str]:
         return await with_swarm.read(lambda tx: tx.newest_accepted_commits(repo_id, limit))
 
-    commits = [one.commit_sha for one in reversed(rows)]
+    commits = [row.commit_sha for row in reversed(rows)]
     assert await newest("/repo/.git") == commits
     assert await newest("/repo/.git", 2) == commits[:2]
     assert await newest("/nowhere/.git") == []

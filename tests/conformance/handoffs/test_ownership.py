@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from shiftboss.errors import OwnershipOverlap
-from shiftboss.evidence.local import LocalEvidence
 from shiftboss.protocol.handoff_requests import OwnershipRequest
 from shiftboss.protocol.messages import MessageType
 from shiftboss.protocol.packets import CompleteRequest, ErrorRequest, RegisterRequest
 from tests.conformance.bus.bus_fixtures import StillClock
-from tests.conformance.handoffs.handoff_fixtures import HandoffRoom, accepted, handoff_room
+from tests.conformance.handoffs.handoff_fixtures import HandoffFixture, accepted, open_handoffs
 from tests.repos import Repo
+from tests.verifying import LocalEvidence
 
 pytestmark = [pytest.mark.anyio, pytest.mark.requirement("HO-07")]
 
@@ -26,9 +26,9 @@ def only(found: object) -> dict[str, str]:
     return dict(one)
 
 
-async def overlap(shop: HandoffRoom, task: str, *files: str) -> OwnershipOverlap:
+async def overlap(handoffs: HandoffFixture, task: str, *files: str) -> OwnershipOverlap:
     with pytest.raises(OwnershipOverlap) as refused:
-        await shop.spawn(task, *files)
+        await handoffs.spawn(task, *files)
     return refused.value
 
 
@@ -42,145 +42,145 @@ async def overlap(shop: HandoffRoom, task: str, *files: str) -> OwnershipOverlap
     ],
 )
 async def test_an_overlap_names_who_holds_what(
-    shop: HandoffRoom, mine: str, theirs: str, example: str
+    handoffs: HandoffFixture, mine: str, theirs: str, example: str
 ) -> None:
-    await shop.spawn("holder", "other.py", mine)
-    refused = await overlap(shop, "t", "free.py", theirs)
+    await handoffs.spawn("holder", "other.py", mine)
+    refused = await overlap(handoffs, "t", "free.py", theirs)
     held = only(refused.facts["holders"])
     assert (held["bead_id"], held["owned"], held["wanted"]) == ("holder", mine, theirs)
     assert held["example"] == example
     assert f"holder owns {mine}" in refused.detail
     assert refused.field == "files"
-    assert await shop.owners() == {"holder"}
+    assert await handoffs.owners() == {"holder"}
 
 
-async def test_what_does_not_overlap_is_in_flight_together(shop: HandoffRoom) -> None:
-    await shop.spawn("a", "src/*.py")
-    await shop.spawn("b", "src/deep/*.py", "src/*.ts")
-    await shop.spawn("a2", "docs/")
-    assert await shop.owners() == {"a", "b", "a2"}
+async def test_what_does_not_overlap_is_in_flight_together(handoffs: HandoffFixture) -> None:
+    await handoffs.spawn("a", "src/*.py")
+    await handoffs.spawn("b", "src/deep/*.py", "src/*.ts")
+    await handoffs.spawn("a2", "docs/")
+    assert await handoffs.owners() == {"a", "b", "a2"}
 
 
-async def test_files_are_free_again_when_their_task_is_over(shop: HandoffRoom) -> None:
-    await shop.spawn("done", "a.py")
-    await shop.claim("done")
-    await overlap(shop, "t", "a.py")
-    await shop.accept()
-    assert await shop.owners() == set()
+async def test_files_are_free_again_when_their_task_is_over(handoffs: HandoffFixture) -> None:
+    await handoffs.spawn("done", "a.py")
+    await handoffs.claim("done")
+    await overlap(handoffs, "t", "a.py")
+    await handoffs.accept()
+    assert await handoffs.owners() == set()
 
-    await shop.spawn("cancelled", "a.py")
-    await shop.cancel("cancelled")
-    assert await shop.owners() == set()
+    await handoffs.spawn("cancelled", "a.py")
+    await handoffs.cancel("cancelled")
+    assert await handoffs.owners() == set()
 
-    await shop.given_out("failed", "w", "a.py")
-    await shop.failed("failed")
-    assert await shop.owners() == set()
-    await shop.spawn("t", "a.py")
+    await handoffs.given_out("failed", "w", "a.py")
+    await handoffs.failed("failed")
+    assert await handoffs.owners() == set()
+    await handoffs.spawn("t", "a.py")
 
 
-async def test_files_are_kept_while_a_task_goes_from_hand_to_hand(shop: HandoffRoom) -> None:
-    await shop.given_out("t", "w", "a.py")
-    await shop.pass_seconds(3600)  # the lease
-    assert await shop.owners() == {"t"}
-    await shop.retry("t")
-    assert await shop.owners() == {"t"}
+async def test_files_are_kept_while_a_task_goes_from_hand_to_hand(handoffs: HandoffFixture) -> None:
+    await handoffs.given_out("t", "w", "a.py")
+    await handoffs.pass_seconds(3600)  # the lease
+    assert await handoffs.owners() == {"t"}
+    await handoffs.retry("t")
+    assert await handoffs.owners() == {"t"}
 
 
 @pytest.mark.parametrize("how", ["submit", "retry", "assign"])
 async def test_a_failed_task_takes_its_files_again_or_cannot_go_on(
-    shop: HandoffRoom, how: str
+    handoffs: HandoffFixture, how: str
 ) -> None:
-    await shop.given_out("t", "w", "a.py")
-    await shop.failed("t")
-    await shop.spawn("other", "*.py")
+    await handoffs.given_out("t", "w", "a.py")
+    await handoffs.failed("t")
+    await handoffs.spawn("other", "*.py")
 
     async def go_on() -> None:
         if how == "assign":
             members = {"task_id": "t", "spec_path": "s", "worktree_path": "/w"}
-            await shop.say(MessageType.ASSIGN, "w", timeout_seconds=90, **members)
+            await handoffs.say(MessageType.ASSIGN, "w", timeout_seconds=90, **members)
         else:
-            await getattr(shop, how)("t")
+            await getattr(handoffs, how)("t")
 
     with pytest.raises(OwnershipOverlap):
         await go_on()
-    assert await shop.status("t") == "failed"
-    await shop.cancel("other")
+    assert await handoffs.status("t") == "failed"
+    await handoffs.cancel("other")
     await go_on()
-    assert await shop.owners() == {"t"}
+    assert await handoffs.owners() == {"t"}
 
 
 async def test_a_new_contract_for_a_failed_task_owns_nothing_before_it_is_submitted(
-    shop: HandoffRoom,
+    handoffs: HandoffFixture,
 ) -> None:
-    await shop.given_out("t", "w", "a.py")
-    await shop.failed("t")
-    await shop.replace("t", "b.py")
-    assert await shop.owners() == set()
-    await shop.submit("t")
-    await overlap(shop, "other", "b.py")
-    await shop.spawn("another", "a.py")
+    await handoffs.given_out("t", "w", "a.py")
+    await handoffs.failed("t")
+    await handoffs.replace("t", "b.py")
+    assert await handoffs.owners() == set()
+    await handoffs.submit("t")
+    await overlap(handoffs, "other", "b.py")
+    await handoffs.spawn("another", "a.py")
 
 
-async def test_a_new_version_lets_go_of_what_it_does_not_own(shop: HandoffRoom) -> None:
-    await shop.spawn("t", "a.py")
-    await shop.spawn("u", "u.py")
+async def test_a_new_version_lets_go_of_what_it_does_not_own(handoffs: HandoffFixture) -> None:
+    await handoffs.spawn("t", "a.py")
+    await handoffs.spawn("u", "u.py")
     with pytest.raises(OwnershipOverlap):
-        await shop.replace("t", "u.py")
-    assert (await shop.show_handoff("t")).version == 1
-    await shop.replace("t", "b.py")
-    await shop.spawn("v", "a.py")
-    await overlap(shop, "x", "b.py")
+        await handoffs.replace("t", "u.py")
+    assert (await handoffs.show_handoff("t")).version == 1
+    await handoffs.replace("t", "b.py")
+    await handoffs.spawn("v", "a.py")
+    await overlap(handoffs, "x", "b.py")
 
 
-async def test_swarms_on_one_repo_know_of_each_other(shop: HandoffRoom) -> None:
-    there = await shop.in_swarm("swarm-2")
-    await shop.spawn("t", "src/**")
+async def test_swarms_on_one_repo_know_of_each_other(handoffs: HandoffFixture) -> None:
+    there = await handoffs.in_swarm("swarm-2")
+    await handoffs.spawn("t", "src/**")
     refused = await overlap(there, "t", "src/a.py")
     held = only(refused.facts["holders"])
-    assert (held["swarm_id"], held["bead_id"]) == (shop.swarm_id, "t")
+    assert (held["swarm_id"], held["bead_id"]) == (handoffs.swarm_id, "t")
     await there.spawn("t", "docs/a.md")
 
 
-async def test_a_packet_holds_its_files_while_it_lives(shop: HandoffRoom) -> None:
-    there = await shop.in_swarm("packets")
-    desk = shop.coordinator
+async def test_a_packet_holds_its_files_while_it_lives(handoffs: HandoffFixture) -> None:
+    there = await handoffs.in_swarm("packets")
+    swarms = handoffs.coordinator.swarms
     register = RegisterRequest(packet_id=1, packet_name="p", tasks_total=1, worktree="/w")
     broken = ErrorRequest(
         packet_id=1, task_id="s", error_type="logic_error", message="boom", recoverable=False
     )
     await there.spawn("packet-1", "a.py")
-    await desk.register("packets", register)
-    await desk.error("packets", broken)
-    await shop.spawn("t", "a.py")
+    await swarms.register("packets", register)
+    await swarms.error("packets", broken)
+    await handoffs.spawn("t", "a.py")
     with pytest.raises(OwnershipOverlap):
-        await desk.register("packets", register)
-    await shop.cancel("t")
-    await desk.register("packets", register)
-    assert await shop.owners() == {"packet-1"}
+        await swarms.register("packets", register)
+    await handoffs.cancel("t")
+    await swarms.register("packets", register)
+    assert await handoffs.owners() == {"packet-1"}
     done = CompleteRequest(
         packet_id=1, final_commit="abcdef0", tests_passed=True, review_passed=True
     )
-    completing = asyncio.create_task(desk.complete("packets", done))
+    completing = asyncio.create_task(swarms.complete("packets", done))
     job = await there.take(wait_ms=10_000)
     assert job is not None
     await there.report(job, accepted(job))
     assert (await completing).swarm_complete is True
-    assert await shop.owners() == set()
+    assert await handoffs.owners() == set()
 
 
-async def test_of_fifty_spawns_at_once_one_wins(shop: HandoffRoom) -> None:
+async def test_of_fifty_spawns_at_once_one_wins(handoffs: HandoffFixture) -> None:
     names = [f"t{number}" for number in range(50)]
-    rooms = [shop, *[await shop.in_swarm(f"swarm-{number}") for number in range(4)]]
+    rooms = [handoffs, *[await handoffs.in_swarm(f"swarm-{number}") for number in range(4)]]
     spawns = [
         rooms[number % 5].spawn(name, f"src/{'*' * (number % 3)}a.py")
         for number, name in enumerate(names)
     ]
     results = await asyncio.gather(*spawns, return_exceptions=True)
-    (won,) = [one for one in results if not isinstance(one, BaseException)]
-    lost = [one for one in results if isinstance(one, BaseException)]
+    (won,) = [result for result in results if not isinstance(result, BaseException)]
+    lost = [result for result in results if isinstance(result, BaseException)]
     assert all(isinstance(one, OwnershipOverlap) for one in lost), lost
     assert len(lost) == 49
-    assert await shop.owners() == {won.bead_id}
+    assert await handoffs.owners() == {won.bead_id}
 
 
 async def test_of_two_servers_one_wins(
@@ -188,31 +188,36 @@ async def test_of_two_servers_one_wins(
 ) -> None:
     clock = StillClock()
     async with (
-        handoff_room(postgres_url, evidence, repo, clock) as here,
-        handoff_room(postgres_url, evidence, repo, clock) as there,
+        open_handoffs(postgres_url, evidence, repo, clock) as here,
+        open_handoffs(postgres_url, evidence, repo, clock) as there,
     ):
         other = await there.in_swarm("swarm-2")
         for round_ in range(5):
             wishes = (here.spawn(f"a{round_}", "x.py"), other.spawn(f"b{round_}", "*.py"))
             results = await asyncio.gather(*wishes, return_exceptions=True)
-            assert sum(isinstance(one, OwnershipOverlap) for one in results) == 1, results
+            assert sum(isinstance(result, OwnershipOverlap) for result in results) == 1, results
             (owner,) = await here.owners()
             await (here if owner.startswith("a") else other).cancel(owner)
 
 
-async def test_who_is_in_the_way_can_be_asked_before(shop: HandoffRoom) -> None:
-    await shop.spawn("t", "src/auth/**")
+async def test_who_is_in_the_way_can_be_asked_before(handoffs: HandoffFixture) -> None:
+    await handoffs.spawn("t", "src/auth/**")
 
     async def in_the_way(*files: str) -> list[str]:
-        request = OwnershipRequest(repo=f"{shop.repo.path}/", files=list(files))
-        return [one["bead_id"] for one in (await shop.handoffs.who_owns(request)).holders]
+        request = OwnershipRequest(repo=f"{handoffs.repo.path}/", files=list(files))
+        return [
+            holder["bead_id"]
+            for holder in (await handoffs.handoff_service.who_owns(request)).holders
+        ]
 
     assert await in_the_way("src/**") == ["t"]
     assert await in_the_way("docs/**") == []
 
 
-async def test_the_work_trees_of_a_repository_are_one(shop: HandoffRoom, tmp_path: Path) -> None:
-    await shop.spawn("holder", "src/a.py")
-    shop.repo.git("worktree", "add", "-q", "--detach", str(tmp_path / "beside"))
+async def test_the_work_trees_of_a_repository_are_one(
+    handoffs: HandoffFixture, tmp_path: Path
+) -> None:
+    await handoffs.spawn("holder", "src/a.py")
+    handoffs.repo.git("worktree", "add", "-q", "--detach", str(tmp_path / "beside"))
     with pytest.raises(OwnershipOverlap):
-        await shop.spawn("t", "src/a.py", repo=str(tmp_path / "beside"))
+        await handoffs.spawn("t", "src/a.py", repo=str(tmp_path / "beside"))

@@ -13,13 +13,13 @@ from shiftboss.protocol.verdicts import Change
 from shiftboss.rules.claims.handoffs import Signal
 from shiftboss.rules.claims.strategies import KNOWN_STRATEGIES, StrategyRecord
 from shiftboss.store.port import Transaction
-from tests.conformance.handoffs.handoff_fixtures import HandoffRoom
+from tests.conformance.handoffs.handoff_fixtures import HandoffFixture
 
 pytestmark = [pytest.mark.anyio, pytest.mark.requirement("HO-08")]
 
 
-async def signals(shop: HandoffRoom, strategy: str = "file-based") -> list[Signal]:
-    return await shop.coordinator.store.read(lambda tx: tx.signals(strategy, 100))
+async def signals(handoffs: HandoffFixture, strategy: str = "file-based") -> list[Signal]:
+    return await handoffs.coordinator.store.read(lambda tx: tx.signals(strategy, 100))
 
 
 def about(signal: Signal) -> dict[str, Any]:
@@ -27,26 +27,26 @@ def about(signal: Signal) -> dict[str, Any]:
     return details
 
 
-async def plan(shop: HandoffRoom, seed: int) -> PlanAnswer:
-    return await shop.handoffs.swarm_plan(PlanRequest(goal="Add a login", seed=seed))
+async def plan(handoffs: HandoffFixture, seed: int) -> PlanAnswer:
+    return await handoffs.handoff_service.swarm_plan(PlanRequest(goal="Add a login", seed=seed))
 
 
-async def test_every_end_of_a_claim_or_an_attempt_is_one_signal(shop: HandoffRoom) -> None:
-    await shop.given_out("t", "w", "a.py", "b.py", strategy="file-based")
-    shop.clock.now_ms += 1000
-    await shop.failed("t", "Build failed")
-    await shop.submit("t")
-    await shop.start("w", "t")
-    shop.clock.now_ms += 2000
-    await shop.claim("t", summary="1", cost=0.5, name="w")
-    await shop.refuse()
-    await shop.claim("t", summary="2", name="w")
-    await shop.refuse("criterion")
-    shop.clock.now_ms += 3000
-    await shop.claim("t", summary="3", cost=2.25)
-    await shop.accept(changes=[Change(path="a.py", status="M")], files_changed=1)
+async def test_every_end_of_a_claim_or_an_attempt_is_one_signal(handoffs: HandoffFixture) -> None:
+    await handoffs.given_out("t", "w", "a.py", "b.py", strategy="file-based")
+    handoffs.clock.now_ms += 1000
+    await handoffs.failed("t", "Build failed")
+    await handoffs.submit("t")
+    await handoffs.start("w", "t")
+    handoffs.clock.now_ms += 2000
+    await handoffs.claim("t", summary="1", cost=0.5, name="w")
+    await handoffs.refuse()
+    await handoffs.claim("t", summary="2", name="w")
+    await handoffs.refuse("criterion")
+    handoffs.clock.now_ms += 3000
+    await handoffs.claim("t", summary="3", cost=2.25)
+    await handoffs.accept(changes=[Change(path="a.py", status="M")], files_changed=1)
 
-    found = list(reversed(await signals(shop)))
+    found = list(reversed(await signals(handoffs)))
     assert [(one.kind, one.impact, one.violation_type) for one in found] == [
         ("failure", "negative", "failure"),
         ("refusal", "negative", "scope_creep"),
@@ -67,81 +67,83 @@ async def test_every_end_of_a_claim_or_an_attempt_is_one_signal(shop: HandoffRoo
     assert (completion["retries"], completion["refusals"]) == (1, 2)
 
 
-async def test_what_changes_nothing_teaches_nothing(shop: HandoffRoom) -> None:
-    await shop.given_out("t", "w", strategy="file-based")
-    await shop.claim("t")
-    job = await shop.taken()
-    await shop.reset("w")
-    await shop.not_seen(job)
-    assert await signals(shop) == []
-    await shop.cancel("t")
+async def test_what_changes_nothing_teaches_nothing(handoffs: HandoffFixture) -> None:
+    await handoffs.given_out("t", "w", strategy="file-based")
+    await handoffs.claim("t")
+    job = await handoffs.taken()
+    await handoffs.reset("w")
+    await handoffs.not_seen(job)
+    assert await signals(handoffs) == []
+    await handoffs.cancel("t")
     # Without a handoff nobody knows how the task was cut.
-    await shop.add_and_submit("plain")
-    await shop.start("w", "plain")
-    await shop.failed("plain")
-    assert await shop.coordinator.store.read(lambda tx: tx.strategies()) == []
+    await handoffs.add_and_submit("plain")
+    await handoffs.start("w", "plain")
+    await handoffs.failed("plain")
+    assert await handoffs.coordinator.store.read(lambda tx: tx.strategies()) == []
 
 
-async def test_a_task_without_a_strategy_is_kept_apart(shop: HandoffRoom) -> None:
-    await shop.finished("t")
-    assert [one.kind for one in await signals(shop, "unnamed")] == ["completion"]
-    assert {row["strategy"] for row in (await plan(shop, 1)).strategies} == set(KNOWN_STRATEGIES)
+async def test_a_task_without_a_strategy_is_kept_apart(handoffs: HandoffFixture) -> None:
+    await handoffs.finished("t")
+    assert [signal.kind for signal in await signals(handoffs, "unnamed")] == ["completion"]
+    assert {row["strategy"] for row in (await plan(handoffs, 1)).strategies} == set(
+        KNOWN_STRATEGIES
+    )
 
 
-async def test_a_packet_that_fails_teaches_too(shop: HandoffRoom) -> None:
-    there = await shop.in_swarm("packets")
+async def test_a_packet_that_fails_teaches_too(handoffs: HandoffFixture) -> None:
+    there = await handoffs.in_swarm("packets")
     await there.spawn("packet-1", "a.py", strategy="file-based")
     register = RegisterRequest(packet_id=1, packet_name="p", tasks_total=1, worktree="/w")
-    await shop.coordinator.register("packets", register)
+    await handoffs.coordinator.swarms.register("packets", register)
     error = ErrorRequest(
         packet_id=1, task_id="s", error_type="logic_error", message="boom", recoverable=False
     )
-    await shop.coordinator.error("packets", error)
-    await shop.coordinator.error("packets", error)  # of a packet that has failed already
-    (signal,) = await signals(shop)
+    await handoffs.coordinator.swarms.error("packets", error)
+    await handoffs.coordinator.swarms.error("packets", error)  # of a packet that has failed already
+    (signal,) = await signals(handoffs)
     assert (signal.kind, signal.task_id, about(signal)["reason"]) == ("failure", "packet-1", "boom")
 
 
-async def test_the_choice_follows_the_evidence(shop: HandoffRoom) -> None:
-    before = await plan(shop, 7)
-    assert await plan(shop, 7) == before
+async def test_the_choice_follows_the_evidence(handoffs: HandoffFixture) -> None:
+    before = await plan(handoffs, 7)
+    assert await plan(handoffs, 7) == before
     assert "samples" in before.reason
     outcomes = dict.fromkeys(KNOWN_STRATEGIES, False) | {"feature-based": True}
     for strategy, good in outcomes.items():
         for number in range(4):
             name = f"{strategy}-{number}"
-            await shop.spawn(name, f"{name}.py", strategy=strategy)
-            await shop.claim(name)
-            await (shop.accept() if good else shop.refuse())
-            shop.clock.now_ms += 1
-    chosen = [(await plan(shop, seed)).strategy for seed in range(20)]
+            await handoffs.spawn(name, f"{name}.py", strategy=strategy)
+            await handoffs.claim(name)
+            await (handoffs.accept() if good else handoffs.refuse())
+            handoffs.clock.now_ms += 1
+    chosen = [(await plan(handoffs, seed)).strategy for seed in range(20)]
     assert chosen.count("feature-based") >= 15
-    rows = {row["strategy"]: row for row in (await plan(shop, 1)).strategies}
+    rows = {row["strategy"]: row for row in (await plan(handoffs, 1)).strategies}
     assert rows["feature-based"]["samples"] == rows["file-based"]["samples"] == 4
     assert rows["feature-based"]["mean"] > 0.7
     assert rows["file-based"]["mean"] < 0.3
     # Half of it is forgotten after ninety days.
-    shop.clock.now_ms += 90 * 86_400_000
-    faded = {row["strategy"]: row for row in (await plan(shop, 1)).strategies}
+    handoffs.clock.now_ms += 90 * 86_400_000
+    faded = {row["strategy"]: row for row in (await plan(handoffs, 1)).strategies}
     assert faded["file-based"]["losses"] == pytest.approx(rows["file-based"]["losses"] / 2)
 
 
-async def test_a_plan_shows_what_went_wrong_with_its_strategy(shop: HandoffRoom) -> None:
-    strategy = (await plan(shop, 3)).strategy
-    await shop.given_out("t", "w", strategy=strategy)
+async def test_a_plan_shows_what_went_wrong_with_its_strategy(handoffs: HandoffFixture) -> None:
+    strategy = (await plan(handoffs, 3)).strategy
+    await handoffs.given_out("t", "w", strategy=strategy)
     for check in ("scope", "criterion"):
-        await shop.claim("t", summary=check)
-        await shop.refuse(check)
-        shop.clock.now_ms += 1
-    await shop.claim("t", summary="mended")
-    await shop.accept()
+        await handoffs.claim("t", summary=check)
+        await handoffs.refuse(check)
+        handoffs.clock.now_ms += 1
+    await handoffs.claim("t", summary="mended")
+    await handoffs.accept()
 
     def others_are_worse(tx: Transaction) -> None:
         for name in set(KNOWN_STRATEGIES) - {strategy}:
-            tx.put_strategy(StrategyRecord(name, 0.0, 50.0, 50, shop.clock.now_ms))
+            tx.put_strategy(StrategyRecord(name, 0.0, 50.0, 50, handoffs.clock.now_ms))
 
-    await shop.coordinator.store.write(others_are_worse, shop.swarm_id)
-    answer = await plan(shop, 1)
+    await handoffs.coordinator.store.write(others_are_worse, handoffs.swarm_id)
+    answer = await plan(handoffs, 1)
     assert answer.strategy == strategy
-    assert [one["violation_type"] for one in answer.lessons] == ["criterion", "scope_creep"]
+    assert [lesson["violation_type"] for lesson in answer.lessons] == ["criterion", "scope_creep"]
     assert answer.lessons[1]["violations"] == ["README.md: is not in files_owned"]

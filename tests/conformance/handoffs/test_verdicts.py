@@ -8,31 +8,33 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from shiftboss.errors import ContractViolations, InvalidRequest, NotHeld
-from shiftboss.evidence.local import LocalEvidence
 from shiftboss.evidence.receipts import read_receipt, verify_receipt
 from shiftboss.protocol.handoff_requests import ListReceiptsRequest, ReceiptRequest, WaiveRequest
 from shiftboss.protocol.handoffs import canonical_json
 from shiftboss.protocol.states import WorkerState
-from tests.conformance.handoffs.handoff_fixtures import HandoffRoom, accepted, refused
+from tests.conformance.handoffs.handoff_fixtures import HandoffFixture, accepted, refused
+from tests.verifying import LocalEvidence
 
 pytestmark = [pytest.mark.anyio, pytest.mark.requirement("HO-04")]
 
 
-async def test_a_refusal_names_every_violation_and_closes_nothing(shop: HandoffRoom) -> None:
-    epoch = await shop.given_out("t", "w")
-    await shop.beat("w", lease_seconds=300)
-    call = await shop.waiting("t", name="w")
-    job = await shop.taken()
+async def test_a_refusal_names_every_violation_and_closes_nothing(handoffs: HandoffFixture) -> None:
+    epoch = await handoffs.given_out("t", "w")
+    await handoffs.beat("w", lease_seconds=300)
+    call = await handoffs.waiting("t", name="w")
+    job = await handoffs.taken()
     verdict = refused(job)
     more = verdict.violations[0].model_copy(update={"message": "b.py: is a submodule"})
-    await shop.report(job, verdict.model_copy(update={"violations": [*verdict.violations, more]}))
+    await handoffs.report(
+        job, verdict.model_copy(update={"violations": [*verdict.violations, more]})
+    )
     with pytest.raises(ContractViolations) as refusal:
         await call
     assert refusal.value.detail == (
         "Contract violations detected:\n- README.md: is not in files_owned\n- b.py: is a submodule"
     )
     assert refusal.value.hint == "change it back"
-    held = await shop.attempt("t")
+    held = await handoffs.attempt("t")
     assert (held.state, held.epoch, held.claim_id, held.refusals) == (
         WorkerState.EXECUTING,
         epoch,
@@ -40,146 +42,152 @@ async def test_a_refusal_names_every_violation_and_closes_nothing(shop: HandoffR
         1,
     )
     # A fresh lease of its usual length.
-    assert held.lease_expires_at_ms == shop.clock.now_ms + 300_000
-    assert (await shop.status("t"), await shop.owners()) == ("active", {"t"})
+    assert held.lease_expires_at_ms == handoffs.clock.now_ms + 300_000
+    assert (await handoffs.status("t"), await handoffs.owners()) == ("active", {"t"})
     with pytest.raises(NotHeld):
-        await shop.complete("t", name="other")
-    await shop.pass_seconds(301)
-    assert (await shop.kinds("t"))[-2:] == ["attempt_ended", "task_queued"]
+        await handoffs.complete("t", name="other")
+    await handoffs.pass_seconds(301)
+    assert (await handoffs.kinds("t"))[-2:] == ["attempt_ended", "task_queued"]
 
 
-async def test_three_refusals_in_a_row_ask_the_contact(shop: HandoffRoom) -> None:
-    await shop.given_out("t", "w", blocked_contact="alice")
+async def test_three_refusals_in_a_row_ask_the_contact(handoffs: HandoffFixture) -> None:
+    await handoffs.given_out("t", "w", blocked_contact="alice")
     for number in range(1, 4):
-        assert (await shop.attempt("t")).state is WorkerState.EXECUTING
-        assert await shop.questions() == []
-        await shop.claim("t", summary=str(number), name="w")
-        await shop.refuse()
-    assert [one["escalated"] for one in await shop.events("claim_refused")] == [False, False, True]
-    (question,) = await shop.questions()
+        assert (await handoffs.attempt("t")).state is WorkerState.EXECUTING
+        assert await handoffs.questions() == []
+        await handoffs.claim("t", summary=str(number), name="w")
+        await handoffs.refuse()
+    assert [event["escalated"] for event in await handoffs.events("claim_refused")] == [
+        False,
+        False,
+        True,
+    ]
+    (question,) = await handoffs.questions()
     assert (question.contact, question.worker, question.bead_id) == ("alice", "w", "t")
     assert "refused 3 times in a row" in question.question
     assert "README.md" in question.question
-    assert (await shop.attempt("t")).state is WorkerState.BLOCKED
+    assert (await handoffs.attempt("t")).state is WorkerState.BLOCKED
 
-    await shop.answer(question.question_id, "leave README.md alone")
-    answers = (await shop.look("w")).answers
+    await handoffs.answer(question.question_id, "leave README.md alone")
+    answers = (await handoffs.look("w")).answers
     assert answers is not None
     assert answers[0]["answer"] == "leave README.md alone"
     # The count starts anew.
     for number in range(2):
-        await shop.claim("t", summary=f"again {number}", name="w")
-        await shop.refuse()
-    assert await shop.questions() == []
-    await shop.claim("t", summary="mended")
-    await shop.accept()
-    assert await shop.status("t") == "done"
+        await handoffs.claim("t", summary=f"again {number}", name="w")
+        await handoffs.refuse()
+    assert await handoffs.questions() == []
+    await handoffs.claim("t", summary="mended")
+    await handoffs.accept()
+    assert await handoffs.status("t") == "done"
 
 
 @pytest.mark.requirement("HO-06")
-async def test_claims_without_a_name_do_not_count_against_the_holder(shop: HandoffRoom) -> None:
+async def test_claims_without_a_name_do_not_count_against_the_holder(
+    handoffs: HandoffFixture,
+) -> None:
     """Anybody who knows the task can make them."""
-    epoch = await shop.given_out("t", "w")
+    epoch = await handoffs.given_out("t", "w")
     for number in range(4):
-        await shop.claim("t", summary=f"bad {number}")
-        await shop.refuse()
-    assert [one["refusals"] for one in await shop.events("claim_refused")] == [0, 0, 0, 0]
-    assert (await shop.questions(), (await shop.attempt("t")).refusals) == ([], 0)
+        await handoffs.claim("t", summary=f"bad {number}")
+        await handoffs.refuse()
+    assert [event["refusals"] for event in await handoffs.events("claim_refused")] == [0, 0, 0, 0]
+    assert (await handoffs.questions(), (await handoffs.attempt("t")).refusals) == ([], 0)
     # Who knows the epoch, or gives the name, speaks for the holder.
-    await shop.claim("t", summary="with an epoch", epoch=epoch)
-    await shop.refuse()
-    await shop.claim("t", summary="with a name", name="w")
-    await shop.refuse()
-    await shop.claim("t", summary="nobody again")
-    await shop.refuse()
-    assert (await shop.attempt("t")).refusals == 2
-    assert await shop.questions() == []
+    await handoffs.claim("t", summary="with an epoch", epoch=epoch)
+    await handoffs.refuse()
+    await handoffs.claim("t", summary="with a name", name="w")
+    await handoffs.refuse()
+    await handoffs.claim("t", summary="nobody again")
+    await handoffs.refuse()
+    assert (await handoffs.attempt("t")).refusals == 2
+    assert await handoffs.questions() == []
 
 
 @pytest.mark.requirement("HO-06")
-async def test_who_completes_a_task_of_nobody_is_its_holder(shop: HandoffRoom) -> None:
-    await shop.spawn("t")
+async def test_who_completes_a_task_of_nobody_is_its_holder(handoffs: HandoffFixture) -> None:
+    await handoffs.spawn("t")
     for number in range(3):
-        await shop.claim("t", summary=str(number))
-        await shop.refuse()
-    (question,) = await shop.questions()
+        await handoffs.claim("t", summary=str(number))
+        await handoffs.refuse()
+    (question,) = await handoffs.questions()
     assert question.worker == "unnamed"
 
 
 @pytest.mark.requirement("OWN-02")
 @pytest.mark.parametrize("name", ["w", None])
-async def test_the_receipt_says_who_claimed(shop: HandoffRoom, name: str | None) -> None:
-    await shop.given_out("t", "w")
-    await shop.claim("t", name=name)
-    await shop.accept()
-    receipt = await shop.receipt("t")
+async def test_the_receipt_says_who_claimed(handoffs: HandoffFixture, name: str | None) -> None:
+    await handoffs.given_out("t", "w")
+    await handoffs.claim("t", name=name)
+    await handoffs.accept()
+    receipt = await handoffs.receipt("t")
     assert (receipt["worker"], receipt["claimed_by"]) == ("w", name)
-    last = (await shop.show_handoff("t")).last_claim
+    last = (await handoffs.show_handoff("t")).last_claim
     assert last is not None
     assert last["claimed_by"] == name
 
 
-Ending = Callable[[HandoffRoom], Awaitable[object]]
+Ending = Callable[[HandoffFixture], Awaitable[object]]
 ENDINGS: dict[str, Ending] = {
-    "reset": lambda shop: shop.reset("w"),
-    "retry": lambda shop: shop.retry("t"),
-    "cancel": lambda shop: shop.cancel("t"),
-    "failed": lambda shop: shop.failed("t"),
+    "reset": lambda handoffs: handoffs.reset("w"),
+    "retry": lambda handoffs: handoffs.retry("t"),
+    "cancel": lambda handoffs: handoffs.cancel("t"),
+    "failed": lambda handoffs: handoffs.failed("t"),
 }
 
 
 @pytest.mark.parametrize("how", ENDINGS)
 async def test_a_verdict_that_comes_after_the_attempt_changes_nothing(
-    shop: HandoffRoom, how: str
+    handoffs: HandoffFixture, how: str
 ) -> None:
-    await shop.given_out("t", "w")
-    call = await shop.waiting("t")
-    job = await shop.taken()
-    await ENDINGS[how](shop)
+    await handoffs.given_out("t", "w")
+    call = await handoffs.waiting("t")
+    job = await handoffs.taken()
+    await ENDINGS[how](handoffs)
     with pytest.raises(NotHeld):  # woken at once
         async with asyncio.timeout(10):
             await call
-    assert (await shop.last_claim("t")).state == "void"
-    assert await shop.renew(job) is False
-    before = await shop.rows()
+    assert (await handoffs.last_claim("t")).state == "void"
+    assert await handoffs.renew(job) is False
+    before = await handoffs.rows()
     for verdict in (accepted(job), refused(job)):
-        assert await shop.report(job, verdict) == "void"
-    assert await shop.not_seen(job) == "void"
-    assert await shop.rows() == before
-    assert await shop.take() is None
-    kinds = await shop.kinds("t")
+        assert await handoffs.report(job, verdict) == "void"
+    assert await handoffs.not_seen(job) == "void"
+    assert await handoffs.rows() == before
+    assert await handoffs.take() is None
+    kinds = await handoffs.kinds("t")
     assert not {"claim_accepted", "claim_refused", "task_done"} & set(kinds)
 
 
-async def test_a_late_verdict_does_not_reach_the_next_attempt(shop: HandoffRoom) -> None:
-    await shop.given_out("t", "w")
-    await shop.claim("t", summary="s")
-    first = await shop.taken()
-    await shop.reset("w")
-    await shop.start("w", "t")
-    assert await shop.claim("t", summary="s") == 2  # the same words, another attempt
-    assert await shop.report(first, accepted(first)) == "void"
-    assert await shop.status("t") == "active"
-    second = await shop.taken()
+async def test_a_late_verdict_does_not_reach_the_next_attempt(handoffs: HandoffFixture) -> None:
+    await handoffs.given_out("t", "w")
+    await handoffs.claim("t", summary="s")
+    first = await handoffs.taken()
+    await handoffs.reset("w")
+    await handoffs.start("w", "t")
+    assert await handoffs.claim("t", summary="s") == 2  # the same words, another attempt
+    assert await handoffs.report(first, accepted(first)) == "void"
+    assert await handoffs.status("t") == "active"
+    second = await handoffs.taken()
     assert (second.claim_id, second.epoch) == (2, 2)
-    assert await shop.report(second, accepted(second)) == "accepted"
-    assert await shop.report(second, refused(second)) == "void"
+    assert await handoffs.report(second, accepted(second)) == "accepted"
+    assert await handoffs.report(second, refused(second)) == "void"
 
 
-async def test_a_verdict_is_of_the_verifier_that_has_the_claim(shop: HandoffRoom) -> None:
-    await shop.spawn("t")
-    await shop.claim("t")
-    job = await shop.taken("one")
-    assert await shop.report(job, accepted(job), "other") == "void"
-    assert await shop.renew(job, "other") is False
-    assert await shop.status("t") == "active"
-    assert await shop.report(job, accepted(job), "one") == "accepted"
+async def test_a_verdict_is_of_the_verifier_that_has_the_claim(handoffs: HandoffFixture) -> None:
+    await handoffs.spawn("t")
+    await handoffs.claim("t")
+    job = await handoffs.taken("one")
+    assert await handoffs.report(job, accepted(job), "other") == "void"
+    assert await handoffs.renew(job, "other") is False
+    assert await handoffs.status("t") == "active"
+    assert await handoffs.report(job, accepted(job), "one") == "accepted"
 
 
-async def test_a_verdict_that_contradicts_itself_is_refused(shop: HandoffRoom) -> None:
-    await shop.spawn("t")
-    await shop.claim("t")
-    job = await shop.taken()
+async def test_a_verdict_that_contradicts_itself_is_refused(handoffs: HandoffFixture) -> None:
+    await handoffs.spawn("t")
+    await handoffs.claim("t")
+    job = await handoffs.taken()
     good, bad = accepted(job), refused(job)
     for wrong in (
         good.model_copy(update={"commit": None}),
@@ -190,57 +198,61 @@ async def test_a_verdict_that_contradicts_itself_is_refused(shop: HandoffRoom) -
         good.model_copy(update={"base_commit": "e" * 40}),
     ):
         with pytest.raises(InvalidRequest) as refusal:
-            await shop.report(job, wrong)
+            await handoffs.report(job, wrong)
         assert refusal.value.field == "verdict"
-    assert (await shop.last_claim("t")).state == "taken"
-    assert await shop.report(job, good) == "accepted"
+    assert (await handoffs.last_claim("t")).state == "taken"
+    assert await handoffs.report(job, good) == "accepted"
 
 
 @pytest.mark.requirement("OWN-02")
 async def test_the_receipt_is_signed_and_says_what_was_found(
-    shop: HandoffRoom, evidence: LocalEvidence
+    handoffs: HandoffFixture, evidence: LocalEvidence
 ) -> None:
-    spawned = await shop.spawn("t", strategy="file-based")
-    await shop.handoffs.waive(
+    spawned = await handoffs.spawn("t", strategy="file-based")
+    await handoffs.handoff_service.waive(
         WaiveRequest(bead_id="t", check="scope", subject="README.md", reason="agreed")
     )
-    await shop.claim("t", summary="did it", name="w")
-    job = await shop.accept(lines_added=4)
-    assert [one.subject for one in job.waivers] == ["README.md"]
-    found = await shop.handoffs.show_receipt(ReceiptRequest(bead_id="t"))
+    await handoffs.claim("t", summary="did it", name="w")
+    job = await handoffs.accept(lines_added=4)
+    assert [waiver.subject for waiver in job.waivers] == ["README.md"]
+    found = await handoffs.handoff_service.show_receipt(ReceiptRequest(bead_id="t"))
     signed = read_receipt(canonical_json(found.signed_receipt))
     verify_receipt(signed, found.public_key)
     assert found.public_key == evidence.public_key
     receipt = signed.receipt
     assert (receipt.contract_hash, receipt.contract_version) == (spawned.contract_hash, 1)
     assert (receipt.worker, receipt.summary, receipt.strategy) == ("w", "did it", "file-based")
-    assert (receipt.base_commit, receipt.diff.lines_added) == (shop.repo.base, 4)
-    assert [(one.subject, one.reason, one.granted_by) for one in receipt.waivers] == [
+    assert (receipt.base_commit, receipt.diff.lines_added) == (handoffs.repo.base, 4)
+    assert [(waiver.subject, waiver.reason, waiver.granted_by) for waiver in receipt.waivers] == [
         ("README.md", "agreed", "operator")
     ]
 
 
 @pytest.mark.requirement("OWN-02")
-async def test_a_clock_that_is_set_back_does_not_spoil_the_receipt(shop: HandoffRoom) -> None:
-    await shop.spawn("t")
-    await shop.claim("t")
-    shop.clock.now_ms -= 3_600_000
-    await shop.accept()
-    found = await shop.handoffs.show_receipt(ReceiptRequest(bead_id="t"))
+async def test_a_clock_that_is_set_back_does_not_spoil_the_receipt(
+    handoffs: HandoffFixture,
+) -> None:
+    await handoffs.spawn("t")
+    await handoffs.claim("t")
+    handoffs.clock.now_ms -= 3_600_000
+    await handoffs.accept()
+    found = await handoffs.handoff_service.show_receipt(ReceiptRequest(bead_id="t"))
     verify_receipt(read_receipt(canonical_json(found.signed_receipt)), found.public_key)
 
 
 @pytest.mark.requirement("OWN-02")
-async def test_receipts_are_listed_a_page_at_a_time(shop: HandoffRoom) -> None:
+async def test_receipts_are_listed_a_page_at_a_time(handoffs: HandoffFixture) -> None:
     for name in ("a", "b", "c"):
-        await shop.finished(name)
-        shop.clock.now_ms += 1
-    first = await shop.handoffs.list_receipts(ListReceiptsRequest(limit=2))
-    assert [one.bead_id for one in first.receipts] == ["a", "b"]
+        await handoffs.finished(name)
+        handoffs.clock.now_ms += 1
+    first = await handoffs.handoff_service.list_receipts(ListReceiptsRequest(limit=2))
+    assert [receipt.bead_id for receipt in first.receipts] == ["a", "b"]
     assert first.next_after is not None
-    rest = await shop.handoffs.list_receipts(ListReceiptsRequest(after=first.next_after, limit=2))
-    assert [(one.bead_id, one.title) for one in rest.receipts] == [("c", "Title of c")]
+    rest = await handoffs.handoff_service.list_receipts(
+        ListReceiptsRequest(after=first.next_after, limit=2)
+    )
+    assert [(receipt.bead_id, receipt.title) for receipt in rest.receipts] == [("c", "Title of c")]
     assert rest.next_after is None
     for wrong in ("x", "1", ":a", "9" * 30 + ":a", "٣:a"):
         with pytest.raises(InvalidRequest):
-            await shop.handoffs.list_receipts(ListReceiptsRequest(after=wrong))
+            await handoffs.handoff_service.list_receipts(ListReceiptsRequest(after=wrong))

@@ -8,29 +8,29 @@ from pathlib import Path
 import pytest
 
 from shiftboss.coordinator.duties.verification import Verification
-from shiftboss.evidence.local import LocalEvidence
 from shiftboss.protocol.states import WorkerState
 from shiftboss.protocol.verdicts import Verdict, VerificationJob
 from shiftboss.rules.claims.handoffs import VERIFIER_SECONDS
 from tests.conformance.bus.bus_fixtures import StillClock
-from tests.conformance.handoffs.handoff_fixtures import HandoffRoom, accepted, handoff_room
+from tests.conformance.handoffs.handoff_fixtures import HandoffFixture, accepted, open_handoffs
 from tests.repos import Repo
+from tests.verifying import LocalEvidence
 from tests.waiting import eventually
 
 pytestmark = [pytest.mark.anyio, pytest.mark.requirement("HO-04")]
 
 
-async def test_the_job_holds_all_that_has_to_be_checked(shop: HandoffRoom) -> None:
-    spawned = await shop.spawn("t", "a.py", branch="task", target="main")
-    await shop.claim("t", commit="abcdef1", files_touched=["a.py"], summary="believe me")
-    job = await shop.taken()
+async def test_the_job_holds_all_that_has_to_be_checked(handoffs: HandoffFixture) -> None:
+    spawned = await handoffs.spawn("t", "a.py", branch="task", target="main")
+    await handoffs.claim("t", commit="abcdef1", files_touched=["a.py"], summary="believe me")
+    job = await handoffs.taken()
     assert job.model_dump(include={"bead_id", "epoch", "claim_id", "contract_version"}) == {
         "bead_id": "t",
         "epoch": 1,
         "claim_id": 1,
         "contract_version": 1,
     }
-    assert (job.repo, job.base_commit) == (str(shop.repo.path), shop.repo.base)
+    assert (job.repo, job.base_commit) == (str(handoffs.repo.path), handoffs.repo.base)
     assert (job.branch, job.target, job.commit) == ("task", "main", "abcdef1")
     assert job.contract.model_dump() == spawned.handoff["contract"]
     assert job.contract_hash == spawned.contract_hash
@@ -39,49 +39,51 @@ async def test_the_job_holds_all_that_has_to_be_checked(shop: HandoffRoom) -> No
 
 
 async def test_the_job_names_the_commits_that_have_a_receipt(
-    shop: HandoffRoom, tmp_path: Path
+    handoffs: HandoffFixture, tmp_path: Path
 ) -> None:
     """Of the same repository, the newest first; without a target they say nothing."""
     elsewhere = Repo(tmp_path / "elsewhere")
     for number, task in enumerate(("old", "new")):
-        await shop.spawn(task)
-        await shop.claim(task, commit=f"{number}" * 40)
-        await shop.accept()
-        shop.clock.now_ms += 1
+        await handoffs.spawn(task)
+        await handoffs.claim(task, commit=f"{number}" * 40)
+        await handoffs.accept()
+        handoffs.clock.now_ms += 1
     accounted = ["1" * 40, "0" * 40]
     for task, found, members in (
         ("t", accounted, {"target": "main"}),
         ("other", [], {"target": "main", "repo": str(elsewhere.path)}),
         ("alone", [], {}),
     ):
-        await shop.spawn(task, **members)
-        await shop.claim(task)
-        assert (await shop.taken()).accounted_commits == found
+        await handoffs.spawn(task, **members)
+        await handoffs.claim(task)
+        assert (await handoffs.taken()).accounted_commits == found
 
 
-async def test_claims_are_taken_once_and_the_oldest_first(shop: HandoffRoom) -> None:
-    there = await shop.in_swarm("swarm-2")
-    for room, name in ((there, "first"), (shop, "second"), (there, "third")):
-        await room.spawn(name)
-        await room.claim(name)
-        shop.clock.now_ms += 1
-    jobs = await asyncio.gather(*(shop.take(f"v{number}") for number in range(5)))
-    found = [one.bead_id for one in jobs if one is not None]
+async def test_claims_are_taken_once_and_the_oldest_first(handoffs: HandoffFixture) -> None:
+    there = await handoffs.in_swarm("swarm-2")
+    for bus, name in ((there, "first"), (handoffs, "second"), (there, "third")):
+        await bus.spawn(name)
+        await bus.claim(name)
+        handoffs.clock.now_ms += 1
+    jobs = await asyncio.gather(*(handoffs.take(f"v{number}") for number in range(5)))
+    found = [job.bead_id for job in jobs if job is not None]
     assert sorted(found) == ["first", "second", "third"]
-    shop.clock.now_ms += VERIFIER_SECONDS * 1000 + 1
-    assert [(await shop.taken()).bead_id for _ in range(3)] == ["first", "second", "third"]
+    handoffs.clock.now_ms += VERIFIER_SECONDS * 1000 + 1
+    assert [(await handoffs.taken()).bead_id for _ in range(3)] == ["first", "second", "third"]
 
 
-async def test_every_verifier_that_waits_hears_of_a_claim(shop: HandoffRoom) -> None:
-    waiting = [asyncio.create_task(shop.take(f"v{number}", wait_ms=600_000)) for number in range(3)]
-    takers = shop.handoffs._takers
+async def test_every_verifier_that_waits_hears_of_a_claim(handoffs: HandoffFixture) -> None:
+    waiting = [
+        asyncio.create_task(handoffs.take(f"v{number}", wait_ms=600_000)) for number in range(3)
+    ]
+    takers = handoffs.handoff_service._takers
     await eventually(lambda: len(takers) == 3, "three verifiers wait")
     names = ("a", "b", "c")
-    await asyncio.gather(*(shop.spawn(name) for name in names))
-    await asyncio.gather(*(shop.claim(name) for name in names))
+    await asyncio.gather(*(handoffs.spawn(name) for name in names))
+    await asyncio.gather(*(handoffs.claim(name) for name in names))
     async with asyncio.timeout(10):
         jobs = await asyncio.gather(*waiting)
-    assert sorted(one.bead_id for one in jobs if one) == ["a", "b", "c"]
+    assert sorted(job.bead_id for job in jobs if job) == ["a", "b", "c"]
 
 
 async def test_a_claim_on_one_server_wakes_a_verifier_on_another(
@@ -89,11 +91,11 @@ async def test_a_claim_on_one_server_wakes_a_verifier_on_another(
 ) -> None:
     clock = StillClock()
     async with (
-        handoff_room(postgres_url, evidence, repo, clock) as here,
-        handoff_room(postgres_url, evidence, repo, clock) as there,
+        open_handoffs(postgres_url, evidence, repo, clock) as here,
+        open_handoffs(postgres_url, evidence, repo, clock) as there,
     ):
         waiting = asyncio.create_task(there.take(wait_ms=600_000))
-        await eventually(lambda: there.handoffs._takers, "a verifier waits")
+        await eventually(lambda: there.handoff_service._takers, "a verifier waits")
         await here.spawn("t")
         call = await here.waiting("t")
         async with asyncio.timeout(10):
@@ -103,40 +105,40 @@ async def test_a_claim_on_one_server_wakes_a_verifier_on_another(
             assert (await call).success is True
 
 
-async def test_a_verifier_that_is_lost_is_replaced(shop: HandoffRoom) -> None:
-    await shop.spawn("t")
-    await shop.claim("t")
-    job = await shop.taken("lost")
-    shop.clock.now_ms += VERIFIER_SECONDS * 1000 - 1
-    assert await shop.take("next") is None
-    assert await shop.renew(job, "lost") is True  # still there
-    shop.clock.now_ms += VERIFIER_SECONDS * 1000 - 1
-    assert await shop.take("next") is None
-    shop.clock.now_ms += 1
-    again = await shop.taken("next")
+async def test_a_verifier_that_is_lost_is_replaced(handoffs: HandoffFixture) -> None:
+    await handoffs.spawn("t")
+    await handoffs.claim("t")
+    job = await handoffs.taken("lost")
+    handoffs.clock.now_ms += VERIFIER_SECONDS * 1000 - 1
+    assert await handoffs.take("next") is None
+    assert await handoffs.renew(job, "lost") is True  # still there
+    handoffs.clock.now_ms += VERIFIER_SECONDS * 1000 - 1
+    assert await handoffs.take("next") is None
+    handoffs.clock.now_ms += 1
+    again = await handoffs.taken("next")
     assert (again.claim_id, again.epoch) == (job.claim_id, job.epoch)
-    assert await shop.renew(job, "lost") is False
-    assert await shop.report(job, accepted(job), "lost") == "void"
-    assert await shop.report(again, accepted(again), "next") == "accepted"
+    assert await handoffs.renew(job, "lost") is False
+    assert await handoffs.report(job, accepted(job), "lost") == "void"
+    assert await handoffs.report(again, accepted(again), "next") == "accepted"
 
 
 async def test_evidence_that_cannot_be_read_is_tried_three_times_and_proves_nothing(
-    shop: HandoffRoom,
+    handoffs: HandoffFixture,
 ) -> None:
-    await shop.given_out("t", "w")
-    await shop.claim("t")
+    await handoffs.given_out("t", "w")
+    await handoffs.claim("t")
     for pause_ms in (2000, 4000):
-        assert await shop.not_seen(await shop.taken()) == "waiting"
-        shop.clock.now_ms += pause_ms - 1
-        assert await shop.take() is None
-        shop.clock.now_ms += 1
-    assert await shop.not_seen(await shop.taken()) == "refused"
-    refusal = await shop.refusal_of("t")
-    assert "The evidence could not be looked at: the disk is gone" in refusal.detail
-    assert (await shop.attempt("t")).state is WorkerState.EXECUTING
+        assert await handoffs.not_seen(await handoffs.taken()) == "waiting"
+        handoffs.clock.now_ms += pause_ms - 1
+        assert await handoffs.take() is None
+        handoffs.clock.now_ms += 1
+    assert await handoffs.not_seen(await handoffs.taken()) == "refused"
+    refusal = await handoffs.refusal_of("t")
+    assert "The evidence could not be read: the disk is gone" in refusal.detail
+    assert (await handoffs.attempt("t")).state is WorkerState.EXECUTING
     # A new claim has all its tries again.
-    await shop.claim("t")
-    assert await shop.not_seen(await shop.taken()) == "waiting"
+    await handoffs.claim("t")
+    assert await handoffs.not_seen(await handoffs.taken()) == "waiting"
 
 
 async def test_a_verifier_that_waits_finds_what_was_put_off(
@@ -144,13 +146,13 @@ async def test_a_verifier_that_waits_finds_what_was_put_off(
 ) -> None:
     """No event tells of it: only the time that passes. So here it does."""
     clock = _Running()
-    async with handoff_room(store_address, evidence, repo, clock) as shop:
-        await shop.spawn("t")
-        await shop.claim("t")
-        assert await shop.not_seen(await shop.taken()) == "waiting"
+    async with open_handoffs(store_address, evidence, repo, clock) as handoffs:
+        await handoffs.spawn("t")
+        await handoffs.claim("t")
+        assert await handoffs.not_seen(await handoffs.taken()) == "waiting"
         clock.now_ms += 1_900
         async with asyncio.timeout(10):
-            job = await shop.take(wait_ms=600_000)
+            job = await handoffs.take(wait_ms=600_000)
         assert job is not None
 
 
@@ -173,12 +175,12 @@ async def test_a_claim_is_verified_in_the_process_and_accepted(
 ) -> None:
     repo = Repo(tmp_path / "repo")
     evidence = LocalEvidence(tmp_path / "state", str(repo.path))
-    async with handoff_room(store_address, evidence, repo, verifies=True) as shop:
-        await shop.spawn("t", "src/auth/")
-        refusal = await shop.refusal_of("t", wait_ms=60_000, commit=repo.base)
+    async with open_handoffs(store_address, evidence, repo, verifies=True) as handoffs:
+        await handoffs.spawn("t", "src/auth/")
+        refusal = await handoffs.refusal_of("t", wait_ms=60_000, commit=repo.base)
         assert refusal.detail.startswith("Contract violations detected:\n")
         commit = repo.commit("work", {"src/auth/login.py": "def login():\n    return 1\n"})
-        answer = await shop.complete("t", wait_ms=60_000)
+        answer = await handoffs.complete("t", wait_ms=60_000)
         assert (answer.success, answer.commit) == (True, commit)
 
 
@@ -189,8 +191,9 @@ class _Stuck(LocalEvidence):
         super().__init__(folder, own_repo)
         self.looking: list[int] = []
         self.go = asyncio.Event()
+        self.verify = self._accept
 
-    async def verify(self, job: VerificationJob) -> Verdict:
+    async def _accept(self, job: VerificationJob) -> Verdict:
         self.looking.append(job.claim_id)
         await self.go.wait()
         return accepted(job)
@@ -202,17 +205,17 @@ async def test_a_claim_that_was_being_verified_is_verified_again_after_a_restart
     """At once, on a clock that stands still: the server knows that it was its own."""
     clock = StillClock()
     first = _Stuck(tmp_path / "one", str(repo.path))
-    async with handoff_room(sqlite_path, first, repo, clock, verifies=True) as shop:
-        await shop.spawn("t")
-        await shop.claim("t", summary="s")
+    async with open_handoffs(sqlite_path, first, repo, clock, verifies=True) as handoffs:
+        await handoffs.spawn("t")
+        await handoffs.claim("t", summary="s")
         await eventually(lambda: first.looking == [1], "it is being verified")
-        assert (await shop.last_claim("t")).state == "taken"
+        assert (await handoffs.last_claim("t")).state == "taken"
     second = _Stuck(tmp_path / "two", str(repo.path))
     second.go.set()
-    async with handoff_room(sqlite_path, second, repo, clock, verifies=True) as shop:
-        answer = await shop.complete("t", wait_ms=60_000, summary="s")
+    async with open_handoffs(sqlite_path, second, repo, clock, verifies=True) as handoffs:
+        answer = await handoffs.complete("t", wait_ms=60_000, summary="s")
         assert (answer.success, answer.claim_id, second.looking) == (True, 1, [1])
-        assert (await shop.kinds("t")).count("task_done") == 1
+        assert (await handoffs.kinds("t")).count("task_done") == 1
 
 
 async def test_the_servers_own_verifier_looks_at_as_many_claims_at_once_as_it_may(
@@ -220,21 +223,23 @@ async def test_the_servers_own_verifier_looks_at_as_many_claims_at_once_as_it_ma
 ) -> None:
     """Two here: the third has to wait, however long the others take."""
     evidence = _Stuck(tmp_path / "state", str(repo.path))
-    async with handoff_room(store_address, evidence, repo) as shop:
+    async with open_handoffs(store_address, evidence, repo) as handoffs:
         for name in ("a", "b", "c"):
-            await shop.spawn(name)
-            await shop.claim(name)
-        store, hub = shop.coordinator.store, shop.coordinator.hub
-        duty = Verification(store, shop.clock, hub, shop.handoffs, evidence, "v", at_once=2)
+            await handoffs.spawn(name)
+            await handoffs.claim(name)
+        store, hub = handoffs.coordinator.store, handoffs.coordinator.hub
+        duty = Verification(
+            store, handoffs.clock, hub, handoffs.handoff_service, evidence, "v", at_once=2
+        )
         running = asyncio.create_task(duty.run())
         try:
             await eventually(lambda: len(evidence.looking) == 2, "two are looked at")
             await duty.run_once()
-            found = [(await shop.last_claim(name)).state for name in ("a", "b", "c")]
+            found = [(await handoffs.last_claim(name)).state for name in ("a", "b", "c")]
             assert sorted(found) == ["taken", "taken", "waiting"]
             evidence.go.set()
             for name in ("a", "b", "c"):
-                assert (await shop.complete(name, wait_ms=60_000)).success is True
+                assert (await handoffs.complete(name, wait_ms=60_000)).success is True
             assert len(evidence.looking) == 3
         finally:
             running.cancel()

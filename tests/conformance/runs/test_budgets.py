@@ -5,23 +5,23 @@ from __future__ import annotations
 import pytest
 
 from shiftboss.errors import Forbidden, NotHeld, StaleEpoch, UnknownTask
-from tests.conformance.bus.bus_fixtures import SWARM, BusRoom, bus_room
-from tests.conformance.handoffs.handoff_fixtures import HandoffRoom
-from tests.conformance.runs.run_fixtures import Running
+from tests.conformance.bus.bus_fixtures import SWARM, BusFixture, open_bus
+from tests.conformance.handoffs.handoff_fixtures import HandoffFixture
+from tests.conformance.runs.run_fixtures import RunFixture
 
 pytestmark = [pytest.mark.anyio, pytest.mark.requirement("OWN-07")]
 
 
 @pytest.fixture
-async def plan(shop: HandoffRoom) -> Running:
+async def plan(handoffs: HandoffFixture) -> RunFixture:
     """Two tasks: `a` is at work, `b` waits for a worker."""
-    await shop.register("w")
-    await shop.add_and_submit("a", "b")
-    await shop.start("w", "a")
-    return Running(shop)
+    await handoffs.register("w")
+    await handoffs.add_and_submit("a", "b")
+    await handoffs.start("w", "a")
+    return RunFixture(handoffs)
 
 
-async def test_what_a_process_says_replaces_what_it_said(plan: Running) -> None:
+async def test_what_a_process_says_replaces_what_it_said(plan: RunFixture) -> None:
     await plan.uses("a", "w", 1, input_tokens=100, output_tokens=10, cached_tokens=5, dollars=0.1)
     told = await plan.uses("a", "w", 1, input_tokens=300, output_tokens=30, dollars=0.3)
     assert (told.task.tokens, told.task.cached_tokens, told.task.dollars) == (330, 0, 0.3)
@@ -36,10 +36,10 @@ async def test_what_a_process_says_replaces_what_it_said(plan: Running) -> None:
 
 
 async def test_an_attempt_that_is_over_has_spent_all_the_same(
-    plan: Running, shop: HandoffRoom
+    plan: RunFixture, handoffs: HandoffFixture
 ) -> None:
-    await shop.failed("a")
-    await shop.register("x")
+    await handoffs.failed("a")
+    await handoffs.register("x")
     told = await plan.uses("a", "w", 1, output_tokens=7)
     assert told.task.tokens == 7
     with pytest.raises(StaleEpoch):
@@ -48,43 +48,43 @@ async def test_an_attempt_that_is_over_has_spent_all_the_same(
         await plan.uses("z", "w", 1, output_tokens=7)
 
 
-async def test_nobody_reports_for_the_holder(plan: Running) -> None:
+async def test_nobody_reports_for_the_holder(plan: RunFixture) -> None:
     with pytest.raises(NotHeld):
         await plan.uses("a", "other", 1, output_tokens=7)
     assert (await plan.usage()).tasks == []
 
 
 async def test_a_task_over_its_budget_is_told_once_and_not_handed_out(
-    plan: Running, shop: HandoffRoom
+    plan: RunFixture, handoffs: HandoffFixture
 ) -> None:
     assert (await plan.budget("a", tokens=100)).over is None
     assert (await plan.uses("a", "w", 1, input_tokens=99)).over is None
-    assert (await shop.beat("w")).paused is None
+    assert (await handoffs.beat("w")).paused is None
     for tokens in (100, 150):
         over = (await plan.uses("a", "w", 1, input_tokens=tokens)).over
         assert over is not None
         assert (over.scope, over.unit, over.limit, over.spent) == ("task", "tokens", 100, tokens)
-    assert "the budget of a is used up: 100 of 100" in str((await shop.beat("w")).paused)
-    (event,) = await shop.events("budget_exceeded")
+    assert "the budget of a is used up: 100 of 100" in str((await handoffs.beat("w")).paused)
+    (event,) = await handoffs.events("budget_exceeded")
     assert (event["bead_id"], event["scope"], event["spent"]) == ("a", "task", 100)
-    (question,) = await shop.questions()
+    (question,) = await handoffs.questions()
     assert "shiftboss budget set --task a" in question.question
 
     # The other task is not concerned; this one waits, whoever submits it.
-    await shop.failed("a")
-    assert [one.bead_id for one in await shop.questions()] == ["a"]
-    assert (await shop.given("w")).bead_id == "b"
-    await shop.register("x")
-    assert (await shop.submit("a")).dispatched is False
-    assert (await shop.look("x")).task is None
+    await handoffs.failed("a")
+    assert [one.bead_id for one in await handoffs.questions()] == ["a"]
+    assert (await handoffs.given("w")).bead_id == "b"
+    await handoffs.register("x")
+    assert (await handoffs.submit("a")).dispatched is False
+    assert (await handoffs.look("x")).task is None
 
 
-async def test_a_larger_budget_lets_it_go_on(plan: Running, shop: HandoffRoom) -> None:
+async def test_a_larger_budget_lets_it_go_on(plan: RunFixture, handoffs: HandoffFixture) -> None:
     await plan.budget("a", dollars=0.5)
     await plan.uses("a", "w", 1, dollars=0.75, input_tokens=1)
-    await shop.failed("a")
-    await shop.register("x")
-    await shop.submit("a")
+    await handoffs.failed("a")
+    await handoffs.register("x")
+    await handoffs.submit("a")
     with pytest.raises(Forbidden) as refused:
         await plan.budget("a", dollars=2)
     assert refused.value.field == "dollars"
@@ -92,41 +92,45 @@ async def test_a_larger_budget_lets_it_go_on(plan: Running, shop: HandoffRoom) -
         await plan.budget("a", tokens=10)  # without its dollars
     still = await plan.raised("a", dollars=0.6)
     assert still.over is not None
-    assert (await shop.look("x")).task is None
+    assert (await handoffs.look("x")).task is None
     assert (await plan.raised("a", dollars=2)).over is None
-    assert (await shop.given("x")).bead_id == "a"
-    assert await shop.questions() == []
+    assert (await handoffs.given("x")).bead_id == "a"
+    assert await handoffs.questions() == []
     assert await plan.holds() == []
     again = await plan.raised("a", dollars=2)
     assert again.changed is False
 
     # And the breaker can trip again.
     await plan.uses("a", "w", 1, dollars=3, input_tokens=1)
-    assert len(await shop.events("budget_exceeded")) == 2
-    assert len(await shop.questions()) == 1
+    assert len(await handoffs.events("budget_exceeded")) == 2
+    assert len(await handoffs.questions()) == 1
 
 
-async def test_the_budget_of_the_swarm_holds_everything(plan: Running, shop: HandoffRoom) -> None:
+async def test_the_budget_of_the_swarm_holds_everything(
+    plan: RunFixture, handoffs: HandoffFixture
+) -> None:
     await plan.budget(tokens=1000)
     await plan.uses("a", "w", 1, input_tokens=400)
     over = (await plan.uses("a", "w", 1, process=2, input_tokens=600)).over
     assert over is not None
     assert (over.scope, over.limit, over.spent) == ("swarm", 1000, 1000)
-    assert "the swarm" in str((await shop.beat("w")).paused)
-    await shop.done("a")
-    assert (await shop.look("w")).task is None
+    assert "the swarm" in str((await handoffs.beat("w")).paused)
+    await handoffs.done("a")
+    assert (await handoffs.look("w")).task is None
     (held,) = await plan.holds()
     assert (held.kind, held.bead_id, held.until) == ("budget", None, None)
-    assert (await shop.coordinator.status(SWARM)).holds == [held]
+    assert (await handoffs.coordinator.swarms.status(SWARM)).holds == [held]
     # A pause that ends does not lift it.
     await plan.pause(5)
     await plan.pass_seconds(6)
-    assert (await shop.look("w")).task is None
+    assert (await handoffs.look("w")).task is None
     await plan.raised(tokens=1001)
-    assert (await shop.given("w")).bead_id == "b"
+    assert (await handoffs.given("w")).bead_id == "b"
 
 
-async def test_everybody_can_make_a_budget_smaller(plan: Running, shop: HandoffRoom) -> None:
+async def test_everybody_can_make_a_budget_smaller(
+    plan: RunFixture, handoffs: HandoffFixture
+) -> None:
     await plan.uses("a", "w", 1, input_tokens=500)
     await plan.budget("a", tokens=1000)
     assert (await plan.budget("a", tokens=1000)).changed is False
@@ -135,14 +139,14 @@ async def test_everybody_can_make_a_budget_smaller(plan: Running, shop: HandoffR
     assert over is not None
     assert over.spent == 500
     # Who says so knows it already.
-    assert len(await shop.events("budget_exceeded")) == 1
-    assert await shop.questions() == []
+    assert len(await handoffs.events("budget_exceeded")) == 1
+    assert await handoffs.questions() == []
     await plan.raised("a")
     assert await plan.holds() == []
 
 
 async def test_a_plan_that_is_run_again_takes_nothing_back_from_the_operator(
-    plan: Running,
+    plan: RunFixture,
 ) -> None:
     await plan.budget("a", tokens=100)
     await plan.uses("a", "w", 1, input_tokens=500)
@@ -154,14 +158,14 @@ async def test_a_plan_that_is_run_again_takes_nothing_back_from_the_operator(
     assert (await plan.raised("a", tokens=400)).over is not None
 
 
-async def test_usage_is_listed_page_by_page(plan: Running, shop: HandoffRoom) -> None:
-    await shop.done("a")
-    await shop.start("w", "b")
+async def test_usage_is_listed_page_by_page(plan: RunFixture, handoffs: HandoffFixture) -> None:
+    await handoffs.done("a")
+    await handoffs.start("w", "b")
     await plan.uses("a", "w", 1, input_tokens=1, dollars=0.01)
     await plan.uses("b", "w", 1, input_tokens=2, dollars=0.02)
     await plan.budget("b", tokens=2)
     first = await plan.usage(limit=1)
-    assert ([one.bead_id for one in first.tasks], first.next_after) == (["a"], "a")
+    assert ([task.bead_id for task in first.tasks], first.next_after) == (["a"], "a")
     (last,) = (await plan.usage(limit=1, after="a")).tasks
     assert last.budget is not None
     assert last.over is not None
@@ -170,21 +174,21 @@ async def test_usage_is_listed_page_by_page(plan: Running, shop: HandoffRoom) ->
 
 
 async def test_all_of_it_survives_a_restart(store_address: str) -> None:
-    async with bus_room(store_address) as room:
-        await room.register("w")
-        await room.add_and_submit("a", "b")
-        await room.start("w", "a")
-        plan = Running(room)
+    async with open_bus(store_address) as bus:
+        await bus.register("w")
+        await bus.add_and_submit("a", "b")
+        await bus.start("w", "a")
+        plan = RunFixture(bus)
         await plan.budget(tokens=10)
         await plan.uses("a", "w", 1, input_tokens=10)
-    async with bus_room(store_address) as room:
-        plan = Running(room)
+    async with open_bus(store_address) as bus:
+        plan = RunFixture(bus)
         assert (await plan.usage()).swarm.tokens == 10
-        assert (await _waits(room)) is True
+        assert (await _waits(bus)) is True
         await plan.raised(tokens=20)
-        assert (await room.given("w")).bead_id == "b"
+        assert (await bus.given("w")).bead_id == "b"
 
 
-async def _waits(room: BusRoom) -> bool:
-    await room.done("a")
-    return (await room.look("w")).task is None
+async def _waits(bus: BusFixture) -> bool:
+    await bus.done("a")
+    return (await bus.look("w")).task is None

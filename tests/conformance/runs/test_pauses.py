@@ -13,29 +13,29 @@ from shiftboss.protocol.bus import AddTaskRequest, PollRequest, RegisterWorkerRe
 from shiftboss.protocol.messages import MessageType
 from shiftboss.protocol.runs import PauseSwarmRequest
 from shiftboss.store.opening import store_at
-from tests.conformance.bus.bus_fixtures import BusRoom, bus_room
-from tests.conformance.handoffs.handoff_fixtures import HandoffRoom
-from tests.conformance.runs.run_fixtures import Running
+from tests.conformance.bus.bus_fixtures import BusFixture, open_bus
+from tests.conformance.handoffs.handoff_fixtures import HandoffFixture
+from tests.conformance.runs.run_fixtures import RunFixture
 
 pytestmark = [pytest.mark.anyio, pytest.mark.requirement("OWN-07")]
 
 
 @pytest.fixture
-def plan(room: BusRoom) -> Running:
-    return Running(room)
+def plan(bus: BusFixture) -> RunFixture:
+    return RunFixture(bus)
 
 
-async def test_a_pause_holds_back_what_is_not_handed_out(plan: Running, room: BusRoom) -> None:
-    await room.register("w", "x")
-    await room.add_and_submit("a")
-    await room.start("w", "a")
+async def test_a_pause_holds_back_what_is_not_handed_out(plan: RunFixture, bus: BusFixture) -> None:
+    await bus.register("w", "x")
+    await bus.add_and_submit("a")
+    await bus.start("w", "a")
     paused = (await plan.pause(60)).paused
     assert paused is not None
     assert (paused.kind, paused.reason, paused.until) == ("pause", "quota", paused.since + 60_000)
-    await room.add_and_submit("b")
-    assert (await room.look("x")).task is None
+    await bus.add_and_submit("b")
+    assert (await bus.look("x")).task is None
     with pytest.raises(WorkPaused):
-        await room.say(
+        await bus.say(
             MessageType.ASSIGN,
             "x",
             task_id="b",
@@ -44,125 +44,127 @@ async def test_a_pause_holds_back_what_is_not_handed_out(plan: Running, room: Bu
             timeout_seconds=9,
         )
     # Who is at work goes on.
-    assert (await room.beat("w")).paused is None
-    await room.done("a")
-    assert (await room.look("w")).task is None
+    assert (await bus.beat("w")).paused is None
+    await bus.done("a")
+    assert (await bus.look("w")).task is None
     await plan.pass_seconds(59.9)
     assert len(await plan.holds()) == 1
     await plan.pass_seconds(0.1)
     assert await plan.holds() == []
-    assert (await room.given("x")).bead_id == "b"
-    events = await room.coordinator.events_after(room.swarm_id, 0, 1000)
-    assert [one.kind for one in events if one.kind.startswith("dispatch")] == [
+    assert (await bus.given("x")).bead_id == "b"
+    events = await bus.coordinator.swarms.events_after(bus.swarm_id, 0, 1000)
+    assert [event.kind for event in events if event.kind.startswith("dispatch")] == [
         "dispatch_paused",
         "dispatch_resumed",
     ]
 
 
-async def test_of_two_pauses_the_longer_one_counts(plan: Running, room: BusRoom) -> None:
-    await room.register("w")
-    await room.add("a")
+async def test_of_two_pauses_the_longer_one_counts(plan: RunFixture, bus: BusFixture) -> None:
+    await bus.register("w")
+    await bus.add("a")
     assert (await plan.pause(60)).changed is True
     assert (await plan.pause(30)).changed is False
     assert (await plan.pause(90)).changed is True
     await plan.pass_seconds(60)
-    await room.submit("a")
-    assert (await room.look("w")).task is None
+    await bus.submit("a")
+    assert (await bus.look("w")).task is None
     assert (await plan.pause(reason="wait for me")).changed is True
     assert (await plan.pause(90)).changed is False
     await plan.pass_seconds(86_400)
-    assert [one.reason for one in await plan.holds()] == ["wait for me"]
+    assert [hold.reason for hold in await plan.holds()] == ["wait for me"]
     assert (await plan.resume()).changed is True
     assert (await plan.resume()).changed is False
-    assert (await room.given("w")).bead_id == "a"
+    assert (await bus.given("w")).bead_id == "a"
 
 
-async def test_one_task_can_wait_while_the_others_go_on(plan: Running, room: BusRoom) -> None:
-    await room.add_and_submit("a", "b")
+async def test_one_task_can_wait_while_the_others_go_on(plan: RunFixture, bus: BusFixture) -> None:
+    await bus.add_and_submit("a", "b")
     await plan.pause(60, bead_id="a")
-    await room.register("w", "x")
-    assert (await room.given("w")).bead_id == "b"
-    assert (await room.look("x")).task is None
+    await bus.register("w", "x")
+    assert (await bus.given("w")).bead_id == "b"
+    assert (await bus.look("x")).task is None
     await plan.resume("a")
-    assert (await room.given("x")).bead_id == "a"
+    assert (await bus.given("x")).bead_id == "a"
     with pytest.raises(UnknownTask):
         await plan.pause(60, bead_id="z")
 
 
 async def test_a_parked_task_waits_with_its_checkpoint_and_has_not_failed(
-    plan: Running, room: BusRoom
+    plan: RunFixture, bus: BusFixture
 ) -> None:
-    await room.register("w")
-    await room.add_and_submit("a")
-    epoch = await room.start("w", "a")
+    await bus.register("w")
+    await bus.add_and_submit("a")
+    epoch = await bus.start("w", "a")
     told = await plan.park("a", "w", epoch, 60, checkpoint={"next": "the tests"})
-    assert (told.status, told.until) == ("queued", room.clock.now_ms + 60_000)
+    assert (told.status, told.until) == ("queued", bus.clock.now_ms + 60_000)
     assert await plan.park("a", "w", epoch, 99) == told
-    shown = await room.show("a")
+    shown = await bus.show("a")
     assert (shown.status, shown.state, shown.failures) == ("queued", None, 0)
     # The worker is free for other work, and this task is not handed out before its time.
-    await room.add_and_submit("b")
-    assert (await room.given("w")).bead_id == "b"
-    await room.register("x")
-    assert (await room.look("x")).task is None
+    await bus.add_and_submit("b")
+    assert (await bus.given("w")).bead_id == "b"
+    await bus.register("x")
+    assert (await bus.look("x")).task is None
     await plan.pass_seconds(60)
-    given = await room.given("x")
+    given = await bus.given("x")
     assert (given.bead_id, given.epoch) == ("a", epoch + 1)
     assert given.checkpoint == {"next": "the tests", "worker": "w", "epoch": epoch}
     assert [one["reason"] for one in given.salvage] == ["parked"]
     assert (await plan.park("a", "w", epoch, 99)).status == "active"
 
 
-async def test_only_the_holder_parks_and_only_work_under_way(plan: Running, room: BusRoom) -> None:
-    await room.register("w")
-    await room.add_and_submit("a")
-    await room.given("w")
+async def test_only_the_holder_parks_and_only_work_under_way(
+    plan: RunFixture, bus: BusFixture
+) -> None:
+    await bus.register("w")
+    await bus.add_and_submit("a")
+    await bus.given("w")
     with pytest.raises(NotHeld):
         await plan.park("a", "w", 1, 60)
-    await room.ack("w", "a")
+    await bus.ack("w", "a")
     with pytest.raises(NotHeld):
         await plan.park("a", "x", 1, 60)
     with pytest.raises(StaleEpoch):
         await plan.park("a", "w", 2, 60)
-    await room.say(MessageType.BLOCKED, "w", payload={"question": "Which?"})
+    await bus.say(MessageType.BLOCKED, "w", payload={"question": "Which?"})
     with pytest.raises(IllegalTransition):
         await plan.park("a", "w", 1, 60)
     assert await plan.holds() == []
 
 
-async def test_a_claim_is_not_parked(shop: HandoffRoom) -> None:
-    await shop.given_out("a", "w")
-    await shop.claim("a", name="w")
+async def test_a_claim_is_not_parked(handoffs: HandoffFixture) -> None:
+    await handoffs.given_out("a", "w")
+    await handoffs.claim("a", name="w")
     with pytest.raises(IllegalTransition):
-        await Running(shop).park("a", "w", 1, 60)
-    await shop.accept()
-    assert await shop.status("a") == "done"
+        await RunFixture(handoffs).park("a", "w", 1, 60)
+    await handoffs.accept()
+    assert await handoffs.status("a") == "done"
 
 
-async def test_without_a_time_it_can_be_taken_at_once(plan: Running, room: BusRoom) -> None:
-    await room.register("w")
-    await room.add_and_submit("a")
-    await room.start("w", "a")
+async def test_without_a_time_it_can_be_taken_at_once(plan: RunFixture, bus: BusFixture) -> None:
+    await bus.register("w")
+    await bus.add_and_submit("a")
+    await bus.start("w", "a")
     assert (await plan.park("a", "w", 1)).until is None
-    assert (await room.given("w")).epoch == 2
+    assert (await bus.given("w")).epoch == 2
 
 
 async def test_a_pause_survives_a_restart(store_address: str) -> None:
-    async with bus_room(store_address) as room:
-        await room.register("w")
-        await room.add_and_submit("a")
-        await room.start("w", "a")
-        await Running(room).park("a", "w", 1, 60)
-        await Running(room).pause(30)
-        start_ms = room.clock.now_ms
-    async with bus_room(store_address) as room:
-        room.clock.now_ms = start_ms
-        plan = Running(room)
+    async with open_bus(store_address) as bus:
+        await bus.register("w")
+        await bus.add_and_submit("a")
+        await bus.start("w", "a")
+        await RunFixture(bus).park("a", "w", 1, 60)
+        await RunFixture(bus).pause(30)
+        start_ms = bus.clock.now_ms
+    async with open_bus(store_address) as bus:
+        bus.clock.now_ms = start_ms
+        plan = RunFixture(bus)
         assert len(await plan.holds()) == 2
         await plan.pass_seconds(30)
-        assert (await room.look("w")).task is None
+        assert (await bus.look("w")).task is None
         await plan.pass_seconds(30)
-        assert (await room.given("w")).bead_id == "a"
+        assert (await bus.given("w")).bead_id == "a"
 
 
 async def test_the_duty_ends_a_pause_by_itself(store_address: str) -> None:
@@ -170,13 +172,13 @@ async def test_the_duty_ends_a_pause_by_itself(store_address: str) -> None:
     coordinator = Coordinator(store_at(store_address))
     await coordinator.start()
     try:
-        bus = coordinator.bus
-        await bus.register_worker(RegisterWorkerRequest(name="w"))
+        bus_service = coordinator.bus
+        await bus_service.register_worker(RegisterWorkerRequest(name="w"))
         pause = PauseSwarmRequest(reason="quota", until_ms=system_clock() + 300)
-        await coordinator.running.pause_swarm(pause)
-        await bus.add_task(AddTaskRequest(bead_id="a", title="a"))
-        assert (await bus.submit_task(TaskRequest(bead_id="a"))).dispatched is False
-        poll = bus.poll_task(PollRequest(name="w", timeout_ms=20_000))
+        await coordinator.runs.pause_swarm(pause)
+        await bus_service.add_task(AddTaskRequest(bead_id="a", title="a"))
+        assert (await bus_service.submit_task(TaskRequest(bead_id="a"))).dispatched is False
+        poll = bus_service.poll_task(PollRequest(name="w", timeout_ms=20_000))
         task = (await asyncio.wait_for(poll, 25)).task
         assert task is not None
         assert task.assigned_at >= pause.until_ms  # type: ignore[operator]

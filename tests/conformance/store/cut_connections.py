@@ -1,4 +1,4 @@
-"""A way to PostgreSQL that is cut between a COMMIT and its answer."""
+"""A proxy to PostgreSQL that cuts the connection between a COMMIT and its answer."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from urllib.parse import parse_qs, urlsplit
 
 
 class CuttingProxy:
-    """Passes everything on. Once `armed`, the next COMMIT reaches PostgreSQL, is carried out, and
-    the connection is gone before the answer comes back."""
+    """Forwards everything. Once `armed`, the next COMMIT is carried out by PostgreSQL, and the
+    connection is cut before the answer comes back."""
 
     def __init__(self, real_socket: Path) -> None:
         self._real_socket = real_socket
@@ -46,7 +46,7 @@ class CuttingProxy:
 
 @asynccontextmanager
 async def cutting_proxy(url: str, folder: Path) -> AsyncIterator[tuple[str, CuttingProxy]]:
-    """The address of the same database by way of the proxy, and the proxy."""
+    """The address of the same database through the proxy, and the proxy."""
     (real_folder,) = parse_qs(urlsplit(url).query)["host"]
     proxy = CuttingProxy(Path(real_folder) / ".s.PGSQL.5432")
     server = await asyncio.start_unix_server(proxy.connect, folder / ".s.PGSQL.5432")

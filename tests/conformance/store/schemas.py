@@ -1,4 +1,4 @@
-"""What a database says of its own schema."""
+"""Reads the schema of a database."""
 
 from __future__ import annotations
 

@@ -54,15 +54,15 @@ async def coordinating(
 
 
 async def failing_worker(coordinator: Coordinator, swarm_id: str = "s") -> None:
-    await coordinator.create_swarm(CreateSwarmRequest(swarm_id=swarm_id))
-    await coordinator.register(
+    await coordinator.swarms.create_swarm(CreateSwarmRequest(swarm_id=swarm_id))
+    await coordinator.swarms.register(
         swarm_id, RegisterRequest(packet_id=1, packet_name="p", tasks_total=3, worktree="/w")
     )
     await fail(coordinator, swarm_id)
 
 
 async def fail(coordinator: Coordinator, swarm_id: str = "s") -> None:
-    answer = await coordinator.error(
+    answer = await coordinator.swarms.error(
         swarm_id,
         ErrorRequest(
             packet_id=1, task_id="t", error_type="rate_limit", message="", recoverable=True
@@ -80,7 +80,7 @@ async def hear_of_retry(heard: Subscription) -> None:
 
 
 async def kinds(coordinator: Coordinator, swarm_id: str = "s") -> list[str]:
-    return [event.kind for event in await coordinator.events_after(swarm_id, 0, 1000)]
+    return [event.kind for event in await coordinator.swarms.events_after(swarm_id, 0, 1000)]
 
 
 @pytest.mark.requirement("SW-08")
@@ -95,7 +95,7 @@ async def test_a_retry_becomes_due_at_its_time_and_not_before(store_address: str
         clock.now_ms += 1
         await scheduler.run_once()
         assert (await kinds(coordinator))[-1] == "retry_due"
-        (worker,) = (await coordinator.status("s")).workers
+        (worker,) = (await coordinator.swarms.status("s")).workers
         assert [(r.task_id, r.attempt, r.state) for r in worker.retries] == [("t", 1, "due")]
         await scheduler.run_once()
         assert (await kinds(coordinator)).count("retry_due") == 1
@@ -110,7 +110,7 @@ async def test_a_scheduled_retry_survives_a_restart(store_address: str) -> None:
     async with coordinating(store_address, clock) as (coordinator, heard):
         await hear_of_retry(heard)  # the duty of the restarted coordinator finds it by itself
         await fail(coordinator)
-        (worker,) = (await coordinator.status("s")).workers
+        (worker,) = (await coordinator.swarms.status("s")).workers
         assert [(r.attempt, r.state) for r in worker.retries] == [(2, "scheduled")]
 
 
@@ -127,7 +127,7 @@ async def test_a_retry_that_was_closed_does_not_fire(store_address: str) -> None
     clock = TestClock()
     async with coordinating(store_address, clock) as (coordinator, _):
         await failing_worker(coordinator)
-        await coordinator.progress(
+        await coordinator.swarms.progress(
             "s",
             ProgressRequest(
                 packet_id=1,
@@ -149,23 +149,23 @@ async def test_the_cleaner_removes_swarms_completed_long_ago_and_no_others(
     clock = TestClock()
     async with coordinating(store_address, clock) as (coordinator, _):
         for swarm_id in ("old", "young", "open"):
-            await coordinator.create_swarm(CreateSwarmRequest(swarm_id=swarm_id))
-            await coordinator.register(
+            await coordinator.swarms.create_swarm(CreateSwarmRequest(swarm_id=swarm_id))
+            await coordinator.swarms.register(
                 swarm_id,
                 RegisterRequest(packet_id=1, packet_name="p", tasks_total=3, worktree="/w"),
             )
         done = CompleteRequest(
             packet_id=1, final_commit="abcdef0", tests_passed=True, review_passed=True
         )
-        await coordinator.complete("old", done)
+        await coordinator.swarms.complete("old", done)
         clock.now_ms += 2 * DAY_MS
-        await coordinator.complete("young", done)
+        await coordinator.swarms.complete("young", done)
         clock.now_ms += 29 * DAY_MS
         assert await Cleaner(coordinator.store, clock, retention_days=30).run_once() == 1
         with pytest.raises(UnknownSwarm):
-            await coordinator.status("old")
-        assert (await coordinator.status("young")).workers_complete == 1
-        assert (await coordinator.status("open")).workers_registered == 1
+            await coordinator.swarms.status("old")
+        assert (await coordinator.swarms.status("young")).workers_complete == 1
+        assert (await coordinator.swarms.status("open")).workers_registered == 1
         # The name is free again, and its history starts anew.
-        await coordinator.create_swarm(CreateSwarmRequest(swarm_id="old"))
+        await coordinator.swarms.create_swarm(CreateSwarmRequest(swarm_id="old"))
         assert await kinds(coordinator, "old") == ["swarm_created"]

@@ -136,7 +136,7 @@ async def with_retries(with_swarm: OpenStore) -> OpenStore:
 
 
 def steps(retries: list[Retry]) -> list[str]:
-    return [one.step_id for one in retries]
+    return [retry.step_id for retry in retries]
 
 
 async def test_open_retries_are_those_scheduled_or_due(with_retries: OpenStore) -> None:

@@ -1,5 +1,4 @@
-"""Which server has the duties that one alone has: always the one of a file, one of those on
-PostgreSQL."""
+"""Leadership: the only server of a SQLite file has it, and one of the servers on PostgreSQL."""
 
 from __future__ import annotations
 
@@ -7,11 +6,10 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-import psycopg
 import pytest
 
 from shiftboss.store.port import Store
-from tests.conformance.backends import cut_connections
+from tests.conformance.backends import add_schema, cut_connections
 from tests.conformance.opened import opened
 from tests.waiting import eventually
 
@@ -19,7 +17,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Candidate:
-    """A server that would have the duties."""
+    """A server that may become the leader."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
@@ -91,15 +89,13 @@ async def test_who_loses_the_connection_stops_and_one_goes_on(postgres_url: str)
 
 
 async def test_schemas_of_one_database_do_not_know_each_other(postgres_url: str) -> None:
-    joint = "&" if "?" in postgres_url else "?"
-    elsewhere = f"{postgres_url}{joint}options=-csearch_path%3Delsewhere"
-    async with candidate(postgres_url) as one:
-        await one.store.read(lambda tx: tx.next_retry_at_ms())
-        await asyncio.to_thread(_make_schema, postgres_url)
-        async with candidate(elsewhere) as other:
-            await eventually(lambda: one.leads and other.leads, "each has its duties")
-
-
-def _make_schema(url: str) -> None:
-    with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute("CREATE SCHEMA elsewhere")
+    elsewhere = await asyncio.to_thread(add_schema, postgres_url, "elsewhere")
+    async with candidate(postgres_url) as one, candidate(elsewhere) as other:
+        await eventually(lambda: one.leads and other.leads, "each has its duties")
+        await one.store.call_leader()
+        await other.store.call_leader()
+        await other.store.call_leader()
+        await eventually(lambda: one.calls >= 1 and other.calls >= 2, "each hears its own calls")
+        await other.store.call_leader()
+        await eventually(lambda: other.calls >= 3, "it hears its own call")
+        assert (one.calls, other.calls) == (1, 3)

@@ -73,7 +73,9 @@ async def test_migrations_are_applied_once_and_keep_what_is_there(store_address:
 
 async def test_servers_that_start_at_once_do_not_collide(bare_url: str) -> None:
     stores = [OpenStore(bare_url) for _ in range(4)]
-    await asyncio.gather(*(one.store.open(one.commits.append, lambda: None) for one in stores))
+    await asyncio.gather(
+        *(store.store.open(store.commits.append, lambda: None) for store in stores)
+    )
     await stores[0].add_swarm()
     for one in stores:
         assert await one.read(lambda tx: tx.swarm(SWARM)) == swarm()

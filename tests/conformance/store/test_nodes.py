@@ -12,8 +12,13 @@ import pytest
 from shiftboss.protocol.events import Event
 from shiftboss.protocol.states import WorkerState
 from shiftboss.store.port import Transaction
-from shiftboss.store.postgres.session import CHANNEL, SWARMS_PER_PAYLOAD_MAX, announcements
-from tests.conformance.backends import cut_connections
+from shiftboss.store.postgres.notifications import (
+    IDENTIFIER_BYTES_MAX,
+    SWARMS_PER_PAYLOAD_MAX,
+    Channels,
+    event_payloads,
+)
+from tests.conformance.backends import add_schema, cut_connections
 from tests.conformance.opened import OpenStore, opened
 from tests.conformance.store.rows import (
     SWARM,
@@ -139,7 +144,7 @@ def test_the_longest_announcement_fits_into_a_notification() -> None:
     names = [f"{number:03}".ljust(128, "x") for number in range(100)]
     last = 2**53 - 1
     payloads = list(
-        announcements("f" * 16, [(name, i) for name in names for i in (last - 1, last)])
+        event_payloads("f" * 16, [(name, i) for name in names for i in (last - 1, last)])
     )
     assert len(payloads) == 3
     assert max(map(len, payloads)) < 8000
@@ -150,8 +155,9 @@ async def test_what_strangers_say_on_the_channel_is_passed_over(
 ) -> None:
     one, other = nodes
     with psycopg.connect(postgres_url, autocommit=True) as stranger:
-        for words in ("", "hello", "{}", '{"node": "x", "ranges": [["nobody", 1, 5]]}'):
-            stranger.execute("SELECT pg_notify(%s, %s)", (CHANNEL, words))
+        channel = Channels.of_schema("public").events
+        for payload in ("", "hello", "{}", '{"node": "x", "ranges": [["nobody", 1, 5]]}'):
+            stranger.execute("SELECT pg_notify(%s, %s)", (channel, payload))
     await one.write(add_event)
     await hears(other, 1)
     assert ids(other.heard) == [1]
@@ -181,3 +187,41 @@ async def test_a_commit_that_failed_is_not_announced(nodes: Nodes) -> None:
     await hears(other, 2)
     assert ids(other.heard) == [1, 2]
     assert [len(commit) for commit in one.commits] == [2]
+
+
+# -- schemas
+
+# One that has to be quoted, one that does not fit into the name of a channel, a plain one.
+SCHEMAS = ["elsewhere", 'Else"where; --', "\N{LATIN SMALL LETTER E WITH ACUTE}" * 31]
+
+
+@pytest.mark.parametrize("schema", SCHEMAS, ids=["plain", "quoted", "long"])
+async def test_commits_wake_the_nodes_on_their_schema_and_no_others(
+    postgres_url: str, schema: str
+) -> None:
+    address = await asyncio.to_thread(add_schema, postgres_url, schema)
+    async with (
+        opened(postgres_url) as here,
+        opened(address) as there,
+        opened(address) as also_there,
+    ):
+        for node in (here, there):
+            await node.add_swarm()
+        await there.write(add_event)
+        await hears(also_there, 1)
+        # The same swarm and event id in the other schema: a node that is woken by mistake finds
+        # its own event once more.
+        await here.write(add_event)
+        # Notifications arrive in the order of the commits, so the one before has arrived, too.
+        await also_there.write(add_event)
+        await hears(there, 2)
+        assert ids(there.heard) == [1, 2]
+        assert ids(also_there.heard) == [1, 2]
+        assert ids(here.heard) == [1]
+
+
+def test_the_channels_of_two_schemas_differ_and_fit() -> None:
+    names = ["public", "x" * 63, "x" * 62 + "y", *SCHEMAS]
+    channels = [channel for name in names for channel in Channels.of_schema(name)]
+    assert len(set(channels)) == len(channels)
+    assert max(len(channel.encode()) for channel in channels) <= IDENTIFIER_BYTES_MAX

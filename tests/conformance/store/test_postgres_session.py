@@ -15,7 +15,7 @@ from tests.conformance.store.rows import SWARM, TASK, assignment, swarm
 @pytest.fixture
 def session(postgres_url: str) -> Iterator[PostgresSession]:
     with psycopg.connect(postgres_url, autocommit=True) as connection:
-        session = PostgresSession(connection, "this-node")
+        session = PostgresSession(connection, "this-node", "this-channel")
         session.begin()
         SqlTransaction(session).add_swarm(swarm())
         session.commit()

@@ -153,7 +153,7 @@ async def test_events_are_there_for_whoever_asks_in_the_same_use_case(
     def add_and_look(tx: Transaction) -> list[int]:
         for number in range(40):
             tx.add_event(SWARM, EventKind.TASK_ADDED, number, {}, report_key=bytes([number]))
-        return [one.event_id for one in tx.events_after(SWARM, 0, 100)]
+        return [event.event_id for event in tx.events_after(SWARM, 0, 100)]
 
     assert await with_swarm.write(add_and_look) == list(range(1, 41))
     assert len(await with_swarm.read(lambda tx: tx.events_after(SWARM, 0, 100))) == 40

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import psutil
 
-from shiftboss.orchestrator.agents.agent import Launch
+from shiftboss.agents.launch import Launch
 from shiftboss.orchestrator.guardian.agent_process import (
     RUN_MARK,
     AgentProcess,

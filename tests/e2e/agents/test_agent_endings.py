@@ -30,7 +30,7 @@ from tests.waiting import eventually, wait_until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.requirement("OWN-01")]
 
-ABANDONED = Exit(None, "abandoned", "its guardian was ended from outside")
+ABANDONED = Exit(None, "abandoned", "its guardian was killed")
 
 
 @pytest.fixture
@@ -135,7 +135,7 @@ async def test_one_that_fills_its_tree_with_bytes_is_ended(room: AgentRoom) -> N
 async def test_one_that_leaves_too_little_free_is_ended(room: AgentRoom) -> None:
     agent = await room.start(FOREVER, free_megabytes=2**40)
     ended = await agent.wait()
-    assert ended == Exit(None, "disk", f"less than {2**40} MB are free on its disk")
+    assert ended == Exit(None, "disk", f"its disk has less than {2**40} MB free")
 
 
 async def test_one_that_deletes_its_tree_is_still_in_hand(room: AgentRoom) -> None:
@@ -176,7 +176,7 @@ def orchestrating(room: AgentRoom) -> Iterator[None]:
     program = f"""
 import asyncio
 from pathlib import Path
-from shiftboss.orchestrator.agents.agent import Launch
+from shiftboss.agents.launch import Launch
 from shiftboss.orchestrator.guardian.agent_process import AgentProcess, ProcessLimits
 launch = Launch({room.launch(DEAF + DAEMON + FOREVER).argv!r}, Path({str(room.tree)!r}),
                 {room.environment!r})

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from shiftboss.orchestrator.agents.agent import Launch
+from shiftboss.agents.launch import Launch
 from shiftboss.orchestrator.guardian.agent_process import (
     RUN_MARK,
     AgentProcess,

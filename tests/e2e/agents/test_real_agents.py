@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
+from shiftboss.agents.launch import Launch
+from shiftboss.agents.registry import AGENTS as KNOWN
+from shiftboss.agents.signals import Denied, Finished, Signal, Usage
 from shiftboss.hooks.contract import write_contract
-from shiftboss.orchestrator.agents.agent import Denied, Finished, Launch, Signal, Usage
-from shiftboss.orchestrator.agents.registry import AGENTS as KNOWN
 from shiftboss.orchestrator.attempt.workspace import AgentAssignment, Workspace
 from shiftboss.orchestrator.guardian.agent_process import AgentProcess, ProcessLimits
 from shiftboss.protocol.plan import PlanAgent
@@ -29,7 +30,7 @@ pytestmark = pytest.mark.timeout(INSTALL_SECONDS + 180)
 
 TASK = "bd-1"
 TOKEN = "a-token-that-is-long-enough-for-the-server"
-RUN_SECONDS = 90.0
+RUN_SECONDS = 150.0
 
 
 @pytest.fixture

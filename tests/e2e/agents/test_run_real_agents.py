@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from functools import partial
@@ -64,9 +63,9 @@ class Workshop:
         (folder / "plan.yaml").write_text(yaml.safe_dump(plan(commands)))
 
     def run(self) -> dict[str, Any]:
-        argv = [sys.executable, "-m", "shiftboss.cli.main", "run", "plan.yaml", "--own-server"]
-        argv += ["--json", "--trees", str(self.folder / "trees")]
-        return PlanRun(argv, self.folder, self._environment).outcome(RUN_SECONDS)
+        words = ["run", "plan.yaml", "--own-server", "--json"]
+        words += ["--trees", str(self.folder / "trees")]
+        return PlanRun(words, self.folder, self._environment).outcome(RUN_SECONDS)
 
     def claim(self, kind: str) -> dict[str, Any]:
         """As the prompt says it."""

@@ -53,7 +53,7 @@ def test_an_ack_that_is_refused_is_logged_and_polling_goes_on(
         worker_process(obedient("z.ai1"), relay.url) as worker,
     ):
         relay.before = take_back
-        assert worker.next_line() == "log: task-1 cannot be taken: Task mismatch; polling again"
+        assert worker.next_line() == "log: cannot take task-1: Task mismatch; polling again"
         assert worker.next_line() == "task-2 1"
         worker.tell("done")
         assert worker.next_line() == "done"

@@ -12,7 +12,7 @@ import pytest
 
 from shiftboss.evidence.commands.command import Limits, run_command
 from shiftboss.orchestrator.git.runner import run_git
-from shiftboss.system.cancellation import start_program
+from shiftboss.system.child_process import start_process
 from shiftboss.system.git import git
 from tests.waiting import wait_until
 
@@ -27,7 +27,7 @@ def ours() -> set[int]:
     return {
         child.pid
         for child in psutil.Process().children(recursive=True)
-        if not any(word.endswith("lifeline.py") for word in child.cmdline())
+        if not any(word.endswith("git_reaper.py") for word in child.cmdline())
     }
 
 
@@ -87,7 +87,7 @@ async def test_who_is_cancelled_twice_still_waits_for_the_end_of_the_program() -
         ended.append(await process.wait())
 
     options = {"stdin": asyncio.subprocess.PIPE, "stdout": asyncio.subprocess.PIPE}
-    running = asyncio.ensure_future(start_program(("sleep", "60"), end, **options))
+    running = asyncio.ensure_future(start_process(("sleep", "60"), end, **options))
     for _ in range(3):
         await asyncio.sleep(0)
         running.cancel()
@@ -104,8 +104,8 @@ async def test_a_program_that_is_not_there_is_told_and_a_cancelled_start_of_it_i
         raise AssertionError("nothing was started")
 
     with pytest.raises(FileNotFoundError):
-        await start_program(("/nowhere/at-all",), end)
-    running = asyncio.ensure_future(start_program(("/nowhere/at-all",), end))
+        await start_process(("/nowhere/at-all",), end)
+    running = asyncio.ensure_future(start_process(("/nowhere/at-all",), end))
     await asyncio.sleep(0)
     running.cancel()
     await asyncio.wait((running,))

@@ -143,7 +143,7 @@ def test_an_id_that_is_not_there_is_refused(tmp_path: Path, repo: Repo) -> None:
         repo.job(commit=None, branch="nowhere"),
     )
     assert "is not in the repository" in refused_by(missing, "commit")
-    assert "is no id of a commit" in refused_by(revision, "commit")
+    assert "is not a commit id" in refused_by(revision, "commit")
     assert "neither a commit nor a branch" in refused_by(nothing, "commit")
     assert "the branch nowhere is not in the repository" in refused_by(no_branch, "commit")
 
@@ -151,7 +151,7 @@ def test_an_id_that_is_not_there_is_refused(tmp_path: Path, repo: Repo) -> None:
 @pytest.mark.parametrize("branch", ["-x", "a..b", "x.lock", "a b", "refs/*", "@{-1}", ""])
 def test_what_can_be_no_branch_is_refused(tmp_path: Path, repo: Repo, branch: str) -> None:
     (verdict,) = verify(tmp_path, repo.job(branch=branch))
-    assert "is no name of a branch" in refused_by(verdict, "branch")
+    assert "is not a branch name" in refused_by(verdict, "branch")
 
 
 def test_a_unique_prefix_is_taken_and_that_of_another_commit_is_not(
@@ -168,7 +168,7 @@ def test_a_unique_prefix_is_taken_and_that_of_another_commit_is_not(
     )
     assert good.accepted
     assert good.commit == repo.head()
-    assert "is no id of a commit" in refused_by(short, "commit")
+    assert "is not a commit id" in refused_by(short, "commit")
     refused_by(other, "branch")
 
 
@@ -176,7 +176,7 @@ def test_an_ambiguous_prefix_is_refused(tmp_path: Path, repo: Repo) -> None:
     one, other, prefix = _twins()
     repo.commit("twins", {"src/auth/one": one, "src/auth/other": other})
     (verdict,) = verify(tmp_path, repo.job(commit=prefix))
-    assert "is the beginning of several ids" in refused_by(verdict, "commit")
+    assert "is ambiguous" in refused_by(verdict, "commit")
 
 
 def test_no_commit_stands_for_the_tip_of_the_branch(tmp_path: Path, repo: Repo) -> None:

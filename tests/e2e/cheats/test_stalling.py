@@ -103,7 +103,7 @@ def test_no_git_outlives_a_server_that_is_killed(tmp_path: Path) -> None:
         server.kill()
         server.wait()
         leash.let_go()
-    wait_until(lambda: not _names_of(pipe), "all of it is gone", seconds=10)
+    wait_until(lambda: not _names_of(pipe), "all of it is gone", seconds=30)
 
 
 def _names_of(pipe: Path) -> list[str]:

@@ -155,7 +155,7 @@ def test_a_target_that_is_moved_back_after_the_claim_is_refused(tmp_path: Path, 
     (verdict,) = verify(tmp_path, _moving_main(repo, repo.base))
     assert not verdict.accepted
     assert [one.check for one in verdict.violations] == ["branch"]
-    assert "main does not have the commit" in verdict.violations[0].message
+    assert "main no longer has the commit" in verdict.violations[0].message
 
 
 def test_a_target_that_goes_on_after_the_claim_is_fine(tmp_path: Path, repo: Repo) -> None:

@@ -1,4 +1,4 @@
-"""Tests of the base are neither removed nor switched off; criteria see the commit alone."""
+"""Tests of the base are neither removed nor disabled; criteria see the commit alone."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_a_skipped_test_is_refused_unless_policy_or_waiver_say_otherwise(
     )
     assert not strict.accepted
     assert [one.message for one in strict.violations] == [
-        "tests/test_login.py: test_login is switched off (skip)"
+        "tests/test_login.py: test_login was disabled (skip)"
     ]
     assert lenient.accepted
     assert waived.accepted
@@ -158,7 +158,7 @@ def test_large_new_files_do_not_hide_a_test_that_went(tmp_path: Path, repo: Repo
     repo.commit("work", pads | {"src/auth/login.py": "x = 1\n"})
     (verdict,) = verify(tmp_path, repo.job(owned=["src/auth/", "tests/"]))
     assert [one.message for one in verdict.violations] == [
-        "tests/test_login.py: test_login is gone"
+        "tests/test_login.py: test_login was removed"
     ]
 
 

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from shiftboss.errors import CiUnavailable
+from shiftboss.evidence.ci.forge_api.http import ForgeHttp
 from shiftboss.evidence.ci.forges.forgejo import ForgejoCi
 from shiftboss.evidence.ci.forges.github import GithubCi
-from shiftboss.evidence.ci.forges.http import ForgeHttp
 from shiftboss.protocol.ci import CiDemand, CiReport
 from shiftboss.rules.contract.ci_verdict import ci_state, judge
 from tests.forge import REPOSITORY, TOKEN, Flavour, Forge, Reply, running_forge
@@ -414,7 +414,7 @@ async def test_a_new_token_is_used_at_once(watch: Watch, monkeypatch: pytest.Mon
 async def test_a_forge_that_says_nothing_is_given_up(
     watch: Watch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("shiftboss.evidence.ci.forges.http.ALL_SECONDS", 0.2)
+    monkeypatch.setattr("shiftboss.evidence.ci.forge_api.http.ALL_SECONDS", 0.2)
     watch.forge.is_slow = True
     assert (await watch.fails()).facts["reason"] == "down"
 
@@ -431,7 +431,7 @@ async def test_nobody_at_the_address(watch: Watch) -> None:
 @pytest.mark.requirement("CC-03")
 async def test_an_unknown_repository_is_told(watch: Watch) -> None:
     demand = watch.forge.demand(repository="alpha/nothing")
-    with pytest.raises(CiUnavailable, match="knows no actions of alpha/nothing"):
+    with pytest.raises(CiUnavailable, match="has no actions of alpha/nothing"):
         await watch.look(demand=demand)
 
 
@@ -467,7 +467,7 @@ async def test_rows_of_any_shape_are_survived(watch: Watch, body: Any) -> None:
 @only("forgejo-new")
 async def test_an_answer_without_end_is_not_read(watch: Watch) -> None:
     watch.forge.instead = [Reply(200, "[" + " " * 5_000_000 + "]")]
-    assert "more than we read" in (await watch.fails()).detail
+    assert "too large a response" in (await watch.fails()).detail
 
 
 # ------------------------------------------------------------ how much is asked
@@ -609,8 +609,8 @@ async def test_a_token_can_lie_in_a_private_file(watch: Watch, tmp_path: Path) -
     ("policy", "words"),
     [
         ({"token_variable": "NOT_SET_ANYWHERE"}, "there is no token in"),
-        ({"url": None}, "names no url"),
-        ({"url": "https://me:word@forge.invalid"}, "has a user name in it"),
+        ({"url": None}, "lacks the url"),
+        ({"url": "https://me:word@forge.invalid"}, "contains a user name"),
     ],
 )
 async def test_a_forge_that_is_not_set_up_is_told(

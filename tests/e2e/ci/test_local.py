@@ -17,7 +17,7 @@ from shiftboss.errors import CiUnavailable
 from shiftboss.evidence.ci.local.act import act_program
 from shiftboss.evidence.ci.local.runner import LocalCi
 from shiftboss.evidence.ci.local.runs import LocalRun, LocalRunRecord, LocalRunRecords
-from shiftboss.evidence.ci.provider import providers
+from shiftboss.evidence.ci.provider import CiProviders
 from shiftboss.protocol.ci import CiDemand, CiJob, CiReport, CiRun
 from shiftboss.protocol.policy import CiPolicy, LocalJob
 from tests.repos import Repo
@@ -248,6 +248,33 @@ async def test_a_damaged_result_is_made_again(room: Room) -> None:
     assert (await room.run(demand)).runs[0].run_id == "2"
 
 
+class _LateAnswer(LocalRunRecords):
+    """A save is on disk at once; whoever saves learns of it when `go` is set."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.has_ended, self.go = threading.Event(), threading.Event()
+
+    def save(self, demand: CiDemand, record: LocalRunRecord) -> None:
+        super().save(demand, record)
+        if record.has_ended and not self.has_ended.is_set():
+            self.has_ended.set()
+            assert self.go.wait(30)
+
+
+async def test_a_result_that_is_damaged_while_its_save_ends_is_made_again(room: Room) -> None:
+    records = room.ci._records = _LateAnswer(room.folder / "results")
+    demand = room.demand({"test": job("true")})
+    await room.run(demand)
+    (file,) = room.folder.glob("results/*/*.json")
+    file.write_text('{"sha": ')
+    starting = asyncio.create_task(room.ci.start(demand, room.sha))
+    await asyncio.wait((starting,), timeout=0.2)
+    records.go.set()
+    await starting
+    assert (await room.finished(demand)).runs[0].run_id == "2"
+
+
 async def test_a_run_that_this_machine_cannot_go_on_with_is_called_off_and_can_be_made_anew(
     room: Room,
 ) -> None:
@@ -291,7 +318,7 @@ async def test_a_look_while_a_run_is_called_off_does_not_make_it_anew(room: Room
     looking = asyncio.create_task(room.ci.look(demand, room.sha))
     await asyncio.to_thread(wait_until, records.has_read.is_set, "the open run was read")
     (room.marks / "go").touch()
-    await eventually(lambda: not room.ci._works, "the run is called off", 30)
+    await eventually(lambda: not room.ci._active, "the run is called off", 30)
     records.go.set()
     report = await looking
     assert (report.complete, report.runs[0].run_id) == (True, "1")
@@ -323,10 +350,10 @@ async def test_a_save_of_somebody_who_was_cancelled_does_not_come_after_the_next
         run_id="1", sha=room.sha, state="waiting", jobs=[CiJob(name="test", state="waiting")]
     )
     work = LocalRun(demand, LocalRunRecord(sha=room.sha, plan="", runs=[waits]), records)
-    telling = asyncio.create_task(work.tell(CiJob(name="test", state="running")))
+    telling = asyncio.create_task(work.report_job(CiJob(name="test", state="running")))
     await eventually(records.begun.is_set, "it is being saved")
     telling.cancel()
-    calling_off = asyncio.create_task(work.call_off("no more"))
+    calling_off = asyncio.create_task(work.cancel("no more"))
     await asyncio.wait((calling_off,), timeout=0.2)
     records.go.set()
     await asyncio.wait((telling, calling_off))
@@ -373,7 +400,7 @@ async def test_a_commit_that_was_not_pushed_is_not_run(room: Room, sha: str) -> 
 
 
 async def test_the_local_runner_is_the_default_provider(room: Room) -> None:
-    opened = providers(room.folder)
+    opened = CiProviders(room.folder)
     demand = room.demand({"test": job("true")})
     try:
         await opened.of(demand).start(demand, room.sha)

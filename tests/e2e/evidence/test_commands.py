@@ -14,11 +14,11 @@ import pytest
 
 from shiftboss.evidence.commands import command
 from shiftboss.evidence.commands.command import (
-    CommandResult,
     Limits,
     checkout_environment,
     run_command,
 )
+from shiftboss.rules.claims.criteria import CommandResult
 from tests.e2e.evidence.signing import Signed
 from tests.waiting import eventually, wait_until
 
@@ -270,7 +270,7 @@ async def test_a_command_that_ends_its_supervisor_fails_and_leaves_nothing(
     result = await room.python(DAEMON + end_parent + FOREVER)
     assert room.is_there("daemon")
     assert result.exit_code is None
-    assert "ended from outside" in result.message
+    assert "killed from outside" in result.message
     assert room.processes() == []
 
 

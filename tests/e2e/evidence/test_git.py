@@ -87,5 +87,5 @@ def test_a_tree_that_unfolds_without_end_is_refused(tmp_path: Path, repo: Repo) 
         entries = "".join(f"040000 tree {tree}\td{n:02}\n" for n in range(40))
     bomb = repo.git("commit-tree", "-p", repo.base, "-m", "bomb", tree)
     repo.git("update-ref", "refs/heads/task", bomb)
-    with pytest.raises(EvidenceUnavailable, match="git said more than"):
+    with pytest.raises(EvidenceUnavailable, match="printed more than"):
         verify(tmp_path, repo.job(commit=bomb, owned=["**"]))

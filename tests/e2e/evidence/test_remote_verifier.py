@@ -89,7 +89,7 @@ def gate(tmp_path: Path) -> Iterator[Gate]:
 def verifier(server: RunningServer, folder: Path, name: str) -> Iterator[Running]:
     command = ("verifier", "--folder", str(folder), "--name", name)
     with running(*command, url=server.url, SHIFTBOSS_OPERATOR_TOKEN=OPERATOR) as process:
-        assert process.line() == f"{name} verifies for {server.url}; Ctrl-C stops"
+        assert process.line() == f"{name} verifies for {server.url}; stop with Ctrl-C"
         yield process
 
 
@@ -115,7 +115,7 @@ def test_a_claim_waits_for_a_verifier_and_is_accepted_by_it(
     assert told == (
         1,
         "",
-        "claim 1 of t-1 is still being verified; the same command again waits on\n",
+        "claim 1 of t-1 is still being verified; run the same command again to keep waiting\n",
     )
     with verifier(server, tmp_path / "v", "first") as process:
         assert process.line() == "t-1: claim 1 is accepted"
@@ -200,4 +200,4 @@ def test_a_folder_has_one_verifier(server: RunningServer, tmp_path: Path) -> Non
         command = ("verifier", "--folder", str(tmp_path / "v"))
         done = shiftboss(*command, url=server.url, SHIFTBOSS_OPERATOR_TOKEN=OPERATOR)
     assert done.code == 1
-    assert done.err.startswith(f"another verifier has the folder {tmp_path / 'v'}; ")
+    assert done.err.startswith(f"another verifier uses the folder {tmp_path / 'v'}; ")

@@ -29,8 +29,8 @@ pytestmark = pytest.mark.requirement("HO-04", "HO-05")
 LOOKING = """
 import asyncio, os, pathlib
 os.environ["PATH"] = {programs!r} + os.pathsep + os.environ["PATH"]
-from shiftboss.evidence.subprocess.proxy import EvidenceApart
-asyncio.run(EvidenceApart(pathlib.Path({folder!r}), None).identity({repo!r}))
+from shiftboss.evidence.subprocess.proxy import EvidenceProxy
+asyncio.run(EvidenceProxy(pathlib.Path({folder!r}), None).identity({repo!r}))
 """
 WAITING_GIT = """#!/bin/sh
 cat {pipe}
@@ -185,7 +185,7 @@ async def test_after_its_death_what_was_under_way_fails_and_the_next_look_works(
     await room.runs()
     (process,) = room.processes()
     process.kill()
-    with pytest.raises(EvidenceUnavailable, match="was ended") as ended:
+    with pytest.raises(EvidenceUnavailable, match="was killed") as ended:
         await looking
     assert ended.value.hint is not None
     await eventually(lambda: not room.commands(), "its command is gone")
@@ -243,7 +243,7 @@ def test_no_process_and_no_git_outlives_a_server(tmp_path: Path, victim: str) ->
         os.kill(server.pid if victim == "server" else process.pid, signal.SIGKILL)
         _, told = server.communicate(timeout=30)
         leash.let_go()
-    wait_until(lambda: not _with_word(str(tmp_path)), "all of it is gone", seconds=10)
+    wait_until(lambda: not _with_word(str(tmp_path)), "all of it is gone", seconds=30)
     assert ("EvidenceUnavailable" in told) == (victim == "process")
 
 

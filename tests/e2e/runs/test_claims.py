@@ -1,4 +1,4 @@
-"""Agents that claim their work by themselves, and what is made of how they end after that."""
+"""Agents that claim their work themselves, whatever they do after that."""
 
 from __future__ import annotations
 
@@ -8,61 +8,63 @@ from typing import Any
 import pytest
 
 from tests.client import Client
-from tests.plan_runs import CRITERION, PlanRoom, task
+from tests.plan_runs import CRITERION, PlanProject, task
 from tests.running import RunningServer
 
 SWARM = "claims"
-# Longer than the agent needs to end.
+# Longer than the agent needs to exit.
 SLOW = "Command passes: python3 -c 'import time; time.sleep(2)'"
 
 
 @pytest.fixture
-def room(tmp_path: Path) -> PlanRoom:
-    return PlanRoom(tmp_path)
+def project(tmp_path: Path) -> PlanProject:
+    return PlanProject(tmp_path)
 
 
-def told(room: PlanRoom) -> str:
-    return (room.folder / ".shiftboss" / "runs" / SWARM / "run.log").read_text()
+def run_log(project: PlanProject) -> str:
+    return (project.folder / ".shiftboss" / "runs" / SWARM / "run.log").read_text()
 
 
-def used(room: PlanRoom) -> dict[str, Any]:
-    """By task, as a server says when the run is over."""
-    server = RunningServer(room.folder / ".shiftboss" / "shiftboss.db").start()
+def used(project: PlanProject) -> dict[str, Any]:
+    """The usage of each task, from the server, after the run."""
+    server = RunningServer(project.folder / ".shiftboss" / "shiftboss.db").start()
     client = Client(server.url)
     try:
         answer = client.post("/bus/show_usage", {"swarm_id": SWARM}).json()
-        return {one["bead_id"]: one["used"] for one in answer["tasks"]}
+        return {task["bead_id"]: task["used"] for task in answer["tasks"]}
     finally:
         client.close()
         server.close()
 
 
 @pytest.mark.requirement("OWN-01", "OWN-03")
-def test_work_that_an_agent_has_claimed_is_done_however_it_ends(room: PlanRoom) -> None:
-    """One fails afterwards, one goes on for ever, one tells only then what it has used."""
-    room.plan(
+def test_work_that_an_agent_has_claimed_is_done_however_the_agent_ends(
+    project: PlanProject,
+) -> None:
+    """One fails afterwards, one keeps running, one reports its usage only then."""
+    project.plan(
         task("fails", do="claim error"),
         task("lingers", do="claim linger", timeout=15),
         task("talks", do="claim"),
         swarm=SWARM,
         workers=3,
     )
-    outcome = room.run()
+    outcome = project.run()
     assert sorted(outcome["landed"]) == ["fails", "lingers", "talks"], outcome
-    words = told(room)
-    assert "failed" not in words
-    assert "attempt 2" not in words
-    assert words.count("accepted, receipt") == 3, "told once for each"
-    assert room.work_trees == []
-    tokens = {name: one["input_tokens"] for name, one in used(room).items()}
-    assert tokens == dict.fromkeys(outcome["landed"], 5000), "listened to until their end"
+    log = run_log(project)
+    assert "failed" not in log
+    assert "attempt 2" not in log
+    assert log.count("accepted, receipt") == 3, "logged once for each"
+    assert project.worktrees == []
+    tokens = {name: usage["input_tokens"] for name, usage in used(project).items()}
+    assert tokens == dict.fromkeys(outcome["landed"], 5000), "their output is read until they exit"
 
 
 @pytest.mark.requirement("OWN-01")
-def test_a_verdict_that_the_agent_did_not_wait_for_is_waited_for(room: PlanRoom) -> None:
-    room.plan(task("hurried", do="hurry", criteria=[CRITERION, SLOW]), swarm=SWARM)
-    assert room.run()["landed"] == ["hurried"]
-    words = told(room)
-    assert "is over" not in words
-    assert "attempt 2" not in words
-    assert "hurried: accepted, receipt" in words
+def test_the_run_waits_for_a_verdict_that_the_agent_did_not_wait_for(project: PlanProject) -> None:
+    project.plan(task("hurried", do="hurry", criteria=[CRITERION, SLOW]), swarm=SWARM)
+    assert project.run()["landed"] == ["hurried"]
+    log = run_log(project)
+    assert "ended by the server" not in log
+    assert "attempt 2" not in log
+    assert "hurried: accepted, receipt" in log

@@ -1,4 +1,4 @@
-"""`shiftboss run` on repos of a policy: CI proves the work, locks keep the repos apart."""
+"""`shiftboss run` on repos of a policy: CI verifies the work, and locks serialise the repos."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ import pytest
 import yaml
 
 from tests.client import Client, SseEvent
-from tests.plan_runs import PlanRoom, task
+from tests.plan_runs import PlanProject, task
 from tests.running import RunningServer
 from tests.waiting import wait_until
 
 SWARM = "contract"
-# What is wrong with the work is for CI to find, not for the contract.
+# Passes always: problems are for CI to find.
 CRITERION = "Command passes: git --version"
-# It says that it has begun, and ends when it may. Without a word it ends by itself.
+# A CI job that waits for the file `ci.free`, with a timeout.
 GATE = """\
 import pathlib, sys, time
 marks = pathlib.Path(sys.argv[1])
-(marks / "ci.begun").touch()
+(marks / "ci.started").touch()
 for _ in range(1200):
     if (marks / "ci.free").exists():
         break
@@ -30,12 +30,12 @@ for _ in range(1200):
 """
 
 
-class ContractRoom(PlanRoom):
-    """The policy beside the plan knows its repo, by another name."""
+class ContractProject(PlanProject):
+    """The policy beside the plan has its repo under another name."""
 
     def policy(self, **jobs: str) -> None:
-        named = {name: {"run": [command]} for name, command in jobs.items()}
-        ci = {"provider": "local", "jobs": named, "poll_every": 1}
+        ci_jobs = {name: {"run": [command]} for name, command in jobs.items()}
+        ci = {"provider": "local", "jobs": ci_jobs, "poll_every": 1}
         policy = {"repos": {"store": {"path": "shop", "branch": "main", "ci": ci}}}
         (self.folder / "shiftboss.yaml").write_text(yaml.safe_dump(policy))
 
@@ -43,7 +43,7 @@ class ContractRoom(PlanRoom):
         super().plan(*tasks, swarm=SWARM, **members)
 
     def record(self) -> ContractRecord:
-        """What the server knows, once nobody works any more."""
+        """What the server has stored, after the run."""
         database = self.folder / ".shiftboss" / "shiftboss.db"
         server = RunningServer(database, policy=str(self.folder / "shiftboss.yaml")).start()
         client = Client(server.url)
@@ -57,41 +57,45 @@ class ContractRoom(PlanRoom):
 class ContractRecord:
     def __init__(self, client: Client) -> None:
         self.events: list[SseEvent] = client.stored_events(SWARM)
-        said = client.post("/bus/list_repos", {"swarm_id": SWARM}).json()
-        self.repos: list[dict[str, Any]] = said["repos"]
+        answer = client.post("/bus/list_repos", {"swarm_id": SWARM}).json()
+        self.repos: list[dict[str, Any]] = answer["repos"]
         self.receipts = {
             name: client.post("/bus/show_receipt", {"swarm_id": SWARM, "bead_id": name}).json()
-            for name in {one.data["bead_id"] for one in self.events if one.kind == "task_landed"}
+            for name in {
+                event.data["bead_id"] for event in self.events if event.kind == "task_landed"
+            }
         }
 
     def of(self, name: str, *kinds: str) -> list[SseEvent]:
-        return [one for one in self.events if one.kind in kinds and one.data["bead_id"] == name]
+        return [
+            event for event in self.events if event.kind in kinds and event.data["bead_id"] == name
+        ]
 
     def body(self, name: str) -> dict[str, Any]:
-        found: dict[str, Any] = self.receipts[name]["signed_receipt"]["receipt"]
-        return found
+        body: dict[str, Any] = self.receipts[name]["signed_receipt"]["receipt"]
+        return body
 
 
 @pytest.fixture
-def room(tmp_path: Path) -> ContractRoom:
-    return ContractRoom(tmp_path)
+def project(tmp_path: Path) -> ContractProject:
+    return ContractProject(tmp_path)
 
 
-def is_there(path: Path) -> Callable[[], bool]:
+def exists(path: Path) -> Callable[[], bool]:
     return path.exists
 
 
 @pytest.mark.requirement("OWN-01", "CC-01")
-def test_red_ci_goes_back_to_the_agent_and_green_ci_lands(room: ContractRoom) -> None:
-    room.policy(test="python3 -m unittest", style="python3 -m compileall -q .")
-    room.plan(task("liar", do="lie", criteria=[CRITERION]), task("after", "liar"))
-    outcome = room.run("--policy", "shiftboss.yaml")
+def test_red_ci_goes_back_to_the_agent_and_green_ci_lands(project: ContractProject) -> None:
+    project.policy(test="python3 -m unittest", style="python3 -m compileall -q .")
+    project.plan(task("liar", do="lie", criteria=[CRITERION]), task("after", "liar"))
+    outcome = project.run("--policy", "shiftboss.yaml")
     assert outcome["landed"] == ["liar", "after"], outcome
-    assert room.landed() == ["First", "Add liar", "Add liar", "Add after"]
-    record = room.record()
+    assert project.landed() == ["First", "Add liar", "Add liar", "Add after"]
+    record = project.record()
     red, green = record.of("liar", "ci_failed", "ci_passed")
     assert (red.kind, green.kind) == ("ci_failed", "ci_passed")
-    assert [one["job"] for one in red.data["jobs"]] == ["test"]
+    assert [job["job"] for job in red.data["jobs"]] == ["test"]
     body = record.body("liar")
     assert red.data["sha"] != green.data["sha"] == body["commit"]
     (run,) = body["ci"]["runs"]
@@ -99,64 +103,66 @@ def test_red_ci_goes_back_to_the_agent_and_green_ci_lands(room: ContractRoom) ->
     assert {job["name"]: job["state"] for job in run["jobs"]} == dict.fromkeys(
         ("test", "style"), "success"
     )
-    said = [one.data["milestone"] for one in record.of("liar", "milestone_reported")]
-    assert said == ["WORKING", "PUSHED_TO_CI", "FIXING_CI", "PUSHED_TO_CI"]
-    assert len(record.of("liar", "claim_made")) == 1, "nothing red was claimed, nothing twice"
+    milestones = [event.data["milestone"] for event in record.of("liar", "milestone_reported")]
+    assert milestones == ["WORKING", "PUSHED_TO_CI", "FIXING_CI", "PUSHED_TO_CI"]
+    assert len(record.of("liar", "claim_made")) == 1, "no red commit was claimed, and none twice"
     (repo,) = record.repos
     assert (repo["locked_by"], repo["ci"]) == (None, "green")
 
 
 @pytest.mark.requirement("OWN-01", "CC-01")
-def test_green_ci_does_not_prove_a_foreign_file(room: ContractRoom) -> None:
-    """The server claims what is green, and refuses it: said to the agent once, counted once."""
-    room.policy(test="python3 -m unittest")
-    room.plan(task("strayer", do="stray"), task("other"), workers=2)
-    outcome = room.run("--policy", "shiftboss.yaml")
+def test_green_ci_does_not_excuse_a_file_out_of_scope(project: ContractProject) -> None:
+    """The server claims the green commit and refuses it: one refusal, counted once."""
+    project.policy(test="python3 -m unittest")
+    project.plan(task("strayer", do="stray"), task("other"), workers=2)
+    outcome = project.run("--policy", "shiftboss.yaml")
     assert sorted(outcome["landed"]) == ["other", "strayer"], outcome
-    record = room.record()
+    record = project.record()
     assert len(record.of("strayer", "ci_passed")) == 2
     (refused,) = record.of("strayer", "claim_refused")
-    assert [one["path"] for one in refused.data["violations"]] == ["foreign.py"]
-    assert not (room.repo / "foreign.py").exists()
+    assert [violation["path"] for violation in refused.data["violations"]] == ["foreign.py"]
+    assert not (project.repo / "foreign.py").exists()
     locked, released = record.of("strayer", "repo_locked", "repo_released")
-    others = [one.event_id for one in record.of("other", "repo_locked", "repo_released")]
+    others = [event.event_id for event in record.of("other", "repo_locked", "repo_released")]
     assert others[1] < locked.event_id or released.event_id < others[0], "one after the other"
 
 
 @pytest.mark.requirement("OWN-01", "CC-11")
-def test_killed_while_ci_runs_it_goes_on_with_the_ci(room: ContractRoom) -> None:
-    """Nobody does the work again: what was pushed is followed to its end."""
-    gate = shlex.join(["python3", "-c", GATE, str(room.marks)])
-    room.policy(test="python3 -m unittest", gate=gate)
-    room.plan(task("one"))
-    first = room.start("--policy", "shiftboss.yaml")
-    wait_until(is_there(room.marks / "ci.begun"), "CI has begun", 60)
+def test_a_run_that_is_killed_while_ci_runs_continues_with_that_ci(
+    project: ContractProject,
+) -> None:
+    """The work is not done again: the run waits for the CI of the pushed commit."""
+    gate = shlex.join(["python3", "-c", GATE, str(project.marks)])
+    project.policy(test="python3 -m unittest", gate=gate)
+    project.plan(task("one"))
+    first = project.start("--policy", "shiftboss.yaml")
+    wait_until(exists(project.marks / "ci.started"), "CI has started", 60)
     first.stop()
-    (room.marks / "ci.free").touch()
-    assert room.run("--policy", "shiftboss.yaml")["landed"] == ["one"]
-    assert room.landed() == ["First", "Add one"]
-    record = room.record()
+    (project.marks / "ci.free").touch()
+    assert project.run("--policy", "shiftboss.yaml")["landed"] == ["one"]
+    assert project.landed() == ["First", "Add one"]
+    record = project.record()
     assert record.body("one")["epoch"] > 1
-    runs = room.folder / ".shiftboss" / "runs" / SWARM
+    runs = project.folder / ".shiftboss" / "runs" / SWARM
     logs = [path.parent.name for path in runs.glob("one.*/output.log")]
-    assert logs == ["one.1"], "no agent was started for it again"
-    said = record.of("one", "milestone_reported")
-    assert [one.data["milestone"] for one in said] == ["WORKING", "PUSHED_TO_CI"]
-    assert record.body("one")["commit"] in said[1].data["line"]
+    assert logs == ["one.1"], "no second agent was started"
+    milestones = record.of("one", "milestone_reported")
+    assert [event.data["milestone"] for event in milestones] == ["WORKING", "PUSHED_TO_CI"]
+    assert record.body("one")["commit"] in milestones[1].data["line"]
 
 
 @pytest.mark.requirement("OWN-01", "CC-11")
-def test_who_takes_over_red_work_is_told_what_to_mend(room: ContractRoom) -> None:
-    room.policy(test="python3 -m unittest")
-    room.plan(task("liar", do="lie quit", criteria=[CRITERION]))
-    assert room.run("--policy", "shiftboss.yaml")["landed"] == ["liar"]
-    record = room.record()
-    assert (room.marks / "liar.quit").exists()
-    assert [one.data["epoch"] for one in record.of("liar", "task_failed")] == [1]
-    said = [
-        (one.data["epoch"], one.data["milestone"])
-        for one in record.of("liar", "milestone_reported")
+def test_the_next_attempt_is_told_why_ci_failed(project: ContractProject) -> None:
+    project.policy(test="python3 -m unittest")
+    project.plan(task("liar", do="lie quit", criteria=[CRITERION]))
+    assert project.run("--policy", "shiftboss.yaml")["landed"] == ["liar"]
+    record = project.record()
+    assert (project.marks / "liar.quit").exists()
+    assert [event.data["epoch"] for event in record.of("liar", "task_failed")] == [1]
+    milestones = [
+        (event.data["epoch"], event.data["milestone"])
+        for event in record.of("liar", "milestone_reported")
     ]
-    assert said[2:] == [(1, "FIXING_CI"), (2, "PUSHED_TO_CI")]
-    prompt = room.folder / ".shiftboss" / "runs" / SWARM / "liar.2" / "prompt.md"
+    assert milestones[2:] == [(1, "FIXING_CI"), (2, "PUSHED_TO_CI")]
+    prompt = project.folder / ".shiftboss" / "runs" / SWARM / "liar.2" / "prompt.md"
     assert "CI job test: failure" in prompt.read_text()

@@ -1,4 +1,4 @@
-"""The demo: much goes wrong, all of it lands, nothing is left running."""
+"""The demo: agents fail, everything lands, nothing is left running."""
 
 from __future__ import annotations
 
@@ -13,25 +13,28 @@ import psutil
 import pytest
 
 from shiftboss.demo.checks import DemoRecord, facts
-from shiftboss.demo.repos import make_repos
+from shiftboss.demo.repos import create_repos
 from tests.client import Client
-from tests.commands import Running, running, shiftboss
+from tests.commands import Running, running, running_unforked, shiftboss
 from tests.waiting import wait_until
 
 
-class Surroundings:
-    """An empty home, a folder for temporary files, and a mark that every child process inherits."""
+class IsolatedUser:
+    """An empty home, a folder for temporary files, and a mark that every child process inherits.
+
+    The mark is looked for in /proc, so the demo is not forked but started.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.mark = uuid.uuid4().hex
         self.home, self.temporary = folder / "home", folder / "temporary"
-        for one in (self.home, self.temporary):
-            one.mkdir()
+        self.home.mkdir()
+        self.temporary.mkdir()
         self.variables = {
             "DEMO_TEST_MARK": self.mark,
             "HOME": str(self.home),
             "TMPDIR": str(self.temporary),
-            # Those of somebody at work: the demo must not touch any of it.
+            # Settings of a user at work: the demo must not use any of them.
             "SHIFTBOSS_URL": "http://127.0.0.1:1",
             "SHIFTBOSS_TOKEN": "somebody-elses",
             "SHIFTBOSS_DB": str(folder / "not-this.db"),
@@ -49,33 +52,33 @@ class Surroundings:
 
 
 @pytest.fixture
-def surroundings(tmp_path: Path) -> Iterator[Surroundings]:
-    found = Surroundings(tmp_path)
-    yield found
-    for process in found.processes():
+def user(tmp_path: Path) -> Iterator[IsolatedUser]:
+    user = IsolatedUser(tmp_path)
+    yield user
+    for process in user.processes():
         process.kill()
 
 
 FACTS = (
-    r"weight: its agent was killed; demo-\d took over",
-    r"postage: with a full context it was handed over, with a checkpoint, from demo-\d to demo-\d",
-    r"header: the git hook refused its commit, which touched page\.py",
-    r"header: it went around the hook, and the server refused the claim: page\.py",
-    r"basket: it claimed to be done with a failing test, and was refused; then it was mended",
-    r"8 of 8 tasks landed, once each: their commits are on main",
-    r"no task began before all that it needs had landed",
-    r"8 receipts are genuine, checked without the server; CI was green for the commit of each",
-    r"units, shop, site: each is free and green",
-    r"no process, no work tree and no branch of a task is left",
+    r"weight: its agent was killed, and demo-\d took over",
+    r"postage: its context was full; it was handed over with a checkpoint from demo-\d to demo-\d",
+    r"header: the git hook refused a commit that changed page\.py",
+    r"header: it bypassed the hook, and the server refused the claim because of page\.py",
+    r"basket: it claimed to be done with a failing test, was refused, and fixed it",
+    r"8 of 8 tasks landed exactly once, and their commits are on main",
+    r"no task started before its dependencies had landed",
+    r"8 receipts are genuine, verified without the server, and CI was green for each commit",
+    r"units, shop, site: unlocked, and CI is green",
+    r"no process, work tree or task branch is left behind",
 )
 
 
 @pytest.mark.requirement("OWN-01", "HO-10", "WP-06", "CC-01")
-def test_the_demo_goes_wrong_and_lands_and_can_be_looked_at_again(
-    surroundings: Surroundings,
+def test_agents_fail_and_all_work_lands_and_can_be_explored_later(
+    user: IsolatedUser,
 ) -> None:
-    with running("demo", "--keep", **surroundings.variables) as demo:
-        lines = list(_lines_until(demo, "Ctrl-C stops it"))
+    with running_unforked("demo", "--keep", **user.variables) as demo:
+        lines = list(_lines_until(demo, "press Ctrl-C to stop it"))
         address = re.findall(r"http://127\.0\.0\.1:\d+", lines[-1])[0]
         client = Client(address)
         events = client.stored_events("demo")
@@ -83,16 +86,16 @@ def test_the_demo_goes_wrong_and_lands_and_can_be_looked_at_again(
         demo.signal(signal.SIGINT)
         done = demo.end()
     assert (done.code, done.err) == (0, ""), lines
-    assert surroundings.processes() == []
+    assert user.processes() == []
     for fact in FACTS:
         assert any(re.fullmatch(f"ok  {fact}", line) for line in lines), (fact, lines)
-    (folder,) = surroundings.temporary.glob("shiftboss-demo-*")
-    assert list(surroundings.temporary.iterdir()) == [folder]
-    assert list(surroundings.home.iterdir()) == [], "nothing of it is in the home"
+    (folder,) = user.temporary.glob("shiftboss-demo-*")
+    assert list(user.temporary.iterdir()) == [folder]
+    assert list(user.home.iterdir()) == [], "nothing is written to the home folder"
     _check_receipts(folder)
     database, policy = folder / "state" / "shiftboss.db", folder / "shiftboss.yaml"
-    again = f"shiftboss serve --db {database} --policy {policy}"
-    assert any(line.endswith(again) for line in lines)
+    serve = f"shiftboss serve --db {database} --policy {policy}"
+    assert any(line.endswith(serve) for line in lines)
     with running("serve", "--port", "0", "--db", str(database), "--json") as serving:
         client = Client(json.loads(serving.line())["address"])
         assert client.stored_events("demo") == events
@@ -100,7 +103,7 @@ def test_the_demo_goes_wrong_and_lands_and_can_be_looked_at_again(
 
 
 def _check_receipts(folder: Path) -> None:
-    """With the command, and with nothing but the files."""
+    """Verify them with the command, from the files alone."""
     receipts = sorted((folder / "receipts").glob("*.json"))
     assert len(receipts) == 8
     key = str(folder / "receipts" / "key.pem")
@@ -110,27 +113,27 @@ def _check_receipts(folder: Path) -> None:
 
 @pytest.mark.requirement("OWN-01")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "term"])
-def test_a_demo_that_is_interrupted_leaves_nothing_running(
-    surroundings: Surroundings, number: signal.Signals
+def test_an_interrupted_demo_leaves_nothing_running(
+    user: IsolatedUser, number: signal.Signals
 ) -> None:
-    with running("demo", **surroundings.variables) as demo:
-        list(_lines_until(demo, "header: given to"))
-        assert len(surroundings.processes()) >= 2  # the demo and the server at least
+    with running_unforked("demo", **user.variables) as demo:
+        list(_lines_until(demo, "header: assigned to"))
+        assert len(user.processes()) >= 2  # the demo and the server at least
         demo.signal(number)
         done = demo.end()
     assert (done.code, done.err) == (130, "")
-    wait_until(lambda: surroundings.processes() == [], "all processes have ended")
-    trees = surroundings.temporary.glob("shiftboss-demo-*/trees/demo/*")
+    wait_until(lambda: user.processes() == [], "all processes have ended")
+    trees = user.temporary.glob("shiftboss-demo-*/trees/demo/*")
     assert list(trees) == []
 
 
 @pytest.mark.requirement("OWN-01")
-def test_what_did_not_happen_is_no_fact(tmp_path: Path) -> None:
-    """Nobody is believed: an empty record proves nothing, and the demo fails."""
-    make_repos(tmp_path / "repos")
-    found = facts(DemoRecord([], {}, []), tmp_path / "repos", tmp_path / "attempts", processes=1)
-    assert len(found) == len(FACTS)
-    assert not any(fact.holds for fact in found)
+def test_facts_fail_without_evidence(tmp_path: Path) -> None:
+    """An empty record proves nothing, so the demo fails."""
+    create_repos(tmp_path / "repos")
+    unproven = facts(DemoRecord([], {}, []), tmp_path / "repos", tmp_path / "attempts", processes=1)
+    assert len(unproven) == len(FACTS)
+    assert not any(fact.holds for fact in unproven)
 
 
 def _lines_until(demo: Running, ending: str) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""The examples, run as they stand there."""
+"""The examples run as they are."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ EXAMPLES = Path(__file__).parents[3] / "examples"
 
 @pytest.mark.requirement("BUS-01", "BUS-03", "BUS-05", "BUS-06")
 @pytest.mark.parametrize("example", ["bus_worker.py", "mcp_worker.py"])
-def test_the_complete_worker_example_works_through_its_tasks(
+def test_the_worker_example_completes_its_tasks(
     server: RunningServer, client: Client, example: str
 ) -> None:
     titles = {"task-1": "Implement login", "task-2": "Do the impossible", "task-3": "Write docs"}
@@ -56,7 +56,7 @@ def test_the_complete_worker_example_works_through_its_tasks(
 
 @pytest.mark.requirement("HO-04", "HO-05", "OWN-02")
 def test_the_handoff_example_accepts_the_honest_worker_and_refuses_the_cheat() -> None:
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-W", "error", str(EXAMPLES / "handoff" / "run.py")],
         env=environment(),
         stdin=subprocess.DEVNULL,
@@ -65,8 +65,8 @@ def test_the_handoff_example_accepts_the_honest_worker_and_refuses_the_cheat() -
         timeout=120,
         check=False,
     )
-    assert (done.returncode, done.stderr) == (0, ""), done
-    lines = done.stdout.splitlines()
+    assert (result.returncode, result.stderr) == (0, ""), result
+    lines = result.stdout.splitlines()
     assert [line for line in lines if line.startswith("- ")] == [
         "- check_prices.py was changed and is in files_readonly",
         "- shop.py was changed and is not in files_owned",
@@ -78,7 +78,7 @@ def test_the_handoff_example_accepts_the_honest_worker_and_refuses_the_cheat() -
 
 @pytest.mark.requirement("CC-01", "CC-03", "CC-05", "CC-06")
 def test_the_multi_repo_example_proves_ten_repos_and_refuses_the_skipped_sync() -> None:
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-W", "error", str(EXAMPLES / "multi-repo" / "run.py")],
         env=environment(),
         stdin=subprocess.DEVNULL,
@@ -87,8 +87,8 @@ def test_the_multi_repo_example_proves_ten_repos_and_refuses_the_skipped_sync() 
         timeout=150,
         check=False,
     )
-    assert (done.returncode, done.stderr) == (0, ""), done
-    lines = done.stdout.splitlines()
+    assert (result.returncode, result.stderr) == (0, ""), result
+    lines = result.stdout.splitlines()
     spawned = [line.split()[1] for line in lines if line.startswith("        spawned ")]
     phases = [{"acdc-core", "sdk"}, {"alphavm", "deltavm", "adl"}]
     assert set(spawned[:2]) == phases[0]
@@ -101,4 +101,4 @@ def test_the_multi_repo_example_proves_ten_repos_and_refuses_the_skipped_sync() 
     proven = [line.split() for line in lines if " rcpt-" in line and " DONE with " not in line]
     assert sorted(row[0] for row in proven) == sorted(spawned)
     assert {row[4] for row in proven} == {"success"}
-    assert [row[3] for row in proven if row[3] != "#1"] == ["#2"], "the refused one pushed twice"
+    assert [row[3] for row in proven if row[3] != "#1"] == ["#2"], "the refused worker pushed twice"

@@ -1,4 +1,4 @@
-"""The tutorial about running a plan holds what it says: its files, its commands, its end."""
+"""The tutorial about running a plan works as written: its files, commands and results."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ def blocks(language: str) -> list[str]:
 
 
 def git(folder: Path, *arguments: str) -> str:
-    done = subprocess.run(
+    result = subprocess.run(
         ["git", *arguments], cwd=folder, env=ENVIRONMENT, capture_output=True, text=True, check=True
     )
-    return done.stdout
+    return result.stdout
 
 
 @pytest.mark.requirement("OWN-01")
-def test_the_plan_of_the_tutorial_lands_as_it_says(tmp_path: Path) -> None:
+def test_the_plan_of_the_tutorial_lands_as_described(tmp_path: Path) -> None:
     def call(*arguments: str) -> Done:
         done = shiftboss(
             *arguments,
             folder=folder,
             XDG_STATE_HOME=str(tmp_path / "state"),
-            # As the tutorial's `git config`.
+            # Instead of the tutorial's `git config`.
             GIT_CONFIG_GLOBAL=str(names),
         )
         assert done.code == 0, (arguments, done)
@@ -49,7 +49,7 @@ def test_the_plan_of_the_tutorial_lands_as_it_says(tmp_path: Path) -> None:
     call("init")
     git(folder, "add", ".")
     git(folder, "commit", "-qm", "Set up Shiftboss")
-    plan, one_more, for_claude = blocks("yaml")
+    plan, additional_task, for_claude = blocks("yaml")
     file = folder / "plan.yaml"
     file.write_text(for_claude)
     call("plan", "check", "plan.yaml")
@@ -58,22 +58,22 @@ def test_the_plan_of_the_tutorial_lands_as_it_says(tmp_path: Path) -> None:
     call("plan", "show", "plan.yaml")
     assert "critical path: hello -> thanks" in call("run", "plan.yaml", "--dry-run").out
 
-    told = call("run", "plan.yaml", "--own-server").out
-    assert "goodbye: refused: criterion: Tests pass: python3 test_greetings.py goodbye" in told
+    output = call("run", "plan.yaml", "--own-server").out
+    assert "goodbye: refused: criterion: Tests pass: python3 test_greetings.py goodbye" in output
     for task in ("hello", "goodbye", "thanks"):
-        assert re.search(rf"^landed +{task} ", told, re.MULTILINE), told
+        assert re.search(rf"^landed +{task} ", output, re.MULTILINE), output
     refused = (folder / ".shiftboss/runs/greetings/hello.1/errors.log").read_text()
     assert "README.md was added and is not in files_owned" in refused
 
-    file.write_text(f"{plan}\n{one_more}")
-    told = call("run", "plan.yaml", "--own-server", "--no-auto-merge").out
-    assert re.search(r"^accepted +welcome ", told, re.MULTILINE), told
+    file.write_text(f"{plan}\n{additional_task}")
+    output = call("run", "plan.yaml", "--own-server", "--no-auto-merge").out
+    assert re.search(r"^accepted +welcome ", output, re.MULTILINE), output
     assert git(folder, "log", "--oneline", "main..shiftboss/welcome").count("\n") == 1
     call("land", "plan.yaml", "--own-server")
-    there = git(folder, "ls-tree", "--name-only", "main").split()
-    assert {"hello.py", "goodbye.py", "thanks.py", "welcome.py"} <= set(there)
-    assert "README.md" not in there
+    files = git(folder, "ls-tree", "--name-only", "main").split()
+    assert {"hello.py", "goodbye.py", "thanks.py", "welcome.py"} <= set(files)
+    assert "README.md" not in files
     call("init", "--remove")
     assert {"AGENTS.md", "shiftboss.yaml", ".mcp.json"}.isdisjoint(
-        one.name for one in folder.iterdir()
+        entry.name for entry in folder.iterdir()
     )

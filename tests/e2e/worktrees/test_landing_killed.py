@@ -1,4 +1,4 @@
-"""Whoever lands is killed while git writes the files of the user's checkout."""
+"""A landing process is killed while git writes the files of the user's checkout."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from shiftboss.orchestrator.landing.landing import Landed, Landing
-from tests.e2e.worktrees.worktree_fixtures import Ground, user_settings
+from shiftboss.orchestrator.landing.lander import Landed, Lander
+from tests.e2e.worktrees.worktree_fixtures import Project, user_settings
 from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.requirement("OWN-01")]
 
-# A filter of git that says which group of processes it is in, and waits until it may go on.
+# A git filter that writes down its process group and waits for a file.
 _FILTER = """\
 import os, pathlib, sys, time
 folder = pathlib.Path(sys.argv[1])
@@ -32,73 +32,75 @@ sys.stdout.buffer.write(sys.stdin.buffer.read())
 
 
 @pytest.fixture
-def ground(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ground:
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
     for name, value in user_settings(tmp_path).items():
         monkeypatch.setenv(name, value)
-    ground = Ground(tmp_path)
-    ground.repo.base = ground.repo.commit("slow", {".gitattributes": "*.slow filter=slow\n"})
+    project = Project(tmp_path)
+    project.repo.base = project.repo.commit("slow", {".gitattributes": "*.slow filter=slow\n"})
     (tmp_path / "filter.py").write_text(_FILTER)
     command = f"{sys.executable} {tmp_path / 'filter.py'} {tmp_path}"
-    ground.repo.git("config", "filter.slow.smudge", command)
-    ground.repo.git("config", "filter.slow.clean", "cat")
-    return ground
+    project.repo.git("config", "filter.slow.smudge", command)
+    project.repo.git("config", "filter.slow.clean", "cat")
+    return project
 
 
-def _start(ground: Ground, commit: str) -> subprocess.Popen[bytes]:
-    """A process that lands the commit, as far as the slow file."""
+def _start(project: Project, commit: str) -> subprocess.Popen[bytes]:
+    """Start a process that lands the commit, and wait until it reaches the slow file."""
     program = f"""\
 import asyncio, pathlib
-from shiftboss.orchestrator.landing.landing import Landable, Landing
+from shiftboss.orchestrator.landing.lander import AcceptedWork, Lander
 from shiftboss.protocol.handoffs import VerificationPolicy
 
-wanted = Landable("bd-1", "work", pathlib.Path({str(ground.repo.path)!r}), {commit!r}, "main", [],
-                  VerificationPolicy())
-asyncio.run(Landing(pathlib.Path({str(ground.folder / "landing")!r})).land(wanted))
+repo = pathlib.Path({str(project.repo.path)!r})
+work = AcceptedWork("bd-1", "work", repo, {commit!r}, "main", [], VerificationPolicy())
+asyncio.run(Lander(pathlib.Path({str(project.folder / "landing")!r})).land(work))
 """
     process = subprocess.Popen([sys.executable, "-c", program])
-    wait_until((ground.folder / "started").exists, "git has come to the slow file", 30)
+    wait_until((project.folder / "started").exists, "git has reached the slow file", 30)
     return process
 
 
-def _work(ground: Ground) -> str:
-    """Made in a clone: the files of the work have to be new to the checkout."""
-    clone = ground.folder / "clone"
-    ground.repo.git("clone", "--quiet", str(ground.repo.path), str(clone))
+def _work(project: Project) -> str:
+    """Made in a clone: the files must be new to the checkout."""
+    clone = project.folder / "clone"
+    project.repo.git("clone", "--quiet", str(project.repo.path), str(clone))
     (clone / "early.py").write_text("x = 1\n")
     (clone / "late.slow").write_text("y = 1\n")
     (clone / "README.md").unlink()
-    for words in (["add", "--all"], ["commit", "--quiet", "--message", "work of bd-1"]):
-        subprocess.run(["git", *words], cwd=clone, check=True)
-    ground.repo.git("fetch", "--quiet", str(clone), "HEAD:refs/heads/shiftboss/bd-1")
-    return ground.tip("shiftboss/bd-1")
+    for arguments in (["add", "--all"], ["commit", "--quiet", "--message", "work of bd-1"]):
+        subprocess.run(["git", *arguments], cwd=clone, check=True)
+    project.repo.git("fetch", "--quiet", str(clone), "HEAD:refs/heads/shiftboss/bd-1")
+    return project.tip("shiftboss/bd-1")
 
 
-async def test_a_git_that_outlives_its_orchestrator_is_waited_for(ground: Ground) -> None:
-    commit = _work(ground)
-    process = _start(ground, commit)
+async def test_a_git_that_outlives_its_orchestrator_is_waited_for(project: Project) -> None:
+    commit = _work(project)
+    process = _start(project, commit)
     process.kill()
     process.wait(timeout=30)
-    landing = Landing(ground.folder / "landing")
-    second = asyncio.create_task(landing.land(ground.landable("bd-1", commit)))
+    lander = Lander(project.folder / "landing")
+    second = asyncio.create_task(lander.land(project.accepted_work("bd-1", commit)))
     done, _ = await asyncio.wait([second], timeout=0.3)
-    assert not done  # it has its turn when the git of the first has ended
-    (ground.folder / "go").touch()
+    assert not done  # it waits until the git process of the first has exited
+    (project.folder / "go").touch()
     assert await second == Landed(commit, "already")
-    await landing.close()
-    assert ground.repo.git("status", "--porcelain") == ""
+    await lander.close()
+    assert project.repo.git("status", "--porcelain") == ""
 
 
-async def test_what_a_killed_git_left_half_written_is_put_back(ground: Ground) -> None:
-    commit = _work(ground)
-    process = _start(ground, commit)
+async def test_files_that_a_killed_git_left_half_written_are_restored(project: Project) -> None:
+    commit = _work(project)
+    process = _start(project, commit)
     process.kill()
     process.wait(timeout=30)
-    os.killpg(int((ground.folder / "started").read_text()), signal.SIGKILL)
-    assert (ground.repo.path / "early.py").exists()
-    assert ground.tip() == ground.repo.base
-    (ground.folder / "go").touch()
-    landing = Landing(ground.folder / "landing")
-    assert await landing.land(ground.landable("bd-1", commit)) == Landed(commit, "fast_forward")
-    await landing.close()
-    assert ground.repo.git("status", "--porcelain") == ""
-    assert (ground.repo.path / "late.slow").read_text() == "y = 1\n"
+    os.killpg(int((project.folder / "started").read_text()), signal.SIGKILL)
+    assert (project.repo.path / "early.py").exists()
+    assert project.tip() == project.repo.base
+    (project.folder / "go").touch()
+    lander = Lander(project.folder / "landing")
+    assert await lander.land(project.accepted_work("bd-1", commit)) == Landed(
+        commit, "fast_forward"
+    )
+    await lander.close()
+    assert project.repo.git("status", "--porcelain") == ""
+    assert (project.repo.path / "late.slow").read_text() == "y = 1\n"

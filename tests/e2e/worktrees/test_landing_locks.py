@@ -1,4 +1,4 @@
-"""Locks that a killed git has left: work that has landed has landed, and the next can land."""
+"""Stale locks of a killed git: they undo no landing and do not block the next one."""
 
 from __future__ import annotations
 
@@ -11,112 +11,114 @@ import pytest
 
 from shiftboss.errors import TreeUnavailable
 from shiftboss.orchestrator.git.repository import GitRepo
-from shiftboss.orchestrator.landing.landing import Landed, Landing
-from tests.e2e.worktrees.worktree_fixtures import Ground
+from shiftboss.orchestrator.landing.lander import Landed, Lander
+from tests.e2e.worktrees.worktree_fixtures import Project
 
 pytestmark = [pytest.mark.anyio, pytest.mark.requirement("OWN-01")]
 
 _PASSES = "Command passes: test -d src"
 
 
-def _lock(ground: Ground, name: str, age: float) -> Path:
-    lock = ground.repo.path / ".git" / f"{name}.lock"
+def _lock(project: Project, name: str, age: float) -> Path:
+    lock = project.repo.path / ".git" / f"{name}.lock"
     lock.parent.mkdir(parents=True, exist_ok=True)
     lock.touch()
     os.utime(lock, (time.time() - age, time.time() - age))
     return lock
 
 
-async def test_old_locks_of_our_own_refs_keep_nothing_off(ground: Ground, landing: Landing) -> None:
-    commit = ground.work("bd-1", {"src/auth/one.py": "x = 1\n"})
-    ground.repo.commit("moved", {"README.md": "# Moved\n"})
+async def test_stale_locks_of_private_refs_do_not_block_a_landing(
+    project: Project, lander: Lander
+) -> None:
+    commit = project.work("bd-1", {"src/auth/one.py": "x = 1\n"})
+    project.repo.commit("moved", {"README.md": "# Moved\n"})
     ours = ("refs/shiftboss/landing/bd-1", "refs/heads/shiftboss/bd-1")
-    locks = [_lock(ground, name, 60) for name in ours]
-    users = _lock(ground, "refs/heads/mine", 60)
-    wanted = ground.landable("bd-1", commit, _PASSES, branch="shiftboss/bd-1")
-    assert await landing.land(wanted) == Landed(ground.tip(), "merge")
+    locks = [_lock(project, name, 60) for name in ours]
+    users = _lock(project, "refs/heads/mine", 60)
+    work = project.accepted_work("bd-1", commit, _PASSES, branch="shiftboss/bd-1")
+    assert await lander.land(work) == Landed(project.tip(), "merge")
     assert not any(lock.exists() for lock in locks)
     assert users.exists()
-    assert "shiftboss/bd-1" not in ground.repo.git("branch")
-    assert ground.refs("refs/shiftboss/landing") == {}
+    assert "shiftboss/bd-1" not in project.repo.git("branch")
+    assert project.refs("refs/shiftboss/landing") == {}
 
 
 @pytest.mark.parametrize("name", ["refs/shiftboss/landing/bd-1", "packed-refs"])
-async def test_what_cannot_be_tidied_has_landed(
-    ground: Ground, landing: Landing, name: str
+async def test_work_lands_even_if_the_clean_up_fails(
+    project: Project, lander: Lander, name: str
 ) -> None:
-    commit = ground.work("bd-1", {"src/auth/one.py": "x = 1\n"})
-    # As of a process that was killed before it had tidied.
-    ground.repo.git("update-ref", "refs/shiftboss/landing/bd-1", commit)
-    lock = _lock(ground, name, 0)
-    wanted = ground.landable("bd-1", commit, branch="shiftboss/bd-1")
+    commit = project.work("bd-1", {"src/auth/one.py": "x = 1\n"})
+    # Left by a process that was killed before its clean-up.
+    project.repo.git("update-ref", "refs/shiftboss/landing/bd-1", commit)
+    lock = _lock(project, name, 0)
+    work = project.accepted_work("bd-1", commit, branch="shiftboss/bd-1")
     began = time.monotonic()
-    assert await landing.land(wanted) == Landed(commit, "fast_forward")
+    assert await lander.land(work) == Landed(commit, "fast_forward")
     assert time.monotonic() - began < 15
     assert lock.exists()
-    assert ground.refs("refs/shiftboss/landing") == {"refs/shiftboss/landing/bd-1": commit}
+    assert project.refs("refs/shiftboss/landing") == {"refs/shiftboss/landing/bd-1": commit}
     lock.unlink()
-    # Whatever lands next tidies.
-    two = ground.work("bd-2", {"src/lib/two.py": "y = 1\n"}, commit)
-    assert await landing.land(ground.landable("bd-2", two)) == Landed(two, "fast_forward")
-    assert ground.refs("refs/shiftboss/landing") == {}
+    # The next landing cleans up.
+    two = project.work("bd-2", {"src/lib/two.py": "y = 1\n"}, commit)
+    assert await lander.land(project.accepted_work("bd-2", two)) == Landed(two, "fast_forward")
+    assert project.refs("refs/shiftboss/landing") == {}
 
 
 @pytest.mark.parametrize("name", ["refs/heads/main", "packed-refs"])
-async def test_a_lock_that_stays_is_named_soon(ground: Ground, name: str) -> None:
-    lock = _lock(ground, name, 60)
-    commit = ground.work("bd-1", {"src/auth/one.py": "x = 1\n"})
-    repo = await GitRepo.at(ground.repo.path)
+async def test_an_error_names_a_lock_that_stays(project: Project, name: str) -> None:
+    lock = _lock(project, name, 60)
+    commit = project.work("bd-1", {"src/auth/one.py": "x = 1\n"})
+    repo = await GitRepo.at(project.repo.path)
     if name == "packed-refs":
-        doing = repo.text("dropping", "update-ref", "-d", "refs/heads/shiftboss/bd-1")
+        command = repo.text("dropping", "update-ref", "-d", "refs/heads/shiftboss/bd-1")
     else:
-        doing = repo.text("moving", "update-ref", "refs/heads/main", commit)
+        command = repo.text("moving", "update-ref", "refs/heads/main", commit)
     began = time.monotonic()
     with pytest.raises(TreeUnavailable) as refused:
-        await doing
+        await command
     assert time.monotonic() - began < 15
     assert f"rm {lock}" in refused.value.detail
     assert lock.exists()
 
 
-async def test_a_target_that_is_locked_is_told_so(ground: Ground, landing: Landing) -> None:
-    ground.repo.git("checkout", "--quiet", "--detach")
-    lock = _lock(ground, "refs/heads/main", 60)
-    commit = ground.work("bd-1", {"src/auth/one.py": "x = 1\n"})
+async def test_a_locked_target_is_an_error(project: Project, lander: Lander) -> None:
+    project.repo.git("checkout", "--quiet", "--detach")
+    lock = _lock(project, "refs/heads/main", 60)
+    commit = project.work("bd-1", {"src/auth/one.py": "x = 1\n"})
     with pytest.raises(TreeUnavailable, match=f"rm {lock}"):
-        await landing.land(ground.landable("bd-1", commit))
-    assert ground.tip() == ground.repo.base
+        await lander.land(project.accepted_work("bd-1", commit))
+    assert project.tip() == project.repo.base
 
 
-async def test_an_old_lock_keeps_nothing_from_being_salvaged(ground: Ground) -> None:
-    tree = await ground.make()
-    (tree.path / "draft.txt").write_text("half of it\n")
+async def test_a_stale_lock_does_not_prevent_salvage(project: Project) -> None:
+    worktree = await project.create()
+    (worktree.path / "draft.txt").write_text("half of it\n")
     ref = "refs/shiftboss/salvage/bd-1/1"
-    _lock(ground, ref, 60)
-    assert await ground.trees.remove(tree) == ref
-    assert ground.text(ref, "draft.txt") == "half of it"
-    await ground.trees.close()
+    _lock(project, ref, 60)
+    assert await project.worktrees.remove(worktree) == ref
+    assert project.text(ref, "draft.txt") == "half of it"
+    await project.worktrees.close()
 
 
-async def test_a_tree_that_is_removed_meanwhile_is_no_trouble(ground: Ground) -> None:
-    """Git's own list of the trees ends with an error then."""
-    tree = await ground.make()
-    repo = await GitRepo.at(ground.repo.path)
-    aside = ground.folder / "aside"
+async def test_checkouts_are_listed_while_a_worktree_is_removed(project: Project) -> None:
+    """`git worktree list` would fail."""
+    worktree = await project.create()
+    repo = await GitRepo.at(project.repo.path)
+    elsewhere = project.folder / "elsewhere"
     is_over = asyncio.Event()
 
-    def come_and_go() -> None:
+    def move_back_and_forth() -> None:
         while not is_over.is_set():
-            tree.admin.rename(aside)
-            aside.rename(tree.admin)
+            worktree.admin.rename(elsewhere)
+            elsewhere.rename(worktree.admin)
 
-    coming = asyncio.create_task(asyncio.to_thread(come_and_go))
+    moving = asyncio.create_task(asyncio.to_thread(move_back_and_forth))
     try:
         for _ in range(60):
-            found = await repo.checked_out()
-            assert found["main"].folder == ground.repo.path
+            checkouts = await repo.checkouts_by_branch()
+            assert checkouts["main"].folder == project.repo.path
     finally:
         is_over.set()
-        await coming
-    assert set(await repo.checked_out()) == {"main", "shiftboss/bd-1"}
-    await ground.trees.close()
+        await moving
+    assert set(await repo.checkouts_by_branch()) == {"main", "shiftboss/bd-1"}
+    await project.worktrees.close()

@@ -1,4 +1,4 @@
-"""An agent writes to what its repository keeps beside the objects: landing is not misled."""
+"""An agent changes refs, grafts or settings of its repository: landing is not misled."""
 
 from __future__ import annotations
 
@@ -8,45 +8,43 @@ import pytest
 
 from shiftboss.errors import TreeUnavailable
 from shiftboss.orchestrator.git.repository import GitRepo
-from shiftboss.orchestrator.landing.landing import Landed, Landing, LandingRefused
+from shiftboss.orchestrator.landing.lander import Landed, Lander, LandingRefused
 from shiftboss.orchestrator.landing.target_branch import TargetBranch
-from tests.e2e.worktrees.worktree_fixtures import Ground, run_in
+from tests.e2e.worktrees.worktree_fixtures import Project, run_in
 
 pytestmark = [pytest.mark.anyio, pytest.mark.requirement("OWN-01")]
 
 
 @pytest.mark.parametrize("moved", [False, True])
 async def test_a_commit_that_was_replaced_lands_as_it_was_verified(
-    ground: Ground, landing: Landing, moved: bool
+    project: Project, lander: Lander, moved: bool
 ) -> None:
-    commit = ground.work("bd-1", {"src/auth/one.py": "x = 1\n"})
-    other = ground.work("bd-2", {"src/auth/one.py": "evil\n", "src/auth/two.py": "evil\n"})
+    commit = project.work("bd-1", {"src/auth/one.py": "x = 1\n"})
+    other = project.work("bd-2", {"src/auth/one.py": "evil\n", "src/auth/two.py": "evil\n"})
     if moved:
-        ground.repo.commit("moved", {"README.md": "# Moved\n"})
-    ground.repo.git("replace", commit, other)
-    outcome = await landing.land(ground.landable("bd-1", commit))
+        project.repo.commit("moved", {"README.md": "# Moved\n"})
+    project.repo.git("replace", commit, other)
+    outcome = await lander.land(project.accepted_work("bd-1", commit))
     assert isinstance(outcome, Landed)
-    ground.repo.git("replace", "--delete", commit)
-    assert ground.text("main", "src/auth/one.py") == "x = 1"
-    assert (ground.repo.path / "src/auth/one.py").read_text() == "x = 1\n"
-    assert not (ground.repo.path / "src/auth/two.py").exists()
-    assert ground.repo.git("status", "--porcelain") == ""
+    project.repo.git("replace", "--delete", commit)
+    assert project.text("main", "src/auth/one.py") == "x = 1"
+    assert (project.repo.path / "src/auth/one.py").read_text() == "x = 1\n"
+    assert not (project.repo.path / "src/auth/two.py").exists()
+    assert project.repo.git("status", "--porcelain") == ""
 
 
-async def test_a_history_that_is_not_true_drops_no_landed_work(
-    ground: Ground, landing: Landing
-) -> None:
-    one = ground.work("bd-1", {"src/auth/one.py": "x = 1\n"})
-    two = ground.work("bd-2", {"src/lib/two.py": "y = 1\n"})
-    assert isinstance(await landing.land(ground.landable("bd-1", one)), Landed)
-    grafts = ground.repo.path / ".git" / "info" / "grafts"
+async def test_a_grafted_history_drops_no_landed_work(project: Project, lander: Lander) -> None:
+    one = project.work("bd-1", {"src/auth/one.py": "x = 1\n"})
+    two = project.work("bd-2", {"src/lib/two.py": "y = 1\n"})
+    assert isinstance(await lander.land(project.accepted_work("bd-1", one)), Landed)
+    grafts = project.repo.path / ".git" / "info" / "grafts"
     grafts.write_text(f"{two} {one}\n")
-    outcome = await landing.land(ground.landable("bd-2", two))
+    outcome = await lander.land(project.accepted_work("bd-2", two))
     grafts.unlink()
-    assert outcome == Landed(ground.tip(), "merge")
-    assert ground.text("main", "src/auth/one.py") == "x = 1"
-    assert ground.text("main", "src/lib/two.py") == "y = 1"
-    repo, files = await GitRepo.at(ground.repo.path), ground.repo.git("rev-parse", "main^{tree}")
+    assert outcome == Landed(project.tip(), "merge")
+    assert project.text("main", "src/auth/one.py") == "x = 1"
+    assert project.text("main", "src/lib/two.py") == "y = 1"
+    repo, files = await GitRepo.at(project.repo.path), project.repo.git("rev-parse", "main^{tree}")
     assert await repo.is_merge_of("main", files, [one, two])
     assert not await repo.is_merge_of("main", files, [two, one])
     assert not await repo.is_merge_of("main", await repo.tree_of(two), [one, two])
@@ -54,17 +52,17 @@ async def test_a_history_that_is_not_true_drops_no_landed_work(
 
 @pytest.mark.parametrize("branch", ["main", "release"])
 async def test_a_branch_is_never_moved_to_where_commits_are_missing(
-    ground: Ground, branch: str
+    project: Project, branch: str
 ) -> None:
-    one = ground.work("bd-1", {"src/auth/one.py": "x = 1\n"})
-    tip = ground.repo.commit("moved", {"README.md": "# Moved\n"})
-    ground.repo.git("branch", "release")
-    (ground.repo.path / ".git" / "shiftboss").mkdir(exist_ok=True)
-    with (ground.folder / "held").open("w") as held:
-        target = TargetBranch(await GitRepo.at(ground.repo.path), branch, held.fileno())
-        with pytest.raises(TreeUnavailable, match="does not have all"):
+    one = project.work("bd-1", {"src/auth/one.py": "x = 1\n"})
+    tip = project.repo.commit("moved", {"README.md": "# Moved\n"})
+    project.repo.git("branch", "release")
+    (project.repo.path / ".git" / "shiftboss").mkdir(exist_ok=True)
+    with (project.folder / "lock").open("w") as lock:
+        target = TargetBranch(await GitRepo.at(project.repo.path), branch, lock.fileno())
+        with pytest.raises(TreeUnavailable, match="does not contain all"):
             await target.move(tip, one, "test")
-    assert ground.tip(branch) == tip
+    assert project.tip(branch) == tip
 
 
 @pytest.mark.parametrize(
@@ -76,108 +74,114 @@ async def test_a_branch_is_never_moved_to_where_commits_are_missing(
         {"core.bare": "true", "core.worktree": "{folder}/elsewhere"},
     ],
 )
-async def test_settings_of_an_agent_lead_no_files_elsewhere(
-    ground: Ground, landing: Landing, settings: dict[str, str]
+async def test_settings_of_an_agent_redirect_no_files(
+    project: Project, lander: Lander, settings: dict[str, str]
 ) -> None:
-    elsewhere = ground.folder / "elsewhere"
+    elsewhere = project.folder / "elsewhere"
     elsewhere.mkdir()
-    one = ground.work("bd-1", {"src/auth/one.py": "x = 1\n"})
-    two = ground.work("bd-2", {"src/lib/two.py": "y = 1\n"})
-    tree = await ground.make(ground.assignment("bd-3"))
+    one = project.work("bd-1", {"src/auth/one.py": "x = 1\n"})
+    two = project.work("bd-2", {"src/lib/two.py": "y = 1\n"})
+    worktree = await project.create(project.assignment("bd-3"))
     for name, value in settings.items():
-        done = run_in(tree.path, "git", "config", name, value.format(folder=ground.folder))
+        done = run_in(worktree.path, "git", "config", name, value.format(folder=project.folder))
         assert done.returncode == 0
     for name, commit in (("bd-1", one), ("bd-2", two)):
-        outcome = await landing.land(ground.landable(name, commit, "Command passes: test -d src"))
+        outcome = await lander.land(
+            project.accepted_work(name, commit, "Command passes: test -d src")
+        )
         assert isinstance(outcome, Landed)
         assert outcome.warning == ""
-    again = await ground.make(ground.assignment("bd-4"))
+    again = await project.create(project.assignment("bd-4"))
     assert (again.path / "README.md").is_file()
     for name in settings:
-        config = str(ground.repo.path / ".git" / "config")
-        done = run_in(ground.folder, "git", "config", "--file", config, "--unset", name)
+        config = str(project.repo.path / ".git" / "config")
+        done = run_in(project.folder, "git", "config", "--file", config, "--unset", name)
         assert done.returncode == 0
     assert list(elsewhere.iterdir()) == []
-    assert (ground.repo.path / "src/auth/one.py").read_text() == "x = 1\n"
-    assert (ground.repo.path / "src/lib/two.py").read_text() == "y = 1\n"
-    assert ground.repo.git("status", "--porcelain") == ""
-    await ground.trees.close()
+    assert (project.repo.path / "src/auth/one.py").read_text() == "x = 1\n"
+    assert (project.repo.path / "src/lib/two.py").read_text() == "y = 1\n"
+    assert project.repo.git("status", "--porcelain") == ""
+    await project.worktrees.close()
 
 
-async def test_a_bare_repository_that_had_files_gets_none(ground: Ground, landing: Landing) -> None:
-    commit = ground.work("bd-1", {"src/auth/one.py": "x = 1\n"})
-    ground.repo.git("config", "core.bare", "true")
-    run_in(ground.repo.path, "rm", "-r", "src", "tests", "README.md")
-    assert await landing.land(ground.landable("bd-1", commit)) == Landed(commit, "fast_forward")
-    assert ground.tip() == commit
-    assert [one.name for one in ground.repo.path.iterdir()] == [".git"]
+async def test_a_bare_repository_that_had_files_gets_none(project: Project, lander: Lander) -> None:
+    commit = project.work("bd-1", {"src/auth/one.py": "x = 1\n"})
+    project.repo.git("config", "core.bare", "true")
+    run_in(project.repo.path, "rm", "-r", "src", "tests", "README.md")
+    assert await lander.land(project.accepted_work("bd-1", commit)) == Landed(
+        commit, "fast_forward"
+    )
+    assert project.tip() == commit
+    assert [entry.name for entry in project.repo.path.iterdir()] == [".git"]
 
 
 @pytest.mark.parametrize("kind", ["separate", "submodule"])
-async def test_a_checkout_with_its_git_folder_elsewhere_goes_along(
-    ground: Ground, landing: Landing, kind: str
+async def test_a_checkout_with_its_git_folder_elsewhere_is_updated(
+    project: Project, lander: Lander, kind: str
 ) -> None:
-    store = ground.folder / "store" / "repo"
+    store = project.folder / "store" / "repo"
     store.parent.mkdir()
-    ground.repo.git("init", "--quiet", "--separate-git-dir", str(store))
+    project.repo.git("init", "--quiet", "--separate-git-dir", str(store))
     if kind == "submodule":
-        ground.repo.git("config", "core.worktree", "../../repo")
-        assert list(await GitRepo(store).checked_out()) == ["main"]
-    commit = ground.work("bd-1", {"src/auth/one.py": "x = 1\n"})
-    assert await landing.land(ground.landable("bd-1", commit)) == Landed(commit, "fast_forward")
-    assert (ground.repo.path / "src/auth/one.py").read_text() == "x = 1\n"
-    assert ground.repo.git("status", "--porcelain") == ""
+        project.repo.git("config", "core.worktree", "../../repo")
+        assert list(await GitRepo(store).checkouts_by_branch()) == ["main"]
+    commit = project.work("bd-1", {"src/auth/one.py": "x = 1\n"})
+    assert await lander.land(project.accepted_work("bd-1", commit)) == Landed(
+        commit, "fast_forward"
+    )
+    assert (project.repo.path / "src/auth/one.py").read_text() == "x = 1\n"
+    assert project.repo.git("status", "--porcelain") == ""
 
 
-async def test_a_branch_that_is_another_name_of_the_target_is_refused(
-    ground: Ground, landing: Landing
+async def test_a_branch_that_is_a_symbolic_ref_to_the_target_is_refused(
+    project: Project, lander: Lander
 ) -> None:
-    base = ground.repo.base
-    tip = ground.repo.commit("moved", {"README.md": "# Moved\n"})
-    ground.repo.git("symbolic-ref", "refs/heads/shiftboss/bd-1", "refs/heads/main")
-    wanted = ground.landable("bd-1", tip, branch="shiftboss/bd-1")
-    outcome = await landing.land(wanted)
+    base = project.repo.base
+    tip = project.repo.commit("moved", {"README.md": "# Moved\n"})
+    project.repo.git("symbolic-ref", "refs/heads/shiftboss/bd-1", "refs/heads/main")
+    work = project.accepted_work("bd-1", tip, branch="shiftboss/bd-1")
+    outcome = await lander.land(work)
     assert isinstance(outcome, LandingRefused)
-    assert "another name of refs/heads/main" in outcome.reason
+    assert "symbolic ref to refs/heads/main" in outcome.reason
     assert "symbolic-ref --delete" in outcome.hint
-    ground.repo.git("checkout", "--quiet", "--detach")
-    with pytest.raises(TreeUnavailable, match="another name") as refused:
-        await ground.make(ground.assignment("bd-1", base=base))
+    project.repo.git("checkout", "--quiet", "--detach")
+    with pytest.raises(TreeUnavailable, match="symbolic ref") as refused:
+        await project.create(project.assignment("bd-1", base=base))
     assert refused.value.field == "branch"
-    assert ground.tip() == tip
-    assert ground.registered() == []
+    assert project.tip() == tip
+    assert project.registered() == []
 
 
-async def test_a_ref_of_ours_that_is_another_name_moves_nothing(
-    ground: Ground, landing: Landing
+async def test_a_private_ref_that_is_symbolic_moves_nothing(
+    project: Project, lander: Lander
 ) -> None:
-    commit = ground.work("bd-1", {"src/auth/one.py": "x = 1\n"})
-    tip = ground.repo.commit("moved", {"README.md": "# Moved\n"})
-    ground.repo.git("symbolic-ref", "refs/shiftboss/landing/bd-1", "refs/heads/main")
-    outcome = await landing.land(ground.landable("bd-1", commit, "Command passes: false"))
+    commit = project.work("bd-1", {"src/auth/one.py": "x = 1\n"})
+    tip = project.repo.commit("moved", {"README.md": "# Moved\n"})
+    project.repo.git("symbolic-ref", "refs/shiftboss/landing/bd-1", "refs/heads/main")
+    outcome = await lander.land(project.accepted_work("bd-1", commit, "Command passes: false"))
     assert isinstance(outcome, LandingRefused)
     assert outcome.check == "Command passes: false"
-    assert ground.tip() == tip
-    assert ground.refs("refs/shiftboss/landing") == {}
+    assert project.tip() == tip
+    assert project.refs("refs/shiftboss/landing") == {}
 
 
-async def test_files_that_are_not_as_the_target_has_them_are_told(
-    ground: Ground, landing: Landing
+async def test_files_that_differ_from_the_target_cause_a_warning(
+    project: Project, lander: Lander
 ) -> None:
-    (ground.repo.path / ".git" / "info").mkdir(exist_ok=True)
-    (ground.repo.path / ".git" / "info" / "attributes").write_text("*.py filter=odd\n")
-    script = ground.folder / "odd.py"
+    (project.repo.path / ".git" / "info").mkdir(exist_ok=True)
+    (project.repo.path / ".git" / "info" / "attributes").write_text("*.py filter=odd\n")
+    script = project.folder / "odd.py"
     script.write_text(
         "import pathlib, sys\n"
-        f"pathlib.Path({str(ground.repo.path / 'README.md')!r}).write_text('changed')\n"
+        f"pathlib.Path({str(project.repo.path / 'README.md')!r}).write_text('changed')\n"
         "sys.stdout.buffer.write(sys.stdin.buffer.read())\n"
     )
-    ground.repo.git("config", "filter.odd.smudge", f"{sys.executable} {script}")
-    (ground.repo.path / "src/lib/jwt.py").write_text("mine\n")
-    commit = ground.work("bd-1", {"src/auth/one.py": "x = 1\n"})
-    ground.repo.git("checkout", "--quiet", "README.md")
-    outcome = await landing.land(ground.landable("bd-1", commit))
+    project.repo.git("config", "filter.odd.smudge", f"{sys.executable} {script}")
+    (project.repo.path / "src/lib/jwt.py").write_text("mine\n")
+    commit = project.work("bd-1", {"src/auth/one.py": "x = 1\n"})
+    project.repo.git("checkout", "--quiet", "README.md")
+    outcome = await lander.land(project.accepted_work("bd-1", commit))
     assert isinstance(outcome, Landed)
     assert "README.md" in outcome.warning
-    assert str(ground.repo.path) in outcome.warning
+    assert str(project.repo.path) in outcome.warning
     assert "jwt.py" not in outcome.warning

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from shiftboss.hooks.contract import write_contract
-from shiftboss.orchestrator.worktrees.worktrees import Worktree
+from shiftboss.orchestrator.worktrees.worktree import Worktree
 from shiftboss.protocol.handoffs import Context, Contract, Escalation, WorkerHandoff, handoff_hash
-from tests.e2e.worktrees.worktree_fixtures import Ground, run_in, user_settings
+from tests.e2e.worktrees.worktree_fixtures import Project, run_in, user_settings
 
 pytestmark = [pytest.mark.anyio, pytest.mark.requirement("HO-10")]
 
-# Tells what it was given; refuses the commit with an exit code of its own when it is told to.
+# Writes down its arguments and input; refuses the commit if there is a file `refuse`.
 _HOOK = """\
 #!/bin/sh
 echo "$(basename "$0") $* $(cat)" >> "$PWD/../hooked"
@@ -25,18 +25,18 @@ echo "$(basename "$0") $* $(cat)" >> "$PWD/../hooked"
 
 
 @pytest.fixture
-async def ground(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Ground]:
+async def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Project]:
     for name, value in user_settings(tmp_path).items():
         monkeypatch.setenv(name, value)
-    ground = Ground(tmp_path)
-    yield ground
-    await ground.trees.close()
+    project = Project(tmp_path)
+    yield project
+    await project.worktrees.close()
 
 
-async def _make(ground: Ground, bead_id: str = "bd-1") -> Worktree:
-    """With a contract for `src/auth/`."""
-    assignment = ground.assignment(bead_id)
-    tree = await ground.make(assignment)
+async def _create(project: Project, bead_id: str = "bd-1") -> Worktree:
+    """Create a work tree with a contract for `src/auth/`."""
+    assignment = project.assignment(bead_id)
+    worktree = await project.create(assignment)
     handoff = WorkerHandoff(
         contract=Contract(
             task_id=bead_id,
@@ -49,7 +49,7 @@ async def _make(ground: Ground, bead_id: str = "bd-1") -> Worktree:
         escalation=Escalation(),
     )
     write_contract(
-        ground.contract_file(assignment),
+        project.contract_file(assignment),
         {
             "swarm_id": "s",
             "bead_id": bead_id,
@@ -59,13 +59,13 @@ async def _make(ground: Ground, bead_id: str = "bd-1") -> Worktree:
             "contract_hash": handoff_hash(handoff),
             "handoff": json.loads(handoff.model_dump_json()),
             "generated": [],
-            "tree": str(tree.path),
-            "base": ground.repo.base,
+            "tree": str(worktree.path),
+            "base": project.repo.base,
             "branch": assignment.branch,
             "server_url": None,
         },
     )
-    return tree
+    return worktree
 
 
 def _commit(folder: Path, path: str) -> subprocess.CompletedProcess[str]:
@@ -74,9 +74,9 @@ def _commit(folder: Path, path: str) -> subprocess.CompletedProcess[str]:
     return run_in(folder, "git", "commit", "--quiet", "--message", "work")
 
 
-def _hooked(ground: Ground) -> list[str]:
-    """What the repository's own hooks have told, from any tree."""
-    files = [*ground.folder.glob("hooked"), *ground.folder.glob("trees/*/hooked")]
+def _hooked(project: Project) -> list[str]:
+    """The lines that the repository's own hooks have written, from any work tree."""
+    files = [*project.folder.glob("hooked"), *project.folder.glob("trees/*/hooked")]
     return [line.rstrip() for file in files for line in file.read_text().splitlines()]
 
 
@@ -87,83 +87,83 @@ def _write_hook(folder: Path, *names: str) -> None:
         (folder / name).chmod(0o755)
 
 
-async def test_a_commit_outside_of_the_contract_is_refused(ground: Ground) -> None:
-    tree = await _make(ground)
-    refused = _commit(tree.path, "README.md")
+async def test_a_commit_outside_of_the_contract_is_refused(project: Project) -> None:
+    worktree = await _create(project)
+    refused = _commit(worktree.path, "README.md")
     assert refused.returncode != 0
     assert "README.md" in refused.stderr
     assert "contract" in refused.stderr
-    run_in(tree.path, "git", "reset", "--quiet", "--hard")
-    assert _commit(tree.path, "src/auth/login.py").returncode == 0
+    run_in(worktree.path, "git", "reset", "--quiet", "--hard")
+    assert _commit(worktree.path, "src/auth/login.py").returncode == 0
     # The user's own checkout has no contract.
-    assert _commit(ground.repo.path, "README.md").returncode == 0
+    assert _commit(project.repo.path, "README.md").returncode == 0
 
 
 @pytest.mark.parametrize("where", [".git/hooks", "shared-hooks", ".husky/_"])
-async def test_the_hooks_of_the_repository_are_run_after_ours(ground: Ground, where: str) -> None:
+async def test_the_hooks_of_the_repository_are_run_after_ours(project: Project, where: str) -> None:
     if where != ".git/hooks":
-        ground.repo.git("config", "core.hooksPath", where)
-    at_start = {one.name for one in ground.repo.path.iterdir()}
-    tree = await _make(ground)
-    # As husky does it, the hooks come with the set-up of the tree.
-    place = ground.repo.path if where == ".git/hooks" else tree.path
-    _write_hook(place / where, "pre-commit", "commit-msg", "pre-push")
-    assert _commit(tree.path, "README.md").returncode != 0
-    assert _hooked(ground) == []
-    run_in(tree.path, "git", "reset", "--quiet", "--hard")
-    assert _commit(tree.path, "src/auth/login.py").returncode == 0
-    first, second = _hooked(ground)
+        project.repo.git("config", "core.hooksPath", where)
+    at_start = {entry.name for entry in project.repo.path.iterdir()}
+    worktree = await _create(project)
+    # As with husky, the set-up of the work tree installs the hooks.
+    folder = project.repo.path if where == ".git/hooks" else worktree.path
+    _write_hook(folder / where, "pre-commit", "commit-msg", "pre-push")
+    assert _commit(worktree.path, "README.md").returncode != 0
+    assert _hooked(project) == []
+    run_in(worktree.path, "git", "reset", "--quiet", "--hard")
+    assert _commit(worktree.path, "src/auth/login.py").returncode == 0
+    first, second = _hooked(project)
     assert first == "pre-commit"
     assert second.startswith("commit-msg ")
     assert second.endswith("COMMIT_EDITMSG")
-    (tree.path / "refuse").touch()
-    refused = _commit(tree.path, "src/auth/names.py")
+    (worktree.path / "refuse").touch()
+    refused = _commit(worktree.path, "src/auth/names.py")
     assert refused.returncode != 0
-    assert {one.name for one in ground.repo.path.iterdir()} == at_start
+    assert {entry.name for entry in project.repo.path.iterdir()} == at_start
     # Nothing of ours is in the settings that the user's own checkout sees.
-    seen = run_in(ground.repo.path, "git", "config", "--get-all", "core.hooksPath").stdout.strip()
+    seen = run_in(project.repo.path, "git", "config", "--get-all", "core.hooksPath").stdout.strip()
     assert seen == ("" if where == ".git/hooks" else where)
 
 
-async def test_a_push_is_told_to_both(ground: Ground) -> None:
-    remote = ground.folder / "remote.git"
-    ground.repo.git("clone", "--quiet", "--bare", str(ground.repo.path), str(remote))
-    ground.repo.git("remote", "add", "origin", str(remote))
-    _write_hook(ground.repo.path / ".git/hooks", "pre-push")
-    tree = await _make(ground)
-    assert _commit(tree.path, "src/auth/login.py").returncode == 0
-    head = run_in(tree.path, "git", "rev-parse", "HEAD").stdout.strip()
-    pushed = run_in(tree.path, "git", "push", "--quiet", "origin", "HEAD")
+async def test_a_push_runs_both_hooks(project: Project) -> None:
+    remote = project.folder / "remote.git"
+    project.repo.git("clone", "--quiet", "--bare", str(project.repo.path), str(remote))
+    project.repo.git("remote", "add", "origin", str(remote))
+    _write_hook(project.repo.path / ".git/hooks", "pre-push")
+    worktree = await _create(project)
+    assert _commit(worktree.path, "src/auth/login.py").returncode == 0
+    head = run_in(worktree.path, "git", "rev-parse", "HEAD").stdout.strip()
+    pushed = run_in(worktree.path, "git", "push", "--quiet", "origin", "HEAD")
     assert pushed.returncode == 0, pushed.stderr
-    (told,) = _hooked(ground)
-    assert told.startswith(f"pre-push origin {remote} HEAD {head} refs/heads/shiftboss/bd-1 ")
-    (tree.path / "README.md").write_text("changed\n")
-    run_in(tree.path, "git", "commit", "--quiet", "--no-verify", "--all", "--message", "beyond")
-    refused = run_in(tree.path, "git", "push", "--quiet", "origin", "HEAD")
+    (line,) = _hooked(project)
+    assert line.startswith(f"pre-push origin {remote} HEAD {head} refs/heads/shiftboss/bd-1 ")
+    (worktree.path / "README.md").write_text("changed\n")
+    run_in(worktree.path, "git", "commit", "--quiet", "--no-verify", "--all", "--message", "beyond")
+    refused = run_in(worktree.path, "git", "push", "--quiet", "origin", "HEAD")
     assert refused.returncode != 0
     assert "README.md" in refused.stderr
-    assert len(_hooked(ground)) == 1
+    assert len(_hooked(project)) == 1
 
 
-async def test_a_hook_of_the_first_tree_alone_is_found(ground: Ground) -> None:
-    """Settings of single trees are on already, and the repository's own hooks are one of them."""
-    ground.repo.git("config", "extensions.worktreeConfig", "true")
-    hooks = ground.folder / "mine"
-    ground.repo.git("config", "--worktree", "core.hooksPath", str(hooks))
+async def test_a_hook_configured_for_the_main_worktree_runs(project: Project) -> None:
+    """`extensions.worktreeConfig` is on already, and `core.hooksPath` is set there."""
+    project.repo.git("config", "extensions.worktreeConfig", "true")
+    hooks = project.folder / "mine"
+    project.repo.git("config", "--worktree", "core.hooksPath", str(hooks))
     _write_hook(hooks, "pre-commit", "post-index-change")
-    tree = await _make(ground)
-    assert _commit(tree.path, "src/auth/login.py").returncode == 0
-    assert {line.split(" ")[0] for line in _hooked(ground)} == {"pre-commit", "post-index-change"}
-    assert ground.repo.git("config", "core.hooksPath") == str(hooks)
+    worktree = await _create(project)
+    assert _commit(worktree.path, "src/auth/login.py").returncode == 0
+    assert {line.split(" ")[0] for line in _hooked(project)} == {"pre-commit", "post-index-change"}
+    assert project.repo.git("config", "core.hooksPath") == str(hooks)
 
 
-async def test_settings_of_the_first_tree_move_to_it(ground: Ground) -> None:
-    """A repository whose files lie elsewhere."""
-    files = ground.folder / "files"
+async def test_settings_of_the_main_worktree_move_to_it(project: Project) -> None:
+    """A repository whose files are elsewhere."""
+    files = project.folder / "files"
     files.mkdir()
-    ground.repo.git("config", "core.worktree", str(files))
-    tree = await _make(ground)
-    assert _commit(tree.path, "src/auth/login.py").returncode == 0
-    top = run_in(tree.path, "git", "rev-parse", "--show-toplevel").stdout.strip()
-    assert top == str(tree.path)
-    assert ground.repo.git("rev-parse", "--show-toplevel") == str(files)
+    project.repo.git("config", "core.worktree", str(files))
+    worktree = await _create(project)
+    assert _commit(worktree.path, "src/auth/login.py").returncode == 0
+    top = run_in(worktree.path, "git", "rev-parse", "--show-toplevel").stdout.strip()
+    assert top == str(worktree.path)
+    assert project.repo.git("rev-parse", "--show-toplevel") == str(files)

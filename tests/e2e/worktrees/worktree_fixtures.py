@@ -1,4 +1,4 @@
-"""A repository with its user's settings, and trees in it."""
+"""A repository with the settings of its user, and work trees of it."""
 
 from __future__ import annotations
 
@@ -8,25 +8,26 @@ from pathlib import Path
 from typing import Any
 
 from shiftboss.orchestrator.attempt.workspace import AgentAssignment
-from shiftboss.orchestrator.landing.landing import AcceptedWork
-from shiftboss.orchestrator.worktrees.worktrees import Worktree, Worktrees
+from shiftboss.orchestrator.landing.lander import AcceptedWork
+from shiftboss.orchestrator.worktrees.worktree import Worktree
+from shiftboss.orchestrator.worktrees.worktree_folder import WorktreeFolder
 from shiftboss.protocol.handoffs import VerificationPolicy
 from shiftboss.protocol.plan import PlanRepo
 from tests.repos import ENVIRONMENT, Repo
 
 
-class Ground:
-    """`repo` has `main` checked out, as its user has it. Trees lie in `folder`."""
+class Project:
+    """`repo` has `main` checked out. Its work trees are in `folder`/trees."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.repo = Repo(folder / "repo")
         self.repo.git("checkout", "--quiet", "main")
         self.repo.git("branch", "--quiet", "-D", "task")
-        self.trees = Worktrees(folder / "trees")
+        self.worktrees = WorktreeFolder(folder / "trees")
 
     def assignment(self, bead_id: str = "bd-1", epoch: int = 1, **members: Any) -> AgentAssignment:
-        words: dict[str, Any] = {
+        values: dict[str, Any] = {
             "swarm_id": "s",
             "bead_id": bead_id,
             "title": f"the work of {bead_id}",
@@ -40,14 +41,21 @@ class Ground:
             "handoff": {},
             "contract_hash": "",
         }
-        return AgentAssignment(**(words | members))
+        return AgentAssignment(**(values | members))
 
-    async def make(
-        self, assignment: AgentAssignment | None = None, *, carry_on: bool = False, **plan: Any
+    async def create(
+        self,
+        assignment: AgentAssignment | None = None,
+        *,
+        continue_branch: bool = False,
+        **plan: Any,
     ) -> Worktree:
         assignment = assignment or self.assignment()
-        return await self.trees.make(
-            assignment, PlanRepo(**plan), self.contract_file(assignment), carry_on=carry_on
+        return await self.worktrees.create(
+            assignment,
+            PlanRepo(**plan),
+            self.contract_file(assignment),
+            continue_branch=continue_branch,
         )
 
     def contract_file(self, assignment: AgentAssignment) -> Path:
@@ -55,8 +63,10 @@ class Ground:
         file.parent.mkdir(parents=True, exist_ok=True)
         return file
 
-    def landable(self, bead_id: str, commit: str, *criteria: str, **members: Any) -> AcceptedWork:
-        words: dict[str, Any] = {
+    def accepted_work(
+        self, bead_id: str, commit: str, *criteria: str, **members: Any
+    ) -> AcceptedWork:
+        values: dict[str, Any] = {
             "bead_id": bead_id,
             "title": f"the work of {bead_id}",
             "repo": self.repo.path,
@@ -66,14 +76,16 @@ class Ground:
             "policy": VerificationPolicy(),
             "receipt_id": f"receipt-{bead_id}",
         }
-        return AcceptedWork(**(words | members))
+        return AcceptedWork(**(values | members))
 
     def work(self, bead_id: str, files: dict[str, str], base: str | None = None) -> str:
         """A commit on a branch that is checked out nowhere."""
-        place = self.folder / f"work-{bead_id}"
-        self.repo.git("worktree", "add", "--quiet", "--detach", str(place), base or self.repo.base)
-        commit = commit_in(place, files, f"work of {bead_id}")
-        self.repo.git("worktree", "remove", "--force", str(place))
+        checkout = self.folder / f"work-{bead_id}"
+        self.repo.git(
+            "worktree", "add", "--quiet", "--detach", str(checkout), base or self.repo.base
+        )
+        commit = commit_in(checkout, files, f"work of {bead_id}")
+        self.repo.git("worktree", "remove", "--force", str(checkout))
         self.repo.git("branch", f"shiftboss/{bead_id}", commit)
         return commit
 
@@ -82,7 +94,7 @@ class Ground:
         return dict(line.split(" ", 1) for line in lines.splitlines())
 
     def registered(self) -> list[str]:
-        """What git knows of work trees beside the user's own."""
+        """The work trees in git's list, without the main one."""
         lines = self.repo.git("worktree", "list", "--porcelain").splitlines()
         return [line for line in lines if line.startswith("worktree ")][1:]
 
@@ -94,7 +106,7 @@ class Ground:
 
 
 def run_in(folder: Path, *argv: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    """A command as an agent runs it."""
+    """Run a command as an agent would."""
     return subprocess.run(
         argv,
         cwd=folder,
@@ -117,8 +129,8 @@ def commit_in(folder: Path, files: dict[str, str], message: str = "work") -> str
 
 
 def user_settings(folder: Path) -> dict[str, str]:
-    """The surroundings of a user who has told git a name."""
+    """The environment of a user with an identity in git."""
     config = folder / "gitconfig"
     config.write_text("[user]\n\tname = Ada\n\temail = ada@shiftboss.invalid\n")
-    kept = {"GIT_CONFIG_GLOBAL": str(config), "GIT_CONFIG_NOSYSTEM": "1", "HOME": str(folder)}
-    return kept | {"PATH": os.environ["PATH"]}
+    variables = {"GIT_CONFIG_GLOBAL": str(config), "GIT_CONFIG_NOSYSTEM": "1", "HOME": str(folder)}
+    return variables | {"PATH": os.environ["PATH"]}

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-from shiftboss.orchestrator.agents.agent import OutputReader
-from shiftboss.orchestrator.agents.claude import ClaudeOutput
-from shiftboss.orchestrator.agents.codex import CodexOutput
-from shiftboss.orchestrator.agents.command import CommandOutput
-from shiftboss.orchestrator.agents.gemini import GeminiOutput
-from shiftboss.orchestrator.agents.opencode import OpencodeOutput
+from shiftboss.agents.claude.output import ClaudeOutput
+from shiftboss.agents.codex.output import CodexOutput
+from shiftboss.agents.command import CommandOutput
+from shiftboss.agents.gemini.output import GeminiOutput
+from shiftboss.agents.opencode.output import OpencodeOutput
+from shiftboss.agents.signals import OutputReader
 from shiftboss.protocol.plan import PlanAgent
 
 LINES: Final = Path(__file__).parent / "agent_lines"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from shiftboss.orchestrator.agents.agent import (
+from shiftboss.agents.signals import (
     Allowed,
     Denied,
     Did,
@@ -16,7 +16,7 @@ from shiftboss.orchestrator.agents.agent import (
     Signal,
     Usage,
 )
-from shiftboss.orchestrator.agents.usage_meter import DEFAULT_WINDOW, context_window
+from shiftboss.agents.usage_meter import DEFAULT_WINDOW, context_window
 from tests.unit.agents.agent_readers import LINES, NOW, reader_of
 
 PRICED: dict[str, Any] = {"input_price": 2.0, "output_price": 10.0}
@@ -94,7 +94,7 @@ def test_a_denial_is_known_by_its_words_where_nothing_else_tells(words: str, too
 def test_claude_s_subscription_is_used_up_until_a_time() -> None:
     signals = told("claude-subscription-limit", 1)
     assert of(RateLimited, signals) == [
-        RateLimited("the limit of five hour is reached", 1_794_780_840)
+        RateLimited("the five hour limit is reached", 1_794_780_840)
     ]
     (finished,) = of(Finished, signals)
     assert not finished.ok

@@ -82,7 +82,7 @@ def test_anything_else_cannot_be_checked(text: str) -> None:
         ("a 2>&1", "'>'"),
         ("a &", "'&'"),
         ("(a)", "'('"),
-        ("a\nb", r"has '\n'"),
+        ("a\nb", r"contains '\n'"),
         ("a $(b)", "'$('"),
         ('a "$(b)"', "'$('"),
         ("a `b`", "'`'"),
@@ -135,7 +135,7 @@ def test_as_many_tests_pass_as_ran_at_the_base() -> None:
     two = ended(0, "2 passed, 1 skipped in 0.01s")
     assert [objection(TESTS, two, ran) for ran in (None, 0, 1, 2)] == [None] * 4
     assert objection(TESTS, two, 3) == (
-        "3 tests ran at the base, only 2 pass now: were tests removed or skipped?"
+        "3 tests ran at the base, only 2 pass now: were any removed or skipped?"
     )
     assert objection(COMMAND, two, 3) is None
     assert "1 test ran at the base" in str(objection(TESTS, ended(0, "bye"), 1))

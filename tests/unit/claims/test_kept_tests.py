@@ -11,7 +11,7 @@ from shiftboss.rules.claims.kept_tests import Revision, kind_of, lost_tests
 
 
 def lost(path: str, before: str, after: str | None) -> list[str]:
-    """The names of the tests that are gone or switched off."""
+    """The names of the tests that were removed or disabled."""
     texts = [None if one is None else textwrap.dedent(one) for one in (before, after)]
     return [one.name for one in lost_tests([Revision(path, *texts)])]
 
@@ -273,7 +273,7 @@ def test_tests_that_are_switched_off_while_they_move_are_named() -> None:
     off = PYTHON_PLAIN.replace("def test_one", "@pytest.mark.skip\ndef test_one")
     moved = [Revision("test_a.py", PYTHON_PLAIN, None), Revision("test_b.py", None, off)]
     assert [(one.path, one.name, one.how) for one in lost_tests(moved)] == [
-        ("test_a.py", "test_one", "is switched off (skip)")
+        ("test_a.py", "test_one", "was disabled (skip)")
     ]
 
 

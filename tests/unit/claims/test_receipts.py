@@ -223,7 +223,7 @@ def changeable(place: tuple[str | int, ...]) -> tuple[Any, Any]:
         (TEXT.replace(b'{"algorithm"', b'{"receipt":{},"algorithm"'), "'receipt' twice"),
         (TEXT.replace(b'"epoch":2', b'"epoch":2.0'), "epoch"),
         (TEXT.replace(b'"epoch":2', b'"epoch":true'), "epoch"),
-        (TEXT.replace(b'"epoch":2', b'"epoch":NaN'), "no number NaN"),
+        (TEXT.replace(b'"epoch":2', b'"epoch":NaN'), "NaN is not JSON"),
         (TEXT.replace(b'"epoch":2', b'"epoch":' + b"9" * 5000), "not a receipt"),
         (TEXT.replace(b"shiftboss-receipt/1", b"shiftboss-receipt/2"), "format"),
         (TEXT.replace(b'"bee"', rb'"\ud800"'), "not a receipt"),
@@ -245,7 +245,7 @@ def test_another_key_did_not_sign_it() -> None:
         verify_receipt(SIGNED, OTHER_KEY.public_pem)
     assert refused.value.field == "key_id"
     renamed = SIGNED.model_copy(update={"key_id": OTHER_KEY.key_id})
-    with pytest.raises(InvalidReceipt, match="signature does not fit"):
+    with pytest.raises(InvalidReceipt, match="signature is wrong"):
         verify_receipt(renamed, OTHER_KEY.public_pem)
 
 

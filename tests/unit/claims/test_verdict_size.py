@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from shiftboss.cli.common.tokens import OPERATOR_TOKEN_FILE
-from shiftboss.evidence.keys import OPERATOR_FILE
 from shiftboss.protocol.verdicts import Change, CheckResult, Verdict, Violation
 from shiftboss.rules.claims.verdicts import VERDICT_BYTES_MAX, fitting
 from shiftboss.server.http.requests import BODY_BYTES_MAX
 from shiftboss.store.opening import DEFAULT_DATABASE
+from shiftboss.system.private_files import OPERATOR_FILE
 
 
 def verdict(

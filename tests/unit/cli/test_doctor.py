@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 
 from shiftboss import __version__
+from shiftboss.agents.registry import AGENTS
 from shiftboss.doctor.findings import Finding
 from shiftboss.doctor.forges import judge_answer
 from shiftboss.doctor.programs import judge_agents, judge_runners
 from shiftboss.doctor.queues import Queues, judge_queues
 from shiftboss.doctor.repos import judge_hooks
-from shiftboss.doctor.server import look_at_server
+from shiftboss.doctor.server import check_server
 from shiftboss.errors import CiUnavailable, ShiftbossError
 from shiftboss.protocol.policy import Policy
 from shiftboss.rules.documents.wording import how_many
@@ -68,12 +69,12 @@ class Refused(ShiftbossError):
 
 
 def test_a_healthy_server_of_our_version_is_well() -> None:
-    found = look_at_server(Line(healthy(), b"{}"))
+    found = check_server(Line(healthy(), b"{}"))
     assert [(one.check, one.level) for one in found] == [("server", "ok"), ("store", "ok")]
 
 
 def test_a_server_of_another_version_is_a_warning() -> None:
-    found = look_at_server(Line(healthy("0.0.1"), b"{}"))
+    found = check_server(Line(healthy("0.0.1"), b"{}"))
     assert levels(found) == ["warning", "ok"]
     assert "0.0.1" in found[0].message
     assert __version__ in found[0].message
@@ -84,15 +85,20 @@ def test_a_server_of_another_version_is_a_warning() -> None:
     [
         (ShiftbossError("no server at x", hint="start one"), b"{}", "server", "no server at x"),
         (Refused("the disk is full"), b"{}", "store", "the disk is full"),
-        (b"<html>", b"{}", "server", "is no Shiftboss"),
-        (healthy(), ShiftbossError("wrong token"), "server", "it refuses us: wrong token"),
+        (b"<html>", b"{}", "server", "does not answer like Shiftboss"),
+        (
+            healthy(),
+            ShiftbossError("wrong token"),
+            "server",
+            "the server refuses this command: wrong token",
+        ),
     ],
     ids=["away", "store", "somebody else", "token"],
 )
 def test_a_server_that_cannot_be_used_is_a_problem(
     health: bytes | ShiftbossError, status: bytes, check: str, words: str
 ) -> None:
-    bad = only([one for one in look_at_server(Line(health, status)) if one.level == "problem"])
+    bad = only([one for one in check_server(Line(health, status)) if one.level == "problem"])
     assert bad.check == check
     assert words in bad.message
     assert bad.todo
@@ -136,7 +142,7 @@ def test_a_run_that_waits_for_a_runner_too_long_is_a_stuck_queue() -> None:
     assert levels(at_the_edge) == ["ok"]
     stuck = only(judged(repos=(repo(tracking=tracking(11, run_id="451")),)))
     assert stuck.level == "problem"
-    assert "run #451 of alphavm waits for a runner for 11 minutes" in stuck.message
+    assert "run #451 of alphavm has been waiting for a runner for 11 minutes" in stuck.message
     assert "systemctl status 'forgejo-runner-*'" in stuck.todo
     assert "sudo systemctl restart forgejo-runner-N" in stuck.todo
 
@@ -161,7 +167,7 @@ def test_short_times_and_single_things_read_as_they_are() -> None:
         queues = Queues([repo(tracking=tracking(minutes))], [], [], [])
         assert only(judge_queues(queues, policy, NOW)).message.endswith(words)
     late = only(judged(tasks=(task(11),)))
-    assert late.message.startswith("nobody takes 1 task that is ready;")
+    assert late.message.startswith("no worker takes 1 task that is ready;")
     assert (how_many(1, "repo"), how_many(0, "repo")) == ("1 repo", "0 repos")
 
 
@@ -181,7 +187,7 @@ def test_a_forge_without_an_answer_is_waited_for_and_nothing_is_started_anew() -
     silent = only(judged(repos=(repo(tracking=tracking(60, errors=3)),)))
     assert silent.level == "warning"
     assert "3 times in a row" in silent.message
-    assert "do not start runs anew" in silent.todo
+    assert "do not restart CI runs" in silent.todo
 
 
 def test_a_red_repo_and_a_halt_are_told() -> None:
@@ -197,7 +203,10 @@ def test_tasks_that_nobody_takes_are_told_once_with_the_oldest() -> None:
     tasks = (task(11), task(30, bead_id="bd-2"), task(30, waits_for=1), task(30, status="active"))
     late = only(judged(tasks=tasks))
     assert late.level == "warning"
-    assert late.message == "nobody takes 2 tasks that are ready; bd-2 waits for 30 minutes"
+    assert (
+        late.message
+        == "no worker takes 2 tasks that are ready; bd-2 has been waiting for 30 minutes"
+    )
 
 
 @pytest.mark.parametrize(
@@ -222,7 +231,7 @@ def test_a_claim_that_nobody_verifies_is_told(state: str, minutes: int, words: s
 @pytest.mark.parametrize(
     ("reason", "level", "words"),
     [
-        ("down", "problem", "Do not start runs anew"),
+        ("down", "problem", "Do not restart CI runs"),
         ("rate_limit", "warning", "wait"),
         ("token", "problem", "give a new one"),
         ("set_up", "problem", "give a new one"),
@@ -269,17 +278,17 @@ def test_a_502_in_the_log_of_the_runners_is_waited_for() -> None:
 def test_a_folder_of_hooks_elsewhere_shadows_those_of_the_repo() -> None:
     found = only(judge_hooks("alphavm", {"pre-push": True}, "/etc/hooks"))
     assert found.level == "warning"
-    assert "is /etc/hooks, which shadows its own pre-push" in found.message
+    assert "is /etc/hooks: git ignores its own pre-push" in found.message
 
 
 def test_hooks_that_git_passes_over_are_told_and_those_that_run_are_named() -> None:
     assert judge_hooks("alphavm", {}, None) == judge_hooks("alphavm", {}, "/etc/hooks") == []
     found = judge_hooks("alphavm", {"pre-commit": True, "pre-push": False}, None)
     assert levels(found) == ["warning", "ok"]
-    assert "pre-push of alphavm cannot be run" in found[0].message
+    assert "pre-push of alphavm is not executable" in found[0].message
     assert "alphavm runs pre-commit" in found[1].message
 
 
 def test_one_agent_is_enough() -> None:
-    assert only(judge_agents(["codex"])).message == "on the PATH: codex"
+    assert only(judge_agents([AGENTS["codex"]])).message == "on the PATH: codex"
     assert only(judge_agents([])).level == "warning"

@@ -25,6 +25,7 @@ class Story:
     def __init__(self) -> None:
         self.hub = Hub()
         self.events: list[Event] = []
+        self.swarms = self
         self.is_away = False
         self.asked_in_vain = 0
 

@@ -46,7 +46,7 @@ ODD = [
 ENVIRONMENT = {"HOME": "/home/me", "TMPDIR": "/scratch"}
 
 
-def found(command: str) -> ShellWrites:
+def read_script(command: str) -> ShellWrites:
     shell = ShellWrites("/tree", ENVIRONMENT, "shiftboss/t-1", "0123456789abcdef")
     shell.script(command)
     return shell
@@ -56,7 +56,7 @@ def written(command: str) -> list[str]:
     """The paths as the shell would have them: `?` for what only it knows."""
     return [
         _shown(one)
-        for one in found(command).found
+        for one in read_script(command).effects
         if isinstance(one, Write) and one.kind != "place"
     ]
 
@@ -69,7 +69,7 @@ def _shown(write: Write) -> str:
 
 
 def bans(command: str) -> list[str]:
-    return [one.reason for one in found(command).found if isinstance(one, Ban)]
+    return [one.reason for one in read_script(command).effects if isinstance(one, Ban)]
 
 
 @pytest.mark.parametrize(
@@ -268,7 +268,7 @@ def test_where_git_writes() -> None:
     def places(command: str) -> list[str | None]:
         return [
             one.folder if one.word.text == "." else one.word.text
-            for one in found(command).found
+            for one in read_script(command).effects
             if isinstance(one, Write) and one.kind == "place"
         ]
 
@@ -409,7 +409,7 @@ def test_what_is_not_banned(command: str) -> None:
 )
 def test_what_cannot_be_read(command: str) -> None:
     with pytest.raises(Unclear):
-        found(command)
+        read_script(command)
 
 
 @pytest.mark.parametrize(
@@ -418,7 +418,7 @@ def test_what_cannot_be_read(command: str) -> None:
 )
 def test_nothing_is_too_odd(command: str) -> None:
     try:
-        found(command)
+        read_script(command)
     except Unclear:
         pass
 
@@ -427,7 +427,7 @@ def test_words_of_an_argv_are_taken_as_they_are() -> None:
     shell = ShellWrites("/tree", ENVIRONMENT)
     shell.argv(["rm", "a b", "$HOME"])
     shell.argv(["bash", "-lc", "echo > c"])
-    assert [_shown(one) for one in shell.found if isinstance(one, Write)] == [
+    assert [_shown(one) for one in shell.effects if isinstance(one, Write)] == [
         "/tree/a b",
         "/tree/$HOME",
         "/tree/c",

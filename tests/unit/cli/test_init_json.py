@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shiftboss.init.agents import AGENTS
-from shiftboss.init.file_edits import CannotMerge, JsonFile
-from shiftboss.init.json_edits import (
+from shiftboss.agents.registry import AGENTS
+from shiftboss.rules.documents.file_edits import CannotMerge, JsonFile
+from shiftboss.rules.documents.json_edits import (
     NotJson,
     WrongKind,
     append_item,
@@ -107,11 +107,11 @@ def test_what_somebody_has_changed_is_left() -> None:
 
 
 def test_a_value_of_the_wrong_kind_is_named() -> None:
-    with pytest.raises(WrongKind, match="mcpServers is no object"):
+    with pytest.raises(WrongKind, match="mcpServers is not an object"):
         set_member('{"mcpServers": []}', PATH, VALUE)
-    with pytest.raises(WrongKind, match="the whole is no object"):
+    with pytest.raises(WrongKind, match="the file is not an object"):
         set_member("[]", PATH, VALUE)
-    with pytest.raises(WrongKind, match=r"hooks\.PreToolUse is no list"):
+    with pytest.raises(WrongKind, match=r"hooks\.PreToolUse is not a list"):
         append_item('{"hooks": {"PreToolUse": {}}}', HOOKS, VALUE)
 
 
@@ -133,7 +133,7 @@ def test_what_is_no_json_is_told_with_its_line(text: str, line: int, has_comment
 
 
 def test_hooks_of_others_stay_and_ours_are_known_among_them() -> None:
-    settings = AGENTS["claude"].wishes(())[1]
+    settings = AGENTS["claude"].setup_files(())[1]
     assert isinstance(settings, JsonFile)
     foreign = '{"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "say done"}]}]}}'
     merged = settings.with_ours(foreign)
@@ -153,7 +153,7 @@ def test_hooks_of_others_stay_and_ours_are_known_among_them() -> None:
 
 
 def test_comments_are_refused_until_ours_is_there() -> None:
-    wish = AGENTS["opencode"].wishes(["opencode.jsonc"])[0]
+    wish = AGENTS["opencode"].setup_files(["opencode.jsonc"])[0]
     assert wish.name == "opencode.jsonc"
     with pytest.raises(CannotMerge) as refused:
         wish.with_ours('{\n  // which model\n  "model": "x"\n}')

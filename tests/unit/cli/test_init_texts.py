@@ -8,11 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shiftboss.init.agents import AGENTS
-from shiftboss.init.file_edits import CannotMerge
+from shiftboss.agents.registry import AGENTS
 from shiftboss.init.project import COMMENT, guessed_jobs, policy_draft, repo_name
 from shiftboss.init.setup import LINES
-from shiftboss.init.text_blocks import (
+from shiftboss.rules.contract.policy_file import read_policy
+from shiftboss.rules.documents.file_edits import CannotMerge
+from shiftboss.rules.documents.text_blocks import (
     HASH,
     HTML,
     BrokenBlock,
@@ -20,7 +21,6 @@ from shiftboss.init.text_blocks import (
     with_block,
     without_block,
 )
-from shiftboss.rules.contract.policy_file import read_policy
 
 
 @given(st.lists(st.sampled_from(["a", "\n", "\r\n", "\r", " ", "#", "é"])))
@@ -69,7 +69,7 @@ def test_the_page_for_agents_is_short() -> None:
 
 
 def test_a_toml_file_keeps_what_it_has_or_is_refused() -> None:
-    wish = AGENTS["codex"].wishes(())[0]
+    wish = AGENTS["codex"].setup_files(())[0]
     text = 'model = "x"\n\n[mcp_servers.other]\nurl = "y"'
     added = wish.with_ours(text)
     assert wish.with_ours(added) == added
@@ -80,7 +80,7 @@ def test_a_toml_file_keeps_what_it_has_or_is_refused() -> None:
     with pytest.raises(CannotMerge, match="at its end") as refused:
         wish.with_ours('mcp_servers = {other = {url = "y"}}\n')
     assert "[mcp_servers.shiftboss]" in (refused.value.by_hand or "")
-    with pytest.raises(CannotMerge, match=r"is no TOML: .*line 2"):
+    with pytest.raises(CannotMerge, match=r"is not valid TOML: .*line 2"):
         wish.with_ours("a = 1\nb = \n")
 
 

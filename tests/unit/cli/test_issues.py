@@ -8,7 +8,7 @@ import pytest
 
 from shiftboss.cli.common import options
 from shiftboss.protocol import bus
-from shiftboss.protocol.bus import FoundTask
+from shiftboss.protocol.tracker_tasks import FoundTask
 from shiftboss.tracker import issues
 from shiftboss.tracker.issues import BadIssueError, BadLine, read_issue_file, task_of
 
@@ -69,14 +69,14 @@ def test_a_dependency_is_what_blocks(item: object, depends_on: list[str]) -> Non
 @pytest.mark.parametrize(
     ("members", "why"),
     [
-        ({"id": "-x"}, "id: not the id of a task"),
-        ({"id": "a\n"}, "id: not the id of a task"),
-        ({"id": 7}, "id: not the id of a task"),
-        ({"title": "a\0b"}, "title: must be a text"),
-        ({"description": ["x"]}, "description: must be a text"),
-        ({"priority": True}, "priority: must be a whole number"),
-        ({"dependencies": [None]}, "dependencies: not the id of a task"),
-        ({"dependencies": [{}]}, "depends_on_id: not the id of a task"),
+        ({"id": "-x"}, "id: is not a valid task id"),
+        ({"id": "a\n"}, "id: is not a valid task id"),
+        ({"id": 7}, "id: is not a valid task id"),
+        ({"title": "a\0b"}, "title: must be a non-empty string"),
+        ({"description": ["x"]}, "description: must be a string"),
+        ({"priority": True}, "priority: must be an integer"),
+        ({"dependencies": [None]}, "dependencies: is not a valid task id"),
+        ({"dependencies": [{}]}, "depends_on_id: is not a valid task id"),
     ],
 )
 def test_what_cannot_be_used_is_named(members: dict[str, object], why: str) -> None:
@@ -95,11 +95,11 @@ def test_tasks_in_a_circle_and_those_that_wait_for_them_are_bad_lines() -> None:
     read = read_issue_file(
         [line("a", "b"), line("b", "a"), line("c", "a"), line("d", "there"), line("e", "gone")]
     )
-    assert read.elsewhere() == ["gone", "there"]
+    assert read.missing_dependencies() == ["gone", "there"]
     assert read.in_order({"there"}) == [FoundTask("d", "T", "", 0, ["there"], False)]
     assert read.bad == [
-        BadLine(1, "dependencies: b: not there, or in a circle"),
-        BadLine(2, "dependencies: a: not there, or in a circle"),
-        BadLine(3, "dependencies: a: not there, or in a circle"),
-        BadLine(5, "dependencies: gone: not there, or in a circle"),
+        BadLine(1, "dependencies: b: missing, or part of a cycle"),
+        BadLine(2, "dependencies: a: missing, or part of a cycle"),
+        BadLine(3, "dependencies: a: missing, or part of a cycle"),
+        BadLine(5, "dependencies: gone: missing, or part of a cycle"),
     ]

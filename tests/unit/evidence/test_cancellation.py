@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from shiftboss.system.cancellation import to_the_end
+from shiftboss.system.cancellation import run_to_completion
 
 pytestmark = pytest.mark.anyio
 
@@ -19,7 +19,7 @@ async def test_who_is_cancelled_waits_for_the_end_and_is_cancelled_then() -> Non
         ended.append("work")
         return "done"
 
-    waiting = asyncio.create_task(to_the_end(work()))
+    waiting = asyncio.create_task(run_to_completion(work()))
     for _ in range(3):
         await asyncio.sleep(0)
         waiting.cancel()
@@ -37,9 +37,9 @@ async def test_nobody_cancelled_the_result_or_the_error_is_the_works() -> None:
     async def bad() -> int:
         raise OSError("full")
 
-    assert await to_the_end(good()) == 3
+    assert await run_to_completion(good()) == 3
     with pytest.raises(OSError, match="full"):
-        await to_the_end(bad())
+        await run_to_completion(bad())
 
 
 async def test_an_error_of_the_work_does_not_hide_that_one_was_cancelled() -> None:
@@ -49,7 +49,7 @@ async def test_an_error_of_the_work_does_not_hide_that_one_was_cancelled() -> No
         await go.wait()
         raise OSError("full")
 
-    waiting = asyncio.create_task(to_the_end(bad()))
+    waiting = asyncio.create_task(run_to_completion(bad()))
     await asyncio.sleep(0)
     waiting.cancel()
     await asyncio.sleep(0)

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from shiftboss.evidence.ci.forges.lru_cache import LruCache
-from shiftboss.evidence.ci.forges.rate_limits import RateLimit
-from shiftboss.evidence.ci.forges.rows import job_state, state_of
+from shiftboss.evidence.ci.forge_api.lru_cache import LruCache
+from shiftboss.evidence.ci.forge_api.rate_limits import RateLimit
 from shiftboss.evidence.ci.local.act import Workflow, jobs_of, parse_workflow
+from shiftboss.evidence.ci.states import job_state, state_of
 from shiftboss.protocol.ci import JobState
 from shiftboss.rules.claims.criteria import CommandResult
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from shiftboss.errors import Forbidden, InvalidRequest
-from shiftboss.evidence.ci.forges.webhooks import parse_webhook
+from shiftboss.evidence.ci.webhooks import parse_webhook
 
 SECRET = "w3bh00k"
 SHA = "7f3a2b1" + "0" * 33

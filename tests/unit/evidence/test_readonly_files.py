@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from shiftboss.evidence.survey.imports.repo_view import RepoView
 from shiftboss.evidence.survey.ownership import OwnedFiles, covered
-from shiftboss.evidence.survey.survey import FILES_MAX, readonly_files
+from shiftboss.evidence.survey.survey import READONLY_FILES_MAX, readonly_files
 
 TEXTS = {
     "web/app.ts": 'import "./a"; import "../shared/b"',
@@ -48,12 +48,12 @@ def test_what_is_owned_is_left_out_however_it_is_owned() -> None:
 
 
 def test_of_too_many_the_nearest_are_kept() -> None:
-    far = [f"far/away/f{number:03}.js" for number in range(FILES_MAX)]
+    far = [f"far/away/f{number:03}.js" for number in range(READONLY_FILES_MAX)]
     near = ["a/near.js", "a/b/nearer.js"]
     text = "\n".join(f'import "../{name}"' for name in far)
     text += '\nimport "./near"\nimport "./b/nearer"'
     found = readonly(["a/main.js"], RepoView([*far, *near, "a/main.js"], {"a/main.js": text}))
-    assert len(found) == FILES_MAX
+    assert len(found) == READONLY_FILES_MAX
     assert set(near) <= set(found)
     assert found == sorted(found)
     assert far[-1] not in found

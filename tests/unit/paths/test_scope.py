@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shiftboss.rules.paths.overlap import overlaps
-from shiftboss.rules.paths.ownership import protected
+from shiftboss.rules.paths.ownership import is_protected
 from shiftboss.rules.paths.patterns import Scope, normalised
 
 
@@ -265,7 +265,7 @@ def test_overlap_has_no_direction(left: str, right: str) -> None:
     ],
 )
 def test_files_that_steer_tests_and_tools_are_protected(path: str) -> None:
-    assert protected(path)
+    assert is_protected(path)
 
 
 @pytest.mark.parametrize(
@@ -283,4 +283,4 @@ def test_files_that_steer_tests_and_tools_are_protected(path: str) -> None:
     ],
 )
 def test_other_files_are_not(path: str) -> None:
-    assert not protected(path)
+    assert not is_protected(path)

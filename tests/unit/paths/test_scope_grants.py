@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from shiftboss.rules.paths.command_paths import Commands
+from shiftboss.rules.paths.command_paths import CommandReferences
 from shiftboss.rules.paths.scope_grants import why_not_granted
 
-NO_COMMANDS = Commands(["It works"], [])
+NO_COMMANDS = CommandReferences(["It works"], [])
 NAMED = "is named by a command that checks the work"
 TESTS = "belongs to the tests"
-BESIDE = "lies beside a script that checks the work, and may be imported by it"
+BESIDE = "is next to a script that checks the work, and may be imported by it"
 SCRIPT = "is a script, which checks may call"
 
 
 def why_not(path: str, *commands: str) -> str | None:
     criteria = [f"Command passes: {one}" for one in commands]
-    return why_not_granted(path, [], Commands(criteria, []))
+    return why_not_granted(path, [], CommandReferences(criteria, []))
 
 
 @pytest.mark.parametrize(
@@ -63,13 +63,13 @@ def test_commands_that_do_not_name_it_leave_a_file_alone(command: str) -> None:
 @pytest.mark.parametrize(
     ("path", "why"),
     [
-        ("src/*.py", "may be more than one file"),
-        ("src/", "may be more than one file"),
-        ("src", "may be more than one file"),
-        (".env", "may be more than one file"),
+        ("src/*.py", "may cover more than one file"),
+        ("src/", "may cover more than one file"),
+        ("src", "may cover more than one file"),
+        (".env", "may cover more than one file"),
         ("LIB/x.py", "is read-only by contract"),
-        ("sub/conftest.py", "decides how the work is checked"),
-        ("package.json", "decides how the work is checked"),
+        ("sub/conftest.py", "influences how the work is checked"),
+        ("package.json", "influences how the work is checked"),
     ],
 )
 def test_what_is_no_plain_file_is_asked(path: str, why: str) -> None:
@@ -140,7 +140,7 @@ def test_what_belongs_to_tests_is_asked(path: str) -> None:
 )
 def test_what_a_command_names_is_asked(path: str, command: str) -> None:
     assert why_not(path, command) == NAMED
-    assert why_not_granted(path, [], Commands([], [command])) == NAMED
+    assert why_not_granted(path, [], CommandReferences([], [command])) == NAMED
 
 
 @pytest.mark.parametrize(
@@ -180,7 +180,7 @@ def test_another_folder_is_not_beside_a_script() -> None:
 def test_what_python_would_take_for_something_else_is_asked(
     path: str, name: str, command: str
 ) -> None:
-    assert why_not(path, command) == f"may be imported in place of {name}"
+    assert why_not(path, command) == f"may be imported instead of {name}"
 
 
 @pytest.mark.parametrize("path", ["scripts/x.py", "tools/deep/x.js", "bin/x.rb", "a/run.sh"])

@@ -8,7 +8,7 @@ import pytest
 
 from shiftboss.protocol.handoffs import Contract, VerificationPolicy
 from shiftboss.rules.paths.changes import CommitChange, FileChange
-from shiftboss.rules.paths.command_paths import NamedPaths
+from shiftboss.rules.paths.command_paths import NamedFiles
 from shiftboss.rules.paths.scope import TargetGuard
 
 CRITERIA = [
@@ -40,7 +40,7 @@ def contract(**members: Any) -> Contract:
     ],
 )
 def test_files_that_decide_what_a_command_says(path: str) -> None:
-    assert NamedPaths(contract(), VerificationPolicy(setup=["sh setup.sh"])).decide(path)
+    assert NamedFiles(contract().success_criteria, ["sh setup.sh"]).includes(path)
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_files_that_decide_what_a_command_says(path: str) -> None:
     ["src/app.py", "tools/other.py", "json.py", "tools/prose.py", "lint/other.py", "json/tools/x"],
 )
 def test_files_that_do_not(path: str) -> None:
-    assert not NamedPaths(contract(), VerificationPolicy()).decide(path)
+    assert not NamedFiles(contract().success_criteria, []).includes(path)
 
 
 def brought(path: str, commit: str = "c1") -> CommitChange:

@@ -13,8 +13,8 @@ from pydantic import BaseModel, BeforeValidator
 from pydantic.fields import FieldInfo
 
 from shiftboss import errors
+from shiftboss.agents.registry import AGENTS
 from shiftboss.cli.main import app
-from shiftboss.orchestrator.agents.registry import AGENTS
 from shiftboss.protocol.events import EventKind
 from shiftboss.protocol.handoffs import VerificationPolicy
 from shiftboss.protocol.plan import Plan

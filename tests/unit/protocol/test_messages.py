@@ -220,8 +220,8 @@ def test_a_text_that_only_looks_like_an_escaped_nul_is_kept() -> None:
 def test_a_commit_of_a_payload_is_refused_by_the_field_it_is_in(commit: object) -> None:
     with pytest.raises(InvalidRequest) as one:
         with_commit(assignment(), commit)
-    assert (one.value.field, one.value.hint) == ("payload.commit", "git rev-parse HEAD")
-    assert "7 to 40 digits of 0-9 and a-f" in one.value.detail
+    assert (one.value.field, one.value.hint) == ("payload.commit", "`git rev-parse HEAD` prints it")
+    assert "7 to 40 hexadecimal digits" in one.value.detail
     with pytest.raises(InvalidRequest) as several:
         all_commits(assignment(), {"commits": ["abcdef1", commit]})
     assert several.value.field == "payload.commits.1"

@@ -89,8 +89,8 @@ def test_a_limit_below_a_millionth_is_one() -> None:
 
 
 def test_what_is_over_is_said_in_its_unit() -> None:
-    assert str(budgets.Over("tokens", 1000, 1234)) == "1,234 of 1,000 tokens"
-    assert str(budgets.Over("dollars", 5, 5.125)) == "$5.12 of $5.00"
+    assert str(budgets.ExceededLimit("tokens", 1000, 1234)) == "1,234 of 1,000 tokens"
+    assert str(budgets.ExceededLimit("dollars", 5, 5.125)) == "$5.12 of $5.00"
 
 
 def test_the_pause_counts_that_ends_later() -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from shiftboss.errors import InvalidPlan
 from shiftboss.rules.documents.yaml_lines import Problem
-from shiftboss.rules.plans.graph import agent_name, agent_of
+from shiftboss.rules.plans.graph import agent_name
 from shiftboss.rules.plans.plan_file import PlanText, read_plan
 
 NAME = "plan.yaml"
@@ -47,19 +47,8 @@ def test_a_small_plan_has_what_is_usual() -> None:
     task = found.tasks[0]
     assert (found.agent, found.workers, found.auto_merge, found.attempts) == ("claude", 4, True, 3)
     assert (task.complexity, task.timeout, task.budget.tokens) == ("normal", 1800, None)
-    assert (agent_name(found, task), agent_of(found, task).kind) == ("claude", "claude")
+    assert agent_name(found, task) == "claude"
     assert warnings(plan()) == []
-
-
-def test_an_agent_is_a_kind_or_one_with_settings() -> None:
-    text = plan(
-        "{id: a, title: A, files_owned: [a], agent: quick}",
-        "{id: b, title: B, files_owned: [b], agent: codex}",
-        more="agents: {quick: {kind: claude, model: small}}\n",
-    )
-    found = read(text).plan
-    settings = [agent_of(found, task) for task in found.tasks]
-    assert [(one.kind, one.model) for one in settings] == [("claude", "small"), ("codex", None)]
 
 
 BROKEN = """\
@@ -88,25 +77,26 @@ auto_merge: maybe
 
 def test_every_problem_is_named_with_its_line_and_key() -> None:
     unlike = (
-        "is not a name that can be used here: must be of letters or digits or . or _ or -, "
-        "begin with letters or digits, and have 100 characters at the most"
+        "is not a valid name: must consist of letters or digits or . or _ or -, "
+        "start with letters or digits, and have at most 100 characters"
     )
+    quoted = "must be a string; put it in quotes if it looks like a number or a date"
     assert problems(BROKEN) == [
         f"{NAME}:1: goal: must not be empty",
-        f"{NAME}:3: repos.app.pth: is not a key here; did you mean 'path'?",
+        f"{NAME}:3: repos.app.pth: is not a known key; did you mean 'path'?",
         f"{NAME}:4: repos.a b: {unlike}",
         f"{NAME}:6: tasks.0.files_owned: is missing",
-        f"{NAME}:6: tasks.0.id: must be a text; put it in quotes if it looks like something else",
-        f"{NAME}:6: tasks.0: needs a repo: the plan has several (app, a b)",
+        f"{NAME}:6: tasks.0.id: {quoted}",
+        f"{NAME}:6: tasks.0: needs a repo, because the plan has several (app, a b)",
         f"{NAME}:10: tasks.1.repo: there is no repo 'apq'; did you mean 'app'?",
-        f"{NAME}:11: tasks.1.file_owned: is not a key here; did you mean 'files_owned'?",
-        f"{NAME}:12: tasks.1.files_owned.0: '../b.py' leaves its folder by ..",
-        f"{NAME}:13: tasks.1.depends_on: the tasks wait for each other in a circle: build -> build",
+        f"{NAME}:11: tasks.1.file_owned: is not a known key; did you mean 'files_owned'?",
+        f"{NAME}:12: tasks.1.files_owned.0: '../b.py' contains ..; write the path without it",
+        f"{NAME}:13: tasks.1.depends_on: the tasks depend on each other in a cycle: build -> build",
         f"{NAME}:13: tasks.1.depends_on.0: there is no task 'biuld'; did you mean 'build'?",
         f"{NAME}:14: tasks.1.complexity: must be 'low', 'normal' or 'high'",
-        f"{NAME}:15: tasks.2: needs a repo: the plan has several (app, a b)",
+        f"{NAME}:15: tasks.2: needs a repo, because the plan has several (app, a b)",
         f"{NAME}:17: tasks.2.files_owned: must have at least one entry",
-        f"{NAME}:18: tasks.2.budget.dolars: is not a key here; did you mean 'dollars'?",
+        f"{NAME}:18: tasks.2.budget.dolars: is not a known key; did you mean 'dollars'?",
         f"{NAME}:18: tasks.2.budget.tokens: must be greater than or equal to 1",
         f"{NAME}:19: workers: must be greater than or equal to 1",
         f"{NAME}:20: auto_merge: must be true or false",
@@ -132,50 +122,59 @@ def repo(members: str) -> str:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        (task("id: 'a:b'"), "4: tasks.0.id: 'a:b' holds a colon, which git allows in no branch"),
-        (task("id: a..b"), "4: tasks.0.id: 'a..b' holds .., which git"),
+        (task("id: 'a:b'"), "4: tasks.0.id: 'a:b' contains a colon, which git does not allow"),
+        (task("id: a..b"), "4: tasks.0.id: 'a..b' contains .., which git"),
         (task("id: a.lock"), "4: tasks.0.id: 'a.lock' ends with .lock"),
         (task("id: a."), "4: tasks.0.id: 'a.' ends with a dot"),
-        (task("id: packet-7"), "4: tasks.0.id: 'packet-7' is kept for work packets"),
-        (task("id: a-merge-1"), "4: tasks.0.id: 'a-merge-1' ends as the tasks that landings make"),
-        (task("id: -a"), "4: tasks.0.id: must be of letters or digits"),
-        (plan(TASK, TASK), "5: tasks.1.id: 'a' is the id of an earlier task as well"),
+        (task("id: packet-7"), "4: tasks.0.id: 'packet-7' is reserved for work packets"),
+        (task("id: a-merge-1"), "4: tasks.0.id: 'a-merge-1' ends like the id of a merge task"),
+        (task("id: -a"), "4: tasks.0.id: must consist of letters or digits"),
+        (plan(TASK, TASK), "5: tasks.1.id: 'a' is already the id of an earlier task"),
         (
             plan(TASK, "{id: A, title: A, files_owned: [b]}"),
-            "5: tasks.1.id: differs from 'a' by letter case only",
+            "5: tasks.1.id: differs from 'a' only by letter case",
         ),
         (task("id: a, agent: cluade"), "4: tasks.0.agent: there is no agent 'cluade'; did you"),
-        (task("id: a, agent: command"), "4: tasks.0.agent: the agent 'command' has no command"),
-        (task("id: a, timeout: 0m"), "4: tasks.0.timeout: must be longer than nothing"),
-        (task("id: a, depends_on: [a]"), "4: tasks.0.depends_on: the tasks wait for each other"),
-        (task("id: a, files_readonly: [./a]"), "4: tasks.0.files_owned.0: 'a' is in files_read"),
+        (task("id: a, agent: command"), "4: tasks.0.agent: the agent 'command' needs a command"),
+        (task("id: a, timeout: 0m"), "4: tasks.0.timeout: must be longer than 0 seconds"),
+        (task("id: a, depends_on: [a]"), "4: tasks.0.depends_on: the tasks depend on each other"),
+        (
+            task("id: a, files_readonly: [./a]"),
+            "4: tasks.0.files_owned.0: 'a' is also in file",
+        ),
         (task("id: a, files_readonly: [/b]"), "4: tasks.0.files_readonly.0: '/b' is absolute"),
         (
             task("id: a, criteria: ['Tests pass: make && ls']"),
-            "4: tasks.0.criteria.0: 'make && ls' has '&&'",
+            "4: tasks.0.criteria.0: 'make && ls' contains '&&'",
         ),
         (
             task("id: a, description: 'Tests pass: a | b'"),
-            "4: tasks.0.description: states a criterion that cannot be checked: 'a | b' has",
+            "4: tasks.0.description: contains a criterion that cannot be checked: 'a | b' cont",
         ),
-        (plan(more="agents: {x: {kind: clod}}\n"), "5: agents.x.kind: there is no kind 'clod'"),
+        (
+            plan(more="agents: {x: {kind: clod}}\n"),
+            "5: agents.x.kind: there is no agent kind",
+        ),
         (plan(more="agents: {x: {kind: command}}\n"), "5: agents.x: the kind command needs a"),
         (
             plan(more="agents: {x: {kind: codex, environment: {SHIFTBOSS_URL: x}}}\n"),
             "5: agents.x.environment.SHIFTBOSS_URL: cannot be set here",
         ),
         (plan(more="agent: nobody\n"), "5: agent: there is no agent 'nobody'"),
-        (plan(more=f"swarm: {'s' * 61}\n"), "5: swarm: is longer than 60 characters"),
-        (repo("branch: a..b"), "2: repos.app.branch: 'a..b' cannot be the name of a branch"),
-        (repo("setup: ['a; b']"), "2: repos.app.setup.0: 'a; b' has ';'"),
-        (repo("setup_timeout: 0"), "2: repos.app.setup_timeout: must be longer than nothing"),
-        (repo("copy: [../.env]"), "2: repos.app.copy.0: '../.env' leaves its folder"),
+        (plan(more=f"swarm: {'s' * 61}\n"), "5: swarm: must have at most 60 characters"),
+        (repo("branch: a..b"), "2: repos.app.branch: 'a..b' is not a valid branch name"),
+        (repo("setup: ['a; b']"), "2: repos.app.setup.0: 'a; b' contains ';'"),
+        (repo("setup_timeout: 0"), "2: repos.app.setup_timeout: must be longer than 0 seconds"),
+        (repo("copy: [../.env]"), "2: repos.app.copy.0: '../.env' contains .."),
         (repo("ports: [P, P]"), "2: repos.app.ports.1: 'P' is listed twice"),
-        (repo("ports: [P], environment: {P: x}"), "2: repos.app.ports.0: 'P' is in environment"),
+        (
+            repo("ports: [P], environment: {P: x}"),
+            "2: repos.app.ports.0: 'P' is also in env",
+        ),
         (repo("ports: [SHIFTBOSS_URL]"), "2: repos.app.ports.0: cannot be set here"),
         (
             repo("verification: {setup: ['a && b']}"),
-            "2: repos.app.verification.setup.0: 'a && b' has '&&'",
+            "2: repos.app.verification.setup.0: 'a && b' contains '&&'",
         ),
         (repo("verification: {generated: [/x]}"), "2: repos.app.verification.generated.0: '/x'"),
     ],
@@ -189,7 +188,7 @@ def test_what_cannot_hold_is_refused_with_the_reason(text: str, problem: str) ->
 def test_a_circle_is_named_in_full() -> None:
     chain = [f"{{id: {a}, title: T, files_owned: [{a}], depends_on: [{b}]}}" for a, b in CIRCLE]
     assert problems(plan(*chain)) == [
-        f"{NAME}:4: tasks.0.depends_on: the tasks wait for each other in a circle: a -> b -> c -> a"
+        f"{NAME}:4: tasks.0.depends_on: the tasks depend on each other in a cycle: a -> b -> c -> a"
     ]
 
 
@@ -207,14 +206,14 @@ CIRCLE = (("a", "b"), ("b", "c"), ("c", "a"))
             ),
             "agents.x.environment.OPENAI_API_KEY: looks like a secret",
         ),
-        (plan(more="agents: {x: {kind: codex}}\n"), "agents.x: has no task"),
+        (plan(more="agents: {x: {kind: codex}}\n"), "agents.x: is not used by any task"),
         (
             plan(TASK.replace("}", ", repo: app}"), repos="{app: {path: a}, lib: {path: b}}"),
-            "repos.lib: has no task",
+            "repos.lib: is not used by any task",
         ),
         (
             plan(TASK.replace("}", ", budget: {dollars: 2}}"), more="budget: {dollars: 1}\n"),
-            "tasks.0.budget.dollars: is more than the whole plan may spend (1.0)",
+            "tasks.0.budget.dollars: is more than the budget of the whole plan (1.0)",
         ),
     ],
 )

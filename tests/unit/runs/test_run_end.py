@@ -1,4 +1,4 @@
-"""When a run is over: what happens between two looks at the server must not be missed."""
+"""When a run is over: a change between two reads of the server must not be missed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from shiftboss.orchestrator.run.plan_status import PlanStatus
 pytestmark = pytest.mark.requirement("OWN-01")
 
 
-def book(**tasks: tuple[str, int]) -> PlanStatus:
+def plan_status(**tasks: tuple[str, int]) -> PlanStatus:
     views = {
         name: {"bead_id": name, "status": status, "failures": failures}
         for name, (status, failures) in tasks.items()
@@ -19,23 +19,26 @@ def book(**tasks: tuple[str, int]) -> PlanStatus:
 
 
 STUCK = RunOutcome(
-    done=False, failed=["bad"], waiting=["good", "after"], stuck={"after": "needs bad"}
+    done=False,
+    failed=["bad"],
+    waiting=["good", "after"],
+    stuck={"after": "depends on bad, which was given up"},
 )
 
 
-def test_it_is_over_when_nobody_works_and_the_rest_waits_for_what_was_given_up() -> None:
-    quiet = book(bad=("failed", 2), good=("open", 0), after=("open", 0))
-    assert is_over(STUCK, quiet, quiet)
-    assert not is_over(RunOutcome(done=False, waiting=["good"]), quiet, quiet)
+def test_it_is_over_when_no_task_is_active_and_the_rest_depends_on_a_failed_one() -> None:
+    idle = plan_status(bad=("failed", 2), good=("open", 0), after=("open", 0))
+    assert is_over(STUCK, idle, idle)
+    assert not is_over(RunOutcome(done=False, waiting=["good"]), idle, idle)
 
 
 @pytest.mark.parametrize("now", [("done", 0), ("failed", 1), ("active", 0)])
-def test_it_is_not_over_when_a_task_has_ended_since(now: tuple[str, int]) -> None:
-    """It has to land, or to be tried again; the outcome knows it as one that waits."""
-    before = book(bad=("failed", 2), good=("active", 0), after=("open", 0))
-    assert not is_over(STUCK, before, book(bad=("failed", 2), good=now, after=("open", 0)))
+def test_it_is_not_over_if_a_task_has_ended_meanwhile(now: tuple[str, int]) -> None:
+    """The task has to land or to be tried again, but the outcome lists it as waiting."""
+    before = plan_status(bad=("failed", 2), good=("active", 0), after=("open", 0))
+    assert not is_over(STUCK, before, plan_status(bad=("failed", 2), good=now, after=("open", 0)))
 
 
-def test_what_is_done_is_over_whatever_comes_later() -> None:
-    before = book(good=("done", 0))
-    assert is_over(RunOutcome(done=True, landed=["good"]), before, book(good=("active", 0)))
+def test_a_run_that_is_done_is_over_whatever_comes_later() -> None:
+    before = plan_status(good=("done", 0))
+    assert is_over(RunOutcome(done=True, landed=["good"]), before, plan_status(good=("active", 0)))

@@ -127,13 +127,14 @@ WHOLE_TABLES = {
 # A search by the swarm alone would look at all that the swarm ever had.
 STARTS_WITH = {
     "dependents": "SEARCH d USING COVERING INDEX task_dependents (swarm_id=? AND depends_on=?",
-    "unheard_answers": "SEARCH questions USING PRIMARY KEY (swarm_id=? AND task_id=? AND epoch=?",
+    "undelivered_answers": "SEARCH questions USING PRIMARY KEY "
+    "(swarm_id=? AND task_id=? AND epoch=?",
     "next_task": "SEARCH tasks USING INDEX tasks_ready",
     "next_worker": "SEARCH workers USING INDEX workers_free",
     "open_questions": "SEARCH questions USING INDEX questions_open",
     "expired_leases": "SEARCH assignments USING INDEX assignments_by_lease",
     "assignments": "SEARCH assignments USING INDEX assignments_of_packets",
-    "event_of_words": "SEARCH events USING INDEX events_by_report (swarm_id=? AND task_id=?",
+    "event_with_data": "SEARCH events USING INDEX events_by_report (swarm_id=? AND task_id=?",
     "due_retries": "SEARCH retries USING INDEX retries_by_due_time",
     "landings_to_come": "SEARCH landings USING INDEX landings_to_come",
 }

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from shiftboss.client.backoff import pauses
-from shiftboss.system.files import LockHeldError, locked, write_durably
+from shiftboss.system.file_locks import LockHeldError, locked
+from shiftboss.system.files import write_durably
 from shiftboss.worker.outbox import Entry, Outbox
 
 

@@ -1,1 +1,1 @@
-"""What the commands share: client, options, output, tokens."""
+"""What the commands share: the client, the frame of a command, options, output, tokens."""

@@ -1,4 +1,9 @@
-"""The HTTP client of the commands. The standard library's: it starts faster than any other."""
+"""The HTTP client of the commands.
+
+It stands beside `shiftboss.client` for one reason: start-up time. A command makes one or two
+requests and does not retry, and the standard library's client is loaded in a few milliseconds. Both
+clients read problem documents with `shiftboss.client.errors`.
+"""
 
 from __future__ import annotations
 
@@ -6,18 +11,14 @@ import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection, IncompleteRead
-from pathlib import Path
 from typing import Any, Final
 from urllib.parse import SplitResult, quote, urlencode, urlsplit
 
-import typer
-
-from shiftboss.cli.common.output import print_json
-from shiftboss.cli.common.tokens import read_token
+from shiftboss.client.errors import is_problem, parse_json_object
 from shiftboss.errors import ShiftbossError
 
 ANSWER_SECONDS: Final = 30.0
-# The server says something every 15 seconds: three times nothing is a dead connection.
+# The server sends a comment every 15 seconds: three missing ones mean a dead connection.
 SILENCE_SECONDS: Final = 45.0
 
 
@@ -28,12 +29,12 @@ class BadAddress(ShiftbossError):
 
 class NoServer(ShiftbossError):
     code = "no_server"
-    title = "Nobody answers"
+    title = "No server answers"
 
 
 class NotShiftboss(ShiftbossError):
     code = "not_shiftboss"
-    title = "Somebody else answers"
+    title = "The reply is not from a Shiftboss server"
 
     def __init__(self, detail: str, http_status: int = 0) -> None:
         super().__init__(detail, hint="is --server right?")
@@ -41,7 +42,7 @@ class NotShiftboss(ShiftbossError):
 
 
 class RequestRefused(ShiftbossError):
-    """The server's problem document, in its own words."""
+    """The server's problem document: `document` as it was sent, `problem` parsed."""
 
     code = "refused"
     title = "The server refused"
@@ -54,12 +55,12 @@ class RequestRefused(ShiftbossError):
 
 
 class Client:
-    """One server. A connection per request: a command makes one or two."""
+    """Requests to one server. Each opens a connection of its own: a command makes one or two."""
 
     def __init__(
         self, address: str, token: str | None = None, operator_token: str | None = None
     ) -> None:
-        self._url = _parsed(address)
+        self._url = _parse_address(address)
         self.address = address.rstrip("/")
         self._headers = {"Accept": "application/json", "Connection": "close"}
         if token is not None:
@@ -77,10 +78,14 @@ class Client:
         key: str | None = None,
         seconds: float = ANSWER_SECONDS,
     ) -> bytes:
-        """`key` names the request: said again under it, it counts once."""
-        with self.translated(seconds):
+        """`key` is an idempotency key: a request that is repeated under it counts once."""
+        with self.connection_errors(seconds):
             response = self._send("POST", path, seconds, json.dumps(body).encode(), key)
         return self._read(response)
+
+    def call_bus(self, operation: str, swarm_id: str, /, **members: object) -> bytes:
+        """An operation of the bus. Members that are None are not sent."""
+        return self.post(f"/bus/{operation}", body_of(swarm_id, members))
 
     def open(
         self,
@@ -88,13 +93,13 @@ class Client:
         query: Mapping[str, object] | None = None,
         silence_seconds: float = ANSWER_SECONDS,
     ) -> HTTPResponse:
-        """An answer that is not read yet."""
+        """A response whose body is not read yet."""
         target = f"{path}?{urlencode(query)}" if query else path
-        with self.translated():
+        with self.connection_errors():
             return self._send("GET", target, silence_seconds)
 
     def _read(self, response: HTTPResponse) -> bytes:
-        with self.translated(), response:
+        with self.connection_errors(), response:
             return response.read()
 
     def _send(
@@ -105,9 +110,9 @@ class Client:
         body: bytes | None = None,
         key: str | None = None,
     ) -> HTTPResponse:
-        kind = HTTPSConnection if self._url.scheme == "https" else HTTPConnection
+        connection_class = HTTPSConnection if self._url.scheme == "https" else HTTPConnection
         assert self._url.hostname is not None, "checked when the address was parsed"
-        connection = kind(self._url.hostname, self._url.port, timeout=silence_seconds)
+        connection = connection_class(self._url.hostname, self._url.port, timeout=silence_seconds)
         headers = self._headers | ({"Content-Type": "application/json"} if body else {})
         headers |= {"Idempotency-Key": key} if key else {}
         connection.request(method, self._url.path.rstrip("/") + target, body, headers)
@@ -118,16 +123,16 @@ class Client:
         return response
 
     def _refusal(self, status: int, body: bytes) -> ShiftbossError:
-        try:
-            return RequestRefused(body, json.loads(body))
-        except (ValueError, KeyError, TypeError):
-            return NotShiftboss(
-                f"{self.address} answered {status}, but not as a Shiftboss server does", status
-            )
+        problem = parse_json_object(body)
+        if problem is not None and is_problem(problem) and "detail" in problem:
+            return RequestRefused(body, problem)
+        return NotShiftboss(
+            f"{self.address} answered {status}, but not as a Shiftboss server does", status
+        )
 
     @contextmanager
-    def translated(self, seconds: float = ANSWER_SECONDS) -> Iterator[None]:
-        """Errors of the connection as ours."""
+    def connection_errors(self, seconds: float = ANSWER_SECONDS) -> Iterator[None]:
+        """Raises errors of the connection as NoServer or NotShiftboss."""
         try:
             yield
         except TimeoutError as error:
@@ -137,62 +142,51 @@ class Client:
             ) from error
         except (ConnectionError, IncompleteRead) as error:
             if isinstance(error, ConnectionRefusedError):
-                raise self._nobody() from error
+                raise self._no_server() from error
             raise NoServer(
-                f"the server at {self.address} hung up", hint="see its log, then try again"
+                f"the server at {self.address} closed the connection",
+                hint="see its log, then try again",
             ) from error
         except OSError as error:
-            raise self._nobody() from error
+            raise self._no_server() from error
         except HTTPException as error:
-            raise NotShiftboss(
-                f"what answers at {self.address} is not a Shiftboss server"
-            ) from error
+            raise NotShiftboss(f"the server at {self.address} is not a Shiftboss server") from error
 
-    def _nobody(self) -> NoServer:
+    def _no_server(self) -> NoServer:
         return NoServer(f"no server at {self.address}", hint="start one with: shiftboss serve")
 
 
-def swarm_path(swarm_id: str, what: str) -> str:
-    return f"/swarm/{quote(swarm_id, safe='')}/{what}"
+def body_of(swarm_id: str, members: Mapping[str, object]) -> dict[str, object]:
+    """The body of a request, without the members that are None: the server has its defaults."""
+    given = {name: value for name, value in members.items() if value is not None}
+    return {"swarm_id": swarm_id, **given}
+
+
+def swarm_path(swarm_id: str, operation: str) -> str:
+    return f"/swarm/{quote(swarm_id, safe='')}/{operation}"
 
 
 def parsed(document: bytes, member: str) -> dict[str, Any]:
-    """The members of an answer, among them the one that tells it from other people's JSON."""
+    """The answer as a dictionary; `member` tells it from other JSON. Raises NotShiftboss."""
     try:
-        members = json.loads(document)
+        answer = json.loads(document)
     except ValueError as error:
         raise NotShiftboss("the answer is not JSON") from error
-    if not isinstance(members, dict) or member not in members:
-        raise NotShiftboss("the answer is not one of a Shiftboss server")
-    return members
+    if not isinstance(answer, dict) or member not in answer:
+        raise NotShiftboss("the answer is not from a Shiftboss server")
+    return answer
 
 
-def _parsed(address: str) -> SplitResult:
+def _parse_address(address: str) -> SplitResult:
     try:
         url = urlsplit(address)
         usable = url.scheme in ("http", "https") and url.hostname and url.port != 0
     except ValueError:
         usable = False
     if not usable or url.query or url.fragment or url.username or not address.isprintable():
-        shown = "one with a user name" if "@" in address else address
+        shown = "it has a user name" if "@" in address else address
         raise BadAddress(
-            f"not the address of a server: {shown}", hint="it looks like http://127.0.0.1:7432"
+            f"not the address of a server: {shown}",
+            hint="an address looks like http://127.0.0.1:7432",
         )
     return url
-
-
-# The connection of one command to the server.
-
-
-@contextmanager
-def connected(
-    server: str, token_file: Path | None, *, as_json: bool, operator_token: str | None = None
-) -> Iterator[Client]:
-    """A client. What the server refuses is printed as its JSON, for those who asked for JSON."""
-    try:
-        yield Client(server, read_token(token_file), operator_token)
-    except RequestRefused as refusal:
-        if not as_json:
-            raise
-        print_json(refusal.document)
-        raise typer.Exit(1) from None

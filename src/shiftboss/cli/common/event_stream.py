@@ -1,4 +1,4 @@
-"""Reading the server's event stream, over lost connections if asked to."""
+"""Reading the server's event stream, across lost connections if asked to."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ class StreamEvent(NamedTuple):
 
 
 def stored_events(client: Client, swarm_id: str, since: int) -> Iterator[StreamEvent]:
-    """What has happened up to now."""
+    """The events up to now."""
     yield from _read(client, _open(client, swarm_id, since, follow=False))
 
 
-def followed_events(
+def follow_events(
     client: Client, swarm_id: str, since: int, on_lost: Callable[[], None]
 ) -> Iterator[StreamEvent]:
-    """What has happened and what happens, without an end.
+    """The events up to now and then live ones, without end.
 
-    After a lost connection it goes on behind the last event that was whole, so nothing is missed
-    and nothing comes twice. That there is no server to begin with is raised.
+    After a lost connection it continues after the last complete event, so that no event is missed
+    and none comes twice. Raises NoServer only if the first connection fails.
     """
     stream = _open(client, swarm_id, since, follow=True)
     while True:
@@ -66,7 +66,7 @@ def _reopen(client: Client, swarm_id: str, since: int) -> HTTPResponse:
         except NoServer:
             pass
         except (RequestRefused, NotShiftboss) as error:
-            # A proxy in front of a server that starts answers in its own words.
+            # A proxy answers for itself while the server behind it starts.
             if error.http_status < 500:
                 raise
         pause_seconds = min(pause_seconds * 2, PAUSE_SECONDS_MAX)
@@ -82,7 +82,7 @@ def _read(client: Client, response: HTTPResponse) -> Iterator[StreamEvent]:
 
 def _lines(client: Client, response: HTTPResponse) -> Iterator[bytes]:
     while True:
-        with client.translated():
+        with client.connection_errors():
             line = response.readline()
         if not line:
             return
@@ -90,7 +90,8 @@ def _lines(client: Client, response: HTTPResponse) -> Iterator[bytes]:
 
 
 def _frame(lines: Iterable[bytes]) -> dict[str, str] | None:
-    """The fields up to the next empty line; None at the end, also when it cuts a frame in two."""
+    """The fields up to the next empty line; None at the end of the stream, where an incomplete
+    frame is dropped."""
     fields: dict[str, str] = {}
     for line in lines:
         text = line.decode().rstrip("\r\n")

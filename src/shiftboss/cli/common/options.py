@@ -1,4 +1,4 @@
-"""The options that several commands share."""
+"""Options and arguments that several commands share."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Annotated, Final
 
 import typer
 
-# Said again here: the server's own module costs an everyday command half a second.
+# Repeated here: importing the server's own module would take half a second.
 DEFAULT_HOST: Final = "127.0.0.1"
 DEFAULT_PORT: Final = 7432
 DEFAULT_SERVER: Final = f"http://{DEFAULT_HOST}:{DEFAULT_PORT}"
 
-Server = Annotated[
+ServerUrl = Annotated[
     str,
     typer.Option(
         "--server", envvar="SHIFTBOSS_URL", metavar="URL", help="The address of the server."
@@ -23,8 +23,8 @@ TokenFile = Annotated[
     typer.Option(
         "--token-file",
         metavar="FILE",
-        help="A file with the server's token, for your eyes only (mode 600). "
-        "Without it the token is taken from the variable SHIFTBOSS_TOKEN.",
+        help="A file with the server's token (mode 600). "
+        "Without it, the token comes from SHIFTBOSS_TOKEN.",
     ),
 ]
 OperatorTokenFile = Annotated[
@@ -32,19 +32,16 @@ OperatorTokenFile = Annotated[
     typer.Option(
         "--operator-token-file",
         metavar="FILE",
-        help="A file with the operator's token (mode 600). Without it the token is taken from "
-        "SHIFTBOSS_OPERATOR_TOKEN, or from .shiftboss/operator-token here or above.",
+        help="A file with the operator's token (mode 600). Without it, the token comes from "
+        "SHIFTBOSS_OPERATOR_TOKEN, or from .shiftboss/operator-token here or in a parent folder.",
     ),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print the server's JSON.")]
-# The bus has a swarm that is there without being created.
+# This swarm of the bus always exists.
 DEFAULT_SWARM: Final = "default"
 Swarm = Annotated[str, typer.Option("--swarm", metavar="ID", help="The swarm of the task.")]
 TaskId = Annotated[str, typer.Argument(metavar="ID", help="The id of the task.")]
 SwarmId = Annotated[str, typer.Argument(metavar="ID", help="The id of the swarm.")]
 WorkerName = Annotated[
-    str | None, typer.Option("--name", metavar="W", help="The worker that says it.")
+    str | None, typer.Option("--name", metavar="W", help="The worker that reports.")
 ]
-Epoch = Annotated[
-    int | None, typer.Option(metavar="N", min=1, help="The attempt that it is about.")
-]
+Epoch = Annotated[int | None, typer.Option(metavar="N", min=1, help="The number of the attempt.")]

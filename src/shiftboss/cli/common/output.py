@@ -1,4 +1,4 @@
-"""What goes to the terminal: JSON as it came, and text that cannot play tricks on a terminal."""
+"""Output of the commands: JSON as the server sent it, and text without control characters."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
 
-def plain(value: object) -> str:
+def printable(value: object) -> str:
     """The value as text, with control characters and line breaks made visible."""
     text = str(value)
     if text.isprintable():
         return text
-    return "".join(one if one.isprintable() else _visible(one) for one in text)
+    return "".join(char if char.isprintable() else _visible(char) for char in text)
 
 
 def _visible(character: str) -> str:
@@ -25,26 +25,26 @@ def _visible(character: str) -> str:
 
 def print_json(document: bytes) -> None:
     sys.stdout.buffer.write(document + b"\n")
-    # A reader that has gone away is noticed here and not at the end of the interpreter.
+    # Flushed, so that a closed pipe raises here and not when the interpreter exits.
     sys.stdout.buffer.flush()
 
 
-def say(text: str) -> None:
-    """One line, however long: paths and addresses are there to be copied."""
-    print(plain(text), flush=True)
+def print_line(text: str) -> None:
+    """Print one line, however long, so that paths and addresses can be copied."""
+    print(printable(text), flush=True)
 
 
 def print_text(text: str) -> None:
-    """Word for word for a file or a pipe; on a terminal, line by line as plain text."""
+    """Print the text unchanged to a file or a pipe; on a terminal, without control characters."""
     if not sys.stdout.isatty():
         print(text, end="" if text.endswith("\n") else "\n", flush=True)
         return
     for line in text.splitlines():
-        say(line)
+        print_line(line)
 
 
 def console() -> Console:
-    # rich costs 50 ms, which a command with --json need not pay.
+    # rich takes 50 ms to import, which --json does not need.
     from rich.console import Console
 
     return Console(markup=False, emoji=False, highlight=False)
@@ -56,7 +56,12 @@ def show(*renderables: RenderableType) -> None:
         screen.print(renderable)
 
 
-def complain(error: ShiftbossError) -> None:
-    """One line on stderr: what is wrong, and what to do about it."""
-    parts = [plain(error.detail)] + ([plain(error.hint)] if error.hint else [])
+def print_error(error: ShiftbossError) -> None:
+    """Print what is wrong and what to do about it, in one line on stderr."""
+    parts = [printable(error.detail)] + ([printable(error.hint)] if error.hint else [])
     print("; ".join(parts), file=sys.stderr, flush=True)
+
+
+class CannotWrite(ShiftbossError):
+    code = "cannot_write"
+    title = "The file cannot be written"

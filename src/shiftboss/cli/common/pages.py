@@ -1,70 +1,68 @@
-"""The list of swarms, page by page."""
+"""Reading lists from the server, page by page."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
 from typing import Any, Final
 
-from shiftboss.cli.common.bus_calls import call
 from shiftboss.cli.common.client import Client, parsed
 from shiftboss.cli.common.options import DEFAULT_SWARM
 
-PAGE_SWARMS_MAX: Final = 200
+SWARMS_PER_PAGE_MAX: Final = 200
+ITEMS_PER_PAGE_MAX: Final = 500
 
 
 def swarm_pages(client: Client, limit: int | None) -> list[bytes]:
-    """The server's pages up to so many swarms, or all."""
+    """The pages with up to `limit` swarms, or with all of them."""
+
+    def fetch(before: str, count: int) -> bytes:
+        return client.get("/swarms", {"limit": count} | ({"before": before} if before else {}))
+
+    return _pages(fetch, "next_before", limit, SWARMS_PER_PAGE_MAX)
+
+
+def bus_pages(client: Client, operation: str, swarm_id: str, limit: int | None) -> list[bytes]:
+    """The pages of a list operation of the bus, with up to `limit` items or with all of them."""
+
+    def fetch(after: str, count: int) -> bytes:
+        return client.call_bus(operation, swarm_id, after=after, limit=count)
+
+    return _pages(fetch, "next_after", limit, ITEMS_PER_PAGE_MAX)
+
+
+def _pages(
+    fetch: Callable[[str, int], bytes], cursor: str, limit: int | None, per_page: int
+) -> list[bytes]:
     pages: list[bytes] = []
-    left, before = limit, None
+    left, position = limit, ""
     while True:
-        wanted = PAGE_SWARMS_MAX if left is None else min(left, PAGE_SWARMS_MAX)
-        query = {"limit": str(wanted)} | ({"before": before} if before else {})
-        pages.append(client.get("/swarms", query))
-        before = parsed(pages[-1], "next_before")["next_before"]
-        left = None if left is None else left - wanted
-        if before is None or left == 0:
+        count = per_page if left is None else min(left, per_page)
+        pages.append(fetch(position, count))
+        next_position = parsed(pages[-1], cursor)[cursor]
+        left = None if left is None else left - count
+        if next_position is None or left == 0:
             return pages
+        position = next_position
 
 
-def joined(pages: list[bytes]) -> dict[str, Any]:
-    """Pages as one answer of the same shape."""
-    listings = [parsed(page, "swarms") for page in pages]
-    return {
-        "swarms": [swarm for listing in listings for swarm in listing["swarms"]],
-        "next_before": listings[-1]["next_before"],
-    }
+def join_pages(pages: list[bytes], items: str) -> dict[str, Any]:
+    """The pages as one answer of the same shape."""
+    answers = [parsed(page, items) for page in pages]
+    return answers[-1] | {items: [item for answer in answers for item in answer[items]]}
 
 
-# The list of receipts page by page, and the key that checks them.
-
-
-RECEIPTS_PER_PAGE_MAX: Final = 500
+def join_documents(pages: list[bytes], items: str) -> bytes:
+    """The pages as one JSON document. A single page stays as the server sent it."""
+    return pages[0] if len(pages) == 1 else json.dumps(join_pages(pages, items)).encode()
 
 
 def receipt_pages(client: Client, limit: int | None) -> list[bytes]:
-    """The server's pages up to so many receipts, or all. They are those of all swarms."""
-    pages: list[bytes] = []
-    left, after = limit, ""
-    while True:
-        wanted = RECEIPTS_PER_PAGE_MAX if left is None else min(left, RECEIPTS_PER_PAGE_MAX)
-        pages.append(call(client, "list_receipts", DEFAULT_SWARM, after=after, limit=wanted))
-        next_after = parsed(pages[-1], "next_after")["next_after"]
-        left = None if left is None else left - wanted
-        if next_after is None or left == 0:
-            return pages
-        after = next_after
-
-
-def joined_receipts(pages: list[bytes]) -> dict[str, Any]:
-    """Pages as one answer of the same shape."""
-    listings = [parsed(page, "receipts") for page in pages]
-    return {
-        "receipts": [one for listing in listings for one in listing["receipts"]],
-        "next_after": listings[-1]["next_after"],
-        "public_key": listings[-1]["public_key"],
-    }
+    """The receipts of all swarms."""
+    return bus_pages(client, "list_receipts", DEFAULT_SWARM, limit)
 
 
 def public_key_of(client: Client) -> str:
-    """It comes with the list of receipts, also with one that is empty."""
+    """The key that verifies the server's receipts. It comes with every list of them."""
     pem: str = parsed(receipt_pages(client, 1)[0], "public_key")["public_key"]
     return pem

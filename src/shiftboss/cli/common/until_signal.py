@@ -1,4 +1,4 @@
-"""Running something until a signal comes. A stop that was asked for is a good end."""
+"""Running a coroutine until it ends or a signal stops it."""
 
 from __future__ import annotations
 
@@ -10,13 +10,11 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 
-def run_until_signal(work: Coroutine[Any, Any, None]) -> None:
-    """Raises what the work raises. It is cancelled, and may tidy up, when a signal comes."""
-    until_signal(work)
-
-
 def until_signal(work: Coroutine[Any, Any, T]) -> T | None:
-    """What the work gives; None when a signal came first."""
+    """The result of the work, or None if a signal stopped it. Raises what the work raises.
+
+    SIGINT and SIGTERM cancel the work, so that it can clean up.
+    """
     return asyncio.run(_until_signal(work))
 
 

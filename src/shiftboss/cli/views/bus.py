@@ -1,4 +1,4 @@
-"""Tasks, workers and questions of the bus as tables. Imported late: it needs rich."""
+"""Tasks, workers and questions of the bus."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 from rich.table import Column, Table
 from rich.text import Text
 
-from shiftboss.cli.common.output import plain
+from shiftboss.cli.common.output import printable
 from shiftboss.cli.views.swarms import Members, cell, plain_table
 from shiftboss.cli.views.times import ago_ms, span
 
@@ -43,20 +43,20 @@ def tasks_table(tasks: list[Members], at: datetime) -> Table:
 
 
 def task_summary(task: Members, at: datetime) -> Table:
-    """What is known of it, a line each."""
+    """A line for each fact."""
     lines = Table.grid(padding=(0, 2, 0, 0))
-    lines.add_row(Text("task"), Text(plain(task["bead_id"]), style="bold"))
-    lines.add_row(Text("title"), Text(plain(task["title"])))
+    lines.add_row(Text("task"), Text(printable(task["bead_id"]), style="bold"))
+    lines.add_row(Text("title"), Text(printable(task["title"])))
     lines.add_row(Text("status"), _state(task["status"]))
     for name, value in _facts(task).items():
         if value:
-            lines.add_row(Text(name), Text(plain(value)))
+            lines.add_row(Text(name), Text(printable(value)))
     lines.add_row(Text("updated"), Text(ago_ms(task["updated_at"], at)))
     return lines
 
 
 def _facts(task: Members) -> Members:
-    """What only some tasks have."""
+    """Facts that only some tasks have."""
     return {
         "state": task["state"],
         "worker": task["worker"],
@@ -84,14 +84,13 @@ def bus_workers_table(workers: list[Members]) -> Table:
 
 
 def questions_table(questions: list[Members], at: datetime, *, with_answers: bool) -> Table:
-    """The words in full: somebody has to understand them."""
+    """The questions are not cut off."""
     columns = [Column(name, no_wrap=True) for name in ("ID", "TASK", "WORKER", "CONTACT", "ASKED")]
     table = plain_table(*columns, "QUESTION", *(["ANSWER"] if with_answers else []))
-    for one in questions:
-        row = [cell(one["question_id"]), cell(one["bead_id"]), cell(one["worker"])]
-        row += [cell(one["contact"]), cell(ago_ms(one["asked_at"], at))]
-        row.append(Text(plain(one["question"])))
+    for question in questions:
+        row = [cell(question[name]) for name in ("question_id", "bead_id", "worker", "contact")]
+        row += [cell(ago_ms(question["asked_at"], at)), Text(printable(question["question"]))]
         if with_answers:
-            row.append(Text(plain(one["answer"] or "")))
+            row.append(Text(printable(question["answer"] or "")))
         table.add_row(*row)
     return table

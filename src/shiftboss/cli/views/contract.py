@@ -1,4 +1,4 @@
-"""Repos, halts, CI jobs and checkpoints for people. Imported late: it needs rich."""
+"""Repos, halts, CI jobs, checkpoints and the findings of the doctor."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from rich.table import Column, Table
 from rich.text import Text
 
-from shiftboss.cli.common.output import plain
+from shiftboss.cli.common.output import printable
 from shiftboss.cli.views.handoffs import add_fact, facts_grid
 from shiftboss.cli.views.swarms import Members, cell, plain_table
 from shiftboss.cli.views.times import ago_ms
@@ -35,22 +35,23 @@ _LEVELS: Final = {"ok": "green", "warning": "yellow", "problem": "bold red"}
 
 
 def repos_table(repos: Sequence[Members], at: datetime) -> Table:
-    """Roots first, as they may be worked on."""
+    """In the order of their phases."""
     names = ("PHASE", "REPO", "TASK", "SINCE", "CI", "COMMIT", "RUN")
     table = plain_table(*(Column(name, no_wrap=True) for name in names), "DEPENDS ON")
-    for one in repos:
-        # What is followed now says more than what CI has said last.
-        seen = one["tracking"] or {"state": one["ci"], "sha": one["sha"], "run_id": one["run_id"]}
-        since = ago_ms(one["locked_since"], at) if one["locked_since"] else ""
+    for repo in repos:
+        # A run that is being watched is newer than the last result.
+        last = {"state": repo["ci"], "sha": repo["sha"], "run_id": repo["run_id"]}
+        run = repo["tracking"] or last
+        since = ago_ms(repo["locked_since"], at) if repo["locked_since"] else ""
         table.add_row(
-            cell(one["phase"]),
-            cell(one["repo"], "bold"),
-            cell(one["locked_by"] or "", "cyan"),
+            cell(repo["phase"]),
+            cell(repo["repo"], "bold"),
+            cell(repo["locked_by"] or "", "cyan"),
             cell(since),
-            _state(seen["state"]),
-            cell((seen["sha"] or "")[:SHA_CHARACTERS]),
-            cell(f"#{seen['run_id']}" if seen["run_id"] else ""),
-            Text(plain(", ".join(one["depends_on"]))),
+            _state(run["state"]),
+            cell((run["sha"] or "")[:SHA_CHARACTERS]),
+            cell(f"#{run['run_id']}" if run["run_id"] else ""),
+            Text(printable(", ".join(repo["depends_on"]))),
         )
     return table
 
@@ -60,50 +61,50 @@ def _state(state: str | None) -> Text:
 
 
 def halt_lines(halts: Sequence[Members], at: datetime) -> list[Text]:
-    """The words in full: somebody has to decide by them."""
+    """The reasons are not cut off: the operator decides by them."""
     lines = []
-    for one in halts:
-        since = ago_ms(one["at_ms"], at)
-        words = f"halt {one['halt_id']}, {since}, of {', '.join(one['repos'])}: {one['reason']}"
-        lines.append(Text(plain(words), style="bold red"))
-        lines.append(Text(f"  lift it with: shiftboss resume {one['halt_id']} --reason TEXT"))
+    for halt in halts:
+        since, repos = ago_ms(halt["at_ms"], at), ", ".join(halt["repos"])
+        text = f"halt {halt['halt_id']}, {since}, of {repos}: {halt['reason']}"
+        lines.append(Text(printable(text), style="bold red"))
+        lines.append(Text(f"  lift it with: shiftboss resume {halt['halt_id']} --reason TEXT"))
     return lines
 
 
 def jobs_table(jobs: Sequence[Members]) -> Table:
     table = plain_table(Column("JOB", no_wrap=True), Column("STATE", no_wrap=True))
-    for one in jobs:
-        table.add_row(cell(one["name"]), _state(one["state"]))
+    for job in jobs:
+        table.add_row(cell(job["name"]), _state(job["state"]))
     return table
 
 
 def checkpoint_summary(fields: Members, trigger: str, at_ms: int, at: datetime) -> Table:
-    """The contract's fields in its order, a line each; those that say nothing are left out."""
+    """The contract's fields in its order, without the empty ones."""
     lines = facts_grid()
     add_fact(lines, "written", f"{ago_ms(at_ms, at)}: {trigger}")
     for name, value in fields.items():
-        for number, one in enumerate(_values(value)):
-            add_fact(lines, name if number == 0 else "", one)
+        for number, item in enumerate(_values(value)):
+            add_fact(lines, name if number == 0 else "", item)
     return lines
 
 
 def _values(value: object) -> list[object]:
     if isinstance(value, list):
         return [
-            ", ".join(f"{name} {part}" for name, part in one.items())
-            if isinstance(one, dict)
-            else one
-            for one in value
+            ", ".join(f"{name} {part}" for name, part in item.items())
+            if isinstance(item, dict)
+            else item
+            for item in value
         ]
     return [] if value is None else [value]
 
 
 def findings_table(findings: Sequence[Finding]) -> Table:
-    """What to do stands under what was found."""
-    table = plain_table(Column("CHECK", no_wrap=True), Column("LEVEL", no_wrap=True), "FOUND")
-    for one in findings:
-        found = Text(plain(one.message))
-        if one.todo:
-            found.append(f"\n-> {plain(one.todo)}")
-        table.add_row(cell(one.check), cell(one.level, _LEVELS[one.level]), found)
+    """Below each finding, what to do about it."""
+    table = plain_table(Column("CHECK", no_wrap=True), Column("LEVEL", no_wrap=True), "FINDING")
+    for finding in findings:
+        text = Text(printable(finding.message))
+        if finding.todo:
+            text.append(f"\n-> {printable(finding.todo)}")
+        table.add_row(cell(finding.check), cell(finding.level, _LEVELS[finding.level]), text)
     return table

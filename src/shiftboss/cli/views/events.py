@@ -1,4 +1,4 @@
-"""An event as a line for people. Imported late: it needs rich."""
+"""An event as a line: its id, its kind, and a sentence."""
 
 from __future__ import annotations
 
@@ -11,13 +11,17 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from shiftboss.cli.common.event_stream import StreamEvent
-from shiftboss.cli.common.output import plain
+from shiftboss.cli.common.output import printable
 
-# Events of the bus in words.
+Data = dict[str, Any]
+
+COMMIT_CHARACTERS: Final = 10
+ID_CELLS: Final = 5
+KIND_CELLS: Final = 18
 
 
 class _Members(dict[str, Any]):
-    """An event of another version may lack a member."""
+    """An event of another version may lack a member: it is shown as `?`."""
 
     def __missing__(self, name: str) -> str:
         return "?"
@@ -25,48 +29,48 @@ class _Members(dict[str, Any]):
 
 BUS_SENTENCES: Final = {
     "bus_worker_joined": "{worker} joined the bus",
-    "bus_worker_reset": "{worker} was freed",
+    "bus_worker_reset": "{worker} was reset",
     "task_added": "{bead_id} added: {title}",
     "task_queued": "{bead_id} queued",
-    "task_assigned": "{bead_id} given to {worker}, attempt {epoch}",
+    "task_assigned": "{bead_id} assigned to {worker}, attempt {epoch}",
     "task_started": "{worker} started {bead_id}",
-    "task_progress": "{worker} is at work on {bead_id}: {state}",
+    "task_progress": "{worker} works on {bead_id}: {state}",
     "task_done": "{bead_id} done by {worker}",
     "task_failed": "{bead_id} failed: {reason}",
     "task_cancelled": "{bead_id} cancelled",
     "attempt_ended": "{bead_id} taken back from {worker}, attempt {epoch}: {reason}",
     "checkpoint_stored": "{worker} handed {bead_id} over",
     "question_asked": "{worker} asks {contact} about {bead_id}: {question}",
-    "question_answered": "{worker} is answered: {answer}",
+    "question_answered": "{worker} got the answer: {answer}",
     "handoff_spawned": "{bead_id} has a contract, version {contract_version}",
     "contract_changed": "{bead_id} has a new contract, version {contract_version}: {reason}",
-    "claim_made": "{worker} says that {bead_id} is done, claim {claim_id}",
-    "claim_accepted": "claim {claim_id} of {bead_id} is proven, receipt {receipt_id}",
-    "claim_refused": "claim {claim_id} of {bead_id} is refused, {refusals} in a row",
-    "scope_requested": "{worker} asks for more files for {bead_id}, request {request_id}: {reason}",
+    "claim_made": "{worker} claims that {bead_id} is done, claim {claim_id}",
+    "claim_accepted": "claim {claim_id} of {bead_id} accepted, receipt {receipt_id}",
+    "claim_refused": "claim {claim_id} of {bead_id} refused, {refusals} in a row",
+    "scope_requested": "{worker} requests more files for {bead_id}, request {request_id}: {reason}",
     "scope_decided": "scope request {request_id} of {bead_id} is {state}",
     "waiver_granted": "{granted_by} waives {check} of {bead_id}: {reason}",
-    "repo_locked": "{bead_id} works on {repo}",
-    "repo_released": "{repo} is free of {bead_id}: {reason}",
+    "repo_locked": "{bead_id} locked {repo}",
+    "repo_released": "{bead_id} released {repo}: {reason}",
     "milestone_reported": "{worker} on {bead_id}: {line}",
-    "ci_run_found": "{bead_id}: CI run #{run_id} of {repo} is the one of {sha}",
-    "ci_passed": "{bead_id}: CI run #{run_id} of {repo} has passed at {sha}",
-    "ci_restarted": "{bead_id}: CI of {repo} at {sha} stood still, {outcome}",
-    "ci_unreachable": "{bead_id}: CI of {repo} gave no answer {errors} times: {reason}",
-    "work_paused": "{bead_id} pauses: {reason}",
-    "work_resumed": "{bead_id} goes on; it had paused: {was}",
+    "ci_run_found": "{bead_id}: CI run #{run_id} of {repo} is for {sha}",
+    "ci_passed": "{bead_id}: CI run #{run_id} of {repo} passed at {sha}",
+    "ci_restarted": "{bead_id}: CI of {repo} at {sha} was stuck, {outcome}",
+    "ci_unreachable": "{bead_id}: CI of {repo} did not answer {errors} times: {reason}",
+    "work_paused": "{bead_id} paused: {reason}",
+    "work_resumed": "{bead_id} resumed; it was paused: {was}",
     "timeout_warning": "{worker} on {bead_id}: {message}",
     "timeout_step": "{worker} on {bead_id}: {step}, {message}",
     "timeout_escalated": "{worker} on {bead_id}: escalated, {message}",
     "deadlock_suspected": "{worker} on {bead_id} may be stuck in {milestone}",
     "breakage_suspected": "{repo} is red at {sha} after pushes upstream: {reason}",
-    "breakage_found": "{repo} was broken from upstream; {task} was opened: {remedy}",
-    "breakage_ruled_out": "{repo} was not broken from upstream: {reason}",
-    "task_parked": "{worker} gives {bead_id} back for now: {reason}",
-    "task_landed": "{bead_id} is on {target}",
+    "breakage_found": "an upstream push broke {repo}; {task} was opened: {remedy}",
+    "breakage_ruled_out": "no upstream push broke {repo}: {reason}",
+    "task_parked": "{worker} gave {bead_id} back for now: {reason}",
+    "task_landed": "{bead_id} landed on {target}",
     "failure_reported": "{bead_id}: {failure_class} failure, {action}: {message}",
     "chain_halted": "halt {halt_id} because of {bead_id}: {reason}",
-    "halt_lifted": "halt {halt_id} is lifted: {reason}",
+    "halt_lifted": "halt {halt_id} lifted: {reason}",
 }
 
 
@@ -74,21 +78,14 @@ def bus_sentence(kind: str, data: dict[str, Any]) -> str:
     return BUS_SENTENCES[kind].format_map(_Members(data))
 
 
-# Events in words.
-
-
-Data = dict[str, Any]
-COMMIT_CHARACTERS: Final = 10
-
-
 def sentence(event: StreamEvent) -> str:
-    """What happened. An event of a kind that is not known here is shown as its data."""
+    """What happened. An event of an unknown kind is shown as its data."""
     if event.event in BUS_SENTENCES:
-        return plain(bus_sentence(event.event, event.data))
-    in_words = _SENTENCES.get(event.event)
-    if in_words is None:
-        return plain(json.dumps(event.data, ensure_ascii=False))
-    return plain(in_words(event.data))
+        return printable(bus_sentence(event.event, event.data))
+    describe = _SENTENCES.get(event.event)
+    if describe is None:
+        return printable(json.dumps(event.data, ensure_ascii=False))
+    return printable(describe(event.data))
 
 
 def _created(data: Data) -> str:
@@ -131,8 +128,8 @@ def _swarm_complete(data: Data) -> str:
 
 
 def _ci_failed(data: Data) -> str:
-    jobs = "; ".join(str(one.get("message")) for one in data.get("jobs", []))
-    run = f"CI run #{data.get('run_id')} of {data.get('repo')} has failed"
+    jobs = "; ".join(str(job.get("message")) for job in data.get("jobs", []))
+    run = f"CI run #{data.get('run_id')} of {data.get('repo')} failed"
     return f"{data.get('bead_id')}: {run}{_at(data, 'sha')}: {jobs}"
 
 
@@ -140,7 +137,7 @@ def _budget_set(data: Data) -> str:
     tokens, dollars = data.get("tokens"), data.get("dollars")
     limits = [f"{tokens:,} tokens"] if isinstance(tokens, int) else []
     limits += [f"${dollars:,.2f}"] if isinstance(dollars, int | float) else []
-    return f"{_whose(data)} may use {' and '.join(limits) or 'what it needs'}"
+    return f"{_subject(data)} may use {' and '.join(limits) or 'any amount'}"
 
 
 def _budget_exceeded(data: Data) -> str:
@@ -150,14 +147,14 @@ def _budget_exceeded(data: Data) -> str:
 
 
 def _paused(data: Data) -> str:
-    return f"{_whose(data)} is not handed out: {data.get('reason')}"
+    return f"{_subject(data)} paused: {data.get('reason')}"
 
 
 def _resumed(data: Data) -> str:
-    return f"{_whose(data)} is handed out again, {data.get('how')}"
+    return f"{_subject(data)} resumed, {data.get('how')}"
 
 
-def _whose(data: Data) -> str:
+def _subject(data: Data) -> str:
     return str(data.get("bead_id") or "the swarm")
 
 
@@ -182,9 +179,6 @@ _SENTENCES: Final[dict[str, Callable[[Data], str]]] = {
 }
 
 
-ID_CELLS: Final = 5
-KIND_CELLS: Final = 18
-
 _STYLES: Final = {
     "worker_error": "red",
     "retry_due": "yellow",
@@ -204,16 +198,16 @@ _STYLES: Final = {
 
 
 def event_line(event: StreamEvent, *, wide: bool) -> RenderableType:
-    """One line; on a terminal a long sentence goes on under itself."""
+    """One line; on a terminal a long sentence wraps within its column."""
     style = _STYLES.get(event.event, "")
-    kind, words = plain(event.event), sentence(event)
+    kind, text = printable(event.event), sentence(event)
     if wide:
-        return Text(f"{event.id:>{ID_CELLS}}  {kind:<{KIND_CELLS}}  {words}")
+        return Text(f"{event.id:>{ID_CELLS}}  {kind:<{KIND_CELLS}}  {text}")
     line = Table.grid(
         Column(width=ID_CELLS, justify="right", no_wrap=True),
         Column(width=KIND_CELLS, no_wrap=True),
         Column(overflow="fold"),
         padding=(0, 2, 0, 0),
     )
-    line.add_row(Text(str(event.id)), Text(kind, style=style), Text(words))
+    line.add_row(Text(str(event.id)), Text(kind, style=style), Text(text))
     return line

@@ -1,4 +1,4 @@
-"""Contracts, scope requests and owners for people. Imported late: it needs rich."""
+"""Contracts, owners, scope requests, verdicts, receipts and strategies."""
 
 from __future__ import annotations
 
@@ -10,21 +10,24 @@ from rich.console import RenderableType
 from rich.table import Column, Table
 from rich.text import Text
 
-from shiftboss.cli.common.output import plain
+from shiftboss.cli.common.output import printable
 from shiftboss.cli.views.swarms import Members, cell, plain_table
 from shiftboss.cli.views.times import ago_ms
 
+# The end of a failed command's output, enough to see what is wrong.
+OUTPUT_LINES_MAX: Final = 15
+VIOLATIONS_SHOWN_MAX: Final = 100
 HASH_CHARACTERS: Final = 12
 PATHS_SHOWN_MAX: Final = 40
 
 
 def handoff_summary(view: Members, at: datetime) -> Table:
-    """What is enforced, a line each."""
+    """The contract that is enforced, a line for each part."""
     contract = view["handoff"]["contract"]
     lines = facts_grid()
     add_fact(lines, "task", view["bead_id"], "bold")
     add_fact(lines, "contract", f"version {view['version']}, {view['hash'][:HASH_CHARACTERS]}")
-    add_fact(lines, "made", f"{ago_ms(view['created_at'], at)}: {view['reason']}")
+    add_fact(lines, "created", f"{ago_ms(view['created_at'], at)}: {view['reason']}")
     add_fact(lines, "repo", view["repo"])
     add_fact(lines, "base", view["base_commit"])
     for name in ("branch", "target", "strategy"):
@@ -34,7 +37,7 @@ def handoff_summary(view: Members, at: datetime) -> Table:
     _add_list(lines, "read only", contract["files_readonly"])
     _add_list(lines, "done when", contract["success_criteria"])
     _add_list(lines, "after", contract["dependencies_completed"])
-    _add_list(lines, "waived", [_waiver(one) for one in view["waivers"]], "yellow")
+    _add_list(lines, "waived", [_waiver(waiver) for waiver in view["waivers"]], "yellow")
     return lines
 
 
@@ -43,7 +46,7 @@ def facts_grid() -> Table:
 
 
 def add_fact(lines: Table, name: str, value: object, style: str = "") -> None:
-    lines.add_row(Text(name), Text(plain(value), style=style))
+    lines.add_row(Text(name), Text(printable(value), style=style))
 
 
 def _add_list(lines: Table, name: str, values: list[str], style: str = "") -> None:
@@ -59,38 +62,34 @@ def _waiver(waiver: Members) -> str:
 
 
 def owners_table(holders: list[Members]) -> Table:
-    """With `wanted` where somebody asked about paths, else all that they own."""
-    asked = "wanted" in holders[0]
+    """For given paths, the patterns that overlap with them; else everything that is owned."""
+    with_overlap = "wanted" in holders[0]
     fixed = [Column(name, no_wrap=True) for name in ("TASK", "SWARM")]
-    table = plain_table(*fixed, "OWNS", *(["MEETS", "AS IN"] if asked else []))
-    for one in holders:
-        owned = one["owned"] if asked else ", ".join(one["owned"])
-        row = [cell(one["bead_id"]), cell(one["swarm_id"]), Text(plain(owned))]
-        row += [Text(plain(one[name])) for name in ("wanted", "example")] if asked else []
+    table = plain_table(
+        *fixed, "OWNS", *(["OVERLAPS WITH", "EXAMPLE PATH"] if with_overlap else [])
+    )
+    for holder in holders:
+        owned = holder["owned"] if with_overlap else ", ".join(holder["owned"])
+        row = [cell(holder["bead_id"]), cell(holder["swarm_id"]), Text(printable(owned))]
+        if with_overlap:
+            row += [Text(printable(holder[name])) for name in ("wanted", "example")]
         table.add_row(*row)
     return table
 
 
 def scope_table(requests: list[Members], at: datetime) -> Table:
-    """The words in full: somebody has to decide by them."""
+    """Paths and reasons are not cut off: the operator decides by them."""
     columns = [Column(name, no_wrap=True) for name in ("ID", "TASK", "WORKER", "STATUS", "ASKED")]
     table = plain_table(*columns, "PATHS", "REASON")
-    for one in requests:
+    for request in requests:
         table.add_row(
-            *(cell(one[name]) for name in ("request_id", "bead_id", "worker", "status")),
-            cell(ago_ms(one["asked_at"], at)),
-            Text(plain(", ".join(one["paths"]))),
-            Text(plain(one["reason"])),
+            *(cell(request[name]) for name in ("request_id", "bead_id", "worker", "status")),
+            cell(ago_ms(request["asked_at"], at)),
+            Text(printable(", ".join(request["paths"]))),
+            Text(printable(request["reason"])),
         )
     return table
 
-
-# What a verifier found, for people. Imported late: it needs rich.
-
-
-# The end of a failed command's output: enough to see what is wrong.
-OUTPUT_LINES_MAX: Final = 15
-VIOLATIONS_SHOWN_MAX: Final = 100
 
 _STYLES: Final = {
     "passed": "green",
@@ -101,23 +100,23 @@ _STYLES: Final = {
 
 
 def checks_table(checks: Sequence[Members]) -> Table:
-    """What says nothing is left out of an answer, so every member but the first two may lack. A
-    receipt has no messages."""
+    """A check always has `check` and `outcome`; other members only if they apply. The checks of a
+    receipt have no messages."""
     table = plain_table(
-        *(Column(name, no_wrap=True) for name in ("CHECK", "OUTCOME", "TIME")), "ABOUT"
+        *(Column(name, no_wrap=True) for name in ("CHECK", "OUTCOME", "TIME")), "DETAILS"
     )
-    for one in checks:
-        said = [one.get("subject"), one.get("message") or _ended(one)]
+    for check in checks:
+        details = [check.get("subject"), check.get("message") or _exit_code(check)]
         table.add_row(
-            cell(one["check"]),
-            cell(one["outcome"], _STYLES.get(one["outcome"], "")),
-            cell(_seconds(one.get("duration_ms", 0))),
-            Text(plain(": ".join(part for part in said if part))),
+            cell(check["check"]),
+            cell(check["outcome"], _STYLES.get(check["outcome"], "")),
+            cell(_seconds(check.get("duration_ms", 0))),
+            Text(printable(": ".join(part for part in details if part))),
         )
     return table
 
 
-def _ended(check: Members) -> str | None:
+def _exit_code(check: Members) -> str | None:
     code = check.get("exit_code")
     return None if code is None else f"exit code {code}"
 
@@ -127,12 +126,12 @@ def _seconds(duration_ms: int) -> str:
 
 
 def refusal_lines(verdict: Mapping[str, Any]) -> list[RenderableType]:
-    """Every violation with what to do about it, and the output of the commands that failed."""
+    """Every violation with its hint, and the output of the commands that failed."""
     violations: list[Members] = verdict.get("violations", [])
     lines: list[RenderableType] = []
-    for one in violations[:VIOLATIONS_SHOWN_MAX]:
-        lines.append(Text(f"- {plain(one['message'])}", style="red"))
-        lines.append(Text(f"  {plain(one['hint'])}"))
+    for violation in violations[:VIOLATIONS_SHOWN_MAX]:
+        lines.append(Text(f"- {printable(violation['message'])}", style="red"))
+        lines.append(Text(f"  {printable(violation['hint'])}"))
     if len(violations) > VIOLATIONS_SHOWN_MAX:
         lines.append(Text(f"and {len(violations) - VIOLATIONS_SHOWN_MAX} more; see --json"))
     for check in verdict.get("checks", []):
@@ -144,36 +143,33 @@ def refusal_lines(verdict: Mapping[str, Any]) -> list[RenderableType]:
 def _output(check: Members) -> list[Text]:
     tail = check["output_tail"].rstrip().splitlines()[-OUTPUT_LINES_MAX:]
     return [
-        Text(f"the end of the output of {plain(check.get('subject', 'the command'))}:"),
-        *(Text(f"  {plain(line)}", style="dim") for line in tail),
+        Text(f"the end of the output of {printable(check.get('subject', 'the command'))}:"),
+        *(Text(f"  {printable(line)}", style="dim") for line in tail),
     ]
 
 
 def claim_lines(claim: dict[str, Any] | None) -> list[RenderableType]:
-    """A claim with its verdict; nothing where nobody has claimed yet."""
+    """A claim with its verdict; nothing if there is no claim yet."""
     if claim is None:
         return []
-    words = f"claim {claim['claim_id']} of {claim['worker']}, attempt {claim['epoch']}: "
-    lines: list[RenderableType] = [Text(), Text(plain(words + claim["state"]), style="bold")]
+    title = f"claim {claim['claim_id']} of {claim['worker']}, attempt {claim['epoch']}: "
+    lines: list[RenderableType] = [Text(), Text(printable(title + claim["state"]), style="bold")]
     verdict = claim["verdict"]
     if verdict is None:
         return lines
     return [*lines, checks_table(verdict["checks"]), *refusal_lines(verdict)]
 
 
-# Receipts for people. Imported late: it needs rich.
-
-
 def receipts_table(receipts: list[Members], at: datetime) -> Table:
     columns = [Column(name, no_wrap=True) for name in ("TASK", "SWARM", "COMMIT", "ACCEPTED")]
     table = plain_table(*columns, "TITLE")
-    for one in receipts:
+    for receipt in receipts:
         table.add_row(
-            cell(one["bead_id"]),
-            cell(one["swarm_id"]),
-            cell(one["commit"][:HASH_CHARACTERS]),
-            cell(ago_ms(one["accepted_at"], at)),
-            cell(one["title"]),
+            cell(receipt["bead_id"]),
+            cell(receipt["swarm_id"]),
+            cell(receipt["commit"][:HASH_CHARACTERS]),
+            cell(ago_ms(receipt["accepted_at"], at)),
+            cell(receipt["title"]),
         )
     return table
 
@@ -185,7 +181,7 @@ def receipt_summary(signed: Members) -> Table:
     add_fact(lines, "receipt", body["receipt_id"], "bold")
     add_fact(lines, "task", f"{body['bead_id']} in {body['swarm_id']}")
     add_fact(lines, "worker", f"{body['worker']}, attempt {body['epoch']}")
-    add_fact(lines, "claimed by", body["claimed_by"] or "somebody who gave no name")
+    add_fact(lines, "claimed by", body["claimed_by"] or "(no name given)")
     if body["summary"]:
         add_fact(lines, "summary", body["summary"])
     add_fact(lines, "repo", body["repo"])
@@ -199,27 +195,25 @@ def receipt_summary(signed: Members) -> Table:
         "contract",
         f"version {body['contract_version']}, {body['contract_hash'][:HASH_CHARACTERS]}",
     )
-    for one in body["waivers"]:
-        words = f"{one['check']} ({one['subject']}) by {one['granted_by']}: {one['reason']}"
-        add_fact(lines, "waiver", words, "yellow")
+    for waiver in body["waivers"]:
+        subject = f"{waiver['check']} ({waiver['subject']})"
+        text = f"{subject} by {waiver['granted_by']}: {waiver['reason']}"
+        add_fact(lines, "waiver", text, "yellow")
     add_fact(lines, "accepted", f"{body['accepted_at']}, claimed {body['claimed_at']}")
     add_fact(lines, "key", signed["key_id"])
     return lines
 
 
-# The records of strategies as a table. Imported late: it needs rich.
-
-
 def strategy_table(strategies: list[Members]) -> Table:
-    """The best first. CHANCE is that of a good end, with the range in which it likely lies."""
-    numbers = [Column(name, no_wrap=True) for name in ("SAMPLES", "WINS", "LOSSES", "CHANCE")]
+    """The best first. The success rate is estimated, with the range in which it probably lies."""
+    numbers = [Column(name, no_wrap=True) for name in ("SAMPLES", "WINS", "LOSSES", "SUCCESS RATE")]
     table = plain_table(Column("STRATEGY", no_wrap=True), *numbers)
-    for one in sorted(strategies, key=lambda one: (-one["mean"], str(one["strategy"]))):
+    for record in sorted(strategies, key=lambda record: (-record["mean"], record["strategy"])):
         table.add_row(
-            cell(one["strategy"]),
-            cell(one["samples"]),
-            cell(f"{one['wins']:.1f}"),
-            cell(f"{one['losses']:.1f}"),
-            cell(f"{one['mean']:.0%} ({one['low']:.0%} to {one['high']:.0%})"),
+            cell(record["strategy"]),
+            cell(record["samples"]),
+            cell(f"{record['wins']:.1f}"),
+            cell(f"{record['losses']:.1f}"),
+            cell(f"{record['mean']:.0%} ({record['low']:.0%} to {record['high']:.0%})"),
         )
     return table

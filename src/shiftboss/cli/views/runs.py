@@ -1,4 +1,4 @@
-"""What a run shows: a live table on a terminal, plain lines elsewhere, and a summary at the end."""
+"""A run: a live table on a terminal, plain lines elsewhere, a summary at the end; and usage."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Column, Table
 from rich.text import Text
 
-from shiftboss.cli.common.output import console, plain
+from shiftboss.cli.common.output import console, printable
 from shiftboss.cli.views.swarms import Members, cell, plain_table
 from shiftboss.orchestrator.run.progress import Progress, TaskProgress
 
@@ -34,7 +34,7 @@ _STYLES: Final = {
     "waiting": "dim",
     "queued": "dim",
 }
-# What people want to see first.
+# The most important first.
 _ORDER: Final = (
     *("failed", "working", "verifying", "landing", "preparing", "parked"),
     *("accepted", "queued", "waiting", "landed", "cancelled"),
@@ -42,10 +42,10 @@ _ORDER: Final = (
 
 
 class RunView:
-    """`quiet`: nothing at all, for those who asked for JSON."""
+    """Shows the progress of a run while it lasts; nothing if `quiet`."""
 
-    def __init__(self, board: Progress, *, quiet: bool = False) -> None:
-        self._board = board
+    def __init__(self, progress: Progress, *, quiet: bool = False) -> None:
+        self._progress = progress
         self._console = console()
         self._quiet = quiet
         self._started_at = time.monotonic()
@@ -57,11 +57,11 @@ class RunView:
             return self
         if self._console.is_terminal:
             self._live = Live(
-                get_renderable=self._picture, console=self._console, refresh_per_second=4
+                get_renderable=self._render, console=self._console, refresh_per_second=4
             )
             self._live.start()
         else:
-            self._board.listeners.append(self._print)
+            self._progress.listeners.append(self._print)
         return self
 
     def __exit__(
@@ -75,12 +75,12 @@ class RunView:
 
     def _print(self, bead_id: str, text: str) -> None:
         seconds = time.monotonic() - self._started_at
-        words = f"{bead_id}: {text}" if bead_id else text
+        line = f"{bead_id}: {text}" if bead_id else text
         with self._lock:
-            self._console.print(f"{seconds:6.1f} s  {plain(words)}", soft_wrap=True)
+            self._console.print(f"{seconds:6.1f} s  {printable(line)}", soft_wrap=True)
 
-    def _picture(self) -> RenderableType:
-        rows = sorted(self._board.rows.values(), key=lambda row: _ORDER.index(row.stage))
+    def _render(self) -> RenderableType:
+        rows = sorted(self._progress.rows.values(), key=lambda row: _ORDER.index(row.stage))
         landed = sum(row.stage == "landed" for row in rows)
         head = Table.grid(padding=(0, 1))
         head.add_row(
@@ -89,20 +89,20 @@ class RunView:
             f"{time.monotonic() - self._started_at:.0f} s, {_spent(list(rows))}",
         )
         lines = [
-            Text(plain(line), style="dim", no_wrap=True, overflow="ellipsis")
-            for line in list(self._board.lines)[-LINES_SHOWN:]
+            Text(printable(line), style="dim", no_wrap=True, overflow="ellipsis")
+            for line in list(self._progress.lines)[-LINES_SHOWN:]
         ]
         return Group(head, run_table(rows), *lines)
 
-    def show_end(self, outcome: RunOutcome) -> None:
-        for part in outcome_lines(outcome, self._board):
-            self._console.print(part, soft_wrap=True)
+    def show_outcome(self, outcome: RunOutcome) -> None:
+        for line in outcome_lines(outcome, self._progress):
+            self._console.print(line, soft_wrap=True)
 
 
-def outcome_lines(outcome: RunOutcome, board: Progress | None = None) -> list[RenderableType]:
+def outcome_lines(outcome: RunOutcome, progress: Progress | None = None) -> list[RenderableType]:
     """The summary: what landed with which receipt, and what did not, with the reason."""
-    rows = board.rows if board is not None else {}
-    found: list[RenderableType] = [Text("")]
+    rows = progress.rows if progress is not None else {}
+    lines: list[RenderableType] = [Text("")]
     for title, style, ids in (
         ("landed", "green", outcome.landed),
         ("accepted", "cyan", outcome.accepted),
@@ -111,34 +111,36 @@ def outcome_lines(outcome: RunOutcome, board: Progress | None = None) -> list[Re
     ):
         for bead_id in ids:
             row = rows.get(bead_id)
-            found.append(Text(f"{title:9} {plain(_end_words(bead_id, row, outcome))}", style))
-    if board is not None:
-        found.append(Text(_spent(list(board.rows.values()))))
+            lines.append(
+                Text(f"{title:9} {printable(_task_outcome(bead_id, row, outcome))}", style)
+            )
+    if progress is not None:
+        lines.append(Text(_spent(list(progress.rows.values()))))
     if outcome.stopped:
-        found.append(Text("stopped; run it again to go on"))
+        lines.append(Text("stopped; run the same command again to continue"))
     elif outcome.failed:
-        found.append(Text("to try what has failed again: the same command with --retry"))
-    return found
+        lines.append(Text("to try the failed tasks again, run the same command with --retry"))
+    return lines
 
 
-def _end_words(bead_id: str, row: TaskProgress | None, outcome: RunOutcome) -> str:
-    words = [bead_id]
+def _task_outcome(bead_id: str, row: TaskProgress | None, outcome: RunOutcome) -> str:
+    parts = [bead_id]
     if row is not None:
-        words += [row.landed[:12]] if row.landed else []
-        words += [f"receipt {row.receipt_id}"] if row.receipt_id else []
-        words += [f"waived: {row.waived}"] if row.waived else []
-        words += [row.error] if row.error and bead_id in outcome.failed else []
-    words += [outcome.stuck[bead_id]] if bead_id in outcome.stuck else []
-    return "  ".join(words)
+        parts += [row.landed[:12]] if row.landed else []
+        parts += [f"receipt {row.receipt_id}"] if row.receipt_id else []
+        parts += [f"waived: {row.waived}"] if row.waived else []
+        parts += [row.error] if row.error and bead_id in outcome.failed else []
+    parts += [outcome.stuck[bead_id]] if bead_id in outcome.stuck else []
+    return "  ".join(parts)
 
 
 def run_table(rows: list[TaskProgress]) -> Table:
-    """What is the same in every row, or in none, takes no room: 80 columns are enough."""
+    """Columns that would be empty or the same in every row are left out, to fit 80 columns."""
     columns: list[tuple[str, Callable[[TaskProgress], str | Text]]] = [
-        ("task", lambda row: plain(row.bead_id)),
+        ("task", lambda row: printable(row.bead_id)),
         ("stage", lambda row: Text(row.stage, _STYLES.get(row.stage, ""))),
         ("try", lambda row: str(row.attempt or "")),
-        ("worker", lambda row: plain(row.worker or "")),
+        ("worker", lambda row: printable(row.worker or "")),
     ]
     if len({row.agent for row in rows if row.agent}) > 1:
         columns.append(("agent", lambda row: row.agent or ""))
@@ -150,7 +152,7 @@ def run_table(rows: list[TaskProgress]) -> Table:
     table.add_column("doing", no_wrap=True, overflow="ellipsis", ratio=1)
     for row in rows[:ROWS_SHOWN]:
         cells = (cell(row) for _, cell in columns)
-        table.add_row(*cells, plain(row.doing or row.title))
+        table.add_row(*cells, printable(row.doing or row.title))
     if len(rows) > ROWS_SHOWN:
         table.add_row(f"... {len(rows) - ROWS_SHOWN} more")
     return table
@@ -161,26 +163,23 @@ def _spent(rows: list[TaskProgress]) -> str:
     return f"{tokens:,} tokens" + (f", ${dollars:.2f}" if dollars else "")
 
 
-# What was used, as a table. Imported late: it needs rich.
-
-
-_NUMBERS = ("INPUT", "OUTPUT", "CACHED", "DOLLARS", "BUDGET")
-
-
 def usage_table(listing: Members) -> Table:
-    """A row per task, and one for all of them."""
+    """A row per task, and one for the whole swarm."""
     table = plain_table(
         Column("TASK", no_wrap=True),
-        *(Column(name, no_wrap=True, justify="right") for name in _NUMBERS),
+        *(
+            Column(name, no_wrap=True, justify="right")
+            for name in ("INPUT", "OUTPUT", "CACHED", "DOLLARS", "BUDGET")
+        ),
         "",
     )
-    for one in listing["tasks"]:
-        _add(table, one["bead_id"], one["used"], one)
-    _add(table, "all", listing["swarm"], listing, style="bold")
+    for task in listing["tasks"]:
+        _add_usage(table, task["bead_id"], task["used"], task)
+    _add_usage(table, "all", listing["swarm"], listing, style="bold")
     return table
 
 
-def _add(table: Table, name: str, used: Members, limits: Members, style: str = "") -> None:
+def _add_usage(table: Table, name: str, used: Members, limits: Members, style: str = "") -> None:
     table.add_row(
         cell(name, style),
         *(cell(f"{used[count]:,}") for count in ("input_tokens", "output_tokens", "cached_tokens")),
@@ -191,9 +190,9 @@ def _add(table: Table, name: str, used: Members, limits: Members, style: str = "
 
 
 def _dollars(used: Members) -> str:
-    """Of some tokens nobody may know the price."""
-    known = f"${used['dollars']:,.2f}"
-    return f"{known} and {used['unpriced_tokens']:,} tokens" if used["unpriced_tokens"] else known
+    """The price of some tokens may be unknown."""
+    dollars, unpriced = f"${used['dollars']:,.2f}", used["unpriced_tokens"]
+    return f"{dollars} + {unpriced:,} unpriced" if unpriced else dollars
 
 
 def _budget(budget: Members | None) -> str:

@@ -1,4 +1,4 @@
-"""Swarms and workers as tables. Imported late: rich is for those who look at something."""
+"""Swarms and their workers: a list, a summary, and the building blocks of all tables."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from rich.progress_bar import ProgressBar
 from rich.table import Column, Table
 from rich.text import Text
 
-from shiftboss.cli.common.output import plain
-from shiftboss.cli.views.times import ago, until
+from shiftboss.cli.common.output import printable
+from shiftboss.cli.views.times import ago, span, until
 
 Members = dict[str, Any]
 
-# What fits: below the first there is no bar, below the second the errors stand under the table.
+# The width of the screen from which on there is a progress bar, and a column for errors.
 BAR_COLUMNS_MIN: Final = 76
 ERROR_COLUMNS_MIN: Final = 110
 BAR_CELLS: Final = 10
@@ -24,8 +24,8 @@ _STYLES: Final = {"running": "cyan", "complete": "green", "failed": "bold red"}
 
 
 def cell(value: object, style: str = "") -> Text:
-    """One line, cut off with an ellipsis where there is no room for it."""
-    return Text(plain(value), style=style, no_wrap=True, overflow="ellipsis")
+    """One line, cut off with an ellipsis if it does not fit."""
+    return Text(printable(value), style=style, no_wrap=True, overflow="ellipsis")
 
 
 def status_cell(status: str) -> Text:
@@ -53,8 +53,55 @@ def _workers_done(swarm: Members) -> str:
     return f"{done}, {failed} failed" if failed else done
 
 
+def swarm_summary(status: Members, usage: Members, at: datetime) -> Table:
+    """A line for each fact, with what the swarm used and may use."""
+    lines = Table.grid(padding=(0, 2, 0, 0))
+    lines.add_row(Text("swarm"), Text(printable(status["swarm_id"]), style="bold"))
+    if status["feature"]:
+        lines.add_row(Text("feature"), Text(printable(status["feature"])))
+    lines.add_row(Text("status"), status_cell(status["status"]))
+    lines.add_row(Text("workers"), Text(_worker_counts(status)))
+    lines.add_row(
+        Text("tasks"), Text(f"{status['tasks_completed']} of {status['tasks_total']} completed")
+    )
+    lines.add_row(Text("merge"), Text("ready" if status["ready_for_merge"] else "not ready"))
+    if usage["swarm"]["tokens"] or usage["budget"]:
+        style = "bold red" if usage["over"] else ""
+        lines.add_row(Text("usage"), Text(_usage(usage), style=style))
+    for hold in status.get("holds", []):
+        lines.add_row(Text("on hold"), Text(printable(_hold(hold, at)), style="yellow"))
+    lines.add_row(Text("updated"), Text(ago(status["last_update"], at)))
+    return lines
+
+
+def _worker_counts(status: Members) -> str:
+    counts = ", ".join(
+        f"{status[f'workers_{state}']} {state}"
+        for state in ("registered", "running", "complete", "failed")
+    )
+    expected = status["workers_expected"]
+    return f"{counts} ({expected} expected)" if expected is not None else counts
+
+
+def _usage(usage: Members) -> str:
+    used, budget = usage["swarm"], usage["budget"] or {}
+    tokens, dollars = f"{used['tokens']:,} tokens", f"${used['dollars']:,.2f}"
+    if budget.get("tokens") is not None:
+        tokens = f"{used['tokens']:,} of {budget['tokens']:,} tokens"
+    if budget.get("dollars") is not None:
+        dollars = f"{dollars} of ${budget['dollars']:,.2f}"
+    unpriced = used["unpriced_tokens"]
+    return f"{tokens}, {dollars}" + (f" ({unpriced:,} tokens without a price)" if unpriced else "")
+
+
+def _hold(hold: Members, at: datetime) -> str:
+    task = f"{hold['bead_id']}: " if hold["bead_id"] else ""
+    left = "" if hold["until"] is None else f", {span(hold['until'] / 1000 - at.timestamp())} left"
+    return f"{task}{hold['reason']}{left}"
+
+
 def workers_table(workers: list[Members], width: int, at: datetime) -> Group:
-    """A row per worker, and below it the errors that found no place in the row."""
+    """A row per worker; on a narrow screen, the errors below the table."""
     with_bar, with_error = width >= BAR_COLUMNS_MIN, width >= ERROR_COLUMNS_MIN
     table = _worker_columns(with_bar=with_bar, with_error=with_error)
     for worker in workers:
@@ -94,14 +141,14 @@ def _done(worker: Members, *, with_bar: bool) -> Text | Table:
     numbers = cell(f"{done}/{total}")
     if not with_bar:
         return numbers
-    both = Table.grid(padding=(0, 1, 0, 0))
+    grid = Table.grid(padding=(0, 1, 0, 0))
     bar = ProgressBar(total, done, width=BAR_CELLS, complete_style="cyan", finished_style="green")
-    both.add_row(bar, numbers)
-    return both
+    grid.add_row(bar, numbers)
+    return grid
 
 
 def _retries(retries: list[Members], at: datetime) -> str:
-    """The next one, and how many more wait."""
+    """The next retry, and how many more wait."""
     if not retries:
         return ""
     first = min(retries, key=lambda retry: str(retry["due_at"]))
@@ -113,7 +160,7 @@ def _retries(retries: list[Members], at: datetime) -> str:
 
 def _errors(workers: list[Members]) -> list[Text]:
     return [
-        Text(f"packet {worker['packet_id']}: {plain(worker['last_error'])}", style="red")
+        Text(f"packet {worker['packet_id']}: {printable(worker['last_error'])}", style="red")
         for worker in workers
         if worker["last_error"]
     ]

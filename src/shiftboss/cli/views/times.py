@@ -1,4 +1,4 @@
-"""Times for people."""
+"""Times as people read them: `5m ago`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def now() -> datetime:
 
 
 def span(seconds: float) -> str:
-    """`12s`, `5m`, `3h`, `4d`: rounded down. A clock that is behind must not show less than 0."""
+    """`12s`, `5m`, `3h`, `4d`: rounded down, and at least `0s` if the local clock is behind."""
     for unit_seconds, unit in _UNITS:
         if seconds >= unit_seconds:
             return f"{int(seconds // unit_seconds)}{unit}"

@@ -1,7 +1,7 @@
 """Handing out tasks: the queue, the assignment, the end of an attempt.
 
-Invariant at every commit: there is not both a task that is ready and a worker that is free and
-available. So whoever makes one of them checks for the other, and nobody else has to.
+Invariant at every commit: no task is ready while a worker is free and available. So the use case
+that makes a task ready or frees a worker checks for the other, and no other use case has to.
 """
 
 from __future__ import annotations
@@ -15,14 +15,15 @@ from shiftboss.protocol.events import EventKind
 from shiftboss.protocol.fields import INTEGER_MAX
 from shiftboss.protocol.messages import AssignMessage
 from shiftboss.protocol.states import WorkerState
+from shiftboss.rules.tasks.leases import OFFER_MS
 from shiftboss.rules.tasks.packets import Assignment
 from shiftboss.rules.tasks.swarms import Swarm
-from shiftboss.rules.tasks.tasks import OFFER_SECONDS, Salvage, Task, Worker
+from shiftboss.rules.tasks.tasks import Salvage, Task, Worker
 from shiftboss.store.port import Transaction
 
 
 def take_swarm(tx: Transaction, swarm_id: str, now_ms: int) -> None:
-    """Hold the swarm until the commit. The default one is made when it is first needed."""
+    """Lock the swarm until the commit. The default swarm is created when it is first needed."""
     if tx.take_swarm(swarm_id) is not None:
         return
     if swarm_id != DEFAULT_SWARM:
@@ -34,7 +35,7 @@ def take_swarm(tx: Transaction, swarm_id: str, now_ms: int) -> None:
 def take_worker(
     tx: Transaction, swarm_id: str, name: str, field: str = "name"
 ) -> tuple[Worker, Assignment | None]:
-    """Hold the swarm; a worker that must be known, and what it holds."""
+    """Lock the swarm; the worker and its assignment. Raises UnknownWorker."""
     taken = tx.take_worker(swarm_id, name)
     if taken is None and swarm_id != DEFAULT_SWARM:
         raise UnknownSwarm(swarm_id)
@@ -46,7 +47,8 @@ def take_worker(
 def take_task(
     tx: Transaction, swarm_id: str, task_id: str
 ) -> tuple[Task, Assignment | None, Worker | None]:
-    """Hold the swarm; a task that must be known, the attempt at it, and who makes it."""
+    """Lock the swarm; the task, its current assignment and the worker that holds it. Raises
+    UnknownTask."""
     taken = tx.take_task(swarm_id, task_id)
     if taken is None and swarm_id != DEFAULT_SWARM:
         raise UnknownSwarm(swarm_id)
@@ -56,11 +58,11 @@ def take_task(
 
 
 def enqueue(tx: Transaction, task: Task, now_ms: int) -> Task:
-    """The task waits: behind the others of its priority, or where it was before its attempt."""
+    """Queue the task behind the others of its priority, or where it was before its attempt."""
     number = task.queue_number
     if number is None:
-        # Never queued before: it was handed out at once, so it is older than all that wait, and
-        # those like it are in the order of their own age.
+        # Never queued before: it was handed out at once, so it goes ahead of all queued tasks.
+        # Several such tasks are ordered by age.
         number = (
             task.created_at_ms - INTEGER_MAX
             if task.epoch
@@ -81,14 +83,14 @@ def enqueue(tx: Transaction, task: Task, now_ms: int) -> Task:
 
 
 def leave_queue(tx: Transaction, task: Task) -> None:
-    """For a queued task that is about to be saved with another status."""
+    """Call it for a queued task that is about to be saved with another status."""
     if task.waits_for == 0:
         tx.change_ready(task.swarm_id, task.priority, -1)
 
 
 def drain(tx: Transaction, swarm_id: str, now_ms: int) -> None:
-    """Hand out tasks as long as one is ready and somebody can take it."""
-    # The task first: mostly a worker has become free and nothing waits.
+    """Hand out tasks as long as one is ready and a worker can take it."""
+    # The task first: usually a worker has become free and no task is ready.
     while (task := tx.next_task(swarm_id)) and (worker := tx.next_worker(swarm_id)):
         leave_queue(tx, task)
         assign(tx, task, worker, now_ms)
@@ -97,9 +99,9 @@ def drain(tx: Transaction, swarm_id: str, now_ms: int) -> None:
 def assign(
     tx: Transaction, task: Task, worker: Worker, now_ms: int, order: AssignMessage | None = None
 ) -> Assignment:
-    """A new attempt. The worker has to acknowledge it before the offer runs out.
+    """Start a new attempt. The worker has to acknowledge it before the offer expires.
 
-    `order` is the orchestrator's, when it has chosen the worker itself.
+    `order` is the orchestrator's message, if the orchestrator chose the worker.
     """
     former = tx.assignment(task.swarm_id, task.task_id) if task.epoch else None
     if former is not None:
@@ -122,13 +124,13 @@ def assign(
         retries_open=0,
         registered_at_ms=now_ms,
         updated_at_ms=now_ms,
-        lease_expires_at_ms=now_ms + OFFER_SECONDS * 1000,
+        lease_expires_at_ms=now_ms + OFFER_MS,
         lease_seconds=order.timeout_seconds if order else None,
         spec_path=order.spec_path if order else None,
         contract_version=task.contract_version,
     )
     tx.put_assignment(assignment)
-    # The event carries all that a poll answers, so that a parked one needs no query.
+    # The event carries the whole answer of a poll, so that a parked poll needs no query.
     tx.add_event(
         task.swarm_id,
         EventKind.TASK_ASSIGNED,
@@ -140,16 +142,16 @@ def assign(
 
 
 def _take_over(tx: Transaction, former: Assignment, now_ms: int) -> None:
-    """A worker that waited with a full context is free once its task has a new holder."""
+    """Free the worker that waited with a full context: its task has a new holder."""
     holder = tx.worker(former.swarm_id, former.worker)
     if holder is not None and holder.task_id == former.task_id:
         tx.put_worker(holder._replace(task_id=None, available=False))
-    _tell_end(tx, former, "taken_over", now_ms)
+    _add_attempt_ended(tx, former, "taken_over", now_ms)
 
 
 def delivery(tx: Transaction, task: Task, assignment: Assignment) -> Delivery:
-    """What a worker is told with its task. Former attempts cost a look only if there were any."""
-    lost = tx.salvage(task.swarm_id, task.task_id) if assignment.epoch > 1 else []
+    """The task as a worker gets it. Earlier attempts are only read if there were any."""
+    salvage = tx.salvage(task.swarm_id, task.task_id) if assignment.epoch > 1 else []
     return Delivery(
         bead_id=task.task_id,
         title=task.title,
@@ -157,7 +159,7 @@ def delivery(tx: Transaction, task: Task, assignment: Assignment) -> Delivery:
         epoch=assignment.epoch,
         lease_expires_at=assignment.lease_expires_at_ms or 0,
         checkpoint=_checkpoint(tx, task, assignment),
-        salvage=[one._asdict() for one in lost],
+        salvage=[entry._asdict() for entry in salvage],
         spec_path=assignment.spec_path,
         worktree_path=assignment.worktree or None,
         timeout_seconds=assignment.lease_seconds,
@@ -166,16 +168,16 @@ def delivery(tx: Transaction, task: Task, assignment: Assignment) -> Delivery:
 
 
 def _checkpoint(tx: Transaction, task: Task, assignment: Assignment) -> dict[str, Any] | None:
-    """What the last worker left, with where its milestones and its CI stood."""
-    left: dict[str, Any] = json.loads(task.checkpoint) if task.checkpoint else {}
+    """What the last worker left behind, with the state of its milestones and its CI."""
+    checkpoint: dict[str, Any] = json.loads(task.checkpoint) if task.checkpoint else {}
     if assignment.epoch > 1 and assignment.contract_version is not None:
         stored = tx.checkpoint(task.swarm_id, task.task_id)
-        left = {**json.loads(stored.body), **left} if stored is not None else left
-    return left or None
+        checkpoint = {**json.loads(stored.body), **checkpoint} if stored is not None else checkpoint
+    return checkpoint or None
 
 
 def _contract(tx: Transaction, assignment: Assignment) -> dict[str, Any]:
-    """What a task with a handoff is delivered with; the others cost no look."""
+    """The part of a delivery that comes from the handoff. Without one, nothing is read."""
     if assignment.contract_version is None:
         return {}
     handoff = tx.handoff(assignment.swarm_id, assignment.task_id)
@@ -191,17 +193,17 @@ def _contract(tx: Transaction, assignment: Assignment) -> dict[str, Any]:
 
 
 def end_attempt(tx: Transaction, assignment: Assignment, reason: str, now_ms: int) -> None:
-    """The coordinator takes the task back: the attempt is over, its worker is free.
+    """End an attempt on behalf of the coordinator, and keep what it reported for the next attempt.
 
-    What the attempt had reported is kept for the next one. The caller decides about the task.
+    The caller decides what happens to the task and to the worker.
     """
     close_assignment(tx, assignment, now_ms)
     if assignment.state is not WorkerState.ASSIGNED:
         keep_salvage(tx, assignment, reason, now_ms)
-    _tell_end(tx, assignment, reason, now_ms)
+    _add_attempt_ended(tx, assignment, reason, now_ms)
 
 
-def _tell_end(tx: Transaction, assignment: Assignment, reason: str, now_ms: int) -> None:
+def _add_attempt_ended(tx: Transaction, assignment: Assignment, reason: str, now_ms: int) -> None:
     tx.add_event(
         assignment.swarm_id,
         EventKind.ATTEMPT_ENDED,
@@ -217,28 +219,28 @@ def _tell_end(tx: Transaction, assignment: Assignment, reason: str, now_ms: int)
 
 
 def keep_salvage(tx: Transaction, assignment: Assignment, reason: str, now_ms: int) -> None:
-    """What an attempt that came to nothing had reported, for the next one."""
+    """Keep what an unsuccessful attempt reported, for the next one."""
     commits: list[str] = json.loads(assignment.commits or "[]")
-    left = Salvage(assignment.epoch, assignment.worker, reason, commits)
-    tx.add_salvage(assignment.swarm_id, assignment.task_id, left, now_ms)
+    salvage = Salvage(assignment.epoch, assignment.worker, reason, commits)
+    tx.add_salvage(assignment.swarm_id, assignment.task_id, salvage, now_ms)
 
 
 def close_assignment(
     tx: Transaction, assignment: Assignment, now_ms: int, *, keep_questions: bool = False
 ) -> None:
-    """The row goes, and what the worker had asked needs no answer any more, unless who tries again
-    is to get it."""
+    """Delete the assignment, void its claim and withdraw its questions. `keep_questions`: they stay
+    open, and the worker of the next attempt gets the answers."""
     tx.end_assignment(assignment.swarm_id, assignment.task_id, assignment.epoch)
     if assignment.claim_id is not None:
         void_claim(tx, assignment, now_ms)
-    # Under a contract a question can be open while its worker goes on.
+    # Under a contract, a question can be open while its worker continues.
     has_asked = assignment.state is WorkerState.BLOCKED or assignment.contract_version is not None
     if has_asked and not keep_questions:
         tx.withdraw_questions(assignment.swarm_id, assignment.task_id, assignment.epoch, now_ms)
 
 
 def void_claim(tx: Transaction, assignment: Assignment, now_ms: int) -> None:
-    """Nobody needs the verdict of an attempt that is over."""
+    """Void the claim of an attempt that has ended: its verdict is no longer needed."""
     assert assignment.claim_id is not None
     claim = tx.claim(assignment.swarm_id, assignment.task_id, assignment.claim_id)
     if claim is not None:
@@ -253,7 +255,7 @@ def free_worker(
     available: bool = True,
     holder: Worker | None = None,
 ) -> None:
-    """The holder of an assignment that is over can take another task. `holder`: if known."""
+    """Let the holder of an ended assignment take another task. `holder` saves a read."""
     worker = holder or tx.worker(assignment.swarm_id, assignment.worker)
     if worker is not None and worker.task_id == assignment.task_id:
         tx.put_worker(

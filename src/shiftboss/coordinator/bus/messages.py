@@ -1,7 +1,7 @@
-"""Use case of messages: what a worker says drives its live assignment.
+"""Use case of messages: a message of a worker moves its current assignment.
 
-The state machine is that of the rules, edge by edge: a message that has no edge from the present
-state is refused, and the legal ones are named.
+Transitions follow the state machine of the rules. A message without an edge from the current state
+is refused, and the error names the legal ones.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from shiftboss.coordinator.bus.dispatch import assign, drain, enqueue, leave_que
 from shiftboss.coordinator.bus.task_endings import fail_task, finish_task, held_task
 from shiftboss.coordinator.bus.workers import (
     answer_view,
-    beat,
-    in_hands_of_server,
+    is_held_by_server,
+    renew_lease,
     wants_checkpoint,
 )
 from shiftboss.coordinator.claims import claims
 from shiftboss.coordinator.contract.locks import check_has_lock, check_not_halted
-from shiftboss.coordinator.handoffs.ownership import own_again
+from shiftboss.coordinator.handoffs.ownership import reserve_if_failed
 from shiftboss.coordinator.idempotency import first_about, report_digest
 from shiftboss.coordinator.runs.holds import check_not_held
 from shiftboss.errors import (
@@ -44,6 +44,7 @@ from shiftboss.protocol.messages import (
 from shiftboss.protocol.problems import invalid_request
 from shiftboss.protocol.states import WorkerState
 from shiftboss.rules.claims.handoffs import check_no_claim
+from shiftboss.rules.tasks.leases import lease_end_ms
 from shiftboss.rules.tasks.lifecycle import TRANSITIONS, can_move
 from shiftboss.rules.tasks.message_payloads import (
     all_commits,
@@ -56,26 +57,31 @@ from shiftboss.rules.tasks.message_payloads import (
 )
 from shiftboss.rules.tasks.packets import Assignment
 from shiftboss.rules.tasks.retry import RetryPolicy
-from shiftboss.rules.tasks.tasks import LEASE_SECONDS, check_can_submit, check_epoch
+from shiftboss.rules.tasks.tasks import check_can_submit, check_epoch
 from shiftboss.store.port import Transaction
 
 DEFAULT_CONTACT = "coordinator"
-_STATES_OF_PROGRESS = (WorkerState.EXECUTING, WorkerState.VERIFYING, WorkerState.SELF_REVIEW)
+_WORKING_STATES = (WorkerState.EXECUTING, WorkerState.VERIFYING, WorkerState.SELF_REVIEW)
 TIMEOUT_SECONDS_MAX = 7 * 86_400
 
 
 def receive(
-    tx: Transaction, message: Message, swarm_id: str, key: str | None, now_ms: int
+    tx: Transaction,
+    message: Message,
+    swarm_id: str,
+    key: str | None,
+    retry_policy: RetryPolicy,
+    now_ms: int,
 ) -> MessageAnswer:
     if isinstance(message, AssignMessage):
-        return _assigned(tx, message, swarm_id, now_ms)
+        return _assign(tx, message, swarm_id, now_ms)
     worker, held = take_worker(tx, swarm_id, message.worker_id, "worker_id")
     report_key = report_digest(f"message {message.type.value}", key)
     task_id = said_task_id(message) or (held.task_id if held else None)
     if task_id is not None:
         first = first_about(tx, swarm_id, task_id, report_key, worker.name, said_epoch(message))
         if first is not None:
-            return _answer_again(first)
+            return _repeat_answer(first)
     if held is None:
         if message.type is MessageType.HEARTBEAT:
             return _answer(tx, message.worker_id, None)
@@ -87,20 +93,22 @@ def receive(
         )
     check_epoch(held, said_epoch(message))
     check_task(held, message)
+    if isinstance(message, FailedMessage):
+        return _failed(tx, held, message, report_key, retry_policy, now_ms)
     return _HANDLERS[message.type](tx, held, message, report_key, now_ms)
 
 
-def _answer_again(first: Event) -> MessageAnswer:
-    """The first answer, from the event that the message led to."""
-    said = json.loads(first.data)
+def _repeat_answer(first: Event) -> MessageAnswer:
+    """Repeat the first answer, from the event that the message led to."""
+    data = json.loads(first.data)
     return MessageAnswer(
         accepted=True,
-        worker=said["worker"],
-        state=said.get("state") or _STATE_AFTER[first.kind].value,
-        bead_id=said["bead_id"],
-        epoch=said["epoch"],
-        question_id=said.get("question_id"),
-        claim_id=said.get("claim_id"),
+        worker=data["worker"],
+        state=data.get("state") or _STATE_AFTER[first.kind].value,
+        bead_id=data["bead_id"],
+        epoch=data["epoch"],
+        question_id=data.get("question_id"),
+        claim_id=data.get("claim_id"),
     )
 
 
@@ -113,8 +121,8 @@ _STATE_AFTER = {
 }
 
 
-def _assigned(tx: Transaction, message: AssignMessage, swarm_id: str, now_ms: int) -> MessageAnswer:
-    """The orchestrator gives a task to a worker of its choice, past the queue."""
+def _assign(tx: Transaction, message: AssignMessage, swarm_id: str, now_ms: int) -> MessageAnswer:
+    """The orchestrator assigns a task to a worker of its choice, past the queue."""
     if not 1 <= message.timeout_seconds <= TIMEOUT_SECONDS_MAX:
         raise InvalidRequest(
             f"timeout_seconds: must be from 1 to {TIMEOUT_SECONDS_MAX}", field="timeout_seconds"
@@ -125,21 +133,21 @@ def _assigned(tx: Transaction, message: AssignMessage, swarm_id: str, now_ms: in
         raise UnknownTask(message.task_id, "task_id")
     check_can_submit(task)
     if held is not None and held.task_id == task.task_id and held.spec_path == message.spec_path:
-        return _answer(tx, worker.name, held)  # the same order again
+        return _answer(tx, worker.name, held)  # a repeat of the same order
     if held is not None:
         raise _illegal(held, WorkerState.ASSIGNED)
     if task.status == "active":
         raise NotHeld(task.task_id, task.worker)
     if task.waits_for:
         raise IllegalTransition(
-            f"{task.task_id} waits for others",
+            f"{task.task_id} waits for other tasks",
             field="task_id",
-            hint=f"not done: {', '.join(tx.unfinished_dependencies(swarm_id, task.task_id))}",
+            hint=f"not done yet: {', '.join(tx.unfinished_dependencies(swarm_id, task.task_id))}",
         )
     check_not_halted(tx, task)
     check_not_held(tx, task)
     check_has_lock(tx, task)
-    own_again(tx, task, now_ms)
+    reserve_if_failed(tx, task, now_ms)
     if task.status == "queued":
         leave_queue(tx, task)
     return _answer(tx, worker.name, assign(tx, task, worker, now_ms, message))
@@ -157,23 +165,23 @@ def _heartbeat(
         )
     except ValidationError as error:
         raise invalid_request(error) from None
-    held = beat(tx, held, request, now_ms)
-    wanted = wants_checkpoint(held, message.context_usage)
-    return _answer(tx, held.worker, held, checkpoint_requested=wanted)
+    held = renew_lease(tx, held, request, now_ms)
+    requested = wants_checkpoint(held, message.context_usage)
+    return _answer(tx, held.worker, held, checkpoint_requested=requested)
 
 
 def _progress(
     tx: Transaction, held: Assignment, message: Message, report_key: bytes | None, now_ms: int
 ) -> MessageAnswer:
-    """Renews the lease, notes a commit, and moves to `payload.state` if it names one."""
+    """Renew the lease, record a commit, and move to `payload.state` if the message has one."""
     check_no_claim(held, "type")
     goal = said_state(message.payload, held.state)
     if goal is not held.state and not can_move(held.state, goal):
         raise _illegal(held, goal)
-    if goal not in _STATES_OF_PROGRESS:
-        raise _not_said_by_progress(held, goal)
-    held = _moved(tx, with_commit(held, message.payload.get("commit")), goal, now_ms)
-    tx.hear_answers(held.swarm_id, held.task_id, held.epoch)
+    if goal not in _WORKING_STATES:
+        raise _state_not_for_progress(held, goal)
+    held = _move(tx, with_commit(held, message.payload.get("commit")), goal, now_ms)
+    tx.mark_answers_delivered(held.swarm_id, held.task_id, held.epoch)
     tx.add_event(
         held.swarm_id,
         EventKind.TASK_PROGRESS,
@@ -197,48 +205,52 @@ def _complete(
     assert isinstance(message, CompleteMessage)
     if not message.verification_passed:
         raise InvalidRequest(
-            "verification_passed: work that did not pass is not complete",
+            "verification_passed: a task whose verification failed is not complete",
             field="verification_passed",
-            hint="go on with the work, or send a failed message",
+            hint="continue the work, or send a failed message",
         )
-    if held.state not in _STATES_OF_PROGRESS:
+    if held.state not in _WORKING_STATES:
         raise _illegal(held, WorkerState.COMPLETE)
     if held.contract_version is not None:
-        return _claimed(tx, held, message, report_key, now_ms)
+        return _claim(tx, held, message, report_key, now_ms)
     finish_task(tx, held_task(tx, held), held, now_ms, report_key)
     return _ended(held, WorkerState.COMPLETE)
 
 
-def _claimed(
+def _claim(
     tx: Transaction,
     held: Assignment,
     message: CompleteMessage,
     report_key: bytes | None,
     now_ms: int,
 ) -> MessageAnswer:
-    """The server verifies by itself; the next poll or the events tell the verdict. Who says the
-    same again after that has heard it, and wants another look."""
-    refused = claims.unheard_refusal(tx, held)
+    """The server verifies; the verdict comes with the next poll or the events. A worker that sends
+    the same message again knows the refusal and asks for another verification."""
+    refused = claims.undelivered_refusal(tx, held)
     if refused is not None:
-        tx.hear_verdict(refused, now_ms)
-    words: dict[str, object] = {
+        tx.mark_verdict_delivered(refused, now_ms)
+    content: dict[str, object] = {
         "commit": None,
         "files_touched": [*message.files_created, *message.files_modified],
         "summary": "",
         "name": held.worker,
     }
-    made = claims.make_claim(tx, held, words, report_key, now_ms)
+    claim = claims.make_claim(tx, held, content, report_key, now_ms)
     after = held._replace(state=WorkerState.VERIFYING, lease_expires_at_ms=None)
-    return _answer(tx, held.worker, after, claim_id=made.claim_id)
+    return _answer(tx, held.worker, after, claim_id=claim.claim_id)
 
 
 def _failed(
-    tx: Transaction, held: Assignment, message: Message, report_key: bytes | None, now_ms: int
+    tx: Transaction,
+    held: Assignment,
+    message: FailedMessage,
+    report_key: bytes | None,
+    retry_policy: RetryPolicy,
+    now_ms: int,
 ) -> MessageAnswer:
-    assert isinstance(message, FailedMessage)
     if not can_move(held.state, WorkerState.FAILED):
         raise _illegal(held, WorkerState.FAILED)
-    again = message.recoverable and held_task(tx, held).failures < RetryPolicy().retries_max
+    again = message.recoverable and held_task(tx, held).failures < retry_policy.retries_max
     fail_task(
         tx,
         held,
@@ -260,9 +272,9 @@ def _blocked(
     question = said_text(message.payload, "question", "")
     contact = said_text(message.payload, "contact", DEFAULT_CONTACT)
     if not question:
-        raise InvalidRequest("payload.question: say what you need", field="payload.question")
-    # Who asks again has gone on with the answers before: this question waits for its own.
-    tx.hear_answers(held.swarm_id, held.task_id, held.epoch)
+        raise InvalidRequest("payload.question: must say what you need", field="payload.question")
+    # A worker that asks again has used the earlier answers.
+    tx.mark_answers_delivered(held.swarm_id, held.task_id, held.epoch)
     question_id = questions.ask(tx, held, contact, question, now_ms, report_key)
     after = tx.assignment(held.swarm_id, held.task_id)
     return _answer(tx, held.worker, after, question_id=question_id)
@@ -271,9 +283,9 @@ def _blocked(
 def _context_threshold(
     tx: Transaction, held: Assignment, message: Message, report_key: bytes | None, now_ms: int
 ) -> MessageAnswer:
-    """The checkpoint is kept with the task; the next worker that takes it gets it.
+    """Store the checkpoint with the task, for the next worker that takes it.
 
-    The task is queued again; its holder waits until somebody has taken it over.
+    The task is queued again; its holder waits until another worker has taken it over.
     """
     check_no_claim(held, "type")
     if not can_move(held.state, WorkerState.WAITING):
@@ -310,34 +322,34 @@ _HANDLERS = {
     MessageType.HEARTBEAT: _heartbeat,
     MessageType.PROGRESS: _progress,
     MessageType.COMPLETE: _complete,
-    MessageType.FAILED: _failed,
     MessageType.BLOCKED: _blocked,
     MessageType.CONTEXT_THRESHOLD: _context_threshold,
 }
 
 
-def _moved(tx: Transaction, held: Assignment, goal: WorkerState, now_ms: int) -> Assignment:
-    seconds = held.lease_seconds or LEASE_SECONDS
-    lease_end_ms: int | None = now_ms + seconds * 1000
-    if in_hands_of_server(held) and goal is held.state:
-        lease_end_ms = None
-    held = held._replace(state=goal, updated_at_ms=now_ms, lease_expires_at_ms=lease_end_ms)
+def _move(tx: Transaction, held: Assignment, goal: WorkerState, now_ms: int) -> Assignment:
+    is_renewed = goal is not held.state or not is_held_by_server(held)
+    held = held._replace(
+        state=goal,
+        updated_at_ms=now_ms,
+        lease_expires_at_ms=lease_end_ms(held, goal, now_ms) if is_renewed else None,
+    )
     tx.save_assignment(held)
     return held
 
 
-def _not_said_by_progress(held: Assignment, goal: WorkerState) -> ShiftbossError:
+def _state_not_for_progress(held: Assignment, goal: WorkerState) -> ShiftbossError:
     if held.state is WorkerState.WAITING:
         return _illegal(held, WorkerState.EXECUTING)
     return InvalidRequest(
-        f"payload.state: {goal.value} has a message of its own", field="payload.state"
+        f"payload.state: {goal.value} has its own message type", field="payload.state"
     )
 
 
 def _illegal(held: Assignment, goal: WorkerState) -> IllegalTransition:
     legal = [state.value for state in TRANSITIONS[held.state]]
     return IllegalTransition(
-        f"{held.task_id} is {held.state.value}: no edge to {goal.value}; nothing was changed",
+        f"{held.task_id} is {held.state.value} and cannot become {goal.value}; nothing was changed",
         field="type",
         hint=f"legal from {held.state.value}: {', '.join(legal)}",
         facts={"state": held.state.value, "legal": legal},
@@ -357,7 +369,7 @@ def _answer(
         return MessageAnswer(
             accepted=True, worker=worker, state=WorkerState.IDLE.value, bead_id=None, epoch=None
         )
-    answers = tx.unheard_answers(held.swarm_id, held.task_id, held.epoch)
+    answers = tx.undelivered_answers(held.swarm_id, held.task_id, held.epoch)
     return MessageAnswer(
         accepted=True,
         worker=worker,
@@ -368,7 +380,7 @@ def _answer(
         checkpoint_requested=checkpoint_requested,
         question_id=question_id,
         claim_id=claim_id,
-        answers=[answer_view(one) for one in answers],
+        answers=[answer_view(question) for question in answers],
     )
 
 

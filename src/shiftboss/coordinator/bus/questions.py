@@ -1,4 +1,4 @@
-"""Use cases of questions: a blocked worker asks, its contact answers, the worker goes on."""
+"""Use cases of questions: a blocked worker asks, its contact answers, the worker continues."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import json
 
 from shiftboss.coordinator.bus.dispatch import take_swarm
 from shiftboss.coordinator.contract.attempts import restart_clock
-from shiftboss.coordinator.swarms.swarms import existing
+from shiftboss.coordinator.swarms.swarms import check_exists
 from shiftboss.errors import AlreadyAnswered, Forbidden, UnknownQuestion
-from shiftboss.protocol.bus import DEFAULT_SWARM, AnswerQuestionRequest, QuestionList, QuestionView
+from shiftboss.protocol.bus import AnswerQuestionRequest, QuestionList, QuestionView
 from shiftboss.protocol.events import EventKind
 from shiftboss.protocol.states import WorkerState
+from shiftboss.rules.tasks.leases import lease_end_ms
 from shiftboss.rules.tasks.packets import Assignment
-from shiftboss.rules.tasks.tasks import BLOCKED_LEASE_SECONDS, LEASE_SECONDS, Question
+from shiftboss.rules.tasks.tasks import Question
 from shiftboss.store.port import Transaction
 
 QUESTIONS_LISTED_MAX = 200
@@ -26,12 +27,12 @@ def ask(
     now_ms: int,
     report_key: bytes | None = None,
 ) -> int:
-    """The worker is blocked until somebody answers; its lease is long meanwhile."""
+    """Ask a question that blocks the worker until it is answered, with a long lease."""
     tx.save_assignment(
         assignment._replace(
             state=WorkerState.BLOCKED,
             updated_at_ms=now_ms,
-            lease_expires_at_ms=_lease_end(assignment, BLOCKED_LEASE_SECONDS, now_ms),
+            lease_expires_at_ms=lease_end_ms(assignment, WorkerState.BLOCKED, now_ms),
         )
     )
     restart_clock(tx, assignment, now_ms)
@@ -46,7 +47,7 @@ def note(
     now_ms: int,
     report_key: bytes | None = None,
 ) -> int:
-    """A question that blocks nobody: the worker goes on, or is not there any more."""
+    """Ask a question that blocks nobody: the worker continues, or its attempt has ended."""
     asked = Question(
         swarm_id=assignment.swarm_id,
         question_id=0,
@@ -61,7 +62,7 @@ def note(
 
 
 def put(tx: Transaction, question: Question, report_key: bytes | None = None) -> int:
-    """The id it got."""
+    """Store the question; its id."""
     question_id = tx.add_question(question)
     tx.add_event(
         question.swarm_id,
@@ -81,28 +82,24 @@ def put(tx: Transaction, question: Question, report_key: bytes | None = None) ->
     return question_id
 
 
-def _lease_end(assignment: Assignment, seconds: int, now_ms: int) -> int | None:
-    """A packet has no lease."""
-    return None if assignment.packet_id is not None else now_ms + seconds * 1000
-
-
 def answer(tx: Transaction, request: AnswerQuestionRequest, now_ms: int) -> QuestionView:
-    """Anybody's word, except where the operator has to decide: a worker could answer itself."""
+    """Everybody may answer, except where the operator has to decide: otherwise a worker could grant
+    itself more files."""
     take_swarm(tx, request.swarm_id, now_ms)
-    asked_for = tx.scope_request_of_question(request.swarm_id, request.question_id)
-    if asked_for is not None:
+    scope_request = tx.scope_request_of_question(request.swarm_id, request.question_id)
+    if scope_request is not None:
         raise Forbidden(
-            f"question {request.question_id} asks for files, which the operator decides; nothing "
-            "was changed",
+            f"question {request.question_id} asks for more files, which only the operator may "
+            "grant; nothing was changed",
             field="question_id",
-            hint=f"`shiftboss scope grant {asked_for.request_id}` or "
-            f"`shiftboss scope refuse {asked_for.request_id}` (operator)",
+            hint=f"`shiftboss scope grant {scope_request.request_id}` or "
+            f"`shiftboss scope refuse {scope_request.request_id}` (operator)",
         )
     return put_answer(tx, request, now_ms)
 
 
 def put_answer(tx: Transaction, request: AnswerQuestionRequest, now_ms: int) -> QuestionView:
-    """For a caller that has taken the swarm. The same answer again changes nothing; another one is
+    """For a caller that has locked the swarm. A repeated answer changes nothing; a different one is
     refused."""
     question = tx.question(request.swarm_id, request.question_id)
     if question is None:
@@ -110,30 +107,29 @@ def put_answer(tx: Transaction, request: AnswerQuestionRequest, now_ms: int) -> 
     if question.answer is None:
         tx.answer_question(request.swarm_id, request.question_id, request.answer, now_ms)
         question = question._replace(answer=request.answer, answered_at_ms=now_ms)
-        _go_on(tx, question, now_ms)
+        _continue_attempt(tx, question, now_ms)
     elif question.answer != request.answer:
         raise AlreadyAnswered(
-            f"question {request.question_id} has another answer; nothing was changed",
+            f"question {request.question_id} already has another answer; nothing was changed",
             field="question_id",
             facts={"answer": question.answer},
         )
     return view(question)
 
 
-def _go_on(tx: Transaction, question: Question, now_ms: int) -> None:
-    """The blocked attempt executes again, if it is still the one that asked."""
+def _continue_attempt(tx: Transaction, question: Question, now_ms: int) -> None:
+    """Let the blocked attempt execute again, if it is still the one that asked."""
     assignment = tx.assignment(question.swarm_id, question.task_id)
     if (
         assignment is not None
         and assignment.epoch == question.epoch
         and assignment.state is WorkerState.BLOCKED
     ):
-        seconds = assignment.lease_seconds or LEASE_SECONDS
         tx.save_assignment(
             assignment._replace(
                 state=WorkerState.EXECUTING,
                 updated_at_ms=now_ms,
-                lease_expires_at_ms=_lease_end(assignment, seconds, now_ms),
+                lease_expires_at_ms=lease_end_ms(assignment, WorkerState.EXECUTING, now_ms),
             )
         )
         restart_clock(tx, assignment, now_ms, helped=True)
@@ -156,19 +152,18 @@ def _go_on(tx: Transaction, question: Question, now_ms: int) -> None:
 
 
 def _keep_for_next(tx: Transaction, question: Question) -> None:
-    """The attempt has failed: who tries the task again gets the answer as its instructions."""
+    """The attempt has failed: the next worker gets the answer as its instructions."""
     task = tx.task(question.swarm_id, question.task_id)
     if task is not None and task.status == "failed" and task.epoch == question.epoch:
-        kept = json.loads(task.checkpoint) if task.checkpoint else {}
-        kept["instructions"] = question.answer
-        tx.save_task(task._replace(checkpoint=json.dumps(kept)))
+        checkpoint = json.loads(task.checkpoint) if task.checkpoint else {}
+        checkpoint["instructions"] = question.answer
+        tx.save_task(task._replace(checkpoint=json.dumps(checkpoint)))
 
 
 def listing(tx: Transaction, swarm_id: str, *, only_open: bool) -> QuestionList:
-    if swarm_id != DEFAULT_SWARM:
-        existing(tx, swarm_id)
-    found = tx.questions(swarm_id, QUESTIONS_LISTED_MAX, only_open=only_open)
-    return QuestionList(questions=[view(one) for one in found])
+    check_exists(tx, swarm_id)
+    questions = tx.questions(swarm_id, QUESTIONS_LISTED_MAX, only_open=only_open)
+    return QuestionList(questions=[view(question) for question in questions])
 
 
 def view(question: Question) -> QuestionView:

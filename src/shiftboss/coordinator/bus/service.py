@@ -1,4 +1,4 @@
-"""The bus for the surfaces: each call is one use case; a poll may wait."""
+"""The operations of the bus: each call is one use case; a poll may wait."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from pydantic_core import from_json, to_json
 
 from shiftboss.coordinator.bus import messages, questions, tasks, workers
 from shiftboss.coordinator.bus.free_workers import FreeWorkers
-from shiftboss.coordinator.bus.task_source import FindTask, gather
+from shiftboss.coordinator.bus.task_source import FindTask, import_requests
 from shiftboss.coordinator.claims.verdict_waiters import VerdictWaiters
 from shiftboss.coordinator.clock import Clock
 from shiftboss.coordinator.hub import Hub, ParkedPoll, wake
-from shiftboss.coordinator.idempotency import once
+from shiftboss.coordinator.idempotency import write_once
 from shiftboss.errors import UnknownTask
 from shiftboss.protocol.bus import (
     POLL_MS_MAX,
@@ -50,16 +50,15 @@ from shiftboss.protocol.bus import (
     TaskView,
 )
 from shiftboss.protocol.events import Event, EventKind
-from shiftboss.protocol.fields import Answer
 from shiftboss.protocol.handoff_requests import WAIT_MS_DEFAULT
 from shiftboss.protocol.messages import Message, message_from_json
 from shiftboss.rules.claims.handoffs import Claim
+from shiftboss.rules.tasks.retry import RetryPolicy
 from shiftboss.store.port import Store
 
 T = TypeVar("T")
-A = TypeVar("A", bound=Answer)
 
-NOTHING = PollAnswer(task=None, timeout=True)
+TIMED_OUT = PollAnswer(task=None, timeout=True)
 
 
 class BusService:
@@ -71,15 +70,17 @@ class BusService:
         clock: Clock,
         hub: Hub,
         on_lease: Callable[[int | None], None],
-        proofs: VerdictWaiters,
+        verdict_waiters: VerdictWaiters,
+        retry_policy: RetryPolicy,
         find_task: FindTask | None = None,
     ) -> None:
-        """`on_lease` is told when a lease that was renewed will end."""
+        """`on_lease` gets the end of every renewed lease."""
         self._store = store
         self._clock = clock
         self._hub = hub
         self._on_lease = on_lease
-        self._proofs = proofs
+        self._verdict_waiters = verdict_waiters
+        self._retry_policy = retry_policy
         self._find_task = find_task
         self._free_workers = FreeWorkers()
         if not store.shared:
@@ -90,7 +91,7 @@ class BusService:
     def register_worker(
         self, request: RegisterWorkerRequest, key: str | None = None
     ) -> Awaitable[RegisterWorkerAnswer]:
-        return self._once(workers.register_worker, request, key)
+        return write_once(self._store, self._clock, workers.register_worker, request, key)
 
     async def poll_task(self, request: PollRequest, _key: str | None = None) -> PollAnswer:
         """Wait until there is something for the worker, or its time is over."""
@@ -107,15 +108,16 @@ class BusService:
     async def _poll_once(
         self, request: PollRequest, seconds: float, *, ask_store: bool
     ) -> PollAnswer | None:
-        """Ask the store, then wait. None: something happened that the store has to be asked about.
+        """Ask the store, then wait. None: the store has to be asked again.
 
-        The poll is parked before the store is asked, so that an assignment in between wakes it.
+        The poll is parked before the store is asked, so that a task that is handed out in between
+        wakes it.
         """
         hub = self._hub
         parked = hub.park(request.swarm_id, request.name)
         try:
             if ask_store:
-                answer = await self._change(workers.poll, request)
+                answer = await self._write(workers.poll, request)
                 if answer is not None:
                     return answer
             if not parked.done():
@@ -126,39 +128,39 @@ class BusService:
             parked.cancel()
 
     def ack_task(self, request: AckRequest, key: str | None = None) -> Awaitable[AckAnswer]:
-        return self._change(workers.ack, request, key)
+        return self._write(workers.ack, request, key)
 
     async def worker_done(self, request: DoneRequest, key: str | None = None) -> DoneAnswer:
         """A task with a handoff is done when its claim is accepted, which may take a while."""
-        outcome = await self._change(workers.done, request, key)
-        return await self._proven(outcome) if isinstance(outcome, Claim) else outcome
+        outcome = await self._write(workers.done, request, key)
+        return await self._await_verdict(outcome) if isinstance(outcome, Claim) else outcome
 
-    async def _proven(self, claim: Claim) -> DoneAnswer:
-        proof = await self._proofs.outcome(claim, WAIT_MS_DEFAULT)
+    async def _await_verdict(self, claim: Claim) -> DoneAnswer:
+        outcome = await self._verdict_waiters.outcome(claim, WAIT_MS_DEFAULT)
         return DoneAnswer(
-            success=proof.success,
+            success=outcome.success,
             bead_id=claim.task_id,
-            status=proof.status,
-            receipt_id=proof.receipt_id,
-            hint=proof.hint,
+            status=outcome.status,
+            receipt_id=outcome.receipt_id,
+            hint=outcome.hint,
         )
 
     def task_failed(
         self, request: TaskFailedRequest, key: str | None = None
     ) -> Awaitable[TaskEndAnswer]:
-        return self._change(workers.failed, request, key)
+        return self._write(workers.failed, request, key)
 
     async def heartbeat(
         self, request: HeartbeatRequest, _key: str | None = None
     ) -> HeartbeatAnswer:
-        answer = await self._change(workers.heartbeat, request)
+        answer = await self._write(workers.heartbeat, request)
         self._on_lease(answer.lease_expires_at)
         return answer
 
     def reset_worker(
         self, request: ResetWorkerRequest, key: str | None = None
     ) -> Awaitable[ResetAnswer]:
-        return self._once(workers.reset_worker, request, key)
+        return write_once(self._store, self._clock, workers.reset_worker, request, key)
 
     async def get_status(self, request: StatusRequest, _key: str | None = None) -> BusStatus:
         now_ms = self._clock()
@@ -176,7 +178,8 @@ class BusService:
     ) -> MessageAnswer:
         now_ms = self._clock()
         answer = await self._store.write(
-            lambda tx: messages.receive(tx, message, swarm_id, key, now_ms), swarm_id
+            lambda tx: messages.receive(tx, message, swarm_id, key, self._retry_policy, now_ms),
+            swarm_id,
         )
         self._on_lease(answer.lease_expires_at)
         return answer
@@ -184,29 +187,29 @@ class BusService:
     # -- tasks
 
     def add_task(self, request: AddTaskRequest, key: str | None = None) -> Awaitable[TaskView]:
-        return self._once(tasks.add, request, key)
+        return write_once(self._store, self._clock, tasks.add, request, key)
 
     def submit_task(self, request: TaskRequest, key: str | None = None) -> Awaitable[SubmitAnswer]:
         if self._find_task is None:
-            return self._once(tasks.submit, request, key)
-        return self._submit_found(request, key, self._find_task)
+            return write_once(self._store, self._clock, tasks.submit, request, key)
+        return self._submit_with_tracker(request, key, self._find_task)
 
-    async def _submit_found(
+    async def _submit_with_tracker(
         self, request: TaskRequest, key: str | None, find_task: FindTask
     ) -> SubmitAnswer:
-        """A task that the store does not know is taken from the tracker."""
+        """Submit a task; import it from the tracker if the store does not know it."""
         try:
-            return await self._once(tasks.submit, request, key)
+            return await write_once(self._store, self._clock, tasks.submit, request, key)
         except UnknownTask:
-            for found in await gather(self._store, find_task, request):
-                await self.add_task(found)
-        return await self._once(tasks.submit, request, key)
+            for task in await import_requests(self._store, find_task, request):
+                await self.add_task(task)
+        return await write_once(self._store, self._clock, tasks.submit, request, key)
 
     def retry_task(self, request: TaskRequest, key: str | None = None) -> Awaitable[TaskEndAnswer]:
-        return self._once(tasks.retry, request, key)
+        return write_once(self._store, self._clock, tasks.retry, request, key)
 
     def cancel_task(self, request: TaskRequest, key: str | None = None) -> Awaitable[TaskEndAnswer]:
-        return self._once(tasks.cancel, request, key)
+        return write_once(self._store, self._clock, tasks.cancel, request, key)
 
     async def show_task(self, request: TaskRequest, _key: str | None = None) -> TaskView:
         return await self._store.read(lambda tx: tasks.show(tx, request.swarm_id, request.bead_id))
@@ -228,33 +231,24 @@ class BusService:
     def answer_question(
         self, request: AnswerQuestionRequest, key: str | None = None
     ) -> Awaitable[QuestionView]:
-        return self._once(questions.answer, request, key)
+        return write_once(self._store, self._clock, questions.answer, request, key)
 
-    def _once(
-        self, use_case: Callable[..., A], request: BusRequest, key: str | None
-    ) -> Awaitable[A]:
-        """The same, for a use case that needs the store to remember what a key was answered."""
-        now_ms = self._clock()
-        return self._store.write(
-            lambda tx: once(tx, use_case, request, key, now_ms), request.swarm_id
-        )
-
-    def _change(
-        self, use_case: Callable[..., T], request: BusRequest, *further: object
+    def _write(
+        self, use_case: Callable[..., T], request: BusRequest, *arguments: object
     ) -> Awaitable[T]:
-        """One writing use case: (transaction, request, further, time)."""
+        """Run a writing use case `(tx, request, *arguments, now_ms)`."""
         now_ms = self._clock()
         return self._store.write(
-            lambda tx: use_case(tx, request, *further, now_ms), request.swarm_id
+            lambda tx: use_case(tx, request, *arguments, now_ms), request.swarm_id
         )
 
 
 async def _wait(parked: ParkedPoll, seconds: float) -> None:
-    time_over = asyncio.get_running_loop().call_later(seconds, wake, parked, None)
+    timer = asyncio.get_running_loop().call_later(seconds, wake, parked, None)
     try:
         await parked
     finally:
-        time_over.cancel()
+        timer.cancel()
 
 
 _NEWS = frozenset(
@@ -269,11 +263,10 @@ _NEWS = frozenset(
 
 
 def _answer_of(event: Event | None) -> PollAnswer | None:
-    """The event of an assignment carries the answer, a reset is one, and so is the news of a
-    claim, of CI or of a pause; others only tell that the worker may be free, or that it has an
-    answer or a refusal to hear."""
+    """The answer that an event contains. None: the store has to be asked, because the worker may be
+    free, or has an answer or a refusal to get."""
     if event is None:
-        return NOTHING
+        return TIMED_OUT
     if event.kind == EventKind.TASK_ASSIGNED.value:
         return PollAnswer(task=Delivery.__pydantic_validator__.validate_json(event.data))
     if event.kind in _NEWS:

@@ -1,4 +1,4 @@
-"""How an attempt ends by its worker's word: the task is done, or has failed."""
+"""How an attempt ends: the task is done, it has failed, or the lease has expired."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from shiftboss.coordinator.bus.dispatch import (
     free_worker,
     keep_salvage,
 )
-from shiftboss.coordinator.handoffs.strategy_records import learn_of_failure
+from shiftboss.coordinator.handoffs.strategy_records import record_failure
 from shiftboss.errors import UnknownTask
 from shiftboss.protocol.events import EventKind
 from shiftboss.protocol.states import WorkerState
 from shiftboss.rules.tasks.packets import Assignment
-from shiftboss.rules.tasks.tasks import OFFER_SECONDS, Task, Worker
+from shiftboss.rules.tasks.tasks import Task, Worker
 from shiftboss.store.port import Transaction
 
 
@@ -29,7 +29,7 @@ def finish_task(
     report_key: bytes | None = None,
     holder: Worker | None = None,
 ) -> None:
-    """The task is done, its worker free, and those that waited for it come nearer."""
+    """Complete the task, free its worker, and let dependent tasks become ready."""
     close_assignment(tx, assignment, now_ms)
     if task.contract_version is not None:
         tx.release(task.swarm_id, task.task_id)
@@ -62,21 +62,21 @@ def fail_task(
     checkpoint_path: str | None = None,
     report_key: bytes | None = None,
 ) -> None:
-    """The attempt failed. `again`: the task goes back to the queue for another, which is told
-    where the failed one left its checkpoint."""
+    """The attempt failed. `again`: the task is queued for another attempt, which gets the path of
+    the checkpoint of this one."""
     task = held_task(tx, assignment)
     task = task._replace(last_error=reason, failures=task.failures + 1, updated_at_ms=now_ms)
     if checkpoint_path is not None:
-        left = {
+        checkpoint = {
             "checkpoint_path": checkpoint_path,
             "worker": assignment.worker,
             "epoch": assignment.epoch,
         }
-        task = task._replace(checkpoint=json.dumps(left))
-    # A worker that leaves with its question open has it answered to the next one.
+        task = task._replace(checkpoint=json.dumps(checkpoint))
+    # The answer to a question that is still open goes to the next worker.
     waits_for_answer = assignment.state is WorkerState.BLOCKED and not again
     close_assignment(tx, assignment, now_ms, keep_questions=waits_for_answer)
-    learn_of_failure(tx, assignment, reason, task.failures, now_ms)
+    record_failure(tx, assignment, reason, task.failures, now_ms)
     keep_salvage(tx, assignment, "failed", now_ms)
     tx.add_event(
         assignment.swarm_id,
@@ -109,16 +109,11 @@ def held_task(tx: Transaction, assignment: Assignment) -> Task:
     return task
 
 
-# Use case of the lease keeper: an attempt whose lease has run out is over.
-
-
-OFFER_MS = OFFER_SECONDS * 1000
-
-
 def expire(tx: Transaction, swarm_id: str, task_id: str, epoch: int, now_ms: int) -> bool:
-    """Take the task back and queue it. False when it was renewed or ended in the meantime.
+    """End an attempt whose lease or offer has expired, and queue its task. False if the lease was
+    renewed or the attempt ended in the meantime.
 
-    A worker that let an offer lapse gets no more before it shows a sign of life.
+    The worker gets no more tasks until its next request.
     """
     if tx.take_swarm(swarm_id) is None:
         return False

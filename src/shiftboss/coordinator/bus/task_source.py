@@ -1,68 +1,71 @@
-"""The port to a tracker that knows tasks which the store does not, and what is taken from it."""
+"""The port to a task tracker, and how a submit imports unknown tasks from it."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
 from shiftboss.errors import Conflict, TaskEnded, UnknownTask
-from shiftboss.protocol.bus import AddTaskRequest, FoundTask, TaskRequest
+from shiftboss.protocol.bus import AddTaskRequest, TaskRequest
+from shiftboss.protocol.tracker_tasks import FoundTask
 from shiftboss.store.port import Store
 
-# The task with that id, or None when the tracker does not know it. Raises TrackerUnavailable when
-# no answer comes that can be used.
+# The task with that id, or None if the tracker does not know it. Raises TrackerUnavailable when the
+# tracker gives no usable answer.
 FindTask = Callable[[str], Awaitable[FoundTask | None]]
 
-# One submit may look up so many tasks, its dependencies and theirs included.
+# How many tasks one submit may look up, including dependencies of dependencies.
 LOOKUPS_MAX = 50
 
 
-async def gather(store: Store, find_task: FindTask, request: TaskRequest) -> list[AddTaskRequest]:
-    """A task of the tracker, after what it depends on and the store does not know."""
-    gathering = _Gathering(store, find_task, request)
-    if not await gathering.take(request.bead_id):
+async def import_requests(
+    store: Store, find_task: FindTask, request: TaskRequest
+) -> list[AddTaskRequest]:
+    """The task and its dependencies that the store does not know, dependencies first."""
+    tracker_import = _TrackerImport(store, find_task, request)
+    if not await tracker_import.add(request.bead_id):
         raise TaskEnded(request.bead_id, "done")
-    return gathering.found
+    return tracker_import.requests
 
 
-class _Gathering:
+class _TrackerImport:
     def __init__(self, store: Store, find_task: FindTask, request: TaskRequest) -> None:
         self._store = store
         self._find_task = find_task
         self._request = request
-        self._undone: dict[str, bool] = {}
-        self.found: list[AddTaskRequest] = []
+        self._is_open: dict[str, bool] = {}
+        self.requests: list[AddTaskRequest] = []
 
-    async def take(self, task_id: str) -> bool:
-        """Take the task and what it depends on. Whether it is to be done at all."""
-        if task_id in self._undone:
-            return self._undone[task_id]
-        if len(self._undone) == LOOKUPS_MAX:
+    async def add(self, task_id: str) -> bool:
+        """Add the task and what it depends on; whether the task is still open."""
+        if task_id in self._is_open:
+            return self._is_open[task_id]
+        if len(self._is_open) == LOOKUPS_MAX:
             raise Conflict(
                 f"{self._request.bead_id} depends on more than {LOOKUPS_MAX} unknown tasks",
                 field="bead_id",
                 hint="import them first: `shiftboss task import FILE.jsonl`",
             )
-        found = await self._find_task(task_id)
-        if found is None:
+        task = await self._find_task(task_id)
+        if task is None:
             raise UnknownTask(task_id)
-        self._undone[task_id] = not found.is_done
-        if not found.is_done:
-            depends_on = [one for one in found.depends_on if await self._must_wait_for(one)]
-            self.found.append(_request(self._request.swarm_id, found, depends_on))
-        return not found.is_done
+        self._is_open[task_id] = not task.is_done
+        if not task.is_done:
+            depends_on = [other for other in task.depends_on if await self._must_wait_for(other)]
+            self.requests.append(_request(self._request.swarm_id, task, depends_on))
+        return not task.is_done
 
     async def _must_wait_for(self, task_id: str) -> bool:
         swarm_id = self._request.swarm_id
-        known = await self._store.read(lambda tx: tx.task(swarm_id, task_id))
-        return known is not None or await self.take(task_id)
+        task = await self._store.read(lambda tx: tx.task(swarm_id, task_id))
+        return task is not None or await self.add(task_id)
 
 
-def _request(swarm_id: str, found: FoundTask, depends_on: list[str]) -> AddTaskRequest:
+def _request(swarm_id: str, task: FoundTask, depends_on: list[str]) -> AddTaskRequest:
     return AddTaskRequest(
         swarm_id=swarm_id,
-        bead_id=found.task_id,
-        title=found.title,
-        description=found.description,
-        priority=found.priority,
+        bead_id=task.task_id,
+        title=task.title,
+        description=task.description,
+        priority=task.priority,
         depends_on=depends_on,
     )

@@ -1,4 +1,4 @@
-"""Use cases of tasks: add, look at, submit, retry, cancel."""
+"""Use cases of tasks: add, submit, retry, cancel, show, list."""
 
 from __future__ import annotations
 
@@ -12,14 +12,13 @@ from shiftboss.coordinator.bus.dispatch import (
     take_swarm,
     take_task,
 )
-from shiftboss.coordinator.contract.locks import check_has_lock, is_halted, release_unbegun
-from shiftboss.coordinator.handoffs.ownership import own_again
+from shiftboss.coordinator.contract.locks import check_has_lock, is_halted, release_unstarted
+from shiftboss.coordinator.handoffs.ownership import reserve_if_failed
 from shiftboss.coordinator.runs.holds import is_held
 from shiftboss.coordinator.runs.landings import landed_commit
-from shiftboss.coordinator.swarms.swarms import existing
+from shiftboss.coordinator.swarms.swarms import check_exists
 from shiftboss.errors import InvalidRequest, TaskEnded, TaskExists, UnknownTask
 from shiftboss.protocol.bus import (
-    DEFAULT_SWARM,
     AddTaskRequest,
     SubmitAnswer,
     TaskEndAnswer,
@@ -35,18 +34,18 @@ from shiftboss.store.port import Transaction
 
 
 def add(tx: Transaction, request: AddTaskRequest, now_ms: int) -> TaskView:
-    """A task; nobody works on it before it is submitted. The same again changes nothing."""
+    """Add a task, which is handed out once it is submitted. A repeat changes nothing."""
     take_swarm(tx, request.swarm_id, now_ms)
     depends_on = sorted(set(request.depends_on))
     _check_new(tx, request, depends_on)
-    known = tx.task(request.swarm_id, request.bead_id)
-    if known is not None:
-        _check_same(tx, known, request, depends_on)
-        return _view(tx, known)
+    existing_task = tx.task(request.swarm_id, request.bead_id)
+    if existing_task is not None:
+        _check_same(tx, existing_task, request, depends_on)
+        return _view(tx, existing_task)
     unfinished = [
-        one
-        for one in depends_on
-        if (task := tx.task(request.swarm_id, one)) and task.status != "done"
+        dependency
+        for dependency in depends_on
+        if (task := tx.task(request.swarm_id, dependency)) and task.status != "done"
     ]
     task = Task(
         swarm_id=request.swarm_id,
@@ -78,31 +77,32 @@ def add(tx: Transaction, request: AddTaskRequest, now_ms: int) -> TaskView:
 def _check_new(tx: Transaction, request: AddTaskRequest, depends_on: list[str]) -> None:
     if is_reserved(request.bead_id):
         raise InvalidRequest(
-            "bead_id: packet-N is the task of a packet; choose another id", field="bead_id"
+            "bead_id: packet-N is reserved for packets; choose another id", field="bead_id"
         )
     if request.bead_id in depends_on:
-        raise InvalidRequest("depends_on: a task cannot wait for itself", field="depends_on")
-    # Only what exists can be depended on, so there can be no circle.
-    for one in depends_on:
-        task = tx.task(request.swarm_id, one)
+        raise InvalidRequest("depends_on: a task cannot depend on itself", field="depends_on")
+    # Dependencies must exist already, so there can be no cycle.
+    for dependency in depends_on:
+        task = tx.task(request.swarm_id, dependency)
         if task is None:
-            raise UnknownTask(one, field="depends_on")
+            raise UnknownTask(dependency, field="depends_on")
         if task.status == "cancelled":
             raise InvalidRequest(
-                f"depends_on: {one} is cancelled",
+                f"depends_on: {dependency} is cancelled",
                 field="depends_on",
-                hint="leave it out, or add another task in its place",
+                hint="leave it out, or depend on another task",
             )
 
 
 def _check_same(
-    tx: Transaction, known: Task, request: AddTaskRequest, depends_on: list[str]
+    tx: Transaction, task: Task, request: AddTaskRequest, depends_on: list[str]
 ) -> None:
-    said = (request.title, request.description, request.priority, depends_on)
-    there = tx.dependencies(known.swarm_id, known.task_id)
-    if (known.title, known.description, known.priority, there) != said:
+    requested = (request.title, request.description, request.priority, depends_on)
+    stored_dependencies = tx.dependencies(task.swarm_id, task.task_id)
+    stored = (task.title, task.description, task.priority, stored_dependencies)
+    if stored != requested:
         raise TaskExists(
-            f"task {known.task_id} exists with other settings",
+            f"task {task.task_id} exists with other settings",
             field="bead_id",
             hint="choose another id",
         )
@@ -111,7 +111,7 @@ def _check_same(
 def submit(tx: Transaction, request: TaskRequest, now_ms: int) -> SubmitAnswer:
     """Hand the task to the least recently used free worker, or queue it.
 
-    A task that was submitted before stays where it is, and the answer says where that is.
+    A task that was submitted before stays where it is; the answer says where.
     """
     task, _, _ = take_task(tx, request.swarm_id, request.bead_id)
     check_can_submit(task)
@@ -120,7 +120,7 @@ def submit(tx: Transaction, request: TaskRequest, now_ms: int) -> SubmitAnswer:
     if task.status == "queued":
         return _waiting(tx, task, tx.queue_position(task))
     check_has_lock(tx, task)
-    own_again(tx, task, now_ms)
+    reserve_if_failed(tx, task, now_ms)
     ready = task.waits_for == 0 and not is_halted(tx, task) and not is_held(tx, task)
     worker = tx.next_worker(request.swarm_id) if ready else None
     if worker is not None:
@@ -131,7 +131,7 @@ def submit(tx: Transaction, request: TaskRequest, now_ms: int) -> SubmitAnswer:
 
 
 def _position_of_queued(tx: Transaction, before: Task, queued: Task) -> int:
-    """Who comes for the first time is the last of its priority: that needs no counting."""
+    """A task that is queued for the first time is the last of its priority: no need to count."""
     if before.queue_number is None and before.epoch == 0:
         return tx.ready_at_or_above(queued.swarm_id, queued.priority)
     return tx.queue_position(queued)
@@ -153,21 +153,21 @@ def _waiting(tx: Transaction, task: Task, position: int) -> SubmitAnswer:
 
 
 def retry(tx: Transaction, request: TaskRequest, now_ms: int) -> TaskEndAnswer:
-    """Queue a stuck or failed task again. An attempt that is under way is over."""
+    """Queue a stuck or failed task again. A running attempt ends."""
     task, held, holder = take_task(tx, request.swarm_id, request.bead_id)
     check_can_submit(task)
     if task.status != "queued":
         check_has_lock(tx, task)
-        own_again(tx, task, now_ms)
+        reserve_if_failed(tx, task, now_ms)
         _take_back(tx, held, holder, "retried", now_ms)
         enqueue(tx, task, now_ms)
         drain(tx, request.swarm_id, now_ms)
-    after = _known(tx, request.swarm_id, request.bead_id)
+    after = _existing_task(tx, request.swarm_id, request.bead_id)
     return TaskEndAnswer(success=True, bead_id=task.task_id, status=after.status)
 
 
 def cancel(tx: Transaction, request: TaskRequest, now_ms: int) -> TaskEndAnswer:
-    """Nobody works on it any more. Tasks that depend on it go on waiting."""
+    """Cancel the task and end its attempt. Tasks that depend on it stay blocked."""
     task, held, holder = take_task(tx, request.swarm_id, request.bead_id)
     if task.status == "done":
         raise TaskEnded(task.task_id, task.status)
@@ -177,7 +177,7 @@ def cancel(tx: Transaction, request: TaskRequest, now_ms: int) -> TaskEndAnswer:
         _take_back(tx, held, holder, "cancelled", now_ms)
         tx.save_task(task._replace(status="cancelled", updated_at_ms=now_ms))
         if task.contract_version is not None:
-            _let_go(tx, task, held, now_ms)
+            _release_contract(tx, task, held, now_ms)
         tx.add_event(
             task.swarm_id,
             EventKind.TASK_CANCELLED,
@@ -189,15 +189,15 @@ def cancel(tx: Transaction, request: TaskRequest, now_ms: int) -> TaskEndAnswer:
     return TaskEndAnswer(success=True, bead_id=task.task_id, status="cancelled")
 
 
-def _let_go(tx: Transaction, task: Task, held: Assignment | None, now_ms: int) -> None:
-    """Its files are free, its CI is nobody's. Its repo is locked on if anybody had begun: what was
-    pushed may be half of something, and the operator has to look."""
+def _release_contract(tx: Transaction, task: Task, held: Assignment | None, now_ms: int) -> None:
+    """Release the files of a cancelled task and stop following its CI. Its repo stays locked if an
+    attempt had started: pushed work may be incomplete, and the operator has to check it."""
     tx.release(task.swarm_id, task.task_id)
     tx.drop_tracking(task.swarm_id, task.task_id)
     tx.drop_contract_attempt(task.swarm_id, task.task_id)
     offered = held is not None and held.state is WorkerState.ASSIGNED
     if task.epoch == 0 or (task.epoch == 1 and offered):
-        release_unbegun(tx, task.swarm_id, task.task_id, now_ms)
+        release_unstarted(tx, task.swarm_id, task.task_id, now_ms)
 
 
 def _take_back(
@@ -209,15 +209,13 @@ def _take_back(
 
 
 def show(tx: Transaction, swarm_id: str, task_id: str) -> TaskView:
-    if swarm_id != DEFAULT_SWARM:
-        existing(tx, swarm_id)
-    return _view(tx, _known(tx, swarm_id, task_id))
+    check_exists(tx, swarm_id)
+    return _view(tx, _existing_task(tx, swarm_id, task_id))
 
 
 def listing(tx: Transaction, swarm_id: str, after: str, limit: int) -> TaskList:
     """A page of tasks in the order of their ids."""
-    if swarm_id != DEFAULT_SWARM:
-        existing(tx, swarm_id)
+    check_exists(tx, swarm_id)
     tasks = tx.tasks_after(swarm_id, after, limit)
     return TaskList(
         tasks=[_view(tx, task) for task in tasks],
@@ -225,7 +223,7 @@ def listing(tx: Transaction, swarm_id: str, after: str, limit: int) -> TaskList:
     )
 
 
-def _known(tx: Transaction, swarm_id: str, task_id: str) -> Task:
+def _existing_task(tx: Transaction, swarm_id: str, task_id: str) -> Task:
     task = tx.task(swarm_id, task_id)
     if task is None:
         raise UnknownTask(task_id)
@@ -250,11 +248,11 @@ def _view(tx: Transaction, task: Task) -> TaskView:
         failures=task.failures,
         created_at=task.created_at_ms,
         updated_at=task.updated_at_ms,
-        landed_commit=_landed(tx, task),
+        landed_commit=_landed_commit(tx, task),
     )
 
 
-def _landed(tx: Transaction, task: Task) -> str | None:
+def _landed_commit(tx: Transaction, task: Task) -> str | None:
     if task.status != "done" or task.contract_version is None:
         return None
     return landed_commit(tx, task.swarm_id, task.task_id)

@@ -17,13 +17,11 @@ from shiftboss.coordinator.bus.dispatch import (
 from shiftboss.coordinator.bus.task_endings import fail_task, finish_task, held_task
 from shiftboss.coordinator.claims import claims
 from shiftboss.coordinator.contract.attempts import attempt_of
-from shiftboss.coordinator.contract.recovery import begin
+from shiftboss.coordinator.contract.recovery import start_attempt
 from shiftboss.coordinator.idempotency import bus_report, report_digest
-from shiftboss.coordinator.runs.holds import budget_pause
-from shiftboss.coordinator.runs.holds import shown as holds_shown
-from shiftboss.coordinator.swarms.swarms import existing
+from shiftboss.coordinator.runs import holds
+from shiftboss.coordinator.swarms.swarms import check_exists
 from shiftboss.protocol.bus import (
-    DEFAULT_SWARM,
     AckAnswer,
     AckRequest,
     BusStatus,
@@ -45,12 +43,10 @@ from shiftboss.protocol.events import EventKind
 from shiftboss.protocol.handoff_requests import SwarmCompleteRequest
 from shiftboss.protocol.states import WorkerState
 from shiftboss.rules.claims.handoffs import VIOLATIONS_TOLD_MAX, Claim
+from shiftboss.rules.tasks.leases import heartbeat_lease_seconds
 from shiftboss.rules.tasks.lifecycle import can_move, check_context_threshold
 from shiftboss.rules.tasks.packets import Assignment
 from shiftboss.rules.tasks.tasks import (
-    BLOCKED_LEASE_SECONDS,
-    LEASE_SECONDS,
-    OFFER_SECONDS,
     Question,
     Worker,
     bus_status,
@@ -65,8 +61,8 @@ def register_worker(
     tx: Transaction, request: RegisterWorkerRequest, now_ms: int
 ) -> RegisterWorkerAnswer:
     take_swarm(tx, request.swarm_id, now_ms)
-    known = tx.take_worker(request.swarm_id, request.name)
-    if known is None or known.worker is None:
+    taken = tx.take_worker(request.swarm_id, request.name)
+    if taken is None or taken.worker is None:
         tx.put_worker(Worker(request.swarm_id, request.name, None, True, now_ms, now_ms))
         tx.add_event(
             request.swarm_id, EventKind.BUS_WORKER_JOINED, now_ms, {"worker": request.name}
@@ -74,16 +70,16 @@ def register_worker(
         drain(tx, request.swarm_id, now_ms)
         message = "Registered"
     else:
-        _come_back(tx, known.worker, known.assignment, now_ms)
+        _make_available(tx, taken.worker, taken.assignment, now_ms)
         message = "Already registered"
     return RegisterWorkerAnswer(success=True, worker=request.name, message=message)
 
 
-def _come_back(
+def _make_available(
     tx: Transaction, worker: Worker, held: Assignment | None, now_ms: int
 ) -> Assignment | None:
-    """A sign of life from a worker that had let an offer lapse, or that waits with a full
-    context: it can take a task. What it holds afterwards."""
+    """A request from a worker that let an offer expire, or that waits with a full context: it can
+    take a task again. What it holds afterwards."""
     waiting = held is not None and held.state is WorkerState.WAITING
     if worker.available and not waiting:
         return held
@@ -93,28 +89,28 @@ def _come_back(
 
 
 def poll(tx: Transaction, request: PollRequest, now_ms: int) -> PollAnswer | None:
-    """What is there for the worker now, or None: then it waits.
+    """What there is for the worker now; None if it has to wait.
 
-    A task that was not acknowledged is handed over again, and the offer starts anew.
+    A task that was not acknowledged is delivered again, with a new offer.
     """
     worker, held = take_worker(tx, request.swarm_id, request.name)
-    assignment = _come_back(tx, worker, held, now_ms)
+    assignment = _make_available(tx, worker, held, now_ms)
     if assignment is None:
         return None
     if assignment.state is WorkerState.ASSIGNED:
         if assignment.updated_at_ms != now_ms:
-            assignment = _renewed(tx, assignment, OFFER_SECONDS, now_ms)
+            assignment = _renew(tx, assignment, now_ms)
         task = held_task(tx, assignment)
         return PollAnswer(task=delivery(tx, task, assignment))
     answers = _answers(tx, assignment)
-    verdict = _unheard_verdict(tx, assignment, now_ms)
+    verdict = _take_refusal(tx, assignment, now_ms)
     if not answers and verdict is None:
         return None
     return PollAnswer(task=None, answers=answers or None, verdict=verdict)
 
 
 def ack(tx: Transaction, request: AckRequest, key: str | None, now_ms: int) -> AckAnswer:
-    """The worker has the task: from here on its lease runs."""
+    """The worker has received the task: its lease starts."""
     worker, held = take_worker(tx, request.swarm_id, request.name)
     report_key = report_digest("ack", key)
     started = bus_report(tx, request, report_key)
@@ -132,7 +128,7 @@ def _start(
     now_ms: int,
 ) -> dict[str, Any]:
     check_epoch(assignment, request.epoch)
-    held = _renewed(tx, assignment._replace(state=WorkerState.EXECUTING), LEASE_SECONDS, now_ms)
+    held = _renew(tx, assignment._replace(state=WorkerState.EXECUTING), now_ms)
     started = {
         "bead_id": request.bead_id,
         "worker": request.name,
@@ -148,15 +144,15 @@ def _start(
         report_key=report_key,
     )
     if held.contract_version is not None:
-        begin(tx, held, now_ms)
+        start_attempt(tx, held, now_ms)
     return started
 
 
 def done(tx: Transaction, request: DoneRequest, key: str | None, now_ms: int) -> DoneAnswer | Claim:
-    """A task with a contract is not done by word: then the claim that has to be verified."""
+    """For a task with a contract: the claim that has to be verified first."""
     task, held, worker = take_task(tx, request.swarm_id, request.bead_id)
     if task.contract_version is not None:
-        return _claimed(tx, request, key, now_ms)
+        return _claim(tx, request, key, now_ms)
     report_key = report_digest("done", key)
     if bus_report(tx, request, report_key) is None:
         assignment = check_holds(held, request.bead_id, request.name, request.epoch)
@@ -164,8 +160,8 @@ def done(tx: Transaction, request: DoneRequest, key: str | None, now_ms: int) ->
     return DoneAnswer(success=True, bead_id=request.bead_id)
 
 
-def _claimed(tx: Transaction, request: DoneRequest, key: str | None, now_ms: int) -> Claim:
-    said = SwarmCompleteRequest(
+def _claim(tx: Transaction, request: DoneRequest, key: str | None, now_ms: int) -> Claim:
+    claim_request = SwarmCompleteRequest(
         swarm_id=request.swarm_id,
         bead_id=request.bead_id,
         commit=request.commit,
@@ -173,7 +169,7 @@ def _claimed(tx: Transaction, request: DoneRequest, key: str | None, now_ms: int
         name=request.name,
         epoch=request.epoch,
     )
-    return claims.claim(tx, said, key, now_ms)
+    return claims.claim(tx, claim_request, key, now_ms)
 
 
 def failed(
@@ -188,11 +184,11 @@ def failed(
 
 
 def heartbeat(tx: Transaction, request: HeartbeatRequest, now_ms: int) -> HeartbeatAnswer:
-    """A sign of life: the lease starts anew. A full context is asked for its checkpoint."""
+    """Renew the lease. A worker with a full context is asked for its checkpoint."""
     _, held = take_worker(tx, request.swarm_id, request.name)
     if held is not None:
         check_epoch(held, request.epoch)
-        held = beat(tx, held, request, now_ms)
+        held = renew_lease(tx, held, request, now_ms)
     return HeartbeatAnswer(
         success=True,
         worker=request.name,
@@ -206,13 +202,13 @@ def heartbeat(tx: Transaction, request: HeartbeatRequest, now_ms: int) -> Heartb
 
 
 def _paused(tx: Transaction, held: Assignment) -> str | None:
-    by_contract = attempt_of(tx, held).paused if held.contract_version is not None else None
-    by_budget = budget_pause(tx, held.swarm_id, held.task_id)
-    return "; ".join(one for one in (by_contract, by_budget) if one) or None
+    contract_pause = attempt_of(tx, held).paused if held.contract_version is not None else None
+    budget_hold = holds.budget_pause(tx, held.swarm_id, held.task_id)
+    return "; ".join(reason for reason in (contract_pause, budget_hold) if reason) or None
 
 
 def wants_checkpoint(held: Assignment, context_usage: float | None) -> bool:
-    """A full context is asked for its checkpoint where it can hand it in."""
+    """Whether the context is full and the state allows to hand in a checkpoint."""
     return (
         context_usage is not None
         and check_context_threshold(context_usage)
@@ -220,14 +216,16 @@ def wants_checkpoint(held: Assignment, context_usage: float | None) -> bool:
     )
 
 
-def in_hands_of_server(held: Assignment) -> bool:
-    """Verified, or followed by its CI: no lease runs, and none must start."""
+def is_held_by_server(held: Assignment) -> bool:
+    """Whether the server verifies the claim or follows the CI: no lease runs or may start."""
     return held.state is WorkerState.VERIFYING and held.lease_expires_at_ms is None
 
 
-def beat(tx: Transaction, held: Assignment, request: HeartbeatRequest, now_ms: int) -> Assignment:
-    """Renew the lease, unless it does not run: an offer wants its acknowledgement, a full
-    context its successor, a claim its verdict, a pushed commit its CI."""
+def renew_lease(
+    tx: Transaction, held: Assignment, request: HeartbeatRequest, now_ms: int
+) -> Assignment:
+    """Renew the lease, unless none runs: before the acknowledgement, while a worker with a full
+    context waits, and while the server verifies or follows the CI."""
     held = held._replace(
         lease_seconds=request.lease_seconds or held.lease_seconds,
         context_usage=request.context_usage
@@ -235,15 +233,14 @@ def beat(tx: Transaction, held: Assignment, request: HeartbeatRequest, now_ms: i
         else held.context_usage,
         current_step=request.current_step or held.current_step,
     )
-    if held.state in (WorkerState.ASSIGNED, WorkerState.WAITING) or in_hands_of_server(held):
-        tx.save_sign_of_life(held._replace(updated_at_ms=now_ms))
+    if held.state in (WorkerState.ASSIGNED, WorkerState.WAITING) or is_held_by_server(held):
+        tx.save_lease(held._replace(updated_at_ms=now_ms))
         return held
-    blocked = held.state is WorkerState.BLOCKED
-    return _renewed(tx, held, BLOCKED_LEASE_SECONDS if blocked else LEASE_SECONDS, now_ms)
+    return _renew(tx, held, now_ms)
 
 
 def reset_worker(tx: Transaction, request: ResetWorkerRequest, now_ms: int) -> ResetAnswer:
-    """Free a stuck worker. Its task goes back to the queue, its parked poll is answered."""
+    """Free a stuck worker: queue its task again and answer its parked poll."""
     worker, held = take_worker(tx, request.swarm_id, request.worker_name, "worker_name")
     if held is not None:
         end_attempt(tx, held, "reset", now_ms)
@@ -262,8 +259,7 @@ def reset_worker(tx: Transaction, request: ResetWorkerRequest, now_ms: int) -> R
 
 
 def status(tx: Transaction, swarm_id: str, polling: frozenset[str], now_ms: int) -> BusStatus:
-    if swarm_id != DEFAULT_SWARM:
-        existing(tx, swarm_id)
+    check_exists(tx, swarm_id)
     return BusStatus(
         swarm_id=swarm_id,
         workers=[
@@ -271,52 +267,48 @@ def status(tx: Transaction, swarm_id: str, polling: frozenset[str], now_ms: int)
             for worker, state in tx.workers(swarm_id)
         ],
         queued=tx.ready_at_or_above(swarm_id, -(2**53)),
-        holds=holds_shown(tx, swarm_id),
+        holds=holds.views_of_swarm(tx, swarm_id),
     )
 
 
 def _worker_view(
     worker: Worker, state: WorkerState | None, is_polling: bool, now_ms: int
 ) -> BusWorker:
-    said = bus_status(state, is_polling=is_polling)
+    status = bus_status(state, is_polling=is_polling)
     idle_ms = now_ms - worker.last_activity_at_ms if state is None else 0
     return BusWorker(
         name=worker.name,
-        status=said,
-        current_task=worker.task_id if said == "executing" else None,
+        status=status,
+        current_task=worker.task_id if status == "executing" else None,
         idle_seconds=max(idle_ms, 0) // 1000,
     )
 
 
-def _renewed(
-    tx: Transaction, assignment: Assignment, usual_seconds: int, now_ms: int
-) -> Assignment:
-    seconds = usual_seconds
-    if assignment.state is not WorkerState.ASSIGNED and assignment.lease_seconds:
-        seconds = assignment.lease_seconds
-    renewed = assignment._replace(updated_at_ms=now_ms, lease_expires_at_ms=now_ms + seconds * 1000)
-    tx.save_sign_of_life(renewed)
+def _renew(tx: Transaction, assignment: Assignment, now_ms: int) -> Assignment:
+    end_ms = now_ms + heartbeat_lease_seconds(assignment) * 1000
+    renewed = assignment._replace(updated_at_ms=now_ms, lease_expires_at_ms=end_ms)
+    tx.save_lease(renewed)
     return renewed
 
 
-def _unheard_verdict(tx: Transaction, assignment: Assignment, now_ms: int) -> dict[str, Any] | None:
-    """The refusal of a claim whose worker did not wait for it. Told once: it is no question."""
-    refused = claims.unheard_refusal(tx, assignment)
+def _take_refusal(tx: Transaction, assignment: Assignment, now_ms: int) -> dict[str, Any] | None:
+    """Deliver the refusal of a claim whose worker did not wait for it, once."""
+    refused = claims.undelivered_refusal(tx, assignment)
     if refused is None:
         return None
-    tx.hear_verdict(refused, now_ms)
+    tx.mark_verdict_delivered(refused, now_ms)
     violations = json.loads(refused.verdict or "{}").get("violations", [])
     return {
         "kind": EventKind.CLAIM_REFUSED.value,
-        **claims.about(refused),
+        **claims.event_data(refused),
         "violations": violations[:VIOLATIONS_TOLD_MAX],
     }
 
 
 def _answers(tx: Transaction, assignment: Assignment) -> list[dict[str, Any]]:
-    """Given again until the worker's next report shows that it has gone on."""
-    found = tx.unheard_answers(assignment.swarm_id, assignment.task_id, assignment.epoch)
-    return [answer_view(one) for one in found]
+    """Delivered again until the next report shows that the worker has continued."""
+    questions = tx.undelivered_answers(assignment.swarm_id, assignment.task_id, assignment.epoch)
+    return [answer_view(question) for question in questions]
 
 
 def answer_view(question: Question) -> dict[str, Any]:

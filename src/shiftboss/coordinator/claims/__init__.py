@@ -1,1 +1,1 @@
-"""Claims: a worker says that a task is done, a verifier checks it, the verdict settles it."""
+"""Claims: a worker claims that a task is done, a verifier checks it, a verdict decides."""

@@ -1,7 +1,7 @@
-"""Use cases of claims: a worker says that its task is done, and the server looks.
+"""Use cases of claims: a worker claims that its task is done, a verifier takes the claim.
 
-From the claim to the verdict the server holds the attempt: no lease runs. The verdict is the
-verifier's; nothing that the worker says reaches it but the name of a commit.
+From the claim to the verdict the server holds the attempt: no lease runs. The verifier decides;
+of what the worker says it only gets the commit and the list of touched files.
 """
 
 from __future__ import annotations
@@ -36,13 +36,15 @@ from shiftboss.rules.tasks.packets import Assignment
 from shiftboss.rules.tasks.tasks import Task, is_ended, is_reserved
 from shiftboss.store.port import Transaction
 
-# Who completes a task that nobody was given, and gives no name.
+# The worker of a claim without a name, on a task that was never handed out.
 UNNAMED_WORKER = "unnamed"
+# How many accepted commits of a repository, the newest, a verifier gets.
+ACCOUNTED_COMMITS_MAX = 200
 
 
 def claim(tx: Transaction, request: SwarmCompleteRequest, key: str | None, now_ms: int) -> Claim:
-    """swarm_complete: the claim that is to be verified, or the one that these words led to."""
-    words = {
+    """swarm_complete: the claim to verify, or the one that the same request led to before."""
+    content = {
         "commit": request.commit,
         "files_touched": request.files_touched,
         "summary": request.summary,
@@ -58,39 +60,47 @@ def claim(tx: Transaction, request: SwarmCompleteRequest, key: str | None, now_m
         raise UnknownHandoff(request.bead_id)
     task, held = taken.task, taken.assignment
     report_key = report_digest("claim", key)
-    again = _first_claim(tx, request, words, report_key) or _said_before(
-        tx, request.swarm_id, request.bead_id, words, request.name, request.epoch
+    earlier = _first_claim(tx, request, content, report_key) or _unresolved_claim(
+        tx, request.swarm_id, request.bead_id, content, request.name, request.epoch
     )
-    if again is not None:
-        return again
+    if earlier is not None:
+        return earlier
     if is_ended(task):
         raise TaskEnded(task.task_id, task.status)
     held = held or _open_attempt(tx, task, request.name or UNNAMED_WORKER, now_ms)
     version = request.contract_version
     held = check_can_claim(held, request.bead_id, request.name, request.epoch, version)
-    return _make(tx, held, words, report_key, now_ms)
+    return _add_claim(tx, held, content, report_key, now_ms)
 
 
 def make_claim(
-    tx: Transaction, held: Assignment, words: dict[str, Any], report_key: bytes | None, now_ms: int
+    tx: Transaction,
+    held: Assignment,
+    content: dict[str, Any],
+    report_key: bytes | None,
+    now_ms: int,
 ) -> Claim:
-    """For an attempt with a contract, of which the caller has checked that it may claim."""
-    again = _said_before(tx, held.swarm_id, held.task_id, words, held.worker, held.epoch)
-    return again or _make(tx, held, words, report_key, now_ms)
+    """For an attempt with a contract. The caller has checked that it may claim."""
+    earlier = _unresolved_claim(tx, held.swarm_id, held.task_id, content, held.worker, held.epoch)
+    return earlier or _add_claim(tx, held, content, report_key, now_ms)
 
 
 def _check_no_packet(request: SwarmCompleteRequest) -> None:
-    """A packet's own report says more: whether its tests and its review have passed."""
+    """Packets have their own report, which includes the results of tests and review."""
     if is_reserved(request.bead_id):
         raise InvalidRequest(
-            f"bead_id: {request.bead_id} is a packet, which completes by its own report",
+            f"bead_id: {request.bead_id} is a packet, which has its own report",
             field="bead_id",
             hint="POST /swarm/{swarm_id}/complete, or the tool swarm_packet_complete",
         )
 
 
-def _make(
-    tx: Transaction, held: Assignment, words: dict[str, Any], report_key: bytes | None, now_ms: int
+def _add_claim(
+    tx: Transaction,
+    held: Assignment,
+    content: dict[str, Any],
+    report_key: bytes | None,
+    now_ms: int,
 ) -> Claim:
     assert held.contract_version is not None
     handoff = tx.handoff(held.swarm_id, held.task_id)
@@ -99,7 +109,7 @@ def _make(
     check_no_claim(held, "bead_id")
     _check_dependencies(tx, handoff)
     last = tx.last_claim(held.swarm_id, held.task_id)
-    made = Claim(
+    claim = Claim(
         swarm_id=held.swarm_id,
         task_id=held.task_id,
         claim_id=last.claim_id + 1 if last else 1,
@@ -107,14 +117,14 @@ def _make(
         worker=held.worker,
         state="waiting",
         contract_version=held.contract_version,
-        words=json.dumps(words),
+        words=json.dumps(content),
         asked_at_ms=now_ms,
     )
-    tx.put_claim(made)
+    tx.put_claim(claim)
     tx.save_assignment(
         held._replace(
             state=WorkerState.VERIFYING,
-            claim_id=made.claim_id,
+            claim_id=claim.claim_id,
             updated_at_ms=now_ms,
             lease_expires_at_ms=None,
         )
@@ -123,14 +133,18 @@ def _make(
         held.swarm_id,
         EventKind.CLAIM_MADE,
         now_ms,
-        {**about(made), "contract_version": made.contract_version, "commit": words["commit"]},
+        {
+            **event_data(claim),
+            "contract_version": claim.contract_version,
+            "commit": content["commit"],
+        },
         task_id=held.task_id,
         report_key=report_key,
     )
-    return made
+    return claim
 
 
-def about(claim: Claim) -> dict[str, Any]:
+def event_data(claim: Claim) -> dict[str, Any]:
     return {
         "bead_id": claim.task_id,
         "worker": claim.worker,
@@ -142,57 +156,57 @@ def about(claim: Claim) -> dict[str, Any]:
 def _first_claim(
     tx: Transaction,
     request: SwarmCompleteRequest,
-    words: dict[str, Any],
+    content: dict[str, Any],
     report_key: bytes | None,
 ) -> Claim | None:
-    """The claim that was made under this key."""
+    """The claim that was made with this key."""
     first = first_about(
         tx, request.swarm_id, request.bead_id, report_key, request.name, request.epoch
     )
     if first is None:
         return None
     claim_id = json.loads(first.data)["claim_id"]
-    made = tx.claim(request.swarm_id, request.bead_id, claim_id)
-    if made is None or not _same_words(made, words):
+    claim = tx.claim(request.swarm_id, request.bead_id, claim_id)
+    if claim is None or not _has_content(claim, content):
         raise key_reused()
-    return made
+    return claim
 
 
 def claimed_by(claim: Claim) -> str | None:
-    """The name that the claim gave. None: it gave none, and may be anybody's."""
+    """The name that the claim gave; None if it gave none and may come from anybody."""
     name: str | None = json.loads(claim.words).get("name")
     return name
 
 
 def is_of_holder(claim: Claim) -> bool:
-    """Whether the claim said whose it is. The documents' own call needs neither name nor epoch, so
-    anybody who knows the task can make it; then it must not count against the holder."""
-    said = json.loads(claim.words)
-    names_nobody = "name" in said and said["name"] is None and said["epoch"] is None
+    """Whether the claim names its worker. swarm_complete requires neither name nor epoch, so
+    everybody who knows the task can call it; such a claim must not count against the holder."""
+    content = json.loads(claim.words)
+    names_nobody = "name" in content and content["name"] is None and content["epoch"] is None
     return not names_nobody or claim.worker == UNNAMED_WORKER
 
 
-def _same_words(claim: Claim, words: dict[str, Any]) -> bool:
-    """What is claimed, whoever claims it. What it has cost goes on growing meanwhile."""
-    return _claimed(json.loads(claim.words)) == _claimed(words)
+def _has_content(claim: Claim, content: dict[str, Any]) -> bool:
+    """Whether the content is the same, apart from the claimant and the cost, which may grow."""
+    return _comparable(json.loads(claim.words)) == _comparable(content)
 
 
-def _claimed(words: dict[str, Any]) -> dict[str, Any]:
-    return {key: words[key] for key in words.keys() - {"cost", "name", "epoch"}}
+def _comparable(content: dict[str, Any]) -> dict[str, Any]:
+    return {key: content[key] for key in content.keys() - {"cost", "name", "epoch"}}
 
 
-def _said_before(
+def _unresolved_claim(
     tx: Transaction,
     swarm_id: str,
     task_id: str,
-    words: dict[str, Any],
+    content: dict[str, Any],
     name: str | None,
     epoch: int | None,
 ) -> Claim | None:
-    """The newest claim, if it has these words and its verdict is still to come or is not known to
-    its worker yet. Who has heard a refusal and says the same again wants another look."""
+    """The newest claim, if it has the same content and its worker does not know the verdict yet. A
+    worker that knows the refusal and repeats its claim asks for another verification."""
     last = tx.last_claim(swarm_id, task_id)
-    if last is None or not _same_words(last, words):
+    if last is None or not _has_content(last, content):
         return None
     if name not in (None, last.worker) or epoch not in (None, last.epoch):
         return None
@@ -203,8 +217,8 @@ def _said_before(
     return last if unheard or last.state in ("waiting", "taken", "accepted") else None
 
 
-def unheard_refusal(tx: Transaction, held: Assignment) -> Claim | None:
-    """The refusal of this attempt that its worker was not told of."""
+def undelivered_refusal(tx: Transaction, held: Assignment) -> Claim | None:
+    """The refusal of this attempt that its worker does not know yet."""
     if held.contract_version is None or held.claim_id is not None:
         return None
     last = tx.last_claim(held.swarm_id, held.task_id)
@@ -214,12 +228,12 @@ def unheard_refusal(tx: Transaction, held: Assignment) -> Claim | None:
 
 
 def _check_dependencies(tx: Transaction, handoff: Handoff) -> None:
-    """What the contract says was done before must be done, by our own record."""
+    """The dependencies of the contract must be done according to the store."""
     contract = WorkerHandoff.model_validate_json(handoff.body).contract
     unfinished = [
-        one
-        for one in contract.dependencies_completed
-        if (task := tx.task(handoff.swarm_id, one)) is None or task.status != "done"
+        task_id
+        for task_id in contract.dependencies_completed
+        if (task := tx.task(handoff.swarm_id, task_id)) is None or task.status != "done"
     ]
     unfinished += tx.unfinished_dependencies(handoff.swarm_id, handoff.task_id)
     if unfinished:
@@ -227,8 +241,8 @@ def _check_dependencies(tx: Transaction, handoff: Handoff) -> None:
 
 
 def _open_attempt(tx: Transaction, task: Task, name: str, now_ms: int) -> Assignment | None:
-    """Somebody did the task whom nobody gave it, as a coordinator's own helper does: the claim
-    opens the attempt. Not for a task that has failed, which has to be submitted again."""
+    """Open an attempt for a claim on a task that was never handed out, for example by a subagent of
+    the coordinator. A failed task has to be submitted again first."""
     if task.status not in ("open", "queued"):
         return None
     if task.status == "queued":
@@ -261,29 +275,22 @@ def _open_attempt(tx: Transaction, task: Task, name: str, now_ms: int) -> Assign
     return attempt
 
 
-# Use cases of verifiers: take a claim, and keep it while looking at it.
-
-
-# So many accepted commits of a repository are told to a verifier, the newest.
-ACCOUNTED_MAX = 200
-
-
-def take(tx: Transaction, found: Claim, verifier: str, now_ms: int) -> VerificationJob | None:
-    """A claim that was found open, for a verifier that must be heard of again in time. None: the
-    claim has changed meanwhile, another verifier was faster."""
-    if tx.take_swarm(found.swarm_id) is None:
+def take(tx: Transaction, seen: Claim, verifier: str, now_ms: int) -> VerificationJob | None:
+    """Take an open claim for a verifier, which has to renew it in time. None: the claim has changed
+    since it was `seen`, another verifier was faster."""
+    if tx.take_swarm(seen.swarm_id) is None:
         return None
-    if tx.claim(found.swarm_id, found.task_id, found.claim_id) != found:
+    if tx.claim(seen.swarm_id, seen.task_id, seen.claim_id) != seen:
         return None
-    handoff = tx.handoff(found.swarm_id, found.task_id, found.contract_version)
+    handoff = tx.handoff(seen.swarm_id, seen.task_id, seen.contract_version)
     assert handoff is not None, "a claim names a version that is there"
     until_ms = now_ms + VERIFIER_SECONDS * 1000
-    tx.put_claim(found._replace(state="taken", taken_by=verifier, taken_until_ms=until_ms))
-    return job_of(tx, found, handoff)
+    tx.put_claim(seen._replace(state="taken", taken_by=verifier, taken_until_ms=until_ms))
+    return job_of(tx, seen, handoff)
 
 
 def job_of(tx: Transaction, claim: Claim, handoff: Handoff) -> VerificationJob:
-    words = json.loads(claim.words)
+    content = json.loads(claim.words)
     return VerificationJob(
         swarm_id=claim.swarm_id,
         bead_id=claim.task_id,
@@ -294,12 +301,12 @@ def job_of(tx: Transaction, claim: Claim, handoff: Handoff) -> VerificationJob:
         branch=handoff.branch,
         target=handoff.target,
         target_base=handoff.target_base,
-        # Without a target nothing is somebody else's, whatever it was accepted for.
-        accounted_commits=tx.newest_accepted_commits(handoff.repo_id, ACCOUNTED_MAX)
+        # Without a target, all commits count as this task's own.
+        accounted_commits=tx.newest_accepted_commits(handoff.repo_id, ACCOUNTED_COMMITS_MAX)
         if handoff.target is not None
         else [],
-        commit=words["commit"],
-        files_touched=words["files_touched"],
+        commit=content["commit"],
+        files_touched=content["files_touched"],
         contract=WorkerHandoff.model_validate_json(handoff.body).contract,
         contract_version=handoff.version,
         contract_hash=handoff.hash,
@@ -312,7 +319,7 @@ def job_of(tx: Transaction, claim: Claim, handoff: Handoff) -> VerificationJob:
 def renew(
     tx: Transaction, swarm_id: str, task_id: str, claim_id: int, verifier: str, now_ms: int
 ) -> bool:
-    """The verifier is still at it. False: its claim is over, or another's."""
+    """The verifier is still working. False: the claim has ended, or another verifier has it."""
     if tx.take_swarm(swarm_id) is None:
         return False
     held = tx.claim(swarm_id, task_id, claim_id)

@@ -1,4 +1,4 @@
-"""Waiting for the verdict of a claim."""
+"""Requests that wait for the verdict of a claim."""
 
 from __future__ import annotations
 
@@ -22,17 +22,19 @@ _ENDING = (
     EventKind.TASK_FAILED,
 )
 _ENDED = ("accepted", "refused", "void")
-VERIFYING_HINT = "the server is still verifying: send the same words again to wait for the verdict"
+VERIFYING_HINT = "the server is still verifying: repeat the request to wait for the verdict"
 
 
 class VerdictWaiters:
+    """Wakes the requests that wait when the claim, its attempt or its task ends."""
+
     def __init__(self, store: Store, clock: Clock, hub: Hub) -> None:
         self._store = store
         self._clock = clock
         self._hub = hub
         self._waiting: dict[tuple[str, str], set[asyncio.Event]] = {}
         for kind in _ENDING:
-            hub.listen(kind, self._hear)
+            hub.listen(kind, self._wake_waiters)
         hub.on_close(self._wake_all)
 
     def _wake_all(self) -> None:
@@ -40,15 +42,14 @@ class VerdictWaiters:
             for waiter in waiters:
                 waiter.set()
 
-    def _hear(self, event: Event) -> None:
+    def _wake_waiters(self, event: Event) -> None:
         if self._waiting:
             task_id = json.loads(event.data)["bead_id"]
             for waiter in self._waiting.get((event.swarm_id, task_id), ()):
                 waiter.set()
 
-    async def ended(self, claim: Claim, wait_ms: int) -> Claim:
-        """The claim as it is when its verdict is there, when the time is over, or when the server
-        ends."""
+    async def wait_for_end(self, claim: Claim, wait_ms: int) -> Claim:
+        """The claim once it has a verdict, at the timeout, or when the server stops."""
         key = (claim.swarm_id, claim.task_id)
         waiter = asyncio.Event()
         self._waiting.setdefault(key, set()).add(waiter)
@@ -64,30 +65,32 @@ class VerdictWaiters:
         ends_at = loop.time() + seconds
         key = claim.swarm_id, claim.task_id, claim.claim_id
 
-        def look(tx: Transaction) -> Claim | None:
+        def read(tx: Transaction) -> Claim | None:
             return tx.claim(*key)
 
         while True:
             waiter.clear()
-            current = await self._store.read(look)
+            current = await self._store.read(read)
             claim = current or claim._replace(state="void")
-            left = ends_at - loop.time()
-            if claim.state in _ENDED or left <= 0 or self._hub.closed:
+            seconds_left = ends_at - loop.time()
+            if claim.state in _ENDED or seconds_left <= 0 or self._hub.closed:
                 return claim
             try:
-                async with asyncio.timeout(left):
+                async with asyncio.timeout(seconds_left):
                     await waiter.wait()
             except TimeoutError:
                 pass
 
     async def outcome(self, claim: Claim, wait_ms: int) -> CompletionAnswer:
-        """The good end, or that it is not there yet. Raises ContractViolations for a refusal."""
-        claim = await self.ended(claim, wait_ms)
+        """Accepted or still verifying. Raises ContractViolations for a refusal."""
+        claim = await self.wait_for_end(claim, wait_ms)
         if claim.state == "void":
             raise NotHeld(claim.task_id, None)
         if claim.state == "refused":
             now_ms = self._clock()
-            await self._store.write(lambda tx: tx.hear_verdict(claim, now_ms), claim.swarm_id)
+            await self._store.write(
+                lambda tx: tx.mark_verdict_delivered(claim, now_ms), claim.swarm_id
+            )
             raise _refused(claim)
         if claim.state != "accepted":
             return CompletionAnswer(
@@ -114,8 +117,8 @@ class VerdictWaiters:
 def _refused(claim: Claim) -> ContractViolations:
     verdict: dict[str, Any] = json.loads(claim.verdict or "{}")
     violations: list[dict[str, Any]] = verdict.get("violations", [])
-    hints = list(dict.fromkeys(one["hint"] for one in violations))
-    named = "\n".join(f"- {one['message']}" for one in violations)
+    hints = list(dict.fromkeys(violation["hint"] for violation in violations))
+    named = "\n".join(f"- {violation['message']}" for violation in violations)
     return ContractViolations(
         f"Contract violations detected:\n{named}",
         field="bead_id",

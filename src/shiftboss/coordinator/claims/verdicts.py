@@ -1,4 +1,4 @@
-"""Use case of the verdict: what becomes of a claim that was looked at."""
+"""Use cases of verdicts: accept or refuse a claim, or postpone its verification."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from collections.abc import Callable
 from shiftboss import __version__
 from shiftboss.coordinator.bus import questions
 from shiftboss.coordinator.bus.task_endings import finish_task, held_task
-from shiftboss.coordinator.claims.claims import about, claimed_by, is_of_holder, job_of
-from shiftboss.coordinator.contract.cascade import seen_by_verifier
-from shiftboss.coordinator.contract.locks import release_proven
+from shiftboss.coordinator.claims.claims import claimed_by, event_data, is_of_holder, job_of
+from shiftboss.coordinator.contract.cascade import record_verified_state
+from shiftboss.coordinator.contract.locks import release_accepted
 from shiftboss.coordinator.contract.recovery import after_refusal
-from shiftboss.coordinator.handoffs.strategy_records import learn
+from shiftboss.coordinator.handoffs.strategy_records import record_signal
 from shiftboss.coordinator.runs import landings
 from shiftboss.coordinator.swarms import packets
 from shiftboss.errors import InvalidRequest
@@ -30,14 +30,14 @@ from shiftboss.rules.claims.handoffs import (
     Handoff,
 )
 from shiftboss.rules.claims.receipts import receipt_body, receipt_id_of
+from shiftboss.rules.tasks.leases import lease_end_ms
 from shiftboss.rules.tasks.packets import Assignment
-from shiftboss.rules.tasks.tasks import LEASE_SECONDS
 from shiftboss.store.handoff_port import ReceiptRow
 from shiftboss.store.port import Transaction
 
 Sign = Callable[[ReceiptBody], SignedReceipt]
-# Doubled after every try at evidence that could not be looked at.
-AGAIN_AFTER_MS = 2_000
+# Doubled after every failed verification.
+FIRST_RETRY_MS = 2_000
 
 
 def settle(
@@ -48,16 +48,16 @@ def settle(
     sign: Sign,
     now_ms: int,
 ) -> str:
-    """What the claim has become: accepted or refused; void when nobody waits for it any more."""
-    found = _held(tx, key, verifier, now_ms)
-    if found is None:
+    """The new state of the claim: accepted or refused; void if its attempt has ended."""
+    taken = _taken_claim(tx, key, verifier, now_ms)
+    if taken is None:
         return "void"
-    claim, held, handoff = found
+    claim, held, handoff = taken
     if verdict.base_commit != handoff.base_commit:
         raise InvalidRequest(
-            f"verdict: {handoff.base_commit} is the base of {claim.task_id}", field="verdict"
+            f"verdict: the base of {claim.task_id} is {handoff.base_commit}", field="verdict"
         )
-    seen_by_verifier(tx, claim, handoff, verdict, now_ms)
+    record_verified_state(tx, claim, handoff, verdict, now_ms)
     if verdict.accepted:
         _accept(tx, claim, held, handoff, verdict, sign, now_ms)
         return "accepted"
@@ -68,25 +68,27 @@ def settle(
 def put_off(
     tx: Transaction, key: tuple[str, str, int], verifier: str, failure: str, now_ms: int
 ) -> str:
-    """The evidence could not be looked at. Tried again; in the end the claim is refused, for what
-    nobody could see is not proven."""
-    found = _held(tx, key, verifier, now_ms)
-    if found is None:
+    """The evidence could not be read. Try again later; after the last try the claim is refused,
+    because it is not proven."""
+    taken = _taken_claim(tx, key, verifier, now_ms)
+    if taken is None:
         return "void"
-    claim, held, handoff = found
+    claim, held, handoff = taken
     if claim.tries + 1 < TRIES_MAX:
-        again_at_ms = now_ms + AGAIN_AFTER_MS * 2**claim.tries
+        again_at_ms = now_ms + FIRST_RETRY_MS * 2**claim.tries
         tx.put_claim(
             claim._replace(
                 state="waiting", taken_by=None, taken_until_ms=again_at_ms, tries=claim.tries + 1
             )
         )
         return "waiting"
-    _refuse(tx, claim, held, handoff, _not_seen(job_of(tx, claim, handoff), failure), now_ms)
+    _refuse(
+        tx, claim, held, handoff, _unverifiable_verdict(job_of(tx, claim, handoff), failure), now_ms
+    )
     return "refused"
 
 
-def _not_seen(job: VerificationJob, failure: str) -> Verdict:
+def _unverifiable_verdict(job: VerificationJob, failure: str) -> Verdict:
     return Verdict(
         accepted=False,
         base_commit=job.base_commit,
@@ -96,14 +98,14 @@ def _not_seen(job: VerificationJob, failure: str) -> Verdict:
         violations=[
             Violation(
                 check="commit",
-                message=f"The evidence could not be looked at: {failure}",
-                hint="see that the server can read the repository, then claim again",
+                message=f"The evidence could not be read: {failure}",
+                hint="make sure that the server can read the repository, then claim again",
             )
         ],
     )
 
 
-def _held(
+def _taken_claim(
     tx: Transaction, key: tuple[str, str, int], verifier: str, now_ms: int
 ) -> tuple[Claim, Assignment, Handoff] | None:
     """The claim that this verifier has taken, with its attempt and its contract."""
@@ -130,8 +132,8 @@ def _accept(
     sign: Sign,
     now_ms: int,
 ) -> None:
-    words = json.loads(claim.words)
-    # A clock that was set back must not make the receipt contradict itself.
+    content = json.loads(claim.words)
+    # The clock may have been set back, but a receipt must not be accepted before its claim.
     accepted_at = wire_time(max(now_ms, claim.asked_at_ms))
     body = receipt_body(
         job_of(tx, claim, handoff),
@@ -139,38 +141,38 @@ def _accept(
         receipt_id=receipt_id_of(claim.swarm_id, claim.task_id, claim.claim_id, claim.asked_at_ms),
         worker=claim.worker,
         claimed_by=claimed_by(claim),
-        summary=words["summary"],
+        summary=content["summary"],
         strategy=handoff.strategy,
         claimed_at=wire_time(claim.asked_at_ms),
         verified_at=accepted_at,
         accepted_at=accepted_at,
         server_version=__version__,
     )
-    _end(tx, claim, "accepted", verdict, now_ms)
+    _end_claim(tx, claim, "accepted", verdict, now_ms)
     receipt = _receipt_row(handoff, sign(body), now_ms)
     tx.add_receipt(receipt)
-    landings.accepted(tx, receipt)
+    landings.add_landing(tx, receipt)
     tx.add_event(
         claim.swarm_id,
         EventKind.CLAIM_ACCEPTED,
         now_ms,
-        {**about(claim), "receipt_id": body.receipt_id, "commit": verdict.commit},
+        {**event_data(claim), "receipt_id": body.receipt_id, "commit": verdict.commit},
         task_id=claim.task_id,
     )
-    free = held._replace(claim_id=None)
+    released = held._replace(claim_id=None)
     if held.packet_id is not None:
-        packets.finish_claimed(tx, free, words["packet"], now_ms)
+        packets.finish_claimed(tx, released, content["packet"], now_ms)
         tx.release(claim.swarm_id, claim.task_id)
         retries = 0
     else:
         task = held_task(tx, held)
         retries = task.failures
-        finish_task(tx, task, free, now_ms)
+        finish_task(tx, task, released, now_ms)
     if not handoff.lands_later:
-        release_proven(tx, claim.swarm_id, claim.task_id, now_ms)
+        release_accepted(tx, claim.swarm_id, claim.task_id, now_ms)
     tx.drop_tracking(claim.swarm_id, claim.task_id)
     tx.drop_contract_attempt(claim.swarm_id, claim.task_id)
-    learn(
+    record_signal(
         tx,
         handoff,
         held,
@@ -179,7 +181,7 @@ def _accept(
         verdict=verdict,
         retries=retries,
         number=claim.claim_id,
-        cost=words.get("cost"),
+        cost=content.get("cost"),
     )
 
 
@@ -204,35 +206,34 @@ def _refuse(
     verdict: Verdict,
     now_ms: int,
 ) -> None:
-    """The attempt stays open, with its lease. After three in a row the contact is asked; a claim of
-    which nobody knows whose it was is not the holder's fault."""
-    _end(tx, claim, "refused", verdict, now_ms)
-    seconds = held.lease_seconds or LEASE_SECONDS
+    """The attempt continues with a new lease. After three refusals in a row the contact is asked; a
+    claim without a name does not count."""
+    _end_claim(tx, claim, "refused", verdict, now_ms)
     counts = is_of_holder(claim)
     after = held._replace(
         state=WorkerState.EXECUTING,
         claim_id=None,
         refusals=held.refusals + counts,
         updated_at_ms=now_ms,
-        lease_expires_at_ms=None if held.packet_id is not None else now_ms + seconds * 1000,
+        lease_expires_at_ms=lease_end_ms(held, WorkerState.EXECUTING, now_ms),
     )
     after = after_refusal(tx, after, handoff, verdict, now_ms)
     tx.save_assignment(after)
-    told = verdict.violations[:VIOLATIONS_TOLD_MAX]
+    violations = verdict.violations[:VIOLATIONS_TOLD_MAX]
     escalated = counts and after.refusals >= REFUSALS_MAX and held.packet_id is None
     tx.add_event(
         claim.swarm_id,
         EventKind.CLAIM_REFUSED,
         now_ms,
         {
-            **about(claim),
+            **event_data(claim),
             "refusals": after.refusals,
             "escalated": escalated,
-            "violations": [one.model_dump(exclude_none=True) for one in told],
+            "violations": [violation.model_dump(exclude_none=True) for violation in violations],
         },
         task_id=claim.task_id,
     )
-    learn(
+    record_signal(
         tx,
         handoff,
         after,
@@ -250,18 +251,18 @@ def _escalate(
     tx: Transaction, held: Assignment, handoff: Handoff, verdict: Verdict, now_ms: int
 ) -> None:
     contact = WorkerHandoff.model_validate_json(handoff.body).escalation.blocked_contact
-    named = "\n".join(f"- {one.message}" for one in verdict.violations[:10])
+    named = "\n".join(f"- {violation.message}" for violation in verdict.violations[:10])
     questions.ask(
         tx,
         held._replace(refusals=0),
         contact,
         f"{held.worker} was refused {held.refusals} times in a row on {held.task_id}:\n{named}\n"
-        "Answer with what it should do, change its contract, or take the task back.",
+        "Answer with instructions, change the contract, or cancel the task.",
         now_ms,
     )
 
 
-def _end(tx: Transaction, claim: Claim, state: str, verdict: Verdict, now_ms: int) -> None:
+def _end_claim(tx: Transaction, claim: Claim, state: str, verdict: Verdict, now_ms: int) -> None:
     tx.put_claim(
         claim._replace(
             state=state,

@@ -1,4 +1,8 @@
-"""What the contract keeps of an attempt beside its state, and the views of it."""
+"""What the contract stores of an attempt besides its state: clock, reports, checkpoints.
+
+What a worker returns at completion is kept with the attempt until there is a claim, and becomes the
+summary of the receipt.
+"""
 
 from __future__ import annotations
 
@@ -20,38 +24,38 @@ COMMITS_KEPT_MAX = 200
 
 
 def attempt_of(tx: Transaction, held: Assignment) -> ContractAttempt:
-    """What is kept of this very attempt; an older one's is forgotten."""
-    known = tx.contract_attempt(held.swarm_id, held.task_id)
-    if known is not None and known.epoch == held.epoch:
-        return known
+    """The record of this attempt; a new one if the stored record is of an earlier attempt."""
+    stored = tx.contract_attempt(held.swarm_id, held.task_id)
+    if stored is not None and stored.epoch == held.epoch:
+        return stored
     return ContractAttempt(held.swarm_id, held.task_id, held.epoch, held.updated_at_ms)
 
 
 def restarted(attempt: ContractAttempt, now_ms: int) -> ContractAttempt:
-    """A milestone begins: its clock and the ladder start anew."""
+    """Start the clock and the ladder of a new milestone."""
     return attempt._replace(milestone_at_ms=now_ms, ladder=None, signs=None, look_at_ms=now_ms)
 
 
 def restart_clock(tx: Transaction, held: Assignment, now_ms: int, *, helped: bool = False) -> None:
-    """The same for an attempt that a question has blocked, or that its answer sets going. Who was
-    `helped` by a person has all its attempts to mend the CI again."""
+    """Start the clock again after a question was asked or answered. `helped`: a person answered, so
+    the attempts to fix the CI are counted from zero again."""
     if held.contract_version is None:
         return
-    known = tx.contract_attempt(held.swarm_id, held.task_id)
-    if known is not None and known.epoch == held.epoch:
-        fix_attempts = 0 if helped else known.fix_attempts
-        tx.put_contract_attempt(restarted(known, now_ms)._replace(fix_attempts=fix_attempts))
+    stored = tx.contract_attempt(held.swarm_id, held.task_id)
+    if stored is not None and stored.epoch == held.epoch:
+        fix_attempts = 0 if helped else stored.fix_attempts
+        tx.put_contract_attempt(restarted(stored, now_ms)._replace(fix_attempts=fix_attempts))
 
 
 def milestone_of(held: Assignment, attempt: ContractAttempt) -> Milestone | None:
     return milestone_view(held.state, ci_failed=attempt.ci_failed)
 
 
-def claim_words(tracking: Tracking | None, attempt: ContractAttempt) -> dict[str, Any]:
-    """The same whether the worker says DONE or the server sees that CI has passed. The summary is
-    what the worker returned with its push."""
-    said = json.loads(attempt.progress) if attempt.progress else {}
-    returns = said.get("returns")
+def claim_content(tracking: Tracking | None, attempt: ContractAttempt) -> dict[str, Any]:
+    """The content of a claim, the same for a DONE report and for the server after CI has passed.
+    The summary is what the worker returned with its push."""
+    last_report = json.loads(attempt.progress) if attempt.progress else {}
+    returns = last_report.get("returns")
     return {
         "commit": tracking.sha if tracking else None,
         "files_touched": [],
@@ -84,28 +88,31 @@ def _jobs(tracking: Tracking) -> list[dict[str, str]]:
 def store_checkpoint(
     tx: Transaction, held: Assignment, handoff: Handoff, trigger: str, now_ms: int
 ) -> None:
-    """Where the attempt stands: at a change of milestone, a push, a result of CI, and every few
-    minutes. The next worker gets the newest."""
+    """Store the progress of the attempt: at a change of milestone, a push, a result of CI, and
+    every few minutes. The next worker gets the newest checkpoint."""
     attempt = attempt_of(tx, held)
     tracking = tx.tracking(held.swarm_id, held.task_id)
-    said = json.loads(attempt.progress) if attempt.progress else {}
-    blockers = [said.get("reason"), attempt.paused]
-    before = tx.checkpoint(held.swarm_id, held.task_id)
-    kept = json.loads(before.body) if before is not None else {}
-    own = json.loads(held.commits) if held.commits else []
+    last_report = json.loads(attempt.progress) if attempt.progress else {}
+    blockers = [last_report.get("reason"), attempt.paused]
+    previous = tx.checkpoint(held.swarm_id, held.task_id)
+    previous_body = json.loads(previous.body) if previous is not None else {}
+    commits = json.loads(held.commits) if held.commits else []
     body = {
         "worker_id": held.worker,
         "repo_name": handoff.repo_name,
         "component_id": held.task_id,
         "current_milestone": milestone_of(held, attempt),
         "timestamp": now_ms,
-        "commits": list(dict.fromkeys([*kept.get("commits", []), *own]))[-COMMITS_KEPT_MAX:],
+        "commits": list(dict.fromkeys([*previous_body.get("commits", []), *commits]))[
+            -COMMITS_KEPT_MAX:
+        ],
         "ci_runs": [_run(tracking)] if tracking else [],
-        "files_modified": said.get("affected_files") or kept.get("files_modified", []),
-        "context_summary": said.get("description")
-        or said.get("diagnosis")
-        or kept.get("context_summary"),
-        "blockers": [one for one in blockers if one],
+        "files_modified": last_report.get("affected_files")
+        or previous_body.get("files_modified", []),
+        "context_summary": last_report.get("description")
+        or last_report.get("diagnosis")
+        or previous_body.get("context_summary"),
+        "blockers": [blocker for blocker in blockers if blocker],
         "decisions_made": [],
     }
     tx.put_checkpoint(
@@ -117,12 +124,12 @@ def _run(tracking: Tracking) -> dict[str, Any]:
     return {
         "id": tracking.run_id,
         "status": tracking.state,
-        "jobs_passed": [one["name"] for one in _jobs(tracking) if one["state"] == "success"],
+        "jobs_passed": [job["name"] for job in _jobs(tracking) if job["state"] == "success"],
         "sha": tracking.sha,
     }
 
 
-def tell(
+def add_attempt_event(
     tx: Transaction,
     held: Assignment,
     kind: EventKind,
@@ -130,7 +137,7 @@ def tell(
     report_key: bytes | None = None,
     **facts: object,
 ) -> None:
-    """An event about an attempt."""
+    """Add an event about an attempt."""
     tx.add_event(
         held.swarm_id,
         kind,
@@ -141,42 +148,39 @@ def tell(
     )
 
 
-# What a worker gives back at completion. It is kept with the attempt until there is a claim, and
-# stands in the receipt as its summary.
-
-
-def check_returns(said: MilestoneReport, returns: CompletionReturn | None) -> None:
-    if returns is not None and not isinstance(said, Done | PushedToCi):
+def check_returns(report: MilestoneReport, returns: CompletionReturn | None) -> None:
+    if returns is not None and not isinstance(report, Done | PushedToCi):
         raise InvalidRequest(
-            f"returns: goes with DONE or PUSHED_TO_CI, not with {said.milestone}", field="returns"
+            f"returns: only allowed with DONE or PUSHED_TO_CI, not with {report.milestone}",
+            field="returns",
         )
 
 
-def with_words(
-    attempt: ContractAttempt, said: MilestoneReport, returns: CompletionReturn | None
+def with_report(
+    attempt: ContractAttempt, report: MilestoneReport, returns: CompletionReturn | None
 ) -> ContractAttempt:
-    """The attempt with its last report. What was returned with an older push is forgotten."""
-    words = said.model_dump(mode="json", exclude_none=True)
+    """The attempt with its newest report. What an earlier push returned is dropped."""
+    data = report.model_dump(mode="json", exclude_none=True)
     if returns is not None:
-        words["returns"] = returns.model_dump(mode="json")
-    return attempt._replace(progress=json.dumps(words))
+        data["returns"] = returns.model_dump(mode="json")
+    return attempt._replace(progress=json.dumps(data))
 
 
-def give_back(
+def keep_returns(
     tx: Transaction,
     held: Assignment,
     attempt: ContractAttempt,
-    said: Done,
+    report: Done,
     returns: CompletionReturn,
     tracking: Tracking | None,
 ) -> ContractAttempt:
-    """With DONE. The server may have claimed by itself: then its claim gets the words."""
-    attempt = with_words(attempt, said, returns)
+    """Keep what DONE returned. If the server has claimed already, its claim gets the summary."""
+    attempt = with_report(attempt, report, returns)
     tx.put_contract_attempt(attempt)
     if held.claim_id is not None:
         claim = tx.claim(held.swarm_id, held.task_id, held.claim_id)
         assert claim is not None, "an attempt's claim is there"
-        # The summary alone: the commit is what a verifier may be looking at already.
-        words = json.loads(claim.words) | {"summary": claim_words(tracking, attempt)["summary"]}
-        tx.amend_claim(claim._replace(words=json.dumps(words)))
+        # Only the summary: a verifier may be verifying the commit already.
+        content = json.loads(claim.words) | {"summary": claim_content(tracking, attempt)["summary"]}
+        tx.amend_claim(claim._replace(words=json.dumps(content)))
     return attempt

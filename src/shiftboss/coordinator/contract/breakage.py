@@ -1,7 +1,7 @@
-"""Use cases of a break downstream: what to ask when a repo turned red, and what follows from it.
+"""Use cases of breakage: the question to search when a repo turned red, and the result.
 
-A red repo is the durable mark that a search is due; the event that tells its end is known by the
-commit that turned red, so nobody is told twice.
+A red repo means that a search is due. The event of the result is stored under the commit that
+turned red, so a result is recorded only once.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ from shiftboss.rules.contract.breakage import (
 from shiftboss.rules.contract.records import Push, RepoState
 from shiftboss.store.port import Transaction
 
-CANDIDATES_TOLD_MAX = 20
+CANDIDATES_MAX = 20
 
 
 def question_about(
-    tx: Transaction, contracts: ActivePolicy, red: RepoState
+    tx: Transaction, policy: ActivePolicy, red: RepoState
 ) -> BreakageQuestion | None:
-    """None: nothing was pushed upstream since the repo was green, the commit is not followed any
-    more, or the answer is known."""
-    if red.repo not in contracts or _known(tx, red):
+    """None if nothing was pushed upstream since the repo was green, the commit is no longer
+    followed, or the result is known."""
+    if red.repo not in policy or _is_known(tx, red):
         return None
     handoff = tx.handoff(red.swarm_id, red.task_id)
     tracking = tx.tracking(red.swarm_id, red.task_id)
     if handoff is None or handoff.ci is None or tracking is None or tracking.report is None:
         return None
-    pushes = _pushes_upstream(tx, contracts, red.repo)
+    pushes = _pushes_upstream(tx, policy, red.repo)
     if tracking.sha != red.sha or not pushes:
         return None
     demand = CiDemand.model_validate_json(handoff.ci)
@@ -53,66 +53,66 @@ def question_about(
     return BreakageQuestion(demand, handoff.base_commit, red.sha, jobs, pushes)
 
 
-def can_be_run(question: BreakageQuestion) -> bool:
-    """A forge runs no job for us, and a workflow file has no job of its own."""
+def can_run_jobs(question: BreakageQuestion) -> bool:
+    """Whether the failed jobs can be run here: only those of the local CI, and only by name."""
     return question.demand.policy.provider == "local" and bool(question.jobs)
 
 
-def _pushes_upstream(tx: Transaction, contracts: ActivePolicy, repo: str) -> list[UpstreamPush]:
-    """Since the repo was green; the oldest first."""
+def _pushes_upstream(tx: Transaction, policy: ActivePolicy, repo: str) -> list[UpstreamPush]:
+    """Pushes since the repo was last green, the oldest first."""
     green_at_ms = tx.last_green_at_ms(repo) or 0
-    found: list[UpstreamPush] = []
-    for name in contracts.upstream(repo):
+    pushes: list[UpstreamPush] = []
+    for name in policy.upstream(repo):
         newest = tx.newest_pushes(name)
         for push, older in zip_longest(newest, newest[1:]):
             if push.at_ms <= green_at_ms:
                 break
             before = older.sha if older is not None else _base_of(tx, push)
             if before is not None:
-                found.append(
+                pushes.append(
                     UpstreamPush(name, push.sha, before, push.swarm_id, push.task_id, push.at_ms)
                 )
-    found.reverse()
-    return sorted(found, key=lambda push: push.at_ms)
+    pushes.reverse()
+    return sorted(pushes, key=lambda push: push.at_ms)
 
 
 def _base_of(tx: Transaction, push: Push) -> str | None:
-    """Of the first push that we know: where its work began."""
+    """The commit before the first known push: the base of its task."""
     handoff = tx.handoff(push.swarm_id, push.task_id)
     return handoff.base_commit if handoff is not None else None
 
 
 def suspect(tx: Transaction, red: RepoState, question: BreakageQuestion, now_ms: int) -> bool:
-    """The jobs cannot be run here: the pushes are named in their order, the newest first, and
-    nothing is said to be proven."""
-    if not _may_tell(tx, red):
+    """The jobs cannot be run here: name the pushes as suspects, the newest first."""
+    if not _lock_if_unknown(tx, red):
         return False
-    newest = question.pushes[::-1][:CANDIDATES_TOLD_MAX]
-    _tell(
+    newest = question.pushes[::-1][:CANDIDATES_MAX]
+    _add_event(
         tx,
         red,
         EventKind.BREAKAGE_SUSPECTED,
         now_ms,
-        candidates=[_about(push) for push in newest],
-        reason="the jobs of this repo cannot be run here, so the pushes upstream since it was "
-        "green are named, the newest first",
+        candidates=[_push_data(push) for push in newest],
+        reason="the jobs of this repo cannot be run here; the candidates are the upstream pushes "
+        "since it was green, newest first",
     )
     return True
 
 
 def settle(
     tx: Transaction,
-    contracts: ActivePolicy,
+    policy: ActivePolicy,
     red: RepoState,
     question: BreakageQuestion,
     finding: BreakageFinding,
     now_ms: int,
 ) -> str | None:
-    """The task that was opened; None: nobody upstream is to blame, or it was told before."""
-    if not _may_tell(tx, red):
+    """The id of the opened task; None if no upstream push is the cause, or it was recorded
+    before."""
+    if not _lock_if_unknown(tx, red):
         return None
     if finding.push is None:
-        _tell(
+        _add_event(
             tx,
             red,
             EventKind.BREAKAGE_RULED_OUT,
@@ -123,16 +123,16 @@ def settle(
             probes=finding.probes,
         )
         return None
-    remedy = remedy_for(finding, one_repo=_touched_one_repo(tx, contracts, finding.push))
+    remedy = remedy_for(finding, one_repo=_touched_one_repo(tx, policy, finding.push))
     task_id = task_of(remedy, red.repo, finding.push.sha)
     _open_task(tx, red, question, finding.push, remedy, task_id, now_ms)
-    _tell(
+    _add_event(
         tx,
         red,
         EventKind.BREAKAGE_FOUND,
         now_ms,
         jobs=question.jobs,
-        breaking=_about(finding.push),
+        breaking=_push_data(finding.push),
         remedy=remedy,
         task=task_id,
         probes=finding.probes,
@@ -140,12 +140,12 @@ def settle(
     return task_id
 
 
-def _touched_one_repo(tx: Transaction, contracts: ActivePolicy, push: UpstreamPush) -> bool:
+def _touched_one_repo(tx: Transaction, policy: ActivePolicy, push: UpstreamPush) -> bool:
     return not any(
-        (one.swarm_id, one.task_id) == (push.swarm_id, push.task_id)
-        for name in contracts.policy.repos
+        (other.swarm_id, other.task_id) == (push.swarm_id, push.task_id)
+        for name in policy.settings.repos
         if name != push.repo
-        for one in tx.newest_pushes(name)
+        for other in tx.newest_pushes(name)
     )
 
 
@@ -158,7 +158,7 @@ def _open_task(
     task_id: str,
     now_ms: int,
 ) -> None:
-    """In the swarm of the repo that turned red. Two repos that one push broke share its revert."""
+    """Open the task in the swarm of the red repo. Repos that one push broke share its revert."""
     if tx.task(red.swarm_id, task_id) is not None:
         return
     request = AddTaskRequest(
@@ -179,11 +179,11 @@ def _log(tx: Transaction, red: RepoState, question: BreakageQuestion) -> str:
     return next((tail for tail in tails if tail), "")
 
 
-def _may_tell(tx: Transaction, red: RepoState) -> bool:
-    return tx.take_swarm(red.swarm_id) is not None and not _known(tx, red)
+def _lock_if_unknown(tx: Transaction, red: RepoState) -> bool:
+    return tx.take_swarm(red.swarm_id) is not None and not _is_known(tx, red)
 
 
-def _known(tx: Transaction, red: RepoState) -> bool:
+def _is_known(tx: Transaction, red: RepoState) -> bool:
     return tx.event_of_report(red.swarm_id, red.task_id, _key(red)) is not None
 
 
@@ -191,7 +191,7 @@ def _key(red: RepoState) -> bytes:
     return report_digest("breakage", f"{red.repo} {red.sha} {red.run_id}")
 
 
-def _about(push: UpstreamPush) -> dict[str, Any]:
+def _push_data(push: UpstreamPush) -> dict[str, Any]:
     return {
         "repo": push.repo,
         "sha": push.sha,
@@ -201,7 +201,9 @@ def _about(push: UpstreamPush) -> dict[str, Any]:
     }
 
 
-def _tell(tx: Transaction, red: RepoState, kind: EventKind, now_ms: int, **facts: object) -> None:
+def _add_event(
+    tx: Transaction, red: RepoState, kind: EventKind, now_ms: int, **facts: object
+) -> None:
     held = tx.assignment(red.swarm_id, red.task_id)
     about = {
         "bead_id": red.task_id,

@@ -1,4 +1,4 @@
-"""Use case of the context handoff: what a new worker of a task is told, beside the files."""
+"""What a worker can look up about its task: the context handoff, and the state of its CI."""
 
 from __future__ import annotations
 
@@ -7,27 +7,24 @@ import json
 from typing import NamedTuple
 
 from shiftboss.coordinator.contract.policy import ActivePolicy
-from shiftboss.coordinator.evidence_port import Evidence
 from shiftboss.coordinator.handoffs.views import prompt_of
 from shiftboss.errors import UnknownHandoff
-from shiftboss.protocol.ci import CiReport
-from shiftboss.protocol.ci_requests import ShowCiAnswer, ShowCiRequest
+from shiftboss.evidence.port import Evidence
+from shiftboss.protocol.ci import CiReport, ShowCiAnswer, ShowCiRequest
 from shiftboss.protocol.contract_requests import BuildContextRequest, ContextAnswer, ContextParts
 from shiftboss.protocol.handoffs import WorkerHandoff
 from shiftboss.rules.claims.handoffs import Handoff
 from shiftboss.rules.prompts.context import ChainRepo, ContextRequest, Material, context_handoff
 from shiftboss.store.port import Store, Transaction
 
-# Use case of looking at CI: what is known of the commit that was pushed last.
 
-
-def show(tx: Transaction, swarm_id: str, task_id: str) -> ShowCiAnswer:
+def ci_of_task(tx: Transaction, swarm_id: str, task_id: str) -> ShowCiAnswer:
     handoff = tx.handoff(swarm_id, task_id)
     if handoff is None:
         raise UnknownHandoff(task_id)
     tracking = tx.tracking(swarm_id, task_id)
     if tracking is None:
-        return _of_ended(tx, swarm_id, task_id, handoff.repo_name)
+        return _ci_of_checkpoint(tx, swarm_id, task_id, handoff.repo_name)
     report = CiReport.model_validate_json(tracking.report) if tracking.report else None
     return ShowCiAnswer(
         bead_id=task_id,
@@ -39,8 +36,10 @@ def show(tx: Transaction, swarm_id: str, task_id: str) -> ShowCiAnswer:
     )
 
 
-def _of_ended(tx: Transaction, swarm_id: str, task_id: str, repo: str | None) -> ShowCiAnswer:
-    """A commit is followed until its work is done; after that the checkpoint knows of it."""
+def _ci_of_checkpoint(
+    tx: Transaction, swarm_id: str, task_id: str, repo: str | None
+) -> ShowCiAnswer:
+    """A commit is followed until its task is done; after that its CI is in the checkpoint."""
     stored = tx.checkpoint(swarm_id, task_id)
     runs = json.loads(stored.body)["ci_runs"] if stored is not None else []
     if not runs:
@@ -56,7 +55,7 @@ ISSUE_CHARACTERS_MAX = 500
 
 
 class Situation(NamedTuple):
-    """What is true around a task at the moment."""
+    """A task and its surroundings at one moment."""
 
     handoff: Handoff
     description: str
@@ -65,21 +64,23 @@ class Situation(NamedTuple):
 
 
 class ContextService:
-    def __init__(self, store: Store, contracts: ActivePolicy, evidence: Evidence) -> None:
+    def __init__(self, store: Store, policy: ActivePolicy, evidence: Evidence) -> None:
         self._store = store
-        self._contracts = contracts
+        self._policy = policy
         self._evidence = evidence
 
     async def build_context(
         self, request: BuildContextRequest, _key: str | None = None
     ) -> ContextAnswer:
-        now = await self._store.read(
-            lambda tx: situation(tx, self._contracts, request.swarm_id, request.bead_id)
+        current = await self._store.read(
+            lambda tx: situation(tx, self._policy, request.swarm_id, request.bead_id)
         )
-        material = await self._evidence.context_material(self._wish(now.handoff, request))
-        budget = self._contracts.policy.tokens.context_handoff
-        parts = context_parts(now, material, request.plan_ref)
-        # Counting the tokens of two megabytes takes a while.
+        material = await self._evidence.context_material(
+            self._material_request(current.handoff, request)
+        )
+        budget = self._policy.settings.tokens.context_handoff
+        parts = context_parts(current, material, request.plan_ref)
+        # Counting the tokens of two megabytes takes too long for the event loop.
         built = await asyncio.to_thread(
             context_handoff, parts, min(budget, request.max_tokens or budget)
         )
@@ -90,13 +91,13 @@ class ContextService:
             included=built.included,
             left_out=[*built.left_out, *material.unread],
             missing=built.missing,
-            model=now.handoff.model,
+            model=current.handoff.model,
         )
 
     async def show_ci(self, request: ShowCiRequest, _key: str | None = None) -> ShowCiAnswer:
-        return await self._store.read(lambda tx: show(tx, request.swarm_id, request.bead_id))
+        return await self._store.read(lambda tx: ci_of_task(tx, request.swarm_id, request.bead_id))
 
-    def _wish(self, handoff: Handoff, request: BuildContextRequest) -> ContextRequest:
+    def _material_request(self, handoff: Handoff, request: BuildContextRequest) -> ContextRequest:
         owned = WorkerHandoff.model_validate_json(handoff.body).contract.files_owned
         return ContextRequest(
             handoff.repo, handoff.base_commit, owned, request.plan_ref, self._chain(handoff)
@@ -104,16 +105,14 @@ class ContextService:
 
     def _chain(self, handoff: Handoff) -> list[ChainRepo]:
         name = handoff.repo_name
-        if name is None or name not in self._contracts:
+        if name is None or name not in self._policy:
             branch = handoff.target or handoff.branch or ""
             return [ChainRepo(name or "this repo", handoff.repo, branch)]
-        named = [
-            (one, self._contracts.repo(one)) for one in (*self._contracts.upstream(name), name)
-        ]
-        return [ChainRepo(one, repo.path, repo.branch) for one, repo in named if repo.path]
+        named = [(repo, self._policy.repo(repo)) for repo in (*self._policy.upstream(name), name)]
+        return [ChainRepo(name, repo.path, repo.branch) for name, repo in named if repo.path]
 
 
-def situation(tx: Transaction, contracts: ActivePolicy, swarm_id: str, task_id: str) -> Situation:
+def situation(tx: Transaction, policy: ActivePolicy, swarm_id: str, task_id: str) -> Situation:
     handoff = tx.handoff(swarm_id, task_id)
     if handoff is None:
         raise UnknownHandoff(task_id)
@@ -121,63 +120,64 @@ def situation(tx: Transaction, contracts: ActivePolicy, swarm_id: str, task_id: 
     return Situation(
         handoff,
         task.description if task is not None else "",
-        _known_issues(tx, contracts, handoff),
+        _known_issues(tx, policy, handoff),
         _parallel_workers(tx, handoff),
     )
 
 
-def _known_issues(tx: Transaction, contracts: ActivePolicy, handoff: Handoff) -> list[str]:
-    """What stands in the way of others, too: red repos, halts, questions that nobody answered."""
+def _known_issues(tx: Transaction, policy: ActivePolicy, handoff: Handoff) -> list[str]:
+    """Problems in the chain and the swarm: red repos, halts, open questions."""
     name = handoff.repo_name
-    chain = contracts.chain(name) if name is not None and name in contracts else set()
+    chain = policy.chain(name) if name is not None and name in policy else set()
     red = [
-        f"{one.repo} is red at {one.sha[:12]} ({one.task_id})"
-        for one in tx.repo_states()
-        if one.state == "red" and one.repo in chain
+        f"{state.repo} is red at {state.sha[:12]} ({state.task_id})"
+        for state in tx.repo_states()
+        if state.state == "red" and state.repo in chain
     ]
     halts = [
-        f"halt {one.halt_id}: {one.reason}"
-        for one in tx.halts_in_force()
-        if chain.intersection(one.repos)
+        f"halt {halt.halt_id}: {halt.reason}"
+        for halt in tx.halts_in_force()
+        if chain.intersection(halt.repos)
     ]
     asked = [
-        f"{one.task_id} waits for an answer: {one.question}"
-        for one in tx.questions(handoff.swarm_id, ISSUES_MAX, only_open=True)
+        f"{question.task_id} waits for an answer: {question.question}"
+        for question in tx.questions(handoff.swarm_id, ISSUES_MAX, only_open=True)
     ]
-    return [_shortened(one) for one in (*red, *halts, *asked)][:ISSUES_MAX]
+    return [_shorten(issue) for issue in (*red, *halts, *asked)][:ISSUES_MAX]
 
 
-def _shortened(text: str) -> str:
+def _shorten(text: str) -> str:
     return " ".join(text.split())[:ISSUE_CHARACTERS_MAX]
 
 
 def _parallel_workers(tx: Transaction, handoff: Handoff) -> list[str]:
-    found = []
+    descriptions = []
     for lock in tx.repo_locks():
         if (lock.swarm_id, lock.task_id) == (handoff.swarm_id, handoff.task_id):
             continue
         held = tx.assignment(lock.swarm_id, lock.task_id)
-        found.append(f"{lock.repo}: {lock.task_id}" + (f" by {held.worker}" if held else ""))
-    return found
+        descriptions.append(f"{lock.repo}: {lock.task_id}" + (f" by {held.worker}" if held else ""))
+    return descriptions
 
 
 def context_parts(now: Situation, material: Material, plan_ref: str | None) -> ContextParts:
-    """Without a plan of its own, the contract is the plan."""
+    """Without a plan, the contract is the plan."""
     handoff = now.handoff
     body = WorkerHandoff.model_validate_json(handoff.body)
     plan_ref = plan_ref or f"contract of {handoff.task_id}, version {handoff.version}"
     readonly = body.contract.files_readonly
     return ContextParts(
-        objective="\n".join(one for one in (body.context.your_role, now.description) if one),
+        objective="\n".join(text for text in (body.context.your_role, now.description) if text),
         component_id=handoff.task_id,
         repo=handoff.repo_name or handoff.repo,
         branch_strategy=f"branch {handoff.branch}" if handoff.branch else "any branch",
         plan_ref=plan_ref,
-        output_format="commits on the branch that make these hold: "
+        output_format="commits on the branch that meet these criteria: "
         + "; ".join(body.contract.success_criteria),
-        task_boundaries=f"IN SCOPE: {', '.join(body.contract.files_owned)}. OUT OF SCOPE: all else"
-        + (f", to be read only: {', '.join(readonly)}" if readonly else ""),
-        component_specs=[one.path for one in material.spec_files],
+        task_boundaries=f"IN SCOPE: {', '.join(body.contract.files_owned)}. "
+        "OUT OF SCOPE: everything else"
+        + (f"; read only: {', '.join(readonly)}" if readonly else ""),
+        component_specs=[file.path for file in material.spec_files],
         recent_changes=material.recent_changes,
         known_issues=now.known_issues,
         parallel_workers=now.parallel_workers,

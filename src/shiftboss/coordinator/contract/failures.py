@@ -1,4 +1,4 @@
-"""Use case of failures: what went wrong has a class, and the class an action."""
+"""Use case of failures: classify a reported failure, and act according to its class."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from shiftboss.coordinator.bus import questions
 from shiftboss.coordinator.bus.dispatch import void_claim
-from shiftboss.coordinator.contract.attempts import attempt_of, tell
+from shiftboss.coordinator.contract.attempts import add_attempt_event, attempt_of
 from shiftboss.coordinator.contract.policy import ActivePolicy
 from shiftboss.coordinator.contract.recovery import contact_of, end_for_permission, end_worker
 from shiftboss.errors import UnknownHandoff
@@ -37,11 +37,11 @@ from shiftboss.rules.tasks.permission_denials import (
 from shiftboss.rules.tasks.tasks import check_holds
 from shiftboss.store.port import Transaction
 
-TOLD_CHARACTERS_MAX = 2000
+MESSAGE_CHARACTERS_MAX = 2000
 
 
 class _FailureCase(NamedTuple):
-    """A failure with all that its action needs."""
+    """A failure, with everything that its action needs."""
 
     held: Assignment
     handoff: Handoff
@@ -52,25 +52,25 @@ class _FailureCase(NamedTuple):
     now_ms: int
 
 
-def report(
-    tx: Transaction, contracts: ActivePolicy, request: ReportFailureRequest, now_ms: int
+def record_failure(
+    tx: Transaction, policy: ActivePolicy, request: ReportFailureRequest, now_ms: int
 ) -> FailureAnswer:
     taken = tx.take_task(request.swarm_id, request.bead_id)
     handoff = tx.handoff(request.swarm_id, request.bead_id)
     if taken is None or handoff is None:
         raise UnknownHandoff(request.bead_id)
     held = check_holds(taken.assignment, request.bead_id, request.name, request.epoch)
-    policy = contracts.policy.failures
-    failure_class = classify(request.error_type, request.message, policy)
-    suspected = sounds_fatal(request.error_type, request.message, policy)
-    held = _out_of_verification(tx, held, failure_class, now_ms, suspected=suspected)
+    settings = policy.settings.failures
+    failure_class = classify(request.error_type, request.message, settings)
+    suspected = sounds_fatal(request.error_type, request.message, settings)
+    held = _leave_verification(tx, held, failure_class, now_ms, suspected=suspected)
     denial = _denial(request)
-    attempt, attempts = _counted(attempt_of(tx, held), request, failure_class, denial, policy)
+    attempt, attempts = _counted(attempt_of(tx, held), request, failure_class, denial, settings)
     tx.put_contract_attempt(attempt)
-    action = action_of(failure_class, attempts, policy, tool=denial.tool, error=denial.error)
+    action = action_of(failure_class, attempts, settings, tool=denial.tool, error=denial.error)
     if suspected:
         action = suspicion(held.task_id)
-    tell(
+    add_attempt_event(
         tx,
         held,
         EventKind.FAILURE_REPORTED,
@@ -79,11 +79,11 @@ def report(
         action=action.kind,
         attempts=attempts,
         error_type=request.error_type,
-        message=request.message[:TOLD_CHARACTERS_MAX],
+        message=request.message[:MESSAGE_CHARACTERS_MAX],
     )
     operations = _operations(attempt, denial.tool)
     case = _FailureCase(held, handoff, failure_class, denial, operations, request.message, now_ms)
-    question_id, halt_id = _act(tx, contracts, case, action)
+    question_id, halt_id = _act(tx, policy, case, action)
     return FailureAnswer(
         bead_id=held.task_id,
         failure_class=failure_class,
@@ -96,10 +96,10 @@ def report(
     )
 
 
-def _out_of_verification(
+def _leave_verification(
     tx: Transaction, held: Assignment, failure_class: FailureClass, now_ms: int, *, suspected: bool
 ) -> Assignment:
-    """What is fatal, or may be, ends the verification; all else waits for the verdict."""
+    """A failure that is or may be fatal ends the verification; others wait for the verdict."""
     if failure_class != "fatal" and not suspected:
         check_no_claim(held, "bead_id")
     elif held.claim_id is not None:
@@ -109,9 +109,9 @@ def _out_of_verification(
 
 
 def _denial(request: ReportFailureRequest) -> Denial:
-    found = find_denial(request.message, request.tool)
-    tool = request.tool or (found.tool if found else DEFAULT_TOOL)
-    error = found.error if found else " ".join(request.message.split())[:ERROR_CHARACTERS_MAX]
+    denial = find_denial(request.message, request.tool)
+    tool = request.tool or (denial.tool if denial else DEFAULT_TOOL)
+    error = denial.error if denial else " ".join(request.message.split())[:ERROR_CHARACTERS_MAX]
     return Denial(tool, error)
 
 
@@ -120,16 +120,16 @@ def _counted(
     request: ReportFailureRequest,
     failure_class: FailureClass,
     denial: Denial,
-    policy: Failures,
+    settings: Failures,
 ) -> tuple[ContractAttempt, int]:
-    """How often in a row: of one class, and of one tool where permissions are denied. A tool that
-    fails in another way was allowed."""
-    kept: dict[str, Any] = json.loads(attempt.denials) if attempt.denials else {}
-    tools: dict[str, int] = kept.get("tools", {})
-    count = kept.get("count", 0) + 1 if kept.get("class") == failure_class else 1
+    """Count the failures in a row: of one class, and for denied permissions of one tool. A tool
+    that fails in another way was permitted."""
+    counts: dict[str, Any] = json.loads(attempt.denials) if attempt.denials else {}
+    tools: dict[str, int] = counts.get("tools", {})
+    count = counts.get("count", 0) + 1 if counts.get("class") == failure_class else 1
     if failure_class == "permission_denied":
         tools = after_denial(tools, denial.tool, request.operation)
-        limits = policy.permission_denied
+        limits = settings.permission_denied
         count = max(tools[denial.tool], limits.max_denials if must_end(tools, limits) else 1)
     elif request.tool is not None:
         tools = after_success(tools, request.tool, request.operation)
@@ -138,24 +138,24 @@ def _counted(
 
 
 def _operations(attempt: ContractAttempt, tool: str) -> list[str]:
-    """What the tool was denied."""
+    """The operations that the tool was denied."""
     tools: dict[str, int] = json.loads(attempt.denials or "{}").get("tools", {})
     return [key.partition("\n")[2] for key in tools if key.startswith(f"{tool}\n")]
 
 
 def _act(
-    tx: Transaction, contracts: ActivePolicy, case: _FailureCase, action: Action
+    tx: Transaction, policy: ActivePolicy, case: _FailureCase, action: Action
 ) -> tuple[int | None, int | None]:
-    """(question, halt) that it led to."""
+    """Carry out the action; the ids of the question and the halt that it created."""
     held, now_ms = case.held, case.now_ms
     contact = contact_of(case.handoff)
-    words = f"{held.task_id}: {action.message}\n{case.message[:TOLD_CHARACTERS_MAX]}"
+    question = f"{held.task_id}: {action.message}\n{case.message[:MESSAGE_CHARACTERS_MAX]}"
     match action.kind:
         case "escalate" if case.failure_class == "recoverable":
-            # The worker goes on; the contact knows, and may help.
-            return questions.note(tx, held, contact, words, now_ms), None
+            # The worker continues; the contact is informed and may help.
+            return questions.note(tx, held, contact, question, now_ms), None
         case "escalate" | "pause":
-            return questions.ask(tx, held, contact, words, now_ms), None
+            return questions.ask(tx, held, contact, question, now_ms), None
         case "terminate" if case.failure_class == "permission_denied":
             tool, error = case.denial
             asked, _ = end_for_permission(
@@ -163,23 +163,25 @@ def _act(
             )
             return asked, None
         case "terminate":
-            reason = f"{action.message}: {case.message[:TOLD_CHARACTERS_MAX]}"
-            return end_worker(tx, held, case.handoff, reason, words, now_ms), None
+            reason = f"{action.message}: {case.message[:MESSAGE_CHARACTERS_MAX]}"
+            return end_worker(tx, held, case.handoff, reason, question, now_ms), None
         case "halt":
-            halt_id = _halt(tx, contracts, case)
-            return questions.ask(tx, held, contact, words, now_ms), halt_id
+            halt_id = _halt(tx, policy, case)
+            return questions.ask(tx, held, contact, question, now_ms), halt_id
     return None, None
 
 
-def _halt(tx: Transaction, contracts: ActivePolicy, case: _FailureCase) -> int:
-    """Nothing is spawned or handed out in the chain until the operator lifts it."""
+def _halt(tx: Transaction, policy: ActivePolicy, case: _FailureCase) -> int:
+    """Stop spawning and dispatch in the chain until the operator lifts the halt."""
     name = case.handoff.repo_name
-    repos = sorted(contracts.chain(name)) if name is not None and name in contracts else []
-    reason = case.message[:TOLD_CHARACTERS_MAX]
+    repos = sorted(policy.chain(name)) if name is not None and name in policy else []
+    reason = case.message[:MESSAGE_CHARACTERS_MAX]
     held = case.held
     tx.hold_repos()
     halt_id = tx.add_halt(
         Halt(0, repos, reason, held.swarm_id, held.task_id, case.now_ms, lifted_at_ms=None)
     )
-    tell(tx, held, EventKind.CHAIN_HALTED, case.now_ms, halt_id=halt_id, repos=repos, reason=reason)
+    add_attempt_event(
+        tx, held, EventKind.CHAIN_HALTED, case.now_ms, halt_id=halt_id, repos=repos, reason=reason
+    )
     return halt_id

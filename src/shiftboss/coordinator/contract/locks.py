@@ -1,9 +1,12 @@
-"""How a repo becomes free again: its work is proven, nobody had begun, or the operator says so."""
+"""Repo locks: how they pass from accepted work to its merge, and how repos are released.
+
+A repo is released when its work is proven, when it never started, or by the operator.
+"""
 
 from __future__ import annotations
 
 from shiftboss.coordinator.bus.dispatch import drain
-from shiftboss.coordinator.contract.cascade import repo_state
+from shiftboss.coordinator.contract.cascade import record_repo_state
 from shiftboss.errors import Conflict, RepoBlocked, UnknownHalt, UnknownTask
 from shiftboss.protocol.contract_requests import OperatorAnswer, ReleaseRepoRequest, ResumeRequest
 from shiftboss.protocol.events import EventKind
@@ -13,23 +16,19 @@ from shiftboss.rules.runs.records import LandingRecord
 from shiftboss.rules.tasks.tasks import Task
 from shiftboss.store.port import Transaction
 
-# A lock that passes over: from accepted work that does not fit on its target any more to the task
-# that brings it there, and back when that task does not.
-
-
-_GIVEN_UP = ("failed", "cancelled")
+_ABANDONED = ("failed", "cancelled")
 
 
 def lock_to_pass(tx: Transaction, repo: str, swarm_id: str, merges: str) -> RepoLock | None:
-    """The lock that the accepted task has on the repo, or a former merge of it that was given up.
-    None: the operator has released it. Raises where there is nothing to bring in."""
+    """The lock of the accepted task that is to be merged, or of an abandoned merge of it. None if
+    the operator has released it. Raises if there is nothing to merge."""
     _check_unlanded(tx, swarm_id, merges)
-    lock = tx.repo_lock_of_task(swarm_id, merges) or _of_given_up(tx, swarm_id, merges)
+    lock = tx.repo_lock_of_task(swarm_id, merges) or _abandoned_merge_lock(tx, swarm_id, merges)
     if lock is not None and lock.repo != repo:
         raise RepoBlocked(
             f"{merges} works on {lock.repo}, not on {repo}; nothing was changed",
             field="merges",
-            hint="work is brought in where it was done",
+            hint="merge work in the repo where it was done",
         )
     return lock
 
@@ -40,25 +39,25 @@ def _check_unlanded(tx: Transaction, swarm_id: str, task_id: str) -> None:
         raise UnknownTask(task_id, "merges")
     if task.status != "done" or landing is None:
         raise Conflict(
-            f"{task_id} was not accepted: there is nothing to bring in; nothing was changed",
+            f"{task_id} was not accepted, so there is nothing to merge; nothing was changed",
             field="merges",
-            hint="work is brought in when it has a receipt; see swarm_complete",
+            hint="only work with a receipt can be merged; see swarm_complete",
         )
     if landing.landed_commit is not None:
         raise Conflict(
-            f"{task_id} has landed as {landing.landed_commit}; nothing was changed",
+            f"{task_id} has already landed as {landing.landed_commit}; nothing was changed",
             field="merges",
-            hint="there is nothing left to bring in",
+            hint="there is nothing left to merge",
             facts={"landed_commit": landing.landed_commit},
         )
 
 
-def _of_given_up(tx: Transaction, swarm_id: str, merges: str) -> RepoLock | None:
-    """Of a merge that failed: what it has pushed is on a branch of its own, and harms nobody."""
+def _abandoned_merge_lock(tx: Transaction, swarm_id: str, merges: str) -> RepoLock | None:
+    """The lock of a merge that failed or was cancelled. What it pushed is on its own branch."""
     for lock in tx.repo_locks():
         if (lock.swarm_id, lock.merges) == (swarm_id, merges):
             task = tx.task(swarm_id, lock.task_id)
-            return lock if task is None or task.status in _GIVEN_UP else None
+            return lock if task is None or task.status in _ABANDONED else None
     return None
 
 
@@ -77,7 +76,8 @@ def pass_lock(
 
 
 def pass_back(tx: Transaction, lock: RepoLock, now_ms: int) -> bool:
-    """To the work that was to be brought in, while that has not landed. False: there is none."""
+    """Pass the lock back to the work that was to be merged, unless that has landed. False if there
+    is none."""
     landing = tx.landing(lock.swarm_id, lock.merges) if lock.merges is not None else None
     if landing is None or landing.landed_commit is not None:
         return False
@@ -85,69 +85,68 @@ def pass_back(tx: Transaction, lock: RepoLock, now_ms: int) -> bool:
     return True
 
 
-def take_back(tx: Transaction, swarm_id: str, task_id: str, now_ms: int) -> None:
-    """The work has landed by itself, after all: a merge of it that was given up has no more use of
-    the lock."""
-    lock = _of_given_up(tx, swarm_id, task_id)
+def reclaim_lock(tx: Transaction, swarm_id: str, task_id: str, now_ms: int) -> None:
+    """The work has landed without its merge: take the lock back from an abandoned merge."""
+    lock = _abandoned_merge_lock(tx, swarm_id, task_id)
     if lock is not None:
         pass_lock(tx, lock, task_id, None, now_ms)
 
 
-def release_proven(tx: Transaction, swarm_id: str, task_id: str, now_ms: int) -> None:
-    """The task is proven done: its repo is free."""
+def release_accepted(tx: Transaction, swarm_id: str, task_id: str, now_ms: int) -> None:
+    """Release the repo of a task whose completion was accepted."""
     lock = tx.repo_lock_of_task(swarm_id, task_id)
     if lock is not None:
-        _release(tx, lock, "the work is proven done", now_ms)
+        _release(tx, lock, "the work is accepted", now_ms)
 
 
 def release_landed(
     tx: Transaction, handoff: Handoff, landing: LandingRecord, ci: str | None, now_ms: int
 ) -> str | None:
-    """The proven work is on the branch of the policy: its repo is free, and what CI said of it
-    holds for the repo. Else why it stays locked: it is a merge of which CI has not said so yet."""
+    """Record the CI result of landed work, and release the repo if it passed. Why it stays locked;
+    None if it was released."""
     lock = tx.repo_lock_of_task(landing.swarm_id, landing.task_id)
     if lock is None or not handoff.lands_later:
         return None
-    repo_state(tx, handoff, landing, ci, now_ms)
+    record_repo_state(tx, handoff, landing, ci, now_ms)
     if ci == "passed":
         _release(tx, lock, "the work has landed", now_ms)
         return None
     named = f"the CI of {(landing.landed_commit or '')[:12]}"
-    return f"{named} has failed" if ci == "failed" else f"{named} has not passed yet"
+    return f"{named} failed" if ci == "failed" else f"{named} has not passed yet"
 
 
-def release_unbegun(tx: Transaction, swarm_id: str, task_id: str, now_ms: int) -> None:
-    """The task was cancelled before anybody began: there is no work that others could miss, but
-    what it was to bring in."""
+def release_unstarted(tx: Transaction, swarm_id: str, task_id: str, now_ms: int) -> None:
+    """Release the repo of a task that was cancelled before any work started. A task that was to
+    merge other work passes the lock back to it."""
     lock = tx.repo_lock_of_task(swarm_id, task_id)
     if lock is not None and not pass_back(tx, lock, now_ms):
-        _release(tx, lock, "cancelled before the work began", now_ms)
+        _release(tx, lock, "cancelled before the work started", now_ms)
 
 
 def lock_of(tx: Transaction, repo: str) -> RepoLock | None:
-    return next((one for one in tx.repo_locks() if one.repo == repo), None)
+    return next((lock for lock in tx.repo_locks() if lock.repo == repo), None)
 
 
 def release_by_operator(
-    tx: Transaction, request: ReleaseRepoRequest, found: RepoLock, now_ms: int
+    tx: Transaction, request: ReleaseRepoRequest, seen: RepoLock, now_ms: int
 ) -> OperatorAnswer:
-    """`found` is the lock that was seen before: a use case holds its swarm first."""
-    has_swarm = tx.take_swarm(found.swarm_id) is not None
+    """`seen` is the lock that was read before: a use case locks its swarm first."""
+    has_swarm = tx.take_swarm(seen.swarm_id) is not None
     tx.hold_repos()
-    if lock_of(tx, request.repo) != found:
+    if lock_of(tx, request.repo) != seen:
         return OperatorAnswer(success=True, changed=False)
     if not has_swarm:
-        tx.release_repo(found.repo)
+        tx.release_repo(seen.repo)
         return OperatorAnswer(success=True, changed=True)
-    _check_at_rest(tx, found)
-    _release(tx, found, f"by the operator: {request.reason}", now_ms)
-    # Nobody is left who could make it green: the operator answers for it.
-    tx.forget_red(found.repo)
+    _check_not_running(tx, seen)
+    _release(tx, seen, f"by the operator: {request.reason}", now_ms)
+    # No task is left that could make it green; the operator takes responsibility.
+    tx.forget_red(seen.repo)
     return OperatorAnswer(success=True, changed=True)
 
 
-def _check_at_rest(tx: Transaction, lock: RepoLock) -> None:
-    """Who works on it would go on without a lock."""
+def _check_not_running(tx: Transaction, lock: RepoLock) -> None:
+    """A running task would continue without a lock."""
     task = tx.task(lock.swarm_id, lock.task_id)
     if task is not None and task.status in ("queued", "active"):
         raise RepoBlocked(
@@ -169,21 +168,21 @@ def _release(tx: Transaction, lock: RepoLock, reason: str, now_ms: int) -> None:
 
 
 def check_has_lock(tx: Transaction, task: Task) -> None:
-    """A task whose repo the operator has released is spawned again before it is handed out."""
+    """A task whose repo the operator has released must be spawned again first."""
     if task.contract_version is None:
         return
     handoff = tx.handoff(task.swarm_id, task.task_id)
     name = handoff.repo_name if handoff is not None else None
     if name is not None and tx.repo_lock_of_task(task.swarm_id, task.task_id) is None:
         raise RepoBlocked(
-            f"{task.task_id} has no lock on {name} any more; nothing was changed",
+            f"{task.task_id} no longer has a lock on {name}; nothing was changed",
             field="bead_id",
-            hint="spawn it again with the same words: that locks the repo, if it is free",
+            hint="spawn it again with the same request, which locks the repo if it is free",
         )
 
 
 def is_halted(tx: Transaction, task: Task) -> bool:
-    """Nothing is handed out in a chain that is halted."""
+    """Whether the repo of the task is in a halted chain, where nothing is handed out."""
     return (
         task.contract_version is not None
         and tx.halt_of_task(task.swarm_id, task.task_id) is not None
@@ -196,7 +195,7 @@ def check_not_halted(tx: Transaction, task: Task) -> None:
         raise RepoBlocked(
             f"{task.task_id} is halted: {halt.reason}; nothing was changed",
             field="task_id",
-            hint=f"the operator resumes: shiftboss resume {halt.halt_id}",
+            hint=f"the operator can resume it: `shiftboss resume {halt.halt_id}`",
         )
 
 
@@ -206,13 +205,13 @@ def halt_of(tx: Transaction, halt_id: int) -> Halt:
         raise UnknownHalt(
             f"There is no halt {halt_id}",
             field="halt_id",
-            hint="`shiftboss repo list` shows those in force",
+            hint="`shiftboss repo list` shows the halts in force",
         )
     return halt
 
 
 def resume(tx: Transaction, request: ResumeRequest, halt: Halt, now_ms: int) -> OperatorAnswer:
-    """The operator lifts a halt; doing it again changes nothing."""
+    """The operator lifts a halt; a repeat changes nothing."""
     has_swarm = tx.take_swarm(halt.swarm_id) is not None
     if not tx.lift_halt(halt.halt_id, now_ms):
         return OperatorAnswer(success=True, changed=False)

@@ -1,4 +1,4 @@
-"""The policy as the use cases need it."""
+"""The policy of the server, with the graph of its repos and lookups by name and path."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from shiftboss.rules.paths.branch_names import task_branch
 
 
 class ActivePolicy:
-    def __init__(self, policy: Policy) -> None:
-        self.policy = policy
-        self.graph = RepoGraph({name: repo.depends_on for name, repo in policy.repos.items()})
-        # Of a repository and of a bare one: the folder that all its work trees share.
+    def __init__(self, settings: Policy) -> None:
+        self.settings = settings
+        self.graph = RepoGraph({name: repo.depends_on for name, repo in settings.repos.items()})
+        # The git folder that all work trees share: `.git`, or the path of a bare repository.
         self._by_folder = {
             folder: name
-            for name, repo in policy.repos.items()
+            for name, repo in settings.repos.items()
             if repo.path is not None
             for folder in (f"{repo.path}/.git", repo.path)
         }
 
     def __contains__(self, repo: str | None) -> bool:
-        return repo in self.policy.repos
+        return repo in self.settings.repos
 
     def repo(self, name: str) -> RepoPolicy:
         try:
-            return self.policy.repos[name]
+            return self.settings.repos[name]
         except KeyError:
             raise UnknownRepo(
                 f"There is no repo {name!r} in the policy",
@@ -36,24 +36,22 @@ class ActivePolicy:
             ) from None
 
     def name_of(self, repo: str | None, folder: str) -> str | None:
-        """The repo that is meant, by its name or by where it lies: who names the path of a repo
-        works on it all the same."""
+        """The name of a repo of the policy, which a request may give by name or by path."""
         return repo if repo in self else self._by_folder.get(folder)
 
     def path_of(self, name: str) -> str:
         path = self.repo(name).path
         if path is None:
             raise UnknownRepo(
-                f"{name} has no path in the policy, and its commits are looked at there",
+                f"{name} has no path in the policy, which is needed to read its commits",
                 field="repo",
-                hint=f"give repos.{name}.path in shiftboss.yaml",
+                hint=f"set repos.{name}.path in shiftboss.yaml",
             )
         return path
 
     def branch_for(self, name: str | None, request: SpawnSubtaskRequest) -> str | None:
-        """Where the work on a repo of the policy is done: on its branch, or on the task's own if it
-        is to land there. Another one would be proven beside it: CI of a branch that nobody builds
-        upon says nothing about the repo."""
+        """The branch for work on a repo of the policy: the repo's branch, or the task's own branch
+        if it lands there later. CI of any other branch would say nothing about the repo."""
         if name is None:
             return None
         branch, own = self.repo(name).branch, task_branch(request.bead_id)
@@ -61,21 +59,21 @@ class ActivePolicy:
             return own
         if request.branch not in (None, branch):
             raise InvalidRequest(
-                f"branch: the work on {name} goes to {branch}, not to {request.branch}",
+                f"branch: work on {name} belongs on {branch}, not on {request.branch}",
                 field="branch",
-                hint=f"leave it out; name {own}, with {branch} as its target; or change "
+                hint=f"leave it out; use {own} with {branch} as its target; or change "
                 f"repos.{name}.branch in the policy",
             )
         if request.target not in (None, branch):
             raise InvalidRequest(
-                f"target: the work on {name} goes to {branch}, not to {request.target}",
+                f"target: work on {name} belongs on {branch}, not on {request.target}",
                 field="target",
                 hint=f"leave it out, or change repos.{name}.branch in the policy",
             )
         return branch
 
     def demand(self, name: str, path: str, branch: str | None = None) -> CiDemand:
-        """What CI has to say about a commit of the repo, on its branch or on another."""
+        """What CI must show for a commit of the repo, on the repo's branch or another."""
         repo = self.repo(name)
         return CiDemand(
             repo=name,
@@ -86,17 +84,17 @@ class ActivePolicy:
         )
 
     def upstream(self, name: str) -> list[str]:
-        """All that the repo is built on, directly or not."""
+        """All repos that this one depends on, directly or indirectly."""
         return sorted(self.graph.chain_of(name) - self.graph.downstream_of(name) - {name})
 
     def _dependencies(self, name: str) -> dict[str, CiDependency]:
-        found = {}
-        for one in self.upstream(name):
-            repo = self.repo(one)
-            where = repo.path or repo.url
-            if where is not None:
-                found[one] = CiDependency(path=where, branch=repo.branch)
-        return found
+        dependencies = {}
+        for upstream in self.upstream(name):
+            repo = self.repo(upstream)
+            location = repo.path or repo.url
+            if location is not None:
+                dependencies[upstream] = CiDependency(path=location, branch=repo.branch)
+        return dependencies
 
     def chain(self, name: str) -> set[str]:
         return self.graph.chain_of(name) | {name}

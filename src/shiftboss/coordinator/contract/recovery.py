@@ -1,7 +1,7 @@
-"""Where an attempt stands that begins after another one, or whose claim was refused.
+"""How an attempt starts after an earlier one, continues after a refusal, or ends without success.
 
-What CI says of the commit that was pushed decides: passed, it is claimed at once; failed, the work
-goes on at FIXING_CI; still open, at PUSHED_TO_CI; nothing pushed, at WORKING.
+The CI of the pushed commit decides where a new attempt starts: if it passed, it is claimed at once;
+if it failed, at FIXING_CI; if it is running, at PUSHED_TO_CI; without a push, at WORKING.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from shiftboss.coordinator.bus.task_endings import fail_task
 from shiftboss.coordinator.claims import claims
 from shiftboss.coordinator.contract.attempts import (
     attempt_of,
-    claim_words,
+    claim_content,
     restarted,
     store_checkpoint,
 )
@@ -26,15 +26,17 @@ from shiftboss.rules.tasks.packets import Assignment
 from shiftboss.rules.tasks.permission_denials import DIAGNOSIS, RECOVERY, termination
 from shiftboss.store.port import Transaction
 
+OPERATIONS_NAMED_MAX = 20
 
-def begin(tx: Transaction, held: Assignment, now_ms: int) -> None:
-    """A worker has acknowledged a task. If it works on a repo of the policy, its clock starts."""
+
+def start_attempt(tx: Transaction, held: Assignment, now_ms: int) -> None:
+    """Start the clock of an acknowledged task, if it works on a repo of the policy."""
     handoff = tx.handoff(held.swarm_id, held.task_id)
     if handoff is None or handoff.repo_name is None:
         return
-    former = tx.contract_attempt(held.swarm_id, held.task_id)
+    previous = tx.contract_attempt(held.swarm_id, held.task_id)
     tracking = tx.tracking(held.swarm_id, held.task_id)
-    attempt = _first(held, former, tracking, now_ms)
+    attempt = _new_attempt(held, previous, tracking, now_ms)
     tx.put_contract_attempt(attempt)
     if tracking is not None:
         tx.put_tracking(tracking._replace(epoch=held.epoch))
@@ -42,33 +44,33 @@ def begin(tx: Transaction, held: Assignment, now_ms: int) -> None:
         held = held._replace(state=WorkerState.VERIFYING, lease_expires_at_ms=None)
         tx.save_assignment(held)
         if tracking.state == "passed":
-            claims.make_claim(tx, held, claim_words(tracking, attempt), None, now_ms)
-    if former is None:
+            claims.make_claim(tx, held, claim_content(tracking, attempt), None, now_ms)
+    if previous is None:
         store_checkpoint(tx, held, handoff, "milestone_transition", now_ms)
 
 
-def _first(
-    held: Assignment, former: ContractAttempt | None, tracking: Tracking | None, now_ms: int
+def _new_attempt(
+    held: Assignment, previous: ContractAttempt | None, tracking: Tracking | None, now_ms: int
 ) -> ContractAttempt:
-    """Attempts to mend the CI are counted for the task, whoever makes them."""
+    """The record of the new attempt. Attempts to fix the CI are counted per task."""
     failed = tracking is not None and tracking.state == "failed"
-    fix_attempts = former.fix_attempts if former else 0
-    if failed and not (former and former.ci_failed):
+    fix_attempts = previous.fix_attempts if previous else 0
+    if failed and not (previous and previous.ci_failed):
         fix_attempts += 1
     fresh = ContractAttempt(held.swarm_id, held.task_id, held.epoch, now_ms)
     return restarted(fresh, now_ms)._replace(
         fix_attempts=fix_attempts,
         ci_failed=failed,
-        progress=former.progress if former else None,
-        last_commit_ms=former.last_commit_ms if former else None,
+        progress=previous.progress if previous else None,
+        last_commit_ms=previous.last_commit_ms if previous else None,
     )
 
 
 def after_refusal(
     tx: Transaction, held: Assignment, handoff: Handoff, verdict: Verdict, now_ms: int
 ) -> Assignment:
-    """`held` is at work again. Where CI alone was in the way, or nobody could look, the commit is
-    followed on, and the server finishes when it has passed."""
+    """`held` continues after a refusal. If only CI was at fault, or nothing could be verified, the
+    server keeps following the commit, and claims again when CI has passed."""
     if handoff.repo_name is None:
         return held
     tracking = tx.tracking(held.swarm_id, held.task_id)
@@ -85,15 +87,9 @@ def after_refusal(
 
 
 def _is_only_ci(verdict: Verdict) -> bool:
-    """The work itself was found good, or was not looked at."""
-    unseen = all(one.outcome == "unverifiable" for one in verdict.checks)
-    return unseen or all(one.check == "ci" for one in verdict.violations)
-
-
-# How the contract ends a worker that cannot finish: the task fails, a person is asked.
-
-
-OPERATIONS_NAMED_MAX = 20
+    """Whether only CI was at fault, or nothing could be verified."""
+    unverifiable = all(check.outcome == "unverifiable" for check in verdict.checks)
+    return unverifiable or all(violation.check == "ci" for violation in verdict.violations)
 
 
 def contact_of(handoff: Handoff) -> str:
@@ -109,7 +105,7 @@ def end_worker(
     now_ms: int,
     report_key: bytes | None = None,
 ) -> int:
-    """The question, whose answer the next worker of the task gets. The lock of the repo stays."""
+    """Fail the task and ask the contact; the next worker gets the answer. The repo stays locked."""
     fail_task(tx, held, reason, now_ms, report_key=report_key)
     return questions.note(tx, held, contact_of(handoff), question, now_ms)
 
@@ -124,12 +120,12 @@ def end_for_permission(
     now_ms: int,
     report_key: bytes | None = None,
 ) -> tuple[int, str]:
-    """A worker without permissions cannot finish, however often it tries. The question with the
-    ways out, and the last words."""
+    """End an attempt that lacks permissions, and ask the contact with the possible solutions; the
+    id of the question, and the message for the worker."""
     end = termination(tool, error)
     lines = [end.report, end.message]
-    lines += [f"Attempted: {one}" for one in operations[:OPERATIONS_NAMED_MAX]]
-    lines += [DIAGNOSIS, *(f"- {one.name}: {one.words}" for one in RECOVERY)]
+    lines += [f"Attempted: {operation}" for operation in operations[:OPERATIONS_NAMED_MAX]]
+    lines += [DIAGNOSIS, *(f"- {option.name}: {option.words}" for option in RECOVERY)]
     lines.append("Answer with the instructions for the next worker, then retry the task.")
     asked = end_worker(tx, held, handoff, end.report, "\n".join(lines), now_ms, report_key)
     return asked, end.message

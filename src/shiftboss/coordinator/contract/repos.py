@@ -1,4 +1,4 @@
-"""Use cases of repos: who works on which, who has to wait, what is halted."""
+"""Use cases of repos: lock one for a task, and show which are locked, blocked or halted."""
 
 from __future__ import annotations
 
@@ -16,22 +16,24 @@ from shiftboss.store.port import Transaction
 
 def lock_repo(
     tx: Transaction,
-    contracts: ActivePolicy,
+    policy: ActivePolicy,
     repo: str,
     swarm_id: str,
     task_id: str,
     now_ms: int,
     merges: str | None = None,
 ) -> None:
-    """The task works on the repo from now on, unless the contract's rules say that it waits. In
-    the same transaction as the spawn: of two that ask at once, one gets it. The lock of the
-    accepted task that it `merges` passes over."""
+    """Lock the repo for the task. Raises RepoBlocked if the rules of the contract forbid it.
+
+    This runs in the transaction of the spawn, so that only one of two concurrent spawns gets the
+    repo. A task that `merges` accepted work takes over its lock.
+    """
     tx.hold_repos()
-    if has_or_may_get(tx, contracts, repo, swarm_id, task_id, merges):
+    if has_or_may_get(tx, policy, repo, swarm_id, task_id, merges):
         return
-    passes = lock_to_pass(tx, repo, swarm_id, merges) if merges is not None else None
-    if passes is not None:
-        pass_lock(tx, passes, task_id, merges, now_ms)
+    merged_lock = lock_to_pass(tx, repo, swarm_id, merges) if merges is not None else None
+    if merged_lock is not None:
+        pass_lock(tx, merged_lock, task_id, merges, now_ms)
     else:
         tx.add_repo_lock(RepoLock(repo, swarm_id, task_id, now_ms))
         tx.add_event(
@@ -45,59 +47,59 @@ def lock_repo(
 
 def has_or_may_get(
     tx: Transaction,
-    contracts: ActivePolicy,
+    policy: ActivePolicy,
     repo: str,
     swarm_id: str,
     task_id: str,
     merges: str | None = None,
 ) -> bool:
-    """True: the task has the repo. False: it may get it. Raises RepoBlocked. The lock that passes
-    over to a task that `merges` is not in its way."""
-    contracts.repo(repo)
-    mine = tx.repo_lock_of_task(swarm_id, task_id)
-    if mine is not None and mine.repo == repo:
+    """True if the task has the repo, False if it may get it. Raises RepoBlocked. The lock of the
+    work that it `merges` does not block it."""
+    policy.repo(repo)
+    own_lock = tx.repo_lock_of_task(swarm_id, task_id)
+    if own_lock is not None and own_lock.repo == repo:
         return True
-    if mine is not None:
+    if own_lock is not None:
         raise RepoBlocked(
-            f"{task_id} works on {mine.repo} already; nothing was changed",
+            f"{task_id} already works on {own_lock.repo}; nothing was changed",
             field="repo",
-            hint="a task works on one repo; cut it into one task for each",
+            hint="a task works on one repo; split it into one task per repo",
         )
-    standing = in_the_way(tx, contracts, repo)
-    passes = lock_to_pass(tx, repo, swarm_id, merges) if merges is not None else None
-    if passes is not None:
-        standing = [one for one in standing if not _is_lock(one, passes)]
-    if standing:
+    blockers = blockers_of(tx, policy, repo)
+    merged_lock = lock_to_pass(tx, repo, swarm_id, merges) if merges is not None else None
+    if merged_lock is not None:
+        blockers = [blocker for blocker in blockers if not _is_lock(blocker, merged_lock)]
+    if blockers:
         raise RepoBlocked(
-            f"{repo} cannot be worked on now: {_explained(standing)}; nothing was changed",
+            f"{repo} cannot be worked on now: {_explain(blockers)}; nothing was changed",
             field="repo",
-            hint="wait until that work is proven done; `shiftboss repo list` shows who works where",
-            facts={"blockers": standing},
+            hint="wait until that work is accepted; `shiftboss repo list` shows the locks",
+            facts={"blockers": blockers},
         )
     return False
 
 
-def _is_lock(standing: dict[str, Any], lock: RepoLock) -> bool:
-    found = (standing["repo"], standing["swarm_id"], standing["bead_id"])
-    return standing["rule"] != "halted" and found == (lock.repo, lock.swarm_id, lock.task_id)
+def _is_lock(blocker: dict[str, Any], lock: RepoLock) -> bool:
+    key = (blocker["repo"], blocker["swarm_id"], blocker["bead_id"])
+    return blocker["rule"] != "halted" and key == (lock.repo, lock.swarm_id, lock.task_id)
 
 
-def in_the_way(tx: Transaction, contracts: ActivePolicy, repo: str) -> list[dict[str, Any]]:
-    """Why the repo cannot be worked on now; empty: it can."""
+def blockers_of(tx: Transaction, policy: ActivePolicy, repo: str) -> list[dict[str, Any]]:
+    """What blocks work on the repo now; empty if nothing does."""
     locks = {lock.repo: lock for lock in tx.repo_locks()}
-    active = [name for name in locks if name in contracts]
-    chain = contracts.policy.locking == "chain"
-    found: list[dict[str, Any]] = [
+    active = [name for name in locks if name in policy]
+    chain = policy.settings.locking == "chain"
+    blockers: list[dict[str, Any]] = [
         {
-            "repo": one.repo,
-            "rule": one.rule,
-            "reason": str(one),
-            "swarm_id": locks[one.repo].swarm_id,
-            "bead_id": locks[one.repo].task_id,
+            "repo": blocker.repo,
+            "rule": blocker.rule,
+            "reason": str(blocker),
+            "swarm_id": locks[blocker.repo].swarm_id,
+            "bead_id": locks[blocker.repo].task_id,
         }
-        for one in contracts.graph.blockers(repo, active, chain=chain)
+        for blocker in policy.graph.blockers(repo, active, chain=chain)
     ]
-    found += [
+    blockers += [
         {
             "repo": repo,
             "rule": "halted",
@@ -109,7 +111,7 @@ def in_the_way(tx: Transaction, contracts: ActivePolicy, repo: str) -> list[dict
         if repo in halt.repos
     ]
     red = {state.repo: state for state in tx.repo_states() if state.state == "red"}
-    found += [
+    blockers += [
         {
             "repo": name,
             "rule": "dependency_is_red",
@@ -117,49 +119,50 @@ def in_the_way(tx: Transaction, contracts: ActivePolicy, repo: str) -> list[dict
             "swarm_id": red[name].swarm_id,
             "bead_id": red[name].task_id,
         }
-        for name in (contracts.upstream(repo) if chain else contracts.graph.dependencies(repo))
+        for name in (policy.upstream(repo) if chain else policy.graph.dependencies(repo))
         if name in red
     ]
-    return found
+    return blockers
 
 
-def _explained(standing: list[dict[str, Any]]) -> str:
+def _explain(blockers: list[dict[str, Any]]) -> str:
     return "; ".join(
-        f"{one['reason']}" + (f" ({one['bead_id']})" if one["bead_id"] else "") for one in standing
+        blocker["reason"] + (f" ({blocker['bead_id']})" if blocker["bead_id"] else "")
+        for blocker in blockers
     )
 
 
-def can_spawn(tx: Transaction, contracts: ActivePolicy, repo: str) -> CanSpawnAnswer:
-    contracts.repo(repo)
-    standing = in_the_way(tx, contracts, repo)
+def can_spawn(tx: Transaction, policy: ActivePolicy, repo: str) -> CanSpawnAnswer:
+    policy.repo(repo)
+    blockers = blockers_of(tx, policy, repo)
     return CanSpawnAnswer(
         repo=repo,
-        can_spawn=not standing,
-        reason=_explained(standing) if standing else None,
-        blockers=standing,
+        can_spawn=not blockers,
+        reason=_explain(blockers) if blockers else None,
+        blockers=blockers,
     )
 
 
 def _followed(tx: Transaction, lock: RepoLock) -> dict[str, Any] | None:
-    """The commit whose CI the server follows for the work on a repo, and since when."""
+    """The commit whose CI the server follows for a repo, and when it was pushed."""
     tracking = tx.tracking(lock.swarm_id, lock.task_id)
     if tracking is None:
         return None
     return (ci_view(tracking) or {}) | {"pushed_at": tracking.pushed_at_ms}
 
 
-def view(tx: Transaction, contracts: ActivePolicy) -> ReposAnswer:
+def view(tx: Transaction, policy: ActivePolicy) -> ReposAnswer:
     locks = {lock.repo: lock for lock in tx.repo_locks()}
     states = {state.repo: state for state in tx.repo_states()}
     repos = []
-    for number, phase in enumerate(contracts.graph.phases(), start=1):
+    for number, phase in enumerate(policy.graph.phases(), start=1):
         for name in phase:
             lock, state = locks.get(name), states.get(name)
             repos.append(
                 {
                     "repo": name,
                     "phase": number,
-                    "depends_on": contracts.graph.dependencies(name),
+                    "depends_on": policy.graph.dependencies(name),
                     "locked_by": lock.task_id if lock else None,
                     "locked_since": lock.since_ms if lock else None,
                     "swarm_id": lock.swarm_id if lock else None,
@@ -169,5 +172,5 @@ def view(tx: Transaction, contracts: ActivePolicy) -> ReposAnswer:
                     "run_id": state.run_id if state else None,
                 }
             )
-    halts = [one._asdict() for one in tx.halts_in_force()]
+    halts = [halt._asdict() for halt in tx.halts_in_force()]
     return ReposAnswer(repos=repos, halts=halts)

@@ -1,4 +1,4 @@
-"""The completion contract for the surfaces: milestones, failures, repos, instructions."""
+"""The operations of the completion contract: milestones, failures, repos, instructions."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from shiftboss.coordinator.claims.verdict_waiters import VerdictWaiters
 from shiftboss.coordinator.clock import Clock
 from shiftboss.coordinator.contract import ci, failures, locks, milestones, repos
 from shiftboss.coordinator.contract.policy import ActivePolicy
-from shiftboss.coordinator.evidence_port import Evidence
-from shiftboss.coordinator.idempotency import once
+from shiftboss.coordinator.idempotency import write_once
 from shiftboss.errors import InvalidRequest, UnknownCheckpoint, UnknownHandoff
+from shiftboss.evidence.port import Evidence
 from shiftboss.protocol.ci import CiDemand
 from shiftboss.protocol.contract_requests import (
     CanSpawnAnswer,
@@ -44,57 +44,59 @@ class ContractService:
         self,
         store: Store,
         clock: Clock,
-        contracts: ActivePolicy,
+        policy: ActivePolicy,
         evidence: Evidence,
-        proofs: VerdictWaiters,
+        verdict_waiters: VerdictWaiters,
     ) -> None:
         self._store = store
         self._clock = clock
-        self._contracts = contracts
+        self._policy = policy
         self._evidence = evidence
-        self._proofs = proofs
+        self._verdict_waiters = verdict_waiters
 
     async def report_milestone(
         self, request: ReportMilestoneRequest, key: str | None = None
     ) -> MilestoneAnswer:
         """DONE waits for its verdict, as swarm_complete does."""
-        said = request.report or parse_line(request.line or "")
-        sha = await self._full_commit(request, said)
-        if isinstance(said, Done):
-            await self._look_at_ci(request, said)
+        report = request.report or parse_line(request.line or "")
+        sha = await self._full_commit(request, report)
+        if isinstance(report, Done):
+            await self._check_ci(request, report)
         now_ms = self._clock()
-        made = await self._store.write(
-            lambda tx: milestones.report(tx, self._contracts, request, said, sha, key, now_ms),
+        result = await self._store.write(
+            lambda tx: milestones.record_report(
+                tx, self._policy, request, report, sha, key, now_ms
+            ),
             request.swarm_id,
         )
-        if isinstance(made, MilestoneAnswer):
-            return made
-        proof = await self._proofs.outcome(made, WAIT_MS_DEFAULT)
+        if isinstance(result, MilestoneAnswer):
+            return result
+        outcome = await self._verdict_waiters.outcome(result, WAIT_MS_DEFAULT)
         return MilestoneAnswer(
             bead_id=request.bead_id,
-            status=proof.status,
-            milestone="DONE" if proof.success else "PUSHED_TO_CI",
-            line=render_line(said),
-            state="complete" if proof.success else "verifying",
-            epoch=made.epoch,
-            receipt_id=proof.receipt_id,
-            hint=proof.hint,
+            status=outcome.status,
+            milestone="DONE" if outcome.success else "PUSHED_TO_CI",
+            line=render_line(report),
+            state="complete" if outcome.success else "verifying",
+            epoch=result.epoch,
+            receipt_id=outcome.receipt_id,
+            hint=outcome.hint,
         )
 
     async def _full_commit(
-        self, request: ReportMilestoneRequest, said: MilestoneReport
+        self, request: ReportMilestoneRequest, report: MilestoneReport
     ) -> str | None:
-        """The worker names a commit in short; the repository knows it in full."""
-        if not isinstance(said, PushedToCi):
+        """The full hash of the commit that the worker reported; None if it does not exist."""
+        if not isinstance(report, PushedToCi):
             return None
         handoff = await self._handoff(request.swarm_id, request.bead_id)
-        sha = await self._evidence.commit_of(handoff.repo, said.commit)
+        sha = await self._evidence.commit_of(handoff.repo, report.commit)
         if sha is not None and handoff.branch is not None and handoff.ci is not None:
             await self._check_on_branch(handoff.repo, sha, handoff.branch)
         return sha
 
     async def _check_on_branch(self, repo: str, sha: str, branch: str) -> None:
-        """What CI says of a commit beside the branch says nothing about the repo."""
+        """CI of a commit that is not on the branch says nothing about the repo."""
         if not await self._evidence.is_on_branch(repo, sha, branch):
             raise InvalidRequest(
                 f"commit: {sha[:12]} is not on the branch {branch}",
@@ -102,9 +104,9 @@ class ContractService:
                 hint=f"push it to {branch} first",
             )
 
-    async def _look_at_ci(self, request: ReportMilestoneRequest, said: Done) -> None:
-        """Who says DONE may know more than our last look. A CI that gives no answer now is asked
-        again by the watcher."""
+    async def _check_ci(self, request: ReportMilestoneRequest, done: Done) -> None:
+        """Check CI before DONE is judged: it may have finished since the last check. If it does not
+        respond now, the watcher asks again."""
         key = request.swarm_id, request.bead_id
         tracking = await self._store.read(lambda tx: tx.tracking(*key))
         if tracking is None or tracking.look_at_ms is None:
@@ -113,11 +115,12 @@ class ContractService:
         if handoff.ci is None:
             return
         demand = CiDemand.model_validate_json(handoff.ci)
-        check_done_report(said, demand.policy.must_succeed)
+        check_done_report(done, demand.policy.must_succeed)
         report = await self._evidence.ci_report(demand, tracking.sha)
         now_ms = self._clock()
         await self._store.write(
-            lambda tx: ci.looked(tx, self._contracts, tracking, report, now_ms), request.swarm_id
+            lambda tx: ci.record_report(tx, self._policy, tracking, report, now_ms),
+            request.swarm_id,
         )
 
     async def _handoff(self, swarm_id: str, task_id: str) -> Handoff:
@@ -129,26 +132,23 @@ class ContractService:
     async def report_failure(
         self, request: ReportFailureRequest, key: str | None = None
     ) -> FailureAnswer:
-        """A report that comes again under its key is not counted again."""
-        now_ms = self._clock()
+        """A report that is repeated with its key is counted once."""
 
         def failed(tx: Transaction, request: ReportFailureRequest, now_ms: int) -> FailureAnswer:
-            return failures.report(tx, self._contracts, request, now_ms)
+            return failures.record_failure(tx, self._policy, request, now_ms)
 
-        return await self._store.write(
-            lambda tx: once(tx, failed, request, key, now_ms), request.swarm_id
-        )
+        return await write_once(self._store, self._clock, failed, request, key)
 
     async def can_spawn(self, request: CanSpawnRequest, _key: str | None = None) -> CanSpawnAnswer:
-        return await self._store.read(lambda tx: repos.can_spawn(tx, self._contracts, request.repo))
+        return await self._store.read(lambda tx: repos.can_spawn(tx, self._policy, request.repo))
 
     async def list_repos(self, _request: ReposRequest, _key: str | None = None) -> ReposAnswer:
-        return await self._store.read(lambda tx: repos.view(tx, self._contracts))
+        return await self._store.read(lambda tx: repos.view(tx, self._policy))
 
     async def release_repo(
         self, request: ReleaseRepoRequest, _key: str | None = None
     ) -> OperatorAnswer:
-        """Found first and then released: a use case knows its swarm before it begins."""
+        """Read first, then release: a use case needs the swarm before it starts."""
         now_ms = self._clock()
         lock = await self._store.read(lambda tx: locks.lock_of(tx, request.repo))
         if lock is None:
@@ -167,11 +167,11 @@ class ContractService:
     async def get_ci_instructions(
         self, request: InstructionsRequest, _key: str | None = None
     ) -> InstructionsAnswer:
-        """Loaded when a worker reaches PUSHED_TO_CI, not before."""
+        """For a worker at PUSHED_TO_CI."""
         handoff = await self._handoff(request.swarm_id, request.bead_id)
         repo = handoff.repo_name or ""
-        self._contracts.repo(repo)
-        text = ci_instructions(repo, self._contracts.policy)
+        self._policy.repo(repo)
+        text = ci_instructions(repo, self._policy.settings)
         return InstructionsAnswer(bead_id=request.bead_id, text=text)
 
     async def get_worker_prompt(
@@ -187,26 +187,26 @@ class ContractService:
             requirements=body.contract.success_criteria,
         )
         return InstructionsAnswer(
-            bead_id=request.bead_id, text=spawn_prompt(task, self._contracts.policy)
+            bead_id=request.bead_id, text=spawn_prompt(task, self._policy.settings)
         )
 
     async def show_checkpoint(
         self, request: ShowCheckpointRequest, _key: str | None = None
     ) -> CheckpointAnswer:
-        def look(tx: Transaction) -> CheckpointAnswer:
-            found = tx.checkpoint(request.swarm_id, request.bead_id)
-            if found is None:
+        def read(tx: Transaction) -> CheckpointAnswer:
+            checkpoint = tx.checkpoint(request.swarm_id, request.bead_id)
+            if checkpoint is None:
                 raise UnknownCheckpoint(
-                    f"{request.bead_id} has no checkpoint: nobody has reported a milestone of it",
+                    f"{request.bead_id} has no checkpoint: no milestone was reported",
                     field="bead_id",
                 )
             return CheckpointAnswer(
                 bead_id=request.bead_id,
                 checkpoint={
-                    "trigger": found.trigger_name,
-                    "body": json.loads(found.body),
-                    "at": found.at_ms,
+                    "trigger": checkpoint.trigger_name,
+                    "body": json.loads(checkpoint.body),
+                    "at": checkpoint.at_ms,
                 },
             )
 
-        return await self._store.read(look)
+        return await self._store.read(read)

@@ -1,7 +1,7 @@
-"""The timeout ladder: warn, probe, extend, restart CI, park, salvage, reassign, each rung by code.
+"""The timeout ladder: warn, probe, extend, restart CI, park, salvage, reassign.
 
-An attempt is looked at when a rung is due, and every few minutes besides: for the checkpoint, and
-for the signs that nothing moves any more.
+An attempt is checked when a step is due, and every few minutes in between: for its checkpoint, and
+for signs of a deadlock.
 """
 
 from __future__ import annotations
@@ -13,7 +13,12 @@ from typing import Final, TypeGuard
 from shiftboss.coordinator.bus import questions
 from shiftboss.coordinator.bus.dispatch import drain, end_attempt, enqueue, free_worker
 from shiftboss.coordinator.contract import ci_restarts
-from shiftboss.coordinator.contract.attempts import attempt_of, milestone_of, store_checkpoint, tell
+from shiftboss.coordinator.contract.attempts import (
+    add_attempt_event,
+    attempt_of,
+    milestone_of,
+    store_checkpoint,
+)
 from shiftboss.coordinator.contract.policy import ActivePolicy
 from shiftboss.coordinator.contract.recovery import contact_of
 from shiftboss.protocol.ci import CiReport
@@ -33,54 +38,51 @@ from shiftboss.rules.contract.timeouts import (
 from shiftboss.rules.tasks.packets import Assignment
 from shiftboss.store.port import Transaction
 
-# Between the rungs of the ladder: the periodic checkpoint, and the signs of a deadlock.
-
-
 STUCK_AFTER_SECONDS: Final = 600
 _NEVER_MS: Final = 2**53
 
 
-def stuck_after_of(contracts: ActivePolicy, handoff: Handoff) -> int:
+def stuck_after_of(policy: ActivePolicy, handoff: Handoff) -> int:
     name = handoff.repo_name
-    if name is None or name not in contracts:
+    if name is None or name not in policy:
         return STUCK_AFTER_SECONDS
-    return contracts.repo(name).ci.stuck_after
+    return policy.repo(name).ci.stuck_after
 
 
-def rest(
+def _check_between_steps(
     tx: Transaction,
-    contracts: ActivePolicy,
+    policy: ActivePolicy,
     held: Assignment,
     handoff: Handoff,
     attempt: ContractAttempt,
     step: LadderStep | None,
     now_ms: int,
 ) -> None:
-    """No rung is due: the checkpoint and the signs of a deadlock, and when to look again."""
+    """No step is due: store a checkpoint, look for signs of a deadlock, and set the next check."""
     milestone = milestone_of(held, attempt)
     times = [step.at_ms] if step is not None else []
     if milestone is not None and attempt.paused is None and held.claim_id is None:
-        attempt = _with_signs(tx, contracts, held, handoff, attempt, milestone, now_ms)
-        times.append(_after(attempt, contracts.policy.deadlock.check_interval, now_ms))
-        times.append(_checkpoint(tx, contracts, held, handoff, now_ms))
+        attempt = _report_signs(tx, policy, held, handoff, attempt, milestone, now_ms)
+        times.append(_next_interval(attempt, policy.settings.deadlock.check_interval, now_ms))
+        times.append(_checkpoint(tx, policy, held, handoff, now_ms))
     look_at_ms = min(times, default=_NEVER_MS)
     tx.put_contract_attempt(
         attempt._replace(look_at_ms=look_at_ms if look_at_ms < _NEVER_MS else None)
     )
 
 
-def _after(attempt: ContractAttempt, interval_seconds: int, now_ms: int) -> int:
-    """The next of the times that lie an interval apart, from the beginning of the milestone."""
+def _next_interval(attempt: ContractAttempt, interval_seconds: int, now_ms: int) -> int:
+    """The next multiple of the interval after the start of the milestone."""
     interval_ms = max(interval_seconds, 1) * 1000
     passed = max(now_ms - attempt.milestone_at_ms, 0) // interval_ms
     return attempt.milestone_at_ms + (passed + 1) * interval_ms
 
 
 def _checkpoint(
-    tx: Transaction, contracts: ActivePolicy, held: Assignment, handoff: Handoff, now_ms: int
+    tx: Transaction, policy: ActivePolicy, held: Assignment, handoff: Handoff, now_ms: int
 ) -> int:
-    """Write it down if the last one is old; when the next is due."""
-    interval_ms = max(contracts.policy.checkpoints.interval, 1) * 1000
+    """Store a checkpoint if the last one is old; when the next is due."""
+    interval_ms = max(policy.settings.checkpoints.interval, 1) * 1000
     last = tx.checkpoint(held.swarm_id, held.task_id)
     if last is not None and last.epoch == held.epoch and now_ms < last.at_ms + interval_ms:
         return last.at_ms + interval_ms
@@ -88,16 +90,16 @@ def _checkpoint(
     return now_ms + interval_ms
 
 
-def _with_signs(
+def _report_signs(
     tx: Transaction,
-    contracts: ActivePolicy,
+    policy: ActivePolicy,
     held: Assignment,
     handoff: Handoff,
     attempt: ContractAttempt,
     milestone: Milestone,
     now_ms: int,
 ) -> ContractAttempt:
-    """Each sign of a deadlock is told once in a milestone."""
+    """Report new signs of a deadlock. Each is reported once per milestone."""
     tracking = tx.tracking(held.swarm_id, held.task_id)
     waits = tracking is not None and tracking.state == "waiting"
     signs = Signs(
@@ -108,34 +110,34 @@ def _with_signs(
         ci_waiting_since_ms=tracking.pushed_at_ms if tracking is not None and waits else None,
         api_errors=tracking.errors if tracking is not None else 0,
     )
-    stuck_after = stuck_after_of(contracts, handoff)
-    found = indicators(signs, now_ms, contracts.policy.deadlock, stuck_after_seconds=stuck_after)
-    told: list[str] = json.loads(attempt.signs) if attempt.signs else []
-    new = [one for one in found if one.kind not in told]
+    stuck_after = stuck_after_of(policy, handoff)
+    present = indicators(signs, now_ms, policy.settings.deadlock, stuck_after_seconds=stuck_after)
+    reported: list[str] = json.loads(attempt.signs) if attempt.signs else []
+    new = [sign for sign in present if sign.kind not in reported]
     if not new:
         return attempt
-    tell(
+    add_attempt_event(
         tx,
         held,
         EventKind.DEADLOCK_SUSPECTED,
         now_ms,
         milestone=milestone,
-        signs=[{"sign": one.kind, "message": one.message} for one in new],
+        signs=[{"sign": sign.kind, "message": sign.message} for sign in new],
     )
-    return attempt._replace(signs=json.dumps([*told, *(one.kind for one in new)]))
+    return attempt._replace(signs=json.dumps([*reported, *(sign.kind for sign in new)]))
 
 
-# More rungs than these are never due at once.
+# More steps are never due at once.
 STEPS_AT_ONCE_MAX = 6
-# How long CI has to answer, or to be restarted, before the ladder goes on.
+# How long CI has to respond, or to be restarted, before the ladder continues.
 _PAUSES_MS: Final = {"check_ci": 10_000, "restart_ci": ci_restarts.RESTART_MS}
 
 
 def climb(
-    tx: Transaction, contracts: ActivePolicy, seen: ContractAttempt, tip: str | None, now_ms: int
+    tx: Transaction, policy: ActivePolicy, seen: ContractAttempt, tip: str | None, now_ms: int
 ) -> list[str]:
-    """Do what is due for one attempt; the kinds of the steps that were taken. `tip` is where the
-    branch of the task is now."""
+    """Take the steps that are due for one attempt; their kinds. `tip` is the current commit of the
+    task's branch."""
     if tx.take_swarm(seen.swarm_id) is None:
         return []
     taken: list[str] = []
@@ -143,37 +145,37 @@ def climb(
         held = tx.assignment(seen.swarm_id, seen.task_id)
         handoff = tx.handoff(seen.swarm_id, seen.task_id)
         if held is None or not _is_timed(handoff) or held.epoch != seen.epoch:
-            _forget(tx, seen)
+            _stop_checking(tx, seen)
             return taken
         attempt = _with_tip(attempt_of(tx, held), tip, now_ms)
-        step = _due(tx, contracts, held, handoff, attempt, now_ms)
+        step = _due(tx, policy, held, handoff, attempt, now_ms)
         if step is None or step.kind == "none":
-            rest(tx, contracts, held, handoff, attempt, step, now_ms)
+            _check_between_steps(tx, policy, held, handoff, attempt, step, now_ms)
             return taken
         taken.append(step.kind)
         ladder = json.dumps(asdict(step.then))
         pause_ms = _PAUSES_MS.get(step.kind, 0)
         tx.put_contract_attempt(attempt._replace(ladder=ladder, look_at_ms=now_ms + pause_ms))
-        _take(tx, held, handoff, step, now_ms)
+        _take_step(tx, held, handoff, step, now_ms)
         if pause_ms:
             return taken
     return taken
 
 
 def _is_timed(handoff: Handoff | None) -> TypeGuard[Handoff]:
-    """Tasks on repos of the policy are; others may report milestones as they like."""
+    """Only tasks on repos of the policy are timed."""
     return handoff is not None and handoff.repo_name is not None
 
 
-def _forget(tx: Transaction, seen: ContractAttempt) -> None:
-    """The attempt is over; how often the CI was mended is counted on by the next."""
+def _stop_checking(tx: Transaction, seen: ContractAttempt) -> None:
+    """The attempt has ended: stop checking it. Its record stays for the next attempt's count."""
     current = tx.contract_attempt(seen.swarm_id, seen.task_id)
     if current is not None and current.epoch == seen.epoch:
         tx.put_contract_attempt(current._replace(look_at_ms=None))
 
 
 def _with_tip(attempt: ContractAttempt, tip: str | None, now_ms: int) -> ContractAttempt:
-    """A branch that has moved since the last look is a sign of work."""
+    """A branch that has moved since the last check shows that the worker is active."""
     if tip is None or tip == attempt.tip:
         return attempt
     moved = attempt.tip is not None
@@ -182,19 +184,20 @@ def _with_tip(attempt: ContractAttempt, tip: str | None, now_ms: int) -> Contrac
 
 def _due(
     tx: Transaction,
-    contracts: ActivePolicy,
+    policy: ActivePolicy,
     held: Assignment,
     handoff: Handoff,
     attempt: ContractAttempt,
     now_ms: int,
 ) -> LadderStep | None:
-    """None: nothing is timed. Time that the server takes is not the worker's: a claim holds."""
+    """The step that is due; None if nothing is timed. Verification does not count as the worker's
+    time."""
     milestone = milestone_of(held, attempt)
     if milestone is None or attempt.paused is not None:
         return None
     tracking = tx.tracking(held.swarm_id, held.task_id)
     ladder = ci_restarts.ladder_of(attempt)
-    stuck_after = stuck_after_of(contracts, handoff)
+    stuck_after = stuck_after_of(policy, handoff)
     activity = Activity(
         last_activity_ms=held.updated_at_ms,
         last_commit_ms=attempt.last_commit_ms,
@@ -209,7 +212,7 @@ def _due(
         attempt.milestone_at_ms,
         now_ms,
         activity,
-        contracts.policy.timeouts,
+        policy.settings.timeouts,
         ladder,
     )
 
@@ -227,7 +230,7 @@ def _ci_activity(
     return "running"
 
 
-def _take(
+def _take_step(
     tx: Transaction, held: Assignment, handoff: Handoff, step: LadderStep, now_ms: int
 ) -> None:
     kinds = {
@@ -235,9 +238,9 @@ def _take(
         "escalate": EventKind.TIMEOUT_ESCALATED,
     }
     kind = kinds.get(step.kind, EventKind.TIMEOUT_STEP)
-    tell(tx, held, kind, now_ms, step=step.kind, message=step.message)
+    add_attempt_event(tx, held, kind, now_ms, step=step.kind, message=step.message)
     if step.kind == "check_ci":
-        _look_at_ci_now(tx, held, now_ms)
+        _check_ci_now(tx, held, now_ms)
     elif step.kind == "salvage":
         store_checkpoint(tx, held, handoff, "salvage", now_ms)
     elif step.kind == "reassign":
@@ -249,20 +252,20 @@ def _take(
 def _escalate(
     tx: Transaction, held: Assignment, handoff: Handoff, step: LadderStep, now_ms: int
 ) -> None:
-    """Each of these steps is taken once. One that ends the ladder blocks the worker until somebody
-    answers; another leaves it, or its CI, at work."""
+    """Ask the contact, once per step. The last step of the ladder blocks the worker until the
+    question is answered; earlier ones let it, or its CI, continue."""
     contact = contact_of(handoff)
     if step.then.ended:
         message = f"Worker {held.worker} timed out: {step.message}"
         questions.ask(tx, held, contact, message, now_ms)
     else:
-        where = _where(tx, held) if step.then.told_of_ci else ""
-        message = f"{held.task_id} of {held.worker} takes long: {step.message}{where}"
+        run = _run_reference(tx, held) if step.then.told_of_ci else ""
+        message = f"{held.task_id} of {held.worker} is taking long: {step.message}{run}"
         questions.note(tx, held, contact, message, now_ms)
 
 
-def _where(tx: Transaction, held: Assignment) -> str:
-    """The run that is meant, for whoever has to do something about it by hand."""
+def _run_reference(tx: Transaction, held: Assignment) -> str:
+    """The run of the CI, for a person who has to act on it."""
     tracking = tx.tracking(held.swarm_id, held.task_id)
     if tracking is None or tracking.run_id is None or tracking.report is None:
         return ""
@@ -270,14 +273,14 @@ def _where(tx: Transaction, held: Assignment) -> str:
     return f" (run #{run.run_id}{f', {run.url}' if run.url else ''})"
 
 
-def _look_at_ci_now(tx: Transaction, held: Assignment, now_ms: int) -> None:
+def _check_ci_now(tx: Transaction, held: Assignment, now_ms: int) -> None:
     tracking = tx.tracking(held.swarm_id, held.task_id)
     if tracking is not None and tracking.look_at_ms is not None and not tracking.errors:
         tx.put_tracking(tracking._replace(look_at_ms=min(tracking.look_at_ms, now_ms)))
 
 
 def _reassign(tx: Transaction, held: Assignment, now_ms: int) -> None:
-    """The attempt is over; another worker goes on from the checkpoint."""
+    """End the attempt; another worker continues from the checkpoint."""
     task = tx.task(held.swarm_id, held.task_id)
     if task is None:
         return

@@ -1,6 +1,6 @@
-"""A forge tells by itself that a commit has news: the look at it is due now, not at its time.
+"""Webhooks of a forge: they make the next check of a commit due at once.
 
-What it tells is never believed, so a webhook that is lost, late or sent again changes no result.
+Their content is never trusted, so a webhook that is lost, late or repeated changes no result.
 """
 
 from __future__ import annotations
@@ -11,63 +11,63 @@ from hashlib import sha256
 
 from shiftboss.coordinator.clock import Clock
 from shiftboss.coordinator.contract.policy import ActivePolicy
-from shiftboss.evidence.ci.forges.lru_cache import LruCache
-from shiftboss.evidence.ci.forges.webhooks import parse_webhook, secret_of
-from shiftboss.protocol.ci_requests import WebhookAnswer
+from shiftboss.evidence.ci.forge_api.lru_cache import LruCache
+from shiftboss.evidence.ci.webhooks import parse_webhook, secret_of
+from shiftboss.protocol.ci import WebhookAnswer
 from shiftboss.protocol.policy import CiPolicy
 from shiftboss.rules.contract.records import Tracking
 from shiftboss.store.port import Store, Transaction
 
-# A webhook that was recorded and is sent again has us ask the forge once, not as often as it comes.
+# A repeated webhook makes the server ask the forge once, not every time.
 REMEMBERED_MAX = 1000
 
 
 class Webhooks:
-    """`wake` has the watcher of this server look whether something is due; that of another one is
-    called."""
+    """`wake` wakes the CI watcher of this server; one on another server is called through the
+    store."""
 
     def __init__(
-        self, store: Store, clock: Clock, contracts: ActivePolicy, wake: Callable[[], None]
+        self, store: Store, clock: Clock, policy: ActivePolicy, wake: Callable[[], None]
     ) -> None:
         self._store = store
         self._clock = clock
-        self._contracts = contracts
+        self._policy = policy
         self._wake = wake
-        self._heard: LruCache[bytes, int] = LruCache(REMEMBERED_MAX)
+        self._received: LruCache[bytes, int] = LruCache(REMEMBERED_MAX)
 
     async def receive(self, repo: str, headers: Mapping[str, str], body: bytes) -> WebhookAnswer:
-        """Raises Forbidden for what is not signed with the secret of the repo. Who cannot sign does
-        not learn which repos there are."""
-        known = self._contracts.policy.repos.get(repo)
-        ci = known.ci if known is not None else CiPolicy()
-        told = parse_webhook(ci.provider, headers, body, secret_of(ci))
-        mark = sha256(f"{repo}\0".encode() + body).digest()
-        if self._heard.get(mark) is not None:
+        """Raises Forbidden for a request that is not signed with the secret of the repo; unknown
+        repos look the same to such a caller."""
+        repo_policy = self._policy.settings.repos.get(repo)
+        ci = repo_policy.ci if repo_policy is not None else CiPolicy()
+        commits = parse_webhook(ci.provider, headers, body, secret_of(ci))
+        digest = sha256(f"{repo}\0".encode() + body).digest()
+        if self._received.get(digest) is not None:
             return WebhookAnswer(looks=0)
-        looks = 0
-        for name, sha in told:
+        checks = 0
+        for name, sha in commits:
             if name.casefold() == (ci.repository or "").casefold():
-                looks += await self._look(repo, sha)
-        # Not before: what the store did not take may be told again.
-        self._heard.put(mark, looks)
-        return WebhookAnswer(looks=looks)
+                checks += await self._check_commits(repo, sha)
+        # Only now: if the store refuses the change, the forge may send the webhook again.
+        self._received.put(digest, checks)
+        return WebhookAnswer(looks=checks)
 
-    async def _look(self, repo: str, sha: str) -> int:
+    async def _check_commits(self, repo: str, sha: str) -> int:
         now_ms = self._clock()
-        looks = 0
-        for one in await self._store.read(lambda tx: tx.tracking_of_sha(repo, sha)):
-            use_case = partial(look_now, seen=one, now_ms=now_ms)
-            looks += await self._store.write(use_case, one.swarm_id)
-        if looks:
+        checks = 0
+        for tracking in await self._store.read(lambda tx: tx.tracking_of_sha(repo, sha)):
+            use_case = partial(check_now, seen=tracking, now_ms=now_ms)
+            checks += await self._store.write(use_case, tracking.swarm_id)
+        if checks:
             self._wake()
             await self._store.call_leader()
-        return looks
+        return checks
 
 
-def look_now(tx: Transaction, seen: Tracking, now_ms: int) -> bool:
-    """Whether it is still the commit that is followed. A forge that did not answer is left alone
-    for as long as was decided then. A look that is under way sees by the new time that there are
-    news since it began."""
+def check_now(tx: Transaction, seen: Tracking, now_ms: int) -> bool:
+    """Make the check of a commit due now. False if it is no longer followed, or if the forge did
+    not respond last time: then the pause stays. A running check sees the new time, and knows that
+    its report may be out of date."""
     if tx.take_swarm(seen.swarm_id) is None:
         return False
     current = tx.tracking(seen.swarm_id, seen.task_id)

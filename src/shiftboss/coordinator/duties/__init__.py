@@ -1,1 +1,1 @@
-"""What the coordinator does by itself, one file each."""
+"""Background jobs of the server, one file each. Most sleep until a time in the store (Timer)."""

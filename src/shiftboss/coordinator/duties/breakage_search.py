@@ -1,7 +1,7 @@
-"""Looks for the push upstream that turned a repo red, and opens a task to mend it.
+"""Searches for the upstream push that turned a repo red, and opens a task to fix it.
 
-A search takes as long as the failing jobs do, several times. It is the duty of one: repos that turn
-red meanwhile wait for their turn.
+A search runs the failing jobs several times, so it takes a while. Repos that turn red in the
+meantime wait for their turn.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from shiftboss.coordinator.clock import Clock
 from shiftboss.coordinator.contract import breakage
 from shiftboss.coordinator.contract.policy import ActivePolicy
 from shiftboss.coordinator.duties.timer import Timer
-from shiftboss.coordinator.evidence_port import Evidence
 from shiftboss.coordinator.hub import Hub
 from shiftboss.errors import ShiftbossError
+from shiftboss.evidence.port import Evidence
 from shiftboss.protocol.events import EventKind
 from shiftboss.rules.contract.records import RepoState
 from shiftboss.store.port import Store
@@ -29,15 +29,15 @@ _Red = tuple[str, str, str | None]
 
 
 class BreakageSearch(Timer):
-    """A repo that is red at the start is looked at again: a crash may have cut its search off."""
+    """A repo that is red at the start is searched again: a crash may have ended its search."""
 
     def __init__(
-        self, store: Store, clock: Clock, hub: Hub, contracts: ActivePolicy, evidence: Evidence
+        self, store: Store, clock: Clock, hub: Hub, policy: ActivePolicy, evidence: Evidence
     ) -> None:
         super().__init__(store, clock, hub, EventKind.CI_FAILED)
-        self._contracts = contracts
+        self._policy = policy
         self._evidence = evidence
-        # Of every repo the failure that was looked into last, and how often that went wrong.
+        # Per repo the failure that was searched last, and how many searches of a failure failed.
         self._settled: dict[str, _Red] = {}
         self._tries: Counter[_Red] = Counter()
 
@@ -50,7 +50,7 @@ class BreakageSearch(Timer):
             try:
                 await self._search(red)
             except ShiftbossError as error:
-                log.warning("what broke %s is not known yet: %s", red.repo, error)
+                log.warning("the search for what broke %s failed: %s", red.repo, error)
                 self._tries[failure] += 1
                 if self._tries[failure] < TRIES_MAX:
                     continue
@@ -61,19 +61,17 @@ class BreakageSearch(Timer):
         return None
 
     async def _search(self, red: RepoState) -> None:
-        question = await self.store.read(
-            lambda tx: breakage.question_about(tx, self._contracts, red)
-        )
+        question = await self.store.read(lambda tx: breakage.question_about(tx, self._policy, red))
         if question is None:
             return
-        if not breakage.can_be_run(question):
+        if not breakage.can_run_jobs(question):
             suspect = partial(breakage.suspect, red=red, question=question, now_ms=self.clock())
             await self.store.write(suspect, red.swarm_id)
             return
         finding = await self._evidence.find_breakage(question)
         settle = partial(
             breakage.settle,
-            contracts=self._contracts,
+            policy=self._policy,
             red=red,
             question=question,
             finding=finding,

@@ -1,7 +1,7 @@
-"""Follows the CI of pushed commits: one look at each when its time has come, a few at once.
+"""Follows the CI of pushed commits: checks each when it is due, a few at once.
 
-The worker need not be there. A webhook makes a look due at once; the times in the store are the
-safety net, so a restart forgets no commit.
+The worker may have left. A webhook makes a check due at once; otherwise the times in the store
+apply, so a restart loses no commit.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from shiftboss.coordinator.clock import Clock
 from shiftboss.coordinator.contract import ci
 from shiftboss.coordinator.contract.policy import ActivePolicy
 from shiftboss.coordinator.duties.timer import Timer
-from shiftboss.coordinator.evidence_port import Evidence
 from shiftboss.coordinator.hub import Hub
 from shiftboss.errors import CiUnavailable, ShiftbossError
+from shiftboss.evidence.port import Evidence
 from shiftboss.protocol.ci import CiDemand
 from shiftboss.protocol.events import EventKind
 from shiftboss.rules.contract.records import Tracking
@@ -24,13 +24,13 @@ from shiftboss.store.port import Store
 log = logging.getLogger(__name__)
 
 AT_ONCE = 16
-GATHER_MS = 250
+BATCH_MS = 250
 DUE_MAX = 1000
 
 
 class CiWatcher(Timer):
     def __init__(
-        self, store: Store, clock: Clock, hub: Hub, contracts: ActivePolicy, evidence: Evidence
+        self, store: Store, clock: Clock, hub: Hub, policy: ActivePolicy, evidence: Evidence
     ) -> None:
         super().__init__(
             store,
@@ -40,7 +40,7 @@ class CiWatcher(Timer):
             EventKind.TIMEOUT_STEP,
             EventKind.CLAIM_REFUSED,
         )
-        self._contracts = contracts
+        self._policy = policy
         self._evidence = evidence
         self._turns = asyncio.Semaphore(AT_ONCE)
 
@@ -48,15 +48,15 @@ class CiWatcher(Timer):
         due = await self.store.read(lambda tx: tx.due_tracking(now_ms, DUE_MAX))
         if due:
             async with asyncio.TaskGroup() as group:
-                for one in due:
-                    group.create_task(self._look(one))
+                for tracking in due:
+                    group.create_task(self._check(tracking))
 
     async def next_at_ms(self) -> int | None:
-        """A little later than the first: what is due until then is looked at together."""
-        at_ms = await self.store.read(lambda tx: tx.next_look_at_ms())
-        return None if at_ms is None else at_ms + GATHER_MS
+        """A little after the first, so that checks that are due together run together."""
+        at_ms = await self.store.read(lambda tx: tx.next_ci_check_at_ms())
+        return None if at_ms is None else at_ms + BATCH_MS
 
-    async def _look(self, seen: Tracking) -> None:
+    async def _check(self, seen: Tracking) -> None:
         async with self._turns:
             handoff = await self.store.read(lambda tx: tx.handoff(seen.swarm_id, seen.task_id))
             if handoff is None or handoff.ci is None:
@@ -68,29 +68,29 @@ class CiWatcher(Timer):
             try:
                 report = await self._evidence.ci_report(demand, seen.sha)
             except ShiftbossError as error:
-                await self._could_not_look(seen, error)
+                await self._record_failure(seen, error)
                 return
             except Exception as error:
-                # One commit that we make a mistake about must not stop the others.
-                log.exception("the CI of %s at %s could not be looked at", seen.repo, seen.sha)
-                await self._could_not_look(
+                # A bug that one commit triggers must not stop the others.
+                log.exception("checking the CI of %s at %s failed", seen.repo, seen.sha)
+                await self._record_failure(
                     seen,
                     CiUnavailable(
-                        f"a mistake of ours: {error!r}", reason="answer", retry_after_seconds=60
+                        f"internal error: {error!r}", reason="answer", retry_after_seconds=60
                     ),
                 )
                 return
         now_ms = self.clock()
         await self.store.write(
-            lambda tx: ci.looked(tx, self._contracts, seen, report, now_ms), seen.swarm_id
+            lambda tx: ci.record_report(tx, self._policy, seen, report, now_ms), seen.swarm_id
         )
 
-    async def _could_not_look(self, seen: Tracking, error: ShiftbossError) -> None:
+    async def _record_failure(self, seen: Tracking, error: ShiftbossError) -> None:
         now_ms = self.clock()
-        stated = error.facts.get("retry_after_seconds")
-        again = float(stated) if isinstance(stated, int | float) else 0.0
-        limit = self._contracts.policy.deadlock.api_errors
+        retry_after = error.facts.get("retry_after_seconds")
+        retry_seconds = float(retry_after) if isinstance(retry_after, int | float) else 0.0
+        limit = self._policy.settings.deadlock.api_errors
         await self.store.write(
-            lambda tx: ci.could_not_look(tx, seen, error.detail, again, limit, now_ms),
+            lambda tx: ci.record_unreachable(tx, seen, error.detail, retry_seconds, limit, now_ms),
             seen.swarm_id,
         )

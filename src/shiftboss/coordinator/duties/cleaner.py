@@ -1,4 +1,4 @@
-"""Removes swarms that were completed long ago, in small transactions."""
+"""Deletes swarms that completed long ago, and old idempotency answers, in small transactions."""
 
 from __future__ import annotations
 
@@ -34,26 +34,26 @@ class Cleaner:
             try:
                 await self.run_once()
             except ShiftbossError as error:
-                log.warning("cleaning waits: %s", error)
+                log.warning("cleaning failed, will try again: %s", error)
             except Exception:
-                log.exception("cleaning waits")
+                log.exception("cleaning failed, will try again")
             await asyncio.sleep(ROUND_SECONDS)
 
     async def run_once(self) -> int:
-        """How many swarms were removed."""
+        """How many swarms were deleted."""
         limit_ms = self._clock() - self._retention_ms
-        old = await self._store.read(
+        swarm_ids = await self._store.read(
             lambda tx: tx.swarms_completed_before(limit_ms, SWARMS_PER_ROUND_MAX)
         )
-        for swarm_id in old:
-            remove = partial(_remove_some, swarm_id=swarm_id, limit_ms=limit_ms)
-            while not await self._store.write(remove, swarm_id):
+        for swarm_id in swarm_ids:
+            delete_some = partial(_delete_some, swarm_id=swarm_id, limit_ms=limit_ms)
+            while not await self._store.write(delete_some, swarm_id):
                 pass
         await self._forget_answers()
-        return len(old)
+        return len(swarm_ids)
 
     async def _forget_answers(self) -> None:
-        """A repeat comes within minutes; a week is for those who were away."""
+        """Repeats come within minutes; a week covers workers that were offline."""
         before_ms = self._clock() - ANSWERS_KEPT_MS
         forget = partial(_forget, before_ms=before_ms)
         while await self._store.write(forget, "") == ANSWERS_PER_TRANSACTION_MAX:
@@ -64,8 +64,8 @@ def _forget(tx: Transaction, before_ms: int) -> int:
     return tx.forget_answers(before_ms, ANSWERS_PER_TRANSACTION_MAX)
 
 
-def _remove_some(tx: Transaction, swarm_id: str, limit_ms: int) -> bool:
-    """One bite. True when nothing is left, or when the swarm is alive after all."""
+def _delete_some(tx: Transaction, swarm_id: str, limit_ms: int) -> bool:
+    """Delete one portion. True when nothing is left, or when the swarm is active again."""
     swarm = tx.take_swarm(swarm_id)
     if swarm is None or swarm.completed_at_ms is None or swarm.completed_at_ms >= limit_ms:
         return True

@@ -1,4 +1,4 @@
-"""Ends pauses when their time is over: what they held back is handed out."""
+"""Ends pauses at their time, and hands out the tasks that they held back."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class HoldExpiry(Timer):
 
     async def act(self, now_ms: int) -> None:
         for hold in await self.store.read(lambda tx: tx.ended_holds(now_ms, DUE_PER_ROUND_MAX)):
-            await self.store.write(partial(holds.end, seen=hold, now_ms=now_ms), hold.swarm_id)
+            await self.store.write(partial(holds.expire, seen=hold, now_ms=now_ms), hold.swarm_id)
 
     async def next_at_ms(self) -> int | None:
         return await self.store.read(lambda tx: tx.next_hold_end_at_ms())

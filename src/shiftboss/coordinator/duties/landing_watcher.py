@@ -1,4 +1,4 @@
-"""Asks CI about merges that have landed in repos of the policy, and frees those that passed."""
+"""Asks CI about merges that landed in repos of the policy, and unlocks the repos that passed."""
 
 from __future__ import annotations
 
@@ -6,18 +6,17 @@ from functools import partial
 
 from shiftboss.coordinator.clock import Clock
 from shiftboss.coordinator.duties.timer import Timer
-from shiftboss.coordinator.evidence_port import Evidence
 from shiftboss.coordinator.hub import Hub
 from shiftboss.coordinator.runs import landings
-from shiftboss.coordinator.runs.landed_ci import ci_of_landed
+from shiftboss.evidence.port import Evidence
 from shiftboss.protocol.events import EventKind
 from shiftboss.store.port import Store
 
-LOOK_EVERY_MS = 15_000
+CHECK_EVERY_MS = 15_000
 
 
 class LandingWatcher(Timer):
-    """The locks say what is to be looked at, so a restart forgets nothing."""
+    """The repo locks say what to check, so a restart loses nothing."""
 
     def __init__(self, store: Store, clock: Clock, hub: Hub, evidence: Evidence) -> None:
         super().__init__(store, clock, hub, EventKind.TASK_LANDED)
@@ -26,12 +25,12 @@ class LandingWatcher(Timer):
     async def act(self, now_ms: int) -> None:
         for landing, handoff in await self.store.read(landings.still_locked):
             landed = landing.landed_commit or landing.commit_sha
-            ci = await ci_of_landed(self._evidence, handoff, landing.commit_sha, landed)
-            settle = partial(
-                landings.looked_again, seen=landing, handoff=handoff, ci=ci, now_ms=now_ms
+            ci = await landings.ci_of_landed(self._evidence, handoff, landing.commit_sha, landed)
+            update = partial(
+                landings.update_ci, seen=landing, handoff=handoff, ci=ci, now_ms=now_ms
             )
-            await self.store.write(settle, landing.swarm_id)
+            await self.store.write(update, landing.swarm_id)
 
     async def next_at_ms(self) -> int | None:
         waiting = await self.store.read(landings.still_locked)
-        return self.clock() + LOOK_EVERY_MS if waiting else None
+        return self.clock() + CHECK_EVERY_MS if waiting else None

@@ -1,4 +1,4 @@
-"""Makes promised retries happen: one `retry_due` event when the time of each has come."""
+"""Writes a `retry_due` event when a scheduled retry is due."""
 
 from __future__ import annotations
 

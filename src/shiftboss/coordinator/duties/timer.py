@@ -1,7 +1,7 @@
-"""A duty that acts at times that lie in the store.
+"""A duty that acts at times that are stored in the database.
 
-Sleeps until the earliest of them and is woken by the event that sets an earlier one. The times
-are durable, so a restart forgets nothing; nothing is polled.
+It sleeps until the earliest of them, and an event that sets an earlier one wakes it. The times are
+durable, so a restart loses nothing, and nothing is polled.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ log = logging.getLogger(__name__)
 
 DUE_PER_ROUND_MAX = 200
 PAUSE_AFTER_FAILURE_SECONDS = 5.0
-# The longest sleep in any case: clocks are set, laptops are closed.
+# Clocks are changed and laptops are suspended, so a duty never sleeps longer than this.
 SLEEP_SECONDS_MAX = 60.0
 
 
 class Timer(ABC):
-    # Else one server of those on a database has the duty.
+    # Otherwise one of the servers on a database runs the duty.
     on_every_server: ClassVar[bool] = False
 
     def __init__(self, store: Store, clock: Clock, hub: Hub, *wakers: EventKind) -> None:
@@ -34,13 +34,13 @@ class Timer(ABC):
         self.clock = clock
         self._changed = asyncio.Event()
         for kind in wakers:
-            hub.listen(kind, self._hear)
+            hub.listen(kind, self._on_waking_event)
 
-    def _hear(self, _event: Event) -> None:
+    def _on_waking_event(self, _event: Event) -> None:
         self.wake()
 
     def wake(self) -> None:
-        """A time in the store may have been set that no event tells of."""
+        """Look again now: a time in the store may have been set without an event."""
         self._changed.set()
 
     async def run(self) -> None:
@@ -48,10 +48,10 @@ class Timer(ABC):
             try:
                 sleep_seconds = await self.run_once()
             except ShiftbossError as error:
-                log.warning("%s waits: %s", type(self).__name__, error)
+                log.warning("%s failed, will try again: %s", type(self).__name__, error)
                 sleep_seconds = PAUSE_AFTER_FAILURE_SECONDS
             except Exception:
-                log.exception("%s waits", type(self).__name__)
+                log.exception("%s failed, will try again", type(self).__name__)
                 sleep_seconds = PAUSE_AFTER_FAILURE_SECONDS
             try:
                 async with asyncio.timeout(sleep_seconds):
@@ -60,7 +60,7 @@ class Timer(ABC):
                 pass
 
     async def run_once(self) -> float:
-        """Do what is due; how many seconds nothing else will be."""
+        """Do what is due; the seconds until something else is due."""
         self._changed.clear()
         await self.act(self.clock())
         next_at_ms = await self.next_at_ms()

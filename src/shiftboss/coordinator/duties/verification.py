@@ -1,4 +1,4 @@
-"""Has claims verified on the server's own machine, a few at once."""
+"""Verifies claims on the server's own machine, a few at once."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from typing import ClassVar
 
 from shiftboss.coordinator.clock import Clock
 from shiftboss.coordinator.duties.timer import Timer
-from shiftboss.coordinator.evidence_port import Evidence
 from shiftboss.coordinator.handoffs.service import HandoffService
 from shiftboss.coordinator.hub import Hub
 from shiftboss.errors import ShiftbossError
 from shiftboss.evidence.checks.renewal import tend
+from shiftboss.evidence.port import Evidence
 from shiftboss.protocol.events import EventKind
 from shiftboss.protocol.verdicts import VerificationJob
 from shiftboss.store.port import Store
 
-# Taken in hand together; the evidence limits how many of them cost something at a time. One slow
-# repository must not hold up the others.
+# The evidence process limits how many run expensive commands at a time. One slow repository must
+# not hold up the others.
 AT_ONCE = 8
 
 
 class Verification(Timer):
     """A claim that was being verified when the server died is verified again."""
 
-    # Who takes a claim has it alone; the more take some, the sooner all are verified.
+    # A server that takes a claim has it alone, so more servers verify more claims.
     on_every_server: ClassVar[bool] = True
 
     def __init__(
@@ -33,13 +33,13 @@ class Verification(Timer):
         store: Store,
         clock: Clock,
         hub: Hub,
-        desk: HandoffService,
+        handoffs: HandoffService,
         evidence: Evidence,
         name: str,
         at_once: int = AT_ONCE,
     ) -> None:
         super().__init__(store, clock, hub, EventKind.CLAIM_MADE)
-        self._desk = desk
+        self._handoffs = handoffs
         self._evidence = evidence
         self._name = name
         self._at_once = at_once
@@ -60,7 +60,7 @@ class Verification(Timer):
             await self.store.write(lambda tx: tx.free_claims_of(self._name), "")
             self._freed = True
         while len(self._running) < self._at_once:
-            job = await self._desk.take_for(self._name)
+            job = await self._handoffs.take_for(self._name)
             if job is None:
                 return
             task = asyncio.create_task(self._verify(job))
@@ -77,8 +77,8 @@ class Verification(Timer):
         return await self.store.read(lambda tx: tx.next_claim_at_ms())
 
     async def _verify(self, job: VerificationJob) -> None:
-        said = await tend(job, self._name, self._evidence.verify, self._desk.renew_claim)
-        if said is not None:
-            # A store that takes nothing now: the claim counts as lost later and is taken again.
+        verdict = await tend(job, self._name, self._evidence.verify, self._handoffs.renew_claim)
+        if verdict is not None:
+            # If the store refuses it now, the claim times out and is taken again.
             with contextlib.suppress(ShiftbossError):
-                await self._desk.report_verdict(said)
+                await self._handoffs.report_verdict(verdict)

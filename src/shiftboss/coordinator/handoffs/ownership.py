@@ -1,4 +1,4 @@
-"""Who may write what: the paths of tasks in flight, and what is in whose way."""
+"""Ownership of paths: which task in flight may write which files, and where two overlap."""
 
 from __future__ import annotations
 
@@ -8,30 +8,31 @@ from typing import Any
 from shiftboss.errors import OwnershipOverlap
 from shiftboss.protocol.handoffs import WorkerHandoff
 from shiftboss.rules.claims.handoffs import Reservation
-from shiftboss.rules.paths.overlap import overlaps
+from shiftboss.rules.paths.overlap import overlaps as find_overlaps
 from shiftboss.rules.tasks.tasks import Task
 from shiftboss.store.port import Transaction
 
-# Enough to understand a collision.
+# Enough to understand a conflict.
 OVERLAPS_NAMED_MAX = 20
 
 
 def reserve(tx: Transaction, wanted: Reservation, now_ms: int, field: str = "files") -> None:
-    """The task owns these paths from now on, unless another in flight owns some of them."""
+    """Reserve the paths for the task. Raises OwnershipOverlap if a task in flight owns some."""
     tx.hold_repo(wanted.repo)
-    held = holders(tx, wanted)
-    if held:
+    overlaps = holders(tx, wanted)
+    if overlaps:
         raise OwnershipOverlap(
-            f"{wanted.task_id} would own what others own: {_explained(held)}; nothing was changed",
+            f"{wanted.task_id} would own files of other tasks: {_explain(overlaps)}; "
+            "nothing was changed",
             field=field,
-            hint="wait until they are done, make one depend on the other, or cut the files apart",
-            facts={"holders": held},
+            hint="wait until they are done, add a dependency, or split the files",
+            facts={"holders": overlaps},
         )
     tx.reserve(wanted, now_ms)
 
 
-def own_again(tx: Transaction, task: Task, now_ms: int) -> None:
-    """A task that had failed had let go of its files."""
+def reserve_if_failed(tx: Transaction, task: Task, now_ms: int) -> None:
+    """Reserve the files of a failed task again: it released them when it failed."""
     if task.contract_version is not None and task.status == "failed":
         reserve_again(tx, task.swarm_id, task.task_id, now_ms)
 
@@ -44,15 +45,15 @@ def reserve_again(tx: Transaction, swarm_id: str, task_id: str, now_ms: int) -> 
 
 
 def holders(tx: Transaction, wanted: Reservation) -> list[dict[str, Any]]:
-    """The other tasks in flight that own some of the paths, with the patterns that meet."""
-    found = []
+    """Other tasks in flight that own some of the paths, with the overlapping patterns."""
+    overlaps = []
     for other in tx.reservations_of_repo(wanted.repo):
         if (other.swarm_id, other.task_id) != (wanted.swarm_id, wanted.task_id):
-            found += _meeting(wanted.patterns, other)
-    return found[:OVERLAPS_NAMED_MAX]
+            overlaps += _overlaps_with(wanted.patterns, other)
+    return overlaps[:OVERLAPS_NAMED_MAX]
 
 
-def _meeting(patterns: Sequence[str], other: Reservation) -> list[dict[str, Any]]:
+def _overlaps_with(patterns: Sequence[str], other: Reservation) -> list[dict[str, Any]]:
     return [
         {
             "swarm_id": other.swarm_id,
@@ -61,21 +62,21 @@ def _meeting(patterns: Sequence[str], other: Reservation) -> list[dict[str, Any]
             "owned": overlap.right,
             "example": overlap.example,
         }
-        # Names that differ in case only are one file on some machines.
-        for overlap in overlaps(patterns, other.patterns, case_insensitive=True)
+        # On some file systems, names that differ only in case are one file.
+        for overlap in find_overlaps(patterns, other.patterns, case_insensitive=True)
     ]
 
 
 def owned(tx: Transaction, repo: str) -> list[dict[str, Any]]:
     return [
-        {"swarm_id": one.swarm_id, "bead_id": one.task_id, "owned": one.patterns}
-        for one in tx.reservations_of_repo(repo)
+        {"swarm_id": holder.swarm_id, "bead_id": holder.task_id, "owned": holder.patterns}
+        for holder in tx.reservations_of_repo(repo)
     ]
 
 
-def _explained(held: list[dict[str, Any]]) -> str:
+def _explain(overlaps: list[dict[str, Any]]) -> str:
     return "; ".join(
-        f"{one['bead_id']} owns {one['owned']}, which meets {one['wanted']} "
-        f"(as in {one['example']})"
-        for one in held[:3]
+        f"{overlap['bead_id']} owns {overlap['owned']}, which overlaps with {overlap['wanted']} "
+        f"(for example {overlap['example']})"
+        for overlap in overlaps[:3]
     )

@@ -1,6 +1,6 @@
-"""Use cases of scope changes: a worker asks for more files, a rule or the operator decides.
+"""Use cases of scope requests: a worker asks for more files, a rule or the operator decides.
 
-Either way it changes, the contract gets a new version. A worker can never widen its own.
+A grant creates a new version of the contract. A worker can never widen its own contract.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from shiftboss.coordinator.bus.dispatch import take_swarm
 from shiftboss.coordinator.handoffs import ownership
 from shiftboss.coordinator.handoffs.spawn import put_in_force
 from shiftboss.coordinator.handoffs.spawn_checks import normalised_paths
-from shiftboss.coordinator.swarms.swarms import existing
+from shiftboss.coordinator.swarms.swarms import check_exists
 from shiftboss.errors import (
     AlreadyAnswered,
     InvalidRequest,
@@ -20,7 +20,7 @@ from shiftboss.errors import (
     UnknownHandoff,
     UnknownQuestion,
 )
-from shiftboss.protocol.bus import DEFAULT_SWARM, AnswerQuestionRequest
+from shiftboss.protocol.bus import AnswerQuestionRequest
 from shiftboss.protocol.events import EventKind
 from shiftboss.protocol.handoff_requests import (
     DecideScopeRequest,
@@ -40,7 +40,7 @@ from shiftboss.protocol.handoffs import (
 from shiftboss.protocol.states import WorkerState
 from shiftboss.protocol.verdicts import Waiver
 from shiftboss.rules.claims.handoffs import Handoff, Reservation, ScopeRequest, check_no_claim
-from shiftboss.rules.paths.command_paths import Commands
+from shiftboss.rules.paths.command_paths import CommandReferences
 from shiftboss.rules.paths.patterns import Scope
 from shiftboss.rules.paths.scope_grants import why_not_granted
 from shiftboss.rules.tasks.packets import Assignment
@@ -51,16 +51,16 @@ LISTED_MAX = 200
 
 
 def request_scope(tx: Transaction, request: RequestScopeRequest, now_ms: int) -> ScopeView:
-    """Granted at once where a rule allows it; else the contact is asked and the worker waits."""
+    """Grant at once where a rule allows it; else ask the contact and block the worker."""
     take_swarm(tx, request.swarm_id, now_ms)
-    handoff = _in_force(tx, request.swarm_id, request.bead_id)
-    found = tx.assignment(request.swarm_id, request.bead_id)
-    held = check_holds(found, request.bead_id, request.name, request.epoch)
+    handoff = _handoff_in_force(tx, request.swarm_id, request.bead_id)
+    current = tx.assignment(request.swarm_id, request.bead_id)
+    held = check_holds(current, request.bead_id, request.name, request.epoch)
     check_no_claim(held, "bead_id")
     paths = normalised_paths(request.paths, "paths")
-    again = _asked_before(tx, held, handoff, paths, request.reason)
-    if again is not None:
-        return view(again, handoff.version)
+    earlier = _earlier_request(tx, held, handoff, paths, request.reason)
+    if earlier is not None:
+        return view(earlier, handoff.version)
     wanted = Reservation(request.swarm_id, request.bead_id, handoff.repo_id, paths)
     tx.hold_repo(handoff.repo_id)
     holders = ownership.holders(tx, wanted)
@@ -75,77 +75,78 @@ def request_scope(tx: Transaction, request: RequestScopeRequest, now_ms: int) ->
         state="open",
         asked_at_ms=now_ms,
     )
-    why_not = _why_not_at_once(handoff, paths, holders)
-    if why_not is None:
-        return _granted_at_once(tx, row, handoff, now_ms)
-    return _asked(tx, row, held, handoff, holders, why_not, now_ms)
+    objection = _objection_to_grant(handoff, paths, holders)
+    if objection is None:
+        return _grant_by_rule(tx, row, handoff, now_ms)
+    return _ask_contact(tx, row, held, handoff, holders, objection, now_ms)
 
 
-def _asked_before(
+def _earlier_request(
     tx: Transaction, held: Assignment, handoff: Handoff, paths: list[str], reason: str
 ) -> ScopeRequest | None:
-    """The same words again are the same request, unless it was refused, or its grant is undone."""
+    """The same request from before, unless it was refused or its grant was undone."""
     owned = WorkerHandoff.model_validate_json(handoff.body).contract.files_owned
-    standing = ("open", "granted") if set(paths) <= set(owned) else ("open",)
-    wanted = (held.task_id, held.epoch, paths, reason)
+    repeatable_states = ("open", "granted") if set(paths) <= set(owned) else ("open",)
+    content = (held.task_id, held.epoch, paths, reason)
     for row in tx.scope_requests(held.swarm_id, LISTED_MAX, only_open=False):
-        if (row.task_id, row.epoch, row.paths, row.reason) == wanted and row.state in standing:
+        same = (row.task_id, row.epoch, row.paths, row.reason) == content
+        if same and row.state in repeatable_states:
             return row
     return None
 
 
-def _why_not_at_once(
+def _objection_to_grant(
     handoff: Handoff, paths: list[str], holders: list[dict[str, Any]]
 ) -> str | None:
-    """A rule may give away what nobody owns, where the policy lets it, and the rule itself."""
+    """Why the request cannot be granted without asking; None if it can."""
     contract = WorkerHandoff.model_validate_json(handoff.body).contract
     policy = VerificationPolicy.model_validate_json(handoff.policy)
     if holders:
         return f"{holders[0]['bead_id']} owns {holders[0]['owned']}"
     if policy.scope_requests == "ask":
-        return "the policy wants to be asked"
-    commands = Commands(contract.success_criteria, policy.setup)
+        return "the policy requires a decision"
+    references = CommandReferences(contract.success_criteria, policy.setup)
     for path in paths:
-        reason = why_not_granted(path, contract.files_readonly, commands)
+        reason = why_not_granted(path, contract.files_readonly, references)
         if reason is not None:
             return f"{path} {reason}"
     return None
 
 
-def _granted_at_once(
-    tx: Transaction, row: ScopeRequest, handoff: Handoff, now_ms: int
-) -> ScopeView:
+def _grant_by_rule(tx: Transaction, row: ScopeRequest, handoff: Handoff, now_ms: int) -> ScopeView:
     granted = row._replace(
-        state="granted", decided_at_ms=now_ms, decision="by rule: nobody else owns it"
+        state="granted", decided_at_ms=now_ms, decision="by rule: no other task owns it"
     )
     granted = granted._replace(request_id=tx.add_scope_request(granted))
     version = _widen(tx, handoff, granted, now_ms)
-    _tell(tx, granted, EventKind.SCOPE_DECIDED, now_ms)
+    _add_event(tx, granted, EventKind.SCOPE_DECIDED, now_ms)
     return view(granted, version)
 
 
-def _asked(
+def _ask_contact(
     tx: Transaction,
     row: ScopeRequest,
     held: Assignment,
     handoff: Handoff,
     holders: list[dict[str, Any]],
-    why: str,
+    objection: str,
     now_ms: int,
 ) -> ScopeView:
     contact = WorkerHandoff.model_validate_json(handoff.body).escalation.blocked_contact
     question = (
-        f"{held.worker} asks for {', '.join(row.paths)} beside the contract of {row.task_id}: "
-        f"{row.reason} (not granted by rule: {why}). Decide with `shiftboss scope grant|refuse`."
+        f"{held.worker} asks for {', '.join(row.paths)}, which the contract of {row.task_id} does "
+        f"not own: {row.reason} (not granted by rule: {objection}). Decide with `shiftboss scope "
+        "grant|refuse`."
     )
     asked = row._replace(question_id=questions.ask(tx, held, contact, question, now_ms))
     asked = asked._replace(request_id=tx.add_scope_request(asked))
-    _tell(tx, asked, EventKind.SCOPE_REQUESTED, now_ms)
+    _add_event(tx, asked, EventKind.SCOPE_REQUESTED, now_ms)
     return view(asked, handoff.version, holders)
 
 
 def decide(tx: Transaction, request: DecideScopeRequest, now_ms: int) -> ScopeView:
-    """The operator's word. A path that another task owns cannot be granted before that is done."""
+    """The operator decides. A path that another task owns cannot be granted while it is in
+    flight."""
     take_swarm(tx, request.swarm_id, now_ms)
     row = tx.scope_request(request.swarm_id, request.request_id)
     if row is None:
@@ -153,24 +154,24 @@ def decide(tx: Transaction, request: DecideScopeRequest, now_ms: int) -> ScopeVi
     state = "granted" if request.granted else "refused"
     if row.state != "open":
         if row.state == state:
-            return view(row, _in_force(tx, row.swarm_id, row.task_id).version)
+            return view(row, _handoff_in_force(tx, row.swarm_id, row.task_id).version)
         raise AlreadyAnswered(
             f"scope request {row.request_id} was {row.state}; nothing was changed",
             field="request_id",
         )
-    handoff = _in_force(tx, row.swarm_id, row.task_id)
+    handoff = _handoff_in_force(tx, row.swarm_id, row.task_id)
     if request.granted:
         _check_in_flight(tx, row)
     decided = row._replace(state=state, decided_at_ms=now_ms, decision=request.decision)
     version = _widen(tx, handoff, decided, now_ms) if request.granted else handoff.version
     tx.decide_scope_request(decided)
-    _tell(tx, decided, EventKind.SCOPE_DECIDED, now_ms)
+    _add_event(tx, decided, EventKind.SCOPE_DECIDED, now_ms)
     _answer_question(tx, decided, version, now_ms)
     return view(decided, version)
 
 
 def _check_in_flight(tx: Transaction, row: ScopeRequest) -> None:
-    """A task that is over would own the paths for ever."""
+    """A task that has ended would own the paths for ever."""
     task = tx.task(row.swarm_id, row.task_id)
     if task is not None and is_ended(task):
         raise TaskEnded(task.task_id, task.status)
@@ -180,23 +181,23 @@ def _check_in_flight(tx: Transaction, row: ScopeRequest) -> None:
 
 
 def _answer_question(tx: Transaction, row: ScopeRequest, version: int, now_ms: int) -> None:
-    """The worker waits for it, unless its attempt is over."""
+    """Answer the question that the worker waits on, if it is still open."""
     question = tx.question(row.swarm_id, row.question_id) if row.question_id else None
     if question is None or question.answer is not None:
         return
-    words = f"Scope request {row.request_id} was {row.state}"
+    text = f"Scope request {row.request_id} was {row.state}"
     if row.state == "granted":
-        words += f"; the contract has version {version} now"
+        text += f"; the contract has version {version} now"
     if row.decision:
-        words += f": {row.decision}"
+        text += f": {row.decision}"
     answer = AnswerQuestionRequest(
-        swarm_id=row.swarm_id, question_id=question.question_id, answer=words
+        swarm_id=row.swarm_id, question_id=question.question_id, answer=text
     )
     questions.put_answer(tx, answer, now_ms)
 
 
 def _widen(tx: Transaction, handoff: Handoff, row: ScopeRequest, now_ms: int) -> int:
-    """A new version of the contract that owns the paths too."""
+    """Put a version of the contract in force that owns the paths, too; its number."""
     body = WorkerHandoff.model_validate_json(handoff.body)
     owned = list(dict.fromkeys([*body.contract.files_owned, *row.paths]))
     readonly = [path for path in body.contract.files_readonly if path not in row.paths]
@@ -220,28 +221,28 @@ def _widen(tx: Transaction, handoff: Handoff, row: ScopeRequest, now_ms: int) ->
 
 
 def _check_wider(owned: list[str], readonly: list[str], row: ScopeRequest) -> None:
-    """A grant that the verifier would not honour, or a contract that cannot be, is none."""
+    """Refuse a grant that the verifier would ignore, or that makes the contract invalid."""
     if len(owned) > PATHS_MAX:
         raise InvalidRequest(f"paths: a contract owns at most {PATHS_MAX} of them", field="paths")
-    covered = next((one for one in row.paths if Scope(readonly).covers(one)), None)
+    covered = next((path for path in row.paths if Scope(readonly).covers(path)), None)
     if covered is not None:
         raise InvalidRequest(
-            f"paths: {covered} is covered by a pattern of files_readonly, which wins",
+            f"paths: {covered} matches a pattern of files_readonly, which takes precedence",
             field="paths",
             hint="replace the contract: `shiftboss handoff spawn --replace`",
         )
 
 
 def waive(tx: Transaction, request: WaiveRequest, now_ms: int) -> WaiveAnswer:
-    """The operator's: a check of the task need not pass. The receipt will say so."""
+    """The operator waives a check of the task. The receipt records it."""
     if request.check == "commit":
         raise InvalidRequest(
-            "check: that there is a commit cannot be waived, for it is what is accepted",
+            "check: the commit check cannot be waived, because the commit is what is accepted",
             field="check",
-            hint="claim a commit that is in the repository, by its full name",
+            hint="claim a commit that is in the repository, by its full hash",
         )
     take_swarm(tx, request.swarm_id, now_ms)
-    _in_force(tx, request.swarm_id, request.bead_id)
+    _handoff_in_force(tx, request.swarm_id, request.bead_id)
     waiver = Waiver(
         check=request.check,
         subject=request.subject,
@@ -262,20 +263,19 @@ def waive(tx: Transaction, request: WaiveRequest, now_ms: int) -> WaiveAnswer:
 
 
 def listing(tx: Transaction, swarm_id: str, *, only_open: bool) -> ScopeList:
-    if swarm_id != DEFAULT_SWARM:
-        existing(tx, swarm_id)
-    found = tx.scope_requests(swarm_id, LISTED_MAX, only_open=only_open)
-    return ScopeList(requests=[view(_as_it_stands(tx, one), None) for one in found])
+    check_exists(tx, swarm_id)
+    rows = tx.scope_requests(swarm_id, LISTED_MAX, only_open=only_open)
+    return ScopeList(requests=[view(_with_current_state(tx, row), None) for row in rows])
 
 
-def _as_it_stands(tx: Transaction, row: ScopeRequest) -> ScopeRequest:
-    """Nobody waits for the decision when the attempt that asked has ended."""
+def _with_current_state(tx: Transaction, row: ScopeRequest) -> ScopeRequest:
+    """An open request is over when the attempt that asked has ended."""
     if row.state != "open":
         return row
     held = tx.assignment(row.swarm_id, row.task_id)
     ended = (WorkerState.COMPLETE, WorkerState.FAILED)
-    goes_on = held is not None and held.epoch == row.epoch and held.state not in ended
-    return row if goes_on else row._replace(state="over")
+    is_waiting = held is not None and held.epoch == row.epoch and held.state not in ended
+    return row if is_waiting else row._replace(state="over")
 
 
 def view(
@@ -297,14 +297,14 @@ def view(
     )
 
 
-def _in_force(tx: Transaction, swarm_id: str, task_id: str) -> Handoff:
+def _handoff_in_force(tx: Transaction, swarm_id: str, task_id: str) -> Handoff:
     handoff = tx.handoff(swarm_id, task_id)
     if handoff is None:
         raise UnknownHandoff(task_id)
     return handoff
 
 
-def _tell(tx: Transaction, row: ScopeRequest, kind: EventKind, now_ms: int) -> None:
+def _add_event(tx: Transaction, row: ScopeRequest, kind: EventKind, now_ms: int) -> None:
     tx.add_event(
         row.swarm_id,
         kind,

@@ -1,28 +1,24 @@
-"""Handoffs for the surfaces: spawn, complete, scope, receipts, strategies."""
+"""The operations of handoffs and claims: spawn, complete, scope, receipts, verifiers."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 from shiftboss.coordinator.claims import claims, verdicts
-from shiftboss.coordinator.claims import claims as verifiers
 from shiftboss.coordinator.claims.verdict_waiters import VerdictWaiters
 from shiftboss.coordinator.clock import Clock
 from shiftboss.coordinator.contract.policy import ActivePolicy
 from shiftboss.coordinator.contract.repos import has_or_may_get
-from shiftboss.coordinator.evidence_port import Evidence
 from shiftboss.coordinator.handoffs import ownership, scope_requests, spawn, strategy_records, views
-from shiftboss.coordinator.handoffs.spawn_checks import Spawning, check_words, normalised_paths
+from shiftboss.coordinator.handoffs.spawn_checks import Spawning, check_request, normalised_paths
 from shiftboss.coordinator.hub import Hub
-from shiftboss.coordinator.idempotency import once
+from shiftboss.coordinator.idempotency import write_once
 from shiftboss.errors import InvalidRequest, UnknownReceipt, UnknownRepo
-from shiftboss.protocol.bus import BusRequest
+from shiftboss.evidence.port import Evidence
 from shiftboss.protocol.events import EventKind
-from shiftboss.protocol.fields import Answer
 from shiftboss.protocol.handoff_requests import (
     WAIT_MS_MAX,
     CompletionAnswer,
@@ -59,8 +55,6 @@ from shiftboss.rules.claims.handoffs import Claim, Reservation, is_object_name
 from shiftboss.store.handoff_port import ReceiptRow
 from shiftboss.store.port import Store, Transaction
 
-A = TypeVar("A", bound=Answer)
-
 
 class HandoffService:
     def __init__(
@@ -69,16 +63,16 @@ class HandoffService:
         clock: Clock,
         hub: Hub,
         evidence: Evidence,
-        proofs: VerdictWaiters,
-        contracts: ActivePolicy,
+        verdict_waiters: VerdictWaiters,
+        policy: ActivePolicy,
         spawning: Spawning,
     ) -> None:
-        self._contracts = contracts
+        self._policy = policy
         self._spawning = spawning
         self._store = store
         self._clock = clock
         self._evidence = evidence
-        self._proofs = proofs
+        self._verdict_waiters = verdict_waiters
         self._hub = hub
         self._takers: set[asyncio.Event] = set()
         hub.listen(EventKind.CLAIM_MADE, lambda _event: self._wake_takers())
@@ -93,31 +87,31 @@ class HandoffService:
     async def swarm_spawn_subtask(
         self, request: SpawnSubtaskRequest, _key: str | None = None
     ) -> SpawnAnswer:
-        """Again with the same words: the same answer."""
+        """A repeated request gets the same answer."""
         self._spawning.check_open()
         return await self._spawn(request, replace=False)
 
     async def spawn_subtask(
         self, request: SpawnSubtaskRequest, _key: str | None = None
     ) -> SpawnAnswer:
-        """The operator's: the same, also where it is not open to all."""
+        """For the operator: also where spawning is not open to all."""
         return await self._spawn(request, replace=False)
 
     async def replace_handoff(
         self, request: SpawnSubtaskRequest, _key: str | None = None
     ) -> SpawnAnswer:
-        """The operator's: the contract in force gives way to a new version."""
+        """For the operator: replaces the contract in force by a new version."""
         return await self._spawn(request, replace=True)
 
     async def _spawn(self, request: SpawnSubtaskRequest, *, replace: bool) -> SpawnAnswer:
-        # What can be refused without a look at the repository is refused first.
-        await self._store.read(lambda tx: self._check(tx, request))
-        path = self._repo(request.repo)
-        name = self._contracts.name_of(request.repo, await self._evidence.identity(path))
-        self._contracts.branch_for(name, request)
+        # First the checks that do not read the repository.
+        await self._store.read(lambda tx: self._check_request(tx, request))
+        path = self._repo_path(request.repo)
+        name = self._policy.name_of(request.repo, await self._evidence.identity(path))
+        self._policy.branch_for(name, request)
         survey = await self._evidence.survey(
             path,
-            request.base or (None if name is None else self._contracts.repo(name).branch),
+            request.base or (None if name is None else self._policy.repo(name).branch),
             request.files,
             request.subtask_title or request.bead_id,
             request.subtask_description,
@@ -132,43 +126,43 @@ class HandoffService:
                 replace=replace,
                 now_ms=now_ms,
                 target_base=target_base,
-                contracts=self._contracts,
+                policy=self._policy,
                 repo_name=name,
             ),
             request.swarm_id,
         )
 
     async def _branch_tip(self, repo: str, branch: str | None) -> str | None:
-        """A branch that is not there yet has none."""
+        """None for a branch that does not exist yet."""
         if branch is None:
             return None
         return await self._evidence.commit_of(repo, f"refs/heads/{branch}")
 
-    def _check(self, tx: Transaction, request: SpawnSubtaskRequest) -> None:
-        check_words(request, self._spawning.variables)
+    def _check_request(self, tx: Transaction, request: SpawnSubtaskRequest) -> None:
+        check_request(request, self._spawning.variables)
         spawn.check_finished(tx, request, tx.task(request.swarm_id, request.bead_id))
-        if request.repo is not None and request.repo in self._contracts:
+        if request.repo is not None and request.repo in self._policy:
             has_or_may_get(
                 tx,
-                self._contracts,
+                self._policy,
                 request.repo,
                 request.swarm_id,
                 request.bead_id,
                 request.merges,
             )
 
-    def _repo(self, repo: str | None) -> str:
-        """A repo of the policy by its name, or any by its path."""
-        if repo is not None and repo in self._contracts:
-            return self._contracts.path_of(repo)
-        found = repo or self._evidence.own_repo
-        if found is None:
+    def _repo_path(self, repo: str | None) -> str:
+        """The path of a repo, given by its name in the policy or by its path."""
+        if repo is not None and repo in self._policy:
+            return self._policy.path_of(repo)
+        path = repo or self._evidence.own_repo
+        if path is None:
             raise UnknownRepo(
                 "repo: the server does not run in a repository",
                 field="repo",
-                hint="name one: an absolute path",
+                hint="give the absolute path of one",
             )
-        return found
+        return path
 
     async def show_handoff(
         self, request: ShowHandoffRequest, _key: str | None = None
@@ -178,15 +172,15 @@ class HandoffService:
         )
 
     async def who_owns(self, request: OwnershipRequest, _key: str | None = None) -> OwnershipAnswer:
-        path = self._repo(request.repo)
+        path = self._repo_path(request.repo)
         repo = await self._evidence.identity(path)
         wanted = Reservation(request.swarm_id, "", repo, normalised_paths(request.files, "files"))
 
-        def look(tx: Transaction) -> OwnershipAnswer:
+        def read(tx: Transaction) -> OwnershipAnswer:
             held = ownership.holders(tx, wanted) if request.files else ownership.owned(tx, repo)
             return OwnershipAnswer(repo=path, holders=held)
 
-        return await self._store.read(look)
+        return await self._store.read(read)
 
     # -- completion
 
@@ -194,17 +188,19 @@ class HandoffService:
         self, request: SwarmCompleteRequest, key: str | None = None
     ) -> CompletionAnswer:
         now_ms = self._clock()
-        made = await self._store.write(
+        claim = await self._store.write(
             lambda tx: claims.claim(tx, request, key, now_ms), request.swarm_id
         )
-        return await self._proofs.outcome(made, request.wait_ms)
+        return await self._verdict_waiters.outcome(claim, request.wait_ms)
 
     # -- scope
 
     async def request_scope(
         self, request: RequestScopeRequest, key: str | None = None
     ) -> ScopeView:
-        return await self._once(scope_requests.request_scope, request, key)
+        return await write_once(
+            self._store, self._clock, scope_requests.request_scope, request, key
+        )
 
     async def list_scope_requests(
         self, request: ListScopeRequestsRequest, _key: str | None = None
@@ -214,10 +210,10 @@ class HandoffService:
         )
 
     async def decide_scope(self, request: DecideScopeRequest, key: str | None = None) -> ScopeView:
-        return await self._once(scope_requests.decide, request, key)
+        return await write_once(self._store, self._clock, scope_requests.decide, request, key)
 
     async def waive(self, request: WaiveRequest, key: str | None = None) -> WaiveAnswer:
-        return await self._once(scope_requests.waive, request, key)
+        return await write_once(self._store, self._clock, scope_requests.waive, request, key)
 
     # -- receipts and strategies
 
@@ -229,7 +225,7 @@ class HandoffService:
             raise UnknownReceipt(
                 f"{request.bead_id} has no receipt",
                 field="bead_id",
-                hint="there is one when its completion was accepted",
+                hint="a task gets one when its completion is accepted",
             )
         return ReceiptAnswer(
             signed_receipt=json.loads(row.body), public_key=self._evidence.public_key
@@ -239,11 +235,11 @@ class HandoffService:
         self, request: ListReceiptsRequest, _key: str | None = None
     ) -> ReceiptList:
         rows = await self._store.read(
-            lambda tx: tx.receipts_after(_place(request.after), request.limit)
+            lambda tx: tx.receipts_after(_parse_page_mark(request.after), request.limit)
         )
         full = len(rows) == request.limit
         return ReceiptList(
-            receipts=[_line(row) for row in rows],
+            receipts=[_receipt_line(row) for row in rows],
             next_after=f"{rows[-1].accepted_at_ms}:{rows[-1].receipt_id}" if full else None,
             public_key=self._evidence.public_key,
         )
@@ -257,7 +253,7 @@ class HandoffService:
     async def take_claim(
         self, request: TakeClaimRequest, _key: str | None = None
     ) -> TakeClaimAnswer:
-        """Waits until there is a claim to verify or the time is over."""
+        """Wait until there is a claim to verify, or until the timeout."""
         taker = asyncio.Event()
         self._takers.add(taker)
         try:
@@ -273,29 +269,30 @@ class HandoffService:
         while True:
             taker.clear()
             job = await self.take_for(request.verifier)
-            left = ends_at - loop.time()
-            if job is not None or left <= 0 or self._hub.closed:
+            seconds_left = ends_at - loop.time()
+            if job is not None or seconds_left <= 0 or self._hub.closed:
                 return job
             try:
-                async with asyncio.timeout(min(left, await self._seconds_to_next())):
+                async with asyncio.timeout(min(seconds_left, await self._seconds_to_next())):
                     await taker.wait()
             except TimeoutError:
                 pass
 
     async def _seconds_to_next(self) -> float:
-        """No event tells that a claim was put off for long enough, or that a verifier is lost."""
+        """Until the next claim can be taken. No event tells that a postponed claim is due, or that
+        a verifier is lost."""
         at_ms = await self._store.read(lambda tx: tx.next_claim_at_ms())
         return float("inf") if at_ms is None else max(at_ms - self._clock(), 0) / 1000
 
     async def take_for(self, verifier: str) -> VerificationJob | None:
-        """Found first and then taken: a use case knows its swarm before it begins."""
+        """Read first, then take: a use case needs the swarm before it starts."""
         while True:
             now_ms = self._clock()
-            found = await self._store.read(partial(_next_claim, now_ms=now_ms))
-            if found is None:
+            claim = await self._store.read(partial(_next_claim, now_ms=now_ms))
+            if claim is None:
                 return None
-            take = partial(verifiers.take, found=found, verifier=verifier, now_ms=now_ms)
-            job = await self._store.write(take, found.swarm_id)
+            take = partial(claims.take, seen=claim, verifier=verifier, now_ms=now_ms)
+            job = await self._store.write(take, claim.swarm_id)
             if job is not None:
                 return job
 
@@ -304,7 +301,7 @@ class HandoffService:
     ) -> RenewClaimAnswer:
         now_ms = self._clock()
         held = await self._store.write(
-            lambda tx: verifiers.renew(
+            lambda tx: claims.renew(
                 tx, request.swarm_id, request.bead_id, request.claim_id, request.verifier, now_ms
             ),
             request.swarm_id,
@@ -318,7 +315,7 @@ class HandoffService:
         now_ms = self._clock()
         sign = self._evidence.sign
         if request.verdict is not None:
-            verdict = _verdict(request.verdict)
+            verdict = _parse_verdict(request.verdict)
             state = await self._store.write(
                 lambda tx: verdicts.settle(tx, key, request.verifier, verdict, sign, now_ms),
                 request.swarm_id,
@@ -331,45 +328,39 @@ class HandoffService:
             )
         return VerdictAnswer(recorded=state != "void", state=state)
 
-    async def _once(self, use_case: Callable[..., A], request: BusRequest, key: str | None) -> A:
-        now_ms = self._clock()
-        return await self._store.write(
-            lambda tx: once(tx, use_case, request, key, now_ms), request.swarm_id
-        )
-
 
 def _next_claim(tx: Transaction, now_ms: int) -> Claim | None:
     return tx.next_claim(now_ms)
 
 
-def _verdict(said: dict[str, Any]) -> Verdict:
-    """What cannot be signed later is refused now."""
+def _parse_verdict(data: dict[str, Any]) -> Verdict:
+    """Refuse a verdict that could not be signed later."""
     try:
-        verdict = Verdict.model_validate(said)
+        verdict = Verdict.model_validate(data)
     except ValueError as error:
         raise InvalidRequest(f"verdict: {error}", field="verdict") from None
-    broken = any(one.outcome == "failed" for one in verdict.checks) or verdict.violations
-    named = all(is_object_name(one) for one in (verdict.commit, verdict.tree))
-    if verdict.accepted and (broken or not named):
+    failed = any(check.outcome == "failed" for check in verdict.checks) or verdict.violations
+    has_hashes = all(is_object_name(name) for name in (verdict.commit, verdict.tree))
+    if verdict.accepted and (failed or not has_hashes):
         raise InvalidRequest(
-            "verdict: an accepted one has a commit and a tree in full, and no violation",
+            "verdict: an accepted one has the full hashes of commit and tree, and no violation",
             field="verdict",
         )
     return verdict
 
 
-def _place(after: str) -> tuple[int, str]:
-    """Where a page begins."""
+def _parse_page_mark(after: str) -> tuple[int, str]:
+    """(accepted_at_ms, receipt_id) of the last row of the page before."""
     at_ms, _, receipt_id = after.partition(":")
     if not after:
         return 0, ""
-    # Bounded, so that no store is asked about a number it cannot hold.
+    # Bounded, because a store cannot hold larger numbers.
     if not (at_ms.isascii() and at_ms.isdecimal() and len(at_ms) <= 15 and receipt_id):
         raise InvalidRequest("after: must be the next_after of another page", field="after")
     return int(at_ms), receipt_id
 
 
-def _line(row: ReceiptRow) -> ReceiptLine:
+def _receipt_line(row: ReceiptRow) -> ReceiptLine:
     return ReceiptLine(
         receipt_id=row.receipt_id,
         swarm_id=row.swarm_id,

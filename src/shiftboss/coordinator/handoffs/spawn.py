@@ -1,11 +1,10 @@
-"""Use cases of handoffs: spawn a task with its contract, show it, put a new version in force."""
+"""Use cases of handoffs: spawn a task with its contract, put a new version in force."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 from collections.abc import Sequence
-from typing import Protocol
 
 from shiftboss.coordinator.bus import tasks
 from shiftboss.coordinator.bus.dispatch import take_swarm
@@ -21,6 +20,7 @@ from shiftboss.errors import (
     TaskEnded,
     UnknownTask,
 )
+from shiftboss.evidence.survey.survey import Survey
 from shiftboss.protocol.bus import AddTaskRequest, TaskRequest
 from shiftboss.protocol.events import EventKind
 from shiftboss.protocol.handoff_requests import SpawnAnswer, SpawnSubtaskRequest
@@ -40,23 +40,6 @@ from shiftboss.rules.tasks.tasks import Task, is_ended, is_reserved
 from shiftboss.store.port import Transaction
 
 
-class Survey(Protocol):
-    """What the repository says about a task that is about to be spawned."""
-
-    @property
-    def toplevel(self) -> str: ...
-    @property
-    def identity(self) -> str: ...
-    @property
-    def base_commit(self) -> str: ...
-    @property
-    def branch(self) -> str | None: ...
-    @property
-    def files_readonly(self) -> list[str]: ...
-    @property
-    def success_criteria(self) -> list[str]: ...
-
-
 def spawn(
     tx: Transaction,
     request: SpawnSubtaskRequest,
@@ -65,54 +48,56 @@ def spawn(
     replace: bool,
     now_ms: int,
     target_base: str | None = None,
-    contracts: ActivePolicy | None = None,
+    policy: ActivePolicy | None = None,
     repo_name: str | None = None,
 ) -> SpawnAnswer:
-    """Store the contract of a task and reserve its files. `replace` is the operator's: a contract
-    that is in force is not changed by whoever can call a tool. With a repo of the policy, the repo
-    is locked in the same step. `target_base` is where the target branch is now."""
+    """Store the contract of a task, reserve its files, and lock its repo if the policy has one.
+
+    `replace` is for the operator only: other callers cannot change a contract that is in force.
+    `target_base` is the current commit of the target branch.
+    """
     take_swarm(tx, request.swarm_id, now_ms)
-    task = _task(tx, request, now_ms)
+    task = _find_or_add_task(tx, request, now_ms)
     check_finished(tx, request, task)
     handoff = _handoff(tx, request, survey, task)
-    known = tx.handoff(request.swarm_id, request.bead_id)
-    wanted = _row(request, survey, handoff, known, now_ms)._replace(target_base=target_base)
-    if contracts is not None and repo_name is not None:
-        branch = contracts.branch_for(repo_name, request)
-        demand = contracts.demand(repo_name, survey.toplevel, branch)
-        # The policy says where the work of its repos goes, and what CI runs for.
-        wanted = wanted._replace(
+    current = tx.handoff(request.swarm_id, request.bead_id)
+    proposed = _row(request, survey, handoff, current, now_ms)._replace(target_base=target_base)
+    if policy is not None and repo_name is not None:
+        branch = policy.branch_for(repo_name, request)
+        demand = policy.demand(repo_name, survey.toplevel, branch)
+        # The policy decides on the branch of its repos, which is the one that CI runs for.
+        proposed = proposed._replace(
             repo_name=repo_name, ci=demand.model_dump_json(), branch=demand.branch
         )
-    if contracts is not None and (repo_name is not None or request.traits):
-        choice = choose_model("worker", request.traits, contracts.policy.models)
-        wanted = wanted._replace(model=choice.model)
-    if known is not None and _same(known, wanted, replace=replace):
-        _lock(tx, request, handoff, contracts, repo_name, now_ms)
-        in_force = known
+    if policy is not None and (repo_name is not None or request.traits):
+        choice = choose_model("worker", request.traits, policy.settings.models)
+        proposed = proposed._replace(model=choice.model)
+    if current is not None and _is_repeat(current, proposed, replace=replace):
+        _lock(tx, request, handoff, policy, repo_name, now_ms)
+        in_force = current
     else:
-        _check_may_change(tx, known, replace=replace)
-        _lock(tx, request, handoff, contracts, repo_name, now_ms)
-        put_in_force(tx, wanted, now_ms)
-        in_force = wanted
+        _check_may_change(tx, current, replace=replace)
+        _lock(tx, request, handoff, policy, repo_name, now_ms)
+        put_in_force(tx, proposed, now_ms)
+        in_force = proposed
     if request.submit and task is not None and task.status == "open":
         tasks.submit(tx, TaskRequest(swarm_id=request.swarm_id, bead_id=request.bead_id), now_ms)
-    return _spawned(tx, in_force)
+    return _spawn_answer(tx, in_force)
 
 
 def _lock(
     tx: Transaction,
     request: SpawnSubtaskRequest,
     handoff: WorkerHandoff,
-    contracts: ActivePolicy | None,
+    policy: ActivePolicy | None,
     repo_name: str | None,
     now_ms: int,
 ) -> None:
-    """Also for the words that come again: the operator may have released the repo meanwhile."""
-    if contracts is None or repo_name is None:
+    """Also for a repeated request: the operator may have released the repo in the meantime."""
+    if policy is None or repo_name is None:
         if request.merges is not None:
             raise InvalidRequest(
-                "merges: the repo is none of the policy, so it has no lock to pass over",
+                "merges: the repo is not part of the policy, so there is no lock to take over",
                 field="merges",
                 hint="leave it out",
             )
@@ -124,28 +109,28 @@ def _lock(
         files=handoff.contract.files_owned,
         requirements=handoff.contract.success_criteria,
     )
-    spawn_prompt(task, contracts.policy)  # a worker that could not be told its task is not spawned
-    lock_repo(tx, contracts, repo_name, request.swarm_id, request.bead_id, now_ms, request.merges)
+    spawn_prompt(task, policy.settings)  # raises if the task cannot be described to a worker
+    lock_repo(tx, policy, repo_name, request.swarm_id, request.bead_id, now_ms, request.merges)
 
 
-def _check_may_change(tx: Transaction, known: Handoff | None, *, replace: bool) -> None:
-    if known is None:
+def _check_may_change(tx: Transaction, current: Handoff | None, *, replace: bool) -> None:
+    if current is None:
         return
     if not replace:
         raise HandoffExists(
-            f"{known.task_id} has a handoff, version {known.version}; nothing was changed",
+            f"{current.task_id} has a handoff, version {current.version}; nothing was changed",
             field="bead_id",
-            hint="ask for more files with request_scope; the operator can replace it with "
+            hint="request more files with request_scope; the operator can replace it with "
             "`shiftboss handoff spawn --replace`",
-            facts={"contract_version": known.version, "contract_hash": known.hash},
+            facts={"contract_version": current.version, "contract_hash": current.hash},
         )
-    attempt = tx.assignment(known.swarm_id, known.task_id)
+    attempt = tx.assignment(current.swarm_id, current.task_id)
     if attempt is not None:
         check_no_claim(attempt, "bead_id")
 
 
-def _task(tx: Transaction, request: SpawnSubtaskRequest, now_ms: int) -> Task | None:
-    """The task, added where it is unknown. A packet is none of the bus and has no row."""
+def _find_or_add_task(tx: Transaction, request: SpawnSubtaskRequest, now_ms: int) -> Task | None:
+    """The task, which is added if it is new. None for a packet, which has no row on the bus."""
     if is_reserved(request.bead_id):
         packet = tx.assignment(request.swarm_id, request.bead_id)
         if packet is not None and packet.state is WorkerState.COMPLETE:
@@ -158,7 +143,7 @@ def _task(tx: Transaction, request: SpawnSubtaskRequest, now_ms: int) -> Task | 
         return task
     if request.subtask_title is None:
         raise InvalidRequest(
-            f"subtask_title: {request.bead_id} is a new task and needs one",
+            f"subtask_title: {request.bead_id} is a new task and needs a title",
             field="subtask_title",
         )
     added = AddTaskRequest(
@@ -173,14 +158,14 @@ def _task(tx: Transaction, request: SpawnSubtaskRequest, now_ms: int) -> Task | 
 
 
 def check_finished(tx: Transaction, request: SpawnSubtaskRequest, task: Task | None) -> None:
-    """A task is spawned after those it depends on, by our own record."""
+    """A task can only be spawned when the tasks it depends on are done."""
     unfinished = []
-    for one in request.dependencies_completed:
-        dependency = tx.task(request.swarm_id, one)
+    for task_id in request.dependencies_completed:
+        dependency = tx.task(request.swarm_id, task_id)
         if dependency is None:
-            raise UnknownTask(one, "dependencies_completed")
+            raise UnknownTask(task_id, "dependencies_completed")
         if dependency.status != "done":
-            unfinished.append(one)
+            unfinished.append(task_id)
     if task is not None and task.waits_for:
         unfinished += tx.unfinished_dependencies(task.swarm_id, task.task_id)
     if unfinished:
@@ -190,8 +175,8 @@ def check_finished(tx: Transaction, request: SpawnSubtaskRequest, task: Task | N
 def _handoff(
     tx: Transaction, request: SpawnSubtaskRequest, survey: Survey, task: Task | None
 ) -> WorkerHandoff:
-    known = tx.dependencies(request.swarm_id, request.bead_id) if task else []
-    dependencies = list(dict.fromkeys([*request.dependencies_completed, *known]))
+    stored = tx.dependencies(request.swarm_id, request.bead_id) if task else []
+    dependencies = list(dict.fromkeys([*request.dependencies_completed, *stored]))
     title = request.subtask_title or (task.title if task else request.bead_id)
     readonly = request.files_readonly
     return WorkerHandoff(
@@ -205,13 +190,13 @@ def _handoff(
             success_criteria=request.success_criteria or survey.success_criteria,
         ),
         context=Context(
-            epic_summary=request.epic_summary or _epic(tx, request),
+            epic_summary=request.epic_summary or _epic_summary(tx, request),
             your_role=title,
             what_others_did=what_others_did(_finished(tx, request.swarm_id, dependencies)),
             what_comes_next=what_comes_next(
                 [
-                    (one.task_id, one.title)
-                    for one in tx.dependents(request.swarm_id, request.bead_id)
+                    (dependent.task_id, dependent.title)
+                    for dependent in tx.dependents(request.swarm_id, request.bead_id)
                 ]
             ),
         ),
@@ -219,7 +204,7 @@ def _handoff(
     )
 
 
-def _epic(tx: Transaction, request: SpawnSubtaskRequest) -> str:
+def _epic_summary(tx: Transaction, request: SpawnSubtaskRequest) -> str:
     if request.epic_id is None:
         return ""
     epic = tx.task(request.swarm_id, request.epic_id)
@@ -229,32 +214,32 @@ def _epic(tx: Transaction, request: SpawnSubtaskRequest) -> str:
 
 
 def _finished(tx: Transaction, swarm_id: str, dependencies: Sequence[str]) -> list[FinishedTask]:
-    """What those before did: by their receipts, or else by their titles alone."""
-    found = []
+    """What the finished dependencies did: from their receipts, or else their titles."""
+    finished = []
     for task_id in dependencies:
         task = tx.task(swarm_id, task_id)
         receipt = tx.receipt_of_task(swarm_id, task_id)
         title = task.title if task else task_id
         if receipt is None:
-            found.append(FinishedTask(task_id, title, "", "", []))
+            finished.append(FinishedTask(task_id, title, "", "", []))
             continue
         body = json.loads(receipt.body)["receipt"]
-        files = [one["path"] for one in body["diff"]["changes"]]
-        found.append(FinishedTask(task_id, title, body["summary"], body["commit"], files))
-    return found
+        files = [change["path"] for change in body["diff"]["changes"]]
+        finished.append(FinishedTask(task_id, title, body["summary"], body["commit"], files))
+    return finished
 
 
 def _row(
     request: SpawnSubtaskRequest,
     survey: Survey,
     handoff: WorkerHandoff,
-    known: Handoff | None,
+    current: Handoff | None,
     now_ms: int,
 ) -> Handoff:
     return Handoff(
         swarm_id=request.swarm_id,
         task_id=request.bead_id,
-        version=known.version + 1 if known else 1,
+        version=current.version + 1 if current else 1,
         hash=handoff_hash(handoff),
         body=canonical_json(handoff).decode(),
         repo=survey.toplevel,
@@ -263,7 +248,7 @@ def _row(
         target=request.target,
         policy=canonical_json(request.policy).decode(),
         strategy=request.strategy,
-        reason="spawned" if known is None else "replaced by the operator",
+        reason="spawned" if current is None else "replaced by the operator",
         created_at_ms=now_ms,
         said=_digest(request),
         repo_id=survey.identity,
@@ -271,17 +256,18 @@ def _row(
 
 
 def _digest(request: SpawnSubtaskRequest) -> str:
-    """Of all words but `submit` and `merges`, which ask for something else."""
-    words = request.model_dump(mode="json", exclude={"submit", "merges"})
-    return hashlib.sha256(canonical_json(words)).hexdigest()
+    """Identifies a request by everything except `submit` and `merges`, which ask for something
+    else."""
+    content = request.model_dump(mode="json", exclude={"submit", "merges"})
+    return hashlib.sha256(canonical_json(content)).hexdigest()
 
 
-def _same(known: Handoff, wanted: Handoff, *, replace: bool) -> bool:
-    """The same words again mean the contract that they led to: base, imports and tasks around it
-    may have changed since. Who replaces a contract that was widened meanwhile wants it undone."""
-    if known.said != wanted.said or known.repo != wanted.repo:
+def _is_repeat(current: Handoff, proposed: Handoff, *, replace: bool) -> bool:
+    """Whether a request repeats the one that led to this contract. Base, imports and neighbouring
+    tasks may have changed since. A `replace` undoes a contract that was widened since."""
+    if current.said != proposed.said or current.repo != proposed.repo:
         return False
-    return not replace or _owned(known) == _owned(wanted)
+    return not replace or _owned(current) == _owned(proposed)
 
 
 def _owned(handoff: Handoff) -> list[str]:
@@ -289,12 +275,12 @@ def _owned(handoff: Handoff) -> list[str]:
 
 
 def put_in_force(tx: Transaction, handoff: Handoff, now_ms: int, field: str = "files") -> None:
-    """Store a version, reserve its files, and let the task and its attempt know of it."""
+    """Store a version, reserve its files, and record it with the task and its attempt."""
     owned = _owned(handoff)
     task = tx.task(handoff.swarm_id, handoff.task_id)
-    if task is None or task.status != "failed":  # which takes them when it is submitted again
-        wanted = Reservation(handoff.swarm_id, handoff.task_id, handoff.repo_id, owned)
-        ownership.reserve(tx, wanted, now_ms, field)
+    if task is None or task.status != "failed":  # a failed task reserves them when it is submitted
+        reservation = Reservation(handoff.swarm_id, handoff.task_id, handoff.repo_id, owned)
+        ownership.reserve(tx, reservation, now_ms, field)
     tx.add_handoff(handoff)
     if task is not None:
         tx.save_task(task._replace(contract_version=handoff.version))
@@ -317,7 +303,7 @@ def put_in_force(tx: Transaction, handoff: Handoff, now_ms: int, field: str = "f
     )
 
 
-def _spawned(tx: Transaction, handoff: Handoff) -> SpawnAnswer:
+def _spawn_answer(tx: Transaction, handoff: Handoff) -> SpawnAnswer:
     task = tx.task(handoff.swarm_id, handoff.task_id)
     return SpawnAnswer(
         bead_id=handoff.task_id,

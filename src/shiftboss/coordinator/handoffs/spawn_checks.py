@@ -1,4 +1,4 @@
-"""What is wrong with a handoff that is asked for, whatever the repository says."""
+"""Checks of a spawn request that do not need the repository, and who may spawn."""
 
 from __future__ import annotations
 
@@ -14,51 +14,49 @@ from shiftboss.rules.paths.patterns import normalised
 T = TypeVar("T")
 
 
-def check_words(request: SpawnSubtaskRequest, variables: Collection[str]) -> None:
-    """Raises InvalidRequest with the field, and the place in its list. `variables` may be shown to
-    commands."""
+def check_request(request: SpawnSubtaskRequest, variables: Collection[str]) -> None:
+    """Raises InvalidRequest with the field and the index in its list. `variables` are the
+    environment variables that may be passed to commands."""
     normalised_paths(request.files, "files")
     normalised_paths(request.files_readonly or [], "files_readonly")
     normalised_paths(request.policy.generated, "policy.generated")
-    _each(request.success_criteria, "success_criteria", parse_criterion)
-    _each(request.policy.setup, "policy.setup", parse_command)
+    _parse_each(request.success_criteria, "success_criteria", parse_criterion)
+    _parse_each(request.policy.setup, "policy.setup", parse_command)
     _check_variables(request.policy.environment, variables)
 
 
 def normalised_paths(paths: Sequence[str], field: str) -> list[str]:
-    return list(dict.fromkeys(_each(paths, field, normalised)))
+    return list(dict.fromkeys(_parse_each(paths, field, normalised)))
 
 
-def _each(texts: Sequence[str], field: str, parse: Callable[[str], T]) -> list[T]:
-    found = []
+def _parse_each(texts: Sequence[str], field: str, parse: Callable[[str], T]) -> list[T]:
+    parsed = []
     for number, text in enumerate(texts):
         try:
-            found.append(parse(text))
+            parsed.append(parse(text))
         except ValueError as error:
             raise InvalidRequest(f"{field}.{number}: {error}", field=f"{field}.{number}") from None
-    return found
+    return parsed
 
 
 def _check_variables(names: Sequence[str], allowed: Collection[str]) -> None:
-    """The environment is the operator's: whoever may spawn must not read it by a command."""
+    """The environment belongs to the operator: a caller must not read it through a command."""
     for number, name in enumerate(names):
         field = f"policy.environment.{number}"
         if not may_be_passed(name):
-            raise InvalidRequest(f"{field}: {name} is not passed to commands", field=field)
+            raise InvalidRequest(f"{field}: {name} is never passed to commands", field=field)
         if name not in allowed:
             raise InvalidRequest(
-                f"{field}: the operator has not allowed {name} to be passed to commands",
+                f"{field}: the operator does not allow {name} to be passed to commands",
                 field=field,
                 hint=f"start the server with --pass-environment {name}",
             )
 
 
-# Who may spawn, and what a contract may ask for: the operator's choice when the server starts.
-
-
 class Spawning(NamedTuple):
-    """Whoever spawns chooses commands that run with the rights of the verifier. `variables` are
-    those of its environment that a contract may show to them."""
+    """The operator's choice at the start of the server: whether everybody may spawn, and which
+    variables of the verifier's environment a contract may pass to its commands. A caller that
+    spawns chooses commands that run with the rights of the verifier."""
 
     open_to_all: bool = True
     variables: frozenset[str] = frozenset()

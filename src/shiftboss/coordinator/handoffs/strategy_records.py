@@ -1,4 +1,4 @@
-"""What completions, refusals and failures teach about the strategy of their task."""
+"""The record of each strategy: completions, refusals and failures of its tasks."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ UNNAMED = "unnamed"
 LESSONS_MAX = 10
 
 
-def learn(
+def record_signal(
     tx: Transaction,
     handoff: Handoff,
     assignment: Assignment,
@@ -39,8 +39,8 @@ def learn(
     number: int = 0,
     cost: float | None = None,
 ) -> None:
-    """One record of what happened, and the sum of its strategy."""
-    violated = [one.check for one in verdict.violations] if verdict else []
+    """Store a signal, and add it to the totals of its strategy."""
+    violated = [violation.check for violation in verdict.violations] if verdict else []
     impact = impact_of(kind, violated=violated)
     duration_ms = max(now_ms - assignment.registered_at_ms, 0)
     strategy = handoff.strategy or UNNAMED
@@ -57,10 +57,14 @@ def learn(
             violation_type=_violation_type(kind, violated),
             details=json.dumps(
                 {
-                    "violations": [one.message for one in verdict.violations] if verdict else [],
+                    "violations": [violation.message for violation in verdict.violations]
+                    if verdict
+                    else [],
                     "reason": reason,
                     "files_planned": _planned(handoff),
-                    "files_changed": [one.path for one in verdict.changes[:200]] if verdict else [],
+                    "files_changed": [change.path for change in verdict.changes[:200]]
+                    if verdict
+                    else [],
                     "duration_ms": duration_ms,
                     "refusals": assignment.refusals,
                     "retries": retries,
@@ -76,15 +80,17 @@ def learn(
     tx.put_strategy(recorded(record, impact, weight, now_ms))
 
 
-def learn_of_failure(
+def record_failure(
     tx: Transaction, assignment: Assignment, reason: str, failures: int, now_ms: int
 ) -> None:
-    """Tasks without a handoff were not cut by a strategy that we know of."""
+    """Record the failure of a task with a handoff; others have no known strategy."""
     if assignment.contract_version is None:
         return
     handoff = tx.handoff(assignment.swarm_id, assignment.task_id)
     if handoff is not None:
-        learn(tx, handoff, assignment, "failure", now_ms, reason=reason, retries=failures - 1)
+        record_signal(
+            tx, handoff, assignment, "failure", now_ms, reason=reason, retries=failures - 1
+        )
 
 
 def _planned(handoff: Handoff) -> list[str]:
@@ -100,8 +106,8 @@ def _violation_type(kind: SignalKind, violated: Sequence[str]) -> str | None:
 
 
 def plan(tx: Transaction, request: PlanRequest, now_ms: int) -> PlanAnswer:
-    """The strategy that the evidence speaks for, and what went wrong with it lately."""
-    records = [one for one in tx.strategies() if one.strategy != UNNAMED]
+    """The strategy with the best record, and its recent problems."""
+    records = [record for record in tx.strategies() if record.strategy != UNNAMED]
     chosen = suggest(records, now_ms, seed=request.seed)
     return PlanAnswer(
         strategy=chosen.strategy,
@@ -114,12 +120,12 @@ def plan(tx: Transaction, request: PlanRequest, now_ms: int) -> PlanAnswer:
 def _lessons(tx: Transaction, strategy: str) -> list[dict[str, Any]]:
     return [
         {
-            "bead_id": one.task_id,
-            "kind": one.kind,
-            "violation_type": one.violation_type,
-            "at": one.at_ms,
-            **json.loads(one.details),
+            "bead_id": signal.task_id,
+            "kind": signal.kind,
+            "violation_type": signal.violation_type,
+            "at": signal.at_ms,
+            **json.loads(signal.details),
         }
-        for one in tx.signals(strategy, 50)
-        if one.kind != "completion"
+        for signal in tx.signals(strategy, 50)
+        if signal.kind != "completion"
     ][:LESSONS_MAX]

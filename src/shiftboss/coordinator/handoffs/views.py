@@ -1,4 +1,4 @@
-"""A handoff and its claims, as they are shown."""
+"""Views of a handoff: its prompt, and what `show_handoff` answers."""
 
 from __future__ import annotations
 
@@ -43,22 +43,22 @@ def show(tx: Transaction, swarm_id: str, task_id: str, version: int | None) -> H
         reason=handoff.reason,
         created_at=handoff.created_at_ms,
         prompt=prompt_of(handoff),
-        waivers=[one.model_dump() for one in tx.waivers(swarm_id, task_id)],
+        waivers=[waiver.model_dump() for waiver in tx.waivers(swarm_id, task_id)],
         last_claim=_claim_view(last) if last else None,
     )
 
 
 def _claim_view(claim: Claim) -> dict[str, Any]:
-    said = json.loads(claim.words)
+    content = json.loads(claim.words)
     return {
         "claim_id": claim.claim_id,
         "epoch": claim.epoch,
         "worker": claim.worker,
-        "claimed_by": said.get("name"),
+        "claimed_by": content.get("name"),
         "state": claim.state,
         "contract_version": claim.contract_version,
-        "commit": said["commit"],
-        "summary": said["summary"],
+        "commit": content["commit"],
+        "summary": content["summary"],
         "asked_at": claim.asked_at_ms,
         "ended_at": claim.ended_at_ms,
         "verdict": json.loads(claim.verdict) if claim.verdict else None,

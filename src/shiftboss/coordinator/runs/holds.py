@@ -1,4 +1,4 @@
-"""What is held back from being handed out, and how that begins and ends."""
+"""Holds: pauses and exhausted budgets that keep tasks from being handed out."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ def is_held(tx: Transaction, task: Task) -> bool:
 
 
 def check_not_held(tx: Transaction, task: Task) -> None:
-    found = tx.holds_of_task(task.swarm_id, task.task_id)
-    if found:
+    holds = tx.holds_of_task(task.swarm_id, task.task_id)
+    if holds:
         raise WorkPaused(
-            f"{task.task_id} is held back: {found[0].reason}; nothing was changed",
+            f"{task.task_id} is on hold: {holds[0].reason}; nothing was changed",
             field="task_id",
-            hint="`shiftboss status` shows until when; the operator resumes or raises the budget",
+            hint="`shiftboss status` shows until when; the operator can resume or raise the budget",
         )
 
 
 def budget_pause(tx: Transaction, swarm_id: str, task_id: str) -> str | None:
-    """Why who works on the task has to stop. Of a pause it need not: it holds back what is not
-    handed out yet."""
-    found = tx.holds_of_task(swarm_id, task_id)
-    return "; ".join(one.reason for one in found if one.kind == "budget") or None
+    """Why the worker of the task has to stop: an exhausted budget. A pause only holds back tasks
+    that are not handed out yet."""
+    holds = tx.holds_of_task(swarm_id, task_id)
+    return "; ".join(hold.reason for hold in holds if hold.kind == "budget") or None
 
 
 def view(hold: Hold) -> HoldView:
@@ -45,13 +45,13 @@ def view(hold: Hold) -> HoldView:
     )
 
 
-def shown(tx: Transaction, swarm_id: str) -> list[HoldView]:
-    return [view(one) for one in tx.holds_of_swarm(swarm_id, HOLDS_SHOWN_MAX)]
+def views_of_swarm(tx: Transaction, swarm_id: str) -> list[HoldView]:
+    return [view(hold) for hold in tx.holds_of_swarm(swarm_id, HOLDS_SHOWN_MAX)]
 
 
 def pause(tx: Transaction, request: PauseSwarmRequest, now_ms: int) -> PauseAnswer:
-    """Several may run into one quota: the longer pause counts."""
-    _take(tx, request.swarm_id, request.bead_id, now_ms)
+    """Several workers may run into the same quota: the longest pause counts."""
+    _lock(tx, request.swarm_id, request.bead_id, now_ms)
     task_id = request.bead_id or WHOLE_SWARM
     wanted = Hold(request.swarm_id, task_id, "pause", request.reason, now_ms, request.until_ms)
     changed = put_pause(tx, wanted, now_ms)
@@ -59,56 +59,57 @@ def pause(tx: Transaction, request: PauseSwarmRequest, now_ms: int) -> PauseAnsw
 
 
 def put_pause(tx: Transaction, wanted: Hold, now_ms: int) -> bool:
-    known = _pause_of(tx, wanted)
-    after = longer(known, wanted)
-    if after == known:
+    current = _pause_of(tx, wanted)
+    after = longer(current, wanted)
+    if after == current:
         return False
     tx.put_hold(after)
-    _tell(tx, after, EventKind.DISPATCH_PAUSED, now_ms, until=after.until_ms)
+    _add_event(tx, after, EventKind.DISPATCH_PAUSED, now_ms, until=after.until_ms)
     return True
 
 
 def resume(tx: Transaction, request: ResumeSwarmRequest, now_ms: int) -> PauseAnswer:
-    """Doing it again changes nothing. What a budget holds back stays where it is."""
-    _take(tx, request.swarm_id, request.bead_id, now_ms)
+    """End a pause; a repeat changes nothing. What a budget holds back stays on hold."""
+    _lock(tx, request.swarm_id, request.bead_id, now_ms)
     task_id = request.bead_id or WHOLE_SWARM
-    known = _pause_of(tx, Hold(request.swarm_id, task_id, "pause", "", now_ms, None))
-    if known is not None:
-        lift(tx, known, "by the operator", now_ms)
-    return PauseAnswer(success=True, changed=known is not None, paused=None)
+    current = _pause_of(tx, Hold(request.swarm_id, task_id, "pause", "", now_ms, None))
+    if current is not None:
+        lift(tx, current, "by the operator", now_ms)
+    return PauseAnswer(success=True, changed=current is not None, paused=None)
 
 
-def end(tx: Transaction, seen: Hold, now_ms: int) -> bool:
-    """Its time is over. False when it was made longer or lifted meanwhile."""
+def expire(tx: Transaction, seen: Hold, now_ms: int) -> bool:
+    """End an expired pause. False if it was extended or lifted in the meantime."""
     if tx.take_swarm(seen.swarm_id) is None:
         return False
-    known = _pause_of(tx, seen)
-    if known is None or known.until_ms is None or known.until_ms > now_ms:
+    current = _pause_of(tx, seen)
+    if current is None or current.until_ms is None or current.until_ms > now_ms:
         return False
-    lift(tx, known, "its time is over", now_ms)
+    lift(tx, current, "its time is over", now_ms)
     return True
 
 
 def lift(tx: Transaction, hold: Hold, how: str, now_ms: int) -> None:
-    """Nothing holds it any more for this reason: what can be handed out is."""
+    """Remove a hold and hand out the tasks that are ready now."""
     if tx.drop_hold(hold):
-        _tell(tx, hold, EventKind.DISPATCH_RESUMED, now_ms, how=how)
+        _add_event(tx, hold, EventKind.DISPATCH_RESUMED, now_ms, how=how)
         drain(tx, hold.swarm_id, now_ms)
 
 
 def _pause_of(tx: Transaction, like: Hold) -> Hold | None:
-    found = tx.holds_of_task(like.swarm_id, like.task_id)
-    return next((one for one in found if (one.task_id, one.kind) == (like.task_id, "pause")), None)
+    key = (like.task_id, "pause")
+    holds = tx.holds_of_task(like.swarm_id, like.task_id)
+    return next((hold for hold in holds if (hold.task_id, hold.kind) == key), None)
 
 
-def _take(tx: Transaction, swarm_id: str, task_id: str | None, now_ms: int) -> None:
+def _lock(tx: Transaction, swarm_id: str, task_id: str | None, now_ms: int) -> None:
     if task_id is None:
         take_swarm(tx, swarm_id, now_ms)
     else:
         take_task(tx, swarm_id, task_id)
 
 
-def _tell(tx: Transaction, hold: Hold, kind: EventKind, now_ms: int, **facts: object) -> None:
+def _add_event(tx: Transaction, hold: Hold, kind: EventKind, now_ms: int, **facts: object) -> None:
     task_id = None if hold.task_id == WHOLE_SWARM else hold.task_id
     tx.add_event(
         hold.swarm_id,

@@ -1,15 +1,23 @@
-"""Use cases of landing: what is accepted and not on its target yet, and what has got there."""
+"""Use cases of landings: accepted work on its way to its target branch, and work that landed."""
 
 from __future__ import annotations
 
 import json
 
 from shiftboss.coordinator.contract import locks
-from shiftboss.coordinator.contract.cascade import landed_at
-from shiftboss.coordinator.contract.locks import take_back
-from shiftboss.coordinator.swarms.swarms import existing
-from shiftboss.errors import Conflict, InvalidRequest, UnknownHandoff, UnknownReceipt, UnknownTask
-from shiftboss.protocol.bus import DEFAULT_SWARM
+from shiftboss.coordinator.contract.cascade import record_landing_push
+from shiftboss.coordinator.contract.locks import reclaim_lock
+from shiftboss.coordinator.swarms.swarms import check_exists
+from shiftboss.errors import (
+    CiUnavailable,
+    Conflict,
+    InvalidRequest,
+    UnknownHandoff,
+    UnknownReceipt,
+    UnknownTask,
+)
+from shiftboss.evidence.port import Evidence
+from shiftboss.protocol.ci import CiDemand
 from shiftboss.protocol.events import EventKind
 from shiftboss.protocol.handoffs import WorkerHandoff
 from shiftboss.protocol.runs import (
@@ -20,13 +28,14 @@ from shiftboss.protocol.runs import (
     ReportLandedRequest,
 )
 from shiftboss.rules.claims.handoffs import Handoff
+from shiftboss.rules.contract.ci_verdict import ci_state, judge
 from shiftboss.rules.runs.records import LandingRecord
 from shiftboss.store.handoff_port import ReceiptRow
 from shiftboss.store.port import Transaction
 
 
-def accepted(tx: Transaction, receipt: ReceiptRow) -> None:
-    """From here on it can land."""
+def add_landing(tx: Transaction, receipt: ReceiptRow) -> None:
+    """Record accepted work, which can land from now on."""
     tx.put_landing(
         LandingRecord(
             receipt.swarm_id,
@@ -39,17 +48,16 @@ def accepted(tx: Transaction, receipt: ReceiptRow) -> None:
 
 
 def landable(tx: Transaction, request: ListLandableRequest) -> LandableList:
-    if request.swarm_id != DEFAULT_SWARM:
-        existing(tx, request.swarm_id)
-    found = tx.landings_to_come(request.swarm_id, _mark(request.after), request.limit)
-    last = found[-1] if len(found) == request.limit else None
+    check_exists(tx, request.swarm_id)
+    landings = tx.landings_to_come(request.swarm_id, _parse_page_mark(request.after), request.limit)
+    last = landings[-1] if len(landings) == request.limit else None
     return LandableList(
-        tasks=[_landable(tx, one) for one in found],
+        tasks=[_landable(tx, landing) for landing in landings],
         next_after=f"{last.accepted_at_ms}:{last.receipt_id}" if last else None,
     )
 
 
-def _mark(after: str) -> tuple[int, str]:
+def _parse_page_mark(after: str) -> tuple[int, str]:
     if not after:
         return (-1, "")
     at_ms, colon, receipt_id = after.partition(":")
@@ -88,53 +96,56 @@ def _handoff(tx: Transaction, swarm_id: str, task_id: str) -> Handoff:
     return handoff
 
 
-def reported(tx: Transaction, request: ReportLandedRequest) -> tuple[LandingRecord, Handoff]:
-    """The accepted work that a report is about. Raises where the report does not fit it."""
-    if request.swarm_id != DEFAULT_SWARM:
-        existing(tx, request.swarm_id)
+def reported_landing(
+    tx: Transaction, request: ReportLandedRequest
+) -> tuple[LandingRecord, Handoff]:
+    """The accepted work that a report is about. Raises if the report contradicts it."""
+    check_exists(tx, request.swarm_id)
     landing = tx.landing(request.swarm_id, request.bead_id)
     if landing is None:
         if tx.task(request.swarm_id, request.bead_id) is None:
             raise UnknownTask(request.bead_id)
         raise UnknownReceipt(
-            f"{request.bead_id} has no receipt: nobody has proven that it is done",
+            f"{request.bead_id} has no receipt: its completion was not accepted",
             field="bead_id",
-            hint="work lands when it is accepted; see swarm_complete",
+            hint="only accepted work lands; see swarm_complete",
         )
     if request.commit != landing.commit_sha:
         raise Conflict(
-            f"{landing.commit_sha} of {request.bead_id} was accepted, not {request.commit}; "
-            "nothing was changed",
+            f"the accepted commit of {request.bead_id} is {landing.commit_sha}, not "
+            f"{request.commit}; nothing was changed",
             field="commit",
             facts={"commit": landing.commit_sha, "receipt_id": landing.receipt_id},
         )
     handoff = _handoff(tx, request.swarm_id, request.bead_id)
     if handoff.target not in (None, request.target):
         raise Conflict(
-            f"{request.bead_id} goes to {handoff.target}, not to {request.target}; nothing was "
-            "changed",
+            f"the target of {request.bead_id} is {handoff.target}, not {request.target}; nothing "
+            "was changed",
             field="target",
             facts={"target": handoff.target},
         )
     return landing, handoff
 
 
-def landed(
+def record_landed(
     tx: Transaction, request: ReportLandedRequest, ci: str | None, now_ms: int
 ) -> LandedAnswer:
-    """For a caller that has looked: the commits are on the target. `ci` is what is known of the one
-    that landed, where a policy wants to know: passed, failed, pending or unverifiable. The first
-    report counts; one that comes again can only tell more of the CI."""
+    """Record that work has landed; the caller has checked that the commits are on the target.
+
+    `ci` is the CI result of the landed commit, where the policy requires one: passed, failed,
+    pending or unverifiable. The first report counts; a repeat can only update the CI result.
+    """
     tx.take_swarm(request.swarm_id)
-    landing, handoff = reported(tx, request)
+    landing, handoff = reported_landing(tx, request)
     if landing.landed_commit is None:
         landing = landing._replace(
             target=request.target, landed_commit=request.landed_commit, landed_at_ms=now_ms
         )
         tx.put_landing(landing)
-        _tell(tx, landing, now_ms)
-        take_back(tx, landing.swarm_id, landing.task_id, now_ms)
-        landed_at(tx, handoff, landing, now_ms)
+        _add_event(tx, landing, now_ms)
+        reclaim_lock(tx, landing.swarm_id, landing.task_id, now_ms)
+        record_landing_push(tx, handoff, landing, now_ms)
     locked = locks.release_landed(tx, handoff, landing, ci, now_ms)
     return LandedAnswer(
         success=True,
@@ -147,8 +158,26 @@ def landed(
     )
 
 
+async def ci_of_landed(
+    evidence: Evidence, handoff: Handoff, accepted: str, landed: str
+) -> str | None:
+    """The CI result of a landed commit: passed, failed, pending or unverifiable. None where the
+    policy does not require one. The accepted commit itself has passed before; a merge has not."""
+    if not handoff.lands_later or handoff.ci is None:
+        return None
+    if landed == accepted:
+        return "passed"
+    demand = CiDemand.model_validate_json(handoff.ci)
+    demand = demand.model_copy(update={"branch": handoff.target})
+    try:
+        report = await evidence.ci_report(demand, landed)
+    except CiUnavailable:
+        return "pending"
+    return ci_state(judge(report, demand))
+
+
 def still_locked(tx: Transaction) -> list[tuple[LandingRecord, Handoff]]:
-    """What has landed as a merge that CI has not passed: the policy keeps its repo locked."""
+    """Landed merges that have not passed CI yet: the policy keeps their repos locked."""
     return [
         (landing, handoff)
         for lock in tx.repo_locks()
@@ -158,14 +187,14 @@ def still_locked(tx: Transaction) -> list[tuple[LandingRecord, Handoff]]:
     ]
 
 
-def looked_again(
+def update_ci(
     tx: Transaction, seen: LandingRecord, handoff: Handoff, ci: str | None, now_ms: int
 ) -> None:
     if tx.take_swarm(seen.swarm_id) is not None:
         locks.release_landed(tx, handoff, seen, ci, now_ms)
 
 
-def _tell(tx: Transaction, landing: LandingRecord, now_ms: int) -> None:
+def _add_event(tx: Transaction, landing: LandingRecord, now_ms: int) -> None:
     tx.add_event(
         landing.swarm_id,
         EventKind.TASK_LANDED,

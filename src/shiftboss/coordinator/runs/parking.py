@@ -1,4 +1,4 @@
-"""Use case of parking: an attempt ends that cannot go on now, and nobody is to blame."""
+"""Use case of parking: an attempt that cannot continue now ends without counting as a failure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from shiftboss.store.port import Transaction
 
 
 def park(tx: Transaction, request: ParkTaskRequest, now_ms: int) -> ParkAnswer:
-    """An attempt is parked once: said again, it is answered as the first time."""
+    """An attempt is parked once: a repeat gets the first answer."""
     task, held, holder = take_task(tx, request.swarm_id, request.bead_id)
     report_key = report_digest("park", f"{request.name} {request.epoch}")
     first = tx.event_of_report(request.swarm_id, request.bead_id, report_key)
@@ -31,7 +31,7 @@ def park(tx: Transaction, request: ParkTaskRequest, now_ms: int) -> ParkAnswer:
     check_no_claim(attempt, "bead_id")
     if not can_move(attempt.state, WorkerState.WAITING):
         raise IllegalTransition(
-            f"{task.task_id} is {attempt.state.value} and cannot wait; nothing was changed",
+            f"{task.task_id} is {attempt.state.value} and cannot be parked; nothing was changed",
             field="bead_id",
             facts={"state": attempt.state.value},
         )
@@ -49,11 +49,11 @@ def park(tx: Transaction, request: ParkTaskRequest, now_ms: int) -> ParkAnswer:
         task_id=task.task_id,
         report_key=report_key,
     )
-    _give_back(tx, task, attempt, holder, request, now_ms)
+    _requeue(tx, task, attempt, holder, request, now_ms)
     return _answer(tx, request, request.until_ms)
 
 
-def _give_back(
+def _requeue(
     tx: Transaction,
     task: Task,
     attempt: Assignment,
@@ -61,7 +61,7 @@ def _give_back(
     request: ParkTaskRequest,
     now_ms: int,
 ) -> None:
-    """Held back before anybody could be given it."""
+    """Queue the task again. The pause comes first, so that the task is not handed out at once."""
     if request.until_ms is not None:
         until = request.until_ms
         hold = Hold(task.swarm_id, task.task_id, "pause", request.reason, now_ms, until)
@@ -69,12 +69,12 @@ def _give_back(
     end_attempt(tx, attempt._replace(state=WorkerState.WAITING), "parked", now_ms)
     free_worker(tx, attempt, now_ms, holder=holder)
     if request.checkpoint is not None:
-        task = task._replace(checkpoint=json.dumps(_signed(request.checkpoint, attempt)))
+        task = task._replace(checkpoint=json.dumps(_with_origin(request.checkpoint, attempt)))
     enqueue(tx, task, now_ms)
     drain(tx, task.swarm_id, now_ms)
 
 
-def _signed(checkpoint: dict[str, Any], attempt: Assignment) -> dict[str, Any]:
+def _with_origin(checkpoint: dict[str, Any], attempt: Assignment) -> dict[str, Any]:
     return checkpoint | {"worker": attempt.worker, "epoch": attempt.epoch}
 
 

@@ -1,19 +1,12 @@
-"""A running plan for the surfaces: usage, budgets, pauses, parking, landing."""
+"""The operations of a running plan: usage, budgets, pauses, parking, landing."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeVar
-
 from shiftboss.coordinator.clock import Clock
-from shiftboss.coordinator.evidence_port import Evidence
-from shiftboss.coordinator.idempotency import once
+from shiftboss.coordinator.idempotency import write_once
 from shiftboss.coordinator.runs import holds, landings, parking, usage
-from shiftboss.coordinator.runs import usage as usage_views
-from shiftboss.coordinator.runs.landed_ci import ci_of_landed
 from shiftboss.errors import Conflict
-from shiftboss.protocol.bus import BusRequest
-from shiftboss.protocol.fields import Answer
+from shiftboss.evidence.port import Evidence
 from shiftboss.protocol.runs import (
     BudgetAnswer,
     LandableList,
@@ -33,8 +26,6 @@ from shiftboss.protocol.runs import (
 )
 from shiftboss.store.port import Store
 
-A = TypeVar("A", bound=Answer)
-
 
 class RunService:
     def __init__(self, store: Store, clock: Clock, evidence: Evidence) -> None:
@@ -47,23 +38,23 @@ class RunService:
     async def report_usage(
         self, request: ReportUsageRequest, _key: str | None = None
     ) -> UsageAnswer:
-        """The key is not needed: what a process has used replaces what was said before."""
+        """The key is not needed: the usage of a process replaces its last report."""
         now_ms = self._clock()
         return await self._store.write(
             lambda tx: usage.report(tx, request, now_ms), request.swarm_id
         )
 
     async def show_usage(self, request: ShowUsageRequest, _key: str | None = None) -> UsageList:
-        return await self._store.read(lambda tx: usage_views.show(tx, request))
+        return await self._store.read(lambda tx: usage.show(tx, request))
 
     async def set_budget(self, request: SetBudgetRequest, _key: str | None = None) -> BudgetAnswer:
-        """A first or a smaller one."""
+        """A first or a smaller budget."""
         return await self._set_budget(request, by_operator=False)
 
     async def raise_budget(
         self, request: SetBudgetRequest, _key: str | None = None
     ) -> BudgetAnswer:
-        """The operator's: any."""
+        """For the operator: any budget."""
         return await self._set_budget(request, by_operator=True)
 
     async def _set_budget(self, request: SetBudgetRequest, *, by_operator: bool) -> BudgetAnswer:
@@ -76,12 +67,12 @@ class RunService:
     # -- pauses
 
     async def pause_swarm(self, request: PauseSwarmRequest, key: str | None = None) -> PauseAnswer:
-        return await self._once(holds.pause, request, key)
+        return await write_once(self._store, self._clock, holds.pause, request, key)
 
     async def resume_swarm(
         self, request: ResumeSwarmRequest, key: str | None = None
     ) -> PauseAnswer:
-        return await self._once(holds.resume, request, key)
+        return await write_once(self._store, self._clock, holds.resume, request, key)
 
     async def park_task(self, request: ParkTaskRequest, _key: str | None = None) -> ParkAnswer:
         """The key is not needed: an attempt can be parked once."""
@@ -100,16 +91,16 @@ class RunService:
     async def report_landed(
         self, request: ReportLandedRequest, _key: str | None = None
     ) -> LandedAnswer:
-        """The server looks for itself: what is not on the target has not landed."""
-        landing, handoff = await self._store.read(lambda tx: landings.reported(tx, request))
+        """The server checks the target branch itself."""
+        landing, handoff = await self._store.read(lambda tx: landings.reported_landing(tx, request))
         if landing.landed_commit is None:
             for commit in dict.fromkeys((request.commit, request.landed_commit)):
                 await self._check_is_on_target(handoff.repo, commit, request)
         landed_commit = landing.landed_commit or request.landed_commit
-        ci = await ci_of_landed(self._evidence, handoff, landing.commit_sha, landed_commit)
+        ci = await landings.ci_of_landed(self._evidence, handoff, landing.commit_sha, landed_commit)
         now_ms = self._clock()
         return await self._store.write(
-            lambda tx: landings.landed(tx, request, ci, now_ms), request.swarm_id
+            lambda tx: landings.record_landed(tx, request, ci, now_ms), request.swarm_id
         )
 
     async def _check_is_on_target(
@@ -120,12 +111,6 @@ class RunService:
                 f"{commit[:12]} of {request.bead_id} is not on the branch {request.target}; "
                 "nothing was changed",
                 field="commit" if commit == request.commit else "landed_commit",
-                hint=f"merge it into {request.target} first: a copy of the changes is not the "
-                "commit that was accepted",
+                hint=f"merge it into {request.target} first; a cherry-picked copy is not the "
+                "accepted commit",
             )
-
-    async def _once(self, use_case: Callable[..., A], request: BusRequest, key: str | None) -> A:
-        now_ms = self._clock()
-        return await self._store.write(
-            lambda tx: once(tx, use_case, request, key, now_ms), request.swarm_id
-        )

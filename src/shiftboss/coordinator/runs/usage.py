@@ -1,13 +1,13 @@
-"""Use cases of usage and budgets: what a plan has used, what it may, and what happens then."""
+"""Use cases of usage and budgets: record usage, hold tasks over budget, show both."""
 
 from __future__ import annotations
 
 from shiftboss.coordinator.bus import questions
 from shiftboss.coordinator.bus.dispatch import take_swarm, take_task
 from shiftboss.coordinator.runs import holds
-from shiftboss.coordinator.swarms.swarms import existing
+from shiftboss.coordinator.swarms.swarms import check_exists
 from shiftboss.errors import Forbidden, NotHeld, StaleEpoch
-from shiftboss.protocol.bus import DEFAULT_SWARM, AnswerQuestionRequest
+from shiftboss.protocol.bus import AnswerQuestionRequest
 from shiftboss.protocol.events import EventKind
 from shiftboss.protocol.handoffs import DEFAULT_CONTACT, WorkerHandoff
 from shiftboss.protocol.runs import (
@@ -28,20 +28,17 @@ from shiftboss.rules.runs.records import WHOLE_SWARM, BudgetRecord, Hold, Proces
 from shiftboss.rules.tasks.tasks import Question
 from shiftboss.store.port import Transaction
 
-# Usage and budgets, as they are shown.
-
 
 def show(tx: Transaction, request: ShowUsageRequest) -> UsageList:
-    """A page of tasks; the sums of the swarm are on every page."""
+    """A page of tasks. Every page has the totals of the swarm."""
     swarm_id = request.swarm_id
-    if swarm_id != DEFAULT_SWARM:
-        existing(tx, swarm_id)
-    # Everything is behind the row of the swarm, whose id is empty.
-    found = tx.usage_after(swarm_id, request.after, request.limit)
+    check_exists(tx, swarm_id)
+    # The row of the whole swarm has an empty task id, so every page starts after it.
+    rows = tx.usage_after(swarm_id, request.after, request.limit)
     totals, budget = tx.usage_totals(swarm_id, WHOLE_SWARM), tx.budget(swarm_id, WHOLE_SWARM)
     return UsageList(
-        tasks=[_task(tx, swarm_id, task_id, used) for task_id, used in found],
-        next_after=found[-1][0] if len(found) == request.limit else None,
+        tasks=[_task(tx, swarm_id, task_id, used) for task_id, used in rows],
+        next_after=rows[-1][0] if len(rows) == request.limit else None,
         swarm=totals_view(totals),
         budget=budget_view(budget),
         over=over_view(totals, budget),
@@ -85,11 +82,11 @@ def over_view(totals: Totals, budget: BudgetRecord | None) -> OverBudget | None:
 
 
 def report(tx: Transaction, request: ReportUsageRequest, now_ms: int) -> UsageAnswer:
-    """Of an attempt that is over, too: it was spent all the same."""
+    """Record the usage of a process, even if its attempt has ended: it was spent."""
     _check_attempt(tx, request)
     _add(tx, request, now_ms)
     for task_id in (request.bead_id, WHOLE_SWARM):
-        _hold_if_used_up(tx, request.swarm_id, task_id, now_ms, asks_for=request)
+        _hold_if_used_up(tx, request.swarm_id, task_id, now_ms, report=request)
     swarm_id = request.swarm_id
     return UsageAnswer(
         bead_id=request.bead_id,
@@ -108,7 +105,7 @@ def _check_attempt(tx: Transaction, request: ReportUsageRequest) -> None:
 
 
 def _add(tx: Transaction, request: ReportUsageRequest, now_ms: int) -> None:
-    said = ProcessUsage(
+    usage = ProcessUsage(
         swarm_id=request.swarm_id,
         task_id=request.bead_id,
         epoch=request.epoch,
@@ -119,63 +116,63 @@ def _add(tx: Transaction, request: ReportUsageRequest, now_ms: int) -> None:
         microdollars=None if request.dollars is None else budgets.microdollars(request.dollars),
         at_ms=now_ms,
     )
-    known = tx.process_usage(said.swarm_id, said.task_id, said.epoch, said.process)
-    if budgets.is_late(known, said):
+    previous = tx.process_usage(usage.swarm_id, usage.task_id, usage.epoch, usage.process)
+    if budgets.is_late(previous, usage):
         return
-    tx.put_process_usage(said)
-    for task_id in (said.task_id, WHOLE_SWARM):
-        before = tx.usage_totals(said.swarm_id, task_id)
-        tx.put_usage_totals(said.swarm_id, task_id, budgets.with_usage(before, known, said))
+    tx.put_process_usage(usage)
+    for task_id in (usage.task_id, WHOLE_SWARM):
+        totals = tx.usage_totals(usage.swarm_id, task_id)
+        tx.put_usage_totals(usage.swarm_id, task_id, budgets.with_usage(totals, previous, usage))
 
 
 def set_budget(
     tx: Transaction, request: SetBudgetRequest, now_ms: int, *, by_operator: bool
 ) -> BudgetAnswer:
-    """The same again changes nothing. A larger one sets going what the smaller one had stopped."""
+    """A repeat changes nothing. A larger budget resumes what the smaller one stopped."""
     take_swarm(tx, request.swarm_id, now_ms)
     task_id = WHOLE_SWARM
     if request.bead_id is not None:
         task_id = take_task(tx, request.swarm_id, request.bead_id)[0].task_id
-    known = tx.budget(request.swarm_id, task_id)
-    wanted = BudgetRecord(
+    current = tx.budget(request.swarm_id, task_id)
+    proposed = BudgetRecord(
         request.swarm_id,
         task_id,
         request.tokens,
         budgets.dollar_limit(request.dollars),
         by_operator,
-        known.question_id if known else None,
+        current.question_id if current else None,
     )
     if not by_operator:
-        wanted = _allowed(known, wanted)
-    changed = wanted != known
+        proposed = _without_operator_rights(current, proposed)
+    changed = proposed != current
     if changed:
-        tx.put_budget(wanted)
-        _tell_budget(tx, request, now_ms)
+        tx.put_budget(proposed)
+        _add_budget_event(tx, request, now_ms)
     if _over(tx, request.swarm_id, task_id) is None:
-        _let_go_on(tx, wanted, now_ms)
+        _resume(tx, proposed, now_ms)
     else:
-        _hold_if_used_up(tx, request.swarm_id, task_id, now_ms, asks_for=None)
+        _hold_if_used_up(tx, request.swarm_id, task_id, now_ms, report=None)
     return BudgetAnswer(
         bead_id=request.bead_id,
-        budget=budget_view(wanted),
+        budget=budget_view(proposed),
         changed=changed,
         over=_over(tx, request.swarm_id, task_id),
     )
 
 
-def _allowed(known: BudgetRecord | None, wanted: BudgetRecord) -> BudgetRecord:
-    """What everybody may say. What the operator has set stays as it is: a plan that is run again
-    must not take back what was given to it."""
-    if budgets.is_raise(known, wanted):
+def _without_operator_rights(current: BudgetRecord | None, proposed: BudgetRecord) -> BudgetRecord:
+    """What any caller may set. A budget of the operator stays, so that running a plan again does
+    not lower it."""
+    if budgets.is_raise(current, proposed):
         raise Forbidden(
             "only the operator may raise a budget; nothing was changed",
-            field="tokens" if known is None or wanted.tokens != known.tokens else "dollars",
+            field="tokens" if current is None or proposed.tokens != current.tokens else "dollars",
             hint="`shiftboss budget set`, with the operator's token",
         )
-    return known if known is not None and known.by_operator else wanted
+    return current if current is not None and current.by_operator else proposed
 
 
-def _tell_budget(tx: Transaction, request: SetBudgetRequest, now_ms: int) -> None:
+def _add_budget_event(tx: Transaction, request: SetBudgetRequest, now_ms: int) -> None:
     tx.add_event(
         request.swarm_id,
         EventKind.BUDGET_SET,
@@ -195,10 +192,10 @@ def _hold_if_used_up(
     task_id: str,
     now_ms: int,
     *,
-    asks_for: ReportUsageRequest | None,
+    report: ReportUsageRequest | None,
 ) -> None:
-    """Once: as long as the hold is there, everybody knows. `asks_for` is the report that used it
-    up; who sets a budget that is used up already need not be asked."""
+    """Hold the task or the swarm if its budget is used up, once. `report` is the report that used
+    it up: then the contact is asked. A caller that sets a budget too small is not asked."""
     budget = tx.budget(swarm_id, task_id)
     over = budgets.used_up(tx.usage_totals(swarm_id, task_id), budget)
     if budget is None or over is None or _hold_of(tx, budget) is not None:
@@ -210,27 +207,27 @@ def _hold_if_used_up(
         EventKind.BUDGET_EXCEEDED,
         now_ms,
         {
-            "bead_id": asks_for.bead_id if asks_for else task_id or None,
+            "bead_id": report.bead_id if report else task_id or None,
             "scope": "swarm" if task_id == WHOLE_SWARM else "task",
             **over._asdict(),
         },
         task_id=task_id or None,
     )
-    if asks_for is not None:
-        asked = _ask(tx, asks_for, task_id, reason, now_ms)
+    if report is not None:
+        asked = _ask(tx, report, task_id, reason, now_ms)
         tx.put_budget(budget._replace(question_id=asked))
 
 
 def _hold_of(tx: Transaction, budget: BudgetRecord) -> Hold | None:
-    found = tx.holds_of_task(budget.swarm_id, budget.task_id)
-    mine = (budget.task_id, "budget")
-    return next((one for one in found if (one.task_id, one.kind) == mine), None)
+    key = (budget.task_id, "budget")
+    holds = tx.holds_of_task(budget.swarm_id, budget.task_id)
+    return next((hold for hold in holds if (hold.task_id, hold.kind) == key), None)
 
 
 def _ask(
     tx: Transaction, request: ReportUsageRequest, task_id: str, reason: str, now_ms: int
 ) -> int:
-    """Of no attempt: it stays open when the attempt ends that has used it up."""
+    """Ask the contact. The question belongs to no attempt, so it stays open when this one ends."""
     handoff = tx.handoff(request.swarm_id, request.bead_id)
     contact = DEFAULT_CONTACT
     if handoff is not None:
@@ -245,15 +242,15 @@ def _ask(
             epoch=0,
             worker=request.name,
             contact=contact,
-            question=f"{reason}. Nothing more of it is handed out. Raise it with `shiftboss budget "
-            f"set{named} --swarm {request.swarm_id}`, or cancel what is left.",
+            question=f"{reason}. No more of its tasks are handed out. Raise it with `shiftboss "
+            f"budget set{named} --swarm {request.swarm_id}`, or cancel the remaining tasks.",
             asked_at_ms=now_ms,
         ),
     )
 
 
-def _let_go_on(tx: Transaction, budget: BudgetRecord, now_ms: int) -> None:
-    """Within its budget again: the question has its answer, and dispatch goes on."""
+def _resume(tx: Transaction, budget: BudgetRecord, now_ms: int) -> None:
+    """Within its budget again: answer the question and resume dispatch."""
     hold = _hold_of(tx, budget)
     if hold is None:
         return

@@ -1,1 +1,1 @@
-"""Swarms and their packets: registration, progress, errors and retries."""
+"""Swarms and their packets: registration, progress, completion, errors and retries."""

@@ -1,9 +1,9 @@
-"""Use cases of failures: an error report, and the retry that it leads to."""
+"""Use cases of error reports: a failed step of a packet, and the retry that follows."""
 
 from __future__ import annotations
 
-from shiftboss.coordinator.handoffs.strategy_records import learn_of_failure
-from shiftboss.coordinator.idempotency import said_first, take
+from shiftboss.coordinator.handoffs.strategy_records import record_failure
+from shiftboss.coordinator.idempotency import data_of_first, take
 from shiftboss.protocol.events import EventKind
 from shiftboss.protocol.packets import ErrorAnswer, ErrorRequest
 from shiftboss.protocol.states import WorkerState
@@ -21,20 +21,20 @@ def error(
     policy: RetryPolicy,
     now_ms: int,
 ) -> ErrorAnswer:
-    """A task of the packet failed: it is tried again later, or the packet has failed.
+    """A step of the packet failed: it is retried later, or the packet has failed.
 
-    Each report counts as a failure of its own unless it carries a key that was seen before: the
-    same words are what a second failure of the same task looks like.
+    Each report counts as a failure, unless its key was used before: a second failure of the same
+    step looks the same.
     """
-    assignment, report_key, first = take(tx, swarm_id, "error", request, key, by_words=False)
+    assignment, report_key, first = take(tx, swarm_id, "error", request, key, by_content=False)
     if first is not None:
-        said = said_first(
+        data = data_of_first(
             first,
             EventKind.WORKER_ERROR,
             request,
             ("task_id", "error_type", "message", "recoverable"),
         )
-        return _error_answer(request, said["retry_in_seconds"])
+        return _error_answer(request, data["retry_in_seconds"])
     delay_seconds = None
     check_no_claim(assignment, "packet_id")
     if not is_finished(assignment):
@@ -65,9 +65,9 @@ def _plan_retry(
     policy: RetryPolicy,
     now_ms: int,
 ) -> int | None:
-    """Schedule the next attempt at the task, or end the packet as failed."""
-    known = tx.retry(assignment.swarm_id, assignment.task_id, request.task_id)
-    retries_made = known.retries_made if known else 0
+    """Schedule the next attempt at the step, or fail the packet; the delay in seconds."""
+    previous = tx.retry(assignment.swarm_id, assignment.task_id, request.task_id)
+    retries_made = previous.retries_made if previous else 0
     delay_seconds = (
         policy.delay_seconds(retries_made)
         if is_recoverable(request.error_type, request.recoverable)
@@ -87,10 +87,10 @@ def _plan_retry(
             )
         )
         if assignment.contract_version is not None:
-            learn_of_failure(tx, assignment, request.message, assignment.epoch, now_ms)
+            record_failure(tx, assignment, request.message, assignment.epoch, now_ms)
             tx.release(assignment.swarm_id, assignment.task_id)
         return None
-    was_open = known is not None and known.state != "closed"
+    was_open = previous is not None and previous.state != "closed"
     tx.put_retry(
         Retry(
             assignment.swarm_id,
@@ -121,7 +121,7 @@ def _error_answer(request: ErrorRequest, delay_seconds: int | None) -> ErrorAnsw
 
 
 def fire_retry(tx: Transaction, planned: Retry, now_ms: int) -> bool:
-    """Tell that a retry is due. False when it was closed or moved in the meantime."""
+    """Announce that a retry is due. False if it was closed or moved in the meantime."""
     assignment = tx.take_assignment(planned.swarm_id, planned.task_id)
     if assignment is None:
         return False

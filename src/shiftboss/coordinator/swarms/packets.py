@@ -8,12 +8,12 @@ from shiftboss.coordinator.claims import claims
 from shiftboss.coordinator.handoffs import ownership
 from shiftboss.coordinator.idempotency import (
     PACKET_REPORT,
+    content_digest,
+    data_of_first,
+    event_of_same_report,
     progress_data,
     report_digest,
-    said_first,
-    same_words,
     take,
-    words_digest,
 )
 from shiftboss.errors import CounterRegression, IllegalTransition, PacketFinished, UnknownSwarm
 from shiftboss.protocol.events import Event, EventKind
@@ -42,22 +42,22 @@ from shiftboss.store.port import Transaction
 def register(
     tx: Transaction, swarm_id: str, request: RegisterRequest, key: str | None, now_ms: int
 ) -> RegisterAnswer:
-    """A worker takes its packet. Again while it lives: the same answer. After a failure: a new
-    attempt with a higher epoch."""
+    """A worker registers for its packet. A repeat during the attempt gets the same answer; after a
+    failure a new attempt starts, with a higher epoch."""
     task_id = packet_task_id(request.packet_id)
     report_key = report_digest(PACKET_REPORT, key)
     if report_key is None:
-        known, first = tx.take_assignment(swarm_id, task_id), None
+        assignment, first = tx.take_assignment(swarm_id, task_id), None
     else:
-        known, first = tx.take_reported(swarm_id, task_id, report_key)
+        assignment, first = tx.take_reported(swarm_id, task_id, report_key)
     if first is not None:
-        said_first(first, EventKind.WORKER_REGISTERED, request, ("packet_name", "tasks_total"))
+        data_of_first(first, EventKind.WORKER_REGISTERED, request, ("packet_name", "tasks_total"))
         return _register_answer(swarm_id, request, first.at_ms)
-    if known is not None:
-        check_same_registration(known, request)
-    if known is None or known.state is WorkerState.FAILED:
-        known = _start_attempt(tx, swarm_id, task_id, request, known, report_key, now_ms)
-    return _register_answer(swarm_id, request, known.registered_at_ms)
+    if assignment is not None:
+        check_same_registration(assignment, request)
+    if assignment is None or assignment.state is WorkerState.FAILED:
+        assignment = _start_attempt(tx, swarm_id, task_id, request, assignment, report_key, now_ms)
+    return _register_answer(swarm_id, request, assignment.registered_at_ms)
 
 
 def _register_answer(swarm_id: str, request: RegisterRequest, at_ms: int) -> RegisterAnswer:
@@ -99,7 +99,7 @@ def _start_attempt(
     if former:
         tx.forget_retries(swarm_id, task_id)
         ownership.reserve_again(tx, swarm_id, task_id, now_ms)
-    # A late worker opens a swarm again that its colleagues had completed without it.
+    # A late worker reopens a swarm that the other workers completed.
     tx.set_swarm_completed(swarm_id, None)
     tx.add_event(
         swarm_id,
@@ -122,17 +122,17 @@ def progress(
 ) -> ProgressAnswer:
     assignment, report_key, first = take(tx, swarm_id, "progress", request, key)
     if first is not None:
-        return _progress_answer_again(first, request)
+        return _repeat_progress_answer(first, request)
     try:
         check_no_claim(assignment, "packet_id")
         after = progressed(assignment, request, now_ms)
     except (PacketFinished, CounterRegression, IllegalTransition):
-        first = same_words(tx, assignment, request)
+        first = event_of_same_report(tx, assignment, request)
         if first is None:
             raise
-        return _progress_answer_again(first, request)
+        return _repeat_progress_answer(first, request)
     if assignment.retries_open and request.status != "failed":
-        # The worker is at it again.
+        # The worker works on the step again.
         closed = tx.close_retries(swarm_id, assignment.task_id, request.task_id)
         after = after._replace(retries_open=assignment.retries_open - closed)
     tx.save_progress(after)
@@ -154,17 +154,17 @@ def progress(
     )
 
 
-def _progress_answer_again(first: Event, request: ProgressRequest) -> ProgressAnswer:
+def _repeat_progress_answer(first: Event, request: ProgressRequest) -> ProgressAnswer:
     fields = ["task_id", "task_name", "status", "tasks_total", "commit"]
     if request.status == "completed":
         fields.append("tasks_completed")
-    said = said_first(first, EventKind.PROGRESS_UPDATE, request, fields)
+    data = data_of_first(first, EventKind.PROGRESS_UPDATE, request, fields)
     return ProgressAnswer(
         acknowledged=True,
         packet_id=request.packet_id,
         task_id=request.task_id,
-        tasks_completed=said["tasks_completed"],
-        tasks_total=said["tasks_total"],
+        tasks_completed=data["tasks_completed"],
+        tasks_total=data["tasks_total"],
         timestamp=wire_time(first.at_ms),
     )
 
@@ -172,47 +172,45 @@ def _progress_answer_again(first: Event, request: ProgressRequest) -> ProgressAn
 def complete(
     tx: Transaction, swarm_id: str, request: CompleteRequest, now_ms: int
 ) -> CompleteAnswer | Claim:
-    """The packet is done. The last one of the swarm completes the swarm. A packet with a contract
-    is not done by word: then the claim that has to be verified.
+    """Complete the packet; the last packet completes the swarm. For a packet with a contract: the
+    claim that has to be verified first.
 
-    Always known by its words: a packet is completed once in an attempt, whatever the key.
+    Always identified by its content: an attempt completes its packet once, whatever the key.
     """
     assignment, report_key, first = take(tx, swarm_id, "complete", request, None)
     if first is not None:
-        said = said_first(
+        data = data_of_first(
             first,
             EventKind.WORKER_COMPLETE,
             request,
             ("final_commit", "tests_passed", "review_passed"),
         )
         return _complete_answer(
-            request, first.at_ms, said["remaining_workers"], said["swarm_complete"]
+            request, first.at_ms, data["remaining_workers"], data["swarm_complete"]
         )
     if assignment.claim_id is None:
-        moved(assignment, WorkerState.COMPLETE)  # refuses what cannot be completed
+        moved(assignment, WorkerState.COMPLETE)  # raises if it cannot be completed
     if assignment.contract_version is not None:
-        return _claimed(tx, assignment, request, now_ms)
+        return _claim(tx, assignment, request, now_ms)
     return _finish(tx, assignment, request, report_key, now_ms)
 
 
-def _claimed(
-    tx: Transaction, assignment: Assignment, request: CompleteRequest, now_ms: int
-) -> Claim:
-    words = {
+def _claim(tx: Transaction, assignment: Assignment, request: CompleteRequest, now_ms: int) -> Claim:
+    content = {
         "commit": request.final_commit,
         "files_touched": [],
         "summary": "",
         "packet": request.model_dump(mode="json"),
     }
-    return claims.make_claim(tx, assignment, words, None, now_ms)
+    return claims.make_claim(tx, assignment, content, None, now_ms)
 
 
 def finish_claimed(
-    tx: Transaction, assignment: Assignment, said: dict[str, Any], now_ms: int
+    tx: Transaction, assignment: Assignment, report: dict[str, Any], now_ms: int
 ) -> None:
-    """What was claimed is proven."""
-    request = CompleteRequest.model_validate(said)
-    report_key = words_digest("complete", assignment, request)
+    """Complete a packet whose claim was accepted."""
+    request = CompleteRequest.model_validate(report)
+    report_key = content_digest("complete", assignment, request)
     _finish(tx, assignment, request, report_key, now_ms)
 
 

@@ -1,4 +1,4 @@
-"""Use cases of swarms: create, look at, list."""
+"""Use cases of swarms: create, show, list."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections import defaultdict
 
 from shiftboss.coordinator.runs import holds
 from shiftboss.errors import InvalidRequest, SwarmExists, UnknownSwarm
+from shiftboss.protocol.bus import DEFAULT_SWARM
 from shiftboss.protocol.events import Event, EventKind
 from shiftboss.protocol.fields import optional_wire_time, wire_time
 from shiftboss.protocol.swarms import (
@@ -25,7 +26,7 @@ PAGE_SIZE_MAX = 200
 
 
 def create(tx: Transaction, swarm_id: str, request: CreateSwarmRequest, now_ms: int) -> Swarm:
-    """A swarm with this id. The same request again gives the same swarm."""
+    """Create a swarm with this id. A repeated request returns the same swarm."""
     swarm = Swarm(
         swarm_id=swarm_id,
         feature=request.feature,
@@ -36,10 +37,10 @@ def create(tx: Transaction, swarm_id: str, request: CreateSwarmRequest, now_ms: 
         created_at_ms=now_ms,
         completed_at_ms=None,
     )
-    known = tx.take_swarm(swarm_id)
-    if known is None and not tx.add_swarm(swarm):
-        known = tx.take_swarm(swarm_id)
-    if known is None:
+    existing_swarm = tx.take_swarm(swarm_id)
+    if existing_swarm is None and not tx.add_swarm(swarm):
+        existing_swarm = tx.take_swarm(swarm_id)
+    if existing_swarm is None:
         tx.add_event(
             swarm_id,
             EventKind.SWARM_CREATED,
@@ -47,13 +48,19 @@ def create(tx: Transaction, swarm_id: str, request: CreateSwarmRequest, now_ms: 
             {"swarm_id": swarm_id, "feature": swarm.feature},
         )
         return swarm
-    if known._replace(created_at_ms=now_ms, completed_at_ms=None) != swarm:
+    if existing_swarm._replace(created_at_ms=now_ms, completed_at_ms=None) != swarm:
         raise SwarmExists(
-            f"swarm {swarm_id} exists with other settings",
+            f"swarm {swarm_id} already exists with other settings",
             field="swarm_id",
             hint="choose another swarm_id, or leave it out to get a new one",
         )
-    return known
+    return existing_swarm
+
+
+def check_exists(tx: Transaction, swarm_id: str) -> None:
+    """Raises UnknownSwarm. The default swarm counts as existing before it is created."""
+    if swarm_id != DEFAULT_SWARM:
+        existing(tx, swarm_id)
 
 
 def existing(tx: Transaction, swarm_id: str) -> Swarm:
@@ -64,7 +71,7 @@ def existing(tx: Transaction, swarm_id: str) -> Swarm:
 
 
 def status(tx: Transaction, swarm_id: str) -> SwarmStatus:
-    """All that is true of a swarm now. Grows with its workers, not with its events."""
+    """The current state of a swarm. The cost grows with its workers, not with its events."""
     swarm = existing(tx, swarm_id)
     assignments = tx.assignments(swarm_id)
     counts = WorkerCounts.from_states(tx.state_counts(swarm_id))
@@ -82,18 +89,20 @@ def status(tx: Transaction, swarm_id: str) -> SwarmStatus:
         workers_failed=counts.failed,
         workers_expected=swarm.workers_expected,
         remaining_workers=remaining_workers(swarm.workers_expected, counts),
-        tasks_completed=sum(one.steps_completed for one in assignments),
-        tasks_total=sum(one.steps_total for one in assignments),
+        tasks_completed=sum(assignment.steps_completed for assignment in assignments),
+        tasks_total=sum(assignment.steps_total for assignment in assignments),
         ready_for_merge=swarm.completed_at_ms is not None
-        and all(one.tests_passed and one.review_passed for one in assignments)
+        and all(assignment.tests_passed and assignment.review_passed for assignment in assignments)
         and not tx.has_unfinished_tasks(swarm_id),
         auto_merge=swarm.auto_merge,
         created_at=wire_time(swarm.created_at_ms),
         completed_at=optional_wire_time(swarm.completed_at_ms),
         last_update=wire_time(last_event.at_ms if last_event else swarm.created_at_ms),
         last_event_id=last_event.event_id if last_event else 0,
-        workers=[_worker_view(one, retries[one.task_id]) for one in assignments],
-        holds=holds.shown(tx, swarm_id),
+        workers=[
+            _worker_view(assignment, retries[assignment.task_id]) for assignment in assignments
+        ],
+        holds=holds.views_of_swarm(tx, swarm_id),
     )
 
 
@@ -128,8 +137,8 @@ def _worker_view(assignment: Assignment, retries: list[Retry]) -> WorkerView:
 
 
 def listing(tx: Transaction, before: str | None, limit: int) -> SwarmList:
-    """A page of swarms, newest first. `before` is the mark that the former page gave."""
-    rows = tx.swarms_before(_parse_mark(before), min(limit, PAGE_SIZE_MAX))
+    """A page of swarms, newest first. `before` is the `next_before` of the previous page."""
+    rows = tx.swarms_before(_parse_page_mark(before), min(limit, PAGE_SIZE_MAX))
     last = rows[-1].swarm if len(rows) == limit else None
     return SwarmList(
         swarms=[_summary(row) for row in rows],
@@ -137,11 +146,11 @@ def listing(tx: Transaction, before: str | None, limit: int) -> SwarmList:
     )
 
 
-def _parse_mark(mark: str | None) -> tuple[int, str] | None:
+def _parse_page_mark(mark: str | None) -> tuple[int, str] | None:
     if mark is None:
         return None
     at_ms, colon, swarm_id = mark.partition(":")
-    # Bounded, so that no store is asked about a number it cannot hold.
+    # Bounded, because a store cannot hold larger numbers.
     if not (colon and at_ms.isascii() and at_ms.isdecimal() and len(at_ms) <= 15):
         raise InvalidRequest("before: must be the next_before of another page", field="before")
     return int(at_ms), swarm_id

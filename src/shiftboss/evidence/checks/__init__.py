@@ -1,1 +1,1 @@
-"""The checks of a claim, one module each, and the verifier that runs them in order."""
+"""The checks of a claim, one module each; `verifier.py` runs them in order."""

@@ -14,13 +14,13 @@ AskCi = Callable[[CiDemand, str], Awaitable[CiReport]]
 
 
 async def check_ci(ask: AskCi, demand: CiDemand, commit: str) -> tuple[list[Checked], CiReport]:
-    """Raises CiUnavailable when CI gives no answer: nothing is known, so nothing is judged."""
+    """Raises CiUnavailable when CI does not answer: then there is no verdict."""
     report = await ask(demand, commit)
-    return [_checked(one, commit) for one in judge(report, demand)], report
+    return [_checked(finding, commit) for finding in judge(report, demand)], report
 
 
 def _checked(finding: CiFinding, commit: str) -> Checked:
-    """What runs or waits is not done; the contract names it, and wants it refused."""
+    """A job that runs or waits is not done, so the claim is refused and the job named."""
     subject = finding.job
     if finding.outcome == "passed":
         result = CheckResult(check="ci", outcome="passed", message=finding.message, subject=subject)
@@ -33,7 +33,7 @@ def _checked(finding: CiFinding, commit: str) -> Checked:
 
 
 async def no_ci(demand: CiDemand, sha: str) -> CiReport:
-    """Of a verifier that was started without CI."""
+    """For a verifier that was started without CI."""
     raise CiUnavailable(
         f"this verifier cannot ask the CI of {demand.repo} about {sha[:12]}",
         reason="set_up",

@@ -1,4 +1,4 @@
-"""The checks of the claimed commit: that it is one, where it comes from, and where it is."""
+"""The checks of the claimed commit: it exists, descends from the base, and is on the branch."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _COMMIT_ID: Final = re.compile(r"[0-9a-f]{7,40}")
 
 
 class ClaimedCommit(NamedTuple):
-    """The commits that a job is about, as they are in the mirror.
+    """The commits of a job, resolved in the mirror.
 
-    `commit` and `base` are None when there is no such commit; `tip` and `target` when there is no
-    such branch.
+    `commit` and `base` are None if there is no such commit; `tip` and `target` if there is no such
+    branch.
     """
 
     commit: str | None
@@ -29,25 +29,27 @@ class ClaimedCommit(NamedTuple):
     target: str | None
 
 
-async def look_at_claim(mirror: Mirror, job: VerificationJob) -> tuple[ClaimedCommit, Checked]:
-    """What the job's words stand for, and the check of the commit."""
+async def resolve_claim(mirror: Mirror, job: VerificationJob) -> tuple[ClaimedCommit, Checked]:
+    """Resolve the names in the job, and check the commit."""
     claimed = _claimed(job)
     base = job.base_commit if _COMMIT_ID.fullmatch(job.base_commit) else None
     names = [
         *(claimed, _tree(claimed), base, _tree(base)),
         *(_branch_ref(job.branch), _branch_ref(job.target)),
     ]
-    found = await _all(mirror, names)
-    if base is not None and found[2] is None:
+    objects = await _look_up(mirror, names)
+    if base is not None and objects[2] is None:
         await mirror.hold(base)
-        found = await _all(mirror, names)
-    commit = found[0]
-    elsewhere = None
+        objects = await _look_up(mirror, names)
+    commit = objects[0]
+    unreachable_kind = None
     if commit is None and claimed is not None and claimed == job.commit:
-        elsewhere = await mirror.kind_at_source(claimed)
+        unreachable_kind = await mirror.kind_at_source(claimed)
     kinds = ("commit", "tree", "commit", "tree", "commit", "commit")
-    claim = ClaimedCommit(*(_id(one, kind) for one, kind in zip(found, kinds, strict=True)))
-    return claim, _check_commit(job, commit, elsewhere)
+    claim = ClaimedCommit(
+        *(_id(resolved, kind) for resolved, kind in zip(objects, kinds, strict=True))
+    )
+    return claim, _check_commit(job, commit, unreachable_kind)
 
 
 async def check_ancestry(mirror: Mirror, claim: ClaimedCommit, job: VerificationJob) -> Checked:
@@ -56,16 +58,18 @@ async def check_ancestry(mirror: Mirror, claim: ClaimedCommit, job: Verification
         return failed(
             "ancestry",
             f"the base {base[:12]} is not in the repository",
-            "bring it back: the work must descend from the commit that it was given",
+            "restore it: the work must descend from the base of the task",
         )
     assert commit is not None
     if commit == claim.base:
-        return failed("ancestry", "the commit is the base itself", "commit the work and claim that")
+        return failed(
+            "ancestry", "the commit is the base itself", "commit the work and claim that commit"
+        )
     if not await mirror.is_ancestor(claim.base, commit):
         return failed(
             "ancestry",
             f"the commit {commit[:12]} does not descend from the base {base[:12]}",
-            f"put the work on top of the base: git rebase {base[:12]}",
+            f"rebase the work onto the base: git rebase {base[:12]}",
             commit,
         )
     if claim.tree == claim.base_tree:
@@ -76,23 +80,23 @@ async def check_ancestry(mirror: Mirror, claim: ClaimedCommit, job: Verification
 def no_change(commit: str) -> Checked:
     return failed(
         "ancestry",
-        f"no change: the commit {commit[:12]} brings nothing that the base does not have",
-        "commit the work and claim that",
+        f"no change: the commit {commit[:12]} has the same files as the base",
+        "commit the work and claim that commit",
         commit,
     )
 
 
 async def check_branch(mirror: Mirror, commit: str, branch: str | None, moved: str = "") -> Checked:
-    """`moved` is added to the reason: the second look says that it was all right before."""
+    """`moved` is appended to the message of the second check, after the criteria were run."""
     where = f"the branch {branch}" if branch is not None else "a branch"
     if branch is not None and not is_branch_name(branch):
-        return failed("branch", f"{branch!r} is no name of a branch", "claim it with its real name")
+        return failed("branch", f"{branch!r} is not a branch name", "name the branch of the commit")
     if await _is_on(mirror, commit, branch):
         return passed("branch", f"is on {where}")
     return failed(
         "branch",
         f"the commit {commit[:12]} is not on {where}{moved}",
-        "put the commit on the branch, leave it there until the verdict, and claim it again",
+        "put the commit on the branch, keep it there until the verdict, and claim it again",
         commit,
     )
 
@@ -110,25 +114,27 @@ async def _is_on(mirror: Mirror, commit: str, branch: str | None) -> bool:
     return tip is not None and (tip == commit or await mirror.is_ancestor(commit, tip))
 
 
-def _check_commit(job: VerificationJob, found: GitObject | None, elsewhere: str | None) -> Checked:
-    """`elsewhere` is the kind of an object that the repository has and that is on no branch."""
+def _check_commit(
+    job: VerificationJob, resolved: GitObject | None, unreachable_kind: str | None
+) -> Checked:
+    """`unreachable_kind`: the kind of an object that the repository has, but on no branch."""
     named = job.commit if job.commit is not None else f"the branch {job.branch}"
     hint = "claim the full id of the commit: git rev-parse HEAD"
     if job.commit is None and job.branch is None:
         return failed("commit", "neither a commit nor a branch was claimed", hint)
     if job.commit is not None and not _COMMIT_ID.fullmatch(job.commit):
-        return failed("commit", f"{job.commit!r} is no id of a commit", hint)
-    if found is None and elsewhere is None:
+        return failed("commit", f"{job.commit!r} is not a commit id", hint)
+    if resolved is None and unreachable_kind is None:
         return failed("commit", f"{named} is not in the repository", hint)
-    if found is None and elsewhere == "commit":
+    if resolved is None and unreachable_kind == "commit":
         return failed("commit", f"{named} is on no branch", "put it on the branch of the task")
-    if found is None:
-        return failed("commit", f"{named} is the id of a {elsewhere}, not of a commit", hint)
-    if found.kind == "ambiguous":
-        return failed("commit", f"{named} is the beginning of several ids", hint)
-    if found.kind != "commit":
-        return failed("commit", f"{named} is the id of a {found.kind}, not of a commit", hint)
-    return passed("commit", f"is {found.id}")
+    if resolved is None:
+        return failed("commit", f"{named} is the id of a {unreachable_kind}, not of a commit", hint)
+    if resolved.kind == "ambiguous":
+        return failed("commit", f"{named} is ambiguous: several ids begin with it", hint)
+    if resolved.kind != "commit":
+        return failed("commit", f"{named} is the id of a {resolved.kind}, not of a commit", hint)
+    return passed("commit", f"is {resolved.id}")
 
 
 def _claimed(job: VerificationJob) -> str | None:
@@ -145,10 +151,10 @@ def _branch_ref(branch: str | None) -> str | None:
     return BRANCHES + branch if branch is not None and is_branch_name(branch) else None
 
 
-async def _all(mirror: Mirror, names: list[str | None]) -> list[GitObject | None]:
-    found = iter(await mirror.look_up([one for one in names if one is not None]))
-    return [None if one is None else next(found) for one in names]
+async def _look_up(mirror: Mirror, names: list[str | None]) -> list[GitObject | None]:
+    objects = iter(await mirror.look_up([name for name in names if name is not None]))
+    return [None if name is None else next(objects) for name in names]
 
 
-def _id(found: GitObject | None, kind: str) -> str | None:
-    return found.id if found is not None and found.kind == kind else None
+def _id(resolved: GitObject | None, kind: str) -> str | None:
+    return resolved.id if resolved is not None and resolved.kind == kind else None

@@ -1,4 +1,4 @@
-"""Verifying one claim for a coordinator that may be in this process or on another machine."""
+"""Verifying one claim while renewing it at the coordinator, here or on another machine."""
 
 from __future__ import annotations
 
@@ -24,34 +24,36 @@ Renew = Callable[[RenewClaimRequest], Awaitable[RenewClaimAnswer]]
 async def tend(
     job: VerificationJob, verifier: str, verify: Verify, renew: Renew
 ) -> VerdictRequest | None:
-    """What is to be reported; None when the attempt ended meanwhile and nobody waits."""
-    about: dict[str, Any] = {
+    """The report on the claim. None: the attempt has ended, and no report is wanted."""
+    identity: dict[str, Any] = {
         "swarm_id": job.swarm_id,
         "bead_id": job.bead_id,
         "claim_id": job.claim_id,
         "verifier": verifier,
     }
-    looking = asyncio.ensure_future(verify(job))
-    renewing = asyncio.create_task(_keep(RenewClaimRequest(**about), renew, looking))
+    verifying = asyncio.ensure_future(verify(job))
+    renewing = asyncio.create_task(_keep_renewing(RenewClaimRequest(**identity), renew, verifying))
     try:
-        await asyncio.wait((looking,))
-        if looking.cancelled():
+        await asyncio.wait((verifying,))
+        if verifying.cancelled():
             return None
-        verdict = looking.result()
+        verdict = verifying.result()
     except ShiftbossError as error:
-        return VerdictRequest(**about, failure=error.detail[:5000])
+        return VerdictRequest(**identity, failure=error.detail[:5000])
     except Exception as error:
         log.exception("claim %s of %s could not be verified", job.claim_id, job.bead_id)
-        return VerdictRequest(**about, failure=f"a mistake of ours: {error!r}"[:5000])
+        return VerdictRequest(**identity, failure=f"internal error: {error!r}"[:5000])
     finally:
         renewing.cancel()
-        looking.cancel()
-        await asyncio.gather(renewing, looking, return_exceptions=True)
-    return VerdictRequest(**about, verdict=fitting(verdict).model_dump(mode="json"))
+        verifying.cancel()
+        await asyncio.gather(renewing, verifying, return_exceptions=True)
+    return VerdictRequest(**identity, verdict=fitting(verdict).model_dump(mode="json"))
 
 
-async def _keep(request: RenewClaimRequest, renew: Renew, looking: asyncio.Future[Verdict]) -> None:
-    """Say that somebody is at it, until nobody wants it any more."""
+async def _keep_renewing(
+    request: RenewClaimRequest, renew: Renew, verifying: asyncio.Future[Verdict]
+) -> None:
+    """Renew the claim until it is no longer ours, then stop the verification."""
     while True:
         await asyncio.sleep(RENEW_SECONDS)
         try:
@@ -59,5 +61,5 @@ async def _keep(request: RenewClaimRequest, renew: Renew, looking: asyncio.Futur
         except ShiftbossError:
             continue
         if not answer.held:
-            looking.cancel()
+            verifying.cancel()
             return

@@ -1,4 +1,4 @@
-"""Looking at a claim: every check in turn, on our own copy of the repository."""
+"""Verifying a claim: every check in turn, on our own copy of the repository."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from shiftboss.evidence.checks.commit import (
     ClaimedCommit,
     check_ancestry,
     check_branch,
-    look_at_claim,
     no_change,
+    resolve_claim,
 )
 from shiftboss.evidence.checks.criteria import BaseTestCounts, CriteriaCheck, not_run
 from shiftboss.evidence.checks.kept_tests import check_tests_kept
-from shiftboss.evidence.checks.scope import Done, check_scope, check_target, look_at_work
+from shiftboss.evidence.checks.scope import ClaimedWork, check_scope, check_target, read_work
 from shiftboss.evidence.mirror.mirror import Mirror, Mirrors
 from shiftboss.protocol.ci import CiJob, CiRun
 from shiftboss.protocol.verdicts import Change, Verdict, VerificationJob
@@ -38,17 +38,17 @@ _MOVED: Final = " any more: it was moved after the claim"
 
 
 class _Verification(NamedTuple):
-    """What was found. `done` is None where the commit gave no reason to look further."""
+    """`work` is None if the checks of the commit failed and nothing more was read."""
 
     claim: ClaimedCommit
     checks: list[Checked]
-    done: Done | None = None
+    work: ClaimedWork | None = None
     ci_runs: Sequence[CiRun] = ()
 
 
 class Verifier:
-    """Holds mirrors in its folder, and checkouts beside them or where `checkouts` says.
-    `at_once` claims are looked at together, of one repository one at a time."""
+    """Keeps mirrors in its folder, and checkouts beside them or in `checkouts`. Verifies `at_once`
+    claims concurrently, but only one of each repository."""
 
     def __init__(
         self,
@@ -60,17 +60,17 @@ class Verifier:
         writing: asyncio.Lock | None = None,
     ) -> None:
         self._mirrors = Mirrors(folder / "mirrors")
-        self._disposal = BackgroundDelete(checkouts or folder / "checkouts", writing)
-        self._base_runs = BaseTestCounts(folder / "base-runs", self._disposal)
+        self._deletion = BackgroundDelete(checkouts or folder / "checkouts", writing)
+        self._base_test_counts = BaseTestCounts(folder / "base-runs", self._deletion)
         self._turns = asyncio.Semaphore(at_once)
         self._ask_ci = ask_ci
         self._opening = asyncio.Lock()
         self._is_open = False
 
     async def verify(self, job: VerificationJob) -> Verdict:
-        """Raises UnknownRepo or EvidenceUnavailable when there is nothing to look at."""
+        """Raises UnknownRepo or EvidenceUnavailable if the repository cannot be read."""
         mirror = await self._mirrors.of(job.repo)
-        # The fetch is what a repository can draw out; nobody else waits for it.
+        # A repository can make the fetch slow, so it takes none of the turns.
         async with mirror.in_use:
             started_at = time.monotonic()
             await mirror.refresh()
@@ -78,86 +78,85 @@ class Verifier:
             async with self._turns:
                 taken_at = time.monotonic()
                 await self._open()
-                look = await self._look(mirror, job)
+                verification = await self._verify(mirror, job)
         seconds = (fetched_at - started_at) + (time.monotonic() - taken_at)
-        return _verdict(job, look, round(seconds * 1000))
+        return _verdict(job, verification, round(seconds * 1000))
 
     async def close(self) -> None:
         """Wait until the last checkout is removed."""
-        await self._disposal.close()
+        await self._deletion.close()
 
     async def _open(self) -> None:
         async with self._opening:
             if not self._is_open:
-                await self._disposal.open()
+                await self._deletion.open()
                 self._is_open = True
 
-    async def _look(self, mirror: Mirror, job: VerificationJob) -> _Verification:
-        claim, checked = await look_at_claim(mirror, job)
+    async def _verify(self, mirror: Mirror, job: VerificationJob) -> _Verification:
+        claim, checked = await resolve_claim(mirror, job)
         if claim.commit is None:
-            return _Verification(claim, [checked, *_nothing_further(job, "there is no commit")])
+            return _Verification(claim, [checked, *_unchecked(job, "there is no commit")])
         checks = [checked]
-        done, ancestry = await _ancestry(mirror, claim, job)
+        work, ancestry = await _ancestry(mirror, claim, job)
         branch = await check_branch(mirror, claim.commit, job.branch)
         checks += [_waived(ancestry, job), _waived(branch, job)]
-        if done is None:
-            rest = _nothing_further(job, "not looked at, the ancestry failed")
+        if work is None:
+            rest = _unchecked(job, "not checked, the ancestry failed")
             return _Verification(claim, [*checks, *rest[2:]])
         scope, tests = await asyncio.gather(
-            check_scope(done, job), check_tests_kept(mirror, done.net, job)
+            check_scope(work, job), check_tests_kept(mirror, work.net, job)
         )
         checks += [_waived(scope, job), _waived(tests, job)]
         runs: list[CiRun] = []
         if job.ci is not None:
-            said, report = await check_ci(self._ask_ci, job.ci, claim.commit)
-            checks += [_waived(one, job) for one in said]
+            ci_checks, report = await check_ci(self._ask_ci, job.ci, claim.commit)
+            checks += [_waived(check, job) for check in ci_checks]
             runs = report.runs
         checks += await self._criteria(mirror, claim, job, checks)
         if checks[2].holds:
-            checks[2] = await _branches_again(mirror, claim, done, job, checks[2])
-        return _Verification(claim, checks, done, runs)
+            checks[2] = await _check_branches_again(mirror, claim, work, job, checks[2])
+        return _Verification(claim, checks, work, runs)
 
     async def _criteria(
         self, mirror: Mirror, claim: ClaimedCommit, job: VerificationJob, checks: Sequence[Checked]
     ) -> list[Checked]:
-        """Commands take time; they are not run for work that is refused anyway."""
-        broken = next((one.result.check for one in checks if not one.holds), None)
-        if broken is not None:
-            return not_run(job, f"not run, the check {broken} failed")
-        check = CriteriaCheck(mirror, claim, job, self._disposal, self._base_runs)
-        ran = await check.make()
-        return [_waived(with_policy(one, job.policy), job) for one in ran]
+        """Commands take time, so they are not run for work that is refused anyway."""
+        failed = next((check.result.check for check in checks if not check.holds), None)
+        if failed is not None:
+            return not_run(job, f"not run, the check {failed} failed")
+        criteria = CriteriaCheck(mirror, claim, job, self._deletion, self._base_test_counts)
+        return [_waived(with_policy(check, job.policy), job) for check in await criteria.make()]
 
 
 async def _ancestry(
     mirror: Mirror, claim: ClaimedCommit, job: VerificationJob
-) -> tuple[Done | None, Checked]:
+) -> tuple[ClaimedWork | None, Checked]:
     checked = await check_ancestry(mirror, claim, job)
     if claim.base is None or not _waived(checked, job).holds:
         return None, checked
-    done = await look_at_work(mirror, claim, job)
-    if checked.holds and not done.net.files:
+    work = await read_work(mirror, claim, job)
+    if checked.holds and not work.net.files:
         assert claim.commit is not None
-        return done, no_change(claim.commit)
-    return done, checked
+        return work, no_change(claim.commit)
+    return work, checked
 
 
-async def _branches_again(
-    mirror: Mirror, claim: ClaimedCommit, done: Done, job: VerificationJob, before: Checked
+async def _check_branches_again(
+    mirror: Mirror, claim: ClaimedCommit, work: ClaimedWork, job: VerificationJob, before: Checked
 ) -> Checked:
-    """Somebody may have moved them meanwhile."""
+    """The branches may have been moved while the checks ran."""
     assert claim.commit is not None
-    await mirror.refresh(tidy=False)
+    await mirror.refresh(maintain=False)
     for now in (
         await check_branch(mirror, claim.commit, job.branch, _MOVED),
-        await check_target(mirror, claim, done.span, job.target),
+        await check_target(mirror, claim, work.commits, job.target),
     ):
         if not _waived(now, job).holds:
             return _waived(now, job)
     return before
 
 
-def _nothing_further(job: VerificationJob, reason: str) -> list[Checked]:
+def _unchecked(job: VerificationJob, reason: str) -> list[Checked]:
     return [
         *(not_made("ancestry", reason), not_made("branch", reason)),
         *(not_made("scope", reason), not_made("tests_kept", reason)),
@@ -169,28 +168,25 @@ def _waived(checked: Checked, job: VerificationJob) -> Checked:
     return with_waivers(checked, job.waivers)
 
 
-def _verdict(job: VerificationJob, look: _Verification, duration_ms: int) -> Verdict:
-    net = look.done.net if look.done is not None else None
+def _verdict(job: VerificationJob, verification: _Verification, duration_ms: int) -> Verdict:
+    claim, checks, work, ci_runs = verification
+    net = work.net if work is not None else None
     return Verdict(
-        accepted=is_accepted(look.checks, job.policy),
+        accepted=is_accepted(checks, job.policy),
         base_commit=job.base_commit,
-        commit=look.claim.commit,
-        tree=look.claim.tree if look.claim.commit is not None else None,
-        checks=[one.result for one in look.checks],
-        violations=[violation for one in look.checks for violation in one.violations],
-        changes=[_change(one) for one in net.files[:CHANGES_MAX]] if net is not None else [],
+        commit=claim.commit,
+        tree=claim.tree if claim.commit is not None else None,
+        checks=[check.result for check in checks],
+        violations=[violation for check in checks for violation in check.violations],
+        changes=[_change(file) for file in net.files[:CHANGES_MAX]] if net is not None else [],
         files_changed=len(net.files) if net is not None else 0,
         lines_added=net.lines_added if net is not None else 0,
         lines_deleted=net.lines_deleted if net is not None else 0,
-        target_commit=look.done.target if look.done is not None else None,
-        merged_from_target=_merged(look.done) if look.done is not None else [],
-        ci_runs=[one.model_copy(update={"jobs": _without_logs(one)}) for one in look.ci_runs],
+        target_commit=work.target if work is not None else None,
+        merged_from_target=work.commits.from_target[:COMMITS_MAX] if work is not None else [],
+        ci_runs=[run.model_copy(update={"jobs": _without_logs(run)}) for run in ci_runs],
         duration_ms=duration_ms,
     )
-
-
-def _merged(done: Done) -> list[str]:
-    return done.span.from_target[:COMMITS_MAX]
 
 
 def _without_logs(run: CiRun) -> list[CiJob]:
@@ -198,7 +194,7 @@ def _without_logs(run: CiRun) -> list[CiJob]:
 
 
 def _change(file: FileChange) -> Change:
-    """A change of the mode alone is a T."""
+    """A change of the mode only has the status T."""
     only_mode = file.mode_changed and file.blob == file.old_blob
     return Change(
         path=file.path,

@@ -1,62 +1,65 @@
-"""The port of a CI provider, and the opening of all of them."""
+"""The port of a CI provider, and the table of all providers."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 
+from shiftboss.evidence.ci.forge_api.http import ForgeHttp
 from shiftboss.evidence.ci.forges.forgejo import ForgejoCi
 from shiftboss.evidence.ci.forges.github import GithubCi
-from shiftboss.evidence.ci.forges.http import ForgeHttp
 from shiftboss.evidence.ci.local.runner import LocalCi
 from shiftboss.protocol.ci import CiDemand, CiJob, CiReport, CiRun
 
 
 class CiProvider(Protocol):
-    """Tells of the runs of one commit, found by its full SHA alone.
+    """Reports the runs of one commit, which are found by its full SHA only.
 
-    All raise CiUnavailable when there is no answer. They do not wait themselves: the error and the
-    report say how long to stay away, and until then a forge is not asked again.
+    All methods raise CiUnavailable when CI does not answer. They do not wait: the error and the
+    report say when to ask again, and before that a forge gets no request.
     """
 
     async def start(self, demand: CiDemand, sha: str) -> None:
-        """Have the commit's jobs run. A forge does so by itself at the push, so this does nothing
-        there. Saying it again is safe: what runs or has ended is left as it is."""
+        """Start the jobs of the commit. Does nothing for a forge, where the push starts them. Can
+        be repeated: a run that is under way or has ended stays as it is."""
 
     async def look(self, demand: CiDemand, sha: str) -> CiReport:
-        """The newest run of every workflow. No run yet is a report without runs, not complete."""
+        """The newest run of every workflow. Before the first run, the report has no runs and is not
+        complete."""
 
     async def log_tail(self, demand: CiDemand, run: CiRun, job: CiJob) -> str | None:
-        """The end of a job's log; None where there is none to be had."""
+        """The end of a job's log. None: there is no log."""
 
     async def restart(self, demand: CiDemand, sha: str, run: CiRun) -> bool:
-        """Have a run of the commit made anew; one that is under way is called off first, which a
-        forge is given some seconds for. False: that cannot be done from here."""
+        """Run the jobs of a run again. A run that is under way is cancelled first, which may take a
+        forge some seconds. False: this provider cannot restart it."""
 
 
-class Providers:
-    """The providers by the names that a policy gives them."""
+# A new forge is registered here, under the name that a policy gives it.
+FORGES: Final[Mapping[str, Callable[[ForgeHttp], CiProvider]]] = {
+    "forgejo": ForgejoCi,
+    "github": GithubCi,
+}
+
+
+class CiProviders:
+    """All providers, by their names in a policy. `folder` holds what the local runner keeps:
+    results, mirrors, checkouts. `writing` is held while a checkout is written or deleted."""
 
     def __init__(self, folder: Path, writing: asyncio.Lock | None = None) -> None:
         self._http = ForgeHttp()
         self.local = LocalCi(folder, writing=writing)
         self._by_name: dict[str, CiProvider] = {
             "local": self.local,
-            "forgejo": ForgejoCi(self._http),
-            "github": GithubCi(self._http),
+            **{name: forge(self._http) for name, forge in FORGES.items()},
         }
 
     def of(self, demand: CiDemand) -> CiProvider:
         return self._by_name[demand.policy.provider]
 
     async def close(self) -> None:
-        """Jobs under way are ended; the next server runs them again."""
+        """Jobs under way are cancelled; the next server runs them again."""
         await self.local.close()
         await self._http.close()
-
-
-def providers(folder: Path, writing: asyncio.Lock | None = None) -> Providers:
-    """`folder` holds what the local runner keeps: results, mirrors, checkouts. `writing` is held by
-    whoever writes or removes a checkout."""
-    return Providers(folder, writing)

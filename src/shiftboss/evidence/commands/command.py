@@ -1,5 +1,5 @@
-"""Running the commands of a contract: no shell, limits on time, memory and output, and nothing of
-them left behind. Each has a supervisor, a process of its own; see supervisor.py."""
+"""Running the commands of a contract: no shell, a scrubbed environment, limits on time, memory and
+output, and no process left behind. Each command has a supervisor process; see supervisor.py."""
 
 from __future__ import annotations
 
@@ -17,15 +17,19 @@ from typing import Any, Final
 
 from shiftboss.rules.claims.criteria import CommandResult
 from shiftboss.rules.claims.variables import may_be_passed
-from shiftboss.system.cancellation import start_program
+from shiftboss.system.child_process import start_process, wait_for_end
 from shiftboss.system.kill_marked import end_marked
 from shiftboss.system.processes import program_argv
 
-# What the commands of a contract see of the world: a scrubbed environment and an empty home.
-
-
-# Programs on PATH that stand in for the real ones look for those in the home folder, and would find
-# nothing in an empty one.
+_SUPERVISOR: Final = "shiftboss.evidence.commands.supervisor"
+# The supervisor enforces the time limit and then kills what it started. If it takes this much
+# longer, it was stopped from outside, perhaps by the command.
+_GRACE_SECONDS: Final = 20.0
+_RELEASE_SECONDS: Final = 15.0
+# Every process of a command inherits this variable, with a value per command. It identifies them if
+# the supervisor is killed.
+_MARK: Final = "SHIFTBOSS_COMMAND"
+# Shims on PATH look for the real tools in the home folder, and a command gets an empty one.
 _TOOL_FOLDERS: Final = {
     "RUSTUP_HOME": ".rustup",
     "VOLTA_HOME": ".volta",
@@ -34,11 +38,132 @@ _TOOL_FOLDERS: Final = {
 }
 
 
-def checkout_environment(names: Sequence[str], home: Path) -> dict[str, str]:
-    """The variables for a command, and the two folders that they name.
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """`output_bytes`: how much of the end of the output is kept."""
 
-    Of the server's variables only PATH and those in `names`. Relative and empty entries of PATH go:
-    they would mean the checkout, where a worker can put a `python` of its own.
+    seconds: float
+    megabytes: int
+    output_bytes: int = 65_536
+
+
+async def run_command(
+    argv: Sequence[str], folder: Path, limits: Limits, environment: Mapping[str, str]
+) -> CommandResult:
+    """Run a command. The program is searched for on the PATH of `environment`; a relative path
+    means a file in `folder`. No process of the command is left, even after a cancellation."""
+    mark = secrets.token_hex(16)
+    job = {
+        "argv": list(argv),
+        "folder": str(folder),
+        "environment": {**environment, _MARK: mark},
+        "seconds": limits.seconds,
+        "megabytes": limits.megabytes,
+        "output_bytes": limits.output_bytes,
+    }
+    supervisor = await _start_supervisor(mark)
+    try:
+        async with asyncio.timeout(limits.seconds + _GRACE_SECONDS):
+            answer = await _ask(supervisor, job)
+    except TimeoutError:
+        supervisor.kill()
+        answer = b""
+    finally:
+        await _release(supervisor, mark)
+    try:
+        return _result(json.loads(answer), limits)
+    except json.JSONDecodeError:  # empty or incomplete
+        return CommandResult(None, False, False, "", 0, "its supervisor was killed from outside")
+
+
+async def _start_supervisor(mark: str) -> Process:
+    """Without an environment: the command could read it, and ours may contain secrets."""
+    return await start_process(
+        tuple(program_argv(_SUPERVISOR)),
+        partial(_release, mark=mark),
+        stdin=PIPE,
+        stdout=PIPE,
+        stderr=DEVNULL,
+        env={},
+        cwd="/",
+        start_new_session=True,
+    )
+
+
+async def _ask(supervisor: Process, job: dict[str, Any]) -> bytes:
+    """The input stays open: when it is closed, the supervisor ends the command."""
+    assert supervisor.stdin is not None
+    assert supervisor.stdout is not None
+    try:
+        supervisor.stdin.write(json.dumps(job).encode() + b"\n")
+        await supervisor.stdin.drain()
+    except ConnectionError:
+        return b""
+    return await supervisor.stdout.read()
+
+
+async def _release(supervisor: Process, mark: str) -> None:
+    assert supervisor.stdin is not None
+    supervisor.stdin.close()
+    try:
+        async with asyncio.timeout(_RELEASE_SECONDS):
+            code = await wait_for_end(supervisor)
+    except TimeoutError:
+        supervisor.kill()
+        code = await wait_for_end(supervisor)
+    if code != 0:
+        await asyncio.to_thread(end_marked, _MARK, mark)
+
+
+def _result(answer: dict[str, Any], limits: Limits) -> CommandResult:
+    tail = answer["output_tail"].replace("\0", "\ufffd")  # PostgreSQL cannot hold NUL
+    if answer["printed_bytes"] > limits.output_bytes:
+        omitted = answer["printed_bytes"] - limits.output_bytes
+        tail = f"[the first {omitted} bytes are left out]\n{tail}"
+    return CommandResult(
+        exit_code=answer["exit_code"],
+        timed_out=answer["cause"] == "time",
+        out_of_memory=answer["cause"] == "memory",
+        output_tail=tail,
+        duration_ms=answer["duration_ms"],
+        message=_message(answer, limits),
+    )
+
+
+def _message(answer: dict[str, Any], limits: Limits) -> str:
+    code, cause = answer["exit_code"], answer["cause"]
+    if cause == "not_started":
+        return str(answer["detail"])
+    if cause is not None:
+        return {
+            "time": f"timed out after {limits.seconds:g} s",
+            "memory": f"used more than {limits.megabytes} MB of memory",
+            "processes": "started too many processes",
+            "output": "printed too much",
+            "unending": "left processes behind that cannot be killed",
+            "abandoned": "was killed from outside",
+        }[cause]
+    return exit_words(code)
+
+
+def exit_words(code: int) -> str:
+    if code < 0:
+        return f"killed by signal {-code} ({_signal_name(-code)})"
+    return f"exit code {code}"
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # real-time signals have no name
+        return "real-time"
+
+
+def checkout_environment(names: Sequence[str], home: Path) -> dict[str, str]:
+    """The variables for a command; creates the two folders that they name.
+
+    Of the server's variables, only PATH and those in `names` are passed. Relative and empty entries
+    of PATH are dropped: they would mean the checkout, where a worker can put its own `python`.
     """
     temporary = home / "tmp"
     temporary.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -71,138 +196,3 @@ def _tool_folders() -> dict[str, str]:
 
 def _absolute_entries(path: str) -> str:
     return os.pathsep.join(entry for entry in path.split(os.pathsep) if entry.startswith("/"))
-
-
-__all__ = ["CommandResult", "Limits", "checkout_environment", "exit_words", "run_command"]
-
-_SUPERVISOR: Final = "shiftboss.evidence.commands.supervisor"
-# The supervisor keeps the time limit and then ends what it started. One that takes longer than this
-# on top was stopped from outside, perhaps by the command.
-_GRACE_SECONDS: Final = 20.0
-_RELEASE_SECONDS: Final = 15.0
-# Every process of a command inherits this variable with a value of its own. If the supervisor is
-# killed, it tells whom it was in charge of.
-_MARK: Final = "SHIFTBOSS_COMMAND"
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """`output_bytes` is how much of the end of the output is kept."""
-
-    seconds: float
-    megabytes: int
-    output_bytes: int = 65_536
-
-
-async def run_command(
-    argv: Sequence[str], folder: Path, limits: Limits, environment: Mapping[str, str]
-) -> CommandResult:
-    """The program is looked for on the PATH of `environment`, a relative path in `folder`.
-
-    However this ends, also by cancellation, no process of the command is left.
-    """
-    mark = secrets.token_hex(16)
-    job = {
-        "argv": list(argv),
-        "folder": str(folder),
-        "environment": {**environment, _MARK: mark},
-        "seconds": limits.seconds,
-        "megabytes": limits.megabytes,
-        "output_bytes": limits.output_bytes,
-    }
-    supervisor = await _start_supervisor(mark)
-    try:
-        async with asyncio.timeout(limits.seconds + _GRACE_SECONDS):
-            answer = await _ask(supervisor, job)
-    except TimeoutError:
-        supervisor.kill()
-        answer = b""
-    finally:
-        await _release(supervisor, mark)
-    try:
-        return _result(json.loads(answer), limits)
-    except json.JSONDecodeError:  # nothing, or the beginning of an answer
-        return CommandResult(None, False, False, "", 0, "its supervisor was ended from outside")
-
-
-async def _start_supervisor(mark: str) -> Process:
-    """Without an environment: the command could read it, and ours may hold secrets."""
-    return await start_program(
-        tuple(program_argv(_SUPERVISOR)),
-        partial(_release, mark=mark),
-        stdin=PIPE,
-        stdout=PIPE,
-        stderr=DEVNULL,
-        env={},
-        cwd="/",
-        start_new_session=True,
-    )
-
-
-async def _ask(supervisor: Process, job: dict[str, Any]) -> bytes:
-    """Its input stays open: that is what keeps it and the command alive."""
-    assert supervisor.stdin is not None
-    assert supervisor.stdout is not None
-    try:
-        supervisor.stdin.write(json.dumps(job).encode() + b"\n")
-        await supervisor.stdin.drain()
-    except ConnectionError:
-        return b""
-    return await supervisor.stdout.read()
-
-
-async def _release(supervisor: Process, mark: str) -> None:
-    assert supervisor.stdin is not None
-    supervisor.stdin.close()
-    try:
-        async with asyncio.timeout(_RELEASE_SECONDS):
-            code = await supervisor.wait()
-    except TimeoutError:
-        supervisor.kill()
-        code = await supervisor.wait()
-    if code != 0:
-        await asyncio.to_thread(end_marked, _MARK, mark)
-
-
-def _result(answer: dict[str, Any], limits: Limits) -> CommandResult:
-    tail = answer["output_tail"].replace("\0", "\ufffd")  # PostgreSQL cannot hold NUL
-    if answer["printed_bytes"] > limits.output_bytes:
-        left_out = answer["printed_bytes"] - limits.output_bytes
-        tail = f"[the first {left_out} bytes are left out]\n{tail}"
-    return CommandResult(
-        exit_code=answer["exit_code"],
-        timed_out=answer["cause"] == "time",
-        out_of_memory=answer["cause"] == "memory",
-        output_tail=tail,
-        duration_ms=answer["duration_ms"],
-        message=_message(answer, limits),
-    )
-
-
-def _message(answer: dict[str, Any], limits: Limits) -> str:
-    code, cause = answer["exit_code"], answer["cause"]
-    if cause == "not_started":
-        return str(answer["detail"])
-    if cause is not None:
-        return {
-            "time": f"timed out after {limits.seconds:g} s",
-            "memory": f"used more than {limits.megabytes} MB of memory",
-            "processes": "started too many processes",
-            "output": "printed too much",
-            "unending": "left processes behind that cannot be ended",
-            "abandoned": "was ended from outside",
-        }[cause]
-    return exit_words(code)
-
-
-def exit_words(code: int) -> str:
-    if code < 0:
-        return f"killed by signal {-code} ({_signal_name(-code)})"
-    return f"exit code {code}"
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:  # the real-time signals have no names of their own
-        return "real-time"

@@ -1,12 +1,12 @@
-"""Runs one command and leaves nothing of it behind.
+"""Runs one command and leaves no process of it behind.
 
-A program of its own, started by commands.py with the standard library alone, so that it is there in
-30 ms. Its input brings the job, one line of JSON, and then stays open as a lifeline: when it ends,
-the server is gone or has lost interest, and the command is ended. The answer is one JSON document
-on its output.
+A separate program, started by command.py. It uses only the standard library, so that it starts
+within 30 ms. Its input carries the job, one line of JSON, and then stays open as a lifeline: when
+the input ends, the server is gone or no longer needs the result, and the command is killed. The
+result is one JSON document on its output.
 
-Linux makes it the parent of every orphan below it, so a daemon that forked twice and has a session
-of its own is found and ended too. Elsewhere it ends the command's process group.
+On Linux it becomes the parent of every orphan below it, so even a daemon that forked twice and has
+its own session is found and killed. Elsewhere it kills the command's process group.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ FILE_BYTES_MAX = 4 * 2**30
 OPEN_FILES_MAX = 4096
 PROCESSES_MAX = 1000
 NICENESS = 10
-# How often memory is looked at, and how much of a core that may cost where there are many
-# processes: one part in twenty.
+# How often memory is measured. With many processes less often, so that measuring takes at most a
+# twentieth of a core.
 SAMPLE_SECONDS = 0.1
 SAMPLE_SHARE = 20
 
@@ -52,7 +52,7 @@ class CommandJob(NamedTuple):
 
 
 class Supervisor:
-    """One command from start to end. `cause` is why it was ended, if it did not end by itself."""
+    """One command from start to end. `_cause` is why it was killed, if it did not end by itself."""
 
     def __init__(self, job: CommandJob) -> None:
         self._job = job
@@ -63,28 +63,28 @@ class Supervisor:
         self._cause: str | None = None
         self._output, self._output_end = os.pipe()
         os.set_blocking(self._output, False)
-        self._alarm = wake_up_on(signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-        self._watched = [self._output, LIFELINE, self._alarm]
+        self._signals = wake_up_on(signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+        self._watched = [self._output, LIFELINE, self._signals]
 
     def run(self) -> dict[str, Any]:
         try:
-            # Kept for as long as we live: when it goes, it takes the exit code with it.
+            # The object must stay alive: when it is deleted, Popen reaps the exit code.
             process = self._start()
         except FileNotFoundError as exc:
-            return self._answer(None, "not_started", f"not found: {exc.filename}")
+            return self._result(None, "not_started", f"not found: {exc.filename}")
         except (OSError, ValueError, subprocess.SubprocessError) as exc:
-            return self._answer(None, "not_started", f"cannot be started: {exc}")
-        children = Children(process.pid, self._alarm)
+            return self._result(None, "not_started", f"cannot be started: {exc}")
+        children = Children(process.pid, self._signals)
         while children.exit_code is None and self._cause is None:
             self._wait()
             children.reap()
             if children.exit_code is None and self._cause is None:
-                self._judge()
+                self._check_limits()
         ended_at = time.monotonic()
         if not children.end():
             self._cause = "unending"
         self._drain()
-        return self._answer(children.exit_code, self._cause, "", ended_at)
+        return self._result(children.exit_code, self._cause, "", ended_at)
 
     def _start(self) -> subprocess.Popen[bytes]:
         try:
@@ -102,18 +102,18 @@ class Supervisor:
             os.close(self._output_end)
 
     def _wait(self) -> None:
-        """Until something happens or something is due, then take in what happened."""
+        """Wait for output, a signal, the end of the lifeline or the next check."""
         due = min(self._sample_at, self._started + self._job.seconds)
-        patience = max(0.0, due - time.monotonic())
-        ready, _, _ = select.select(self._watched, [], [], patience)
+        timeout = max(0.0, due - time.monotonic())
+        ready, _, _ = select.select(self._watched, [], [], timeout)
         if self._output in ready:
             self._read_output()
         if LIFELINE in ready and not os.read(LIFELINE, CHUNK_BYTES):
             self._cause = "abandoned"
-        if self._alarm in ready and set(os.read(self._alarm, CHUNK_BYTES)) - {signal.SIGCHLD}:
+        if self._signals in ready and set(os.read(self._signals, CHUNK_BYTES)) - {signal.SIGCHLD}:
             self._cause = "abandoned"
 
-    def _judge(self) -> None:
+    def _check_limits(self) -> None:
         now = time.monotonic()
         if now >= self._started + self._job.seconds:
             self._cause = "time"
@@ -126,13 +126,13 @@ class Supervisor:
             self._sample_at = now + max(SAMPLE_SECONDS, SAMPLE_SHARE * cost)
 
     def _read_output(self) -> bool:
-        """Keep the end of what is there. False when there is no more."""
+        """Read what is available and keep the end of it. False when there is no more."""
         try:
             chunk = os.read(self._output, CHUNK_BYTES)
         except BlockingIOError:
             return False
         if not chunk:
-            self._watched = [LIFELINE, self._alarm]
+            self._watched = [LIFELINE, self._signals]
             return False
         self._printed += len(chunk)
         self._tail += chunk
@@ -140,11 +140,12 @@ class Supervisor:
         return True
 
     def _drain(self) -> None:
-        """What was written before the end. If somebody is left who writes on, enough is enough."""
+        """Read what was printed before the end, up to the limit: a process that could not be killed
+        may go on printing."""
         while self._printed <= PRINTED_BYTES_MAX and self._read_output():
             pass
 
-    def _answer(
+    def _result(
         self, exit_code: int | None, cause: str | None, detail: str, ended_at: float | None = None
     ) -> dict[str, Any]:
         ended_at = ended_at or time.monotonic()

@@ -1,4 +1,4 @@
-"""What commits changed, as git lists it."""
+"""The changes of commits, parsed from the output of git."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 from shiftboss.evidence.mirror.mirror import Mirror
 from shiftboss.rules.paths.changes import CommitChange, FileChange, NetChange
 
-# More deleted or added files than this, and renames are only found where the contents are the same.
+# With more deleted or added files, only renames without a change of the content are found.
 RENAMES_MAX: Final = 1000
 
 _LISTING: Final = (
@@ -31,9 +31,9 @@ async def net_change(mirror: Mirror, before: str, after: str) -> NetChange:
         if token.startswith(b":"):
             files.append(_file_change(token, tokens))
         elif token:
-            more, less, path = token.split(b"\t", 2)
-            added += int(more) if more != b"-" else 0
-            deleted += int(less) if less != b"-" else 0
+            plus, minus, path = token.split(b"\t", 2)
+            added += int(plus) if plus != b"-" else 0
+            deleted += int(minus) if minus != b"-" else 0
             if not path:  # a rename: both names follow
                 next(tokens)
                 next(tokens)
@@ -41,15 +41,15 @@ async def net_change(mirror: Mirror, before: str, after: str) -> NetChange:
 
 
 async def plain_change(mirror: Mirror, before: str, after: str) -> list[FileChange]:
-    """Path by path. A rename is a file that went and one that came."""
+    """The changes path by path. A rename counts as one deleted and one new file."""
     arguments = (*_LISTING, "--no-renames", before, after)
     tokens = iter((await mirror.output("the changes", *arguments)).split(b"\0"))
     return [_file_change(token, tokens) for token in tokens if token]
 
 
 async def changes_of(mirror: Mirror, commits: Sequence[str]) -> list[CommitChange]:
-    """What each commit did by itself, in order. A rename is a file that went and one that came."""
-    lines = "".join(f"{one}\n" for one in commits).encode()
+    """The changes of each commit, in order. A rename counts as one deleted and one new file."""
+    lines = "".join(f"{commit}\n" for commit in commits).encode()
     arguments = (*_LISTING, "--stdin", "--root", "-c", "--no-renames")
     tokens = iter((await mirror.output("the changes", *arguments, stdin=lines)).split(b"\0"))
     changes = []
@@ -65,10 +65,10 @@ async def changes_of(mirror: Mirror, commits: Sequence[str]) -> list[CommitChang
 
 
 def _file_change(token: bytes, tokens: Iterator[bytes]) -> FileChange:
-    """A merge has a mode and an object for each parent; the first parent's stand for all."""
+    """A merge lists a mode and an object per parent; those of the first parent are used."""
     parents = len(token) - len(token.lstrip(b":"))
-    words = token[parents:].decode().split(" ")
-    modes, blobs, status = words[: parents + 1], words[parents + 1 : -1], words[-1]
+    fields = token[parents:].decode().split(" ")
+    modes, blobs, status = fields[: parents + 1], fields[parents + 1 : -1], fields[-1]
     first, is_utf8 = _name(next(tokens))
     change = FileChange(
         path=first,
@@ -81,8 +81,8 @@ def _file_change(token: bytes, tokens: Iterator[bytes]) -> FileChange:
     )
     if status[0] != "R" or parents != 1:
         return change
-    second, is_utf8_too = _name(next(tokens))
-    return change._replace(path=second, old_path=first, is_utf8=is_utf8 and is_utf8_too)
+    second, second_is_utf8 = _name(next(tokens))
+    return change._replace(path=second, old_path=first, is_utf8=is_utf8 and second_is_utf8)
 
 
 def _name(raw: bytes) -> tuple[str, bool]:

@@ -1,4 +1,4 @@
-"""A fresh folder with the files of one commit, and nothing of the worker's."""
+"""Clean checkouts: the files of one commit and nothing else, with or without the setup commands."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from shiftboss.system.git import checked, git
 
 CHECKOUT_SECONDS: Final = 300.0
 
-# Attributes of the commit may name filters; without a configuration for them they do nothing.
+# Attributes of the commit may name filters; without a configuration, these do nothing.
 _CONFIG: Final = """\
 [core]
 	repositoryformatversion = 0
@@ -35,7 +35,7 @@ _CONFIG: Final = """\
 
 
 class Checkout(NamedTuple):
-    """`home` is an empty folder beside the files, for what commands keep outside of them."""
+    """`home` is an empty folder beside the files: the home folder of commands."""
 
     folder: Path
 
@@ -50,24 +50,24 @@ class Checkout(NamedTuple):
 
 @asynccontextmanager
 async def clean_checkout(
-    mirror: Mirror, commit: str, disposal: BackgroundDelete
+    mirror: Mirror, commit: str, deletion: BackgroundDelete
 ) -> AsyncIterator[Checkout]:
     """The files of the commit, in a repository of their own with the commit as its HEAD.
 
-    They lie in the folder of `disposal`, which has them removed afterwards.
+    The checkout is in the folder of `deletion`, which deletes it afterwards.
     """
-    checkout = Checkout(disposal.folder / uuid.uuid4().hex)
+    checkout = Checkout(deletion.folder / uuid.uuid4().hex)
     try:
         await asyncio.to_thread(_prepare, checkout, mirror.path, commit)
-        async with disposal.writing:
+        async with deletion.writing:
             await _write_files(checkout, commit)
         yield checkout
     finally:
-        await disposal.throw_away(checkout.folder)
+        await deletion.discard(checkout.folder)
 
 
 async def _write_files(checkout: Checkout, commit: str) -> None:
-    said = await git(
+    output = await git(
         ["-c", "checkout.workers=1", "read-tree", "--reset", "-u", commit],
         checkout.files,
         seconds=CHECKOUT_SECONDS,
@@ -76,11 +76,11 @@ async def _write_files(checkout: Checkout, commit: str) -> None:
             "GIT_WORK_TREE": str(checkout.files),
         },
     )
-    checked(said, f"the checkout of {commit}")
+    checked(output, f"the checkout of {commit}")
 
 
 def _prepare(checkout: Checkout, mirror: Path, commit: str) -> None:
-    """The objects stay in the mirror; new ones are written here."""
+    """Make a repository that borrows its objects from the mirror."""
     own = checkout.files / ".git"
     (own / "objects" / "info").mkdir(parents=True)
     (own / "refs" / "heads").mkdir(parents=True)
@@ -90,81 +90,81 @@ def _prepare(checkout: Checkout, mirror: Path, commit: str) -> None:
     checkout.home.mkdir()
 
 
-# A clean checkout in which the commands of the setup were run, for one criterion.
-#
-# What a command leaves behind, changed files of the checkout included, is not there for the next.
-
-
 class CheckoutWithSetup(NamedTuple):
-    """`broken` is the command of the setup that failed, if one did."""
+    """A checkout in which the setup commands of the policy were run.
+
+    `setup` are their results, `failed_setup` is the first that failed, if one did.
+    """
 
     checkout: Checkout
     limits: Limits
     environment: Mapping[str, str]
     setup: Sequence[Checked] = ()
-    broken: str | None = None
+    failed_setup: str | None = None
 
     async def run(self, argv: Sequence[str]) -> CommandResult:
         return await run_command(argv, self.checkout.files, self.limits, self.environment)
 
 
 @asynccontextmanager
-async def prepared(
-    mirror: Mirror, commit: str, job: VerificationJob, disposal: BackgroundDelete
+async def checkout_with_setup(
+    mirror: Mirror, commit: str, job: VerificationJob, deletion: BackgroundDelete
 ) -> AsyncIterator[CheckoutWithSetup]:
-    async with clean_checkout(mirror, commit, disposal) as checkout:
+    async with clean_checkout(mirror, commit, deletion) as checkout:
         environment = checkout_environment(job.policy.environment, checkout.home)
         limits = Limits(seconds=job.policy.command_seconds, megabytes=job.policy.command_megabytes)
-        place = CheckoutWithSetup(checkout, limits, environment)
+        prepared = CheckoutWithSetup(checkout, limits, environment)
         setup: list[Checked] = []
-        broken: str | None = None
+        failed_setup: str | None = None
         for text in job.policy.setup:
-            if broken is not None:
-                setup.append(not_made("setup", left_out(broken), text))
+            if failed_setup is not None:
+                setup.append(not_made("setup", skipped_by(failed_setup), text))
                 continue
-            setup.append(await _set_up(place, text))
+            setup.append(await _run_setup(prepared, text))
             if not setup[-1].holds and not is_waived(job.waivers, "setup", [text]):
-                broken = text
-        yield place._replace(setup=setup, broken=broken)
+                failed_setup = text
+        yield prepared._replace(setup=setup, failed_setup=failed_setup)
 
 
-def left_out(broken: str) -> str:
-    return f"not run, the setup failed: {broken}"
+def skipped_by(failed_setup: str) -> str:
+    return f"not run, the setup failed: {failed_setup}"
 
 
-def result_of(check: CheckName, text: str, done: CommandResult, problem: str | None) -> Checked:
-    """`problem` is why it counts as failed, if it does."""
-    result = CheckResult(
+def checked_command(
+    check: CheckName, text: str, result: CommandResult, problem: str | None
+) -> Checked:
+    """`problem` is why the command counts as failed, if it does."""
+    check_result = CheckResult(
         check=check,
         outcome="passed" if problem is None else "failed",
-        message=done.message if problem is None else problem,
+        message=result.message if problem is None else problem,
         subject=text,
-        exit_code=done.exit_code,
-        output_tail=done.output_tail,
-        duration_ms=done.duration_ms,
+        exit_code=result.exit_code,
+        output_tail=result.output_tail,
+        duration_ms=result.duration_ms,
     )
-    return Checked(result, [] if problem is None else [_violation(check, text, problem)])
+    return Checked(check_result, [] if problem is None else [_violation(check, text, problem)])
 
 
-def not_possible(check: CheckName, text: str, reason: str) -> Checked:
-    """A command that failed before it was run."""
+def unrunnable_command(check: CheckName, text: str, reason: str) -> Checked:
+    """A command that cannot be run as it is written."""
     result = CheckResult(check=check, outcome="failed", message=reason, subject=text)
     return Checked(result, [_violation(check, text, reason)])
 
 
-async def _set_up(place: CheckoutWithSetup, text: str) -> Checked:
-    """A command of the setup is written without the words before a criterion's."""
+async def _run_setup(checkout: CheckoutWithSetup, text: str) -> Checked:
+    """A setup command has no label, such as the `Tests pass:` of a criterion."""
     try:
         argv = parse_command(text)
     except ValueError as error:
-        return not_possible("setup", text, str(error))
-    done = await place.run(argv)
-    return result_of("setup", text, done, None if done.exit_code == 0 else done.message)
+        return unrunnable_command("setup", text, str(error))
+    result = await checkout.run(argv)
+    return checked_command("setup", text, result, None if result.exit_code == 0 else result.message)
 
 
 def _violation(check: CheckName, text: str, reason: str) -> Violation:
     return Violation(
         check=check,
         message=f"{text}: {reason}",
-        hint="run it in a fresh clone of the commit; the end of its output is with the check",
+        hint="run it in a fresh clone of the commit; the check has the end of its output",
     )

@@ -1,7 +1,7 @@
-"""Reading a repository as it lies there: what a handoff is made from.
+"""Reading a repository in place, for handoffs.
 
-Objects are read, the work tree and the index are not. So nothing that somebody has not committed is
-seen, and nothing that git would run for a work tree (filters, monitors, hooks) is run.
+Only objects are read, never the work tree or the index. So uncommitted changes are not seen, and
+nothing that git would run for a work tree (filters, monitors, hooks) is run.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from shiftboss.evidence.mirror.objects import read_blobs
 from shiftboss.system.git import checked, git
 
 BLOB_BYTES_MAX: Final = 1024 * 1024
-# The worker integration contract has commits of 7 to 40 digits.
-LONG_NAMES: Final = "names its commits by SHA-256, and reports name a commit by 40 digits at most"
-LONG_NAMES_HINT: Final = "use a repository that was made with --object-format=sha1, git's default"
+# In the worker integration contract, a commit has 7 to 40 digits.
+LONG_NAMES: Final = "uses SHA-256 commit ids, but reports allow 40 digits at most"
+LONG_NAMES_HINT: Final = "use a repository created with --object-format=sha1, git's default"
 
 
 class Head(NamedTuple):
@@ -37,84 +37,82 @@ class LoggedCommit(NamedTuple):
 
 
 class Repository:
-    """The repositories of this machine, each named by a path inside of it."""
+    """The repositories of this machine; each is identified by a path inside it."""
 
     async def head(self, path: str) -> Head:
-        """Raises UnknownRepo where there is no repository, or none with a commit."""
+        """Raises UnknownRepo if there is no repository, or if it has no commit."""
         folder = existing_folder(path)
         commit = await self.commit_of(path, "HEAD")
         if commit is None:
-            raise UnknownRepo(
-                f"{path} has no commit", field="repo", hint="make a first commit in it"
-            )
+            raise UnknownRepo(f"{path} has no commit", field="repo", hint="create a first commit")
         name = await git(["symbolic-ref", "--quiet", "--short", "HEAD"], folder)
         return Head(commit, _text(name.out) or None, await _toplevel(folder))
 
     async def identity(self, path: str) -> str:
-        """The same for all work trees of a repository: the folder that they share."""
+        """The folder that all work trees of the repository share."""
         folder = existing_folder(path)
         await _toplevel(folder)
-        said = await git(["rev-parse", "--path-format=absolute", "--git-common-dir"], folder)
-        shared = _text(checked(said, "the folder of the repository"))
+        output = await git(["rev-parse", "--path-format=absolute", "--git-common-dir"], folder)
+        shared = _text(checked(output, "the folder of the repository"))
         return await asyncio.to_thread(os.path.realpath, shared)
 
     async def has_long_names(self, path: str) -> bool:
-        """Whether its objects are named by SHA-256."""
+        """Whether its object ids are SHA-256."""
         folder = existing_folder(path)
         await _toplevel(folder)
-        said = await git(["rev-parse", "--show-object-format"], folder)
-        return _text(checked(said, "the format of the objects")) != "sha1"
+        output = await git(["rev-parse", "--show-object-format"], folder)
+        return _text(checked(output, "the format of the objects")) != "sha1"
 
     async def commit_of(self, path: str, rev: str) -> str | None:
-        """The commit that a revision stands for, in full. None: there is none."""
+        """The full id of the commit that a revision names. None: there is none."""
         folder = existing_folder(path)
         await _toplevel(folder)
-        said = await git(
+        output = await git(
             ["rev-parse", "--quiet", "--verify", "--end-of-options", f"{rev}^{{commit}}"], folder
         )
-        return _text(said.out) if said.code == 0 else None
+        return _text(output.out) if output.code == 0 else None
 
     async def is_on_branch(self, path: str, commit: str, branch: str) -> bool:
         tip = await self.commit_of(path, f"refs/heads/{branch}")
         if tip is None:
             return False
-        said = await git(["merge-base", "--is-ancestor", commit, tip], existing_folder(path))
-        return said.code == 0
+        output = await git(["merge-base", "--is-ancestor", commit, tip], existing_folder(path))
+        return output.code == 0
 
     async def files(self, path: str, commit: str) -> list[str]:
-        """The files of a commit, in git's order. Names that are not UTF-8 are left out."""
-        said = await git(
+        """The files of a commit, in git's order, without names that are not UTF-8."""
+        output = await git(
             ["ls-tree", "-r", "-z", "--full-tree", "--name-only", "--end-of-options", commit],
             existing_folder(path),
         )
-        names = checked(said, f"the files of {commit}").split(b"\0")
+        names = checked(output, f"the files of {commit}").split(b"\0")
         return [name for raw in names if raw and (name := _utf8(raw)) is not None]
 
     async def read(self, path: str, commit: str, names: Sequence[str]) -> dict[str, bytes]:
-        """What the files hold. Those that are missing or above 1 MB are left out."""
+        """The contents of the files, without those that are missing or larger than 1 MB."""
         folder = existing_folder(path)
         objects = [f"{commit}:{name}" for name in names]
-        found = await read_blobs(
+        blobs = await read_blobs(
             lambda arguments, stdin: git(arguments, folder, stdin=stdin), objects, BLOB_BYTES_MAX
         )
-        return {name: found[key] for name, key in zip(names, objects, strict=True) if key in found}
+        return {name: blobs[key] for name, key in zip(names, objects, strict=True) if key in blobs}
 
     async def commits(
         self, path: str, rev: str, limit: int, files: Sequence[str] = ()
     ) -> list[LoggedCommit]:
-        """The newest first; with `files`, those that changed one of them."""
-        said = await git(
+        """The history, newest first; with `files`, only the commits that changed one of them."""
+        output = await git(
             [
                 *("rev-list", f"--max-count={limit}", "--no-commit-header"),
                 *("--format=%H %ct %s", "--end-of-options", rev, "--", *files),
             ],
             existing_folder(path),
         )
-        lines = checked(said, f"the history of {rev}").decode(errors="replace").split("\n")
-        return [_logged(line) for line in lines if line]
+        lines = checked(output, f"the history of {rev}").decode(errors="replace").split("\n")
+        return [_parse_commit(line) for line in lines if line]
 
 
-def _logged(line: str) -> LoggedCommit:
+def _parse_commit(line: str) -> LoggedCommit:
     sha, seconds, subject = line.split(" ", 2)
     return LoggedCommit(sha, int(seconds), subject.replace("\0", " "))
 
@@ -129,10 +127,10 @@ def existing_folder(path: str) -> Path:
 
 
 async def _toplevel(folder: Path) -> str:
-    """Of the work tree, or the folder of a bare repository."""
-    said = await git(["rev-parse", "--path-format=absolute", "--show-toplevel"], folder)
-    if said.code == 0:
-        return _text(said.out)
+    """The top folder of the work tree, or the folder of a bare repository."""
+    output = await git(["rev-parse", "--path-format=absolute", "--show-toplevel"], folder)
+    if output.code == 0:
+        return _text(output.out)
     bare = await git(["rev-parse", "--path-format=absolute", "--git-dir"], folder)
     if bare.code != 0:
         raise UnknownRepo(

@@ -1,4 +1,4 @@
-"""The server's end of the line to its evidence process."""
+"""The server's end of the connection to its evidence process."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from shiftboss.evidence.subprocess.messages import (
 
 
 class EvidenceConnection:
-    """One process, from its start to its end."""
+    """One evidence process, from its start to its end."""
 
     def __init__(
         self,
@@ -37,23 +37,24 @@ class EvidenceConnection:
         self._reader = reader
         self._writer = writer
         self._numbers = itertools.count(READY + 1)
-        self._waiting: dict[int, asyncio.Future[Outcome]] = {}
+        self._outcomes: dict[int, asyncio.Future[Outcome]] = {}
         self.has_ended = False
-        self._ready = self._outcome_of(READY)
-        self._listening = asyncio.create_task(self._listen())
+        self._ready = self._expect_outcome(READY)
+        self._reading = asyncio.create_task(self._read())
 
-    async def make_sure(self) -> None:
-        """Wait until the process can be asked; raises why it cannot."""
+    async def wait_until_ready(self) -> None:
+        """Raises the reason if the process cannot answer calls."""
         await asyncio.wait((self._ready,))
         _value(self._ready.result())
 
-    async def ask(self, name: str, *arguments: object) -> Any:
-        """Whoever is cancelled here waits until the call has left nothing behind there."""
+    async def call(self, name: str, *args: object, **kwargs: object) -> Any:
+        """Call a method of the Inspector. If the caller is cancelled, this waits until the call has
+        left nothing behind in the process."""
         if self.has_ended:
             raise _ended()
         number = next(self._numbers)
-        outcome = self._outcome_of(number)
-        send(self._writer, ProxyCall(number, name, arguments))
+        outcome = self._expect_outcome(number)
+        send(self._writer, ProxyCall(number, name, args, kwargs))
         try:
             await asyncio.wait((outcome,))
         except asyncio.CancelledError:
@@ -64,51 +65,52 @@ class EvidenceConnection:
         return _value(outcome.result())
 
     async def close(self) -> None:
-        """Without the line the process ends at once, and whatever it has started with it."""
+        """Close the connection: the process ends at once, with all that it has started."""
         self._writer.close()
-        await asyncio.wait((self._listening,))
+        await asyncio.wait((self._reading,))
 
-    def _outcome_of(self, number: int) -> asyncio.Future[Outcome]:
+    def _expect_outcome(self, number: int) -> asyncio.Future[Outcome]:
         outcome: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
-        self._waiting[number] = outcome
+        self._outcomes[number] = outcome
         return outcome
 
-    async def _listen(self) -> None:
+    async def _read(self) -> None:
         try:
             while (message := await receive(self._reader)) is not None:
                 assert isinstance(message, ProxyResult | ProxyFailure)
-                self._waiting.pop(message.number).set_result(message)
+                self._outcomes.pop(message.number).set_result(message)
         finally:
             self.has_ended = True
-            for number, outcome in self._waiting.items():
+            for number, outcome in self._outcomes.items():
                 outcome.set_result(failure_of(number, _ended()))
             self._writer.close()
             await asyncio.to_thread(self._process.wait)
 
 
-async def start_apart(folder: Path) -> EvidenceConnection:
-    """Raises what keeps the process from looking at anything."""
-    ours, theirs = socket.socketpair()
+async def start_evidence_process(folder: Path) -> EvidenceConnection:
+    """Raises the reason if the process cannot start or cannot use the folder."""
+    server_end, process_end = socket.socketpair()
     try:
-        with theirs:
-            # Not on the event loop, which would have to stand still for a fork of the server.
-            process = await asyncio.to_thread(_start, theirs.fileno(), folder)
+        with process_end:
+            # In a thread: a fork of the server would block the event loop.
+            process = await asyncio.to_thread(_start, process_end.fileno(), folder)
     except OSError as error:
-        ours.close()
+        server_end.close()
         raise EvidenceUnavailable(
-            f"the process that looks at repositories cannot be started: {error.strerror}"
+            f"the evidence process cannot be started: {error.strerror}"
         ) from error
-    reader, writer = await asyncio.open_unix_connection(sock=ours)
-    line = EvidenceConnection(process, reader, writer)
-    await line.make_sure()
-    return line
+    reader, writer = await asyncio.open_unix_connection(sock=server_end)
+    connection = EvidenceConnection(process, reader, writer)
+    await connection.wait_until_ready()
+    return connection
 
 
 def _start(descriptor: int, folder: Path) -> subprocess.Popen[bytes]:
-    """`-P` keeps modules of the folder that the server runs in out of it, for workers write there.
+    """`-P` keeps modules in the current folder from being imported: workers write there.
 
-    What a terminal sends to the server's group is not meant for it: the server ends it. A session
-    of its own would do the same, but then its niceness would count for nothing; see git.py.
+    The process has a group of its own, because the server ends it and signals that a terminal sends
+    to the server's group must not. A session would do the same, but then its niceness would have no
+    effect; see git.py.
     """
     module = "shiftboss.evidence.subprocess.main"
     return subprocess.Popen(
@@ -128,6 +130,6 @@ def _value(outcome: Outcome) -> Any:
 
 def _ended() -> EvidenceUnavailable:
     return EvidenceUnavailable(
-        "the process that looks at repositories was ended; nothing is known of what it looked at",
-        hint="say it again: the next look starts it anew",
+        "the evidence process was killed before it answered",
+        hint="repeat the request: the process is started again",
     )

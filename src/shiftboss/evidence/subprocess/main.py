@@ -1,7 +1,8 @@
-"""The evidence process of a server, started by apart_line.py with the line and the folder.
+"""The evidence process of a server; connection.py starts it.
 
-When the line is cut the server is gone, or wants no more: the process ends at once. Its gits and
-commands end with it; see git_watch.py and supervisor.py.
+Its arguments are the descriptor of the connection, the folder and the cores that it may use. When
+the connection is closed, the server is gone or needs no more evidence: the process ends at once.
+Its gits and commands end with it; see git_reaper.py and supervisor.py.
 """
 
 from __future__ import annotations
@@ -27,29 +28,29 @@ from shiftboss.evidence.subprocess.messages import (
     receive,
     send,
 )
-from shiftboss.system.processes import stand_back, take_long_turns
+from shiftboss.system.niceness import lengthen_time_slices, lower_priority
 
 
 class RequestDispatcher:
-    """Every call is a task, so that they run beside each other and each can be cancelled."""
+    """Each call is a task, so that calls run concurrently and each can be cancelled."""
 
-    def __init__(self, observer: Inspector, writer: asyncio.StreamWriter) -> None:
-        self._observer = observer
+    def __init__(self, inspector: Inspector, writer: asyncio.StreamWriter) -> None:
+        self._inspector = inspector
         self._writer = writer
         self._calls: dict[int, asyncio.Task[Any]] = {}
 
     def begin(self, call: ProxyCall) -> None:
-        task = asyncio.create_task(self._look(call))
+        task = asyncio.create_task(self._run(call))
         self._calls[call.number] = task
         task.add_done_callback(partial(self._end, call.number))
 
     def cancel(self, number: int) -> None:
-        """One that has ended meanwhile has been answered."""
+        """A call that has ended in the meantime has been answered."""
         if number in self._calls:
             self._calls[number].cancel()
 
-    async def _look(self, call: ProxyCall) -> object:
-        return await getattr(self._observer, call.name)(*call.arguments)
+    async def _run(self, call: ProxyCall) -> object:
+        return await getattr(self._inspector, call.name)(*call.args, **call.kwargs)
 
     def _end(self, number: int, task: asyncio.Task[Any]) -> None:
         del self._calls[number]
@@ -58,33 +59,33 @@ class RequestDispatcher:
 
 def _outcome(number: int, task: asyncio.Task[Any]) -> Outcome:
     if task.cancelled():
-        return failure_of(number, EvidenceUnavailable("it was called off"))
+        return failure_of(number, EvidenceUnavailable("the call was cancelled"))
     error = task.exception()
     return ProxyResult(number, task.result()) if error is None else failure_of(number, error)
 
 
-async def serve(line: socket.socket, folder: Path) -> None:
-    """Until the line is cut."""
-    reader, writer = await asyncio.open_unix_connection(sock=line)
+async def serve(connection: socket.socket, folder: Path) -> None:
+    """Answer calls until the connection is closed."""
+    reader, writer = await asyncio.open_unix_connection(sock=connection)
     try:
-        observer = _observer(folder)
+        inspector = _inspector(folder)
     except ShiftbossError as error:
         send(writer, failure_of(READY, error))
         writer.close()
         await writer.wait_closed()
         return
     send(writer, ProxyResult(READY, None))
-    switchboard = RequestDispatcher(observer, writer)
+    dispatcher = RequestDispatcher(inspector, writer)
     while (message := await receive(reader)) is not None:
         if isinstance(message, ProxyCall):
-            switchboard.begin(message)
+            dispatcher.begin(message)
         elif isinstance(message, ProxyCancel):
-            switchboard.cancel(message.number)
-    # Nobody is left to wait for an orderly end, and the next process wants the folder.
+            dispatcher.cancel(message.number)
+    # Nobody waits for an orderly end, and the next process needs the folder.
     os._exit(0)
 
 
-def _observer(folder: Path) -> Inspector:
+def _inspector(folder: Path) -> Inspector:
     try:
         return Inspector(folder)
     except OSError as error:
@@ -95,17 +96,17 @@ def _observer(folder: Path) -> Inspector:
 
 
 def main() -> None:
-    line, folder = socket.socket(fileno=int(sys.argv[1])), Path(sys.argv[2])
-    line.set_inheritable(False)
-    # Who stops a service often tells all of its processes; when this one ends is the server's
-    # matter. Not ignored, for that would be inherited by the gits.
+    connection, folder = socket.socket(fileno=int(sys.argv[1])), Path(sys.argv[2])
+    connection.set_inheritable(False)
+    # A service manager often signals all processes of a service, but the server decides when this
+    # one ends. The signals are not ignored, because its gits would inherit that.
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, lambda *_: None)
-    # A terminal may stop whoever writes to it from another group than its own.
+    # A terminal may stop a process of another group that writes to it.
     signal.signal(signal.SIGTTOU, signal.SIG_IGN)
-    stand_back()
-    take_long_turns()
-    asyncio.run(serve(line, folder))
+    lower_priority()
+    lengthen_time_slices()
+    asyncio.run(serve(connection, folder))
 
 
 if __name__ == "__main__":

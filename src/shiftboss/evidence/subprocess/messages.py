@@ -1,7 +1,7 @@
-"""What the server and its evidence process say to each other.
+"""The messages between a server and its evidence process.
 
-Each message is pickled, with its length in front. The line is a pair of sockets that nobody but
-these two can open, and both run the same program.
+Each message is pickled, preceded by its length. The connection is a pair of sockets that only these
+two processes can open, and both run the same program.
 """
 
 from __future__ import annotations
@@ -14,22 +14,23 @@ from typing import Any, Final, NamedTuple
 
 from shiftboss.errors import ShiftbossError
 
-# The number of the first answer, which nobody asked for: the process is ready, or why it is not.
+# The number of the first outcome, which belongs to no call: the process is ready, or why it is not.
 READY: Final = 0
 
 _LENGTH: Final = struct.Struct(">Q")
 
 
 class ProxyCall(NamedTuple):
-    """Of a method of the observer."""
+    """A call of a method of the Inspector."""
 
     number: int
     name: str
-    arguments: tuple[object, ...]
+    args: tuple[object, ...]
+    kwargs: dict[str, object]
 
 
 class ProxyCancel(NamedTuple):
-    """Nobody waits for the answer any more; it comes when nothing of the call is left."""
+    """Cancels a call. Its outcome is sent when nothing of the call is left."""
 
     number: int
 
@@ -40,7 +41,7 @@ class ProxyResult(NamedTuple):
 
 
 class ProxyFailure(NamedTuple):
-    """An error in parts: each class has a constructor of its own, which pickle does not know."""
+    """An error in parts: pickle cannot call the constructors of our error classes."""
 
     number: int
     kind: type[Exception]
@@ -58,11 +59,12 @@ Message = ProxyCall | ProxyCancel | Outcome
 
 
 def failure_of(number: int, error: BaseException) -> ProxyFailure:
-    """A mistake of ours has a class that the other side may not know; its traceback is a note."""
+    """An unexpected error may have a class that the server has not loaded, so it becomes a
+    RuntimeError with the traceback as a note."""
     if isinstance(error, ShiftbossError):
         return ProxyFailure(number, type(error), error.args, vars(error))
-    told = "".join(traceback.format_exception(error))
-    return ProxyFailure(number, RuntimeError, (repr(error),), {"__notes__": [told]})
+    note = "".join(traceback.format_exception(error))
+    return ProxyFailure(number, RuntimeError, (repr(error),), {"__notes__": [note]})
 
 
 def send(writer: asyncio.StreamWriter, message: Message) -> None:
@@ -71,11 +73,11 @@ def send(writer: asyncio.StreamWriter, message: Message) -> None:
 
 
 async def receive(reader: asyncio.StreamReader) -> Message | None:
-    """None when the other side is gone."""
+    """None when the other process has closed the connection."""
     try:
         (length,) = _LENGTH.unpack(await reader.readexactly(_LENGTH.size))
         content = await reader.readexactly(length)
     except (asyncio.IncompleteReadError, ConnectionError):
         return None
-    message: Message = pickle.loads(content)  # noqa: S301 - of our own other half
+    message: Message = pickle.loads(content)  # noqa: S301 - from our own process
     return message

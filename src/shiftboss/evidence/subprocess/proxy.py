@@ -1,110 +1,95 @@
-"""The evidence of a server: looked at by a process of its own, signed in the server's.
+"""The evidence of a server: collected by a process of its own, signed in the server's process.
 
-One claim takes some forty gits and commands. To start one holds up whoever starts it, and to listen
-to them takes the interpreter's time; none of that may come before the answer to a report.
+Verifying one claim takes about forty gits and commands. Starting a process blocks the process that
+starts it, and reading its output takes the interpreter's time; neither may delay a response.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import Any
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from shiftboss.errors import EvidenceUnavailable
 from shiftboss.evidence.keys import KEY_FILE, SigningKey
-from shiftboss.evidence.subprocess.connection import EvidenceConnection, start_apart
-from shiftboss.evidence.survey.survey import Survey
-from shiftboss.protocol.ci import CiDemand, CiReport
+from shiftboss.evidence.port import Evidence
+from shiftboss.evidence.subprocess.connection import EvidenceConnection, start_evidence_process
 from shiftboss.protocol.receipts import ReceiptBody, SignedReceipt
-from shiftboss.protocol.verdicts import Verdict, VerificationJob
-from shiftboss.rules.contract.breakage import BreakageFinding, BreakageQuestion
-from shiftboss.rules.prompts.context import ContextRequest, Material
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def _forwarded(
+    question: Callable[Concatenate[Evidence, P], Coroutine[Any, Any, R]],
+) -> Callable[Concatenate[EvidenceProxy, P], Coroutine[Any, Any, R]]:
+    """The method of the port, answered by the `Inspector` in the evidence process."""
+
+    async def forward(proxy: EvidenceProxy, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        connection = await proxy.connect()
+        answer: R = await connection.call(question.__name__, *args, **kwargs)
+        return answer
+
+    return forward
 
 
 class EvidenceProxy:
-    """The first look starts the process, and so does the next after it was ended: what was under
-    way then fails with EvidenceUnavailable. It ends with the server, however that ends."""
+    """The first question starts the process, and so does the next one after the process was
+    killed; questions that were under way then fail with EvidenceUnavailable. The process ends with
+    the server, however the server ends."""
 
     def __init__(self, folder: Path, own_repo: str | None) -> None:
         self.own_repo = own_repo
         self._folder = folder
         self._key = SigningKey.load_or_create(folder / KEY_FILE)
         self.public_key = self._key.public_pem
-        self._line: asyncio.Task[EvidenceConnection] | None = None
+        self._connection: asyncio.Task[EvidenceConnection] | None = None
         self._is_closed = False
 
-    async def survey(
-        self, repo: str, base: str | None, files: Sequence[str], title: str, description: str
-    ) -> Survey:
-        found: Survey = await self._ask("survey", repo, base, list(files), title, description)
-        return found
-
-    async def identity(self, repo: str) -> str:
-        identity: str = await self._ask("identity", repo)
-        return identity
-
-    async def commit_of(self, repo: str, rev: str) -> str | None:
-        commit: str | None = await self._ask("commit_of", repo, rev)
-        return commit
-
-    async def is_on_branch(self, repo: str, commit: str, branch: str) -> bool:
-        found: bool = await self._ask("is_on_branch", repo, commit, branch)
-        return found
-
-    async def ci_report(self, demand: CiDemand, sha: str) -> CiReport:
-        report: CiReport = await self._ask("ci_report", demand, sha)
-        return report
-
-    async def restart_ci(self, demand: CiDemand, sha: str) -> bool:
-        done: bool = await self._ask("restart_ci", demand, sha)
-        return done
-
-    async def context_material(self, wish: ContextRequest) -> Material:
-        material: Material = await self._ask("context_material", wish)
-        return material
-
-    async def find_breakage(self, question: BreakageQuestion) -> BreakageFinding:
-        finding: BreakageFinding = await self._ask("find_breakage", question)
-        return finding
-
-    async def verify(self, job: VerificationJob) -> Verdict:
-        verdict: Verdict = await self._ask("verify", job)
-        return verdict
+    survey = _forwarded(Evidence.survey)
+    identity = _forwarded(Evidence.identity)
+    commit_of = _forwarded(Evidence.commit_of)
+    is_on_branch = _forwarded(Evidence.is_on_branch)
+    ci_report = _forwarded(Evidence.ci_report)
+    restart_ci = _forwarded(Evidence.restart_ci)
+    context_material = _forwarded(Evidence.context_material)
+    find_breakage = _forwarded(Evidence.find_breakage)
+    verify = _forwarded(Evidence.verify)
 
     def sign(self, body: ReceiptBody) -> SignedReceipt:
         return self._key.sign(body)
 
-    async def close(self) -> None:
-        """Wait until the last checkout is removed and the process is gone."""
-        self._is_closed = True
-        if self._line is None:
-            return
-        await asyncio.wait((self._line,))
-        if self._line.exception() is not None:
-            return
-        line = self._line.result()
-        try:
-            if not line.has_ended:
-                await line.ask("close")
-        except EvidenceUnavailable:
-            if not line.has_ended:
-                raise
-        finally:
-            await line.close()
-
-    async def _ask(self, name: str, *arguments: object) -> Any:
-        line = await self._process()
-        return await line.ask(name, *arguments)
-
-    async def _process(self) -> EvidenceConnection:
-        """A start that somebody is no longer interested in goes on, for the others."""
+    async def connect(self) -> EvidenceConnection:
+        """Start the process unless it runs. A start goes on when its caller is cancelled: other
+        callers may wait for it."""
         if self._is_closed:
             raise EvidenceUnavailable("the server is stopping")
-        if self._line is None or _is_over(self._line):
-            self._line = asyncio.create_task(start_apart(self._folder))
-        return await asyncio.shield(self._line)
+        if self._connection is None or _has_failed(self._connection):
+            starting = start_evidence_process(self._folder)
+            self._connection = asyncio.create_task(starting)
+        return await asyncio.shield(self._connection)
+
+    async def close(self) -> None:
+        """Wait until the last checkout is removed and the process has ended."""
+        self._is_closed = True
+        if self._connection is None:
+            return
+        await asyncio.wait((self._connection,))
+        if self._connection.exception() is not None:
+            return
+        connection = self._connection.result()
+        try:
+            if not connection.has_ended:
+                await connection.call("close")
+        except EvidenceUnavailable:
+            if not connection.has_ended:
+                raise
+        finally:
+            await connection.close()
 
 
-def _is_over(line: asyncio.Task[EvidenceConnection]) -> bool:
-    return line.done() and (line.exception() is not None or line.result().has_ended)
+def _has_failed(connection: asyncio.Task[EvidenceConnection]) -> bool:
+    return connection.done() and (
+        connection.exception() is not None or connection.result().has_ended
+    )

@@ -1,1 +1,1 @@
-"""Reads a repository to make a handoff: ownership, imports, project setup, context."""
+"""Reads a repository to make a handoff: owned files, imports, project setup, context."""

@@ -1,4 +1,4 @@
-"""Reads for a new worker: the files of its task at the base, and the last changes around it."""
+"""Reads what a new worker needs: the files of its task at the base, and recent changes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from shiftboss.evidence.mirror.repository import LoggedCommit, Repository
 from shiftboss.protocol.contract_requests import ContextDocument
 from shiftboss.rules.prompts.context import RECENT_CHANGES_MAX, ContextRequest, Material, chosen
 
-# Fifty thousand tokens are far below; more would only be counted and left out.
+# Far more than fifty thousand tokens; anything beyond would be left out anyway.
 FILE_BYTES_MAX: Final = 300_000
 ALL_BYTES_MAX: Final = 2_000_000
 HISTORY_COMMITS_MAX: Final = 20
@@ -21,65 +21,74 @@ class ContextReader:
     def __init__(self, repository: Repository) -> None:
         self._repository = repository
 
-    async def read(self, wish: ContextRequest) -> Material:
-        names = await self._repository.files(wish.repo, wish.base)
-        files = await asyncio.to_thread(chosen, names, wish.owned)
+    async def read(self, request: ContextRequest) -> Material:
+        names = await self._repository.files(request.repo, request.base)
+        files = await asyncio.to_thread(chosen, names, request.owned)
         wanted = [*files.code, *files.tests, *files.specs]
-        plan = [wish.plan_ref] if wish.plan_ref in names else []
-        contents = await self._repository.read(wish.repo, wish.base, [*plan, *wanted])
+        plan = [request.plan_ref] if request.plan_ref in names else []
+        contents = await self._repository.read(request.repo, request.base, [*plan, *wanted])
         texts = _texts(contents, wanted)
         return Material(
-            plan=_plan(wish, contents),
+            plan=_plan(request, contents),
             code_files=_documents(files.code, texts),
             test_files=_documents(files.tests, texts),
             spec_files=_documents(files.specs, texts),
-            history=await self._history(wish, files.code),
-            recent_changes=await self._recent_changes(wish),
+            history=await self._history(request, files.code),
+            recent_changes=await self._recent_changes(request),
             unread=[name for name in wanted if name in contents and name not in texts],
         )
 
-    async def _history(self, wish: ContextRequest, files: Sequence[str]) -> list[ContextDocument]:
-        """Of the owned files; the newest commit first."""
+    async def _history(
+        self, request: ContextRequest, files: Sequence[str]
+    ) -> list[ContextDocument]:
+        """The history of the owned files, the newest commit first."""
         if not files:
             return []
-        commits = await self._repository.commits(wish.repo, wish.base, HISTORY_COMMITS_MAX, files)
-        lines = [f"{one.sha[:12]} {one.subject}" for one in commits]
+        commits = await self._repository.commits(
+            request.repo, request.base, HISTORY_COMMITS_MAX, files
+        )
+        lines = [f"{commit.sha[:12]} {commit.subject}" for commit in commits]
         return [ContextDocument(path="history of these files", text="\n".join(lines))]
 
-    async def _recent_changes(self, wish: ContextRequest) -> list[str]:
-        """The last ones of the repo and of all that it is built on."""
-        found: list[tuple[LoggedCommit, str]] = []
-        for repo in wish.chain:
+    async def _recent_changes(self, request: ContextRequest) -> list[str]:
+        """The last commits of the repo and of all repos that it is built on."""
+        changes: list[tuple[LoggedCommit, str]] = []
+        for repo in request.chain:
             tip = await self._repository.commit_of(repo.path, f"refs/heads/{repo.branch}")
             if tip is not None:
                 commits = await self._repository.commits(repo.path, tip, RECENT_CHANGES_MAX)
-                found += [(one, repo.name) for one in commits]
-        found.sort(key=lambda one: one[0].at_seconds, reverse=True)
-        return [f"{name} {one.sha[:12]} {one.subject}" for one, name in found[:RECENT_CHANGES_MAX]]
+                changes += [(commit, repo.name) for commit in commits]
+        changes.sort(key=lambda change: change[0].at_seconds, reverse=True)
+        newest = changes[:RECENT_CHANGES_MAX]
+        return [f"{name} {commit.sha[:12]} {commit.subject}" for commit, name in newest]
 
 
-def _plan(wish: ContextRequest, contents: Mapping[str, bytes]) -> str | None:
-    if wish.plan_ref is None:
+def _plan(request: ContextRequest, contents: Mapping[str, bytes]) -> str | None:
+    if request.plan_ref is None:
         return None
-    text = _text(contents.get(wish.plan_ref))
+    text = _text(contents.get(request.plan_ref))
     if text is None:
         raise InvalidRequest(
-            f"plan_ref: there is no text file {wish.plan_ref} at {wish.base[:12]}",
+            f"plan_ref: there is no text file {request.plan_ref} at {request.base[:12]}",
             field="plan_ref",
-            hint="commit the plan before the task is spawned, or leave plan_ref out",
+            hint="commit the plan before spawning the task, or leave plan_ref out",
         )
     return text
 
 
 def _texts(contents: Mapping[str, bytes], wanted: Sequence[str]) -> dict[str, str]:
-    """In the order of `wanted`, as long as there is room; what is no text is left out."""
-    room = ALL_BYTES_MAX
+    """The text files in the order of `wanted`, up to the size limit."""
+    remaining = ALL_BYTES_MAX
     texts = {}
     for name in wanted:
         content = contents.get(name)
         text = _text(content)
-        if content is not None and text is not None and len(content) <= min(FILE_BYTES_MAX, room):
-            room -= len(content)
+        if (
+            content is not None
+            and text is not None
+            and len(content) <= min(FILE_BYTES_MAX, remaining)
+        ):
+            remaining -= len(content)
             texts[name] = text
     return texts
 

@@ -1,4 +1,4 @@
-"""What a task owns at the commit on which it begins: files, and the projects they are in."""
+"""What a task owns at its base commit: files, and the projects that they belong to."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from shiftboss.evidence.survey.imports.repo_view import RepoView
 from shiftboss.rules.paths.patterns import Scope
 
 PROJECTS_MAX = 5
-# Longer commands name the folders instead of the files.
+# A longer command names folders instead of files.
 COMMAND_CHARACTERS_MAX = 1000
 
 
@@ -23,18 +23,18 @@ class Project(NamedTuple):
 
 
 class OwnedFiles:
-    """`existing` are the files that the patterns cover; `files` has also those that they announce
-    by their full names."""
+    """`existing` are the files that the patterns cover; `files` also has new files, which the
+    patterns name in full."""
 
     def __init__(self, patterns: Sequence[str], existing: Iterable[str], repo: RepoView) -> None:
         self.repo = repo
         self.existing = frozenset(existing)
-        literal = [one for one in patterns if not set("*?") & set(one)]
-        announced = {one for one in literal if posixpath.splitext(one)[1]}
-        self.files = sorted(self.existing | {one for one in announced if not self._is_folder(one)})
-        # Folders in which there is nothing yet: their language is not known.
+        literal = [pattern for pattern in patterns if not set("*?") & set(pattern)]
+        new = {path for path in literal if posixpath.splitext(path)[1]}
+        self.files = sorted(self.existing | {path for path in new if not self._is_folder(path)})
+        # Folders without files: their language is not known.
         self.new_folders = sorted(
-            {one.rstrip("/") for one in literal if one not in self.files}
+            {path.rstrip("/") for path in literal if path not in self.files}
             - {above for name in self.existing for above in _parents(name)}
         )
 
@@ -42,17 +42,17 @@ class OwnedFiles:
         return name.endswith("/") or name in self.repo.by_folder
 
     def projects(self, suffixes: Sequence[str], manifests: Sequence[str]) -> list[Project]:
-        """The projects of such manifests in which files of such a language are owned."""
-        found: dict[str, list[str]] = {}
+        """The projects with such a manifest in which the task owns files with such a suffix."""
+        files_by_folder: dict[str, list[str]] = {}
         for name in self.files:
             manifest = self.repo.nearest(posixpath.dirname(name), *manifests)
             if name.endswith(tuple(suffixes)) and manifest is not None:
-                found.setdefault(posixpath.dirname(manifest), []).append(name)
+                files_by_folder.setdefault(posixpath.dirname(manifest), []).append(name)
         for folder in self.new_folders:
             manifest = self.repo.nearest(folder, *manifests)
             if manifest is not None:
-                found.setdefault(posixpath.dirname(manifest), [])
-        return [Project(*item) for item in sorted(found.items())[:PROJECTS_MAX]]
+                files_by_folder.setdefault(posixpath.dirname(manifest), [])
+        return [Project(*item) for item in sorted(files_by_folder.items())[:PROJECTS_MAX]]
 
 
 def covered(patterns: Sequence[str], names: Iterable[str]) -> list[str]:
@@ -64,17 +64,17 @@ def below(folder: str, names: Sequence[str]) -> list[str]:
     return [name for name in names if not folder or name.startswith(f"{folder}/")]
 
 
-def command(words: Sequence[str], paths: Sequence[str]) -> str:
-    """A command line about some paths; about their folders, when there are too many."""
-    # A name that begins with a dash must not be read as an option.
+def command(argv: Sequence[str], paths: Sequence[str]) -> str:
+    """A command line with the paths as arguments; with their folders, if there are too many."""
+    # A path that begins with a dash must not be taken for an option.
     paths = [f"./{path}" if path.startswith("-") else path for path in paths]
-    line = shlex.join([*words, *paths])
+    line = shlex.join([*argv, *paths])
     if len(line) <= COMMAND_CHARACTERS_MAX:
         return line
     folders = sorted({posixpath.dirname(path) or "." for path in paths})
-    tops = [one for one in folders if not any(above in folders for above in _parents(one))]
-    line = shlex.join([*words, *tops])
-    return line if len(line) <= COMMAND_CHARACTERS_MAX else shlex.join([*words, "."])
+    tops = [folder for folder in folders if not any(above in folders for above in _parents(folder))]
+    line = shlex.join([*argv, *tops])
+    return line if len(line) <= COMMAND_CHARACTERS_MAX else shlex.join([*argv, "."])
 
 
 def _parents(name: str) -> list[str]:

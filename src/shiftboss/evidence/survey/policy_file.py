@@ -1,4 +1,4 @@
-"""Reading the policy file. What it says of folders is meant from where it lies."""
+"""Reading the policy file. Relative paths in it start from its own folder."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ POLICY_FILE: Final = "shiftboss.yaml"
 
 
 def load_policy(path: Path) -> Policy:
-    """Raises InvalidPolicy with every problem: its file, line and key."""
+    """Raises InvalidPolicy with every problem, each with its line and key."""
     text = read_text(path, "policy", InvalidPolicy)
     policy = read_policy(text, str(path))
     folder = path.resolve().parent
@@ -29,34 +29,35 @@ def load_policy(path: Path) -> Policy:
     }
     shared = _shared_folders(repos)
     if shared:
-        raise invalid(str(path), [read_yaml(text).problem(*one) for one in shared])
+        document = read_yaml(text)
+        raise invalid(str(path), [document.problem(*problem) for problem in shared])
     return policy.model_copy(update={"repos": repos})
 
 
 def _shared_folders(repos: dict[str, RepoPolicy]) -> list[tuple[tuple[str, str, str], str]]:
-    """Two names for one folder would be two locks for one repo."""
-    known: dict[str, str] = {}
+    """Problems with folders that have two names: one repo would have two locks."""
+    first_names: dict[str, str] = {}
     return [
         (("repos", name, "path"), f"is the folder of {first!r} as well")
         for name, repo in repos.items()
-        if repo.path is not None and (first := known.setdefault(repo.path, name)) != name
+        if repo.path is not None and (first := first_names.setdefault(repo.path, name)) != name
     ]
 
 
 async def check_repositories(path: Path, policy: Policy) -> None:
-    """Raises InvalidPolicy for repositories that are there and that no task can be spawned in.
-    Those that are not there yet are the doctor's."""
+    """Raises InvalidPolicy for existing repositories in which no task can be spawned. Missing ones
+    are reported by `shiftboss doctor`."""
     document = read_yaml(read_text(path, "policy", InvalidPolicy))
-    found = []
+    problems = []
     for name, repo in policy.repos.items():
         with contextlib.suppress(UnknownRepo, EvidenceUnavailable):
             if repo.path is not None and await Repository().has_long_names(repo.path):
-                found.append(document.problem(("repos", name, "path"), LONG_NAMES))
-    if found:
-        raise invalid(str(path), found)
+                problems.append(document.problem(("repos", name, "path"), LONG_NAMES))
+    if problems:
+        raise invalid(str(path), problems)
 
 
 def default_policy_file(folder: Path) -> Path | None:
-    """The one of the folder that the server is started in, if there is one."""
+    """The policy in the folder in which the server is started, if there is one."""
     path = folder / POLICY_FILE
     return path if path.is_file() else None

@@ -1,4 +1,4 @@
-"""What a handoff is made from: the repo at the commit on which the work begins."""
+"""The survey of a repo at the base commit of a task: what a handoff is made from."""
 
 from __future__ import annotations
 
@@ -16,64 +16,24 @@ from shiftboss.evidence.survey.ownership import OwnedFiles, covered
 from shiftboss.evidence.survey.project_setup.detect import is_manifest, success_criteria
 from shiftboss.rules.paths.patterns import normalised
 
-# The files that a task may read but not change: what its own files import.
+# Nobody would read the imports of a task that owns more files.
+SOURCES_MAX = 1000
+# A larger file is generated code, and parsing it would delay other requests.
+SOURCE_BYTES_MAX = 300_000
+MANIFESTS_MAX = 1000
+_EXTENDS_MAX = 5
+READONLY_FILES_MAX = 200
+READONLY_NAME_CHARACTERS_MAX = 1000
 
-
-FILES_MAX = 200
-NAME_CHARACTERS_MAX = 1000
-
+# A new language is registered here.
 _LANGUAGES = (python, javascript, go, rust)
 _IMPORTED_BY: dict[str, Callable[[str, str, RepoView], set[str]]] = {
     suffix: language.imported_by for language in _LANGUAGES for suffix in language.SUFFIXES
 }
 
 
-def is_source(path: str) -> bool:
-    """Whether the file is in a language whose imports are understood."""
-    return posixpath.splitext(path)[1] in _IMPORTED_BY
-
-
-def readonly_files(owned: OwnedFiles) -> list[str]:
-    """What the owned files import and the task does not own. Of too many, the nearest are kept."""
-    distances: dict[str, int] = {}
-    for path in sorted(filter(is_source, owned.existing)):
-        for name in _imported_by(path, owned.repo) - owned.existing:
-            if _can_be_listed(name):
-                distances[name] = min(_distance(path, name), distances.get(name, len(name)))
-    nearest = sorted(distances, key=lambda name: (distances[name], name))
-    return sorted(nearest[:FILES_MAX])
-
-
-def _imported_by(path: str, repo: RepoView) -> set[str]:
-    text = repo.read(path)
-    return set() if text is None else _IMPORTED_BY[posixpath.splitext(path)[1]](path, text, repo)
-
-
-def _can_be_listed(name: str) -> bool:
-    """In a contract a star stands for other names, too."""
-    return not set("*?") & set(name) and len(name) <= NAME_CHARACTERS_MAX
-
-
-def _distance(path: str, other: str) -> int:
-    """The steps from one folder to the other."""
-    here, there = posixpath.dirname(path), posixpath.dirname(other)
-    if here == there:
-        return 0
-    left, right = here.split("/"), there.split("/")
-    shared = len(posixpath.commonprefix([left, right]))
-    return len(left) + len(right) - 2 * shared
-
-
-# The imports of a task that owns more than this would not be looked through anyway.
-SOURCES_MAX = 1000
-# Generated code. To parse more of it would hold up everybody else.
-SOURCE_BYTES_MAX = 300_000
-MANIFESTS_MAX = 1000
-_EXTENDS_MAX = 5
-
-
 class Survey(NamedTuple):
-    """`branch` is None where HEAD is on none; `identity` is the same for all work trees."""
+    """`branch` is None if HEAD is detached; `identity` is the same for all work trees."""
 
     toplevel: str
     identity: str
@@ -90,10 +50,9 @@ class Surveyor:
     async def survey(
         self, repo: str, base: str | None, files: Sequence[str], title: str, description: str
     ) -> Survey:
-        """`files` are the patterns that the task will own, `base` a revision; HEAD if left out.
+        """`files` are the patterns that the task will own, `base` is a revision; None means HEAD.
 
-        Raises InvalidRequest for a pattern, a base or a criterion that cannot be used, and what the
-        repository raises.
+        Raises UnknownRepo, or InvalidRequest for an unusable pattern, base or criterion.
         """
         owned = _checked_patterns(files)
         if await self._repository.has_long_names(repo):
@@ -123,17 +82,17 @@ class Surveyor:
         return commit
 
     async def _texts(self, repo: str, commit: str, names: Sequence[str]) -> dict[str, str]:
-        found = await self._repository.read(repo, commit, names)
+        contents = await self._repository.read(repo, commit, names)
         return {
             name: content.decode("utf-8-sig", errors="replace")
-            for name, content in found.items()
+            for name, content in contents.items()
             if len(content) <= SOURCE_BYTES_MAX
         }
 
     async def _add_extended(
         self, repo: str, commit: str, names: Sequence[str], texts: dict[str, str]
     ) -> None:
-        """A configuration of TypeScript may extend a file of any name, and that one another."""
+        """Add the files that TypeScript configurations extend, which may have any name."""
         configs = {name for name in texts if is_config(name)}
         for _ in range(_EXTENDS_MAX):
             configs = await asyncio.to_thread(_extended, configs, RepoView(names, texts))
@@ -158,10 +117,10 @@ def _checked_patterns(files: Sequence[str]) -> list[str]:
 
 
 def _wanted(names: Iterable[str], existing: Iterable[str], owned: Sequence[str]) -> list[str]:
-    """The sources that the task owns, and what says how the project is made up."""
+    """The files to read: the sources that the task owns, and the manifests of projects."""
     sources = list(filter(is_source, existing))[:SOURCES_MAX]
     near = {above for name in (*sources, *owned) for above in self_and_above(_folder(name))}
-    # After those of the owned files, the ones near the top speak for the most.
+    # First the manifests of the owned files, then those near the top, which concern most files.
     manifests = sorted(
         filter(is_manifest, names),
         key=lambda name: (_folder(name) not in near, name.count("/"), name),
@@ -170,7 +129,7 @@ def _wanted(names: Iterable[str], existing: Iterable[str], owned: Sequence[str])
 
 
 def _extended(configs: Iterable[str], view: RepoView) -> set[str]:
-    return {one for config in configs for one in extended_by(config, view)}
+    return {name for config in configs for name in extended_by(config, view)}
 
 
 def _folder(name: str) -> str:
@@ -187,3 +146,40 @@ def _generated(owned: OwnedFiles, title: str, description: str) -> tuple[list[st
             hint="write `Tests pass: COMMAND` with a command that needs no shell",
         ) from exc
     return readonly_files(owned), criteria
+
+
+def is_source(path: str) -> bool:
+    """Whether the file is in a language whose imports can be read."""
+    return posixpath.splitext(path)[1] in _IMPORTED_BY
+
+
+def readonly_files(owned: OwnedFiles) -> list[str]:
+    """The files that a task may read but not change: what its own files import, the nearest first
+    if there are too many."""
+    distances: dict[str, int] = {}
+    for path in sorted(filter(is_source, owned.existing)):
+        for name in _imported_by(path, owned.repo) - owned.existing:
+            if _can_be_listed(name):
+                distances[name] = min(_distance(path, name), distances.get(name, len(name)))
+    nearest = sorted(distances, key=lambda name: (distances[name], name))
+    return sorted(nearest[:READONLY_FILES_MAX])
+
+
+def _imported_by(path: str, repo: RepoView) -> set[str]:
+    text = repo.read(path)
+    return set() if text is None else _IMPORTED_BY[posixpath.splitext(path)[1]](path, text, repo)
+
+
+def _can_be_listed(name: str) -> bool:
+    """A star would match other names in a contract, too."""
+    return not set("*?") & set(name) and len(name) <= READONLY_NAME_CHARACTERS_MAX
+
+
+def _distance(path: str, other: str) -> int:
+    """The number of steps from one folder to the other."""
+    here, there = posixpath.dirname(path), posixpath.dirname(other)
+    if here == there:
+        return 0
+    left, right = here.split("/"), there.split("/")
+    shared = len(posixpath.commonprefix([left, right]))
+    return len(left) + len(right) - 2 * shared

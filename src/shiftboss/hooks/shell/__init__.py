@@ -1,1 +1,1 @@
-"""Reads shell commands without running them: which files would they write?"""
+"""Reads shell commands without running them, to find out which files they would write."""

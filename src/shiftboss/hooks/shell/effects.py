@@ -1,4 +1,4 @@
-"""What a shell command would do that a contract has a say in."""
+"""The effects of a shell command that a contract has rules about: writes, and banned actions."""
 
 from __future__ import annotations
 
@@ -7,18 +7,19 @@ from typing import Final
 
 from shiftboss.hooks.shell.words import Word
 
-FILE: Final = "file"  # its words
-ENTRY: Final = "entry"  # its name: what a link leads to stays as it is
-BELOW: Final = "below"  # it, and everything below it
-REMOVED: Final = "removed"  # the same, and it is of no account if there is nothing
-FOLDER: Final = "folder"  # a folder alone, which git does not see
-PLACE: Final = "place"  # whatever a command changes where it runs
-PUT_BACK: Final = "put back"  # its words become those of the base
+# What a write changes.
+FILE: Final = "file"  # the contents of a file
+ENTRY: Final = "entry"  # the name: the target of a link does not change
+BELOW: Final = "below"  # the path and everything below it
+REMOVED: Final = "removed"  # the same; it does not count if nothing is there
+FOLDER: Final = "folder"  # a folder only, which git does not track
+PLACE: Final = "place"  # the repository that a git command works in
+PUT_BACK: Final = "put back"  # the contents become those of the base
 
 
 class Write:
-    """`folder` is where the command runs; None: only the shell knows. `into`: the name that it gets
-    there, should the path be a folder."""
+    """`folder` is where the command runs; None if only the shell knows. `into` is the name of the
+    file if the path turns out to be a folder."""
 
     __slots__ = ("folder", "into", "kind", "word")
 
@@ -30,7 +31,7 @@ class Write:
 
 
 class Ban:
-    """Something that no contract allows. `reason` is read after "the command"."""
+    """Something that no contract allows. "The command" and `reason` make a sentence."""
 
     __slots__ = ("reason",)
 
@@ -38,12 +39,12 @@ class Ban:
         self.reason = reason
 
 
-Found = Write | Ban
+Effect = Write | Ban
 
 
 class Arguments:
     """Options by their letters or long names, and operands. `letters` and `names` are the options
-    that take a value. A long option may be cut short, as everywhere."""
+    that take a value. Long options may be abbreviated."""
 
     def __init__(self, words: Sequence[Word], letters: str = "", names: Iterable[str] = ()) -> None:
         self.options: dict[str, list[Word]] = {}
@@ -56,10 +57,10 @@ class Arguments:
             at = self._take(words, at)
 
     def has(self, *names: str) -> bool:
-        return any(one in self.options for one in names)
+        return any(name in self.options for name in names)
 
     def values(self, *names: str) -> list[Word]:
-        return [value for one in names for value in self.options.get(one, ()) if value.text]
+        return [value for name in names for value in self.options.get(name, ()) if value.text]
 
     def _take(self, words: Sequence[Word], at: int) -> int:
         word = words[at]
@@ -77,7 +78,7 @@ class Arguments:
 
     def _take_long(self, words: Sequence[Word], at: int) -> int:
         name, equals, _ = words[at].text.partition("=")
-        name = next((one for one in self._names if one.startswith(name)), name)
+        name = next((option for option in self._names if option.startswith(name)), name)
         if equals:
             value = words[at].after(words[at].text.index("=") + 1)
         elif name in self._names and at + 1 < len(words):
@@ -103,8 +104,8 @@ class Arguments:
         return at + 1
 
 
-def last_name(word: Word) -> str | None:
-    """The name that a copy gets in a folder. None: unknown."""
+def target_name(word: Word) -> str | None:
+    """The name that a copy of the file gets in a folder; None if it is unknown."""
     name = word.text.rstrip("/").rpartition("/")[2]
-    is_one = word.known and word.pattern is None and word.picks is None
-    return name if is_one and name not in ("", ".", "..") else None
+    is_single = word.known and word.pattern is None and word.picks is None
+    return name if is_single and name not in ("", ".", "..") else None

@@ -1,7 +1,7 @@
-"""Which files a `find` picks: its expression, read as far as names, kinds and depths go.
+"""Which files a `find` selects, as far as names, types and depths decide.
 
-What else it looks at (times, sizes, owners) is left in doubt, and a file in doubt counts as picked:
-a find deletes many at once.
+Other tests (times, sizes, owners) leave a file in doubt, and a file in doubt counts as selected,
+because a find may delete many files at once.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from shiftboss.hooks.shell.words import Word
 RUNS: Final = frozenset(("-exec", "-execdir", "-ok", "-okdir"))
 PRINTS: Final = frozenset(("-fprint", "-fls", "-fprint0", "-fprintf"))
 _ORS: Final = ("-o", "-or", ",")
-_DEEDS: Final = frozenset((*RUNS, *PRINTS, "-delete"))
+_ACTIONS: Final = frozenset((*RUNS, *PRINTS, "-delete"))
 _NOTS: Final = ("!", "-not")
 _TRUE_WORDS: Final = """
     -print -print0 -ls -true -depth -d -xdev -mount -daystart -follow -noleaf -quit -warn -nowarn
@@ -37,69 +37,72 @@ class _Entry(NamedTuple):
 
 class _FindState:
     def __init__(self) -> None:
-        self.deeds: set[int] = set()
+        self.actions: set[int] = set()
         self.is_pruned = False
 
 
-# True, False, or None for doubt. The last argument: whether it is sure to be asked at all.
+# The result is True, False, or None if in doubt. The last argument says whether the test is certain
+# to be evaluated at all.
 _Test = Callable[[_Entry, _FindState, bool], bool | None]
 
 
 class Find:
-    """`deeds` are the words of its actions, by number; `starts` are the folders it looks into."""
+    """`actions` are the actions with their arguments; `starts` are the folders it searches."""
 
     def __init__(self, words: Sequence[Word]) -> None:
         words = _without_options(words)
-        first = next((at for at, one in enumerate(words) if one.text[:1] in ("-", "(", "!")), None)
+        first = next(
+            (at for at, word in enumerate(words) if word.text[:1] in ("-", "(", "!")), None
+        )
         self.starts = list(words[:first]) or [Word(".")]
-        self.deeds: list[tuple[str, list[Word]]] = []
+        self.actions: list[tuple[str, list[Word]]] = []
         self._words = list(words[first:]) if first is not None else []
         self._depths = {"-mindepth": 0, "-maxdepth": 1_000_000}
-        texts = {one.text for one in self._words}
+        texts = {word.text for word in self._words}
         self._prunes = texts.isdisjoint(("-delete", "-depth", "-d"))
         self._at = 0
         self._test = self._any()
 
-    def picked(self, deed: int, start: Word) -> Word:
-        """Stands for all that the deed is done to below the start."""
+    def picked(self, action: int, start: Word) -> Word:
+        """A word that stands for everything below the start that the action is applied to."""
         if not start.known:
             return somewhere_below(start)
 
         def picks(inside: str, is_folder: bool) -> bool:
-            return self._picks(deed, start.text.rstrip("/") or "/", inside, is_folder)
+            return self._picks(action, start.text.rstrip("/") or "/", inside, is_folder)
 
         return Word(start.text, pattern=start.pattern, picks=picks)
 
-    def _picks(self, deed: int, start: str, inside: str, is_folder: bool) -> bool:
-        parts = [one for one in inside.split("/") if one]
+    def _picks(self, action: int, start: str, inside: str, is_folder: bool) -> bool:
+        parts = [part for part in inside.split("/") if part]
         if not self._depths["-mindepth"] <= len(parts) <= self._depths["-maxdepth"]:
             return False
         for count in range(len(parts)):
-            if self._seen("/".join((start, *parts[:count])), is_folder=True).is_pruned:
+            if self._visit("/".join((start, *parts[:count])), is_folder=True).is_pruned:
                 return False
-        return deed in self._seen("/".join((start, *parts)), is_folder=is_folder).deeds
+        return action in self._visit("/".join((start, *parts)), is_folder=is_folder).actions
 
-    def _seen(self, path: str, *, is_folder: bool) -> _FindState:
-        seen = _FindState()
-        self._test(_Entry(path, is_folder), seen, True)
-        return seen
+    def _visit(self, path: str, *, is_folder: bool) -> _FindState:
+        state = _FindState()
+        self._test(_Entry(path, is_folder), state, True)
+        return state
 
     def _any(self) -> _Test:
         parts = [self._all()]
         while self._peek() in _ORS:
-            if self._next().text == ",":  # what comes behind it is done in any case
-                parts = [_doubtful(one) for one in parts]
+            if self._next().text == ",":  # the expression behind it is always evaluated
+                parts = [_doubtful(part) for part in parts]
             parts.append(self._all())
 
-        def test(entry: _Entry, seen: _FindState, is_sure: bool) -> bool | None:
-            found: bool | None = False
+        def test(entry: _Entry, state: _FindState, is_sure: bool) -> bool | None:
+            result: bool | None = False
             for part in parts:
-                value = part(entry, seen, is_sure)
+                value = part(entry, state, is_sure)
                 if value:
                     return True
                 if value is None:
-                    found, is_sure = None, False
-            return found
+                    result, is_sure = None, False
+            return result
 
         return test
 
@@ -109,32 +112,32 @@ class Find:
             if self._peek() in ("-a", "-and"):
                 self._at += 1
             else:
-                parts.append(self._one())
+                parts.append(self._primary())
 
-        def test(entry: _Entry, seen: _FindState, is_sure: bool) -> bool | None:
-            found: bool | None = True
+        def test(entry: _Entry, state: _FindState, is_sure: bool) -> bool | None:
+            result: bool | None = True
             for part in parts:
-                value = part(entry, seen, is_sure)
+                value = part(entry, state, is_sure)
                 if value is False:
                     return False
                 if value is None:
-                    found, is_sure = None, False
-            return found
+                    result, is_sure = None, False
+            return result
 
         return test
 
-    def _one(self) -> _Test:
+    def _primary(self) -> _Test:
         text = self._next().text
         if text in _NOTS:
-            return _opposite(self._one())
+            return _opposite(self._primary())
         if text == "(":
             inner = self._any()
             self._at += 1
             return inner
         if text == "-prune":
             return self._prune
-        if text in _DEEDS:
-            return self._deed(text)
+        if text in _ACTIONS:
+            return self._action(text)
         if text in _TRUE or text == "-false":
             return _always(text != "-false")
         if text in _IN_DOUBT or not text.startswith("-"):
@@ -142,20 +145,20 @@ class Find:
         return self._with_value(text)
 
     def _with_value(self, text: str) -> _Test:
-        # One that we do not know may have no value.
-        value = self._next() if self._peek() not in _DEEDS else Word("", known=False)
+        # An unknown test may have no value.
+        value = self._next() if self._peek() not in _ACTIONS else Word("", known=False)
         if text in self._depths and value.text.isdigit():
             self._depths[text] = int(value.text)
         if text in _TRUE_WITH_VALUE:
             return _always(True)
         return _named(text, value.text) if value.known else _always(None)
 
-    def _deed(self, text: str) -> _Test:
-        number = len(self.deeds)
-        self.deeds.append((text, list(self._words_of(text))))
+    def _action(self, text: str) -> _Test:
+        number = len(self.actions)
+        self.actions.append((text, list(self._words_of(text))))
 
-        def test(_entry: _Entry, seen: _FindState, _is_sure: bool) -> bool | None:
-            seen.deeds.add(number)
+        def test(_entry: _Entry, state: _FindState, _is_sure: bool) -> bool | None:
+            state.actions.add(number)
             return None if text in RUNS else True
 
         return test
@@ -169,12 +172,12 @@ class Find:
             yield self._next()
             self._at += text == "-fprintf"
 
-    def _prune(self, entry: _Entry, seen: _FindState, is_sure: bool) -> bool:
-        seen.is_pruned = seen.is_pruned or (is_sure and self._prunes and entry.is_folder)
+    def _prune(self, entry: _Entry, state: _FindState, is_sure: bool) -> bool:
+        state.is_pruned = state.is_pruned or (is_sure and self._prunes and entry.is_folder)
         return True
 
     def _peek(self) -> str:
-        """Empty at the end; a word that is empty itself, or unknown, is none of the operators."""
+        """The next word; empty at the end. An empty or unknown word is not an operator."""
         return (self._words[self._at].text or "?") if self._at < len(self._words) else ""
 
     def _next(self) -> Word:
@@ -188,7 +191,7 @@ def somewhere_below(start: Word) -> Word:
 
 
 def _without_options(words: Sequence[Word]) -> list[Word]:
-    """Of find itself: they come before the folders."""
+    """Without the options of find itself, which come before the folders."""
     at = 0
     while at < len(words) and words[at].text[:2] in ("-H", "-L", "-P", "-O", "-D"):
         at += 2 if words[at].text == "-D" else 1
@@ -196,29 +199,29 @@ def _without_options(words: Sequence[Word]) -> list[Word]:
 
 
 def _always(value: bool | None) -> _Test:
-    return lambda _entry, _seen, _is_sure: value
+    return lambda _entry, _state, _is_sure: value
 
 
 def _opposite(inner: _Test) -> _Test:
-    def test(entry: _Entry, seen: _FindState, is_sure: bool) -> bool | None:
-        value = inner(entry, seen, is_sure)
+    def test(entry: _Entry, state: _FindState, is_sure: bool) -> bool | None:
+        value = inner(entry, state, is_sure)
         return None if value is None else not value
 
     return test
 
 
 def _doubtful(inner: _Test) -> _Test:
-    def test(entry: _Entry, seen: _FindState, is_sure: bool) -> bool | None:
-        inner(entry, seen, is_sure)
+    def test(entry: _Entry, state: _FindState, is_sure: bool) -> bool | None:
+        inner(entry, state, is_sure)
         return None
 
     return test
 
 
 def _named(text: str, value: str) -> _Test:
-    """By name, path or kind; everything else is in doubt."""
+    """Tests of the name, path or type; everything else is in doubt."""
 
-    def test(entry: _Entry, _seen: _FindState, _is_sure: bool) -> bool | None:
+    def test(entry: _Entry, _state: _FindState, _is_sure: bool) -> bool | None:
         if text == "-type":
             kinds = value.split(",")
             return "d" in kinds if entry.is_folder else bool({"f", "l"} & {*kinds})

@@ -1,4 +1,4 @@
-"""What a git command would change: files, branches of others, and whether hooks are run at all."""
+"""The effects of git commands: changed files, changed branches, and hooks that would not run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from shiftboss.hooks.shell.effects import (
     REMOVED,
     Arguments,
     Ban,
-    Found,
+    Effect,
     Write,
 )
 from shiftboss.hooks.shell.git_refs import (
@@ -24,8 +24,8 @@ from shiftboss.hooks.shell.git_refs import (
     REF_COMMANDS,
     Subcommand,
     fetch,
-    made_anew,
-    moved_by,
+    forced_branch_effects,
+    refspec_effects,
 )
 from shiftboss.hooks.shell.words import Word
 
@@ -41,13 +41,14 @@ _READING_WHEN_BARE_WORDS: Final = """
 """
 _READING_WHEN_BARE: Final = frozenset(_READING_WHEN_BARE_WORDS.split())
 _GLOBAL_VALUES: Final = ("--git-dir", "--work-tree", "--namespace", "--exec-path", "--config-env")
-# Settings by which hooks are passed by, or by which a word of git comes to mean another one.
-_STEERING: Final = ("core.hookspath", "core.worktree", "core.bare", "include", "alias.")
-_NO_HOOKS: Final = "would pass by the hooks, which must run"
+# Settings that keep hooks from running, or that give a git command another meaning.
+_RISKY_SETTINGS: Final = ("core.hookspath", "core.worktree", "core.bare", "include", "alias.")
+_NO_HOOKS: Final = "would skip the hooks, which must run"
 
 
 class GitCommand:
-    """`places` are the folders of `-C`, one after the other."""
+    """`places` are the folders of `-C`, in their order. `elsewhere` are other git folders and work
+    trees that it names."""
 
     def __init__(self, words: Sequence[Word]) -> None:
         self.places: list[Word] = []
@@ -78,19 +79,19 @@ class GitCommand:
         if self.name in _READING or self.name == "":
             return True
         if self.name == "config":
-            return not sets_something(self.words)
-        operands = [one for one in self.words if not one.text.startswith("-")]
+            return not _sets_something(self.words)
+        operands = [word for word in self.words if not word.text.startswith("-")]
         listing = operands and operands[0].text in ("list", "show", "-v", "get-url")
         options = Arguments(self.words)
         changes = options.has(*CHANGES_BRANCH, *CHANGES_BRANCH_LONG)
         return self.name in _READING_WHEN_BARE and not changes and (not operands or bool(listing))
 
 
-def found_in_git(command: GitCommand, stdin: str | None, branch: str, base: str) -> Iterator[Found]:
+def git_effects(command: GitCommand, stdin: str | None, branch: str, base: str) -> Iterator[Effect]:
     """`branch` and `base` are those of the contract."""
     for setting in command.settings:
         key, _, value = setting.partition("=")
-        yield from _steering(key, value, branch)
+        yield from _setting_effects(key, value, branch)
     if command.reads_only:
         return
     yield Write(Word("."), PLACE)
@@ -100,14 +101,14 @@ def found_in_git(command: GitCommand, stdin: str | None, branch: str, base: str)
         yield from _SUBCOMMANDS[command.name](command.words, stdin, branch, base)
 
 
-def _steering(key: str, value: str, branch: str) -> Iterator[Found]:
-    if key.casefold().startswith(_STEERING):
-        yield Ban(f"sets {key}, by which git would pass by the hooks; they must run")
+def _setting_effects(key: str, value: str, branch: str) -> Iterator[Effect]:
+    if key.casefold().startswith(_RISKY_SETTINGS):
+        yield Ban(f"sets {key}, which could keep git from running the hooks; they must run")
     if key.casefold().startswith("remote.") and key.casefold().endswith(".fetch"):
-        yield from moved_by(value, branch)
+        yield from refspec_effects(value, branch)
 
 
-def sets_something(words: Sequence[Word]) -> bool:
+def _sets_something(words: Sequence[Word]) -> bool:
     arguments = Arguments(words, "f", ("--file", "--type", "--default", "--blob"))
     if arguments.has("l", "--list", "--get", "--get-all", "--get-regexp", "--get-urlmatch"):
         return False
@@ -118,80 +119,85 @@ def sets_something(words: Sequence[Word]) -> bool:
     return len(arguments.operands) > 1 or arguments.has(*verbs)
 
 
-def _config(words: Sequence[Word], _stdin: str | None, branch: str, _base: str) -> Iterator[Found]:
+def _config(words: Sequence[Word], _stdin: str | None, branch: str, _base: str) -> Iterator[Effect]:
     arguments = Arguments(words, "f", ("--file",))
     if arguments.has("--global", "--system"):
-        yield Ban("changes settings outside of the work tree; leave out --global")
-    yield from (Write(one) for one in arguments.values("f", "--file"))
-    texts = [one.text for one in arguments.operands[:3]] + [""]
+        yield Ban("changes settings outside of the work tree; use it without --global and --system")
+    yield from (Write(word) for word in arguments.values("f", "--file"))
+    texts = [word.text for word in arguments.operands[:3]] + [""]
     for key, value in pairwise(texts[:3]):
-        yield from _steering(key, value, branch)
+        yield from _setting_effects(key, value, branch)
 
 
-def _commit(words: Sequence[Word], _stdin: str | None, _branch: str, _base: str) -> Iterator[Found]:
+def _commit(
+    words: Sequence[Word], _stdin: str | None, _branch: str, _base: str
+) -> Iterator[Effect]:
     if _skips_hooks(Arguments(words, "mFCctuS"), also="n"):
         yield Ban(_NO_HOOKS)
 
 
-def _merge(words: Sequence[Word], _stdin: str | None, _branch: str, _base: str) -> Iterator[Found]:
+def _merge(words: Sequence[Word], _stdin: str | None, _branch: str, _base: str) -> Iterator[Effect]:
     if _skips_hooks(Arguments(words, "mFsXS")):
         yield Ban(_NO_HOOKS)
 
 
-def _pull(words: Sequence[Word], stdin: str | None, branch: str, base: str) -> Iterator[Found]:
+def _pull(words: Sequence[Word], stdin: str | None, branch: str, base: str) -> Iterator[Effect]:
     yield from _merge(words, stdin, branch, base)
     yield from fetch(words, stdin, branch, base)
 
 
-def _push(words: Sequence[Word], _stdin: str | None, _branch: str, _base: str) -> Iterator[Found]:
+def _push(words: Sequence[Word], _stdin: str | None, _branch: str, _base: str) -> Iterator[Effect]:
     arguments = Arguments(words, "o", ("--push-option", "--repo", "--receive-pack", "--exec"))
     if _skips_hooks(arguments):
         yield Ban(_NO_HOOKS)
     forced = arguments.has("f", "--mirror", "--prune") or any(
-        one.startswith("--force") for one in arguments.options
+        option.startswith("--force") for option in arguments.options
     )
-    if forced or any(one.text.startswith("+") for one in arguments.operands[1:]):
-        yield Ban("would rewrite a branch that was pushed; push without force")
-    deletes = any(one.text.startswith(":") for one in arguments.operands[1:])
+    if forced or any(word.text.startswith("+") for word in arguments.operands[1:]):
+        yield Ban("would rewrite a branch that was pushed; push without --force")
+    deletes = any(word.text.startswith(":") for word in arguments.operands[1:])
     if deletes or arguments.has("d", "--delete"):
         yield Ban("would delete a branch that was pushed")
 
 
 def _skips_hooks(arguments: Arguments, also: str = "") -> bool:
-    cut = [one for one in arguments.options if one.startswith("--no-veri")]
-    return any("--no-verify".startswith(one) for one in cut) or (also != "" and arguments.has(also))
+    abbreviated = [option for option in arguments.options if option.startswith("--no-veri")]
+    skips = any("--no-verify".startswith(option) for option in abbreviated)
+    return skips or (also != "" and arguments.has(also))
 
 
-def _moved(words: Sequence[Word], _stdin: str | None, _branch: str, _base: str) -> Iterator[Found]:
-    return (Write(one, BELOW) for one in Arguments(words).operands)
+def _mv(words: Sequence[Word], _stdin: str | None, _branch: str, _base: str) -> Iterator[Effect]:
+    return (Write(word, BELOW) for word in Arguments(words).operands)
 
 
-def _removed(
-    words: Sequence[Word], _stdin: str | None, _branch: str, _base: str
-) -> Iterator[Found]:
+def _rm(words: Sequence[Word], _stdin: str | None, _branch: str, _base: str) -> Iterator[Effect]:
     arguments = Arguments(words)
     if arguments.has("n", "--dry-run"):
         return iter(())
-    return (Write(one, REMOVED) for one in arguments.operands)
+    return (Write(word, REMOVED) for word in arguments.operands)
 
 
-def _checkout(words: Sequence[Word], _stdin: str | None, branch: str, base: str) -> Iterator[Found]:
-    """Of files. What it writes there are words of a commit: of the base, they put things back."""
+def _checkout(
+    words: Sequence[Word], _stdin: str | None, branch: str, base: str
+) -> Iterator[Effect]:
+    """Only with paths. Files of the base are restored, files of other commits are changes."""
     arguments = Arguments(words, "bB")
-    yield from made_anew(arguments, "B", branch)
+    yield from forced_branch_effects(arguments, "B", branch)
     if arguments.after_dashes is None:
         return
     before = len(arguments.operands) - len(arguments.after_dashes)
     source = arguments.operands[0].text if before else None
     kind = PUT_BACK if _is_base(source, base) else BELOW
-    yield from (Write(one, kind) for one in arguments.after_dashes)
+    yield from (Write(word, kind) for word in arguments.after_dashes)
 
 
-def _restore(words: Sequence[Word], _stdin: str | None, _branch: str, base: str) -> Iterator[Found]:
+def _restore(
+    words: Sequence[Word], _stdin: str | None, _branch: str, base: str
+) -> Iterator[Effect]:
     arguments = Arguments(words, "s", ("--source",))
     source = arguments.values("s", "--source")
     kind = PUT_BACK if _is_base(source[0].text if source else None, base) else BELOW
-    yield from (Write(one, kind) for one in arguments.operands)
+    yield from (Write(word, kind) for word in arguments.operands)
 
 
 def _is_base(source: str | None, base: str) -> bool:
@@ -201,36 +207,36 @@ def _is_base(source: str | None, base: str) -> bool:
     return len(source) >= 7 and base.startswith(source.casefold())
 
 
-def _apply(words: Sequence[Word], stdin: str | None, _branch: str, _base: str) -> Iterator[Found]:
+def _apply(words: Sequence[Word], stdin: str | None, _branch: str, _base: str) -> Iterator[Effect]:
     arguments = Arguments(words, "pC", ("--directory", "--exclude", "--include"))
     if arguments.has("--check", "--stat", "--numstat", "--summary"):
         return iter(())
     strip = arguments.values("p")
     count = int(strip[0].text) if strip and strip[0].text.isdigit() else 1
-    return (Write(Word(one)) for one in paths_of_diff(stdin or "", count))
+    return (Write(Word(path)) for path in paths_of_diff(stdin or "", count))
 
 
 def _worktree(
     words: Sequence[Word], _stdin: str | None, _branch: str, _base: str
-) -> Iterator[Found]:
+) -> Iterator[Effect]:
     arguments = Arguments(words, "bB", ("--reason",))
     verb = arguments.operands[0].text if arguments.operands else ""
     if verb in ("remove", "move", "prune", "repair", "unlock"):
-        yield Ban("changes work trees, which are not the task's to change")
+        yield Ban("changes work trees, which a task may not do")
     elif verb == "add":
-        yield from (Write(one, FOLDER) for one in arguments.operands[1:2])
+        yield from (Write(word, FOLDER) for word in arguments.operands[1:2])
 
 
 def _new_repository(
     words: Sequence[Word], _stdin: str | None, _branch: str, _base: str
-) -> Iterator[Found]:
+) -> Iterator[Effect]:
     arguments = Arguments(words, "b", ("--initial-branch", "--template"))
-    yield from (Write(one, FOLDER) for one in arguments.operands[:1])
+    yield from (Write(word, FOLDER) for word in arguments.operands[:1])
 
 
-def _clone(words: Sequence[Word], _stdin: str | None, _branch: str, _base: str) -> Iterator[Found]:
+def _clone(words: Sequence[Word], _stdin: str | None, _branch: str, _base: str) -> Iterator[Effect]:
     arguments = Arguments(words, "bcoju", ("--branch", "--depth", "--config", "--origin"))
-    yield from (Write(one, FOLDER) for one in arguments.operands[1:2])
+    yield from (Write(word, FOLDER) for word in arguments.operands[1:2])
 
 
 _SUBCOMMANDS: Final[dict[str, Subcommand]] = {
@@ -242,8 +248,8 @@ _SUBCOMMANDS: Final[dict[str, Subcommand]] = {
     "am": _merge,
     "rebase": _merge,
     "push": _push,
-    "mv": _moved,
-    "rm": _removed,
+    "mv": _mv,
+    "rm": _rm,
     "checkout": _checkout,
     "restore": _restore,
     "apply": _apply,

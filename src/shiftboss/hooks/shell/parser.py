@@ -1,7 +1,7 @@
-"""Reads shell commands, one after the other, without running them.
+"""Splits a shell script into simple commands, without running them.
 
-It is no shell: it knows quotes, redirections, here-documents, substitutions and the words between
-which commands stand, and leaves aside what decides whether a command is run at all.
+This is not a shell: it knows quotes, redirections, here-documents, substitutions and the keywords
+between commands. Conditions are ignored: every command counts as if it was run.
 """
 
 from __future__ import annotations
@@ -10,24 +10,24 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from shiftboss.hooks.shell.text import NAME, WordReader
+from shiftboss.hooks.shell.word_reader import NAME, WordReader
 from shiftboss.hooks.shell.words import Unclear, Word
 
 SUBSHELL_BEGINS: Final = "("
 SUBSHELL_ENDS: Final = ")"
 _ASSIGNED: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)\+?=")
-_BETWEEN_COMMANDS: Final = frozenset(
+_KEYWORDS: Final = frozenset(
     ("if", "then", "else", "elif", "fi", "while", "until", "do", "done", "esac", "{", "}", "!")
 )
 _REDIRECTIONS: Final = ("<<<", "<<-", "&>>", "<<", ">>", ">|", ">&", "<&", "<>", "&>", "<", ">")
-_HEADS: Final = frozenset(("for", "select", "case", "function"))
+_COMPOUND_KEYWORDS: Final = frozenset(("for", "select", "case", "function"))
 _NEXT_CASE: Final = (";;&", ";;", ";&")
-_BETWEEN: Final = ("&&", "||", *_NEXT_CASE, "|&", ";", "|", "&", "\n")
+_SEPARATORS: Final = ("&&", "||", *_NEXT_CASE, "|&", ";", "|", "&", "\n")
 
 
-class Simple:
-    """One command. `writes` are the files of its redirections, `stdin` what a here-document gives
-    it. `piped`: it is part of a pipe, so what it does to its shell is lost."""
+class SimpleCommand:
+    """`writes` are the files of its redirections, `stdin` the text of a here-document. `piped`: it
+    is part of a pipeline, so that changes of its shell, such as `cd`, have no effect."""
 
     def __init__(self) -> None:
         self.words: list[Word] = []
@@ -41,16 +41,16 @@ class Simple:
         return not (self.words or self.assigned or self.writes)
 
 
-Item = Simple | str
+Item = SimpleCommand | str
 
 
-class Reader(WordReader):
-    """What stands in the text after a here-document was announced is read where it belongs."""
+class CommandReader(WordReader):
+    """Reads the commands of a script. The text of a here-document is read with its command."""
 
     _after_documents = 0
 
     def commands(self) -> Iterator[Item]:
-        """In their order, with marks where a subshell begins and ends."""
+        """The commands in their order, with marks where a subshell begins and ends."""
         open_shells, after_pipe = 0, False
         while True:
             command = self._command()
@@ -74,8 +74,8 @@ class Reader(WordReader):
                 return
 
     def _between(self) -> str:
-        """What ends a command. Behind a line come the here-documents that it has announced."""
-        for mark in (*_BETWEEN, "(", ")"):
+        """Read what ends a command. After the end of a line, its here-documents are skipped."""
+        for mark in (*_SEPARATORS, "(", ")"):
             if self._text.startswith(mark, self.at):
                 self.at += len(mark)
                 if mark == "\n" and self._after_documents > self.at:
@@ -85,8 +85,8 @@ class Reader(WordReader):
                 return mark
         return ""
 
-    def _command(self) -> Simple:
-        command = Simple()
+    def _command(self) -> SimpleCommand:
+        command = SimpleCommand()
         while True:
             self._skip_blanks()
             if self._redirection(command):
@@ -98,7 +98,7 @@ class Reader(WordReader):
                 return command
             self._add_word(command)
 
-    def _at_end_of_command(self, command: Simple) -> bool:
+    def _at_end_of_command(self, command: SimpleCommand) -> bool:
         if self.at >= len(self._text):
             return True
         letter = self._text[self.at]
@@ -109,13 +109,13 @@ class Reader(WordReader):
                 return self._at_end_of_command(command)
             return False
         is_function = len(command.words) == 1 and self._text.startswith("()", self.at)
-        if is_function:  # its body is read as if it were run here
+        if is_function:  # its body is read as if it was run here
             self.at += 2
             command.words.clear()
             return False
         return letter in "\n;&|()"
 
-    def _add_word(self, command: Simple) -> None:
+    def _add_word(self, command: SimpleCommand) -> None:
         start = self.at
         built = self._word()
         raw = self._text[start : self.at]
@@ -123,9 +123,9 @@ class Reader(WordReader):
         if is_number or (not built.started and raw == ""):
             return
         if not command.words:
-            if raw in _BETWEEN_COMMANDS and not command.writes:
+            if raw in _KEYWORDS and not command.writes:
                 return
-            if raw in _HEADS:
+            if raw in _COMPOUND_KEYWORDS:
                 self._head(raw)
                 return
             assigned = _ASSIGNED.match(raw)
@@ -134,7 +134,7 @@ class Reader(WordReader):
                 return
         command.words += built.words()
 
-    def _assign(self, command: Simple, name: str, value: Word) -> None:
+    def _assign(self, command: SimpleCommand, name: str, value: Word) -> None:
         if self._text.startswith("(", self.at):
             self.at += 1
             self._inner_to_parenthesis()
@@ -160,7 +160,7 @@ class Reader(WordReader):
                 return
 
     def _skip_pattern(self) -> None:
-        """Of a case, up to the parenthesis that ends it."""
+        """Skip the pattern of a case, up to its closing parenthesis."""
         while self.at < len(self._text):
             self._skip_blanks()
             start = self.at
@@ -174,7 +174,7 @@ class Reader(WordReader):
                     return
 
     def _loop_head(self) -> None:
-        """The variable of a loop has every value in turn: none is known."""
+        """The variable of a loop has several values in turn, so its value is not known."""
         self._skip_blanks()
         name = NAME.match(self._text, self.at)
         if name:
@@ -198,13 +198,13 @@ class Reader(WordReader):
             else:
                 return
 
-    def _redirection(self, command: Simple) -> bool:
+    def _redirection(self, command: SimpleCommand) -> bool:
         if command.words and command.words[0].text == "[[" and command.words[-1].text != "]]":
             return False
         text, at = self._text, self.at
         if text.startswith(("<(", ">("), at):
             return False
-        mark = next((one for one in _REDIRECTIONS if text.startswith(one, at)), None)
+        mark = next((sign for sign in _REDIRECTIONS if text.startswith(sign, at)), None)
         if mark is None:
             return False
         self.at += len(mark)
@@ -220,8 +220,8 @@ class Reader(WordReader):
         return True
 
     def _document(self, delimiter: str, *, strips_tabs: bool) -> str:
-        """The lines below this one, or below the here-document before."""
-        quoted = any(one in delimiter for one in "'\"\\")
+        """The lines after this one, or after the previous here-document."""
+        quoted = any(mark in delimiter for mark in "'\"\\")
         end_line = delimiter.replace("'", "").replace('"', "").replace("\\", "")
         line_end = self._text.find("\n", self.at)
         at = max(self._after_documents, line_end + 1 if line_end >= 0 else len(self._text))

@@ -1,4 +1,4 @@
-"""Which files programs write, by their arguments. What is not listed is not known to write any."""
+"""Which files common programs write, by their arguments. Other programs count as harmless."""
 
 from __future__ import annotations
 
@@ -13,76 +13,76 @@ from shiftboss.hooks.shell.effects import (
     FOLDER,
     REMOVED,
     Arguments,
-    Found,
+    Effect,
     Write,
+    target_name,
 )
-from shiftboss.hooks.shell.effects import last_name as name_of
 from shiftboss.hooks.shell.words import Word
 
 Words = Sequence[Word]
 
 
 def _all_of(kind: str, letters: str = "", *names: str, skipped: int = 0) -> _Program:
-    def program(words: Words, _stdin: str | None) -> Iterator[Found]:
+    def program(words: Words, _stdin: str | None) -> Iterator[Effect]:
         arguments = Arguments(words, letters, names)
-        # A reference instead of the mode or the owner.
+        # With --reference there is no operand for the mode or the owner.
         first = 0 if arguments.has("--reference") else skipped
         below = BELOW if kind == FILE and arguments.has("R", "--recursive") else kind
-        return (Write(one, below) for one in arguments.operands[first:])
+        return (Write(word, below) for word in arguments.operands[first:])
 
     return program
 
 
-def _copy(words: Words, _stdin: str | None) -> Iterator[Found]:
+def _copy(words: Words, _stdin: str | None) -> Iterator[Effect]:
     arguments = Arguments(
         words, "tSgmo", ("--target-directory", "--suffix", "--group", "--mode", "--owner")
     )
     if arguments.has("d", "--directory") and not arguments.has("r", "R", "a"):
-        yield from (Write(one, FOLDER) for one in arguments.operands)
+        yield from (Write(word, FOLDER) for word in arguments.operands)
         return
     kind = BELOW if arguments.has("r", "R", "a", "--recursive", "--archive") else FILE
-    yield from _towards(arguments, kind)
+    yield from _copies(arguments, kind)
 
 
-def _plain_copy(words: Words, _stdin: str | None) -> Iterator[Found]:
+def _plain_copy(words: Words, _stdin: str | None) -> Iterator[Effect]:
     """`cp -d` keeps links, where `install -d` makes folders."""
     arguments = Arguments(words, "tS", ("--target-directory", "--suffix"))
     kind = BELOW if arguments.has("r", "R", "a", "--recursive", "--archive") else FILE
-    yield from _towards(arguments, kind)
+    yield from _copies(arguments, kind)
 
 
-def _move(words: Words, _stdin: str | None) -> Iterator[Found]:
+def _move(words: Words, _stdin: str | None) -> Iterator[Effect]:
     arguments = Arguments(words, "tS", ("--target-directory", "--suffix"))
     targets = arguments.values("t", "--target-directory")
     sources = arguments.operands if targets else arguments.operands[:-1]
-    yield from (Write(one, REMOVED) for one in sources)
-    yield from _towards(arguments, BELOW)
+    yield from (Write(word, REMOVED) for word in sources)
+    yield from _copies(arguments, BELOW)
 
 
-def _link(words: Words, _stdin: str | None) -> Iterator[Found]:
+def _link(words: Words, _stdin: str | None) -> Iterator[Effect]:
     arguments = Arguments(words, "tS", ("--target-directory", "--suffix"))
     targets = arguments.values("t", "--target-directory")
     alone = len(arguments.operands) == 1
     sources = arguments.operands if targets or alone else arguments.operands[:-1]
     if not arguments.has("s", "--symbolic"):
-        # A second name of a file, through which it can be written unseen.
-        yield from (Write(one, FILE) for one in sources)
+        # A hard link is a second name, through which the file could be written unnoticed.
+        yield from (Write(word, FILE) for word in sources)
     if alone and not targets:
-        name = name_of(arguments.operands[0])
+        name = target_name(arguments.operands[0])
         yield from [Write(Word(name), ENTRY)] if name else []
     else:
-        yield from _towards(arguments, ENTRY)
+        yield from _copies(arguments, ENTRY)
 
 
-def _towards(arguments: Arguments, kind: str) -> Iterator[Found]:
+def _copies(arguments: Arguments, kind: str) -> Iterator[Effect]:
     targets = arguments.values("t", "--target-directory")
     sources = arguments.operands if targets else arguments.operands[:-1]
     for target in targets or arguments.operands[-1:]:
         if len(arguments.operands) > 1 or targets:
-            yield from (Write(target, kind, name_of(one)) for one in sources)
+            yield from (Write(target, kind, target_name(word)) for word in sources)
 
 
-def _sed(words: Words, _stdin: str | None) -> Iterator[Found]:
+def _sed(words: Words, _stdin: str | None) -> Iterator[Effect]:
     in_place, has_script, operands, at = False, False, list[Word](), 0
     while at < len(words):
         text = words[at].text
@@ -103,10 +103,10 @@ def _sed(words: Words, _stdin: str | None) -> Iterator[Found]:
             operands.append(words[at])
         at += 1
     files = operands if has_script else operands[1:]
-    return (Write(one) for one in files if in_place)
+    return (Write(word) for word in files if in_place)
 
 
-def _perl(words: Words, _stdin: str | None) -> Iterator[Found]:
+def _perl(words: Words, _stdin: str | None) -> Iterator[Effect]:
     in_place, has_script, operands, at = False, False, list[Word](), 0
     while at < len(words):
         text = words[at].text
@@ -125,18 +125,18 @@ def _perl(words: Words, _stdin: str | None) -> Iterator[Found]:
             operands.append(words[at])
         at += 1
     files = operands if has_script else operands[1:]
-    return (Write(one) for one in files if in_place)
+    return (Write(word) for word in files if in_place)
 
 
-def _dd(words: Words, _stdin: str | None) -> Iterator[Found]:
-    return (Write(one.after(3)) for one in words if one.text.startswith("of="))
+def _dd(words: Words, _stdin: str | None) -> Iterator[Effect]:
+    return (Write(word.after(3)) for word in words if word.text.startswith("of="))
 
 
-def _tar(words: Words, _stdin: str | None) -> Iterator[Found]:
+def _tar(words: Words, _stdin: str | None) -> Iterator[Effect]:
     words = list(words)
     if words and not words[0].text.startswith("-"):
         words[0] = Word(f"-{words[0].text}", known=words[0].known)
-    # The letters of a bundle take their values in turn, from the words behind it.
+    # Bundled letters such as `xfC` take their values in turn from the words behind them.
     bundle = words[0].text[1:] if words and not words[0].text.startswith("--") else ""
     taking = [letter for letter in bundle if letter in "fC"]
     if len(bundle) > 1 and taking:
@@ -149,47 +149,47 @@ def _tar(words: Words, _stdin: str | None) -> Iterator[Found]:
         ]
     arguments = Arguments(words, "fCTX", ("--file", "--directory", "--exclude"))
     if arguments.has("x", "--extract", "--get"):
-        yield from (Write(one, FOLDER) for one in arguments.values("C", "--directory"))
+        yield from (Write(word, FOLDER) for word in arguments.values("C", "--directory"))
     if arguments.has("c", "r", "u", "--create", "--append", "--update"):
         archives = arguments.values("f", "--file")
-        yield from (Write(one) for one in archives if one.text != "-")
+        yield from (Write(word) for word in archives if word.text != "-")
 
 
 def _by_option(kind: str, letters: str, written: tuple[str, ...], *names: str) -> _Program:
-    def program(words: Words, _stdin: str | None) -> Iterator[Found]:
+    def program(words: Words, _stdin: str | None) -> Iterator[Effect]:
         arguments = Arguments(words, letters, names)
-        return (Write(one, kind) for one in arguments.values(*written) if one.text != "-")
+        return (Write(word, kind) for word in arguments.values(*written) if word.text != "-")
 
     return program
 
 
-def _in_place(words: Words, _stdin: str | None) -> Iterator[Found]:
-    """Packers: the file is replaced by the packed one."""
+def _in_place(words: Words, _stdin: str | None) -> Iterator[Effect]:
+    """For compressors: the file is replaced by the compressed word."""
     arguments = Arguments(words, "S")
     if arguments.has("c", "l", "t", "--stdout", "--list", "--test"):
         return iter(())
-    return (Write(one, ENTRY) for one in arguments.operands)
+    return (Write(word, ENTRY) for word in arguments.operands)
 
 
-def _patch(words: Words, stdin: str | None) -> Iterator[Found]:
+def _patch(words: Words, stdin: str | None) -> Iterator[Effect]:
     arguments = Arguments(
         words, "pdioBDFVYz", ("--strip", "--directory", "--input", "--output", "--reject-file")
     )
-    yield from (Write(one) for one in arguments.values("o", "--output"))
-    yield from (Write(one, FOLDER) for one in arguments.values("d", "--directory"))
-    yield from (Write(one) for one in arguments.operands[:1])
+    yield from (Write(word) for word in arguments.values("o", "--output"))
+    yield from (Write(word, FOLDER) for word in arguments.values("d", "--directory"))
+    yield from (Write(word) for word in arguments.operands[:1])
     strip = arguments.values("p", "--strip")
     if stdin and strip and strip[0].text.isdigit() and not arguments.has("d", "--directory"):
-        yield from (Write(Word(one)) for one in paths_of_diff(stdin, int(strip[0].text)))
+        yield from (Write(Word(word)) for word in paths_of_diff(stdin, int(strip[0].text)))
 
 
-def _apply_patch(words: Words, stdin: str | None) -> Iterator[Found]:
-    texts = [stdin or "", *(one.text for one in words)]
+def _apply_patch(words: Words, stdin: str | None) -> Iterator[Effect]:
+    texts = [stdin or "", *(word.text for word in words)]
     return (Write(Word(path)) for text in texts for path in paths_of_patch(text))
 
 
-_Program = Callable[[Words, str | None], Iterator[Found]]
-_PACKERS: Final = ("gzip", "gunzip", "bzip2", "bunzip2", "xz", "unxz", "zstd", "unzstd")
+_Program = Callable[[Words, str | None], Iterator[Effect]]
+_COMPRESSORS: Final = ("gzip", "gunzip", "bzip2", "bunzip2", "xz", "unxz", "zstd", "unzstd")
 PROGRAMS: Final[dict[str, _Program]] = {
     "rm": _all_of(REMOVED),
     "unlink": _all_of(REMOVED),
@@ -223,5 +223,5 @@ PROGRAMS: Final[dict[str, _Program]] = {
     "curl": _by_option(FILE, "oHdXuAbFT", ("o", "--output"), "--output"),
     "wget": _by_option(FILE, "OPU", ("O", "--output-document"), "--output-document"),
     "unzip": _by_option(FOLDER, "dx", ("d",)),
-    **dict.fromkeys(_PACKERS, _in_place),
+    **dict.fromkeys(_COMPRESSORS, _in_place),
 }

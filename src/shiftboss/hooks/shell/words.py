@@ -1,4 +1,4 @@
-"""The words of a shell command: what is known of each before it is run."""
+"""The words of a shell command, as far as they are known before it is run."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import Final
 
-# Letters that mean something outside of quotes, as code points that no text may hold.
+# Characters with a meaning outside of quotes are replaced by code points that no text contains.
 OPEN, COMMA, CLOSE, STAR, ASK, BRACKET = "\ufdd0\ufdd1\ufdd2\ufdd3\ufdd4\ufdd5"
 MEANING: Final = {"{": OPEN, ",": COMMA, "}": CLOSE, "*": STAR, "?": ASK, "[": BRACKET}
 _PLAIN: Final = str.maketrans({mark: letter for letter, mark in MEANING.items()})
@@ -20,13 +20,13 @@ _CODES: Final = {"x": (16, 2), "u": (16, 4), "U": (16, 8)}
 
 
 class Unclear(Exception):
-    """The command cannot be read to its end; to be read after "the command"."""
+    """The command cannot be parsed. "The command" and the message make a sentence."""
 
 
 class Word:
-    """`known` False: `text` is how it begins, and the rest is known to the shell alone. `pattern`:
-    it stands for the files that fit, as for `glob.glob`. `picks`: it stands for what lies below the
-    folder `text` and is picked, by the path from there and by whether it is a folder."""
+    """If `known` is False, `text` is only the beginning; only the shell knows the rest. With a
+    `pattern` the word stands for the files that match, as for `glob.glob`. With `picks` it stands
+    for the entries below the folder `text` for which `picks(relative_path, is_folder)` is true."""
 
     __slots__ = ("known", "pattern", "picks", "text")
 
@@ -47,13 +47,13 @@ class Word:
         return f"Word({self.text!r}{'' if self.known else ', known=False'})"
 
     def after(self, count: int) -> Word:
-        """Without its first letters, such as an option that is joined with its value."""
+        """The word without its first characters, such as an option letter in front of its value."""
         pattern = self.pattern[count:] if self.pattern is not None else None
         return Word(self.text[count:], known=self.known, pattern=pattern)
 
 
 class WordBuilder:
-    """A word while it is read. What comes after the first unknown part is dropped."""
+    """A word that is being read. Everything after the first unknown part is dropped."""
 
     def __init__(self) -> None:
         self._parts: list[str] = []
@@ -66,12 +66,12 @@ class WordBuilder:
         if self._known:
             self._parts.append(text)
 
-    def plain(self, letter: str) -> None:
-        """Outside of quotes."""
+    def unquoted(self, letter: str) -> None:
+        """A character outside of quotes."""
         self.literal(MEANING.get(letter, letter))
 
     def variable(self, value: str | None, *, in_quotes: bool) -> None:
-        splits = value is not None and not in_quotes and any(one in value for one in " \t\n*?[")
+        splits = value is not None and not in_quotes and any(mark in value for mark in " \t\n*?[")
         if value is None or splits:
             self.unknown()
         else:
@@ -86,8 +86,8 @@ class WordBuilder:
         return "".join(self._parts)
 
     def words(self) -> list[Word]:
-        """More than one, where there are braces."""
-        return [_word(one, known=self._known) for one in _without_braces(self.text)]
+        """There is more than one if the word has braces."""
+        return [_word(marked, known=self._known) for marked in _expand_braces(self.text)]
 
 
 def _word(marked: str, *, known: bool) -> Word:
@@ -97,22 +97,22 @@ def _word(marked: str, *, known: bool) -> Word:
     return Word(marked.translate(_PLAIN), known=known, pattern=pattern)
 
 
-def _without_braces(text: str) -> list[str]:
-    """`{a,b}/c` as the shell writes it out. What is no list stays as it is."""
+def _expand_braces(text: str) -> list[str]:
+    """Expand `{a,b}/c` as the shell does. Braces without a list stay as they are."""
     if text.count(OPEN) > _BRACES_MAX:
-        raise Unclear("has braces that stand for too many words")
+        raise Unclear("has braces that expand to too many words")
     done: list[str] = []
     waiting = [text]
     while waiting:
-        one = waiting.pop()
-        found = _first_list(one)
-        if found is None:
-            done.append(one)
+        candidate = waiting.pop()
+        braces = _first_list(candidate)
+        if braces is None:
+            done.append(candidate)
         else:
-            before, parts, after = found
+            before, parts, after = braces
             waiting += [f"{before}{part}{after}" for part in reversed(parts)]
         if len(waiting) + len(done) > _BRACES_MAX:
-            raise Unclear("has braces that stand for too many words")
+            raise Unclear("has braces that expand to too many words")
     return done
 
 
@@ -138,7 +138,7 @@ def _first_list(text: str) -> tuple[str, list[str], str] | None:
 
 
 def escaped(text: str, at: int) -> tuple[str, int]:
-    """Of `$'…'`: the letter for what follows a backslash, and where it ends."""
+    """In `$'…'`: the character for an escape after a backslash, and where the escape ends."""
     letter = text[at : at + 1]
     if letter in _CODES:
         base, longest = _CODES[letter]

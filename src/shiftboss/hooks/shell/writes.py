@@ -1,4 +1,4 @@
-"""Goes through shell commands in their order, and gathers what they would write."""
+"""Goes through the commands of a shell script and collects what they would write."""
 
 from __future__ import annotations
 
@@ -6,21 +6,27 @@ import posixpath
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from shiftboss.hooks.shell.effects import ENTRY, PLACE, Arguments, Ban, Found, Write
-from shiftboss.hooks.shell.git import GitCommand, found_in_git
-from shiftboss.hooks.shell.parser import SUBSHELL_BEGINS, Reader, Simple
+from shiftboss.hooks.shell.effects import ENTRY, PLACE, Arguments, Ban, Effect, Write
+from shiftboss.hooks.shell.git import GitCommand, git_effects
+from shiftboss.hooks.shell.parser import SUBSHELL_BEGINS, CommandReader, SimpleCommand
 from shiftboss.hooks.shell.programs import PROGRAMS
-from shiftboss.hooks.shell.text import Variables
+from shiftboss.hooks.shell.word_reader import Variables
 from shiftboss.hooks.shell.words import Unclear, Word
 
 _SHELLS: Final = frozenset(("bash", "sh", "zsh", "dash", "ksh", "ash"))
-_DECLARES: Final = frozenset(("export", "declare", "typeset", "local", "readonly"))
+_DECLARATIONS: Final = frozenset(("export", "declare", "typeset", "local", "readonly"))
 _KNOWN_VARIABLES: Final = ("HOME", "TMPDIR")
-_ROUNDS_MAX: Final = 20
-_HARMLESS: Final = "GIT_CONFIG_NOSYSTEM"
+_DEPTH_MAX: Final = 20
+_HARMLESS_VARIABLE: Final = "GIT_CONFIG_NOSYSTEM"
 _COMMANDS_MAX: Final = 20_000
-_GIT_PLACES: Final = (["--git-dir"], ["--git-common-dir"], ["--absolute-git-dir"], ["--git-path"])
-# Programs that run another one: their options with values, and how many words come before it.
+_GIT_DIR_OPTIONS: Final = (
+    ["--git-dir"],
+    ["--git-common-dir"],
+    ["--absolute-git-dir"],
+    ["--git-path"],
+)
+# Programs that run another one: their options with values, and the number of operands in front of
+# the other program.
 _WRAPPERS: Final[dict[str, tuple[str, int]]] = {
     "env": ("uCS", 0),
     "nohup": ("", 0),
@@ -43,12 +49,12 @@ _WRAPPERS: Final[dict[str, tuple[str, int]]] = {
 
 
 class ShellWrites:
-    """`found` is in the order in which things would happen."""
+    """`effects` are in the order in which they would happen."""
 
     def __init__(
         self, folder: str, environment: Mapping[str, str], branch: str = "", base: str = ""
     ) -> None:
-        self.found: list[Found] = []
+        self.effects: list[Effect] = []
         self._folder: str | None = folder
         self._variables: Variables = {
             name: environment[name] for name in _KNOWN_VARIABLES if name in environment
@@ -56,22 +62,22 @@ class ShellWrites:
         self._variables["PWD"] = folder
         self._branch = branch
         self._base = base
-        self._rounds = 0
+        self._depth = 0
         self._commands = 0
 
     def script(self, text: str) -> None:
-        """Raises Unclear for what cannot be read."""
-        self._rounds += 1
-        if self._rounds > _ROUNDS_MAX:
+        """Raises Unclear for a script that cannot be parsed."""
+        self._depth += 1
+        if self._depth > _DEPTH_MAX:
             raise Unclear("is nested too deeply")
-        self._run(Reader(text, self._variables, self._in_subshell))
-        self._rounds -= 1
+        self._run(CommandReader(text, self._variables, self._in_subshell))
+        self._depth -= 1
 
     def argv(self, arguments: Sequence[str]) -> None:
-        """A command whose words are known, as no shell would read them."""
-        self._words([Word(one) for one in arguments], None, {}, piped=False)
+        """A command that no shell interprets."""
+        self._words([Word(argument) for argument in arguments], None, {}, piped=False)
 
-    def _in_subshell(self, reader: Reader) -> str | None:
+    def _in_subshell(self, reader: CommandReader) -> str | None:
         before = (self._folder, dict(self._variables))
         commands = self._run(reader)
         self._back_to(before)
@@ -82,10 +88,10 @@ class ShellWrites:
         self._variables.clear()
         self._variables.update(before[1])
 
-    def _run(self, reader: Reader) -> list[Simple]:
+    def _run(self, reader: CommandReader) -> list[SimpleCommand]:
         left, commands = [], []
         for item in reader.commands():
-            if isinstance(item, Simple):
+            if isinstance(item, SimpleCommand):
                 self._simple(item)
                 commands.append(item)
             elif item == SUBSHELL_BEGINS:
@@ -94,22 +100,22 @@ class ShellWrites:
                 self._back_to(left.pop())
         return commands
 
-    def _simple(self, command: Simple) -> None:
+    def _simple(self, command: SimpleCommand) -> None:
         self._commands += 1
         if self._commands > _COMMANDS_MAX:
-            raise Unclear("is made of too many commands")
-        self._add(Write(one) for one in command.writes)
+            raise Unclear("has too many commands")
+        self._add(Write(word) for word in command.writes)
         values = {name: word.text if word.known else None for name, word in command.assigned}
         if command.words:
             self._words(command.words, command.stdin, values, piped=command.piped)
         else:
             self._variables.update(values)
 
-    def _add(self, found: Iterator[Found]) -> None:
-        for one in found:
-            if isinstance(one, Write):
-                one.folder = self._folder
-            self.found.append(one)
+    def _add(self, effects: Iterator[Effect]) -> None:
+        for effect in effects:
+            if isinstance(effect, Write):
+                effect.folder = self._folder
+            self.effects.append(effect)
 
     def _words(
         self, words: Sequence[Word], stdin: str | None, values: Variables, *, piped: bool
@@ -129,7 +135,7 @@ class ShellWrites:
         if name in ("cd", "pushd", "popd"):
             if not piped:
                 self._change_folder(name, rest)
-        elif name in _DECLARES or name in ("read", "unset"):
+        elif name in _DECLARATIONS or name in ("read", "unset"):
             self._declare(name, rest)
         elif name in ("eval", "trap"):
             self._script_of(rest[:1] if name == "trap" else rest)
@@ -144,14 +150,20 @@ class ShellWrites:
 
     def _settings_in_environment(self, values: Variables) -> None:
         for name, value in values.items():
-            if name.startswith("GIT_CONFIG") and name != _HARMLESS and value != "/dev/null":
-                self.found.append(Ban(f"sets {name}, by which git could pass by the hooks"))
+            if (
+                name.startswith("GIT_CONFIG")
+                and name != _HARMLESS_VARIABLE
+                and value != "/dev/null"
+            ):
+                self.effects.append(
+                    Ban(f"sets {name}, which could keep git from running the hooks")
+                )
             elif name in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE") and value:
                 self._add(iter([Write(Word(value), PLACE)]))
 
     def _unwrapped(self, words: Sequence[Word]) -> Sequence[Word]:
         """Without `env A=b`, `timeout 5` and the like in front."""
-        for _ in range(_ROUNDS_MAX):
+        for _ in range(_DEPTH_MAX):
             name = posixpath.basename(words[0].text) if words and words[0].known else ""
             if name not in _WRAPPERS:
                 return words
@@ -169,10 +181,10 @@ class ShellWrites:
                 words = words[1:]
             if name == "xargs":
                 words = _with_unknowns(words, options)
-        raise Unclear("is wrapped too often")
+        raise Unclear("has too many programs that run other programs, such as env")
 
     def _change_folder(self, name: str, words: Sequence[Word]) -> None:
-        operands = [one for one in words if one.text == "-" or not one.text.startswith("-")]
+        operands = [word for word in words if word.text == "-" or not word.text.startswith("-")]
         if name == "popd":
             self._folder = None
         elif operands:
@@ -184,15 +196,15 @@ class ShellWrites:
     def _declare(self, name: str, words: Sequence[Word]) -> None:
         for word in words:
             key, equals, value = word.text.partition("=")
-            is_known = equals and word.known and name in _DECLARES
+            is_known = equals and word.known and name in _DECLARATIONS
             if is_known:
                 self._settings_in_environment({key: value})
-            if is_known or name not in _DECLARES or equals:
+            if is_known or name not in _DECLARATIONS or equals:
                 self._variables[key] = value if is_known else None
 
     def _script_of(self, words: Sequence[Word]) -> None:
-        if words and all(one.known for one in words):
-            self.script(" ".join(one.text for one in words))
+        if words and all(word.known for word in words):
+            self.script(" ".join(word.text for word in words))
 
     def _shell(self, words: Sequence[Word], stdin: str | None) -> None:
         arguments = Arguments(words, "oO", ("--rcfile", "--init-file", "--command"))
@@ -209,7 +221,7 @@ class ShellWrites:
         before = self._folder
         for place in command.places:
             self._folder = _joined(self._folder, place)
-        self._add(found_in_git(command, stdin, self._branch, self._base))
+        self._add(git_effects(command, stdin, self._branch, self._base))
         self._folder = before
 
     def _find(self, words: Sequence[Word], stdin: str | None) -> None:
@@ -219,33 +231,33 @@ class ShellWrites:
             somewhere_below,
         )
 
-        found = Find(words)
-        for number, (name, argv) in enumerate(found.deeds):
+        find = Find(words)
+        for number, (name, argv) in enumerate(find.actions):
             if name in PRINTS:
-                self._add(iter([Write(one) for one in argv]))
+                self._add(iter([Write(word) for word in argv]))
                 continue
-            for start in found.starts:
-                picked = found.picked(number, start)
+            for start in find.starts:
+                picked = find.picked(number, start)
                 if name == "-delete":
                     self._add(iter([Write(picked, ENTRY)]))
                     continue
                 below = somewhere_below(start)
-                own = (
-                    picked if one.text == "{}" else below if "{}" in one.text else one
-                    for one in argv
-                )
-                self._words(list(own), stdin, {}, piped=True)
+                command = [
+                    picked if word.text == "{}" else below if "{}" in word.text else word
+                    for word in argv
+                ]
+                self._words(command, stdin, {}, piped=True)
 
 
-def _printed(commands: Sequence[Simple], folder: str | None) -> str | None:
-    """Where it is asked in a common way: the folder, or something in the folder of git, which may
-    lie elsewhere, but stands for the same."""
-    if folder is None or len(commands) != 1 or not all(one.known for one in commands[0].words):
+def _printed(commands: Sequence[SimpleCommand], folder: str | None) -> str | None:
+    """The output of common commands: `pwd`, and `git rev-parse` for a path in the git folder. The
+    real git folder may be elsewhere, but the rules for it are the same."""
+    if folder is None or len(commands) != 1 or not all(word.known for word in commands[0].words):
         return None
-    texts = [one.text for one in commands[0].words]
+    texts = [word.text for word in commands[0].words]
     if texts == ["pwd"]:
         return folder
-    if texts[:2] != ["git", "rev-parse"] or texts[2:3] not in _GIT_PLACES:
+    if texts[:2] != ["git", "rev-parse"] or texts[2:3] not in _GIT_DIR_OPTIONS:
         return None
     return posixpath.join(folder, ".git", *(texts[3:4] if texts[2] == "--git-path" else ()))
 
@@ -259,7 +271,7 @@ def _joined(folder: str | None, word: Word) -> str | None:
 
 
 def _after_options(words: Sequence[Word], letters: str) -> tuple[Sequence[Word], dict[str, Word]]:
-    """The words from the first operand on: what comes behind it is another program's."""
+    """The words from the first operand on, which belong to another program, and the options."""
     options: dict[str, Word] = {}
     at = 0
     while at < len(words) and words[at].text.startswith("-") and len(words[at].text) > 1:
@@ -278,12 +290,12 @@ def _after_options(words: Sequence[Word], letters: str) -> tuple[Sequence[Word],
 
 
 def _with_unknowns(words: Sequence[Word], options: Mapping[str, Word]) -> list[Word]:
-    """For xargs: what it reads comes at the end, or where its mark stands."""
+    """For xargs: the arguments that it reads go to the end, or replace its placeholder."""
     unknown = Word("", known=False)
     mark = options["I"].text if "I" in options else "{}" if "i" in options else None
     if mark is None:
         return [*words, unknown]
     return [
-        Word(one.text.partition(mark)[0], known=False) if mark and mark in one.text else one
-        for one in words
+        Word(word.text.partition(mark)[0], known=False) if mark and mark in word.text else word
+        for word in words
     ]

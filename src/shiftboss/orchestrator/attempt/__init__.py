@@ -1,1 +1,1 @@
-"""One attempt at one task: workspace, agent rounds, the claim."""
+"""One attempt at one task: its workspace, the rounds of its agent, its claim."""

@@ -1,6 +1,6 @@
-"""One round of an attempt: one process of the agent, read while it runs.
+"""One round of an attempt: one process of the agent, whose output is read while it runs.
 
-Everything here is code: no model is asked how its agent is doing.
+The decisions here are made by code. No model is asked how its agent is doing.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ import contextlib
 from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple
 
-from shiftboss.errors import ShiftbossError
-from shiftboss.hooks.messages import REFUSED
-from shiftboss.orchestrator.agents.agent import (
+from shiftboss.agents.agent import REFUSED
+from shiftboss.agents.output_lines import brief
+from shiftboss.agents.signals import (
     Allowed,
     Denied,
     Did,
@@ -22,87 +22,92 @@ from shiftboss.orchestrator.agents.agent import (
     Signal,
     Usage,
 )
-from shiftboss.orchestrator.agents.output_lines import brief
+from shiftboss.errors import ShiftbossError
 from shiftboss.orchestrator.guardian.agent_process import AgentProcess, Exit
 from shiftboss.orchestrator.run.run_context import RunContext
 from shiftboss.protocol.policy import PermissionLimits
 from shiftboss.rules.tasks.permission_denials import after_denial, after_success, must_end
 from shiftboss.worker.bus_task import BusTask
 
+# A heartbeat with the context is sent each time that it has grown by this share of the window.
 CONTEXT_STEP: Final = 0.05
 USAGE_SECONDS: Final = 3.0
-TELLING_SECONDS: Final = 20.0
-# How long an agent may take to end by itself: after the verdict, when some of them tell what all of
-# it has cost, and after a signal.
-LAST_WORDS_SECONDS: Final = 60.0
+LAST_USAGE_SECONDS: Final = 20.0
+# How long an agent may take to exit: by itself after the verdict, when some agents report their
+# total cost, and after SIGTERM.
+EXIT_SECONDS: Final = 60.0
 GRACE_SECONDS: Final = 10.0
-WORDS_KEPT: Final = 10
-OWN_DENIALS_MAX: Final = 5
+ACTIVITY_KEPT: Final = 10
+HOOK_DENIALS_MAX: Final = 5
 
-Cause = Literal["ended", "context", "quota", "permission", "budget", "timeout", "lost", "denials"]
+EndCause = Literal[
+    "ended", "context", "quota", "permission", "budget", "timeout", "lost", "denials"
+]
 
 
 class RoundEnd(NamedTuple):
-    """`cause` ended: the agent has ended by itself, well if `ok`."""
+    """Why a round ended. With the cause `ended`, the agent exited by itself, and `ok` says whether
+    it succeeded. `until` is when a quota is available again."""
 
-    cause: Cause
+    cause: EndCause
     ok: bool = True
     message: str = ""
     until: float | None = None
 
 
 @dataclass(slots=True)
-class Spent:
-    """Of all processes of an attempt."""
+class AttemptTotals:
+    """Sums over all rounds of an attempt. `process` is the number of the current round, `activity`
+    the last things that the agent did."""
 
     tokens: int = 0
     dollars: float = 0.0
     process: int = 0
-    words: list[str] = field(default_factory=list)
+    activity: list[str] = field(default_factory=list)
 
 
 class AgentRound:
-    """`lost` is set when the attempt is over for the server."""
+    """`lost` is set when the server has ended the attempt."""
 
     def __init__(
         self,
-        ground: RunContext,
+        run: RunContext,
         task: BusTask,
         reader: OutputReader,
-        spent: Spent,
+        totals: AttemptTotals,
         lost: asyncio.Event,
         worker: str,
     ) -> None:
-        self._ground = ground
+        self._run = run
         self._task = task
         self._reader = reader
-        self._spent = spent
+        self._totals = totals
         self._lost = lost
         self._worker = worker
-        self._row = ground.board.row(task.bead_id)
-        self._before = (spent.tokens, spent.dollars)
-        self._context = 0.0
-        self._used = asyncio.Event()
+        self._row = run.progress.row(task.bead_id)
+        self._earlier = (totals.tokens, totals.dollars)
+        self._context_share = 0.0
+        self._usage_changed = asyncio.Event()
         self._usage = Usage()
         self._finished: Finished | None = None
-        self._own_denials = 0
+        self._hook_denials = 0
         self._denials: dict[str, int] = {}
 
     async def run(self, process: AgentProcess, seconds: float) -> RoundEnd:
-        """Until the agent ends, or has to be ended."""
+        """Returns when the agent has exited, or had to be ended."""
         reading = asyncio.create_task(self._read(process))
         losing = asyncio.create_task(self._lost.wait())
-        counting = asyncio.create_task(self._count())
-        tasks = (reading, losing, counting)
+        reporting = asyncio.create_task(self._report_usage_until_exceeded())
+        tasks = (reading, losing, reporting)
         try:
             async with asyncio.timeout(seconds):
                 await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
                 if reading.done():
                     return reading.result()
-                if counting.done():
-                    return counting.result()
-                await self._let_finish(reading)
-                return RoundEnd("lost", message="the attempt is over for the server")
+                if reporting.done():
+                    return reporting.result()
+                await self._wait_for_exit_if_done(reading)
+                return RoundEnd("lost", message="the server has ended the attempt")
         except TimeoutError:
             return RoundEnd("timeout", ok=False, message=f"took longer than {seconds:.0f} seconds")
         finally:
@@ -111,93 +116,93 @@ class AgentRound:
             await asyncio.gather(*tasks, return_exceptions=True)
             await process.end(GRACE_SECONDS)
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(TELLING_SECONDS):
-                    await self._tell_usage()
+                async with asyncio.timeout(LAST_USAGE_SECONDS):
+                    await self._report_usage()
 
-    async def _let_finish(self, reading: asyncio.Task[RoundEnd]) -> None:
-        """Its work may be accepted, and it says its last words."""
-        if await self._is_done():
-            await asyncio.wait((reading,), timeout=LAST_WORDS_SECONDS)
+    async def _wait_for_exit_if_done(self, reading: asyncio.Task[RoundEnd]) -> None:
+        """If the work was accepted, let the agent exit by itself, so that its cost is known."""
+        if await self._is_task_done():
+            await asyncio.wait((reading,), timeout=EXIT_SECONDS)
 
-    async def _is_done(self) -> bool:
-        view = await self._ground.line.call("show_task", bead_id=self._task.bead_id)
+    async def _is_task_done(self) -> bool:
+        view = await self._run.client.call("show_task", bead_id=self._task.bead_id)
         return bool(view["status"] == "done")
 
     async def _read(self, process: AgentProcess) -> RoundEnd:
         async for line in process.lines():
             for signal in self._reader.read(line):
-                end = await self._take(signal)
+                end = await self._handle(signal)
                 if end is not None:
                     return end
         exited = await process.wait()
         for signal in self._reader.ended(exited.exit_code, process.error_tail):
-            end = await self._take(signal)
+            end = await self._handle(signal)
             if end is not None:
                 return end
-        return self._judge(exited, process.error_tail)
+        return self._end_of_exit(exited, process.error_tail)
 
-    def _judge(self, exited: Exit, error_tail: str) -> RoundEnd:
-        said = self._finished
-        if exited.exit_code == 0 and (said is None or said.ok):
+    def _end_of_exit(self, exited: Exit, error_tail: str) -> RoundEnd:
+        finished = self._finished
+        if exited.exit_code == 0 and (finished is None or finished.ok):
             return RoundEnd("ended")
-        if said is not None and not said.ok and said.message:
-            return RoundEnd("ended", ok=False, message=said.message)
-        last = error_tail.strip().splitlines()[-1:]
-        return RoundEnd("ended", ok=False, message=": ".join([exited.detail, *last]))
+        if finished is not None and not finished.ok and finished.message:
+            return RoundEnd("ended", ok=False, message=finished.message)
+        last_error = error_tail.strip().splitlines()[-1:]
+        return RoundEnd("ended", ok=False, message=": ".join([exited.detail, *last_error]))
 
-    async def _take(self, signal: Signal) -> RoundEnd | None:
+    async def _handle(self, signal: Signal) -> RoundEnd | None:
         match signal:
             case Usage():
-                return await self._take_usage(signal)
+                return await self._handle_usage(signal)
             case RateLimited():
                 return RoundEnd("quota", False, signal.message, signal.until)
             case Denied():
-                return await self._take_denial(signal)
+                return await self._handle_denial(signal)
             case Allowed():
-                self._own_denials = 0
+                self._hook_denials = 0
                 self._denials = after_success(self._denials, signal.tool, signal.operation)
             case Did():
                 self._row.doing = signal.text
-                self._spent.words = [*self._spent.words, signal.text][-WORDS_KEPT:]
+                self._totals.activity = [*self._totals.activity, signal.text][-ACTIVITY_KEPT:]
             case Finished():
                 self._finished = signal
         return None
 
-    async def _take_usage(self, usage: Usage) -> RoundEnd | None:
+    async def _handle_usage(self, usage: Usage) -> RoundEnd | None:
         self._usage = usage
-        self._used.set()
-        self._spent.tokens = self._before[0] + usage.input_tokens + usage.output_tokens
-        self._spent.dollars = self._before[1] + (usage.dollars or 0.0)
-        return await self._look_at_context(usage)
+        self._usage_changed.set()
+        self._totals.tokens = self._earlier[0] + usage.input_tokens + usage.output_tokens
+        self._totals.dollars = self._earlier[1] + (usage.dollars or 0.0)
+        return await self._check_context(usage)
 
-    async def _count(self) -> RoundEnd:
-        """Tell the server what is used, now and then, until that is too much."""
+    async def _report_usage_until_exceeded(self) -> RoundEnd:
+        """Returns when a budget is exhausted."""
         while True:
-            await self._used.wait()
-            self._used.clear()
-            end = await self._tell_usage()
+            await self._usage_changed.wait()
+            self._usage_changed.clear()
+            end = await self._report_usage()
             if end is not None:
                 return end
             await asyncio.sleep(USAGE_SECONDS)
 
-    async def _tell_usage(self) -> RoundEnd | None:
-        """The server adds up, and says when a budget is used up."""
+    async def _report_usage(self) -> RoundEnd | None:
+        """The server adds the usage up and decides whether a budget is exhausted."""
         if self._usage == Usage():
             return None
         try:
-            answer = await self._ground.line.call(
+            answer = await self._run.client.call(
                 "report_usage",
                 bead_id=self._task.bead_id,
                 name=self._worker,
                 epoch=self._task.epoch,
-                process=self._spent.process,
+                process=self._totals.process,
                 input_tokens=self._usage.input_tokens,
                 output_tokens=self._usage.output_tokens,
                 cached_tokens=self._usage.cached_tokens,
                 dollars=self._usage.dollars,
             )
         except ShiftbossError:
-            return None  # the attempt is over; the heartbeats say so, too
+            return None  # the attempt is over; the heartbeats notice it too
         self._row.tokens, self._row.dollars = answer["task"]["tokens"], answer["task"]["dollars"]
         over = answer["over"]
         if over is None:
@@ -205,13 +210,14 @@ class AgentRound:
         message = f"the {over['scope']}'s budget of {over['limit']:g} {over['unit']} is used up"
         return RoundEnd("budget", False, message)
 
-    async def _look_at_context(self, usage: Usage) -> RoundEnd | None:
+    async def _check_context(self, usage: Usage) -> RoundEnd | None:
+        """The server decides when the context is so full that the task is handed over."""
         if not usage.context_tokens or not usage.context_window:
             return None
         share = min(usage.context_tokens / usage.context_window, 1.0)
-        if share < self._context + CONTEXT_STEP:
+        if share < self._context_share + CONTEXT_STEP:
             return None
-        self._context = share
+        self._context_share = share
         try:
             answer = await self._task.heartbeat(share, self._row.doing[:500] or None)
         except ShiftbossError:
@@ -220,30 +226,32 @@ class AgentRound:
             return None
         return RoundEnd("context", message=f"{share:.0%} of the context is in use")
 
-    async def _take_denial(self, denied: Denied) -> RoundEnd | None:
-        """The second denial of a tool in a row is the last. Those of our own hook say how to go on,
-        and an agent may take some of them before it listens."""
-        told = f"{denied.tool} was denied: {brief(denied.error)}"
-        self._ground.board.say(self._task.bead_id, told)
+    async def _handle_denial(self, denied: Denied) -> RoundEnd | None:
+        """A second denial of the same tool in a row ends the round. A denial by our own hook tells
+        the agent what to do instead, so a few of them are allowed."""
+        self._run.progress.log(
+            self._task.bead_id, f"{denied.tool} was denied: {brief(denied.error)}"
+        )
         if REFUSED in denied.error:
-            self._own_denials += 1
-            if self._own_denials < OWN_DENIALS_MAX:
+            self._hook_denials += 1
+            if self._hook_denials < HOOK_DENIALS_MAX:
                 return None
-            return RoundEnd("denials", False, f"denied {self._own_denials} times: {denied.error}")
+            return RoundEnd("denials", False, f"denied {self._hook_denials} times: {denied.error}")
         self._denials = after_denial(self._denials, denied.tool, denied.operation)
         if not must_end(self._denials, PermissionLimits()):
             return None
         return await self._end_for_permission(denied)
 
     async def _end_for_permission(self, denied: Denied) -> RoundEnd | None:
-        """Told as often as it happened: the server counts, ends the attempt and asks people."""
+        """Report the denial as often as it happened. The server counts the reports, ends the
+        attempt and asks a person."""
         for _ in range(PermissionLimits().max_denials):
             try:
-                goes_on = await self._task.denied(
+                continues = await self._task.denied(
                     denied.tool, denied.error[:5000], denied.operation
                 )
             except ShiftbossError as error:
                 return RoundEnd("denials", False, f"{denied.tool} was denied: {error.detail}")
-            if not goes_on:
+            if not continues:
                 return RoundEnd("permission", False, denied.error)
         return None

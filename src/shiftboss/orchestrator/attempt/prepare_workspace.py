@@ -1,4 +1,4 @@
-"""Before the work begins: what the server says of the attempt, and the place its agent gets."""
+"""Prepares an attempt: reads its assignment from the server and sets up the agent's workspace."""
 
 from __future__ import annotations
 
@@ -15,54 +15,54 @@ from shiftboss.protocol.plan import PlanAgent
 from shiftboss.worker.bus_task import BusTask
 
 
-async def assignment_of(
-    ground: RunContext, task: BusTask, worker: str, settings: PlanAgent
+async def read_assignment(
+    run: RunContext, task: BusTask, worker: str, settings: PlanAgent
 ) -> AgentAssignment:
-    """Raises what the server says when there is no such task, or none with a contract."""
-    known = await ground.line.call("show_task", bead_id=task.bead_id)
-    view = await ground.line.call("show_handoff", bead_id=task.bead_id)
-    ci = await ground.line.call("show_ci", bead_id=task.bead_id)
+    """Raises the server's error if the task does not exist or has no contract."""
+    view = await run.client.call("show_task", bead_id=task.bead_id)
+    handoff = await run.client.call("show_handoff", bead_id=task.bead_id)
+    ci = await run.client.call("show_ci", bead_id=task.bead_id)
     return AgentAssignment(
-        swarm_id=ground.line.swarm_id,
+        swarm_id=run.client.swarm_id,
         bead_id=task.bead_id,
         title=task.title,
-        description=known["description"],
+        description=view["description"],
         worker=worker,
         epoch=task.epoch,
-        repo=Path(view["repo"]),
-        base=view["base_commit"],
-        branch=view["branch"],
-        target=view["target"],
-        contract_version=view["version"],
-        handoff=view["handoff"],
-        contract_hash=view["hash"],
+        repo=Path(handoff["repo"]),
+        base=handoff["base_commit"],
+        branch=handoff["branch"],
+        target=handoff["target"],
+        contract_version=handoff["version"],
+        handoff=handoff["handoff"],
+        contract_hash=handoff["hash"],
         policy_repo=ci.get("repo"),
-        generated=view["policy"].get("generated", []),
-        model=ground.task(task.bead_id).model or settings.model or task.model,
+        generated=handoff["policy"].get("generated", []),
+        model=run.task(task.bead_id).model or settings.model or task.model,
         checkpoint=task.resume_from,
         salvage=task.salvage,
     )
 
 
-def sit_down(
-    ground: RunContext,
+def prepare_workspace(
+    run: RunContext,
     assignment: AgentAssignment,
-    tree: Worktree,
+    worktree: Worktree,
     scratch: Path,
     settings: PlanAgent,
 ) -> Workspace:
-    """With the contract where the hooks read it."""
-    server = ground.line.server
-    seat = Workspace(
+    """Also writes the contract for the hooks, and the handoff for the agent."""
+    server = run.client.server
+    workspace = Workspace(
         assignment=assignment,
-        tree=tree.path,
+        tree=worktree.path,
         scratch=scratch,
         server_url=server.address,
         server_token=server.token,
         environment={},
     )
     write_contract(
-        seat.contract_file,
+        workspace.contract_file,
         {
             "swarm_id": assignment.swarm_id,
             "bead_id": assignment.bead_id,
@@ -72,7 +72,7 @@ def sit_down(
             "contract_hash": assignment.contract_hash,
             "handoff": assignment.handoff,
             "generated": assignment.generated,
-            "tree": str(tree.path),
+            "tree": str(worktree.path),
             "base": assignment.base,
             "branch": assignment.branch,
             "target": assignment.target,
@@ -81,26 +81,27 @@ def sit_down(
         },
     )
     (scratch / "handoff.json").write_text(json.dumps(assignment.handoff, indent=2))
-    seat.environment.update(_environment(ground, seat, tree, settings))
-    return seat
+    workspace.environment.update(_environment(run, workspace, worktree, settings))
+    return workspace
 
 
 def _environment(
-    ground: RunContext, seat: Workspace, tree: Worktree, settings: PlanAgent
+    run: RunContext, workspace: Workspace, worktree: Worktree, settings: PlanAgent
 ) -> dict[str, str]:
-    """Ours, without what leads git elsewhere and what is for us alone, and what the task adds."""
-    assignment = seat.assignment
-    own = {
-        "SHIFTBOSS_CONTRACT": str(seat.contract_file),
-        "SHIFTBOSS_URL": seat.server_url,
+    """Our own environment, without variables that would point git elsewhere or that are secrets of
+    the orchestrator, plus those of the work tree, the agent and the task."""
+    assignment = workspace.assignment
+    variables = {
+        "SHIFTBOSS_CONTRACT": str(workspace.contract_file),
+        "SHIFTBOSS_URL": workspace.server_url,
         "SHIFTBOSS_SWARM": assignment.swarm_id,
         "SHIFTBOSS_TASK": assignment.bead_id,
         "SHIFTBOSS_WORKER": assignment.worker,
         "SHIFTBOSS_EPOCH": str(assignment.epoch),
-        "SHIFTBOSS_PROMPT": str(seat.scratch / "prompt.md"),
-        "SHIFTBOSS_HANDOFF": str(seat.scratch / "handoff.json"),
-        RUN_MARK: run_mark(ground.places.state, assignment.swarm_id, assignment.name),
+        "SHIFTBOSS_PROMPT": str(workspace.scratch / "prompt.md"),
+        "SHIFTBOSS_HANDOFF": str(workspace.scratch / "handoff.json"),
+        RUN_MARK: run_mark(run.paths.state, assignment.swarm_id, assignment.name),
     }
-    if seat.server_token is not None:
-        own["SHIFTBOSS_TOKEN"] = seat.server_token
-    return {**plain_environment(), **tree.environment, **settings.environment, **own}
+    if workspace.server_token is not None:
+        variables["SHIFTBOSS_TOKEN"] = workspace.server_token
+    return {**plain_environment(), **worktree.environment, **settings.environment, **variables}

@@ -1,4 +1,4 @@
-"""Where one attempt at one task takes place, and what its agent is told."""
+"""The workspace of one attempt at one task, and what its agent is given."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from shiftboss.hooks.command import hook_argv
+
 
 @dataclass(frozen=True, slots=True)
 class AgentAssignment:
-    """One attempt of one worker at one task, as the server handed it out, with what the plan says
-    of it. `repo` is the folder of the repository; `base` is the commit of the contract."""
+    """One attempt of one worker at one task, as the server handed it out, completed from the plan.
+    `repo` is the folder of the repository; `base` is the commit of the contract."""
 
     swarm_id: str
     bead_id: str
@@ -25,9 +27,9 @@ class AgentAssignment:
     handoff: dict[str, Any]
     contract_hash: str
     description: str = ""
-    # As the server's policy calls the repo: its work is proven by CI, too.
+    # The name of the repo in the server's policy. If it has one, CI has to pass too.
     policy_repo: str | None = None
-    # Patterns that may change beside the contract's.
+    # Patterns of files that may change in addition to the contract's.
     generated: list[str] = field(default_factory=list)
     model: str | None = None
     checkpoint: dict[str, Any] | None = None
@@ -35,20 +37,20 @@ class AgentAssignment:
 
     @property
     def agent_claims(self) -> bool:
-        """Whether the agent claims its work itself. Where CI comes first, that would take it long,
-        and every try that comes too early counts: there the launcher does it."""
+        """Whether the agent claims its work itself. If CI has to pass first, the orchestrator makes
+        the claim: the agent would have to wait for CI, and every early claim counts as refused."""
         return self.policy_repo is None
 
     @property
     def name(self) -> str:
-        """Of its folders: one for each attempt."""
+        """The name of the attempt's folders: TASK.EPOCH."""
         return f"{self.bead_id}.{self.epoch}"
 
 
 @dataclass(frozen=True, slots=True)
 class Workspace:
-    """`tree` is where the agent works; `scratch` is a folder outside of it for the prompt, the
-    contract, settings and logs of the attempt. `environment` is all that the agent gets."""
+    """`tree` is the work tree. `scratch` is a folder outside of it, for the prompt, the contract,
+    settings and logs of the attempt. `environment` is the whole environment of the agent."""
 
     assignment: AgentAssignment
     tree: Path
@@ -59,5 +61,17 @@ class Workspace:
 
     @property
     def contract_file(self) -> Path:
-        """What the hooks read: see `shiftboss.hooks.contract`."""
+        """The file that the hooks read; see `shiftboss.hooks.contract`."""
         return self.scratch / "contract.json"
+
+    @property
+    def task_id(self) -> str:
+        return self.assignment.bead_id
+
+    @property
+    def worker(self) -> str:
+        return self.assignment.worker
+
+    def hook_argv(self, kind: str) -> list[str]:
+        """The command line of a hook that is bound to the contract of the attempt."""
+        return hook_argv(kind, self.contract_file)

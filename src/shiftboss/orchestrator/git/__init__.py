@@ -1,1 +1,1 @@
-"""Git in the user's own repositories: the runner, refs, checkouts."""
+"""Git in the user's own repositories: the runner, repositories, checkouts, private refs."""

@@ -1,7 +1,7 @@
-"""The checkouts of a repository: its user's own, and the work trees that git keeps beside it.
+"""The checkouts of a repository: its main one, and its work trees.
 
-They are read from git's own files. `git worktree list` ends with an error when a tree is removed
-meanwhile, and believes settings that every agent of the repository can write.
+They are read from git's own files. `git worktree list` fails if a work tree is removed meanwhile,
+and trusts settings that every agent in the repository can write.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ _POINTER: Final = "gitdir: "
 
 
 @dataclass(frozen=True, slots=True)
-class UserCheckout:
-    """`admin` is what git keeps of it. Git is told both folders at every call: `core.worktree` and
-    `core.bare` of the repository would lead it elsewhere."""
+class GitCheckout:
+    """`admin` is the git folder of the checkout. Both folders are passed to every git command:
+    `core.worktree` and `core.bare` of the repository could point elsewhere."""
 
     folder: Path
     admin: Path
 
     @classmethod
-    def at(cls, folder: Path) -> UserCheckout:
-        return cls(folder, pointed_to(folder) or folder / ".git")
+    def at(cls, folder: Path) -> GitCheckout:
+        return cls(folder, git_folder_of(folder) or folder / ".git")
 
     async def run(
         self,
@@ -50,14 +50,14 @@ class UserCheckout:
         )
 
     async def changes(self) -> set[str]:
-        """What its user has changed since the last commit, a line for each file."""
-        said = await self.run(["status", "--porcelain", "-z", "--no-renames", "-uno"])
-        words = checked(said, f"the state of {self.folder}").split("\0")
-        return {one for one in words if one}
+        """The uncommitted changes, one status line per file. Untracked files do not count."""
+        output = await self.run(["status", "--porcelain", "-z", "--no-renames", "-uno"])
+        lines = checked(output, f"the status of {self.folder}").split("\0")
+        return {line for line in lines if line}
 
 
-def pointed_to(folder: Path) -> Path | None:
-    """The git folder of a checkout, which may lie elsewhere. None: it is no checkout."""
+def git_folder_of(folder: Path) -> Path | None:
+    """The git folder of a checkout, which may be elsewhere. None if it is not a checkout."""
     entry = folder / ".git"
     if entry.is_dir():
         return Path(os.path.realpath(entry))
@@ -68,24 +68,25 @@ def pointed_to(folder: Path) -> Path | None:
 
 
 def main_folder(common: Path, inside: Path) -> Path | None:
-    """Where the user works with the repository, seen from a folder of it. None: nothing tells."""
+    """The folder of the main checkout, found from a folder `inside` it. None if that is not in
+    the main checkout."""
     for folder in (inside, *inside.parents):
         if os.path.lexists(folder / ".git"):
-            return folder if pointed_to(folder) == common else None
+            return folder if git_folder_of(folder) == common else None
     return None
 
 
-def named_folder(common: Path, name: str) -> Path | None:
-    """Of a submodule: where its settings say that it is, when it says the same itself."""
-    folder = Path(os.path.normpath(common / name))
-    return folder if name and pointed_to(folder) == common else None
+def submodule_folder(common: Path, setting: str) -> Path | None:
+    """The folder of a submodule from its `core.worktree`, if that folder points back to it."""
+    folder = Path(os.path.normpath(common / setting))
+    return folder if setting and git_folder_of(folder) == common else None
 
 
-def found_checkouts(common: Path, main: Path | None) -> Iterator[tuple[str, UserCheckout]]:
-    """Those that have a branch, and its name. A repository without an index of its own is bare,
-    or nothing was ever written out of it."""
+def list_checkouts(common: Path, main: Path | None) -> Iterator[tuple[str, GitCheckout]]:
+    """Every checkout that is on a branch, with the name of the branch. A repository without an
+    index is bare, or its files were never checked out."""
     if main is not None and (common / "index").is_file() and (branch := _branch_of(common)):
-        yield branch, UserCheckout(main, common)
+        yield branch, GitCheckout(main, common)
     try:
         admins = sorted((common / "worktrees").iterdir())
     except OSError:
@@ -93,11 +94,11 @@ def found_checkouts(common: Path, main: Path | None) -> Iterator[tuple[str, User
     for admin in admins:
         file, branch = _read(admin / "gitdir"), _branch_of(admin)
         if file and branch:
-            yield branch, UserCheckout(Path(os.path.normpath(admin / file)).parent, admin)
+            yield branch, GitCheckout(Path(os.path.normpath(admin / file)).parent, admin)
 
 
 def _branch_of(admin: Path) -> str:
-    """Empty where no branch is checked out, or where it is gone."""
+    """Empty if no branch is checked out, or if the folder is gone."""
     head = admin / "HEAD"
     try:
         name = str(head.readlink()) if head.is_symlink() else _read(head).removeprefix(_REF)

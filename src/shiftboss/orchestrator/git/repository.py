@@ -1,39 +1,35 @@
-"""A repository of the user's: its refs, its history, its merges."""
+"""A git repository of the user: refs, history, merges, checkouts."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import logging
 import os
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from shiftboss.errors import ShiftbossError, TreeUnavailable, UnknownRepo
+from shiftboss.errors import TreeUnavailable, UnknownRepo
 from shiftboss.orchestrator.git.checkouts import (
-    UserCheckout,
-    found_checkouts,
+    GitCheckout,
+    list_checkouts,
     main_folder,
-    named_folder,
+    submodule_folder,
 )
 from shiftboss.orchestrator.git.runner import LOCK_SECONDS, checked, refuse_locked, run_git
-from shiftboss.rules.paths.branch_names import ref_part
 from shiftboss.system.git import GitOutput
 
 FALLBACK_NAME: Final = "Shiftboss"
 FALLBACK_EMAIL: Final = "shiftboss@localhost"
 _USAGE_CODE: Final = 129
-# For what can be done later as well.
-_TIDYING_SECONDS: Final = 1.0
-# What a repository with another store of refs has in the file HEAD.
-_ELSEWHERE: Final = ".invalid"
+# Clean-up does not wait long for a lock: it can be done later.
+_CLEAN_UP_SECONDS: Final = 1.0
+# The branch in the file HEAD of a repository whose refs are in another format (reftable).
+_NOT_IN_HEAD: Final = ".invalid"
 
 
 class Merged(NamedTuple):
-    """`paths` are those in conflict. With any of them, `tree` is of no use."""
+    """`paths` are those in conflict. If there are any, `tree` is useless."""
 
     tree: str
     paths: list[str]
@@ -41,8 +37,8 @@ class Merged(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class GitRepo:
-    """`common` is the git folder that all its work trees share, `main` the folder that its user
-    works in, where that is known."""
+    """`common` is the git folder that all its work trees share. `main` is the folder of the main
+    checkout, if it is known."""
 
     common: Path
     main: Path | None = None
@@ -51,19 +47,19 @@ class GitRepo:
     async def at(cls, folder: Path) -> GitRepo:
         """Raises UnknownRepo."""
         if not await asyncio.to_thread(folder.is_dir):
-            raise UnknownRepo(f"There is no folder {folder}", field="repo")
-        said = await run_git(
+            raise UnknownRepo(f"there is no folder {folder}", field="repo")
+        output = await run_git(
             ["rev-parse", "--path-format=absolute", "--git-common-dir"],
             folder,
             environment={"GIT_WORK_TREE": str(folder)},
         )
-        if said.code != 0:
+        if output.code != 0:
             raise UnknownRepo(
-                f"{folder} is not a git repository: {said.first_error}",
+                f"{folder} is not a git repository: {output.first_error}",
                 field="repo",
-                hint="make one there: git init, and a first commit",
+                hint="create one there: git init, and a first commit",
             )
-        common = Path(await asyncio.to_thread(os.path.realpath, checked(said, "the folder")))
+        common = Path(await asyncio.to_thread(os.path.realpath, checked(output, "the folder")))
         inside = Path(await asyncio.to_thread(os.path.realpath, folder))
         return cls(common, await asyncio.to_thread(main_folder, common, inside))
 
@@ -75,7 +71,7 @@ class GitRepo:
         environment: Mapping[str, str] | None = None,
         lock_seconds: float = LOCK_SECONDS,
     ) -> GitOutput:
-        """Without any work tree: a setting of the repository could name one elsewhere."""
+        """Run git without a work tree: a setting of the repository could point to another one."""
         folder = str(self.common)
         variables = {"GIT_DIR": folder, "GIT_WORK_TREE": folder, **(environment or {})}
         return await run_git(
@@ -86,125 +82,129 @@ class GitRepo:
         return checked(await self.run(arguments), what)
 
     async def commit_of(self, name: str) -> str | None:
-        """The commit that a revision stands for. None: there is none."""
-        said = await self.run(
+        """The commit of a revision, or None."""
+        output = await self.run(
             ["rev-parse", "--quiet", "--verify", "--end-of-options", f"{name}^{{commit}}"]
         )
-        return said.out.decode().strip() if said.code == 0 else None
+        return output.out.decode().strip() if output.code == 0 else None
 
     async def branch_tip(self, branch: str) -> str | None:
         return await self.commit_of(f"refs/heads/{branch}")
 
-    async def has(self, older: str, newer: str) -> bool:
-        """Is `older` in the history of `newer`?"""
-        said = await self.run(["merge-base", "--is-ancestor", older, newer])
-        if said.code not in (0, 1):
-            raise TreeUnavailable(f"the history of {newer} in {self.common}: {said.first_error}")
-        return said.code == 0
+    async def is_ancestor(self, older: str, newer: str) -> bool:
+        """Whether `older` is in the history of `newer`."""
+        output = await self.run(["merge-base", "--is-ancestor", older, newer])
+        if output.code not in (0, 1):
+            raise TreeUnavailable(
+                f"cannot read the history of {newer} in {self.common}: {output.first_error}"
+            )
+        return output.code == 0
 
     async def tree_of(self, commit: str) -> str:
         return await self.text(f"the files of {commit}", "rev-parse", f"{commit}^{{tree}}")
 
     async def move_ref(self, ref: str, new: str, old: str | None, why: str) -> bool:
-        """Whether it was at `old` until now; None: it was not there. A user may have made one
-        branch another name of a second one; refs of ours are never other names."""
-        how = [] if ref.startswith("refs/heads/") else ["--no-deref"]
-        said = await self.run(["update-ref", *how, "-m", why, ref, new, old or ""])
-        refuse_locked(said, f"moving {ref}")
-        return said.code == 0
+        """Move a ref from `old`, or create it if `old` is None. Returns False if it is not at
+        `old`. Symbolic refs are followed for branches, because a user may have made them; private
+        refs are never symbolic."""
+        options = [] if ref.startswith("refs/heads/") else ["--no-deref"]
+        output = await self.run(["update-ref", *options, "-m", why, ref, new, old or ""])
+        refuse_locked(output, f"moving {ref}")
+        return output.code == 0
 
-    async def drop_ref(self, ref: str, old: str) -> bool:
-        said = await self.run(
-            ["update-ref", "--no-deref", "-d", ref, old], lock_seconds=_TIDYING_SECONDS
+    async def delete_ref(self, ref: str, old: str) -> bool:
+        output = await self.run(
+            ["update-ref", "--no-deref", "-d", ref, old], lock_seconds=_CLEAN_UP_SECONDS
         )
-        return said.code == 0
+        return output.code == 0
 
-    async def other_name_of(self, branch: str) -> str | None:
-        """The ref that a branch is only another name of. None: it is a branch of its own."""
-        said = await self.run(["symbolic-ref", "--quiet", f"refs/heads/{branch}"])
-        return said.out.decode(errors="replace").strip() if said.code == 0 else None
+    async def symbolic_target(self, branch: str) -> str | None:
+        """The ref that a branch is a symbolic ref to. None if it is an ordinary branch."""
+        output = await self.run(["symbolic-ref", "--quiet", f"refs/heads/{branch}"])
+        return output.out.decode(errors="replace").strip() if output.code == 0 else None
 
-    async def hold(self, ref: str, commit: str) -> None:
-        """Keep a commit that is on no branch."""
+    async def set_private_ref(self, ref: str, commit: str) -> None:
+        """Keep a commit alive that is on no branch."""
         await self.text(f"keeping {commit}", "update-ref", "--no-deref", ref, commit)
 
-    async def forget(self, ref: str) -> None:
-        said = await self.run(
-            ["update-ref", "--no-deref", "-d", ref], lock_seconds=_TIDYING_SECONDS
+    async def delete_private_ref(self, ref: str) -> None:
+        output = await self.run(
+            ["update-ref", "--no-deref", "-d", ref], lock_seconds=_CLEAN_UP_SECONDS
         )
-        checked(said, f"dropping {ref}")
+        checked(output, f"deleting {ref}")
 
     async def merge(self, ours: str, theirs: str) -> Merged:
-        """Of two commits, without any work tree."""
-        said = await self.run(
+        """Merge two commits without a work tree."""
+        output = await self.run(
             ["merge-tree", "--write-tree", "-z", "--name-only", "--no-messages", ours, theirs]
         )
-        if said.code == _USAGE_CODE:
+        if output.code == _USAGE_CODE:
             raise TreeUnavailable(
                 "this git cannot merge without a work tree", hint="install git 2.38 or newer"
             )
-        if said.code not in (0, 1):
-            raise TreeUnavailable(f"merging {theirs} into {ours}: {said.first_error}")
-        tree, *paths = said.out.decode(errors="surrogateescape").split("\0")
-        return Merged(tree, list(dict.fromkeys(one for one in paths if one)))
+        if output.code not in (0, 1):
+            raise TreeUnavailable(f"merging {theirs} into {ours}: {output.first_error}")
+        tree, *paths = output.out.decode(errors="surrogateescape").split("\0")
+        return Merged(tree, list(dict.fromkeys(path for path in paths if path)))
 
     async def is_merge_of(self, commit: str, tree: str, parents: Sequence[str]) -> bool:
-        """Has it these files, and these parents alone?"""
-        said = await self.text(commit, "rev-parse", f"{commit}^{{tree}}", f"{commit}^@")
-        return said.split() == [tree, *parents]
+        """Whether a commit has exactly this tree and these parents."""
+        output = await self.text(commit, "rev-parse", f"{commit}^{{tree}}", f"{commit}^@")
+        return output.split() == [tree, *parents]
 
-    async def checked_out(self) -> dict[str, UserCheckout]:
-        """The branches that are checked out, and where. A bare repository is no checkout."""
-        main = self.main or await self._usual_main()
+    async def checkouts_by_branch(self) -> dict[str, GitCheckout]:
+        """The checkout of every branch that is checked out. A bare repository has no main one."""
+        main = self.main or await self._default_main()
         if main is not None and await self._is_bare(main):
             main = None
-        found = await asyncio.to_thread(lambda: list(found_checkouts(self.common, main)))
-        return {await self._branch(one, name): one for name, one in found}
+        checkouts = await asyncio.to_thread(lambda: list(list_checkouts(self.common, main)))
+        return {await self._branch_at(checkout, name): checkout for name, checkout in checkouts}
 
-    async def _branch(self, checkout: UserCheckout, name: str) -> str:
-        if name != _ELSEWHERE:
+    async def _branch_at(self, checkout: GitCheckout, name: str) -> str:
+        if name != _NOT_IN_HEAD:
             return name
-        said = await self.run(
+        output = await self.run(
             ["symbolic-ref", "--quiet", "HEAD"], environment={"GIT_DIR": str(checkout.admin)}
         )
-        return said.out.decode(errors="replace").strip().removeprefix("refs/heads/")
+        return output.out.decode(errors="replace").strip().removeprefix("refs/heads/")
 
     async def _is_bare(self, main: Path) -> bool:
-        """The setting is believed when no file of the repository lies there: agents can write it,
-        and a user may have made a bare repository of one that had files."""
-        said = await self.run(["config", "--type=bool", "--get", "core.bare"])
-        if said.out.strip() != b"true":
+        """`core.bare` counts only if no file of the repository is in `main`: agents can write the
+        setting, and a user may have turned a repository with files into a bare one."""
+        output = await self.run(["config", "--type=bool", "--get", "core.bare"])
+        if output.out.strip() != b"true":
             return False
         names = (await self.run(["ls-tree", "-z", "--name-only", "HEAD"])).out.split(b"\0")
-        places = [main / os.fsdecode(one) for one in names if one]
-        return not await asyncio.to_thread(lambda: any(map(os.path.lexists, places)))
+        paths = [main / os.fsdecode(name) for name in names if name]
+        return not await asyncio.to_thread(lambda: any(map(os.path.lexists, paths)))
 
-    async def _usual_main(self) -> Path | None:
+    async def _default_main(self) -> Path | None:
         if self.common.name == ".git":
             return self.common.parent
-        said = await self.run(["config", "--get", "core.worktree"])
-        named = said.out.decode(errors="surrogateescape").strip()
-        return await asyncio.to_thread(named_folder, self.common, named)
+        output = await self.run(["config", "--get", "core.worktree"])
+        setting = output.out.decode(errors="surrogateescape").strip()
+        return await asyncio.to_thread(submodule_folder, self.common, setting)
 
     async def commit_tree(
         self, tree: str, parents: Sequence[str], message: str, *, date: str | None = None
     ) -> str:
-        """With a date, the same words make the same commit."""
+        """With a fixed date, the same arguments give the same commit."""
         arguments = ["commit-tree", tree]
         for parent in parents:
             arguments += ["-p", parent]
         variables = await self._identity()
         if date is not None:
             variables |= {"GIT_AUTHOR_DATE": date, "GIT_COMMITTER_DATE": date}
-        said = await self.run(
+        output = await self.run(
             arguments, stdin=message.encode(errors="replace"), environment=variables
         )
-        return checked(said, "making a commit")
+        return checked(output, "creating a commit")
 
     async def _identity(self) -> dict[str, str]:
-        """Nothing where the user has one; git would make one up from the name of the machine."""
-        said = await self.run(["config", "--get", "user.email"])
-        if said.code == 0 and said.out.strip() and await self._has_name():
+        """Variables for an identity, if the user has configured none. Git would derive one from
+        the host name."""
+        output = await self.run(["config", "--get", "user.email"])
+        if output.code == 0 and output.out.strip() and await self._has_name():
             return {}
         return {
             name: os.environ.get(name) or fallback
@@ -217,46 +217,5 @@ class GitRepo:
         }
 
     async def _has_name(self) -> bool:
-        said = await self.run(["config", "--get", "user.name"])
-        return said.code == 0 and bool(said.out.strip())
-
-
-# Refs that are ours alone, and the locks that a killed git of ours has left on them.
-
-
-log = logging.getLogger(__name__)
-
-LANDING_REFS: Final = "refs/shiftboss/landing/"
-# Git holds a lock of a ref for some milliseconds.
-STALE_SECONDS: Final = 5.0
-_OURS: Final = ("refs/shiftboss/", "refs/heads/shiftboss/")
-
-
-def landing_ref(bead_id: str) -> str:
-    """Holds a merge while it is tested."""
-    return f"{LANDING_REFS}{ref_part(bead_id)}"
-
-
-async def break_stale_locks(repo: GitRepo, refs: Sequence[str]) -> None:
-    """For whoever has the turn. Locks of other refs are left alone."""
-    await asyncio.to_thread(_break, repo, [ref for ref in refs if ref.startswith(_OURS)])
-
-
-async def forget_landings(repo: GitRepo) -> None:
-    """What landings have held, also those that were killed: whoever has the turn of landings is
-    alone. What has landed has landed, so nothing is raised; the next landing tries again."""
-    try:
-        held = await repo.text("landings", "for-each-ref", "--format=%(refname)", LANDING_REFS)
-        await break_stale_locks(repo, held.split())
-        for ref in held.split():
-            await repo.forget(ref)
-    except ShiftbossError as error:
-        log.warning("refs of landings stay in %s: %s", repo.common, error.detail)
-
-
-def _break(repo: GitRepo, refs: Sequence[str]) -> None:
-    for ref in refs:
-        lock = repo.common / f"{ref}.lock"
-        with contextlib.suppress(OSError):
-            if time.time() - lock.stat().st_mtime > STALE_SECONDS:
-                lock.unlink()
+        output = await self.run(["config", "--get", "user.name"])
+        return output.code == 0 and bool(output.out.strip())

@@ -1,7 +1,7 @@
-"""Running git in the user's own repositories: with the user's identity, filters and merge drivers,
-without hooks, editors and questions.
+"""Runs git in the user's repositories: with the user's identity, filters and merge drivers, but
+without hooks, editors and prompts.
 
-The evidence room has a git of its own, which trusts nothing that a repository says.
+The evidence package has its own runner, which does not trust the settings of a repository.
 """
 
 from __future__ import annotations
@@ -10,21 +10,19 @@ import asyncio
 import os
 import re
 import shlex
-import signal
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from shiftboss.errors import TreeUnavailable
-from shiftboss.system.cancellation import start_program
+from shiftboss.system.child_process import exchange, kill_group, start_process
 from shiftboss.system.git import GitOutput
 
 GIT_SECONDS: Final = 120.0
 OUTPUT_BYTES_MAX: Final = 64 * 1024 * 1024
 _ERROR_BYTES_MAX: Final = 64 * 1024
-_PART_BYTES: Final = 256 * 1024
-# Others use the repository, too: agents, editors, people.
+# Agents, editors and people use the repository at the same time.
 _LOCKED: Final = (".lock': File exists", "could not lock config file")
 LOCK_SECONDS: Final = 4.0
 _LOCK_PAUSE_SECONDS: Final = 0.1
@@ -40,9 +38,9 @@ _SETTINGS: Final = (
     *("-c", "gc.auto=0"),
     *("-c", "maintenance.auto=false"),
 )
-# What points git to another repository (`git rev-parse --local-env-vars`): we may have been started
-# from a hook.
-_ELSEWHERE: Final = frozenset(
+# Variables that point git to another repository (`git rev-parse --local-env-vars`). They are set if
+# the orchestrator was started from a git hook.
+_REPOSITORY_VARIABLES: Final = frozenset(
     (
         *("GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR", "GIT_INDEX_FILE", "GIT_PREFIX"),
         *("GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_NAMESPACE"),
@@ -50,25 +48,26 @@ _ELSEWHERE: Final = frozenset(
         *("GIT_SHALLOW_FILE", "GIT_REPLACE_REF_BASE", "GIT_IMPLICIT_WORK_TREE"),
     )
 )
-_QUIET: Final = {
+_VARIABLES: Final = {
     "LC_ALL": "C",
     "GIT_TERMINAL_PROMPT": "0",
     "GIT_EDITOR": "true",
     "GIT_SEQUENCE_EDITOR": "true",
     "GIT_MERGE_AUTOEDIT": "no",
     "GIT_OPTIONAL_LOCKS": "0",
-    # What an agent has written beside the objects must not change what they are taken for.
+    # An agent could write replacement refs or grafts, which change what git shows for an object.
     "GIT_NO_REPLACE_OBJECTS": "1",
     "GIT_GRAFT_FILE": "/dev/null",
 }
 
 
 def plain_environment() -> dict[str, str]:
-    """Ours, without what is for us alone and without what would lead git elsewhere."""
+    """The environment of this process, without the variables of Shiftboss and without those that
+    point git to another repository."""
     return {
         name: value
         for name, value in os.environ.items()
-        if name not in _ELSEWHERE and not name.startswith("SHIFTBOSS_")
+        if name not in _REPOSITORY_VARIABLES and not name.startswith("SHIFTBOSS_")
     }
 
 
@@ -83,42 +82,54 @@ async def run_git(
     keeps_open: Sequence[int] = (),
     lock_seconds: float = LOCK_SECONDS,
 ) -> GitOutput:
-    """Output beyond `output_max` is dropped. While somebody else holds one of git's locks, it is
-    tried again for `lock_seconds`. `keeps_open` are descriptors that git has, too."""
-    until = time.monotonic() + lock_seconds
+    """Run a git command. Output beyond `output_max` is dropped. If another process holds one of
+    git's locks, the command is repeated for up to `lock_seconds`. `keeps_open` are file descriptors
+    that git inherits."""
+    deadline = time.monotonic() + lock_seconds
     while True:
         process = await _start(arguments, folder, bool(stdin), environment or {}, keeps_open)
         try:
             async with asyncio.timeout(seconds):
-                said = await _talk(process, stdin, output_max)
+                code, out, err = await exchange(
+                    process,
+                    stdin,
+                    output_max=output_max,
+                    error_max=_ERROR_BYTES_MAX,
+                    drops_excess=True,
+                )
+                output = GitOutput(code, out, err.decode(errors="replace"))
         except TimeoutError:
             raise TreeUnavailable(
-                f"git {arguments[0]} did not end within {seconds:.0f} seconds in {folder}"
+                f"git {arguments[0]} took longer than {seconds:.0f} seconds in {folder}"
             ) from None
         finally:
-            await _end(process)
-        is_locked = said.code != 0 and any(words in said.err for words in _LOCKED)
-        if not is_locked or time.monotonic() >= until:
-            return said
+            await kill_group(process)
+        is_locked = output.code != 0 and any(message in output.err for message in _LOCKED)
+        if not is_locked or time.monotonic() >= deadline:
+            return output
         await asyncio.sleep(_LOCK_PAUSE_SECONDS)
 
 
-def refuse_locked(said: GitOutput, what: str) -> None:
-    """A lock that outlasts all tries is most often one that a killed git has left."""
-    lock = _LOCK.search(said.err)
-    if said.code != 0 and lock is not None:
+def refuse_locked(output: GitOutput, what: str) -> None:
+    """Raise TreeUnavailable if git failed on a lock. A lock that outlasts all tries was usually
+    left by a git process that was killed."""
+    lock = _LOCK.search(output.err)
+    if output.code != 0 and lock is not None:
         raise TreeUnavailable(
-            f"{what}: there is the lock {lock[1]}. If no git is at work there, one that was killed "
+            f"{what}: the lock {lock[1]} exists. If no git command is running there, a killed one "
             f"has left it: rm {shlex.quote(lock[1])}",
-            hint="remove it, then try again",
+            hint="remove the lock, then try again",
         )
 
 
-def checked(said: GitOutput, what: str) -> str:
-    refuse_locked(said, what)
-    if said.code != 0:
-        raise TreeUnavailable(f"{what}: {said.first_error}", hint="look at it with git, try again")
-    return said.out.decode(errors="surrogateescape").rstrip("\n")
+def checked(output: GitOutput, what: str) -> str:
+    """The output as text. Raises TreeUnavailable if git failed; `what` names what it did."""
+    refuse_locked(output, what)
+    if output.code != 0:
+        raise TreeUnavailable(
+            f"{what}: {output.first_error}", hint="check the repository with git, then try again"
+        )
+    return output.out.decode(errors="surrogateescape").rstrip("\n")
 
 
 async def _start(
@@ -129,11 +140,11 @@ async def _start(
     keeps_open: Sequence[int],
 ) -> asyncio.subprocess.Process:
     try:
-        return await start_program(
+        return await start_process(
             ("git", "--no-pager", "--literal-pathspecs", *_SETTINGS, *arguments),
-            _end,
+            kill_group,
             cwd=folder,
-            env={**plain_environment(), **_QUIET, **environment},
+            env={**plain_environment(), **_VARIABLES, **environment},
             stdin=asyncio.subprocess.PIPE if has_input else asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
@@ -142,42 +153,3 @@ async def _start(
         )
     except OSError as error:
         raise TreeUnavailable(f"git cannot be run in {folder}: {error.strerror}") from error
-
-
-async def _talk(process: asyncio.subprocess.Process, stdin: bytes, output_max: int) -> GitOutput:
-    async with asyncio.TaskGroup() as tasks:
-        tasks.create_task(_tell(process.stdin, stdin))
-        out = tasks.create_task(_read(process.stdout, output_max))
-        err = tasks.create_task(_read(process.stderr, _ERROR_BYTES_MAX))
-    return GitOutput(await process.wait(), out.result(), err.result().decode(errors="replace"))
-
-
-async def _tell(pipe: asyncio.StreamWriter | None, stdin: bytes) -> None:
-    if pipe is None:
-        return
-    try:
-        pipe.write(stdin)
-        await pipe.drain()
-    except (ConnectionError, RuntimeError):
-        pass  # it ended early; its exit code tells why
-    pipe.close()
-
-
-async def _read(pipe: asyncio.StreamReader | None, limit: int) -> bytes:
-    assert pipe is not None
-    read = bytearray()
-    while part := await pipe.read(_PART_BYTES):
-        read += part[: limit - len(read)]
-    return bytes(read)
-
-
-async def _end(process: asyncio.subprocess.Process) -> None:
-    if process.returncode is not None:
-        return
-    try:
-        os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
-    # Its end is told when its pipes are read to theirs.
-    await asyncio.gather(_read(process.stdout, 0), _read(process.stderr, 0))
-    await process.wait()

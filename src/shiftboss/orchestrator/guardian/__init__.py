@@ -1,1 +1,1 @@
-"""The guardian process that watches over one agent, and the orchestrator's side of it."""
+"""The guardian: a process that supervises one agent, and the orchestrator's connection to it."""

@@ -1,8 +1,8 @@
-"""One agent as a process: started, listened to, and ended with everything that it started.
+"""The process of one agent: started, read, and ended together with everything that it started.
 
-Each has a guardian, a process of its own, which keeps the limits and the log; see guardian.py. What
-an agent prints is in the log, whether anybody listens here or not; who listens too slowly misses
-lines, and neither the agent nor memory pays for it.
+Each agent has a guardian process, which enforces the limits and writes the log; see main.py. The
+log has the whole output, whether it is read here or not. A reader that is too slow misses lines; it
+neither slows the agent down nor fills the memory.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
+from shiftboss.agents.launch import Launch
 from shiftboss.evidence.commands.command import exit_words
-from shiftboss.orchestrator.agents.agent import Launch
 from shiftboss.orchestrator.guardian.connection import GuardianConnection, LineSplitter
 from shiftboss.system.kill_marked import end_marked
 from shiftboss.system.processes import program_argv
 
 RUN_MARK: Final = "SHIFTBOSS_RUN"
 ERROR_LOG: Final = "errors.log"
-# A listener that never waits must not keep the loop for itself.
+# A reader that never waits must not block the event loop.
 LINES_IN_A_ROW: Final = 100
-# The guardian ends what it started. One that takes longer than this was stopped from outside.
+# A guardian that needs longer than this to end its agent was stopped by somebody else.
 END_SECONDS: Final = 20.0
 
 _GUARDIAN: Final = "shiftboss.orchestrator.guardian.main"
 
-Cause = Literal[
+ExitCause = Literal[
     "killed",
     "memory",
     "processes",
@@ -46,9 +46,10 @@ Cause = Literal[
 
 @dataclass(frozen=True, slots=True)
 class ProcessLimits:
-    """Of an agent and all that it starts. `log_megabytes` is how much of its output is kept, of its
-    errors as much again; above `output_megabytes` it is ended. `tree_*` are what the folder that it
-    works in may hold, and `free_megabytes` is what it has to leave free on that disk."""
+    """The limits of an agent and everything that it starts. `log_megabytes` is how much of its
+    standard output is kept, and as much again of its standard error. Above `output_megabytes` it is
+    ended. `tree_*` limit the folder that it works in; `free_megabytes` is what must stay free on
+    that disk."""
 
     megabytes: int = 8192
     processes: int = 1000
@@ -60,59 +61,60 @@ class ProcessLimits:
 
 
 class Exit(NamedTuple):
-    """`exit_code` is there when the agent ended by itself, negative for a signal; else `cause` is
-    why it was ended. `detail` says either in words."""
+    """`exit_code` is set if the agent exited by itself; it is negative for a signal. Otherwise
+    `cause` is why it was ended. `detail` describes either one."""
 
     exit_code: int | None
-    cause: Cause | None
+    cause: ExitCause | None
     detail: str
 
 
-_DETAILS: Final[dict[Cause, str]] = {
+_DETAILS: Final[dict[ExitCause, str]] = {
     "killed": "was ended",
     "memory": "used more than {limits.megabytes} MB of memory",
     "processes": "had more than {limits.processes} processes",
     "output": "printed more than {limits.output_megabytes} MB",
-    "abandoned": "its guardian was ended from outside",
-    "unending": "left processes behind that cannot be ended",
+    "abandoned": "its guardian was killed",
+    "unending": "left processes behind that cannot be killed",
 }
 
 
 def run_mark(state: Path, swarm_id: str, name: str = "") -> str:
-    """The value of SHIFTBOSS_RUN for one attempt; without `name` what those of a swarm begin with.
+    """The value of SHIFTBOSS_RUN for one attempt. Without `name`, the common prefix of a swarm.
 
-    The state folder is in it: another project of the same account may have a swarm of that name.
+    It contains a hash of the state folder: another project of the same user may have a swarm with
+    the same name.
     """
     folder = hashlib.sha256(str(state.resolve()).encode()).hexdigest()[:16]
     return f"{folder}/{swarm_id}/{name}"
 
 
 async def sweep_marked(mark: str) -> int:
-    """End what is left of a former run, and say how many processes that were. A mark that ends with
-    a slash means all below it. This process and those above it are spared."""
+    """End the processes that an earlier run left behind; returns how many there were. A mark that
+    ends with a slash is a prefix. This process and its ancestors are spared."""
     return await asyncio.to_thread(end_marked, RUN_MARK, mark)
 
 
 class AgentProcess:
-    """`error_tail` is the end of its errors, once it has ended."""
+    """`error_tail` is the end of its standard error; it is set when the agent has exited."""
 
-    def __init__(self, line: GuardianConnection, mark: str, limits: ProcessLimits) -> None:
-        self._line = line
+    def __init__(self, connection: GuardianConnection, mark: str, limits: ProcessLimits) -> None:
+        self._connection = connection
         self._limits = limits
         self.error_tail = ""
         self._settled = asyncio.create_task(self._settle(mark))
 
     @classmethod
     async def start(cls, launch: Launch, log: Path, limits: ProcessLimits) -> AgentProcess:
-        """The output goes to `log`, errors to `errors.log` beside it. Both are continued if they
-        are there; a part that is full becomes `output.log.1`, so the end is always kept.
+        """Standard output goes to `log`, standard error to `errors.log` beside it. Existing files
+        are continued. A full file becomes `output.log.1`, so the end is always kept.
 
-        What keeps it from starting is told by `wait`. SHIFTBOSS_RUN in the environment marks all
-        its processes: see `run_mark`.
+        If the agent cannot be started, `wait` returns the reason. SHIFTBOSS_RUN in the environment
+        marks all its processes; see `run_mark`.
         """
         mark = launch.environment.get(RUN_MARK) or secrets.token_hex(16)
-        # Without an environment: the agent could read it, and ours may hold secrets.
-        _, line = await asyncio.get_running_loop().subprocess_exec(
+        # The guardian gets no environment: the agent could read it, and ours may contain secrets.
+        _, connection = await asyncio.get_running_loop().subprocess_exec(
             GuardianConnection,
             *program_argv(_GUARDIAN, f"{RUN_MARK}={mark}"),
             stdin=PIPE,
@@ -122,56 +124,57 @@ class AgentProcess:
             cwd="/",
             start_new_session=True,
         )
-        line.say(_job(launch, log, limits, mark))
-        return cls(line, mark, limits)
+        connection.send(_job(launch, log, limits, mark))
+        return cls(connection, mark, limits)
 
     @property
     def last_output_at(self) -> float:
-        """By `time.monotonic()`: when it was last seen to print, or else when it was started.
-        Errors count, and are noticed up to a second late."""
-        return self._line.last_output_at
+        """When it last printed something, or else when it was started (`time.monotonic()`).
+        Standard error counts, with a delay of up to a second."""
+        return self._connection.last_output_at
 
     async def lines(self) -> AsyncIterator[str]:
-        """What it prints, line by line, to the end. One listener at a time.
+        """The lines of its standard output, to the end. One reader at a time.
 
-        Of a line above a megabyte the beginning comes. Who is too slow misses lines, the oldest
-        first, and may see one that was cut off; the log has them.
+        A line of more than a megabyte is cut off. A slow reader misses the oldest lines, and may
+        get one that was cut off; the log has all of them.
         """
-        cutter = LineSplitter()
-        passed = 0
-        while chunk := await self._line.read():
-            for text in cutter.cut(chunk):
+        splitter = LineSplitter()
+        count = 0
+        while chunk := await self._connection.read():
+            for text in splitter.cut(chunk):
                 yield text
-                passed += 1
-                if passed % LINES_IN_A_ROW == 0:
+                count += 1
+                if count % LINES_IN_A_ROW == 0:
                     await asyncio.sleep(0)
-        if last := cutter.rest():
+        if last := splitter.rest():
             yield last
 
     async def wait(self) -> Exit:
-        """Until nothing of it is left. Lines may still be waiting."""
+        """Wait until no process of it is left. There may still be lines to read."""
         return await asyncio.shield(self._settled)
 
     async def end(self, grace_seconds: float) -> Exit:
-        """SIGTERM to its group, and when the grace is over SIGKILL to everything below. May be
-        repeated, also with a shorter grace; a call that is cancelled still has its effect."""
-        self._line.say({"do": "end", "grace_seconds": grace_seconds})
+        """Send SIGTERM to its group and, after the grace period, SIGKILL to all its processes. It
+        can be called again, also with a shorter grace period. A cancelled call still takes
+        effect."""
+        self._connection.send({"do": "end", "grace_seconds": grace_seconds})
         try:
             async with asyncio.timeout(grace_seconds + END_SECONDS):
                 return await self.wait()
         except TimeoutError:
-            self._line.kill()
+            self._connection.kill()
         return await self.wait()
 
     def pause(self) -> None:
-        """Everything of it stands still until `resume`, or until it is ended."""
-        self._line.say({"do": "pause"})
+        """Stop all its processes until `resume` is called or it is ended."""
+        self._connection.send({"do": "pause"})
 
     def resume(self) -> None:
-        self._line.say({"do": "resume"})
+        self._connection.send({"do": "resume"})
 
     async def _settle(self, mark: str) -> Exit:
-        report = await self._line.gone
+        report = await self._connection.gone
         if report is None:
             await sweep_marked(mark)
             return Exit(None, "abandoned", _DETAILS["abandoned"])
@@ -183,7 +186,7 @@ class AgentProcess:
 
 
 def _job(launch: Launch, log: Path, limits: ProcessLimits, mark: str) -> dict[str, Any]:
-    """See `guardian.Job`, which runs elsewhere: its paths are absolute."""
+    """The fields of `GuardianJob`. Paths are absolute: the guardian runs in another folder."""
     return {
         "argv": launch.argv,
         "folder": str(launch.folder.absolute()),

@@ -1,4 +1,4 @@
-"""The orchestrator's end of the pipes to a guardian: nothing here asks, it is all told."""
+"""The orchestrator's end of the pipes to a guardian. Everything is pushed; nothing is polled."""
 
 from __future__ import annotations
 
@@ -11,21 +11,22 @@ from typing import Any, Final, cast
 from shiftboss.system.processes import CHUNK_BYTES
 
 LINE_BYTES_MAX: Final = 2**20
-# What waits here for a slow listener. The guardian keeps some more, then lets go of the oldest.
+# The buffer for a slow reader. The guardian buffers some more, then drops the oldest lines.
 WAITING_BYTES_MAX: Final = 2**20
 
 _STDIN, _STDOUT, _STDERR, _PROCESS = range(4)
 
 
 class GuardianConnection(asyncio.SubprocessProtocol):
-    """`gone` is done when the guardian is, with its last report: None if it was killed."""
+    """`gone` is set when the guardian has exited, to its last report, or to None if it was
+    killed."""
 
     def __init__(self) -> None:
         self.gone: asyncio.Future[dict[str, Any] | None] = asyncio.Future()
         self.last_output_at = time.monotonic()
         self._transport: SubprocessTransport | None = None
-        self._news = asyncio.Event()
-        self._waiting = bytearray()
+        self._changed = asyncio.Event()
+        self._buffer = bytearray()
         self._paused = False
         self._reports = b""
         self._last_report: dict[str, Any] | None = None
@@ -36,34 +37,34 @@ class GuardianConnection(asyncio.SubprocessProtocol):
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
         if fd == _STDERR:
-            self._hear(data)
+            self._read_reports(data)
             return
         self.last_output_at = time.monotonic()
-        self._waiting += data
-        self._balance()
-        self._news.set()
+        self._buffer += data
+        self._update_flow()
+        self._changed.set()
 
     def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:  # noqa: ARG002
         self._close(fd)
-        self._news.set()
+        self._changed.set()
 
     def process_exited(self) -> None:
         self._close(_PROCESS)
 
     async def read(self) -> bytes:
-        """What was printed; nothing at the end."""
-        while not self._waiting:
+        """The next output of the agent; empty at the end."""
+        while not self._buffer:
             if _STDOUT not in self._open:
                 return b""
-            self._news.clear()
-            await self._news.wait()
-        chunk = bytes(self._waiting[:CHUNK_BYTES])
-        del self._waiting[:CHUNK_BYTES]
-        self._balance()
+            self._changed.clear()
+            await self._changed.wait()
+        chunk = bytes(self._buffer[:CHUNK_BYTES])
+        del self._buffer[:CHUNK_BYTES]
+        self._update_flow()
         return chunk
 
-    def say(self, order: dict[str, Any]) -> None:
-        """Kept until it can be written. To a guardian that is gone it does not matter."""
+    def send(self, order: dict[str, Any]) -> None:
+        """The order is buffered until it can be written. It is dropped if the guardian is gone."""
         assert self._transport is not None
         stdin = cast(WriteTransport, self._transport.get_pipe_transport(_STDIN))
         if not stdin.is_closing():
@@ -76,24 +77,24 @@ class GuardianConnection(asyncio.SubprocessProtocol):
         except ProcessLookupError:
             pass
 
-    def _hear(self, data: bytes) -> None:
+    def _read_reports(self, data: bytes) -> None:
         *lines, self._reports = (self._reports + data).split(b"\n")
         for line in lines:
             try:
                 report = json.loads(line)
-            except ValueError:  # the last words of a guardian that fell over
+            except ValueError:  # a traceback of a guardian that crashed
                 continue
             self.last_output_at = time.monotonic()
             if "cause" in report:
                 self._last_report = report
-                self._balance()
+                self._update_flow()
 
-    def _balance(self) -> None:
-        """Read on or not. Once the agent has ended everything is taken: the guardian waits to be
-        rid of the rest, which it has kept small."""
+    def _update_flow(self) -> None:
+        """Pause or resume reading. Once the agent has exited, everything is read: the guardian
+        waits until the rest, which is small, has been taken."""
         assert self._transport is not None
         ended = self._last_report is not None or _PROCESS not in self._open
-        too_much = len(self._waiting) > WAITING_BYTES_MAX and not ended
+        too_much = len(self._buffer) > WAITING_BYTES_MAX and not ended
         if too_much == self._paused or _STDOUT not in self._open:
             return
         self._paused = too_much
@@ -105,7 +106,7 @@ class GuardianConnection(asyncio.SubprocessProtocol):
 
     def _close(self, what: int) -> None:
         self._open.discard(what)
-        self._balance()
+        self._update_flow()
         if not self._open and not self.gone.done():
             assert self._transport is not None
             self._transport.close()
@@ -113,10 +114,10 @@ class GuardianConnection(asyncio.SubprocessProtocol):
 
 
 class LineSplitter:
-    """Makes lines of chunks. Of a line that is too long the beginning is kept."""
+    """Splits chunks into lines. Only the beginning of a line that is too long is kept."""
 
     def __init__(self) -> None:
-        self._begun = bytearray()
+        self._partial = bytearray()
 
     def cut(self, chunk: bytes) -> list[str]:
         first, *others = chunk.split(b"\n")
@@ -128,10 +129,10 @@ class LineSplitter:
         return lines
 
     def rest(self) -> str:
-        """The line that has begun, which ends here."""
-        line = self._begun.decode(errors="replace")
-        self._begun.clear()
+        """The incomplete last line."""
+        line = self._partial.decode(errors="replace")
+        self._partial.clear()
         return line
 
     def _take(self, piece: bytes) -> None:
-        self._begun += piece[: LINE_BYTES_MAX - len(self._begun)]
+        self._partial += piece[: LINE_BYTES_MAX - len(self._partial)]

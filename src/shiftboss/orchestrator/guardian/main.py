@@ -1,13 +1,13 @@
-"""Watches over one agent for as long as it lives, and leaves nothing of it behind.
+"""Supervises one agent for as long as it lives, and leaves none of its processes behind.
 
-A program of its own, started by process.py with the standard library alone: there may be a hundred.
-Its input brings the job, one line of JSON, then orders, and stays open as a lifeline: when it ends,
-the orchestrator is gone, and so is the agent at once. What the agent prints is drained whatever
-happens: into its log, and on to the output of this process for as long as somebody keeps up.
-Reports, lines of JSON, go to what would be the errors of this process.
+This is a separate program, started by agent_process.py. It imports only the standard library,
+because there may be a hundred of them. Standard input brings the job, one line of JSON, then
+orders. It stays open as a lifeline: when it is closed, the orchestrator is gone, and the agent is
+ended at once. The output of the agent is always drained: into its log, and to standard output for
+as long as the orchestrator keeps up. Reports, lines of JSON, go to standard error.
 
-Linux makes it the parent of every orphan below it, so a daemon that forked twice and has a session
-of its own is found and ended too. Elsewhere it ends the agent's process group.
+Linux makes this process the parent of every orphan below it. So a daemon that forked twice and has
+its own session is found and ended too. On other systems the agent's process group is ended.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ LIFELINE = 0
 LISTENER = 1
 REPORTS = 2
 
-# Below the server and those who wait for it, above the commands that verify.
+# Lower priority than the server and its clients, higher than the commands that verify.
 NICENESS = 3
 OPEN_FILES_MAX = 65_536
 ERROR_TAIL_BYTES = 8192
-# How often the orchestrator is told that there are errors to read.
-TELL_SECONDS = 1.0
+# How often the orchestrator is informed that the agent writes to standard error.
+REPORT_SECONDS = 1.0
 
 
 class Guardian:
-    """`cause` is why the agent was ended, if it did not end by itself."""
+    """`_cause` is why the agent was ended; None if it exited by itself."""
 
     def __init__(self, job: GuardianJob, orders: bytes) -> None:
         self._job = job
@@ -60,9 +60,9 @@ class Guardian:
         self._error_tail = bytearray()
         self._log = OutputLog(job.log, job.log_megabytes << 20)
         self._error_log = OutputLog(job.error_log, job.log_megabytes << 20)
-        self._passage = OutputRelay(LISTENER)
+        self._relay = OutputRelay(LISTENER)
         self._use = ResourceUse(job)
-        self._told_at = 0.0
+        self._reported_at = 0.0
         self._alarm = wake_up_on(signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
         self._output, self._output_end = _pipe()
         self._errors, self._errors_end = _pipe()
@@ -70,7 +70,7 @@ class Guardian:
 
     def run(self) -> None:
         try:
-            # Kept for as long as we live: when it goes, it takes the exit code with it.
+            # Referenced until the end: its destructor would reap the child and lose the exit code.
             process = self._start()
         except FileNotFoundError as exc:
             return self._report(None, "not_started", f"not found: {exc.filename}")
@@ -78,19 +78,19 @@ class Guardian:
             return self._report(None, "not_started", f"cannot be started: {exc}")
         self._leader = process.pid
         children = Children(process.pid, self._alarm)
-        self._obey()
+        self._follow_orders()
         while children.exit_code is None and self._cause is None:
             self._wait()
             children.reap()
             if children.exit_code is None and self._cause is None:
-                self._judge()
+                self._check_limits()
         if self._cause is None and self._kill_at < float("inf"):
             self._cause = "killed"
         if not children.end():
             self._cause, self._detail = "unending", ""
         self._drain()
         self._report(children.exit_code, self._cause, self._detail)
-        self._passage.send_all()
+        self._relay.send_all()
         return None
 
     def _start(self) -> subprocess.Popen[bytes]:
@@ -111,74 +111,74 @@ class Guardian:
                 os.close(descriptor)
 
     def _limit(self) -> None:
-        """Runs in the child. No file may be larger than all that the tree may hold."""
+        """Runs in the child. No file may be larger than the limit for the whole folder."""
         file_bytes = self._job.tree_megabytes << 20
         limit_child(niceness=NICENESS, open_files=OPEN_FILES_MAX, file_bytes=file_bytes)
-        # Linux may share the time among sessions first, and the agent has one of its own.
+        # With autogroups, Linux divides the processor among sessions, and the agent has its own.
         set_own("autogroup", NICENESS)
 
     def _wait(self) -> None:
-        """Until something happens or something is due, then take in what happened."""
-        due = min(self._use.due_at, self._kill_at)
-        patience = max(0.0, due - time.monotonic())
-        full = [LISTENER] if self._passage.is_waiting else []
-        ready, writable, _ = select.select(self._watched, full, [], patience)
+        """Wait until something happens or a check is due, then handle what happened."""
+        due_at = min(self._use.due_at, self._kill_at)
+        timeout = max(0.0, due_at - time.monotonic())
+        outputs = [LISTENER] if self._relay.is_waiting else []
+        ready, writable, _ = select.select(self._watched, outputs, [], timeout)
         if writable:
-            self._passage.send()
+            self._relay.send()
         if self._output in ready:
             self._read_output()
         if self._errors in ready:
             self._read_errors()
         if LIFELINE in ready:
-            self._hear()
+            self._read_orders()
         if self._alarm in ready and set(os.read(self._alarm, CHUNK_BYTES)) - {signal.SIGCHLD}:
             self._cause = "abandoned"
 
-    def _judge(self) -> None:
+    def _check_limits(self) -> None:
         now = time.monotonic()
         if now >= self._kill_at:
             self._cause = "killed"
         elif self._printed > self._job.output_megabytes << 20:
             self._cause = "output"
         elif now >= self._use.due_at:
-            excess = self._use.judge()
-            if excess is not None:
-                self._cause, self._detail = excess
+            exceeded = self._use.check()
+            if exceeded is not None:
+                self._cause, self._detail = exceeded
 
-    def _hear(self) -> None:
+    def _read_orders(self) -> None:
         chunk = os.read(LIFELINE, CHUNK_BYTES)
         if not chunk:
             self._cause = "abandoned"
         self._orders += chunk
-        self._obey()
+        self._follow_orders()
 
-    def _obey(self) -> None:
+    def _follow_orders(self) -> None:
         *lines, self._orders = self._orders.split(b"\n")
         for order in map(json.loads, lines):
             if order["do"] == "end":
-                self._ask_to_end(order["grace_seconds"])
+                self._terminate(order["grace_seconds"])
             else:
-                self._tell_all(signal.SIGSTOP if order["do"] == "pause" else signal.SIGCONT)
+                self._signal_all(signal.SIGSTOP if order["do"] == "pause" else signal.SIGCONT)
 
-    def _ask_to_end(self, grace_seconds: float) -> None:
+    def _terminate(self, grace_seconds: float) -> None:
         if self._kill_at == float("inf"):
             send(-self._leader, signal.SIGTERM)
-            self._tell_all(signal.SIGCONT)  # one that stands still cannot hear it
+            self._signal_all(signal.SIGCONT)  # a stopped process does not handle SIGTERM
         self._kill_at = min(self._kill_at, time.monotonic() + grace_seconds)
 
-    def _tell_all(self, number: int) -> None:
-        """Twice: one that was forked meanwhile is there the second time."""
+    def _signal_all(self, number: int) -> None:
+        """Signal all processes twice: one that was forked meanwhile is found the second time."""
         send(-self._leader, number)
         for _ in range(2):
             for process in descendants():
                 send(process.pid, number)
 
     def _read_output(self) -> bool:
-        """Drain what is there. False when there is no more."""
+        """Read one chunk. False if there was none."""
         chunk = self._read(self._output)
         if chunk:
             self._log.write(chunk)
-            self._passage.put(chunk)
+            self._relay.put(chunk)
         return bool(chunk)
 
     def _read_errors(self) -> bool:
@@ -187,15 +187,15 @@ class Guardian:
             self._error_log.write(chunk)
             self._error_tail += chunk
             del self._error_tail[:-ERROR_TAIL_BYTES]
-            self._tell_of_errors()
+            self._report_errors()
         return bool(chunk)
 
-    def _tell_of_errors(self) -> None:
-        """They do not reach the listener, but are a sign of life."""
+    def _report_errors(self) -> None:
+        """The content is not forwarded, but it shows that the agent is alive."""
         now = time.monotonic()
-        if now - self._told_at > TELL_SECONDS:
-            self._told_at = now
-            _say_if_it_goes({"errors": True})
+        if now - self._reported_at > REPORT_SECONDS:
+            self._reported_at = now
+            _try_to_write_report({"errors": True})
 
     def _read(self, descriptor: int) -> bytes:
         try:
@@ -209,15 +209,15 @@ class Guardian:
         return chunk
 
     def _drain(self) -> None:
-        """What was written before the end. If somebody is left who writes on, enough is enough."""
-        enough = self._printed + (2**20)
-        while self._printed < enough and self._read_output():
+        """Read what was written before the exit. Limited, in case a process still writes."""
+        limit = self._printed + (2**20)
+        while self._printed < limit and self._read_output():
             pass
-        while self._printed < enough and self._read_errors():
+        while self._printed < limit and self._read_errors():
             pass
 
     def _report(self, exit_code: int | None, cause: str | None, detail: str) -> None:
-        _say(
+        _write_report(
             {
                 "exit_code": exit_code if cause is None else None,
                 "cause": cause,
@@ -233,18 +233,18 @@ def _pipe() -> tuple[int, int]:
     return reading, writing
 
 
-def _say(report: dict[str, Any]) -> None:
+def _write_report(report: dict[str, Any]) -> None:
     os.set_blocking(REPORTS, True)
-    waiting = memoryview(json.dumps(report).encode() + b"\n")
+    remaining = memoryview(json.dumps(report).encode() + b"\n")
     try:
-        while waiting:
-            waiting = waiting[os.write(REPORTS, waiting) :]
-    except OSError:  # nobody is there to hear it
+        while remaining:
+            remaining = remaining[os.write(REPORTS, remaining) :]
+    except OSError:  # the orchestrator is gone
         pass
 
 
-def _say_if_it_goes(report: dict[str, Any]) -> None:
-    """Short enough to be written as a whole or not at all."""
+def _try_to_write_report(report: dict[str, Any]) -> None:
+    """The report is so short that it is written as a whole or not at all."""
     os.set_blocking(REPORTS, False)
     try:
         os.write(REPORTS, json.dumps(report).encode() + b"\n")
@@ -254,6 +254,6 @@ def _say_if_it_goes(report: dict[str, Any]) -> None:
 
 def main() -> None:
     become_guardian()
-    told = read_job(LIFELINE)
-    if told is not None:
-        Guardian(*told).run()
+    job_and_orders = read_job(LIFELINE)
+    if job_and_orders is not None:
+        Guardian(*job_and_orders).run()

@@ -1,6 +1,6 @@
-"""What an agent prints, on its way through the guardian: to a log, and to whoever listens.
+"""The output of an agent on its way through the guardian: to a log, and to the orchestrator.
 
-The standard library alone, like guardian.py.
+Standard library only, like main.py.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ WAITING_BYTES_MAX = 4 * 2**20
 
 
 class OutputLog:
-    """A file and the one before it, both together no larger than `bytes_max`: the end is always
-    there. A disk that is full, or a folder that is gone, costs the log and not the agent."""
+    """A log file and its predecessor, together at most `bytes_max` long: the end of the output is
+    always kept. If the disk is full or the folder is gone, log lines are lost; the agent is not
+    affected."""
 
     def __init__(self, path: str, bytes_max: int) -> None:
         self._path = path
@@ -22,11 +23,11 @@ class OutputLog:
         self._descriptor: int | None = None
         self._open()
         if self._written:
-            self.write(b"\n")  # an earlier one may have been ended within a line
+            self.write(b"\n")  # an earlier process may have been killed within a line
 
     def write(self, chunk: bytes) -> None:
         if self._written + len(chunk) > self._part_bytes_max:
-            self._begin_anew()
+            self._rotate()
         if self._descriptor is None:
             return
         try:
@@ -34,7 +35,7 @@ class OutputLog:
         except OSError:
             pass
 
-    def _begin_anew(self) -> None:
+    def _rotate(self) -> None:
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
@@ -55,49 +56,49 @@ class OutputLog:
 
 
 class OutputRelay:
-    """To a listener that may be slow. When too much waits, the oldest goes, in whole lines: one of
-    which a part has left already ends there."""
+    """Forwards output to a listener that may be slow. If too much is buffered, the oldest lines are
+    dropped. A line that was partly sent is cut off."""
 
     def __init__(self, descriptor: int) -> None:
         os.set_blocking(descriptor, False)
         self.descriptor = descriptor
-        self._waiting = bytearray()
-        self._within_line = False
-        self._skipping = False
+        self._buffer = bytearray()
+        self._is_within_line = False
+        self._is_skipping = False
 
     @property
     def is_waiting(self) -> bool:
-        return bool(self._waiting)
+        return bool(self._buffer)
 
     def put(self, chunk: bytes) -> None:
-        self._waiting += chunk
-        if len(self._waiting) > WAITING_BYTES_MAX:
-            self._skip(len(self._waiting) - WAITING_BYTES_MAX // 2)
-        elif self._skipping:
+        self._buffer += chunk
+        if len(self._buffer) > WAITING_BYTES_MAX:
+            self._skip(len(self._buffer) - WAITING_BYTES_MAX // 2)
+        elif self._is_skipping:
             self._skip(0)
 
     def _skip(self, count: int) -> None:
-        """At least so much, and on to the end of that line; its end is kept where the listener has
-        the beginning."""
-        end = self._waiting.find(b"\n", count)
-        self._skipping = end < 0
-        if self._skipping:
-            self._waiting.clear()
+        """Drop at least `count` bytes, up to the end of a line. The line break is kept if the
+        listener has the beginning of the line."""
+        end = self._buffer.find(b"\n", count)
+        self._is_skipping = end < 0
+        if self._is_skipping:
+            self._buffer.clear()
         else:
-            del self._waiting[: end if self._within_line else end + 1]
+            del self._buffer[: end if self._is_within_line else end + 1]
 
     def send(self) -> None:
-        """As much as goes."""
-        while self._waiting:
-            chunk = self._waiting[:CHUNK_BYTES]
+        """Send as much as the listener accepts now."""
+        while self._buffer:
+            chunk = self._buffer[:CHUNK_BYTES]
             try:
                 sent = os.write(self.descriptor, chunk)
             except BlockingIOError:
                 return
-            except OSError:  # nobody listens any more
+            except OSError:  # the listener is gone
                 sent = len(chunk)
-            self._within_line = not chunk.endswith(b"\n", 0, sent)
-            del self._waiting[:sent]
+            self._is_within_line = not chunk.endswith(b"\n", 0, sent)
+            del self._buffer[:sent]
 
     def send_all(self) -> None:
         os.set_blocking(self.descriptor, True)

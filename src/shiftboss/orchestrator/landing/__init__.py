@@ -1,1 +1,1 @@
-"""Landing: accepted work is merged, tested and moved to the target branch."""
+"""Merges accepted work into its target branch, and tests the merge before it lands."""

@@ -1,6 +1,6 @@
-"""Bringing accepted work to its target branch, in the order of the dependencies.
+"""Lands accepted work in the order of its dependencies.
 
-A piece of work that does not fit any more goes back to a worker, as a task of its own.
+Work that conflicts with its target, or fails after the merge, becomes a merge task for a worker.
 """
 
 from __future__ import annotations
@@ -19,17 +19,18 @@ from shiftboss.errors import (
     TaskExists,
     TreeUnavailable,
 )
+from shiftboss.orchestrator.git.base_commit import base_commit
 from shiftboss.orchestrator.git.repository import GitRepo
-from shiftboss.orchestrator.landing.landing import (
+from shiftboss.orchestrator.landing.lander import (
     AcceptedWork,
-    ConflictAuthors,
+    ConflictingCommit,
     Landed,
     LandedWork,
-    Landing,
+    Lander,
     LandingConflict,
     LandingRefused,
 )
-from shiftboss.orchestrator.run.plan_branches import path_of
+from shiftboss.orchestrator.run.plan_branches import repo_path
 from shiftboss.orchestrator.run.plan_status import PlanStatus
 from shiftboss.orchestrator.run.run_context import RunContext
 from shiftboss.protocol.handoffs import VerificationPolicy
@@ -42,249 +43,259 @@ from shiftboss.rules.runs.merge_tasks import (
     original_of,
 )
 
-PUT_OFFS_MAX: Final = 3
-_UNDER_WAY: Final = ("open", "queued", "active", "failed")
+POSTPONED_MAX: Final = 3
+_UNFINISHED: Final = ("open", "queued", "active", "failed")
 
 
 class LandingQueue:
-    """`stuck` has what cannot land now, and why; `hopeless` are those that people have to look
-    at. With `only`, other tasks are left alone."""
+    """`stuck` are the tasks that cannot land now, with the reason. `unlandable` are those that a
+    person has to look at. With `only`, other tasks are left alone."""
 
-    def __init__(
-        self, ground: RunContext, landing: Landing, only: frozenset[str] = frozenset()
-    ) -> None:
-        self._ground = ground
-        self._landing = landing
+    def __init__(self, run: RunContext, lander: Lander, only: frozenset[str] = frozenset()) -> None:
+        self._run = run
+        self._lander = lander
         self._only = only
         self._landed: list[LandedWork] = []
-        self._put_offs: Counter[str] = Counter()
+        self._postponed: Counter[str] = Counter()
         self.stuck: dict[str, str] = {}
-        self.hopeless: set[str] = set()
+        self.unlandable: set[str] = set()
 
-    async def land_all(self, book: PlanStatus) -> bool:
-        """Everything that can land now. Whether anything has changed."""
+    async def land_all(self, plan_status: PlanStatus) -> bool:
+        """Land everything that can land now. Returns whether anything has changed."""
         by_repo: dict[str, list[dict[str, Any]]] = {}
-        for one in book.landable.values():
-            if self._ground.knows(one["bead_id"]) and one["target"]:
-                by_repo.setdefault(one["repo"], []).append(one)
+        for task in plan_status.landable.values():
+            if self._run.knows(task["bead_id"]) and task["target"]:
+                by_repo.setdefault(task["repo"], []).append(task)
         if by_repo:
-            self._landed = await self._landed_work(book)
-        changed = await asyncio.gather(*(self._land_in(works, book) for works in by_repo.values()))
+            self._landed = await self._landed_work(plan_status)
+        changed = await asyncio.gather(
+            *(self._land_in_repo(tasks, plan_status) for tasks in by_repo.values())
+        )
         return any(changed)
 
-    async def _landed_work(self, book: PlanStatus) -> list[LandedWork]:
-        """Whose commits are on the targets already: a conflict names them."""
+    async def reland_lost(self, plan_status: PlanStatus) -> bool:
+        """Land work again that is no longer on its target because somebody moved that branch.
+        Returns whether there was any."""
+        lost = False
+        for work in await self._landed_work(plan_status):
+            if not self._run.knows(work.bead_id) or work.bead_id in self.stuck:
+                continue
+            handoff = await self._run.client.call("show_handoff", bead_id=work.bead_id)
+            if handoff["target"] is None or await self._is_on_target(handoff, work.commit):
+                continue
+            lost = True
+            self._run.progress.log(
+                work.bead_id,
+                f"{handoff['target']} no longer has {work.commit[:12]}; landing it again",
+            )
+            await self._reland(handoff, work)
+        return lost
+
+    async def close(self) -> None:
+        try:
+            await self._lander.close()
+        except ShiftbossError as error:
+            self._run.progress.log("", error.detail)
+
+    async def _landed_work(self, plan_status: PlanStatus) -> list[LandedWork]:
+        """The work that has landed already: the description of a conflict names it."""
         return [
-            LandedWork(one["commit"], one["bead_id"], one["receipt_id"])
-            for one in await self._ground.line.all_of("list_receipts", "receipts")
-            if one["swarm_id"] == self._ground.line.swarm_id and book.has_landed(one["bead_id"])
+            LandedWork(receipt["commit"], receipt["bead_id"], receipt["receipt_id"])
+            for receipt in await self._run.client.all_of("list_receipts", "receipts")
+            if receipt["swarm_id"] == self._run.client.swarm_id
+            and plan_status.has_landed(receipt["bead_id"])
         ]
 
-    async def _land_in(self, works: list[dict[str, Any]], book: PlanStatus) -> bool:
-        """One after the other: each changes what the next has to fit on. Merge tasks come first,
-        for they bring along what could not land by itself."""
+    async def _land_in_repo(self, tasks: list[dict[str, Any]], plan_status: PlanStatus) -> bool:
+        """One after the other: each landing changes the target for the next. Merge tasks come
+        first, because they contain work that could not land by itself."""
         changed = False
-        for one in sorted(works, key=lambda one: not is_merge(one["bead_id"])):
-            if self._may_land(one, book):
-                changed = await self._land(one, book) or changed
+        for task in sorted(tasks, key=lambda task: not is_merge(task["bead_id"])):
+            if self._can_land(task, plan_status):
+                changed = await self._land(task, plan_status) or changed
         return changed
 
-    def _may_land(self, one: dict[str, Any], book: PlanStatus) -> bool:
-        if self._only and original_of(one["bead_id"]) not in self._only:
+    def _can_land(self, task: dict[str, Any], plan_status: PlanStatus) -> bool:
+        if self._only and original_of(task["bead_id"]) not in self._only:
             return False
-        if not is_merge(one["bead_id"]) and merge_under_way(
-            one["bead_id"], book.statuses(self._ground.plan.attempts)
+        if not is_merge(task["bead_id"]) and merge_under_way(
+            task["bead_id"], plan_status.statuses(self._run.plan.attempts)
         ):
             return False
-        return all(book.has_landed(before) for before in one["depends_on"])
+        return all(plan_status.has_landed(need) for need in task["depends_on"])
 
-    async def _land(self, one: dict[str, Any], book: PlanStatus) -> bool:
-        bead_id = one["bead_id"]
-        self._ground.board.accepted(bead_id, one["receipt_id"])
-        self._ground.board.stage(bead_id, "landing")
-        contract = await self._ground.line.call("show_handoff", bead_id=bead_id)
-        self._ground.board.waived(bead_id, contract["waivers"])
+    async def _land(self, task: dict[str, Any], plan_status: PlanStatus) -> bool:
+        bead_id = task["bead_id"]
+        self._run.progress.accepted(bead_id, task["receipt_id"])
+        self._run.progress.stage(bead_id, "landing")
+        handoff = await self._run.client.call("show_handoff", bead_id=bead_id)
+        self._run.progress.waived(bead_id, handoff["waivers"])
         try:
-            outcome = await self._landing.land(_wanted(one, contract["waivers"], self._landed))
+            outcome = await self._lander.land(
+                _accepted_work(task, handoff["waivers"], self._landed)
+            )
         except (TreeUnavailable, EvidenceUnavailable) as error:
-            self._put_off(bead_id, error)
+            self._postpone(bead_id, error)
             return False
         match outcome:
             case Landed():
-                await self._tell(one, outcome)
+                await self._report_landed(task, outcome)
             case LandingConflict():
-                others = [_side(side) for side in outcome.others]
-                await self._merge_task(one, book, outcome.paths, others, "")
+                others = [_describe(commit) for commit in outcome.others]
+                await self._create_merge_task(task, plan_status, outcome.paths, others, "")
             case LandingRefused() if outcome.check is not None:
                 output = f"{outcome.check}\n{outcome.output_tail}"
-                await self._merge_task(one, book, [], [], output)
+                await self._create_merge_task(task, plan_status, [], [], output)
             case LandingRefused():
-                self._stick(bead_id, f"{outcome.reason}; {outcome.hint}")
+                self._set_stuck(bead_id, f"{outcome.reason}; {outcome.hint}")
                 return False
         return True
 
-    async def _tell(self, one: dict[str, Any], landed: Landed) -> None:
-        bead_id = one["bead_id"]
+    async def _report_landed(self, task: dict[str, Any], landed: Landed) -> None:
+        bead_id = task["bead_id"]
         self.stuck.pop(bead_id, None)
-        await self._ground.line.call(
+        await self._run.client.call(
             "report_landed",
             bead_id=bead_id,
-            commit=one["commit"],
-            target=one["target"],
+            commit=task["commit"],
+            target=task["target"],
             landed_commit=landed.commit,
         )
-        self._ground.board.row(bead_id).landed = landed.commit
-        self._ground.board.stage(bead_id, "landed")
-        self._ground.board.say(bead_id, f"landed on {one['target']} as {landed.commit[:12]}")
+        self._run.progress.row(bead_id).landed = landed.commit
+        self._run.progress.stage(bead_id, "landed")
+        self._run.progress.log(bead_id, f"landed on {task['target']} as {landed.commit[:12]}")
         if landed.warning:
-            self._ground.board.say(bead_id, landed.warning)
+            self._run.progress.log(bead_id, landed.warning)
 
-    async def _merge_task(
+    async def _create_merge_task(
         self,
-        one: dict[str, Any],
-        book: PlanStatus,
+        task: dict[str, Any],
+        plan_status: PlanStatus,
         paths: list[str],
         others: list[str],
         output: str,
     ) -> None:
-        """A worker brings the two sides together. What it may change is what the work may change,
-        and the files in conflict."""
-        bead_id = one["bead_id"]
-        name = next_merge(bead_id, book.statuses(self._ground.plan.attempts))
-        if name is None:
-            self.hopeless.add(bead_id)
-            self._stick(bead_id, "it was merged too often and does not fit: look at it")
-            await self._call_off_merges(bead_id, book)
+        """A worker merges both sides. It owns the files of the task and the files in conflict."""
+        bead_id = task["bead_id"]
+        merge_id = next_merge(bead_id, plan_status.statuses(self._run.plan.attempts))
+        if merge_id is None:
+            self.unlandable.add(bead_id)
+            self._set_stuck(
+                bead_id,
+                f"it still does not merge with {task['target']} after several merge tasks; "
+                "merge it by hand",
+            )
+            await self._cancel_merge_tasks(bead_id, plan_status)
             return
-        what = "is in conflict with" if paths else "fails on"
-        self._ground.board.say(bead_id, f"{what} {one['target']}; {name} brings them together")
-        title = f"Merge: {one['title']}"[:500]
+        problem = "conflicts with" if paths else "fails after the merge with"
+        self._run.progress.log(bead_id, f"{problem} {task['target']}; {merge_id} merges them")
+        title = f"Merge: {task['title']}"[:500]
+        description = merge_description(task["commit"], task["target"], paths, others, output)
         try:
-            await self._ground.line.call(
-                "add_task",
-                bead_id=name,
-                title=title,
-                description=merge_description(one["commit"], one["target"], paths, others, output),
-                priority=100,
+            await self._run.client.call(
+                "add_task", bead_id=merge_id, title=title, description=description, priority=100
             )
         except TaskExists:
             pass
-        await self._spawn_merge(one, name, title, paths)
+        await self._submit_merge_task(task, merge_id, title, paths)
 
-    async def _call_off_merges(self, bead_id: str, book: PlanStatus) -> None:
-        """Nobody is to work on what is not wanted any more."""
-        for name, view in book.views.items():
-            if is_merge(name) and original_of(name) == bead_id and view["status"] in _UNDER_WAY:
-                await self._ground.line.call("cancel_task", bead_id=name)
-
-    async def land_lost(self, book: PlanStatus) -> bool:
-        """Work that has landed and is not on its target any more, because somebody moved that
-        branch, is landed again. Whether there was any."""
-        lost = False
-        for work in await self._landed_work(book):
-            if not self._ground.knows(work.bead_id) or work.bead_id in self.stuck:
-                continue
-            view = await self._ground.line.call("show_handoff", bead_id=work.bead_id)
-            if view["target"] is None or await self._is_there(view, work.commit):
-                continue
-            lost = True
-            self._ground.board.say(
-                work.bead_id, f"{view['target']} has lost {work.commit[:12]}; landing it again"
+    async def _submit_merge_task(
+        self, task: dict[str, Any], merge_id: str, title: str, paths: list[str]
+    ) -> None:
+        repo = self._run.repo(self._run.task(task["bead_id"]))
+        try:
+            await self._run.client.spawn(
+                bead_id=merge_id,
+                files=sorted({*task["files_owned"], *paths}),
+                subtask_title=title,
+                success_criteria=task["success_criteria"],
+                epic_summary=self._run.plan.goal,
+                repo=task["repo_name"] or task["repo"],
+                base=await base_commit(repo_path(repo), task["target"], []),
+                branch=f"shiftboss/{merge_id}",
+                target=task["target"],
+                policy=task["policy"],
+                submit=True,
+                merges=task["bead_id"] if task["repo_name"] else None,
             )
-            await self._land_again(view, work)
-        return lost
+        except HandoffExists:
+            await self._run.client.call("submit_task", bead_id=merge_id)
+        except (OwnershipOverlap, RepoBlocked) as error:
+            self._run.progress.log(merge_id, f"waiting: {error.detail}")
 
-    async def _is_there(self, view: dict[str, Any], commit: str) -> bool:
-        repo = await GitRepo.at(Path(view["repo"]))
-        tip = await repo.branch_tip(view["target"])
-        known = await repo.commit_of(commit)
-        return tip is not None and known is not None and await repo.has(known, tip)
+    async def _cancel_merge_tasks(self, bead_id: str, plan_status: PlanStatus) -> None:
+        for merge_id, view in plan_status.views.items():
+            if (
+                is_merge(merge_id)
+                and original_of(merge_id) == bead_id
+                and view["status"] in _UNFINISHED
+            ):
+                await self._run.client.call("cancel_task", bead_id=merge_id)
 
-    async def _land_again(self, view: dict[str, Any], work: LandedWork) -> None:
-        one = {
-            **{name: view[name] for name in ("bead_id", "repo", "branch", "target", "policy")},
+    async def _is_on_target(self, handoff: dict[str, Any], commit: str) -> bool:
+        repo = await GitRepo.at(Path(handoff["repo"]))
+        tip = await repo.branch_tip(handoff["target"])
+        landed = await repo.commit_of(commit)
+        return tip is not None and landed is not None and await repo.is_ancestor(landed, tip)
+
+    async def _reland(self, handoff: dict[str, Any], work: LandedWork) -> None:
+        task = {
+            **{name: handoff[name] for name in ("bead_id", "repo", "branch", "target", "policy")},
             "title": work.bead_id,
             "commit": work.commit,
             "receipt_id": work.receipt_id,
-            "success_criteria": view["handoff"]["contract"]["success_criteria"],
+            "success_criteria": handoff["handoff"]["contract"]["success_criteria"],
         }
         try:
-            outcome = await self._landing.land(_wanted(one, view["waivers"], self._landed))
+            outcome = await self._lander.land(
+                _accepted_work(task, handoff["waivers"], self._landed)
+            )
         except (TreeUnavailable, EvidenceUnavailable) as error:
-            self._stick(work.bead_id, error.detail)
+            self._set_stuck(work.bead_id, error.detail)
             return
         if isinstance(outcome, Landed):
-            self._ground.board.say(work.bead_id, f"landed again as {outcome.commit[:12]}")
+            self._run.progress.log(work.bead_id, f"landed again as {outcome.commit[:12]}")
         else:
-            self._stick(work.bead_id, f"{view['target']} has lost it, and it does not fit there")
-
-    async def _spawn_merge(
-        self, one: dict[str, Any], name: str, title: str, paths: list[str]
-    ) -> None:
-        task = self._ground.task(one["bead_id"])
-        repo = self._ground.repo(task)
-        try:
-            await self._ground.line.spawn(
-                bead_id=name,
-                files=sorted({*one["files_owned"], *paths}),
-                subtask_title=title,
-                success_criteria=one["success_criteria"],
-                epic_summary=self._ground.plan.goal,
-                repo=one["repo_name"] or one["repo"],
-                base=await self._ground.trees.base_for(path_of(repo), one["target"], []),
-                branch=f"shiftboss/{name}",
-                target=one["target"],
-                policy=one["policy"],
-                submit=True,
-                merges=one["bead_id"] if one["repo_name"] else None,
+            self._set_stuck(
+                work.bead_id, f"{handoff['target']} no longer has it, and it no longer merges"
             )
-        except HandoffExists:
-            await self._ground.line.call("submit_task", bead_id=name)
-        except (OwnershipOverlap, RepoBlocked) as error:
-            self._ground.board.say(name, f"waits: {error.detail}")
 
-    def _put_off(self, bead_id: str, error: ShiftbossError) -> None:
-        """Nobody could tell whether it fits: that may be over at the next look, or never."""
-        self._put_offs[bead_id] += 1
-        if self._put_offs[bead_id] >= PUT_OFFS_MAX:
-            self._stick(bead_id, error.detail)
+    def _postpone(self, bead_id: str, error: ShiftbossError) -> None:
+        """Git or the check could not run. That may be temporary, so it is tried a few times."""
+        self._postponed[bead_id] += 1
+        if self._postponed[bead_id] >= POSTPONED_MAX:
+            self._set_stuck(bead_id, error.detail)
         else:
-            self._ground.board.say(bead_id, f"lands later: {error.detail}")
-            self._ground.board.stage(bead_id, "accepted", error.detail)
+            self._run.progress.log(bead_id, f"landing postponed: {error.detail}")
+            self._run.progress.stage(bead_id, "accepted", error.detail)
 
-    def _stick(self, bead_id: str, reason: str) -> None:
+    def _set_stuck(self, bead_id: str, reason: str) -> None:
         if self.stuck.get(bead_id) != reason:
             self.stuck[bead_id] = reason
-            self._ground.board.say(bead_id, f"cannot land: {reason}")
-        self._ground.board.stage(bead_id, "accepted", reason)
-
-    async def close(self) -> None:
-        try:
-            await self._landing.close()
-        except ShiftbossError as error:
-            self._ground.board.say("", error.detail)
+            self._run.progress.log(bead_id, f"cannot land: {reason}")
+        self._run.progress.stage(bead_id, "accepted", reason)
 
 
-def _wanted(
-    one: dict[str, Any], waivers: list[dict[str, Any]], landed: list[LandedWork]
+def _accepted_work(
+    task: dict[str, Any], waivers: list[dict[str, Any]], landed: list[LandedWork]
 ) -> AcceptedWork:
     return AcceptedWork(
-        bead_id=one["bead_id"],
-        title=one["title"],
-        repo=Path(one["repo"]),
-        commit=one["commit"],
-        target=one["target"],
-        criteria=one["success_criteria"],
-        policy=VerificationPolicy.model_validate(one["policy"]),
-        receipt_id=one["receipt_id"],
-        branch=one["branch"],
+        bead_id=task["bead_id"],
+        title=task["title"],
+        repo=Path(task["repo"]),
+        commit=task["commit"],
+        target=task["target"],
+        criteria=task["success_criteria"],
+        policy=VerificationPolicy.model_validate(task["policy"]),
+        receipt_id=task["receipt_id"],
+        branch=task["branch"],
         waivers=[Waiver.model_validate(waiver) for waiver in waivers],
         landed=landed,
     )
 
 
-def _side(side: ConflictAuthors) -> str:
-    words = [f"commit {side.commit[:12]} {side.subject}"]
-    words += [f"task {side.task}"] if side.task else []
-    words += [f"receipt {side.receipt}"] if side.receipt else []
-    return ", ".join(words)
+def _describe(commit: ConflictingCommit) -> str:
+    parts = [f"commit {commit.commit[:12]} {commit.subject}"]
+    parts += [f"task {commit.task}"] if commit.task else []
+    parts += [f"receipt {commit.receipt}"] if commit.receipt else []
+    return ", ".join(parts)

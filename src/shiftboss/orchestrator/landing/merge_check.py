@@ -1,4 +1,4 @@
-"""The criteria of a task once more, in clean checkouts of a merge that nobody has looked at."""
+"""Runs the criteria of a task again, in a clean checkout of a merge that was never verified."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class MergeCheck:
         self._opening = asyncio.Lock()
         self._opened: tuple[ExclusiveDir, BackgroundDelete] | None = None
 
-    async def failing(
+    async def first_failure(
         self,
         repo: GitRepo,
         commit: str,
@@ -32,35 +32,36 @@ class MergeCheck:
         policy: VerificationPolicy,
         waivers: Sequence[Waiver],
     ) -> CheckResult | None:
-        """The first that fails. What no command can check was judged when the work was accepted."""
+        """The first check that fails. Criteria without a command were judged when the work was
+        accepted."""
         if not criteria:
             return None
-        disposal = await self._open()
+        background_delete = await self._open()
         job = _job(repo, commit, bead_id, criteria, policy, waivers)
         claim = ClaimedCommit(
             commit=commit, tree=None, base=commit, base_tree=None, tip=None, target=None
         )
-        # Only its objects are read; nothing is fetched into the user's repository.
+        # Only objects are read: nothing is fetched into the user's repository.
         mirror = Mirror(repo.common, str(repo.common))
-        counts = BaseTestCounts(disposal.folder, disposal)
-        checks = await CriteriaCheck(mirror, claim, job, disposal, counts).make()
-        judged = (with_waivers(one, waivers) for one in checks)
-        return next((one.result for one in judged if not one.holds), None)
+        counts = BaseTestCounts(background_delete.folder, background_delete)
+        checks = await CriteriaCheck(mirror, claim, job, background_delete, counts).make()
+        judged = (with_waivers(check, waivers) for check in checks)
+        return next((check.result for check in judged if not check.holds), None)
 
     async def close(self) -> None:
         if self._opened is not None:
-            slot, disposal = self._opened
-            await disposal.close()
-            slot.lock.close()
+            exclusive_dir, background_delete = self._opened
+            await background_delete.close()
+            exclusive_dir.release()
 
     async def _open(self) -> BackgroundDelete:
-        """What each process throws away is its own."""
+        """Each process has its own folder for files to be deleted."""
         async with self._opening:
             if self._opened is None:
-                slot = await asyncio.to_thread(hold_slot, self._folder)
-                disposal = BackgroundDelete(self._folder / str(slot.number))
-                await disposal.open()
-                self._opened = slot, disposal
+                exclusive_dir = await asyncio.to_thread(hold_slot, self._folder)
+                background_delete = BackgroundDelete(self._folder / str(exclusive_dir.number))
+                await background_delete.open()
+                self._opened = exclusive_dir, background_delete
             return self._opened[1]
 
 
@@ -72,7 +73,7 @@ def _job(
     policy: VerificationPolicy,
     waivers: Sequence[Waiver],
 ) -> VerificationJob:
-    """Tests are not counted again: others may have taken some away since, and were looked at."""
+    """Tests are not counted again: verified work of other tasks may have removed some."""
     contract = Contract(
         task_id=bead_id,
         files_owned=["**"],

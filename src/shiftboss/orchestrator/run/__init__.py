@@ -1,1 +1,1 @@
-"""One run of a plan: bootstrap, progress, starting tasks, the server process."""
+"""One run of a plan: reading it, starting its tasks, its workers, its progress and its server."""

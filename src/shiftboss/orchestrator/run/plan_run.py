@@ -1,7 +1,7 @@
-"""Running a plan from its first task to its last landing.
+"""Runs a plan from its first task to its last landing.
 
-It holds nothing that the server, git or the folders do not have: killed and started again, it goes
-on, and repeats nothing that was accepted.
+All state is in the server, in git and in the folders of the run. A run that was killed continues
+when it is started again, and repeats nothing that was accepted.
 """
 
 from __future__ import annotations
@@ -14,93 +14,26 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
 from shiftboss.client.backoff import pauses
-from shiftboss.client.exchange import ServerUnreachable
+from shiftboss.client.errors import ServerUnreachable
 from shiftboss.client.swarm_events import SwarmEvents
 from shiftboss.errors import ShiftbossError, UnknownSwarm, UnknownWorker
 from shiftboss.orchestrator.attempt.attempt import Attempt
 from shiftboss.orchestrator.guardian.agent_process import run_mark, sweep_marked
-from shiftboss.orchestrator.landing.landing import Landing
+from shiftboss.orchestrator.landing.lander import Lander
 from shiftboss.orchestrator.landing.landing_queue import LandingQueue
-from shiftboss.orchestrator.run.plan_branches import path_of
-from shiftboss.orchestrator.run.plan_status import PlanStatus, read_book
+from shiftboss.orchestrator.run.plan_branches import repo_path
+from shiftboss.orchestrator.run.plan_status import PlanStatus, read_plan_status
 from shiftboss.orchestrator.run.progress import Progress
 from shiftboss.orchestrator.run.run_context import RunContext
 from shiftboss.orchestrator.run.task_starter import TaskStarter
 from shiftboss.worker.bus_worker import BusWorker
 
-# The workers of a run: each takes a task, sees it through, and takes the next.
-
-
 HEARTBEAT_SECONDS: Final = 15.0
-_NAME_CHARACTERS: Final = 50
-
-
-def slot_name(swarm_id: str, number: int) -> str:
-    """A worker's name is shorter than that of a swarm may be."""
-    name = "".join(one if one.isalnum() or one in "._-" else "-" for one in swarm_id)
-    if len(name) > _NAME_CHARACTERS:
-        digest = hashlib.sha256(swarm_id.encode()).hexdigest()[:8]
-        name = f"{name[: _NAME_CHARACTERS - 9]}-{digest}"
-    return f"{name.lstrip('._-') or 'run'}-{number}"
-
-
-class RunWorker:
-    def __init__(self, ground: RunContext, number: int) -> None:
-        self._ground = ground
-        self.name = slot_name(ground.line.swarm_id, number)
-        self.is_idle = asyncio.Event()
-        self.is_idle.set()
-
-    async def free(self) -> None:
-        """What a former run had in hand goes back to the queue."""
-        try:
-            await self._ground.line.call("reset_worker", worker_name=self.name)
-        except (UnknownWorker, UnknownSwarm):
-            pass
-
-    async def run(self) -> None:
-        server = self._ground.line.server
-        async with BusWorker(
-            self.name,
-            server=server.address,
-            token=server.token,
-            swarm_id=self._ground.line.swarm_id,
-            heartbeat_seconds=HEARTBEAT_SECONDS,
-        ) as worker:
-            async for task in worker.tasks():
-                if not self._ground.knows(task.bead_id):
-                    await task.failed("the plan of this run has no such task")
-                    continue
-                self.is_idle.clear()
-                try:
-                    await Attempt(self._ground, task, self.name).run()
-                finally:
-                    self.is_idle.set()
-
-
-async def run_slots(slots: list[RunWorker]) -> None:
-    """Until it is cancelled; then every agent is ended, and its task given back."""
-    tasks = [asyncio.create_task(slot.run()) for slot in slots]
-    try:
-        # Not `gather`: it would cancel them too, and the second time cuts off the giving back.
-        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
-        for task in done:
-            task.result()
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
-
-async def last_words(slots: list[RunWorker]) -> None:
-    """Until no agent runs. Work lands as soon as it is accepted, and its agent may still say what
-    it has done and what that has cost; how long it may take is limited by its round."""
-    await asyncio.gather(*(slot.is_idle.wait() for slot in slots))
-
-
-# Events wake the run; this is for what makes none, such as a target branch that becomes free.
-LOOK_SECONDS: Final = 15.0
-_NEWS: Final = frozenset(
+# Events wake the run. The poll is for changes that cause no event, such as a target branch that
+# becomes free.
+POLL_SECONDS: Final = 15.0
+_WORKER_NAME_CHARACTERS_MAX: Final = 50
+_WAKING_EVENTS: Final = frozenset(
     {
         "task_done",
         "task_failed",
@@ -121,7 +54,8 @@ _NEWS: Final = frozenset(
 
 @dataclass(slots=True)
 class RunOutcome:
-    """`done` when everything landed, or was accepted where landing waits for a word."""
+    """`done` if everything has landed, or was accepted where landing is left to the user. `stuck`
+    has the reason for each task that cannot continue."""
 
     done: bool
     landed: list[str] = field(default_factory=list)
@@ -132,141 +66,226 @@ class RunOutcome:
     stopped: bool = False
 
     @classmethod
-    def of_stopped(cls, board: Progress) -> RunOutcome:
-        """What is known when a signal came first."""
-        found = cls(done=False, stopped=True)
-        lists = {"landed": found.landed, "accepted": found.accepted, "failed": found.failed}
-        for row in board.rows.values():
-            lists.get(row.stage, found.waiting).append(row.bead_id)
-        return found
+    def of_stopped(cls, progress: Progress) -> RunOutcome:
+        """The outcome of a run that was stopped by a signal."""
+        outcome = cls(done=False, stopped=True)
+        by_stage = {
+            "landed": outcome.landed,
+            "accepted": outcome.accepted,
+            "failed": outcome.failed,
+        }
+        for row in progress.rows.values():
+            by_stage.get(row.stage, outcome.waiting).append(row.bead_id)
+        return outcome
 
     def as_json(self) -> dict[str, object]:
         return asdict(self)
 
 
-async def run_plan(ground: RunContext, *, retry: bool = False) -> RunOutcome:
-    """With `retry`, what an earlier run has given up gets one attempt more."""
-    with ground.places.held():
-        await _clear_up(ground)
-        starting = TaskStarter(ground)
-        await starting.announce()
+async def run_to_completion(run: RunContext, *, retry: bool = False) -> RunOutcome:
+    """With `retry`, tasks that an earlier run gave up get one more attempt."""
+    with run.paths.lock():
+        await _clean_up_earlier_run(run)
+        task_starter = TaskStarter(run)
+        await task_starter.register_tasks()
         if retry:
-            await starting.try_failed_again()
-        slots = [RunWorker(ground, number) for number in range(1, ground.plan.workers + 1)]
-        for slot in slots:
-            await slot.free()
-        lander = LandingQueue(ground, Landing(ground.places.landing))
+            await task_starter.retry_failed()
+        workers = [RunWorker(run, number) for number in range(1, run.plan.workers + 1)]
+        for worker in workers:
+            await worker.release_task()
+        landing_queue = LandingQueue(run, Lander(run.paths.landing))
         async with AsyncExitStack() as stack:
-            stack.push_async_callback(lander.close)
-            stack.push_async_callback(ground.trees.close)
-            news = asyncio.Event()
-            _background(stack, _listen(ground, news))
-            working = _background(stack, run_slots(slots))
-            outcome = await _until_done(ground, starting, lander, news, working)
-            await last_words(slots)
+            stack.push_async_callback(landing_queue.close)
+            stack.push_async_callback(run.worktrees.close)
+            wake_up = asyncio.Event()
+            _in_background(stack, _watch_events(run, wake_up))
+            working = _in_background(stack, run_workers(workers))
+            outcome = await _until_over(run, task_starter, landing_queue, wake_up, working)
+            await wait_until_idle(workers)
             return outcome
 
 
-async def _clear_up(ground: RunContext) -> None:
-    """What a run that was killed has left: processes, and work trees with what is in them."""
-    left = await sweep_marked(run_mark(ground.places.state, ground.line.swarm_id))
-    if left:
-        ground.board.say("", f"ended {left} processes of an earlier run")
-    repos = {path_of(repo) for repo in ground.plan.repos.values()}
-    for ref in await ground.trees.sweep(repos, ground.line.swarm_id, ()):
-        ground.board.say("", f"kept what was not committed as {ref}")
+async def _clean_up_earlier_run(run: RunContext) -> None:
+    """End the processes and remove the work trees that a killed run left behind."""
+    ended = await sweep_marked(run_mark(run.paths.state, run.client.swarm_id))
+    if ended:
+        run.progress.log("", f"ended {ended} processes of an earlier run")
+    repos = {repo_path(repo) for repo in run.plan.repos.values()}
+    for ref in await run.worktrees.sweep(repos, run.client.swarm_id, ()):
+        run.progress.log("", f"saved uncommitted work of an earlier run as {ref}")
 
 
-def _background(stack: AsyncExitStack, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+def _in_background(stack: AsyncExitStack, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    """Start a task that is cancelled when the stack is closed."""
     task = asyncio.create_task(work)
 
-    async def end() -> None:
+    async def cancel() -> None:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
 
-    stack.push_async_callback(end)
+    stack.push_async_callback(cancel)
     return task
 
 
-async def _listen(ground: RunContext, news: asyncio.Event) -> None:
-    """The server may be away also before it was heard for the first time."""
-    events = SwarmEvents(ground.line.server, ground.line.swarm_id, 0)
+async def _watch_events(run: RunContext, wake_up: asyncio.Event) -> None:
+    """Reconnects for as long as the server is unreachable, also before the first connection."""
+    events = SwarmEvents(run.client.server, run.client.swarm_id, 0)
     for pause in pauses():
         try:
             async for event in events.follow():
-                if event["event"] in _NEWS:
-                    news.set()
+                if event["event"] in _WAKING_EVENTS:
+                    wake_up.set()
         except ServerUnreachable:
             await asyncio.sleep(pause)
 
 
-async def _until_done(
-    ground: RunContext,
-    starting: TaskStarter,
-    lander: LandingQueue,
-    news: asyncio.Event,
+async def _until_over(
+    run: RunContext,
+    task_starter: TaskStarter,
+    landing_queue: LandingQueue,
+    wake_up: asyncio.Event,
     working: asyncio.Task[None],
 ) -> RunOutcome:
     while True:
-        news.clear()
-        book = await read_book(ground)
-        if ground.plan.auto_merge and await lander.land_all(book):
-            book = await read_book(ground)
-        await starting.start_ready(book)
-        outcome = _outcome(ground, starting, lander, book)
-        later = await read_book(ground)
-        if is_over(outcome, book, later) and not await lander.land_lost(book):
+        wake_up.clear()
+        plan_status = await read_plan_status(run)
+        if run.plan.auto_merge and await landing_queue.land_all(plan_status):
+            plan_status = await read_plan_status(run)
+        await task_starter.start_ready(plan_status)
+        outcome = _outcome(run, task_starter, landing_queue, plan_status)
+        later = await read_plan_status(run)
+        if is_over(outcome, plan_status, later) and not await landing_queue.reland_lost(
+            plan_status
+        ):
             return outcome
-        if later.progress != book.progress:
+        if later.snapshot != plan_status.snapshot:
             continue
-        waiting = asyncio.create_task(news.wait())
-        await asyncio.wait((waiting, working), timeout=LOOK_SECONDS, return_when="FIRST_COMPLETED")
-        waiting.cancel()
+        waking = asyncio.create_task(wake_up.wait())
+        await asyncio.wait((waking, working), timeout=POLL_SECONDS, return_when="FIRST_COMPLETED")
+        waking.cancel()
         if working.done():
             working.result()
-            raise ShiftbossError("the workers of the run have ended")
+            raise ShiftbossError("the workers of the run have stopped")
 
 
 def _outcome(
-    ground: RunContext, starting: TaskStarter, lander: LandingQueue, book: PlanStatus
+    run: RunContext,
+    task_starter: TaskStarter,
+    landing_queue: LandingQueue,
+    plan_status: PlanStatus,
 ) -> RunOutcome:
-    given_up = starting.given_up(book, lander.hopeless)
-    needs = starting.needs(book, given_up)
-    stuck = {bead_id: f"needs {one}" for bead_id, one in needs.items()}
-    found = RunOutcome(done=False, stuck={**stuck, **starting.stuck, **book.held, **lander.stuck})
-    for task in ground.plan.tasks:
-        if book.has_landed(task.id) and task.id not in lander.stuck:
-            found.landed.append(task.id)
+    given_up = task_starter.given_up(plan_status, landing_queue.unlandable)
+    blockers = task_starter.blocked_by(plan_status, given_up)
+    blocked = {
+        bead_id: f"depends on {blocker}, which was given up"
+        for bead_id, blocker in blockers.items()
+    }
+    stuck = {**blocked, **task_starter.stuck, **plan_status.held, **landing_queue.stuck}
+    outcome = RunOutcome(done=False, stuck=stuck)
+    for task in run.plan.tasks:
+        if plan_status.has_landed(task.id) and task.id not in landing_queue.stuck:
+            outcome.landed.append(task.id)
         elif task.id in given_up:
-            found.failed.append(task.id)
-            ground.board.stage(task.id, "failed")
-            row = ground.board.row(task.id)
-            row.error = row.error or book.views[task.id]["last_error"]
-        elif book.status(task.id) == "done" and not ground.plan.auto_merge:
-            found.accepted.append(task.id)
+            outcome.failed.append(task.id)
+            run.progress.stage(task.id, "failed")
+            row = run.progress.row(task.id)
+            row.error = row.error or plan_status.views[task.id]["last_error"]
+        elif plan_status.status(task.id) == "done" and not run.plan.auto_merge:
+            outcome.accepted.append(task.id)
         else:
-            found.waiting.append(task.id)
-    found.done = not found.failed and not found.waiting
-    return found
+            outcome.waiting.append(task.id)
+    outcome.done = not outcome.failed and not outcome.waiting
+    return outcome
 
 
-def is_over(outcome: RunOutcome, book: PlanStatus, later: PlanStatus) -> bool:
-    """Also when nobody works, and what is left waits for people or for what was given up; but not
-    when somebody has ended since the outcome was read off the book: that work has to land, or to be
-    tried again."""
+def is_over(outcome: RunOutcome, plan_status: PlanStatus, later: PlanStatus) -> bool:
+    """Whether nothing is left to do. The run is also over if no task is being worked on and the
+    remaining ones wait for a person or for a task that was given up. It is not over if a task has
+    changed since `plan_status`, from which the outcome was computed: that task has to land, or to
+    be tried again."""
     if outcome.done or not outcome.waiting:
         return True
-    return bool(outcome.stuck) and not later.is_busy and later.progress == book.progress
+    return bool(outcome.stuck) and not later.is_busy and later.snapshot == plan_status.snapshot
 
 
 def landing_outcome(
-    ground: RunContext, lander: LandingQueue, book: PlanStatus, only: Collection[str]
+    run: RunContext, landing_queue: LandingQueue, plan_status: PlanStatus, only: Collection[str]
 ) -> RunOutcome:
-    """Of `shiftboss land`: what is accepted and not landed has failed to land."""
-    wanted = [one.id for one in ground.plan.tasks if not only or one.id in only]
-    landed = [one for one in wanted if book.has_landed(one)]
-    failed = [one for one in wanted if one in book.landable]
-    waiting = [one for one in wanted if one not in landed and one not in failed]
+    """The outcome of `shiftboss land`: accepted work that has not landed has failed to land."""
+    selected = [task.id for task in run.plan.tasks if not only or task.id in only]
+    landed = [bead_id for bead_id in selected if plan_status.has_landed(bead_id)]
+    failed = [bead_id for bead_id in selected if bead_id in plan_status.landable]
+    waiting = [bead_id for bead_id in selected if bead_id not in (*landed, *failed)]
     return RunOutcome(
-        done=not failed, landed=landed, failed=failed, waiting=waiting, stuck=dict(lander.stuck)
+        done=not failed,
+        landed=landed,
+        failed=failed,
+        waiting=waiting,
+        stuck=dict(landing_queue.stuck),
     )
+
+
+class RunWorker:
+    """A worker of the run: takes a task, completes an attempt at it, takes the next."""
+
+    def __init__(self, run: RunContext, number: int) -> None:
+        self._run = run
+        self.name = worker_name(run.client.swarm_id, number)
+        self.is_idle = asyncio.Event()
+        self.is_idle.set()
+
+    async def release_task(self) -> None:
+        """Put the task that this worker had in an earlier run back into the queue."""
+        try:
+            await self._run.client.call("reset_worker", worker_name=self.name)
+        except (UnknownWorker, UnknownSwarm):
+            pass
+
+    async def run(self) -> None:
+        server = self._run.client.server
+        async with BusWorker(
+            self.name,
+            server=server.address,
+            token=server.token,
+            swarm_id=self._run.client.swarm_id,
+            heartbeat_seconds=HEARTBEAT_SECONDS,
+        ) as worker:
+            async for task in worker.tasks():
+                if not self._run.knows(task.bead_id):
+                    await task.failed("the plan of this run has no such task")
+                    continue
+                self.is_idle.clear()
+                try:
+                    await Attempt(self._run, task, self.name).run()
+                finally:
+                    self.is_idle.set()
+
+
+def worker_name(swarm_id: str, number: int) -> str:
+    """The name of a worker. The limit on it is lower than the limit on the name of a swarm."""
+    name = "".join(char if char.isalnum() or char in "._-" else "-" for char in swarm_id)
+    if len(name) > _WORKER_NAME_CHARACTERS_MAX:
+        digest = hashlib.sha256(swarm_id.encode()).hexdigest()[:8]
+        name = f"{name[: _WORKER_NAME_CHARACTERS_MAX - 9]}-{digest}"
+    return f"{name.lstrip('._-') or 'run'}-{number}"
+
+
+async def run_workers(workers: list[RunWorker]) -> None:
+    """Runs until it is cancelled. Then every agent is ended and its task is given back."""
+    tasks = [asyncio.create_task(worker.run()) for worker in workers]
+    try:
+        # Not `gather`: it would cancel the tasks as well, and a second cancellation would
+        # interrupt giving the tasks back.
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+        for task in done:
+            task.result()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def wait_until_idle(workers: list[RunWorker]) -> None:
+    """Wait until no agent runs. Work lands as soon as it is accepted, while its agent may still be
+    reporting its cost. The time for that is limited by the agent round."""
+    await asyncio.gather(*(worker.is_idle.wait() for worker in workers))

@@ -1,14 +1,18 @@
-"""What a run shows to people: the tasks, what happens to them, and what is asked."""
+"""The progress of a run, as people see it: its tasks, and one line per event."""
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Final, Literal
 
 LINES_KEPT: Final = 200
+LOG_NAME: Final = "run.log"
 
 Stage = Literal[
     "waiting",
@@ -27,7 +31,7 @@ Stage = Literal[
 
 @dataclass(slots=True)
 class TaskProgress:
-    """One task as people see it."""
+    """One task, as shown in one row of the table."""
 
     bead_id: str
     title: str
@@ -48,7 +52,7 @@ class TaskProgress:
 
 @dataclass(slots=True)
 class Progress:
-    """Written by the run, read by a view. A listener hears each line that is worth reading."""
+    """Written by the run, read by a view. Listeners are called with every line that is logged."""
 
     rows: dict[str, TaskProgress] = field(default_factory=dict)
     lines: deque[str] = field(default_factory=lambda: deque(maxlen=LINES_KEPT))
@@ -57,30 +61,30 @@ class Progress:
     def row(self, bead_id: str, title: str = "") -> TaskProgress:
         return self.rows.setdefault(bead_id, TaskProgress(bead_id, title))
 
-    def say(self, bead_id: str, text: str) -> None:
-        """A line about a task; with an empty id about the run."""
+    def log(self, bead_id: str, text: str) -> None:
+        """Add a line about a task. An empty id means that the line is about the whole run."""
         self.lines.append(f"{bead_id}: {text}" if bead_id else text)
         for listener in self.listeners:
             listener(bead_id, text)
 
     def accepted(self, bead_id: str, receipt_id: str) -> None:
-        """Told by whoever hears of it first: the attempt, or who lands the work, which does not
-        wait for the last words of an agent."""
+        """Called by the attempt and by the landing queue, in any order; logged once. The landing
+        queue does not wait until the agent has exited."""
         row = self.row(bead_id)
         if row.receipt_id != receipt_id:
             row.receipt_id = receipt_id
             self.stage(bead_id, "accepted")
-            self.say(bead_id, f"accepted, receipt {receipt_id}")
+            self.log(bead_id, f"accepted, receipt {receipt_id}")
 
     def waived(self, bead_id: str, waivers: Iterable[Mapping[str, str]]) -> None:
-        """Which checks somebody let pass for a task that is accepted: people must not miss it."""
-        words = ", ".join(
-            dict.fromkeys(f"{one['check']} by {one['granted_by']}" for one in waivers)
+        """Show which checks of an accepted task were waived, and by whom."""
+        text = ", ".join(
+            dict.fromkeys(f"{waiver['check']} by {waiver['granted_by']}" for waiver in waivers)
         )
         row = self.row(bead_id)
-        if words and row.waived != words:
-            row.waived = words
-            self.say(bead_id, f"waived: {words}")
+        if text and row.waived != text:
+            row.waived = text
+            self.log(bead_id, f"waived: {text}")
 
     def stage(self, bead_id: str, stage: Stage, doing: str = "") -> None:
         row = self.row(bead_id)
@@ -89,3 +93,16 @@ class Progress:
         if stage in ("landed", "failed", "cancelled"):
             row.ended_at = time.monotonic()
         row.stage, row.doing = stage, doing
+
+
+class RunLog:
+    """Listens to `Progress` and appends each line to `run.log`. Write errors are ignored: a full
+    disk must not stop the run."""
+
+    def __init__(self, folder: Path) -> None:
+        self._file = folder / LOG_NAME
+
+    def __call__(self, bead_id: str, text: str) -> None:
+        line = " ".join((f"{bead_id}: {text}" if bead_id else text).split())
+        with contextlib.suppress(OSError), self._file.open("a", encoding="utf-8") as log:
+            log.write(f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S}  {line}\n")

@@ -1,4 +1,4 @@
-"""What all parts of a run stand on."""
+"""What all parts of a run share: the plan, the folders, the client of the server, the progress."""
 
 from __future__ import annotations
 
@@ -10,24 +10,23 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from shiftboss.agents.agent import Agent
 from shiftboss.errors import Conflict, InvalidRequest
-from shiftboss.orchestrator.agents.agent import Agent
 from shiftboss.orchestrator.attempt.workspace import AgentAssignment
 from shiftboss.orchestrator.guardian.agent_process import ProcessLimits
 from shiftboss.orchestrator.run.plan_branches import PlanBranches
 from shiftboss.orchestrator.run.progress import Progress
 from shiftboss.orchestrator.run.server_client import RunServerClient
-from shiftboss.orchestrator.worktrees.worktrees import Worktrees
+from shiftboss.orchestrator.worktrees.worktree_folder import WorktreeFolder
 from shiftboss.protocol.plan import Plan, PlanAgent, PlanRepo, PlanTask
 from shiftboss.rules.runs.merge_tasks import original_of
-
-# Where a run keeps its things: beside the database what people read, elsewhere the trees.
 
 
 @dataclass(frozen=True, slots=True)
 class RunPaths:
-    """`state` is the folder of the database. Work trees lie outside of it, because it may be inside
-    of a repository, where tools would find the settings of the folders above."""
+    """The folders of a run. `state` is the folder of the database. The work trees are elsewhere:
+    `state` may be inside a repository, and tools that run in a work tree would pick up settings
+    from the folders above it."""
 
     state: Path
     swarm_id: str
@@ -35,51 +34,52 @@ class RunPaths:
 
     @classmethod
     def of(cls, state: Path, swarm_id: str, trees: Path | None = None) -> RunPaths:
-        """Raises InvalidRequest when the trees would lie inside of a repository."""
+        """Raises InvalidRequest if `trees` is inside a repository."""
         state = state.resolve()
         if trees is not None:
-            _refuse_inside(trees.resolve())
-        return cls(state, swarm_id, (trees or _usual_trees(state)).resolve())
+            _refuse_inside_repository(trees.resolve())
+        return cls(state, swarm_id, (trees or _default_trees(state)).resolve())
 
     @property
-    def run(self) -> Path:
+    def folder(self) -> Path:
+        """Where the run keeps its log, and one scratch folder per attempt."""
         return self.state / "runs" / self.swarm_id
 
     @property
     def landing(self) -> Path:
-        """For checkouts of merged work, which are tested like any other. Nothing is made, and
-        nothing removed, outside of the folder that was named."""
+        """For clean checkouts of merged work. Inside `trees`: nothing is created or removed outside
+        the folder that the user named."""
         return self.trees / ".landing"
 
     def scratch(self, assignment: AgentAssignment) -> Path:
-        return self.run / assignment.name
+        return self.folder / assignment.name
 
     @contextmanager
-    def held(self) -> Iterator[None]:
-        """One orchestrator for each swarm."""
-        self.run.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with (self.run / "lock").open("w") as lock:
+    def lock(self) -> Iterator[None]:
+        """Lock the swarm: only one orchestrator works on it at a time. Raises Conflict."""
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with (self.folder / "lock").open("w") as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
                 raise Conflict(
-                    f"another `shiftboss run` is at work on the swarm {self.swarm_id}",
-                    hint="wait for it, or stop it first",
+                    f"another `shiftboss run` is already working on the swarm {self.swarm_id}",
+                    hint="wait until it has finished, or stop it first",
                 ) from None
             yield
 
 
-def _refuse_inside(trees: Path) -> None:
+def _refuse_inside_repository(trees: Path) -> None:
     for folder in (trees, *trees.parents):
         if os.path.lexists(folder / ".git"):
             raise InvalidRequest(
-                f"{trees} is inside of the repository {folder}",
+                f"{trees} is inside the repository {folder}",
                 field="trees",
-                hint="name a folder outside of every repository for the work trees",
+                hint="choose a folder outside of every repository for the work trees",
             )
 
 
-def _usual_trees(state: Path) -> Path:
+def _default_trees(state: Path) -> Path:
     home = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
     name = hashlib.sha256(str(state).encode()).hexdigest()[:16]
     return Path(home) / "shiftboss" / name / "trees"
@@ -87,25 +87,26 @@ def _usual_trees(state: Path) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class RunContext:
-    """Made once for a run; what changes is in the server, in git and on the board."""
+    """Created once per run and passed to all of its parts. It does not change: the changing state
+    is in the server, in git and in `progress`."""
 
     plan: Plan
-    places: RunPaths
-    trees: Worktrees
+    paths: RunPaths
+    worktrees: WorktreeFolder
     branches: PlanBranches
-    line: RunServerClient
-    board: Progress
+    client: RunServerClient
+    progress: Progress
     agents: Mapping[str, Agent]
     limits: ProcessLimits
 
     def task(self, bead_id: str) -> PlanTask:
-        """What the plan says of a task; of one that mends a landing, what it says of the task that
-        could not land."""
-        wanted = original_of(bead_id)
-        return next(one for one in self.plan.tasks if one.id == wanted)
+        """The plan's entry of a task. For a merge task: the entry of the task that it merges."""
+        original = original_of(bead_id)
+        return next(task for task in self.plan.tasks if task.id == original)
 
     def knows(self, bead_id: str) -> bool:
-        return any(one.id == original_of(bead_id) for one in self.plan.tasks)
+        original = original_of(bead_id)
+        return any(task.id == original for task in self.plan.tasks)
 
     def repo_name(self, task: PlanTask) -> str:
         return task.repo or next(iter(self.plan.repos))
@@ -114,6 +115,6 @@ class RunContext:
         return self.plan.repos[self.repo_name(task)]
 
     def settings(self, task: PlanTask) -> PlanAgent:
-        """An agent that the plan does not describe is meant by its kind."""
+        """The agent of a task. A name that the plan does not define is the kind of the agent."""
         name = task.agent or self.plan.agent
         return self.plan.agents.get(name) or PlanAgent(kind=name)

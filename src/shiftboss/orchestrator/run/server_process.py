@@ -1,4 +1,4 @@
-"""The server of a run: the one that answers, or one of our own for as long as the run lasts."""
+"""The server of a run: one that is already running, or one that is started for the run."""
 
 from __future__ import annotations
 
@@ -22,22 +22,23 @@ from shiftboss.client.backoff import pauses
 from shiftboss.client.server_address import Server
 from shiftboss.errors import ShiftbossError
 from shiftboss.orchestrator.run.progress import Progress
+from shiftboss.system.child_process import kill_group, start_process
 from shiftboss.system.file_locks import turn
 
 START_SECONDS: Final = 30.0
-END_SECONDS: Final = 15.0
-# The server of a run that was killed ends by itself, and lets go of the database then.
-FORMER_SECONDS: Final = 30.0
-# One that was killed while it started is started again; one that refuses to is not.
+STOP_SECONDS: Final = 15.0
+# The server of a killed run stops by itself and then releases the database.
+DATABASE_RELEASE_SECONDS: Final = 30.0
+# A server that is killed while it starts is started again; one that exits by itself is not.
 START_TRIES: Final = 5
-# So many that lived but a moment, one after the other, and nobody tries any more.
+# After so many restarts of a server that lives for less than SHORT_LIFE_SECONDS, the run gives up.
 RESTARTS_MAX: Final = 20
-MOMENT_SECONDS: Final = 10.0
+SHORT_LIFE_SECONDS: Final = 10.0
 OPERATOR_VARIABLE: Final = "SHIFTBOSS_OPERATOR_TOKEN"
 
 
 class ServerDown(ShiftbossError):
-    """There is no server, and none could be started."""
+    """No server is running, and none could be started."""
 
     code = "server_down"
     status = 503
@@ -46,9 +47,9 @@ class ServerDown(ShiftbossError):
 
 @dataclass(frozen=True, slots=True)
 class ServerOptions:
-    """`server` is where one is looked for; if there is none, one of our own listens there. With
-    `own`, nobody is looked for, and it listens on any free port. `operator_token` is for one of our
-    own; without it, nobody but the run ever knows the token."""
+    """If no server is running at `server`, one is started there. With `own`, one is always started,
+    on any free port. `operator_token` is the token of a started server; without it, only the run
+    knows the token."""
 
     server: Server
     database: str
@@ -60,14 +61,14 @@ class ServerOptions:
 
 @dataclass(frozen=True, slots=True)
 class RunServer:
-    """`operator_token` is that of a server of our own; None: the server is somebody else's."""
+    """`operator_token` is None if the run did not start the server."""
 
     server: Server
     operator_token: str | None = field(default=None, repr=False)
 
 
-async def answers(server: Server) -> bool:
-    """Whether somebody is there who speaks HTTP; who it is, the first call finds out."""
+async def is_reachable(server: Server) -> bool:
+    """Whether an HTTP server answers. The first call finds out whether it is a Shiftboss server."""
     try:
         async with server.async_client() as client:
             await client.get("/", timeout=2.0)
@@ -77,69 +78,68 @@ async def answers(server: Server) -> bool:
 
 
 @asynccontextmanager
-async def serving(wish: ServerOptions, board: Progress) -> AsyncIterator[RunServer]:
-    """Yields the server. One of our own is started again should it die; when that does not help,
-    ServerDown is raised in whoever uses it."""
-    if not wish.own and await answers(wish.server):
-        yield RunServer(wish.server)
+async def server_for_run(options: ServerOptions, progress: Progress) -> AsyncIterator[RunServer]:
+    """Yields the server. A server that was started here is restarted if it exits. If that fails too
+    often, the body of the `async with` is cancelled and ServerDown is raised."""
+    if not options.own and await is_reachable(options.server):
+        yield RunServer(options.server)
         return
-    own = _OwnServer(wish, board)
-    address = await own.start()
-    keeping = asyncio.create_task(own.keep())
-    user = asyncio.current_task()
-    assert user is not None
-    keeping.add_done_callback(lambda task: None if task.cancelled() else user.cancel())
+    process = _ServerProcess(options, progress)
+    address = await process.start()
+    supervising = asyncio.create_task(process.supervise())
+    body = asyncio.current_task()
+    assert body is not None
+    supervising.add_done_callback(lambda task: None if task.cancelled() else body.cancel())
     try:
-        yield RunServer(Server(address, wish.server.token), own.operator_token)
+        yield RunServer(Server(address, options.server.token), process.operator_token)
     except asyncio.CancelledError:
-        if keeping.done() and not keeping.cancelled():
-            user.uncancel()
-            keeping.result()
+        if supervising.done() and not supervising.cancelled():
+            body.uncancel()
+            supervising.result()
         raise
     finally:
-        keeping.cancel()
-        await asyncio.gather(keeping, return_exceptions=True)
-        await own.end()
+        supervising.cancel()
+        await asyncio.gather(supervising, return_exceptions=True)
+        await process.stop()
 
 
-class _OwnServer:
-    """Its input is a pipe from us: when that ends, however we ended, it ends, too. The operator's
-    token is the first line in it: agents run as the same user, and could read it in a file or in
-    the environment of a process."""
+class _ServerProcess:
+    """A server that was started for a run. Its standard input is a pipe from the run: it stops when
+    the pipe is closed, however the run ended. The first line in the pipe is the operator's token:
+    agents run as the same user, and could read it from a file or from the environment."""
 
-    def __init__(self, wish: ServerOptions, board: Progress) -> None:
-        self._wish = wish
-        self._board = board
-        self.operator_token = wish.operator_token or secrets.token_urlsafe(32)
+    def __init__(self, options: ServerOptions, progress: Progress) -> None:
+        self._options = options
+        self._progress = progress
+        self.operator_token = options.operator_token or secrets.token_urlsafe(32)
         self._process: asyncio.subprocess.Process | None = None
-        where = urlsplit(wish.server.address)
-        self._host = where.hostname or "127.0.0.1"
-        self._port = 0 if wish.own else where.port or 7432
+        address = urlsplit(options.server.address)
+        self._host = address.hostname or "127.0.0.1"
+        self._port = 0 if options.own else address.port or 7432
 
     async def start(self) -> str:
-        """Its address, which stays the same when it is started again."""
-        await _is_free(self._wish.database)
+        """Returns the address, which stays the same after a restart."""
+        await _wait_for_database(self._options.database)
         for _ in range(START_TRIES):
-            line = await self._first_line()
+            line = await self._start_and_read_line()
             if line:
                 address = str(json.loads(line)["address"])
                 self._port = urlsplit(address).port or self._port
                 return address
             assert self._process is not None
             was_killed = (self._process.returncode or 0) < 0
-            await self.end()
+            await self.stop()
             if not was_killed:
                 break
-        raise ServerDown(
-            "the server did not start", hint=f"its log is {self._wish.log}: {self._last_line()}"
-        )
+        raise ServerDown("the server did not start", hint=self._log_hint())
 
-    async def _first_line(self) -> bytes:
-        """Empty when it ended, or says nothing."""
-        self._wish.log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with self._wish.log.open("ab") as log:
-            self._process = await asyncio.create_subprocess_exec(
-                *self._argv(),
+    async def _start_and_read_line(self) -> bytes:
+        """The first line of its output. Empty if it exited, or printed nothing in time."""
+        self._options.log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with self._options.log.open("ab") as log:
+            self._process = await start_process(
+                tuple(self._argv()),
+                kill_group,
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=log,
@@ -160,58 +160,60 @@ class _OwnServer:
         return line
 
     def _argv(self) -> list[str]:
-        argv = [sys.executable, "-m", "shiftboss.cli.main", "serve", "--db", self._wish.database]
+        argv = [sys.executable, "-m", "shiftboss.cli.main", "serve", "--db", self._options.database]
         argv += ["--host", self._host, "--port", str(self._port)]
         argv += ["--operator-token-from-input", "--spawning", "operator"]
         argv += ["--ends-with-input", "--json"]
-        return argv + (["--policy", str(self._wish.policy)] if self._wish.policy else [])
+        return argv + (["--policy", str(self._options.policy)] if self._options.policy else [])
 
-    async def keep(self) -> None:
-        """Raises ServerDown when it dies again and again."""
+    async def supervise(self) -> None:
+        """Restart the server whenever it exits. Raises ServerDown if it keeps exiting."""
         restarts, waits = 0, pauses()
         while True:
             assert self._process is not None
             started_at = time.monotonic()
             await self._process.wait()
-            if time.monotonic() - started_at > MOMENT_SECONDS:
+            if time.monotonic() - started_at > SHORT_LIFE_SECONDS:
                 restarts, waits = 0, pauses()
             restarts += 1
             if restarts > RESTARTS_MAX:
                 raise ServerDown(
-                    f"the server was started {RESTARTS_MAX} times and has ended each time",
-                    hint=f"its log is {self._wish.log}: {self._last_line()}",
+                    f"the server was started {RESTARTS_MAX} times and exited each time",
+                    hint=self._log_hint(),
                 )
-            self._board.say("", "the server has ended; starting it again")
+            self._progress.log("", "the server has exited; restarting it")
             await asyncio.sleep(next(waits))
             with contextlib.suppress(ServerDown):
                 await self.start()
 
-    async def end(self) -> None:
+    async def stop(self) -> None:
         process = self._process
         if process is None or process.returncode is not None:
             return
         assert process.stdin is not None
         process.stdin.close()
         try:
-            async with asyncio.timeout(END_SECONDS):
+            async with asyncio.timeout(STOP_SECONDS):
                 await process.wait()
         except TimeoutError:
             process.kill()
             await process.wait()
 
-    def _last_line(self) -> str:
+    def _log_hint(self) -> str:
         try:
-            text = self._wish.log.read_bytes()[-2000:].decode(errors="replace")
+            text = self._options.log.read_bytes()[-2000:].decode(errors="replace")
         except OSError:
-            return ""
-        return (text.strip().splitlines() or [""])[-1]
+            text = ""
+        last_line = (text.strip().splitlines() or [""])[-1]
+        return f"see its log, {self._options.log}: {last_line}"
 
 
-async def _is_free(database: str) -> None:
-    """Wait until no server has the database open, for some time: who is there then says so."""
+async def _wait_for_database(database: str) -> None:
+    """Wait until no server has the database open. After a timeout, the start of the new server
+    fails and names the one that still has it."""
     if "://" in database:
         return
     file = await asyncio.to_thread(Path(database).resolve)
     with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(FORMER_SECONDS), turn(file.parent, file.name):
-            pass  # the lock of the server, who may have it now
+        async with asyncio.timeout(DATABASE_RELEASE_SECONDS), turn(file.parent, file.name):
+            pass  # this is the server's own lock; release it at once

@@ -1,6 +1,6 @@
-"""Which tasks may start, and giving them to the server: their contracts, in the order of the plan.
+"""Registers the plan's tasks with the server, and submits those whose dependencies are met.
 
-The server decides who works on what; here it is only said what there is to do.
+The server decides which worker gets which task.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ from shiftboss.errors import (
     RepoBlocked,
     UnknownHandoff,
 )
-from shiftboss.orchestrator.run.plan_branches import path_of
-from shiftboss.orchestrator.run.plan_status import PlanStatus, read_book
+from shiftboss.orchestrator.git.base_commit import base_commit
+from shiftboss.orchestrator.run.plan_branches import repo_path
+from shiftboss.orchestrator.run.plan_status import PlanStatus, read_plan_status
 from shiftboss.orchestrator.run.run_context import RunContext
 from shiftboss.protocol.plan import PlanTask
 from shiftboss.rules.plans.graph import in_order, traits_of
@@ -27,30 +28,30 @@ from shiftboss.rules.runs.merge_tasks import is_merge
 
 
 class TaskStarter:
-    """`stuck` has what cannot start before people have done something, and why."""
+    """`stuck` are the tasks that cannot start until a person does something, with the reason."""
 
-    def __init__(self, ground: RunContext) -> None:
-        self._ground = ground
-        self._order = in_order(ground.plan)
-        self._priorities = priorities(ground.plan)
-        self._waits: dict[str, str] = {}
+    def __init__(self, run: RunContext) -> None:
+        self._run = run
+        self._order = in_order(run.plan)
+        self._priorities = priorities(run.plan)
+        self._reasons: dict[str, str] = {}
         self.stuck: dict[str, str] = {}
 
-    async def announce(self) -> None:
-        """Tell the server of the swarm, its budget and its tasks."""
-        line, budget = self._ground.line, self._ground.plan.budget
-        await line.create_swarm(self._ground.plan.goal)
+    async def register_tasks(self) -> None:
+        """Create the swarm, its budgets and its tasks. What exists already stays as it is."""
+        client, budget = self._run.client, self._run.plan.budget
+        await client.create_swarm(self._run.plan.goal)
         if budget.tokens is not None or budget.dollars is not None:
-            await line.call("set_budget", tokens=budget.tokens, dollars=budget.dollars)
-        known = (await read_book(self._ground)).views
+            await client.call("set_budget", tokens=budget.tokens, dollars=budget.dollars)
+        registered = (await read_plan_status(self._run)).views
         for task in self._order:
-            self._ground.board.row(task.id, task.title)
-            if task.id in known:
-                await self._compare(task, known[task.id])
+            self._run.progress.row(task.id, task.title)
+            if task.id in registered:
+                await self._report_changes(task, registered[task.id])
             else:
                 await self._add(task)
             if task.budget.tokens is not None or task.budget.dollars is not None:
-                await line.call(
+                await client.call(
                     "set_budget",
                     bead_id=task.id,
                     tokens=task.budget.tokens,
@@ -58,7 +59,7 @@ class TaskStarter:
                 )
 
     async def _add(self, task: PlanTask) -> None:
-        await self._ground.line.call(
+        await self._run.client.call(
             "add_task",
             bead_id=task.id,
             title=task.title,
@@ -67,28 +68,28 @@ class TaskStarter:
             depends_on=task.depends_on,
         )
 
-    async def _compare(self, task: PlanTask, known: dict[str, Any]) -> None:
-        """A plan may grow. What was told to the server stays as it was told: work may have begun
-        by it, or be proven by it."""
+    async def _report_changes(self, task: PlanTask, view: dict[str, Any]) -> None:
+        """New tasks can be added to a plan. A registered task is never changed: work may have
+        started with it, or may have been verified against it."""
         changed = [
             name
             for name, value in (("title", task.title), ("description", task.description))
-            if known[name] != value
+            if view[name] != value
         ]
-        if sorted(known["depends_on"]) != sorted(set(task.depends_on)):
+        if sorted(view["depends_on"]) != sorted(set(task.depends_on)):
             changed.append("depends_on")
-        if known["status"] != "open":
+        if view["status"] != "open":
             changed += await self._changed_contract(task)
         if changed:
-            self._ground.board.say(
+            self._run.progress.log(
                 task.id,
-                f"the plan has another {', '.join(changed)} now; the former is kept. "
-                "For the new one, give the task another id",
+                f"{', '.join(changed)} changed in the plan; the server keeps the earlier version. "
+                "To use the new version, give the task a new id",
             )
 
     async def _changed_contract(self, task: PlanTask) -> list[str]:
         try:
-            view = await self._ground.line.call("show_handoff", bead_id=task.id)
+            view = await self._run.client.call("show_handoff", bead_id=task.id)
         except UnknownHandoff:
             return []
         contract = view["handoff"]["contract"]
@@ -99,75 +100,77 @@ class TaskStarter:
             changed.append("criteria")
         return changed
 
-    async def try_failed_again(self) -> None:
-        """What was given up gets one attempt more."""
-        for bead_id, view in (await read_book(self._ground)).views.items():
-            if view["status"] == "failed" and self._ground.knows(bead_id):
+    async def retry_failed(self) -> None:
+        """Give every failed task one more attempt, however often it has failed."""
+        for bead_id, view in (await read_plan_status(self._run)).views.items():
+            if view["status"] == "failed" and self._run.knows(bead_id):
                 try:
-                    await self._ground.line.call("retry_task", bead_id=bead_id)
+                    await self._run.client.call("retry_task", bead_id=bead_id)
                 except Conflict as error:
-                    self._wait(bead_id, error)
+                    self._report_waiting(bead_id, error)
 
-    async def start_ready(self, book: PlanStatus) -> None:
-        """Spawn what can start now, and try again what has failed and may."""
+    async def start_ready(self, plan_status: PlanStatus) -> None:
+        """Submit the tasks that can start, and retry failed tasks that have attempts left."""
         for task in self._order:
-            status = book.status(task.id)
-            if status == "open" and task.id not in book.held and self._is_ready(task, book):
-                await self._spawn(task, book)
+            status = plan_status.status(task.id)
+            if status == "open":
+                if task.id not in plan_status.held and self._is_ready(task, plan_status):
+                    await self._submit(task, plan_status)
             elif status == "failed":
-                await self._retry(task.id, book)
-        for bead_id, view in book.views.items():
+                await self._retry(task.id, plan_status)
+        for bead_id, view in plan_status.views.items():
             if is_merge(bead_id) and view["status"] == "failed":
-                await self._retry(bead_id, book)
+                await self._retry(bead_id, plan_status)
 
-    def given_up(self, book: PlanStatus, unlandable: Collection[str] = ()) -> set[str]:
-        """What nobody will finish: it has failed often enough, was cancelled, or cannot land."""
+    def given_up(self, plan_status: PlanStatus, unlandable: Collection[str] = ()) -> set[str]:
+        """The tasks that will not be finished: they have no attempts left, were cancelled, or
+        cannot land."""
         return {
             task.id
             for task in self._order
-            if not book.has_landed(task.id)
-            and (task.id in unlandable or self._is_given_up(task, book))
+            if not plan_status.has_landed(task.id)
+            and (task.id in unlandable or self._is_given_up(task, plan_status))
         }
 
-    def needs(self, book: PlanStatus, given_up: Collection[str]) -> dict[str, str]:
-        """The tasks that wait for one that was given up, and for which."""
-        found: dict[str, str] = {}
+    def blocked_by(self, plan_status: PlanStatus, given_up: Collection[str]) -> dict[str, str]:
+        """The tasks that depend on one that was given up, each with that dependency."""
+        blocked: dict[str, str] = {}
         for task in self._order:
-            lost = [one for one in task.depends_on if one in given_up or one in found]
-            if lost and task.id not in given_up and not book.has_landed(task.id):
-                found[task.id] = lost[0]
-        return found
+            lost = [need for need in task.depends_on if need in given_up or need in blocked]
+            if lost and task.id not in given_up and not plan_status.has_landed(task.id):
+                blocked[task.id] = lost[0]
+        return blocked
 
-    def _is_given_up(self, task: PlanTask, book: PlanStatus) -> bool:
-        status = book.status(task.id)
-        if status == "failed" and task.id not in book.held:
-            return bool(book.views[task.id]["failures"] >= self._ground.plan.attempts)
+    def _is_given_up(self, task: PlanTask, plan_status: PlanStatus) -> bool:
+        status = plan_status.status(task.id)
+        if status == "failed" and task.id not in plan_status.held:
+            return bool(plan_status.views[task.id]["failures"] >= self._run.plan.attempts)
         return status == "cancelled"
 
-    def _is_ready(self, task: PlanTask, book: PlanStatus) -> bool:
-        if self._ground.plan.auto_merge:
-            return all(book.has_landed(one) for one in task.depends_on)
-        return all(book.status(one) == "done" for one in task.depends_on)
+    def _is_ready(self, task: PlanTask, plan_status: PlanStatus) -> bool:
+        if self._run.plan.auto_merge:
+            return all(plan_status.has_landed(need) for need in task.depends_on)
+        return all(plan_status.status(need) == "done" for need in task.depends_on)
 
-    async def _spawn(self, task: PlanTask, book: PlanStatus) -> None:
-        ground = self._ground
-        name, repo = ground.repo_name(task), ground.repo(task)
+    async def _submit(self, task: PlanTask, plan_status: PlanStatus) -> None:
+        run = self._run
+        name, repo = run.repo_name(task), run.repo(task)
         unlanded = [
-            book.landable[one]["commit"]
-            for one in task.depends_on
-            if one in book.landable and ground.repo_name(ground.task(one)) == name
+            plan_status.landable[need]["commit"]
+            for need in task.depends_on
+            if need in plan_status.landable and run.repo_name(run.task(need)) == name
         ]
         try:
-            target = await ground.branches.target_of(repo)
-            base = await ground.trees.base_for(path_of(repo), target, unlanded)
+            target = await run.branches.target_of(repo)
+            base = await base_commit(repo_path(repo), target, unlanded)
         except MergeConflict as error:
-            # Its dependencies do not fit together; when they land, that becomes a task.
-            self.stuck[task.id] = f"{error.detail}; land what it depends on first"
-            self._wait(task.id, error)
+            # The conflict becomes a merge task when the dependencies land.
+            self.stuck[task.id] = f"{error.detail}; land its dependencies first"
+            self._report_waiting(task.id, error)
             return
         self.stuck.pop(task.id, None)
         try:
-            await ground.line.spawn(
+            await run.client.spawn(
                 bead_id=task.id,
                 files=task.files_owned,
                 files_readonly=task.files_readonly,
@@ -175,37 +178,37 @@ class TaskStarter:
                 subtask_description=task.description,
                 success_criteria=task.criteria,
                 dependencies_completed=task.depends_on,
-                epic_summary=ground.plan.goal,
-                repo=str(path_of(repo)),
+                epic_summary=run.plan.goal,
+                repo=str(repo_path(repo)),
                 base=base,
                 branch=f"shiftboss/{task.id}",
                 target=target,
                 strategy=task.strategy,
-                traits=sorted(traits_of(ground.plan, task)),
+                traits=sorted(traits_of(run.plan, task)),
                 policy=repo.verification.model_dump(mode="json"),
                 submit=True,
             )
         except HandoffExists:
-            await ground.line.call("submit_task", bead_id=task.id)
+            await run.client.call("submit_task", bead_id=task.id)
         except (OwnershipOverlap, RepoBlocked, DependenciesUnfinished) as error:
-            self._wait(task.id, error)
+            self._report_waiting(task.id, error)
             return
-        self._waits.pop(task.id, None)
-        ground.board.stage(task.id, "queued")
+        self._reasons.pop(task.id, None)
+        run.progress.stage(task.id, "queued")
 
-    async def _retry(self, bead_id: str, book: PlanStatus) -> None:
-        view = book.views[bead_id]
-        if view["failures"] >= self._ground.plan.attempts or bead_id in book.held:
+    async def _retry(self, bead_id: str, plan_status: PlanStatus) -> None:
+        view = plan_status.views[bead_id]
+        if view["failures"] >= self._run.plan.attempts or bead_id in plan_status.held:
             return
         try:
-            await self._ground.line.call("retry_task", bead_id=bead_id)
+            await self._run.client.call("retry_task", bead_id=bead_id)
         except Conflict as error:
-            self._wait(bead_id, error)
+            self._report_waiting(bead_id, error)
 
-    def _wait(self, bead_id: str, error: Conflict) -> None:
-        """Said once: it is tried again whenever something has ended."""
+    def _report_waiting(self, bead_id: str, error: Conflict) -> None:
+        """Logged once per reason, although the task is tried again whenever another one ends."""
         reason = error.detail.removesuffix("; nothing was changed")
-        self._ground.board.stage(bead_id, "waiting", reason)
-        if self._waits.get(bead_id) != reason:
-            self._waits[bead_id] = reason
-            self._ground.board.say(bead_id, f"waits: {reason}")
+        self._run.progress.stage(bead_id, "waiting", reason)
+        if self._reasons.get(bead_id) != reason:
+            self._reasons[bead_id] = reason
+            self._run.progress.log(bead_id, f"waiting: {reason}")

@@ -1,1 +1,1 @@
-"""Work trees: made for an attempt, taken down without losing anything."""
+"""Git work trees: created for an attempt, and removed without losing anything."""

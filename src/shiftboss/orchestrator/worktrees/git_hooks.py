@@ -1,7 +1,7 @@
-"""The git hooks of a work tree: ours first, then those that the repository would have run.
+"""The git hooks of a work tree: ours run first, then those of the repository.
 
-They are a setting of this tree alone. The hooks and settings of the user's own checkout stay as
-they are.
+They are configured for this work tree only. The hooks and settings of the user's own checkout do
+not change.
 """
 
 from __future__ import annotations
@@ -18,70 +18,71 @@ from shiftboss.orchestrator.git.runner import checked
 from shiftboss.orchestrator.worktrees.worktree import Worktree
 
 _CHECKED: Final = ("pre-commit", "pre-push")
-# Set-up commands (husky, for one) may bring these later, so they are looked for when git calls.
-_PASSED_ON: Final = (
+# Set-up commands such as husky may install these later, so they are looked up when git calls them.
+_FORWARDED: Final = (
     *("applypatch-msg", "pre-applypatch", "post-applypatch", "pre-merge-commit"),
     *("prepare-commit-msg", "commit-msg", "post-commit", "pre-rebase", "post-checkout"),
     *("post-merge", "post-rewrite"),
 )
-# Git calls these all the time: they are passed on where the repository has them.
-_IF_THERE: Final = (
+# Git calls these very often, so they are forwarded only if the repository has them.
+_FORWARDED_IF_PRESENT: Final = (
     *("reference-transaction", "post-index-change", "pre-auto-gc", "sendemail-validate"),
     *("p4-changelist", "p4-prepare-changelist", "p4-post-changelist", "p4-pre-submit"),
 )
 
 _HEAD: Final = """\
 #!/bin/sh
-# Made by Shiftboss for one work tree. It goes on with the repository's own hook.
-theirs={theirs}
-if [ -z "$theirs" ]; then
-    theirs=$(git config --type=path --get-all core.hooksPath | grep -vxF -e {own} | tail -n 1)
+# Created by Shiftboss for one work tree. It ends with the repository's own hook.
+hooks={hooks}
+if [ -z "$hooks" ]; then
+    hooks=$(git config --type=path --get-all core.hooksPath | grep -vxF -e {own} | tail -n 1)
 fi
-if [ -z "$theirs" ]; then
-    theirs=$(git rev-parse --git-common-dir)/hooks
+if [ -z "$hooks" ]; then
+    hooks=$(git rev-parse --git-common-dir)/hooks
 fi
-theirs=$theirs/{name}
+hook=$hooks/{name}
 """
-_OTHERS: Final = """\
-[ -x "$theirs" ] || exit 0
-exec "$theirs" "$@"
+_FORWARD: Final = """\
+[ -x "$hook" ] || exit 0
+exec "$hook" "$@"
 """
 _PRE_COMMIT: Final = """\
 {check} </dev/null || exit $?
-[ -x "$theirs" ] || exit 0
-exec "$theirs" "$@"
+[ -x "$hook" ] || exit 0
+exec "$hook" "$@"
 """
-# What is pushed is told on the input, and both want to read it.
+# The pushed refs are on standard input, and both hooks read them.
 _PRE_PUSH: Final = """\
 refs=$(cat; echo .)
 refs=${{refs%.}}
 printf %s "$refs" | {check} "$@" || exit $?
-[ -x "$theirs" ] || exit 0
-printf %s "$refs" | "$theirs" "$@"
+[ -x "$hook" ] || exit 0
+printf %s "$refs" | "$hook" "$@"
 """
 
 
-async def set_hooks(tree: Worktree, contract_file: Path) -> None:
-    repo = GitRepo(tree.common)
+async def install_hooks(worktree: Worktree, contract_file: Path) -> None:
+    repo = GitRepo(worktree.common)
     folder = contract_file.parent / "git-hooks"
-    await _allow_own_settings(repo)
-    theirs = await _setting(repo, "config.worktree", "core.hooksPath", "--type=path")
-    names = [*_CHECKED, *_PASSED_ON, *await _there(repo, tree, theirs)]
-    await asyncio.to_thread(_write, folder, names, contract_file, theirs)
-    await set_own(tree, "core.hooksPath", str(folder))
+    await _enable_worktree_config(repo)
+    repo_hooks = await _setting(repo, "config.worktree", "core.hooksPath", "--type=path")
+    names = [*_CHECKED, *_FORWARDED, *await _present_hooks(repo, worktree, repo_hooks)]
+    await asyncio.to_thread(_write_hooks, folder, names, contract_file, repo_hooks)
+    await set_worktree_config(worktree, "core.hooksPath", str(folder))
 
 
-async def set_own(tree: Worktree, name: str, value: str) -> None:
-    """A setting of this tree alone."""
-    said = await tree.checkout.run(["config", "--worktree", name, value])
-    checked(said, f"the settings of {tree.path}")
+async def set_worktree_config(worktree: Worktree, name: str, value: str) -> None:
+    """Set a git setting for this work tree only."""
+    output = await worktree.checkout.run(["config", "--worktree", name, value])
+    checked(output, f"the settings of {worktree.path}")
 
 
-async def _allow_own_settings(repo: GitRepo) -> None:
-    """Settings of single work trees. Two that mean the first of them must move there, see the
-    manual of git-worktree; they are there before they are read from there."""
-    said = await repo.run(["config", "--type=bool", "--get", "extensions.worktreeConfig"])
-    if said.out.strip() == b"true":
+async def _enable_worktree_config(repo: GitRepo) -> None:
+    """Allow settings for single work trees. `core.bare` and `core.worktree` then have to move to
+    the settings of the main work tree; see the manual of git-worktree. They are written there
+    before git starts to read them there."""
+    output = await repo.run(["config", "--type=bool", "--get", "extensions.worktreeConfig"])
+    if output.out.strip() == b"true":
         return
     moved = []
     for name, kind in (("core.bare", "--type=bool"), ("core.worktree", "--no-type")):
@@ -95,10 +96,10 @@ async def _allow_own_settings(repo: GitRepo) -> None:
 
 
 async def _setting(repo: GitRepo, file: str, name: str, kind: str) -> str:
-    """Empty where there is none."""
+    """Empty if it is not set."""
     path = str(repo.common / file)
-    said = await repo.run(["config", "--file", path, kind, "--get", name])
-    return said.out.decode(errors="surrogateescape").strip() if said.code == 0 else ""
+    output = await repo.run(["config", "--file", path, kind, "--get", name])
+    return output.out.decode(errors="surrogateescape").strip() if output.code == 0 else ""
 
 
 async def _change(repo: GitRepo, file: str, *arguments: str) -> None:
@@ -106,22 +107,22 @@ async def _change(repo: GitRepo, file: str, *arguments: str) -> None:
     await repo.text(f"the settings of {repo.common}", "config", "--file", path, *arguments)
 
 
-async def _there(repo: GitRepo, tree: Worktree, theirs: str) -> list[str]:
-    """Which of the hooks that git calls all the time the repository has."""
-    if not theirs:
-        said = await repo.run(["config", "--type=path", "--get", "core.hooksPath"])
-        theirs = said.out.decode(errors="surrogateescape").strip()
-    folder = tree.path / theirs if theirs else repo.common / "hooks"
+async def _present_hooks(repo: GitRepo, worktree: Worktree, repo_hooks: str) -> list[str]:
+    """The hooks of the repository that are forwarded only if present."""
+    if not repo_hooks:
+        output = await repo.run(["config", "--type=path", "--get", "core.hooksPath"])
+        repo_hooks = output.out.decode(errors="surrogateescape").strip()
+    folder = worktree.path / repo_hooks if repo_hooks else repo.common / "hooks"
     return await asyncio.to_thread(
-        lambda: [name for name in _IF_THERE if (folder / name).is_file()]
+        lambda: [name for name in _FORWARDED_IF_PRESENT if (folder / name).is_file()]
     )
 
 
-def _write(folder: Path, names: Sequence[str], contract_file: Path, theirs: str) -> None:
+def _write_hooks(folder: Path, names: Sequence[str], contract_file: Path, repo_hooks: str) -> None:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     for name in names:
         head = _HEAD.format(
-            theirs=shlex.quote(theirs), own=shlex.quote(str(folder)), name=shlex.quote(name)
+            hooks=shlex.quote(repo_hooks), own=shlex.quote(str(folder)), name=shlex.quote(name)
         )
         file = folder / name
         file.write_text(head + _body(name, contract_file))
@@ -130,6 +131,6 @@ def _write(folder: Path, names: Sequence[str], contract_file: Path, theirs: str)
 
 def _body(name: str, contract_file: Path) -> str:
     if name not in _CHECKED:
-        return _OTHERS
+        return _FORWARD
     body = _PRE_COMMIT if name == "pre-commit" else _PRE_PUSH
     return body.format(check=shlex.join(hook_argv(name, contract_file)))

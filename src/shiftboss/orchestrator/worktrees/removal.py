@@ -1,4 +1,4 @@
-"""Taking down work trees, whatever their agents have made of them."""
+"""Removes the folders of work trees, whatever their agents have done to them."""
 
 from __future__ import annotations
 
@@ -12,111 +12,94 @@ from typing import Final
 
 from shiftboss.errors import TreeUnavailable
 from shiftboss.orchestrator.worktrees.worktree import Worktree
+from shiftboss.system.background_delete import remove_tree
 from shiftboss.system.file_locks import turn
 
-_OURS: Final = re.compile(r"[0-9a-f]{32}")
+_TRASH_NAME: Final = re.compile(r"[0-9a-f]{32}")
 
 
 class WorktreeRemoval:
-    """`folder` is where trees go before they are gone, on the same disk as they are. Several
-    processes may remove the same things from it."""
+    """Moves folders to a trash folder on the same disk, and deletes them in the background. Several
+    processes can share a trash folder."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._removals: set[asyncio.Task[None]] = set()
+    def __init__(self, trash: Path) -> None:
+        self._trash = trash
+        self._deletions: set[asyncio.Task[None]] = set()
 
-    async def leftovers(self) -> None:
-        """What an earlier process has not got rid of."""
-        for path in await asyncio.to_thread(_entries, self._folder):
-            self._start(path)
+    async def delete_leftovers(self) -> None:
+        """Delete what an earlier process has left in the trash folder."""
+        for path in await asyncio.to_thread(_trash_entries, self._trash):
+            self._start_deletion(path)
 
-    async def folder(self, path: Path) -> None:
-        """It is out of the way when this returns, and gone a little later."""
-        gone = self._folder / uuid.uuid4().hex
-        await asyncio.to_thread(self._folder.mkdir, mode=0o700, parents=True, exist_ok=True)
-        if await asyncio.to_thread(_put_aside, path, gone):
-            self._start(gone)
+    async def remove_folder(self, path: Path) -> None:
+        """The folder is out of the way when this returns, and deleted a little later."""
+        trash = self._trash / uuid.uuid4().hex
+        await asyncio.to_thread(self._trash.mkdir, mode=0o700, parents=True, exist_ok=True)
+        if await asyncio.to_thread(_move_away, path, trash):
+            self._start_deletion(trash)
 
-    async def registration(self, tree: Worktree) -> None:
-        """What git keeps of a tree. At once or not at all: others read it."""
-        gone = tree.common / "shiftboss" / f"gone-{uuid.uuid4().hex}"
-        async with turn(tree.common / "shiftboss", "trees"):
-            await asyncio.to_thread(_put_aside, tree.admin, gone)
-        await asyncio.to_thread(shutil.rmtree, gone, ignore_errors=True)
+    async def remove_registration(self, worktree: Worktree) -> None:
+        """Remove what git stores about a work tree. A rename makes it atomic for other readers."""
+        trash = worktree.common / "shiftboss" / f"gone-{uuid.uuid4().hex}"
+        async with turn(worktree.common / "shiftboss", "trees"):
+            await asyncio.to_thread(_move_away, worktree.admin, trash)
+        await asyncio.to_thread(shutil.rmtree, trash, ignore_errors=True)
 
     async def close(self) -> None:
-        """Wait until everything is gone."""
-        await asyncio.gather(*self._removals)
+        """Wait until everything is deleted."""
+        await asyncio.gather(*self._deletions)
 
-    def _start(self, path: Path) -> None:
-        removal = asyncio.create_task(_remove(path))
-        self._removals.add(removal)
-        removal.add_done_callback(self._removals.discard)
+    def _start_deletion(self, path: Path) -> None:
+        deletion = asyncio.create_task(remove_tree(path))
+        self._deletions.add(deletion)
+        deletion.add_done_callback(self._deletions.discard)
 
 
-def _entries(folder: Path) -> list[Path]:
-    """Those that we have put aside."""
+def _trash_entries(folder: Path) -> list[Path]:
     entries = folder.iterdir() if folder.is_dir() else ()
-    return [one for one in entries if _OURS.fullmatch(one.name)]
+    return [entry for entry in entries if _TRASH_NAME.fullmatch(entry.name)]
 
 
-def _put_aside(path: Path, gone: Path) -> bool:
-    """False: there is nothing to be thrown away. An agent may have put a link in its place."""
+def _move_away(path: Path, trash: Path) -> bool:
+    """False if there is nothing to delete. An agent may have replaced the folder with a link."""
     if path.is_symlink() or path.is_file():
         path.unlink()
         return False
     try:
-        path.chmod(0o700)  # a folder that may not be written to cannot be moved
-        path.rename(gone)
+        path.chmod(0o700)  # a folder without write permission cannot be moved
+        path.rename(trash)
     except FileNotFoundError:
         return False
     return True
 
 
-async def _remove(path: Path) -> None:
-    """By a program of its own: there may be a million files."""
-    if await _run("rm", "-rf", "--", str(path)) != 0:
-        # Agents may have taken the right to write from folders.
-        await _run("chmod", "-R", "u+rwX", "--", str(path))
-        await _run("rm", "-rf", "--", str(path))
-
-
-async def _run(*argv: str) -> int:
-    quiet = asyncio.subprocess.DEVNULL
-    process = await asyncio.create_subprocess_exec(*argv, stdin=quiet, stdout=quiet, stderr=quiet)
-    return await process.wait()
-
-
-# Which folders of work trees were made here. No other is ever removed: the place of the trees is
-# named by people, who may keep things of their own there.
-
-
 class WorktreeMarks:
-    """A file for each tree, in a folder of their own. It is there before the tree is, and until
-    after the tree has gone."""
+    """Marks the folders that were created as work trees: one file for each, which exists from
+    before the work tree is created until after it is removed. Other folders are never removed,
+    because people choose the folder of the work trees and may keep their own files there."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def set(self, tree: Path) -> None:
-        mark = self._mark(tree)
+    def set(self, worktree: Path) -> None:
+        mark = self._mark(worktree)
         mark.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         mark.touch()
 
-    def drop(self, tree: Path) -> None:
-        self._mark(tree).unlink(missing_ok=True)
+    def delete(self, worktree: Path) -> None:
+        self._mark(worktree).unlink(missing_ok=True)
 
-    def has(self, tree: Path) -> bool:
-        return self._mark(tree).is_file()
+    def has(self, worktree: Path) -> bool:
+        return self._mark(worktree).is_file()
 
-    def refuse_foreign(self, tree: Path) -> None:
-        """Raises TreeUnavailable when something of somebody else's is there."""
-        if os.path.lexists(tree) and not self.has(tree):
+    def refuse_foreign(self, worktree: Path) -> None:
+        """Raises TreeUnavailable if something else is already there."""
+        if os.path.lexists(worktree) and not self.has(worktree):
             raise TreeUnavailable(
-                f"{tree} is there already, and no work tree of ours",
+                f"{worktree} exists already and is not a work tree of Shiftboss",
                 field="trees",
-                hint="move it away, or name another folder for the work trees",
+                hint="move it away, or choose another folder for the work trees",
             )
 
-    def _mark(self, tree: Path) -> Path:
-        return self._folder / tree.parent.name / tree.name
+    def _mark(self, worktree: Path) -> Path:
+        return self._folder / worktree.parent.name / worktree.name

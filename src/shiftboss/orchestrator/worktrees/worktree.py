@@ -1,7 +1,7 @@
-"""A work tree of an attempt, and how it is found again after a crash.
+"""The work tree of an attempt, and how it is found again after a crash.
 
-Git keeps a folder for every work tree in the repository, and in it why the tree is locked. Ours are
-locked from the first moment, and the reason says all that we have to know of them.
+Git has a folder for every work tree in the repository, with the reason why the work tree is locked.
+Ours are locked from the start, and the reason contains everything needed to recover them.
 """
 
 from __future__ import annotations
@@ -14,19 +14,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from shiftboss.orchestrator.git.checkouts import UserCheckout
+from shiftboss.orchestrator.git.checkouts import GitCheckout
 
-_MARK: Final = "shiftboss "
+_PREFIX: Final = "shiftboss "
 _NAME: Final = re.compile(r"(.+)\.([0-9]+)")
-_HEAD: Final = "ref: refs/heads/"
+_BRANCH: Final = "ref: refs/heads/"
 
 
 @dataclass(frozen=True, slots=True)
 class Worktree:
-    """`path` is where the agent works, `common` the git folder that all trees of the repository
-    share, `admin` what git keeps of this tree. `start` is the commit that it began at; `salvaged`
-    are refs with what earlier attempts left behind. `environment` is what its agents and commands
-    see on top of their own. Of a tree that was found, words may be empty that nobody knows."""
+    """`path` is where the agent works, `common` the git folder that all work trees of the
+    repository share, `admin` the git folder of this one. `start` is the commit that it started at;
+    `salvaged` are refs with the work that earlier attempts left behind. `environment` are
+    additional variables for its agents and commands. In a work tree that was found after a crash,
+    unknown values are empty."""
 
     path: Path
     common: Path
@@ -46,65 +47,66 @@ class Worktree:
         return f"{self.bead_id}.{self.epoch}"
 
     @property
-    def checkout(self) -> UserCheckout:
-        return UserCheckout(self.path, self.admin)
+    def checkout(self) -> GitCheckout:
+        return GitCheckout(self.path, self.admin)
 
 
-def lock_reason(tree: Worktree) -> str:
-    """People see it in `git worktree list --verbose`."""
-    words = {
-        "path": str(tree.path),
-        "branch": tree.branch,
-        "target": tree.target,
-        "base": tree.base,
-        "start": tree.start,
+def lock_reason(worktree: Worktree) -> str:
+    """`git worktree list --verbose` shows it."""
+    values = {
+        "path": str(worktree.path),
+        "branch": worktree.branch,
+        "target": worktree.target,
+        "base": worktree.base,
+        "start": worktree.start,
     }
-    return _MARK + json.dumps(words)
+    return _PREFIX + json.dumps(values)
 
 
-def found_trees(common: Path, folder: Path) -> Iterator[Worktree]:
-    """Those of the repository that lie in `folder`/SWARM, also when they are half made, or gone."""
+def find_worktrees(common: Path, folder: Path) -> Iterator[Worktree]:
+    """The work trees of a repository that are in `folder`/SWARM, including those that were only
+    partly created or removed."""
     try:
         admins = sorted((common / "worktrees").iterdir())
     except FileNotFoundError:
         return
     for admin in admins:
-        words = _words(admin)
-        path = Path(words["path"])
-        named = _NAME.fullmatch(path.name)
-        if named is None or path.parent.parent != folder:
+        values = _read_lock(admin)
+        path = Path(values["path"])
+        name = _NAME.fullmatch(path.name)
+        if name is None or path.parent.parent != folder:
             continue
         yield Worktree(
             path=path,
             common=common,
             admin=admin,
             swarm_id=path.parent.name,
-            bead_id=named[1],
-            epoch=int(named[2]),
-            branch=words.get("branch") or _checked_out(admin),
-            target=words.get("target", ""),
-            base=words.get("base", ""),
-            start=words.get("start", ""),
+            bead_id=name[1],
+            epoch=int(name[2]),
+            branch=values.get("branch") or _checked_out_branch(admin),
+            target=values.get("target", ""),
+            base=values.get("base", ""),
+            start=values.get("start", ""),
         )
 
 
-def admin_of(common: Path, path: Path) -> Path | None:
-    """What git keeps of the tree at `path`."""
+def find_admin(common: Path, path: Path) -> Path | None:
+    """The git folder of the work tree at `path`."""
     try:
         admins = list((common / "worktrees").iterdir())
     except FileNotFoundError:
         return None
-    return next((one for one in admins if Path(_words(one)["path"]) == path), None)
+    return next((admin for admin in admins if Path(_read_lock(admin)["path"]) == path), None)
 
 
-def _words(admin: Path) -> dict[str, str]:
-    """Of the lock; of a tree that somebody has unlocked, where git says it is."""
+def _read_lock(admin: Path) -> dict[str, str]:
+    """The values in the lock reason. If somebody has unlocked the work tree, only its path."""
     reason = _read(admin / "locked")
-    if reason.startswith(_MARK):
+    if reason.startswith(_PREFIX):
         try:
-            words: Any = json.loads(reason.removeprefix(_MARK))
-            return {str(name): str(value) for name, value in words.items()} | {
-                "path": words["path"]
+            values: Any = json.loads(reason.removeprefix(_PREFIX))
+            return {str(name): str(value) for name, value in values.items()} | {
+                "path": values["path"]
             }
         except (ValueError, KeyError, AttributeError):
             pass  # somebody has written another reason
@@ -112,9 +114,9 @@ def _words(admin: Path) -> dict[str, str]:
     return {"path": os.path.dirname(os.path.normpath(admin / file)) if file else ""}  # noqa: PTH120
 
 
-def _checked_out(admin: Path) -> str:
+def _checked_out_branch(admin: Path) -> str:
     head = _read(admin / "HEAD")
-    return head.removeprefix(_HEAD) if head.startswith(_HEAD) else ""
+    return head.removeprefix(_BRANCH) if head.startswith(_BRANCH) else ""
 
 
 def _read(file: Path) -> str:

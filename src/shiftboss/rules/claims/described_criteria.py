@@ -1,4 +1,4 @@
-"""Success criteria that the description of a task states."""
+"""Finds the success criteria in the description of a task."""
 
 from __future__ import annotations
 
@@ -25,26 +25,26 @@ _FENCE = re.compile(r"\s*(?:```|~~~)")
 
 
 def described_criteria(description: str) -> list[str]:
-    """Lines such as `Tests pass: COMMAND` wherever they stand, and what is listed under "Success
-    criteria", "Acceptance criteria" or "Done when".
+    """Lines such as `Tests pass: COMMAND` anywhere, and the items under "Success criteria",
+    "Acceptance criteria" or "Done when".
 
-    Raises ValueError for a command that cannot be run as it is: a criterion that nobody can check
-    must not be taken for one.
+    Raises ValueError for a command that needs a shell, so that it is not mistaken for a criterion
+    that is checked.
     """
-    found: dict[str, None] = {}
-    for text in _stated(description.splitlines()):
+    criteria: dict[str, None] = {}
+    for text in _criteria_in(description.splitlines()):
         if len(text) > CRITERION_CHARACTERS_MAX:
-            raise ValueError(f"a criterion is longer than {CRITERION_CHARACTERS_MAX} characters")
+            raise ValueError(f"a criterion must have at most {CRITERION_CHARACTERS_MAX} characters")
         parse_criterion(text)
-        found[text] = None
-    if len(found) > CRITERIA_MAX:
+        criteria[text] = None
+    if len(criteria) > CRITERIA_MAX:
         raise ValueError(
-            f"{len(found)} success criteria are too many; {CRITERIA_MAX} may be stated"
+            f"{len(criteria)} success criteria are too many; the limit is {CRITERIA_MAX}"
         )
-    return list(found)
+    return list(criteria)
 
 
-def _stated(lines: list[str]) -> Iterator[str]:
+def _criteria_in(lines: list[str]) -> Iterator[str]:
     section: list[str] | None = None
     for line in [*lines, "# end"]:
         heading = _heading(line)
@@ -54,14 +54,14 @@ def _stated(lines: list[str]) -> Iterator[str]:
         if heading is not None:
             section = [heading, ""] if heading else []
         elif checkable := _CHECKABLE.match(_item_text(line)):
-            # Of a command that lacks its words, too, something must be said.
+            # Also if the command is missing, so that parsing it reports the problem.
             yield _command_line(checkable)
         elif section is not None:
             _add(line, section)
 
 
 def _heading(line: str) -> str | None:
-    """What stands behind the words "Done when:", which may be nothing; None: no such heading."""
+    """The text after a heading such as "Done when:", possibly empty. None if it is no heading."""
     match = _HEADING.match(line)
     if match is None:
         return None
@@ -72,7 +72,7 @@ def _heading(line: str) -> str | None:
 
 
 def _ends_section(line: str, section: list[str]) -> bool:
-    """Another heading does, and a new paragraph after the list."""
+    """A section ends at another heading, or at a new paragraph after its list."""
     if _ANY_HEADING.match(line):
         return True
     is_paragraph = bool(line.strip()) and not line[0].isspace() and not _ITEM.match(line)
@@ -80,9 +80,9 @@ def _ends_section(line: str, section: list[str]) -> bool:
 
 
 def _add(line: str, section: list[str]) -> None:
-    """An item or a line is a criterion; an indented line goes on with the item above it.
+    """An item or a line is a criterion; an indented line continues the item above it.
 
-    A blank line is kept as an empty text: the next paragraph ends the section.
+    A blank line is kept as an empty string, because the next paragraph ends the section.
     """
     if _FENCE.match(line):
         return

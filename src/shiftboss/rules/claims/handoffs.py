@@ -1,4 +1,4 @@
-"""Handoffs and claims as they are remembered, and what may be done with them."""
+"""Handoffs, claims and scope requests as they are stored, and the checks before a claim."""
 
 from __future__ import annotations
 
@@ -12,24 +12,25 @@ from shiftboss.protocol.states import WorkerState
 from shiftboss.rules.tasks.packets import Assignment
 from shiftboss.rules.tasks.tasks import check_epoch
 
-# Refused this often in a row, a worker is stopped and its contact asked.
+# After this many refused claims in a row, the worker is blocked and its contact is asked.
 REFUSALS_MAX = 3
-# A verifier that has not been heard of for this long has lost its claim.
+# A verifier that does not renew its claim within this time loses it.
 VERIFIER_SECONDS = 120
-# How often a claim is tried again when the evidence cannot be looked at.
+# How often a verification is tried when the evidence is not available.
 TRIES_MAX = 3
-# So many violations are told in an event; the verdict has all.
+# An event lists at most this many violations; the verdict has all of them.
 VIOLATIONS_TOLD_MAX = 100
 _OBJECT_NAME = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 
 class Handoff(NamedTuple):
-    """One version of a task's handoff. `body` and `policy` are canonical JSON; `said` is the digest
-    of the request: what is generated may come out differently when the same is asked again.
-    `repo_id` is the same for all work trees of a repository. `repo_name` is the repo of the
-    policy, if it is one, and `ci` what its CI has to say (a CiDemand, JSON).
-    `model` is the one that the worker should be. `target_base` is where the target was when the
-    task was spawned."""
+    """One version of a task's handoff. `body` and `policy` are canonical JSON.
+
+    `said` is the digest of the request, because a repeated request may generate another body.
+    `repo_id` is the same for all work trees of a repository. For a repo of the policy, `repo_name`
+    is its name and `ci` the required CI (a CiDemand as JSON). `model` is the model that the worker
+    should use. `target_base` is the tip of the target when the task was spawned.
+    """
 
     swarm_id: str
     task_id: str
@@ -53,13 +54,13 @@ class Handoff(NamedTuple):
 
     @property
     def lands_later(self) -> bool:
-        """The work on a repo of the policy is done on a branch of its own: until it has landed,
-        what CI says of it says nothing about the repo."""
+        """Whether the work on a repo of the policy is on its own branch. Until it has landed, its
+        CI result says nothing about the repo."""
         return self.repo_name is not None and self.target not in (None, self.branch)
 
 
 class Claim(NamedTuple):
-    """A worker says that a task is done. `words` is JSON: what it said."""
+    """A worker's claim that a task is done. `words` is the request as JSON."""
 
     swarm_id: str
     task_id: str
@@ -79,7 +80,7 @@ class Claim(NamedTuple):
 
 
 class Reservation(NamedTuple):
-    """Which paths of a repo a task in flight owns."""
+    """The paths of a repo that an active task owns."""
 
     swarm_id: str
     task_id: str
@@ -103,7 +104,7 @@ class ScopeRequest(NamedTuple):
 
 
 class Signal(NamedTuple):
-    """What one completion, refusal or failure teaches about its strategy. `details` is JSON."""
+    """A completion, refusal or failure, as a data point for its strategy. `details` is JSON."""
 
     strategy: str
     at_ms: int
@@ -118,18 +119,18 @@ class Signal(NamedTuple):
 
 
 def is_object_name(text: str | None) -> bool:
-    """A commit or a tree in full: what a receipt can name."""
+    """Whether this is the full id of a commit or a tree, as a receipt needs it."""
     return text is not None and _OBJECT_NAME.fullmatch(text) is not None
 
 
 def check_no_claim(assignment: Assignment, field: str) -> None:
-    """While the server verifies, the attempt is in its hands."""
+    """Reject a report while the server is verifying a claim of the attempt."""
     if assignment.claim_id is not None:
         raise IllegalTransition(
             f"claim {assignment.claim_id} of {assignment.task_id} is being verified; nothing was "
             "changed",
             field=field,
-            hint="wait for its verdict: it comes with the next poll, or say the same words again",
+            hint="wait for the verdict: poll, or repeat the same request",
             facts={"state": assignment.state.value, "claim_id": assignment.claim_id},
         )
 
@@ -141,7 +142,7 @@ def check_can_claim(
     epoch: int | None,
     version: int | None,
 ) -> Assignment:
-    """The attempt that a claim is about: of this worker, this attempt, this contract."""
+    """The assignment, if this worker may claim it: current attempt, current contract."""
     if assignment is None:
         raise NotHeld(task_id, None)
     check_epoch(assignment, epoch)
@@ -155,15 +156,12 @@ def check_can_claim(
         raise StaleContract(task_id, version, assignment.contract_version)
     if assignment.state is WorkerState.BLOCKED:
         raise IllegalTransition(
-            f"{task_id} is blocked: its question comes first; nothing was changed",
+            f"{task_id} is blocked by an open question; nothing was changed",
             field="bead_id",
-            hint="wait for the answer, or let the contact answer it",
+            hint="wait for the answer of its contact",
             facts={"state": assignment.state.value},
         )
     return assignment
-
-
-# Which model does what.
 
 
 Role = Literal["orchestrator", "worker"]
@@ -177,8 +175,8 @@ class ModelChoice(NamedTuple):
 def choose_model(role: Role, traits: Collection[Trait], policy: Models) -> ModelChoice:
     """A worker gets the stronger model when its task has one of the policy's traits."""
     if role == "orchestrator":
-        return ModelChoice(policy.orchestrator, "the model of orchestrators")
+        return ModelChoice(policy.orchestrator, "the default model for orchestrators")
     reasons = [trait for trait in policy.override_when if trait in traits]
     if reasons:
         return ModelChoice(policy.override, f"the task is {', '.join(reasons)}")
-    return ModelChoice(policy.workers, "the model of workers")
+    return ModelChoice(policy.workers, "the default model for workers")

@@ -1,4 +1,4 @@
-"""What is signed about an accepted claim."""
+"""Builds the receipt of an accepted claim, before it is signed."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from shiftboss.protocol.verdicts import CheckResult, Verdict, VerificationJob
 
 
 def receipt_id_of(swarm_id: str, task_id: str, claim_id: int, claimed_at_ms: int) -> str:
-    """The same for the same claim, whoever computes it."""
-    words = "\0".join((swarm_id, task_id, str(claim_id), str(claimed_at_ms)))
-    return f"rcpt-{hashlib.sha256(words.encode()).hexdigest()[:24]}"
+    """A deterministic id, so that a repeated claim gets the same receipt."""
+    claim = "\0".join((swarm_id, task_id, str(claim_id), str(claimed_at_ms)))
+    return f"rcpt-{hashlib.sha256(claim.encode()).hexdigest()[:24]}"
 
 
 def receipt_body(
@@ -31,7 +31,7 @@ def receipt_body(
     accepted_at: str,
     server_version: str,
 ) -> ReceiptBody:
-    """What is signed about an accepted claim."""
+    """The part of the receipt that is signed."""
     assert verdict.accepted
     assert verdict.commit is not None
     assert verdict.tree is not None
@@ -86,13 +86,13 @@ def _checks(checks: Sequence[CheckResult]) -> list[ReceiptCheck]:
 
 
 def _ci(job: VerificationJob, verdict: Verdict) -> dict[str, JsonValue] | None:
-    """The runs and jobs that were seen, where CI had something to say."""
+    """The CI runs and jobs that were checked, if the repo has CI."""
     if job.ci is None:
         return None
     return {
         "repo": job.ci.repo,
         "provider": job.ci.policy.provider,
-        "runs": [one.model_dump(mode="json", exclude_none=True) for one in verdict.ci_runs],
+        "runs": [run.model_dump(mode="json", exclude_none=True) for run in verdict.ci_runs],
     }
 
 

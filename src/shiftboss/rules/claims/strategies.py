@@ -1,16 +1,15 @@
-"""Which way of cutting a goal into tasks works: the record of each, and the choice that follows it.
+"""Strategies for splitting a goal into tasks: the record of each, and the choice between them.
 
-A strategy's record is a sum of wins and a sum of losses, both halved every 90 days: a project and
-its workers change. The choice is Thompson sampling: each strategy draws a number from what is known
-about it, Beta(wins + 1, losses + 1), and the highest wins. So a strategy is chosen as often as it
-is likely to be the best, and one that did badly still gets a chance now and then.
+The record of a strategy is a sum of wins and a sum of losses. Both are halved every 90 days,
+because a project and its workers change. The choice is Thompson sampling: each strategy draws a
+number from Beta(wins + 1, losses + 1), and the highest wins. So a strategy is chosen as often as it
+is likely to be the best, and one with a bad record still gets a chance now and then.
 """
 
 from __future__ import annotations
 
 import math
 import random
-import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from typing import Final, Literal
@@ -18,14 +17,11 @@ from typing import Final, Literal
 from shiftboss.protocol.verdicts import CheckName
 from shiftboss.rules.tasks.retry import RECOVERABLE_ERRORS
 
-# What the end of an attempt says about the strategy that made its task.
-
-
 SignalKind = Literal["completion", "refusal", "failure"]
 Impact = Literal["positive", "negative", "neutral"]
 
-# A completion is worth one win. Each refusal and each retry on the way takes something off, and so
-# does an attempt that took long: the task was cut too big or too vague. It stays a win.
+# A completion counts as one win. Each refusal, each retry and a long duration reduce it, because
+# the task was too big or too vague. It always stays a win.
 REFUSAL_COST: Final = 0.25
 RETRY_COST: Final = 0.15
 LONG_COST: Final = 0.25
@@ -36,8 +32,8 @@ WIN_MIN: Final = 0.1
 def impact_of(
     kind: SignalKind, *, violated: Collection[CheckName] = (), error_type: str | None = None
 ) -> Impact:
-    """Work outside the scope speaks against the cut; a failing test speaks of the worker, and a
-    flaky network of neither."""
+    """Work outside the scope counts against the strategy. A failing test is the worker's fault, and
+    a flaky network is nobody's."""
     if kind == "completion":
         return "positive"
     if kind == "refusal":
@@ -48,7 +44,7 @@ def impact_of(
 def signal_weight(
     impact: Impact, *, refusals: int = 0, retries: int = 0, duration_ms: int = 0
 ) -> float:
-    """A loss is a whole one. A win has its price."""
+    """A loss always counts fully. A win is reduced by its costs."""
     if impact == "neutral":
         return 0.0
     if impact == "negative":
@@ -60,20 +56,17 @@ def signal_weight(
 
 
 KNOWN_STRATEGIES: Final = ("file-based", "feature-based", "risk-based", "research-based")
-STRATEGY_PATTERN: Final = r"^[a-z0-9-]{1,50}$"
 HALF_LIFE_MS: Final = 90 * 86_400_000
 SAMPLES_MIN: Final = 3
-# Two plain losses without a win are below it, one is not.
+# Two full losses without a win are below this mean, one is not.
 BAD_MEAN: Final = 0.3
-# About nine in ten lie within so many standard deviations of the mean.
+# About 90 % of values lie within this many standard deviations of the mean.
 _DEVIATIONS: Final = 1.645
-
-_NAME: Final = re.compile(STRATEGY_PATTERN[1:-1])
 
 
 @dataclass(frozen=True, slots=True)
 class StrategyRecord:
-    """`wins` and `losses` as they were at `updated_at_ms`; `samples` counts every signal."""
+    """`wins` and `losses` are as of `updated_at_ms`; `samples` counts every signal."""
 
     strategy: str
     wins: float = 0.0
@@ -84,8 +77,8 @@ class StrategyRecord:
 
 @dataclass(frozen=True, slots=True)
 class StrategyRow:
-    """What the choice saw of one strategy: decayed sums, the chance of a win with its interval of
-    about 90 %, and the number that it drew."""
+    """The input of the choice: decayed sums, the mean chance of a win with its 90 % interval, and
+    the number that the strategy drew."""
 
     strategy: str
     samples: int
@@ -104,12 +97,8 @@ class Suggestion:
     table: tuple[StrategyRow, ...]
 
 
-def is_strategy_name(text: str) -> bool:
-    return _NAME.fullmatch(text) is not None
-
-
 def decayed(record: StrategyRecord, now_ms: int) -> StrategyRecord:
-    """The record as of now. A clock that went back changes nothing."""
+    """The record as of now. A clock that went backwards changes nothing."""
     age_ms = now_ms - record.updated_at_ms
     if age_ms <= 0:
         return record
@@ -123,7 +112,7 @@ def decayed(record: StrategyRecord, now_ms: int) -> StrategyRecord:
 
 
 def recorded(record: StrategyRecord, impact: Impact, weight: float, now_ms: int) -> StrategyRecord:
-    """With one more signal. A neutral one is a sample that speaks for neither side."""
+    """The record with one more signal. A neutral signal only counts as a sample."""
     current = decayed(record, now_ms)
     return replace(
         current,
@@ -140,8 +129,8 @@ def suggest(
     seed: int | None,
     samples_min: int = SAMPLES_MIN,
 ) -> Suggestion:
-    """The known strategies take part with or without a record. The same seed and record give the
-    same choice."""
+    """Choose between all strategies, including known ones without a record. The same seed and
+    records give the same choice."""
     chance = random.Random(seed)  # noqa: S311 - not a secret
     known = {name: StrategyRecord(name) for name in KNOWN_STRATEGIES}
     all_records = known | {record.strategy: record for record in records}

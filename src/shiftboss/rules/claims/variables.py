@@ -1,20 +1,17 @@
-"""Which variables of the server's environment a contract may pass on to its commands."""
+"""Environment variables: which may be passed to commands, and which names suggest a secret."""
 
 from __future__ import annotations
 
 import re
 from typing import Final
 
-# They put code into every program, also into those that judge.
+# These load code into every program, including those that check the work.
 _NEVER: Final = frozenset({"LD_PRELOAD", "LD_AUDIT", "DYLD_INSERT_LIBRARIES"})
 
 
 def may_be_passed(name: str) -> bool:
-    """Never our own: they hold tokens and the address of the store."""
+    """Our own variables are never passed, because they contain tokens and the store's address."""
     return name not in _NEVER and not name.upper().startswith("SHIFTBOSS_")
-
-
-# Names of variables that hold secrets.
 
 
 _SECRET: Final = re.compile(

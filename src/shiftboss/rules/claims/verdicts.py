@@ -1,4 +1,4 @@
-"""From checks to a verdict: what a waiver changes, and when work is accepted."""
+"""From checks to a verdict: waivers, acceptance, and verdicts short enough for a request."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ EVERYTHING = "*"
 
 
 class Checked(NamedTuple):
-    """A check that was made, with the reasons to refuse if it failed."""
+    """The result of a check, with its violations if it failed."""
 
     result: CheckResult
     violations: Sequence[Violation] = ()
@@ -27,7 +27,7 @@ def passed(check: CheckName, message: str) -> Checked:
 
 
 def failed(check: CheckName, message: str, hint: str, commit: str | None = None) -> Checked:
-    """For the one reason that is the message."""
+    """A failed check with one violation, whose text is the message."""
     violation = Violation(check=check, message=message, hint=hint, commit=commit)
     return Checked(CheckResult(check=check, outcome="failed", message=message), [violation])
 
@@ -37,44 +37,44 @@ def not_made(check: CheckName, reason: str, subject: str | None = None) -> Check
     return Checked(result)
 
 
-def judged(check: CheckName, violations: Sequence[Violation], fine: str) -> Checked:
-    """Failed if there are violations; `fine` is the message if there are none."""
+def judged(check: CheckName, violations: Sequence[Violation], message_if_passed: str) -> Checked:
+    """Failed if there are violations, otherwise passed."""
     if not violations:
-        return passed(check, fine)
+        return passed(check, message_if_passed)
     first = violations[0].message
     message = first if len(violations) == 1 else f"{first}, and {len(violations) - 1} more"
     return Checked(CheckResult(check=check, outcome="failed", message=message), violations)
 
 
 def is_waived(waivers: Iterable[Waiver], check: str, subjects: Iterable[str | None]) -> bool:
-    allowed = {EVERYTHING, *(one for one in subjects if one is not None)}
-    return any(one.check == check and one.subject in allowed for one in waivers)
+    covered = {EVERYTHING, *(subject for subject in subjects if subject is not None)}
+    return any(waiver.check == check and waiver.subject in covered for waiver in waivers)
 
 
 def with_waivers(checked: Checked, waivers: Sequence[Waiver]) -> Checked:
-    """A check is waived when no reason to refuse is left."""
+    """Remove waived violations. The check is waived if none is left."""
     result = checked.result
     if not checked.violations:
         return checked
-    left = [
-        one
-        for one in checked.violations
-        if not is_waived(waivers, result.check, [one.path, result.subject])
+    remaining = [
+        violation
+        for violation in checked.violations
+        if not is_waived(waivers, result.check, [violation.path, result.subject])
     ]
-    if left:
-        return checked._replace(violations=left)
+    if remaining:
+        return checked._replace(violations=remaining)
     return Checked(result.model_copy(update={"outcome": "waived"}))
 
 
 def with_policy(checked: Checked, policy: VerificationPolicy) -> Checked:
-    """The reason to refuse that a criterion is which nobody can check, where the policy says so."""
+    """Add a violation to an unverifiable check, if the policy refuses unverifiable checks."""
     result = checked.result
     if result.outcome != "unverifiable" or policy.unverifiable == "allow":
         return checked
     violation = Violation(
         check=result.check,
         message=f"{result.subject or result.check} cannot be verified: {result.message}",
-        hint="ask for a criterion that a command can check, or for a waiver",
+        hint="ask the operator for a criterion that a command can check, or for a waiver",
     )
     return checked._replace(violations=[violation])
 
@@ -83,30 +83,32 @@ def is_accepted(checks: Sequence[Checked], policy: VerificationPolicy) -> bool:
     allowed = {"passed", "waived"}
     if policy.unverifiable == "allow":
         allowed.add("unverifiable")
-    return all(one.result.outcome in allowed and not one.violations for one in checks)
+    return all(check.result.outcome in allowed and not check.violations for check in checks)
 
 
 def shows_green(verdict: Verdict) -> bool:
-    """That the CI of the branch has passed, at a commit that is on it. It may be so where the work
-    is refused for something else; and where the operator has waived it, the operator answers."""
-    outcomes = [one.outcome for one in verdict.checks if one.check == "ci"]
-    on_branch = any(one.check == "branch" and one.outcome == "passed" for one in verdict.checks)
-    has_passed = bool(outcomes) and all(one == "passed" for one in outcomes)
+    """Whether CI has passed for a commit on the branch.
+
+    That can be so although the work is refused for another reason. If the operator has waived the
+    check, the verdict is accepted on the operator's responsibility.
+    """
+    outcomes = [check.outcome for check in verdict.checks if check.check == "ci"]
+    on_branch = any(
+        check.check == "branch" and check.outcome == "passed" for check in verdict.checks
+    )
+    has_passed = bool(outcomes) and all(outcome == "passed" for outcome in outcomes)
     return verdict.accepted or (has_passed and on_branch)
 
 
-# A verdict that fits into a request.
-
-
-# A request has 256 KiB.
+# The server accepts requests of up to 256 KiB.
 VERDICT_BYTES_MAX: Final = 240 * 1024
-# How much is kept of each output, and how many changes and violations: first all, then less.
-_STEPS: Final = ((65_536, 1000), (8192, 1000), (2048, 300), (512, 100), (100, 20))
+# Characters of each output, and entries of each list, that are kept. Tried in this order.
+_LIMITS: Final = ((65_536, 1000), (8192, 1000), (2048, 300), (512, 100), (100, 20))
 
 
 def fitting(verdict: Verdict, bytes_max: int = VERDICT_BYTES_MAX) -> Verdict:
-    """The same verdict with shorter evidence, where it would be too long."""
-    for characters, entries in _STEPS:
+    """The verdict with its evidence shortened, if it would be too long for a request."""
+    for characters, entries in _LIMITS:
         shorter = _cut(verdict, characters, entries)
         if len(shorter.model_dump_json().encode()) <= bytes_max:
             break
@@ -130,12 +132,12 @@ def _cut(verdict: Verdict, characters: int, entries: int) -> Verdict:
 
 
 def _first(violations: list[Violation], entries: int) -> list[Violation]:
-    left_out = len(violations) - entries
-    if left_out <= 0:
+    omitted = len(violations) - entries
+    if omitted <= 0:
         return violations
     more = Violation(
         check=violations[entries].check,
-        message=f"and {left_out} more violations",
-        hint="mend those that are named, then claim again",
+        message=f"and {omitted} more violations",
+        hint="fix the listed violations, then claim again",
     )
     return [*violations[:entries], more]

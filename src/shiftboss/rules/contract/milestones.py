@@ -6,7 +6,6 @@ whether the commit that was pushed has failed its CI: then executing is FIXING_C
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Sequence
 from typing import Final
 
@@ -16,7 +15,6 @@ from shiftboss.protocol.milestones import Done
 from shiftboss.protocol.policy import Milestone
 from shiftboss.protocol.states import WorkerState
 from shiftboss.rules.contract.forbidden_patterns import violation_of
-from shiftboss.rules.tasks.lifecycle import TRANSITIONS as STATE_TRANSITIONS
 
 INITIAL: Final[Milestone] = "WORKING"
 TERMINAL: Final[Milestone] = "DONE"
@@ -27,14 +25,6 @@ TRANSITIONS: Final[dict[Milestone, tuple[Milestone, ...]]] = {
     "FIXING_CI": ("PUSHED_TO_CI", "BLOCKED"),
     "BLOCKED": ("WORKING", "PUSHED_TO_CI", "FIXING_CI"),
     "DONE": (),
-}
-
-REQUIRED_INFO: Final[dict[Milestone, tuple[str, ...]]] = {
-    "WORKING": ("description",),
-    "PUSHED_TO_CI": ("repo", "commit", "ci_run"),
-    "FIXING_CI": ("failed_job", "diagnosis"),
-    "DONE": ("repo", "ci_run", "all_green", "sync_status"),
-    "BLOCKED": ("reason",),
 }
 
 _STATE: Final[dict[Milestone, WorkerState]] = {
@@ -50,11 +40,9 @@ _MILESTONE: Final[dict[WorkerState, Milestone]] = {
     WorkerState.BLOCKED: "BLOCKED",
     WorkerState.COMPLETE: "DONE",
 }
-# An attempt that goes through these is over.
-_ENDS: Final = {WorkerState.IDLE, WorkerState.WAITING, WorkerState.FAILED}
 
 
-def can_move(present: Milestone | None, new: Milestone) -> bool:
+def can_report(present: Milestone | None, new: Milestone) -> bool:
     """A milestone that is reported again tells news of it: another substate, another push."""
     if present is None:
         return new == INITIAL
@@ -62,7 +50,7 @@ def can_move(present: Milestone | None, new: Milestone) -> bool:
 
 
 def check_move(present: Milestone | None, new: Milestone) -> None:
-    if can_move(present, new):
+    if can_report(present, new):
         return
     legal = [INITIAL] if present is None else list(TRANSITIONS[present])
     before = "nothing was reported yet" if present is None else f"the milestone is {present}"
@@ -89,26 +77,6 @@ def state_of(milestone: Milestone) -> WorkerState:
     return _STATE[milestone]
 
 
-def steps_to(state: WorkerState, milestone: Milestone) -> list[WorkerState] | None:
-    """The states to go through, the last being the milestone's own; empty: it is there already.
-
-    The shortest way along the edges of the state machine within one attempt; None: there is none.
-    """
-    goal = _STATE[milestone]
-    ways: deque[list[WorkerState]] = deque([[]])
-    seen = {state}
-    while ways:
-        way = ways.popleft()
-        here = way[-1] if way else state
-        if here is goal:
-            return way
-        for step in STATE_TRANSITIONS[here]:
-            if step not in seen and step not in _ENDS:
-                seen.add(step)
-                ways.append([*way, step])
-    return None
-
-
 def check_done_report(report: Done, must_succeed: Sequence[str]) -> None:
     """A DONE report must say its run, that all jobs passed, and what became of the sync job.
 
@@ -124,9 +92,9 @@ def check_done_report(report: Done, must_succeed: Sequence[str]) -> None:
         missing.append("sync_status")
     if missing:
         raise InvalidRequest(
-            f"DONE lacks {', '.join(missing)}; nothing was changed",
+            f"DONE: missing {', '.join(missing)}; nothing was changed",
             field=missing[0],
-            hint=f"write it as {FORMATS['DONE']}",
+            hint=f"the format is {FORMATS['DONE']}",
             facts={"missing": missing, "forbidden": _patterns(missing)},
         )
     refusal = _refused(report)

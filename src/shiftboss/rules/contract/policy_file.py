@@ -1,7 +1,8 @@
-"""What a policy says that cannot hold: names of nothing, circles, limits that cross.
+"""Reads a policy file and reports all its problems at once, each with its line and its key.
 
-It looks at the raw data, so that these are told together with the mistakes of form; whatever has
-the wrong type is passed over here, the form says it.
+Besides the types, it checks for contradictions: unknown names, dependency cycles, limits that do
+not fit together. These checks read the raw data, so that they are reported together with values of
+the wrong type, which they skip.
 """
 
 from __future__ import annotations
@@ -27,13 +28,13 @@ from shiftboss.protocol.policy import (
 from shiftboss.rules.contract.repo_graph import find_cycles, variable_of
 from shiftboss.rules.documents.raw_data import (
     Contradiction,
-    commands,
-    mapping,
-    texts,
-    twice,
-    unknown,
+    as_mapping,
+    invalid_commands,
+    listed_twice,
+    strings,
+    unknown_names,
 )
-from shiftboss.rules.documents.typed_files import in_short, read_form, told_lines
+from shiftboss.rules.documents.typed_files import read_typed_file, summarize_problems, told_lines
 from shiftboss.rules.documents.yaml_lines import Path, Problem
 from shiftboss.rules.prompts.token_estimate import estimate_tokens
 
@@ -43,14 +44,36 @@ _TIMEOUTS: Final[dict[str, type[MilestoneTimeout]]] = {
     "FIXING_CI": FixingCiTimeout,
 }
 
-# What the rest of the spawn prompt leaves of its hundred, by our estimate.
+# What the rest of the spawn prompt leaves of its 100 tokens, by our estimate.
 SANDBOX_TOKENS_MAX: Final = 32
 
 R = TypeVar("R", bound=Request)
 
 
+def read_policy(text: str, name: str) -> Policy:
+    """Raises InvalidPolicy with every problem as `name:line: key: what is wrong`."""
+    form = read_typed_file(text, Policy, contradictions)
+    if form.value is None or form.problems:
+        raise invalid(name, form.problems)
+    return form.value
+
+
+def invalid(name: str, problems: Iterable[Problem]) -> InvalidPolicy:
+    lines = told_lines(name, problems)
+    return InvalidPolicy(
+        summarize_problems(lines),
+        hint="nothing was applied; `shiftboss policy check` lists all problems",
+        facts={"problems": lines},
+    )
+
+
+def effective_policy(policy: Policy) -> str:
+    """The policy file with every value written out, including the defaults."""
+    return yaml.safe_dump(policy.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
+
+
 def contradictions(data: dict[str, Any]) -> Iterator[Contradiction]:
-    repos = mapping(data.get("repos"))
+    repos = as_mapping(data.get("repos"))
     yield from _dependencies(repos)
     for name, repo in repos.items():
         if isinstance(repo, dict):
@@ -59,66 +82,71 @@ def contradictions(data: dict[str, Any]) -> Iterator[Contradiction]:
 
 
 def _dependencies(repos: dict[str, Any]) -> Iterator[Contradiction]:
-    depends_on = {name: texts(mapping(repo).get("depends_on")) for name, repo in repos.items()}
+    depends_on = {name: strings(as_mapping(repo).get("depends_on")) for name, repo in repos.items()}
     for name, named in depends_on.items():
         path = ("repos", name, "depends_on")
-        yield from unknown(path, named, repos, "repo")
-        yield from twice(path, named)
-    graph = {name: [one for _, one in named] for name, named in depends_on.items()}
+        yield from unknown_names(path, named, repos, "repo")
+        yield from listed_twice(path, named)
+    graph = {name: [repo for _, repo in named] for name, named in depends_on.items()}
     for cycle in find_cycles(graph):
         yield (
             ("repos", cycle[0], "depends_on"),
-            f"the repos depend on each other in a circle: {' -> '.join(cycle)}",
+            f"the repos depend on each other in a cycle: {' -> '.join(cycle)}",
         )
     known: dict[str, str] = {}
     for name in repos:
         first = known.setdefault(variable_of(name), name)
         if first != name:
-            yield ("repos", name), f"has the variable {variable_of(name)}, as {first!r} does"
+            yield (
+                ("repos", name),
+                f"gets the same variable as {first!r}: {variable_of(name)}; rename one",
+            )
 
 
 def _repo(path: Path, repo: dict[str, Any]) -> Iterator[Contradiction]:
-    ci = mapping(repo.get("ci"))
+    ci = as_mapping(repo.get("ci"))
     provider = ci.get("provider", "local")
     if provider == "local" and not (repo.get("path") or repo.get("url")):
-        yield path, "needs a path or a url: its jobs are run here, from a checkout"
+        yield path, "needs a path or a url, because its jobs run here in a checkout"
     if provider in ("forgejo", "github") and not ci.get("repository"):
         yield (*path, "ci"), f"the provider {provider} needs a repository (owner/name)"
     if provider == "forgejo" and not ci.get("url"):
-        yield (*path, "ci"), "the provider forgejo needs a url, the address of the forge"
+        yield (*path, "ci"), "the provider forgejo needs a url (the address of the forge)"
     if "@" in str(ci.get("url") or "").split("://")[-1].split("/")[0]:
-        yield (*path, "ci", "url"), "must not have a user or token in it; use token_variable"
+        yield (*path, "ci", "url"), "must not contain a user or token; use token_variable"
     scheme, _, rest = str(repo.get("url") or "").partition("://")
     user = rest.split("/")[0].rpartition("@")[0]
-    # `ssh://git@host` names a login; a password, or anything before a host of the web, is a secret.
+    # `ssh://git@host` is a login name. A password, or any user of an http address, is a secret.
     if ":" in user or (user and scheme.startswith("http")):
-        yield (*path, "url"), "must not have a password or token in it"
+        yield (*path, "url"), "must not contain a password or token"
     yield from _jobs((*path, "ci"), ci, is_local=provider == "local")
 
 
 def _jobs(path: Path, ci: dict[str, Any], *, is_local: bool) -> Iterator[Contradiction]:
-    jobs = mapping(ci.get("jobs"))
-    needs = {name: texts(mapping(job).get("needs")) for name, job in jobs.items()}
+    jobs = as_mapping(ci.get("jobs"))
+    needs = {name: strings(as_mapping(job).get("needs")) for name, job in jobs.items()}
     for name, named in needs.items():
-        yield from unknown((*path, "jobs", name, "needs"), named, jobs, "job")
-    for cycle in find_cycles({name: [one for _, one in named] for name, named in needs.items()}):
+        yield from unknown_names((*path, "jobs", name, "needs"), named, jobs, "job")
+    for cycle in find_cycles({name: [job for _, job in named] for name, named in needs.items()}):
         yield (
             (*path, "jobs", cycle[0], "needs"),
-            f"the jobs wait for each other in a circle: {' -> '.join(cycle)}",
+            f"the jobs need each other in a cycle: {' -> '.join(cycle)}",
         )
     for name, job in jobs.items():
-        yield from commands((*path, "jobs", name, "run"), texts(mapping(job).get("run")))
+        yield from invalid_commands(
+            (*path, "jobs", name, "run"), strings(as_mapping(job).get("run"))
+        )
     known: dict[str, str] = {}
     for name in jobs:
         first = known.setdefault(name.casefold(), name)
         if first != name:
-            yield (*path, "jobs", name), f"differs from {first!r} by letter case only"
+            yield (*path, "jobs", name), f"differs from {first!r} only by letter case"
     for key in ("required_jobs", "must_succeed"):
-        named = texts(ci.get(key))
-        yield from twice((*path, key), named)
-        # Without jobs of its own, a local repo has those of its workflow files.
+        named = strings(ci.get(key))
+        yield from listed_twice((*path, key), named)
+        # Without jobs in the policy, the local runner takes them from the workflow files.
         if is_local and jobs:
-            yield from unknown((*path, key), named, jobs, "job", str.casefold)
+            yield from unknown_names((*path, key), named, jobs, "job", str.casefold)
 
 
 def _limits(data: dict[str, Any]) -> Iterator[Contradiction]:
@@ -128,27 +156,27 @@ def _limits(data: dict[str, Any]) -> Iterator[Contradiction]:
         if timeout is not None and timeout.warning_at > timeout.timeout:
             yield (
                 (*milestones, name, "warning_at"),
-                f"the warning ({timeout.warning_at}s) comes after the timeout ({timeout.timeout}s)",
+                f"the warning ({timeout.warning_at}s) is after the timeout ({timeout.timeout}s)",
             )
     backoff = _valid(Backoff, _at(data, ("failures", "transient")))
     if backoff is not None and backoff.initial > backoff.max:
-        yield ("failures", "transient", "initial"), f"is more than max ({backoff.max}s)"
+        yield ("failures", "transient", "initial"), f"must not be more than max ({backoff.max}s)"
     limits = _valid(RecoverableLimits, _at(data, ("failures", "recoverable")))
     if limits is not None and limits.escalate_after > limits.max_attempts:
         yield (
             ("failures", "recoverable", "escalate_after"),
-            f"is more than max_attempts ({limits.max_attempts})",
+            f"must not be more than max_attempts ({limits.max_attempts})",
         )
     tokens = _valid(TokenBudget, data.get("tokens", {}))
     if tokens is not None:
         parts = tokens.spawn_context + tokens.ci_stage_addon + tokens.task_specific
         if parts > tokens.total_target:
-            yield ("tokens", "total_target"), f"is less than its parts together ({parts})"
-    line = mapping(data.get("sandbox")).get("worker_instruction")
+            yield ("tokens", "total_target"), f"must be at least the sum of its parts ({parts})"
+    line = as_mapping(data.get("sandbox")).get("worker_instruction")
     if isinstance(line, str) and estimate_tokens(line) > SANDBOX_TOKENS_MAX:
         yield (
             ("sandbox", "worker_instruction"),
-            f"is too long for a spawn prompt: more than {SANDBOX_TOKENS_MAX} tokens",
+            f"is too long for the spawn prompt: at most {SANDBOX_TOKENS_MAX} tokens",
         )
 
 
@@ -161,30 +189,5 @@ def _valid(kind: type[R], raw: object) -> R | None:
 
 def _at(data: dict[str, Any], keys: tuple[str, ...]) -> dict[str, Any]:
     for key in keys:
-        data = mapping(data.get(key))
+        data = as_mapping(data.get(key))
     return data
-
-
-# The policy file read: all that is wrong with it at once, each with its line and its key.
-
-
-def read_policy(text: str, name: str) -> Policy:
-    """Raises InvalidPolicy with every problem as `name:line: key: what is wrong`."""
-    form = read_form(text, Policy, contradictions)
-    if form.value is None or form.problems:
-        raise invalid(name, form.problems)
-    return form.value
-
-
-def invalid(name: str, problems: Iterable[Problem]) -> InvalidPolicy:
-    lines = told_lines(name, problems)
-    return InvalidPolicy(
-        in_short(lines),
-        hint="nothing was applied; `shiftboss policy check` shows all problems",
-        facts={"problems": lines},
-    )
-
-
-def effective(policy: Policy) -> str:
-    """Every value that is in force, as a policy file."""
-    return yaml.safe_dump(policy.model_dump(mode="json"), sort_keys=False, allow_unicode=True)

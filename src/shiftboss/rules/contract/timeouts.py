@@ -314,23 +314,23 @@ class Signs(NamedTuple):
     api_errors: int = 0
 
 
-class Indicator(NamedTuple):
+class StallIndicator(NamedTuple):
     kind: IndicatorKind
     message: str
 
 
 def indicators(
     signs: Signs, now_ms: int, policy: Deadlock, *, stuck_after_seconds: int
-) -> list[Indicator]:
+) -> list[StallIndicator]:
     """A worker that waits for its CI or for an answer may be idle, and has nothing to commit."""
     found = []
     idle_ms = now_ms - signs.last_activity_ms
     if signs.milestone in ("WORKING", "FIXING_CI") and idle_ms > policy.idle * 1000:
-        found.append(Indicator("worker_idle", f"no sign of work for {_minutes_text(idle_ms)}"))
+        found.append(StallIndicator("worker_idle", f"no sign of work for {_minutes_text(idle_ms)}"))
     waiting_ms = 0 if signs.ci_waiting_since_ms is None else now_ms - signs.ci_waiting_since_ms
     if signs.milestone == "PUSHED_TO_CI" and waiting_ms > stuck_after_seconds * 1000:
         found.append(
-            Indicator(
+            StallIndicator(
                 "ci_stuck_in_pending",
                 f"the CI run has waited {_minutes_text(waiting_ms)} for a runner",
             )
@@ -339,10 +339,12 @@ def indicators(
     committed = signs.last_commit_ms is not None and signs.last_commit_ms >= signs.since_ms
     if signs.milestone == "WORKING" and not committed and working_ms > policy.no_commits * 1000:
         found.append(
-            Indicator("no_commits", f"no commit {_minutes_text(working_ms)} after WORKING began")
+            StallIndicator(
+                "no_commits", f"no commit {_minutes_text(working_ms)} after WORKING began"
+            )
         )
     if signs.api_errors > policy.api_errors:
-        found.append(Indicator("api_errors", f"{signs.api_errors} API calls failed in a row"))
+        found.append(StallIndicator("api_errors", f"{signs.api_errors} API calls failed in a row"))
     return found
 
 

@@ -1,4 +1,7 @@
-"""Looking at data whose form is not known to be right: what has the wrong type is passed over."""
+"""Checks of parsed YAML before its types are known to be right. Values of other types are skipped.
+
+Each check yields contradictions: the path of a key, and a message that reads well after it.
+"""
 
 from __future__ import annotations
 
@@ -13,18 +16,18 @@ from shiftboss.rules.paths.patterns import normalised
 Contradiction = tuple[Path, str]
 
 
-def mapping(value: object) -> dict[str, Any]:
+def as_mapping(value: object) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def texts(value: object) -> list[tuple[int, str]]:
-    """With their places in the list."""
+def strings(value: object) -> list[tuple[int, str]]:
+    """The strings of a list, with their indexes."""
     if not isinstance(value, list):
         return []
-    return [(place, one) for place, one in enumerate(value) if isinstance(one, str)]
+    return [(index, text) for index, text in enumerate(value) if isinstance(text, str)]
 
 
-def unknown(
+def unknown_names(
     path: Path,
     named: Iterable[tuple[int, str]],
     known: Iterable[str],
@@ -33,34 +36,34 @@ def unknown(
 ) -> Iterator[Contradiction]:
     known_names = list(known)
     forms = {form(name) for name in known_names}
-    for place, name in named:
+    for index, name in named:
         if form(name) not in forms:
             yield (
-                (*path, place),
+                (*path, index),
                 f"there is no {kind} {name!r}{did_you_mean(name, known_names)}",
             )
 
 
-def twice(path: Path, named: Iterable[tuple[int, str]]) -> Iterator[Contradiction]:
+def listed_twice(path: Path, named: Iterable[tuple[int, str]]) -> Iterator[Contradiction]:
     seen: set[str] = set()
-    for place, name in named:
+    for index, name in named:
         if name in seen:
-            yield (*path, place), f"{name!r} is listed twice"
+            yield (*path, index), f"{name!r} is listed twice"
         seen.add(name)
 
 
-def commands(path: Path, named: Iterable[tuple[int, str]]) -> Iterator[Contradiction]:
-    """They are run without a shell: what only a shell understands can never pass."""
-    for place, text in named:
+def invalid_commands(path: Path, named: Iterable[tuple[int, str]]) -> Iterator[Contradiction]:
+    """Commands run without a shell, so a command that needs one can never pass."""
+    for index, text in named:
         try:
             parse_command(text)
         except ValueError as error:
-            yield (*path, place), str(error)
+            yield (*path, index), str(error)
 
 
-def patterns(path: Path, named: Iterable[tuple[int, str]]) -> Iterator[Contradiction]:
-    for place, text in named:
+def invalid_patterns(path: Path, named: Iterable[tuple[int, str]]) -> Iterator[Contradiction]:
+    for index, text in named:
         try:
             normalised(text)
         except ValueError as error:
-            yield (*path, place), f"{text!r} {error}"
+            yield (*path, index), f"{text!r} {error}"

@@ -1,5 +1,4 @@
-"""A file that people write, read as one of our types: all that is wrong at once, each problem with
-its line and its key, in words of ours."""
+"""Reads a YAML file into a pydantic type, and reports all problems at once, each with its line."""
 
 from __future__ import annotations
 
@@ -14,53 +13,55 @@ from shiftboss.rules.documents.wording import did_you_mean
 from shiftboss.rules.documents.yaml_lines import Document, Path, Problem, read_yaml
 
 M = TypeVar("M", bound=BaseModel)
-# What cannot hold although its form is right, found in the raw data.
-Sense = Callable[[dict[str, Any]], Iterable[tuple[Path, str]]]
+# Finds contradictions in the parsed data, such as names that do not exist.
+FindContradictions = Callable[[dict[str, Any]], Iterable[tuple[Path, str]]]
 
-_WORDS: Final = {
+_MESSAGES: Final = {
     "missing": "is missing",
-    "string_type": "must be a text; put it in quotes if it looks like something else",
+    "string_type": "must be a string; put it in quotes if it looks like a number or a date",
     "string_too_short": "must not be empty",
-    "string_too_long": "is longer than {max_length} characters",
+    "string_too_long": "must have at most {max_length} characters",
     "int_type": "must be a whole number",
     "int_from_float": "must be a whole number",
     "float_type": "must be a number",
-    "finite_number": "must be a number that is not infinite",
+    "finite_number": "must be a finite number",
     "bool_type": "must be true or false",
     "greater_than": "must be more than {gt}",
     "list_type": "must be a list",
     "too_short": "must have at least one entry",
-    "too_long": "has more than {max_length} entries",
+    "too_long": "must have at most {max_length} entries",
     "dict_type": "must be a mapping",
     "model_type": "must be a mapping",
 }
-# What is meant by the patterns that describe no name.
+# Explanations of the patterns that do not describe names.
 _PATTERNS: Final = {
-    r"^[^\x00]*$": "holds a NUL",
-    r"^https?://[^\s]+$": "must be an address that begins with http:// or https://",
+    r"^[^\x00]*$": "must not contain NUL characters",
+    r"^https?://[^\s]+$": "must be an address that starts with http:// or https://",
     r"^[^/\s]+/[^/\s]+$": "must be owner/name",
-    r"^[A-Z][A-Z0-9_]*$": "must be the name of a variable: capital letters, digits and _",
+    r"^[A-Z][A-Z0-9_]*$": "must be a variable name of capital letters, digits and _",
 }
-# How names are described in our types: what they begin with, what follows, and how much of it.
+# The patterns for names in our types: first character, further characters, and how many.
 _NAME: Final = re.compile(r"\^\[(?P<first>[^]]+)\]\[(?P<rest>[^]]+)\]\{0,(?P<count>\d+)\}\$")
 _LETTERS: Final = (
     ("A-Za-z", "letters"),
     ("a-zA-Z", "letters"),
-    ("a-z", "small letters"),
-    ("A-Z", "capital letters"),
+    ("a-z", "lowercase letters"),
+    ("A-Z", "uppercase letters"),
     ("0-9", "digits"),
 )
 
 
-class Form(NamedTuple, Generic[M]):
-    """`value` is None where the form is wrong; it counts only if there are no problems."""
+class TypedFile(NamedTuple, Generic[M]):
+    """`value` is None if the data does not fit the type. Use it only if there are no problems."""
 
     document: Document
     value: M | None
     problems: list[Problem]
 
 
-def read_form(text: str, model: type[M], sense: Sense) -> Form[M]:
+def read_typed_file(
+    text: str, model: type[M], find_contradictions: FindContradictions
+) -> TypedFile[M]:
     document = read_yaml(text)
     value: M | None = None
     problems = list(document.problems)
@@ -69,26 +70,31 @@ def read_form(text: str, model: type[M], sense: Sense) -> Form[M]:
         try:
             value = model.model_validate(data)
         except ValidationError as error:
-            problems += [_told(document, model, one) for one in error.errors(include_url=False)]
-        problems += [document.problem(*one) for one in sense(data)]
+            problems += [
+                _problem(document, model, details) for details in error.errors(include_url=False)
+            ]
+        problems += [
+            document.problem(*contradiction) for contradiction in find_contradictions(data)
+        ]
     elif not problems:
-        problems.append(Problem(1, (), "must be a mapping at the top"))
-    return Form(document, value, problems)
+        problems.append(Problem(1, (), "must be a mapping at the top level"))
+    return TypedFile(document, value, problems)
 
 
 def told_lines(name: str, problems: Iterable[Problem]) -> list[str]:
-    """`name:line: key: what is wrong`, by line."""
+    """`name:line: key: what is wrong`, ordered by line."""
     return [
         f"{name}:{line}: {_key(path)}{message}"
-        for line, path, message in sorted(dict.fromkeys(problems), key=_place)
+        for line, path, message in sorted(dict.fromkeys(problems), key=_sort_key)
     ]
 
 
-def _place(problem: Problem) -> tuple[int, str]:
+def _sort_key(problem: Problem) -> tuple[int, str]:
     return problem.line, problem.message
 
 
-def in_short(lines: list[str]) -> str:
+def summarize_problems(lines: list[str]) -> str:
+    """The first problem, and the number of the others."""
     return f"{lines[0]} (and {len(lines) - 1} more)" if len(lines) > 1 else lines[0]
 
 
@@ -96,51 +102,52 @@ def _key(path: Path) -> str:
     return f"{'.'.join(map(str, path))}: " if path else ""
 
 
-def _told(document: Document, model: type[BaseModel], error: ErrorDetails) -> Problem:
+def _problem(document: Document, model: type[BaseModel], error: ErrorDetails) -> Problem:
     path: Path = tuple(error["loc"])
     if path and path[-1] == "[key]":
         path = path[:-1]
-        return document.problem(path, f"is not a name that can be used here: {_plain(error)}")
+        return document.problem(path, f"is not a valid name: {_message(error)}")
     if error["type"] == "extra_forbidden":
-        known = _keys_at(model, path[:-1])
-        return document.problem(path, f"is not a key here{did_you_mean(str(path[-1]), known)}")
-    return document.problem(path, _plain(error))
+        keys = _keys_at(model, path[:-1])
+        return document.problem(path, f"is not a known key{did_you_mean(str(path[-1]), keys)}")
+    return document.problem(path, _message(error))
 
 
-def _plain(error: ErrorDetails) -> str:
+def _message(error: ErrorDetails) -> str:
     facts = error.get("ctx", {})
     if error["type"] == "string_pattern_mismatch":
-        return _unlike(str(facts.get("pattern")))
-    known = _WORDS.get(error["type"])
-    if known is not None:
-        return known.format(**facts)
+        return _pattern_message(str(facts.get("pattern")))
+    template = _MESSAGES.get(error["type"])
+    if template is not None:
+        return template.format(**facts)
     message = error["msg"].removeprefix("Value error, ")
     return message.replace("Input should be ", "must be ")
 
 
-def _unlike(pattern: str) -> str:
+def _pattern_message(pattern: str) -> str:
     if pattern in _PATTERNS:
         return _PATTERNS[pattern]
     name = _NAME.fullmatch(pattern)
     if name is None:
-        return f"must be like {pattern}"
+        return f"must match {pattern}"
     return (
-        f"must be of {_letters(name['rest'])}, begin with {_letters(name['first'])}, "
-        f"and have {int(name['count']) + 1} characters at the most"
+        f"must consist of {_letters(name['rest'])}, start with {_letters(name['first'])}, "
+        f"and have at most {int(name['count']) + 1} characters"
     )
 
 
-def _letters(of: str) -> str:
-    words = []
-    for letters, word in _LETTERS:
-        if letters in of:
-            of = of.replace(letters, "")
-            words.append(word)
-    return " or ".join([*words, *of])
+def _letters(character_class: str) -> str:
+    """`letters or digits or _` for `A-Za-z0-9_`."""
+    names = []
+    for letters, name in _LETTERS:
+        if letters in character_class:
+            character_class = character_class.replace(letters, "")
+            names.append(name)
+    return " or ".join([*names, *character_class])
 
 
 def _keys_at(top: type[BaseModel], path: Path) -> list[str]:
-    """The keys that the mapping at `path` can have."""
+    """The keys that are allowed in the mapping at `path`."""
     model: type[BaseModel] | None = top
     parts = iter(path)
     for part in parts:
@@ -150,16 +157,16 @@ def _keys_at(top: type[BaseModel], path: Path) -> list[str]:
         annotation = fields[str(part)]
         model = _model_in(annotation)
         if get_origin(annotation) in (dict, list):
-            next(parts, None)  # a name that the file chose, or a place in a list
+            next(parts, None)  # a name chosen in the file, or an index of a list
     return [] if model is None else list(_fields(model))
 
 
 def _fields(model: type[BaseModel]) -> dict[str, Any]:
-    """By their names in the file."""
+    """The types of the fields by their names in the file."""
     return {info.alias or name: info.annotation for name, info in model.model_fields.items()}
 
 
 def _model_in(annotation: Any) -> type[BaseModel] | None:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
-    return next((model for one in get_args(annotation) if (model := _model_in(one))), None)
+    return next((model for inner in get_args(annotation) if (model := _model_in(inner))), None)

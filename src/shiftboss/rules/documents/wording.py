@@ -1,4 +1,4 @@
-"""A guess at the name that somebody meant."""
+"""Wording of messages: suggestions for misspelled names, and numbers with units."""
 
 from __future__ import annotations
 
@@ -6,15 +6,11 @@ import difflib
 from collections.abc import Iterable
 
 
-def did_you_mean(said: str, known: Iterable[str]) -> str:
-    """The end of a sentence; empty when nothing is near."""
-    names = list(known)
+def did_you_mean(misspelled: str, names: Iterable[str]) -> str:
+    """The end of a sentence that suggests a similar name; empty if there is none."""
     folded = {name.casefold(): name for name in names}
-    near = difflib.get_close_matches(said.casefold(), folded, n=1)
+    near = difflib.get_close_matches(misspelled.casefold(), folded, n=1)
     return f"; did you mean {folded[near[0]]!r}?" if near else ""
-
-
-# Numbers in sentences.
 
 
 def how_many(count: int, thing: str) -> str:

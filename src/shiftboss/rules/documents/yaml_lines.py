@@ -1,4 +1,4 @@
-"""YAML as plain data that knows its lines, so that every problem can be shown where it is."""
+"""Reads YAML and keeps the line of every key, so that problems can be reported with their line."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from yaml.reader import ReaderError
 Path = tuple[str | int, ...]
 
 CHARACTERS_MAX: Final = 1_000_000
-# Aliases of aliases grow without end; no honest file has as many values.
+# Limits nested aliases, which can grow exponentially.
 VALUES_MAX: Final = 100_000
 
 _TAG: Final = "tag:yaml.org,2002:"
 _MERGE: Final = f"{_TAG}merge"
 _PLAIN: Final = {f"{_TAG}{kind}" for kind in ("null", "bool", "int", "float")}
-# A date is a text here: nothing in a policy is one, and not every text like one can be read.
+# Dates stay strings: no field is a date, and not every text that looks like one is valid.
 _TEXTS: Final = {f"{_TAG}{kind}" for kind in ("str", "timestamp", "value")}
 
 
@@ -29,14 +29,14 @@ class Problem(NamedTuple):
 
 @dataclass
 class Document:
-    """`lines` has the line of every key and list item, `problems` what YAML itself forbids."""
+    """`lines` has the line of every key and list item; `problems` are errors in the YAML itself."""
 
     data: Any = None
     lines: dict[Path, int] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
 
     def problem(self, path: Path, message: str) -> Problem:
-        """At the line of `path`, or of the nearest thing above it that is there."""
+        """A problem at the line of `path`, or of the nearest key above it that exists."""
         above = path
         while above and above not in self.lines:
             above = above[:-1]
@@ -44,9 +44,9 @@ class Document:
 
 
 def read_yaml(text: str) -> Document:
-    """Never raises for what is in the text."""
+    """Never raises, whatever the text contains."""
     if len(text) > CHARACTERS_MAX:
-        return Document(problems=[Problem(1, (), f"is longer than {CHARACTERS_MAX} characters")])
+        return Document(problems=[Problem(1, (), f"must have at most {CHARACTERS_MAX} characters")])
     loader = None
     try:
         loader = yaml.SafeLoader(text)
@@ -56,7 +56,7 @@ def read_yaml(text: str) -> Document:
     except RecursionError:
         return Document(problems=[Problem(1, (), "is nested too deeply")])
     except _TooLarge:
-        return Document(problems=[Problem(1, (), f"has more than {VALUES_MAX} values")])
+        return Document(problems=[Problem(1, (), f"must have at most {VALUES_MAX} values")])
     except yaml.YAMLError as error:
         return Document(problems=[_syntax_problem(error, text)])
     finally:
@@ -80,8 +80,8 @@ class _YamlReader:
         self._values += 1
         if self._values > VALUES_MAX:
             raise _TooLarge
-        if any(node is one for one in self._open):
-            self._complain(node, path, "refers to itself")
+        if any(node is parent for parent in self._open):
+            self._report(node, path, "refers to itself")
             return None
         self._open.append(node)
         try:
@@ -96,7 +96,7 @@ class _YamlReader:
             return self._mapping(node, path)
         if isinstance(node, yaml.SequenceNode) and node.tag == f"{_TAG}seq":
             return self._sequence(node, path)
-        self._complain(node, path, f"has the tag {node.tag}, which is not known here")
+        self._report(node, path, f"has the tag {node.tag}, which is not supported")
         return None
 
     def _mapping(self, node: yaml.MappingNode, path: Path) -> dict[str, Any]:
@@ -104,26 +104,26 @@ class _YamlReader:
         for key_node, value_node in node.value:
             if key_node.tag == _MERGE:
                 merged = self._merged(value_node, path) | merged
-        found: dict[str, Any] = {}
+        own: dict[str, Any] = {}
         for key_node, value_node in node.value:
             if key_node.tag == _MERGE:
                 continue
             if not isinstance(key_node, yaml.ScalarNode):
-                self._complain(key_node, path, "has a key that is not a text")
+                self._report(key_node, path, "has a key that is not a string")
                 continue
-            # As it is written: `on`, `1.0` and `2026-01-01` are names like any other.
+            # The key as written: `on`, `1.0` and `2026-01-01` are valid names.
             key = key_node.value
             here = (*path, key)
-            if key in found:
+            if key in own:
                 first = self.document.lines[here]
-                self._complain(key_node, here, f"is there twice; the first is in line {first}")
+                self._report(key_node, here, f"is set twice; the first is on line {first}")
                 continue
             self.document.lines[here] = _line(key_node)
-            found[key] = self.value(value_node, here)
-        return merged | found
+            own[key] = self.value(value_node, here)
+        return merged | own
 
     def _merged(self, node: yaml.Node, path: Path) -> dict[str, Any]:
-        """Of several the first counts, and what is written out counts before all of them."""
+        """The first of several mappings wins. Keys of the mapping itself win over all of them."""
         parts = node.value if isinstance(node, yaml.SequenceNode) else [node]
         merged: dict[str, Any] = {}
         for part in parts:
@@ -131,30 +131,30 @@ class _YamlReader:
             if isinstance(value, dict):
                 merged = value | merged
             else:
-                self._complain(part, (*path, "<<"), "must be a mapping, or a list of them")
+                self._report(part, (*path, "<<"), "must be a mapping or a list of mappings")
         return merged
 
     def _sequence(self, node: yaml.SequenceNode, path: Path) -> list[Any]:
         items = []
-        for place, item in enumerate(node.value):
-            self.document.lines[(*path, place)] = _line(item)
-            items.append(self.value(item, (*path, place)))
+        for index, item in enumerate(node.value):
+            self.document.lines[(*path, index)] = _line(item)
+            items.append(self.value(item, (*path, index)))
         return items
 
     def _scalar(self, node: yaml.Node, path: Path) -> Any:
-        # YAML reads 15:00 as 900. Nobody who writes that means a number.
+        # YAML 1.1 reads 15:00 as the number 900, which nobody means.
         if node.tag in _TEXTS or (node.tag in _PLAIN and ":" in node.value):
             return node.value
         if node.tag not in _PLAIN:
-            self._complain(node, path, f"has the tag {node.tag}, which is not known here")
+            self._report(node, path, f"has the tag {node.tag}, which is not supported")
             return None
         try:
             return self._loader.construct_object(node)
         except (ValueError, KeyError, yaml.YAMLError):
-            self._complain(node, path, "cannot be read")
+            self._report(node, path, "is not a valid value")
             return None
 
-    def _complain(self, node: yaml.Node, path: Path, message: str) -> None:
+    def _report(self, node: yaml.Node, path: Path, message: str) -> None:
         self.document.problems.append(Problem(_line(node), path, message))
 
 
@@ -166,9 +166,9 @@ def _line(node: yaml.Node) -> int:
 def _syntax_problem(error: yaml.YAMLError, text: str) -> Problem:
     if isinstance(error, ReaderError):
         line = text.count("\n", 0, error.position) + 1
-        return Problem(line, (), f"is not YAML: {error.reason}")
+        return Problem(line, (), f"is not valid YAML: {error.reason}")
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
-    said = getattr(error, "problem", None) or str(error)
+    problem = getattr(error, "problem", None) or str(error)
     context = getattr(error, "context", None)
-    words = f"{said} {context}" if context else str(said)
-    return Problem(1 if mark is None else mark.line + 1, (), f"is not YAML: {words}")
+    message = f"{problem} {context}" if context else str(problem)
+    return Problem(1 if mark is None else mark.line + 1, (), f"is not valid YAML: {message}")

@@ -1,1 +1,1 @@
-"""Paths: patterns, overlap, ownership, scope and protected files."""
+"""Paths of a repository: patterns, overlap, ownership, scope and protected files."""

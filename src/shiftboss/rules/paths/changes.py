@@ -1,4 +1,4 @@
-"""What commits did to paths."""
+"""File changes of commits, and changes that no contract allows: escaping links, colliding names."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ SYMLINK: Final = "120000"
 SUBMODULE: Final = "160000"
 NOTHING: Final = "000000"
 
-_DEEDS: Final = {"A": "added", "D": "deleted", "M": "changed", "R": "renamed", "T": "changed"}
+_VERBS: Final = {"A": "added", "D": "deleted", "M": "changed", "R": "renamed", "T": "changed"}
 
 
 class FileChange(NamedTuple):
-    """One path. `is_utf8` False: the name cannot be told, and `path` is made of escapes."""
+    """The change of one path. If the name is not UTF-8, `path` contains escapes."""
 
     path: str
     status: str  # A, M, D, R, T
@@ -40,15 +40,15 @@ class FileChange(NamedTuple):
         return NOTHING not in (self.old_mode, self.new_mode) and self.old_mode != self.new_mode
 
     @property
-    def deed(self) -> str:
-        """What was done, in a word."""
+    def action(self) -> str:
+        """What was done to the file, for use after "was"."""
         if self.mode_changed and self.old_blob == self.blob:
             return f"given the mode {self.new_mode}"
-        return _DEEDS.get(self.status, "changed")
+        return _VERBS.get(self.status, "changed")
 
 
 class NetChange(NamedTuple):
-    """From one commit to another, with renames."""
+    """The difference between two commits, with renames."""
 
     files: list[FileChange]
     lines_added: int
@@ -56,21 +56,18 @@ class NetChange(NamedTuple):
 
 
 class CommitChange(NamedTuple):
-    """What one commit did to one path. `is_merge`: what none of its parents has."""
+    """The change of one path by one commit. For a merge, it is a change that no parent has."""
 
     commit: str
     is_merge: bool
     file: FileChange
 
 
-# Things in a tree that no owner may make: links that lead out of it, names that fall together.
-
-
 def link_leads_astray(path: str, target: bytes) -> str | None:
-    """Why the link at `path` is refused, to be read after the path. None: it stays in the tree.
+    """Why the symbolic link at `path` is refused, to be read after the path. None if it is allowed.
 
-    Only the steps at the beginning may go up. After a name they could start from wherever that name
-    leads, if it is a link too.
+    Only the first steps may go up. After a name, `..` could start from anywhere, because that name
+    could be a link as well.
     """
     if target.startswith(b"/"):
         return "is a link to an absolute path"
@@ -82,7 +79,7 @@ def link_leads_astray(path: str, target: bytes) -> str | None:
         if step == b"..":
             depth -= 1
             if depth < 0 or went_down:
-                return "is a link that leads out of the repository"
+                return "is a link that points outside the repository"
         else:
             went_down = True
             if step.lower() == b".git":
@@ -91,25 +88,25 @@ def link_leads_astray(path: str, target: bytes) -> str | None:
 
 
 def collisions(added: Iterable[str], names: Iterable[str]) -> dict[str, str]:
-    """Which of the added paths are, but for letter case or Unicode form, another path of the tree.
+    """The added paths that another path of the tree equals but for letter case or Unicode form.
 
-    On some file systems the two would be one file. Folders count, too.
+    On some file systems the two would be one file. Folders are compared as well.
     """
-    ours: dict[str, list[tuple[str, str]]] = {}
+    by_folded: dict[str, list[tuple[str, str]]] = {}
     for path in added:
         for part in (path, *parents(path)):
-            ours.setdefault(_folded(part), []).append((part, path))
-    found: dict[str, str] = {}
-    looked_at: set[str] = set()
+            by_folded.setdefault(_folded(part), []).append((part, path))
+    result: dict[str, str] = {}
+    checked: set[str] = set()
     for name in names:
         for part in (name, *parents(name)):
-            if part in looked_at:
-                break  # and so have been the folders above
-            looked_at.add(part)
-            for mine, path in ours.get(_folded(part), []):
-                if mine != part:
-                    found.setdefault(path, part)
-    return found
+            if part in checked:
+                break  # the folders above have been checked too
+            checked.add(part)
+            for added_part, path in by_folded.get(_folded(part), []):
+                if added_part != part:
+                    result.setdefault(path, part)
+    return result
 
 
 def _folded(name: str) -> str:

@@ -1,4 +1,4 @@
-"""Whether a contract lets a path be changed."""
+"""Whether a contract allows a path to be changed, and which files are protected."""
 
 from __future__ import annotations
 
@@ -6,15 +6,11 @@ import re
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from shiftboss.rules.paths.patterns import Scope, as_written
+from shiftboss.rules.paths.patterns import Scope, normalize_git_path
 
-# Files that change how tests, tools, git or agents behave.
-#
-# Whoever may write one of them can make a check pass without doing the work, also from a folder
-# of their own. So no glob and no directory covers them: a contract names them one by one, also
-# those that are not there yet.
-
-
+# Protected files change how tests, tools, git or agents behave. A worker that may write one of them
+# can make a check pass without doing the work, even from its own folder. So no glob and no folder
+# covers them: a contract must list each one, even if it does not exist yet.
 _PYTHON: Final = """
     conftest.py pytest.ini .pytest.ini pytest.toml .pytest.toml tox.ini tox.toml setup.cfg setup.py
     pyproject.toml noxfile.py sitecustomize.py usercustomize.py mypy.ini .mypy.ini
@@ -50,18 +46,18 @@ _KINDS: Final = re.compile(
     r"|[jt]sconfig(\..+)?\.json"
 )
 
-# Whatever lies below one of these, wherever it is.
+# Everything below a folder with one of these names is protected.
 _TOOL_FOLDERS: Final = """
     .github .gitlab .forgejo .gitea .circleci .woodpecker .husky .githooks .claude .cursor .codex
     .gemini .cargo .yarn .mvn node_modules site-packages
 """
 _FOLDERS: Final = frozenset(_TOOL_FOLDERS.split())
-# A package of this name is imported in place of the runner of the tests.
+# A package with one of these names would be imported instead of the test runner.
 _RUNNERS: Final = frozenset(("pytest", "_pytest", "unittest", "mypy"))
 
 
-def protected(path: str) -> bool:
-    """Letter case does not count: some file systems do not see it."""
+def is_protected(path: str) -> bool:
+    """Whether the file is protected. Case is ignored, as some file systems do."""
     *folders, name = path.casefold().split("/")
     if name in _NAMES or _KINDS.fullmatch(name) or not _FOLDERS.isdisjoint(folders):
         return True
@@ -69,15 +65,17 @@ def protected(path: str) -> bool:
 
 
 class PathRefusal(NamedTuple):
-    """Why not, to be read after the path; and what to do about it."""
+    """Why a path must not be changed, to be read after the path, and what to do about it."""
 
     reason: str
     hint: str
 
 
 class Ownership:
-    """`files_readonly` wins over `files_owned`. What the policy lets be `generated` comes beside
-    it. Made of lists: a hook has no more than those, and no time to load the types of a handoff."""
+    """`readonly` takes precedence over `owned`. `generated` may change as well.
+
+    It takes plain lists, because hooks have nothing else and no time to load the handoff types.
+    """
 
     def __init__(
         self, owned: Iterable[str], readonly: Iterable[str], generated: Iterable[str]
@@ -87,29 +85,27 @@ class Ownership:
         self._generated = Scope(generated)
 
     def refusal(self, path: str, *, is_submodule: bool = False) -> PathRefusal | None:
-        """None: the path may be changed."""
+        """Why the path must not be changed, or None if it may."""
         try:
-            as_written(path)
+            normalize_git_path(path)
         except ValueError as error:
-            return PathRefusal(f"{error}; no contract covers it", "take it out of the branch")
+            return PathRefusal(f"{error}; no contract can cover it", "remove it from the branch")
         if self._generated.names_exactly(path):
             return None
         if self._readonly.covers(path):
             return PathRefusal(
                 "is in files_readonly",
-                "change it back, or ask for the change with request_scope and say why",
+                "revert it, or ask for the change with request_scope and give a reason",
             )
         if self._owned.names_exactly(path):
             return None
         if is_submodule:
             return _by_name("is a submodule")
-        if protected(path):
-            return _by_name("steers tests or tools")
+        if is_protected(path):
+            return _by_name("configures tests or tools")
         if self._owned.covers(path) or self._generated.covers(path):
             return None
-        return PathRefusal(
-            "is not in files_owned", "change it back, or ask for it with request_scope"
-        )
+        return PathRefusal("is not in files_owned", "revert it, or ask for it with request_scope")
 
     def is_readonly(self, path: str) -> bool:
         return self._readonly.covers(path)
@@ -117,6 +113,6 @@ class Ownership:
 
 def _by_name(what: str) -> PathRefusal:
     return PathRefusal(
-        f"{what}, so files_owned must name it exactly, not by a folder or a glob",
-        "change it back, or ask for exactly this path with request_scope",
+        f"{what}, so files_owned must list this exact path, not a folder or a glob",
+        "revert it, or ask for this exact path with request_scope",
     )

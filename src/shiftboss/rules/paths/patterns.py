@@ -1,8 +1,9 @@
-"""Which paths a list of patterns covers.
+"""Path patterns: how they are written, and which paths they cover.
 
-A pattern is a path (`src/a.py`; it covers what is below it, should it be a directory), a directory
-(`src/auth/`) or a glob: `*` and `?` stay within a segment, `**` stands for any number of whole
-segments. Everything else is itself: dots, and the brackets of `app/[id]/page.tsx`.
+A pattern is a path (`src/a.py`, which also covers everything below it if it is a directory), a
+directory (`src/auth/`) or a glob. In a glob, `*` and `?` match within a segment, and `**` matches
+any number of whole segments. All other characters are literal: dots, and the brackets of
+`app/[id]/page.tsx`.
 """
 
 from __future__ import annotations
@@ -16,44 +17,47 @@ ANY: Final = "**"
 _WILD: Final = re.compile(r"[*?]")
 _STARS: Final = re.compile(r"\*{2,}")
 _DRIVE: Final = re.compile(r"[A-Za-z]:/")
-_ABSOLUTE: Final = "is absolute; paths start at the top of the repository"
+_ABSOLUTE: Final = "is absolute; write it relative to the top of the repository"
 
 
 def normalised(path: str) -> str:
-    """The one way to write a path or pattern. A slash at its end is kept: it says "directory".
+    """The normal form of a path or pattern that a person or an agent wrote.
 
-    For what people and agents write: a backslash or a drive is a slip of theirs, though git can
-    hold such names. Raises ValueError with the reason when the path cannot be one of a repository.
+    A trailing slash is kept, because it means "directory". Backslashes and drive letters are
+    rejected as mistakes, although git allows them in names. Raises ValueError with the reason if
+    this cannot be a path of a repository; the reason reads well after the path.
     """
     if "\\" in path:
-        raise ValueError("holds a backslash; write / between the segments")
+        raise ValueError("contains a backslash; separate the segments with /")
     if _DRIVE.match(path):
         raise ValueError(_ABSOLUTE)
-    return as_written(path)
+    return normalize_git_path(path)
 
 
-def as_written(path: str) -> str:
-    """The same for names that come from git, where a backslash is a letter like any other."""
+def normalize_git_path(path: str) -> str:
+    """The normal form of a path that comes from git, where a backslash is an ordinary character."""
     if not path:
         raise ValueError("is empty")
     if "\0" in path:
-        raise ValueError("holds a NUL")
+        raise ValueError("contains a NUL character")
     if path.startswith("/"):
         raise ValueError(_ABSOLUTE)
     segments = [
-        one for one in unicodedata.normalize("NFC", path).split("/") if one not in ("", ".")
+        segment
+        for segment in unicodedata.normalize("NFC", path).split("/")
+        if segment not in ("", ".")
     ]
     if not segments:
-        raise ValueError("is empty; write ** for everything")
+        raise ValueError("is empty; write ** for the whole repository")
     if ".." in segments:
-        raise ValueError("leaves its folder by ..")
-    if any(one.casefold() == ".git" for one in segments):
-        raise ValueError("is inside of .git")
+        raise ValueError("contains ..; write the path without it")
+    if any(segment.casefold() == ".git" for segment in segments):
+        raise ValueError("is inside .git")
     return "/".join(segments) + ("/" if path.endswith(("/", "/.")) else "")
 
 
 class Pattern(NamedTuple):
-    """A pattern as it was written, and as segments: globs, and `**` for any number of them."""
+    """`text` is the normal form; `segments` are globs, and `**` for any number of segments."""
 
     text: str
     segments: tuple[str, ...]
@@ -61,38 +65,38 @@ class Pattern(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The path of a pattern that is no glob."""
+        """The path of a pattern that is not a glob."""
         return self.text.removesuffix("/")
 
 
 def pattern_of(text: str, *, case_insensitive: bool = False) -> Pattern:
-    """Raises ValueError with the reason for what can be no pattern."""
-    name = as_written(text)
+    """Raises ValueError with the reason if `text` is not a valid pattern."""
+    name = normalize_git_path(text)
     if case_insensitive:
         name = name.casefold()
-    parts = [one if one == ANY else _STARS.sub("*", one) for one in name.strip("/").split("/")]
+    parts = [part if part == ANY else _STARS.sub("*", part) for part in name.strip("/").split("/")]
     is_glob = _WILD.search(name) is not None
     if name.endswith("/"):
         parts += ["*", ANY]
     elif not is_glob:
         parts.append(ANY)
     elif parts[-1] == ANY:
-        # `src/**` is what is below src, and not src itself.
+        # `src/**` covers what is below src, but not src itself.
         parts[-1:] = ["*", ANY]
-    segments = [one for at, one in enumerate(parts) if one != ANY or parts[at - 1 : at] != [ANY]]
+    segments = [part for at, part in enumerate(parts) if part != ANY or parts[at - 1 : at] != [ANY]]
     return Pattern(name, tuple(segments), is_glob)
 
 
 class Scope:
-    """A set of patterns. Paths that are no path of a repository are never covered."""
+    """A set of patterns. It never covers text that is not a path of a repository."""
 
     def __init__(self, patterns: Iterable[str], *, case_insensitive: bool = False) -> None:
-        made = [pattern_of(one, case_insensitive=case_insensitive) for one in patterns]
-        plain = [one for one in made if not one.is_glob]
+        parsed = [pattern_of(text, case_insensitive=case_insensitive) for text in patterns]
+        plain = [pattern for pattern in parsed if not pattern.is_glob]
         self._case_insensitive = case_insensitive
-        self._named = {one.text for one in plain if not one.text.endswith("/")}
-        self._folders = {one.name for one in plain}
-        globs = [_expression(one.segments) for one in made if one.is_glob]
+        self._named = {pattern.text for pattern in plain if not pattern.text.endswith("/")}
+        self._folders = {pattern.name for pattern in plain}
+        globs = [_expression(pattern.segments) for pattern in parsed if pattern.is_glob]
         self._globs = re.compile("|".join(globs), re.DOTALL) if globs else None
 
     def covers(self, path: str) -> bool:
@@ -104,39 +108,39 @@ class Scope:
         return self._globs is not None and self._globs.match(name + "/") is not None
 
     def names_exactly(self, path: str) -> bool:
-        """Whether the path itself is listed, and not by a glob or a directory."""
+        """Whether a pattern names the path itself, not just a glob or folder that covers it."""
         return self._name(path) in self._named
 
     def _name(self, path: str) -> str | None:
         try:
-            name = as_written(path).removesuffix("/")
+            name = normalize_git_path(path).removesuffix("/")
         except ValueError:
             return None
         return name.casefold() if self._case_insensitive else name
 
 
 def parents(name: str) -> list[str]:
-    """The folders above a path, the nearest first."""
-    found = []
+    """The folders above a path, nearest first."""
+    folders = []
     at = name.rfind("/")
     while at > 0:
-        found.append(name[:at])
+        folders.append(name[:at])
         at = name.rfind("/", 0, at)
-    return found
+    return folders
 
 
 def _expression(segments: tuple[str, ...]) -> str:
-    """For paths with a slash after every segment.
+    """A regular expression for paths that have a slash after every segment.
 
-    The first place where a run of segments (or of letters) fits is as good as any later one, so all
-    but the last are atomic: no pattern makes the time explode.
+    The first match of a run of segments (or characters) is as good as any later one. So every run
+    but the last is an atomic group, and no pattern causes catastrophic backtracking.
     """
     runs: list[str] = [""]
-    for one in segments:
-        if one == ANY:
+    for segment in segments:
+        if segment == ANY:
             runs.append("")
         else:
-            runs[-1] += _segment_expression(one) + "/"
+            runs[-1] += _segment_expression(segment) + "/"
     if len(runs) == 1:
         return runs[0] + r"\Z"
     middle = "".join(f"(?>(?:[^/]+/)*?{run})" for run in runs[1:-1])
@@ -147,6 +151,6 @@ def _expression(segments: tuple[str, ...]) -> str:
 def _segment_expression(segment: str) -> str:
     if segment == "*":
         return "[^/]+"
-    first, *rest = (re.escape(one).replace(r"\?", "[^/]") for one in segment.split("*"))
-    middle = "".join(f"(?>[^/]*?{one})" for one in rest[:-1])
+    first, *rest = (re.escape(part).replace(r"\?", "[^/]") for part in segment.split("*"))
+    middle = "".join(f"(?>[^/]*?{part})" for part in rest[:-1])
     return first + middle + (f"[^/]*{rest[-1]}" if rest else "")

@@ -1,4 +1,4 @@
-"""Whether what was done stays within a contract: every path that does not, each once."""
+"""Whether committed work stays within its contract: one violation for each path that does not."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from shiftboss.rules.paths.changes import (
     collisions,
     link_leads_astray,
 )
-from shiftboss.rules.paths.command_paths import NamedPaths
-from shiftboss.rules.paths.ownership import Ownership, PathRefusal, protected
-from shiftboss.rules.paths.patterns import as_written
+from shiftboss.rules.paths.command_paths import NamedFiles
+from shiftboss.rules.paths.ownership import Ownership, PathRefusal, is_protected
+from shiftboss.rules.paths.patterns import normalize_git_path
 
 LINK_BYTES_MAX = 4096
 
 
 class CommittedWork(NamedTuple):
-    """What was done from the base to the commit.
+    """The work from the base to the claimed commit.
 
-    `net` is what it comes to, `own` what the commits of the task did one by one. `links` are the
-    targets of the changed symbolic links by blob; `names` are the files of the commit. `aside` are
-    commits that a merge brought, where there is no target that they could be of.
+    `net` is the total change, `own` the changes of each commit of the task. `links` maps the blobs
+    of changed symbolic links to their targets. `names` are the files of the commit. `aside` are
+    commits that came in by a merge although the task has no target branch.
     """
 
     net: Sequence[FileChange]
@@ -40,29 +40,29 @@ class CommittedWork(NamedTuple):
 def violations_of(
     work: CommittedWork, ownership: Ownership, claimed: Sequence[str]
 ) -> list[Violation]:
-    """`claimed` are the paths that the worker says it touched."""
-    made_by = {change.file.path: change.commit for change in reversed(work.own)}
-    found: dict[str, Violation] = {}
+    """`claimed` are the paths that the worker reported as touched."""
+    commit_of = {change.file.path: change.commit for change in reversed(work.own)}
+    violations: dict[str, Violation] = {}
     for file in work.net:
         for path in file.paths:
             refusal = _refusal(ownership, path, file)
             if refusal is not None:
-                refusal = refusal._replace(reason=f"was {file.deed} and {refusal.reason}")
-                found[path] = _violation(path, refusal, made_by.get(path))
+                refusal = refusal._replace(reason=f"was {file.action} and {refusal.reason}")
+                violations[path] = _violation(path, refusal, commit_of.get(path))
     for change in work.own:
         refusal = _refusal(ownership, change.file.path, change.file)
-        if refusal is not None and change.file.path not in found:
-            found[change.file.path] = _undone(change, refusal)
-    for path, refusal in [*_astray(work), *_colliding(work)]:
-        if path not in found:
-            found[path] = _violation(path, refusal, made_by.get(path))
-    named = [_with_way_out(one, work.aside) for one in found.values()]
-    return [*named, *_unauthorized(ownership, claimed)]
+        if refusal is not None and change.file.path not in violations:
+            violations[change.file.path] = _reverted(change, refusal)
+    for path, refusal in [*_bad_links(work), *_colliding(work)]:
+        if path not in violations:
+            violations[path] = _violation(path, refusal, commit_of.get(path))
+    explained = [_with_merge_hint(violation, work.aside) for violation in violations.values()]
+    return [*explained, *_unauthorized(ownership, claimed)]
 
 
 def _refusal(ownership: Ownership, path: str, file: FileChange) -> PathRefusal | None:
     if not file.is_utf8:
-        return PathRefusal("has a name that is not UTF-8", "give it a name in UTF-8")
+        return PathRefusal("has a name that is not UTF-8", "rename it to a UTF-8 name")
     return ownership.refusal(path, is_submodule=file.is_submodule)
 
 
@@ -76,32 +76,32 @@ def _violation(path: str, refusal: PathRefusal, commit: str | None) -> Violation
     )
 
 
-def _with_way_out(violation: Violation, aside: frozenset[str]) -> Violation:
+def _with_merge_hint(violation: Violation, aside: frozenset[str]) -> Violation:
     if violation.commit not in aside:
         return violation
     hint = (
-        f"{violation.hint}; a merge brought it: if that was a merge of the branch on which the "
-        "work will land, the task has to be spawned with it, as with --target main"
+        f"{violation.hint}; it came in by a merge: if you merged the branch that the work will "
+        "land on, the task must be spawned with that branch as its target, as in --target main"
     )
     return violation.model_copy(update={"hint": hint})
 
 
-def _undone(change: CommitChange, refusal: PathRefusal) -> Violation:
-    """It stays in the history that is merged, where it can be brought back unseen."""
+def _reverted(change: CommitChange, refusal: PathRefusal) -> Violation:
+    """A reverted change stays in the merged history, where it could be restored unnoticed."""
     where = "the merge commit" if change.is_merge else "commit"
     return Violation(
         check="scope",
-        message=f"{change.file.path} was {change.file.deed} by {where} {change.commit[:12]} and "
-        f"changed back later; it {refusal.reason}",
-        hint="rewrite the branch so that no commit touches it (git rebase --interactive), "
+        message=f"{change.file.path} was {change.file.action} by {where} {change.commit[:12]} and "
+        f"reverted later; it {refusal.reason}",
+        hint="rewrite the branch so that no commit touches the file (git rebase --interactive), "
         "or ask for it with request_scope",
         path=change.file.path,
         commit=change.commit,
     )
 
 
-def _astray(work: CommittedWork) -> list[tuple[str, PathRefusal]]:
-    found = []
+def _bad_links(work: CommittedWork) -> list[tuple[str, PathRefusal]]:
+    refusals = []
     for file in work.net:
         if file.new_mode != SYMLINK:
             continue
@@ -109,13 +109,13 @@ def _astray(work: CommittedWork) -> list[tuple[str, PathRefusal]]:
         reason = (
             link_leads_astray(file.path, target)
             if target is not None
-            else f"is a link to more than {LINK_BYTES_MAX} bytes"
+            else f"is a link whose target has more than {LINK_BYTES_MAX} bytes"
         )
         if reason is not None:
-            found.append(
-                (file.path, PathRefusal(reason, "let it point to a file of the repository"))
+            refusals.append(
+                (file.path, PathRefusal(reason, "make it point to a file of the repository"))
             )
-    return found
+    return refusals
 
 
 def _colliding(work: CommittedWork) -> list[tuple[str, PathRefusal]]:
@@ -123,84 +123,84 @@ def _colliding(work: CommittedWork) -> list[tuple[str, PathRefusal]]:
     return [
         (
             path,
-            PathRefusal(f"differs from {other} by letter case or Unicode form only", "rename it"),
+            PathRefusal(f"differs from {other} only by letter case or Unicode form", "rename it"),
         )
         for path, other in collisions(added, work.names).items()
     ]
 
 
 def _unauthorized(ownership: Ownership, claimed: Sequence[str]) -> list[Violation]:
-    outside = [path for path in claimed if ownership.refusal(_written_plainly(path)) is not None]
+    outside = [path for path in claimed if ownership.refusal(_normal_form(path)) is not None]
     if not outside:
         return []
     return [
         Violation(
             check="scope",
             message=f"Touched unauthorized files: {', '.join(outside)}",
-            hint="change them back, or ask for them with request_scope; "
-            "if they were not touched, leave them out of files_touched",
+            hint="revert them, or ask for them with request_scope; "
+            "if you did not touch them, leave them out of files_touched",
         )
     ]
 
 
-def _written_plainly(path: str) -> str:
+def _normal_form(path: str) -> str:
     try:
-        return as_written(path).removesuffix("/")
+        return normalize_git_path(path).removesuffix("/")
     except ValueError:
         return path
 
 
-# What may come along with a merge of the target branch.
-#
-# Whoever can move the target could put changes of their own there and have them taken for the
-# work of others. So a commit of the target that no receipt accounts for may bring ordinary
-# changes, and none to what the work is checked with.
-
-
-_HINT: Final = (
-    "let the operator land the change with a receipt, replace the handoff by one with a newer "
-    "base, or waive it"
+_TARGET_HINT: Final = (
+    "ask the operator to land the change with a receipt, to replace the handoff by one with a "
+    "newer base, or to waive it"
 )
 
 
 class TargetGuard:
-    """`base_names` are the files of the base."""
+    """Checks the changes that come in by a merge of the target branch.
+
+    A worker that can push to the target could commit its own changes there and pass them off as the
+    work of others. So a target commit without a receipt may bring ordinary changes, but none to the
+    files that the work is checked with. `base_names` are the files of the base.
+    """
 
     def __init__(
         self, contract: Contract, policy: VerificationPolicy, base_names: Collection[str]
     ) -> None:
         self._ownership = Ownership(contract.files_owned, contract.files_readonly, policy.generated)
-        self._named = NamedPaths(contract, policy)
+        self._named_files = NamedFiles(contract.success_criteria, policy.setup)
         self._needs_receipts = policy.target_commits == "receipts"
         self._keeps_tests = policy.test_removal == "refuse"
         self._base_names = base_names
 
     def violations(self, target: str, changes: Iterable[CommitChange]) -> list[Violation]:
-        """One for each path, with the first commit that changed it."""
-        found: dict[str, Violation] = {}
+        """One violation for each path, with the first commit that changed it."""
+        violations: dict[str, Violation] = {}
         for commit, _, file in changes:
-            if file.path in found:
+            if file.path in violations:
                 continue
             reason = self._objection(file)
             if reason is not None:
-                found[file.path] = Violation(
+                violations[file.path] = Violation(
                     check="scope",
-                    message=f"{file.path} came with {target}, in a commit that no receipt accounts "
-                    f"for, and {reason}",
-                    hint=_HINT,
+                    message=f"{file.path} came in from {target}, in a commit without a receipt, "
+                    f"and {reason}",
+                    hint=_TARGET_HINT,
                     path=file.path,
                     commit=commit,
                 )
-        return list(found.values())
+        return list(violations.values())
 
     def _objection(self, file: FileChange) -> str | None:
-        """To be read after the path."""
+        """Why the change is refused, to be read after the path."""
         path = file.path
         if self._keeps_tests and path in self._base_names and is_test_file(path):
             return "is a test of the base"
         refusal = self._ownership.refusal(path, is_submodule=file.is_submodule)
         if refusal is None:
-            return None  # the task may change it itself
-        if self._ownership.is_readonly(path) or protected(path) or self._needs_receipts:
+            return None  # the task may change the file itself
+        if self._ownership.is_readonly(path) or is_protected(path) or self._needs_receipts:
             return refusal.reason
-        return "decides what a command of the contract says" if self._named.decide(path) else None
+        if self._named_files.includes(path):
+            return "determines the result of a command of the contract"
+        return None

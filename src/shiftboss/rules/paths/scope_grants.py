@@ -1,8 +1,8 @@
-"""Which files a rule may give to a worker that asks for them, without asking anybody.
+"""Which files a worker that asks for them gets automatically, without a decision by a person.
 
-Only plain files that do not decide how the work is checked: whoever asks may want to write the
-check instead of the work. All else is for a person to say. What a file holds is not looked at, so
-this refuses by names, and rather too much than too little.
+Only plain files that do not influence how the work is checked, because a worker could ask for the
+check instead of doing the work. Everything else needs a person. The rule does not read the file; it
+goes by the name, and refuses when in doubt.
 """
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from shiftboss.rules.claims.kept_tests import kind_of
-from shiftboss.rules.paths.command_paths import Commands, module_of
+from shiftboss.rules.paths.command_paths import CommandReferences, module_of
 from shiftboss.rules.paths.overlap import overlaps
-from shiftboss.rules.paths.ownership import protected
+from shiftboss.rules.paths.ownership import is_protected
 
 _TEST_NAME: Final = re.compile(r"(?:.*[._-])?(?:tests?|specs?)[._-].*", re.IGNORECASE)
 _TEST_CLASS: Final = re.compile(r".*[a-z0-9](?:Tests?|Spec|IT)\.\w+|.*\.snap")
 _SCRIPT_NAME: Final = re.compile(r".*\.(?:sh|bash|zsh|fish|bats|mk|cmake|ps1|bat|cmd)", re.I)
-# What lies there is read by tests, whatever it is.
+# Tests may read any file in these folders.
 _BELOW_TESTS: Final = """
     test tests spec specs e2e testdata fixtures __tests__ __mocks__ __fixtures__ __snapshots__
 """
 _TEST_FOLDERS: Final = frozenset(_BELOW_TESTS.split())
-# What others call: a Makefile or a package.json, which no argument shows.
+# A Makefile or a package.json may call the files in these folders, which no argument shows.
 _BELOW_SCRIPTS: Final = "bin ci hack script scripts tool tools"
 _SCRIPT_FOLDERS: Final = frozenset(_BELOW_SCRIPTS.split())
-# What the runners of tests import before they import a test.
+# What test runners import before they import a test.
 _IMPORTED_FIRST: Final = """
     pytest _pytest py pluggy iniconfig packaging attr attrs exceptiongroup tomli pygments coverage
     xdist execnet hypothesis anyio nose mypy mypyc mypy_extensions typing_extensions setuptools
@@ -38,37 +38,39 @@ _RUNNERS: Final = frozenset(_IMPORTED_FIRST.split())
 _STANDARD: Final = frozenset(name.casefold() for name in sys.stdlib_module_names)
 
 
-def why_not_granted(path: str, readonly: Sequence[str], commands: Commands) -> str | None:
-    """The reason, to be read after the path. None: it may be given away."""
+def why_not_granted(
+    path: str, readonly: Sequence[str], references: CommandReferences
+) -> str | None:
+    """Why the path needs a decision by a person, to be read after the path. None if it does not."""
     if not _is_one_file(path):
-        return "may be more than one file"
+        return "may cover more than one file"
     if overlaps([path], readonly, case_insensitive=True):
         return "is read-only by contract"
-    if protected(path):
-        return "decides how the work is checked"
+    if is_protected(path):
+        return "influences how the work is checked"
     if _belongs_to_tests(path):
         return "belongs to the tests"
-    if commands.name(path):
+    if references.mention(path):
         return "is named by a command that checks the work"
     if _is_script(path):
         return "is a script, which checks may call"
-    if commands.import_from_beside(path):
-        return "lies beside a script that checks the work, and may be imported by it"
-    shadowed = _shadowed(path, commands.words)
-    return None if shadowed is None else f"may be imported in place of {shadowed}"
+    if references.can_import(path):
+        return "is next to a script that checks the work, and may be imported by it"
+    shadowed = _shadowed(path, references.words)
+    return None if shadowed is None else f"may be imported instead of {shadowed}"
 
 
 def _is_one_file(path: str) -> bool:
-    """A name with an extension, without wildcards. What has none may be a directory."""
+    """A name with an extension and no wildcards. Without an extension it may be a directory."""
     name = path.rsplit("/", 1)[-1]
-    return not any(letter in path for letter in "*?") and "." in name[1:]
+    return not any(wildcard in path for wildcard in "*?") and "." in name[1:]
 
 
 def _belongs_to_tests(path: str) -> bool:
     *folders, name = path.split("/")
     if _TEST_NAME.fullmatch(name) or _TEST_CLASS.fullmatch(name):
         return True
-    # Any file of Rust may have tests; those that are there may not be removed.
+    # Any Rust file may contain tests. Another check keeps them from being removed.
     return _in_one_of(folders, _TEST_FOLDERS) or kind_of(path) not in (None, "rust")
 
 
@@ -78,15 +80,15 @@ def _is_script(path: str) -> bool:
 
 
 def _in_one_of(folders: Iterable[str], names: frozenset[str]) -> bool:
-    return any(one.casefold() in names for one in folders)
+    return any(folder.casefold() in names for folder in folders)
 
 
 def _shadowed(path: str, words: frozenset[str]) -> str | None:
-    """What Python knows by the same name, in whichever folder: it may be one that is looked into
-    first."""
+    """The module of Python or of a test runner that the file could shadow. The folder does not
+    matter, because it may be first on the import path."""
     module = module_of(path)
     if not module:
         return None
     name = module[-1]
-    known = name in _STANDARD or name in _RUNNERS or name.startswith("pytest_") or name in words
-    return name if known else None
+    is_known = name in _STANDARD or name in _RUNNERS or name.startswith("pytest_") or name in words
+    return name if is_known else None

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from graphlib import TopologicalSorter
 from typing import Final, NamedTuple, get_args
 
-from shiftboss.protocol.plan import Plan, PlanAgent, PlanTask
+from shiftboss.protocol.plan import Plan, PlanTask
 from shiftboss.protocol.policy import Trait
 from shiftboss.rules.paths.overlap import Overlap, overlaps
 from shiftboss.rules.paths.patterns import Pattern, pattern_of
@@ -108,16 +108,11 @@ class Ancestry:
 
 
 # The kind that is nothing without its command line.
-COMMAND: Final = "command"
+COMMAND_KIND: Final = "command"
 
 
 def agent_name(plan: Plan, task: PlanTask) -> str:
     return task.agent or plan.agent
-
-
-def agent_of(plan: Plan, task: PlanTask) -> PlanAgent:
-    name = agent_name(plan, task)
-    return plan.agents.get(name) or PlanAgent(kind=name)
 
 
 # Which tasks of a plan own the same paths, so that they cannot be worked on at once.

@@ -1,6 +1,8 @@
-"""What a plan says that cannot hold: names of nothing, circles, ids that can be no branch.
+"""Reads a plan file and reports all its problems at once, each with its line and its key.
 
-It looks at the raw data, so that these are told together with the mistakes of form.
+Besides the types, it checks for contradictions, such as unknown names, dependency cycles and ids
+that cannot be branch names. These checks read the raw data, so that they are reported together with
+values of the wrong type. Plans that are valid but probably not intended get warnings.
 """
 
 from __future__ import annotations
@@ -17,31 +19,152 @@ from shiftboss.rules.claims.variables import is_secret_name, may_be_passed
 from shiftboss.rules.contract.repo_graph import find_cycles
 from shiftboss.rules.documents.raw_data import (
     Contradiction,
-    commands,
-    mapping,
-    patterns,
-    texts,
-    twice,
-    unknown,
+    as_mapping,
+    invalid_commands,
+    invalid_patterns,
+    listed_twice,
+    strings,
+    unknown_names,
 )
-from shiftboss.rules.documents.typed_files import in_short, read_form, told_lines
+from shiftboss.rules.documents.typed_files import read_typed_file, summarize_problems, told_lines
 from shiftboss.rules.documents.wording import did_you_mean
 from shiftboss.rules.documents.yaml_lines import Document, Path, Problem
 from shiftboss.rules.paths.branch_names import is_branch_name, task_branch
 from shiftboss.rules.paths.patterns import normalised
-from shiftboss.rules.plans.graph import COMMAND, agent_name, repo_of
+from shiftboss.rules.plans.graph import COMMAND_KIND, agent_name, repo_of
 from shiftboss.rules.runs.merge_tasks import is_merge
 from shiftboss.rules.tasks.tasks import is_reserved
 
-# What the tasks of a plan say that cannot hold. It looks at the raw data, see `plan_sense`.
+# A worker is named after the swarm and a number, and its name has at most 64 characters.
+SWARM_CHARACTERS_MAX: Final = 60
+_RESERVED: Final = (
+    "cannot be set here: the variable is reserved for Shiftboss, or loads code into other programs"
+)
+_ZERO: Final = re.compile(r"\s*(?:0+\s*[smhd]\s*)+")
+_NO_COMMAND: Final = (
+    "names no command, so it is not checked; "
+    "write `Tests pass: COMMAND` or `Command passes: COMMAND` to have it checked"
+)
+_EXPOSED_IN_PLAN: Final = (
+    "looks like a secret, and everyone who can read the plan can read it; "
+    "keep it in a file that git ignores, and list that file under `copy`"
+)
+
+
+class PlanText(NamedTuple):
+    """`document` has the line numbers, for problems that are found later."""
+
+    plan: Plan
+    document: Document
+    warnings: list[Problem]
+
+
+def read_plan(text: str, name: str, kinds: Collection[str]) -> PlanText:
+    """Raises InvalidPlan with every problem as `name:line: key: what is wrong`. `kinds` are the
+    names of the agent adapters."""
+    form = read_typed_file(text, Plan, lambda data: contradictions(data, kinds))
+    if form.value is None or form.problems:
+        raise invalid_plan(name, form.problems)
+    warnings = [form.document.problem(*warning) for warning in plan_warnings(form.value)]
+    return PlanText(form.value, form.document, warnings)
+
+
+def invalid_plan(name: str, problems: Iterable[Problem]) -> InvalidPlan:
+    lines = told_lines(name, problems)
+    return InvalidPlan(
+        summarize_problems(lines),
+        field="plan",
+        hint=f"nothing was started; `shiftboss plan check {name}` lists all problems",
+        facts={"problems": lines},
+    )
+
+
+def contradictions(data: dict[str, Any], kinds: Collection[str]) -> Iterator[Contradiction]:
+    """`kinds` are the agent adapters. A task may use one by its name, without settings."""
+    swarm = data.get("swarm")
+    if isinstance(swarm, str) and len(swarm) > SWARM_CHARACTERS_MAX:
+        yield (
+            ("swarm",),
+            f"must have at most {SWARM_CHARACTERS_MAX} characters, because worker names contain it",
+        )
+    repos, agents = as_mapping(data.get("repos")), as_mapping(data.get("agents"))
+    for name, repo in repos.items():
+        yield from _repo(("repos", name), as_mapping(repo))
+    for name, agent in agents.items():
+        yield from _agent(("agents", name), as_mapping(agent), kinds)
+    yield from _named_agent(("agent",), data.get("agent", "claude"), agents, kinds)
+    tasks = data.get("tasks")
+    if isinstance(tasks, list):
+        for index, task in enumerate(tasks):
+            path: Path = ("tasks", index)
+            yield from _named_agent((*path, "agent"), as_mapping(task).get("agent"), agents, kinds)
+            yield from _zero_time((*path, "timeout"), as_mapping(task).get("timeout"))
+        yield from task_contradictions(tasks, repos)
+
+
+def _repo(path: Path, repo: dict[str, Any]) -> Iterator[Contradiction]:
+    branch = repo.get("branch")
+    if isinstance(branch, str) and not is_branch_name(branch):
+        yield (*path, "branch"), f"{branch!r} is not a valid branch name"
+    yield from invalid_commands((*path, "setup"), strings(repo.get("setup")))
+    yield from _zero_time((*path, "setup_timeout"), repo.get("setup_timeout"))
+    yield from _variables((*path, "environment"), as_mapping(repo.get("environment")))
+    ports = strings(repo.get("ports"))
+    yield from listed_twice((*path, "ports"), ports)
+    for index, name in ports:
+        if not may_be_passed(name):
+            yield (*path, "ports", index), _RESERVED
+        elif name in as_mapping(repo.get("environment")):
+            yield (*path, "ports", index), f"{name!r} is also in environment"
+    yield from invalid_patterns((*path, "copy"), strings(repo.get("copy")))
+    verification = as_mapping(repo.get("verification"))
+    yield from invalid_commands(
+        (*path, "verification", "setup"), strings(verification.get("setup"))
+    )
+    yield from invalid_patterns(
+        (*path, "verification", "generated"), strings(verification.get("generated"))
+    )
+
+
+def _agent(path: Path, agent: dict[str, Any], kinds: Collection[str]) -> Iterator[Contradiction]:
+    kind = agent.get("kind")
+    if isinstance(kind, str) and kind not in kinds:
+        guess = did_you_mean(kind, kinds) or f"; the kinds are {', '.join(sorted(kinds))}"
+        yield (*path, "kind"), f"there is no agent kind {kind!r}{guess}"
+    if kind == COMMAND_KIND and not agent.get("command"):
+        yield path, "the kind command needs a command: the command line, as a list of words"
+    yield from _variables((*path, "environment"), as_mapping(agent.get("environment")))
+
+
+def _named_agent(
+    path: Path, name: object, agents: Collection[str], kinds: Collection[str]
+) -> Iterator[Contradiction]:
+    if not isinstance(name, str) or name in agents:
+        return
+    if name == COMMAND_KIND:
+        yield path, f"the agent {name!r} needs a command line; add one under agents.{name}"
+    elif name not in kinds:
+        yield path, f"there is no agent {name!r}{did_you_mean(name, [*agents, *kinds])}"
+
+
+def _variables(path: Path, environment: dict[str, Any]) -> Iterator[Contradiction]:
+    for name in environment:
+        if not may_be_passed(name):
+            yield (*path, name), _RESERVED
+
+
+def _zero_time(path: Path, value: object) -> Iterator[Contradiction]:
+    is_zero = value == 0 and not isinstance(value, bool)
+    if is_zero or (isinstance(value, str) and _ZERO.fullmatch(value)):
+        yield path, "must be longer than 0 seconds"
 
 
 def task_contradictions(tasks: list[Any], repos: Collection[str]) -> Iterator[Contradiction]:
     yield from _ids(tasks)
     yield from _dependencies(tasks)
-    for place, raw in enumerate(tasks):
-        path: Path = ("tasks", place)
-        task = mapping(raw)
+    for index, raw in enumerate(tasks):
+        path: Path = ("tasks", index)
+        task = as_mapping(raw)
         yield from _task_repo(path, task, repos)
         yield from _files(path, task)
         yield from _criteria(path, task)
@@ -50,57 +173,61 @@ def task_contradictions(tasks: list[Any], repos: Collection[str]) -> Iterator[Co
 def _ids(tasks: list[Any]) -> Iterator[Contradiction]:
     known: dict[str, str] = {}
     seen: set[str] = set()
-    for place, task_id in _ids_of(tasks):
-        path: Path = ("tasks", place, "id")
+    for index, task_id in _ids_of(tasks):
+        path: Path = ("tasks", index, "id")
         first = known.setdefault(task_id.casefold(), task_id)
         if first != task_id:
-            yield path, f"differs from {first!r} by letter case only"
+            yield path, f"differs from {first!r} only by letter case"
         elif task_id in seen:
-            yield path, f"{task_id!r} is the id of an earlier task as well"
+            yield path, f"{task_id!r} is already the id of an earlier task"
         seen.add(task_id)
         if is_reserved(task_id):
-            yield path, f"{task_id!r} is kept for work packets; choose another"
+            yield path, f"{task_id!r} is reserved for work packets; choose another id"
         elif is_merge(task_id):
-            yield path, f"{task_id!r} ends as the tasks that landings make; choose another"
+            yield path, f"{task_id!r} ends like the id of a merge task; choose another id"
         elif not is_branch_name(task_branch(task_id)):
-            yield path, f"{task_id!r} {_not_in_a_branch(task_id)}; its branch takes the name"
+            yield (
+                path,
+                f"{task_id!r} {_why_no_branch(task_id)}, and the branch is named after the task",
+            )
 
 
-def _not_in_a_branch(task_id: str) -> str:
-    """Of the letters that an id can have, these are what git forbids."""
+def _why_no_branch(task_id: str) -> str:
+    """Which of the characters that an id can have makes git reject the branch name."""
+    not_allowed = "which git does not allow in a branch name"
     if ":" in task_id:
-        return "holds a colon, which git allows in no branch"
+        return f"contains a colon, {not_allowed}"
     if ".." in task_id:
-        return "holds .., which git allows in no branch"
+        return f"contains .., {not_allowed}"
     if task_id.endswith(".lock"):
-        return "ends with .lock, as no branch of git can"
+        return f"ends with .lock, {not_allowed}"
     if task_id.endswith("."):
-        return "ends with a dot, as no branch of git can"
-    return "cannot be in the name of a branch"
+        return f"ends with a dot, {not_allowed}"
+    return "cannot be part of a branch name"
 
 
 def _dependencies(tasks: list[Any]) -> Iterator[Contradiction]:
-    places: dict[str, int] = {}
+    indexes: dict[str, int] = {}
     graph: dict[str, list[str]] = {}
-    for place, task_id in _ids_of(tasks):
-        if places.setdefault(task_id, place) == place:
-            graph[task_id] = [one for _, one in texts(tasks[place].get("depends_on"))]
-    for place, raw in enumerate(tasks):
-        path: Path = ("tasks", place, "depends_on")
-        named = texts(mapping(raw).get("depends_on"))
-        yield from unknown(path, named, graph, "task")
-        yield from twice(path, named)
+    for index, task_id in _ids_of(tasks):
+        if indexes.setdefault(task_id, index) == index:
+            graph[task_id] = [name for _, name in strings(tasks[index].get("depends_on"))]
+    for index, raw in enumerate(tasks):
+        path: Path = ("tasks", index, "depends_on")
+        named = strings(as_mapping(raw).get("depends_on"))
+        yield from unknown_names(path, named, graph, "task")
+        yield from listed_twice(path, named)
     for cycle in find_cycles(graph):
         yield (
-            ("tasks", places[cycle[0]], "depends_on"),
-            f"the tasks wait for each other in a circle: {' -> '.join(cycle)}",
+            ("tasks", indexes[cycle[0]], "depends_on"),
+            f"the tasks depend on each other in a cycle: {' -> '.join(cycle)}",
         )
 
 
 def _ids_of(tasks: list[Any]) -> Iterator[tuple[int, str]]:
     return (
-        (place, task["id"])
-        for place, task in enumerate(tasks)
+        (index, task["id"])
+        for index, task in enumerate(tasks)
         if isinstance(task, dict) and isinstance(task.get("id"), str)
     )
 
@@ -110,20 +237,23 @@ def _task_repo(path: Path, task: dict[str, Any], repos: Collection[str]) -> Iter
     if isinstance(name, str) and name not in repos:
         yield (*path, "repo"), f"there is no repo {name!r}{did_you_mean(name, repos)}"
     elif name is None and len(repos) > 1:
-        yield path, f"needs a repo: the plan has several ({', '.join(repos)})"
+        yield path, f"needs a repo, because the plan has several ({', '.join(repos)})"
 
 
 def _files(path: Path, task: dict[str, Any]) -> Iterator[Contradiction]:
-    owned, readonly = texts(task.get("files_owned")), texts(task.get("files_readonly"))
-    yield from patterns((*path, "files_owned"), owned)
-    yield from patterns((*path, "files_readonly"), readonly)
-    closed = {_plain(one) for _, one in readonly}
-    for place, one in owned:
-        if _plain(one) in closed:
-            yield (*path, "files_owned", place), f"{one!r} is in files_readonly too, which counts"
+    owned, readonly = strings(task.get("files_owned")), strings(task.get("files_readonly"))
+    yield from invalid_patterns((*path, "files_owned"), owned)
+    yield from invalid_patterns((*path, "files_readonly"), readonly)
+    readonly_forms = {_normal_form(pattern) for _, pattern in readonly}
+    for index, pattern in owned:
+        if _normal_form(pattern) in readonly_forms:
+            yield (
+                (*path, "files_owned", index),
+                f"{pattern!r} is also in files_readonly, which takes precedence",
+            )
 
 
-def _plain(pattern: str) -> str:
+def _normal_form(pattern: str) -> str:
     try:
         return normalised(pattern)
     except ValueError:
@@ -131,113 +261,18 @@ def _plain(pattern: str) -> str:
 
 
 def _criteria(path: Path, task: dict[str, Any]) -> Iterator[Contradiction]:
-    """As the server judges them when the task is spawned."""
-    for place, text in texts(task.get("criteria")):
+    """The same checks that the server makes when the task is spawned."""
+    for index, text in strings(task.get("criteria")):
         try:
             parse_criterion(text)
         except ValueError as error:
-            yield (*path, "criteria", place), str(error)
+            yield (*path, "criteria", index), str(error)
     description = task.get("description")
     if isinstance(description, str):
         try:
             described_criteria(description)
         except ValueError as error:
-            yield (*path, "description"), f"states a criterion that cannot be checked: {error}"
-
-
-# Workers are called by the swarm and a number, and 64 characters are all that they have.
-SWARM_CHARACTERS_MAX: Final = 60
-_NOT_YOURS: Final = "cannot be set here: it is Shiftboss's own, or puts code into other programs"
-_ZERO: Final = re.compile(r"\s*(?:0+\s*[smhd]\s*)+")
-
-
-def contradictions(data: dict[str, Any], kinds: Collection[str]) -> Iterator[Contradiction]:
-    """`kinds` are the adapters that there are; an agent may be called by one, without settings."""
-    swarm = data.get("swarm")
-    if isinstance(swarm, str) and len(swarm) > SWARM_CHARACTERS_MAX:
-        yield (
-            ("swarm",),
-            f"is longer than {SWARM_CHARACTERS_MAX} characters; workers are named by it",
-        )
-    repos, agents = mapping(data.get("repos")), mapping(data.get("agents"))
-    for name, repo in repos.items():
-        yield from _repo(("repos", name), mapping(repo))
-    for name, agent in agents.items():
-        yield from _agent(("agents", name), mapping(agent), kinds)
-    yield from _named_agent(("agent",), data.get("agent", "claude"), agents, kinds)
-    tasks = data.get("tasks")
-    if isinstance(tasks, list):
-        for place, task in enumerate(tasks):
-            path: Path = ("tasks", place)
-            yield from _named_agent((*path, "agent"), mapping(task).get("agent"), agents, kinds)
-            yield from _zero_time((*path, "timeout"), mapping(task).get("timeout"))
-        yield from task_contradictions(tasks, repos)
-
-
-def _repo(path: Path, repo: dict[str, Any]) -> Iterator[Contradiction]:
-    branch = repo.get("branch")
-    if isinstance(branch, str) and not is_branch_name(branch):
-        yield (*path, "branch"), f"{branch!r} cannot be the name of a branch"
-    yield from commands((*path, "setup"), texts(repo.get("setup")))
-    yield from _zero_time((*path, "setup_timeout"), repo.get("setup_timeout"))
-    yield from _variables((*path, "environment"), mapping(repo.get("environment")))
-    ports = texts(repo.get("ports"))
-    yield from twice((*path, "ports"), ports)
-    for place, name in ports:
-        if not may_be_passed(name):
-            yield (*path, "ports", place), _NOT_YOURS
-        elif name in mapping(repo.get("environment")):
-            yield (*path, "ports", place), f"{name!r} is in environment as well"
-    yield from patterns((*path, "copy"), texts(repo.get("copy")))
-    verification = mapping(repo.get("verification"))
-    yield from commands((*path, "verification", "setup"), texts(verification.get("setup")))
-    yield from patterns((*path, "verification", "generated"), texts(verification.get("generated")))
-
-
-def _agent(path: Path, agent: dict[str, Any], kinds: Collection[str]) -> Iterator[Contradiction]:
-    kind = agent.get("kind")
-    if isinstance(kind, str) and kind not in kinds:
-        guess = did_you_mean(kind, kinds) or f"; there are {', '.join(sorted(kinds))}"
-        yield (*path, "kind"), f"there is no kind {kind!r}{guess}"
-    if kind == COMMAND and not agent.get("command"):
-        yield path, "the kind command needs a command: its command line, as a list of words"
-    yield from _variables((*path, "environment"), mapping(agent.get("environment")))
-
-
-def _named_agent(
-    path: Path, name: object, agents: Collection[str], kinds: Collection[str]
-) -> Iterator[Contradiction]:
-    if not isinstance(name, str) or name in agents:
-        return
-    if name == COMMAND:
-        yield path, f"the agent {name!r} has no command line; write one under agents.{name}"
-    elif name not in kinds:
-        yield path, f"there is no agent {name!r}{did_you_mean(name, [*agents, *kinds])}"
-
-
-def _variables(path: Path, environment: dict[str, Any]) -> Iterator[Contradiction]:
-    for name in environment:
-        if not may_be_passed(name):
-            yield (*path, name), _NOT_YOURS
-
-
-def _zero_time(path: Path, value: object) -> Iterator[Contradiction]:
-    is_zero = value == 0 and not isinstance(value, bool)
-    if is_zero or (isinstance(value, str) and _ZERO.fullmatch(value)):
-        yield path, "must be longer than nothing"
-
-
-# What a plan says that can hold, and still is hardly meant so.
-
-
-_NO_COMMAND: Final = (
-    "names no command, so nobody checks it; "
-    "`Tests pass: COMMAND` or `Command passes: COMMAND` is checked"
-)
-_SEEN_BY_ALL: Final = (
-    "looks like a secret, and whoever reads the plan reads it; "
-    "keep it in a file that git ignores, and let `copy` bring that into the work tree"
-)
+            yield (*path, "description"), f"contains a criterion that cannot be checked: {error}"
 
 
 def plan_warnings(plan: Plan) -> Iterator[Contradiction]:
@@ -246,16 +281,16 @@ def plan_warnings(plan: Plan) -> Iterator[Contradiction]:
     for name, agent in plan.agents.items():
         yield from _secrets(("agents", name, "environment"), agent.environment)
     yield from _unused(plan)
-    for place, task in enumerate(plan.tasks):
-        yield from _criteria_warnings(("tasks", place, "criteria"), plan, task)
-        yield from _budget(("tasks", place, "budget"), plan, task)
+    for index, task in enumerate(plan.tasks):
+        yield from _criteria_warnings(("tasks", index, "criteria"), plan, task)
+        yield from _budget(("tasks", index, "budget"), plan, task)
 
 
 def _secrets(path: Path, environment: Mapping[str, str]) -> Iterator[Contradiction]:
-    """Their values are said nowhere."""
+    """The messages do not repeat the values."""
     for name, value in environment.items():
         if value and is_secret_name(name):
-            yield (*path, name), _SEEN_BY_ALL
+            yield (*path, name), _EXPOSED_IN_PLAN
 
 
 def _unused(plan: Plan) -> Iterator[Contradiction]:
@@ -263,54 +298,25 @@ def _unused(plan: Plan) -> Iterator[Contradiction]:
     used_agents = {agent_name(plan, task) for task in plan.tasks}
     for name in plan.repos:
         if name not in used_repos:
-            yield ("repos", name), "has no task"
+            yield ("repos", name), "is not used by any task"
     for name in plan.agents:
         if name not in used_agents:
-            yield ("agents", name), "has no task"
+            yield ("agents", name), "is not used by any task"
 
 
 def _criteria_warnings(path: Path, plan: Plan, task: PlanTask) -> Iterator[Contradiction]:
     verification = plan.repos[repo_of(plan, task)].verification
     refused = verification.unverifiable == "refuse"
-    for place, text in enumerate(task.criteria):
+    for index, text in enumerate(task.criteria):
         if parse_criterion(text) is None:
-            end = "; the repo's verification refuses what nobody checks" if refused else ""
-            yield (*path, place), f"{_NO_COMMAND}{end}"
+            end = (
+                "; the repo's verification refuses criteria that are not checked" if refused else ""
+            )
+            yield (*path, index), f"{_NO_COMMAND}{end}"
 
 
 def _budget(path: Path, plan: Plan, task: PlanTask) -> Iterator[Contradiction]:
     for name in ("tokens", "dollars"):
-        mine, all_of_it = getattr(task.budget, name), getattr(plan.budget, name)
-        if mine is not None and all_of_it is not None and mine > all_of_it:
-            yield (*path, name), f"is more than the whole plan may spend ({all_of_it})"
-
-
-# The plan file read: all that is wrong with it at once, each with its line and its key.
-
-
-class PlanText(NamedTuple):
-    """`document` knows the lines, for what is found out later."""
-
-    plan: Plan
-    document: Document
-    warnings: list[Problem]
-
-
-def read_plan(text: str, name: str, kinds: Collection[str]) -> PlanText:
-    """Raises InvalidPlan with every problem as `name:line: key: what is wrong`. `kinds` are the
-    adapters for agents that there are."""
-    form = read_form(text, Plan, lambda data: contradictions(data, kinds))
-    if form.value is None or form.problems:
-        raise invalid_plan(name, form.problems)
-    warnings = [form.document.problem(*one) for one in plan_warnings(form.value)]
-    return PlanText(form.value, form.document, warnings)
-
-
-def invalid_plan(name: str, problems: Iterable[Problem]) -> InvalidPlan:
-    lines = told_lines(name, problems)
-    return InvalidPlan(
-        in_short(lines),
-        field="plan",
-        hint=f"nothing was started; `shiftboss plan check {name}` shows all problems",
-        facts={"problems": lines},
-    )
+        own, total = getattr(task.budget, name), getattr(plan.budget, name)
+        if own is not None and total is not None and own > total:
+            yield (*path, name), f"is more than the budget of the whole plan ({total})"

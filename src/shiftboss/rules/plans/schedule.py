@@ -78,14 +78,14 @@ def schedule(
     """By their starts. Ready tasks go as the server hands them out. Tasks whose files
     overlap, and with a policy repos that are locked, never run at once."""
     met = plan_overlaps(plan) if overlapping is None else overlapping
-    run = _SimulatedRun(plan, workers, Obstacles(plan, met, policy))
+    run = _SimulatedRun(plan, workers, Conflicts(plan, met, policy))
     while run.waiting:
         run.start_what_can()
         run.end_the_next()
     return run.steps
 
 
-class Obstacles:
+class Conflicts:
     """What keeps a task from running beside others."""
 
     def __init__(
@@ -121,7 +121,7 @@ class Obstacles:
 class _SimulatedRun:
     plan: Plan
     workers: int
-    obstacles: Obstacles
+    obstacles: Conflicts
     now: int = 0
     steps: list[ScheduleStep] = field(default_factory=list)
 

@@ -150,13 +150,13 @@ class Material(NamedTuple):
     unread: list[str]
 
 
-class Chosen(NamedTuple):
+class ChosenFiles(NamedTuple):
     code: list[str]
     tests: list[str]
     specs: list[str]
 
 
-def chosen(names: Sequence[str], owned: Sequence[str]) -> Chosen:
+def chosen(names: Sequence[str], owned: Sequence[str]) -> ChosenFiles:
     scope = Scope(owned)
     mine = [name for name in names if scope.covers(name)]
     code = [name for name in mine if not _is_test(name)]
@@ -168,7 +168,7 @@ def chosen(names: Sequence[str], owned: Sequence[str]) -> Chosen:
     specs = sorted(
         filter(_is_spec, names), key=lambda name: (_stem(name) not in stems, name.count("/"), name)
     )
-    return Chosen(code[:FILES_MAX], tests[:FILES_MAX], _without(specs, mine)[:FILES_MAX])
+    return ChosenFiles(code[:FILES_MAX], tests[:FILES_MAX], _without(specs, mine)[:FILES_MAX])
 
 
 def _without(names: Iterable[str], others: Iterable[str]) -> list[str]:

@@ -9,7 +9,7 @@ from shiftboss.rules.runs.records import WHOLE_SWARM, BudgetRecord, ProcessUsage
 MICRO = 1_000_000
 
 
-class Over(NamedTuple):
+class ExceededLimit(NamedTuple):
     """A limit that is reached. `unit` is tokens or dollars; both numbers are in it."""
 
     unit: str
@@ -55,14 +55,14 @@ def _of(usage: ProcessUsage) -> Totals:
     )
 
 
-def used_up(totals: Totals, budget: BudgetRecord | None) -> Over | None:
+def used_up(totals: Totals, budget: BudgetRecord | None) -> ExceededLimit | None:
     """The limit that is reached, if one is: nothing more may be spent."""
     if budget is None:
         return None
     if budget.tokens is not None and totals.tokens >= budget.tokens:
-        return Over("tokens", budget.tokens, totals.tokens)
+        return ExceededLimit("tokens", budget.tokens, totals.tokens)
     if budget.microdollars is not None and totals.microdollars >= budget.microdollars:
-        return Over("dollars", budget.microdollars / MICRO, totals.microdollars / MICRO)
+        return ExceededLimit("dollars", budget.microdollars / MICRO, totals.microdollars / MICRO)
     return None
 
 
@@ -74,6 +74,6 @@ def is_raise(known: BudgetRecord | None, wanted: BudgetRecord) -> bool:
     return any(old is not None and (new is None or new > old) for old, new in pairs)
 
 
-def why_held(task_id: str, over: Over) -> str:
+def why_held(task_id: str, over: ExceededLimit) -> str:
     whose = "the swarm" if task_id == WHOLE_SWARM else task_id
     return f"the budget of {whose} is used up: {over}"

@@ -1,1 +1,1 @@
-"""Tasks, packets and swarms: states, leases, retries, and what a worker may do next."""
+"""Tasks, packets and swarms: their states, leases, retries, and which reports are allowed."""

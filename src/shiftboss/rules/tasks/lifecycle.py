@@ -1,4 +1,4 @@
-"""The state machine of an assignment, and the packet's view of it."""
+"""The state machine of an assignment, its view as a packet status, and the worker protocol."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TRANSITIONS: Final[dict[WorkerState, list[WorkerState]]] = {
     WorkerState.FAILED: [WorkerState.IDLE],
 }
 
-# A report can stand for several steps: "complete" says that the work was verified and reviewed too.
+# A report can stand for several steps: "complete" implies that the work was verified and reviewed.
 _REPORT_PATH: Final[dict[WorkerState, tuple[WorkerState, ...]]] = {
     WorkerState.EXECUTING: (WorkerState.EXECUTING,),
     WorkerState.FAILED: (WorkerState.EXECUTING, WorkerState.FAILED),
@@ -52,7 +52,7 @@ def can_move(state: WorkerState, new_state: WorkerState) -> bool:
 def follow(state: WorkerState, goal: WorkerState) -> WorkerState | None:
     """Walk from `state` to `goal` along the edges that a packet's report stands for.
 
-    None when an edge is missing: the report does not fit the state.
+    None if an edge is missing: the report is not allowed in this state.
     """
     for step in _REPORT_PATH[goal]:
         if step is state:
@@ -66,9 +66,6 @@ def follow(state: WorkerState, goal: WorkerState) -> WorkerState | None:
 def packet_status(state: WorkerState) -> str:
     """registered, running, complete or failed."""
     return _PACKET_STATUS.get(state, "running")
-
-
-# The worker protocol: one worker's state, its legal moves, and the context threshold.
 
 
 CONTEXT_THRESHOLD: Final = 0.70

@@ -1,4 +1,4 @@
-"""What the payload of a message says, checked member by member."""
+"""Reads and checks the payload of a worker protocol message, member by member."""
 
 from __future__ import annotations
 
@@ -16,27 +16,29 @@ _COMMIT = re.compile(r"[a-f0-9]{7,40}")
 
 
 def said_state(payload: dict[str, Any], present: WorkerState) -> WorkerState:
-    said = payload.get("state")
-    if said is None:
-        # Progress acknowledges a task, and shows that a blocked worker has gone on.
-        goes_on = present in (WorkerState.ASSIGNED, WorkerState.BLOCKED)
-        return WorkerState.EXECUTING if goes_on else present
+    """The state that the message reports."""
+    reported = payload.get("state")
+    if reported is None:
+        # Progress acknowledges a task, and shows that a blocked worker has continued.
+        continues = present in (WorkerState.ASSIGNED, WorkerState.BLOCKED)
+        return WorkerState.EXECUTING if continues else present
     try:
-        return WorkerState(said)
+        return WorkerState(reported)
     except ValueError:
         raise InvalidRequest(
-            f"payload.state: {said!r} is not a state", field="payload.state"
+            f"payload.state: {reported!r} is not a state", field="payload.state"
         ) from None
 
 
 def with_commit(held: Assignment, commit: object, field: str = "payload.commit") -> Assignment:
+    """The assignment with one more reported commit."""
     if commit is None:
         return held
     if not (isinstance(commit, str) and _COMMIT.fullmatch(commit)):
         raise InvalidRequest(
-            f"{field}: must be the id of a commit, 7 to 40 digits of 0-9 and a-f",
+            f"{field}: must be a commit id of 7 to 40 hexadecimal digits",
             field=field,
-            hint="git rev-parse HEAD",
+            hint="`git rev-parse HEAD` prints it",
         )
     commits: list[str] = json.loads(held.commits or "[]")
     if commit in commits:
@@ -45,18 +47,20 @@ def with_commit(held: Assignment, commit: object, field: str = "payload.commit")
 
 
 def all_commits(held: Assignment, payload: dict[str, Any]) -> list[str]:
-    """Those that were reported on the way and those that the checkpoint names."""
-    said = payload.get("commits")
-    for place, commit in enumerate(said if isinstance(said, list) else ()):
-        held = with_commit(held, commit, f"payload.commits.{place}")
+    """The commits of earlier reports and those of the checkpoint."""
+    reported = payload.get("commits")
+    for index, commit in enumerate(reported if isinstance(reported, list) else ()):
+        held = with_commit(held, commit, f"payload.commits.{index}")
     commits: list[str] = json.loads(held.commits or "[]")
     return commits
 
 
-def said_text(payload: dict[str, Any], name: str, usual: str) -> str:
-    value = payload.get(name, usual)
+def said_text(payload: dict[str, Any], name: str, default: str) -> str:
+    value = payload.get(name, default)
     if not isinstance(value, str) or "\0" in value or len(value) > 20_000:
-        raise InvalidRequest(f"payload.{name}: must be a text", field=f"payload.{name}")
+        raise InvalidRequest(
+            f"payload.{name}: must be a string of at most 20000 characters", field=f"payload.{name}"
+        )
     return value
 
 
@@ -68,11 +72,12 @@ def said_epoch(message: Message) -> int | None:
 
 
 def said_task_id(message: Message) -> str | None:
-    said = getattr(message, "task_id", None) or message.payload.get("task_id")
-    return None if said is None else str(said)
+    task_id = getattr(message, "task_id", None) or message.payload.get("task_id")
+    return None if task_id is None else str(task_id)
 
 
 def check_task(held: Assignment, message: Message) -> None:
-    said = said_task_id(message)
-    if said is not None and said != held.task_id:
-        raise NotHeld(said, None)
+    """Reject a message about another task than the worker holds."""
+    task_id = said_task_id(message)
+    if task_id is not None and task_id != held.task_id:
+        raise NotHeld(task_id, None)

@@ -1,4 +1,4 @@
-"""What a packet's report may change. A packet is a task; its worker's attempt is an assignment."""
+"""Assignments, and which reports of a packet are allowed. The task of a packet has one worker."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from shiftboss.rules.tasks.lifecycle import follow, packet_status
 
 
 class Assignment(NamedTuple):
-    """The current attempt at a task. A tuple: one is made for every request."""
+    """The current attempt at a task. A tuple, because every request creates one."""
 
     swarm_id: str
     task_id: str
@@ -30,21 +30,21 @@ class Assignment(NamedTuple):
     tests_passed: bool | None = None
     review_passed: bool | None = None
     last_error: str | None = None
-    # Of tasks on the bus; a packet has no lease.
+    # For tasks on the bus; a packet has no lease.
     lease_expires_at_ms: int | None = None
     lease_seconds: int | None = None
     context_usage: float | None = None
     current_step: str | None = None
     commits: str | None = None  # a JSON list
     spec_path: str | None = None
-    # Of tasks with a handoff: its version, refused claims in a row, the claim under verification.
+    # For tasks with a handoff: its version, refused claims in a row, the claim being verified.
     contract_version: int | None = None
     refusals: int = 0
     claim_id: int | None = None
 
 
 def packet_task_id(packet_id: int) -> str:
-    """The id of the task that a packet is."""
+    """The id of the task of a packet."""
     return f"packet-{packet_id}"
 
 
@@ -53,35 +53,36 @@ def is_finished(assignment: Assignment) -> bool:
 
 
 def check_same_registration(assignment: Assignment, request: RegisterRequest) -> None:
-    """A worker that comes back has the name and the worktree it had; another one is a collision.
+    """A worker that registers again must have the same name and work tree, or two workers collide.
 
-    After a failure the work may go on in another worktree. The total may have changed since.
+    After a failure the work may continue in another work tree. The total may have changed.
     """
     fields = [("packet_name", assignment.worker, request.packet_name)]
     if assignment.state is not WorkerState.FAILED:
         fields.append(("worktree", assignment.worktree, request.worktree))
-    for field, known, said in fields:
-        if known != said:
+    for field, recorded, requested in fields:
+        if recorded != requested:
             raise PacketConflict(
-                f"packet {request.packet_id} is registered with {field} {known!r}, not {said!r}",
+                f"packet {request.packet_id} is registered with {field} {recorded!r}, "
+                f"not {requested!r}",
                 field=field,
-                hint="give this worker a packet_id of its own, or register as before",
-                facts={"recorded": known},
+                hint="give this worker another packet_id, or register with the same values",
+                facts={"recorded": recorded},
             )
 
 
 def progressed(assignment: Assignment, request: ProgressRequest, now_ms: int) -> Assignment:
     """The assignment after a progress report.
 
-    The counter moves on `completed` alone and never down. Several steps at once are fine: reports
-    in between may have been lost by a client without an outbox.
+    Only `completed` moves the counter, and never down. It may move by several steps, because a
+    client without an outbox may have lost the reports in between.
     """
     if request.tasks_completed < assignment.steps_completed:
         raise CounterRegression(
-            f"tasks_completed is {assignment.steps_completed} already, "
-            f"{request.tasks_completed} would count down; nothing was changed",
+            f"tasks_completed is already {assignment.steps_completed} and cannot go down to "
+            f"{request.tasks_completed}; nothing was changed",
             field="tasks_completed",
-            hint="after a restart go on from the checkpoint: SwarmWorker.resume() does it",
+            hint="after a restart, continue from the checkpoint, as SwarmWorker.resume() does",
             facts={"recorded": assignment.steps_completed},
         )
     completed = assignment.steps_completed
@@ -96,7 +97,7 @@ def progressed(assignment: Assignment, request: ProgressRequest, now_ms: int) ->
 
 
 def moved(assignment: Assignment, goal: WorkerState) -> WorkerState:
-    """The state after a report that leads to `goal`; a finished packet takes no more reports."""
+    """The state after a report that leads to `goal`. A finished packet accepts no more reports."""
     if assignment.state is goal and goal is WorkerState.EXECUTING:
         return goal
     state = None if is_finished(assignment) else follow(assignment.state, goal)
@@ -105,7 +106,7 @@ def moved(assignment: Assignment, goal: WorkerState) -> WorkerState:
         hint = (
             "register again to start a new attempt"
             if status == "failed"
-            else "its work is done; report new work under another packet_id"
+            else "the packet is done; report new work under another packet_id"
         )
         raise PacketFinished(
             f"packet {assignment.packet_id} is {status}; nothing was changed",

@@ -1,8 +1,8 @@
-"""A worker that may not use its tools is ended, not left to try.
+"""Ends a worker whose tools are denied, instead of letting it retry forever.
 
-A count goes up with every denial of a tool and back to nothing when the tool is allowed again. A
-denied operation is counted by itself, too: a worker that lists a folder between its attempts to
-make one would try for ever otherwise.
+A count goes up with every denial of a tool, and back to zero when the tool succeeds. Each denied
+operation is also counted on its own. Otherwise a worker that lists a folder between its attempts to
+create one would never reach the limit.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ TEXT_CHARACTERS_MAX: Final = 20_000
 COUNTED_MAX: Final = 200
 DEFAULT_TOOL: Final = "Bash"
 
-# What agents and systems say when a tool is denied; the group is the tool where it is named.
+# What agents and systems print when a tool is denied. The group is the tool, if the text names it.
 _DENIALS: Final = tuple(
     re.compile(pattern, re.IGNORECASE)
     for pattern in (
         r"permission to use (?P<tool>[\w.:-]{1,100}) has been (?:auto-)?denied",
         r"requested permissions? to use (?P<tool>[\w.:-]{1,100}), but you haven't granted it",
-        r"requested permissions? to (?P<deed>write|edit|read)\b.*but you haven't granted it",
-        r"permission to (?P<deed>write|edit|read)\b.*has been denied",
+        r"requested permissions? to (?P<action>write|edit|read)\b.*but you haven't granted it",
+        r"permission to (?P<action>write|edit|read)\b.*has been denied",
         r"the tool use was rejected",
         r"this command requires approval",
         r"approval policy is never; reject command",
@@ -39,7 +39,7 @@ _DENIALS: Final = tuple(
         r"\bE(?:ACCES|PERM|ROFS)\b",
     )
 )
-_TOOL_OF_DEED: Final = {"write": "Write", "edit": "Edit", "read": "Read"}
+_TOOL_OF_ACTION: Final = {"write": "Write", "edit": "Edit", "read": "Read"}
 
 
 class Denial(NamedTuple):
@@ -48,7 +48,7 @@ class Denial(NamedTuple):
 
 
 class Recovery(NamedTuple):
-    """One way out for whoever runs the worker."""
+    """A way to recover, for the operator of the worker."""
 
     name: str
     words: str
@@ -69,7 +69,7 @@ RECOVERY: Final = (
 
 
 def find_denial(text: str, tool: str | None = None) -> Denial | None:
-    """The denial that `text` tells of. `tool` is the one that said it, if known."""
+    """The denial that `text` reports. `tool` is the tool that printed it, if known."""
     if len(text) > TEXT_CHARACTERS_MAX:
         half = TEXT_CHARACTERS_MAX // 2
         text = f"{text[:half]}\n{text[-half:]}"
@@ -77,10 +77,10 @@ def find_denial(text: str, tool: str | None = None) -> Denial | None:
         for pattern in _DENIALS:
             match = pattern.search(line)
             if match is not None:
-                named = match.groupdict()
-                deed = _TOOL_OF_DEED.get(str(named.get("deed")).lower())
+                groups = match.groupdict()
+                by_action = _TOOL_OF_ACTION.get(str(groups.get("action")).lower())
                 return Denial(
-                    named.get("tool") or tool or deed or DEFAULT_TOOL,
+                    groups.get("tool") or tool or by_action or DEFAULT_TOOL,
                     " ".join(line.split())[:ERROR_CHARACTERS_MAX],
                 )
     return None
@@ -89,18 +89,18 @@ def find_denial(text: str, tool: str | None = None) -> Denial | None:
 def after_denial(
     counts: Mapping[str, int], tool: str, operation: str | None = None
 ) -> dict[str, int]:
-    """The counts of a worker, after one more denial. Only the newest are kept."""
-    counted = dict(counts)
+    """The counts of a worker after one more denial. Only the newest are kept."""
+    updated = dict(counts)
     for key in _keys(tool, operation):
-        counted[key] = counted.pop(key, 0) + 1
-    return dict(list(counted.items())[-COUNTED_MAX:])
+        updated[key] = updated.pop(key, 0) + 1
+    return dict(list(updated.items())[-COUNTED_MAX:])
 
 
 def after_success(
     counts: Mapping[str, int], tool: str, operation: str | None = None
 ) -> dict[str, int]:
-    ended = _keys(tool, operation)
-    return {key: count for key, count in counts.items() if key not in ended}
+    reset = _keys(tool, operation)
+    return {key: count for key, count in counts.items() if key not in reset}
 
 
 def must_end(counts: Mapping[str, int], limits: PermissionLimits) -> bool:

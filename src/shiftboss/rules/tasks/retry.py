@@ -1,4 +1,4 @@
-"""When a failed task is tried again."""
+"""Which errors are retried, and when."""
 
 from __future__ import annotations
 
@@ -9,20 +9,17 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """`retries_max` further attempts per task, the pause doubling from `first_delay_seconds`."""
+    """Up to `retries_max` retries. The delay starts at `first_delay_seconds` and doubles."""
 
     retries_max: int = 2
     first_delay_seconds: int = 30
     multiplier: int = 2
 
     def delay_seconds(self, retries_made: int) -> int | None:
-        """The pause before the next attempt, or None when the task has used up its retries."""
+        """The delay before the next retry, or None if there are no retries left."""
         if retries_made >= self.retries_max:
             return None
         return self.first_delay_seconds * int(self.multiplier**retries_made)
-
-
-# Which errors are worth another try.
 
 
 class ErrorCategory(Enum):
@@ -48,7 +45,7 @@ def classify_error(error_type: str) -> ErrorCategory:
 
 
 def is_recoverable(error_type: str, reported: bool) -> bool:
-    """A known type decides by itself; for an unknown one the worker's flag counts."""
+    """Known error types decide. For unknown ones, the flag that the worker reported counts."""
     category = classify_error(error_type)
     if category is ErrorCategory.UNKNOWN:
         return reported

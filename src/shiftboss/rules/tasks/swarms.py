@@ -1,4 +1,4 @@
-"""When a swarm is complete, and what to call its state."""
+"""Swarms: how many workers remain, and the status of the swarm."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ class WorkerCounts(NamedTuple):
 
 
 def remaining_workers(workers_expected: int | None, counts: WorkerCounts) -> int:
-    """Workers whose work is still to come, failed ones included: their work is not done."""
+    """Workers that are not complete. Failed workers count, because their work is not done."""
     return max(workers_expected or 0, counts.registered) - counts.complete
 
 
 def swarm_status(swarm: Swarm, counts: WorkerCounts) -> str:
-    """created, running, failed (somebody failed and nobody is at work) or complete."""
+    """created, running, complete, or failed (some failed and no other is still working)."""
     if swarm.completed_at_ms is not None:
         return "complete"
     if counts.failed and counts.failed + counts.complete == counts.registered:

@@ -1,4 +1,4 @@
-"""Tasks and the workers of the bus: what may be done with them."""
+"""Tasks, workers and questions of the bus, and the checks before a report is accepted."""
 
 from __future__ import annotations
 
@@ -13,15 +13,6 @@ from shiftboss.errors import (
 )
 from shiftboss.protocol.states import WorkerState
 from shiftboss.rules.tasks.packets import Assignment
-
-# A task that was handed out must be acknowledged within this time, or it goes to somebody else.
-OFFER_SECONDS = 60
-# A worker without a launcher shows no sign of life while it works; it has this long.
-LEASE_SECONDS = 1800
-# How long a lease that ran out while no server was there may be renewed after the start.
-GRACE_SECONDS = 60
-# A blocked worker waits for a person.
-BLOCKED_LEASE_SECONDS = 86_400
 
 _PACKET = re.compile(r"packet-\d+")
 
@@ -38,17 +29,17 @@ class Task(NamedTuple):
     waits_for: int  # dependencies that are not done
     queue_number: int | None
     epoch: int  # of the latest attempt, 0 before the first
-    worker: str | None  # who holds it, or held it last
+    worker: str | None  # the current holder, or the last one
     checkpoint: str | None  # JSON, for the next attempt
     last_error: str | None
     created_at_ms: int
     updated_at_ms: int
-    failures: int = 0  # attempts that their workers gave up
+    failures: int = 0  # attempts that their workers reported as failed
     contract_version: int | None = None  # of its handoff, if it has one
 
 
 class Worker(NamedTuple):
-    """Somebody on the bus. Not `available`: was offered a task in vain and has not polled since."""
+    """A worker on the bus. It is not `available` after it let an offer expire, until it polls."""
 
     swarm_id: str
     name: str
@@ -59,7 +50,7 @@ class Worker(NamedTuple):
 
 
 class Question(NamedTuple):
-    """What a blocked worker asks of its contact. The id counts within the swarm; 0: not stored."""
+    """A question of a blocked worker. Ids count within the swarm; 0 means not stored yet."""
 
     swarm_id: str
     question_id: int
@@ -74,7 +65,7 @@ class Question(NamedTuple):
 
 
 class Salvage(NamedTuple):
-    """What an attempt left behind that was lost."""
+    """The commits that a lost attempt left behind."""
 
     epoch: int
     worker: str
@@ -83,7 +74,7 @@ class Salvage(NamedTuple):
 
 
 def is_reserved(task_id: str) -> bool:
-    """`packet-7` is the task of packet 7 and cannot be added by hand."""
+    """`packet-7` is the id of the task of packet 7, so nobody can add it by hand."""
     return _PACKET.fullmatch(task_id) is not None
 
 
@@ -97,13 +88,13 @@ def check_can_submit(task: Task) -> None:
 
 
 def check_epoch(assignment: Assignment, epoch: int | None) -> None:
-    """A report that names an older attempt comes from a worker that has lost the task."""
+    """Reject a report that names an older attempt: its worker has lost the task."""
     if epoch is not None and epoch != assignment.epoch:
         raise StaleEpoch(assignment.task_id, epoch, assignment.epoch)
 
 
 def check_can_ack(worker: Worker, assignment: Assignment | None, task_id: str) -> Assignment:
-    """A wrong or repeated acknowledgement is refused."""
+    """Reject an acknowledgement of the wrong task, or a repeated one."""
     if (
         assignment is None
         or worker.task_id != task_id
@@ -116,7 +107,7 @@ def check_can_ack(worker: Worker, assignment: Assignment | None, task_id: str) -
 def check_holds(
     assignment: Assignment | None, task_id: str, name: str | None, epoch: int | None
 ) -> Assignment:
-    """The assignment that a report may end: acknowledged, of this worker and of this attempt."""
+    """The assignment, if this worker has acknowledged it and this is its current attempt."""
     if assignment is not None:
         check_epoch(assignment, epoch)
     if assignment is None or assignment.state in (WorkerState.ASSIGNED, WorkerState.WAITING):

@@ -86,7 +86,7 @@ class ReportCall(Call):
             raise UnknownSwarm(self._swarm_id)
         request = parse(self._report.request, body)
         key = idempotency_key(headers)
-        return self._report.use_case(self._coordinator, self._swarm_id, request, key)
+        return self._report.use_case(self._coordinator.swarms, self._swarm_id, request, key)
 
     def render(self, answer: Answer) -> bytes:
         return answer.__pydantic_serializer__.to_json(answer)

@@ -53,7 +53,8 @@ class EventStream:
         await self._send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _page(self) -> list[bytes]:
-        events = await self._coordinator.events_after(self._swarm_id, self._last, PAGE_EVENTS)
+        swarms = self._coordinator.swarms
+        events = await swarms.events_after(self._swarm_id, self._last, PAGE_EVENTS)
         if events:
             self._last = events[-1].event_id
         return [event.to_sse() for event in events]

@@ -11,7 +11,7 @@ from pydantic_core import to_json
 
 from shiftboss import __version__
 from shiftboss.protocol.bus import MessageAnswer
-from shiftboss.protocol.ci_requests import WebhookAnswer
+from shiftboss.protocol.ci import WebhookAnswer
 from shiftboss.protocol.fields import SWARM_ID_PATTERN
 from shiftboss.protocol.messages import MessageType
 from shiftboss.protocol.policy import REPO_NAME_PATTERN

@@ -66,10 +66,10 @@ class Endpoints:
         ):
             raise InvalidRequest("limit: must be a whole number from 1 to 200", field="limit")
         before = request.query_params.get("before")
-        return _json(await self._coordinator.swarms(before, int(limit)))
+        return _json(await self._coordinator.swarms.list_swarms(before, int(limit)))
 
     async def status(self, request: Request) -> Response:
-        return _json(await self._coordinator.status(_swarm_id(request.scope)))
+        return _json(await self._coordinator.swarms.status(_swarm_id(request.scope)))
 
     async def health(self, _request: Request) -> Response:
         await self._coordinator.check_health()

@@ -58,7 +58,7 @@ def _report_tool(name: str, operation: Report) -> Tool:
 
     def call(coordinator: Coordinator, request: Any, context: CallContext) -> Awaitable[Answer]:
         report = operation.request.model_validate(request.model_dump(exclude={"swarm_id"}))
-        return operation.use_case(coordinator, request.swarm_id, report, context.key)
+        return operation.use_case(coordinator.swarms, request.swarm_id, report, context.key)
 
     type_name = f"{operation.request.__name__}WithSwarm"
     return Tool(
@@ -80,7 +80,7 @@ def _create(
 def _status(
     coordinator: Coordinator, request: SwarmRequest, _context: CallContext
 ) -> Awaitable[Answer]:
-    return coordinator.status(request.swarm_id)
+    return coordinator.swarms.status(request.swarm_id)
 
 
 _REPORTS: Final = {

@@ -7,7 +7,7 @@ from operator import attrgetter
 from shiftboss.coordinator.contract.context import ContextService
 from shiftboss.coordinator.contract.service import ContractService
 from shiftboss.protocol import contract_requests as calls
-from shiftboss.protocol.ci_requests import ShowCiAnswer, ShowCiRequest
+from shiftboss.protocol.ci import ShowCiAnswer, ShowCiRequest
 from shiftboss.protocol.contract_requests import BuildContextRequest, ContextAnswer
 from shiftboss.server.operations.operation import Operation
 

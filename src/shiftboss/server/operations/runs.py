@@ -8,7 +8,7 @@ from shiftboss.coordinator.runs.service import RunService
 from shiftboss.protocol import runs as calls
 from shiftboss.server.operations.operation import Operation
 
-_service = attrgetter("running")
+_service = attrgetter("runs")
 
 RUN_OPERATIONS: dict[str, Operation] = {
     "report_usage": Operation(

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from pydantic import ValidationError
 
 from shiftboss.coordinator.coordinator import Coordinator
+from shiftboss.coordinator.swarms.service import SwarmService
 from shiftboss.protocol.fields import Answer, Request, wire_time
 from shiftboss.protocol.packets import (
     CompleteAnswer,
@@ -24,7 +25,7 @@ from shiftboss.protocol.swarms import CreateSwarmAnswer, CreateSwarmRequest
 
 
 class Report(NamedTuple):
-    """`use_case(coordinator, swarm_id, request, idempotency_key)`. `waits`: its answer may take
+    """`use_case(swarms, swarm_id, request, idempotency_key)`. `waits`: its answer may take
     long."""
 
     request: type[Request]
@@ -36,23 +37,23 @@ class Report(NamedTuple):
 
 OPERATIONS: dict[str, Report] = {
     "register": Report(
-        RegisterRequest, RegisterAnswer, Coordinator.register, "Register a worker for its packet."
+        RegisterRequest, RegisterAnswer, SwarmService.register, "Register a worker for its packet."
     ),
     "progress": Report(
         ProgressRequest,
         ProgressAnswer,
-        Coordinator.progress,
+        SwarmService.progress,
         "Report progress on a task of the packet.",
     ),
     "complete": Report(
         CompleteRequest,
         CompleteAnswer,
-        Coordinator.complete,
+        SwarmService.complete,
         "Report that the packet is done. If it has a handoff, the server verifies the commit "
         "first.",
         waits=True,
     ),
-    "error": Report(ErrorRequest, ErrorAnswer, Coordinator.error, "Report that a task failed."),
+    "error": Report(ErrorRequest, ErrorAnswer, SwarmService.error, "Report that a task failed."),
 }
 
 
@@ -67,7 +68,7 @@ async def create_swarm(
     coordinator: Coordinator, request: CreateSwarmRequest, address: str
 ) -> CreateSwarmAnswer:
     """`address` is where the client reached the server."""
-    swarm = await coordinator.create_swarm(request)
+    swarm = await coordinator.swarms.create_swarm(request)
     return CreateSwarmAnswer(
         swarm_id=swarm.swarm_id,
         endpoint=f"{address}/swarm/{swarm.swarm_id}",

@@ -1,4 +1,4 @@
-"""Several servers on one database."""
+"""The PostgreSQL store: several servers on one database."""
 
 from __future__ import annotations
 

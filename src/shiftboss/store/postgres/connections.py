@@ -1,4 +1,4 @@
-"""How PostgreSQL is reached, and how it is reached again."""
+"""Connections to PostgreSQL: the address, the pool, and the migrations."""
 
 from __future__ import annotations
 
@@ -13,15 +13,12 @@ from psycopg_pool import ConnectionPool
 from shiftboss.errors import StoreUnavailable
 from shiftboss.store.queries import check_schema_version, load_migrations
 
-# The schema: numbered migrations, each applied once, by one server at a time.
-
-
-# Any number that nobody else takes on the same database.
+# An arbitrary number that no other program locks in the same database.
 MIGRATION_LOCK = 0x5348_4946_5442_4F53
 
 
 def migrate(connection: psycopg.Connection) -> None:
-    """Bring the schema up to date, all or nothing. A server that starts meanwhile waits."""
+    """Bring the schema up to date, all or nothing. Other servers that start wait for it."""
     execute = connection.execute
     with connection.transaction():
         execute("SELECT pg_advisory_xact_lock(%s)", [MIGRATION_LOCK])
@@ -38,12 +35,12 @@ def migrate(connection: psycopg.Connection) -> None:
 
 CONNECT_SECONDS = 5
 # How long a batch or a read waits for a connection. Longer than the pauses between the pool's
-# attempts, so that whoever comes after the server is back gets through.
+# attempts, so that a request succeeds if PostgreSQL has come back.
 CONNECTION_WAIT_SECONDS = 3.0
 RECONNECT_ATTEMPTS_SECONDS = 2.0
-# A peer that says nothing for so long is gone.
+# A peer that is silent for this long is gone.
 SILENCE_MS_MAX = 15_000
-# After so many uses on a connection a statement is prepared there.
+# How often a connection runs a statement before it prepares it.
 PREPARE_THRESHOLD = 2
 
 _DEFAULTS: dict[str, Any] = {
@@ -56,8 +53,8 @@ _DEFAULTS: dict[str, Any] = {
     "tcp_user_timeout": SILENCE_MS_MAX,
 }
 
-# An answer means that the commit is on the disk, whatever the database is set to. A server that
-# fell silent in the middle of a transaction must not hold its swarms for ever.
+# An answer means that the commit is on disk, whatever the settings of the database. A server that
+# hangs in a transaction must not lock its swarms for ever.
 _SETTINGS = f"""
 SELECT set_config('synchronous_commit', 'on', false)
 WHERE current_setting('synchronous_commit') = 'off';
@@ -66,37 +63,44 @@ SET idle_in_transaction_session_timeout = {SILENCE_MS_MAX};
 
 
 def connection_parameters(url: str) -> dict[str, Any]:
-    """What the address says, and our defaults for what it leaves open."""
+    """The parameters of the address, with defaults for the others."""
     try:
-        said = conninfo_to_dict(url)
+        parameters = conninfo_to_dict(url)
     except psycopg.ProgrammingError:
         raise _unreadable() from None
-    # With a slash in the password, its first half comes out as the port.
-    if not re.fullmatch(r"[0-9,]*", str(said.get("port") or "")):
+    # If the password contains a slash, its first half is parsed as the port.
+    if not re.fullmatch(r"[0-9,]*", str(parameters.get("port") or "")):
         raise _unreadable()
-    return _DEFAULTS | said
+    return _DEFAULTS | parameters
 
 
 def _unreadable() -> StoreUnavailable:
-    """Without the driver's words: they can hold a piece of the password."""
+    """Without the message of the driver, which may contain a part of the password."""
     return StoreUnavailable(
-        "the address of the database cannot be read",
+        "the address of the database is invalid",
         field="db",
-        hint="write postgresql://USER:PASSWORD@HOST:PORT/DATABASE, special characters as %XX",
+        hint="use postgresql://USER:PASSWORD@HOST:PORT/DATABASE, with special characters as %XX",
     )
 
 
-def place(parameters: dict[str, Any]) -> str:
-    """Where the server is, for people to read."""
+def server_location(parameters: dict[str, Any]) -> str:
+    """Where the server is, for error messages."""
     host = parameters.get("host") or parameters.get("hostaddr") or "the local socket"
     port = parameters.get("port")
     return f"{host}:{port}" if port else str(host)
 
 
-def open_pool(parameters: dict[str, Any], size: int, size_max: int) -> ConnectionPool:
-    """Apply the migrations, then a pool. Raises psycopg.Error when the server is out of reach."""
+def prepare_schema(parameters: dict[str, Any]) -> str:
+    """Apply the migrations; the name of the schema. Raises psycopg.Error when the server cannot
+    be reached."""
     with psycopg.connect(**parameters, autocommit=True) as connection:
         migrate(connection)
+        row = connection.execute("SELECT current_schema()").fetchone()
+    assert row is not None, "SELECT without FROM returns one row"
+    return str(row[0])
+
+
+def open_pool(parameters: dict[str, Any], size: int, size_max: int) -> ConnectionPool:
     pool = ConnectionPool(
         kwargs=parameters | {"autocommit": True, "prepare_threshold": PREPARE_THRESHOLD},
         min_size=size,
@@ -112,7 +116,7 @@ def open_pool(parameters: dict[str, Any], size: int, size_max: int) -> Connectio
 
 
 def take_connection(pool: ConnectionPool) -> psycopg.Connection:
-    """A connection that works. After a restart of PostgreSQL those that it cut are dropped."""
+    """A working connection. Connections that a restart of PostgreSQL cut are dropped."""
     while not _works(connection := pool.getconn()):
         connection.close()
         pool.putconn(connection)
@@ -120,11 +124,11 @@ def take_connection(pool: ConnectionPool) -> psycopg.Connection:
 
 
 def _works(connection: psycopg.Connection) -> bool:
-    """PostgreSQL says nothing on an idle connection, except good-bye: only then ask it."""
-    words = select.poll()
+    """PostgreSQL sends nothing on an idle connection except when it closes it: only check then."""
+    poll = select.poll()
     try:
-        words.register(connection.fileno(), select.POLLIN)
-        if words.poll(0):
+        poll.register(connection.fileno(), select.POLLIN)
+        if poll.poll(0):
             ConnectionPool.check_connection(connection)
     except psycopg.Error:
         return False

@@ -1,7 +1,7 @@
-"""Hears of the commits of other servers on the same database.
+"""Receives the commits of other servers on the same database.
 
-PostgreSQL delivers the announcements in the order of the commits. Each names the events that a
-commit brought; they are read from the store and told to this server as its own commits are.
+PostgreSQL delivers the notifications in the order of the commits. Each names the events of a
+commit, which are read from the store and passed on like the events of this server's own commits.
 """
 
 from __future__ import annotations
@@ -17,16 +17,12 @@ import psycopg
 from shiftboss.errors import StoreUnavailable
 from shiftboss.protocol.events import Event
 from shiftboss.store.port import CommitListener
-from shiftboss.store.postgres.session import (
-    CHANNEL,
-    EventRange,
-    PostgresSession,
-    parse_announcement,
-)
+from shiftboss.store.postgres.notifications import EventRange, listen, parse_payload
+from shiftboss.store.postgres.session import PostgresSession
 
 log = logging.getLogger(__name__)
 
-# How soon a call to catch up is heeded when nobody else says anything.
+# How soon a call to catch up takes effect when no notification arrives.
 ROUND_SECONDS = 1.0
 RECONNECT_PAUSE_SECONDS = 1.0
 EVENTS_PER_RANGE_MAX = 10_000
@@ -36,37 +32,39 @@ ReadEvents = Callable[[Callable[[PostgresSession], list[Event]]], Awaitable[list
 
 
 class Listener:
-    """Lives on the event loop, with a connection of its own.
+    """Runs on the event loop, with a connection of its own.
 
-    What `node`, this server, announces is skipped: it was told at its commit. Between the events
-    of this server and those of others in one swarm the order can be swapped; event streams go by
-    the ids.
+    Notifications of `node`, this server, are skipped, because its events were passed on at the
+    commit. Events of this server and of others in one swarm may arrive in the wrong order; event
+    streams go by the ids.
     """
 
     def __init__(
         self,
         parameters: dict[str, Any],
         node: str,
+        channel: str,
         read: ReadEvents,
         on_commit: CommitListener,
         on_gap: Callable[[], None],
     ) -> None:
         self._parameters = parameters
         self._node = node
+        self._channel = channel
         self._read = read
         self._on_commit = on_commit
         self._on_gap = on_gap
         self._missed = False
 
     async def start(self) -> None:
-        """From here on nothing is missed. Raises psycopg.Error."""
+        """From now on nothing is missed. Raises psycopg.Error."""
         connection = await self._connect()
         self._task = asyncio.create_task(self._run(connection))
 
     def catch_up(self) -> None:
-        """Something may have been missed: say so soon, and tell the newest event of each swarm.
+        """Events may have been missed: report the gap soon, and the newest event of each swarm.
 
-        Enough for an event stream: it reads from the store what lies before it.
+        That is enough for an event stream, which reads earlier events from the store.
         """
         self._missed = True
 
@@ -78,18 +76,18 @@ class Listener:
         while True:
             try:
                 async with connection:
-                    await self._hear(connection)
+                    await self._receive(connection)
             except (psycopg.Error, StoreUnavailable) as error:
-                log.warning("events of other servers wait: %s", error)
+                log.warning("events of other servers are delayed: %s", error)
             except Exception:
-                log.exception("events of other servers wait")
+                log.exception("events of other servers are delayed")
             connection = await self._reconnect()
             self._missed = True
 
     async def _connect(self) -> psycopg.AsyncConnection:
         connection = await psycopg.AsyncConnection.connect(**self._parameters, autocommit=True)
         try:
-            await connection.execute(f"LISTEN {CHANNEL}")
+            await listen(connection, self._channel)
         except BaseException:
             await connection.close()
             raise
@@ -101,43 +99,43 @@ class Listener:
             try:
                 return await self._connect()
             except psycopg.Error as error:
-                log.warning("events of other servers still wait: %s", error)
+                log.warning("events of other servers are still delayed: %s", error)
 
-    async def _hear(self, connection: psycopg.AsyncConnection) -> None:
+    async def _receive(self, connection: psycopg.AsyncConnection) -> None:
         while True:
             if self._missed:
                 self._missed = False
                 self._on_gap()
-                await self._tell(_newest_events)
-            notices = connection.notifies(timeout=ROUND_SECONDS, stop_after=1)
-            ranges = self._of_others([notice.payload async for notice in notices])
+                await self._publish(_newest_events)
+            notifications = connection.notifies(timeout=ROUND_SECONDS, stop_after=1)
+            ranges = self._of_others([notification.payload async for notification in notifications])
             if ranges:
-                await self._tell(partial(_announced_events, ranges=ranges))
+                await self._publish(partial(_announced_events, ranges=ranges))
 
-    async def _tell(self, read: Callable[[PostgresSession], list[Event]]) -> None:
+    async def _publish(self, read: Callable[[PostgresSession], list[Event]]) -> None:
         events = await self._read(read)
         if events:
             self._on_commit(events)
 
     def _of_others(self, payloads: list[str]) -> list[EventRange]:
-        said = [parse_announcement(payload) for payload in payloads]
+        announcements = [parse_payload(payload) for payload in payloads]
         return [
-            one
-            for announcement in said
+            event_range
+            for announcement in announcements
             if announcement is not None and announcement.node != self._node
-            for one in announcement.ranges
+            for event_range in announcement.ranges
         ]
 
 
 def _announced_events(session: PostgresSession, ranges: list[EventRange]) -> list[Event]:
-    found: list[Event] = []
+    events: list[Event] = []
     for swarm_id, first, last in ranges:
         limit = min(last - first + 1, EVENTS_PER_RANGE_MAX)
         rows = session.fetch_all(
             "events_after", {"swarm_id": swarm_id, "event_id": first - 1, "limit": limit}
         )
-        found += [event for row in rows if (event := Event(*row)).event_id <= last]
-    return found
+        events += [event for row in rows if (event := Event(*row)).event_id <= last]
+    return events
 
 
 def _newest_events(session: PostgresSession) -> list[Event]:

@@ -1,18 +1,18 @@
 -- PostgreSQL has many writers at a time, on several servers: a swarm is locked before it is read.
 
 -- name: hold_swarm
--- A statement of its own, ahead of the queries that take. A statement that waits for a row lock goes on
--- with the snapshot it had before the wait: locking inside a join would show the assignment as it
--- was before the other server's commit.
+-- A separate statement before the queries that take. A statement that waits for a row lock keeps the
+-- snapshot from before the wait, so locking inside a join would show the assignment as it was before
+-- the other server's commit.
 SELECT 1 FROM swarms AS s WHERE s.swarm_id = :swarm_id FOR UPDATE OF s;
 
 -- name: announce
--- Part of the transaction: heard by the other servers after the commit, or not at all.
+-- Part of the transaction: the other servers are notified after the commit, or not at all.
 SELECT pg_notify(:channel, :payload);
 
 -- name: newest_events
--- For a server that has not heard the others for a while: the newest event of each swarm, those
--- that were busy last. One index look-up per swarm.
+-- For a server that was disconnected from the others: the newest event of each swarm, the most
+-- recently active swarms first. One index look-up per swarm.
 SELECT e.swarm_id, e.event_id, e.kind, e.at_ms, e.data
 FROM swarms AS s CROSS JOIN LATERAL (
     SELECT swarm_id, event_id, kind, at_ms, data FROM events
@@ -20,36 +20,36 @@ FROM swarms AS s CROSS JOIN LATERAL (
 ORDER BY e.at_ms DESC LIMIT :limit;
 
 -- name: next_worker
--- The least recently used of those who can take a task. As SQLite's, with a boolean.
+-- The least recently used worker that can take a task. As in SQLite, but with a boolean.
 SELECT swarm_id, name, task_id, available, registered_at_ms, last_activity_at_ms
 FROM workers WHERE swarm_id = :swarm_id AND task_id IS NULL AND available
 ORDER BY last_activity_at_ms, name LIMIT 1;
 
--- name: unheard_answers
+-- name: undelivered_answers
 SELECT swarm_id, question_id, task_id, epoch, worker, contact, question, asked_at_ms, answer,
     answered_at_ms
 FROM questions WHERE swarm_id = :swarm_id AND task_id = :task_id AND epoch = :epoch
     AND answer IS NOT NULL
     AND NOT heard;
 
--- name: hear_answers
+-- name: mark_answers_delivered
 UPDATE questions SET heard = true
 WHERE swarm_id = :swarm_id AND task_id = :task_id AND epoch = :epoch
     AND answer IS NOT NULL AND NOT heard;
 
 -- name: renew_expired_leases
--- The smaller of two numbers has another name in each dialect.
+-- The minimum of two numbers has a different name in each dialect.
 UPDATE assignments SET lease_expires_at_ms =
     :now_ms + 1000 * least(coalesce(lease_seconds, :grace_seconds), :grace_seconds)
 WHERE lease_expires_at_ms <= :now_ms;
 
 -- name: hold_repo
--- Swarms of several servers may share a repo: who reserves in it waits for the others.
+-- Swarms on several servers may share a repo: reservations wait for each other.
 SELECT pg_advisory_xact_lock(hashtextextended(:repo, 0));
 
 -- name: take_strategy
--- Swarms of several servers teach one record. One that is not there yet is made: there would be
--- nothing to hold.
+-- Swarms on several servers share one record. It is created if necessary, because a missing row
+-- cannot be locked.
 INSERT INTO strategies (strategy, wins, losses, samples, updated_at_ms)
 VALUES (:strategy, 0, 0, 0, 0)
 ON CONFLICT (strategy) DO UPDATE SET samples = strategies.samples

@@ -1,67 +1,23 @@
-"""A PostgreSQL connection with the named queries."""
+"""A PostgreSQL connection that runs the named queries and announces its commits."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
-from typing import NamedTuple, cast
+from typing import cast
 
 import psycopg
 from psycopg.pq import TransactionStatus
-from pydantic import BaseModel, ValidationError
 
+from shiftboss.store.postgres.notifications import event_payloads
 from shiftboss.store.queries import load_queries, percent_style
 from shiftboss.store.transaction import SqlTransaction
 from shiftboss.store.transaction_part import Parameters, Row
 
-# What servers on one database tell each other: which events a commit has brought.
-
-
-CHANNEL = "shiftboss_events"
-# PostgreSQL takes fewer than 8,000 bytes; an id has at most 128 characters, a number 16 digits.
-SWARMS_PER_PAYLOAD_MAX = 40
-
-
-class EventRange(NamedTuple):
-    """Events of one swarm that were committed together: the ids `first` to `last`."""
-
-    swarm_id: str
-    first: int
-    last: int
-
-
-class Notification(BaseModel):
-    node: str
-    ranges: list[EventRange]
-
-
-def announcements(node: str, added: Iterable[tuple[str, int]]) -> Iterator[str]:
-    """The payloads for the (swarm id, event id) that one transaction has added, in their order.
-
-    The transaction holds its swarms, so what it adds to one of them has no gap, unless it removes
-    the swarm in between: then what was before is gone.
-    """
-    ranges: dict[str, EventRange] = {}
-    for swarm_id, event_id in added:
-        known = ranges.get(swarm_id)
-        first = known.first if known and known.last + 1 == event_id else event_id
-        ranges[swarm_id] = EventRange(swarm_id, first, event_id)
-    found = list(ranges.values())
-    for start in range(0, len(found), SWARMS_PER_PAYLOAD_MAX):
-        part = found[start : start + SWARMS_PER_PAYLOAD_MAX]
-        yield Notification(node=node, ranges=part).model_dump_json()
-
-
-def parse_announcement(payload: str) -> Notification | None:
-    """None for what somebody else says on the channel."""
-    try:
-        return Notification.model_validate_json(payload)
-    except ValidationError:
-        return None
-
-
-_TAKING = frozenset({"take_swarm", "take_assignment", "take_reported", "take_task", "take_worker"})
+_LOCKING_QUERIES = frozenset(
+    {"take_swarm", "take_assignment", "take_reported", "take_task", "take_worker"}
+)
 
 
 @cache
@@ -70,29 +26,31 @@ def _queries() -> dict[str, bytes]:
 
 
 class PostgresSession:
-    """One connection for the time of one batch or one read, used by one thread.
+    """One connection for one batch or one read, used by one thread.
 
-    The connection commits by itself; transactions are opened and ended by statements.
+    The connection is in autocommit mode; statements open and end transactions.
     """
 
     driver_error: type[Exception] = psycopg.Error
 
-    def __init__(self, connection: psycopg.Connection, node: str) -> None:
+    def __init__(self, connection: psycopg.Connection, node: str, channel: str) -> None:
+        """`node` announces its commits on `channel`."""
         self._connection = connection
         self._cursor = connection.cursor()
         self._queries = _queries()
         self._node = node
+        self._channel = channel
         # Valid within one transaction, which holds its swarms.
         self._event_ids: dict[str, int] = {}
         self._held: set[object] = set()
         self._added: list[tuple[str, int]] = []
         self._added_before = 0
         self._in_savepoint = False
-        # A COMMIT went out and no answer came back: nobody here knows whether it was done.
+        # A COMMIT was sent and no answer came back: it may or may not have been done.
         self.commit_in_doubt = False
 
     def fetch_one(self, query: str, parameters: Parameters) -> Row | None:
-        if query in _TAKING and not self._hold(parameters["swarm_id"]):
+        if query in _LOCKING_QUERIES and not self._hold(parameters["swarm_id"]):
             return None
         return self._execute(query, parameters).fetchone()
 
@@ -116,16 +74,16 @@ class PostgresSession:
         self._held.clear()
         self._added.clear()
         self._in_savepoint = False
-        # After a wait for another server's lock, the next statement must see what it committed.
+        # After waiting for another server's lock, the next statement must see its commit.
         self._cursor.execute("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE")
 
     def commit(self) -> None:
-        for payload in announcements(self._node, self._added):
-            self._execute("announce", {"channel": CHANNEL, "payload": payload})
+        for payload in event_payloads(self._node, self._added):
+            self._execute("announce", {"channel": self._channel, "payload": payload})
         self.commit_in_doubt = True
         self._cursor.execute("COMMIT")
         self.commit_in_doubt = False
-        # PostgreSQL ends a failed transaction without an error.
+        # PostgreSQL answers the COMMIT of a failed transaction with a rollback, not an error.
         if self._cursor.statusmessage != "COMMIT":
             raise psycopg.errors.InFailedSqlTransaction("a statement had failed before the commit")
 
@@ -135,7 +93,7 @@ class PostgresSession:
         try:
             self._cursor.execute("ROLLBACK")
         except psycopg.Error:
-            # A lost connection is a rollback; the pool throws it away.
+            # A lost connection is rolled back; the pool discards it.
             self._connection.close()
 
     def savepoint(self) -> None:
@@ -147,22 +105,22 @@ class PostgresSession:
 
     def rollback_to_savepoint(self) -> None:
         self._cursor.execute("ROLLBACK TO SAVEPOINT use_case")
-        # The row locks taken since the savepoint are gone too.
+        # The row locks since the savepoint are released, too.
         self._held.clear()
         del self._added[self._added_before :]
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
-        """All reads inside see the database at one moment."""
+        """All reads inside see one state of the database."""
         self._cursor.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
         try:
             yield
         finally:
-            # Not ROLLBACK: psycopg would throw its prepared statements away.
+            # Not ROLLBACK: psycopg would discard its prepared statements.
             self._cursor.execute("COMMIT")
 
     def _hold(self, swarm_id: object) -> bool:
-        """Lock the swarm until the end of the transaction. False when there is none."""
+        """Lock the swarm until the end of the transaction. False if it does not exist."""
         if swarm_id not in self._held:
             if self._execute("hold_swarm", {"swarm_id": swarm_id}).fetchone() is None:
                 return False

@@ -1,4 +1,4 @@
-"""The PostgreSQL store: a few writing threads, a few reading ones, several servers."""
+"""The PostgreSQL store: a few writer and reader threads; several servers on one database."""
 
 from __future__ import annotations
 
@@ -19,12 +19,13 @@ from shiftboss.store.port import CommitListener, UseCase
 from shiftboss.store.postgres.connections import (
     connection_parameters,
     open_pool,
-    place,
+    prepare_schema,
+    server_location,
     take_connection,
 )
-from shiftboss.store.postgres.leadership import CHANNEL as LEADERS_CHANNEL
 from shiftboss.store.postgres.leadership import Leadership
 from shiftboss.store.postgres.listener import Listener
+from shiftboss.store.postgres.notifications import Channels
 from shiftboss.store.postgres.session import PostgresSession
 from shiftboss.store.transaction import SqlTransaction
 from shiftboss.store.writer import GroupWriter
@@ -38,7 +39,7 @@ READERS = 4
 class PostgresStore:
     """See `shiftboss.store.port.Store`.
 
-    A partition always goes to the same writer: its writes stay in order and share commits.
+    A partition always uses the same writer, so that its writes stay in order and share commits.
     """
 
     name = "postgres"
@@ -57,7 +58,7 @@ class PostgresStore:
                 self._exit = opened.pop_all()
         except psycopg.Error as error:
             raise StoreUnavailable(
-                f"PostgreSQL at {place(parameters)} cannot be used: {error}",
+                f"cannot use PostgreSQL at {server_location(parameters)}: {error}",
                 hint="is it running, and is --db right?",
             ) from error
 
@@ -68,14 +69,18 @@ class PostgresStore:
         on_gap: Callable[[], None],
         opened: AsyncExitStack,
     ) -> None:
-        """What was opened last is closed first."""
+        """Open everything; `opened` closes it in reverse order."""
         self._loop = asyncio.get_running_loop()
-        self._lead = Leadership(parameters)
+        schema = await asyncio.to_thread(prepare_schema, parameters)
+        self._channels = Channels.of_schema(schema)
+        self._leadership = Leadership(parameters, self._channels.duties)
         self._pool = await asyncio.to_thread(open_pool, parameters, WRITERS, WRITERS + READERS)
         opened.push_async_callback(asyncio.to_thread, self._pool.close)
         self._readers = ThreadPoolExecutor(READERS, "shiftboss-reader")
         opened.push_async_callback(asyncio.to_thread, self._readers.shutdown)
-        self._listener = Listener(parameters, self._node, self._in_snapshot, on_commit, on_gap)
+        self._listener = Listener(
+            parameters, self._node, self._channels.events, self._in_snapshot, on_commit, on_gap
+        )
         await self._listener.start()
         opened.push_async_callback(self._listener.stop)
         self._writers = [
@@ -95,7 +100,7 @@ class PostgresStore:
     async def lead(
         self, duties: Callable[[], Awaitable[None]], on_call: Callable[[], None]
     ) -> None:
-        await self._lead.run(duties, on_call)
+        await self._leadership.run(duties, on_call)
 
     async def call_leader(self) -> None:
         with contextlib.suppress(psycopg.Error):
@@ -103,7 +108,7 @@ class PostgresStore:
 
     def _call_leader(self) -> None:
         with self._session() as session:
-            session.execute("announce", {"channel": LEADERS_CHANNEL, "payload": ""})
+            session.execute("announce", {"channel": self._channels.duties, "payload": ""})
 
     def failing(self) -> str | None:
         return next((writer.failing for writer in self._writers if writer.failing), None)
@@ -126,9 +131,9 @@ class PostgresStore:
             with self._session() as session:
                 result = run_batch(session, use_cases)
         except psycopg.Error as error:
-            return BatchResult([Outcome(error=_out_of_reach(error)) for _ in use_cases], [])
+            return BatchResult([Outcome(error=_unreachable(error)) for _ in use_cases], [])
         if session.commit_in_doubt:
-            # If it was done, nobody here has been told of its events.
+            # If it was done, its events have not been passed on here.
             self._loop.call_soon_threadsafe(self._listener.catch_up)
             return BatchResult([Outcome(error=_in_doubt()) for _ in use_cases], [])
         return result
@@ -137,14 +142,14 @@ class PostgresStore:
     def _session(self) -> Iterator[PostgresSession]:
         connection = take_connection(self._pool)
         try:
-            yield PostgresSession(connection, self._node)
+            yield PostgresSession(connection, self._node, self._channels.events)
         finally:
             self._pool.putconn(connection)
 
 
-def _out_of_reach(error: psycopg.Error) -> StoreUnavailable:
+def _unreachable(error: psycopg.Error) -> StoreUnavailable:
     unavailable = StoreUnavailable(
-        f"the database is out of reach: {error}",
+        f"the database cannot be reached: {error}",
         hint="nothing was changed; send the same report again",
     )
     unavailable.__cause__ = error
@@ -153,6 +158,6 @@ def _out_of_reach(error: psycopg.Error) -> StoreUnavailable:
 
 def _in_doubt() -> StoreUnavailable:
     return StoreUnavailable(
-        "the database was lost during the commit, which may have been done or not",
+        "the connection was lost during the commit, which may or may not have been done",
         hint="send the same report again; with its Idempotency-Key it counts once",
     )

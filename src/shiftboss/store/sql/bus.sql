@@ -1,4 +1,4 @@
--- The bus. The first statement of a writing use case takes the swarm, as with packets.
+-- The bus. The first statement of a writing use case locks the swarm, as with packets.
 
 -- name: task
 SELECT swarm_id, task_id, title, description, priority, status, waits_for, queue_number, epoch,
@@ -11,7 +11,7 @@ SELECT swarm_id, task_id, title, description, priority, status, waits_for, queue
 FROM tasks WHERE swarm_id = :swarm_id AND task_id > :task_id ORDER BY task_id LIMIT :limit;
 
 -- name: next_task
--- What is handed out next.
+-- The task to hand out next.
 SELECT swarm_id, task_id, title, description, priority, status, waits_for, queue_number, epoch,
     worker, checkpoint, last_error, created_at_ms, updated_at_ms, failures, contract_version
 FROM tasks WHERE swarm_id = :swarm_id AND status = 'queued' AND waits_for = 0
@@ -23,7 +23,7 @@ FROM tasks WHERE swarm_id = :swarm_id AND status = 'queued' AND waits_for = 0
     AND NOT EXISTS (SELECT 1 FROM holds AS w
         WHERE w.swarm_id = tasks.swarm_id AND w.task_id = tasks.task_id)
 ORDER BY priority DESC, queue_number, task_id
--- Nor anything of a swarm that is. Here, because as a condition it is tried on every task.
+-- Nothing of a swarm on hold. A separate query, because a condition would run for every task.
 LIMIT CASE WHEN EXISTS (
     SELECT 1 FROM holds WHERE swarm_id = :swarm_id AND task_id = '') THEN 0 ELSE 1 END;
 
@@ -60,14 +60,14 @@ VALUES (:swarm_id, :task_id, :depends_on);
 SELECT t.swarm_id, t.task_id, t.title, t.description, t.priority, t.status, t.waits_for,
     t.queue_number, t.epoch, t.worker, t.checkpoint, t.last_error, t.created_at_ms,
     t.updated_at_ms, t.failures, t.contract_version
--- CROSS JOIN: SQLite takes the tables in this order, and would look at every task otherwise.
+-- CROSS JOIN fixes the order of the tables: otherwise SQLite would scan every task.
 FROM task_dependencies AS d CROSS JOIN tasks AS t
 WHERE d.swarm_id = :swarm_id AND d.depends_on = :task_id
     AND t.swarm_id = d.swarm_id AND t.task_id = d.task_id
 ORDER BY d.task_id;
 
 -- name: change_ready
--- One more or one less ready task of a priority.
+-- Add to the number of ready tasks of a priority.
 INSERT INTO queues (swarm_id, priority, ready, last_number) VALUES (:swarm_id, :priority, 1, 0)
 ON CONFLICT (swarm_id, priority) DO UPDATE SET ready = queues.ready + :change;
 
@@ -81,7 +81,7 @@ SELECT coalesce(sum(ready), 0) FROM queues
 WHERE swarm_id = :swarm_id AND priority >= :priority;
 
 -- name: queue_position
--- How many are handed out before this one, itself included; not counted beyond the limit.
+-- How many tasks are handed out up to this one, inclusive; not counted beyond the limit.
 SELECT count(*) FROM (
     SELECT 1 FROM tasks WHERE swarm_id = :swarm_id AND status = 'queued' AND waits_for = 0
         AND (priority > :priority OR (priority = :priority
@@ -89,7 +89,7 @@ SELECT count(*) FROM (
     LIMIT :limit) AS ahead;
 
 -- name: take_task
--- A task with its current attempt and who makes it, in one look.
+-- A task with its current attempt and its worker, in one query.
 SELECT s.swarm_id, a.task_id, a.epoch, a.state, a.packet_id, a.worker, a.worktree,
     a.steps_total, a.steps_completed, a.retries_open, a.registered_at_ms, a.updated_at_ms,
     a.finished_at_ms, a.final_commit, a.tests_passed, a.review_passed, a.last_error,
@@ -106,7 +106,7 @@ FROM swarms AS s
 WHERE s.swarm_id = :swarm_id;
 
 -- name: take_worker
--- A worker with what it holds, in one look.
+-- A worker with its assignment, in one query.
 SELECT s.swarm_id, a.task_id, a.epoch, a.state, a.packet_id, a.worker, a.worktree,
     a.steps_total, a.steps_completed, a.retries_open, a.registered_at_ms, a.updated_at_ms,
     a.finished_at_ms, a.final_commit, a.tests_passed, a.review_passed, a.last_error,

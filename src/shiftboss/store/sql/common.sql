@@ -21,7 +21,7 @@ FROM swarms AS s LEFT JOIN assignments AS a ON a.swarm_id = s.swarm_id AND a.tas
 WHERE s.swarm_id = :swarm_id;
 
 -- name: take_reported
--- The assignment and the event of an earlier delivery of the same report, in one look.
+-- The assignment and the event of an earlier delivery of the same report, in one query.
 SELECT s.swarm_id, a.task_id, a.epoch, a.state, a.packet_id, a.worker, a.worktree,
     a.steps_total, a.steps_completed, a.retries_open, a.registered_at_ms, a.updated_at_ms,
     a.finished_at_ms, a.final_commit, a.tests_passed, a.review_passed, a.last_error,
@@ -95,7 +95,7 @@ ON CONFLICT (swarm_id, task_id) DO UPDATE SET epoch = excluded.epoch, state = ex
     refusals = excluded.refusals, claim_id = excluded.claim_id;
 
 -- name: save_assignment
--- Guarded by the epoch: what an older attempt says changes nothing.
+-- Guarded by the epoch: reports of an older attempt change nothing.
 UPDATE assignments SET state = :state, steps_total = :steps_total,
     steps_completed = :steps_completed, retries_open = :retries_open,
     updated_at_ms = :updated_at_ms, finished_at_ms = :finished_at_ms,
@@ -107,13 +107,13 @@ UPDATE assignments SET state = :state, steps_total = :steps_total,
 WHERE swarm_id = :swarm_id AND task_id = :task_id AND epoch = :epoch;
 
 -- name: save_progress
--- What a progress report can change: the hot path writes no more than it must.
+-- What a progress report can change: the hot path writes only that.
 UPDATE assignments SET state = :state, steps_total = :steps_total,
     steps_completed = :steps_completed, retries_open = :retries_open,
     updated_at_ms = :updated_at_ms
 WHERE swarm_id = :swarm_id AND task_id = :task_id AND epoch = :epoch;
 
--- name: save_sign_of_life
+-- name: save_lease
 -- What a poll, an acknowledgement or a heartbeat can change.
 UPDATE assignments SET state = :state, updated_at_ms = :updated_at_ms,
     lease_expires_at_ms = :lease_expires_at_ms, lease_seconds = :lease_seconds,
@@ -131,9 +131,9 @@ SELECT max(event_id) FROM events WHERE swarm_id = :swarm_id;
 SELECT swarm_id, event_id, kind, at_ms, data FROM events
 WHERE swarm_id = :swarm_id AND task_id = :task_id AND report_key = :report_key;
 
--- name: event_of_words
--- An event with the same words, whatever its key. Bounded: a packet has few events, and one that has
--- many does not make the others wait.
+-- name: event_with_data
+-- An event with the same data, whatever its key. Limited, so that a packet with many events does not
+-- make the others wait.
 SELECT swarm_id, event_id, kind, at_ms, data FROM (
     SELECT swarm_id, event_id, kind, at_ms, data FROM events
     WHERE swarm_id = :swarm_id AND task_id = :task_id AND report_key > :no_key
@@ -184,7 +184,7 @@ SELECT min(due_at_ms) FROM retries WHERE state = 'scheduled';
 SELECT swarm_id FROM swarms WHERE completed_at_ms < :at_ms ORDER BY completed_at_ms LIMIT :limit;
 
 -- name: delete_events
--- The oldest first, the newest never: the next id is counted from it.
+-- The oldest first, but never the newest: the next id continues from it.
 DELETE FROM events WHERE swarm_id = :swarm_id AND event_id IN (
     SELECT event_id FROM events WHERE swarm_id = :swarm_id AND event_id <
         (SELECT max(event_id) FROM events WHERE swarm_id = :swarm_id)
@@ -194,5 +194,5 @@ DELETE FROM events WHERE swarm_id = :swarm_id AND event_id IN (
 DELETE FROM events WHERE swarm_id = :swarm_id;
 
 -- name: delete_swarm
--- Takes assignments and retries with it.
+-- Deletes assignments and retries, too.
 DELETE FROM swarms WHERE swarm_id = :swarm_id;

@@ -49,7 +49,7 @@ SELECT swarm_id, task_id, epoch, repo, sha, state, run_id, report, errors, pushe
     pause_ms
 FROM ci_tracking WHERE repo = :repo AND sha = :sha AND look_at_ms IS NOT NULL LIMIT 100;
 
--- name: next_look_at_ms
+-- name: next_ci_check_at_ms
 SELECT min(look_at_ms) FROM ci_tracking WHERE look_at_ms IS NOT NULL;
 
 -- name: put_tracking
@@ -92,7 +92,7 @@ WHERE halt_id = :halt_id;
 INSERT INTO halted_repos (halt_id, repo) VALUES (:halt_id, :repo);
 
 -- name: halt_of_task
--- The first halt in force of the repo that the task works on.
+-- The first halt in force for the repo of the task.
 SELECT h.halt_id, h.repos, h.reason, h.swarm_id, h.task_id, h.at_ms, h.lifted_at_ms
 FROM repo_locks AS l
 JOIN halted_repos AS r ON r.repo = l.repo
@@ -129,7 +129,7 @@ SELECT swarm_id, task_id, epoch, milestone_at_ms, fix_attempts, ci_failed, progr
     denials, paused, last_commit_ms, look_at_ms, signs, tip
 FROM contract_attempts WHERE look_at_ms <= :now_ms ORDER BY look_at_ms LIMIT :limit;
 
--- name: next_attempt_look_at_ms
+-- name: next_attempt_check_at_ms
 SELECT min(look_at_ms) FROM contract_attempts WHERE look_at_ms IS NOT NULL;
 
 -- name: put_contract_attempt

@@ -32,7 +32,7 @@ SELECT swarm_id, task_id, claim_id, epoch, worker, state, contract_version, word
 FROM claims WHERE swarm_id = :swarm_id AND task_id = :task_id ORDER BY claim_id DESC LIMIT 1;
 
 -- name: next_claim
--- The oldest that nobody verifies, or whose verifier was lost.
+-- The oldest claim that no verifier has taken, or whose verifier was lost.
 SELECT swarm_id, task_id, claim_id, epoch, worker, state, contract_version, words, asked_at_ms,
     tries, taken_by, taken_until_ms, verdict, ended_at_ms, heard_at_ms
 FROM claims WHERE ended_at_ms IS NULL
@@ -44,7 +44,7 @@ ORDER BY asked_at_ms LIMIT 1;
 SELECT min(coalesce(taken_until_ms, 0)) FROM claims WHERE ended_at_ms IS NULL;
 
 -- name: free_claims_of
--- A server that starts again has lost what it was verifying.
+-- A restarted server has lost the claims that it was verifying.
 UPDATE claims SET state = 'waiting', taken_by = NULL, taken_until_ms = NULL
 WHERE ended_at_ms IS NULL AND taken_by = :taken_by;
 
@@ -59,13 +59,13 @@ ON CONFLICT (swarm_id, task_id, claim_id) DO UPDATE SET state = excluded.state,
     ended_at_ms = excluded.ended_at_ms
 WHERE claims.ended_at_ms IS NULL;
 
--- name: hear_verdict
+-- name: mark_verdict_delivered
 UPDATE claims SET heard_at_ms = :heard_at_ms
 WHERE swarm_id = :swarm_id AND task_id = :task_id AND claim_id = :claim_id
     AND ended_at_ms IS NOT NULL AND heard_at_ms IS NULL;
 
 -- name: amend_claim
--- What the worker gives back may come after the server has claimed for it.
+-- The worker may return its summary after the server has claimed for it.
 UPDATE claims SET words = :words
 WHERE swarm_id = :swarm_id AND task_id = :task_id AND claim_id = :claim_id
     AND ended_at_ms IS NULL;
@@ -88,7 +88,7 @@ SELECT swarm_id, request_id, task_id, epoch, worker, paths, reason, state, asked
 FROM scope_requests WHERE swarm_id = :swarm_id AND request_id = :request_id;
 
 -- name: open_scope_requests
--- Of attempts that go on: nobody waits for the others any more.
+-- Only requests of current attempts: nobody waits for the others.
 SELECT asked.swarm_id, asked.request_id, asked.task_id, asked.epoch, asked.worker, asked.paths,
     asked.reason, asked.state, asked.asked_at_ms, asked.decided_at_ms, asked.decision,
     asked.question_id

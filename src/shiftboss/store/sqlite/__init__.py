@@ -1,1 +1,1 @@
-"""One database file on one machine."""
+"""The SQLite store: one database file, one server."""

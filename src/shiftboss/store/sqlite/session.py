@@ -1,4 +1,4 @@
-"""A SQLite connection with the named queries."""
+"""A SQLite connection that runs the named queries."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from shiftboss.store.transaction_part import Parameters, Row
 
 logger = logging.getLogger(__name__)
 
-# A commit that overwrites the log is a third faster than one that lets it grow.
+# Overwriting the log is a third faster than extending it.
 WAL_BYTES_READY = 16 * 1024 * 1024
-# Pages of write-ahead log before it is folded into the database: larger is fewer interruptions.
+# Pages in the write-ahead log before a checkpoint: a larger number means fewer interruptions.
 WAL_PAGES_MAX = 4000
 CACHE_KIBIBYTES = 16_000
 BUSY_TIMEOUT_SECONDS = 10
@@ -62,15 +62,15 @@ class SqliteSession:
         self._about_events = frozenset(
             name for name, query in self._queries.items() if _EVENTS.search(query.text)
         )
-        # Not in the database yet: the last thing of a transaction, unless somebody asks for them.
+        # Events that are inserted at the end of the transaction, or when a query needs them.
         self._events: list[tuple[object, ...]] = []
-        self._gathers_events = False
+        self._collects_events = False
         execute = self._connection.execute
         execute("PRAGMA foreign_keys = ON")
         execute(f"PRAGMA cache_size = -{CACHE_KIBIBYTES}")
         if not read_only:
             execute("PRAGMA journal_mode = WAL")
-            # FULL: a commit is on the disk before it is answered.
+            # FULL: a commit is on disk before it is answered.
             execute("PRAGMA synchronous = FULL")
             execute(f"PRAGMA wal_autocheckpoint = {WAL_PAGES_MAX}")
 
@@ -87,11 +87,10 @@ class SqliteSession:
                 )
 
     def prepare_log(self) -> None:
-        """Give the write-ahead log its full length ahead of time.
+        """Extend the write-ahead log to its full length in advance.
 
-        SQLite reads the log up to the first frame that does not fit, and overwrites what is
-        behind it, as it does with what is left of an earlier round. A disk without the room is no
-        reason not to start.
+        SQLite reads the log up to the first invalid frame and overwrites what follows, as it does
+        with the rest of an earlier round. A full disk must not keep the server from starting.
         """
         (name,) = self._connection.execute(
             "SELECT file FROM pragma_database_list WHERE name = 'main'"
@@ -102,7 +101,7 @@ class SqliteSession:
             os.pwrite(log, bytes(max(WAL_BYTES_READY - length, 0)), length)
             os.fsync(log)
         except OSError as error:
-            logger.info("the log of %s grows as it goes: %s", name, error)
+            logger.info("the write-ahead log of %s could not be extended: %s", name, error)
         finally:
             os.close(log)
 
@@ -114,7 +113,7 @@ class SqliteSession:
         return self._execute(query, parameters).fetchall()
 
     def execute(self, query: str, parameters: Parameters) -> int:
-        if query == "add_event" and self._gathers_events:
+        if query == "add_event" and self._collects_events:
             self._events.append(self._queries[query].in_order(parameters))
             return 1
         return self._execute(query, parameters).rowcount
@@ -126,13 +125,13 @@ class SqliteSession:
         return self._connection.execute(text, in_order(parameters))
 
     def _add_events(self) -> None:
-        """All that were gathered, in one statement for many."""
+        """Insert the collected events, several per statement."""
         events, self._events = self._events, []
         head, _, values = self._queries["add_event"].text.partition("VALUES")
         for start in range(0, len(events), EVENTS_PER_STATEMENT):
-            some = events[start : start + EVENTS_PER_STATEMENT]
-            text = f"{head}VALUES{','.join([values] * len(some))}"
-            self._connection.execute(text, tuple(chain.from_iterable(some)))
+            batch = events[start : start + EVENTS_PER_STATEMENT]
+            text = f"{head}VALUES{','.join([values] * len(batch))}"
+            self._connection.execute(text, tuple(chain.from_iterable(batch)))
 
     def transaction(self) -> SqlTransaction:
         if self.row_cache is None:
@@ -145,7 +144,7 @@ class SqliteSession:
             self.row_cache.clear()
 
     def begin(self) -> None:
-        self._gathers_events = True
+        self._collects_events = True
         self._connection.execute("BEGIN IMMEDIATE")
 
     def commit(self) -> None:
@@ -156,13 +155,13 @@ class SqliteSession:
     def rollback(self) -> None:
         self.forget()
         self._events.clear()
-        # A full disk makes SQLite roll back by itself.
+        # On a full disk SQLite rolls back by itself.
         if self._connection.in_transaction:
             self._connection.execute("ROLLBACK")
 
     def savepoint(self) -> None:
-        # An event that cannot be added is then the fault of its own use case.
-        self._gathers_events = False
+        # Insert each event at once, so that an error belongs to its own use case.
+        self._collects_events = False
         self._connection.execute("SAVEPOINT use_case")
 
     def rollback_to_savepoint(self) -> None:
@@ -170,7 +169,7 @@ class SqliteSession:
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
-        """All reads inside see the database at one moment."""
+        """All reads inside see one state of the database."""
         self._connection.execute("BEGIN")
         try:
             yield
@@ -182,8 +181,8 @@ class SqliteSession:
 
 
 def _make_private(path: Path) -> None:
-    """A new database is for its owner alone: it holds what commands printed. SQLite gives the files
-    beside it the same mode. One that is there keeps the mode that somebody chose."""
+    """Create a new database with access for its owner only, because it contains the output of
+    commands. SQLite gives the same mode to its other files. An existing file keeps its mode."""
     try:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
     except OSError as error:

@@ -31,7 +31,7 @@ class SqliteStore:
     shared = False
 
     def __init__(self, path: str | Path, *, cache_rows: bool = True) -> None:
-        # One name for one file: the lock must not be evaded through a link.
+        # Resolved, so that a symbolic link cannot bypass the lock.
         self.path = Path(path).resolve()
         self._row_cache = RowCache() if cache_rows else None
         self._local = threading.local()
@@ -40,7 +40,7 @@ class SqliteStore:
     async def open(
         self,
         on_commit: CommitListener,
-        on_gap: Callable[[], None],  # noqa: ARG002 - nobody else is there to miss
+        on_gap: Callable[[], None],  # noqa: ARG002 - there are no other servers
     ) -> None:
         self._lock = await asyncio.to_thread(_lock_file, self.path)
         try:
@@ -81,9 +81,9 @@ class SqliteStore:
     async def lead(
         self,
         duties: Callable[[], Awaitable[None]],
-        on_call: Callable[[], None],  # noqa: ARG002 - nobody else is there to call
+        on_call: Callable[[], None],  # noqa: ARG002 - there are no other servers
     ) -> None:
-        """There is one server per file."""
+        """The only server of a file is its leader."""
         await duties()
 
     async def call_leader(self) -> None:
@@ -101,7 +101,7 @@ class SqliteStore:
 
 
 def _lock_file(path: Path) -> int:
-    """Hold `<database>.lock` while the server lives; the system lets go of it when it dies."""
+    """Lock `<database>.lock` while the server runs; the system releases the lock when it dies."""
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         lock = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -114,7 +114,7 @@ def _lock_file(path: Path) -> int:
     except OSError as error:
         os.close(lock)
         raise DatabaseInUse(
-            f"another server has {path} open",
-            hint="stop it, or give this one another --db",
+            f"another server is using {path}",
+            hint="stop it, or choose another --db",
         ) from error
     return lock

@@ -1,117 +1,101 @@
-"""shiftboss worker: who is on the bus."""
+"""shiftboss worker and questions: who is on the bus, and what blocked workers ask."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from shiftboss.cli.common.bus_calls import ask
 from shiftboss.cli.common.client import parsed
-from shiftboss.cli.common.options import (
-    DEFAULT_SERVER,
-    DEFAULT_SWARM,
-    AsJson,
-    Server,
-    Swarm,
-    TokenFile,
-)
-from shiftboss.cli.common.output import print_json, say, show
+from shiftboss.cli.common.command import Output, ServerSession, server_command
+from shiftboss.cli.common.options import DEFAULT_SWARM, Swarm
+from shiftboss.cli.common.output import print_line, show
 from shiftboss.cli.views.times import now
 
-worker = typer.Typer(help="See who is on the bus, and free who is stuck.", no_args_is_help=True)
+worker = typer.Typer(
+    help="List the workers of the bus, and free a stuck one.", no_args_is_help=True
+)
+questions = typer.Typer(help="List and answer the questions of workers.", no_args_is_help=True)
 
 
 @worker.command("list")
-def list_workers(
-    swarm: Swarm = DEFAULT_SWARM,
-    server: Server = DEFAULT_SERVER,
-    token_file: TokenFile = None,
-    as_json: AsJson = False,
-) -> None:
-    """List the workers with what they do, and how many tasks wait."""
-    answer = ask(server, token_file, "get_status", swarm, as_json=as_json)
-    if as_json:
-        print_json(answer)
-        return
-    status = parsed(answer, "workers")
+@server_command()
+def list_workers(session: ServerSession, swarm: Swarm = DEFAULT_SWARM) -> Output:
+    """List the workers with their tasks, and how many tasks are queued."""
+    answer = session.call("get_status", swarm)
+    return Output(answer, lambda: _show_workers(parsed(answer, "workers")))
+
+
+def _show_workers(status: dict[str, Any]) -> None:
     if status["workers"]:
-        # rich is for those who look at something.
         from shiftboss.cli.views.bus import bus_workers_table
 
         show(bus_workers_table(status["workers"]))
     else:
-        say("no workers")
-    say(f"{status['queued']} queued")
+        print_line("no workers")
+    print_line(f"{status['queued']} queued")
     for hold in status.get("holds", []):
-        say(f"held back: {hold['bead_id'] or 'all of them'}, {hold['reason']}")
+        print_line(f"on hold: {hold['bead_id'] or 'all tasks'}, {hold['reason']}")
 
 
 @worker.command()
+@server_command()
 def reset(
+    session: ServerSession,
     name: Annotated[str, typer.Argument(metavar="NAME", help="The name of the worker.")],
     swarm: Swarm = DEFAULT_SWARM,
-    server: Server = DEFAULT_SERVER,
-    token_file: TokenFile = None,
-    as_json: AsJson = False,
-) -> None:
-    """Free a stuck worker; its task goes back to the queue."""
-    answer = ask(server, token_file, "reset_worker", swarm, as_json=as_json, worker_name=name)
-    if as_json:
-        print_json(answer)
-        return
-    told = parsed(answer, "released")
-    released = told["released"]
-    say(f"{told['worker']} is free" + (f"; {released} goes on elsewhere" if released else ""))
+) -> Output:
+    """Free a stuck worker and put its task back into the queue."""
+    answer = session.call("reset_worker", swarm, worker_name=name)
+    return Output(answer, lambda: _show_reset(parsed(answer, "released")))
 
 
-# shiftboss questions: what blocked workers ask, and the answers.
-
-
-questions = typer.Typer(help="See what blocked workers ask, and answer them.", no_args_is_help=True)
+def _show_reset(answer: dict[str, Any]) -> None:
+    task = f"; {answer['released']} is queued again" if answer["released"] else ""
+    print_line(f"{answer['worker']} is free{task}")
 
 
 @questions.command("list")
+@server_command()
 def list_questions(
+    session: ServerSession,
     show_all: Annotated[
-        bool, typer.Option("--all", help="Also those that were answered, newest first.")
+        bool, typer.Option("--all", help="Include answered questions, newest first.")
     ] = False,
     swarm: Swarm = DEFAULT_SWARM,
-    server: Server = DEFAULT_SERVER,
-    token_file: TokenFile = None,
-    as_json: AsJson = False,
-) -> None:
+) -> Output:
     """List the open questions, oldest first."""
-    answer = ask(
-        server, token_file, "list_questions", swarm, as_json=as_json, only_open=not show_all
+    answer = session.call("list_questions", swarm, only_open=not show_all)
+    return Output(
+        answer,
+        lambda: _show_questions(parsed(answer, "questions")["questions"], with_answers=show_all),
     )
-    if as_json:
-        print_json(answer)
+
+
+def _show_questions(question_views: list[dict[str, Any]], *, with_answers: bool) -> None:
+    if not question_views:
+        print_line("no questions" if with_answers else "no open questions")
         return
-    found = parsed(answer, "questions")["questions"]
-    if not found:
-        say("no questions" if show_all else "no open questions")
-        return
-    # rich is for those who look at something.
     from shiftboss.cli.views.bus import questions_table
 
-    show(questions_table(found, now(), with_answers=show_all))
+    show(questions_table(question_views, now(), with_answers=with_answers))
 
 
 @questions.command()
+@server_command()
 def answer(
-    question_id: Annotated[int, typer.Argument(metavar="ID", min=1, help="The question.")],
+    session: ServerSession,
+    question_id: Annotated[
+        int, typer.Argument(metavar="ID", min=1, help="The id of the question.")
+    ],
     text: Annotated[str, typer.Argument(metavar="TEXT", help="The answer.")],
     swarm: Swarm = DEFAULT_SWARM,
-    server: Server = DEFAULT_SERVER,
-    token_file: TokenFile = None,
-    as_json: AsJson = False,
-) -> None:
-    """Answer a question; the worker that asked goes on with its task."""
-    said: dict[str, object] = {"question_id": question_id, "answer": text}
-    told = ask(server, token_file, "answer_question", swarm, as_json=as_json, **said)
-    if as_json:
-        print_json(told)
-        return
-    question = parsed(told, "question_id")
-    say(f"{question['worker']} hears of it and goes on with {question['bead_id']}")
+) -> Output:
+    """Answer a question, so that the worker continues with its task."""
+    document = session.call("answer_question", swarm, question_id=question_id, answer=text)
+
+    def view() -> None:
+        question = parsed(document, "question_id")
+        print_line(f"{question['worker']} gets the answer and continues with {question['bead_id']}")
+
+    return Output(document, view)

@@ -1,4 +1,4 @@
-"""shiftboss complete: say that a task is done, and see what the server makes of it."""
+"""shiftboss complete: claims that a task is done, and waits for the server's verdict."""
 
 from __future__ import annotations
 
@@ -11,24 +11,14 @@ from uuid import uuid4
 
 import typer
 
-from shiftboss.cli.common.bus_calls import body_of
-from shiftboss.cli.common.client import Client, RequestRefused, connected, parsed
-from shiftboss.cli.common.options import (
-    DEFAULT_SERVER,
-    DEFAULT_SWARM,
-    AsJson,
-    Epoch,
-    Server,
-    Swarm,
-    TaskId,
-    TokenFile,
-    WorkerName,
-)
-from shiftboss.cli.common.output import print_json, say, show
+from shiftboss.cli.common.client import Client, RequestRefused, body_of, parsed
+from shiftboss.cli.common.command import Output, ServerSession, server_command
+from shiftboss.cli.common.options import DEFAULT_SWARM, Epoch, Swarm, TaskId, WorkerName
+from shiftboss.cli.common.output import print_line, show
 from shiftboss.errors import ShiftbossError
 
 # Shorter than a command waits for an answer.
-ONE_WAIT_SECONDS: Final = 20.0
+WAIT_SECONDS_PER_REQUEST: Final = 20.0
 
 
 class NotProven(ShiftbossError):
@@ -36,15 +26,17 @@ class NotProven(ShiftbossError):
     title = "The task is not proven to be done"
 
 
+@server_command()
 def complete(
+    session: ServerSession,
     task_id: TaskId,
     commit: Annotated[
-        str | None, typer.Option(metavar="SHA", help="The tip of the branch if left out.")
+        str | None, typer.Option(metavar="SHA", help="Default: the tip of the branch.")
     ] = None,
     summary: Annotated[str, typer.Option(metavar="TEXT", help="What was done.")] = "",
     files_touched: Annotated[
         list[str] | None,
-        typer.Option(metavar="PATH", help="A file that was changed. May be given again."),
+        typer.Option(metavar="PATH", help="A file that was changed. May be repeated."),
     ] = None,
     name: WorkerName = None,
     epoch: Epoch = None,
@@ -53,12 +45,14 @@ def complete(
         typer.Option(metavar="SECONDS", min=0, max=86_400, help="How long to wait for a verdict."),
     ] = 1800,
     swarm: Swarm = DEFAULT_SWARM,
-    server: Server = DEFAULT_SERVER,
-    token_file: TokenFile = None,
-    as_json: AsJson = False,
-) -> None:
-    """Say that a task is done. The server looks at the commit, and accepts or refuses it."""
-    said: dict[str, object] = {
+) -> Output:
+    """Claim that a task is done; the server verifies the commit.
+
+    \b
+    Example:
+      shiftboss complete bd-1 --commit "$(git rev-parse HEAD)" --summary "Added refresh tokens"
+    """
+    claim: dict[str, object] = {
         "bead_id": task_id,
         "commit": commit,
         "summary": summary,
@@ -66,24 +60,31 @@ def complete(
         "name": name,
         "epoch": epoch,
     }
-    with connected(server, token_file, as_json=as_json) as client:
-        try:
-            with _spinner(f"verifying {task_id}", quiet=as_json):
-                answer = _verdict(client, swarm, said, wait)
-        except RequestRefused as refusal:
-            if as_json or refusal.problem.get("code") != "contract_violations":
-                raise
-            raise refused(task_id, refusal.problem) from None
-    _tell(answer, as_json=as_json)
+    try:
+        with _spinner(f"verifying {task_id}", quiet=session.as_json):
+            document = _claim(session.client, swarm, claim, wait)
+    except RequestRefused as refusal:
+        if session.as_json or refusal.problem.get("code") != "contract_violations":
+            raise
+        raise show_refusal(task_id, refusal.problem) from None
+    answer = parsed(document, "status")
+    if answer["status"] == "accepted":
+        return Output(document, lambda: _show_accepted(answer))
+    pending = NotProven(
+        f"claim {answer['claim_id']} of {answer['bead_id']} is still being verified",
+        hint="run the same command again to keep waiting",
+    )
+    return Output(document, error=pending)
 
 
-def _verdict(client: Client, swarm: str, said: dict[str, object], wait: float) -> bytes:
-    """Under one key the same words are one claim, also when it has been refused between two."""
+def _claim(client: Client, swarm: str, claim: dict[str, object], wait: float) -> bytes:
+    """Repeats the claim until there is a verdict or the time is over. One key makes it one claim,
+    even if the server refuses it between two requests."""
     key = uuid4().hex
     ends_at = time.monotonic() + wait
     while True:
-        seconds = max(0.0, min(ONE_WAIT_SECONDS, ends_at - time.monotonic()))
-        body = body_of(swarm, said | {"wait_ms": round(seconds * 1000)})
+        seconds = max(0.0, min(WAIT_SECONDS_PER_REQUEST, ends_at - time.monotonic()))
+        body = body_of(swarm, claim | {"wait_ms": round(seconds * 1000)})
         answer = client.post("/bus/swarm_complete", body, key)
         if parsed(answer, "status")["status"] != "verifying" or time.monotonic() >= ends_at:
             return answer
@@ -94,7 +95,7 @@ def _spinner(text: str, *, quiet: bool) -> Iterator[None]:
     if quiet or not sys.stderr.isatty():
         yield
         return
-    # rich is for those who look at something.
+    # rich is imported late: it takes 50 ms.
     from rich.console import Console
     from rich.text import Text
 
@@ -102,33 +103,17 @@ def _spinner(text: str, *, quiet: bool) -> Iterator[None]:
         yield
 
 
-def _tell(answer: bytes, *, as_json: bool) -> None:
-    told = parsed(answer, "status")
-    if as_json:
-        print_json(answer)
-    if told["status"] == "accepted":
-        if not as_json:
-            _show_accepted(told)
-        return
-    if as_json:
-        raise typer.Exit(1)
-    raise NotProven(
-        f"claim {told['claim_id']} of {told['bead_id']} is still being verified",
-        hint="the same command again waits on",
+def _show_accepted(answer: dict[str, Any]) -> None:
+    from shiftboss.cli.views.handoffs import checks_table
+
+    show(checks_table(answer["checks"]))
+    print_line(
+        f"{answer['bead_id']} is done: commit {answer['commit']}, receipt {answer['receipt_id']}"
     )
 
 
-def _show_accepted(told: dict[str, Any]) -> None:
-    # rich is for those who look at something.
-    from shiftboss.cli.views.handoffs import checks_table
-
-    show(checks_table(told["checks"]))
-    say(f"{told['bead_id']} is done: commit {told['commit']}, receipt {told['receipt_id']}")
-
-
-def refused(task_id: str, problem: Mapping[str, Any]) -> NotProven:
-    """Shows every violation."""
-    # rich is for those who look at something.
+def show_refusal(task_id: str, problem: Mapping[str, Any]) -> NotProven:
+    """Show every violation. Returns the error that ends the command."""
     from shiftboss.cli.views.handoffs import checks_table, refusal_lines
 
     checks = problem.get("checks")
@@ -136,5 +121,5 @@ def refused(task_id: str, problem: Mapping[str, Any]) -> NotProven:
     count = len(problem.get("violations", []))
     return NotProven(
         f"{task_id} was refused: {count} {'violation' if count == 1 else 'violations'}",
-        hint="it is still yours: mend it and complete it again",
+        hint="the task is still yours: fix it and complete it again",
     )

@@ -1,4 +1,4 @@
-"""shiftboss failure and resume: what went wrong, and the operator's word that it is mended."""
+"""shiftboss failure and resume: reports a failure, and lifts the halt that it may have caused."""
 
 from __future__ import annotations
 
@@ -6,88 +6,77 @@ from typing import Annotated, Any
 
 import typer
 
-from shiftboss.cli.common.bus_calls import OperatorPlaces, ask, ask_as_operator
 from shiftboss.cli.common.client import parsed
-from shiftboss.cli.common.options import (
-    DEFAULT_SERVER,
-    DEFAULT_SWARM,
-    AsJson,
-    Epoch,
-    OperatorTokenFile,
-    Server,
-    Swarm,
-    TaskId,
-    TokenFile,
-    WorkerName,
-)
-from shiftboss.cli.common.output import print_json, say
+from shiftboss.cli.common.command import Output, ServerSession, server_command
+from shiftboss.cli.common.options import DEFAULT_SWARM, Epoch, Swarm, TaskId, WorkerName
+from shiftboss.cli.common.output import print_line
 
 
+@server_command()
 def failure(
+    session: ServerSession,
     task_id: TaskId,
     message: Annotated[str, typer.Argument(metavar="MESSAGE", help="What went wrong.")],
     error_type: Annotated[
         str | None,
-        typer.Option("--type", metavar="T", help="Such as network_timeout; else by the words."),
+        typer.Option(
+            "--type", metavar="T", help="Such as network_timeout. Default: from the message."
+        ),
     ] = None,
     tool: Annotated[
         str | None, typer.Option(metavar="TOOL", help="The tool that was denied.")
     ] = None,
     operation: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="What it was wanted for.")
+        str | None, typer.Option(metavar="TEXT", help="What the tool was needed for.")
     ] = None,
     name: WorkerName = None,
     epoch: Epoch = None,
     swarm: Swarm = DEFAULT_SWARM,
-    server: Server = DEFAULT_SERVER,
-    token_file: TokenFile = None,
-    as_json: AsJson = False,
-) -> None:
-    """Say what went wrong; the answer says whether to retry, fix, wait or stop."""
-    said: dict[str, object] = {
-        "bead_id": task_id,
-        "message": message,
-        "error_type": error_type,
-        "tool": tool,
-        "operation": operation,
-        "name": name,
-        "epoch": epoch,
-    }
-    answer = ask(server, token_file, "report_failure", swarm, as_json=as_json, **said)
-    if as_json:
-        print_json(answer)
-        return
-    told = parsed(answer, "failure_class")
-    say(f"{told['bead_id']}: {told['failure_class']}, {told['attempts']} in a row: {_next(told)}")
-    say(told["message"])
+) -> Output:
+    """Report a failure; the answer says to retry, fix, wait or stop."""
+    answer = session.call(
+        "report_failure",
+        swarm,
+        bead_id=task_id,
+        message=message,
+        error_type=error_type,
+        tool=tool,
+        operation=operation,
+        name=name,
+        epoch=epoch,
+    )
+    return Output(answer, lambda: _show_failure(parsed(answer, "failure_class")))
 
 
-def _next(told: dict[str, Any]) -> str:
-    """The action with what it led to; what says nothing is left out of an answer."""
-    parts = [told["action"]]
-    if told.get("retry_in_seconds") is not None:
-        parts.append(f"in {told['retry_in_seconds']} s")
-    if told.get("halt_id") is not None:
-        parts.append(f"(halt {told['halt_id']})")
-    if told.get("question_id") is not None:
-        parts.append(f"(question {told['question_id']})")
+def _show_failure(answer: dict[str, Any]) -> None:
+    count = f"{answer['attempts']} in a row"
+    print_line(f"{answer['bead_id']}: {answer['failure_class']}, {count}: {_next_action(answer)}")
+    print_line(answer["message"])
+
+
+def _next_action(answer: dict[str, Any]) -> str:
+    """The action and its consequences. An answer has only the members that apply."""
+    parts = [answer["action"]]
+    if answer.get("retry_in_seconds") is not None:
+        parts.append(f"in {answer['retry_in_seconds']} s")
+    if answer.get("halt_id") is not None:
+        parts.append(f"(halt {answer['halt_id']})")
+    if answer.get("question_id") is not None:
+        parts.append(f"(question {answer['question_id']})")
     return " ".join(parts)
 
 
+@server_command(operator=True)
 def resume(
+    session: ServerSession,
     halt_id: Annotated[int, typer.Argument(metavar="HALT", min=1, help="The id of the halt.")],
-    reason: Annotated[str, typer.Option(metavar="TEXT", help="Why; the event says it.")],
-    server: Server = DEFAULT_SERVER,
-    token_file: TokenFile = None,
-    operator_token_file: OperatorTokenFile = None,
-    as_json: AsJson = False,
-) -> None:
-    """Lift a halt, so that its repos can be worked on again (operator)."""
-    said: dict[str, object] = {"halt_id": halt_id, "reason": reason}
-    places = OperatorPlaces(server, token_file, operator_token_file)
-    answer = ask_as_operator(places, "resume", DEFAULT_SWARM, said, as_json=as_json)
-    if as_json:
-        print_json(answer)
-        return
-    changed = parsed(answer, "changed")["changed"]
-    say(f"halt {halt_id} {'is lifted' if changed else 'was lifted before; nothing was changed'}")
+    reason: Annotated[str, typer.Option(metavar="TEXT", help="Why; recorded in the event.")],
+) -> Output:
+    """Lift a halt and let work on its repos start again (operator)."""
+    answer = session.call_as_operator("resume", DEFAULT_SWARM, halt_id=halt_id, reason=reason)
+
+    def view() -> None:
+        changed = parsed(answer, "changed")["changed"]
+        print_line(f"halt {halt_id} " + ("is lifted" if changed else "was already lifted"))
+
+    return Output(answer, view)

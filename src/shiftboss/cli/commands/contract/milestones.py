@@ -1,4 +1,4 @@
-"""shiftboss milestone: say where a task stands, and see what CI says."""
+"""shiftboss milestone: reports a milestone of the completion contract, and shows its CI."""
 
 from __future__ import annotations
 
@@ -8,28 +8,19 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from shiftboss.cli.commands.claims.complete import refused
-from shiftboss.cli.common.bus_calls import body_of
-from shiftboss.cli.common.client import RequestRefused, connected, parsed
-from shiftboss.cli.common.options import (
-    DEFAULT_SERVER,
-    DEFAULT_SWARM,
-    AsJson,
-    Epoch,
-    Server,
-    Swarm,
-    TaskId,
-    TokenFile,
-    WorkerName,
-)
-from shiftboss.cli.common.output import print_json, say, show
+from shiftboss.cli.commands.claims.complete import show_refusal
+from shiftboss.cli.common.client import RequestRefused, body_of, parsed
+from shiftboss.cli.common.command import Output, ServerSession, server_command
+from shiftboss.cli.common.options import DEFAULT_SWARM, Epoch, Swarm, TaskId, WorkerName
+from shiftboss.cli.common.output import print_line, show
 from shiftboss.errors import ShiftbossError
 
-# The options of `shiftboss milestone`: a report in members, where a line is not at hand.
+# DONE is verified; the server answers after 50 seconds at the latest.
+VERDICT_SECONDS: Final = 60.0
 
 
 class Milestone(StrEnum):
-    """Said again here: the types of the protocol cost an everyday command a tenth of a second."""
+    """Repeated here: importing the types of the protocol would take a tenth of a second."""
 
     WORKING = "WORKING"
     PUSHED_TO_CI = "PUSHED_TO_CI"
@@ -47,9 +38,9 @@ Line = Annotated[
 ]
 MilestoneName = Annotated[
     Milestone | None,
-    typer.Option("--milestone", help="The milestone, with the options below in place of a line."),
+    typer.Option("--milestone", help="The milestone, with the options below instead of a line."),
 ]
-Description = Annotated[str | None, typer.Option(metavar="TEXT", help="WORKING: what you do.")]
+Description = Annotated[str | None, typer.Option(metavar="TEXT", help="WORKING: what you work on.")]
 Repo = Annotated[
     str | None, typer.Option(metavar="NAME", help="PUSHED_TO_CI, DONE: the repo of the policy.")
 ]
@@ -57,28 +48,34 @@ Commit = Annotated[
     str | None, typer.Option(metavar="SHA", help="PUSHED_TO_CI: the commit that was pushed.")
 ]
 CiRun = Annotated[
-    str | None, typer.Option(metavar="ID", help="PUSHED_TO_CI, DONE: the run, or its address.")
+    str | None,
+    typer.Option(metavar="ID", help="PUSHED_TO_CI, DONE: the id of the CI run, or its URL."),
 ]
-FailedJob = Annotated[str | None, typer.Option(metavar="JOB", help="FIXING_CI: what is red.")]
-Diagnosis = Annotated[str | None, typer.Option(metavar="TEXT", help="FIXING_CI: why it is.")]
+FailedJob = Annotated[
+    str | None, typer.Option(metavar="JOB", help="FIXING_CI: the job that failed.")
+]
+Diagnosis = Annotated[str | None, typer.Option(metavar="TEXT", help="FIXING_CI: why it failed.")]
 AllGreen = Annotated[
     bool | None,
-    typer.Option("--all-green/--not-all-green", help="DONE: whether every job has passed."),
+    typer.Option("--all-green/--not-all-green", help="DONE: whether every job passed."),
 ]
 SyncJob = Annotated[str | None, typer.Option(metavar="JOB", help="DONE: the sync job.")]
-SyncStatus = Annotated[str | None, typer.Option(metavar="STATE", help="DONE: how it ended.")]
+SyncStatus = Annotated[
+    str | None, typer.Option(metavar="STATE", help="DONE: how the sync job ended.")
+]
 BlockedBy = Annotated[
-    str | None, typer.Option("--blocked-by", metavar="TEXT", help="BLOCKED: by what.")
+    str | None, typer.Option("--blocked-by", metavar="TEXT", help="BLOCKED: what blocks the task.")
 ]
-Tool = Annotated[str | None, typer.Option(metavar="TOOL", help="BLOCKED_PERMISSION: of which.")]
-Error = Annotated[str | None, typer.Option(metavar="TEXT", help="BLOCKED_PERMISSION: its words.")]
+Tool = Annotated[
+    str | None, typer.Option(metavar="TOOL", help="BLOCKED_PERMISSION: the denied tool.")
+]
+Error = Annotated[
+    str | None, typer.Option(metavar="TEXT", help="BLOCKED_PERMISSION: the error of the tool.")
+]
 Substate = Annotated[
-    str | None, typer.Option(metavar="S", help="Where within the milestone, such as writing_tests.")
+    str | None,
+    typer.Option(metavar="S", help="The step within the milestone, such as writing_tests."),
 ]
-
-
-# DONE is verified; the server answers after 50 seconds at the latest.
-VERDICT_SECONDS: Final = 60.0
 
 
 class BadReport(ShiftbossError):
@@ -86,7 +83,9 @@ class BadReport(ShiftbossError):
     title = "The report cannot be used"
 
 
+@server_command()
 def milestone(
+    session: ServerSession,
     task_id: TaskId,
     line: Line = None,
     milestone: MilestoneName = None,
@@ -106,12 +105,17 @@ def milestone(
     name: WorkerName = None,
     epoch: Epoch = None,
     swarm: Swarm = DEFAULT_SWARM,
-    server: Server = DEFAULT_SERVER,
-    token_file: TokenFile = None,
-    as_json: AsJson = False,
-) -> None:
-    """Say where a task stands, as a line of the contract or with options. DONE is verified."""
-    report = {
+) -> Output:
+    """Report a milestone of the completion contract.
+
+    Give it as a line of the contract or with options. DONE is verified.
+
+    \b
+    Examples:
+      shiftboss milestone bd-1 WORKING: Writing the parser
+      shiftboss milestone bd-1 --milestone PUSHED_TO_CI --repo core --commit SHA --ci-run 42
+    """
+    options = {
         "milestone": milestone.value if milestone else None,
         "description": description,
         "repo": repo,
@@ -127,63 +131,51 @@ def milestone(
         "error": error,
         "substate": substate,
     }
-    about = {"bead_id": task_id, "name": name, "epoch": epoch}
-    said = about | _said(" ".join(line or []), report)
-    with connected(server, token_file, as_json=as_json) as client:
-        try:
-            answer = client.post(
-                "/bus/report_milestone", body_of(swarm, said), seconds=VERDICT_SECONDS
-            )
-        except RequestRefused as refusal:
-            if as_json or not refusal.problem.get("violations"):
-                raise
-            raise refused(task_id, refusal.problem) from None
-    _tell(answer, as_json=as_json)
+    request = {"bead_id": task_id, "name": name, "epoch": epoch}
+    body = body_of(swarm, request | _line_or_report(" ".join(line or []), options))
+    try:
+        document = session.client.post("/bus/report_milestone", body, seconds=VERDICT_SECONDS)
+    except RequestRefused as refusal:
+        if session.as_json or not refusal.problem.get("violations"):
+            raise
+        raise show_refusal(task_id, refusal.problem) from None
+    answer = parsed(document, "milestone")
+    pending = None
+    if answer["status"] == "verifying":
+        pending = BadReport(
+            f"{answer['bead_id']} is still being verified",
+            hint="run the same command again to keep waiting",
+        )
+    return Output(document, lambda: _show(answer), pending)
 
 
-def _said(line: str, report: Mapping[str, object]) -> dict[str, object]:
-    told = {name: value for name, value in report.items() if value is not None}
-    if line and told:
+def _line_or_report(line: str, options: Mapping[str, object]) -> dict[str, object]:
+    report = {name: value for name, value in options.items() if value is not None}
+    if line and report:
         raise BadReport("give a line or options, not both")
     if line:
         return {"line": line}
-    if "milestone" not in told:
+    if "milestone" not in report:
         raise BadReport(
-            "what is the milestone?",
+            "the milestone is missing",
             hint="give a line such as 'WORKING: Writing the parser', or --milestone",
         )
-    return {"report": told}
+    return {"report": report}
 
 
-def _tell(answer: bytes, *, as_json: bool) -> None:
-    told = parsed(answer, "milestone")
-    is_open = told["status"] == "verifying"
-    if as_json:
-        print_json(answer)
-    else:
-        _show(told)
-    if is_open and as_json:
-        raise typer.Exit(1)
-    if is_open:
-        raise BadReport(
-            f"{told['bead_id']} is still being verified", hint="the same command again waits on"
-        )
-
-
-def _show(told: dict[str, Any]) -> None:
-    """What says nothing is left out of an answer."""
-    say(f"{told['bead_id']} {told['status']}: {told['line']}")
+def _show(answer: dict[str, Any]) -> None:
+    """An answer has only the members that apply."""
+    print_line(f"{answer['bead_id']} {answer['status']}: {answer['line']}")
     for name in ("progress", "receipt_id", "question_id", "paused"):
-        if told.get(name):
-            say(f"{name.removesuffix('_id')}: {told[name]}")
-    ci = told.get("ci")
+        if answer.get(name):
+            print_line(f"{name.removesuffix('_id')}: {answer[name]}")
+    ci = answer.get("ci")
     if ci:
         run = f", run #{ci['run_id']}" if ci.get("run_id") else ""
-        say(f"CI of {ci['sha'][:10]}: {ci['state']}{run}")
+        print_line(f"CI of {ci['sha'][:10]}: {ci['state']}{run}")
     if ci and ci["jobs"]:
-        # rich is for those who look at something.
         from shiftboss.cli.views.contract import jobs_table
 
         show(jobs_table(ci["jobs"]))
-    if told.get("hint"):
-        say(told["hint"])
+    if answer.get("hint"):
+        print_line(answer["hint"])

@@ -1,9 +1,9 @@
-"""shiftboss handoff: give tasks their contracts, look at them, see who owns what."""
+"""shiftboss handoff and prompt: contracts of tasks, their owners, and prompts of workers."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -26,25 +26,16 @@ from shiftboss.cli.commands.handoffs.spawn_options import (
     Target,
     Title,
     Trait,
-    named_repo,
+    resolve_repo,
 )
-from shiftboss.cli.common.bus_calls import OperatorPlaces, ask, ask_as_operator, ask_or_operate
 from shiftboss.cli.common.client import parsed
-from shiftboss.cli.common.options import (
-    DEFAULT_SERVER,
-    DEFAULT_SWARM,
-    AsJson,
-    OperatorTokenFile,
-    Server,
-    Swarm,
-    TaskId,
-    TokenFile,
-)
-from shiftboss.cli.common.output import print_json, print_text, say, show
+from shiftboss.cli.common.command import Output, ServerSession, server_command
+from shiftboss.cli.common.options import DEFAULT_SWARM, Swarm, TaskId
+from shiftboss.cli.common.output import print_line, print_text, show
 from shiftboss.cli.views.times import now
 from shiftboss.errors import ShiftbossError
 
-handoff = typer.Typer(help="Give tasks their contracts, and look at them.", no_args_is_help=True)
+handoff = typer.Typer(help="Give tasks their contracts, and show them.", no_args_is_help=True)
 
 
 class BadDescription(ShiftbossError):
@@ -53,7 +44,9 @@ class BadDescription(ShiftbossError):
 
 
 @handoff.command()
+@server_command(operator=True)
 def spawn(
+    session: ServerSession,
     task_id: TaskId,
     files: Files,
     title: Title = None,
@@ -74,19 +67,20 @@ def spawn(
     replace: Replace = False,
     prompt: OnlyPrompt = False,
     swarm: Swarm = DEFAULT_SWARM,
-    server: Server = DEFAULT_SERVER,
-    token_file: TokenFile = None,
-    operator_token_file: OperatorTokenFile = None,
-    as_json: AsJson = False,
-) -> None:
-    """Give a task its contract: the files that it owns, and what must hold when it is done."""
-    said: dict[str, object] = {
+) -> Output:
+    """Give a task its contract: the files it owns, and the criteria for done.
+
+    \b
+    Example:
+      shiftboss handoff spawn bd-1 --title Login --files src/auth/ --submit
+    """
+    request: dict[str, object] = {
         "bead_id": task_id,
         "files": files,
         "subtask_title": title,
-        "subtask_description": _described(description, description_file),
+        "subtask_description": _read_description(description, description_file),
         "dependencies_completed": depends_on or [],
-        "repo": named_repo(repo, server, token_file, as_json=as_json),
+        "repo": resolve_repo(session, repo),
         "base": base,
         "branch": branch,
         "target": target,
@@ -97,16 +91,18 @@ def spawn(
         "traits": trait or [],
         "submit": submit,
     }
-    places = OperatorPlaces(server, token_file, operator_token_file)
     if replace:
-        answer = ask_as_operator(places, "replace_handoff", swarm, said, as_json=as_json)
+        answer = session.call_as_operator("replace_handoff", swarm, **request)
     else:
-        operations = ("swarm_spawn_subtask", "spawn_subtask")
-        answer = ask_or_operate(places, *operations, swarm, said, as_json=as_json)
-    _tell_spawned(answer, as_json=as_json, prompt=prompt)
+        answer = session.call_maybe_as_operator(
+            "swarm_spawn_subtask", "spawn_subtask", swarm, **request
+        )
+    return Output(
+        answer, lambda: _show_spawned(parsed(answer, "contract_version"), only_prompt=prompt)
+    )
 
 
-def _described(text: str | None, file: Path | None) -> str | None:
+def _read_description(text: str | None, file: Path | None) -> str | None:
     if text is not None and file is not None:
         raise BadDescription("give --description or --description-file, not both")
     if file is None:
@@ -119,100 +115,84 @@ def _described(text: str | None, file: Path | None) -> str | None:
         raise BadDescription(f"{file} is not UTF-8 text") from error
 
 
-def _tell_spawned(answer: bytes, *, as_json: bool, prompt: bool) -> None:
-    if as_json:
-        print_json(answer)
+def _show_spawned(answer: dict[str, Any], *, only_prompt: bool) -> None:
+    if only_prompt:
+        print_text(answer["prompt"])
         return
-    told = parsed(answer, "contract_version")
-    if prompt:
-        print_text(told["prompt"])
-        return
-    contract = told["handoff"]["contract"]
-    say(
-        f"{told['bead_id']} has contract version {told['contract_version']} and is {told['status']}"
+    task_id, contract = answer["bead_id"], answer["handoff"]["contract"]
+    print_line(
+        f"{task_id} has contract version {answer['contract_version']} and is {answer['status']}"
     )
-    say(f"owns {', '.join(contract['files_owned'])}")
+    print_line(f"owns {', '.join(contract['files_owned'])}")
     for criterion in contract["success_criteria"]:
-        say(f"done when: {criterion}")
-    if told.get("model"):
-        say(f"model: {told['model']}")
-    say(f"the worker's prompt: shiftboss handoff show {told['bead_id']} --prompt")
+        print_line(f"done when: {criterion}")
+    if answer.get("model"):
+        print_line(f"model: {answer['model']}")
+    print_line(f"to see the worker's prompt: shiftboss handoff show {task_id} --prompt")
 
 
 @handoff.command("show")
+@server_command()
 def show_handoff(
+    session: ServerSession,
     task_id: TaskId,
     version: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="The one in force if left out.")
+        int | None, typer.Option(metavar="N", min=1, help="Default: the one in force.")
     ] = None,
     prompt: OnlyPrompt = False,
     swarm: Swarm = DEFAULT_SWARM,
-    server: Server = DEFAULT_SERVER,
-    token_file: TokenFile = None,
-    as_json: AsJson = False,
-) -> None:
-    """Show the contract of a task, its waivers, and what became of its newest claim."""
-    said: dict[str, object] = {"bead_id": task_id, "version": version}
-    answer = ask(server, token_file, "show_handoff", swarm, as_json=as_json, **said)
-    if as_json:
-        print_json(answer)
-        return
-    view = parsed(answer, "handoff")
-    if prompt:
+) -> Output:
+    """Show the contract of a task, its waivers, and the verdict on its last claim."""
+    answer = session.call("show_handoff", swarm, bead_id=task_id, version=version)
+    return Output(answer, lambda: _show_handoff(parsed(answer, "handoff"), only_prompt=prompt))
+
+
+def _show_handoff(view: dict[str, Any], *, only_prompt: bool) -> None:
+    if only_prompt:
         print_text(view["prompt"])
         return
-    # rich is for those who look at something.
     from shiftboss.cli.views.handoffs import claim_lines, handoff_summary
 
     show(handoff_summary(view, now()), *claim_lines(view["last_claim"]))
 
 
 @handoff.command()
+@server_command()
 def owners(
+    session: ServerSession,
     files: Annotated[
         list[str] | None,
-        typer.Option(metavar="PATH", help="Only who is in the way of it. May be given again."),
+        typer.Option(metavar="PATH", help="Only owners that overlap with it. May be repeated."),
     ] = None,
     repo: Repo = None,
     swarm: Swarm = DEFAULT_SWARM,
-    server: Server = DEFAULT_SERVER,
-    token_file: TokenFile = None,
-    as_json: AsJson = False,
-) -> None:
-    """List which tasks in flight own which files of a repository."""
-    found = named_repo(repo, server, token_file, as_json=as_json)
-    said: dict[str, object] = {"repo": found, "files": files or []}
-    answer = ask(server, token_file, "who_owns", swarm, as_json=as_json, **said)
-    if as_json:
-        print_json(answer)
+) -> Output:
+    """List which open tasks own which files of a repository."""
+    repository = resolve_repo(session, repo)
+    answer = session.call("who_owns", swarm, repo=repository, files=files or [])
+    return Output(answer, lambda: _show_owners(parsed(answer, "holders"), of_files=bool(files)))
+
+
+def _show_owners(answer: dict[str, Any], *, of_files: bool) -> None:
+    if not answer["holders"]:
+        what = "these files" if of_files else "files"
+        print_line(f"no task owns {what} in {answer['repo']}")
         return
-    held = parsed(answer, "holders")
-    if not held["holders"]:
-        say(f"nobody owns {'that' if files else 'anything'} in {held['repo']}")
-        return
-    # rich is for those who look at something.
     from shiftboss.cli.views.handoffs import owners_table
 
-    show(owners_table(held["holders"]))
+    show(owners_table(answer["holders"]))
 
 
-# shiftboss prompt: what the worker of a task reads.
-
-
+@server_command()
 def prompt(
+    session: ServerSession,
     task_id: TaskId,
     ci: Annotated[
-        bool, typer.Option("--ci", help="What it reads about CI, once it has pushed.")
+        bool, typer.Option("--ci", help="Print the instructions for CI after a push instead.")
     ] = False,
     swarm: Swarm = DEFAULT_SWARM,
-    server: Server = DEFAULT_SERVER,
-    token_file: TokenFile = None,
-    as_json: AsJson = False,
-) -> None:
-    """Print the short prompt that the worker of a task starts with."""
+) -> Output:
+    """Print the prompt that the worker of a task starts with."""
     operation = "get_ci_instructions" if ci else "get_worker_prompt"
-    answer = ask(server, token_file, operation, swarm, as_json=as_json, bead_id=task_id)
-    if as_json:
-        print_json(answer)
-    else:
-        print_text(parsed(answer, "text")["text"])
+    answer = session.call(operation, swarm, bead_id=task_id)
+    return Output(answer, lambda: print_text(parsed(answer, "text")["text"]))

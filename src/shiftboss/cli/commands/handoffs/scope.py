@@ -1,158 +1,135 @@
-"""shiftboss scope: files beside the contract, asked for and decided."""
+"""shiftboss scope and waive: requests for more files, and waivers of checks."""
 
 from __future__ import annotations
 
 import getpass
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from shiftboss.cli.common.bus_calls import OperatorPlaces, ask, ask_as_operator
 from shiftboss.cli.common.client import parsed
-from shiftboss.cli.common.options import (
-    DEFAULT_SERVER,
-    DEFAULT_SWARM,
-    AsJson,
-    Epoch,
-    OperatorTokenFile,
-    Server,
-    Swarm,
-    TaskId,
-    TokenFile,
-    WorkerName,
-)
-from shiftboss.cli.common.output import print_json, say, show
+from shiftboss.cli.common.command import Output, ServerSession, server_command
+from shiftboss.cli.common.options import DEFAULT_SWARM, Epoch, Swarm, TaskId, WorkerName
+from shiftboss.cli.common.output import print_line, show
 from shiftboss.cli.views.times import now
 
 scope = typer.Typer(
-    help="Ask for files beside a contract, and decide about them.", no_args_is_help=True
+    help="Request files outside a contract, and decide on requests.", no_args_is_help=True
 )
 
-RequestId = Annotated[int, typer.Argument(metavar="ID", min=1, help="The scope request.")]
-Note = Annotated[str, typer.Option(metavar="TEXT", help="What the worker is told.")]
+RequestId = Annotated[int, typer.Argument(metavar="ID", min=1, help="The id of the request.")]
+Note = Annotated[str, typer.Option(metavar="TEXT", help="A note to the worker.")]
 
 
 @scope.command()
+@server_command()
 def request(
+    session: ServerSession,
     task_id: TaskId,
-    paths: Annotated[list[str], typer.Argument(metavar="PATH...", help="What is needed.")],
-    reason: Annotated[str, typer.Option(metavar="TEXT", help="Why it is needed.")],
+    paths: Annotated[list[str], typer.Argument(metavar="PATH...", help="The files needed.")],
+    reason: Annotated[str, typer.Option(metavar="TEXT", help="Why they are needed.")],
     name: WorkerName = None,
     epoch: Epoch = None,
     swarm: Swarm = DEFAULT_SWARM,
-    server: Server = DEFAULT_SERVER,
-    token_file: TokenFile = None,
-    as_json: AsJson = False,
-) -> None:
-    """Ask for more files. Granted at once where nobody owns them and the policy allows it."""
-    said: dict[str, object] = {
-        "bead_id": task_id,
-        "paths": paths,
-        "reason": reason,
-        "name": name,
-        "epoch": epoch,
-    }
-    answer = ask(server, token_file, "request_scope", swarm, as_json=as_json, **said)
-    if as_json:
-        print_json(answer)
+) -> Output:
+    """Request more files for a task.
+
+    Files that no task owns are granted at once if the policy allows it.
+
+    \b
+    Example:
+      shiftboss scope request bd-1 src/auth/config.py --reason "The token lifetime is set there"
+    """
+    answer = session.call(
+        "request_scope",
+        swarm,
+        bead_id=task_id,
+        paths=paths,
+        reason=reason,
+        name=name,
+        epoch=epoch,
+    )
+    return Output(answer, lambda: _show_request(parsed(answer, "request_id")))
+
+
+def _show_request(answer: dict[str, Any]) -> None:
+    if answer["status"] == "granted":
+        print_line(_granted(answer["bead_id"], answer["contract_version"]))
         return
-    told = parsed(answer, "request_id")
-    if told["status"] == "granted":
-        say(_granted(told["bead_id"], told["contract_version"]))
-        return
-    for holder in told.get("holders", []):
-        say(f"{holder['bead_id']} owns {holder['owned']}")
-    say(
-        f"scope request {told['request_id']} waits for a decision; leave the files alone until then"
+    for holder in answer.get("holders", []):
+        print_line(f"{holder['bead_id']} owns {holder['owned']}")
+    print_line(
+        f"scope request {answer['request_id']} waits for a decision; "
+        "do not change these files until then"
     )
 
 
 def _granted(task_id: str, version: int) -> str:
-    return f"granted: {task_id} has contract version {version} now"
+    return f"granted: {task_id} now has contract version {version}"
 
 
 @scope.command("list")
+@server_command()
 def list_requests(
+    session: ServerSession,
     show_all: Annotated[
-        bool, typer.Option("--all", help="Also those that were decided, newest first.")
+        bool, typer.Option("--all", help="Include decided requests, newest first.")
     ] = False,
     swarm: Swarm = DEFAULT_SWARM,
-    server: Server = DEFAULT_SERVER,
-    token_file: TokenFile = None,
-    as_json: AsJson = False,
-) -> None:
+) -> Output:
     """List the open requests, oldest first."""
-    answer = ask(
-        server, token_file, "list_scope_requests", swarm, as_json=as_json, only_open=not show_all
-    )
-    if as_json:
-        print_json(answer)
+    answer = session.call("list_scope_requests", swarm, only_open=not show_all)
+    nothing = "no scope requests" if show_all else "no open scope requests"
+    return Output(answer, lambda: _show_list(parsed(answer, "requests")["requests"], nothing))
+
+
+def _show_list(requests: list[dict[str, Any]], nothing: str) -> None:
+    if not requests:
+        print_line(nothing)
         return
-    found = parsed(answer, "requests")["requests"]
-    if not found:
-        say("no scope requests" if show_all else "no open scope requests")
-        return
-    # rich is for those who look at something.
     from shiftboss.cli.views.handoffs import scope_table
 
-    show(scope_table(found, now()))
+    show(scope_table(requests, now()))
 
 
 @scope.command()
+@server_command(operator=True)
 def grant(
-    request_id: RequestId,
-    note: Note = "",
-    swarm: Swarm = DEFAULT_SWARM,
-    server: Server = DEFAULT_SERVER,
-    token_file: TokenFile = None,
-    operator_token_file: OperatorTokenFile = None,
-    as_json: AsJson = False,
-) -> None:
-    """Give the files to the task that asked for them (operator)."""
-    places = OperatorPlaces(server, token_file, operator_token_file)
-    _decide(places, swarm, request_id, note, granted=True, as_json=as_json)
+    session: ServerSession, request_id: RequestId, note: Note = "", swarm: Swarm = DEFAULT_SWARM
+) -> Output:
+    """Grant the requested files to the task (operator)."""
+    return _decide(session, swarm, request_id, note, granted=True)
 
 
 @scope.command()
+@server_command(operator=True)
 def refuse(
-    request_id: RequestId,
-    note: Note = "",
-    swarm: Swarm = DEFAULT_SWARM,
-    server: Server = DEFAULT_SERVER,
-    token_file: TokenFile = None,
-    operator_token_file: OperatorTokenFile = None,
-    as_json: AsJson = False,
-) -> None:
-    """The task has to do without them (operator)."""
-    places = OperatorPlaces(server, token_file, operator_token_file)
-    _decide(places, swarm, request_id, note, granted=False, as_json=as_json)
+    session: ServerSession, request_id: RequestId, note: Note = "", swarm: Swarm = DEFAULT_SWARM
+) -> Output:
+    """Refuse the requested files (operator)."""
+    return _decide(session, swarm, request_id, note, granted=False)
 
 
 def _decide(
-    places: OperatorPlaces,
-    swarm: str,
-    request_id: int,
-    note: str,
-    *,
-    granted: bool,
-    as_json: bool,
-) -> None:
-    said: dict[str, object] = {"request_id": request_id, "granted": granted, "decision": note}
-    answer = ask_as_operator(places, "decide_scope", swarm, said, as_json=as_json)
-    if as_json:
-        print_json(answer)
-        return
-    told = parsed(answer, "request_id")
-    if granted:
-        say(_granted(told["bead_id"], told["contract_version"]))
-    else:
-        say(f"refused: {told['bead_id']} goes on without {', '.join(told['paths'])}")
+    session: ServerSession, swarm: str, request_id: int, note: str, *, granted: bool
+) -> Output:
+    document = session.call_as_operator(
+        "decide_scope", swarm, request_id=request_id, granted=granted, decision=note
+    )
+
+    def view() -> None:
+        answer = parsed(document, "request_id")
+        if granted:
+            print_line(_granted(answer["bead_id"], answer["contract_version"]))
+        else:
+            print_line(f"refused: {answer['bead_id']} does not get {', '.join(answer['paths'])}")
+
+    return Output(document, view)
 
 
-# shiftboss waive: the operator lets one check pass.
-
-
+@server_command(operator=True)
 def waive(
+    session: ServerSession,
     task_id: TaskId,
     check: Annotated[
         str,
@@ -161,40 +138,44 @@ def waive(
             help="ancestry, branch, scope, tests_kept, setup or criterion.",
         ),
     ],
-    reason: Annotated[str, typer.Option(metavar="TEXT", help="Why; the receipt says it.")],
+    reason: Annotated[str, typer.Option(metavar="TEXT", help="Why; recorded in the receipt.")],
     subject: Annotated[
         str,
-        typer.Option(metavar="TEXT", help="A path or a criterion; all of the check if left out."),
+        typer.Option(metavar="TEXT", help="A path or a criterion. Default: the whole check."),
     ] = "*",
     granted_by: Annotated[
-        str | None, typer.Option(metavar="WHO", help="Your login name if left out.")
+        str | None, typer.Option(metavar="WHO", help="Default: your login name.")
     ] = None,
     swarm: Swarm = DEFAULT_SWARM,
-    server: Server = DEFAULT_SERVER,
-    token_file: TokenFile = None,
-    operator_token_file: OperatorTokenFile = None,
-    as_json: AsJson = False,
-) -> None:
-    """Let one check of a task pass that fails (operator). The receipt names it, and you."""
-    said: dict[str, object] = {
-        "bead_id": task_id,
-        "check": check,
-        "subject": subject,
-        "reason": reason,
-        "granted_by": granted_by or _login_name(),
-    }
-    places = OperatorPlaces(server, token_file, operator_token_file)
-    answer = ask_as_operator(places, "waive", swarm, said, as_json=as_json)
-    if as_json:
-        print_json(answer)
-        return
-    told = parsed(answer, "check")
-    about = "" if told["subject"] == "*" else f" of {told['subject']}"
-    say(f"{told['bead_id']}: {told['check']}{about} need not pass")
+) -> Output:
+    """Waive a failing check of a task (operator).
+
+    The receipt names the check and who waived it.
+
+    \b
+    Example:
+      shiftboss waive bd-1 --check tests_kept --reason "The old tests moved to another repo"
+    """
+    document = session.call_as_operator(
+        "waive",
+        swarm,
+        bead_id=task_id,
+        check=check,
+        subject=subject,
+        reason=reason,
+        granted_by=granted_by or _login_name(),
+    )
+
+    def view() -> None:
+        answer = parsed(document, "check")
+        subject_text = "" if answer["subject"] == "*" else f" of {answer['subject']}"
+        print_line(f"{answer['bead_id']}: {answer['check']}{subject_text} is waived")
+
+    return Output(document, view)
 
 
 def _login_name() -> str | None:
-    """None, which leaves it to the server, where the system knows no name."""
+    """None if the system knows no name; the server then chooses one."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):

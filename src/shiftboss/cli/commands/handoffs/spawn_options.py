@@ -1,4 +1,4 @@
-"""The options of `shiftboss handoff spawn`."""
+"""The options of `shiftboss handoff spawn`, and which repository is meant."""
 
 from __future__ import annotations
 
@@ -8,111 +8,115 @@ from typing import Annotated, Final
 
 import typer
 
-from shiftboss.cli.common.bus_calls import ask
 from shiftboss.cli.common.client import parsed
+from shiftboss.cli.common.command import ServerSession
 from shiftboss.cli.common.options import DEFAULT_SWARM
 
-_AGAIN = "May be given again."
+_REPEATABLE = "May be repeated."
 
 Title = Annotated[
     str | None,
-    typer.Option(metavar="TEXT", help="What it is about; needed when the task is new."),
+    typer.Option(metavar="TEXT", help="What it is about; required if the task is new."),
 ]
 Files = Annotated[
     list[str],
-    typer.Option(metavar="PATH", help=f"A file, folder or glob that the task owns. {_AGAIN}"),
+    typer.Option(metavar="PATH", help=f"A file, folder or glob that the task owns. {_REPEATABLE}"),
 ]
 Description = Annotated[
     str | None,
-    typer.Option(metavar="TEXT", help="What is to be done. `Tests pass: CMD` is a criterion."),
+    typer.Option(
+        metavar="TEXT", help="What has to be done. `Tests pass: CMD` becomes a criterion."
+    ),
 ]
 DescriptionFile = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="The same, from a file.")
+    Path | None, typer.Option(metavar="FILE", help="The description, from a file.")
 ]
 DependsOn = Annotated[
-    list[str] | None, typer.Option(metavar="ID", help=f"A task that is done. {_AGAIN}")
+    list[str] | None, typer.Option(metavar="ID", help=f"A task that is already done. {_REPEATABLE}")
 ]
 Repo = Annotated[
     str | None,
     typer.Option(
         metavar="DIR|NAME",
-        help="The repository, or the name of a repo of the server's policy, which is locked for "
-        "the task; the repository around here if left out.",
+        help="A repository, or the name of a repo of the server's policy, which is then locked for "
+        "the task. Default: the repository of the current folder.",
     ),
 ]
 Base = Annotated[
-    str | None, typer.Option(metavar="REV", help="Where the work begins; HEAD if left out.")
+    str | None, typer.Option(metavar="REV", help="The commit to start from. Default: HEAD.")
 ]
 Branch = Annotated[
     str | None,
-    typer.Option(metavar="B", help="The branch of the work; the one that is checked out."),
+    typer.Option(metavar="B", help="The branch of the work. Default: the one that is checked out."),
 ]
 Target = Annotated[
     str | None,
-    typer.Option(metavar="B", help="Where the work will land; merges from there are not judged."),
+    typer.Option(metavar="B", help="The branch to land on; merges from it are not checked."),
 ]
 StrategyName = Annotated[
-    str | None, typer.Option(metavar="S", help="The strategy that the goal was cut with.")
+    str | None, typer.Option(metavar="S", help="The strategy that split the goal.")
 ]
 Criterion = Annotated[
     list[str] | None,
     typer.Option(
         metavar="TEXT",
-        help=f"`Tests pass: CMD` and the like, in place of the generated ones. {_AGAIN}",
+        help=f"Such as `Tests pass: CMD`; replaces the generated criteria. {_REPEATABLE}",
     ),
 ]
 Readonly = Annotated[
     list[str] | None,
     typer.Option(
         metavar="PATH",
-        help=f"What must stay as it is, in place of what the owned files import. {_AGAIN}",
+        help=f"Must not change; replaces the files that the owned files import. {_REPEATABLE}",
     ),
 ]
 Generated = Annotated[
     list[str] | None,
     typer.Option(
-        metavar="PATTERN", help=f"May change beside the owned files, such as uv.lock. {_AGAIN}"
+        metavar="PATTERN",
+        help=f"May change besides the owned files, such as uv.lock. {_REPEATABLE}",
     ),
 ]
 Setup = Annotated[
     list[str] | None,
-    typer.Option(metavar="CMD", help=f"Prepares the clean checkout, such as `npm ci`. {_AGAIN}"),
+    typer.Option(
+        metavar="CMD", help=f"Prepares the clean checkout, such as `npm ci`. {_REPEATABLE}"
+    ),
 ]
 Trait = Annotated[
     list[str] | None,
     typer.Option(
         metavar="TRAIT",
-        help="high_complexity, critical_path, security_sensitive or cross_repo: which model should "
-        f"do it depends on that. {_AGAIN}",
+        help="high_complexity, critical_path, security_sensitive or cross_repo; decides which "
+        f"model does the task. {_REPEATABLE}",
     ),
 ]
-Submit = Annotated[bool, typer.Option("--submit", help="Hand it to a worker, or queue it.")]
-Replace = Annotated[
-    bool, typer.Option("--replace", help="A new version of a contract that is there (operator).")
+Submit = Annotated[
+    bool, typer.Option("--submit", help="Also assign the task to a worker, or queue it.")
 ]
-OnlyPrompt = Annotated[bool, typer.Option("--prompt", help="Print the worker's prompt alone.")]
+Replace = Annotated[
+    bool,
+    typer.Option("--replace", help="Replace an existing contract with a new version (operator)."),
+]
+OnlyPrompt = Annotated[bool, typer.Option("--prompt", help="Print only the prompt of the worker.")]
 
 
-# Which repository is meant: a folder, or a repo of the server's policy by its name.
-
-
-# What can be a name in a policy; `./alphavm` is the folder and nothing else.
+# What can be a name in a policy; `./alphavm` can only be a folder.
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
-def named_repo(
-    given: str | None, server: str, token_file: Path | None, *, as_json: bool
-) -> str | None:
-    """The name as it is, a folder in full. None, which means the server's own, when there is no
-    repository around here."""
-    if given is None:
+def resolve_repo(session: ServerSession, repo: str | None) -> str | None:
+    """The name of a repo of the policy, or the path of a repository: that of the current folder by
+    default. None, which means the server's own repository, if there is none here."""
+    if repo is None:
         here = Path.cwd()
-        return next((str(one) for one in (here, *here.parents) if (one / ".git").exists()), None)
-    if _NAME.fullmatch(given) and given in _in_policy(server, token_file, as_json=as_json):
-        return given
-    return str(Path(given).resolve())
+        folders = (here, *here.parents)
+        return next((str(folder) for folder in folders if (folder / ".git").exists()), None)
+    if _NAME.fullmatch(repo) and repo in _policy_repos(session):
+        return repo
+    return str(Path(repo).resolve())
 
 
-def _in_policy(server: str, token_file: Path | None, *, as_json: bool) -> set[str]:
-    answer = ask(server, token_file, "list_repos", DEFAULT_SWARM, as_json=as_json)
-    return {one["repo"] for one in parsed(answer, "repos")["repos"]}
+def _policy_repos(session: ServerSession) -> set[str]:
+    answer = session.call("list_repos", DEFAULT_SWARM)
+    return {repo["repo"] for repo in parsed(answer, "repos")["repos"]}

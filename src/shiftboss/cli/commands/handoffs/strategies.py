@@ -1,4 +1,4 @@
-"""shiftboss strategy: how to cut a goal into tasks, by what became of earlier ones."""
+"""shiftboss strategy: which way of splitting a goal into tasks has worked so far."""
 
 from __future__ import annotations
 
@@ -6,64 +6,51 @@ from typing import Annotated, Any
 
 import typer
 
-from shiftboss.cli.common.bus_calls import ask
 from shiftboss.cli.common.client import parsed
-from shiftboss.cli.common.options import (
-    DEFAULT_SERVER,
-    DEFAULT_SWARM,
-    AsJson,
-    Server,
-    Swarm,
-    TokenFile,
-)
-from shiftboss.cli.common.output import print_json, say, show
+from shiftboss.cli.common.command import Output, ServerSession, server_command
+from shiftboss.cli.common.options import DEFAULT_SWARM, Swarm
+from shiftboss.cli.common.output import print_line, show
 
 strategy = typer.Typer(
-    help="See which way of cutting a goal into tasks works.", no_args_is_help=True
+    help="Compare strategies for splitting a goal into tasks.", no_args_is_help=True
 )
 
 
 @strategy.command()
+@server_command()
 def suggest(
-    goal: Annotated[str, typer.Option(metavar="TEXT", help="What is to be cut.")] = "",
+    session: ServerSession,
+    goal: Annotated[str, typer.Option(metavar="TEXT", help="The goal to split.")] = "",
     seed: Annotated[
-        int | None, typer.Option(metavar="N", min=0, help="The same number, the same choice.")
+        int | None, typer.Option(metavar="N", min=0, help="The same seed gives the same choice.")
     ] = None,
     swarm: Swarm = DEFAULT_SWARM,
-    server: Server = DEFAULT_SERVER,
-    token_file: TokenFile = None,
-    as_json: AsJson = False,
-) -> None:
-    """Choose a strategy for a goal, and say why and what went wrong with it lately."""
-    said: dict[str, object] = {"goal": goal, "seed": seed}
-    answer = ask(server, token_file, "swarm_plan", swarm, as_json=as_json, **said)
-    if as_json:
-        print_json(answer)
-        return
-    plan = parsed(answer, "strategies")
-    say(plan["strategy"])
-    say(f"because {plan['reason']}")
+) -> Output:
+    """Suggest a strategy for a goal, with the reason and the lessons of recent failures."""
+    answer = session.call("swarm_plan", swarm, goal=goal, seed=seed)
+    return Output(answer, lambda: _show_suggestion(parsed(answer, "strategies")))
+
+
+def _show_suggestion(plan: dict[str, Any]) -> None:
+    print_line(plan["strategy"])
+    print_line(f"because {plan['reason']}")
     for lesson in plan["lessons"]:
-        say(f"lesson of {lesson['bead_id']} ({lesson['kind']}): {_what_happened(lesson)}")
-
-
-def _what_happened(lesson: dict[str, Any]) -> str:
-    return "; ".join(lesson["violations"]) or lesson["reason"] or "no reason given"
+        reason = "; ".join(lesson["violations"]) or lesson["reason"] or "no reason given"
+        print_line(f"lesson of {lesson['bead_id']} ({lesson['kind']}): {reason}")
 
 
 @strategy.command("list")
-def list_strategies(
-    swarm: Swarm = DEFAULT_SWARM,
-    server: Server = DEFAULT_SERVER,
-    token_file: TokenFile = None,
-    as_json: AsJson = False,
-) -> None:
-    """List the strategies with their records. Old evidence counts less, half after 90 days."""
-    answer = ask(server, token_file, "swarm_plan", swarm, as_json=as_json)
-    if as_json:
-        print_json(answer)
-        return
-    # rich is for those who look at something.
+@server_command()
+def list_strategies(session: ServerSession, swarm: Swarm = DEFAULT_SWARM) -> Output:
+    """List the strategies with their success rates.
+
+    Older results count less: after 90 days, half.
+    """
+    answer = session.call("swarm_plan", swarm)
+    return Output(answer, lambda: _show_strategies(parsed(answer, "strategies")["strategies"]))
+
+
+def _show_strategies(strategies: list[dict[str, Any]]) -> None:
     from shiftboss.cli.views.handoffs import strategy_table
 
-    show(strategy_table(parsed(answer, "strategies")["strategies"]))
+    show(strategy_table(strategies))

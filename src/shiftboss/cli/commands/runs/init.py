@@ -1,16 +1,17 @@
-"""shiftboss init: set a repository up for agents, see whether it is, or undo it."""
+"""shiftboss init: sets a repository up for agents, checks that, or undoes it."""
 
 from __future__ import annotations
 
 import difflib
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from shiftboss.cli.common.output import print_json, print_text, say
+from shiftboss.agents.registry import BRANDS
+from shiftboss.cli.common.command import Output, json_command
+from shiftboss.cli.common.output import print_line, print_text
 from shiftboss.errors import InvalidRequest, ShiftbossError
 from shiftboss.rules.documents.wording import how_many
 
@@ -26,71 +27,72 @@ class NotSetUp(ShiftbossError):
     title = "The repository is not set up"
 
 
+@json_command("Print it as JSON.")
 def init(
     folder: Annotated[
-        Path, typer.Argument(metavar="[FOLDER]", help="The top of a repository; this one.")
+        Path,
+        typer.Argument(
+            metavar="[FOLDER]", help="The top of a repository. Default: the current folder."
+        ),
     ] = Path(),
     agent: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help="claude, codex, opencode or gemini; may be said several times. Without it: those "
-            "that are set up, else Claude Code and those that have settings here.",
+            help=f"Set up this agent: {', '.join(BRANDS)}. Repeat it for several. Default: the "
+            "agents that are set up, else Claude Code and the agents that have settings here.",
         ),
     ] = None,
-    all_agents: Annotated[bool, typer.Option("--all-agents", help="All four.")] = False,
+    all_agents: Annotated[bool, typer.Option("--all-agents", help="Set up all agents.")] = False,
     check: Annotated[
-        bool, typer.Option("--check", help="Change nothing; 1 if something is missing or old.")
+        bool,
+        typer.Option(
+            "--check", help="Change nothing; exit with 1 if something is missing or outdated."
+        ),
     ] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Change nothing; show what would be changed.")
+        bool, typer.Option("--dry-run", help="Change nothing; show what would change.")
     ] = False,
-    remove: Annotated[bool, typer.Option("--remove", help="Take out what init has added.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
-) -> None:
-    """Write shiftboss.yaml, settings of agents, and a part of AGENTS.md and .gitignore.
+    remove: Annotated[bool, typer.Option("--remove", help="Remove what init added.")] = False,
+) -> Output:
+    """Set a repository up for agents.
 
-    What is in these files already stays as it is. Run again, it changes nothing.
+    Writes shiftboss.yaml, the settings of agents, and a section of AGENTS.md and .gitignore. What
+    is already in these files stays as it is. Running it again changes nothing.
     """
     if check and remove:
-        raise typer.BadParameter("--check looks for what --remove takes out: choose one of them")
+        raise typer.BadParameter("--check and --remove exclude each other")
     proposal = _proposal(folder, _agents(agent or [], all_agents=all_agents), remove=remove)
     is_done = not (check or dry_run)
     if is_done:
         from shiftboss.init.files import apply
 
         apply(proposal.changes, folder.resolve())
-    if as_json:
-        print_json(json.dumps(_as_json(folder, proposal, is_done=is_done)).encode())
-    elif dry_run:
-        print_text(
-            "".join(line for one in proposal.changes for line in _diff(one)) or "nothing to do\n"
-        )
-    else:
-        _tell(proposal, is_done=is_done)
+    missing = None
     if check and proposal.changes:
-        if as_json:
-            raise typer.Exit(1)
         count = how_many(len(proposal.changes), "file")
-        raise NotSetUp(f"{count} to be written", hint="`shiftboss init` does it")
+        missing = NotSetUp(f"{count} must be written", hint="run: shiftboss init")
+    return Output.of(
+        _as_json(folder, proposal, is_done=is_done),
+        lambda: _show_diff(proposal) if dry_run else _show_changes(proposal, is_done=is_done),
+        missing,
+    )
 
 
-def _agents(asked: list[str], *, all_agents: bool) -> list[str]:
-    from shiftboss.init.agents import AGENTS
+def _agents(names: list[str], *, all_agents: bool) -> list[str]:
     from shiftboss.rules.documents.wording import did_you_mean
 
-    for name in asked:
-        if name not in AGENTS:
+    for name in names:
+        if name not in BRANDS:
             raise InvalidRequest(
-                f"there is no agent {name!r}{did_you_mean(name, AGENTS)}",
+                f"unknown agent {name!r}{did_you_mean(name, BRANDS)}",
                 field="agent",
-                hint=f"known are {', '.join(AGENTS)}",
+                hint=f"known agents: {', '.join(BRANDS)}",
             )
-    return list(AGENTS) if all_agents else asked
+    return list(BRANDS) if all_agents else names
 
 
 def _proposal(folder: Path, agents: list[str], *, remove: bool) -> Proposal:
-    # Only this command pays for the imports.
     from shiftboss.init.project import check_is_repository
     from shiftboss.init.setup import propose, propose_removal
 
@@ -103,18 +105,23 @@ def _as_json(folder: Path, proposal: Proposal, *, is_done: bool) -> dict[str, ob
         "folder": str(folder.resolve()),
         "agents": proposal.agents,
         "done": is_done,
-        "changes": [{"file": one.name, "action": one.action} for one in proposal.changes],
+        "changes": [{"file": change.name, "action": change.action} for change in proposal.changes],
         "left": proposal.left,
     }
 
 
-def _tell(proposal: Proposal, *, is_done: bool) -> None:
-    for one in proposal.changes:
-        say(f"{_DONE[one.action] if is_done else f'to {one.action}'} {one.name}")
+def _show_changes(proposal: Proposal, *, is_done: bool) -> None:
+    for change in proposal.changes:
+        print_line(f"{_DONE[change.action] if is_done else f'to {change.action}'} {change.name}")
     for name in proposal.left:
-        say(f"left {name}: it was changed since, or is not of our making")
+        print_line(f"left {name}: it was changed since, or `shiftboss init` did not write it")
     if not proposal.changes:
-        say("nothing to do")
+        print_line("nothing to do")
+
+
+def _show_diff(proposal: Proposal) -> None:
+    lines = [line for change in proposal.changes for line in _diff(change)]
+    print_text("".join(lines) or "nothing to do\n")
 
 
 def _diff(change: Change) -> Iterator[str]:

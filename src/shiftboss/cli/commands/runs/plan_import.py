@@ -1,20 +1,21 @@
-"""shiftboss plan import: a plan from the issues of a beads file, or from a Markdown checklist."""
+"""shiftboss plan import: makes a plan from a beads file or a Markdown checklist."""
 
 from __future__ import annotations
 
 import enum
-import json
 import os
 import re
-import sys
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
 from shiftboss.cli.commands.bus.task_import import BadFile, check_lines, read_beads
-from shiftboss.cli.common.output import plain, print_json, print_text
-from shiftboss.tracker.checklists import ChecklistTask, files_named, read_checklist
+from shiftboss.cli.common.command import Output, json_command
+from shiftboss.cli.common.output import print_text
+
+if TYPE_CHECKING:
+    from shiftboss.tracker.checklists import ChecklistTask
 
 FILE_BYTES_MAX = 4 * 1024 * 1024
 
@@ -24,12 +25,13 @@ class Format(enum.StrEnum):
     MARKDOWN = "markdown"
 
 
-class _Found(NamedTuple):
+class _ImportedPlan(NamedTuple):
     goal: str
     tasks: list[dict[str, Any]]
     done: int
 
 
+@json_command("Print the plan as JSON.")
 def import_plan(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Issues, or a checklist.")],
     form: Annotated[
@@ -40,42 +42,49 @@ def import_plan(
         list[str] | None,
         typer.Option(
             metavar="NAME=PATH",
-            help="A repo of the plan; this folder, if none is given. May be given again.",
+            help="A repo of the plan. Default: the current folder. May be repeated.",
         ),
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option("-o", "--out", metavar="FILE", help="Where to write it; else it is printed."),
+        typer.Option(
+            "-o", "--out", metavar="FILE", help="Where to write the plan. Default: print it."
+        ),
     ] = None,
     skip_bad: Annotated[
-        bool, typer.Option("--skip-bad", help="Of beads: leave out lines that cannot be used.")
+        bool, typer.Option("--skip-bad", help="For beads: skip lines that cannot be used.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the plan as JSON.")] = False,
-) -> None:
+) -> Output:
     """Make a plan from open issues or unchecked items.
 
     What they do not say, such as the files of a task, is left out; `plan check` names it.
+
+    \b
+    Example:
+      shiftboss plan import TODO.md --from markdown -o plan.yaml
     """
-    found = _beads(file, skip_bad=skip_bad) if form is Format.BEADS else _markdown(file)
-    if not found.tasks:
-        raise BadFile(f"{file} has nothing to do: {found.done} are done, none is open")
+    imported = _beads(file, skip_bad=skip_bad) if form is Format.BEADS else _markdown(file)
+    if not imported.tasks:
+        raise BadFile(f"{file} has no open tasks; {imported.done} are done")
     folder = Path.cwd() if out is None else out.resolve().parent
-    plan = {"goal": found.goal, "repos": _repos(repo or [], folder), "tasks": found.tasks}
+    plan = {"goal": imported.goal, "repos": _repos(repo or [], folder), "tasks": imported.tasks}
     if out is not None:
         _write(out, _yaml(plan))
-    if as_json:
-        print_json(json.dumps(plan).encode())
-    elif out is None:
-        print_text(_yaml(plan))
-    _tell(found, out)
+    return Output.of(
+        plan,
+        lambda: print_text(_yaml(plan)) if out is None else None,
+        notes=_next_steps(imported, out),
+    )
 
 
-def _beads(file: Path, *, skip_bad: bool) -> _Found:
+def _beads(file: Path, *, skip_bad: bool) -> _ImportedPlan:
+    from shiftboss.tracker.checklists import files_named
+
     issues = read_beads(file)
     tasks = issues.in_order(set())
     if not skip_bad:
         check_lines(file, issues.bad)
-    return _Found(
+    return _ImportedPlan(
         f"The open issues of {file.name}",
         [
             _task(
@@ -92,18 +101,21 @@ def _beads(file: Path, *, skip_bad: bool) -> _Found:
     )
 
 
-def _markdown(file: Path) -> _Found:
+def _markdown(file: Path) -> _ImportedPlan:
+    from shiftboss.tracker.checklists import read_checklist
+
     try:
         with file.open("rb") as content:
             text = content.read(FILE_BYTES_MAX).decode()
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise BadFile(f"cannot read {file}: {reason}") from error
-    found = read_checklist(text)
-    return _Found(found.goal or file.stem, [_item(task) for task in found.tasks], found.done)
+    checklist = read_checklist(text)
+    tasks = [_checklist_task(task) for task in checklist.tasks]
+    return _ImportedPlan(checklist.goal or file.stem, tasks, checklist.done)
 
 
-def _item(task: ChecklistTask) -> dict[str, Any]:
+def _checklist_task(task: ChecklistTask) -> dict[str, Any]:
     return _task(
         id=task.task_id,
         title=task.title,
@@ -116,26 +128,26 @@ def _item(task: ChecklistTask) -> dict[str, Any]:
 
 
 def _task(**members: Any) -> dict[str, Any]:
-    """Without what is not known or is as usual."""
+    """Without members that are empty."""
     return {name: value for name, value in members.items() if value}
 
 
-def _repos(said: list[str], folder: Path) -> dict[str, Any]:
-    """Their paths as they are written in a file of that folder."""
-    if not said:
+def _repos(options: list[str], folder: Path) -> dict[str, Any]:
+    """The repos of the plan, with paths relative to the folder of the plan."""
+    if not options:
         name = re.sub(r"[^A-Za-z0-9._-]+", "-", Path.cwd().name).strip("-._")
-        said = [f"{name or 'repo'}=."]
+        options = [f"{name or 'repo'}=."]
     repos = {}
-    for one in said:
-        name, equals, path = one.partition("=")
+    for option in options:
+        name, equals, path = option.partition("=")
         if not (name and equals and path):
-            raise typer.BadParameter(f"{one!r} is not NAME=PATH", param_hint="--repo")
+            raise typer.BadParameter(f"{option!r} is not NAME=PATH", param_hint="--repo")
         repos[name] = {"path": os.path.relpath(Path(path).resolve(), folder)}
     return repos
 
 
 def _yaml(plan: dict[str, Any]) -> str:
-    import yaml  # only this command writes it
+    import yaml  # imported late: few commands write YAML
 
     class Dumper(yaml.SafeDumper):
         pass
@@ -153,18 +165,16 @@ def _write(out: Path, text: str) -> None:
         with out.open("x", encoding="utf-8") as file:
             file.write(text)
     except FileExistsError as error:
-        raise BadFile(f"{out} is there already; name another file") from error
+        raise BadFile(f"{out} exists already; name another file") from error
     except OSError as error:
         raise BadFile(f"cannot write {out}: {error.strerror}") from error
 
 
-def _tell(found: _Found, out: Path | None) -> None:
-    """Beside the plan, which may be on the standard output."""
-    missing = [task["id"] for task in found.tasks if "files_owned" not in task]
-    lines = [f"{len(found.tasks)} tasks, left out {found.done} that are done"]
+def _next_steps(imported: _ImportedPlan, out: Path | None) -> list[str]:
+    missing = [task["id"] for task in imported.tasks if "files_owned" not in task]
+    lines = [f"{len(imported.tasks)} tasks, skipped {imported.done} that are done"]
     if missing:
         more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
-        lines.append(f"files_owned is missing in {', '.join(missing[:5])}{more}: add what they own")
-    lines.append(f"then look at it: shiftboss plan check {out or 'FILE'}")
-    for line in lines:
-        print(plain(line), file=sys.stderr)
+        lines.append(f"files_owned is missing in {', '.join(missing[:5])}{more}: add it")
+    lines.append(f"then check the plan: shiftboss plan check {out or 'FILE'}")
+    return lines

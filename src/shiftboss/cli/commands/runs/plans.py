@@ -1,16 +1,18 @@
-"""shiftboss plan: check a plan file, show it, make one, say what it may hold."""
+"""shiftboss plan: checks, shows and imports plans, and prints their JSON Schema."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from shiftboss.cli.commands.runs.plan_import import import_plan
-from shiftboss.cli.common.output import print_json, say, show
+from shiftboss.cli.common.command import Output, json_command
+from shiftboss.cli.common.output import print_json, print_line, show
 from shiftboss.errors import InvalidPlan, InvalidPolicy, ShiftbossError
+from shiftboss.rules.documents.wording import how_many
 
 if TYPE_CHECKING:
     from shiftboss.orchestrator.run.plan_file import PlanFile as ReadPlanFile
@@ -19,7 +21,6 @@ plan = typer.Typer(help="Check, show and import plans.", no_args_is_help=True)
 plan.command("import")(import_plan)
 
 PlanFile = Annotated[Path, typer.Argument(metavar="FILE", help="The plan, a YAML file.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print it as JSON.")]
 
 
 class BadPlan(ShiftbossError):
@@ -28,54 +29,61 @@ class BadPlan(ShiftbossError):
 
 
 @plan.command()
-def check(file: PlanFile, as_json: AsJson = False) -> None:
-    """Say everything that is wrong with a plan: its line, its key, and why."""
+@json_command("Print it as JSON.")
+def check(file: PlanFile) -> Output:
+    """Check a plan, and list every problem with its line, key and reason."""
     try:
-        found = _read(file)
+        loaded = _read(file)
     except (InvalidPlan, InvalidPolicy) as error:
-        raise _told(file, _problems(error), as_json=as_json) from None
-    # Only these commands need the graph.
+        problems = _problems(error)
+        bad = BadPlan(f"{file} has {how_many(len(problems), 'problem')}")
+        answer = {"file": str(file), "problems": problems}
+        return Output.of(answer, lambda: _say_all(problems), bad)
     from shiftboss.rules.plans.graph import phases
 
-    in_phases = phases(found.plan)
-    if as_json:
-        _print_check(file, [], warnings=found.warnings, phases=in_phases)
-        return
-    for one in found.warnings:
-        say(f"warning: {one}")
-    tasks, repos = _count(len(found.plan.tasks), "task"), _count(len(found.plan.repos), "repo")
-    in_words = _count(len(in_phases), "phase")
-    say(f"{file} is good: {tasks} in {repos}, {in_words}; swarm {found.plan.swarm}")
+    in_phases = phases(loaded.plan)
+    return Output.of(
+        {"file": str(file), "problems": [], "warnings": loaded.warnings, "phases": in_phases},
+        lambda: _show_check(file, loaded, len(in_phases)),
+    )
+
+
+def _show_check(file: Path, loaded: ReadPlanFile, phase_count: int) -> None:
+    _say_all([f"warning: {warning}" for warning in loaded.warnings])
+    plan = loaded.plan
+    tasks, repos = how_many(len(plan.tasks), "task"), how_many(len(plan.repos), "repo")
+    phases = how_many(phase_count, "phase")
+    print_line(f"{file} is valid: {tasks} in {repos}, {phases}; swarm {plan.swarm}")
 
 
 @plan.command("show")
-def show_plan(file: PlanFile, as_json: AsJson = False) -> None:
-    """Show the tasks in their phases, the critical path, and who owns the same files."""
-    found = _read(file)
-    from shiftboss.rules.plans.graph import plan_overlaps
+@json_command("Print it as JSON.")
+def show_plan(file: PlanFile) -> Output:
+    """Show the tasks by phase, the critical path, and tasks that own the same files."""
+    loaded = _read(file)
+    from shiftboss.rules.plans.graph import all_traits, critical_path, phases, plan_overlaps
 
-    overlapping = plan_overlaps(found.plan)
-    if as_json:
-        from shiftboss.rules.plans.graph import all_traits, critical_path, phases
+    overlaps = plan_overlaps(loaded.plan)
+    answer = {
+        "plan": loaded.plan.model_dump(mode="json", by_alias=True),
+        "phases": phases(loaded.plan),
+        "critical_path": critical_path(loaded.plan),
+        "traits": all_traits(loaded.plan),
+        "overlaps": [overlap._asdict() for overlap in overlaps],
+    }
 
-        answer = {
-            "plan": found.plan.model_dump(mode="json", by_alias=True),
-            "phases": phases(found.plan),
-            "critical_path": critical_path(found.plan),
-            "traits": all_traits(found.plan),
-            "overlaps": [one._asdict() for one in overlapping],
-        }
-        print_json(json.dumps(answer).encode())
-        return
-    from shiftboss.cli.views.plans import plan_view
+    def view() -> None:
+        from shiftboss.cli.views.plans import plan_view
 
-    show(*plan_view(found.plan, overlapping))
+        show(*plan_view(loaded.plan, overlaps))
+
+    return Output.of(answer, view)
 
 
 @plan.command()
 def schema() -> None:
     """Print the JSON Schema of plan files, for editors."""
-    from shiftboss.protocol.plan import Plan  # pydantic, which few commands need
+    from shiftboss.protocol.plan import Plan  # imported late: it needs pydantic
 
     print_json(json.dumps(Plan.model_json_schema(), indent=2).encode())
 
@@ -87,23 +95,11 @@ def _read(file: Path) -> ReadPlanFile:
 
 
 def _problems(error: InvalidPlan | InvalidPolicy) -> list[str]:
-    """All of a file that was read; of one that cannot be read, why."""
-    found = error.facts.get("problems")
-    return [str(one) for one in found] if isinstance(found, list) else [error.detail]
+    """All problems of a file that could be read; else why it could not."""
+    problems = error.facts.get("problems")
+    return [str(problem) for problem in problems] if isinstance(problems, list) else [error.detail]
 
 
-def _told(file: Path, problems: list[str], *, as_json: bool) -> Exception:
-    if as_json:
-        _print_check(file, problems)
-        return typer.Exit(1)
-    for one in problems:
-        say(one)
-    return BadPlan(f"{file} has {_count(len(problems), 'problem')}")
-
-
-def _print_check(file: Path, problems: list[str], **members: Any) -> None:
-    print_json(json.dumps({"file": str(file), "problems": problems} | members).encode())
-
-
-def _count(number: int, word: str) -> str:
-    return f"one {word}" if number == 1 else f"{number} {word}s"
+def _say_all(lines: list[str]) -> None:
+    for line in lines:
+        print_line(line)

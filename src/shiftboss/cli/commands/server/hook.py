@@ -1,4 +1,4 @@
-"""`shiftboss hook`: asked by agents and by git before they write."""
+"""shiftboss hook: agents and git run it before they write."""
 
 from __future__ import annotations
 
@@ -8,22 +8,30 @@ from typing import Annotated
 
 import typer
 
-from shiftboss.hooks.command import KINDS
 from shiftboss.hooks.program import run
 
 
 def hook(
-    kind: Annotated[str, typer.Argument(metavar="KIND", help=f"One of {', '.join(KINDS)}.")],
+    kind: Annotated[
+        str,
+        typer.Argument(
+            metavar="KIND", help="The hook, such as pre-tool-use, codex-stop or pre-commit."
+        ),
+    ],
     contract: Annotated[
         Path | None,
         typer.Option(
-            help="The file of the contract. Without it: that of SHIFTBOSS_CONTRACT, or of the work "
-            "tree; where there is none, everything is allowed."
+            help="The file of the contract. Default: SHIFTBOSS_CONTRACT, or that of the work tree. "
+            "Without a contract, everything is allowed."
         ),
     ] = None,
     _rest: Annotated[
-        list[str] | None, typer.Argument(hidden=True, help="What git gives its hooks.")
+        list[str] | None,
+        typer.Argument(hidden=True, help="The arguments that git passes to its hooks."),
     ] = None,
 ) -> None:
-    """Say whether a contract lets an edit, a command, a commit or a push be made."""
+    """Check whether a contract allows an edit, a commit or a push.
+
+    Agents and git run this before they write.
+    """
     sys.exit(run([kind, *(["--contract", str(contract)] if contract else [])]))

@@ -10,7 +10,8 @@ import httpx2
 from mcp.server.stdio import stdio_server
 from pydantic_core import from_json, to_json
 
-from shiftboss.client.exchange import ServerUnreachable, answer_of, reaching
+from shiftboss.client.errors import ServerBusy, ServerUnreachable
+from shiftboss.client.http_client import connection_errors, read_reply
 from shiftboss.client.server_address import Server
 from shiftboss.errors import ShiftbossError
 from shiftboss.server.mcp.calls import CALL_ID_KEYS, ToolResult, call_id, refusal
@@ -18,7 +19,7 @@ from shiftboss.server.mcp.endpoint import MCP_PATH
 from shiftboss.server.mcp.sdk import Context, bus_server
 from shiftboss.server.mcp.tools import Tool
 
-# The server says something every 15 seconds: three times nothing is a dead connection.
+# The server sends a comment every 15 seconds: three missing ones mean a dead connection.
 TIMEOUT: Final = httpx2.Timeout(45.0, connect=2.0)
 HEADERS: Final = {
     "Accept": "application/json, text/event-stream",
@@ -28,8 +29,8 @@ HEADERS: Final = {
 
 
 def serve(address: str, token: str | None) -> None:
-    """Until standard input closes."""
-    # The thread that reads standard input cannot be interrupted, so Ctrl-C ends the process.
+    """Runs until standard input closes."""
+    # The thread that reads standard input cannot be interrupted, so Ctrl-C kills the process.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     asyncio.run(_serve(Server.at(address, token)))
 
@@ -41,6 +42,8 @@ async def _serve(server: Server) -> None:
 
 
 class Forwarder:
+    """Forwards tool calls to the server's MCP endpoint."""
+
     def __init__(self, http: httpx2.AsyncClient, address: str) -> None:
         self._http = http
         self._address = address
@@ -59,18 +62,20 @@ class Forwarder:
         }
         try:
             return _result(await self._exchange(to_json(request)), self._address)
+        except ServerBusy as busy:
+            return refusal(tool, busy.problem)
         except ShiftbossError as error:
             return refusal(tool, error)
 
     async def _exchange(self, request: bytes) -> dict[str, Any]:
-        with reaching(self._address):
+        with connection_errors(self._address):
             async with self._http.stream(
                 "POST", MCP_PATH, content=request, headers=HEADERS, timeout=TIMEOUT
             ) as response:
                 if response.headers.get("content-type", "").startswith("text/event-stream"):
                     return await _from_stream(response)
                 await response.aread()
-                return answer_of(response)
+                return read_reply(response).answer
 
 
 async def _from_stream(response: httpx2.Response) -> dict[str, Any]:
@@ -82,10 +87,10 @@ async def _from_stream(response: httpx2.Response) -> dict[str, Any]:
 
 def _json_object(text: str) -> dict[str, Any]:
     try:
-        said = from_json(text)
+        message = from_json(text)
     except ValueError:
         return {}
-    return said if isinstance(said, dict) else {}
+    return message if isinstance(message, dict) else {}
 
 
 def _result(message: dict[str, Any], address: str) -> ToolResult:

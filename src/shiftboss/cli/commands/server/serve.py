@@ -1,4 +1,4 @@
-"""shiftboss serve: the server itself."""
+"""shiftboss serve: runs the server."""
 
 from __future__ import annotations
 
@@ -28,8 +28,12 @@ from shiftboss.cli.commands.server.serve_options import (
     Verifies,
 )
 from shiftboss.cli.common.options import DEFAULT_HOST, DEFAULT_PORT, TokenFile
-from shiftboss.cli.common.output import say
-from shiftboss.cli.common.tokens import given_operator_token, operator_token_of_input, read_token
+from shiftboss.cli.common.output import print_line
+from shiftboss.cli.common.tokens import (
+    operator_token_from_environment,
+    read_operator_token_line,
+    read_token,
+)
 
 
 def serve(
@@ -49,15 +53,23 @@ def serve(
     operator_token_from_input: TokenFromInput = False,
     ends_with_input: EndsWithInput = False,
 ) -> None:
-    """Run the server until Ctrl-C. One line tells its address once it listens."""
+    """Run the server until Ctrl-C.
+
+    It prints its address when it is ready.
+
+    \b
+    Example, reachable from other machines:
+      shiftboss serve --host 0.0.0.0 --token-file token
+    """
     token = read_token(token_file)
-    operator_token = _token_of_input() if operator_token_from_input else given_operator_token()
+    operator_token = (
+        _token_from_input() if operator_token_from_input else operator_token_from_environment()
+    )
     logging.basicConfig(
         stream=sys.stderr,
         level=log_level.value.upper(),
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",
     )
-    # Only this command pays for the server's imports.
     from shiftboss.server.run import ServerSettings
     from shiftboss.server.run import serve as run
 
@@ -80,26 +92,26 @@ def serve(
     run(settings, _announce_json if as_json else _announce)
 
 
-def _token_of_input() -> str:
+def _token_from_input() -> str:
     from shiftboss.system.processes import close_to_others
 
     close_to_others()
-    return operator_token_of_input(sys.stdin.fileno())
+    return read_operator_token_line(sys.stdin.fileno())
 
 
 def _end_with_input() -> None:
-    """Whoever started us holds the other end, and need not live to tell us to stop."""
+    """The process that started the server holds the other end: when it dies, the server stops."""
     while os.read(sys.stdin.fileno(), 4096):
         pass
     os.kill(os.getpid(), signal.SIGTERM)
 
 
-def _names(said: list[str]) -> list[str]:
-    return [name for one in said for name in one.replace(",", " ").split()]
+def _names(values: list[str]) -> list[str]:
+    return [name for value in values for name in value.replace(",", " ").split()]
 
 
 def _announce(address: str) -> None:
-    say(f"listening on {address}; Ctrl-C stops")
+    print_line(f"listening on {address}; stop with Ctrl-C")
 
 
 def _announce_json(address: str) -> None:

@@ -34,7 +34,11 @@ Host = Annotated[
 Port = Annotated[
     int,
     typer.Option(
-        envvar="SHIFTBOSS_PORT", metavar="PORT", min=0, max=65535, help="0: any free port."
+        envvar="SHIFTBOSS_PORT",
+        metavar="PORT",
+        min=0,
+        max=65535,
+        help="The port to listen on; 0 means any free port.",
     ),
 ]
 Db = Annotated[
@@ -49,15 +53,15 @@ State = Annotated[
     Path | None,
     typer.Option(
         metavar="DIR",
-        help="Where the signing key, the operator's token and copies of repositories lie: beside "
-        "the database file, or in .shiftboss, if it is left out.",
+        help="The folder of the signing key, the operator's token and copies of repositories. "
+        "Default: beside the database file, or .shiftboss.",
     ),
 ]
 Verifies = Annotated[
     bool,
     typer.Option(
         "--verifier/--no-verifier",
-        help="Verify completions in this process, or leave it to `shiftboss verifier`.",
+        help="Verify claims in this process, or leave them to `shiftboss verifier`.",
     ),
 ]
 PolicyFile = Annotated[
@@ -65,15 +69,15 @@ PolicyFile = Annotated[
     typer.Option(
         "--policy",
         metavar="FILE",
-        help="The policy file; shiftboss.yaml of this folder, if there is one, when left out.",
+        help="The policy file. Default: shiftboss.yaml of the current folder, if it exists.",
     ),
 ]
 SpawningBy = Annotated[
     Spawners | None,
     typer.Option(
         "--spawning",
-        help="Who may give tasks their contracts, and so choose commands that run as this server's "
-        "user: everybody on a loopback address without a token, else the operator, if left out.",
+        help="Who may give tasks their contracts, and so choose commands that run as the user of "
+        "the server. Default: everybody on a loopback address without a token, else the operator.",
     ),
 ]
 PassEnvironment = Annotated[
@@ -81,8 +85,8 @@ PassEnvironment = Annotated[
     typer.Option(
         envvar="SHIFTBOSS_PASS_ENVIRONMENT",
         metavar="NAME",
-        help="A variable of this environment that a contract may show to its commands. May be "
-        "given again; in the variable, names with commas between them.",
+        help="An environment variable that contracts may pass to their commands. May be repeated; "
+        "in SHIFTBOSS_PASS_ENVIRONMENT, names are separated by commas.",
     ),
 ]
 RetentionDays = Annotated[
@@ -94,16 +98,19 @@ BeadsFolder = Annotated[
     typer.Option(
         envvar="SHIFTBOSS_BEADS",
         metavar="DIR",
-        help="A folder with a beads tracker: what is submitted and not known is asked of bd.",
+        help="A folder with a beads tracker. A submitted task that the server does not know is "
+        "looked up there with bd.",
     ),
 ]
-Level = Annotated[LogLevel, typer.Option("--log-level", help="What is logged, to stderr.")]
+Level = Annotated[
+    LogLevel, typer.Option("--log-level", help="The log level; the log goes to stderr.")
+]
 AddressAsJson = Annotated[bool, typer.Option("--json", help="Print the address as JSON.")]
 TokenFromInput = Annotated[
     bool,
     typer.Option(
         "--operator-token-from-input",
-        help="The operator's token is the first line of standard input.",
+        help="Read the operator's token from the first line of standard input.",
         hidden=True,
     ),
 ]

@@ -1,4 +1,4 @@
-"""shiftboss verifier: look at claims on a machine that holds the repositories."""
+"""shiftboss verifier: verifies claims on a machine that has the repositories."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from shiftboss.cli.common.options import DEFAULT_SERVER, OperatorTokenFile, Server, TokenFile
-from shiftboss.cli.common.output import plain, print_json, say
+from shiftboss.cli.common.options import DEFAULT_SERVER, OperatorTokenFile, ServerUrl, TokenFile
+from shiftboss.cli.common.output import print_json, print_line, printable
 from shiftboss.cli.common.tokens import read_operator_token, read_token
 
 if TYPE_CHECKING:
@@ -22,47 +22,50 @@ if TYPE_CHECKING:
 
 def verifier(
     folder: Annotated[
-        Path, typer.Option(metavar="DIR", help="For copies of repositories and checkouts.")
+        Path,
+        typer.Option(metavar="DIR", help="The folder for copies of repositories and checkouts."),
     ] = Path(".shiftboss", "verifier"),
     name: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Its own among verifiers; made up if left out."),
+        typer.Option(metavar="NAME", help="A unique name. Default: a generated one."),
     ] = None,
     at_once: Annotated[
-        int, typer.Option(metavar="N", min=1, max=64, help="How many claims at the same time.")
+        int, typer.Option(metavar="N", min=1, max=64, help="How many claims to verify at once.")
     ] = 2,
-    server: Server = DEFAULT_SERVER,
+    server: ServerUrl = DEFAULT_SERVER,
     token_file: TokenFile = None,
     operator_token_file: OperatorTokenFile = None,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print what becomes of claims as JSON lines.")
+        bool, typer.Option("--json", help="Print the outcome of each claim as a JSON line.")
     ] = False,
 ) -> None:
-    """Verify completions for a server until Ctrl-C (operator). It reconnects by itself."""
+    """Verify claims for a server until Ctrl-C (operator).
+
+    It reconnects by itself.
+    """
     token, operator_token = read_token(token_file), read_operator_token(operator_token_file)
-    # Only this command pays for these imports.
-    from shiftboss.cli.common.until_signal import run_until_signal
-    from shiftboss.client.server_address import Server as ServerAddress
+    from shiftboss.cli.common.until_signal import until_signal
+    from shiftboss.client.server_address import Server
     from shiftboss.verifier.service import run_verifier
 
-    address = ServerAddress.at(server, token)
-    own_name = name or _made_up_name()
-    _announce(own_name, address.address, as_json=as_json)
-    run_until_signal(
+    target = Server.at(server, token)
+    own_name = name or _generated_name()
+    _announce(own_name, target.address, as_json=as_json)
+    until_signal(
         run_verifier(
-            address,
+            target,
             operator_token,
             own_name,
             folder.resolve(),
             at_once,
-            _tell_json if as_json else _tell,
-            _tell_lost,
+            _print_outcome_json if as_json else _print_outcome,
+            _print_outage,
         )
     )
 
 
-def _made_up_name() -> str:
-    """Of the machine, and of nobody else: a claim belongs to a name."""
+def _generated_name() -> str:
+    """Starts with the host name, and is unique: a taken claim belongs to one name."""
     host = re.sub(r"[^A-Za-z0-9.-]", "-", socket.gethostname())[:40].strip(".-")
     return f"{host or 'verifier'}-{secrets.token_hex(4)}"
 
@@ -71,16 +74,16 @@ def _announce(name: str, address: str, *, as_json: bool) -> None:
     if as_json:
         print_json(json.dumps({"verifier": name, "server": address}).encode())
     else:
-        say(f"{name} verifies for {address}; Ctrl-C stops")
+        print_line(f"{name} verifies for {address}; stop with Ctrl-C")
 
 
-def _tell(looked: Looked) -> None:
-    say(f"{looked.bead_id}: claim {looked.claim_id} is {looked.state}")
+def _print_outcome(looked: Looked) -> None:
+    print_line(f"{looked.bead_id}: claim {looked.claim_id} is {looked.state}")
 
 
-def _tell_json(looked: Looked) -> None:
+def _print_outcome_json(looked: Looked) -> None:
     print_json(json.dumps(looked._asdict()).encode())
 
 
-def _tell_lost(detail: str) -> None:
-    print(plain(f"{detail}; trying again"), file=sys.stderr, flush=True)
+def _print_outage(detail: str) -> None:
+    print(printable(f"{detail}; trying again"), file=sys.stderr, flush=True)

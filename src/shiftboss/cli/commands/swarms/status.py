@@ -1,69 +1,70 @@
-"""shiftboss status: how it goes, in a few lines."""
+"""shiftboss status: shows a swarm, or the server and its running swarms, in a few lines."""
 
 from __future__ import annotations
 
-import json
 from typing import Annotated, Any
 
 import typer
 
-from shiftboss.cli.common.client import Client, connected, parsed, swarm_path
-from shiftboss.cli.common.options import DEFAULT_SERVER, AsJson, Server, TokenFile
-from shiftboss.cli.common.output import print_json, say, show
-from shiftboss.cli.common.pages import PAGE_SWARMS_MAX, joined, swarm_pages
+from shiftboss.cli.common.client import parsed, swarm_path
+from shiftboss.cli.common.command import Output, ServerSession, server_command
+from shiftboss.cli.common.output import print_line, show
+from shiftboss.cli.common.pages import SWARMS_PER_PAGE_MAX, join_pages, swarm_pages
 from shiftboss.cli.views.times import now, span
 
 
+@server_command()
 def status(
+    session: ServerSession,
     swarm_id: Annotated[
-        str | None, typer.Argument(metavar="ID", help="A swarm; the whole server without it.")
+        str | None, typer.Argument(metavar="ID", help="A swarm. Default: the whole server.")
     ] = None,
-    server: Server = DEFAULT_SERVER,
-    token_file: TokenFile = None,
-    as_json: AsJson = False,
-) -> None:
-    """Show how a swarm goes, or how the server is and which swarms are running."""
-    with connected(server, token_file, as_json=as_json) as client:
-        if swarm_id is None:
-            _of_server(client, as_json=as_json)
-        else:
-            _of_swarm(client, swarm_id, as_json=as_json)
+) -> Output:
+    """Show the progress and cost of a swarm, or the whole server."""
+    return _server_status(session) if swarm_id is None else _swarm_status(session, swarm_id)
 
 
-def _of_swarm(client: Client, swarm_id: str, *, as_json: bool) -> None:
-    answer = client.get(swarm_path(swarm_id, "status"))
-    if as_json:
-        print_json(answer)
+def _swarm_status(session: ServerSession, swarm_id: str) -> Output:
+    document = session.client.get(swarm_path(swarm_id, "status"))
+
+    def view() -> None:
+        from shiftboss.cli.views.swarms import swarm_summary
+
+        answer = parsed(document, "workers")
+        show(swarm_summary(answer, swarm_usage(session, swarm_id), now()))
+
+    return Output(document, view)
+
+
+def swarm_usage(session: ServerSession, swarm_id: str) -> dict[str, Any]:
+    """What the whole swarm used and may use; a page with one task is the smallest there is."""
+    return parsed(session.call("show_usage", swarm_id, after="", limit=1), "swarm")
+
+
+def _server_status(session: ServerSession) -> Output:
+    health = parsed(session.client.get("/health"), "uptime_seconds")
+    listing = join_pages(swarm_pages(session.client, SWARMS_PER_PAGE_MAX), "swarms")
+    running = [swarm for swarm in listing["swarms"] if swarm["status"] == "running"]
+
+    def view() -> None:
+        print_line(
+            f"Shiftboss {health['version']} at {session.client.address} is {health['status']}: "
+            f"store {health['store']}, up {span(health['uptime_seconds'])}"
+        )
+        _show_running(running)
+        if listing["next_before"] is not None:
+            print_line(
+                f"of the newest {SWARMS_PER_PAGE_MAX} swarms; "
+                "for older ones: shiftboss swarm list --all"
+            )
+
+    return Output.of({"health": health, "swarms": running}, view)
+
+
+def _show_running(swarms: list[dict[str, Any]]) -> None:
+    if not swarms:
+        print_line("no swarm is running")
         return
-    # rich is for those who look at something.
-    from shiftboss.cli.views.swarm_summary import swarm_summary
+    from shiftboss.cli.views.swarms import swarms_table
 
-    show(swarm_summary(parsed(answer, "workers"), now()))
-
-
-def _of_server(client: Client, *, as_json: bool) -> None:
-    health = parsed(client.get("/health"), "uptime_seconds")
-    listing = joined(swarm_pages(client, PAGE_SWARMS_MAX))
-    running = [one for one in listing["swarms"] if one["status"] == "running"]
-    if as_json:
-        print_json(json.dumps({"health": health, "swarms": running}).encode())
-    else:
-        _show_server(client.address, health, running, older=listing["next_before"] is not None)
-
-
-def _show_server(
-    address: str, health: dict[str, Any], running: list[dict[str, Any]], *, older: bool
-) -> None:
-    say(
-        f"Shiftboss {health['version']} at {address} is {health['status']}: "
-        f"store {health['store']}, up {span(health['uptime_seconds'])}"
-    )
-    if running:
-        # rich is for those who look at something.
-        from shiftboss.cli.views.swarms import swarms_table
-
-        show(swarms_table(running, now()))
-    else:
-        say("no swarm is running")
-    if older:
-        say(f"of the newest {PAGE_SWARMS_MAX} swarms; for older ones: shiftboss swarm list --all")
+    show(swarms_table(swarms, now()))

@@ -1,1 +1,1 @@
-"""CI of forges over HTTP: one module per provider."""
+"""The forges, one module per provider; each is registered in `ci/provider.py`."""

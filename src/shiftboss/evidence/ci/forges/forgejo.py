@@ -1,7 +1,7 @@
-"""Forgejo and Gitea Actions, with what their versions offer.
+"""The CI provider for Forgejo and Gitea Actions, in all their versions.
 
-Newer ones list the runs of a commit, and the jobs of a run. Older ones have a list of tasks alone:
-one row for every job that a runner has taken, of all commits, the newest first.
+Newer versions list the runs of a commit, and the jobs of a run. Older ones only list tasks: one row
+for every job that a runner has taken, of all commits, the newest first.
 """
 
 from __future__ import annotations
@@ -12,23 +12,10 @@ from typing import Final
 from urllib.parse import quote, urlencode
 
 from shiftboss.errors import CiUnavailable
-from shiftboss.evidence.ci.forges.access import Access, access_to, no_repository
-from shiftboss.evidence.ci.forges.forgejo_tasks import (
-    Status,
-    adopted,
-    are_all_there,
-    are_told,
-    jobs_from_tasks,
-    likely_rows,
-    runs_from_tasks,
-    statuses_in,
-    with_what_waits,
-    without_tasks,
-)
-from shiftboss.evidence.ci.forges.http import ForgeHttp
-from shiftboss.evidence.ci.forges.lru_cache import LruCache
-from shiftboss.evidence.ci.forges.rows import (
-    OPEN,
+from shiftboss.evidence.ci.forge_api.access import Access, access_to, no_repository
+from shiftboss.evidence.ci.forge_api.http import ForgeHttp
+from shiftboss.evidence.ci.forge_api.lru_cache import LruCache
+from shiftboss.evidence.ci.forge_api.rows import (
     ForgeRow,
     is_of,
     jobs_in,
@@ -37,20 +24,32 @@ from shiftboss.evidence.ci.forges.rows import (
     rows_of,
     runs_in,
 )
-from shiftboss.evidence.ci.forges.run_reports import (
+from shiftboss.evidence.ci.forge_api.run_reports import (
+    CACHED_MAX,
     CANCEL_PAUSE_SECONDS,
-    FOLLOWED_MAX,
     RunReports,
-    all_ended,
-    knows_reruns,
+    can_rerun,
     rerun,
     run_of,
 )
+from shiftboss.evidence.ci.forges.forgejo_tasks import (
+    Status,
+    have_required_jobs,
+    have_statuses,
+    jobs_from_tasks,
+    jobs_without_tasks,
+    likely_rows,
+    rows_with_status,
+    runs_from_tasks,
+    statuses_in,
+    with_waiting_jobs,
+)
+from shiftboss.evidence.ci.states import OPEN, all_ended
 from shiftboss.protocol.ci import CiDemand, CiJob, CiReport, CiRun
 
 PAGE_ROWS: Final = 50
 JOB_PAGES_MAX: Final = 20
-# A commit whose tasks lie deeper than this was pushed long ago.
+# A commit whose tasks are on a later page was pushed long ago.
 PAGES_MAX: Final = 3
 
 
@@ -65,14 +64,14 @@ class ForgejoCi:
         self._cancel_pause = cancel_pause
         self._today = today or (lambda: datetime.now(UTC))
         self._reports = RunReports(http)
-        # How many pages were needed last time.
-        self._depths: LruCache[tuple[str, str, str], int] = LruCache(FOLLOWED_MAX)
-        # Forges that have no such list, by their address.
+        # How many pages were needed last time, by repository, list and commit.
+        self._depths: LruCache[tuple[str, str, str], int] = LruCache(CACHED_MAX)
+        # The origins of forges that do not have this list.
         self._without_runs: set[object] = set()
         self._without_jobs: set[object] = set()
 
     async def start(self, demand: CiDemand, sha: str) -> None:
-        """The push has done it."""
+        """Nothing to do: the push starts CI."""
 
     async def look(self, demand: CiDemand, sha: str) -> CiReport:
         access = await access_to(demand, "/api/v1", "token")
@@ -89,89 +88,91 @@ class ForgejoCi:
     async def log_tail(
         self,
         demand: CiDemand,
-        run: CiRun,  # noqa: ARG002 - the port's
+        run: CiRun,  # noqa: ARG002 - part of the port
         job: CiJob,
     ) -> str | None:
-        """A task has a number of its own, by which logs cannot be had."""
+        """A task has an id of its own, which the endpoint for logs does not accept."""
         if job.job_id is None:
             return None
         access = await access_to(demand, "/api/v1", "token")
         return await self._http.log_tail(access, f"/actions/jobs/{quote(job.job_id)}/logs")
 
     async def restart(self, demand: CiDemand, sha: str, run: CiRun) -> bool:
-        """Forgejo can since 17, Gitea since 1.26; Forgejo 16 could cancel a run, and then not have
-        it made anew. So it is tried first: a forge that can says only that the run is under way."""
+        """Forgejo can restart runs since 17, Gitea since 1.26. Forgejo 16 could cancel a run, but
+        not restart it. So the restart is tried first: a forge that supports it answers that the run
+        is still under way."""
         access = await access_to(demand, "/api/v1", "token")
 
-        async def find() -> ForgeRow | None:
+        async def find_run() -> ForgeRow | None:
             if access.origin in self._without_runs:
                 return None
             rows = await self._rows(access, "runs", sha) or []
             return numbered([row for row in rows if is_of(row, sha)], run.run_id)
 
-        row = await find()
+        row = await find_run()
         if row is None:
             return False
         if row.state in OPEN:
-            knows = await knows_reruns(self._http, access, row)
-            if not knows:
-                return knows is None
-        return await rerun(self._http, access, find, self._cancel_pause)
+            supported = await can_rerun(self._http, access, row)
+            if not supported:
+                return supported is None
+        return await rerun(self._http, access, find_run, self._cancel_pause)
 
     async def _report_on_runs(
         self, access: Access, demand: CiDemand, sha: str, rows: list[ForgeRow]
     ) -> CiReport:
-        found = rows_of(rows, sha)
-        if not found:
-            likely = await self._nameless(access, demand, sha, rows)
+        own_rows = rows_of(rows, sha)
+        if not own_rows:
+            likely = await self._rows_without_sha(access, demand, sha, rows)
             runs = [run_of(row, "", []) for row in newest_runs(likely)]
             return self._reports.report(access, sha, runs, complete=False)
 
-        async def ask_for_jobs(row: ForgeRow) -> list[CiJob]:
+        async def list_jobs(row: ForgeRow) -> list[CiJob]:
             return await self._jobs(access, sha, row)
 
-        chosen = newest_runs(found)
-        runs = await self._reports.runs(access, sha, chosen, ask_for_jobs)
+        newest = newest_runs(own_rows)
+        runs = await self._reports.runs(access, sha, newest, list_jobs)
         return self._reports.report(access, sha, runs, all_ended(runs))
 
     async def _report_on_tasks(
         self, access: Access, demand: CiDemand, sha: str, rows: list[ForgeRow]
     ) -> CiReport:
-        found = rows_of(rows, sha)
-        if not found:
-            likely = await self._nameless(access, demand, sha, rows)
+        tasks = rows_of(rows, sha)
+        if not tasks:
+            likely = await self._rows_without_sha(access, demand, sha, rows)
             runs = runs_from_tasks(likely, "")
             return self._reports.report(access, sha, runs, complete=False)
-        runs = runs_from_tasks(found, sha)
+        runs = runs_from_tasks(tasks, sha)
         complete = False
         if all_ended(runs):
             statuses = await self._statuses(access, sha)
-            runs = with_what_waits(runs, statuses, sha)
+            runs = with_waiting_jobs(runs, statuses, sha)
             complete = all_ended(runs) and (
-                are_told(runs, statuses) or are_all_there(runs, found, demand.policy, self._today())
+                have_statuses(runs, statuses)
+                or have_required_jobs(runs, tasks, demand.policy, self._today())
             )
         return self._reports.report(access, sha, runs, complete)
 
-    async def _nameless(
+    async def _rows_without_sha(
         self, access: Access, demand: CiDemand, sha: str, rows: list[ForgeRow]
     ) -> list[ForgeRow]:
-        """Enough to go on waiting, never enough to pass."""
+        """Rows without a commit that are likely of this one: a reason to wait, never to pass."""
         rows = [row for row in rows if not row.sha]
         if not rows:
             return []
         statuses = await self._statuses(access, sha)
-        found = adopted(rows, statuses)
-        if found:
-            return found
+        matching = rows_with_status(rows, statuses)
+        if matching:
+            return matching
         tip = await self._http.json(access, f"/branches/{quote(demand.branch, safe='')}")
         return likely_rows(rows, demand.branch, sha, tip and tip.body, self._today())
 
     async def _rows(self, access: Access, what: str, sha: str) -> list[ForgeRow] | None:
-        """Of the commit, and those that name none. None where there is no such list.
+        """The rows of the commit, and rows without a commit. None if there is no such list.
 
-        Runs can be asked for by commit; a forge that does not know how gives all, like the tasks.
-        The first look goes back some pages, for a commit that was pushed while no server was there
-        to follow it; what is not found then can only come at the top.
+        Runs can be filtered by commit; a forge without that filter returns all, as it does for
+        tasks. The first request reads some pages, because the commit may have been pushed while no
+        server ran. After that, new rows can only appear on the first page.
         """
         rows: list[ForgeRow] = []
         pages_max = self._depths.get((access.base, what, sha)) or PAGES_MAX
@@ -181,10 +182,10 @@ class ForgejoCi:
             answer = await self._http.json(access, f"/actions/{what}?{urlencode(query)}")
             if answer is None:
                 return None
-            read = list(runs_in(answer.body))
-            rows += [row for row in read if not row.sha or is_of(row, sha)]
+            page_rows = list(runs_in(answer.body))
+            rows += [row for row in page_rows if not row.sha or is_of(row, sha)]
             has_some = any(is_of(row, sha) for row in rows)
-            if len(read) < PAGE_ROWS or (has_some and not _go_on(read, sha)):
+            if len(page_rows) < PAGE_ROWS or (has_some and not _may_continue(page_rows, sha)):
                 break
         self._depths.put((access.base, what, sha), page if has_some else 1)
         return rows
@@ -199,22 +200,22 @@ class ForgejoCi:
             return []
         self._without_jobs.add(access.origin)
         jobs = jobs_from_tasks([task for task in tasks if task.number == row.number])
-        return [*jobs, *without_tasks(await self._statuses(access, sha), row.number, jobs)]
+        return [*jobs, *jobs_without_tasks(await self._statuses(access, sha), row.number, jobs)]
 
     async def _listed_jobs(self, access: Access, row: ForgeRow) -> list[CiJob] | None:
-        """All of them: a job that failed may be on the last page. None where there is no list."""
+        """All jobs: a failed one may be on the last page. None if there is no such list."""
         jobs: list[CiJob] = []
         for page in range(1, JOB_PAGES_MAX + 1):
             query = f"limit={PAGE_ROWS}&page={page}" if page > 1 else f"limit={PAGE_ROWS}"
             answer = await self._http.json(access, f"/actions/runs/{row.id}/jobs?{query}")
             if answer is None:
                 return None
-            found = [job for job in jobs_in(answer.body) if job not in jobs]
-            jobs += found
-            if len(found) < PAGE_ROWS:
+            new_jobs = [job for job in jobs_in(answer.body) if job not in jobs]
+            jobs += new_jobs
+            if len(new_jobs) < PAGE_ROWS:
                 return jobs
         raise CiUnavailable(
-            f"run #{row.number} has more than {len(jobs)} jobs, which are not all looked at",
+            f"run #{row.number} has more than {len(jobs)} jobs, too many to read",
             reason="answer",
             retry_after_seconds=60,
         )
@@ -224,6 +225,6 @@ class ForgejoCi:
         return statuses_in(answer.body) if answer is not None else []
 
 
-def _go_on(read: list[ForgeRow], sha: str) -> bool:
-    """Tasks of several commits lie in between each other, but not half a page apart."""
-    return any(is_of(row, sha) for row in read[-PAGE_ROWS // 2 :])
+def _may_continue(page_rows: list[ForgeRow], sha: str) -> bool:
+    """Tasks of several commits are interleaved, but less than half a page apart."""
+    return any(is_of(row, sha) for row in page_rows[-PAGE_ROWS // 2 :])

@@ -1,4 +1,4 @@
-"""GitHub Actions."""
+"""The CI provider for GitHub Actions."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import Final
 from urllib.parse import quote, urlencode
 
 from shiftboss.errors import CiUnavailable
-from shiftboss.evidence.ci.forges.access import Access, access_to, no_repository
-from shiftboss.evidence.ci.forges.http import ForgeHttp
-from shiftboss.evidence.ci.forges.rows import (
+from shiftboss.evidence.ci.forge_api.access import Access, access_to, no_repository
+from shiftboss.evidence.ci.forge_api.http import ForgeHttp
+from shiftboss.evidence.ci.forge_api.rows import (
     ForgeRow,
     is_of,
     jobs_in,
@@ -16,12 +16,12 @@ from shiftboss.evidence.ci.forges.rows import (
     numbered,
     runs_in,
 )
-from shiftboss.evidence.ci.forges.run_reports import (
+from shiftboss.evidence.ci.forge_api.run_reports import (
     CANCEL_PAUSE_SECONDS,
     RunReports,
-    all_ended,
     rerun,
 )
+from shiftboss.evidence.ci.states import all_ended
 from shiftboss.protocol.ci import CiDemand, CiJob, CiReport, CiRun
 from shiftboss.protocol.policy import CiPolicy
 
@@ -37,22 +37,22 @@ class GithubCi:
         self._reports = RunReports(http)
 
     async def start(self, demand: CiDemand, sha: str) -> None:
-        """The push has done it."""
+        """Nothing to do: the push starts CI."""
 
     async def look(self, demand: CiDemand, sha: str) -> CiReport:
         access = await _access(demand)
         rows = newest_runs(await self._rows(access, demand, sha))
 
-        async def ask_for_jobs(row: ForgeRow) -> list[CiJob]:
+        async def list_jobs(row: ForgeRow) -> list[CiJob]:
             return await self._jobs(access, row)
 
-        runs = await self._reports.runs(access, sha, rows, ask_for_jobs)
+        runs = await self._reports.runs(access, sha, rows, list_jobs)
         return self._reports.report(access, sha, runs, all_ended(runs))
 
     async def log_tail(
         self,
         demand: CiDemand,
-        run: CiRun,  # noqa: ARG002 - the port's
+        run: CiRun,  # noqa: ARG002 - part of the port
         job: CiJob,
     ) -> str | None:
         if job.job_id is None:
@@ -63,10 +63,10 @@ class GithubCi:
     async def restart(self, demand: CiDemand, sha: str, run: CiRun) -> bool:
         access = await _access(demand)
 
-        async def find() -> ForgeRow | None:
+        async def find_run() -> ForgeRow | None:
             return numbered(await self._rows(access, demand, sha), run.run_id)
 
-        return await rerun(self._http, access, find, self._cancel_pause)
+        return await rerun(self._http, access, find_run, self._cancel_pause)
 
     async def _rows(self, access: Access, demand: CiDemand, sha: str) -> list[ForgeRow]:
         query = urlencode({"head_sha": sha, "per_page": PAGE_ROWS})
@@ -80,23 +80,23 @@ class GithubCi:
         for page in range(1, JOB_PAGES_MAX + 1):
             query = urlencode({"filter": "latest", "per_page": PAGE_ROWS, "page": page})
             answer = await self._http.json(access, f"/actions/runs/{row.id}/jobs?{query}")
-            found = list(jobs_in(answer.body)) if answer is not None else []
-            jobs += found
-            if len(found) < PAGE_ROWS:
+            page_jobs = list(jobs_in(answer.body)) if answer is not None else []
+            jobs += page_jobs
+            if len(page_jobs) < PAGE_ROWS:
                 return jobs
         raise CiUnavailable(
-            f"run #{row.number} has more than {len(jobs)} jobs, which are not all looked at",
+            f"run #{row.number} has more than {len(jobs)} jobs, too many to read",
             reason="answer",
             retry_after_seconds=60,
         )
 
 
 async def _access(demand: CiDemand) -> Access:
-    return await access_to(_at_api(demand), "", "Bearer", API)
+    return await access_to(_with_api_url(demand), "", "Bearer", API)
 
 
-def _at_api(demand: CiDemand) -> CiDemand:
-    """People write the address that they see in the browser."""
+def _with_api_url(demand: CiDemand) -> CiDemand:
+    """Replace the address of the web page, which people copy from the browser."""
     if (demand.policy.url or "").rstrip("/") not in (
         "https://github.com",
         "https://www.github.com",

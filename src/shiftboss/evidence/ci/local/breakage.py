@@ -1,5 +1,5 @@
-"""Finding the push that broke a repo: its failing jobs are run with the repos upstream as they were
-before and after each push, by halves."""
+"""Finding the upstream push that broke a repo, by bisection: its failing jobs are run with the
+upstream repos as they were before and after a push."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ _NO_PUSHES: Final = BreakageFinding("no_pushes")
 
 
 async def find_breakage(ci: LocalCi, question: BreakageQuestion) -> BreakageFinding:
-    """Raises CiUnavailable when something cannot be run."""
+    """Raises CiUnavailable if a job cannot be run."""
     tips = await ci.dependencies.commits(question.demand)
-    pushes = [one for one in question.pushes if await _counts(ci, question, tips, one)]
+    pushes = [push for push in question.pushes if await _is_in_tip(ci, question, tips, push)]
     if not pushes or not question.jobs:
         return _NO_PUSHES
     return await _Search(ci, question, pushes, tips).run()
 
 
-async def _counts(
+async def _is_in_tip(
     ci: LocalCi, question: BreakageQuestion, tips: Mapping[str, str], push: UpstreamPush
 ) -> bool:
-    """What is on another branch, or was pushed away, has no part in it."""
+    """A push to another branch, or one that was overwritten, cannot be the cause."""
     return push.repo in tips and await ci.dependencies.contains(
         question.demand, push.repo, tips[push.repo], push.sha
     )
@@ -51,15 +51,15 @@ class _Search:
         self._probes = 0
 
     async def run(self) -> BreakageFinding:
-        """First that it is not the repo's own change: the commit that its work began at must fail
-        with what is upstream now, and pass with what was."""
+        """First rule out the repo's own change: its base commit must fail with upstream as it is
+        now, and pass with upstream as it was."""
         base, last = self._question.base, len(self._pushes)
         if await self._passes(base, self._tips):
-            return self._found(BreakageFinding("own_change"))
+            return self._counted(BreakageFinding("own_change"))
         if not await self._passes(base, self._after(0)):
-            return self._found(BreakageFinding("older"))
+            return self._counted(BreakageFinding("older"))
         if self._after(last) != self._tips and await self._passes(base, self._after(last)):
-            return self._found(BreakageFinding("unreported"))
+            return self._counted(BreakageFinding("unreported"))
         search = Bisection(0, last)
         while (state := search.to_try) is not None:
             search = search.after(state, works=await self._passes(base, self._after(state)))
@@ -70,20 +70,20 @@ class _Search:
             own_change_too=not await self._passes(self._question.sha, self._after(search.good)),
             is_tip=self._tips[push.repo] == push.sha,
         )
-        return self._found(finding)
+        return self._counted(finding)
 
     def _after(self, count: int) -> dict[str, str]:
         return commits_after(self._pushes, count, self._tips)
 
-    def _found(self, finding: BreakageFinding) -> BreakageFinding:
+    def _counted(self, finding: BreakageFinding) -> BreakageFinding:
         return finding._replace(probes=self._probes)
 
     async def _passes(self, sha: str, commits: Mapping[str, str]) -> bool:
         self._probes += 1
         demand = self._question.demand
         pinned = {
-            name: one.model_copy(update={"commit": commits[name]})
-            for name, one in demand.dependencies.items()
+            name: dependency.model_copy(update={"commit": commits[name]})
+            for name, dependency in demand.dependencies.items()
         }
         return await self._ci.probe(
             demand.model_copy(update={"dependencies": pinned}), sha, self._question.jobs

@@ -1,4 +1,5 @@
-"""The jobs of a policy: commands in clean checkouts, in the order that their needs give."""
+"""The jobs of a policy: commands in clean checkouts, after the jobs that they need, with the repos
+that the repo is built on checked out beside it."""
 
 from __future__ import annotations
 
@@ -10,8 +11,8 @@ from graphlib import TopologicalSorter
 from typing import Final, NamedTuple
 
 from shiftboss.errors import CiUnavailable
-from shiftboss.evidence.ci.forges.access import SET_UP_SECONDS
-from shiftboss.evidence.ci.forges.http import LOG_TAIL_BYTES
+from shiftboss.evidence.ci.forge_api.access import SET_UP_SECONDS
+from shiftboss.evidence.ci.forge_api.http import LOG_TAIL_BYTES
 from shiftboss.evidence.commands.command import Limits, checkout_environment, run_command
 from shiftboss.evidence.mirror.checkout import Checkout, clean_checkout
 from shiftboss.evidence.mirror.mirror import BRANCHES, Mirror, Mirrors
@@ -23,64 +24,64 @@ from shiftboss.system.background_delete import BackgroundDelete
 
 MEGABYTES: Final = 4096
 
-Tell = Callable[[CiJob], Awaitable[None]]
+ReportJob = Callable[[CiJob], Awaitable[None]]
 
 
 class Source(NamedTuple):
-    """What is tested. `beside` puts the repos that it is built on beside it, for one job, and gives
-    the variables that say where."""
+    """The commit to test. `dependencies` checks out the repos that it is built on, for one job, and
+    yields the variables with their folders."""
 
     mirror: Mirror
     sha: str
-    beside: Callable[[], AbstractAsyncContextManager[Mapping[str, str]]]
+    dependencies: Callable[[], AbstractAsyncContextManager[Mapping[str, str]]]
 
 
 class NamedJobs:
-    """Each job has a checkout of its own, so that none can prepare the ground for another."""
+    """Each job has a checkout of its own, so that no job can influence another."""
 
-    def __init__(self, disposal: BackgroundDelete, turns: asyncio.Semaphore) -> None:
-        self._disposal = disposal
-        self._turns = turns
+    def __init__(self, deletion: BackgroundDelete, slots: asyncio.Semaphore) -> None:
+        self._deletion = deletion
+        self._slots = slots
 
     async def run(
         self,
         source: Source,
         jobs: Mapping[str, LocalJob],
         states: Mapping[str, JobState],
-        tell: Tell,
+        report: ReportJob,
     ) -> None:
-        """`states` are those from before an interruption: a job that has ended is not run again."""
+        """`states` are those before an interruption: a job that has ended is not run again."""
         ends = {
             name: state for name, state in states.items() if state not in ("waiting", "running")
         }
         order = TopologicalSorter({name: job.needs for name, job in jobs.items()})
         order.prepare()
 
-        async def one(name: str) -> str:
+        async def run_job(name: str) -> str:
             if name in jobs and name not in ends:
-                broken = [need for need in jobs[name].needs if ends.get(need) != "success"]
+                failed = [need for need in jobs[name].needs if ends.get(need) != "success"]
                 ended = (
-                    _skipped(name, broken)
-                    if broken
-                    else await self._run(source, name, jobs[name], tell)
+                    _skipped(name, failed)
+                    if failed
+                    else await self._run(source, name, jobs[name], report)
                 )
                 ends[name] = ended.state
-                await tell(ended)
+                await report(ended)
             return name
 
         async with asyncio.TaskGroup() as group:
             running: set[asyncio.Task[str]] = set()
             while order.is_active():
-                running |= {group.create_task(one(name)) for name in order.get_ready()}
+                running |= {group.create_task(run_job(name)) for name in order.get_ready()}
                 done, running = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
                 order.done(*(task.result() for task in done))
 
-    async def _run(self, source: Source, name: str, job: LocalJob, tell: Tell) -> CiJob:
-        async with self._turns:
-            await tell(CiJob(name=name, state="running"))
+    async def _run(self, source: Source, name: str, job: LocalJob, report: ReportJob) -> CiJob:
+        async with self._slots:
+            await report(CiJob(name=name, state="running"))
             async with (
-                source.beside() as variables,
-                clean_checkout(source.mirror, source.sha, self._disposal) as checkout,
+                source.dependencies() as variables,
+                clean_checkout(source.mirror, source.sha, self._deletion) as checkout,
             ):
                 log = await _run_commands(job, checkout, variables)
         if log is None:
@@ -91,9 +92,9 @@ class NamedJobs:
 async def _run_commands(
     job: LocalJob, checkout: Checkout, variables: Mapping[str, str]
 ) -> str | None:
-    """The end of the log when one of them failed, after which the others are not run."""
-    own = await asyncio.to_thread(checkout_environment, [], checkout.home)
-    environment = {**own, **variables}
+    """The end of the log if a command failed; the commands after it are not run."""
+    scrubbed = await asyncio.to_thread(checkout_environment, [], checkout.home)
+    environment = {**scrubbed, **variables}
     deadline = time.monotonic() + job.timeout
     log = ""
     for text in job.run:
@@ -102,46 +103,48 @@ async def _run_commands(
         except ValueError as error:
             return f"{log}$ {text}\n{error}"
         seconds = max(0.1, deadline - time.monotonic())
-        done = await run_command(argv, checkout.files, Limits(seconds, MEGABYTES), environment)
-        log = f"{log}$ {text}\n{done.output_tail}"[-LOG_TAIL_BYTES:]
-        if done.exit_code != 0:
-            return f"{log.rstrip()}\n{done.message}"
+        result = await run_command(argv, checkout.files, Limits(seconds, MEGABYTES), environment)
+        log = f"{log}$ {text}\n{result.output_tail}"[-LOG_TAIL_BYTES:]
+        if result.exit_code != 0:
+            return f"{log.rstrip()}\n{result.message}"
     return None
 
 
-def _skipped(name: str, broken: list[str]) -> CiJob:
-    return CiJob(name=name, state="skipped", log_tail=f"not run: {', '.join(broken)} did not pass")
-
-
-# The repos that a repo is built on, checked out beside it for the jobs of the local runner.
+def _skipped(name: str, failed: list[str]) -> CiJob:
+    return CiJob(name=name, state="skipped", log_tail=f"not run: {', '.join(failed)} did not pass")
 
 
 class Dependencies:
-    def __init__(self, mirrors: Mirrors, disposal: BackgroundDelete) -> None:
+    """The repos that a repo is built on."""
+
+    def __init__(self, mirrors: Mirrors, deletion: BackgroundDelete) -> None:
         self._mirrors = mirrors
-        self._disposal = disposal
+        self._deletion = deletion
 
     async def commits(self, demand: CiDemand) -> dict[str, str]:
-        """Of each the commit that is meant now: all jobs of a run see the same ones."""
-        return {name: await self._commit(name, one) for name, one in demand.dependencies.items()}
+        """The current commit of each dependency; all jobs of a run use the same ones."""
+        return {
+            name: await self._commit(name, dependency)
+            for name, dependency in demand.dependencies.items()
+        }
 
     @asynccontextmanager
-    async def beside(
+    async def checked_out(
         self, demand: CiDemand, commits: Mapping[str, str]
     ) -> AsyncIterator[dict[str, str]]:
-        """Variables with the folders of fresh checkouts, which nobody else uses."""
+        """Variables with the folders of fresh checkouts for one job."""
         variables = {}
         async with AsyncExitStack() as stack:
             for name, commit in commits.items():
                 mirror = await self._mirrors.of(demand.dependencies[name].path)
-                made = await stack.enter_async_context(
-                    clean_checkout(mirror, commit, self._disposal)
+                checkout = await stack.enter_async_context(
+                    clean_checkout(mirror, commit, self._deletion)
                 )
-                variables[variable_of(name)] = str(made.files)
+                variables[variable_of(name)] = str(checkout.files)
             yield variables
 
     async def contains(self, demand: CiDemand, name: str, tip: str, commit: str) -> bool:
-        """Is the commit in the history of the tip?"""
+        """Whether the commit is in the history of the tip."""
         mirror = await self._mirrors.of(demand.dependencies[name].path)
         return await has_commit(mirror, commit) and await mirror.is_ancestor(commit, tip)
 
@@ -154,15 +157,15 @@ class Dependencies:
                 return wanted.commit
             raise _missing(f"there is no commit {wanted.commit} on any branch of {name}")
         await mirror.refresh()
-        (found,) = await mirror.look_up([f"{BRANCHES}{wanted.branch}"])
-        if found is None or found.kind != "commit":
-            raise _missing(f"there is no branch {wanted.branch} in {name}, which this is built on")
-        return found.id
+        (resolved,) = await mirror.look_up([f"{BRANCHES}{wanted.branch}"])
+        if resolved is None or resolved.kind != "commit":
+            raise _missing(f"there is no branch {wanted.branch} in the dependency {name}")
+        return resolved.id
 
 
 async def has_commit(mirror: Mirror, sha: str) -> bool:
-    (found,) = await mirror.look_up([sha])
-    return found is not None and found.kind == "commit" and found.id == sha
+    (resolved,) = await mirror.look_up([sha])
+    return resolved is not None and resolved.kind == "commit" and resolved.id == sha
 
 
 def _missing(detail: str) -> CiUnavailable:
@@ -170,5 +173,5 @@ def _missing(detail: str) -> CiUnavailable:
         detail,
         reason="set_up",
         retry_after_seconds=SET_UP_SECONDS,
-        hint="look at path and branch of that repo in shiftboss.yaml",
+        hint="check path and branch of that repo in shiftboss.yaml",
     )

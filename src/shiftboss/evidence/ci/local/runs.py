@@ -1,4 +1,4 @@
-"""What the local runner remembers: one file for each commit that it has looked after."""
+"""The records of the local runner, one file per commit, and the run of one commit."""
 
 from __future__ import annotations
 
@@ -12,11 +12,10 @@ from typing import Final
 
 from pydantic import Field, ValidationError
 
-from shiftboss.evidence.ci.forges.rows import OPEN
-from shiftboss.evidence.ci.forges.run_reports import all_ended, with_jobs
+from shiftboss.evidence.ci.states import OPEN, all_ended, with_jobs
 from shiftboss.protocol.ci import CiDemand, CiJob, CiRun
 from shiftboss.protocol.fields import Answer
-from shiftboss.system.cancellation import to_the_end
+from shiftboss.system.cancellation import run_to_completion
 
 log = logging.getLogger(__name__)
 
@@ -25,8 +24,8 @@ _LAST_RUN: Final = "last-run"
 
 
 class LocalRunRecord(Answer):
-    """`plan` tells one set of jobs from another: a changed policy makes a new run. `dependencies`
-    are the commits of the repos that it is built on."""
+    """`plan` is a hash of the jobs: a changed policy makes a new run. `dependencies` are the
+    commits of the repos that the repo is built on."""
 
     sha: str
     plan: str
@@ -39,7 +38,7 @@ class LocalRunRecord(Answer):
 
 
 class LocalRunRecords:
-    """All of this is blocking; each repository has a folder of its own."""
+    """All methods block. Each repository has a folder of its own."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -58,7 +57,7 @@ class LocalRunRecords:
         _replace(self._path(demand, record.sha), record.model_dump_json().encode())
 
     def next_number(self, demand: CiDemand) -> int:
-        """Runs are counted for each repository, as forges do."""
+        """Runs are numbered per repository, as on forges."""
         path = self._path(demand, "").with_name(_LAST_RUN)
         number = int(path.read_text()) + 1 if path.exists() else 1
         _replace(path, str(number).encode())
@@ -86,20 +85,24 @@ def _replace(path: Path, content: bytes) -> None:
     temporary.replace(path)
 
 
-# One commit that the local runner is at work on: its record, on disk at every step.
-
-
 class LocalRun:
+    """The run of one commit. Its record is on disk after every step."""
+
     task: asyncio.Task[None]
 
     def __init__(self, demand: CiDemand, record: LocalRunRecord, records: LocalRunRecords) -> None:
         self.demand = demand
         self.record = record
         self._records = records
-        self._turn = asyncio.Lock()
+        self._saving = asyncio.Lock()
 
-    async def tell(self, job: CiJob) -> None:
-        """Of the jobs of a policy, which are one run."""
+    async def has_ended(self) -> bool:
+        """Waits for a save in progress: its file can be read before `record` is updated."""
+        async with self._saving:
+            return self.record.has_ended
+
+    async def report_job(self, job: CiJob) -> None:
+        """Save the state of a job of the policy; these jobs form one run."""
         await self._change(lambda run: _with_job(run, job))
 
     def waits_for(self, workflow: str) -> bool:
@@ -111,30 +114,30 @@ class LocalRun:
         )
 
     async def end(self, workflow: str, jobs: Sequence[CiJob]) -> None:
-        """A workflow that does nothing at a push has no run, like on a forge. When there would be
-        none at all, one that did not happen tells so."""
+        """A workflow that does not run on a push has no run, as on a forge. If there would be no
+        run at all, one that is cancelled and has no jobs remains."""
         if not jobs and len(self.record.runs) > 1:
-            await self._keep(lambda runs: [run for run in runs if run.workflow != workflow])
+            await self._save(lambda runs: [run for run in runs if run.workflow != workflow])
         else:
             await self._change(lambda run: _ended(run, jobs) if run.workflow == workflow else run)
 
-    async def call_off(self, why: str) -> None:
-        await self._change(lambda run: _called_off(run, why))
+    async def cancel(self, reason: str) -> None:
+        await self._change(lambda run: _cancelled(run, reason))
 
     async def _change(self, change: Callable[[CiRun], CiRun]) -> None:
-        await self._keep(lambda runs: [change(run) for run in runs])
+        await self._save(lambda runs: [change(run) for run in runs])
 
-    async def _keep(self, change: Callable[[list[CiRun]], list[CiRun]]) -> None:
-        """It is on disk before anybody can see it. Whoever is cancelled meanwhile waits for that:
-        a save that goes on by itself could come after the next one."""
-        async with self._turn:
+    async def _save(self, change: Callable[[list[CiRun]], list[CiRun]]) -> None:
+        """The record is on disk before it is visible here. A caller that is cancelled waits for the
+        save: otherwise it could end after the next one."""
+        async with self._saving:
             record = self.record.model_copy(update={"runs": change(self.record.runs)})
-            await to_the_end(asyncio.to_thread(self._records.save, self.demand, record))
+            await run_to_completion(asyncio.to_thread(self._records.save, self.demand, record))
             self.record = record
 
 
 def _with_job(run: CiRun, job: CiJob) -> CiRun:
-    return with_jobs(run, [job if one.name == job.name else one for one in run.jobs])
+    return with_jobs(run, [job if old.name == job.name else old for old in run.jobs])
 
 
 def _in_state(run: CiRun, state: str) -> CiRun:
@@ -148,14 +151,14 @@ def _ended(run: CiRun, jobs: Sequence[CiJob]) -> CiRun:
     )
 
 
-def made_anew(run: CiRun, number: str) -> CiRun:
+def restarted(run: CiRun, number: str) -> CiRun:
     jobs = [CiJob(name=job.name, state="waiting") for job in run.jobs]
     return run.model_copy(update={"run_id": number, "state": "waiting", "jobs": jobs})
 
 
-def _called_off(run: CiRun, why: str) -> CiRun:
-    """What has ended has ended."""
-    off = {"state": "cancelled", "log_tail": why}
+def _cancelled(run: CiRun, reason: str) -> CiRun:
+    """Jobs that have ended stay as they are."""
+    cancelled = {"state": "cancelled", "log_tail": reason}
     return with_jobs(
-        run, [job.model_copy(update=off) if job.state in OPEN else job for job in run.jobs]
+        run, [job.model_copy(update=cancelled) if job.state in OPEN else job for job in run.jobs]
     )

@@ -1,4 +1,4 @@
-"""Packages of Cargo: which crate a file belongs to, and which crates of the repo it may name."""
+"""Cargo packages: which crate a file belongs to, and which crates of the repo it can name."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _DEPENDENCIES = ("dependencies", "dev-dependencies", "build-dependencies")
 
 
 class Crate(NamedTuple):
-    """`folder` is where the modules of the root lie, `roots` the files that may be the root."""
+    """`folder` contains the modules of the root; `roots` are the files that may be the root."""
 
     package: str
     folder: str
     roots: tuple[str, ...]
 
     def files_of(self, module: str, repo: RepoView) -> set[str]:
-        """A module is known by the folder in which its own modules would lie."""
+        """A module is identified by the folder that would contain its submodules."""
         if module == self.folder:
             return set(self.roots) & repo.files
         return {f"{module}.rs", posixpath.join(module, "mod.rs")} & repo.files
@@ -50,7 +50,7 @@ def crate_of(path: str, repo: RepoView) -> Crate:
 
 
 def _target(package: str, folder: str, path: str, repo: RepoView) -> Crate:
-    """A test, an example or a program: a file of its own, or a folder with a `main.rs`."""
+    """A test, an example or a program: a single file, or a folder with a `main.rs`."""
     name, slash, _ = path[len(folder) + 1 :].partition("/")
     if not slash:
         return Crate(package, folder, (path,))
@@ -68,22 +68,22 @@ def library_of(package: str, repo: RepoView) -> Crate:
 
 def _programs(package: str, repo: RepoView) -> list[str]:
     listed = cargo_manifest(package, repo).get("bin")
-    paths = [_table(one).get("path") for one in listed] if isinstance(listed, list) else []
-    named = [one for one in paths if isinstance(one, str)]
-    return [posixpath.join(package, one) for one in ("src/main.rs", *named)]
+    paths = [_table(program).get("path") for program in listed] if isinstance(listed, list) else []
+    named = [path for path in paths if isinstance(path, str)]
+    return [posixpath.join(package, path) for path in ("src/main.rs", *named)]
 
 
 def libraries(package: str, repo: RepoView) -> dict[str, str]:
-    """The packages of the repo that the code of this one may name, by the name that it uses."""
+    """The packages of the repo that the code of this one can name, by the name that it uses."""
     packages = repo.once(_packages)
-    found = {_library_name(package, repo): package}
+    folders = {_library_name(package, repo): package}
     for key, value in _dependencies(cargo_manifest(package, repo)):
         renamed = _table(value).get("package")
         folder = packages.get(str(renamed or key))
         if folder is not None:
             name = key.replace("-", "_") if renamed else _library_name(folder, repo)
-            found[name] = folder
-    return found
+            folders[name] = folder
+    return folders
 
 
 def cargo_manifest(package: str, repo: RepoView) -> dict[str, Any]:
@@ -91,22 +91,22 @@ def cargo_manifest(package: str, repo: RepoView) -> dict[str, Any]:
 
 
 def _manifests(repo: RepoView) -> dict[str, dict[str, Any]]:
-    found: dict[str, dict[str, Any]] = {}
+    manifests: dict[str, dict[str, Any]] = {}
     for name in repo.named("Cargo.toml"):
         try:
-            found[posixpath.dirname(name)] = tomllib.loads(repo.read(name) or "")
+            manifests[posixpath.dirname(name)] = tomllib.loads(repo.read(name) or "")
         except (tomllib.TOMLDecodeError, RecursionError):
             continue
-    return found
+    return manifests
 
 
 def _packages(repo: RepoView) -> dict[str, str]:
-    found: dict[str, str] = {}
+    folders: dict[str, str] = {}
     for folder, manifest in repo.once(_manifests).items():
         name = _table(manifest.get("package")).get("name")
         if isinstance(name, str):
-            found.setdefault(name, folder)
-    return found
+            folders.setdefault(name, folder)
+    return folders
 
 
 def _library_name(package: str, repo: RepoView) -> str:
@@ -122,5 +122,5 @@ def _dependencies(manifest: dict[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _table(value: Any) -> dict[str, Any]:
-    """Other people's files need not have the form that they should have."""
+    """The value if it is a table: the manifests of others may be malformed."""
     return value if isinstance(value, dict) else {}

@@ -1,4 +1,4 @@
-"""What a Go file imports: packages of the modules of the repo, each with all its files."""
+"""Imports of Go files: packages of the modules of the repo, each with all its files."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _DECLARATIONS = frozenset(("func", "var", "const", "type"))
 
 
 def imported_by(path: str, text: str, repo: RepoView) -> set[str]:
-    found: set[str] = set()
+    files: set[str] = set()
     for imported in _import_paths(text):
         folder = _folder_of(imported, repo)
         if folder is not None:
-            found.update(_package_files(folder, repo))
-    return found - {path}
+            files.update(_package_files(folder, repo))
+    return files - {path}
 
 
 def _import_paths(text: str) -> Iterator[str]:
@@ -48,7 +48,7 @@ def _import_paths(text: str) -> Iterator[str]:
 
 
 def _folder_of(imported: str, repo: RepoView) -> str | None:
-    """The module with the longest name that begins the path is the one that holds the package."""
+    """The package belongs to the module with the longest name that is a prefix of the path."""
     modules = repo.once(_modules)
     prefix = imported
     while prefix not in modules:
@@ -59,12 +59,12 @@ def _folder_of(imported: str, repo: RepoView) -> str | None:
 
 
 def _modules(repo: RepoView) -> dict[str, str]:
-    """The folder of each module of the repo, by its name."""
-    found: dict[str, str] = {}
+    """The folder of each module of the repo, by module name."""
+    folders: dict[str, str] = {}
     for manifest in repo.named("go.mod"):
         if module := _MODULE.search(repo.read(manifest) or ""):
-            found.setdefault(module.group(1), posixpath.dirname(manifest))
-    return found
+            folders.setdefault(module.group(1), posixpath.dirname(manifest))
+    return folders
 
 
 def _package_files(folder: str, repo: RepoView) -> list[str]:

@@ -1,4 +1,4 @@
-"""What a JavaScript or TypeScript file imports."""
+"""Imports of JavaScript and TypeScript files, found in their tokens."""
 
 from __future__ import annotations
 
@@ -11,53 +11,28 @@ from shiftboss.evidence.survey.imports.node_packages import package_files
 from shiftboss.evidence.survey.imports.repo_view import RepoView, joined
 from shiftboss.evidence.survey.imports.typescript_config import aliased
 
-# Which file of the repo a JavaScript specifier means.
+_SCRIPTS = (".js", ".jsx", ".mjs", ".cjs", ".ts", ".tsx", ".mts", ".cts")
+_PAGES = (".vue", ".svelte")
+SUFFIXES = _SCRIPTS + _PAGES
 
+_CLAUSE_MARKS = frozenset("{},*")
+_SCRIPT_TAG = re.compile(
+    r"<script\b(?:[^>\"']|\"[^\"]{0,500}\"|'[^']{0,500}'){0,500}+>", re.IGNORECASE
+)
+_SCRIPT_END = re.compile(r"</script|\Z", re.IGNORECASE)
+_SCRIPT_SOURCE = re.compile(r"\ssrc\s*=\s*[\"']([^\"']+)[\"']")
 
 _ENDINGS = (
     ".ts", ".tsx", ".d.ts", ".js", ".jsx", ".mjs", ".cjs", ".mts", ".cts", ".json", ".vue",
     ".svelte",
 )  # fmt: skip
-# TypeScript asks for what will be there when it is compiled.
-_WRITTEN_FOR = {
+# TypeScript imports name the compiled file.
+_SOURCE_ENDINGS = {
     ".js": (".ts", ".tsx", ".d.ts", ".jsx"),
     ".jsx": (".tsx",),
     ".mjs": (".mts", ".d.mts"),
     ".cjs": (".cts", ".d.cts"),
 }
-
-
-def resolved(specifier: str, importer: str, repo: RepoView) -> set[str]:
-    """Nothing, where it is a package from elsewhere or a part of the run-time."""
-    specifier = specifier.partition("?")[0]
-    folder = posixpath.dirname(importer)
-    if specifier in (".", "..") or specifier.startswith(("./", "../")):
-        target = joined(folder, specifier)
-        return set() if target is None else _file(target, repo)
-    for target in aliased(specifier, folder, repo):
-        if found := _file(target, repo):
-            return found
-    for target in package_files(specifier, repo):
-        if found := _file(target, repo):
-            return found
-    return set()
-
-
-def _file(target: str, repo: RepoView) -> set[str]:
-    """The file at the target, with the ending that was left out, or the index of a folder."""
-    stem, ending = posixpath.splitext(target)
-    candidates = [target]
-    candidates += [stem + other for other in _WRITTEN_FOR.get(ending, ())]
-    candidates += [target + other for other in _ENDINGS]
-    candidates += [posixpath.join(target, "index" + other) for other in _ENDINGS]
-    return next(({name} for name in candidates if name in repo.files), set())
-
-
-# The tokens of JavaScript and TypeScript: what is code, and what is comment, text or pattern.
-#
-# The scanner gives up what it takes for a string or a regular expression at the end of the line,
-# since neither goes further: an apostrophe in the text of a JSX element costs one line, no more.
-
 
 _TOKEN = re.compile(
     r"""
@@ -69,8 +44,8 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
-# `/>` and `</` end a JSX element; `a </re/` without a space is written by nobody. The bounds keep a
-# line of many slashes from being read again and again to its end.
+# `/>` and `</` end a JSX element; nobody writes `a </re/` without a space. The bounds keep a line
+# with many slashes from being scanned again and again.
 _PATTERN = re.compile(
     r"(?<!<)/(?![*/>])(?:[^/\\\[\n]|\\[^\n]|\[(?:[^\]\\\n]|\\[^\n]){0,300}+\]){1,3000}+/[A-Za-z]*"
 )
@@ -88,7 +63,7 @@ _TEMPLATE, _CONDITION = "`", "if("
 
 
 class Token(NamedTuple):
-    """`kind` is word, number, text, pattern or mark; a text is what stands between its quotes."""
+    """`kind` is word, number, text, pattern or mark. A text has no quotes."""
 
     kind: str
     value: str
@@ -97,12 +72,112 @@ class Token(NamedTuple):
 END = Token("end", "")
 
 
+def imported_by(path: str, text: str, repo: RepoView) -> set[str]:
+    files: set[str] = set()
+    for specifier in specifiers(path, text):
+        files |= resolve(specifier, path, repo)
+    return files - {path}
+
+
+def specifiers(path: str, text: str) -> set[str]:
+    """The specifiers as they are written: `./a`, `@/b`, `react`."""
+    if not path.endswith(_PAGES):
+        return set(_imported_modules(tokens(text)))
+    modules: set[str] = set()
+    for tag, script in _script_blocks(text):
+        modules.update(_SCRIPT_SOURCE.findall(tag))
+        modules.update(_imported_modules(tokens(script)))
+    return modules
+
+
+def _script_blocks(text: str) -> Iterator[tuple[str, str]]:
+    place = 0
+    while tag := _SCRIPT_TAG.search(text, place):
+        comment = text.find("<!--", place, tag.start())
+        if comment >= 0 and (end := text.find("-->", comment)) > tag.start():
+            place = end
+            continue
+        script_end = _SCRIPT_END.search(text, tag.end())
+        assert script_end is not None  # there is always an end of the text
+        place = script_end.start()
+        yield tag.group(), text[tag.end() : place]
+
+
+def _imported_modules(code: list[Token]) -> Iterator[str]:
+    code.append(END)
+    before = END
+    for place, token in enumerate(code):
+        if token.kind == "word" and before != ("mark", "."):
+            if token.value in ("import", "export"):
+                yield from _module_of_clause(code, place + 1)
+            if token.value in ("import", "require"):
+                yield from _module_of_call(code, place + 1)
+        before = token
+
+
+def _module_of_clause(code: list[Token], place: int) -> Iterator[str]:
+    """`import "x"`, `import a, { b as c } from "x"`, `export * from "x"`."""
+    if code[place].kind == "text" and code[place - 1].value == "import":
+        yield code[place].value
+        return
+    while code[place].kind in ("word", "text") or code[place].value in _CLAUSE_MARKS:
+        if code[place].value in ("import", "export") and code[place].kind == "word":
+            return
+        if code[place] == ("word", "from") and code[place + 1].kind == "text":
+            yield code[place + 1].value
+            return
+        place += 1
+
+
+def _module_of_call(code: list[Token], place: int) -> Iterator[str]:
+    """`import("x")`, `require("x")` and `require.resolve("x")`."""
+    if code[place].value == "." and code[place + 1].value == "resolve":
+        place += 2
+    opening, argument = code[place : place + 2] if place + 1 < len(code) else (END, END)
+    if opening == ("mark", "(") and argument.kind == "text":
+        after = code[place + 2]
+        if after.kind == "mark" and after.value in "),":
+            yield argument.value
+
+
+def resolve(specifier: str, importer: str, repo: RepoView) -> set[str]:
+    """The file that a specifier means. Empty for a package from elsewhere or of the runtime."""
+    specifier = specifier.partition("?")[0]
+    folder = posixpath.dirname(importer)
+    if specifier in (".", "..") or specifier.startswith(("./", "../")):
+        target = joined(folder, specifier)
+        return set() if target is None else _file(target, repo)
+    for target in aliased(specifier, folder, repo):
+        if file := _file(target, repo):
+            return file
+    for target in package_files(specifier, repo):
+        if file := _file(target, repo):
+            return file
+    return set()
+
+
+def _file(target: str, repo: RepoView) -> set[str]:
+    """The file at the target, perhaps with an omitted ending, or the index of the folder."""
+    stem, ending = posixpath.splitext(target)
+    candidates = [target]
+    candidates += [stem + other for other in _SOURCE_ENDINGS.get(ending, ())]
+    candidates += [target + other for other in _ENDINGS]
+    candidates += [posixpath.join(target, "index" + other) for other in _ENDINGS]
+    return next(({name} for name in candidates if name in repo.files), set())
+
+
 def tokens(text: str) -> list[Token]:
     return list(_Scanner(text).tokens())
 
 
 class _Scanner:
-    """`_open` holds the brackets that are open; a template counts while its `${` is."""
+    """Tells code from comments, texts and patterns.
+
+    It ends what it takes for a string or a pattern at the end of the line, because neither can go
+    further: an apostrophe in the text of a JSX element costs at most one line.
+
+    `_open` holds the open brackets, and a template while its `${` is open.
+    """
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -147,11 +222,11 @@ class _Scanner:
             self._open.append(_TEMPLATE)
             return Token("mark", "${")
         self._place += 1
-        # Without a hole in it, a template is a plain text.
+        # A template without `${` is a plain text.
         return Token("text" if is_start else "pattern", part.group())
 
     def _value_follows(self, token: Token) -> bool:
-        """Whether a slash after this token begins a regular expression, or divides."""
+        """Whether a slash after this token starts a regular expression and does not divide."""
         if token.kind == "word":
             return token.value in _BEFORE_VALUE and self._last.value != "."
         if token.kind != "mark":
@@ -164,83 +239,3 @@ class _Scanner:
             opened = self._open.pop() if self._open else token.value
             return token.value == "}" or opened == _CONDITION
         return True
-
-
-_SCRIPTS = (".js", ".jsx", ".mjs", ".cjs", ".ts", ".tsx", ".mts", ".cts")
-_PAGES = (".vue", ".svelte")
-SUFFIXES = _SCRIPTS + _PAGES
-
-_CLAUSE_MARKS = frozenset("{},*")
-_SCRIPT_TAG = re.compile(
-    r"<script\b(?:[^>\"']|\"[^\"]{0,500}\"|'[^']{0,500}'){0,500}+>", re.IGNORECASE
-)
-_SCRIPT_END = re.compile(r"</script|\Z", re.IGNORECASE)
-_SCRIPT_SOURCE = re.compile(r"\ssrc\s*=\s*[\"']([^\"']+)[\"']")
-
-
-def imported_by(path: str, text: str, repo: RepoView) -> set[str]:
-    found: set[str] = set()
-    for specifier in specifiers(path, text):
-        found |= resolved(specifier, path, repo)
-    return found - {path}
-
-
-def specifiers(path: str, text: str) -> set[str]:
-    """What the file asks for, as it says it: `./a`, `@/b`, `react`."""
-    if not path.endswith(_PAGES):
-        return set(_asked_for(tokens(text)))
-    found: set[str] = set()
-    for tag, script in _script_blocks(text):
-        found.update(_SCRIPT_SOURCE.findall(tag))
-        found.update(_asked_for(tokens(script)))
-    return found
-
-
-def _script_blocks(text: str) -> Iterator[tuple[str, str]]:
-    place = 0
-    while tag := _SCRIPT_TAG.search(text, place):
-        comment = text.find("<!--", place, tag.start())
-        if comment >= 0 and (end := text.find("-->", comment)) > tag.start():
-            place = end
-            continue
-        script_end = _SCRIPT_END.search(text, tag.end())
-        assert script_end is not None  # there is always an end of the text
-        place = script_end.start()
-        yield tag.group(), text[tag.end() : place]
-
-
-def _asked_for(said: list[Token]) -> Iterator[str]:
-    said.append(END)
-    before = END
-    for place, token in enumerate(said):
-        if token.kind == "word" and before != ("mark", "."):
-            if token.value in ("import", "export"):
-                yield from _module_of_clause(said, place + 1)
-            if token.value in ("import", "require"):
-                yield from _module_of_call(said, place + 1)
-        before = token
-
-
-def _module_of_clause(said: list[Token], place: int) -> Iterator[str]:
-    """`import "x"`, `import a, { b as c } from "x"`, `export * from "x"`."""
-    if said[place].kind == "text" and said[place - 1].value == "import":
-        yield said[place].value
-        return
-    while said[place].kind in ("word", "text") or said[place].value in _CLAUSE_MARKS:
-        if said[place].value in ("import", "export") and said[place].kind == "word":
-            return
-        if said[place] == ("word", "from") and said[place + 1].kind == "text":
-            yield said[place + 1].value
-            return
-        place += 1
-
-
-def _module_of_call(said: list[Token], place: int) -> Iterator[str]:
-    """`import("x")`, `require("x")` and `require.resolve("x")`."""
-    if said[place].value == "." and said[place + 1].value == "resolve":
-        place += 2
-    opening, argument = said[place : place + 2] if place + 1 < len(said) else (END, END)
-    if opening == ("mark", "(") and argument.kind == "text":
-        after = said[place + 2]
-        if after.kind == "mark" and after.value in "),":
-            yield argument.value

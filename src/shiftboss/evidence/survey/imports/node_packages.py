@@ -1,4 +1,4 @@
-"""The packages of a workspace: what `@shop/cart` means when it is a folder of the same repo."""
+"""The packages of a workspace: what `@shop/cart` means if it is a folder of the same repo."""
 
 from __future__ import annotations
 
@@ -11,14 +11,11 @@ from typing import Any
 from shiftboss.evidence.survey.imports.repo_view import RepoView, joined
 from shiftboss.rules.paths.patterns import Scope, normalised
 
-# JSON as tools write it: with comments, and a comma too many.
-
-
 _PIECE = re.compile(r'"(?:[^"\\]|\\.)*(?:"|\Z)|//[^\n]*|/\*.*?(?:\*/|\Z)|,(?=\s*[}\]])', re.DOTALL)
 
 
 def json_object(text: str | None) -> dict[str, Any]:
-    """The members of the object; none where the text is not one."""
+    """The object in the text; empty if there is none."""
     try:
         value = json.loads(text or "")
     except (ValueError, RecursionError):
@@ -27,16 +24,17 @@ def json_object(text: str | None) -> dict[str, Any]:
 
 
 def json_object_with_comments(text: str | None) -> dict[str, Any]:
-    # Twice: a comment may stand between the comma and the bracket.
-    return json_object(_PIECE.sub(_kept, _PIECE.sub(_kept, text or "")))
+    """JSON with comments and trailing commas, as many tools accept it."""
+    # Twice, because a comment may be between the comma and the bracket.
+    return json_object(_PIECE.sub(_blanked, _PIECE.sub(_blanked, text or "")))
 
 
-def _kept(piece: re.Match[str]) -> str:
+def _blanked(piece: re.Match[str]) -> str:
     return piece.group() if piece.group().startswith('"') else " "
 
 
 _YAML_ITEM = re.compile(r"""\s*-\s+['"]?([^'"#]+?)['"]?\s*(?:#.*)?$""")
-# Where the sources of what a package offers lie: what it offers is often built first.
+# A package often exports built files; these patterns lead to their sources.
 _BUILT = re.compile(r"^(?:dist|build|out|lib|esm|cjs)/(?:esm/|cjs/|types/)?")
 _BUILT_ENDING = re.compile(r"(?:\.d)?\.[cm]?[jt]sx?$")
 
@@ -50,23 +48,23 @@ def package_files(specifier: str, repo: RepoView) -> Iterator[str]:
         return
     inner = specifier[len(name) + 1 :]
     manifest = json_object(repo.read(posixpath.join(folder, "package.json")))
-    offered = list(_offered(manifest, inner))
-    sources = [_BUILT.sub("src/", _BUILT_ENDING.sub("", one)) for one in offered]
+    exported = list(_exported(manifest, inner))
+    sources = [_BUILT.sub("src/", _BUILT_ENDING.sub("", path)) for path in exported]
     guesses = [inner, posixpath.join("src", inner)] if inner else ["src/index", "index"]
-    for one in (*offered, *sources, *guesses):
-        if (target := joined(folder, one)) is not None:
+    for path in (*exported, *sources, *guesses):
+        if (target := joined(folder, path)) is not None:
             yield target
 
 
 def _packages(repo: RepoView) -> dict[str, str]:
     """The folder of each package of the repo's workspaces, by its name."""
-    found: dict[str, str] = {}
+    folders: dict[str, str] = {}
     for manifest in repo.named("package.json"):
         folder = posixpath.dirname(manifest)
         name = json_object(repo.read(manifest)).get("name")
         if isinstance(name, str) and _is_member(folder, repo):
-            found.setdefault(name, folder)
-    return found
+            folders.setdefault(name, folder)
+    return folders
 
 
 def _is_member(folder: str, repo: RepoView) -> bool:
@@ -78,21 +76,21 @@ def _is_member(folder: str, repo: RepoView) -> bool:
 
 
 def _workspaces(repo: RepoView) -> list[tuple[str, Scope]]:
-    """(folder of the workspace, its members)."""
-    found: list[tuple[str, list[Any]]] = []
+    """The folder of each workspace, and its members."""
+    workspaces: list[tuple[str, list[Any]]] = []
     for manifest in repo.named("package.json"):
         value = json_object(repo.read(manifest)).get("workspaces")
         value = value.get("packages") if isinstance(value, dict) else value
-        found.append((posixpath.dirname(manifest), value if isinstance(value, list) else []))
-    found += [
+        workspaces.append((posixpath.dirname(manifest), value if isinstance(value, list) else []))
+    workspaces += [
         (posixpath.dirname(manifest), _listed(repo.read(manifest) or ""))
         for manifest in repo.named("pnpm-workspace.yaml")
     ]
-    return [(root, Scope(members)) for root, listed in found if (members := _plain(listed))]
+    return [(root, Scope(members)) for root, listed in workspaces if (members := _plain(listed))]
 
 
 def _listed(yaml: str) -> list[str]:
-    """The items under `packages:`; the file has no other form."""
+    """The items under `packages:` of a pnpm-workspace.yaml."""
     items, inside = [], False
     for line in yaml.splitlines():
         if line[:1].strip(" -#"):
@@ -103,8 +101,8 @@ def _listed(yaml: str) -> list[str]:
 
 
 def _plain(patterns: list[Any]) -> list[str]:
-    plain = [one.removeprefix("./").strip("/") for one in patterns if isinstance(one, str)]
-    return [one for one in plain if not one.startswith("!") and _is_pattern(one)]
+    plain = [text.removeprefix("./").strip("/") for text in patterns if isinstance(text, str)]
+    return [text for text in plain if not text.startswith("!") and _is_pattern(text)]
 
 
 def _is_pattern(text: str) -> bool:
@@ -115,7 +113,7 @@ def _is_pattern(text: str) -> bool:
     return True
 
 
-def _offered(manifest: dict[str, Any], inner: str) -> Iterator[str]:
+def _exported(manifest: dict[str, Any], inner: str) -> Iterator[str]:
     exports = manifest.get("exports")
     if isinstance(exports, dict) and any(key.startswith(".") for key in exports):
         yield from _leaves(_matching(exports, f"./{inner}" if inner else "."))
@@ -133,17 +131,17 @@ def _matching(exports: dict[str, Any], wanted: str) -> Any:
         before, star, after = key.partition("*")
         if star and wanted.startswith(before) and wanted.endswith(after):
             middle = wanted[len(before) : len(wanted) - len(after)]
-            return [one.replace("*", middle) for one in _leaves(value)]
+            return [path.replace("*", middle) for path in _leaves(value)]
     return None
 
 
 def _leaves(value: Any) -> list[str]:
-    """All files that an entry names, whatever the conditions."""
-    found, waiting = [], [value]
-    while waiting:
-        one = waiting.pop(0)
-        if isinstance(one, str):
-            found.append(one.removeprefix("./"))
-        elif isinstance(one, dict | list):
-            waiting[:0] = one.values() if isinstance(one, dict) else one
-    return found
+    """All files that an entry names, under any condition."""
+    paths, pending = [], [value]
+    while pending:
+        entry = pending.pop(0)
+        if isinstance(entry, str):
+            paths.append(entry.removeprefix("./"))
+        elif isinstance(entry, dict | list):
+            pending[:0] = entry.values() if isinstance(entry, dict) else entry
+    return paths

@@ -1,4 +1,4 @@
-"""What a Python file imports, by its syntax tree."""
+"""Imports of Python files, from the syntax tree."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ SUFFIXES = (".py", ".pyi", ".pyw")
 _MODULE_SUFFIXES = (".py", ".pyi")
 _SOURCE_FOLDERS = ("src", "lib", "python")
 
-# catch_warnings changes the state of the whole process; two threads must not do it at once.
-_quiet = threading.Lock()
+# catch_warnings changes state of the whole process, so only one thread may use it at a time.
+_warnings_lock = threading.Lock()
 
 
 def imported_by(path: str, text: str, repo: RepoView) -> set[str]:
-    """The modules that the file names. The `__init__.py` above a module is not named by it."""
+    """The modules that the file names, without the `__init__.py` files above them."""
     tree = _parsed(text)
     if tree is None:
         return set()
-    found: set[str] = set()
+    files: set[str] = set()
     for node in ast.walk(tree):
-        for level, module, names in _named_by(node):
-            found |= _files_of(path, level, module, names, repo)
-    return found - {path}
+        for level, module, names in _imports_in(node):
+            files |= _files_of(path, level, module, names, repo)
+    return files - {path}
 
 
 def _parsed(text: str) -> ast.Module | None:
-    with _quiet, warnings.catch_warnings():
-        # An escape sequence that Python finds doubtful is no concern of ours.
+    with _warnings_lock, warnings.catch_warnings():
+        # Such as the warning about an invalid escape sequence.
         warnings.simplefilter("ignore")
         try:
             return ast.parse(text)
@@ -41,8 +41,8 @@ def _parsed(text: str) -> ast.Module | None:
             return None
 
 
-def _named_by(node: ast.AST) -> Iterator[tuple[int, list[str], list[str]]]:
-    """(dots, module, names taken from it) of each import that the node makes."""
+def _imports_in(node: ast.AST) -> Iterator[tuple[int, list[str], list[str]]]:
+    """(dots, module, imported names) of each import in the node."""
     if isinstance(node, ast.Import):
         for alias in node.names:
             yield 0, alias.name.split("."), []
@@ -70,42 +70,42 @@ def _files_of(
 ) -> set[str]:
     if level:
         package = _package_above(posixpath.dirname(path), level)
-        return set() if package is None else _taken_from(package, module, names, repo)
+        return set() if package is None else _imported_files(package, module, names, repo)
     roots = _roots_of(path, module[0], repo)
     for root in roots:
         if _module_files(posixpath.join(root, module[0]), repo):
-            return _taken_from(root, module, names, repo)
-    # Python, too, looks for a package without `__init__.py` only when nothing else is there.
+            return _imported_files(root, module, names, repo)
+    # Like Python, use a package without `__init__.py` only if there is nothing else.
     return next(
-        (found for root in roots if (found := _taken_from(root, module, names, repo))), set()
+        (files for root in roots if (files := _imported_files(root, module, names, repo))), set()
     )
 
 
-def _taken_from(root: str, module: list[str], names: list[str], repo: RepoView) -> set[str]:
+def _imported_files(root: str, module: list[str], names: list[str], repo: RepoView) -> set[str]:
     target = posixpath.join(root, *module)
-    found = _module_files(target, repo)
+    files = _module_files(target, repo)
     for name in names:
-        found |= _module_files(posixpath.join(target, name), repo)
-    return found
+        files |= _module_files(posixpath.join(target, name), repo)
+    return files
 
 
 def _package_above(folder: str, level: int) -> str | None:
-    """Where `level` dots lead: one is the file's own package."""
+    """The folder that `level` dots mean; one dot is the file's own package."""
     above = list(self_and_above(folder))
     return above[level - 1] if level <= len(above) else None
 
 
 def _module_files(target: str, repo: RepoView) -> set[str]:
-    """A package wins over a module of the same name; a stub is read beside the code."""
+    """A package wins over a module of the same name; a stub is added to the code."""
     for stem in (posixpath.join(target, "__init__"), target):
-        found = {stem + suffix for suffix in _MODULE_SUFFIXES} & repo.files
-        if found:
-            return found
+        files = {stem + suffix for suffix in _MODULE_SUFFIXES} & repo.files
+        if files:
+            return files
     return set()
 
 
 def _roots_of(path: str, name: str, repo: RepoView) -> list[str]:
-    """The folders from which the file may get the top module `name`, the likeliest first."""
+    """The folders that may contain the top-level module `name`, the likeliest first."""
     own = posixpath.dirname(path)
     while own and _is_package(own, repo):
         own = posixpath.dirname(own)
@@ -115,12 +115,12 @@ def _roots_of(path: str, name: str, repo: RepoView) -> list[str]:
     for above in self_and_above(own):
         roots += [above, *(posixpath.join(above, folder) for folder in _SOURCE_FOLDERS)]
     elsewhere = repo.once(_roots_by_package).get(name, set())
-    # Of two other projects with such a package, nobody can say which is meant.
+    # If two other projects have such a package, it is unknown which one is meant.
     return roots + (list(elsewhere) if len(elsewhere) == 1 else [])
 
 
 def _roots_by_package(repo: RepoView) -> dict[str, set[str]]:
-    """Where the top packages of all projects of the repo lie."""
+    """The folders that contain the top-level packages of all projects, by package."""
     roots: dict[str, set[str]] = {}
     for file in repo.files:
         package = posixpath.dirname(file)

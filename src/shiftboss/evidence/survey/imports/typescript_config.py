@@ -1,4 +1,4 @@
-"""`baseUrl` and `paths` of tsconfig.json and jsconfig.json: names that stand for files."""
+"""`baseUrl` and `paths` of tsconfig.json and jsconfig.json: aliases of files."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _EXTENDS_MAX = 10
 
 
 class Aliases(NamedTuple):
-    """Plain names are relative to `base`; so are `paths`, or else to the folder that wrote them."""
+    """Names and `paths` are relative to `base`; without it, `paths` are relative to their file."""
 
     base: str | None = None
     paths: dict[str, list[str]] | None = None
@@ -22,7 +22,7 @@ class Aliases(NamedTuple):
 
 
 def aliased(specifier: str, folder: str, repo: RepoView) -> Iterator[str]:
-    """What the specifier may stand for in a file of the folder, the likeliest first."""
+    """The paths that the specifier may mean in a file of the folder, the likeliest first."""
     config = repo.nearest(folder, *_NAMES)
     if config is None:
         return
@@ -35,32 +35,32 @@ def is_config(path: str) -> bool:
 
 
 def extended_by(config: str, repo: RepoView) -> list[str]:
-    """The files that a configuration extends, where they are in the repo."""
+    """The files of the repo that a configuration extends."""
     value = json_object_with_comments(repo.read(config)).get("extends", [])
     named = value if isinstance(value, list) else [value]
-    found = (_config_file(one, config, repo) for one in named if isinstance(one, str))
-    return [name for name in found if name is not None]
+    files = (_config_file(name, config, repo) for name in named if isinstance(name, str))
+    return [file for file in files if file is not None]
 
 
 def referenced_by(config: str, repo: RepoView) -> list[str]:
-    """The projects that a configuration only gathers."""
+    """The projects that a configuration references."""
     value = json_object_with_comments(repo.read(config)).get("references", [])
-    paths = [one.get("path") for one in value if isinstance(one, dict)] if value else []
-    found = []
+    paths = [entry.get("path") for entry in value if isinstance(entry, dict)] if value else []
+    projects = []
     for path in paths:
         target = joined(posixpath.dirname(config), path) if isinstance(path, str) else None
         for name in (target, posixpath.join(target or "", _NAMES[0])):
             if name in repo.files and name is not None:
-                found.append(name)
+                projects.append(name)
                 break
-    return found
+    return projects
 
 
 def _all_aliases(repo: RepoView) -> dict[str, list[Aliases]]:
-    """By configuration: its own, then those of the projects that it gathers."""
+    """By configuration: its own aliases, then those of the projects that it references."""
     configs = [config for name in _NAMES for config in repo.named(name)]
     return {
-        config: [_aliases(one, repo, 0) for one in (config, *referenced_by(config, repo))]
+        config: [_aliases(name, repo, 0) for name in (config, *referenced_by(config, repo))]
         for config in configs
     }
 
@@ -79,7 +79,7 @@ def _config_file(named: str, config: str, repo: RepoView) -> str | None:
 
 
 def _aliases(config: str, repo: RepoView, depth: int) -> Aliases:
-    """A later configuration replaces what it extends, member by member."""
+    """A configuration overrides what it extends, member by member."""
     inherited = Aliases()
     if depth < _EXTENDS_MAX:
         for name in extended_by(config, repo):
@@ -97,7 +97,7 @@ def _own_aliases(config: str, repo: RepoView) -> Aliases:
     if not isinstance(paths, dict):
         return Aliases(base)
     texts = {
-        key: [one for one in value if isinstance(one, str)]
+        key: [path for path in value if isinstance(path, str)]
         for key, value in paths.items()
         if isinstance(value, list)
     }
@@ -122,8 +122,8 @@ def _targets(specifier: str, aliases: Aliases) -> Iterator[str]:
         else:
             is_match, middle = specifier == pattern, ""
         if is_match:
-            for one in named:
-                target = joined(folder, one.replace("*", middle, 1))
+            for path in named:
+                target = joined(folder, path.replace("*", middle, 1))
                 if target is not None:
                     yield target
             return

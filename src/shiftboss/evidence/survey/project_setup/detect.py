@@ -1,5 +1,5 @@
-"""The success criteria of a task: those its description states, and those of the project's own
-set-up at the commit on which the work begins."""
+"""The success criteria of a task: those that its description states, and those that follow from the
+setup of the project at the base commit."""
 
 from __future__ import annotations
 
@@ -12,29 +12,30 @@ from shiftboss.protocol.handoffs import CRITERIA_MAX
 from shiftboss.rules.claims.criteria import CriterionKind, parse_criterion
 from shiftboss.rules.claims.described_criteria import described_criteria
 
+# A new kind of project is registered here, and its manifests in _MANIFEST.
 _SETUPS = (python, node, rust, go)
 _MANIFEST = re.compile(
     r"(?:.*/)?(?:pyproject\.toml|setup\.cfg|\.?mypy\.ini|package\.json|pnpm-workspace\.yaml|go\.mod"
     r"|Cargo\.toml|GNUmakefile|[Mm]akefile|[tj]sconfig[^/]*\.json)"
 )
-_ELSEWHERE = frozenset(("node_modules", "vendor", "site-packages"))
+_DEPENDENCY_FOLDERS = frozenset(("node_modules", "vendor", "site-packages"))
 
 
 def is_manifest(path: str) -> bool:
-    """Whether the rules here, or those of the imports, want to read the file."""
-    return bool(_MANIFEST.fullmatch(path)) and _ELSEWHERE.isdisjoint(path.split("/"))
+    """Whether the file is read to find criteria or imports."""
+    return bool(_MANIFEST.fullmatch(path)) and _DEPENDENCY_FOLDERS.isdisjoint(path.split("/"))
 
 
 def success_criteria(title: str, description: str, owned: OwnedFiles) -> list[str]:
-    """At least one. What the description says of a kind takes the place of what would be made up.
+    """At least one criterion. A criterion of the description replaces generated ones of its kind.
 
-    Raises ValueError for a criterion in the description that cannot be run as it is.
+    Raises ValueError for a criterion in the description that cannot be run.
     """
     described = described_criteria(description)
     kinds = {kind for text in described if (kind := _kind(text)) is not None}
     generated = list(_generated(owned, kinds))
-    found = list(dict.fromkeys([*described, *generated]))[:CRITERIA_MAX]
-    return found or [f"Done as the title says: {' '.join(title.split())}"]
+    criteria = list(dict.fromkeys([*described, *generated]))[:CRITERIA_MAX]
+    return criteria or [f"Done as the title says: {' '.join(title.split())}"]
 
 
 def _generated(owned: OwnedFiles, described: set[CriterionKind]) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Go modules."""
+"""Criteria of Go modules."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def criteria(owned: OwnedFiles) -> Iterator[str]:
 
 
 def _packages(project: Project) -> list[str]:
-    """The packages of the owned files with all below them, as seen from the module."""
+    """The packages of the owned files, with all below them, relative to the module."""
     start = len(project.folder) + 1 if project.folder else 0
     folders = {posixpath.dirname(name)[start:] for name in project.files}
     if not folders or "" in folders:

@@ -1,4 +1,4 @@
-"""Makefiles, for projects of any other kind."""
+"""Criteria of Makefiles, for projects of any other kind."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from shiftboss.evidence.survey.ownership import OwnedFiles
 
 _MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
 _TARGETS = ("test", "check")
-# No test says whether a text is good.
+# No test can check prose.
 _PROSE = (".md", ".rst", ".txt", ".adoc", ".png", ".jpg", ".jpeg", ".gif", ".svg", ".pdf")
 
 

@@ -1,4 +1,4 @@
-"""Projects with a package.json: its scripts, run by the package manager of the lock file."""
+"""Criteria of projects with a package.json: its scripts, run by the package manager in use."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _LOCKS = {
     "bun.lock": "bun",
     "bun.lockb": "bun",
 }
-_ELSEWHERE = {"npm": "--prefix", "pnpm": "-C", "yarn": "--cwd", "bun": "--cwd"}
+_FOLDER_OPTIONS = {"npm": "--prefix", "pnpm": "-C", "yarn": "--cwd", "bun": "--cwd"}
 _TEST_NAME = re.compile(r".+[._](?:test|spec)\.[cm]?[jt]sx?|.*/__tests__/.+")
 
 
 class _Script(NamedTuple):
-    """A script of a package.json. `words` run it."""
+    """A script of a package.json. `argv` runs it."""
 
-    words: list[str]
+    argv: list[str]
     text: str
 
 
@@ -41,7 +41,7 @@ def criteria(owned: OwnedFiles) -> Iterator[str]:
         yield from _tests(project, owned.repo)
         yield from _type_checks(project, owned.repo)
         if lint := _script(project.folder, "lint", owned.repo):
-            yield "Command passes: " + shlex.join(lint.words)
+            yield "Command passes: " + shlex.join(lint.argv)
 
 
 def _tests(project: Project, repo: RepoView) -> Iterator[str]:
@@ -51,25 +51,25 @@ def _tests(project: Project, repo: RepoView) -> Iterator[str]:
     if tests and has_bun_tests and _manager(project.folder, repo) == "bun":
         yield "Tests pass: " + command(["bun", "test"], tests)
     elif script is not None and "no test specified" not in script.text:
-        yield "Tests pass: " + shlex.join(script.words)
+        yield "Tests pass: " + shlex.join(script.argv)
 
 
 def _type_checks(project: Project, repo: RepoView) -> Iterator[str]:
     if script := _nearest_script(project.folder, _TYPE_CHECKS, repo):
-        yield "Type check passes: " + shlex.join(script.words)
+        yield "Type check passes: " + shlex.join(script.argv)
         return
     typed = [name for name in project.files if name.endswith(_TYPED)]
     config = repo.nearest(posixpath.dirname(typed[0]), "tsconfig.json") if typed else None
     if config is None:
         return
-    gathers_only = json_object_with_comments(repo.read(config)).get("files") == []
-    for one in (referenced_by(config, repo) if gathers_only else []) or [config]:
-        words = ["npx", "--no-install", "tsc", "--noEmit", "-p", one]
-        yield "Type check passes: " + shlex.join(words)
+    has_only_references = json_object_with_comments(repo.read(config)).get("files") == []
+    for project_config in (referenced_by(config, repo) if has_only_references else []) or [config]:
+        argv = ["npx", "--no-install", "tsc", "--noEmit", "-p", project_config]
+        yield "Type check passes: " + shlex.join(argv)
 
 
 def _nearest_script(folder: str, names: tuple[str, ...], repo: RepoView) -> _Script | None:
-    """In a repo of many packages the scripts may be those of the package at the top."""
+    """In a repo with many packages, the top package may have the scripts."""
     for above in self_and_above(folder):
         for name in names:
             if script := _script(above, name, repo):
@@ -83,17 +83,17 @@ def _script(folder: str, name: str, repo: RepoView) -> _Script | None:
     if not isinstance(text, str):
         return None
     manager = _manager(folder, repo)
-    place = [_ELSEWHERE[manager], folder] if folder else []
+    place = [_FOLDER_OPTIONS[manager], folder] if folder else []
     run = ["test"] if name == "test" and manager != "bun" else ["run", name]
     return _Script([manager, *place, *run], text)
 
 
 def _manager(folder: str, repo: RepoView) -> str:
-    """What the nearest package.json or lock file says."""
+    """The package manager that the nearest package.json or lock file names."""
     for above in self_and_above(folder):
         named = _manifest(above, repo).get("packageManager")
         manager = named.partition("@")[0] if isinstance(named, str) else ""
-        if manager in _ELSEWHERE:
+        if manager in _FOLDER_OPTIONS:
             return manager
         for lock, manager in _LOCKS.items():
             if posixpath.join(above, lock) in repo.files:

@@ -1,4 +1,4 @@
-"""Python projects: pytest, and mypy or pyright where they are configured."""
+"""Criteria of Python projects: pytest, and mypy or pyright if they are configured."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _TEST_FOLDERS = ("tests", "test")
 
 
 class _TypeChecker(NamedTuple):
-    """`files` are those that its configuration names, none: all."""
+    """`files` are those that its configuration names; empty means all."""
 
-    words: list[str]
+    argv: list[str]
     folder: str
     files: list[str]
 
@@ -31,7 +31,7 @@ def criteria(owned: OwnedFiles) -> Iterator[str]:
             yield "Tests pass: " + command(["python", "-m", "pytest"], tests)
         checker = _type_checker(project.folder, owned.repo)
         if checker is not None and (files := _checked_files(project, checker)):
-            yield "Type check passes: " + command(checker.words, files)
+            yield "Type check passes: " + command(checker.argv, files)
 
 
 def is_test(path: str) -> bool:
@@ -42,11 +42,11 @@ def is_test(path: str) -> bool:
 def _tests(project: Project, repo: RepoView) -> list[str]:
     """The owned tests and those of the owned sources; failing that, all tests of the project."""
     all_tests = [name for name in below(project.folder, sorted(repo.files)) if is_test(name)]
-    found = {name for name in project.files if is_test(name)}
+    tests = {name for name in project.files if is_test(name)}
     for source in project.files:
-        found |= _tests_of(source, all_tests)
-    if found or not all_tests:
-        return sorted(found)
+        tests |= _tests_of(source, all_tests)
+    if tests or not all_tests:
+        return sorted(tests)
     for name in _TEST_FOLDERS:
         folder = posixpath.join(project.folder, name)
         if below(folder, all_tests):
@@ -55,25 +55,25 @@ def _tests(project: Project, repo: RepoView) -> list[str]:
 
 
 def _tests_of(source: str, all_tests: list[str]) -> set[str]:
-    """Those that are called after it; of several, those whose folders are most like its own."""
+    """The tests that are named after it; of several, those with the most similar folders."""
     folder, name = posixpath.split(source)
     stem = posixpath.splitext(name)[0]
     stem = posixpath.basename(folder) if stem == "__init__" else stem
     names = (f"test_{stem}.py", f"{stem}_test.py")
     folders = set(folder.split("/"))
-    likeness = {
+    similarity = {
         test: len(folders & set(test.split("/")[:-1]))
         for test in all_tests
         if posixpath.basename(test) in names
     }
-    return {test for test, alike in likeness.items() if alike == max(likeness.values())}
+    return {test for test, similar in similarity.items() if similar == max(similarity.values())}
 
 
 def _checked_files(project: Project, checker: _TypeChecker) -> list[str]:
     files = [name for name in project.files if name.endswith((".py", ".pyi"))]
     if not checker.files:
         return files
-    patterns = [posixpath.join(checker.folder, one.removeprefix("./")) for one in checker.files]
+    patterns = [posixpath.join(checker.folder, path.removeprefix("./")) for path in checker.files]
     try:
         scope = Scope(patterns)
     except ValueError:
@@ -85,8 +85,8 @@ def _type_checker(project: str, repo: RepoView) -> _TypeChecker | None:
     for folder in self_and_above(project):
         for name, settings in _mypy_settings(folder, repo):
             place = ["--config-file", posixpath.join(folder, name)] if folder else []
-            words = ["python", "-m", "mypy", *place]
-            return _TypeChecker(words, folder, _texts(settings.get("files")))
+            argv = ["python", "-m", "mypy", *place]
+            return _TypeChecker(argv, folder, _texts(settings.get("files")))
         tools = _tools(folder, repo)
         if "pyright" in tools or posixpath.join(folder, "pyrightconfig.json") in repo.files:
             place = ["-p", folder] if folder else []
@@ -95,7 +95,7 @@ def _type_checker(project: str, repo: RepoView) -> _TypeChecker | None:
 
 
 def _mypy_settings(folder: str, repo: RepoView) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The files of the folder that configure mypy, in the order in which it looks for them."""
+    """The files of the folder that configure mypy, in the order in which mypy searches."""
     for name in ("mypy.ini", ".mypy.ini"):
         if posixpath.join(folder, name) in repo.files:
             yield name, _section(repo.read(posixpath.join(folder, name)), "mypy") or {}
@@ -125,6 +125,6 @@ def _section(text: str | None, name: str) -> dict[str, Any] | None:
 
 
 def _texts(value: Any) -> list[str]:
-    """A list, or names with commas between them."""
+    """The value is a list, or names separated by commas."""
     parts = value.split(",") if isinstance(value, str) else value if isinstance(value, list) else []
-    return [str(one).strip() for one in parts if str(one).strip()]
+    return [str(part).strip() for part in parts if str(part).strip()]

@@ -1,4 +1,4 @@
-"""Cargo packages."""
+"""Criteria of Cargo packages."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def criteria(owned: OwnedFiles) -> Iterator[str]:
     for project in owned.projects(SUFFIXES, (_MANIFEST,)):
         package = cargo_manifest(project.folder, owned.repo).get("package")
         name = package.get("name") if isinstance(package, dict) else None
-        # With a manifest at the top, that one knows all the packages below it.
+        # A manifest in the top folder knows all packages.
         is_below = _MANIFEST not in owned.repo.files
         place = ["--manifest-path", posixpath.join(project.folder, _MANIFEST)] if is_below else []
         what = ["-p", str(name)] if name else []

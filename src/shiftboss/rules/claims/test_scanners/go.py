@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from shiftboss.rules.claims.test_scanners.source import FoundTest, body_of, closings, masked_go
+from shiftboss.rules.claims.test_scanners.source import ScannedTest, body_of, closings, masked_go
 
 _FUNCTION: Final = re.compile(
     r"^func[ \t]+(?:\([^)]*\)[ \t]*)?((?:Test|Fuzz|Example|Benchmark)\w*)[ \t]*\(", re.MULTILINE
@@ -29,7 +29,7 @@ def go_machine(path: str) -> str | None:
     return f"built on {match[1]} alone" if match else None
 
 
-def go_tests(text: str) -> list[FoundTest]:
+def go_tests(text: str) -> list[ScannedTest]:
     masked = masked_go(text)
     ends = closings(masked)
     off = _file_switches(text, masked)
@@ -41,7 +41,7 @@ def go_tests(text: str) -> list[FoundTest]:
                 off |= {"a TestMain that runs nothing"}
             continue
         skips = frozenset(one[1] for one in _SKIP.finditer(masked, start, end))
-        found.append(FoundTest(match[1], body_of(text, start, end), skips))
+        found.append(ScannedTest(match[1], body_of(text, start, end), skips))
     return [one._replace(off=one.off | off) for one in found]
 
 

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from shiftboss.rules.claims.test_scanners.source import (
     TESTS_MAX,
-    FoundTest,
+    ScannedTest,
     body_of,
     closings,
     masked_javascript,
@@ -58,7 +58,7 @@ class _Call(NamedTuple):
     off: frozenset[str]
 
 
-def javascript_tests(text: str) -> list[FoundTest]:
+def javascript_tests(text: str) -> list[ScannedTest]:
     masked = masked_javascript(text)
     ends = closings(masked)
     matches = islice(_CALL.finditer(masked), TESTS_MAX)
@@ -76,7 +76,7 @@ def javascript_tests(text: str) -> list[FoundTest]:
         if only and not any(one.start <= call.start <= one.end for one in only):
             off |= {"only, on another test"}
         body = body_of(text, call.start, call.end).replace(call.title, "", 1)
-        found.append(FoundTest(call.title, body, off))
+        found.append(ScannedTest(call.title, body, off))
     return found
 
 

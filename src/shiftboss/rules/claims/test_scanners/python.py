@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from shiftboss.rules.claims.test_scanners.source import FoundTest
+from shiftboss.rules.claims.test_scanners.source import ScannedTest
 
 # Names of a Python module that stand for a way to switch tests off, written out.
 #
@@ -82,7 +82,7 @@ _NONE: Final[frozenset[str]] = frozenset()
 _DEF: Final = re.compile(r"^[ \t]*(?:async[ \t]+)?def[ \t]+(test\w*)", re.MULTILINE)
 
 
-def python_tests(text: str) -> list[FoundTest]:
+def python_tests(text: str) -> list[ScannedTest]:
     """Raises SyntaxError for what this Python cannot read."""
     try:
         module = with_plain_names(ast.parse(text))
@@ -93,18 +93,18 @@ def python_tests(text: str) -> list[FoundTest]:
     return list({one.name: one for one in found}.values())
 
 
-def python_tests_by_line(text: str) -> list[FoundTest]:
+def python_tests_by_line(text: str) -> list[ScannedTest]:
     """For files in the syntax of a newer Python: the names alone."""
-    return [FoundTest(match[1], match[1]) for match in _DEF.finditer(text)]
+    return [ScannedTest(match[1], match[1]) for match in _DEF.finditer(text)]
 
 
-def _tests(body: Sequence[ast.stmt], prefix: str, off: frozenset[str]) -> Iterator[FoundTest]:
+def _tests(body: Sequence[ast.stmt], prefix: str, off: frozenset[str]) -> Iterator[ScannedTest]:
     rebound = _rebound(body)
     for node in body:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             if node.name.startswith("test"):
                 reasons = off | _switches_in(node) | rebound.get(node.name, _NONE)
-                yield FoundTest(prefix + node.name, _fingerprint(node), reasons)
+                yield ScannedTest(prefix + node.name, _fingerprint(node), reasons)
         elif isinstance(node, ast.ClassDef):
             if node.name.startswith("Test") or node.bases:
                 reasons = off | _class_switches(node) | rebound.get(node.name, _NONE)

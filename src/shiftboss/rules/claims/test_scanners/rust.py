@@ -8,7 +8,7 @@ from typing import Final
 
 from shiftboss.rules.claims.test_scanners.source import (
     TESTS_MAX,
-    FoundTest,
+    ScannedTest,
     body_of,
     closings,
     masked_rust,
@@ -26,7 +26,7 @@ _SWITCH: Final = re.compile(
 _FILE: Final = re.compile(r"#!\[[^\]]*\]")
 
 
-def rust_tests(text: str) -> list[FoundTest]:
+def rust_tests(text: str) -> list[ScannedTest]:
     masked = masked_rust(text)
     ends = closings(masked)
     file_off = frozenset(
@@ -50,7 +50,7 @@ def rust_tests(text: str) -> list[FoundTest]:
         body = body_of(text, opening, ends.get(opening, len(text))) if opening >= 0 else ""
         off = file_off | _switches(text[match.start(1) : match.end(1)])
         off = off.union(*(those for start, end, those in modules if start < match.start() < end))
-        found.append(FoundTest(match[2], body, off))
+        found.append(ScannedTest(match[2], body, off))
     return found
 
 

@@ -117,7 +117,7 @@ TESTS_MAX: Final = 5000
 BODY_CHARACTERS_MAX: Final = 20_000
 
 
-class FoundTest(NamedTuple):
+class ScannedTest(NamedTuple):
     """`off` are the reasons why it does not run, or why its failure does not count.
 
     `body` is the same for tests that do the same: a test may get another name.

@@ -1,0 +1,51 @@
+"""Claude Code."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
+
+from shiftboss.agents.agent import Agent, StopHook, ToolHook
+
+if TYPE_CHECKING:
+    from shiftboss.agents.launch import AgentWorkspace, Launch
+    from shiftboss.agents.signals import OutputReader
+    from shiftboss.protocol.plan import PlanAgent
+    from shiftboss.rules.documents.file_edits import FileEdit
+
+
+class Claude(Agent):
+    kind = "claude"
+    program = "claude"
+    install_command = "npm install --global @anthropic-ai/claude-code"
+    hooks = MappingProxyType({"pre-tool-use": ToolHook(), "stop": StopHook()})
+    traces = (".claude", ".mcp.json", "CLAUDE.md")
+
+    def launch(
+        self, workspace: AgentWorkspace, settings: PlanAgent, prompt: str, model: str | None
+    ) -> Launch:
+        from shiftboss.agents.claude.launch import launch_claude
+
+        return launch_claude(workspace, settings, prompt, model)
+
+    def reader(self, settings: PlanAgent) -> OutputReader:
+        from shiftboss.agents.claude.output import ClaudeOutput
+
+        return ClaudeOutput(settings)
+
+    def setup_files(self, names: Collection[str]) -> list[FileEdit]:  # noqa: ARG002
+        from shiftboss.agents.repository_settings import (
+            LOCAL_MCP_URL,
+            mcp_server,
+            stop_hook,
+            tool_hook,
+        )
+        from shiftboss.rules.documents.file_edits import JsonFile
+
+        server = mcp_server("mcpServers", {"type": "http", "url": LOCAL_MCP_URL})
+        hooks = [tool_hook("PreToolUse", "pre-tool-use", "*"), stop_hook("Stop", "stop")]
+        return [JsonFile(".mcp.json", [server]), JsonFile(".claude/settings.json", hooks)]
+
+
+AGENT: Final = Claude()

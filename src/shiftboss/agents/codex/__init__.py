@@ -1,0 +1,57 @@
+"""Codex."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
+
+from shiftboss.agents.agent import Agent, StopHook, ToolHook
+
+if TYPE_CHECKING:
+    from shiftboss.agents.launch import AgentWorkspace, Launch
+    from shiftboss.agents.signals import OutputReader
+    from shiftboss.protocol.plan import PlanAgent
+    from shiftboss.rules.documents.file_edits import FileEdit
+
+
+class Codex(Agent):
+    kind = "codex"
+    program = "codex"
+    install_command = "npm install --global @openai/codex"
+    hooks = MappingProxyType({"codex-pre-tool-use": ToolHook(), "codex-stop": StopHook()})
+    traces = (".codex",)
+
+    def launch(
+        self, workspace: AgentWorkspace, settings: PlanAgent, prompt: str, model: str | None
+    ) -> Launch:
+        from shiftboss.agents.codex.launch import launch_codex
+
+        return launch_codex(workspace, settings, prompt, model)
+
+    def reader(self, settings: PlanAgent) -> OutputReader:
+        from shiftboss.agents.codex.output import CodexOutput
+
+        return CodexOutput(settings)
+
+    def setup_files(self, names: Collection[str]) -> list[FileEdit]:  # noqa: ARG002
+        from shiftboss.agents.launch import SERVER_NAME, TOOL_SECONDS
+        from shiftboss.agents.repository_settings import LOCAL_MCP_URL, stop_hook, tool_hook
+        from shiftboss.rules.documents.file_edits import JsonFile, TomlFile
+
+        table = [
+            f"[mcp_servers.{SERVER_NAME}]",
+            f'url = "{LOCAL_MCP_URL}"',
+            f"tool_timeout_sec = {TOOL_SECONDS}",
+        ]
+        hooks = [
+            tool_hook("PreToolUse", "codex-pre-tool-use", ".*"),
+            stop_hook("Stop", "codex-stop"),
+        ]
+        return [
+            TomlFile(".codex/config.toml", ("mcp_servers", SERVER_NAME), table),
+            JsonFile(".codex/hooks.json", hooks),
+        ]
+
+
+AGENT: Final = Codex()

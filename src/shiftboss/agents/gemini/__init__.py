@@ -1,0 +1,70 @@
+"""Gemini CLI."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
+
+from shiftboss.agents.agent import Agent, HookAnswer, StopHook, ToolHook
+
+if TYPE_CHECKING:
+    from shiftboss.agents.launch import AgentWorkspace, Launch
+    from shiftboss.agents.signals import OutputReader
+    from shiftboss.protocol.plan import PlanAgent
+    from shiftboss.rules.documents.file_edits import FileEdit
+
+
+class GeminiToolHook(ToolHook):
+    def allow(self) -> HookAnswer:
+        return HookAnswer(stdout="{}")
+
+
+class GeminiStopHook(StopHook):
+    decision = "deny"
+
+
+class Gemini(Agent):
+    kind = "gemini"
+    program = "gemini"
+    install_command = "npm install --global @google/gemini-cli"
+    hooks = MappingProxyType(
+        {"gemini-before-tool": GeminiToolHook(), "gemini-after-agent": GeminiStopHook()}
+    )
+    traces = (".gemini", "GEMINI.md")
+
+    def launch(
+        self, workspace: AgentWorkspace, settings: PlanAgent, prompt: str, model: str | None
+    ) -> Launch:
+        from shiftboss.agents.gemini.launch import launch_gemini
+
+        return launch_gemini(workspace, settings, prompt, model)
+
+    def reader(self, settings: PlanAgent) -> OutputReader:
+        from shiftboss.agents.gemini.output import GeminiOutput
+
+        return GeminiOutput(settings)
+
+    def setup_files(self, names: Collection[str]) -> list[FileEdit]:  # noqa: ARG002
+        from shiftboss.agents.launch import TOOL_SECONDS
+        from shiftboss.agents.repository_settings import (
+            HOOK_SECONDS,
+            LOCAL_SERVER,
+            mcp_server,
+            stop_hook,
+            tool_hook,
+        )
+        from shiftboss.rules.documents.file_edits import HookEntry, JsonFile, Member
+
+        # In a run these settings take precedence over those of the run, so that the address has to
+        # come from a variable of the run. Times are in milliseconds.
+        url = f"${{SHIFTBOSS_URL:-{LOCAL_SERVER}}}/mcp"
+        parts: list[Member | HookEntry] = [
+            mcp_server("mcpServers", {"httpUrl": url, "timeout": TOOL_SECONDS * 1000}),
+            tool_hook("BeforeTool", "gemini-before-tool", ".*", HOOK_SECONDS * 1000),
+            stop_hook("AfterAgent", "gemini-after-agent", HOOK_SECONDS * 1000),
+        ]
+        return [JsonFile(".gemini/settings.json", parts)]
+
+
+AGENT: Final = Gemini()

@@ -1,0 +1,70 @@
+"""opencode."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
+
+from shiftboss.agents.agent import Agent, ToolHook
+
+if TYPE_CHECKING:
+    from shiftboss.agents.launch import AgentWorkspace, Launch
+    from shiftboss.agents.signals import OutputReader
+    from shiftboss.protocol.plan import PlanAgent
+    from shiftboss.rules.documents.file_edits import FileEdit
+
+
+class OpencodeToolHook(ToolHook):
+    """Run by our plugin, which throws what it prints as an error."""
+
+    tool_key = "tool"
+    input_key = "args"
+
+
+class Opencode(Agent):
+    """opencode cannot be kept from ending: plugins are told when a session ends, but not asked."""
+
+    kind = "opencode"
+    program = "opencode"
+    install_command = "npm install --global opencode-ai"
+    hooks = MappingProxyType({"opencode-before-tool": OpencodeToolHook()})
+    traces = ("opencode.json", "opencode.jsonc", ".opencode")
+
+    def launch(
+        self, workspace: AgentWorkspace, settings: PlanAgent, prompt: str, model: str | None
+    ) -> Launch:
+        from shiftboss.agents.opencode.launch import launch_opencode
+
+        return launch_opencode(workspace, settings, prompt, model)
+
+    def reader(self, settings: PlanAgent) -> OutputReader:
+        from shiftboss.agents.opencode.output import OpencodeOutput
+
+        return OpencodeOutput(settings)
+
+    def setup_files(self, names: Collection[str]) -> list[FileEdit]:
+        from pathlib import Path
+
+        from shiftboss.agents.launch import TOOL_SECONDS
+        from shiftboss.agents.repository_settings import LOCAL_MCP_URL, mcp_server
+        from shiftboss.rules.documents.file_edits import JsonFile, WholeFile
+        from shiftboss.rules.documents.text_blocks import sealed
+
+        has_jsonc = "opencode.jsonc" in names and "opencode.json" not in names
+        server = {
+            "type": "remote",
+            "url": LOCAL_MCP_URL,
+            "oauth": False,
+            "timeout": TOOL_SECONDS * 1000,
+        }
+        plugin = Path(__file__).with_name("repository_plugin.js").read_text(encoding="utf-8")
+        return [
+            JsonFile(
+                "opencode.jsonc" if has_jsonc else "opencode.json", [mcp_server("mcp", server)]
+            ),
+            WholeFile(".opencode/plugins/shiftboss.js", sealed(plugin, "//"), "//"),
+        ]
+
+
+AGENT: Final = Opencode()

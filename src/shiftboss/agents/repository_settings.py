@@ -1,0 +1,32 @@
+"""What the settings that `shiftboss init` writes into a repository have in common."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from shiftboss.agents.agent import hook_settings
+from shiftboss.agents.launch import SERVER_NAME
+from shiftboss.rules.documents.file_edits import HOOK_PROGRAM, HookEntry, Member
+
+LOCAL_SERVER: Final = "http://127.0.0.1:7432"
+LOCAL_MCP_URL: Final = f"{LOCAL_SERVER}/mcp"
+HOOK_SECONDS: Final = 30
+
+
+def mcp_server(table: str, settings: dict[str, Any]) -> Member:
+    """Our MCP server, in the table of MCP servers of this name."""
+    return Member((table, SERVER_NAME), settings)
+
+
+def tool_hook(event: str, kind: str, matcher: str, timeout: int = HOOK_SECONDS) -> HookEntry:
+    """Runs `shiftboss hook KIND` before every tool that matches."""
+    return HookEntry(("hooks", event), {"matcher": matcher, "hooks": [_command(kind, timeout)]})
+
+
+def stop_hook(event: str, kind: str, timeout: int = HOOK_SECONDS) -> HookEntry:
+    """Runs `shiftboss hook KIND` before the agent ends."""
+    return HookEntry(("hooks", event), {"hooks": [_command(kind, timeout)]})
+
+
+def _command(kind: str, timeout: int) -> dict[str, Any]:
+    return hook_settings(f"{HOOK_PROGRAM}{kind}", timeout)

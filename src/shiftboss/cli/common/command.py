@@ -1,0 +1,187 @@
+"""The frame of a command: the options that commands share, and the choice of JSON or a view.
+
+A command returns an `Output`; with `--json` the frame prints its document, else it shows its view.
+Commands that talk to the server get a `ServerSession` as their first argument:
+
+    @task.command("show")
+    @server_command()
+    def show_task(session: ServerSession, task_id: TaskId, swarm: Swarm = DEFAULT_SWARM) -> Output:
+        document = session.call("show_task", swarm, bead_id=task_id)
+        return Output(document, lambda: show(task_summary(parsed(document, "waits_for"))))
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property, wraps
+from http import HTTPStatus
+from inspect import Parameter, Signature
+from pathlib import Path
+from typing import Annotated, Any, Concatenate, NamedTuple
+
+import typer
+
+from shiftboss.cli.common.client import Client, RequestRefused, body_of
+from shiftboss.cli.common.options import DEFAULT_SERVER, OperatorTokenFile, ServerUrl, TokenFile
+from shiftboss.cli.common.output import print_json, printable
+from shiftboss.cli.common.tokens import find_operator_token, read_operator_token, read_token
+from shiftboss.errors import ShiftbossError
+
+Command = Callable[..., None]
+
+
+def _show_nothing() -> None:
+    pass
+
+
+class Output(NamedTuple):
+    """What a command prints: `document` with `--json`, else `view`; then `notes`, on stderr.
+
+    With an `error`, the command fails after that. The view imports what it needs: rich takes 50 ms.
+    """
+
+    document: bytes
+    view: Callable[[], None] = _show_nothing
+    error: ShiftbossError | None = None
+    notes: Sequence[str] = ()
+
+    @classmethod
+    def of(
+        cls,
+        answer: Mapping[str, object],
+        view: Callable[[], None] = _show_nothing,
+        error: ShiftbossError | None = None,
+        notes: Sequence[str] = (),
+    ) -> Output:
+        """Of an answer that the command itself has composed."""
+        return cls(json.dumps(answer).encode(), view, error, notes)
+
+
+class ServerSession:
+    """The server that a command talks to. The first request reads the token."""
+
+    def __init__(
+        self,
+        address: str,
+        token_file: Path | None,
+        operator_token_file: Path | None = None,
+        *,
+        as_json: bool,
+    ) -> None:
+        self.as_json = as_json
+        self._address = address
+        self._token_file = token_file
+        self._operator_token_file = operator_token_file
+
+    @cached_property
+    def client(self) -> Client:
+        return Client(self._address, read_token(self._token_file))
+
+    def call(self, operation: str, swarm_id: str, /, **members: object) -> bytes:
+        """An operation of the bus. Members that are None are not sent."""
+        return self.client.call_bus(operation, swarm_id, **members)
+
+    def call_as_operator(self, operation: str, swarm_id: str, /, **members: object) -> bytes:
+        """An operation that only the operator may use."""
+        operator_token = read_operator_token(self._operator_token_file)
+        client = Client(self._address, read_token(self._token_file), operator_token)
+        return client.post(f"/operator/{operation}", body_of(swarm_id, members))
+
+    def call_maybe_as_operator(
+        self, operation: str, operator_operation: str, swarm_id: str, /, **members: object
+    ) -> bytes:
+        """An operation that the server may reserve for the operator. The operator's token is sent
+        only to a server that asks for it."""
+        try:
+            return self.call(operation, swarm_id, **members)
+        except RequestRefused as refusal:
+            operator_token = find_operator_token(self._operator_token_file)
+            if refusal.http_status != HTTPStatus.FORBIDDEN or operator_token is None:
+                raise
+        return self.call_as_operator(operator_operation, swarm_id, **members)
+
+
+def server_command(
+    *, json_help: str = "Print the server's JSON.", operator: bool = False
+) -> Callable[[Callable[Concatenate[ServerSession, ...], Output | None]], Command]:
+    """Adds --server, --token-file and --json, and with `operator` --operator-token-file.
+
+    A command that prints its output itself, such as a stream, returns None.
+    """
+    options = [_option("server", ServerUrl, DEFAULT_SERVER), _option("token_file", TokenFile, None)]
+    if operator:
+        options.append(_option("operator_token_file", OperatorTokenFile, None))
+    options.append(_json_option(json_help))
+
+    def decorate(command: Callable[Concatenate[ServerSession, ...], Output | None]) -> Command:
+        @wraps(command)
+        def run(
+            *,
+            server: str,
+            token_file: Path | None,
+            operator_token_file: Path | None = None,
+            as_json: bool,
+            **arguments: Any,
+        ) -> None:
+            session = ServerSession(server, token_file, operator_token_file, as_json=as_json)
+            try:
+                output = command(session, **arguments)
+            except RequestRefused as refusal:
+                if not as_json:
+                    raise
+                print_json(refusal.document)
+                raise typer.Exit(1) from None
+            if output is not None:
+                _print(output, as_json=as_json)
+
+        return _with_parameters(run, [*_parameters(command)[1:], *options])
+
+    return decorate
+
+
+def json_command(json_help: str) -> Callable[[Callable[..., Output]], Command]:
+    """Adds --json to a command that needs no server."""
+    option = _json_option(json_help)
+
+    def decorate(command: Callable[..., Output]) -> Command:
+        @wraps(command)
+        def run(*, as_json: bool, **arguments: Any) -> None:
+            _print(command(**arguments), as_json=as_json)
+
+        return _with_parameters(run, [*_parameters(command), option])
+
+    return decorate
+
+
+def _print(output: Output, *, as_json: bool) -> None:
+    if as_json:
+        print_json(output.document)
+    else:
+        output.view()
+    for note in output.notes:
+        print(printable(note), file=sys.stderr)
+    if output.error is not None:
+        raise typer.Exit(1) if as_json else output.error
+
+
+def _option(name: str, annotation: object, default: object) -> Parameter:
+    return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+def _json_option(help_text: str) -> Parameter:
+    annotation = Annotated[bool, typer.Option("--json", help=help_text)]
+    return _option("as_json", annotation, default=False)
+
+
+def _parameters(command: Callable[..., object]) -> list[Parameter]:
+    return list(inspect.signature(command, eval_str=True).parameters.values())
+
+
+def _with_parameters(run: Command, parameters: Sequence[Parameter]) -> Command:
+    """typer reads the parameters of a command from its signature and annotations."""
+    run.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return run

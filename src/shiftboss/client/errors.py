@@ -1,0 +1,87 @@
+"""Errors that a client raises: the server's problem documents, and a server that gave no answer.
+
+ServerUnreachable       no usable reply; another attempt may succeed, and the client retries these
+├── UnrecognizedReply   something replied, but not a Shiftboss server
+└── ServerBusy          the server asks to try again later
+
+Imports only the standard library and `shiftboss.errors`: the commands use it, and start-up counts.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from typing import Any, Final
+
+from shiftboss import errors
+from shiftboss.errors import Conflict, InvalidRequest, NotFound, ShiftbossError
+
+# Request timeout, too early, too many requests.
+_RETRYABLE_STATUSES: Final = frozenset({408, 425, 429})
+_PROBLEM_TYPE: Final = "urn:shiftboss:"
+_PROBLEM_MEMBERS: Final = frozenset({"type", "title", "status", "code", "detail", "field", "hint"})
+# For a code that only a newer server knows.
+_ERROR_BY_STATUS: Final = {404: NotFound, 409: Conflict, 422: InvalidRequest}
+
+
+class ServerUnreachable(ShiftbossError):
+    code = "server_unreachable"
+    status = 503
+    title = "The server cannot be reached"
+
+
+class UnrecognizedReply(ServerUnreachable):
+    """Something else replied, such as a proxy or another program on the same port."""
+
+
+class ServerBusy(ServerUnreachable):
+    """`problem` is the error that the server sent, such as StoreUnavailable."""
+
+    def __init__(self, problem: ShiftbossError) -> None:
+        super().__init__(problem.detail, hint=problem.hint)
+        self.problem = problem
+
+
+def is_retryable_status(status: int) -> bool:
+    return status >= 500 or status in _RETRYABLE_STATUSES
+
+
+def parse_json_object(body: bytes) -> dict[str, Any] | None:
+    try:
+        document = json.loads(body)
+    except (ValueError, RecursionError):
+        return None
+    return document if isinstance(document, dict) else None
+
+
+def is_problem(document: dict[str, Any]) -> bool:
+    """Whether this is a problem document of a Shiftboss server, and not some other JSON."""
+    is_known = str(document.get("code")) in _errors_by_code()
+    return is_known or str(document.get("type")).startswith(_PROBLEM_TYPE)
+
+
+def error_from_problem(status: int, problem: dict[str, Any]) -> ShiftbossError:
+    error_class = _errors_by_code().get(str(problem.get("code"))) or _ERROR_BY_STATUS.get(
+        status, ShiftbossError
+    )
+    # Some classes compose their detail themselves; here the server has already done so.
+    error = error_class.__new__(error_class)
+    ShiftbossError.__init__(
+        error,
+        str(problem.get("detail") or f"the server answered {status}"),
+        field=problem.get("field"),
+        hint=problem.get("hint"),
+        facts={name: fact for name, fact in problem.items() if name not in _PROBLEM_MEMBERS},
+    )
+    return error
+
+
+@cache
+def _errors_by_code() -> dict[str, type[ShiftbossError]]:
+    return {
+        error_class.code: error_class
+        for error_class in vars(errors).values()
+        if isinstance(error_class, type)
+        and issubclass(error_class, ShiftbossError)
+        and error_class is not ShiftbossError
+    }

@@ -1,0 +1,210 @@
+"""The one HTTP client for the server that retries.
+
+One exchange ends in one of three ways:
+
+* the server's answer, a JSON object;
+* its refusal, raised as the error of `shiftboss.errors` that its problem document names;
+* no usable reply, raised as ServerUnreachable: no connection, a server that is busy, or a reply
+  that is not from a Shiftboss server.
+
+Only ServerUnreachable is retried. An idempotency key makes a retry safe: the server runs a request
+once per key and answers a repeat with the first answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, NamedTuple, Self, TypeVar
+from uuid import uuid4
+
+import httpx2
+from pydantic import ValidationError
+
+from shiftboss.client.backoff import pauses
+from shiftboss.client.errors import (
+    ServerBusy,
+    ServerUnreachable,
+    UnrecognizedReply,
+    error_from_problem,
+    is_problem,
+    is_retryable_status,
+    parse_json_object,
+)
+from shiftboss.client.server_address import TIMEOUT, Server
+from shiftboss.errors import InvalidRequest
+from shiftboss.protocol.fields import SWARM_ID_PATTERN, Request, is_swarm_id
+from shiftboss.protocol.problems import invalid_request
+
+log = logging.getLogger(__name__)
+
+R = TypeVar("R", bound=Request)
+
+
+def validated(model: type[R], **members: object) -> R:
+    """The request. Raises the InvalidRequest that the server would answer, with the field."""
+    try:
+        return model.model_validate(members)
+    except ValidationError as error:
+        raise invalid_request(error) from None
+
+
+def swarm_path(swarm_id: str, operation: str) -> str:
+    if not is_swarm_id(swarm_id):
+        raise InvalidRequest(
+            f"swarm_id: {swarm_id!r} does not match {SWARM_ID_PATTERN}", field="swarm_id"
+        )
+    return f"/swarm/{swarm_id}/{operation}"
+
+
+def new_idempotency_key() -> str:
+    """A key belongs to one report: the report counts once, however often it is sent."""
+    return uuid4().hex
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerRequest:
+    """A POST of `body`, or a GET without one. `members` tell the answer from other JSON."""
+
+    path: str
+    body: Mapping[str, object] | None = None
+    key: str | None = None
+    members: tuple[str, ...] = ()
+    headers: Mapping[str, str] = field(default_factory=dict)
+    timeout: httpx2.Timeout = field(default_factory=lambda: TIMEOUT)
+
+    def arguments(self) -> dict[str, Any]:
+        """Of `httpx2.Client.request`."""
+        key = {"Idempotency-Key": self.key} if self.key else {}
+        arguments = {"url": self.path, "headers": {**self.headers, **key}, "timeout": self.timeout}
+        if self.body is None:
+            return arguments | {"method": "GET"}
+        return arguments | {"method": "POST", "json": self.body}
+
+
+class Reply(NamedTuple):
+    """The server's answer, and the bytes that it was parsed from."""
+
+    answer: dict[str, Any]
+    content: bytes
+
+
+class HttpClient:
+    """Requests to one server, from event loops and from threads.
+
+    Every request opens and closes a connection of its own, so that nothing stays open when an event
+    loop ends. Between `with` or `async with`, requests share their connections.
+    """
+
+    def __init__(self, server: Server) -> None:
+        self.server = server
+        self._shared: httpx2.Client | None = None
+        self._shared_async: httpx2.AsyncClient | None = None
+
+    async def send(self, request: ServerRequest) -> Reply:
+        """One exchange."""
+        with connection_errors(self.server.address):
+            if self._shared_async is not None:
+                response = await self._shared_async.request(**request.arguments())
+            else:
+                async with self.server.async_client() as client:
+                    response = await client.request(**request.arguments())
+        return read_reply(response, *request.members)
+
+    async def send_until_answered(
+        self,
+        request: ServerRequest,
+        on_failure: Callable[[ServerUnreachable], None] | None = None,
+    ) -> Reply:
+        """Retries for ever. `on_failure` is called after each attempt that failed."""
+        delays = pauses()
+        while True:
+            try:
+                return await self.send(request)
+            except ServerUnreachable as error:
+                log.info("%s: %s; trying again", request.path, error.detail)
+                if on_failure is not None:
+                    on_failure(error)
+            await asyncio.sleep(next(delays))
+
+    def send_blocking(self, request: ServerRequest) -> Reply:
+        """One exchange, from a thread."""
+        with connection_errors(self.server.address):
+            if self._shared is not None:
+                response = self._shared.request(**request.arguments())
+            else:
+                with self.server.client() as client:
+                    response = client.request(**request.arguments())
+        return read_reply(response, *request.members)
+
+    def send_blocking_within(self, seconds: float, request: ServerRequest) -> Reply:
+        """Retries from a thread. Raises ServerUnreachable when the next attempt would be late."""
+        deadline = time.monotonic() + seconds
+        delays = pauses()
+        while True:
+            try:
+                return self.send_blocking(request)
+            except ServerUnreachable:
+                delay = next(delays)
+                if time.monotonic() + delay > deadline:
+                    raise
+            time.sleep(delay)
+
+    def __enter__(self) -> Self:
+        self._shared = self.server.client()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._shared is not None:
+            self._shared.close()
+            self._shared = None
+
+    async def __aenter__(self) -> Self:
+        self._shared_async = self.server.async_client()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._shared_async is not None:
+            await self._shared_async.aclose()
+            self._shared_async = None
+
+
+@contextmanager
+def connection_errors(address: str) -> Iterator[None]:
+    """Raises errors of the connection as ServerUnreachable."""
+    try:
+        yield
+    except httpx2.RequestError as error:
+        raise ServerUnreachable(
+            f"no answer from {address}: {str(error) or type(error).__name__}",
+            hint="is the server running? `shiftboss serve` starts one; SHIFTBOSS_URL names it",
+        ) from error
+
+
+def read_reply(response: httpx2.Response, *members: str) -> Reply:
+    """The answer in a response whose body was read. Raises what the server refused, or
+    ServerUnreachable."""
+    document = parse_json_object(response.content)
+    if response.is_success and document is not None and document.keys() >= set(members):
+        return Reply(document, response.content)
+    is_retryable = is_retryable_status(response.status_code)
+    if not response.is_success and document is not None and is_problem(document):
+        problem = error_from_problem(response.status_code, document)
+        raise ServerBusy(problem) if is_retryable else problem
+    error_class = ServerUnreachable if is_retryable else UnrecognizedReply
+    raise error_class(f"the reply ({response.status_code}) is not from a Shiftboss server")

@@ -1,0 +1,145 @@
+"""Effects after a commit: what an event leads to outside of the database.
+
+A use case is a function of its transaction and may run more than once, so it must not write a file,
+send a notification or count something. Such an effect is registered here, in `EFFECTS`, with the
+kinds of events that it handles.
+
+An effect runs after the commit, on the event loop, behind the answer: nobody waits for it. It
+costs nothing where no event of its kinds is committed, because the hub only calls listeners of the
+event's own kind. One server of those on a database runs the effects, as it runs most duties.
+
+An effect runs at least once only with the help of its `catch_up`: a crash between the commit and
+the effect, a full queue, a lost connection to other servers, an effect that fails or a change of
+the server that runs them leaves events out. `catch_up` reads from the store what may have been
+missed and repeats it. It is called when the effects start and after each gap, so an effect that
+must not be lost has one, and both must be idempotent. An effect without `catch_up` may be lost.
+
+Waking something in this process (a duty, a parked poll, a request that waits for a verdict) is not
+an effect: it must happen before the answer and leaves nothing to repeat. Use `Hub.listen`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import defaultdict, deque
+from collections.abc import Awaitable, Callable, Iterable
+from typing import ClassVar, Final, NamedTuple
+
+from pydantic_core import from_json
+
+from shiftboss.coordinator.hub import Hub
+from shiftboss.protocol.events import Event, EventKind
+from shiftboss.store.port import Store
+
+log = logging.getLogger(__name__)
+
+QUEUED_EVENTS_MAX: Final = 10_000
+# Effects run one after the other, so one that hangs must not hold up the others for ever.
+EFFECT_SECONDS_MAX: Final = 30.0
+CATCH_UP_SECONDS_MAX: Final = 300.0
+
+
+class Effect(NamedTuple):
+    """`run` gets each committed event of `kinds`, in order, possibly more than once. `catch_up`
+    repeats what may have been missed; the default loses it."""
+
+    name: str
+    kinds: frozenset[EventKind]
+    run: Callable[[Event], Awaitable[None]]
+    catch_up: Callable[[Store], Awaitable[None]] | None = None
+
+
+async def log_outcome(event: Event) -> None:
+    """A line in the server's log for what its operator may have to act on."""
+    task_id = from_json(event.data).get("bead_id")
+    about = f"task {task_id} of swarm {event.swarm_id}" if task_id else f"swarm {event.swarm_id}"
+    log.info("%s: %s (event %d)", event.kind, about, event.event_id)
+
+
+EFFECTS: Final = (
+    # Without catch_up: the events keep what a crash leaves out of the log.
+    Effect(
+        "log_outcome",
+        frozenset(
+            {
+                EventKind.CLAIM_ACCEPTED,
+                EventKind.CLAIM_REFUSED,
+                EventKind.CHAIN_HALTED,
+                EventKind.BUDGET_EXCEEDED,
+                EventKind.TIMEOUT_ESCALATED,
+                EventKind.SWARM_COMPLETE,
+            }
+        ),
+        log_outcome,
+    ),
+)
+
+
+class AfterCommit:
+    """Runs the effects of committed events, one at a time, in the order of the events."""
+
+    on_every_server: ClassVar[bool] = False
+
+    def __init__(self, store: Store, hub: Hub, effects: Iterable[Effect] = EFFECTS) -> None:
+        self._store = store
+        self._effects = tuple(effects)
+        self._events: deque[Event] = deque()
+        self._is_running = False
+        self._has_missed_some = False
+        self._wake = asyncio.Event()
+        self._by_kind: dict[str, list[Effect]] = defaultdict(list)
+        for effect in self._effects:
+            for kind in effect.kinds:
+                self._by_kind[kind.value].append(effect)
+        for name in self._by_kind:
+            hub.listen(EventKind(name), self._enqueue)
+
+    def _enqueue(self, event: Event) -> None:
+        if not self._is_running:
+            return  # another server runs the effects, or will catch up when it starts
+        if len(self._events) >= QUEUED_EVENTS_MAX:
+            self.catch_up()
+            return
+        self._events.append(event)
+        self._wake.set()
+
+    def catch_up(self) -> None:
+        """Events may have been missed: have every effect look for them in the store."""
+        self._has_missed_some = True
+        self._wake.set()
+
+    async def run(self) -> None:
+        self._is_running = True
+        self._has_missed_some = True
+        try:
+            while True:
+                await self._run_next()
+        finally:
+            self._is_running = False
+            self._events.clear()
+
+    async def _run_next(self) -> None:
+        if self._has_missed_some:
+            self._has_missed_some = False
+            for effect in self._effects:
+                if effect.catch_up is not None:
+                    await _attempt(effect.name, effect.catch_up(self._store), CATCH_UP_SECONDS_MAX)
+        elif self._events:
+            event = self._events.popleft()
+            for effect in self._by_kind[event.kind]:
+                await _attempt(effect.name, effect.run(event), EFFECT_SECONDS_MAX)
+        else:
+            self._wake.clear()
+            await self._wake.wait()
+
+
+async def _attempt(name: str, effect: Awaitable[None], seconds_max: float) -> None:
+    """An effect that fails is logged; the others run."""
+    try:
+        async with asyncio.timeout(seconds_max):
+            await effect
+    except TimeoutError:
+        log.error("effect %s was cancelled after %.0f s", name, seconds_max)  # noqa: TRY400
+    except Exception:
+        log.exception("effect %s failed", name)

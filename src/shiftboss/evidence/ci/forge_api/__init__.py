@@ -1,0 +1,1 @@
+"""What the providers of forges share: access, HTTP client, rate limits, rows and reports."""

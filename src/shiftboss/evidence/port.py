@@ -1,0 +1,88 @@
+"""The port of the evidence: the questions that the coordinator asks about git, tests and CI.
+
+This is the only list of them. `Inspector` implements them, `EvidenceProxy` forwards them to the
+evidence process of the server.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NoReturn, Protocol
+
+from shiftboss.errors import EvidenceUnavailable
+from shiftboss.evidence.survey.survey import Survey
+from shiftboss.protocol.ci import CiDemand, CiReport
+from shiftboss.protocol.receipts import ReceiptBody, SignedReceipt
+from shiftboss.protocol.verdicts import Verdict, VerificationJob
+from shiftboss.rules.contract.breakage import BreakageFinding, BreakageQuestion
+from shiftboss.rules.prompts.context import ContextRequest, Material
+
+
+class Evidence(Protocol):
+    """`own_repo` is the repository that the server runs in, if any. `public_key` verifies the
+    signatures of receipts."""
+
+    own_repo: str | None
+    public_key: str
+
+    async def survey(
+        self, repo: str, base: str | None, files: Sequence[str], title: str, description: str
+    ) -> Survey:
+        """What a handoff is made from. `files` are the patterns that the task will own, `base` is
+        a revision; None means HEAD.
+
+        Raises UnknownRepo, or InvalidRequest for a pattern, a base or a criterion that is unusable.
+        """
+        ...
+
+    async def identity(self, repo: str) -> str:
+        """The same for all work trees of a repository. Raises UnknownRepo."""
+        ...
+
+    async def commit_of(self, repo: str, rev: str) -> str | None:
+        """The full id of the commit that a revision names. None: there is none."""
+        ...
+
+    async def is_on_branch(self, repo: str, commit: str, branch: str) -> bool: ...
+
+    async def ci_report(self, demand: CiDemand, sha: str) -> CiReport:
+        """What CI says about a commit, with the logs of failed jobs. Raises CiUnavailable."""
+        ...
+
+    async def restart_ci(self, demand: CiDemand, sha: str) -> bool:
+        """Restart the runs of a commit that have not ended. False: this CI cannot restart them.
+        Raises CiUnavailable."""
+        ...
+
+    async def context_material(self, request: ContextRequest) -> Material:
+        """What a new worker should read. Raises InvalidRequest for a plan that does not exist."""
+        ...
+
+    async def find_breakage(self, question: BreakageQuestion) -> BreakageFinding:
+        """Which upstream push broke a repo. Raises CiUnavailable."""
+        ...
+
+    async def verify(self, job: VerificationJob) -> Verdict:
+        """Raises UnknownRepo or EvidenceUnavailable if the claim cannot be checked."""
+        ...
+
+    def sign(self, body: ReceiptBody) -> SignedReceipt: ...
+
+    async def close(self) -> None: ...
+
+
+class NoEvidence:
+    """The evidence of a coordinator that was started without one: every question fails."""
+
+    own_repo: str | None = None
+    public_key = ""
+
+    def __getattr__(self, name: str) -> Any:
+        return _refuse
+
+    async def close(self) -> None:
+        pass
+
+
+def _refuse(*_: object) -> NoReturn:
+    raise EvidenceUnavailable("this coordinator was started without evidence")

@@ -1,1 +1,0 @@
-"""The agents that can be started, one module each."""

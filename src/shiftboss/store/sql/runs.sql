@@ -1,0 +1,95 @@
+-- Usage, budgets, holds and landings, for both dialects.
+
+-- name: process_usage
+SELECT swarm_id, task_id, epoch, process, input_tokens, output_tokens, cached_tokens, microdollars,
+    at_ms
+FROM process_usage
+WHERE swarm_id = :swarm_id AND task_id = :task_id AND epoch = :epoch AND process = :process;
+
+-- name: put_process_usage
+INSERT INTO process_usage (swarm_id, task_id, epoch, process, input_tokens, output_tokens,
+    cached_tokens, microdollars, at_ms)
+VALUES (:swarm_id, :task_id, :epoch, :process, :input_tokens, :output_tokens,
+    :cached_tokens, :microdollars, :at_ms)
+ON CONFLICT (swarm_id, task_id, epoch, process) DO UPDATE SET
+    input_tokens = excluded.input_tokens, output_tokens = excluded.output_tokens,
+    cached_tokens = excluded.cached_tokens, microdollars = excluded.microdollars,
+    at_ms = excluded.at_ms;
+
+-- name: usage_totals
+SELECT input_tokens, output_tokens, cached_tokens, microdollars, unpriced_tokens
+FROM usage_totals WHERE swarm_id = :swarm_id AND task_id = :task_id;
+
+-- name: usage_after
+-- Only tasks, by id; without the row of the whole swarm.
+SELECT task_id, input_tokens, output_tokens, cached_tokens, microdollars, unpriced_tokens
+FROM usage_totals
+WHERE swarm_id = :swarm_id AND task_id > :task_id ORDER BY task_id LIMIT :limit;
+
+-- name: put_usage_totals
+INSERT INTO usage_totals (swarm_id, task_id, input_tokens, output_tokens, cached_tokens,
+    microdollars, unpriced_tokens)
+VALUES (:swarm_id, :task_id, :input_tokens, :output_tokens, :cached_tokens,
+    :microdollars, :unpriced_tokens)
+ON CONFLICT (swarm_id, task_id) DO UPDATE SET
+    input_tokens = excluded.input_tokens, output_tokens = excluded.output_tokens,
+    cached_tokens = excluded.cached_tokens, microdollars = excluded.microdollars,
+    unpriced_tokens = excluded.unpriced_tokens;
+
+-- name: budget
+SELECT swarm_id, task_id, tokens, microdollars, by_operator, question_id
+FROM budgets WHERE swarm_id = :swarm_id AND task_id = :task_id;
+
+-- name: put_budget
+INSERT INTO budgets (swarm_id, task_id, tokens, microdollars, by_operator, question_id)
+VALUES (:swarm_id, :task_id, :tokens, :microdollars, :by_operator, :question_id)
+ON CONFLICT (swarm_id, task_id) DO UPDATE SET tokens = excluded.tokens,
+    microdollars = excluded.microdollars, by_operator = excluded.by_operator,
+    question_id = excluded.question_id;
+
+-- name: holds_of_task
+-- The holds of the task and of the whole swarm, which come first.
+SELECT swarm_id, task_id, kind, reason, since_ms, until_ms FROM holds
+WHERE swarm_id = :swarm_id AND task_id IN ('', :task_id) ORDER BY task_id, kind;
+
+-- name: holds_of_swarm
+SELECT swarm_id, task_id, kind, reason, since_ms, until_ms FROM holds
+WHERE swarm_id = :swarm_id ORDER BY task_id, kind LIMIT :limit;
+
+-- name: put_hold
+INSERT INTO holds (swarm_id, task_id, kind, reason, since_ms, until_ms)
+VALUES (:swarm_id, :task_id, :kind, :reason, :since_ms, :until_ms)
+ON CONFLICT (swarm_id, task_id, kind) DO UPDATE SET reason = excluded.reason,
+    until_ms = excluded.until_ms;
+
+-- name: drop_hold
+DELETE FROM holds WHERE swarm_id = :swarm_id AND task_id = :task_id AND kind = :kind;
+
+-- name: ended_holds
+SELECT swarm_id, task_id, kind, reason, since_ms, until_ms FROM holds
+WHERE until_ms <= :now_ms ORDER BY until_ms LIMIT :limit;
+
+-- name: next_hold_end_at_ms
+SELECT min(until_ms) FROM holds WHERE until_ms IS NOT NULL;
+
+-- name: landing
+SELECT swarm_id, task_id, receipt_id, commit_sha, accepted_at_ms, target, landed_commit,
+    landed_at_ms
+FROM landings WHERE swarm_id = :swarm_id AND task_id = :task_id;
+
+-- name: put_landing
+INSERT INTO landings (swarm_id, task_id, receipt_id, commit_sha, accepted_at_ms, target,
+    landed_commit, landed_at_ms)
+VALUES (:swarm_id, :task_id, :receipt_id, :commit_sha, :accepted_at_ms, :target,
+    :landed_commit, :landed_at_ms)
+ON CONFLICT (swarm_id, task_id) DO UPDATE SET receipt_id = excluded.receipt_id,
+    commit_sha = excluded.commit_sha, accepted_at_ms = excluded.accepted_at_ms,
+    target = excluded.target, landed_commit = excluded.landed_commit,
+    landed_at_ms = excluded.landed_at_ms;
+
+-- name: landings_to_come
+SELECT swarm_id, task_id, receipt_id, commit_sha, accepted_at_ms, target, landed_commit,
+    landed_at_ms
+FROM landings WHERE swarm_id = :swarm_id AND landed_commit IS NULL
+    AND (accepted_at_ms, receipt_id) > (:accepted_at_ms, :receipt_id)
+ORDER BY accepted_at_ms, receipt_id LIMIT :limit;

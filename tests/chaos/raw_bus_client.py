@@ -1,0 +1,62 @@
+"""A minimal HTTP client whose connection can be dropped at any time. Hundreds run at once."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+
+class BusAnswer(NamedTuple):
+    status: int
+    body: dict[str, Any]
+
+
+class RawBusClient:
+    """`up` is set while the server can be reached."""
+
+    def __init__(self, url: str, up: asyncio.Event) -> None:
+        self._address = urlsplit(url)
+        self._up = up
+        self._reader: asyncio.StreamReader | None = None
+        self._writer: asyncio.StreamWriter | None = None
+
+    async def ask(self, operation: str, body: dict[str, object], key: str = "") -> BusAnswer:
+        """Repeat the identical request until there is an answer."""
+        while True:
+            await self._up.wait()
+            try:
+                await self.send(operation, body, key)
+                return await self._receive()
+            except (OSError, asyncio.IncompleteReadError):
+                self.drop()
+                await asyncio.sleep(0)  # until the test has noticed that the server is dead
+
+    async def send(self, operation: str, body: dict[str, object], key: str = "") -> None:
+        """Send a request without waiting for the answer. Raises OSError if the server is down."""
+        if self._writer is None:
+            self._reader, self._writer = await asyncio.open_connection(
+                self._address.hostname, self._address.port
+            )
+        content = json.dumps(body).encode()
+        key_line = f"Idempotency-Key: {key}\r\n" if key else ""
+        self._writer.write(
+            f"POST /bus/{operation} HTTP/1.1\r\nHost: {self._address.netloc}\r\n{key_line}"
+            f"Content-Type: application/json\r\nContent-Length: {len(content)}\r\n\r\n".encode()
+            + content
+        )
+        await self._writer.drain()
+
+    async def _receive(self) -> BusAnswer:
+        assert self._reader is not None
+        head = await self._reader.readuntil(b"\r\n\r\n")
+        length = int(head.lower().split(b"content-length:", 1)[1].split(b"\r\n", 1)[0])
+        content = await self._reader.readexactly(length)
+        return BusAnswer(int(head[9:12]), json.loads(content))
+
+    def drop(self) -> None:
+        """Abort the connection, as in a crash."""
+        if self._writer is not None:
+            self._writer.transport.abort()
+        self._reader = self._writer = None

@@ -1,0 +1,182 @@
+"""What tests fork is what they would start: each of these runs both ways."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.fork_server import Process, start_python
+from tests.waiting import wait_until
+
+SECONDS = 30
+LOOK = """
+import json, os, resource, signal, sys, tempfile, threading
+print(json.dumps({
+    "argv": sys.argv,
+    "path": sys.path[0],
+    "folder": os.getcwd(),
+    "environment": dict(os.environ),
+    "temporary": tempfile.gettempdir(),
+    "group": os.getpgid(0),
+    "session": os.getsid(0),
+    "niceness": os.getpriority(os.PRIO_PROCESS, 0),
+    "mask": os.umask(0),
+    "files": sorted(int(one) for one in os.listdir("/proc/self/fd"))[:-1],
+    "threads": threading.active_count(),
+    "signals": {str(one): str(signal.getsignal(one)) for one in signal.valid_signals()},
+    "blocked": list(signal.pthread_sigmask(signal.SIG_BLOCK, [])),
+    "limits": resource.getrlimit(resource.RLIMIT_NOFILE),
+    "streams": [
+        (one.encoding, one.errors, one.line_buffering, one.write_through, one.isatty())
+        for one in (sys.stdin, sys.stdout, sys.stderr)
+    ],
+    "warnings": sys.warnoptions,
+    "name": __name__,
+}))
+"""
+
+Start = Callable[..., Process]
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="nothing is forked here")
+
+
+@pytest.fixture(params=[True, False], ids=["forked", "started"])
+def start(request: pytest.FixtureRequest) -> Start:
+    def start(*arguments: str, **how: object) -> Process:
+        return start_python(arguments, forked=request.param, **how)  # type: ignore[arg-type]
+
+    return start
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_it_has_all_that_a_process_of_its_own_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unbuffered: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    environment = {"PATH": "/bin", "ONE": "ü", "TMPDIR": str(tmp_path)}
+    environment |= {"PYTHONUNBUFFERED": unbuffered} if unbuffered else {}
+    seen = []
+    for forked in (True, False):
+        with start_python(["-c", LOOK, "a", ""], environment=environment, forked=forked) as process:
+            out, err = process.communicate(timeout=SECONDS)
+        assert (process.returncode, err) == (0, b"")
+        seen.append(json.loads(out))
+        # Set by an interpreter that was told of no language.
+        seen[-1]["environment"].pop("LC_CTYPE", None)
+    assert seen[0] == seen[1]
+    assert seen[0]["argv"] == ["-c", "a", ""]
+    assert seen[0]["files"] == [0, 1, 2]
+
+
+def test_a_module_is_run_as_the_program(start: Start, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text("import sys\nprint(__name__, __file__, *sys.argv)\n")
+    with start("-m", "mine", "word", folder=tmp_path) as process:
+        out, _ = process.communicate(timeout=SECONDS)
+    file = tmp_path / "mine.py"
+    assert out.decode() == f"__main__ {file} {file} word\n"
+
+
+@pytest.mark.parametrize(
+    ("program", "code"),
+    [
+        ("", 0),
+        ("raise SystemExit", 0),
+        ("raise SystemExit(3)", 3),
+        ("raise SystemExit(-1)", 255),
+        ("raise SystemExit('why')", 1),
+        ("1 / 0", 1),
+        ("raise KeyboardInterrupt", -signal.SIGINT),
+        ("import os; os._exit(4)", 4),
+        ("import os; os.abort()", -signal.SIGABRT),
+        ("import signal; signal.raise_signal(signal.SIGTERM)", -signal.SIGTERM),
+    ],
+)
+def test_its_end_can_be_told(start: Start, program: str, code: int) -> None:
+    with start("-c", program) as process:
+        _, err = process.communicate(timeout=SECONDS)
+    assert process.returncode == code
+    assert (b"why" in err, b"ZeroDivisionError" in err) == ("why" in program, "/" in program)
+
+
+def test_it_does_what_is_left_to_do_before_it_ends(start: Start) -> None:
+    program = (
+        "import atexit, threading, time\n"
+        "atexit.register(print, 'last')\n"
+        "threading.Timer(0.05, print, ['thread']).start()\n"
+        "print('first')\n"
+    )
+    with start("-c", program) as process:
+        out, _ = process.communicate(timeout=SECONDS)
+    assert out.decode() == "first\nthread\nlast\n"
+
+
+def test_output_that_nobody_takes_is_told_by_the_exit_code(start: Start) -> None:
+    program = "import sys; sys.stdin.read(); print('x' * 100)"
+    environment = {"PATH": "/bin"}
+    with start("-c", program, stdin=subprocess.PIPE, environment=environment) as process:
+        assert process.stdout is not None
+        process.stdout.close()
+        _, err = process.communicate(timeout=SECONDS)
+    assert process.returncode == 120
+    assert b"BrokenPipeError" in err
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_it_can_be_ended_by_a_signal(start: Start, number: signal.Signals) -> None:
+    with start("-c", "import time; print('begun', flush=True); time.sleep(600)") as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"begun\n"
+        assert process.poll() is None
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(0.01)
+        process.send_signal(number)
+        assert process.wait(SECONDS) == -number
+        process.send_signal(number)  # too late, and no harm
+
+
+def test_what_it_is_told_and_what_it_says_go_through_pipes(start: Start) -> None:
+    program = "import sys; sys.stderr.write(sys.stdin.read()); print('x' * 300_000)"
+    with start("-c", program, stdin=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        process.stdin.write(b"told")
+        out, err = process.communicate(timeout=SECONDS)
+    assert (len(out), err) == (300_001, b"told")
+
+
+def test_variables_for_the_interpreter_are_for_a_new_one() -> None:
+    program = "import sys; print(sys.flags.optimize)"
+    environment = {**os.environ, "PYTHONOPTIMIZE": "2"}
+    with start_python(["-c", program], environment=environment) as process:
+        assert process.communicate(timeout=SECONDS)[0] == b"2\n"
+
+
+def test_it_ends_with_the_tests_however_they_end() -> None:
+    program = (
+        "from tests.fork_server import start_python\n"
+        "child = start_python(['-c', 'import time; time.sleep(600)'])\n"
+        "print(child.pid, flush=True)\n"
+        "child.wait()\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as tests:
+        assert tests.stdout is not None
+        child = int(tests.stdout.readline())
+        helper = psutil.Process(child).ppid()
+        assert helper != tests.pid
+        tests.kill()
+    for pid in (child, helper):
+        wait_until(lambda pid=pid: not _runs(pid), "it has ended", SECONDS)  # type: ignore[misc]
+
+
+def _runs(pid: int) -> bool:
+    try:
+        return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False

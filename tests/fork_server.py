@@ -1,0 +1,262 @@
+"""Servers and commands of Shiftboss as processes of their own, without the wait for its imports.
+
+Importing Shiftboss costs more than most tests do. So each test process has one helper
+(`fork_server_process`) that has imported all of it, and forks whenever a test wants a server or a
+command. What is forked is a process like any other: it has the arguments, the variables, the folder
+and the streams that it is given, it can be killed, and it ends with an exit code. Two things
+differ: its parent is the helper, and /proc shows the command line and the variables of the helper.
+Tests that look at those start the real thing (`forked=False`), and so do a few others.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from functools import cache
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, Self
+
+from tests.fork_server_process import STATUS
+from tests.leash import Leash
+
+START_SECONDS = 60.0
+_HELPER = Path(__file__).with_name("fork_server_process.py")
+_PIECE = 65536
+
+Stream = int | IO[Any]
+
+
+def start_python(
+    arguments: Sequence[str],
+    *,
+    environment: Mapping[str, str] | None = None,
+    folder: Path | str | None = None,
+    stdin: Stream = subprocess.DEVNULL,
+    stdout: Stream = subprocess.PIPE,
+    stderr: Stream = subprocess.PIPE,
+    forked: bool = True,
+) -> Process:
+    """Start `python -m MODULE ...` or `python -c PROGRAM ...`; all else is as for `Popen`."""
+    variables = dict(os.environ if environment is None else environment)
+    if forked and sys.platform == "linux":  # libraries of other systems do not bear a fork
+        helper = _the_helper()
+        if helper.can_be_given(variables):
+            return helper.fork(arguments, variables, folder, (stdin, stdout, stderr))
+    return LeashedProcess(
+        [sys.executable, *arguments],
+        env=variables,
+        cwd=folder,
+        stdin=stdin,
+        stdout=stdout,
+        stderr=stderr,
+        bufsize=0,  # what was not read yet is seen by `select`
+    )
+
+
+class LeashedProcess(subprocess.Popen[bytes]):
+    """Ends with the tests, however the tests end."""
+
+    def __init__(self, argv: list[str], **how: Any) -> None:
+        super().__init__(argv, **how)
+        self._leash = Leash(self.pid)
+
+    def wait(self, timeout: float | None = None) -> int:
+        code = super().wait(timeout)
+        self._leash.let_go()
+        return code
+
+
+class ForkedProcess:
+    """What `subprocess.Popen` is, as far as tests need it. The streams are binary."""
+
+    def __init__(
+        self,
+        pid: int,
+        status: socket.socket,
+        stdin: IO[bytes] | None,
+        stdout: IO[bytes] | None,
+        stderr: IO[bytes] | None,
+    ) -> None:
+        self.pid = pid
+        self.stdin, self.stdout, self.stderr = stdin, stdout, stderr
+        self.returncode: int | None = None
+        self._status = status
+        self._written = {out: b"" for out in (stdout, stderr) if out is not None}
+
+    def poll(self) -> int | None:
+        return self._look(0)
+
+    def wait(self, timeout: float | None = None) -> int:
+        code = self._look(timeout)
+        if code is None:
+            assert timeout is not None
+            raise subprocess.TimeoutExpired(f"process {self.pid}", timeout)
+        return code
+
+    def communicate(self, timeout: float | None = None) -> tuple[bytes, bytes]:
+        """What it writes until it closes its streams, and its end."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        if self.stdin is not None:
+            self.stdin.close()
+        unread = [out for out in self._written if not out.closed]
+        while unread:
+            ready, _, _ = select.select(unread, [], [], _left(deadline))
+            if not ready:
+                raise subprocess.TimeoutExpired(f"process {self.pid}", timeout or 0)
+            for out in ready:
+                piece = os.read(out.fileno(), _PIECE)
+                self._written[out] += piece
+                if not piece:
+                    unread.remove(out)
+                    out.close()
+        self.wait(_left(deadline))
+        return (
+            b"" if self.stdout is None else self._written[self.stdout],
+            b"" if self.stderr is None else self._written[self.stderr],
+        )
+
+    def send_signal(self, number: signal.Signals) -> None:
+        if self.poll() is None:
+            try:
+                os.kill(self.pid, number)
+            except ProcessLookupError:
+                pass  # it has ended since
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        _kind: type[BaseException] | None,
+        _error: BaseException | None,
+        _trace: TracebackType | None,
+    ) -> None:
+        for stream in (self.stdin, self.stdout, self.stderr):
+            if stream is not None:
+                stream.close()
+        self.wait()
+
+    def _look(self, seconds: float | None) -> int | None:
+        """The exit code; None: the process still runs."""
+        if self.returncode is None and select.select([self._status], [], [], seconds)[0]:
+            self.returncode = _number(self._status)
+            self._status.close()
+        return self.returncode
+
+
+Process = LeashedProcess | ForkedProcess
+
+
+def _left(deadline: float | None) -> float | None:
+    return None if deadline is None else max(0.0, deadline - time.monotonic())
+
+
+def _number(status: socket.socket) -> int:
+    """A process number or an exit code."""
+    said = status.recv(STATUS.size)
+    assert said, "the helper that forks has ended"
+    number: int = STATUS.unpack(said)[0]
+    return number
+
+
+class _Helper:
+    """The process that forks. It ends, and kills what it has forked, when this process is gone."""
+
+    def __init__(self) -> None:
+        self._requests, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._variables = dict(os.environ)
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, _HELPER, str(theirs.fileno())],
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+            )
+
+    def close(self) -> None:
+        self._requests.close()
+        self._process.wait()
+
+    def can_be_given(self, environment: Mapping[str, str]) -> bool:
+        """Not a variable that the interpreter reads when it starts: it has started."""
+        return all(
+            self._variables.get(name) == value
+            for name, value in environment.items()
+            if name.startswith(("PYTHON", "LANG", "LC_")) and name != "PYTHONUNBUFFERED"
+        )
+
+    def fork(
+        self,
+        arguments: Sequence[str],
+        environment: Mapping[str, str],
+        folder: Path | str | None,
+        streams: Sequence[Stream],
+    ) -> ForkedProcess:
+        ours: list[IO[bytes] | None] = []
+        request = {
+            "arguments": arguments,
+            "environment": environment,
+            "folder": str(Path(folder or ".").absolute()),
+            "umask": _umask(),
+        }
+        with ExitStack() as theirs:
+            status, for_helper = socket.socketpair()
+            theirs.enter_context(for_helper)
+            descriptors = [for_helper.fileno()]
+            for number, stream in enumerate(streams):
+                descriptor = _descriptor(number, stream, descriptors, ours, theirs)
+                descriptors.append(descriptor)
+            socket.send_fds(self._requests, [json.dumps(request).encode()], descriptors)
+        ready, _, _ = select.select([status], [], [], START_SECONDS)
+        assert ready, "the helper does not fork"
+        return ForkedProcess(_number(status), status, *ours)
+
+
+def _descriptor(
+    number: int,
+    stream: Stream,
+    before: Sequence[int],
+    ours: list[IO[bytes] | None],
+    theirs: ExitStack,
+) -> int:
+    """Of the child's end of a stream. Our end, where there is one, is added to `ours`."""
+    if stream == subprocess.PIPE:
+        reading, writing = os.pipe()
+        mine, given = (writing, reading) if number == 0 else (reading, writing)
+        ours.append(os.fdopen(mine, "wb" if number == 0 else "rb", 0))
+        theirs.callback(os.close, given)
+        return given
+    ours.append(None)
+    if stream == subprocess.DEVNULL:
+        nothing = os.open(os.devnull, os.O_RDWR)
+        theirs.callback(os.close, nothing)
+        return nothing
+    if stream == subprocess.STDOUT:
+        return before[2]
+    return stream if isinstance(stream, int) else stream.fileno()
+
+
+def _umask() -> int:
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
+
+
+@cache
+def _the_helper() -> _Helper:
+    helper = _Helper()
+    atexit.register(helper.close)
+    return helper
