@@ -1,4 +1,4 @@
-"""`python -m bench`: all benchmarks, one table, exit code 1 when a goal is missed."""
+"""Run all benchmarks and print one table. The exit code is 1 when a goal is missed."""
 
 from __future__ import annotations
 

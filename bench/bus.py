@@ -1,4 +1,4 @@
-"""The full cycle of a task (submit, deliver to a parked poll, ack, done) against a bare echo."""
+"""The cycle of a task (submit, deliver to a parked poll, ack, done), compared with an echo."""
 
 from __future__ import annotations
 
@@ -28,33 +28,33 @@ def run(folder: Path, rounds: int = ROUNDS) -> list[Figure]:
 
 
 def _round(database: Path, workers: int) -> tuple[BusResult, BusResult]:
-    """The speed of a machine that is shared with others changes within a round, so the echo is
-    asked before and after."""
-    with shiftboss(database) as server, echo() as bare:
-        before = _load("echo", bare, workers)
-        ours = _load("cycle", server, workers)
-        after = _load("echo", bare, workers)
-    return ours, BusResult._make(map(mean, zip(before, after, strict=True)))
+    """The speed of a shared machine changes within a round, so the echo is measured before and
+    after."""
+    with shiftboss(database) as server, echo() as echo_server:
+        before = _load("echo", echo_server, workers)
+        cycles = _load("cycle", server, workers)
+        after = _load("echo", echo_server, workers)
+    return cycles, BusResult._make(map(mean, zip(before, after, strict=True)))
 
 
 def _load(kind: str, server: Server, workers: int) -> BusResult:
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-m", "bench.bus_load", kind, server.url, str(workers), str(TASKS)],
         stdout=subprocess.PIPE,
         text=True,
         check=True,
         timeout=LOAD_SECONDS_MAX,
     )
-    return BusResult(**json.loads(done.stdout))
+    return BusResult(**json.loads(process.stdout))
 
 
 def _figures(workers: int, results: list[tuple[BusResult, BusResult]]) -> list[Figure]:
     ratio = median(
-        ours.requests_per_second / theirs.requests_per_second for ours, theirs in results
+        cycles.requests_per_second / echoes.requests_per_second for cycles, echoes in results
     )
-    p50 = median(ours.dispatch_p50_ms / theirs.dispatch_p50_ms for ours, theirs in results)
-    p99 = median(ours.dispatch_p99_ms / theirs.dispatch_p50_ms for ours, theirs in results)
-    rate = median(ours.cycles_per_second for ours, _ in results)
+    p50 = median(cycles.dispatch_p50_ms / echoes.dispatch_p50_ms for cycles, echoes in results)
+    p99 = median(cycles.dispatch_p99_ms / echoes.dispatch_p50_ms for cycles, echoes in results)
+    rate = median(cycles.cycles_per_second for cycles, _ in results)
     name = f"{workers} worker{'s' if workers > 1 else ''}"
     return [
         Figure(f"bus cycles per second, {name}", rate, ""),

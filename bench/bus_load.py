@@ -1,4 +1,4 @@
-"""The load of the bus: workers that poll, acknowledge and report done, and those who submit.
+"""Load on the bus: workers that poll, acknowledge and report done, and clients that submit.
 
 `python -m bench.bus_load cycle|echo URL WORKERS TASKS` prints one JSON line. `echo` sends the same
 number of requests to an echo server, over as many connections.
@@ -24,7 +24,7 @@ class BusResult(NamedTuple):
 
 
 class Connection(asyncio.Protocol):
-    """One connection that sends a request and gives its answer."""
+    """One connection. `post` sends a request and returns the future of its response."""
 
     def __init__(self, host: str) -> None:
         self._host = host
@@ -36,8 +36,8 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self._buffer += data
-        head, found, body = self._buffer.partition(b"\r\n\r\n")
-        if not found:
+        head, separator, body = self._buffer.partition(b"\r\n\r\n")
+        if not separator:
             return
         length = int(head.lower().split(b"content-length:", 1)[1].split(b"\r\n", 1)[0])
         if len(body) >= length and self._answer is not None:
@@ -76,14 +76,14 @@ class Run:
         self.dispatch: list[float] = []
 
     async def cycle(self) -> BusResult:
-        crew = [asyncio.create_task(self._work(number)) for number in range(self._workers)]
+        workers = [asyncio.create_task(self._work(number)) for number in range(self._workers)]
         submitters = [await connect(self._url) for _ in range(min(self._workers, 16))]
         numbers = iter(range(self._tasks))
         started_at = time.perf_counter()
-        await asyncio.gather(*(self._submit(one, numbers) for one in submitters))
+        await asyncio.gather(*(self._submit(connection, numbers) for connection in submitters))
         await self._all_done.wait()
         seconds = time.perf_counter() - started_at
-        for worker in crew:
+        for worker in workers:
             worker.cancel()
         self.dispatch.sort()
         return BusResult(
@@ -119,7 +119,7 @@ async def echo(url: str, connections: int, requests: int) -> BusResult:
     """The same number of requests to the echo server, over as many connections."""
     latencies: list[float] = []
 
-    async def one(connection: Connection) -> None:
+    async def send_all(connection: Connection) -> None:
         for _ in range(requests // connections):
             sent_at = time.perf_counter()
             await connection.post(
@@ -129,7 +129,7 @@ async def echo(url: str, connections: int, requests: int) -> BusResult:
 
     opened = [await connect(url) for _ in range(connections)]
     started_at = time.perf_counter()
-    await asyncio.gather(*(one(connection) for connection in opened))
+    await asyncio.gather(*(send_all(connection) for connection in opened))
     seconds = time.perf_counter() - started_at
     latencies.sort()
     return BusResult(

@@ -1,5 +1,5 @@
-"""What it costs to follow the CI of a thousand commits, and to decide about a spawn in a graph of a
-thousand repos."""
+"""What it costs to follow the CI of a thousand commits, and to decide about a spawn in a graph of
+a thousand repos."""
 
 from __future__ import annotations
 
@@ -44,14 +44,16 @@ SWARM = "bench"
 
 def run(folder: Path, seconds: float = WATCHED_SECONDS) -> list[Figure]:
     with forge() as url, asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        core, look, said = runner.run(_watch(folder / "watching", url, seconds))
+        core, check, counted = runner.run(_watch(folder / "watching", url, seconds))
         spawn = runner.run(_spawn(folder / "spawning"))
-    assert said["commits"] == RUNS, said
+    assert counted["commits"] == RUNS, counted
     return [
-        Figure("requests per run and poll interval", POLL_SECONDS / said["closest"], "", at_most=1),
-        Figure("requests to the forge at once", said["at_once"], "", at_most=AT_ONCE),
+        Figure(
+            "requests per run and poll interval", POLL_SECONDS / counted["closest"], "", at_most=1
+        ),
+        Figure("requests to the forge at once", counted["at_once"], "", at_most=AT_ONCE),
         Figure("following 1,000 runs, of one core", core * 100, "%", at_most=5),
-        Figure("processor time of one look", look, "ms"),
+        Figure("processor time of one check", check, "ms"),
         Figure("p99 of a spawn decision among 1,000 repos", spawn, "ms", at_most=5),
     ]
 
@@ -67,7 +69,7 @@ class _Evidence(Inspector):
 
 
 async def _watch(folder: Path, url: str, seconds: float) -> tuple[float, float, dict[str, float]]:
-    """The share of a core, the milliseconds of one look, and what the forge has counted."""
+    """The share of a core, the milliseconds of one check, and what the forge counted."""
     ci = CiPolicy(provider="github", url=url, repository="o/r", poll_every=POLL_SECONDS)
     policy = Policy(repos={f"repo-{number}": RepoPolicy(ci=ci) for number in range(RUNS)})
     coordinator = await _opened(folder, policy)
@@ -85,10 +87,10 @@ async def _watch(folder: Path, url: str, seconds: float) -> tuple[float, float, 
     used = time.process_time() - before
     watching.cancel()
     async with httpx2.AsyncClient(base_url=url, trust_env=False) as client:
-        said: dict[str, float] = (await client.get("/figures")).json()
+        counted: dict[str, float] = (await client.get("/figures")).json()
     await evidence.close()
     await coordinator.stop()
-    return used / seconds, used * 1000 / (said["requests"] - RUNS), said
+    return used / seconds, used * 1000 / (counted["requests"] - RUNS), counted
 
 
 def _some_minutes_later(tx: Transaction, number: int) -> None:
@@ -108,7 +110,7 @@ async def _spawn(folder: Path) -> float:
         layer, place = divmod(number, 100)
         below = {(place + shift) % 100 for shift in (0, 1, 7)} if layer else set()
         repos[f"repo-{number}"] = RepoPolicy(
-            path="/nowhere", depends_on=[f"repo-{(layer - 1) * 100 + one}" for one in below]
+            path="/nowhere", depends_on=[f"repo-{(layer - 1) * 100 + place}" for place in below]
         )
     coordinator = await _opened(folder, Policy(repos=repos))
     await _write(coordinator, _lock_every_third)
@@ -136,10 +138,10 @@ async def _opened(folder: Path, policy: Policy) -> Coordinator:
 
 
 async def _write(coordinator: Coordinator, use_case: Callable[[Transaction, int], None]) -> None:
-    def one(number: int) -> Awaitable[None]:
+    def write(number: int) -> Awaitable[None]:
         return coordinator.store.write(lambda tx: use_case(tx, number), SWARM)
 
-    await asyncio.gather(*map(one, range(RUNS)))
+    await asyncio.gather(*map(write, range(RUNS)))
 
 
 def _follow(tx: Transaction, active_policy: ActivePolicy, number: int) -> None:

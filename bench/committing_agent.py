@@ -1,4 +1,4 @@
-"""The least that an agent can do: one file, one commit, and when it began and ended."""
+"""A minimal agent: commits one file, and records when it began and ended."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long after the answer of a report its event reaches the last of a hundred readers."""
+"""How long after the response to a report its event reaches each of a hundred readers."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ class Reader(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         now = time.perf_counter()
         self.ready.set()
-        *whole, self._text = (self._text + data).split(b"\n\n")
-        for event in whole:
-            _, found, task = event.partition(b'"task_id":"')
-            if found:
+        *events, self._text = (self._text + data).split(b"\n\n")
+        for event in events:
+            _, separator, task = event.partition(b'"task_id":"')
+            if separator:
                 self.arrived[task.split(b'"', 1)[0]] = now
         if len(self.arrived) == REPORTS:
             self.complete.set()
@@ -63,7 +63,7 @@ async def _measure(url: str) -> list[float]:
     loop = asyncio.get_running_loop()
     address = urlsplit(url)
     readers = [
-        (await loop.create_connection(lambda: Reader(address.netloc), *_where(url)))[1]
+        (await loop.create_connection(lambda: Reader(address.netloc), *_host_and_port(url)))[1]
         for _ in range(READERS)
     ]
     await asyncio.gather(*(reader.ready.wait() for reader in readers))
@@ -73,7 +73,7 @@ async def _measure(url: str) -> list[float]:
     return [reader.arrived[task] - at for reader in readers for task, at in answered.items()]
 
 
-def _where(url: str) -> tuple[str, int]:
+def _host_and_port(url: str) -> tuple[str, int]:
     address = urlsplit(url)
     assert address.hostname is not None
     assert address.port is not None
@@ -81,7 +81,7 @@ def _where(url: str) -> tuple[str, int]:
 
 
 async def _report(url: str) -> dict[bytes, float]:
-    """When each report was answered."""
+    """Send the reports; return when each was answered."""
     answered: dict[bytes, float] = {}
     async with httpx2.AsyncClient(base_url=url, trust_env=False) as client:
         for number in range(REPORTS):

@@ -1,4 +1,4 @@
-"""The yardstick: a bare Starlette application that gives back the JSON it got.
+"""The baseline: a bare Starlette application that returns the JSON it received.
 
 `python -m bench.echo` prints its address and serves until it is stopped.
 """

@@ -1,4 +1,4 @@
-"""A measured number with its goal, and how a list of them is shown."""
+"""Measured figures with their goals, and the table that shows them."""
 
 from __future__ import annotations
 

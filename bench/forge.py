@@ -1,4 +1,4 @@
-"""A forge whose runs go on for ever, in the shape of GitHub; it counts who asks for what.
+"""A simulated forge with the API of GitHub, whose runs never end. It counts the requests.
 
 `python -m bench.forge` prints its address and serves until it is stopped.
 """
@@ -20,7 +20,7 @@ ANSWER_SECONDS = 0.02
 
 
 class Forge:
-    """Plain ASGI, so that it takes little from the machine beside what is measured."""
+    """Plain ASGI, so that it costs little compared with what is measured."""
 
     def __init__(self) -> None:
         self.asked: defaultdict[str, list[float]] = defaultdict(list)

@@ -1,4 +1,4 @@
-"""Memory after a million reports, and whether a long history makes requests dearer."""
+"""Memory after a million reports, and whether a long history makes requests slower."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _status(server: Server, _number: int) -> None:
 
 
 def _ratio(long: Server, short: Server, probe: Callable[[Server, int], None]) -> float:
-    """Medians of single requests, taken in turns so that both meet the same machine."""
+    """The ratio of the medians of single requests, alternating so that conditions are equal."""
     times: dict[Server, list[float]] = {long: [], short: []}
     for number in range(PROBES):
         for server in (long, short):

@@ -36,36 +36,36 @@ def run(folder: Path, rounds: int = ROUNDS) -> list[Figure]:
     ]
 
 
-def _median(argv: Sequence[str], said: bytes, folder: Path, rounds: int) -> float:
-    taken = []
+def _median(argv: Sequence[str], stdin: bytes, folder: Path, rounds: int) -> float:
+    milliseconds = []
     for _ in range(rounds):
         started = time.perf_counter()
-        done = subprocess.run(argv, input=said, cwd=folder, capture_output=True, check=False)
-        taken.append((time.perf_counter() - started) * 1000)
-        assert done.returncode == 0, done.stderr
-    return median(taken)
+        process = subprocess.run(argv, input=stdin, cwd=folder, capture_output=True, check=False)
+        milliseconds.append((time.perf_counter() - started) * 1000)
+        assert process.returncode == 0, process.stderr
+    return median(milliseconds)
 
 
-def _call(tree: Path, tool: str, **given: str) -> bytes:
-    return json.dumps({"tool_name": tool, "tool_input": given, "cwd": str(tree)}).encode()
+def _call(tree: Path, tool: str, **tool_input: str) -> bytes:
+    return json.dumps({"tool_name": tool, "tool_input": tool_input, "cwd": str(tree)}).encode()
 
 
 def _repository(tree: Path) -> str:
     (tree / "src").mkdir(parents=True)
     (tree / "src/a.py").write_text("a = 1\n")
-    named = ("-c", "user.name=bench", "-c", "user.email=bench@shiftboss.invalid")
+    identity = ("-c", "user.name=bench", "-c", "user.email=bench@shiftboss.invalid")
     for argv in (
         ("init", "--quiet", "--initial-branch=task"),
         ("add", "--all"),
-        (*named, "commit", "--quiet", "--message", "base"),
+        (*identity, "commit", "--quiet", "--message", "base"),
     ):
         subprocess.run(("git", *argv), cwd=tree, check=True)
     (tree / "src/a.py").write_text("a = 2\n")
     subprocess.run(("git", "add", "--all"), cwd=tree, check=True)
-    told = subprocess.run(
+    process = subprocess.run(
         ("git", "rev-parse", "HEAD"), cwd=tree, check=True, capture_output=True, text=True
     )
-    return told.stdout.strip()
+    return process.stdout.strip()
 
 
 def _contract(file: Path, tree: Path, base: str) -> None:

@@ -21,7 +21,7 @@ _ENVIRONMENT = {
 
 
 def make_repo(repo: Path) -> str:
-    """All files in `main`, in one pack, as after a clone. Gives the commit."""
+    """Commit all files to `main`, in one pack, as after a clone. Return the commit."""
     repo.mkdir(parents=True)
     git(repo, "init", "--quiet", "--initial-branch=main")
     for folder in range(FOLDERS):
@@ -40,7 +40,7 @@ def commit(repo: Path, message: str) -> None:
 
 
 def git(repo: Path, *arguments: str) -> str:
-    done = subprocess.run(
+    process = subprocess.run(
         ["git", *arguments], cwd=repo, env=_ENVIRONMENT, capture_output=True, text=True, check=True
     )
-    return done.stdout.strip()
+    return process.stdout.strip()

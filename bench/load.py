@@ -1,7 +1,7 @@
-"""The load: progress reports over many connections, each waiting for its answer.
+"""Load: progress reports over many connections, each of which waits for its response.
 
-`python -m bench.load URL SWARM CONNECTIONS REPORTS START` prints one JSON line. Plain sockets, so
-that the client costs little beside the server it measures.
+`python -m bench.load URL SWARM CONNECTIONS REPORTS START` prints one JSON line. It uses
+plain sockets, so that it costs little compared with the server it measures.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Result(NamedTuple):
 
 
 class Connection(asyncio.Protocol):
-    """One worker: sends the next report when the last was answered."""
+    """One worker, which sends its next report when the previous one was answered."""
 
     def __init__(self, requests: Iterator[bytes], latencies: list[float]) -> None:
         self._requests = requests
@@ -49,8 +49,8 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self._answer += data
-        head, found, body = self._answer.partition(b"\r\n\r\n")
-        if not found or len(body) < _content_length(head):
+        head, separator, body = self._answer.partition(b"\r\n\r\n")
+        if not separator or len(body) < _content_length(head):
             return
         if not head.startswith(b"HTTP/1.1 200"):
             self.done.set_exception(RuntimeError(self._answer.decode()))

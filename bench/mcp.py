@@ -1,4 +1,4 @@
-"""MCP calls beside plain HTTP and beside the SDK alone, and what a parked MCP poll costs."""
+"""MCP calls compared with plain HTTP and with the SDK alone; memory of a parked MCP poll."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ def run(folder: Path, rounds: int = ROUNDS) -> list[Figure]:
 
 def _rate(kind: str, server: Server) -> float:
     arguments = [kind, server.url, str(CONNECTIONS), str(CALLS[kind])]
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-m", "bench.mcp_load", *arguments],
         stdout=subprocess.PIPE,
         text=True,
         check=True,
         timeout=LOAD_SECONDS_MAX,
     )
-    return float(done.stdout)
+    return float(process.stdout)
 
 
 async def _parked_kilobytes(server: Server) -> float:
@@ -74,6 +74,6 @@ async def _park(url: str, number: int) -> Connection:
 
 
 async def _polling(connection: Connection, url: str) -> int:
-    """How many workers have their polls parked."""
+    """How many workers have a parked poll."""
     status = json.loads(await connection.send(http_request(url, "/bus/get_status", {})))
     return sum(worker["status"] == "polling" for worker in status["workers"])

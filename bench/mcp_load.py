@@ -1,8 +1,8 @@
-"""The load of MCP: heartbeats over many connections, each waiting for its answer.
+"""Load on MCP: heartbeats over many connections, each of which waits for its response.
 
 `python -m bench.mcp_load http|plain|sdk URL CONNECTIONS CALLS` prints the calls per second. `http`
-sends the same operation to `/bus/heartbeat`. `sdk` ranks the forms of an answer, which leaves the
-call to the SDK; otherwise it is the same as `plain`.
+sends the same operation to `/bus/heartbeat`. `sdk` ranks the forms of a response, which leaves
+the call to the SDK; otherwise it is the same as `plain`.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from urllib.parse import urlsplit
 
 import uvloop
 
-_BOTH = "application/json, text/event-stream"
-_RANKED = "application/json;q=1, text/event-stream"
+_ACCEPT = "application/json, text/event-stream"
+_ACCEPT_RANKED = "application/json;q=1, text/event-stream"
 
 
 def http_request(url: str, path: str, body: dict[str, Any], headers: str = "") -> bytes:
@@ -32,13 +32,13 @@ def http_request(url: str, path: str, body: dict[str, Any], headers: str = "") -
 def call_request(url: str, tool: str, arguments: dict[str, Any], *, plain: bool = True) -> bytes:
     params = {"name": tool, "arguments": arguments}
     body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
-    accept = _BOTH if plain else _RANKED
+    accept = _ACCEPT if plain else _ACCEPT_RANKED
     headers = f"Accept: {accept}\r\nMCP-Protocol-Version: 2025-11-25\r\n"
     return http_request(url, "/mcp", body, headers)
 
 
 class Connection(asyncio.Protocol):
-    """Sends a request and gives its answer, whole or in chunks."""
+    """`send` returns the future of the response, which may be chunked."""
 
     def __init__(self) -> None:
         self._buffer = b""
@@ -54,8 +54,8 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self._buffer += data
-        head, found, body = self._buffer.partition(b"\r\n\r\n")
-        if found and self._answer is not None and _is_whole(head.lower(), body):
+        head, separator, body = self._buffer.partition(b"\r\n\r\n")
+        if separator and self._answer is not None and _is_complete(head.lower(), body):
             answer, self._answer, self._buffer = self._answer, None, b""
             if head.startswith(b"HTTP/1.1 200"):
                 answer.set_result(body)
@@ -63,7 +63,7 @@ class Connection(asyncio.Protocol):
                 answer.set_exception(RuntimeError(f"{head!r} {body!r}"))
 
 
-def _is_whole(head: bytes, body: bytes) -> bool:
+def _is_complete(head: bytes, body: bytes) -> bool:
     if b"content-length:" in head:
         return len(body) >= int(head.split(b"content-length:", 1)[1].split(b"\r\n", 1)[0])
     return body.endswith(b"0\r\n\r\n")
@@ -98,7 +98,10 @@ async def rate(kind: str, url: str, connections: int, calls: int) -> float:
     each = calls // connections
     started_at = time.perf_counter()
     await asyncio.gather(
-        *(_repeat(one, request, each) for one, request in zip(opened, requests, strict=True))
+        *(
+            _repeat(connection, request, each)
+            for connection, request in zip(opened, requests, strict=True)
+        )
     )
     seconds = time.perf_counter() - started_at
     return each * connections / seconds

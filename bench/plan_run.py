@@ -1,4 +1,4 @@
-"""`shiftboss run` as a process of its own, in a folder of its own."""
+"""Starts `shiftboss run` as a process in a folder of its own."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SWARM = "bench"
 
 @contextmanager
 def running(folder: Path, plan: dict[str, Any]) -> Iterator[subprocess.Popen[str]]:
-    """The plan's repository is `folder`/repo. Killed at the end, if it has not ended."""
+    """Run a plan with the repository `folder`/repo. The process is ended on exit."""
     (folder / "plan.yaml").write_text(
         yaml.safe_dump(
             {"goal": "Bench", "swarm": SWARM, "repos": {"repo": {"path": "repo"}}} | plan
@@ -46,7 +46,7 @@ def running(folder: Path, plan: dict[str, Any]) -> Iterator[subprocess.Popen[str
 
 
 def plan_task(name: str, *needs: str) -> dict[str, Any]:
-    """One that a single command checks, which ends at once: what is left is ours."""
+    """A task with one trivial check, so that the rest of its time is Shiftboss's own."""
     return {
         "id": name,
         "title": f"Add {name}",

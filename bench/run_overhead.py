@@ -1,8 +1,8 @@
-"""What a run costs for each task beside the work of its agent, in a repository of 10,000 files.
+"""What a run costs per task in addition to the agent's work, in a repository of 10,000 files.
 
-The tasks are a chain, so one begins when the one before it has landed, and nothing goes on beside
-it: from one landing to the next is all that the orchestrator and the server take, and the moment
-that an agent needs to commit one file.
+The tasks form a chain: each begins when the previous one has landed, and nothing else runs. The
+time from one landing to the next is the time of the orchestrator and the server, and the moment
+that the agent needs to commit one file.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ AGENT = Path(__file__).with_name("committing_agent.py")
 
 
 class Parts(NamedTuple):
-    """Of one task, in milliseconds."""
+    """The parts of one task, in milliseconds."""
 
     starting: float
     preparing: float
@@ -38,12 +38,12 @@ class Parts(NamedTuple):
 
 
 def run(folder: Path, tasks: int = TASKS) -> list[Figure]:
-    room = folder / "overhead"
-    make_repo(room / "repo")
-    git(room / "repo", "config", "user.name", "Bench")
-    git(room / "repo", "config", "user.email", "bench@shiftboss.invalid")
-    # Names that nobody had before: ext4 puts a folder where one of its name was deleted, and is
-    # slow to use such a place again.
+    workspace = folder / "overhead"
+    make_repo(workspace / "repo")
+    git(workspace / "repo", "config", "user.name", "Bench")
+    git(workspace / "repo", "config", "user.email", "bench@shiftboss.invalid")
+    # New names: ext4 puts a folder where one of the same name was deleted, and is slow to reuse
+    # such a place.
     names = [f"task-{token_hex(4)}" for _ in range(tasks)]
     plan = {
         "agents": {"one": {"kind": "command", "command": [sys.executable, "-IS", str(AGENT)]}},
@@ -51,10 +51,10 @@ def run(folder: Path, tasks: int = TASKS) -> list[Figure]:
         "workers": 1,
         "tasks": [plan_task(names[0]), *(plan_task(b, a) for a, b in pairwise(names))],
     }
-    with running(room, plan) as process:
+    with running(workspace, plan) as process:
         out, _ = process.communicate(timeout=RUN_SECONDS_MAX)
     assert json.loads(out)["done"], out
-    parts = _parts(room, names)
+    parts = _parts(workspace, names)
     return [
         Figure("a task of a run, 10,000 files", median(map(sum, parts)), "ms", at_most=2000),
         *(
@@ -64,13 +64,13 @@ def run(folder: Path, tasks: int = TASKS) -> list[Figure]:
     ]
 
 
-def _parts(room: Path, names: list[str]) -> list[Parts]:
-    """Without the first task, which copies the repository."""
-    at = _events(room / ".shiftboss" / "shiftboss.db")
-    found = []
+def _parts(workspace: Path, names: list[str]) -> list[Parts]:
+    """Of all tasks except the first, which copies the repository."""
+    at = _events(workspace / ".shiftboss" / "shiftboss.db")
+    parts = []
     for before, name in pairwise(names):
-        began, ended = (float(one) * 1000 for one in (room / name).read_text().split())
-        found.append(
+        began, ended = (float(seconds) * 1000 for seconds in (workspace / name).read_text().split())
+        parts.append(
             Parts(
                 starting=at[name, "task_started"] - at[before, "task_landed"],
                 preparing=began - at[name, "task_started"],
@@ -80,11 +80,11 @@ def _parts(room: Path, names: list[str]) -> list[Parts]:
                 landing=at[name, "task_landed"] - at[name, "task_done"],
             )
         )
-    return found
+    return parts
 
 
 def _events(database: Path) -> dict[tuple[str, str], int]:
-    """When each kind of event came for each task."""
+    """The time of each kind of event of each task."""
     query = "SELECT json_extract(data, '$.bead_id'), kind, at_ms FROM events WHERE swarm_id = ?"
     with closing(sqlite3.connect(database)) as connection:
         return {(task, kind): at for task, kind, at in connection.execute(query, [SWARM])}

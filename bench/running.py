@@ -1,4 +1,4 @@
-"""Servers and loads as processes, and a small client to prepare them."""
+"""Starts servers and load generators as processes, and prepares servers over HTTP."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ANSWER_SECONDS = 150.0
 
 
 class Server:
-    """A running server and what it costs."""
+    """A running server, and the memory and processor time that it uses."""
 
     def __init__(self, url: str, process: psutil.Process) -> None:
         self.url = url
@@ -82,8 +82,8 @@ def _serving(arguments: list[str]) -> Iterator[Server]:
     )
     try:
         assert process.stdout is not None
-        words = process.stdout.readline().split()
-        url = next(word for word in words if word.startswith("http")).rstrip(";")
+        first_line = process.stdout.readline().split()
+        url = next(word for word in first_line if word.startswith("http")).rstrip(";")
         yield Server(url, psutil.Process(process.pid))
     finally:
         process.terminate()
@@ -92,11 +92,11 @@ def _serving(arguments: list[str]) -> Iterator[Server]:
 
 def run_load(load: Load) -> Result:
     arguments = [str(value) for value in load]
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-m", "bench.load", *arguments],
         capture_output=True,
         text=True,
         check=True,
         timeout=LOAD_SECONDS_MAX,
     )
-    return Result(**json.loads(done.stdout))
+    return Result(**json.loads(process.stdout))

@@ -1,4 +1,4 @@
-"""What a hundred agents cost that wait: for a model, for a person, for a command."""
+"""What a hundred agents cost while they wait for a model, a person or a command."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from shiftboss.agents.launch import Launch
 from shiftboss.orchestrator.guardian.agent_process import AgentProcess, ProcessLimits, run_mark
 
 AGENTS = 100
-# Until their guardians have seen that nothing happens, and look rarely.
+# By then the guardians have noticed that nothing happens, and check rarely.
 SETTLING_SECONDS = 15.0
 WATCHED_SECONDS = 30.0
 
@@ -30,7 +30,7 @@ def run(folder: Path, seconds: float = WATCHED_SECONDS) -> list[Figure]:
 async def _wait_for_all(folder: Path, seconds: float) -> tuple[float, float]:
     """The share of a core that this process and the guardians use, and the megabytes of one."""
     agents = [await _start(folder, number) for number in range(AGENTS)]
-    heard = [asyncio.create_task(_listen(agent)) for agent in agents]
+    listeners = [asyncio.create_task(_listen(agent)) for agent in agents]
     await asyncio.sleep(SETTLING_SECONDS)
     guardians = psutil.Process().children()
     before = _cpu_seconds(guardians)
@@ -38,7 +38,7 @@ async def _wait_for_all(folder: Path, seconds: float) -> tuple[float, float]:
     await asyncio.sleep(seconds)
     core = (_cpu_seconds(guardians) - before) / (time.monotonic() - started_at)
     memory = max(guardian.memory_info().rss for guardian in guardians) / 2**20
-    await asyncio.gather(*(agent.end(0) for agent in agents), *heard)
+    await asyncio.gather(*(agent.end(0) for agent in agents), *listeners)
     return core, memory
 
 
@@ -59,7 +59,7 @@ async def _listen(agent: AgentProcess) -> None:
 
 
 def _cpu_seconds(guardians: list[psutil.Process]) -> float:
-    """The agents themselves do not count, whatever they do is theirs."""
+    """Of this process and the guardians; the agents themselves do not count."""
     used = time.process_time()
     for guardian in guardians:
         times = guardian.cpu_times()

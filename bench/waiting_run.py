@@ -14,23 +14,23 @@ from bench.plan_run import plan_task, running
 
 AGENTS = 100
 START_SECONDS_MAX = 300.0
-# Until their guardians have seen that nothing happens, and look rarely.
+# By then the guardians have noticed that nothing happens, and check rarely.
 SETTLING_SECONDS = 15.0
 WATCHED_SECONDS = 30.0
 _WAITING = "3599"
 
 
 def run(folder: Path, seconds: float = WATCHED_SECONDS, agents: int = AGENTS) -> list[Figure]:
-    room = folder / "waiting-run"
-    _make_repo(room / "repo")
+    workspace = folder / "waiting-run"
+    _make_repo(workspace / "repo")
     plan = {
         "agents": {"idle": {"kind": "command", "command": ["sleep", _WAITING]}},
         "agent": "idle",
         "workers": agents,
         "tasks": [plan_task(f"task-{number}") for number in range(agents)],
     }
-    with running(room, plan) as process:
-        _until_all_wait(process, agents)
+    with running(workspace, plan) as process:
+        _wait_until_all_agents_run(process, agents)
         time.sleep(SETTLING_SECONDS)
         before, started_at = _cpu_seconds(process), time.monotonic()
         time.sleep(seconds)
@@ -45,25 +45,25 @@ def _make_repo(repo: Path) -> None:
     commit(repo, "base")
 
 
-def _until_all_wait(process: subprocess.Popen[str], agents: int) -> None:
+def _wait_until_all_agents_run(process: subprocess.Popen[str], agents: int) -> None:
     end = time.monotonic() + START_SECONDS_MAX
-    while len(_all(process)[1]) < agents:
+    while len(_processes(process)[1]) < agents:
         assert time.monotonic() < end, "the agents are not started"
         assert process.poll() is None, "the run has ended"
         time.sleep(1)
 
 
-def _all(process: subprocess.Popen[str]) -> tuple[list[psutil.Process], list[psutil.Process]]:
-    """What is ours, and the agents: whatever those do is theirs."""
+def _processes(process: subprocess.Popen[str]) -> tuple[list[psutil.Process], list[psutil.Process]]:
+    """The processes of Shiftboss, and the agents."""
     ours, agents = [psutil.Process(process.pid)], list[psutil.Process]()
-    for one in psutil.Process(process.pid).children(recursive=True):
+    for child in psutil.Process(process.pid).children(recursive=True):
         try:
-            (agents if _WAITING in one.cmdline() else ours).append(one)
+            (agents if _WAITING in child.cmdline() else ours).append(child)
         except psutil.NoSuchProcess:
             continue
     return ours, agents
 
 
 def _cpu_seconds(process: subprocess.Popen[str]) -> float:
-    times = [one.cpu_times() for one in _all(process)[0]]
-    return float(sum(one.user + one.system for one in times))
+    times = [shiftboss.cpu_times() for shiftboss in _processes(process)[0]]
+    return float(sum(used.user + used.system for used in times))

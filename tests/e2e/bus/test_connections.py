@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,9 @@ import uvicorn
 from uvicorn.server import ServerState
 
 from shiftboss.coordinator.coordinator import Coordinator
+from shiftboss.protocol.fields import Answer
 from shiftboss.server.fast_path.connection import FastConnection
+from shiftboss.server.fast_path.exchange import FastExchange
 from shiftboss.server.fast_path.head_cache import HeadCache
 from shiftboss.server.http.app import App
 from shiftboss.server.http.connection import Connection
@@ -111,3 +114,45 @@ async def test_a_client_that_sends_without_reading_does_not_fill_the_memory(
     for _ in range(50):
         assert "workers" in await reply(reader)
     writer.transport.abort()
+
+
+@pytest.mark.parametrize("listening", [True], indirect=True, ids=["fast path"])
+async def test_the_shortcuts_of_the_fast_path_are_taken(
+    listening: tuple[Listener, str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing else would notice if they were not: the replies are the same."""
+    early: list[tuple[str, bool]] = []
+    in_task: list[str] = []
+    send_early, create_task = FastConnection._send_early, FastConnection._create_task
+
+    def note_early(connection: FastConnection, exchange: FastExchange, answer: object) -> None:
+        send_early(connection, exchange, answer)
+        on_loop = threading.current_thread() is threading.main_thread()
+        early.append((exchange.call.path, exchange.unsent == b"" and not on_loop))
+
+    def note_task(
+        connection: FastConnection, exchange: FastExchange, answer: Awaitable[Answer]
+    ) -> None:
+        in_task.append(exchange.call.path)
+        create_task(connection, exchange, answer)
+
+    monkeypatch.setattr(FastConnection, "_send_early", note_early)
+    monkeypatch.setattr(FastConnection, "_create_task", note_task)
+    _, host, port = listening
+    reader, writer = await asyncio.open_connection(host, port)
+    for path, body in (
+        ("register_worker", b'{"name":"w"}'),
+        ("add_task", b'{"bead_id":"t","title":"T"}'),
+        ("submit_task", b'{"bead_id":"t"}'),
+        ("poll_task", b'{"name":"w"}'),
+        ("ack_task", b'{"name":"w","bead_id":"t"}'),
+        ("worker_done", b'{"bead_id":"t"}'),
+        # When this is answered, the hub has the event of the report before it.
+        ("add_task", b'{"bead_id":"u","title":"U"}'),
+        ("poll_task", b'{"name":"w","timeout_ms":1}'),
+    ):
+        writer.write(post(f"/bus/{path}", body))
+        assert "code" not in await reply(reader), path
+    assert early == [("/bus/ack_task", True), ("/bus/worker_done", True)]
+    assert in_task == []
+    writer.close()

@@ -13,6 +13,7 @@ import re
 import threading
 from collections.abc import Awaitable, Coroutine
 from functools import partial
+from types import CoroutineType
 from typing import Any, ClassVar, Final
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
@@ -174,7 +175,7 @@ class FastConnection(Connection):
             return
         if isinstance(answer, asyncio.Future):
             self._wait_for(exchange, answer, None)
-        elif isinstance(answer, Coroutine) and call.path in TASKLESS_PATHS:
+        elif call.path in TASKLESS_PATHS and isinstance(answer, CoroutineType):
             self._resume(exchange, answer)
         else:
             self._create_task(exchange, answer)
