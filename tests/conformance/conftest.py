@@ -42,10 +42,17 @@ def repo(tmp_path_factory: pytest.TempPathFactory) -> Repo:
     return Repo(tmp_path_factory.mktemp("repos") / "repo")
 
 
+class SharedEvidence(LocalEvidence):
+    """Used by the coordinators of many tests, each of which closes its evidence when it stops."""
+
+    async def close(self) -> None:
+        pass
+
+
 @pytest.fixture(scope="session")
 def evidence(tmp_path_factory: pytest.TempPathFactory, repo: Repo) -> LocalEvidence:
     """Looks at `repo` and signs receipts. The verdicts are given by the tests."""
-    return LocalEvidence(tmp_path_factory.mktemp("evidence"), str(repo.path))
+    return SharedEvidence(tmp_path_factory.mktemp("evidence"), str(repo.path))
 
 
 @pytest.fixture
