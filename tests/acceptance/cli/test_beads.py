@@ -300,7 +300,7 @@ def test_without_bd_the_server_does_not_start_and_says_why(tmp_path: Path) -> No
     assert done == (
         1,
         "",
-        "the program bd is not installed; install beads, or serve without --beads\n",
+        "the program bd is not installed; install beads, or start the server without --beads\n",
     )
 
 
@@ -311,7 +311,8 @@ def test_without_its_folder_the_server_does_not_start_and_says_why(
     missing = tmp_path / "missing"
     serve = ("serve", "--port", "0", "--db", str(tmp_path / "x.db"))
     done = shiftboss(*serve, "--beads", str(missing))
-    assert done == (1, "", f"there is no folder {missing}; give --beads DIR\n")
+    refusal = f"there is no folder {missing}; give an existing folder with --beads DIR\n"
+    assert done == (1, "", refusal)
 
 
 def _is_running(pid: int) -> bool:

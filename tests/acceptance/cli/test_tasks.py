@@ -211,7 +211,7 @@ def test_open_issues_of_a_beads_file_become_tasks_with_their_dependencies(
         ('{"title": "no id"}', "id: is not a valid task id"),
         (issue("--help"), "id: is not a valid task id"),
         (issue("bd-2", title=" "), "title: must be a non-empty string"),
-        (issue("bd-2", priority="high"), "priority: must be a whole number"),
+        (issue("bd-2", priority="high"), "priority: must be an integer"),
         (issue("bd-2", dependencies="bd-1"), "dependencies: must be a list"),
         (issue("bd-2", dependencies=["; rm -rf"]), "dependencies: is not a valid task id"),
         (issue("bd-2", dependencies=["bd-2"]), "dependencies: bd-2: missing, or part of a cycle"),
