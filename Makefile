@@ -23,16 +23,18 @@ endif
 demo: $(READY)
 	$(BIN)/python -m shiftboss.cli.main demo
 
-test: check compiled
+test: $(READY)
+	$(MAKE) --no-print-directory --jobs=2 check compiled
 	$(BIN)/python -m pytest
 
-# A minute: the rules, the protocol, and the suite of the stores on SQLite.
-test-fast: $(READY) compiled
+# In less than a minute: the rules, the protocol, and the suite of the stores on SQLite.
+test-fast: $(READY)
 	$(BIN)/python -m pytest tests/unit tests/conformance -m "not postgres"
 
-# Tests start hundreds of processes, which would compile it again where PYTHONDONTWRITEBYTECODE is set.
+# Once, and not by every worker of pytest and every process that tests start.
 compiled: $(READY)
 	$(BIN)/python -m compileall -q src
+	$(BIN)/python -m pytest --collect-only -qq -n 0 > /dev/null || true
 
 check: $(READY)
 	$(BIN)/ruff format --check src tests bench examples
