@@ -1,5 +1,5 @@
-"""A forge on this machine: a real HTTP server that answers as Forgejo, Gitea and GitHub do, and
-misbehaves as they do when it is told to."""
+"""A fake forge: a real HTTP server that answers like Forgejo, Gitea and GitHub, and misbehaves like
+them on request."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from urllib.parse import parse_qs, urlsplit
 from shiftboss.protocol.ci import CiDemand
 from shiftboss.protocol.policy import CiPolicy
 
-# old: Forgejo 8 to 11 and Gitea 1.23, which list tasks alone. runs: Forgejo 12 to 15, with runs and
+# old: Forgejo 8 to 11 and Gitea 1.23, which only list tasks. runs: Forgejo 12 to 15, with runs and
 # without jobs. new: Forgejo 16. The others have runs and jobs in the shape of GitHub.
 Flavour = Literal["forgejo-old", "forgejo-runs", "forgejo-new", "gitea", "github"]
 
@@ -37,7 +37,7 @@ class Reply(NamedTuple):
 
 @dataclass
 class Run:
-    """`jobs` are states by name; `old_tasks` are those of jobs that were started again."""
+    """`jobs` are states by name; `old_tasks` are the earlier tasks of restarted jobs."""
 
     id: int
     number: int
@@ -63,7 +63,7 @@ class Run:
         )
 
     def restart(self, **jobs: str) -> None:
-        """Start jobs again, which are then in these states."""
+        """Restart jobs, which are then in these states."""
         self.attempt += 1
         self.old_tasks += [(name, self.jobs[name]) for name in jobs]
         self.jobs |= jobs
@@ -111,7 +111,7 @@ class Forge(ThreadingHTTPServer):
         return sum(self.requests.values())
 
     def push(self, sha: str, *, workflow: str = "ci.yml", event: str = "push", **jobs: str) -> Run:
-        """A run with its jobs, underscores in their names as dashes."""
+        """Add a run with its jobs; underscores in their names mean dashes."""
         number = len(self.runs) + 89
         named = {name.replace("_", "-"): state for name, state in jobs.items()}
         run = Run(number * 10, number, sha, workflow, event, named)
@@ -120,7 +120,7 @@ class Forge(ThreadingHTTPServer):
         return run
 
     def demand(self, **policy: Any) -> CiDemand:
-        """Of this forge, with the token from the variable FORGE_TOKEN."""
+        """A demand for this forge, with the token from the variable FORGE_TOKEN."""
         settings = {
             "provider": "github" if self.flavour == "github" else "forgejo",
             "url": self.url,
@@ -133,7 +133,7 @@ class Forge(ThreadingHTTPServer):
         )
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A caller that does not wait for a slow answer is what some tests are about."""
+        """Ignore clients that disconnect: some tests do not wait for a slow response."""
         if not isinstance(sys.exception(), ConnectionError):
             super().handle_error(request, client_address)
 
@@ -151,7 +151,7 @@ class Forge(ThreadingHTTPServer):
         return Reply(200, None if self.says_null else body, self.headers)
 
     def act(self, path: str, authorization: str | None) -> Reply:
-        """Cancel a run, or make it anew, as they do: one that is under way is not made anew."""
+        """Cancel or restart a run, as forges do: they do not restart one that is under way."""
         refused = self._refused(authorization)
         match path.split("/")[-4:]:
             case ["actions", "runs", number, ("cancel" | "rerun") as what] if refused is None:
@@ -177,7 +177,7 @@ class Forge(ThreadingHTTPServer):
 
     @staticmethod
     def _call_off(run: Run) -> None:
-        """As soon as its looks are used up."""
+        """End the cancelled runs that were listed often enough."""
         if run.called_off_in == 0:
             ended = {name: state for name, state in run.jobs.items() if state in _ENDED}
             run.jobs = dict.fromkeys(run.jobs, "cancelled") | ended
@@ -222,7 +222,7 @@ class Forge(ThreadingHTTPServer):
         return "" if self.leaves_out_shas else run.sha
 
     def _tasks(self) -> list[dict[str, Any]]:
-        """Of the jobs that a runner has taken, the newest first."""
+        """The tasks of jobs that a runner has taken, the newest first."""
         rows: list[dict[str, Any]] = []
         for run in self.runs:
             taken = [one for one in run.jobs.items() if one[1] not in ("waiting", "skipped")]
@@ -273,14 +273,14 @@ class Forge(ThreadingHTTPServer):
             "html_url": f"{self.url}/{REPOSITORY}/actions/runs/{run.id}",
             "created_at": CREATED,
             "updated_at": CREATED,
-            **_words(run.status),
+            **_status_fields(run.status),
         }
 
     def _jobs(self, run_id: int) -> list[dict[str, Any]]:
         (run,) = [run for run in self.runs if run.id == run_id]
         is_plain = self.flavour == "forgejo-new"
         states = [
-            (name, {"status": state} if is_plain else _words(state))
+            (name, {"status": state} if is_plain else _status_fields(state))
             for name, state in run.jobs.items()
         ]
         return [
@@ -289,7 +289,7 @@ class Forge(ThreadingHTTPServer):
         ]
 
     def _statuses(self, sha: str) -> dict[str, Any] | None:
-        """Forgejo writes a skipped job down as a success here. The last of each context stays."""
+        """Forgejo lists a skipped job as a success here. The last status of each context counts."""
         words = {"waiting": "pending", "running": "pending", "skipped": "success"}
         rows = {}
         for run in self.runs:
@@ -353,8 +353,8 @@ class _Handler(BaseHTTPRequestHandler):
         pass
 
 
-def _words(state: str) -> dict[str, Any]:
-    """As GitHub and Gitea say it."""
+def _status_fields(state: str) -> dict[str, Any]:
+    """The status and the conclusion, as GitHub and Gitea write them."""
     if state in _ENDED:
         return {"status": "completed", "conclusion": state}
     return {"status": {"waiting": "queued", "running": "in_progress"}[state], "conclusion": None}

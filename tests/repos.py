@@ -62,7 +62,7 @@ class Repo:
             (self.path / name).write_text(text)
 
     def commit(self, message: str, files: dict[str, str] | None = None) -> str:
-        """All that is in the work tree; its id."""
+        """Commit everything in the work tree; the id of the commit."""
         self.write(files or {})
         self.git("add", "--all")
         self.git("commit", "--quiet", "--allow-empty", "--message", message)
@@ -72,7 +72,7 @@ class Repo:
         return self.git("rev-parse", "HEAD")
 
     def on_main(self, files: dict[str, str]) -> str:
-        """What others land meanwhile."""
+        """Commit on `main`, as if another task had landed."""
         self.git("checkout", "--quiet", "main")
         landed = self.commit("landed", files)
         self.git("checkout", "--quiet", "task")
@@ -109,7 +109,7 @@ class Repo:
 
 
 def outcomes(verdict: Verdict) -> dict[str, str]:
-    """Of each check; of several criteria the last."""
+    """The outcome of each check; of several criteria, the last one."""
     return {one.check: one.outcome for one in verdict.checks}
 
 

@@ -12,7 +12,7 @@ import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import IO, Final, NamedTuple
 
 from shiftboss.errors import EvidenceUnavailable
 from shiftboss.system.files import make_folder
@@ -74,10 +74,11 @@ class ExclusiveDir(NamedTuple):
     """One of the numbered folders of a place that several processes share."""
 
     number: int
-    lock: int
+    lock: IO[bytes]
 
     def release(self) -> None:
-        os.close(self.lock)
+        """Can be repeated."""
+        self.lock.close()
 
 
 def hold_slot(folder: Path) -> ExclusiveDir:
@@ -89,7 +90,7 @@ def hold_slot(folder: Path) -> ExclusiveDir:
     for number in range(EXCLUSIVE_DIRS_MAX):
         lock = try_lock(folder / f"{number}.lock")
         if lock is not None:
-            return ExclusiveDir(number, lock)
+            return ExclusiveDir(number, os.fdopen(lock, "wb"))
     raise EvidenceUnavailable(
         f"{EXCLUSIVE_DIRS_MAX} servers already use {folder}",
         hint="give this server another --state",

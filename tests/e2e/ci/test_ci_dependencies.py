@@ -34,8 +34,8 @@ sys.exit(0 if set(wanted) <= set(offered) else "missing: " + repr(set(wanted) - 
 """
 
 
-class Room:
-    """`up` is built upon by `down`. Both have `main` checked out."""
+class DependentRepos:
+    """`down` is built on `up`. Both have `main` checked out."""
 
     def __init__(self, folder: Path) -> None:
         self.up = self._repo(folder / "up", {"api.txt": "add sub"})
@@ -84,8 +84,8 @@ class Room:
 
 
 @pytest.fixture
-async def room(tmp_path: Path) -> AsyncIterator[Room]:
-    made = Room(tmp_path)
+async def repos(tmp_path: Path) -> AsyncIterator[DependentRepos]:
+    made = DependentRepos(tmp_path)
     yield made
     await made.ci.close()
 
@@ -94,36 +94,38 @@ def states(report: CiReport) -> dict[str, str]:
     return {job.name: job.state for run in report.runs for job in run.jobs}
 
 
-async def test_a_job_sees_the_tip_of_what_it_is_built_on_and_cannot_spoil_it(room: Room) -> None:
-    demand = room.demand()
-    assert states(await room.run(demand, room.base))["test"] == "success"
-    room.push("sub")
+async def test_a_job_sees_the_tip_of_what_it_is_built_on_and_cannot_spoil_it(
+    repos: DependentRepos,
+) -> None:
+    demand = repos.demand()
+    assert states(await repos.run(demand, repos.base))["test"] == "success"
+    repos.push("sub")
     # What is not committed there is not seen.
-    room.up.write({"api.txt": "add sub"})
-    report = await room.run(demand, room.down.commit("more"))
+    repos.up.write({"api.txt": "add sub"})
+    report = await repos.run(demand, repos.down.commit("more"))
     assert states(report) == {"test": "failure", "lint": "success"}
     tail = next(job.log_tail for run in report.runs for job in run.jobs if job.name == "test")
     assert tail is not None
     assert "missing: {'add'}" in tail
-    assert not (room.up.path / "left-behind").exists()
+    assert not (repos.up.path / "left-behind").exists()
 
 
-async def test_an_older_run_keeps_its_result_when_upstream_moves(room: Room) -> None:
-    demand = room.demand()
-    first = await room.run(demand, room.base)
-    room.push("sub")
-    assert await room.run(demand, room.base) == first
+async def test_an_older_run_keeps_its_result_when_upstream_moves(repos: DependentRepos) -> None:
+    demand = repos.demand()
+    first = await repos.run(demand, repos.base)
+    repos.push("sub")
+    assert await repos.run(demand, repos.base) == first
 
 
-async def test_a_branch_that_is_not_there_is_said(room: Room) -> None:
-    there = CiDependency(path=str(room.up.path), branch="release")
-    demand = room.demand().model_copy(update={"dependencies": {"alpha-vm": there}})
-    with pytest.raises(CiUnavailable, match="no branch release in alpha-vm"):
-        await room.ci.start(demand, room.base)
+async def test_a_branch_that_is_not_there_is_said(repos: DependentRepos) -> None:
+    there = CiDependency(path=str(repos.up.path), branch="release")
+    demand = repos.demand().model_copy(update={"dependencies": {"alpha-vm": there}})
+    with pytest.raises(CiUnavailable, match="no branch release in the dependency alpha-vm"):
+        await repos.ci.start(demand, repos.base)
 
 
 async def test_the_jobs_of_a_workflow_file_see_it_too(
-    room: Room, monkeypatch: pytest.MonkeyPatch
+    repos: DependentRepos, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=":")
     if act_program() is None:
@@ -132,47 +134,49 @@ async def test_the_jobs_of_a_workflow_file_see_it_too(
         "on: push\njobs:\n  test:\n    runs-on: ubuntu-latest\n    steps:\n"
         "      - run: grep -q add $SHIFTBOSS_REPO_ALPHA_VM/api.txt\n"
     )
-    sha = room.down.commit("ci", {".forgejo/workflows/ci.yml": workflow})
-    assert states(await room.run(room.demand(jobs={}), sha)) == {"test": "success"}
+    sha = repos.down.commit("ci", {".forgejo/workflows/ci.yml": workflow})
+    assert states(await repos.run(repos.demand(jobs={}), sha)) == {"test": "success"}
 
 
 @pytest.mark.parametrize("breaking", [0, 1, 3])
-async def test_the_breaking_push_is_found(room: Room, breaking: int) -> None:
+async def test_the_breaking_push_is_found(repos: DependentRepos, breaking: int) -> None:
     apis = [f"add v{number}" if number < breaking else f"v{number}" for number in range(4)]
     for api in apis:
-        room.push(api)
-    found = await room.find()
-    assert (found.outcome, found.push) == ("upstream", room.pushes[breaking])
+        repos.push(api)
+    found = await repos.find()
+    assert (found.outcome, found.push) == ("upstream", repos.pushes[breaking])
     assert found.is_tip is (breaking == 3)
     assert found.own_change_too is False
     assert found.probes <= 6
 
 
-async def test_a_commit_that_is_wrong_by_itself_is_its_own_fault(room: Room) -> None:
-    room.push("add sub mul")
-    found = await room.find(room.down.commit("wants more", {"wanted.txt": "add div"}))
+async def test_a_commit_that_is_wrong_by_itself_is_its_own_fault(repos: DependentRepos) -> None:
+    repos.push("add sub mul")
+    found = await repos.find(repos.down.commit("wants more", {"wanted.txt": "add div"}))
     assert (found.outcome, found.push) == ("own_change", None)
 
 
-async def test_both_have_to_change_when_the_commit_fails_without_the_push_too(room: Room) -> None:
-    broke = room.push("sub")
-    found = await room.find(room.down.commit("wants more", {"wanted.txt": "add div"}))
+async def test_both_have_to_change_when_the_commit_fails_without_the_push_too(
+    repos: DependentRepos,
+) -> None:
+    broke = repos.push("sub")
+    found = await repos.find(repos.down.commit("wants more", {"wanted.txt": "add div"}))
     assert (found.outcome, found.push, found.own_change_too) == ("upstream", broke, True)
 
 
-async def test_what_failed_before_all_pushes_is_none_of_theirs(room: Room) -> None:
-    room.base = room.down.commit("never worked", {"wanted.txt": "div"})
-    room.push("add sub mul")
-    assert (await room.find()).outcome == "older"
+async def test_what_failed_before_all_pushes_is_none_of_theirs(repos: DependentRepos) -> None:
+    repos.base = repos.down.commit("never worked", {"wanted.txt": "div"})
+    repos.push("add sub mul")
+    assert (await repos.find()).outcome == "older"
 
 
-async def test_what_nobody_reported_is_not_put_on_the_last_who_did(room: Room) -> None:
-    room.push("add sub mul")
-    room.up.commit("by hand", {"api.txt": "sub"})
-    assert (await room.find()).outcome == "unreported"
+async def test_what_nobody_reported_is_not_put_on_the_last_who_did(repos: DependentRepos) -> None:
+    repos.push("add sub mul")
+    repos.up.commit("by hand", {"api.txt": "sub"})
+    assert (await repos.find()).outcome == "unreported"
 
 
-async def test_a_push_that_is_not_on_the_branch_has_no_part_in_it(room: Room) -> None:
-    room.up.git("checkout", "--quiet", "task")
-    room.push("nothing")
-    assert (await room.find()).outcome == "no_pushes"
+async def test_a_push_that_is_not_on_the_branch_has_no_part_in_it(repos: DependentRepos) -> None:
+    repos.up.git("checkout", "--quiet", "task")
+    repos.push("nothing")
+    assert (await repos.find()).outcome == "no_pushes"

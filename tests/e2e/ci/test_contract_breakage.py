@@ -21,7 +21,7 @@ sys.exit(0 if "add" in (upstream / "api.txt").read_text() else "add is gone")
 """
 
 
-class Room:
+class DependentRepos:
     def __init__(self, folder: Path) -> None:
         self.up = repo_on_main(folder / "alphavm", {"api.txt": "add sub\n"})
         self.down = repo_on_main(folder / "adnet", {"works.py": WORKS})
@@ -50,27 +50,27 @@ class Room:
 
 
 @pytest.fixture
-def room(tmp_path: Path) -> Iterator[Room]:
-    made = Room(tmp_path)
+def repos(tmp_path: Path) -> Iterator[DependentRepos]:
+    made = DependentRepos(tmp_path)
     yield made
     made.story.close()
 
 
-def test_the_breaking_commit_is_named_and_its_revert_is_opened(room: Room) -> None:
+def test_the_breaking_commit_is_named_and_its_revert_is_opened(repos: DependentRepos) -> None:
     # Green once: what was pushed before that is above suspicion.
-    room.story.land("down-0", "adnet", room.down, {"notes.txt": "first\n"})
-    room.land("up-1", "add mul\n")
-    breaking = room.land("up-2", "mul\n")
-    red = room.turn_red()
+    repos.story.land("down-0", "adnet", repos.down, {"notes.txt": "first\n"})
+    repos.land("up-1", "add mul\n")
+    breaking = repos.land("up-2", "mul\n")
+    red = repos.turn_red()
 
-    found = room.story.event("breakage_found")
+    found = repos.story.event("breakage_found")
     assert (found["bead_id"], found["worker"], found["sha"]) == ("down-1", "z.ai1", red)
     assert (found["repo"], found["jobs"]) == ("adnet", ["test"])
     assert (found["breaking"]["repo"], found["breaking"]["sha"]) == ("alphavm", breaking)
     assert found["breaking"]["bead_id"] == "up-2"
     assert found["remedy"] == "revert_upstream_commit"
     assert found["task"] == f"revert-{breaking[:12]}"
-    opened = room.story.ask("show_task", bead_id=found["task"])
+    opened = repos.story.ask("show_task", bead_id=found["task"])
     assert (opened["status"], opened["title"]) == (
         "open",
         f"Revert {breaking[:12]} in alphavm: it broke adnet",
@@ -79,17 +79,17 @@ def test_the_breaking_commit_is_named_and_its_revert_is_opened(room: Room) -> No
     assert "add is gone" in opened["description"]
 
     # Nobody is told twice, not by the next server either.
-    room.story.server.stop()
-    room.story.server.start()
-    room.story.ask("add_task", bead_id="later", title="After the start")
-    assert len(room.story.events("breakage_found")) == 1
+    repos.story.server.stop()
+    repos.story.server.start()
+    repos.story.ask("add_task", bead_id="later", title="After the start")
+    assert len(repos.story.events("breakage_found")) == 1
 
 
-def test_when_other_work_lies_on_top_the_repo_downstream_is_fixed(room: Room) -> None:
-    breaking = room.land("up-1", "sub\n")
-    room.land("up-2", "sub mul\n")
-    room.turn_red()
-    found = room.story.event("breakage_found")
+def test_when_other_work_lies_on_top_the_repo_downstream_is_fixed(repos: DependentRepos) -> None:
+    breaking = repos.land("up-1", "sub\n")
+    repos.land("up-2", "sub mul\n")
+    repos.turn_red()
+    found = repos.story.event("breakage_found")
     assert (found["breaking"]["sha"], found["remedy"]) == (
         breaking,
         "spawn_fix_worker_for_downstream",
@@ -97,24 +97,24 @@ def test_when_other_work_lies_on_top_the_repo_downstream_is_fixed(room: Room) ->
     assert found["task"] == f"fix-adnet-{breaking[:12]}"
 
 
-def test_a_search_that_a_crash_cut_off_is_made_up_for(room: Room) -> None:
-    breaking = room.land("up-1", "sub\n")
-    room.turn_red()
-    room.story.event("ci_failed")
-    room.story.server.kill()
-    room.story.server.start()
-    assert room.story.event("breakage_found")["breaking"]["sha"] == breaking
-    assert len(room.story.events("breakage_found")) == 1
+def test_a_search_that_a_crash_cut_off_is_made_up_for(repos: DependentRepos) -> None:
+    breaking = repos.land("up-1", "sub\n")
+    repos.turn_red()
+    repos.story.event("ci_failed")
+    repos.story.server.kill()
+    repos.story.server.start()
+    assert repos.story.event("breakage_found")["breaking"]["sha"] == breaking
+    assert len(repos.story.events("breakage_found")) == 1
 
 
-def test_a_repo_that_broke_itself_blames_nobody(room: Room) -> None:
-    room.land("up-1", "add mul\n")
-    room.story.begin("down-1", "adnet", "works.py")
-    sha = room.down.commit("down-1", {"works.py": "import sys\nsys.exit(1)\n"})
-    room.story.push("down-1", "adnet", sha)
-    said = room.story.event("breakage_ruled_out")
+def test_a_repo_that_broke_itself_blames_nobody(repos: DependentRepos) -> None:
+    repos.land("up-1", "add mul\n")
+    repos.story.begin("down-1", "adnet", "works.py")
+    sha = repos.down.commit("down-1", {"works.py": "import sys\nsys.exit(1)\n"})
+    repos.story.push("down-1", "adnet", sha)
+    said = repos.story.event("breakage_ruled_out")
     assert (said["outcome"], said["sha"], said["jobs"]) == ("own_change", sha, ["test"])
-    assert room.story.events("breakage_found") == []
+    assert repos.story.events("breakage_found") == []
 
 
 def test_for_a_forge_the_candidates_are_named_in_their_order(

@@ -22,7 +22,7 @@ GREEN = dict.fromkeys(JOBS, "success")
 DONE = "DONE: adnet CI run #{} all green, radicle-push: success"
 
 
-class Room:
+class Session:
     """One worker on adnet, which depends on alphavm."""
 
     def __init__(self, folder: Path, forge: Forge) -> None:
@@ -90,98 +90,98 @@ class Room:
 
 
 @pytest.fixture
-def room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Room]:
+def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
     monkeypatch.setenv("FORGE_TOKEN", TOKEN)
     with running_forge("forgejo-new") as forge:
-        room = Room(tmp_path, forge)
+        session = Session(tmp_path, forge)
         try:
-            room.start()
-            yield room
-            room.client.close()
+            session.start()
+            yield session
+            session.client.close()
         finally:
-            room.server.close()
+            session.server.close()
 
 
 @pytest.mark.requirement("CC-01", "CC-02", "CC-03", "CC-05", "CC-09")
 def test_the_documents_session_ends_in_done_and_every_deviation_before_it_is_refused(
-    room: Room,
+    session: Session,
 ) -> None:
-    room.begin("fees")
+    session.begin("fees")
     path = "adnet/crates/adnet-runtime/src/fees/"
-    room.says("fees", f"WORKING: Setting up fee calculation module in {path}")
-    room.says("fees", "WORKING: Implementing BaseFee and DynamicFee structs")
+    session.says("fees", f"WORKING: Setting up fee calculation module in {path}")
+    session.says("fees", "WORKING: Implementing BaseFee and DynamicFee structs")
     # An older run is green, and that of this commit does not come yet.
-    room.forge.push(room.repo.base, **GREEN, radicle_push="success")
-    first = room.push("first")
-    room.pushed("fees", first, 90)
-    assert "there is no CI run for commit" in room.not_done("fees", 89)
-    run = room.forge.push(first, **GREEN | {"test": "running"}, radicle_push="waiting")
-    assert "test has not begun in run #90" in room.not_done("fees", 90)
+    session.forge.push(session.repo.base, **GREEN, radicle_push="success")
+    first = session.push("first")
+    session.pushed("fees", first, 90)
+    assert "there is no CI run for commit" in session.not_done("fees", 89)
+    run = session.forge.push(first, **GREEN | {"test": "running"}, radicle_push="waiting")
+    assert "test has not begun in run #90" in session.not_done("fees", 90)
     run.jobs |= {"test": "failure", "radicle-push": "skipped"}
-    assert "test failed" in room.not_done("fees", 90)
-    room.says("fees", "FIXING_CI: test job - assertion failed in fee_calculation_test")
+    assert "test failed" in session.not_done("fees", 90)
+    session.says("fees", "FIXING_CI: test job - assertion failed in fee_calculation_test")
     # The sync is skipped; the documented remedy is a push of nothing.
-    second = room.push("second")
-    room.forge.push(second, **GREEN, radicle_push="skipped")
-    room.pushed("fees", second, 91)
-    assert "radicle-push was skipped: it did not happen" in room.not_done("fees", 91)
-    room.repo.git("commit", "--quiet", "--allow-empty", "-m", "ci: trigger radicle sync")
-    third = room.repo.head()
-    run = room.forge.push(third, **GREEN | {"coverage": "missing"}, radicle_push="success")
+    second = session.push("second")
+    session.forge.push(second, **GREEN, radicle_push="skipped")
+    session.pushed("fees", second, 91)
+    assert "radicle-push was skipped: it did not happen" in session.not_done("fees", 91)
+    session.repo.git("commit", "--quiet", "--allow-empty", "-m", "ci: trigger radicle sync")
+    third = session.repo.head()
+    run = session.forge.push(third, **GREEN | {"coverage": "missing"}, radicle_push="success")
     run.jobs["coverages"] = run.jobs.pop("coverage").replace("missing", "success")
-    room.pushed("fees", third, 92)
-    assert "has no job 'coverage'; did you mean 'coverages'?" in room.not_done("fees", 92)
-    room.says("fees", "FIXING_CI: coverage job - was renamed")
+    session.pushed("fees", third, 92)
+    assert "has no job 'coverage'; did you mean 'coverages'?" in session.not_done("fees", 92)
+    session.says("fees", "FIXING_CI: coverage job - was renamed")
     run.jobs["coverage"] = run.jobs.pop("coverages")
     run.restart()
-    room.pushed("fees", third, 92)
-    answer = room.says("fees", "DONE: adnet CI run #92 all green, Radicle synced")
+    session.pushed("fees", third, 92)
+    answer = session.says("fees", "DONE: adnet CI run #92 all green, Radicle synced")
     assert (answer["status"], answer["milestone"]) == ("accepted", "DONE")
-    kinds = room.kinds("fees")
+    kinds = session.kinds("fees")
     assert [kinds.count(one) for one in ("ci_failed", "ci_passed", "claim_accepted")] == [3, 1, 1]
     assert kinds[-3:] == ["claim_accepted", "task_done", "repo_released"]
-    receipt = ask(room.client, "show_receipt", bead_id="fees")["signed_receipt"]["receipt"]
+    receipt = ask(session.client, "show_receipt", bead_id="fees")["signed_receipt"]["receipt"]
     assert receipt["commit"] == third
-    assert TOKEN not in str(room.client.stored_events("default")) + room.server.log
+    assert TOKEN not in str(session.client.stored_events("default")) + session.server.log
 
 
 @pytest.mark.requirement("CC-01", "CC-03", "CC-10", "CC-11")
 def test_the_worker_leaves_the_forge_is_down_the_server_dies_and_the_task_gets_done(
-    room: Room,
+    session: Session,
 ) -> None:
-    room.begin("fees")
-    sha = room.push("fees")
-    room.forge.is_down = True
-    room.pushed("fees", sha, 89)
-    wait_until(lambda: room.forge.asked, "the forge was asked")
-    room.server.kill()
-    room.forge.is_down = False
-    room.forge.push(sha, **GREEN, radicle_push="success")
-    room.server.start()
-    room.wait_for("fees", "task_done")
-    assert task(room.client, "fees")["status"] == "done"
+    session.begin("fees")
+    sha = session.push("fees")
+    session.forge.is_down = True
+    session.pushed("fees", sha, 89)
+    wait_until(lambda: session.forge.asked, "the forge was asked")
+    session.server.kill()
+    session.forge.is_down = False
+    session.forge.push(sha, **GREEN, radicle_push="success")
+    session.server.start()
+    session.wait_for("fees", "task_done")
+    assert task(session.client, "fees")["status"] == "done"
     # By its commit alone, never by a list of all runs.
-    listed = [path for path in room.forge.requests if path.endswith("/actions/tasks")]
+    listed = [path for path in session.forge.requests if path.endswith("/actions/tasks")]
     assert listed == []
 
 
 @pytest.mark.requirement("CC-01")
-def test_a_commit_that_was_pushed_away_is_not_done(room: Room) -> None:
+def test_a_commit_that_was_pushed_away_is_not_done(session: Session) -> None:
     """Its run is green for ever; on the branch is something else."""
-    room.begin("fees")
-    sha = room.push("fees")
-    room.pushed("fees", sha, 89)
-    room.repo.git("reset", "--quiet", "--hard", "HEAD~1")
-    room.push("another")
-    room.forge.push(sha, **GREEN, radicle_push="success")
-    room.wait_for("fees", "claim_refused")
+    session.begin("fees")
+    sha = session.push("fees")
+    session.pushed("fees", sha, 89)
+    session.repo.git("reset", "--quiet", "--hard", "HEAD~1")
+    session.push("another")
+    session.forge.push(sha, **GREEN, radicle_push="success")
+    session.wait_for("fees", "claim_refused")
     refusals = [
-        one.data for one in room.client.stored_events("default") if one.kind == "claim_refused"
+        one.data for one in session.client.stored_events("default") if one.kind == "claim_refused"
     ]
     assert {one["check"] for one in refusals[0]["violations"]} == {"commit"}
-    assert task(room.client, "fees")["status"] == "active"
+    assert task(session.client, "fees")["status"] == "active"
     blocked = refused(
-        room.client,
+        session.client,
         "/bus/swarm_spawn_subtask",
         {
             "bead_id": "other",

@@ -27,8 +27,8 @@ OF_FORGEJO = FLAVOURS[:4]
 SHORTLY_AFTER = datetime(2026, 1, 9, 10, 1, tzinfo=UTC)
 
 
-class Watch:
-    """A provider for the forge, with clocks that the test turns."""
+class Provider:
+    """A provider for the forge, with clocks that the test sets."""
 
     def __init__(self, forge: Forge) -> None:
         self.forge = forge
@@ -66,10 +66,10 @@ def forge(request: pytest.FixtureRequest) -> Iterator[Forge]:
 
 
 @pytest.fixture
-async def watch(forge: Forge) -> AsyncIterator[Watch]:
-    watch = Watch(forge)
-    yield watch
-    await watch.http.close()
+async def ci(forge: Forge) -> AsyncIterator[Provider]:
+    ci = Provider(forge)
+    yield ci
+    await ci.http.close()
 
 
 def states(report: CiReport) -> dict[str, str]:
@@ -84,14 +84,14 @@ def only(*flavours: Flavour) -> pytest.MarkDecorator:
 
 
 @pytest.mark.requirement("CC-01", "CC-04")
-async def test_a_green_run_of_the_commit_passes(watch: Watch) -> None:
-    watch.forge.push(SHA, test="success", radicle_push="success")
-    report = await watch.look()
+async def test_a_green_run_of_the_commit_passes(ci: Provider) -> None:
+    ci.forge.push(SHA, test="success", radicle_push="success")
+    report = await ci.look()
     (run,) = report.runs
     assert (run.run_id, run.sha, run.state, report.complete) == ("89", SHA, "success", True)
     assert states(report) == {"test": "success", "radicle-push": "success"}
     assert run.url is not None
-    assert await watch.verdict() == "passed"
+    assert await ci.verdict() == "passed"
 
 
 @pytest.mark.requirement("CC-01", "CC-04")
@@ -106,14 +106,14 @@ async def test_a_green_run_of_the_commit_passes(watch: Watch) -> None:
     ],
 )
 async def test_a_sync_job_in_any_other_state_does_not(
-    watch: Watch, state: str, verdict: str
+    ci: Provider, state: str, verdict: str
 ) -> None:
-    watch.forge.push(SHA, test="success", radicle_push=state)
-    report = await watch.look()
+    ci.forge.push(SHA, test="success", radicle_push=state)
+    report = await ci.look()
     assert report.complete == (verdict == "failed")
-    if report.complete or watch.forge.flavour == "forgejo-old":
+    if report.complete or ci.forge.flavour == "forgejo-old":
         assert states(report)["radicle-push"] == state
-    assert await watch.verdict() == verdict
+    assert await ci.verdict() == verdict
 
 
 @pytest.mark.requirement("CC-04")
@@ -126,79 +126,81 @@ async def test_a_sync_job_in_any_other_state_does_not(
         ({"test": "cancelled", "lint": "success"}, "cancelled"),
     ],
 )
-async def test_the_state_of_a_run(watch: Watch, jobs: dict[str, str], state: str) -> None:
-    watch.forge.push(SHA, **jobs)
-    (run,) = (await watch.look()).runs
+async def test_the_state_of_a_run(ci: Provider, jobs: dict[str, str], state: str) -> None:
+    ci.forge.push(SHA, **jobs)
+    (run,) = (await ci.look()).runs
     assert run.state == state
 
 
 @pytest.mark.requirement("CC-04")
 @only("forgejo-runs", "forgejo-new", "gitea", "github")
-async def test_a_run_waits_until_a_runner_takes_it(watch: Watch) -> None:
-    run = watch.forge.push(SHA, test="waiting")
-    assert [run.state for run in (await watch.look()).runs] == ["waiting"]
+async def test_a_run_waits_until_a_runner_takes_it(ci: Provider) -> None:
+    run = ci.forge.push(SHA, test="waiting")
+    assert [run.state for run in (await ci.look()).runs] == ["waiting"]
     run.jobs["test"] = "running"
-    assert [run.state for run in (await watch.look()).runs] == ["running"]
+    assert [run.state for run in (await ci.look()).runs] == ["running"]
 
 
 @pytest.mark.requirement("CC-03")
-async def test_no_run_yet_is_nothing_yet(watch: Watch) -> None:
-    assert await watch.look() == CiReport(sha=SHA, runs=[], complete=False)
-    assert await watch.verdict() == "pending"
+async def test_no_run_yet_is_nothing_yet(ci: Provider) -> None:
+    assert await ci.look() == CiReport(sha=SHA, runs=[], complete=False)
+    assert await ci.verdict() == "pending"
 
 
 @pytest.mark.requirement("CC-01", "CC-03")
-async def test_an_older_green_run_of_another_commit_says_nothing(watch: Watch) -> None:
-    watch.forge.push(OTHER, test="success", radicle_push="success")
-    watch.forge.ignores_head_sha = True
-    assert (await watch.look()).runs == []
-    watch.forge.push(SHA, test="failure", radicle_push="skipped")
-    (run,) = (await watch.look()).runs
+async def test_an_older_green_run_of_another_commit_says_nothing(ci: Provider) -> None:
+    ci.forge.push(OTHER, test="success", radicle_push="success")
+    ci.forge.ignores_head_sha = True
+    assert (await ci.look()).runs == []
+    ci.forge.push(SHA, test="failure", radicle_push="skipped")
+    (run,) = (await ci.look()).runs
     assert (run.run_id, run.state) == ("90", "failure")
 
 
 @pytest.mark.requirement("CC-01")
-async def test_a_run_that_is_started_again_and_turns_red_counts_as_red(watch: Watch) -> None:
-    run = watch.forge.push(SHA, test="success", radicle_push="success")
-    assert await watch.verdict() == "passed"
+async def test_a_run_that_is_started_again_and_turns_red_counts_as_red(
+    ci: Provider,
+) -> None:
+    run = ci.forge.push(SHA, test="success", radicle_push="success")
+    assert await ci.verdict() == "passed"
     run.restart(test="running")
-    assert await watch.verdict() == "pending"
+    assert await ci.verdict() == "pending"
     run.jobs["test"] = "failure"
-    assert await watch.verdict() == "failed"
+    assert await ci.verdict() == "failed"
     run.restart(test="success")
-    assert await watch.verdict() == "passed"
+    assert await ci.verdict() == "passed"
 
 
 @pytest.mark.requirement("CC-01")
-async def test_the_newer_run_of_a_workflow_counts(watch: Watch) -> None:
-    watch.forge.push(SHA, test="failure", radicle_push="skipped")
-    watch.forge.push(SHA, test="success", radicle_push="success")
-    report = await watch.look()
+async def test_the_newer_run_of_a_workflow_counts(ci: Provider) -> None:
+    ci.forge.push(SHA, test="failure", radicle_push="skipped")
+    ci.forge.push(SHA, test="success", radicle_push="success")
+    report = await ci.look()
     assert [run.run_id for run in report.runs] == ["90"]
 
 
 @pytest.mark.requirement("CC-01")
-async def test_every_workflow_counts(watch: Watch) -> None:
-    watch.forge.push(SHA, workflow="ci.yml", test="success")
-    watch.forge.push(SHA, workflow="sync.yml", radicle_push="skipped")
-    report = await watch.look()
+async def test_every_workflow_counts(ci: Provider) -> None:
+    ci.forge.push(SHA, workflow="ci.yml", test="success")
+    ci.forge.push(SHA, workflow="sync.yml", radicle_push="skipped")
+    report = await ci.look()
     assert [run.run_id for run in report.runs] == ["90", "89"]
-    assert await watch.verdict() == "failed"
+    assert await ci.verdict() == "failed"
 
 
 @pytest.mark.requirement("CC-01")
-async def test_a_run_that_was_started_by_hand_does_not_hide_the_push(watch: Watch) -> None:
-    watch.forge.push(SHA, test="failure", radicle_push="success")
-    watch.forge.push(SHA, event="workflow_dispatch", test="success", radicle_push="success")
-    assert await watch.verdict() == "failed"
+async def test_a_run_that_was_started_by_hand_does_not_hide_the_push(ci: Provider) -> None:
+    ci.forge.push(SHA, test="failure", radicle_push="success")
+    ci.forge.push(SHA, event="workflow_dispatch", test="success", radicle_push="success")
+    assert await ci.verdict() == "failed"
 
 
 @pytest.mark.requirement("CC-01")
-async def test_a_job_of_another_name_is_not_the_job(watch: Watch) -> None:
-    watch.forge.push(SHA, tests="success", radicle_push="success")
-    report = await watch.look()
+async def test_a_job_of_another_name_is_not_the_job(ci: Provider) -> None:
+    ci.forge.push(SHA, tests="success", radicle_push="success")
+    report = await ci.look()
     assert report.complete
-    assert ci_state(judge(report, watch.demand)) == "failed"
+    assert ci_state(judge(report, ci.demand)) == "failed"
 
 
 # ------------------------------------------------------------ the oddities
@@ -206,87 +208,89 @@ async def test_a_job_of_another_name_is_not_the_job(watch: Watch) -> None:
 
 @pytest.mark.requirement("CC-01", "CC-03")
 @only("forgejo-old")
-async def test_a_job_that_no_runner_has_taken_keeps_the_run_open(watch: Watch) -> None:
-    run = watch.forge.push(SHA, test="success", radicle_push="waiting")
-    report = await watch.look()
+async def test_a_job_that_no_runner_has_taken_keeps_the_run_open(ci: Provider) -> None:
+    run = ci.forge.push(SHA, test="success", radicle_push="waiting")
+    report = await ci.look()
     assert (report.complete, states(report)["radicle-push"]) == (False, "waiting")
     run.jobs["radicle-push"] = "success"
-    assert await watch.verdict() == "passed"
+    assert await ci.verdict() == "passed"
 
 
 @pytest.mark.requirement("CC-01", "CC-03")
 @only("forgejo-old")
-async def test_without_statuses_a_missing_job_is_waited_for_a_while(watch: Watch) -> None:
-    watch.forge.has_statuses = False
-    watch.forge.push(SHA, test="success", radicle_push="skipped")
-    assert (await watch.look()).complete is False
-    assert await watch.verdict() == "pending"
-    watch.today += timedelta(seconds=watch.demand.policy.stuck_after)
-    assert (await watch.look()).complete is True
-    assert await watch.verdict() == "failed"
+async def test_without_statuses_a_missing_job_is_waited_for_a_while(ci: Provider) -> None:
+    ci.forge.has_statuses = False
+    ci.forge.push(SHA, test="success", radicle_push="skipped")
+    assert (await ci.look()).complete is False
+    assert await ci.verdict() == "pending"
+    ci.today += timedelta(seconds=ci.demand.policy.stuck_after)
+    assert (await ci.look()).complete is True
+    assert await ci.verdict() == "failed"
 
 
 @pytest.mark.requirement("CC-03")
 @only(*OF_FORGEJO)
-async def test_a_status_tells_of_rows_without_a_commit_and_proves_nothing(watch: Watch) -> None:
+async def test_a_status_tells_of_rows_without_a_commit_and_proves_nothing(
+    ci: Provider,
+) -> None:
     """Whoever can push can write one, and name an older green run in it."""
-    watch.forge.leaves_out_shas = True
-    watch.forge.push(OTHER, test="success", radicle_push="success")
-    watch.forge.push(SHA, test="success", radicle_push="success")
-    watch.forge.ignores_head_sha = True
-    report = await watch.look()
+    ci.forge.leaves_out_shas = True
+    ci.forge.push(OTHER, test="success", radicle_push="success")
+    ci.forge.push(SHA, test="success", radicle_push="success")
+    ci.forge.ignores_head_sha = True
+    report = await ci.look()
     assert [(run.run_id, run.sha, run.state) for run in report.runs] == [("90", "", "running")]
-    assert await watch.verdict() == "pending"
+    assert await ci.verdict() == "pending"
 
 
 @pytest.mark.requirement("CC-01", "CC-03")
 @only(*OF_FORGEJO)
-async def test_rows_that_only_look_like_the_commits_never_pass(watch: Watch) -> None:
-    watch.forge.leaves_out_shas = True
-    watch.forge.has_statuses = False
-    watch.forge.push(SHA, test="success", radicle_push="success")
-    report = await watch.look()
+async def test_rows_that_only_look_like_the_commits_never_pass(ci: Provider) -> None:
+    ci.forge.leaves_out_shas = True
+    ci.forge.has_statuses = False
+    ci.forge.push(SHA, test="success", radicle_push="success")
+    report = await ci.look()
     assert [(run.run_id, run.sha) for run in report.runs] == [("89", "")]
     assert not report.complete
-    assert await watch.verdict() == "pending"
+    assert await ci.verdict() == "pending"
 
 
 @pytest.mark.requirement("CC-03")
 @only(*OF_FORGEJO)
 @pytest.mark.parametrize("change", ["tip", "branch", "time"])
 async def test_rows_of_another_time_branch_or_tip_do_not_even_inform(
-    watch: Watch, change: str
+    ci: Provider, change: str
 ) -> None:
-    watch.forge.leaves_out_shas = True
-    watch.forge.has_statuses = False
-    run = watch.forge.push(SHA, test="success")
+    ci.forge.leaves_out_shas = True
+    ci.forge.has_statuses = False
+    run = ci.forge.push(SHA, test="success")
     if change == "tip":
-        watch.forge.tips["main"] = OTHER
+        ci.forge.tips["main"] = OTHER
     elif change == "branch":
         run.branch = "elsewhere"
     else:
-        watch.today += timedelta(hours=1)
-    assert (await watch.look()).runs == []
+        ci.today += timedelta(hours=1)
+    assert (await ci.look()).runs == []
 
 
 @pytest.mark.requirement("CC-03")
-async def test_null_is_nothing_yet(watch: Watch) -> None:
-    watch.forge.push(SHA, test="success", radicle_push="success")
-    watch.forge.says_null = True
-    assert await watch.verdict() == "pending"
-    watch.forge.says_null = False
-    assert await watch.verdict() == "passed"
+async def test_null_is_nothing_yet(ci: Provider) -> None:
+    ci.forge.push(SHA, test="success", radicle_push="success")
+    ci.forge.says_null = True
+    assert await ci.verdict() == "pending"
+    ci.forge.says_null = False
+    assert await ci.verdict() == "passed"
 
 
 @pytest.mark.requirement("CC-01", "CC-03")
 @only("forgejo-new", "gitea", "github")
-async def test_a_run_that_ended_without_telling_its_jobs_is_not_over(watch: Watch) -> None:
-    watch.forge.push(SHA, test="success", radicle_push="success")
-    rows = watch.forge.reply(*_runs_request(watch.forge))
-    watch.forge.instead = [rows, Reply(200, None)]
-    report = await watch.look()
+async def test_a_run_that_ended_without_telling_its_jobs_is_not_over(ci: Provider) -> None:
+    ci.forge.push(SHA, test="success", radicle_push="success")
+    rows = ci.forge.reply(*_runs_request(ci.forge))
+    ci.forge.instead = [rows, Reply(200, None)]
+    report = await ci.look()
     assert (report.complete, [run.state for run in report.runs]) == (False, ["running"])
-    assert await watch.verdict() == "passed"
+    assert await ci.verdict() == "passed"
 
 
 def _runs_request(forge: Forge) -> tuple[str, dict[str, str], str]:
@@ -298,53 +302,53 @@ def _runs_request(forge: Forge) -> tuple[str, dict[str, str], str]:
 @pytest.mark.requirement("CC-03")
 @only("forgejo-old")
 async def test_a_commit_below_many_others_is_found_and_then_followed_at_the_top(
-    watch: Watch,
+    ci: Provider,
 ) -> None:
-    watch.forge.push(SHA, test="success", radicle_push="success")
+    ci.forge.push(SHA, test="success", radicle_push="success")
     for at in range(60):
-        watch.forge.push(f"{at:040}", test="success")
-    assert await watch.verdict() == "passed"
+        ci.forge.push(f"{at:040}", test="success")
+    assert await ci.verdict() == "passed"
     tasks = f"/api/v1/repos/{REPOSITORY}/actions/tasks"
-    assert watch.forge.requests[tasks] == 2
-    await watch.look(OTHER)
-    watch.forge.requests.clear()
-    await watch.look(OTHER)
-    assert watch.forge.requests[tasks] == 1
+    assert ci.forge.requests[tasks] == 2
+    await ci.look(OTHER)
+    ci.forge.requests.clear()
+    await ci.look(OTHER)
+    assert ci.forge.requests[tasks] == 1
 
 
 # ------------------------------------------------------------ patience and its limits
 
 
 @pytest.mark.requirement("CC-03")
-async def test_a_forge_that_is_down_is_left_alone_and_asked_again(watch: Watch) -> None:
-    watch.forge.push(SHA, test="success", radicle_push="success")
-    watch.forge.is_down = True
+async def test_a_forge_that_is_down_is_left_alone_and_asked_again(ci: Provider) -> None:
+    ci.forge.push(SHA, test="success", radicle_push="success")
+    ci.forge.is_down = True
     waits = []
     for _ in range(6):
-        error = await watch.fails()
+        error = await ci.fails()
         assert error.facts["reason"] == "down"
-        asked = watch.forge.asked
-        held = await watch.fails()
-        assert watch.forge.asked == asked, "nobody asks before the time"
+        asked = ci.forge.asked
+        held = await ci.fails()
+        assert ci.forge.asked == asked, "nobody asks before the time"
         assert held.retry_after_seconds == error.retry_after_seconds
         waits.append(error.retry_after_seconds)
-        watch.seconds += error.retry_after_seconds
+        ci.seconds += error.retry_after_seconds
     for wait, most in zip(waits, [5, 10, 20, 40, 60, 60], strict=True):
         assert most * 0.75 <= wait <= most
-    watch.forge.is_down = False
-    assert await watch.verdict() == "passed"
-    watch.forge.is_down = True
-    assert (await watch.fails()).retry_after_seconds <= 5, "the count begins anew"
+    ci.forge.is_down = False
+    assert await ci.verdict() == "passed"
+    ci.forge.is_down = True
+    assert (await ci.fails()).retry_after_seconds <= 5, "the count begins anew"
 
 
 @pytest.mark.requirement("CC-03")
 @pytest.mark.parametrize("status", [500, 502, 503, 504])
 @only("forgejo-new", "github")
-async def test_server_errors_are_waited_out(watch: Watch, status: int) -> None:
-    watch.forge.instead = [Reply(status, "<html>")]
-    assert (await watch.fails()).detail.endswith(f"answered {status}")
-    watch.seconds += 5
-    assert (await watch.look()).runs == []
+async def test_server_errors_are_waited_out(ci: Provider, status: int) -> None:
+    ci.forge.instead = [Reply(status, "<html>")]
+    assert (await ci.fails()).detail.endswith(f"answered {status}")
+    ci.seconds += 5
+    assert (await ci.look()).runs == []
 
 
 @pytest.mark.requirement("CC-03")
@@ -361,86 +365,88 @@ async def test_server_errors_are_waited_out(watch: Watch, status: int) -> None:
     ],
 )
 async def test_rate_limits_say_when_to_come_back(
-    watch: Watch, status: int, headers: dict[str, str], seconds: float
+    ci: Provider, status: int, headers: dict[str, str], seconds: float
 ) -> None:
-    watch.forge.instead = [Reply(status, {}, headers)]
-    error = await watch.fails()
+    ci.forge.instead = [Reply(status, {}, headers)]
+    error = await ci.fails()
     assert (error.facts["reason"], error.retry_after_seconds) == ("rate_limit", seconds)
-    watch.seconds += seconds - 1
-    await watch.fails()
-    assert watch.forge.asked == 1
-    watch.seconds += 1
-    await watch.look()
+    ci.seconds += seconds - 1
+    await ci.fails()
+    assert ci.forge.asked == 1
+    ci.seconds += 1
+    await ci.look()
 
 
 @pytest.mark.requirement("CC-03")
 @only("github")
-async def test_a_secondary_limit_without_headers_is_no_revoked_token(watch: Watch) -> None:
-    watch.forge.instead = [Reply(403, {"message": "You have exceeded a secondary rate limit"})]
-    assert (await watch.fails()).facts["reason"] == "rate_limit"
+async def test_a_secondary_limit_without_headers_is_no_revoked_token(ci: Provider) -> None:
+    ci.forge.instead = [Reply(403, {"message": "You have exceeded a secondary rate limit"})]
+    assert (await ci.fails()).facts["reason"] == "rate_limit"
 
 
 @pytest.mark.requirement("CC-03")
 @only("github")
-async def test_the_last_answer_of_a_limit_is_used_and_then_waited_for(watch: Watch) -> None:
-    watch.forge.headers = {"x-ratelimit-remaining": "0", "x-ratelimit-reset": "1100"}
-    assert (await watch.look()).not_before_seconds == 100
-    assert (await watch.fails()).retry_after_seconds == 100
-    assert watch.forge.asked == 1
+async def test_the_last_answer_of_a_limit_is_used_and_then_waited_for(
+    ci: Provider,
+) -> None:
+    ci.forge.headers = {"x-ratelimit-remaining": "0", "x-ratelimit-reset": "1100"}
+    assert (await ci.look()).not_before_seconds == 100
+    assert (await ci.fails()).retry_after_seconds == 100
+    assert ci.forge.asked == 1
 
 
 @pytest.mark.requirement("CC-01", "CC-03")
 @pytest.mark.parametrize("status", [401, 403])
-async def test_a_revoked_token_is_told_as_such_and_never_passes(watch: Watch, status: int) -> None:
-    watch.forge.push(SHA, test="success", radicle_push="success")
-    assert await watch.verdict() == "passed"
-    watch.forge.instead = [Reply(status, {"message": "no"})]
-    error = await watch.fails()
+async def test_a_revoked_token_is_told_as_such_and_never_passes(ci: Provider, status: int) -> None:
+    ci.forge.push(SHA, test="success", radicle_push="success")
+    assert await ci.verdict() == "passed"
+    ci.forge.instead = [Reply(status, {"message": "no"})]
+    error = await ci.fails()
     assert error.facts["reason"] == "token"
     assert "revoked" in error.detail
     assert error.hint is not None
 
 
 @pytest.mark.requirement("CC-03")
-async def test_a_new_token_is_used_at_once(watch: Watch, monkeypatch: pytest.MonkeyPatch) -> None:
-    watch.forge.accepted_token = "another-token"
-    await watch.fails()
+async def test_a_new_token_is_used_at_once(ci: Provider, monkeypatch: pytest.MonkeyPatch) -> None:
+    ci.forge.accepted_token = "another-token"
+    await ci.fails()
     monkeypatch.setenv("FORGE_TOKEN", "another-token")
-    assert (await watch.look()).runs == []
+    assert (await ci.look()).runs == []
 
 
 @pytest.mark.requirement("CC-03")
 @only("forgejo-new")
 async def test_a_forge_that_says_nothing_is_given_up(
-    watch: Watch, monkeypatch: pytest.MonkeyPatch
+    ci: Provider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("shiftboss.evidence.ci.forge_api.http.ALL_SECONDS", 0.2)
-    watch.forge.is_slow = True
-    assert (await watch.fails()).facts["reason"] == "down"
+    ci.forge.is_slow = True
+    assert (await ci.fails()).facts["reason"] == "down"
 
 
 @pytest.mark.requirement("CC-03")
 @only("forgejo-new")
-async def test_nobody_at_the_address(watch: Watch) -> None:
-    demand = watch.forge.demand(url="http://127.0.0.1:1")
-    with pytest.raises(CiUnavailable, match="gave no answer") as caught:
-        await watch.look(demand=demand)
+async def test_nobody_at_the_address(ci: Provider) -> None:
+    demand = ci.forge.demand(url="http://127.0.0.1:1")
+    with pytest.raises(CiUnavailable, match="did not answer") as caught:
+        await ci.look(demand=demand)
     assert caught.value.facts["reason"] == "down"
 
 
 @pytest.mark.requirement("CC-03")
-async def test_an_unknown_repository_is_told(watch: Watch) -> None:
-    demand = watch.forge.demand(repository="alpha/nothing")
+async def test_an_unknown_repository_is_told(ci: Provider) -> None:
+    demand = ci.forge.demand(repository="alpha/nothing")
     with pytest.raises(CiUnavailable, match="has no actions of alpha/nothing"):
-        await watch.look(demand=demand)
+        await ci.look(demand=demand)
 
 
 @pytest.mark.requirement("CC-03")
 @only("forgejo-new")
 @pytest.mark.parametrize("body", ["<html>sign in</html>", "[" * 100])
-async def test_an_answer_that_is_no_json_is_no_answer(watch: Watch, body: str) -> None:
-    watch.forge.instead = [Reply(200, body)]
-    assert (await watch.fails()).facts["reason"] == "answer"
+async def test_an_answer_that_is_no_json_is_no_answer(ci: Provider, body: str) -> None:
+    ci.forge.instead = [Reply(200, body)]
+    assert (await ci.fails()).facts["reason"] == "answer"
 
 
 @pytest.mark.requirement("CC-03")
@@ -457,52 +463,52 @@ async def test_an_answer_that_is_no_json_is_no_answer(watch: Watch, body: str) -
         {"workflow_runs": [None, {"id": "x"}, {"id": 1}]},
     ],
 )
-async def test_rows_of_any_shape_are_survived(watch: Watch, body: Any) -> None:
-    watch.forge.instead = [Reply(200, [body] if isinstance(body, str) else body)]
-    report = await watch.look()
+async def test_rows_of_any_shape_are_survived(ci: Provider, body: Any) -> None:
+    ci.forge.instead = [Reply(200, [body] if isinstance(body, str) else body)]
+    report = await ci.look()
     assert (report.runs, report.complete) == ([], False)
 
 
 @pytest.mark.requirement("CC-03")
 @only("forgejo-new")
-async def test_an_answer_without_end_is_not_read(watch: Watch) -> None:
-    watch.forge.instead = [Reply(200, "[" + " " * 5_000_000 + "]")]
-    assert "too large a response" in (await watch.fails()).detail
+async def test_an_answer_without_end_is_not_read(ci: Provider) -> None:
+    ci.forge.instead = [Reply(200, "[" + " " * 5_000_000 + "]")]
+    assert "too large a response" in (await ci.fails()).detail
 
 
 # ------------------------------------------------------------ how much is asked
 
 
 @pytest.mark.requirement("CC-03")
-async def test_a_poll_of_an_open_run_is_one_request(watch: Watch) -> None:
-    watch.forge.push(SHA, test="running", radicle_push="waiting")
-    await watch.look()
-    watch.forge.requests.clear()
-    reports = [await watch.look() for _ in range(5)]
-    assert watch.forge.asked == 5
+async def test_a_poll_of_an_open_run_is_one_request(ci: Provider) -> None:
+    ci.forge.push(SHA, test="running", radicle_push="waiting")
+    await ci.look()
+    ci.forge.requests.clear()
+    reports = [await ci.look() for _ in range(5)]
+    assert ci.forge.asked == 5
     assert all(report.unchanged for report in reports)
 
 
 @pytest.mark.requirement("CC-03")
 @only("forgejo-runs", "forgejo-new", "gitea", "github")
-async def test_the_jobs_of_an_ended_run_are_asked_for_once(watch: Watch) -> None:
-    watch.forge.push(SHA, test="success", radicle_push="success")
-    assert not (await watch.look()).unchanged
-    watch.forge.requests.clear()
-    report = await watch.look()
-    assert (report.unchanged, report.complete, watch.forge.asked) == (True, True, 1)
+async def test_the_jobs_of_an_ended_run_are_asked_for_once(ci: Provider) -> None:
+    ci.forge.push(SHA, test="success", radicle_push="success")
+    assert not (await ci.look()).unchanged
+    ci.forge.requests.clear()
+    report = await ci.look()
+    assert (report.unchanged, report.complete, ci.forge.asked) == (True, True, 1)
 
 
 @pytest.mark.requirement("CC-03")
-async def test_what_has_not_changed_costs_nothing(watch: Watch) -> None:
-    watch.forge.has_etags = True
-    run = watch.forge.push(SHA, test="running", radicle_push="waiting")
-    await watch.look()
-    before = watch.forge.not_modified
-    assert (await watch.look()).unchanged
-    assert watch.forge.not_modified == before + 1
+async def test_what_has_not_changed_costs_nothing(ci: Provider) -> None:
+    ci.forge.has_etags = True
+    run = ci.forge.push(SHA, test="running", radicle_push="waiting")
+    await ci.look()
+    before = ci.forge.not_modified
+    assert (await ci.look()).unchanged
+    assert ci.forge.not_modified == before + 1
     run.jobs |= {"test": "success", "radicle-push": "success"}
-    report = await watch.look()
+    report = await ci.look()
     assert (report.unchanged, report.complete) == (False, True)
 
 
@@ -511,96 +517,98 @@ async def test_what_has_not_changed_costs_nothing(watch: Watch) -> None:
 
 @pytest.mark.requirement("CC-04")
 @only("forgejo-new", "gitea", "github")
-async def test_the_end_of_a_failed_jobs_log(watch: Watch) -> None:
-    watch.forge.push(SHA, test="failure")
-    (run,) = (await watch.look()).runs
+async def test_the_end_of_a_failed_jobs_log(ci: Provider) -> None:
+    ci.forge.push(SHA, test="failure")
+    (run,) = (await ci.look()).runs
     (job,) = run.jobs
-    assert await watch.provider.log_tail(watch.demand, run, job) is None
-    watch.forge.logs[int(job.job_id or 0)] = "x" * 20_000 + "\nassertion failed\n"
-    tail = await watch.provider.log_tail(watch.demand, run, job)
+    assert await ci.provider.log_tail(ci.demand, run, job) is None
+    ci.forge.logs[int(job.job_id or 0)] = "x" * 20_000 + "\nassertion failed\n"
+    tail = await ci.provider.log_tail(ci.demand, run, job)
     assert tail is not None
     assert (len(tail), tail[-18:]) == (16_384, "\nassertion failed\n")
 
 
 @pytest.mark.requirement("CC-04")
 @only("forgejo-old")
-async def test_a_task_has_no_log_to_be_had(watch: Watch) -> None:
-    watch.forge.push(SHA, test="failure")
-    (run,) = (await watch.look()).runs
-    assert await watch.provider.log_tail(watch.demand, run, run.jobs[0]) is None
+async def test_a_task_has_no_log_to_be_had(ci: Provider) -> None:
+    ci.forge.push(SHA, test="failure")
+    (run,) = (await ci.look()).runs
+    assert await ci.provider.log_tail(ci.demand, run, run.jobs[0]) is None
 
 
 @pytest.mark.requirement("CC-04")
 @only("github")
-async def test_a_log_at_another_host_is_fetched_without_the_token(watch: Watch) -> None:
-    watch.forge.push(SHA, test="failure")
-    (run,) = (await watch.look()).runs
+async def test_a_log_at_another_host_is_fetched_without_the_token(ci: Provider) -> None:
+    ci.forge.push(SHA, test="failure")
+    (run,) = (await ci.look()).runs
     with running_forge("github") as store:
         store.accepted_token = None
         store.logs[int(run.jobs[0].job_id or 0)] = "from the store"
-        watch.forge.log_address = store.url
-        assert await watch.provider.log_tail(watch.demand, run, run.jobs[0]) == "from the store"
+        ci.forge.log_address = store.url
+        assert await ci.provider.log_tail(ci.demand, run, run.jobs[0]) == "from the store"
         assert store.authorizations == [None]
 
 
 @pytest.mark.requirement("CC-03")
 @only("forgejo-new", "github")
-async def test_answers_are_not_fetched_from_another_host(watch: Watch) -> None:
+async def test_answers_are_not_fetched_from_another_host(ci: Provider) -> None:
     with running_forge("github") as elsewhere:
-        watch.forge.instead = [Reply(302, "", {"Location": f"{elsewhere.url}/steal"})]
-        assert "another host" in (await watch.fails()).detail
+        ci.forge.instead = [Reply(302, "", {"Location": f"{elsewhere.url}/steal"})]
+        assert "another host" in (await ci.fails()).detail
         assert elsewhere.asked == 0
 
 
 @pytest.mark.requirement("CC-03")
 @only("github")
-async def test_a_repository_that_was_renamed_is_followed_on_the_same_host(watch: Watch) -> None:
-    watch.forge.push(SHA, test="success", radicle_push="success")
-    path, _, _ = _runs_request(watch.forge)
-    watch.forge.instead = [Reply(301, "", {"Location": f"{path}?head_sha={SHA}"})]
-    assert await watch.verdict() == "passed"
-    watch.forge.instead = [Reply(301, "", {"Location": path})] * 3
-    assert "circle" in (await watch.fails()).detail
+async def test_a_repository_that_was_renamed_is_followed_on_the_same_host(
+    ci: Provider,
+) -> None:
+    ci.forge.push(SHA, test="success", radicle_push="success")
+    path, _, _ = _runs_request(ci.forge)
+    ci.forge.instead = [Reply(301, "", {"Location": f"{path}?head_sha={SHA}"})]
+    assert await ci.verdict() == "passed"
+    ci.forge.instead = [Reply(301, "", {"Location": path})] * 3
+    assert "redirects too often" in (await ci.fails()).detail
 
 
 @pytest.mark.requirement("CC-03")
 async def test_the_token_appears_nowhere(
-    watch: Watch, caplog: pytest.LogCaptureFixture, tmp_path: Path
+    ci: Provider, caplog: pytest.LogCaptureFixture, tmp_path: Path
 ) -> None:
     caplog.set_level(logging.DEBUG)
-    watch.forge.push(SHA, test="failure", radicle_push="skipped")
-    said = [repr(await watch.look()), repr(watch.demand)]
-    watch.forge.instead = [
+    ci.forge.push(SHA, test="failure", radicle_push="skipped")
+    said = [repr(await ci.look()), repr(ci.demand)]
+    ci.forge.instead = [
         Reply(500, TOKEN),
         Reply(403, TOKEN),
         Reply(418, TOKEN),
         Reply(200, TOKEN),
     ]
     for _ in range(4):
-        error = await watch.fails()
+        error = await ci.fails()
         said += [repr(error), error.detail, str(error.hint), repr(error.facts)]
-        watch.seconds += 100
+        ci.seconds += 100
     token_file = tmp_path / "token"
     token_file.write_text(f"{TOKEN} and more")
     for mode in (0o644, 0o600):
         token_file.chmod(mode)
-        demand = watch.forge.demand(token_variable=None, token_file=str(token_file))
+        demand = ci.forge.demand(token_variable=None, token_file=str(token_file))
         with pytest.raises(CiUnavailable) as caught:
-            await watch.look(demand=demand)
+            await ci.look(demand=demand)
         assert caught.value.facts["reason"] == "set_up"
         said += [repr(caught.value), str(caught.value.hint)]
-    assert any(TOKEN in (sent or "") for sent in watch.forge.authorizations)
+    assert any(TOKEN in (sent or "") for sent in ci.forge.authorizations)
     assert all(TOKEN not in text for text in said)
     assert TOKEN not in caplog.text
 
 
 @pytest.mark.requirement("CC-03")
-async def test_a_token_can_lie_in_a_private_file(watch: Watch, tmp_path: Path) -> None:
+async def test_a_token_can_lie_in_a_private_file(ci: Provider, tmp_path: Path) -> None:
     token_file = tmp_path / "token"
     token_file.touch(0o600)
     token_file.write_text(f"{TOKEN}\n")
-    demand = watch.forge.demand(token_variable=None, token_file=str(token_file))
-    assert (await watch.look(demand=demand)).runs == []
+    demand = ci.forge.demand(token_variable=None, token_file=str(token_file))
+    assert (await ci.look(demand=demand)).runs == []
 
 
 @pytest.mark.requirement("CC-03")
@@ -614,27 +622,27 @@ async def test_a_token_can_lie_in_a_private_file(watch: Watch, tmp_path: Path) -
     ],
 )
 async def test_a_forge_that_is_not_set_up_is_told(
-    watch: Watch, policy: dict[str, Any], words: str
+    ci: Provider, policy: dict[str, Any], words: str
 ) -> None:
     with pytest.raises(CiUnavailable, match=words) as caught:
-        await watch.look(demand=watch.forge.demand(**policy))
+        await ci.look(demand=ci.forge.demand(**policy))
     assert "word@" not in str(caught.value)
 
 
 @pytest.mark.requirement("CC-01")
-async def test_a_job_that_failed_on_a_later_page_is_seen(watch: Watch) -> None:
+async def test_a_job_that_failed_on_a_later_page_is_seen(ci: Provider) -> None:
     many = {f"leg_{number:03}": "success" for number in range(120)}
-    watch.forge.push(SHA, test="success", radicle_push="success", **many, last="failure")
-    report = await watch.look()
+    ci.forge.push(SHA, test="success", radicle_push="success", **many, last="failure")
+    report = await ci.look()
     assert {job.name: job.state for run in report.runs for job in run.jobs}["last"] == "failure"
 
 
 # ------------------------------------------------------------ restarts
 
 
-async def restarted(watch: Watch, sha: str = SHA) -> bool:
-    (run,) = (await watch.look(sha)).runs
-    return await watch.provider.restart(watch.demand, sha, run)
+async def restarted(ci: Provider, sha: str = SHA) -> bool:
+    (run,) = (await ci.look(sha)).runs
+    return await ci.provider.restart(ci.demand, sha, run)
 
 
 def posts(forge: Forge) -> int:
@@ -646,78 +654,78 @@ def posts(forge: Forge) -> int:
 @pytest.mark.parametrize("state", ["waiting", "running"])
 @pytest.mark.parametrize("looks", [0, 3])
 async def test_a_run_under_way_is_cancelled_and_made_anew(
-    watch: Watch, state: str, looks: int
+    ci: Provider, state: str, looks: int
 ) -> None:
     """Forgejo since 17. A forge may take a moment to cancel."""
-    watch.forge.has_reruns = True
-    watch.forge.cancels_after = looks
-    watch.forge.push(OTHER, test="running")
-    run = watch.forge.push(SHA, test="success", radicle_push=state)
-    assert await restarted(watch) is True
-    assert watch.forge.told == [f"cancel {run.id}", f"rerun {run.id}"]
-    report = await watch.look()
+    ci.forge.has_reruns = True
+    ci.forge.cancels_after = looks
+    ci.forge.push(OTHER, test="running")
+    run = ci.forge.push(SHA, test="success", radicle_push=state)
+    assert await restarted(ci) is True
+    assert ci.forge.told == [f"cancel {run.id}", f"rerun {run.id}"]
+    report = await ci.look()
     assert [(one.run_id, one.state) for one in report.runs] == [("90", "waiting")]
     run.jobs |= {"test": "success", "radicle-push": "success"}
-    assert await watch.verdict() == "passed"
+    assert await ci.verdict() == "passed"
 
 
 @pytest.mark.requirement("CC-12")
-async def test_a_token_that_may_not_write_can_read_on(watch: Watch) -> None:
+async def test_a_token_that_may_not_write_can_read_on(ci: Provider) -> None:
     """403 is an answer: it cannot be done from here."""
-    watch.forge.may_write = False
-    watch.forge.has_reruns = True
-    watch.forge.push(SHA, test="running", radicle_push="waiting")
-    assert await restarted(watch) is False
-    assert watch.forge.told == []
-    assert posts(watch.forge) <= 1
-    assert (await watch.look()).runs[0].state == "running"
+    ci.forge.may_write = False
+    ci.forge.has_reruns = True
+    ci.forge.push(SHA, test="running", radicle_push="waiting")
+    assert await restarted(ci) is False
+    assert ci.forge.told == []
+    assert posts(ci.forge) <= 1
+    assert (await ci.look()).runs[0].state == "running"
 
 
 @pytest.mark.requirement("CC-12")
 @only("forgejo-old", "forgejo-runs", "forgejo-new")
-async def test_a_forge_that_knows_no_reruns_has_nothing_cancelled(watch: Watch) -> None:
+async def test_a_forge_that_knows_no_reruns_has_nothing_cancelled(ci: Provider) -> None:
     """Forgejo 16 could cancel it, and then nobody could make it anew."""
-    watch.forge.push(SHA, test="running", radicle_push="waiting")
-    assert await restarted(watch) is False
-    assert watch.forge.told == []
-    assert (await watch.look()).runs[0].state == "running"
+    ci.forge.push(SHA, test="running", radicle_push="waiting")
+    assert await restarted(ci) is False
+    assert ci.forge.told == []
+    assert (await ci.look()).runs[0].state == "running"
 
 
 @pytest.mark.requirement("CC-12")
 @only("gitea", "github")
-async def test_a_run_that_is_not_cancelled_in_time_is_not_made_anew(watch: Watch) -> None:
-    watch.forge.cancels_after = 1000
-    run = watch.forge.push(SHA, test="running")
-    assert await restarted(watch) is False
-    assert watch.forge.told == [f"cancel {run.id}"]
+async def test_a_run_that_is_not_cancelled_in_time_is_not_made_anew(ci: Provider) -> None:
+    ci.forge.cancels_after = 1000
+    run = ci.forge.push(SHA, test="running")
+    assert await restarted(ci) is False
+    assert ci.forge.told == [f"cancel {run.id}"]
 
 
 @pytest.mark.requirement("CC-12")
 @only("gitea", "github")
-async def test_a_run_of_another_commit_is_never_restarted(watch: Watch) -> None:
-    watch.forge.push(OTHER, test="running")
-    (other,) = (await watch.look(OTHER)).runs
-    assert await watch.provider.restart(watch.demand, SHA, other) is False
-    assert watch.forge.told == []
+async def test_a_run_of_another_commit_is_never_restarted(ci: Provider) -> None:
+    ci.forge.push(OTHER, test="running")
+    (other,) = (await ci.look(OTHER)).runs
+    assert await ci.provider.restart(ci.demand, SHA, other) is False
+    assert ci.forge.told == []
 
 
 @pytest.mark.requirement("CC-12")
 @only("gitea", "github")
-async def test_a_forge_that_is_down_is_not_asked_to_restart(watch: Watch) -> None:
-    watch.forge.push(SHA, test="running")
-    (run,) = (await watch.look()).runs
-    watch.forge.is_down = True
+async def test_a_forge_that_is_down_is_not_asked_to_restart(ci: Provider) -> None:
+    ci.forge.push(SHA, test="running")
+    (run,) = (await ci.look()).runs
+    ci.forge.is_down = True
     with pytest.raises(CiUnavailable):
-        await watch.provider.restart(watch.demand, SHA, run)
+        await ci.provider.restart(ci.demand, SHA, run)
 
 
 @pytest.mark.requirement("CC-12")
 @only("forgejo-new", "github")
-async def test_a_report_tells_when_a_run_under_way_has_moved(watch: Watch) -> None:
+async def test_a_report_tells_when_a_run_under_way_has_moved(ci: Provider) -> None:
     """What has not moved for long hangs."""
-    run = watch.forge.push(SHA, test="running")
-    (first,) = (await watch.look()).runs
+    run = ci.forge.push(SHA, test="running")
+    (first,) = (await ci.look()).runs
     assert first.moved_at is not None
     run.jobs["test"] = "success"
-    (ended,) = (await watch.look()).runs
+    (ended,) = (await ci.look()).runs
     assert ended.moved_at is None

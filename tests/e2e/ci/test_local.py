@@ -25,7 +25,7 @@ from tests.waiting import eventually, wait_until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.requirement("CC-04")]
 
-# Says that it began, then waits until it may end.
+# Reports its start with a file, then waits until it may end.
 HELD = """
 import pathlib, sys, time
 marks = pathlib.Path(sys.argv[1])
@@ -49,8 +49,8 @@ asyncio.run(main())
 """
 
 
-class Room:
-    """A repository with one runner for it."""
+class Runner:
+    """A local runner, and a repository for it."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder / "ci"
@@ -90,10 +90,10 @@ class Room:
 
 
 @pytest.fixture
-async def room(tmp_path: Path) -> AsyncIterator[Room]:
-    room = Room(tmp_path)
-    yield room
-    await room.ci.close()
+async def runner(tmp_path: Path) -> AsyncIterator[Runner]:
+    runner = Runner(tmp_path)
+    yield runner
+    await runner.ci.close()
 
 
 def job(*run: str, **settings: Any) -> LocalJob:
@@ -108,25 +108,25 @@ def log_of(report: CiReport, name: str) -> str:
     return next(job.log_tail or "" for run in report.runs for job in run.jobs if job.name == name)
 
 
-async def test_jobs_run_in_a_clean_checkout_of_the_commit(room: Room) -> None:
-    sha = room.commit({"data.txt": "committed\n"})
-    (room.repo.path / "data.txt").write_text("not committed\n")
-    (room.repo.path / "stray.txt").touch()
-    demand = room.demand(
+async def test_jobs_run_in_a_clean_checkout_of_the_commit(runner: Runner) -> None:
+    sha = runner.commit({"data.txt": "committed\n"})
+    (runner.repo.path / "data.txt").write_text("not committed\n")
+    (runner.repo.path / "stray.txt").touch()
+    demand = runner.demand(
         {
             "check": job("grep -x committed data.txt", "touch made-by-check"),
             "test": job("test ! -e stray.txt", "test ! -e made-by-check", needs=["check"]),
         }
     )
-    report = await room.run(demand)
+    report = await runner.run(demand)
     (run,) = report.runs
     assert (run.run_id, run.sha, run.state, run.event) == ("1", sha, "success", "push")
     assert states(report) == {"check": "success", "test": "success"}
 
 
 @pytest.mark.requirement("CC-01")
-async def test_a_job_whose_needs_failed_is_skipped(room: Room) -> None:
-    demand = room.demand(
+async def test_a_job_whose_needs_failed_is_skipped(runner: Runner) -> None:
+    demand = runner.demand(
         {
             "radicle-push": job("true", needs=["test"]),
             "test": job("echo first", "sh -c 'echo it broke; exit 3'", "echo never"),
@@ -134,7 +134,7 @@ async def test_a_job_whose_needs_failed_is_skipped(room: Room) -> None:
             "after": job("true", needs=["radicle-push", "lint"]),
         }
     )
-    report = await room.run(demand)
+    report = await runner.run(demand)
     assert states(report) == {
         "radicle-push": "skipped",
         "test": "failure",
@@ -147,109 +147,109 @@ async def test_a_job_whose_needs_failed_is_skipped(room: Room) -> None:
         "$ echo first\nfirst\n$ sh -c 'echo it broke; exit 3'\nit broke\nexit code 3"
     )
     failed = next(job for job in run.jobs if job.name == "test")
-    assert await room.ci.log_tail(demand, run, failed) == failed.log_tail
+    assert await runner.ci.log_tail(demand, run, failed) == failed.log_tail
 
 
-async def test_a_command_that_needs_a_shell_fails_and_says_so(room: Room) -> None:
-    report = await room.run(room.demand({"test": job("true && true")}))
+async def test_a_command_that_needs_a_shell_fails_and_says_so(runner: Runner) -> None:
+    report = await runner.run(runner.demand({"test": job("true && true")}))
     assert states(report) == {"test": "failure"}
     assert "without a shell" in log_of(report, "test")
 
 
-async def test_the_time_limit_is_the_whole_jobs(room: Room) -> None:
-    report = await room.run(room.demand({"test": job("true", "sleep 60", timeout=1)}))
+async def test_the_time_limit_is_the_whole_jobs(runner: Runner) -> None:
+    report = await runner.run(runner.demand({"test": job("true", "sleep 60", timeout=1)}))
     assert "timed out" in log_of(report, "test")
 
 
 async def test_secrets_of_the_server_are_not_in_the_jobs_environment(
-    room: Room, monkeypatch: pytest.MonkeyPatch
+    runner: Runner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FORGE_TOKEN", "t0p-s3cret")
-    report = await room.run(room.demand({"test": job("sh -c 'env; exit 1'")}))
+    report = await runner.run(runner.demand({"test": job("sh -c 'env; exit 1'")}))
     assert "PATH=" in log_of(report, "test")
     assert "t0p-s3cret" not in log_of(report, "test")
 
 
 @pytest.mark.requirement("CC-03")
-async def test_a_commit_that_was_not_started_has_no_run(room: Room) -> None:
-    report = await room.ci.look(room.demand({"test": job("true")}), room.sha)
-    assert report == CiReport(sha=room.sha, runs=[], complete=False)
+async def test_a_commit_that_was_not_started_has_no_run(runner: Runner) -> None:
+    report = await runner.ci.look(runner.demand({"test": job("true")}), runner.sha)
+    assert report == CiReport(sha=runner.sha, runs=[], complete=False)
 
 
 @pytest.mark.requirement("CC-03")
-async def test_a_run_is_seen_waiting_and_running_and_is_not_started_twice(room: Room) -> None:
-    held = job(f"{sys.executable} -c '{HELD}' {room.marks}")
-    demand = room.demand({"hold": held, "last": job("true", needs=["hold"])})
-    await room.ci.start(demand, room.sha)
-    await asyncio.to_thread(wait_until, room.has_begun, "the job begins")
-    await room.ci.start(demand, room.sha)
-    report = await room.ci.look(demand, room.sha)
+async def test_a_run_is_seen_waiting_and_running_and_is_not_started_twice(runner: Runner) -> None:
+    held = job(f"{sys.executable} -c '{HELD}' {runner.marks}")
+    demand = runner.demand({"hold": held, "last": job("true", needs=["hold"])})
+    await runner.ci.start(demand, runner.sha)
+    await asyncio.to_thread(wait_until, runner.has_begun, "the job begins")
+    await runner.ci.start(demand, runner.sha)
+    report = await runner.ci.look(demand, runner.sha)
     assert (report.complete, report.runs[0].state) == (False, "running")
     assert states(report) == {"hold": "running", "last": "waiting"}
-    (room.marks / "go").touch()
-    assert [run.run_id for run in (await room.finished(demand)).runs] == ["1"]
-    await room.ci.start(demand, room.sha)
-    assert (await room.ci.look(demand, room.sha)).complete
-    assert room.has_begun(times=1)
+    (runner.marks / "go").touch()
+    assert [run.run_id for run in (await runner.finished(demand)).runs] == ["1"]
+    await runner.ci.start(demand, runner.sha)
+    assert (await runner.ci.look(demand, runner.sha)).complete
+    assert runner.has_begun(times=1)
 
 
-async def test_runs_are_counted_for_each_repository(room: Room) -> None:
-    demand = room.demand({"test": job("true")})
-    assert (await room.run(demand)).runs[0].run_id == "1"
-    room.commit({"more.txt": ""})
-    assert (await room.run(demand)).runs[0].run_id == "2"
+async def test_runs_are_counted_for_each_repository(runner: Runner) -> None:
+    demand = runner.demand({"test": job("true")})
+    assert (await runner.run(demand)).runs[0].run_id == "1"
+    runner.commit({"more.txt": ""})
+    assert (await runner.run(demand)).runs[0].run_id == "2"
     elsewhere = demand.model_copy(update={"repo": "deltavm"})
-    assert (await room.run(elsewhere)).runs[0].run_id == "1"
+    assert (await runner.run(elsewhere)).runs[0].run_id == "1"
 
 
-async def test_other_jobs_in_the_policy_make_a_new_run(room: Room) -> None:
-    assert (await room.run(room.demand({"test": job("false")}))).runs[0].state == "failure"
-    demand = room.demand({"test": job("true")})
-    assert (await room.ci.look(demand, room.sha)).runs == []
-    (run,) = (await room.run(demand)).runs
+async def test_other_jobs_in_the_policy_make_a_new_run(runner: Runner) -> None:
+    assert (await runner.run(runner.demand({"test": job("false")}))).runs[0].state == "failure"
+    demand = runner.demand({"test": job("true")})
+    assert (await runner.ci.look(demand, runner.sha)).runs == []
+    (run,) = (await runner.run(demand)).runs
     assert (run.run_id, run.state) == ("2", "success")
 
 
 @pytest.mark.requirement("CC-03")
 async def test_a_job_that_a_killed_server_left_is_repeated_and_the_others_are_not(
-    room: Room,
+    runner: Runner,
 ) -> None:
-    once = job(f"{sys.executable} -c \"open('{room.marks}/once', 'a').write('x')\"")
-    held = job(f"{sys.executable} -c '{HELD}' {room.marks}", needs=["once"])
-    demand = room.demand({"once": once, "hold": held})
-    words = [str(room.folder), demand.model_dump_json(), room.sha]
+    once = job(f"{sys.executable} -c \"open('{runner.marks}/once', 'a').write('x')\"")
+    held = job(f"{sys.executable} -c '{HELD}' {runner.marks}", needs=["once"])
+    demand = runner.demand({"once": once, "hold": held})
+    words = [str(runner.folder), demand.model_dump_json(), runner.sha]
     server = await asyncio.create_subprocess_exec(sys.executable, "-c", START, *words)
     try:
-        await asyncio.to_thread(wait_until, room.has_begun, "the job begins", 30)
+        await asyncio.to_thread(wait_until, runner.has_begun, "the job begins", 30)
     finally:
         server.kill()
         await server.wait()
-    (room.marks / "go").touch()
-    report = await room.finished(demand)
+    (runner.marks / "go").touch()
+    report = await runner.finished(demand)
     assert [(run.run_id, run.state) for run in report.runs] == [("1", "success")]
-    assert (room.marks / "once").read_text() == "x"
-    assert room.has_begun(times=2)
+    assert (runner.marks / "once").read_text() == "x"
+    assert runner.has_begun(times=2)
 
 
-async def test_a_result_outlives_the_server(room: Room) -> None:
-    demand = room.demand({"test": job("false")})
-    before = await room.run(demand)
-    await room.ci.close()
-    room.ci = LocalCi(room.folder)
-    assert await room.ci.look(demand, room.sha) == before
+async def test_a_result_outlives_the_server(runner: Runner) -> None:
+    demand = runner.demand({"test": job("false")})
+    before = await runner.run(demand)
+    await runner.ci.close()
+    runner.ci = LocalCi(runner.folder)
+    assert await runner.ci.look(demand, runner.sha) == before
 
 
-async def test_a_damaged_result_is_made_again(room: Room) -> None:
-    demand = room.demand({"test": job("true")})
-    await room.run(demand)
-    (file,) = room.folder.glob("results/*/*.json")
+async def test_a_damaged_result_is_made_again(runner: Runner) -> None:
+    demand = runner.demand({"test": job("true")})
+    await runner.run(demand)
+    (file,) = runner.folder.glob("results/*/*.json")
     file.write_text('{"sha": ')
-    assert (await room.ci.look(demand, room.sha)).runs == []
-    assert (await room.run(demand)).runs[0].run_id == "2"
+    assert (await runner.ci.look(demand, runner.sha)).runs == []
+    assert (await runner.run(demand)).runs[0].run_id == "2"
 
 
-class _LateAnswer(LocalRunRecords):
-    """A save is on disk at once; whoever saves learns of it when `go` is set."""
+class _LateSave(LocalRunRecords):
+    """A save is on disk at once, but returns only when `go` is set."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -262,39 +262,39 @@ class _LateAnswer(LocalRunRecords):
             assert self.go.wait(30)
 
 
-async def test_a_result_that_is_damaged_while_its_save_ends_is_made_again(room: Room) -> None:
-    records = room.ci._records = _LateAnswer(room.folder / "results")
-    demand = room.demand({"test": job("true")})
-    await room.run(demand)
-    (file,) = room.folder.glob("results/*/*.json")
+async def test_a_result_that_is_damaged_while_its_save_ends_is_made_again(runner: Runner) -> None:
+    records = runner.ci._records = _LateSave(runner.folder / "results")
+    demand = runner.demand({"test": job("true")})
+    await runner.run(demand)
+    (file,) = runner.folder.glob("results/*/*.json")
     file.write_text('{"sha": ')
-    starting = asyncio.create_task(room.ci.start(demand, room.sha))
+    starting = asyncio.create_task(runner.ci.start(demand, runner.sha))
     await asyncio.wait((starting,), timeout=0.2)
     records.go.set()
     await starting
-    assert (await room.finished(demand)).runs[0].run_id == "2"
+    assert (await runner.finished(demand)).runs[0].run_id == "2"
 
 
-async def test_a_run_that_this_machine_cannot_go_on_with_is_called_off_and_can_be_made_anew(
-    room: Room,
+async def test_a_run_that_this_machine_cannot_continue_is_cancelled_and_can_be_restarted(
+    runner: Runner,
 ) -> None:
-    held = job(f"{sys.executable} -c '{HELD}' {room.marks}")
-    demand = room.demand({"hold": held, "last": job("true", needs=["hold"])})
-    await room.ci.start(demand, room.sha)
-    await asyncio.to_thread(wait_until, room.has_begun, "the job begins")
-    (mirror,) = (room.folder / "mirrors").iterdir()
+    held = job(f"{sys.executable} -c '{HELD}' {runner.marks}")
+    demand = runner.demand({"hold": held, "last": job("true", needs=["hold"])})
+    await runner.ci.start(demand, runner.sha)
+    await asyncio.to_thread(wait_until, runner.has_begun, "the job begins")
+    (mirror,) = (runner.folder / "mirrors").iterdir()
     hidden = mirror.rename(mirror.with_name("hidden"))
-    (room.marks / "go").touch()
-    report = await room.finished(demand)
+    (runner.marks / "go").touch()
+    report = await runner.finished(demand)
     assert states(report) == {"hold": "success", "last": "cancelled"}
     assert report.runs[0].state == "cancelled"
     hidden.rename(mirror)
-    (run,) = (await room.run(demand)).runs
+    (run,) = (await runner.run(demand)).runs
     assert (run.run_id, run.state) == ("2", "success")
 
 
-class _Lagging(LocalRunRecords):
-    """Whoever reads gets what was there a while ago."""
+class _StaleRecords(LocalRunRecords):
+    """Reading a record returns what it was before."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -307,18 +307,18 @@ class _Lagging(LocalRunRecords):
         return record
 
 
-async def test_a_look_while_a_run_is_called_off_does_not_make_it_anew(room: Room) -> None:
-    held = job(f"{sys.executable} -c '{HELD}' {room.marks}")
-    demand = room.demand({"hold": held, "last": job("true", needs=["hold"])})
-    await room.ci.start(demand, room.sha)
-    await asyncio.to_thread(wait_until, room.has_begun, "the job begins")
-    (mirror,) = (room.folder / "mirrors").iterdir()
+async def test_a_look_while_a_run_is_cancelled_does_not_restart_it(runner: Runner) -> None:
+    held = job(f"{sys.executable} -c '{HELD}' {runner.marks}")
+    demand = runner.demand({"hold": held, "last": job("true", needs=["hold"])})
+    await runner.ci.start(demand, runner.sha)
+    await asyncio.to_thread(wait_until, runner.has_begun, "the job begins")
+    (mirror,) = (runner.folder / "mirrors").iterdir()
     mirror.rename(mirror.with_name("hidden"))
-    records = room.ci._records = _Lagging(room.folder / "results")
-    looking = asyncio.create_task(room.ci.look(demand, room.sha))
+    records = runner.ci._records = _StaleRecords(runner.folder / "results")
+    looking = asyncio.create_task(runner.ci.look(demand, runner.sha))
     await asyncio.to_thread(wait_until, records.has_read.is_set, "the open run was read")
-    (room.marks / "go").touch()
-    await eventually(lambda: not room.ci._active, "the run is called off", 30)
+    (runner.marks / "go").touch()
+    await eventually(lambda: not runner.ci._active, "the run is cancelled", 30)
     records.go.set()
     report = await looking
     assert (report.complete, report.runs[0].run_id) == (True, "1")
@@ -326,8 +326,8 @@ async def test_a_look_while_a_run_is_called_off_does_not_make_it_anew(room: Room
     assert not mirror.exists()
 
 
-class _Slow(LocalRunRecords):
-    """The first save takes as long as it is told to."""
+class _SlowRecords(LocalRunRecords):
+    """The first save waits for `go`."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -341,15 +341,15 @@ class _Slow(LocalRunRecords):
         self.saved += 1
 
 
-async def test_a_save_of_somebody_who_was_cancelled_does_not_come_after_the_next(
-    room: Room,
+async def test_a_cancelled_save_does_not_end_after_the_next_one(
+    runner: Runner,
 ) -> None:
-    records = _Slow(room.folder / "results")
-    demand = room.demand({"test": job("true")})
+    records = _SlowRecords(runner.folder / "results")
+    demand = runner.demand({"test": job("true")})
     waits = CiRun(
-        run_id="1", sha=room.sha, state="waiting", jobs=[CiJob(name="test", state="waiting")]
+        run_id="1", sha=runner.sha, state="waiting", jobs=[CiJob(name="test", state="waiting")]
     )
-    work = LocalRun(demand, LocalRunRecord(sha=room.sha, plan="", runs=[waits]), records)
+    work = LocalRun(demand, LocalRunRecord(sha=runner.sha, plan="", runs=[waits]), records)
     telling = asyncio.create_task(work.report_job(CiJob(name="test", state="running")))
     await eventually(records.begun.is_set, "it is being saved")
     telling.cancel()
@@ -358,53 +358,53 @@ async def test_a_save_of_somebody_who_was_cancelled_does_not_come_after_the_next
     records.go.set()
     await asyncio.wait((telling, calling_off))
     await eventually(lambda: records.saved == 2, "both are saved")
-    found = records.load(demand, room.sha)
+    found = records.load(demand, runner.sha)
     assert telling.cancelled()
     assert found is not None
     assert found.runs[0].state == "cancelled"
 
 
 @pytest.mark.requirement("CC-12")
-async def test_a_run_that_is_restarted_is_called_off_and_made_anew(room: Room) -> None:
-    quick = job(f"{sys.executable} -c \"open('{room.marks}/quick', 'a').write('x')\"")
-    held = job(f"{sys.executable} -c '{HELD}' {room.marks}", needs=["quick"])
-    demand = room.demand({"quick": quick, "hold": held})
-    await room.ci.start(demand, room.sha)
-    await asyncio.to_thread(wait_until, room.has_begun, "the job begins", 30)
-    (run,) = (await room.ci.look(demand, room.sha)).runs
-    assert await room.ci.restart(demand, room.sha, run) is True
-    (anew,) = (await room.ci.look(demand, room.sha)).runs
-    assert (anew.run_id, anew.sha, anew.state) == ("2", room.sha, "waiting")
-    # Said again of the one that is gone, nothing happens.
-    assert await room.ci.restart(demand, room.sha, run) is True
-    await asyncio.to_thread(wait_until, lambda: room.has_begun(times=2), "it begins again", 30)
-    (room.marks / "go").touch()
-    (run,) = (await room.finished(demand)).runs
+async def test_a_run_that_is_restarted_is_cancelled_and_run_again(runner: Runner) -> None:
+    quick = job(f"{sys.executable} -c \"open('{runner.marks}/quick', 'a').write('x')\"")
+    held = job(f"{sys.executable} -c '{HELD}' {runner.marks}", needs=["quick"])
+    demand = runner.demand({"quick": quick, "hold": held})
+    await runner.ci.start(demand, runner.sha)
+    await asyncio.to_thread(wait_until, runner.has_begun, "the job begins", 30)
+    (run,) = (await runner.ci.look(demand, runner.sha)).runs
+    assert await runner.ci.restart(demand, runner.sha, run) is True
+    (anew,) = (await runner.ci.look(demand, runner.sha)).runs
+    assert (anew.run_id, anew.sha, anew.state) == ("2", runner.sha, "waiting")
+    # A restart of the replaced run does nothing.
+    assert await runner.ci.restart(demand, runner.sha, run) is True
+    await asyncio.to_thread(wait_until, lambda: runner.has_begun(times=2), "it begins again", 30)
+    (runner.marks / "go").touch()
+    (run,) = (await runner.finished(demand)).runs
     assert (run.run_id, run.state) == ("2", "success")
-    assert (room.marks / "quick").read_text() == "xx"
+    assert (runner.marks / "quick").read_text() == "xx"
 
 
 @pytest.mark.requirement("CC-12")
-async def test_what_was_never_started_cannot_be_restarted(room: Room) -> None:
-    demand = room.demand({"test": job("true")})
-    run = CiRun(run_id="1", sha=room.sha, state="waiting")
-    assert await room.ci.restart(demand, room.sha, run) is False
+async def test_a_run_that_was_never_started_cannot_be_restarted(runner: Runner) -> None:
+    demand = runner.demand({"test": job("true")})
+    run = CiRun(run_id="1", sha=runner.sha, state="waiting")
+    assert await runner.ci.restart(demand, runner.sha, run) is False
 
 
 @pytest.mark.requirement("CC-01")
 @pytest.mark.parametrize("sha", ["1" * 40, "main", "--help"])
-async def test_a_commit_that_was_not_pushed_is_not_run(room: Room, sha: str) -> None:
+async def test_a_commit_that_was_not_pushed_is_not_run(runner: Runner, sha: str) -> None:
     with pytest.raises(CiUnavailable, match="there is no commit") as caught:
-        await room.ci.start(room.demand({"test": job("true")}), sha)
+        await runner.ci.start(runner.demand({"test": job("true")}), sha)
     assert caught.value.facts["reason"] == "commit"
 
 
-async def test_the_local_runner_is_the_default_provider(room: Room) -> None:
-    opened = CiProviders(room.folder)
-    demand = room.demand({"test": job("true")})
+async def test_the_local_runner_is_the_default_provider(runner: Runner) -> None:
+    opened = CiProviders(runner.folder)
+    demand = runner.demand({"test": job("true")})
     try:
-        await opened.of(demand).start(demand, room.sha)
-        assert len((await opened.of(demand).look(demand, room.sha)).runs) == 1
+        await opened.of(demand).start(demand, runner.sha)
+        assert len((await opened.of(demand).look(demand, runner.sha)).runs) == 1
     finally:
         await opened.close()
 
@@ -448,15 +448,15 @@ def act(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("act")
 @pytest.mark.requirement("CC-01")
-async def test_workflow_files_are_run_where_there_is_act(room: Room) -> None:
-    room.commit({"data.txt": "", ".forgejo/workflows/ci.yml": GREEN})
-    demand = room.demand()
-    report = await room.run(demand)
+async def test_workflow_files_are_run_where_there_is_act(runner: Runner) -> None:
+    runner.commit({"data.txt": "", ".forgejo/workflows/ci.yml": GREEN})
+    demand = runner.demand()
+    report = await runner.run(demand)
     assert states(report) == {"check": "success", "The tests": "success", "radicle-push": "success"}
     (run,) = report.runs
     assert (run.state, run.workflow) == ("success", ".forgejo/workflows/ci.yml")
-    room.commit({".forgejo/workflows/ci.yml": WORKFLOW})
-    report = await room.run(demand)
+    runner.commit({".forgejo/workflows/ci.yml": WORKFLOW})
+    report = await runner.run(demand)
     assert states(report) == {"check": "success", "The tests": "failure", "radicle-push": "skipped"}
     assert "exit status 1" in log_of(report, "The tests")
     assert report.runs[0].state == "failure"
@@ -464,14 +464,14 @@ async def test_workflow_files_are_run_where_there_is_act(room: Room) -> None:
 
 @pytest.mark.usefixtures("act")
 @pytest.mark.requirement("CC-01")
-async def test_settings_of_act_in_the_commit_have_no_say(room: Room) -> None:
-    room.commit({"data.txt": "", ".actrc": "-n\n", ".github/workflows/ci.yml": WORKFLOW})
-    assert states(await room.run(room.demand()))["The tests"] == "failure"
+async def test_settings_of_act_in_the_commit_are_ignored(runner: Runner) -> None:
+    runner.commit({"data.txt": "", ".actrc": "-n\n", ".github/workflows/ci.yml": WORKFLOW})
+    assert states(await runner.run(runner.demand()))["The tests"] == "failure"
 
 
 @pytest.mark.usefixtures("act")
-async def test_each_workflow_is_a_run_and_one_for_other_events_is_none(room: Room) -> None:
-    room.commit(
+async def test_each_workflow_is_a_run_and_one_for_other_events_is_none(runner: Runner) -> None:
+    runner.commit(
         {
             "data.txt": "",
             ".gitea/workflows/ci.yml": GREEN,
@@ -480,7 +480,7 @@ async def test_each_workflow_is_a_run_and_one_for_other_events_is_none(room: Roo
             ".github/workflows/ignored.yml": WORKFLOW,
         }
     )
-    report = await room.run(room.demand())
+    report = await runner.run(runner.demand())
     found = {run.workflow: run.state for run in report.runs}
     assert found == {".gitea/workflows/broken.yml": "failure", ".gitea/workflows/ci.yml": "success"}
 
@@ -488,22 +488,24 @@ async def test_each_workflow_is_a_run_and_one_for_other_events_is_none(room: Roo
 @pytest.mark.usefixtures("act")
 @pytest.mark.requirement("CC-01")
 async def test_a_commit_whose_workflows_do_nothing_at_a_push_has_proven_nothing(
-    room: Room,
+    runner: Runner,
 ) -> None:
-    room.commit({".github/workflows/ci.yml": WORKFLOW.replace("on: push", "on: issues")})
-    (run,) = (await room.run(room.demand())).runs
+    runner.commit({".github/workflows/ci.yml": WORKFLOW.replace("on: push", "on: issues")})
+    (run,) = (await runner.run(runner.demand())).runs
     assert (run.state, run.jobs) == ("cancelled", [])
 
 
-async def test_nothing_to_run_is_told(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_without_jobs_and_act_the_error_says_so(
+    runner: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PATH", str(Path(shutil.which("git") or "").parent))
     if act_program() is not None:
         pytest.skip("act lies beside git here")
     with pytest.raises(CiUnavailable, match="`act`, which runs workflow files, is not installed"):
-        await room.ci.start(room.demand(), room.sha)
+        await runner.ci.start(runner.demand(), runner.sha)
 
 
 @pytest.mark.usefixtures("act")
-async def test_a_commit_without_workflow_files_is_told(room: Room) -> None:
+async def test_without_jobs_and_workflow_files_the_error_says_so(runner: Runner) -> None:
     with pytest.raises(CiUnavailable, match="the commit has no workflow files"):
-        await room.ci.start(room.demand(), room.sha)
+        await runner.ci.start(runner.demand(), runner.sha)

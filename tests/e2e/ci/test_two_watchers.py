@@ -25,9 +25,9 @@ NAMES = ("one", "other")
 SECRET = "w3bh00k"
 
 
-class Room:
-    """Each server shows the forge a token of its own, by which it is known. They verify nothing:
-    who verifies asks, too."""
+class TwoServers:
+    """Each server has a token of its own, by which the forge recognises it. They do not verify,
+    because a verification asks the forge, too."""
 
     def __init__(self, folder: Path, forge: Forge, database: str, poll_every: int) -> None:
         self.forge = forge
@@ -86,20 +86,20 @@ class Room:
 
 
 @pytest.fixture
-def room(
+def servers(
     request: pytest.FixtureRequest,
     tmp_path: Path,
     postgres_url: str,
     monkeypatch: pytest.MonkeyPatch,
-) -> Iterator[Room]:
+) -> Iterator[TwoServers]:
     monkeypatch.setenv("HOOK_SECRET", SECRET)
     with ExitStack() as stack:
         forge = stack.enter_context(running_forge("github"))
         forge.accepted_token = None
-        room = Room(tmp_path, forge, postgres_url, request.param)
-        stack.callback(room.close)
-        room.start(monkeypatch)
-        yield room
+        servers = TwoServers(tmp_path, forge, postgres_url, request.param)
+        stack.callback(servers.close)
+        servers.start(monkeypatch)
+        yield servers
 
 
 def another_than(name: str) -> str:
@@ -107,33 +107,33 @@ def another_than(name: str) -> str:
 
 
 @pytest.mark.parametrize("room", [1], indirect=True)
-def test_one_server_asks_and_when_it_is_killed_the_other_goes_on(room: Room) -> None:
-    asks = room.follow()
-    before = room.forge.asked
-    wait_until(lambda: room.forge.asked >= before + 2, "it is asked again", 30)
-    assert room.asked_by() == {asks}
-    room.servers[asks].kill()
+def test_one_server_asks_and_when_it_is_killed_the_other_goes_on(servers: TwoServers) -> None:
+    asks = servers.follow()
+    before = servers.forge.asked
+    wait_until(lambda: servers.forge.asked >= before + 2, "it is asked again", 30)
+    assert servers.asked_by() == {asks}
+    servers.servers[asks].kill()
     left = another_than(asks)
-    room.run.jobs["test"] = "success"
-    wait_until(lambda: "ci_passed" in room.kinds(left), "the other server finds it green", 60)
-    assert room.asked_by() == set(NAMES)
-    assert room.kinds(left).count("ci_passed") == 1
+    servers.run.jobs["test"] = "success"
+    wait_until(lambda: "ci_passed" in servers.kinds(left), "the other server finds it green", 60)
+    assert servers.asked_by() == set(NAMES)
+    assert servers.kinds(left).count("ci_passed") == 1
 
 
 @pytest.mark.parametrize("room", [3600], indirect=True)
-def test_a_webhook_to_the_other_server_has_the_one_look_at_once(room: Room) -> None:
-    asks = room.follow()
-    room.run.jobs["test"] = "success"
-    said = {"workflow_run": {"head_sha": room.sha}, "repository": {"full_name": REPOSITORY}}
+def test_a_webhook_to_the_other_server_has_the_one_look_at_once(servers: TwoServers) -> None:
+    asks = servers.follow()
+    servers.run.jobs["test"] = "success"
+    said = {"workflow_run": {"head_sha": servers.sha}, "repository": {"full_name": REPOSITORY}}
     body = json.dumps(said).encode()
     digest = hmac.new(SECRET.encode(), body, hashlib.sha256).hexdigest()
     answer = httpx2.post(
-        f"{room.servers[another_than(asks)].url}/ci/webhook/sdk",
+        f"{servers.servers[another_than(asks)].url}/ci/webhook/sdk",
         headers={"X-GitHub-Event": "workflow_run", "X-Hub-Signature-256": f"sha256={digest}"},
         content=body,
         timeout=30,
         trust_env=False,
     )
     assert answer.json() == {"looks": 1}
-    wait_until(lambda: "ci_passed" in room.kinds(asks), "the run is seen green", 20)
-    assert room.asked_by() == {asks}
+    wait_until(lambda: "ci_passed" in servers.kinds(asks), "the run is seen green", 20)
+    assert servers.asked_by() == {asks}

@@ -40,8 +40,8 @@ while not os.path.exists("daemon"):
 """
 
 
-class Room(Signed):
-    """A folder for commands, and the processes that come from it."""
+class CommandRunner(Signed):
+    """Runs commands in a folder, and knows their processes."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__()
@@ -60,119 +60,119 @@ class Room(Signed):
 
 
 @pytest.fixture
-def room(tmp_path: Path) -> Iterator[Room]:
-    room = Room(tmp_path)
+def runner(tmp_path: Path) -> Iterator[CommandRunner]:
+    runner = CommandRunner(tmp_path)
     try:
-        yield room
-        assert room.processes() == []
+        yield runner
+        assert runner.processes() == []
     finally:
-        room.kill_all()
+        runner.kill_all()
 
 
-async def test_a_command_that_ends_well_passes(room: Room) -> None:
-    result = await room.run("sh", "-c", "echo out; echo err >&2; pwd")
+async def test_a_command_that_ends_well_passes(runner: CommandRunner) -> None:
+    result = await runner.run("sh", "-c", "echo out; echo err >&2; pwd")
     assert (result.exit_code, result.message) == (0, "exit code 0")
-    assert result.output_tail == f"out\nerr\n{room.folder}\n"
+    assert result.output_tail == f"out\nerr\n{runner.folder}\n"
     assert not result.timed_out
     assert not result.out_of_memory
 
 
-async def test_the_exit_code_and_the_duration_are_evidence(room: Room) -> None:
-    result = await room.python("import sys, time; time.sleep(0.2); sys.exit(3)")
+async def test_the_exit_code_and_the_duration_are_evidence(runner: CommandRunner) -> None:
+    result = await runner.python("import sys, time; time.sleep(0.2); sys.exit(3)")
     assert (result.exit_code, result.message) == (3, "exit code 3")
     assert 200 <= result.duration_ms < 20_000
 
 
-async def test_there_is_no_shell(room: Room) -> None:
-    result = await room.run("echo", "$HOME", "*", ";", "exit", "1")
+async def test_there_is_no_shell(runner: CommandRunner) -> None:
+    result = await runner.run("echo", "$HOME", "*", ";", "exit", "1")
     assert result.output_tail == "$HOME * ; exit 1\n"
 
 
-async def test_a_command_that_reads_finds_nothing(room: Room) -> None:
-    assert (await room.run("cat")).exit_code == 0
+async def test_a_command_that_reads_finds_nothing(runner: CommandRunner) -> None:
+    assert (await runner.run("cat")).exit_code == 0
 
 
-async def test_a_command_that_never_ends_is_ended(room: Room) -> None:
-    result = await room.python(FOREVER, Limits(seconds=1, megabytes=512))
+async def test_a_command_that_never_ends_is_ended(runner: CommandRunner) -> None:
+    result = await runner.python(FOREVER, Limits(seconds=1, megabytes=512))
     assert result.timed_out
     assert (result.exit_code, result.message) == (None, "timed out after 1 s")
 
 
-async def test_a_command_that_ignores_signals_is_ended(room: Room) -> None:
+async def test_a_command_that_ignores_signals_is_ended(runner: CommandRunner) -> None:
     deaf = "import signal\nfor n in (1, 2, 15): signal.signal(n, signal.SIG_IGN)\n"
-    assert (await room.python(deaf + FOREVER, Limits(seconds=1, megabytes=512))).timed_out
+    assert (await runner.python(deaf + FOREVER, Limits(seconds=1, megabytes=512))).timed_out
 
 
-async def test_a_command_that_prints_forever_is_ended(room: Room) -> None:
-    result = await room.run("yes")
+async def test_a_command_that_prints_forever_is_ended(runner: CommandRunner) -> None:
+    result = await runner.run("yes")
     assert (result.exit_code, result.message) == (None, "printed too much")
     assert len(result.output_tail) < 70_000
 
 
-async def test_the_end_of_a_long_output_is_kept(room: Room) -> None:
+async def test_the_end_of_a_long_output_is_kept(runner: CommandRunner) -> None:
     program = "for n in range(100_000): print('line', n)"
-    tail = (await room.python(program)).output_tail
+    tail = (await runner.python(program)).output_tail
     assert tail.endswith("line 99998\nline 99999\n")
     note, _, kept = tail.partition("\n")
     assert len(kept.encode()) == LIMITS.output_bytes
     assert note == f"[the first {1_088_890 - LIMITS.output_bytes} bytes are left out]"
 
 
-async def test_output_that_is_not_text_can_be_kept(room: Room) -> None:
-    result = await room.python(r"import sys; sys.stdout.buffer.write(b'a\0b\xff\xc3')")
+async def test_output_that_is_not_text_can_be_kept(runner: CommandRunner) -> None:
+    result = await runner.python(r"import sys; sys.stdout.buffer.write(b'a\0b\xff\xc3')")
     assert result.output_tail == "a\ufffdb\ufffd\ufffd"
 
 
-async def test_a_command_that_closes_its_output_is_still_waited_for(room: Room) -> None:
+async def test_a_command_that_closes_its_output_is_still_waited_for(runner: CommandRunner) -> None:
     program = "import os, sys, time; os.closerange(0, 3); time.sleep(0.3); os._exit(4)"
-    assert (await room.python(program)).exit_code == 4
+    assert (await runner.python(program)).exit_code == 4
 
 
-async def test_a_command_that_forks_and_returns_leaves_nothing(room: Room) -> None:
+async def test_a_command_that_forks_and_returns_leaves_nothing(runner: CommandRunner) -> None:
     """Nor is it waited for the child, which holds the output."""
-    result = await room.run("sh", "-c", "sleep 1000 & echo started")
+    result = await runner.run("sh", "-c", "sleep 1000 & echo started")
     assert (result.exit_code, result.output_tail) == (0, "started\n")
     assert result.duration_ms < 20_000
-    assert room.processes() == []
+    assert runner.processes() == []
 
 
-async def test_a_daemon_in_a_session_of_its_own_is_found(room: Room) -> None:
-    result = await room.python(DAEMON)
+async def test_a_daemon_in_a_session_of_its_own_is_found(runner: CommandRunner) -> None:
+    result = await runner.python(DAEMON)
     assert result.exit_code == 0
-    assert room.is_there("daemon")
-    assert room.processes() == []
+    assert runner.is_there("daemon")
+    assert runner.processes() == []
 
 
-async def test_a_chain_of_processes_that_fork_and_go_is_caught(room: Room) -> None:
+async def test_a_chain_of_processes_that_fork_and_go_is_caught(runner: CommandRunner) -> None:
     chain = (
         "import os\nif os.fork() == 0:\n while True:\n  if os.fork(): os._exit(0)\n  os.setsid()\n"
     )
-    result = await room.python(chain + FOREVER, Limits(seconds=1, megabytes=512))
+    result = await runner.python(chain + FOREVER, Limits(seconds=1, megabytes=512))
     assert result.timed_out
-    assert room.processes() == []
+    assert runner.processes() == []
 
 
-async def test_too_many_processes_are_ended(room: Room) -> None:
+async def test_too_many_processes_are_ended(runner: CommandRunner) -> None:
     swarm = "import os\nfor _ in range(1100):\n if os.fork() == 0: break\n"
-    result = await room.python(swarm + FOREVER, Limits(seconds=60, megabytes=65_536))
+    result = await runner.python(swarm + FOREVER, Limits(seconds=60, megabytes=65_536))
     assert (result.exit_code, result.message) == (None, "started too many processes")
 
 
-async def test_a_memory_hog_is_ended(room: Room) -> None:
+async def test_a_memory_hog_is_ended(runner: CommandRunner) -> None:
     hog = "kept = []\nwhile True: kept.append(bytearray(b'x') * 1_000_000)\n"
-    result = await room.python(hog, Limits(seconds=60, megabytes=200))
+    result = await runner.python(hog, Limits(seconds=60, megabytes=200))
     assert result.out_of_memory
     assert (result.exit_code, result.message) == (None, "used more than 200 MB of memory")
 
 
-async def test_the_memory_of_all_processes_counts(room: Room) -> None:
+async def test_the_memory_of_all_processes_counts(runner: CommandRunner) -> None:
     family = "import os\nfor _ in range(4):\n if os.fork() == 0: break\n"
     each = "kept = bytearray(b'x') * 60_000_000\n"
-    result = await room.python(family + each + FOREVER, Limits(seconds=60, megabytes=200))
+    result = await runner.python(family + each + FOREVER, Limits(seconds=60, megabytes=200))
     assert result.out_of_memory
 
 
-async def test_shared_memory_counts_once(room: Room) -> None:
+async def test_shared_memory_counts_once(runner: CommandRunner) -> None:
     """Five processes that see the same 120 MB, for several looks at them."""
     program = """
 import os, time
@@ -181,56 +181,56 @@ for _ in range(4):
     if os.fork() == 0: break
 time.sleep(0.6)
 """
-    assert (await room.python(program, Limits(seconds=60, megabytes=300))).exit_code == 0
+    assert (await runner.python(program, Limits(seconds=60, megabytes=300))).exit_code == 0
 
 
-async def test_core_files_big_files_and_many_open_files_are_limited(room: Room) -> None:
+async def test_core_files_big_files_and_many_open_files_are_limited(runner: CommandRunner) -> None:
     program = "import resource as r; print(*map(r.getrlimit, (r.RLIMIT_CORE, r.RLIMIT_FSIZE)))"
-    result = await room.python(program)
+    result = await runner.python(program)
     assert result.output_tail == f"(0, 0) ({4 * 2**30}, {4 * 2**30})\n"
     hoarder = "kept = [open('/dev/null') for _ in range(5000)]"
-    assert "Too many open files" in (await room.python(hoarder)).output_tail
+    assert "Too many open files" in (await runner.python(hoarder)).output_tail
 
 
-async def test_a_program_that_is_not_there_is_named(room: Room) -> None:
+async def test_a_program_that_is_not_there_is_named(runner: CommandRunner) -> None:
     for name in ("no-such-program", "./no-such-program"):
-        result = await room.run(name)
+        result = await runner.run(name)
         assert (result.exit_code, result.message) == (None, f"not found: {name}")
 
 
-async def test_a_file_that_is_no_program_cannot_be_started(room: Room) -> None:
-    (room.folder / "data").write_text("nothing to run")
-    result = await room.run("./data")
+async def test_a_file_that_is_no_program_cannot_be_started(runner: CommandRunner) -> None:
+    (runner.folder / "data").write_text("nothing to run")
+    result = await runner.run("./data")
     assert result.exit_code is None
     assert "cannot be started" in result.message
 
 
-async def test_the_signal_that_killed_a_command_is_named(room: Room) -> None:
-    result = await room.run("sh", "-c", "kill -SEGV $$")
+async def test_the_signal_that_killed_a_command_is_named(runner: CommandRunner) -> None:
+    result = await runner.run("sh", "-c", "kill -SEGV $$")
     assert (result.exit_code, result.message) == (-11, "killed by signal 11 (SIGSEGV)")
 
 
 async def test_a_program_of_the_checkout_runs_only_when_it_is_named_as_such(
-    room: Room, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    runner: CommandRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tool = room.folder / "tool"
+    tool = runner.folder / "tool"
     tool.write_text("#!/bin/sh\necho from the checkout\n")
     tool.chmod(0o755)
     monkeypatch.setenv("PATH", f":.:./bin:{os.environ['PATH']}:")
-    room.environment |= checkout_environment([], tmp_path / "home")
-    assert (await room.run("tool")).message == "not found: tool"
-    assert (await room.run("./tool")).output_tail == "from the checkout\n"
+    runner.environment |= checkout_environment([], tmp_path / "home")
+    assert (await runner.run("tool")).message == "not found: tool"
+    assert (await runner.run("./tool")).output_tail == "from the checkout\n"
 
 
 async def test_secrets_of_the_server_are_not_in_the_environment(
-    room: Room, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    runner: CommandRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("API_TOKEN", "SHIFTBOSS_TOKEN", "LD_PRELOAD", "PYTHONPATH", "VIRTUAL_ENV"):
         monkeypatch.setenv(name, "" if name == "LD_PRELOAD" else "hunter2")
     monkeypatch.setenv("WANTED", "yes")
     named = ["WANTED", "MISSING", "SHIFTBOSS_TOKEN", "LD_PRELOAD"]
-    room.environment = {**checkout_environment(named, tmp_path / "home"), "SIGN": room.sign}
-    result = await room.run("sh", "-c", "env; tr '\\0' '\\n' < /proc/$PPID/environ")
+    runner.environment = {**checkout_environment(named, tmp_path / "home"), "SIGN": runner.sign}
+    result = await runner.run("sh", "-c", "env; tr '\\0' '\\n' < /proc/$PPID/environ")
     seen = dict(line.split("=", 1) for line in result.output_tail.splitlines())
     assert "hunter2" not in result.output_tail
     assert {"API_TOKEN", "SHIFTBOSS_TOKEN", "LD_PRELOAD", "PYTHONPATH"}.isdisjoint(seen)
@@ -238,9 +238,9 @@ async def test_secrets_of_the_server_are_not_in_the_environment(
 
 
 async def test_home_is_empty_and_has_a_place_for_temporary_files(
-    room: Room, tmp_path: Path
+    runner: CommandRunner, tmp_path: Path
 ) -> None:
-    result = await room.run("sh", "-c", "ls -A $HOME; mktemp")
+    result = await runner.run("sh", "-c", "ls -A $HOME; mktemp")
     home = tmp_path / "home"
     assert result.output_tail.startswith(f"tmp\n{home}/tmp/")
 
@@ -252,57 +252,57 @@ async def test_an_explicit_python_path_is_passed_on(
     assert checkout_environment(["PYTHONPATH"], tmp_path)["PYTHONPATH"] == "/somewhere"
 
 
-async def test_a_cancelled_command_is_gone_at_once(room: Room) -> None:
-    running = asyncio.create_task(room.python(DAEMON + FOREVER))
-    await eventually(lambda: room.is_there("daemon"), "the daemon runs")
-    assert len(room.processes()) == 2
+async def test_a_cancelled_command_is_gone_at_once(runner: CommandRunner) -> None:
+    running = asyncio.create_task(runner.python(DAEMON + FOREVER))
+    await eventually(lambda: runner.is_there("daemon"), "the daemon runs")
+    assert len(runner.processes()) == 2
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
-    assert room.processes() == []
+    assert runner.processes() == []
 
 
 @pytest.mark.parametrize("how", ["KILL", "TERM"])
 async def test_a_command_that_ends_its_supervisor_fails_and_leaves_nothing(
-    room: Room, how: str
+    runner: CommandRunner, how: str
 ) -> None:
     end_parent = f"import os, signal\nos.kill(os.getppid(), signal.SIG{how})\n"
-    result = await room.python(DAEMON + end_parent + FOREVER)
-    assert room.is_there("daemon")
+    result = await runner.python(DAEMON + end_parent + FOREVER)
+    assert runner.is_there("daemon")
     assert result.exit_code is None
     assert "killed from outside" in result.message
-    assert room.processes() == []
+    assert runner.processes() == []
 
 
 async def test_a_command_that_stops_its_supervisor_fails_and_leaves_nothing(
-    room: Room, monkeypatch: pytest.MonkeyPatch
+    runner: CommandRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(command, "_GRACE_SECONDS", 0.5)
     stop_parent = "import os, signal\nos.kill(os.getppid(), signal.SIGSTOP)\n"
-    result = await room.python(DAEMON + stop_parent, Limits(seconds=1, megabytes=512))
-    assert room.is_there("daemon")
+    result = await runner.python(DAEMON + stop_parent, Limits(seconds=1, megabytes=512))
+    assert runner.is_there("daemon")
     assert result.exit_code is None
-    assert room.processes() == []
+    assert runner.processes() == []
 
 
-def test_nothing_is_left_when_the_server_dies(room: Room) -> None:
+def test_nothing_is_left_when_the_server_dies(runner: CommandRunner) -> None:
     server = f"""
 import asyncio, sys
 from pathlib import Path
 from shiftboss.evidence.commands.command import Limits, run_command
 argv = [sys.executable, "-c", {DAEMON + FOREVER!r}]
-folder = Path({str(room.folder)!r})
-asyncio.run(run_command(argv, folder, Limits(600, 512), {room.environment!r}))
+folder = Path({str(runner.folder)!r})
+asyncio.run(run_command(argv, folder, Limits(600, 512), {runner.environment!r}))
 """
     with subprocess.Popen([sys.executable, "-c", server]) as process:
         try:
-            wait_until(lambda: room.is_there("daemon"), "the daemon runs")
-            assert len(room.processes()) == 2
+            wait_until(lambda: runner.is_there("daemon"), "the daemon runs")
+            assert len(runner.processes()) == 2
         finally:
             process.send_signal(signal.SIGKILL)
-    wait_until(lambda: not room.processes(), "nothing is left")
+    wait_until(lambda: not runner.processes(), "nothing is left")
 
 
-async def test_many_commands_can_run_at_once(room: Room) -> None:
-    results = await asyncio.gather(*(room.run("sh", "-c", f"exit {n}") for n in range(12)))
+async def test_many_commands_can_run_at_once(runner: CommandRunner) -> None:
+    results = await asyncio.gather(*(runner.run("sh", "-c", f"exit {n}") for n in range(12)))
     assert [result.exit_code for result in results] == list(range(12))

@@ -1,4 +1,4 @@
-"""The evidence process of a server: asked over one line, started anew, never left behind."""
+"""The evidence process of a server: it answers calls, is restarted, never outlives the server."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from tests.waiting import eventually, wait_until
 
 pytestmark = pytest.mark.requirement("HO-04", "HO-05")
 
-# A server that asks for one look, at which git waits for ever.
-LOOKING = """
+# A server that asks one question, at which git waits forever.
+WAITING_SERVER = """
 import asyncio, os, pathlib
 os.environ["PATH"] = {programs!r} + os.pathsep + os.environ["PATH"]
 from shiftboss.evidence.subprocess.proxy import EvidenceProxy
@@ -37,8 +37,8 @@ cat {pipe}
 """
 
 
-class Room:
-    """A repository with work on it, whose command waits until it may end."""
+class EvidenceSetup:
+    """A repository with work, and a criterion whose command waits until it may end."""
 
     def __init__(self, folder: Path) -> None:
         self.repo = Repo(folder / "repo")
@@ -48,7 +48,7 @@ class Room:
         self.state, self.caches = folder / "state", folder / "caches"
         self.evidence = EvidenceProxy(self.state, None)
 
-    def looking(self) -> asyncio.Task[Verdict]:
+    def verifying(self) -> asyncio.Task[Verdict]:
         gate = f"Command passes: python3 tools/gate.py {self.started} {self.go}"
         return asyncio.create_task(self.evidence.verify(self.repo.job(criteria=[gate])))
 
@@ -63,110 +63,110 @@ class Room:
 
 
 @pytest.fixture
-async def room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Room]:
-    room = Room(tmp_path)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(room.caches))
-    yield room
-    room.go.touch()
-    await room.evidence.close()
+async def setup(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[EvidenceSetup]:
+    setup = EvidenceSetup(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(setup.caches))
+    yield setup
+    setup.go.touch()
+    await setup.evidence.close()
 
 
 @pytest.mark.anyio
-async def test_looks_run_beside_each_other_in_a_process_that_the_first_one_starts(
-    room: Room,
+async def test_calls_run_concurrently_in_a_process_that_the_first_one_starts(
+    setup: EvidenceSetup,
 ) -> None:
-    assert room.processes() == []
-    looking = room.looking()
-    await room.runs()
+    assert setup.processes() == []
+    verifying = setup.verifying()
+    await setup.runs()
     async with asyncio.timeout(30):
-        found = await room.evidence.survey(str(room.repo.path), None, ["src/auth/"], "t", "d")
-    assert found.base_commit == room.repo.head()
-    assert await room.evidence.commit_of(str(room.repo.path), "nowhere") is None
-    assert not looking.done()
-    (process,) = room.processes()
+        found = await setup.evidence.survey(str(setup.repo.path), None, ["src/auth/"], "t", "d")
+    assert found.base_commit == setup.repo.head()
+    assert await setup.evidence.commit_of(str(setup.repo.path), "nowhere") is None
+    assert not verifying.done()
+    (process,) = setup.processes()
     assert process.nice() > psutil.Process().nice()
-    # Who stops a service may tell everybody; this one is the server's to end.
+    # A service manager may signal all processes; only the server ends this one.
     process.terminate()
-    room.go.touch()
-    assert (await looking).accepted
-    await room.evidence.close()
-    assert room.processes() == []
-    assert list(room.caches.glob("shiftboss/checkouts/*/0/trash")) != []
-    assert list(room.caches.glob("shiftboss/checkouts/*/0/*/*")) == []
+    setup.go.touch()
+    assert (await verifying).accepted
+    await setup.evidence.close()
+    assert setup.processes() == []
+    assert list(setup.caches.glob("shiftboss/checkouts/*/0/trash")) != []
+    assert list(setup.caches.glob("shiftboss/checkouts/*/0/*/*")) == []
 
 
 @pytest.mark.anyio
-async def test_a_look_that_is_cancelled_leaves_nothing_behind(room: Room) -> None:
-    looking = room.looking()
-    await room.runs()
-    assert room.commands()
-    looking.cancel()
+async def test_a_cancelled_call_leaves_nothing_behind(setup: EvidenceSetup) -> None:
+    verifying = setup.verifying()
+    await setup.runs()
+    assert setup.commands()
+    verifying.cancel()
     with pytest.raises(asyncio.CancelledError):
-        await looking
-    assert room.commands() == []
-    # The process is there for the next.
-    before = room.processes()
-    assert await room.evidence.commit_of(str(room.repo.path), "HEAD") == room.repo.head()
-    assert room.processes() == before
+        await verifying
+    assert setup.commands() == []
+    # The process remains for the next call.
+    before = setup.processes()
+    assert await setup.evidence.commit_of(str(setup.repo.path), "HEAD") == setup.repo.head()
+    assert setup.processes() == before
 
 
 @pytest.mark.anyio
-async def test_one_that_is_cancelled_before_it_has_begun_is_no_harm(room: Room) -> None:
-    asked = asyncio.create_task(room.evidence.identity(str(room.repo.path)))
+async def test_a_call_can_be_cancelled_before_it_begins(setup: EvidenceSetup) -> None:
+    asked = asyncio.create_task(setup.evidence.identity(str(setup.repo.path)))
     await asyncio.sleep(0)
     asked.cancel()
     with pytest.raises(asyncio.CancelledError):
         await asked
     async with asyncio.timeout(30):
         for _ in range(20):
-            asked = asyncio.create_task(room.evidence.identity(str(room.repo.path)))
+            asked = asyncio.create_task(setup.evidence.identity(str(setup.repo.path)))
             await asyncio.sleep(0)
             asked.cancel()
             await asyncio.gather(asked, return_exceptions=True)
-        assert await room.evidence.identity(str(room.repo.path))
+        assert await setup.evidence.identity(str(setup.repo.path))
 
 
 @pytest.mark.anyio
-async def test_errors_come_back_as_they_are(room: Room) -> None:
+async def test_errors_come_back_as_they_are(setup: EvidenceSetup) -> None:
     with pytest.raises(InvalidRequest) as refused:
-        await room.evidence.survey(str(room.repo.path), "nowhere", ["src/"], "t", "d")
+        await setup.evidence.survey(str(setup.repo.path), "nowhere", ["src/"], "t", "d")
     assert refused.value.field == "base"
     assert refused.value.hint == "give a branch, a tag or a commit of the repo"
     demand = CiDemand(
         repo="r",
-        repo_path=str(room.repo.path),
+        repo_path=str(setup.repo.path),
         branch="main",
         policy=CiPolicy.model_validate({"jobs": {"test": {"run": ["true"]}}}),
     )
     with pytest.raises(CiUnavailable) as unknown:
-        await room.evidence.ci_report(demand, "0" * 40)
+        await setup.evidence.ci_report(demand, "0" * 40)
     assert unknown.value.facts["reason"] == "commit"
     assert unknown.value.retry_after_seconds > 0
 
 
 @pytest.mark.anyio
 @pytest.mark.requirement("CC-12")
-async def test_a_run_of_the_local_ci_is_restarted_there(room: Room) -> None:
-    gate = f"python3 tools/gate.py {room.started} {room.go}"
+async def test_a_run_of_the_local_ci_is_restarted_there(setup: EvidenceSetup) -> None:
+    gate = f"python3 tools/gate.py {setup.started} {setup.go}"
     demand = CiDemand(
         repo="r",
-        repo_path=str(room.repo.path),
+        repo_path=str(setup.repo.path),
         branch="main",
         policy=CiPolicy.model_validate({"jobs": {"test": {"run": [gate]}}}),
     )
-    sha = room.repo.base
-    assert await room.evidence.restart_ci(demand, sha) is False, "there is no run yet"
-    await room.evidence.ci_report(demand, sha)
-    await room.runs()
-    (first,) = room.commands()
-    room.started.unlink()
-    assert await room.evidence.restart_ci(demand, sha) is True
+    sha = setup.repo.base
+    assert await setup.evidence.restart_ci(demand, sha) is False, "there is no run yet"
+    await setup.evidence.ci_report(demand, sha)
+    await setup.runs()
+    (first,) = setup.commands()
+    setup.started.unlink()
+    assert await setup.evidence.restart_ci(demand, sha) is True
     assert not first.is_running()
-    await room.runs()
-    room.go.touch()
+    await setup.runs()
+    setup.go.touch()
 
     async def ended() -> bool:
-        (run,) = (await room.evidence.ci_report(demand, sha)).runs
+        (run,) = (await setup.evidence.ci_report(demand, sha)).runs
         return (run.run_id, run.state) == ("2", "success")
 
     for _ in range(3000):
@@ -174,54 +174,54 @@ async def test_a_run_of_the_local_ci_is_restarted_there(room: Room) -> None:
             break
         await asyncio.sleep(0.01)
     assert await ended()
-    assert await room.evidence.restart_ci(demand, sha) is False, "nothing is under way"
+    assert await setup.evidence.restart_ci(demand, sha) is False, "nothing is under way"
 
 
 @pytest.mark.anyio
-async def test_after_its_death_what_was_under_way_fails_and_the_next_look_works(
-    room: Room,
+async def test_after_a_kill_open_calls_fail_and_the_next_call_works(
+    setup: EvidenceSetup,
 ) -> None:
-    looking = room.looking()
-    await room.runs()
-    (process,) = room.processes()
+    verifying = setup.verifying()
+    await setup.runs()
+    (process,) = setup.processes()
     process.kill()
     with pytest.raises(EvidenceUnavailable, match="was killed") as ended:
-        await looking
+        await verifying
     assert ended.value.hint is not None
-    await eventually(lambda: not room.commands(), "its command is gone")
-    room.go.touch()
-    assert (await room.looking()).accepted
+    await eventually(lambda: not setup.commands(), "its command is gone")
+    setup.go.touch()
+    assert (await setup.verifying()).accepted
     # It has the place of the dead one, and what that one had copied.
-    assert [one.name for one in (room.state / "verification").iterdir() if one.is_dir()] == ["0"]
-    (after,) = room.processes()
+    assert [one.name for one in (setup.state / "verification").iterdir() if one.is_dir()] == ["0"]
+    (after,) = setup.processes()
     assert after.pid != process.pid
 
 
 @pytest.mark.anyio
-async def test_two_servers_on_one_folder_keep_apart(room: Room) -> None:
-    room.go.touch()
-    other = EvidenceProxy(room.state, None)
+async def test_two_servers_on_one_folder_use_folders_of_their_own(setup: EvidenceSetup) -> None:
+    setup.go.touch()
+    other = EvidenceProxy(setup.state, None)
     try:
-        verdicts = await asyncio.gather(room.looking(), other.verify(room.repo.job()))
+        verdicts = await asyncio.gather(setup.verifying(), other.verify(setup.repo.job()))
     finally:
         await other.close()
     assert all(verdict.accepted for verdict in verdicts)
-    slots = sorted(one.name for one in (room.state / "verification").iterdir() if one.is_dir())
+    slots = sorted(one.name for one in (setup.state / "verification").iterdir() if one.is_dir())
     assert slots == ["0", "1"]
 
 
 @pytest.mark.anyio
-async def test_a_folder_that_cannot_be_used_is_told_until_it_can(room: Room) -> None:
-    in_the_way = room.state / "verification"
+async def test_a_folder_that_cannot_be_used_is_told_until_it_can(setup: EvidenceSetup) -> None:
+    in_the_way = setup.state / "verification"
     in_the_way.write_text("a file")
     for _ in range(2):
         with pytest.raises(EvidenceUnavailable, match="cannot use the folder"):
-            await room.evidence.identity(str(room.repo.path))
+            await setup.evidence.identity(str(setup.repo.path))
     in_the_way.unlink()
-    assert await room.evidence.identity(str(room.repo.path))
-    await room.evidence.close()
+    assert await setup.evidence.identity(str(setup.repo.path))
+    await setup.evidence.close()
     with pytest.raises(EvidenceUnavailable, match="stopping"):
-        await room.evidence.identity(str(room.repo.path))
+        await setup.evidence.identity(str(setup.repo.path))
 
 
 @pytest.mark.parametrize("victim", ["server", "process"])
@@ -233,7 +233,7 @@ def test_no_process_and_no_git_outlives_a_server(tmp_path: Path, victim: str) ->
     (programs / "git").write_text(WAITING_GIT.format(pipe=pipe))
     (programs / "git").chmod(0o755)
     state = str(tmp_path / "state")
-    program = LOOKING.format(programs=str(programs), folder=state, repo=str(repo.path))
+    program = WAITING_SERVER.format(programs=str(programs), folder=state, repo=str(repo.path))
     with subprocess.Popen(
         [sys.executable, "-c", program], stderr=subprocess.PIPE, text=True
     ) as server:

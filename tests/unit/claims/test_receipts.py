@@ -287,7 +287,7 @@ def test_a_receipt_that_contradicts_itself_is_no_good(changes: dict[str, Any], f
 
 
 def test_a_handoff_must_be_the_one_of_the_receipt() -> None:
-    with pytest.raises(InvalidReceipt, match="not the one"):
+    with pytest.raises(InvalidReceipt, match="about another handoff"):
         verify_receipt(SIGNED, KEY.public_pem, handoff("Something else"))
 
 

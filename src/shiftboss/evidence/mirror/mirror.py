@@ -51,7 +51,7 @@ class Mirror:
 
     def __init__(self, path: Path, source: str) -> None:
         self.path = path
-        # Held by who looks at a claim: a slow repository takes one turn, not all of them.
+        # Held while a claim is verified: a slow repository must not take all turns.
         self.in_use = asyncio.Lock()
         self._source = source
         self._fetching = asyncio.Lock()
@@ -132,7 +132,7 @@ class Mirror:
         return self._source.startswith("/")
 
     async def _fetch(self, options: Sequence[str], refspec: str) -> GitOutput:
-        # A local repository is served by a git that we start with settings of ours.
+        # A local repository is served by a git that we start with our own settings.
         upload_pack = [f"--upload-pack={_UPLOAD_PACK}"] if self._is_local else []
         seconds = await self._check_before_fetch() if self._is_local else FETCH_SECONDS
         return await git(

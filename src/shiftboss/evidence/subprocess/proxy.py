@@ -61,8 +61,8 @@ class EvidenceProxy:
         return self._key.sign(body)
 
     async def connect(self) -> EvidenceConnection:
-        """Start the process unless it runs. A start goes on when its caller is cancelled: other
-        callers may wait for it."""
+        """Start the process unless it runs. A start continues when its caller is cancelled, because
+        other callers may wait for it."""
         if self._is_closed:
             raise EvidenceUnavailable("the server is stopping")
         if self._connection is None or _has_failed(self._connection):

@@ -155,8 +155,8 @@ class LocalCi:
 
     async def _new_record(self, demand: CiDemand, sha: str) -> LocalRunRecord:
         mirror = await self._mirror_with(demand, sha)
-        names = list(demand.policy.jobs)
-        jobs = {"": names} if names else await _workflow_jobs(mirror, sha)
+        policy_jobs = list(demand.policy.jobs)
+        jobs = {"": policy_jobs} if policy_jobs else await _workflow_jobs(mirror, sha)
         runs = [
             CiRun(
                 run_id=str(await asyncio.to_thread(self._records.next_number, demand)),
