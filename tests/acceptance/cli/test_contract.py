@@ -42,7 +42,7 @@ def test_repos_are_listed_in_phases_and_a_spawn_by_name_locks_one(room: Room) ->
     assert "app cannot be worked on now: core is a dependency" in spawned.err
     unknown = room.run("repo", "can-spawn", "cor")
     assert (unknown.code, unknown.out) == (1, "")
-    assert "There is no repo 'cor' in the policy" in unknown.err
+    assert "The policy has no repo 'cor'" in unknown.err
 
 
 @pytest.mark.requirement("CC-05")

@@ -1,4 +1,4 @@
-"""The tests of a Python file: pytest's and unittest's."""
+"""Finds the tests of a Python file, for pytest and unittest."""
 
 from __future__ import annotations
 
@@ -10,23 +10,21 @@ from typing import Final
 
 from shiftboss.rules.claims.test_scanners.source import ScannedTest
 
-# Names of a Python module that stand for a way to switch tests off, written out.
-#
-# `import pytest as p`, `from pytest import skip as later` and `off = pytest.mark.skip` make names
-# that say nothing. With what they stand for in their place, whoever looks for `pytest.skip` finds
-# it.
-
-
 SWITCHES: Final = frozenset(
     ("skip", "skipif", "skipIf", "skipUnless", "xfail", "expectedFailure", "SkipTest")
 )
 _LIBRARIES: Final = frozenset(("pytest", "unittest"))
-# What a module could waste time with.
+# Limits for modules that were written to waste time.
 _NAMES_MAX: Final = 50
 _NODES_MAX: Final = 40
 
 
 def with_plain_names(module: ast.Module) -> ast.Module:
+    """Replace aliases of ways to disable tests by what they stand for.
+
+    `import pytest as p`, `from pytest import skip as later` and `off = pytest.mark.skip` define
+    aliases. After the replacement, a search for `pytest.skip` finds them.
+    """
     meanings: dict[str, ast.expr] = {}
     for node in ast.walk(module):
         if isinstance(node, ast.Import | ast.ImportFrom):
@@ -40,7 +38,7 @@ def with_plain_names(module: ast.Module) -> ast.Module:
             break
     meanings.pop("pytestmark", None)
     if meanings:
-        _WriteOut(meanings).visit(module)
+        _ReplaceAliases(meanings).visit(module)
     return module
 
 
@@ -64,7 +62,7 @@ def _is_switch(value: ast.expr) -> bool:
     )
 
 
-class _WriteOut(ast.NodeTransformer):
+class _ReplaceAliases(ast.NodeTransformer):
     def __init__(self, meanings: dict[str, ast.expr]) -> None:
         self._meanings = meanings
 
@@ -83,18 +81,18 @@ _DEF: Final = re.compile(r"^[ \t]*(?:async[ \t]+)?def[ \t]+(test\w*)", re.MULTIL
 
 
 def python_tests(text: str) -> list[ScannedTest]:
-    """Raises SyntaxError for what this Python cannot read."""
+    """Raises SyntaxError for code that this version of Python cannot parse."""
     try:
         module = with_plain_names(ast.parse(text))
         found = list(_tests(module.body, "", _switches_of(module.body)))
     except (ValueError, RecursionError) as error:
         raise SyntaxError(str(error)) from error
-    # Of two with one name Python knows the later one.
-    return list({one.name: one for one in found}.values())
+    # Of two definitions with the same name, the later one counts.
+    return list({test.name: test for test in found}.values())
 
 
 def python_tests_by_line(text: str) -> list[ScannedTest]:
-    """For files in the syntax of a newer Python: the names alone."""
+    """Only the names, for files in the syntax of a newer Python."""
     return [ScannedTest(match[1], match[1]) for match in _DEF.finditer(text)]
 
 
@@ -110,13 +108,13 @@ def _tests(body: Sequence[ast.stmt], prefix: str, off: frozenset[str]) -> Iterat
                 reasons = off | _class_switches(node) | rebound.get(node.name, _NONE)
                 yield from _tests(node.body, f"{prefix}{node.name}.", reasons)
         elif isinstance(node, ast.If):
-            yield from _tests([*node.body, *node.orelse], prefix, off | {"inside of an if"})
+            yield from _tests([*node.body, *node.orelse], prefix, off | {"inside an if"})
         elif isinstance(node, ast.Try):
             handlers = [one for handler in node.handlers for one in handler.body]
             inner = [*node.body, *handlers, *node.orelse]
-            yield from _tests(inner, prefix, off | {"inside of a try"})
+            yield from _tests(inner, prefix, off | {"inside a try"})
         elif isinstance(node, ast.With):
-            yield from _tests(node.body, prefix, off | {"inside of a with"})
+            yield from _tests(node.body, prefix, off | {"inside a with"})
 
 
 def _fingerprint(node: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
@@ -125,13 +123,13 @@ def _fingerprint(node: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
 
 def _class_switches(node: ast.ClassDef) -> frozenset[str]:
     names = {one.name for one in node.body if isinstance(one, ast.FunctionDef)}
-    # pytest passes over a class that has to be given something.
+    # pytest skips a class with a constructor.
     made = frozenset(("__init__",)) if "__init__" in names else _NONE
     return _marks(node.decorator_list) | _switches_of(node.body) | made
 
 
 def _switches_of(body: Iterable[ast.stmt]) -> frozenset[str]:
-    """What switches off all of a module or a class."""
+    """What disables a whole module or class."""
     found: set[str] = set()
     for node in body:
         if isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign):
@@ -178,7 +176,7 @@ def _switches_in(node: ast.FunctionDef | ast.AsyncFunctionDef) -> frozenset[str]
 
 
 def _marks(decorators: Iterable[ast.expr]) -> frozenset[str]:
-    """Also of single parameters, and of lists of them that are empty."""
+    """Also marks of single parameters, and empty lists of parameters."""
     found = set()
     for decorator in decorators:
         for node in ast.walk(decorator):
@@ -198,7 +196,7 @@ def _skipping_calls(statement: ast.stmt) -> frozenset[str]:
     while nodes:
         node = nodes.pop()
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            continue  # has switches of its own
+            continue  # is checked on its own
         if isinstance(node, ast.Call) and _last_name(node.func) in _SKIPPING_CALLS:
             if _first_name(node.func) in _SKIPPERS:
                 found.add(_last_name(node.func))
@@ -209,8 +207,8 @@ def _skipping_calls(statement: ast.stmt) -> frozenset[str]:
 
 
 def _rebound(body: Sequence[ast.stmt]) -> dict[str, frozenset[str]]:
-    """Names that are deleted, given another value, or have their `__test__` set, beside the
-    definitions."""
+    """Names that are deleted, get another value, or have their `__test__` set outside their
+    definition."""
     functions = {one.name for one in body if isinstance(one, ast.FunctionDef)}
     names: set[str] = set()
     for node in body:
