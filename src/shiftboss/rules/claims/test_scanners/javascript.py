@@ -49,8 +49,8 @@ _INLINE: Final = re.compile(r"(?<![\w$.])(?:t|ctx|context|this)\.(skip|todo)\s*\
 
 
 class _Call(NamedTuple):
-    """A call, from its opening to its closing parenthesis. Without a title it is a statement such as
-    Playwright's `test.skip(condition)`, which is about the test around it."""
+    """A call, from its opening to its closing parenthesis. Without a title it is a statement such
+    as Playwright's `test.skip(condition)`, which is about the test around it."""
 
     start: int
     end: int
