@@ -187,10 +187,10 @@ def locked_pairs(repos: Collection[str], policy: Policy | None) -> list[tuple[st
     known = [name for name in repos if name in policy.repos]
     chain = policy.locking == "chain"
     return [
-        (one, other)
-        for index, one in enumerate(known)
+        (repo, other)
+        for index, repo in enumerate(known)
         for other in known[index + 1 :]
-        if not graph.can_parallel(one, other, chain=chain)
+        if not graph.can_parallel(repo, other, chain=chain)
     ]
 
 

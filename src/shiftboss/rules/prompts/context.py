@@ -185,7 +185,7 @@ def _is_test(name: str) -> bool:
 
 
 def _is_spec(name: str) -> bool:
-    folders = {one.casefold() for one in name.split("/")[:-1]}
+    folders = {folder.casefold() for folder in name.split("/")[:-1]}
     return name.endswith(".cspec") or (name.endswith(_PROSE) and bool(folders & _SPEC_FOLDERS))
 
 

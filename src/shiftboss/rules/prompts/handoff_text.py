@@ -19,7 +19,7 @@ SUMMARY_CHARACTERS_MAX = 600
 FILES_SHOWN_MAX = 8
 
 # JSON does not escape these characters, although some readers treat them as line ends.
-_LINE_ENDS = {ord(one): f"\\u{ord(one):04x}" for one in "\x85\u2028\u2029"}
+_LINE_ENDS = {ord(character): f"\\u{ord(character):04x}" for character in "\x85\u2028\u2029"}
 
 _WRAPPER = """\
 # Task {task_id}, contract version {version}

@@ -104,17 +104,17 @@ def _ci_text(jobs: Sequence[str], shown: int, policy: Policy) -> str:
 def ci_context_in(text: str, ci: CiPolicy) -> list[str]:
     """The parts of `text` that are about CI: addresses, request headers and tokens."""
     own = [ci.url, ci.token_variable, ci.token_file, ci.webhook_secret_variable]
-    found = [word for word in own if word and word in text]
-    return found + [match[0][:40] for match in _CI_WORDS.finditer(text)]
+    own_words = [word for word in own if word and word in text]
+    return own_words + [match[0][:40] for match in _CI_WORDS.finditer(text)]
 
 
 def _check_no_ci(task: SpawnTask, ci: CiPolicy) -> None:
     text = "\n".join([task.objective, *task.files, *task.requirements])
-    found = ci_context_in(text, ci)
-    if found:
+    ci_context = ci_context_in(text, ci)
+    if ci_context:
         raise violation_of(
             "embedding_ci_context_at_spawn",
-            f"the task contains CI context ({len(found)} places)",
+            f"the task contains CI context ({len(ci_context)} places)",
             field="objective",
             hint="leave CI addresses, commands and tokens out: the worker gets what it needs from "
             "get_ci_instructions",
