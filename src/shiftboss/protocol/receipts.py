@@ -1,6 +1,6 @@
 """Receipts: what was accepted, on which evidence, signed by the server.
 
-A receipt is input when somebody verifies it, so unknown members and type conversions are rejected.
+A receipt is input when it is verified, so unknown members and type conversions are rejected.
 No member has a default, so that exactly the members in the file are what was signed.
 """
 

@@ -44,7 +44,7 @@ def test_repos_are_listed_in_phases_and_a_spawn_by_name_locks_one(
     assert "work on app may not start now: core is a dependency" in spawned.err
     unknown = server.run("repo", "can-spawn", "cor")
     assert (unknown.code, unknown.out) == (1, "")
-    assert "There is no repo 'cor' in the policy" in unknown.err
+    assert "The policy has no repo 'cor'" in unknown.err
 
 
 @pytest.mark.requirement("CC-05")

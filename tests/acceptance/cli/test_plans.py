@@ -139,7 +139,7 @@ def test_a_dry_run_says_what_would_start_when_and_does_nothing(folder: Path) -> 
     assert rows[rows.index("FROM TO WORKER TASK REPO WAITS FOR") :][1:5] == [
         "0 4 1 base * lib",
         "4 6 1 form * app base",
-        "6 8 1 sessions app base; form owns src/form.py too",
+        "6 8 1 sessions app base; form also owns src/form.py",
         "8 10 1 login * app form, sessions",
     ]
     assert sorted(folder.rglob("*")) == before

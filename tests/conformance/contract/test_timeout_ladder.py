@@ -86,7 +86,7 @@ async def test_who_shows_progress_is_given_more_time(contract: ContractFixture) 
     await passes(contract, 30, since_ms)
     assert (await contract.steps())[3:] == ["probe", "extend", "probe", "escalate", "extend"]
     (told,) = await contract.events("timeout_escalated")
-    assert "at work for more than 30 m, and still active" in told["message"]
+    assert "working for more than 30 m, and still active" in told["message"]
     assert (await contract.attempt(TASK)).state is WorkerState.EXECUTING
     (question,) = await contract.questions()
     assert told["message"] in question.question
@@ -176,7 +176,7 @@ async def test_ci_that_is_stuck_is_restarted_once_and_then_told(contract: Contra
     await passes(contract, 120, since_ms)
     assert contract.evidence.restarted == [sha]
     (question,) = await contract.questions()
-    assert "CI is stuck, also after it was restarted (run #89" in question.question
+    assert "CI is stuck, even after a restart (run #89" in question.question
     assert (await contract.attempt(TASK)).state is WorkerState.VERIFYING
 
 
@@ -294,12 +294,12 @@ async def test_after_five_attempts_to_mend_the_ci_the_contact_is_asked(
     await passes(contract, 15, contract.clock.now_ms)
     assert await contract.steps() == ["warn", "probe", "escalate"]
     (question,) = await contract.questions()
-    assert "5 attempts to fix the CI have failed" in question.question
+    assert "5 attempts to fix CI have failed" in question.question
     assert (await contract.attempt(TASK)).state is WorkerState.BLOCKED
     # Blocked, it has a clock of its own; answered, it begins anew.
     blocked_ms = contract.clock.now_ms
     await passes(contract, 30, blocked_ms)
-    assert "nobody has helped" in (await contract.events("timeout_escalated"))[-1]["message"]
+    assert "without an answer" in (await contract.events("timeout_escalated"))[-1]["message"]
     await contract.answer(question.question_id, "go on")
     await passes(contract, 1, contract.clock.now_ms)
     assert await contract.questions() == []

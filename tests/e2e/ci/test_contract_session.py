@@ -116,7 +116,7 @@ def test_the_documents_session_ends_in_done_and_every_deviation_before_it_is_ref
     session.pushed("fees", first, 90)
     assert "there is no CI run for commit" in session.not_done("fees", 89)
     run = session.forge.push(first, **GREEN | {"test": "running"}, radicle_push="waiting")
-    assert "test has not begun in run #90" in session.not_done("fees", 90)
+    assert "test has not started in run #90" in session.not_done("fees", 90)
     run.jobs |= {"test": "failure", "radicle-push": "skipped"}
     assert "test failed" in session.not_done("fees", 90)
     session.says("fees", "FIXING_CI: test job - assertion failed in fee_calculation_test")
@@ -124,7 +124,7 @@ def test_the_documents_session_ends_in_done_and_every_deviation_before_it_is_ref
     second = session.push("second")
     session.forge.push(second, **GREEN, radicle_push="skipped")
     session.pushed("fees", second, 91)
-    assert "radicle-push was skipped: it did not happen" in session.not_done("fees", 91)
+    assert "radicle-push was skipped, so it did not run" in session.not_done("fees", 91)
     session.repo.git("commit", "--quiet", "--allow-empty", "-m", "ci: trigger radicle sync")
     third = session.repo.head()
     run = session.forge.push(third, **GREEN | {"coverage": "missing"}, radicle_push="success")

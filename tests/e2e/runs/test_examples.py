@@ -94,7 +94,7 @@ def test_the_multi_repo_example_proves_ten_repos_and_refuses_the_skipped_sync() 
     assert set(spawned[:2]) == phases[0]
     assert spawned.index("adnet") > max(map(spawned.index, phases[1] - {"adl"}))
     assert spawned.index("ac-dc") > spawned.index("adnet")
-    refused = lines.index("- radicle-push was skipped: it did not happen (run #1)")
+    refused = lines.index("- radicle-push was skipped, so it did not run (run #1)")
     assert (
         "git commit --allow-empty -m 'ci: trigger radicle sync' && git push" in lines[refused + 1]
     )

@@ -54,10 +54,10 @@ def test_all_required_jobs_and_the_sync_job_green_on_that_commit_pass() -> None:
 
 NOT_SUCCESS: list[tuple[JobState, str, str]] = [
     ("failure", "failed", "failed (run #451)"),
-    ("cancelled", "failed", "was cancelled: it has proven nothing (run #451)"),
-    ("skipped", "failed", "was skipped: it did not happen (run #451)"),
+    ("cancelled", "failed", "was cancelled, which proves nothing (run #451)"),
+    ("skipped", "failed", "was skipped, so it did not run (run #451)"),
     ("running", "pending", "is still running (run #451)"),
-    ("waiting", "pending", "still waits for a runner (run #451)"),
+    ("waiting", "pending", "is still waiting for a runner (run #451)"),
 ]
 
 
@@ -108,7 +108,7 @@ def test_a_renamed_job_is_missing_and_its_new_name_is_guessed() -> None:
 def test_a_job_that_has_not_begun_is_waited_for() -> None:
     running = run({"check": "success"}, state="running")
     findings = judge(report(running, complete=False), demand())
-    assert of_job(findings, "test").message == "test has not begun in run #451"
+    assert of_job(findings, "test").message == "test has not started in run #451"
     assert ci_state(findings) == "pending"
 
 

@@ -135,7 +135,7 @@ def test_phases_come_bottom_up() -> None:
 def test_unknown_repos_are_refused() -> None:
     with pytest.raises(UnknownRepo, match="'alphamv'"):
         GRAPH.can_spawn("alphamv", [])
-    with pytest.raises(InvalidRequest, match="depends on nowhere"):
+    with pytest.raises(InvalidRequest, match="depends on unknown repos: nowhere"):
         RepoGraph({"a": ["nowhere"]})
 
 

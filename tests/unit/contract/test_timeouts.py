@@ -167,7 +167,7 @@ def test_a_stuck_ci_is_restarted_once_and_waited_for_anew() -> None:
     assert (waits.kind, waits.then.ci_restart) == ("extend", "done")
     told = checked(STUCK, waits.then, CI_DEADLINE + 15 * MINUTE)
     assert told.kind == "escalate"
-    assert told.message == "CI is stuck, also after it was restarted"
+    assert told.message == "CI is stuck, even after a restart"
     again = checked(STUCK, told.then, CI_DEADLINE + 30 * MINUTE)
     assert again.kind == "extend"
 
@@ -191,7 +191,7 @@ def test_a_run_that_has_not_moved_for_a_whole_time_hangs_and_is_restarted() -> N
     still = Activity(SINCE, ci_state="running", ci_mark="3")
     due = checked(still, done, now)
     assert due.kind == "restart_ci"
-    assert "nothing of its run has moved" in due.message
+    assert "its run makes no progress" in due.message
     waits = at_the_edge("PUSHED_TO_CI", now, still, due.then)
     assert waits.kind == "extend"
     # It hangs again, as it looked before and after a look that found it as it is now.
@@ -249,7 +249,7 @@ def test_the_last_attempt_to_fix_the_ci_ends_with_the_orchestrator(
 
 def test_a_sixth_attempt_is_told_of_at_once() -> None:
     due = at_the_edge("FIXING_CI", SINCE, replace(SILENT, attempts=6), LadderState())
-    assert (due.kind, due.message) == ("escalate", "5 attempts to fix the CI have failed")
+    assert (due.kind, due.message) == ("escalate", "5 attempts to fix CI have failed")
     assert step("WORKING", SINCE, replace(SILENT, attempts=6)).kind == "none"
 
 

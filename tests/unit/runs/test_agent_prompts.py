@@ -80,9 +80,9 @@ def test_what_is_left_out_is_counted() -> None:
     assert text.rstrip().endswith("more lines: see the handoff)")
 
 
-def test_a_successor_is_told_where_to_carry_on() -> None:
+def test_a_successor_is_told_where_to_continue() -> None:
     text = run_prompt(TASK._replace(checkpoint={"current_step": "tests are left"}))
-    assert "CARRY ON" in text
+    assert "CONTINUE" in text
     assert "tests are left" in text
 
 

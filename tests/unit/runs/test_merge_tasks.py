@@ -43,7 +43,7 @@ def test_somebody_is_at_it_while_the_merge_is_queued_or_active() -> None:
 
 def test_the_worker_is_told_of_both_sides() -> None:
     text = merge_description("abc", "main", ["a.py"], ["commit def, receipt r-1"], "")
-    for words in ("git merge abc", "In conflict: a.py", "receipt r-1"):
+    for words in ("git merge abc", "Conflict: a.py", "receipt r-1"):
         assert words in text
 
 

@@ -128,7 +128,7 @@ def test_two_workers_start_what_most_waits_for_first() -> None:
 def test_tasks_that_own_the_same_files_follow_each_other() -> None:
     steps = schedule(made(task("a", files_owned=["**"]), task("b", files_owned=["b.py"])), 4)
     assert times(steps) == {"a": (0, 2), "b": (2, 4)}
-    assert [wait.why for wait in steps[1].waits] == ["a owns b.py too"]
+    assert [wait.why for wait in steps[1].waits] == ["a also owns b.py"]
 
 
 @pytest.mark.parametrize(("locking", "net"), [("neighbours", 0), ("chain", 2)])

@@ -1,4 +1,4 @@
-"""A repo turned red after something was pushed upstream: which push it was, and what to do."""
+"""Finds the upstream push that turned a repo red, and what to do about it."""
 
 from __future__ import annotations
 
@@ -9,12 +9,11 @@ from shiftboss.protocol.ci import CiDemand, CiReport
 
 Outcome = Literal["upstream", "own_change", "older", "unreported", "no_pushes"]
 REASONS: Final[dict[Outcome, str]] = {
-    "upstream": "one of the pushes upstream did it",
-    "own_change": "the jobs pass without the change of this repo, with all that is upstream now",
-    "older": "the jobs fail with what was upstream before the pushes, too",
-    "unreported": "the jobs pass with every push that was reported: a branch upstream was moved "
-    "by somebody else",
-    "no_pushes": "no push since this repo was green is on the branch that it is built on",
+    "upstream": "one of the upstream pushes broke it",
+    "own_change": "the jobs pass without the change of this repo, with upstream as it is now",
+    "older": "the jobs also fail with the upstream commits from before the pushes",
+    "unreported": "the jobs pass with every reported push: something else moved an upstream branch",
+    "no_pushes": "no upstream push since this repo was green is on the branch that it builds on",
 }
 Remedy = Literal["revert_upstream_commit", "spawn_fix_worker_for_downstream", "coordinate_fix"]
 
@@ -22,7 +21,7 @@ LOG_CHARACTERS_MAX = 2000
 
 
 class UpstreamPush(NamedTuple):
-    """`before` is where its repo stood until then."""
+    """`before` is the commit of the repo before the push."""
 
     repo: str
     sha: str
@@ -33,7 +32,7 @@ class UpstreamPush(NamedTuple):
 
 
 class BreakageQuestion(NamedTuple):
-    """`jobs` failed at `sha`, whose work began at `base`; `pushes` are the oldest first."""
+    """`jobs` failed at `sha`, whose work started at `base`. `pushes` are oldest first."""
 
     demand: CiDemand
     base: str
@@ -43,8 +42,8 @@ class BreakageQuestion(NamedTuple):
 
 
 class BreakageFinding(NamedTuple):
-    """`own_change_too`: the commit that turned red does not pass without the push either.
-    `is_tip`: nothing lies on top of the push. `probes` is how often the jobs were run."""
+    """With `own_change_too`, the red commit fails without the push as well. With `is_tip`, there
+    are no commits on top of the push. `probes` is how often the jobs ran."""
 
     outcome: Outcome
     push: UpstreamPush | None = None
@@ -56,22 +55,22 @@ class BreakageFinding(NamedTuple):
 def commits_after(
     pushes: Sequence[UpstreamPush], count: int, tips: Mapping[str, str]
 ) -> dict[str, str]:
-    """Where every repo stood after the first `count` pushes. One that nobody pushed to is where it
-    is now."""
+    """The commit of every repo after the first `count` pushes. A repo without a push is at its
+    current tip."""
     commits = {push.repo: push.before for push in reversed(pushes)}
     commits |= {push.repo: push.sha for push in pushes[:count]}
     return {**tips, **commits}
 
 
 def failed_jobs(report: CiReport, demand: CiDemand) -> list[str]:
-    """Those that can be run again here: named in the policy, and red by themselves."""
+    """The failed jobs that can be run again here, because the policy defines them."""
     red = {job.name for run in report.runs for job in run.jobs if job.state == "failure"}
     return [name for name in demand.policy.jobs if name in red]
 
 
 def remedy_for(finding: BreakageFinding, *, one_repo: bool) -> Remedy:
-    """`one_repo`: the task that pushed touched no other. A change is isolated when it can be taken
-    back by itself."""
+    """`one_repo` means that the task that pushed touched no other repo. Only such a change can be
+    reverted on its own."""
     if finding.own_change_too:
         return "coordinate_fix"
     if one_repo and finding.is_tip:
@@ -80,7 +79,7 @@ def remedy_for(finding: BreakageFinding, *, one_repo: bool) -> Remedy:
 
 
 def task_of(remedy: Remedy, repo: str, sha: str) -> str:
-    """`repo` is the one that turned red, `sha` the push that did it."""
+    """The id of the task for the remedy. `repo` turned red because of the push `sha`."""
     if remedy == "revert_upstream_commit":
         return f"revert-{sha[:12]}"
     return f"fix-{repo}-{sha[:12]}"
@@ -98,37 +97,34 @@ def description_of(remedy: Remedy, question: BreakageQuestion, push: UpstreamPus
     repo, jobs = question.demand.repo, ", ".join(question.jobs)
     why = {
         "revert_upstream_commit": (
-            f"The push touched {push.repo} alone and nothing lies on top of it: take it back. "
-            f"{push.repo} can be worked on once the work on {repo} is done or released."
+            f"The push touched only {push.repo}, and there are no commits on top of it: revert it. "
+            f"Work on {push.repo} can start once the work on {repo} is done or released."
         ),
         "spawn_fix_worker_for_downstream": (
-            f"Other work lies on top of the push or belongs to it: make {repo} fit it."
+            f"Other work depends on the push or belongs to it: adapt {repo} to it."
         ),
         "coordinate_fix": (
-            f"{question.sha[:12]} of {repo} does not pass without the push either: both have to "
-            "change, and to fit each other."
+            f"{question.sha[:12]} of {repo} fails without the push as well: both must change to "
+            "fit each other."
         ),
     }[remedy]
     return (
-        f"{jobs} of {repo} fails since {push.sha} of {push.repo} (task {push.task_id}). It passes "
-        f"at {question.base[:12]} with {push.repo} at {push.before[:12]}, and fails there with the "
+        f"{jobs} of {repo} fails since {push.sha} of {push.repo} (task {push.task_id}). At "
+        f"{question.base[:12]} it passes with {push.repo} at {push.before[:12]} and fails with the "
         f"push.\n{why}\n\n{log[-LOG_CHARACTERS_MAX:]}".rstrip()
     )
 
 
-# Which of several changes in a row broke something, in as few looks as can be.
-
-
 class Bisection(NamedTuple):
-    """States are counted by the changes that are in them. With `good` of them it works, with `bad`
-    of them it does not."""
+    """Finds the breaking change in as few checks as possible. It works with the first `good`
+    changes, and fails with the first `bad` changes."""
 
     good: int
     bad: int
 
     @property
     def to_try(self) -> int | None:
-        """The state to look at next; None: the change that led to `bad` is the one."""
+        """The number of changes to check next. None if the change number `bad` is the culprit."""
         return None if self.bad - self.good == 1 else (self.good + self.bad) // 2
 
     def after(self, state: int, *, works: bool) -> Bisection:

@@ -1,4 +1,4 @@
-"""What the CI says about one commit, job by job. Nothing passes that was not seen to succeed."""
+"""Judges the CI of one commit, job by job. Only a job that was seen to succeed passes."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from shiftboss.rules.documents.wording import did_you_mean
 
 CiOutcome = Literal["passed", "failed", "pending", "unverifiable"]
 
-# A skipped sync job runs only for a push, so a push it must be.
+# A sync job runs only for a push, so a skipped one needs another push.
 RESYNC_COMMAND: Final = "git commit --allow-empty -m 'ci: trigger radicle sync' && git push"
 
-# When a name has several jobs, the first of these that one of them is in decides. A job that is
-# skipped in one run may have been done in another run of the same commit.
+# If several jobs have the same name, the first of these states that one of them has decides. A job
+# that was skipped in one run may have succeeded in another run of the same commit.
 _ORDER: Final[tuple[JobState, ...]] = (
     "failure",
     "cancelled",
@@ -33,24 +33,24 @@ _OUTCOME: Final[dict[JobState, CiOutcome]] = {
 }
 _MESSAGE: Final[dict[JobState, str]] = {
     "failure": "failed",
-    "cancelled": "was cancelled: it has proven nothing",
+    "cancelled": "was cancelled, which proves nothing",
     "running": "is still running",
-    "waiting": "still waits for a runner",
+    "waiting": "is still waiting for a runner",
     "success": "succeeded",
-    "skipped": "was skipped: it did not happen",
+    "skipped": "was skipped, so it did not run",
 }
 _HINT: Final[dict[JobState, str]] = {
-    "failure": "read its log, mend the cause, push the fix and report PUSHED_TO_CI",
-    "cancelled": "have it run again, or push again",
+    "failure": "read its log, fix the cause, push the fix and report PUSHED_TO_CI",
+    "cancelled": "start the run again, or push again",
     "running": "wait: the server watches the run",
-    "waiting": "wait: the server watches the run; `shiftboss doctor` looks at the runners",
+    "waiting": "wait: the server watches the run; `shiftboss doctor` checks the runners",
     "success": "",
-    "skipped": "a required job must run: mend what it waits for, or the condition that skips it",
+    "skipped": "a required job must run: fix the jobs it needs, or the condition that skips it",
 }
 
 
 class CiFinding(NamedTuple):
-    """`job` None: it is about the commit or a run as a whole."""
+    """Without `job`, the finding is about the commit or a whole run."""
 
     outcome: CiOutcome
     job: str | None
@@ -64,10 +64,10 @@ class _JobOutcome(NamedTuple):
 
 
 def judge(report: CiReport | None, demand: CiDemand) -> list[CiFinding]:
-    """`report` is about the commit that was pushed, its runs newest first; None: the CI could not
-    be asked. Never empty."""
+    """The findings about the pushed commit, at least one. The runs of `report` are newest first.
+    None means that CI could not be reached."""
     if report is None:
-        return [CiFinding("unverifiable", None, f"the CI of {demand.repo} gave no answer")]
+        return [CiFinding("unverifiable", None, f"the CI of {demand.repo} did not respond")]
     runs = _newest_of_the_commit(report)
     if not runs:
         return [
@@ -75,20 +75,20 @@ def judge(report: CiReport | None, demand: CiDemand) -> list[CiFinding]:
                 "pending",
                 None,
                 f"there is no CI run for commit {report.sha[:12]} of {demand.repo}",
-                f"was it pushed to {demand.branch}, and does a workflow run at a push?",
+                f"was it pushed to {demand.branch}, and does a workflow run on push?",
             )
         ]
     seen = [_JobOutcome(run, job) for run in runs for job in run.jobs]
     synced = _distinct(demand.policy.must_succeed)
     required = [name for name in _distinct(demand.policy.required_jobs) if not _among(name, synced)]
-    findings = [_named(name, seen, runs, is_synced=False) for name in required]
+    findings = [_job_finding(name, seen, runs, is_synced=False) for name in required]
     if not demand.policy.required_jobs:
         findings += _all_jobs(runs, seen, synced)
-    return findings + [_named(name, seen, runs, is_synced=True) for name in synced]
+    return findings + [_job_finding(name, seen, runs, is_synced=True) for name in synced]
 
 
 def ci_state(findings: Sequence[CiFinding]) -> CiOutcome:
-    """One failure decides at once. Nothing found is nothing proven."""
+    """The overall outcome. One failure decides, and no findings prove nothing."""
     outcomes = {finding.outcome for finding in findings}
     for outcome in ("failed", "pending", "unverifiable", "passed"):
         if outcome in outcomes:
@@ -97,8 +97,8 @@ def ci_state(findings: Sequence[CiFinding]) -> CiOutcome:
 
 
 def _newest_of_the_commit(report: CiReport) -> list[CiRun]:
-    """The first of each workflow. A push and a pull request run the same workflow side by side:
-    each of them counts, so that the green one does not hide the red one."""
+    """The newest run of each workflow and event. A push and a pull request can run the same
+    workflow for one commit. Both count, so that a green run does not hide a red one."""
     newest: dict[tuple[str | None, str | None], CiRun] = {}
     for run in report.runs:
         if run.sha and run.sha.lower() == report.sha.lower():
@@ -106,14 +106,14 @@ def _newest_of_the_commit(report: CiReport) -> list[CiRun]:
     return list(newest.values())
 
 
-def _named(
+def _job_finding(
     name: str, seen: Sequence[_JobOutcome], runs: Sequence[CiRun], *, is_synced: bool
 ) -> CiFinding:
-    found = [one for one in seen if _same(one.job.name, name)]
-    if not found:
-        return _not_there(name, seen, runs)
+    matching = [outcome for outcome in seen if _same(outcome.job.name, name)]
+    if not matching:
+        return _missing_job(name, seen, runs)
     state, decisive = next(
-        (state, one) for state in _ORDER for one in found if one.job.state == state
+        (state, outcome) for state in _ORDER for outcome in matching if outcome.job.state == state
     )
     hint = _HINT[state]
     if state == "skipped" and is_synced:
@@ -121,61 +121,65 @@ def _named(
     return CiFinding(_OUTCOME[state], name, _sentence(decisive, state), hint)
 
 
-def _not_there(name: str, seen: Sequence[_JobOutcome], runs: Sequence[CiRun]) -> CiFinding:
+def _missing_job(name: str, seen: Sequence[_JobOutcome], runs: Sequence[CiRun]) -> CiFinding:
     where = ", ".join(f"#{run.run_id}" for run in runs)
     if any(run.state in ("waiting", "running") for run in runs):
-        return CiFinding("pending", name, f"{name} has not begun in run {where}", _HINT["running"])
-    names = [one.job.name for one in seen]
+        return CiFinding(
+            "pending", name, f"{name} has not started in run {where}", _HINT["running"]
+        )
+    names = [outcome.job.name for outcome in seen]
     return CiFinding(
         "failed",
         name,
         f"run {where} has no job {name!r}{did_you_mean(name, names)}",
-        f"was it renamed? The run has: {', '.join(names[:20]) or 'no jobs'}",
+        f"was it renamed? The jobs of the run are: {', '.join(names[:20]) or 'no jobs'}",
     )
 
 
 def _all_jobs(
     runs: Iterable[CiRun], seen: Sequence[_JobOutcome], synced: Sequence[str]
 ) -> list[CiFinding]:
-    """Without a list of required jobs every job counts; one that is skipped for a reason of the
-    workflow does no harm, as long as something was done at all."""
-    findings = [found for run in runs if (found := _run_as_a_whole(run)) is not None]
-    others = [one for one in seen if not _among(one.job.name, synced)]
+    """Without a list of required jobs, every job counts. A job that the workflow skipped is fine,
+    as long as some other job ran."""
+    findings = [finding for run in runs if (finding := _run_finding(run)) is not None]
+    others = [outcome for outcome in seen if not _among(outcome.job.name, synced)]
     findings += [
         CiFinding(
-            _OUTCOME[one.job.state],
-            one.job.name,
-            _sentence(one, one.job.state),
-            _HINT[one.job.state],
+            _OUTCOME[outcome.job.state],
+            outcome.job.name,
+            _sentence(outcome, outcome.job.state),
+            _HINT[outcome.job.state],
         )
-        for one in others
-        if one.job.state != "skipped"
+        for outcome in others
+        if outcome.job.state != "skipped"
     ]
-    if others and all(one.job.state == "skipped" for one in others):
+    if others and all(outcome.job.state == "skipped" for outcome in others):
         findings.append(
-            CiFinding("failed", None, "every job was skipped: nothing was tested", _HINT["skipped"])
+            CiFinding(
+                "failed", None, "every job was skipped, so nothing was tested", _HINT["skipped"]
+            )
         )
     return findings
 
 
-def _run_as_a_whole(run: CiRun) -> CiFinding | None:
-    """What its jobs do not say: a run can fail before it has any, and more may be to come."""
+def _run_finding(run: CiRun) -> CiFinding | None:
+    """What the jobs do not show: a run can fail before it has jobs, and more jobs may follow."""
     if run.state in ("waiting", "running"):
         message = _MESSAGE[run.state]
         return CiFinding("pending", None, f"run #{run.run_id} {message}", _HINT[run.state])
     unfinished = [job for job in run.jobs if job.state in ("waiting", "running")]
-    bad = [job for job in run.jobs if job.state in ("failure", "cancelled")]
-    if run.state != "success" and not bad and not unfinished:
+    failed = [job for job in run.jobs if job.state in ("failure", "cancelled")]
+    if run.state != "success" and not failed and not unfinished:
         return CiFinding(
             "failed", None, f"run #{run.run_id} {_MESSAGE[run.state]}", _HINT[run.state]
         )
     if not run.jobs:
-        return CiFinding("unverifiable", None, f"run #{run.run_id} tells of no job")
+        return CiFinding("unverifiable", None, f"run #{run.run_id} reports no jobs")
     return None
 
 
-def _sentence(one: _JobOutcome, state: JobState) -> str:
-    return f"{one.job.name} {_MESSAGE[state]} (run #{one.run.run_id})"
+def _sentence(outcome: _JobOutcome, state: JobState) -> str:
+    return f"{outcome.job.name} {_MESSAGE[state]} (run #{outcome.run.run_id})"
 
 
 def _distinct(names: Iterable[str]) -> list[str]:
@@ -183,7 +187,7 @@ def _distinct(names: Iterable[str]) -> list[str]:
 
 
 def _among(name: str, names: Iterable[str]) -> bool:
-    return any(_same(name, one) for one in names)
+    return any(_same(name, other) for other in names)
 
 
 def _same(one: str, other: str) -> bool:

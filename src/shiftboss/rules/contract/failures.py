@@ -1,4 +1,4 @@
-"""The five classes of failure, and what is done about each."""
+"""The five classes of failure, and the action for each."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ EXAMPLES: Final[dict[FailureClass, tuple[str, ...]]] = {
     ),
 }
 
-# The error types that packets report, in these classes.
+# The classes of the error types that packets report.
 _REPORTED: Final[dict[str, FailureClass]] = {
     **dict.fromkeys(RECOVERABLE_ERRORS, "transient"),
     "build_failure": "recoverable",
@@ -49,8 +49,8 @@ _BY_TYPE: Final[dict[str, FailureClass]] = _REPORTED | {
     name: failure_class for failure_class, names in EXAMPLES.items() for name in names
 }
 
-# Words that sound fatal. They may be quoted from a test or from a task, so they stop nobody but the
-# worker that said them: the chain is halted by a type alone.
+# Text that sounds fatal. It may be quoted from a test or a task, so it only pauses the worker that
+# reported it. Only an error type halts the chain.
 _SOUNDS_FATAL: Final = re.compile(
     r"(?:api[ _-]?key|secret|private key|password|access token)s? (?:\w+ ){0,3}"
     r"(?:exposed|leaked|committed)|(?:exposed|leaked) (?:\w+ ){0,3}(?:api[ _-]?key|secret)"
@@ -77,7 +77,7 @@ _RECOVERABLE: Final = (
     r"|compil\w+ (?:error|failed)|build failed|cannot find (?:module|name|symbol)"
     r"|ModuleNotFoundError|ImportError|syntax ?error|type ?error"
 )
-# In this order: a leaked key stays one when the same text tells of a timeout.
+# The first match counts: a leaked key matters more than a timeout in the same text.
 _TEXTS: Final[tuple[tuple[FailureClass, re.Pattern[str]], ...]] = (
     ("blocking", _SOUNDS_FATAL),
     ("blocking", re.compile(_BLOCKING, re.IGNORECASE)),
@@ -87,7 +87,7 @@ _TEXTS: Final[tuple[tuple[FailureClass, re.Pattern[str]], ...]] = (
 
 
 class Action(NamedTuple):
-    """`retry_in_seconds` goes with the kind "retry" alone."""
+    """`retry_in_seconds` is set only for the kind "retry"."""
 
     kind: ActionKind
     message: str
@@ -95,26 +95,28 @@ class Action(NamedTuple):
 
 
 def classify(error_type: str | None, text: str, policy: Failures) -> FailureClass:
-    """By its type: the policy's own, then the known ones. Else by its words, which are never enough
-    for fatal. What nobody knows is the worker's to look into; if that leads nowhere, its attempts
-    run out."""
+    """Classify by the error type, first by the policy's own classes, then by the known ones.
+
+    Without a known type the text decides, but text alone is never fatal. Everything else is for the
+    worker to fix, until its attempts run out.
+    """
     by_type = _class_of_type(error_type, policy)
     if by_type is not None:
         return by_type
-    words = _words(error_type, text)
+    searched = _searched_text(error_type, text)
     for failure_class, pattern in _TEXTS:
-        if failure_class == "transient" and find_denial(words) is not None:
+        if failure_class == "transient" and find_denial(searched) is not None:
             return "permission_denied"
-        if pattern.search(words):
+        if pattern.search(searched):
             return failure_class
     return "recoverable"
 
 
 def sounds_fatal(error_type: str | None, text: str, policy: Failures) -> bool:
-    """Whether somebody should decide if it is: the words say so, and no type says what it is."""
+    """Whether a person should decide if it is fatal: the text suggests it, and no type decides."""
     if _class_of_type(error_type, policy) is not None:
         return False
-    return _SOUNDS_FATAL.search(_words(error_type, text)) is not None
+    return _SOUNDS_FATAL.search(_searched_text(error_type, text)) is not None
 
 
 def _class_of_type(error_type: str | None, policy: Failures) -> FailureClass | None:
@@ -125,21 +127,22 @@ def _class_of_type(error_type: str | None, policy: Failures) -> FailureClass | N
     return _BY_TYPE.get(re.sub(r"[\s-]+", "_", error_type.strip().casefold()))
 
 
-def _words(error_type: str | None, text: str) -> str:
-    words = f"{error_type or ''}\n{text}"
-    if len(words) <= TEXT_CHARACTERS_MAX:
-        return words
+def _searched_text(error_type: str | None, text: str) -> str:
+    searched = f"{error_type or ''}\n{text}"
+    if len(searched) <= TEXT_CHARACTERS_MAX:
+        return searched
     half = TEXT_CHARACTERS_MAX // 2
-    return f"{words[:half]}\n{words[-half:]}"
+    return f"{searched[:half]}\n{searched[-half:]}"
 
 
 def suspicion(task_id: str) -> Action:
-    """What is done about words that sound fatal: the contact decides, and the worker waits."""
+    """The action for text that sounds fatal: the worker waits until its contact decides."""
     types = ", ".join(EXAMPLES["fatal"])
     return Action(
         "pause",
-        "this sounds fatal, and only a type halts the chain: BLOCKED until the contact answers. If "
-        f'it is so: shiftboss failure {task_id} "what happened" --type TYPE (of {types})',
+        "this sounds fatal, but only an error type halts the chain: BLOCKED until the contact "
+        f'answers. If it is fatal: shiftboss failure {task_id} "what happened" --type TYPE '
+        f"(one of {types})",
     )
 
 
@@ -151,14 +154,16 @@ def action_of(
     tool: str = "the tool",
     error: str = "permission denied",
 ) -> Action:
-    """`attempts` have failed in a row with this class, the last one included."""
+    """`attempts` is the number of failures of this class in a row, including the last one."""
     match failure_class:
         case "transient":
             return _after_transient(attempts, policy)
         case "recoverable":
             return _after_recoverable(attempts, policy)
         case "blocking":
-            return Action("pause", "cannot go on without help: BLOCKED, the orchestrator is told")
+            return Action(
+                "pause", "cannot continue without help: BLOCKED, the orchestrator is told"
+            )
         case "permission_denied":
             return _after_denial(attempts, policy, tool, error)
         case "fatal":
@@ -185,7 +190,7 @@ def _after_recoverable(attempts: int, policy: Failures) -> Action:
     if attempts >= limits.max_attempts:
         return Action("terminate", f"{count}: no more attempts")
     if attempts >= limits.escalate_after:
-        return Action("escalate", f"{count}: the worker goes on, the orchestrator is told")
+        return Action("escalate", f"{count}: the worker continues, the orchestrator is told")
     return Action("fix", f"{count}: the worker must fix it")
 
 
@@ -193,7 +198,7 @@ def _after_denial(attempts: int, policy: Failures, tool: str, error: str) -> Act
     limit = policy.permission_denied.max_denials
     if attempts < limit:
         return Action(
-            "fix", f"{tool} was denied: do it another way; denial {limit} in a row ends the worker"
+            "fix", f"{tool} was denied: try another way; {limit} denials in a row end the worker"
         )
     end = termination(tool, error)
     return Action("terminate", f"{end.report}\n{end.message}")

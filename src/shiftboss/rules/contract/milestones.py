@@ -1,7 +1,7 @@
-"""The milestones of the completion contract: their order, and what each must say.
+"""The milestones of the completion contract: their order, and what a DONE report must contain.
 
-A milestone is a view of the one state of an assignment. What the view needs beside the state is
-whether the commit that was pushed has failed its CI: then executing is FIXING_CI, not WORKING.
+A milestone is a view of the state of an assignment. If the last pushed commit failed CI, EXECUTING
+is FIXING_CI instead of WORKING.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _MILESTONE: Final[dict[WorkerState, Milestone]] = {
 
 
 def can_report(present: Milestone | None, new: Milestone) -> bool:
-    """A milestone that is reported again tells news of it: another substate, another push."""
+    """A milestone may be reported again, with another substate or another push."""
     if present is None:
         return new == INITIAL
     return new in TRANSITIONS[present] or (new == present and present != TERMINAL)
@@ -53,11 +53,11 @@ def check_move(present: Milestone | None, new: Milestone) -> None:
     if can_report(present, new):
         return
     legal = [INITIAL] if present is None else list(TRANSITIONS[present])
-    before = "nothing was reported yet" if present is None else f"the milestone is {present}"
+    before = "no milestone was reported yet" if present is None else f"the milestone is {present}"
     raise IllegalTransition(
-        f"{before}: no way to {new}; nothing was changed",
+        f"{before}, so {new} is not allowed; nothing was changed",
         field="milestone",
-        hint=f"legal here: {', '.join(legal)}" if legal else "the work is done",
+        hint=f"allowed now: {', '.join(legal)}" if legal else "the work is done",
         facts={"milestone": present, "legal": legal},
     )
 
@@ -65,7 +65,7 @@ def check_move(present: Milestone | None, new: Milestone) -> None:
 def milestone_view(
     state: WorkerState, *, ci_failed: bool, before: Milestone | None = None
 ) -> Milestone | None:
-    """`ci_failed`: of the last pushed commit. `before` is what a waiting assignment was at."""
+    """`ci_failed` is about the last pushed commit. A waiting attempt stays at `before`."""
     if state is WorkerState.EXECUTING:
         return "FIXING_CI" if ci_failed else "WORKING"
     if state is WorkerState.WAITING:
@@ -78,11 +78,8 @@ def state_of(milestone: Milestone) -> WorkerState:
 
 
 def check_done_report(report: Done, must_succeed: Sequence[str]) -> None:
-    """A DONE report must say its run, that all jobs passed, and what became of the sync job.
-
-    With no job in `must_succeed` there is nothing to sync. All of it is a claim: the server looks
-    for itself afterwards.
-    """
+    """A DONE report must name its run, state that all jobs passed, and give the result of the sync
+    job, unless `must_succeed` is empty. All of this is only a claim, which the server verifies."""
     missing = []
     if report.ci_run is None:
         missing.append("ci_run")
@@ -97,7 +94,7 @@ def check_done_report(report: Done, must_succeed: Sequence[str]) -> None:
             hint=f"the format is {FORMATS['DONE']}",
             facts={"missing": missing, "forbidden": _patterns(missing)},
         )
-    refusal = _refused(report)
+    refusal = _violation_in(report)
     if refusal is not None:
         raise refusal
 
@@ -107,19 +104,19 @@ def _patterns(missing: Sequence[str]) -> list[str]:
     return [*proof, *(["assuming_radicle_synced"] if "sync_status" in missing else [])]
 
 
-def _refused(report: Done) -> ContractViolations | None:
+def _violation_in(report: Done) -> ContractViolations | None:
     if not report.all_green:
         return violation_of(
             "done_without_ci_url",
             f"not all jobs of run {report.ci_run} are green",
             field="all_green",
-            hint="report FIXING_CI, and DONE when all are",
+            hint="report FIXING_CI, and DONE when all jobs are green",
         )
     if report.sync_status in (None, "success"):
         return None
     return violation_of(
         "assuming_radicle_synced",
-        f"{report.sync_job} is {report.sync_status}, and only success will do",
+        f"{report.sync_job} is {report.sync_status}, but it must be success",
         field="sync_status",
-        hint="wait for it, or have it run: call get_ci_instructions",
+        hint="wait for it, or run it: call get_ci_instructions",
     )

@@ -1,4 +1,4 @@
-"""What the store remembers under the completion contract."""
+"""Records that the store keeps for the completion contract."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from shiftboss.protocol.contract_requests import CompletionReturn
 
 
 class RepoLock(NamedTuple):
-    """Who works on a repo. `merges`: the accepted task whose work this one brings in, and from
-    which it has the lock."""
+    """The task that works on a repo. `merges` is the accepted task whose work this task merges, and
+    whose lock it took over."""
 
     repo: str
     swarm_id: str
@@ -19,7 +19,7 @@ class RepoLock(NamedTuple):
 
 
 class RepoState(NamedTuple):
-    """What CI last said of a repo's branch: `state` is green or red."""
+    """The last CI result of a repo's branch. `state` is green or red."""
 
     repo: str
     state: str
@@ -31,7 +31,7 @@ class RepoState(NamedTuple):
 
 
 class Tracking(NamedTuple):
-    """The one commit whose CI is followed for a task. `report` is the newest one, JSON."""
+    """The commit of a task whose CI is tracked. `report` is the newest CI report as JSON."""
 
     swarm_id: str
     task_id: str
@@ -41,14 +41,14 @@ class Tracking(NamedTuple):
     state: str  # waiting, running, passed, failed
     run_id: str | None
     report: str | None
-    errors: int  # looks in a row that failed
+    errors: int  # failed checks in a row
     pushed_at_ms: int
     look_at_ms: int | None
-    pause_ms: int = 0  # between the last look and the next
+    pause_ms: int = 0  # between the last check and the next
 
 
 class Push(NamedTuple):
-    """A pushed commit of a repo; they are counted."""
+    """A pushed commit of a repo. `number` counts the pushes of the repo."""
 
     repo: str
     number: int
@@ -59,7 +59,7 @@ class Push(NamedTuple):
 
 
 class Halt(NamedTuple):
-    """A fatal failure: nothing is spawned in these repos until the operator lifts it."""
+    """A fatal failure. Nothing is spawned in these repos until the operator lifts the halt."""
 
     halt_id: int
     repos: list[str]
@@ -71,7 +71,7 @@ class Halt(NamedTuple):
 
 
 class StoredCheckpoint(NamedTuple):
-    """Where an attempt stood when it was last written down. `body` is JSON."""
+    """The last checkpoint of an attempt. `body` is JSON."""
 
     swarm_id: str
     task_id: str
@@ -82,10 +82,13 @@ class StoredCheckpoint(NamedTuple):
 
 
 class ContractAttempt(NamedTuple):
-    """What the contract keeps of the attempt at a task beside its state. `progress` is the last
-    report, `ladder` the steps of the timeout ladder that were taken, `denials` the failures in a
-    row, `signs` those of a deadlock that were told: all JSON. `paused` says why, while a repo
-    upstream is red or the chain is halted. `tip` is where the branch was at the last look."""
+    """What the contract keeps for an attempt in addition to its state.
+
+    These are JSON: `progress` (the last report), `ladder` (the steps of the timeout ladder so far),
+    `denials` (the failures in a row) and `signs` (the stall indicators that were reported).
+    `paused` is the reason while an upstream repo is red or the chain is halted. `tip` is the tip of
+    the branch at the last check.
+    """
 
     swarm_id: str
     task_id: str
@@ -103,14 +106,14 @@ class ContractAttempt(NamedTuple):
     tip: str | None = None
 
 
-# What a worker gives back at completion, as the summary of its receipt. It is the worker's word:
-# what was changed and what CI said stands in the receipt by itself.
-
-
 PATHS_SHOWN_MAX: Final = 50
 
 
 def summary_of(returns: CompletionReturn) -> str:
+    """What a worker returned at completion, as the summary of its receipt.
+
+    It is only the worker's statement. The receipt itself has the verified changes and CI runs.
+    """
     parts = (
         ("Files created", returns.files_created),
         ("Files modified", returns.files_modified),

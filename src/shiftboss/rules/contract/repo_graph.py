@@ -1,8 +1,8 @@
-"""Which repositories may be worked on side by side.
+"""Which repositories may be worked on at the same time.
 
-The completion contract says it twice. Its principle locks the whole chain of dependencies up and
-down; its algorithm looks at the direct neighbours alone. Both are here: `chain` chooses. In both,
-siblings that share a dependency run side by side.
+The completion contract has two versions of the rule. Its principle locks the whole chain of
+dependencies, upstream and downstream; its algorithm locks only direct neighbours. `chain` chooses
+between them. In both, siblings that share a dependency can be worked on at the same time.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _WHY: Final[dict[LockRule, str]] = {
 
 
 class Blocker(NamedTuple):
-    """`repo` is the one that somebody works on; with `why` it makes a sentence."""
+    """`repo` is the repo that is being worked on. `why` reads well after it."""
 
     repo: str
     why: str
@@ -38,7 +38,7 @@ class Blocker(NamedTuple):
 
 
 class RepoGraph:
-    """Sets of repositories are the bits of a number, so that a decision costs next to nothing."""
+    """Sets of repositories are bit masks, so that a decision is cheap."""
 
     def __init__(self, depends_on: Mapping[str, Sequence[str]]) -> None:
         _check(depends_on)
@@ -59,29 +59,29 @@ class RepoGraph:
         return list(self._dependents[self._known(repo)])
 
     def chain_of(self, repo: str) -> set[str]:
-        """The repo with all that it is built on and all that is built on it."""
+        """The repo with all its direct and indirect dependencies and dependents."""
         bits = self._up_all[self._known(repo)] | self._down_all[repo]
         return {repo} | {other for other, bit in self._bit.items() if bit & bits}
 
     def downstream_of(self, repo: str) -> set[str]:
-        """All that is built on it, directly or not."""
+        """All direct and indirect dependents."""
         bits = self._down_all[self._known(repo)]
         return {other for other, bit in self._bit.items() if bit & bits}
 
     def blockers(self, repo: str, active: Collection[str], *, chain: bool) -> list[Blocker]:
-        """Why nobody can start on `repo` while `active` are worked on; empty: somebody can."""
+        """Why work on `repo` cannot start while `active` repos are worked on. Empty if it can."""
         up = (self._up_all if chain else self._up)[self._known(repo)]
         down = (self._down_all if chain else self._down)[repo]
-        found: list[tuple[int, str, LockRule]] = []
+        blocking: list[tuple[int, str, LockRule]] = []
         for other in set(active):
             bit = self._bit.get(other, 0)
             if other == repo:
-                found.append((0, other, "repo_is_active"))
+                blocking.append((0, other, "repo_is_active"))
             elif bit & up:
-                found.append((1, other, "no_downstream_while_upstream_active"))
+                blocking.append((1, other, "no_downstream_while_upstream_active"))
             elif bit & down:
-                found.append((2, other, "no_upstream_while_downstream_active"))
-        return [Blocker(other, _WHY[rule], rule) for _, other, rule in sorted(found)]
+                blocking.append((2, other, "no_upstream_while_downstream_active"))
+        return [Blocker(other, _WHY[rule], rule) for _, other, rule in sorted(blocking)]
 
     def can_spawn(self, repo: str, active: Collection[str], *, chain: bool = False) -> bool:
         return not self.blockers(repo, active, chain=chain)
@@ -95,7 +95,7 @@ class RepoGraph:
 
     def _known(self, repo: str) -> str:
         if repo not in self._bit:
-            raise UnknownRepo(f"There is no repo {repo!r} in the policy", field="repo")
+            raise UnknownRepo(f"The policy has no repo {repo!r}", field="repo")
         return repo
 
     def _bits(self, repos: Sequence[str]) -> int:
@@ -107,7 +107,7 @@ class RepoGraph:
     def _reached(
         self, order: Sequence[str], next_of: Mapping[str, Sequence[str]]
     ) -> dict[str, int]:
-        """All that can be reached from each; `order` has the reached ones first."""
+        """The repos that can be reached from each. `order` must have the reached ones first."""
         reached: dict[str, int] = {}
         for repo in order:
             bits = 0
@@ -118,30 +118,33 @@ class RepoGraph:
 
 
 def find_cycles(depends_on: Mapping[str, Sequence[str]]) -> list[list[str]]:
-    """Circles as `[a, b, a]`, none sharing a name with another. Unknown names are passed over."""
-    left = {name: [one for one in names if one in depends_on] for name, names in depends_on.items()}
+    """Cycles such as `[a, b, a]`. No two share a name. Unknown names are ignored."""
+    left = {
+        name: [other for other in names if other in depends_on]
+        for name, names in depends_on.items()
+    }
     cycles: list[list[str]] = []
     while True:
         _drop_finished(left)
         if not left:
             return cycles
-        # Whoever is left depends on somebody who is left, so the walk comes back to its own way.
-        name, way = next(iter(left)), dict[str, None]()
-        while name not in way:
-            way[name] = None
-            name = next(one for one in left[name] if one in left)
-        walked = list(way)
-        circle = walked[walked.index(name) :]
-        cycles.append([*circle, name])
-        for one in circle:
-            del left[one]
+        # Every name left depends on another one that is left, so the walk must repeat a name.
+        name, visited = next(iter(left)), dict[str, None]()
+        while name not in visited:
+            visited[name] = None
+            name = next(other for other in left[name] if other in left)
+        walk = list(visited)
+        cycle = walk[walk.index(name) :]
+        cycles.append([*cycle, name])
+        for member in cycle:
+            del left[member]
 
 
 def _drop_finished(left: dict[str, list[str]]) -> None:
-    """Take away whoever depends on nobody that is left, again and again."""
-    waits_for = {name: sum(one in left for one in set(names)) for name, names in left.items()}
+    """Remove names without dependencies on the remaining ones, until there are no more."""
+    waits_for = {name: sum(other in left for other in set(names)) for name, names in left.items()}
     dependents = _inverse(
-        {name: [one for one in names if one in left] for name, names in left.items()}
+        {name: [other for other in names if other in left] for name, names in left.items()}
     )
     free = [name for name, count in waits_for.items() if count == 0]
     while free:
@@ -178,23 +181,21 @@ def _check(depends_on: Mapping[str, Sequence[str]]) -> None:
         unknown = [name for name in names if name not in depends_on]
         if unknown:
             raise InvalidRequest(
-                f"{repo} depends on {', '.join(unknown)}, which is no repo", field="depends_on"
+                f"{repo} depends on unknown repos: {', '.join(unknown)}", field="depends_on"
             )
     cycles = find_cycles(depends_on)
     if cycles:
         raise InvalidRequest(
-            f"repos depend on each other in a circle: {' -> '.join(cycles[0])}",
+            f"repos depend on each other in a cycle: {' -> '.join(cycles[0])}",
             field="depends_on",
             facts={"cycles": cycles},
         )
 
 
-# How a job of the local runner learns where the repos are that its own is built on.
-
-
+# Prefix of the variables that tell a local job where its dependencies are checked out.
 PREFIX = "SHIFTBOSS_REPO_"
 
 
 def variable_of(repo: str) -> str:
-    """`adl-examples` is in SHIFTBOSS_REPO_ADL_EXAMPLES."""
+    """`SHIFTBOSS_REPO_ADL_EXAMPLES` for the repo `adl-examples`."""
     return PREFIX + re.sub(r"[^A-Z0-9]", "_", repo.upper())

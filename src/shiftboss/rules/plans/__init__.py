@@ -1,1 +1,1 @@
-"""Plan files: validation, the task graph, and the schedule of a run."""
+"""Plans: reading the file, the task graph, and the schedule of a run."""

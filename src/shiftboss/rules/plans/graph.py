@@ -1,6 +1,6 @@
-"""The tasks of a plan as a graph: what comes after what, what the end waits for, what each is like.
+"""The tasks of a plan as a graph: phases, critical path, traits, and overlapping files.
 
-For plans that were read: every dependency is there, and there is no circle.
+It expects a plan that was read by `plan_file`: every dependency exists, and there is no cycle.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from shiftboss.protocol.policy import Trait
 from shiftboss.rules.paths.overlap import Overlap, overlaps
 from shiftboss.rules.paths.patterns import Pattern, pattern_of
 
-# How long a task is thought to take, compared with others.
+# The expected duration of a task, relative to others.
 WEIGHTS: Final[Mapping[str, int]] = {"low": 1, "normal": 2, "high": 4}
 
 
@@ -23,91 +23,94 @@ def weight_of(task: PlanTask) -> int:
 
 
 def repo_of(plan: Plan, task: PlanTask) -> str:
-    """A task that names none works on the only one."""
+    """A task without a repo uses the only one of the plan."""
     return task.repo or next(iter(plan.repos))
 
 
 def phases(plan: Plan) -> list[list[str]]:
-    """A task comes one phase after the last of its dependencies."""
+    """Each task is one phase after the last of its dependencies."""
     level: dict[str, int] = {}
     for task in in_order(plan):
-        level[task.id] = 1 + max((level[one] for one in task.depends_on), default=-1)
-    found: list[list[str]] = [[] for _ in range(max(level.values()) + 1)]
+        level[task.id] = 1 + max((level[dependency] for dependency in task.depends_on), default=-1)
+    result: list[list[str]] = [[] for _ in range(max(level.values()) + 1)]
     for task in plan.tasks:
-        found[level[task.id]].append(task.id)
-    return found
+        result[level[task.id]].append(task.id)
+    return result
 
 
 def in_order(plan: Plan) -> list[PlanTask]:
-    """Each after all that it depends on."""
+    """The tasks, each after all its dependencies."""
     tasks = {task.id: task for task in plan.tasks}
     sorter = TopologicalSorter({task.id: task.depends_on for task in plan.tasks})
-    return [tasks[one] for one in sorter.static_order()]
+    return [tasks[task_id] for task_id in sorter.static_order()]
 
 
 def critical_path(plan: Plan) -> list[str]:
-    """The heaviest chain: the plan cannot end sooner, however many work on it. Of several that are
-    as heavy, the one whose tasks the plan names first."""
-    place = {task.id: number for number, task in enumerate(plan.tasks)}
+    """The chain of tasks with the largest total weight, which no number of workers can shorten.
+
+    If several are equal, the one whose tasks come first in the plan.
+    """
+    position = {task.id: number for number, task in enumerate(plan.tasks)}
     cost: dict[str, int] = {}
     before: dict[str, str | None] = {}
     for task in in_order(plan):
-        heaviest = min(task.depends_on, key=lambda one: (-cost[one], place[one]), default=None)
+        heaviest = min(
+            task.depends_on,
+            key=lambda dependency: (-cost[dependency], position[dependency]),
+            default=None,
+        )
         before[task.id] = heaviest
         cost[task.id] = weight_of(task) + (0 if heaviest is None else cost[heaviest])
-    at: str | None = min(cost, key=lambda one: (-cost[one], place[one]))
+    current: str | None = min(cost, key=lambda task_id: (-cost[task_id], position[task_id]))
     path = []
-    while at is not None:
-        path.append(at)
-        at = before[at]
+    while current is not None:
+        path.append(current)
+        current = before[current]
     return path[::-1]
 
 
 def traits_of(plan: Plan, task: PlanTask) -> list[Trait]:
-    """What the plan says of the task, and what its place in the plan says: the server chooses the
-    model by it."""
+    """The traits from the plan, and those that follow from its place in the graph. The server
+    chooses the model by them."""
     return all_traits(plan)[task.id]
 
 
 def all_traits(plan: Plan) -> dict[str, list[Trait]]:
-    """A critical path of a single task is none: nothing waits for it."""
+    """The traits of every task. A critical path of one task does not count."""
     path = critical_path(plan)
     critical = set(path) if len(path) > 1 else set()
     repos = {task.id: repo_of(plan, task) for task in plan.tasks}
-    found: dict[str, list[Trait]] = {}
+    result: dict[str, list[Trait]] = {}
     for task in plan.tasks:
         traits: set[Trait] = set(task.traits)
         if task.complexity == "high":
             traits.add("high_complexity")
         if task.id in critical:
             traits.add("critical_path")
-        if any(repos[one] != repos[task.id] for one in task.depends_on):
+        if any(repos[dependency] != repos[task.id] for dependency in task.depends_on):
             traits.add("cross_repo")
-        found[task.id] = [one for one in get_args(Trait) if one in traits]
-    return found
+        result[task.id] = [trait for trait in get_args(Trait) if trait in traits]
+    return result
 
 
 class Ancestry:
-    """Who comes before whom, directly or not. Sets of tasks are the bits of a number."""
+    """The direct and indirect dependencies of every task, as bit masks."""
 
     def __init__(self, plan: Plan) -> None:
-        self._bit = {task.id: 1 << place for place, task in enumerate(plan.tasks)}
+        self._bit = {task.id: 1 << index for index, task in enumerate(plan.tasks)}
         self._before: dict[str, int] = {}
         for task in in_order(plan):
             bits = 0
-            for one in task.depends_on:
-                bits |= self._bit[one] | self._before[one]
+            for dependency in task.depends_on:
+                bits |= self._bit[dependency] | self._before[dependency]
             self._before[task.id] = bits
 
     def are_ordered(self, one: str, other: str) -> bool:
-        """Whether one of them waits for the other anyway."""
+        """Whether one of them depends on the other, directly or indirectly."""
         return bool(self._before[one] & self._bit[other] or self._before[other] & self._bit[one])
 
 
-# Which agent does a task of a plan. A kind of agent may be named without settings of its own.
-
-
-# The kind that is nothing without its command line.
+# The agent kind that needs a command line.
 COMMAND_KIND: Final = "command"
 
 
@@ -115,15 +118,12 @@ def agent_name(plan: Plan, task: PlanTask) -> str:
     return task.agent or plan.agent
 
 
-# Which tasks of a plan own the same paths, so that they cannot be worked on at once.
-
-
 _Patterns = tuple[str, ...]
 
 
 class TaskOverlap(NamedTuple):
-    """Two tasks, a pattern of each, and a path that both cover. `is_ordered`: one waits for the
-    other anyway."""
+    """Two tasks that own the same path, with a pattern of each and a path that both cover.
+    `is_ordered` means that one depends on the other, so they never run at the same time."""
 
     left: str
     right: str
@@ -135,47 +135,49 @@ class TaskOverlap(NamedTuple):
 
 
 def plan_overlaps(plan: Plan) -> list[TaskOverlap]:
-    """In the order of the plan; the earlier task is on the left."""
+    """The overlaps in the order of the plan. The earlier task is on the left."""
     ancestry = Ancestry(plan)
     # Many tasks may own the same patterns.
-    known: dict[tuple[_Patterns, _Patterns], Overlap | None] = {}
-    found = []
-    for at, other in sorted(_candidates(plan)):
-        left, right = plan.tasks[at], plan.tasks[other]
+    by_patterns: dict[tuple[_Patterns, _Patterns], Overlap | None] = {}
+    result = []
+    for first, second in sorted(_candidates(plan)):
+        left, right = plan.tasks[first], plan.tasks[second]
         key = (tuple(left.files_owned), tuple(right.files_owned))
-        if key not in known:
-            # As the server compares them: on some machines names of another case are one file.
-            met = overlaps(left.files_owned, right.files_owned, case_insensitive=True)
-            known[key] = met[0] if met else None
-        overlap = known[key]
+        if key not in by_patterns:
+            # Ignores case, as the server does, because some file systems do.
+            pairs = overlaps(left.files_owned, right.files_owned, case_insensitive=True)
+            by_patterns[key] = pairs[0] if pairs else None
+        overlap = by_patterns[key]
         if overlap is not None:
             ordered = ancestry.are_ordered(left.id, right.id)
-            found.append(TaskOverlap(left.id, right.id, repo_of(plan, left), *overlap, ordered))
-    return found
+            result.append(TaskOverlap(left.id, right.id, repo_of(plan, left), *overlap, ordered))
+    return result
 
 
 def _candidates(plan: Plan) -> set[tuple[int, int]]:
-    """Pairs of places that may overlap: the fixed part of one pattern begins the other's. So a plan
-    of two thousand tasks need not be compared each with each."""
-    beginnings: dict[tuple[str, tuple[str, ...]], set[int]] = {}
-    for place, task in enumerate(plan.tasks):
-        for beginning in _beginnings(task):
-            beginnings.setdefault((repo_of(plan, task), beginning), set()).add(place)
+    """Pairs of task indexes that may overlap, because the fixed part of one pattern is a prefix of
+    the other's. So a plan of two thousand tasks does not need two million comparisons."""
+    by_prefix: dict[tuple[str, tuple[str, ...]], set[int]] = {}
+    for index, task in enumerate(plan.tasks):
+        for prefix in _prefixes(task):
+            by_prefix.setdefault((repo_of(plan, task), prefix), set()).add(index)
     pairs: set[tuple[int, int]] = set()
-    for (repo, beginning), places in beginnings.items():
-        for length in range(len(beginning) + 1):
-            for other in beginnings.get((repo, beginning[:length]), ()):
-                pairs.update((min(one, other), max(one, other)) for one in places if one != other)
+    for (repo, prefix), indexes in by_prefix.items():
+        for length in range(len(prefix) + 1):
+            for other in by_prefix.get((repo, prefix[:length]), ()):
+                pairs.update(
+                    (min(index, other), max(index, other)) for index in indexes if index != other
+                )
     return pairs
 
 
-def _beginnings(task: PlanTask) -> Iterator[tuple[str, ...]]:
+def _prefixes(task: PlanTask) -> Iterator[tuple[str, ...]]:
     for text in task.files_owned:
         yield _fixed_part(pattern_of(text, case_insensitive=True))
 
 
 def _fixed_part(pattern: Pattern) -> tuple[str, ...]:
-    for place, segment in enumerate(pattern.segments):
+    for index, segment in enumerate(pattern.segments):
         if "*" in segment or "?" in segment:
-            return pattern.segments[:place]
+            return pattern.segments[:index]
     return pattern.segments

@@ -1,4 +1,7 @@
-"""What of a plan would start when: a run on paper, in which a task takes as long as its weight."""
+"""The schedule of a plan: priorities, a simulated run, and the dry run that shows it.
+
+In the simulation a task takes as long as its weight.
+"""
 
 from __future__ import annotations
 
@@ -22,15 +25,12 @@ from shiftboss.rules.plans.graph import (
     weight_of,
 )
 
-# In which order the tasks of a plan are handed out: what most waits for comes first.
-
-
-# One step of the plan's own priority weighs more than any path through an ordinary plan.
+# One step of a task's own priority outweighs any path through an ordinary plan.
 _STEP = 50
 
 
 def priorities(plan: Plan) -> dict[str, int]:
-    """By the weight of the longest path from each task to the end, and by what the plan says."""
+    """The order of handing out: tasks at the start of long paths first, plus their own priority."""
     by_id = {task.id: task for task in plan.tasks}
     longest = {task.id: weight_of(task) for task in plan.tasks}
     for task in reversed(in_order(plan)):
@@ -47,8 +47,8 @@ WaitKind = Literal["task", "files", "lock", "worker"]
 
 
 class Wait(NamedTuple):
-    """What a task waited for: another task to land, files that another owns, a repo that is locked,
-    or a free worker. `task` is the other one, where there is one."""
+    """Why a task waited: for another task to land, for files of another task, for a locked repo, or
+    for a free worker. `task` is the other task, if there is one."""
 
     kind: WaitKind
     task: str | None
@@ -59,7 +59,7 @@ _ALL_BUSY: Final = Wait("worker", None, "all workers are busy")
 
 
 class ScheduleStep(NamedTuple):
-    """A task at work. Times are in weights since the start; workers count from 1."""
+    """One task of the simulated run. Times are in weights since the start; workers count from 1."""
 
     task: str
     repo: str
@@ -75,25 +75,27 @@ def schedule(
     policy: Policy | None = None,
     overlapping: Iterable[TaskOverlap] | None = None,
 ) -> list[ScheduleStep]:
-    """By their starts. Ready tasks go as the server hands them out. Tasks whose files
-    overlap, and with a policy repos that are locked, never run at once."""
-    met = plan_overlaps(plan) if overlapping is None else overlapping
-    run = _SimulatedRun(plan, workers, Conflicts(plan, met, policy))
+    """The steps in the order of their start. Ready tasks start in the order in which the server
+    hands them out. Tasks with overlapping files, or in repos that lock each other by the policy,
+    never run at the same time."""
+    overlap_list = plan_overlaps(plan) if overlapping is None else overlapping
+    run = _SimulatedRun(plan, workers, Conflicts(plan, overlap_list, policy))
     while run.waiting:
-        run.start_what_can()
-        run.end_the_next()
+        run.start_ready()
+        run.finish_next()
     return run.steps
 
 
 class Conflicts:
-    """What keeps a task from running beside others."""
+    """What keeps a task from running at the same time as others."""
 
     def __init__(
         self, plan: Plan, overlapping: Iterable[TaskOverlap], policy: Policy | None
     ) -> None:
         self._files: dict[str, dict[str, str]] = {task.id: {} for task in plan.tasks}
-        for one in overlapping:
-            self._files[one.left][one.right] = self._files[one.right][one.left] = one.example
+        for overlap in overlapping:
+            self._files[overlap.left][overlap.right] = overlap.example
+            self._files[overlap.right][overlap.left] = overlap.example
         self._graph: RepoGraph | None = None
         if policy is not None:
             self._graph = RepoGraph({name: repo.depends_on for name, repo in policy.repos.items()})
@@ -101,57 +103,57 @@ class Conflicts:
             self._chain = policy.locking == "chain"
 
     def of(self, task_id: str, repo: str, active: dict[str, str]) -> list[Wait]:
-        """`active` has the tasks at work with their repos."""
-        mine = self._files[task_id]
-        found = [
-            Wait("files", other, f"{other} owns {mine[other]} too")
+        """Why the task cannot start. `active` maps the running tasks to their repos."""
+        shared = self._files[task_id]
+        waits = [
+            Wait("files", other, f"{other} also owns {shared[other]}")
             for other in active
-            if other in mine
+            if other in shared
         ]
         if self._graph is not None and repo in self._known:
             holders = {held: other for other, held in active.items() if held in self._known}
-            found += [
-                Wait("lock", holders[one.repo], f"{one} ({holders[one.repo]})")
-                for one in self._graph.blockers(repo, holders, chain=self._chain)
+            waits += [
+                Wait("lock", holders[blocker.repo], f"{blocker} ({holders[blocker.repo]})")
+                for blocker in self._graph.blockers(repo, holders, chain=self._chain)
             ]
-        return found
+        return waits
 
 
 @dataclass
 class _SimulatedRun:
     plan: Plan
     workers: int
-    obstacles: Conflicts
+    conflicts: Conflicts
     now: int = 0
     steps: list[ScheduleStep] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.free = list(range(1, self.workers + 1))
-        self._at_work: list[ScheduleStep] = []
+        self._running: list[ScheduleStep] = []
         order = priorities(self.plan)
         self._active: dict[str, str] = {}
         self.waiting = {
-            task.id: task for task in sorted(self.plan.tasks, key=lambda one: -order[one.id])
+            task.id: task for task in sorted(self.plan.tasks, key=lambda task: -order[task.id])
         }
         self._missing = {task.id: set(task.depends_on) for task in self.plan.tasks}
         self._needed_by: dict[str, list[str]] = {task.id: [] for task in self.plan.tasks}
         for task in self.plan.tasks:
-            for one in set(task.depends_on):
-                self._needed_by[one].append(task.id)
-        # What each was seen to wait for after its dependencies had landed.
-        self._seen: dict[str, dict[Wait, None]] = {
-            task.id: {Wait("task", one, f"{one} lands"): None for one in task.depends_on}
+            for dependency in set(task.depends_on):
+                self._needed_by[dependency].append(task.id)
+        # Everything that each task had to wait for.
+        self._waits: dict[str, dict[Wait, None]] = {
+            task.id: {Wait("task", name, f"{name} lands"): None for name in task.depends_on}
             for task in self.plan.tasks
         }
 
-    def start_what_can(self) -> None:
+    def start_ready(self) -> None:
         for task in list(self.waiting.values()):
             if self._missing[task.id]:
                 continue
             repo = repo_of(self.plan, task)
-            standing = self.obstacles.of(task.id, repo, self._active) if self.free else [_ALL_BUSY]
-            if standing:
-                self._seen[task.id].update(dict.fromkeys(standing))
+            waits = self.conflicts.of(task.id, repo, self._active) if self.free else [_ALL_BUSY]
+            if waits:
+                self._waits[task.id].update(dict.fromkeys(waits))
             else:
                 self._start(task, repo)
 
@@ -159,17 +161,17 @@ class _SimulatedRun:
         worker = min(self.free)
         self.free.remove(worker)
         del self.waiting[task.id]
-        waits = tuple(self._seen[task.id])
+        waits = tuple(self._waits[task.id])
         step = ScheduleStep(task.id, repo, worker, self.now, self.now + weight_of(task), waits)
         self._active[task.id] = repo
-        self._at_work.append(step)
+        self._running.append(step)
         self.steps.append(step)
 
-    def end_the_next(self) -> None:
-        """All that end at the next time when something ends."""
-        self.now = min(step.ends for step in self._at_work)
-        ended = [step for step in self._at_work if step.ends == self.now]
-        self._at_work = [step for step in self._at_work if step.ends > self.now]
+    def finish_next(self) -> None:
+        """Finish all tasks with the earliest end."""
+        self.now = min(step.ends for step in self._running)
+        ended = [step for step in self._running if step.ends == self.now]
+        self._running = [step for step in self._running if step.ends > self.now]
         for step in ended:
             del self._active[step.task]
             self.free.append(step.worker)
@@ -178,27 +180,27 @@ class _SimulatedRun:
 
 
 def locked_pairs(repos: Collection[str], policy: Policy | None) -> list[tuple[str, str]]:
-    """Repos of the plan that cannot be worked on at once, by the policy."""
+    """Pairs of repos that cannot be worked on at the same time under the policy."""
     if policy is None:
         return []
     graph = RepoGraph({name: repo.depends_on for name, repo in policy.repos.items()})
     known = [name for name in repos if name in policy.repos]
     chain = policy.locking == "chain"
     return [
-        (one, other)
-        for place, one in enumerate(known)
-        for other in known[place + 1 :]
-        if not graph.can_parallel(one, other, chain=chain)
+        (repo, other)
+        for index, repo in enumerate(known)
+        for other in known[index + 1 :]
+        if not graph.can_parallel(repo, other, chain=chain)
     ]
 
 
-# What a run of a plan would do, found out without doing anything.
-
-
 class DryRun(NamedTuple):
-    """`length` is how long the run takes and `critical_length` how long its critical path, both in
-    weights (low 1, normal 2, high 4). `locked` are repos that exclude each other. `traits` and
-    `agents` are by task."""
+    """What a run of the plan would do.
+
+    `length` is the duration of the run and `critical_length` that of its critical path, both in
+    weights (low 1, normal 2, high 4). `locked` are pairs of repos that exclude each other. `traits`
+    and `agents` are by task.
+    """
 
     goal: str
     swarm: str | None
@@ -214,11 +216,11 @@ class DryRun(NamedTuple):
     agents: dict[str, str]
 
     def as_json(self) -> dict[str, Any]:
-        said = self._asdict()
-        said["steps"] = [_step(self, step) for step in self.steps]
-        said["overlaps"] = [one._asdict() for one in self.overlaps]
-        del said["agents"], said["traits"]
-        return said
+        view = self._asdict()
+        view["steps"] = [_step_view(self, step) for step in self.steps]
+        view["overlaps"] = [overlap._asdict() for overlap in self.overlaps]
+        del view["agents"], view["traits"]
+        return view
 
 
 def dry_run(plan: Plan, policy: Policy | None, workers: int) -> DryRun:
@@ -234,7 +236,7 @@ def dry_run(plan: Plan, policy: Policy | None, workers: int) -> DryRun:
         steps=steps,
         length=max(step.ends for step in steps),
         critical_path=path,
-        critical_length=sum(weight_of(tasks[one]) for one in path),
+        critical_length=sum(weight_of(tasks[task_id]) for task_id in path),
         overlaps=overlapping,
         locked=locked_pairs(plan.repos, policy),
         traits=all_traits(plan),
@@ -242,9 +244,9 @@ def dry_run(plan: Plan, policy: Policy | None, workers: int) -> DryRun:
     )
 
 
-def _step(found: DryRun, step: ScheduleStep) -> dict[str, Any]:
+def _step_view(run: DryRun, step: ScheduleStep) -> dict[str, Any]:
     return step._asdict() | {
         "waits": [wait._asdict() for wait in step.waits],
-        "agent": found.agents[step.task],
-        "traits": found.traits[step.task],
+        "agent": run.agents[step.task],
+        "traits": run.traits[step.task],
     }

@@ -1,1 +1,1 @@
-"""The texts that workers and agents read, and how they fit into a token budget."""
+"""The prompts and handoff texts that workers and agents read, and their token budgets."""

@@ -1,7 +1,7 @@
-"""What the agents of a plan read: short, because every word is paid for at every step.
+"""The prompts for the agents of a plan. They are short, because every step pays for every token.
 
-The budget is that of the completion contract: all of the first prompt within 450 tokens, whatever
-the task holds. What does not fit is in the handoff, which the agent can ask for.
+The first prompt has at most 450 tokens, as in the completion contract, however long the task is.
+What does not fit is in the handoff, which the agent can ask for.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ PROMPT_TOKENS_MAX: Final = 450
 FIX_TOKENS_MAX: Final = 1500
 _TITLE_CHARACTERS_MAX: Final = 300
 
-_FIXED: Final = """\
+_INSTRUCTIONS: Final = """\
 Work in this git work tree, branch {branch}.
 {claim}
 Edit only the FILEs; {scope}.
@@ -24,14 +24,14 @@ Details: {more}
 """
 _CLAIM: Final = (
     'Commit, then swarm_complete(swarm_id="{swarm}", bead_id="{task}", name="{worker}", '
-    "epoch={epoch}, summary). Refused: mend, call again."
+    "epoch={epoch}, summary). If refused: fix, call again."
 )
-_CLAIM_BY_EXIT: Final = "Commit and exit; it is checked then."
+_CLAIM_BY_EXIT: Final = "Commit and exit; then it is checked."
 
 
 class RunTask(NamedTuple):
-    """`speaks`: the agent has our tools. `claims`: it claims its work itself with them; others just
-    work, and exit."""
+    """`speaks` means that the agent has our tools, `claims` that it claims its work with them.
+    Other agents just work and exit."""
 
     swarm_id: str
     bead_id: str
@@ -50,28 +50,33 @@ class RunTask(NamedTuple):
 
 
 def run_prompt(task: RunTask, count_tokens: CountTokens = estimate_tokens) -> str:
-    """Whole lines, the important ones first; the last line says what was left out."""
-    kept = [_fixed(task), f"TASK {task.bead_id}: {_line(task.title)[:_TITLE_CHARACTERS_MAX]}\n"]
-    return _within(kept, [*_before(task), *_about(task)], PROMPT_TOKENS_MAX, count_tokens)
+    """Whole lines, the important ones first. The last line says how many were left out."""
+    kept = [
+        _instructions(task),
+        _title(task),
+    ]
+    return _within(
+        kept, [*_earlier_attempts(task), *_task_lines(task)], PROMPT_TOKENS_MAX, count_tokens
+    )
 
 
 def fix_prompt(
     task: RunTask, reasons: Sequence[str], count_tokens: CountTokens = estimate_tokens
 ) -> str:
-    """What the server refused, for a process that begins anew in the same folder."""
+    """The prompt after a refusal, for a new process in the same folder."""
     head = [
-        _fixed(task),
-        f"TASK {task.bead_id}: {_line(task.title)[:_TITLE_CHARACTERS_MAX]}\n",
-        "Your commits are on the branch; they were refused. Mend this:\n",
+        _instructions(task),
+        _title(task),
+        "Your commits are on the branch; they were refused. Fix this:\n",
     ]
-    told = [line for one in reasons for line in one.splitlines() if line.strip()]
-    text = _within(head, told, FIX_TOKENS_MAX * 2 // 3, count_tokens)
-    return _within([text], _about(task), FIX_TOKENS_MAX, count_tokens)
+    lines = [line for reason in reasons for line in reason.splitlines() if line.strip()]
+    text = _within(head, lines, FIX_TOKENS_MAX * 2 // 3, count_tokens)
+    return _within([text], _task_lines(task), FIX_TOKENS_MAX, count_tokens)
 
 
-def _fixed(task: RunTask) -> str:
+def _instructions(task: RunTask) -> str:
     claim = _CLAIM if task.speaks and task.claims else _CLAIM_BY_EXIT
-    return _FIXED.format(
+    return _INSTRUCTIONS.format(
         branch=task.branch,
         claim=claim.format(
             swarm=task.swarm_id, task=task.bead_id, worker=task.worker, epoch=task.epoch
@@ -81,25 +86,29 @@ def _fixed(task: RunTask) -> str:
     )
 
 
-def _about(task: RunTask) -> list[str]:
+def _title(task: RunTask) -> str:
+    return f"TASK {task.bead_id}: {_line(task.title)[:_TITLE_CHARACTERS_MAX]}\n"
+
+
+def _task_lines(task: RunTask) -> list[str]:
     return [
-        *(f"FILE: {one}" for one in task.files),
-        *(one for one in task.description.splitlines() if one.strip()),
-        *(f"MUST HOLD: {_line(one)}" for one in task.criteria),
+        *(f"FILE: {path}" for path in task.files),
+        *(line for line in task.description.splitlines() if line.strip()),
+        *(f"MUST HOLD: {_line(criterion)}" for criterion in task.criteria),
     ]
 
 
-def _before(task: RunTask) -> list[str]:
-    """What earlier attempts left."""
-    found = []
+def _earlier_attempts(task: RunTask) -> list[str]:
+    """What earlier attempts left behind."""
+    lines = []
     if task.checkpoint:
-        said = json.dumps(dict(task.checkpoint), ensure_ascii=False, sort_keys=True)
-        found.append(f"CARRY ON from this checkpoint: {_line(said)[:600]}")
-    for one in task.salvage[-2:]:
-        left = {key: one[key] for key in ("ref", "commits", "reason") if one.get(key)}
+        checkpoint = json.dumps(dict(task.checkpoint), ensure_ascii=False, sort_keys=True)
+        lines.append(f"CONTINUE from this checkpoint: {_line(checkpoint)[:600]}")
+    for salvage in task.salvage[-2:]:
+        left = {key: salvage[key] for key in ("ref", "commits", "reason") if salvage.get(key)}
         if left:
-            found.append(f"LEFT by an earlier attempt: {_line(json.dumps(left))[:200]}")
-    return found
+            lines.append(f"LEFT by an earlier attempt: {_line(json.dumps(left))[:200]}")
+    return lines
 
 
 def _within(

@@ -1,5 +1,7 @@
-"""What a new worker is told, filled into its token budget in the order of the contract:
-objective and plan, code, tests, specs, and history if there is room."""
+"""The context of a new worker: which files it gets, and how they fit into its token budget.
+
+The order is that of the contract: objective and plan, code, tests, specs, then history.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ from typing import Final, NamedTuple
 
 from shiftboss.errors import InvalidRequest
 from shiftboss.protocol.contract_requests import ContextDocument, ContextParts
-from shiftboss.rules.claims.kept_tests import kind_of
+from shiftboss.rules.claims.kept_tests import is_test_file
 from shiftboss.rules.paths.patterns import Scope
 from shiftboss.rules.prompts.token_estimate import CountTokens, estimate_tokens
 
@@ -24,13 +26,13 @@ RECOMMENDED: Final = (
     "parallel_workers",
 )
 RECENT_CHANGES_MAX: Final = 3
-# After the objective and the plan.
+# The order of the documents, after the objective and the plan.
 PRIORITY: Final = ("code_files", "test_files", "spec_files", "history")
 
 
 class ContextHandoff(NamedTuple):
-    """`left_out` are the paths for which there was no room, `missing` the recommended parts that
-    nobody gave."""
+    """`left_out` are the documents that did not fit. `missing` are the recommended parts that were
+    not given."""
 
     text: str
     tokens: int
@@ -42,8 +44,8 @@ class ContextHandoff(NamedTuple):
 def context_handoff(
     parts: ContextParts, budget: int, count_tokens: CountTokens = estimate_tokens
 ) -> ContextHandoff:
-    """A document is handed over whole or not at all; half a file misleads. One that is too large
-    gives way to those after it, and its path is told.
+    """Include each document whole or not at all, because half a file misleads. A document that is
+    too large is left out, and later ones can still fit.
 
     Raises InvalidRequest when a required part is missing, or the objective alone is too large.
     """
@@ -52,9 +54,9 @@ def context_handoff(
     room = budget - count_tokens(sections[0])
     if room < 0:
         raise InvalidRequest(
-            f"objective and plan have {budget - room} tokens, the budget is {budget}",
+            f"objective and plan have {budget - room} tokens, but the budget is {budget}",
             field="objective",
-            hint="say it in fewer words, or name a shorter plan",
+            hint="shorten the objective, or name a shorter plan",
         )
     included, left_out = [], []
     for document in _in_order(parts):
@@ -66,7 +68,7 @@ def context_handoff(
         room -= tokens
         sections.append(section)
         included.append(document.path)
-    # Tokens do not quite add up when texts are joined.
+    # The tokens of joined texts are not exactly the sum.
     while included and count_tokens("".join(sections)) > budget:
         sections.pop()
         left_out.append(included.pop())
@@ -79,7 +81,9 @@ def _check_required(parts: ContextParts) -> None:
     missing = [name for name in REQUIRED if not getattr(parts, name).strip()]
     if missing:
         raise InvalidRequest(
-            f"the handoff lacks {', '.join(missing)}", field=missing[0], facts={"missing": missing}
+            f"the context needs {', '.join(missing)}",
+            field=missing[0],
+            facts={"missing": missing},
         )
 
 
@@ -112,9 +116,6 @@ def _section(document: ContextDocument) -> str:
     return f"\n=== {document.path}\n{document.text}\n"
 
 
-# What a repository holds that a new worker should read: which files, and in which order.
-
-
 FILES_MAX: Final = 1000
 
 _TEST_WORDS: Final = re.compile(r"^(test|tests)[_-]|[_.-](test|tests|spec)$")
@@ -129,7 +130,7 @@ class ChainRepo(NamedTuple):
 
 
 class ContextRequest(NamedTuple):
-    """`owned` are the patterns of the contract, `chain` the repo and all that it is built on."""
+    """`owned` are the patterns of the contract. `chain` is the repo with all its dependencies."""
 
     repo: str
     base: str
@@ -139,7 +140,7 @@ class ContextRequest(NamedTuple):
 
 
 class Material(NamedTuple):
-    """`unread` are files that are no text, or too large."""
+    """What was read from the repository. `unread` are files that are binary or too large."""
 
     plan: str | None
     code_files: list[ContextDocument]
@@ -157,18 +158,21 @@ class ChosenFiles(NamedTuple):
 
 
 def chosen(names: Sequence[str], owned: Sequence[str]) -> ChosenFiles:
+    """The owned code, the tests for it, and the specs, with the closest specs first."""
     scope = Scope(owned)
-    mine = [name for name in names if scope.covers(name)]
-    code = [name for name in mine if not _is_test(name)]
-    # A pattern may announce a file that is still to be made; its tests can be there.
-    stems = {_stem(name) for name in (*mine, *owned)}
+    owned_files = [name for name in names if scope.covers(name)]
+    code = [name for name in owned_files if not _is_test(name)]
+    # A pattern may name a file that does not exist yet, but whose tests do.
+    stems = {_stem(name) for name in (*owned_files, *owned)}
     tests = [
         name for name in names if _is_test(name) and (scope.covers(name) or _stem(name) in stems)
     ]
     specs = sorted(
         filter(_is_spec, names), key=lambda name: (_stem(name) not in stems, name.count("/"), name)
     )
-    return ChosenFiles(code[:FILES_MAX], tests[:FILES_MAX], _without(specs, mine)[:FILES_MAX])
+    return ChosenFiles(
+        code[:FILES_MAX], tests[:FILES_MAX], _without(specs, owned_files)[:FILES_MAX]
+    )
 
 
 def _without(names: Iterable[str], others: Iterable[str]) -> list[str]:
@@ -177,13 +181,11 @@ def _without(names: Iterable[str], others: Iterable[str]) -> list[str]:
 
 
 def _is_test(name: str) -> bool:
-    """Every file of Rust can hold tests; those in a folder of tests hold nothing else."""
-    kind = kind_of(name)
-    return kind is not None and (kind != "rust" or "tests" in name.split("/")[:-1])
+    return is_test_file(name)
 
 
 def _is_spec(name: str) -> bool:
-    folders = {one.casefold() for one in name.split("/")[:-1]}
+    folders = {folder.casefold() for folder in name.split("/")[:-1]}
     return name.endswith(".cspec") or (name.endswith(_PROSE) and bool(folders & _SPEC_FOLDERS))
 
 

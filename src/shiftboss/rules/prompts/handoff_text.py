@@ -1,7 +1,7 @@
-"""The handoff as a worker reads it: compact JSON, and a few lines on how to go about it.
+"""The handoff as a worker reads it: compact JSON, with short instructions around it.
 
-All that others wrote is inside the JSON, on one line: whatever a title or a path holds, the text
-stays short and its instructions stay ours.
+All text from other sources is inside the JSON, on one line. Whatever a title or a path contains, it
+cannot add instructions or make the text long.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ NEXT_CHARACTERS_MAX = 2000
 SUMMARY_CHARACTERS_MAX = 600
 FILES_SHOWN_MAX = 8
 
-# JSON leaves these as they are, and yet they end a line for some readers.
-_LINE_ENDS = {ord(one): f"\\u{ord(one):04x}" for one in "\x85\u2028\u2029"}
+# JSON does not escape these characters, although some readers treat them as line ends.
+_LINE_ENDS = {ord(character): f"\\u{ord(character):04x}" for character in "\x85\u2028\u2029"}
 
 _WRAPPER = """\
 # Task {task_id}, contract version {version}
 
-The contract is enforced by the server against the git history; context is there to help.
+The server enforces the contract against the git history; the context is only there to help.
 
 {handoff}
 
@@ -32,23 +32,23 @@ Work in {repo}, {branch}, on top of commit {base}.
 The hash of this contract is {contract_hash}.
 
 1. {start}
-2. Change only what files_owned covers. A directory or a glob covers new files, too, but not the
-   files that steer tools (conftest.py, package.json, Makefile): those must be listed by name.
-   Read what is in files_readonly, and leave it as it is.
+2. Change only what files_owned covers. A directory or a glob also covers new files, but not files
+   that configure tools (conftest.py, package.json, Makefile): those must be listed by name.
+   You may read files_readonly, but do not change them.
 3. You need another file? request_scope(bead_id, paths, reason), then wait for the new contract
-   version. Do not touch the file before.
+   version. Do not touch the file before that.
 4. Blocked? {blocked}
-5. Commit everything. Every commit since {base_short} is looked at on its own: a forbidden change
-   that a later commit takes back must be taken out of the history.
+5. Commit everything. Every commit since {base_short} is checked on its own: a forbidden change that
+   a later commit reverts must be removed from the history.
 6. {complete} when all success_criteria hold.
 
-What is checked then, in a clean checkout of your commit: that it descends from the base and is on
-the branch; that the diff stays within the contract (renames, deletes, modes and links count); that
-no test was removed or switched off; and every criterion that begins with "Tests pass:", "Type check
-passes:" or "Command passes:", by running its command without a shell. What you say is not evidence.
-A refusal names every violation and leaves the task yours: mend it and call {completion} again.
+The server then checks a clean checkout of your commit: that it descends from the base and is on the
+branch; that the diff stays within the contract (renames, deletes, modes and links count); that no
+test was removed or disabled; and every criterion that starts with "Tests pass:", "Type check
+passes:" or "Command passes:", by running its command without a shell. Your word is not evidence.
+A refusal names every violation, and the task stays yours: fix it and call {completion} again.
 """
-# A packet has reports of its own, which the operations of the bus do not know.
+# A packet uses its own reports instead of the operations of the bus.
 _REPORTS = {
     "start": "ack_task before you start. "
     "heartbeat while you work, unless your launcher does it for you.",
@@ -58,14 +58,14 @@ _REPORTS = {
 }
 _PACKET_REPORTS = {
     "start": "swarm_register before you start. swarm_progress for every task of the packet.",
-    "blocked": "Ask escalation.blocked_contact, and say what fails with swarm_error.",
+    "blocked": "Ask escalation.blocked_contact, and report what fails with swarm_error.",
     "complete": "swarm_packet_complete(packet_id, final_commit, tests_passed, review_passed)",
     "completion": "swarm_packet_complete",
 }
 
 
 class FinishedTask(NamedTuple):
-    """A dependency that is done, by its receipt; without one, `commit` is empty."""
+    """A finished dependency, from its receipt. Without a receipt, `commit` is empty."""
 
     task_id: str
     title: str
@@ -83,7 +83,7 @@ def render_handoff(
     branch: str | None,
     repo: str,
 ) -> str:
-    """Fewer than 50 lines, always."""
+    """The text that a worker reads. It always has fewer than 50 lines."""
     return _WRAPPER.format(
         task_id=_on_one_line(handoff.contract.task_id),
         version=version,
@@ -98,12 +98,12 @@ def render_handoff(
 
 
 def what_others_did(finished: Sequence[FinishedTask]) -> str:
-    """One line for each dependency, as many as there is room for."""
+    """One line for each dependency, as many as fit."""
     return _lines([_line_of(task) for task in finished], OTHERS_CHARACTERS_MAX)
 
 
 def what_comes_next(waiting: Sequence[tuple[str, str]]) -> str:
-    """(task id, title) of the tasks that wait for this one."""
+    """One line for each task that waits for this one. `waiting` has task ids and titles."""
     lines = [f"{task_id}: {_shortened(title)}" for task_id, title in waiting]
     return _lines(lines, NEXT_CHARACTERS_MAX)
 
@@ -113,14 +113,14 @@ def _line_of(task: FinishedTask) -> str:
     hidden = len(task.files) - FILES_SHOWN_MAX
     more = f" and {hidden} more" if hidden > 0 else ""
     changed = f"; changed {files}{more}" if files else ""
-    said = _shortened(task.summary) or _shortened(task.title)
+    summary = _shortened(task.summary) or _shortened(task.title)
     if not task.commit:
-        return f"{task.task_id}: {said}"
-    return f"{task.task_id}: {said} (commit {task.commit[:12]}{changed})"
+        return f"{task.task_id}: {summary}"
+    return f"{task.task_id}: {summary} (commit {task.commit[:12]}{changed})"
 
 
 def _lines(lines: Sequence[str], characters_max: int) -> str:
-    """Whole lines; how many were left out is said in the last one."""
+    """Whole lines. The last one says how many were left out."""
     kept: list[str] = []
     room = characters_max - 40
     for line in lines:

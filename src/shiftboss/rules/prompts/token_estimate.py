@@ -1,7 +1,7 @@
-"""How many tokens a text has, on the safe side.
+"""Estimates the number of tokens of a text, on the safe side.
 
-Every model counts otherwise, and their vocabularies are large. So this counts the pieces that no
-vocabulary would cut much finer. It comes out about a third above a real count for prose and code.
+Every model counts differently. So this counts pieces that hardly any vocabulary would split
+further. For prose and code the result is about a third above a real count.
 """
 
 from __future__ import annotations

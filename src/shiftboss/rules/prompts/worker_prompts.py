@@ -1,7 +1,7 @@
-"""What a worker reads: a compact prompt at the start, the part about CI only when it has pushed.
+"""The prompts of the completion contract: a compact one at the start, the CI part after a push.
 
-Every token of the first prompt is paid for at every step of a worker; so it holds the task, the
-words of the reports, the limits, and where to find the rest.
+Every step of a worker pays for every token of the first prompt. So it has only the task, the report
+formats, the limits, and where to find the rest.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ ON PUSHED_TO_CI: get_ci_instructions
 """
 
 _CI: Final = """\
-The server follows the CI of your commit and tells you its end: do not poll or start runs.
-Must succeed: {jobs}; skipped is no success.
+The server watches the CI of your commit and tells you the result: do not poll or start runs.
+Must succeed: {jobs}; skipped does not count.
 Red: FIXING_CI: job - cause; read the log, fix, push, PUSHED_TO_CI. {attempts} attempts.
 Sync skipped: {resync}
 Green: DONE: repo CI run #id all green, job: success. It is checked.
 """
 
-# A forge's address of CI, its API, how one asks it, and what a token looks like.
+# CI addresses of forges, their APIs, request headers, and tokens.
 _CI_WORDS: Final = re.compile(
     r"https?://\S+/actions\b|/api/v\d/repos/|api\.github\.com/repos"
     r"|authorization:\s*(?:token|bearer)|private-token:"
@@ -54,9 +54,9 @@ class SpawnTask(NamedTuple):
 def spawn_prompt(
     task: SpawnTask, policy: Policy, count_tokens: CountTokens = estimate_tokens
 ) -> str:
-    """The fixed part, then as much of the task as its budget holds.
+    """The fixed part, then as much of the task as fits its budget.
 
-    Raises ContractViolations when the task carries CI context: that comes with PUSHED_TO_CI.
+    Raises ContractViolations if the task contains CI context, which belongs to PUSHED_TO_CI.
     """
     repo = policy.repos.get(task.repo, RepoPolicy())
     _check_no_ci(task, repo.ci)
@@ -64,7 +64,7 @@ def spawn_prompt(
 
 
 def fixed_part(policy: Policy) -> str:
-    """The same for every task, so that its length is known."""
+    """The part that is the same for every task, so its length is known."""
     limits = policy.timeouts.milestones
     text = _SPAWN.format(
         working=_short(limits.WORKING.timeout),
@@ -77,9 +77,10 @@ def fixed_part(policy: Policy) -> str:
 
 
 def ci_instructions(repo: str, policy: Policy, count_tokens: CountTokens = estimate_tokens) -> str:
-    """What `get_ci_instructions` answers. Without an address or a token: the server asks the CI.
+    """The answer of `get_ci_instructions`. It has no address and no token, because the server
+    watches CI itself.
 
-    The must-succeed jobs come first; of the others as many as there is room for.
+    The must-succeed jobs come first, then as many of the others as fit.
     """
     ci = policy.repos.get(repo, RepoPolicy()).ci
     jobs = list(dict.fromkeys([*ci.must_succeed, *ci.required_jobs]))
@@ -101,19 +102,19 @@ def _ci_text(jobs: Sequence[str], shown: int, policy: Policy) -> str:
 
 
 def ci_context_in(text: str, ci: CiPolicy) -> list[str]:
-    """The words of `text` that belong to the CI: its addresses, how it is asked, and its tokens."""
+    """The parts of `text` that are about CI: addresses, request headers and tokens."""
     own = [ci.url, ci.token_variable, ci.token_file, ci.webhook_secret_variable]
-    found = [word for word in own if word and word in text]
-    return found + [match[0][:40] for match in _CI_WORDS.finditer(text)]
+    own_words = [word for word in own if word and word in text]
+    return own_words + [match[0][:40] for match in _CI_WORDS.finditer(text)]
 
 
 def _check_no_ci(task: SpawnTask, ci: CiPolicy) -> None:
     text = "\n".join([task.objective, *task.files, *task.requirements])
-    found = ci_context_in(text, ci)
-    if found:
+    ci_context = ci_context_in(text, ci)
+    if ci_context:
         raise violation_of(
             "embedding_ci_context_at_spawn",
-            f"the task carries CI context ({len(found)} places)",
+            f"the task contains CI context ({len(ci_context)} places)",
             field="objective",
             hint="leave CI addresses, commands and tokens out: the worker gets what it needs from "
             "get_ci_instructions",
@@ -121,7 +122,7 @@ def _check_no_ci(task: SpawnTask, ci: CiPolicy) -> None:
 
 
 def _task_part(task: SpawnTask, budget: int, count_tokens: CountTokens) -> str:
-    """Whole lines. What does not fit is in the handoff, and the last line says so."""
+    """Whole lines. The last line says how many did not fit; they are in the handoff."""
     lines = [f"TASK {task.task_id} in {task.repo}: {_on_one_line(task.objective)}"]
     lines += [f"FILE: {path}" for path in task.files]
     lines += [f"REQUIRED: {_on_one_line(text)}" for text in task.requirements]

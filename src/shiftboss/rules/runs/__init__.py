@@ -1,1 +1,1 @@
-"""A running plan: budgets, usage records, quota messages, merge tasks."""
+"""A running plan: usage, budgets, holds, quota messages of agents, merge tasks."""

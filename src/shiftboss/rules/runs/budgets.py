@@ -1,4 +1,4 @@
-"""What was used and what may be: sums, limits, and who may change them."""
+"""Usage totals, budgets, and when a budget is exceeded."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ MICRO = 1_000_000
 
 
 class ExceededLimit(NamedTuple):
-    """A limit that is reached. `unit` is tokens or dollars; both numbers are in it."""
+    """A limit that is reached. `unit` is tokens or dollars; `limit` and `spent` are in it."""
 
     unit: str
     limit: float
@@ -23,29 +23,30 @@ class ExceededLimit(NamedTuple):
 
 
 def microdollars(dollars: float) -> int:
-    """Whole numbers add up to the same whatever the order."""
+    """Integers, because their sum does not depend on the order."""
     return round(dollars * MICRO)
 
 
 def dollar_limit(dollars: float | None) -> int | None:
-    """A limit below a millionth is still one."""
+    """A limit below a microdollar is rounded up, so that it stays a limit."""
     return None if dollars is None else max(microdollars(dollars), 1)
 
 
-def is_late(known: ProcessUsage | None, said: ProcessUsage) -> bool:
-    """A process only ever uses more: who says less was overtaken on the way."""
-    return known is not None and said.tokens < known.tokens
+def is_late(recorded: ProcessUsage | None, reported: ProcessUsage) -> bool:
+    """Usage only grows, so a report with less was overtaken by a newer one."""
+    return recorded is not None and reported.tokens < recorded.tokens
 
 
-def with_usage(totals: Totals, known: ProcessUsage | None, said: ProcessUsage) -> Totals:
-    """The sums when `said` takes the place of what was known of the process."""
-    added = _of(said)
-    if known is not None:
-        added = Totals._make(new - old for new, old in zip(added, _of(known), strict=True))
-    return Totals._make(one + more for one, more in zip(totals, added, strict=True))
+def with_usage(totals: Totals, recorded: ProcessUsage | None, reported: ProcessUsage) -> Totals:
+    """The totals after `reported` replaces what was recorded for the process."""
+    added = _totals_of(reported)
+    if recorded is not None:
+        previous = _totals_of(recorded)
+        added = Totals._make(new - old for new, old in zip(added, previous, strict=True))
+    return Totals._make(total + more for total, more in zip(totals, added, strict=True))
 
 
-def _of(usage: ProcessUsage) -> Totals:
+def _totals_of(usage: ProcessUsage) -> Totals:
     return Totals(
         input_tokens=usage.input_tokens,
         output_tokens=usage.output_tokens,
@@ -56,7 +57,7 @@ def _of(usage: ProcessUsage) -> Totals:
 
 
 def used_up(totals: Totals, budget: BudgetRecord | None) -> ExceededLimit | None:
-    """The limit that is reached, if one is: nothing more may be spent."""
+    """The limit that is reached, or None if more may be spent."""
     if budget is None:
         return None
     if budget.tokens is not None and totals.tokens >= budget.tokens:
@@ -66,14 +67,14 @@ def used_up(totals: Totals, budget: BudgetRecord | None) -> ExceededLimit | None
     return None
 
 
-def is_raise(known: BudgetRecord | None, wanted: BudgetRecord) -> bool:
-    """Whether more may be spent than before. Where there was no limit, any is a smaller one."""
-    if known is None:
+def is_raise(current: BudgetRecord | None, wanted: BudgetRecord) -> bool:
+    """Whether more could be spent than before. Without a budget, any budget is a reduction."""
+    if current is None:
         return False
-    pairs = ((known.tokens, wanted.tokens), (known.microdollars, wanted.microdollars))
+    pairs = ((current.tokens, wanted.tokens), (current.microdollars, wanted.microdollars))
     return any(old is not None and (new is None or new > old) for old, new in pairs)
 
 
 def why_held(task_id: str, over: ExceededLimit) -> str:
-    whose = "the swarm" if task_id == WHOLE_SWARM else task_id
-    return f"the budget of {whose} is used up: {over}"
+    owner = "the swarm" if task_id == WHOLE_SWARM else task_id
+    return f"the budget of {owner} is used up: {over}"

@@ -1,4 +1,4 @@
-"""Tasks that a landing makes: two accepted pieces of work that do not fit together."""
+"""Merge tasks, which a landing creates when accepted work conflicts with the target branch."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _SUFFIX: Final = re.compile(r"-merge-([1-9][0-9]?)$")
 
 
 def original_of(bead_id: str) -> str:
-    """The task of the plan that a merge task belongs to; itself for a task of the plan."""
+    """The task of the plan that a merge task is for. A task of the plan is its own original."""
     return _SUFFIX.sub("", bead_id)
 
 
@@ -20,8 +20,8 @@ def is_merge(bead_id: str) -> bool:
 
 
 def next_merge(bead_id: str, statuses: Mapping[str, str]) -> str | None:
-    """The merge task that is to bring a task in: one that was not begun, or a new one; None when
-    the task has had enough of them."""
+    """The id of the merge task to use for a task: one that has not started, or a new one. None if
+    the task has used up its merge tasks."""
     original = original_of(bead_id)
     for number in range(1, MERGES_MAX + 1):
         name = f"{original}-merge-{number}"
@@ -31,7 +31,7 @@ def next_merge(bead_id: str, statuses: Mapping[str, str]) -> str | None:
 
 
 def merge_under_way(bead_id: str, statuses: Mapping[str, str]) -> bool:
-    """Whether somebody is at it, so that the task itself has to wait."""
+    """Whether a merge task is queued or active, so that the task itself must wait."""
     names = [f"{original_of(bead_id)}-merge-{number}" for number in range(1, MERGES_MAX + 1)]
     return any(statuses.get(name) in ("queued", "active") for name in names)
 
@@ -39,15 +39,15 @@ def merge_under_way(bead_id: str, statuses: Mapping[str, str]) -> bool:
 def merge_description(
     commit: str, target: str, paths: Sequence[str], theirs: Sequence[str], output: str
 ) -> str:
-    """What the worker of a merge task has to do. `theirs` tell of the other side, one line each:
-    its task, its commit and its receipt."""
+    """The instructions of a merge task. `theirs` describes the conflicting work, one line each: its
+    task, its commit and its receipt."""
     lines = [
-        f"Accepted work does not fit on {target} any more. Bring it there:",
+        f"Accepted work no longer merges into {target}. Merge it:",
         f"1. git merge {commit}",
-        "2. Resolve it so that both sides keep what they do. Commit the merge.",
+        "2. Resolve the conflicts so that both sides keep working. Commit the merge.",
     ]
-    lines += [f"In conflict: {path}" for path in paths[:50]]
-    lines += [f"The other side: {one}" for one in theirs[:20]]
+    lines += [f"Conflict: {path}" for path in paths[:50]]
+    lines += [f"The other side: {line}" for line in theirs[:20]]
     if output:
-        lines += ["Merged, this fails:", output[-3000:]]
+        lines += ["After the merge, this fails:", output[-3000:]]
     return "\n".join(lines)

@@ -1,7 +1,7 @@
-"""What agents say when a quota is used up, and when they say that it will be back.
+"""Recognizes when an agent reports an exhausted quota, and when the quota resets.
 
-For texts of which it is known that they are errors: in the words of a model, or in what a command
-prints, the same would mean nothing.
+Use it only for text that is known to be an error of the agent. In the output of a model or a
+command, the same words would mean nothing.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 TEXT_CHARACTERS_MAX: Final = 20_000
-# No quota is out for longer. Whatever names a later time means something else.
+# No quota resets later than this. A later time in the text means something else.
 _SECONDS_MAX: Final = 45 * 86_400
 
 _LIMIT: Final = re.compile(
@@ -76,15 +76,17 @@ def tells_of_a_limit(text: str) -> bool:
 
 
 def reset_time(text: str, now: float, local: tzinfo | None = None) -> float | None:
-    """In seconds since 1970, like `now`; None where the text does not say, or says what is over. A
-    time of the day without a zone is meant in that of the machine, or in `local`."""
+    """When the quota resets, in seconds since 1970 like `now`. None if the text has no future time.
+
+    A time of day without a time zone is in `local`, by default the zone of the machine.
+    """
     text = _ends(text)
-    for reading in (_epoch, _seconds, _date, _span):
-        found = reading(text, now)
-        if found is not None and now < found <= now + _SECONDS_MAX:
-            return found
-    found = _clock(text, datetime.fromtimestamp(now, UTC).astimezone(local))
-    return found if found is not None and now < found <= now + _SECONDS_MAX else None
+    for parse in (_epoch, _seconds, _date, _span):
+        reset = parse(text, now)
+        if reset is not None and now < reset <= now + _SECONDS_MAX:
+            return reset
+    reset = _clock(text, datetime.fromtimestamp(now, UTC).astimezone(local))
+    return reset if reset is not None and now < reset <= now + _SECONDS_MAX else None
 
 
 def _ends(text: str) -> str:
@@ -135,7 +137,7 @@ def _clock(text: str, now: datetime) -> float | None:
         if match["zone"]:
             now = now.astimezone(ZoneInfo(match["zone"]))
     except (ZoneInfoNotFoundError, ValueError, OSError):
-        pass  # the zone of the machine, then
+        pass  # use the zone of the machine
     hour = int(match["hour"]) % 12 + (12 if match["half"].lower() == "p" else 0)
     try:
         at = now.replace(hour=hour, minute=int(match["minute"] or 0), second=0, microsecond=0)

@@ -1,16 +1,15 @@
-"""What is remembered of a plan that runs: what it has used, what it may, what holds it, what has
-landed."""
+"""Records of a running plan: usage, budgets, holds and landings."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-# In place of a task's id: the swarm as a whole.
+# Used instead of a task id for the whole swarm.
 WHOLE_SWARM = ""
 
 
 class ProcessUsage(NamedTuple):
-    """What one process of an attempt has used. `microdollars` None: nobody knows."""
+    """The usage of one process of an attempt. `microdollars` is None if the price is unknown."""
 
     swarm_id: str
     task_id: str
@@ -28,7 +27,7 @@ class ProcessUsage(NamedTuple):
 
 
 class Totals(NamedTuple):
-    """Sums of a task or of a swarm. `unpriced_tokens` are those of processes without a price."""
+    """Totals of a task or a swarm. `unpriced_tokens` are those of processes without a price."""
 
     input_tokens: int = 0
     output_tokens: int = 0
@@ -42,18 +41,18 @@ class Totals(NamedTuple):
 
 
 class BudgetRecord(NamedTuple):
-    """What may be spent. `question_id` is what the contact was asked when it was used up."""
+    """The most that may be spent. `question_id` is the question asked when it was used up."""
 
     swarm_id: str
     task_id: str
     tokens: int | None
     microdollars: int | None
-    by_operator: bool = False  # who said so last
+    by_operator: bool = False  # the operator set it last
     question_id: int | None = None
 
 
 class Hold(NamedTuple):
-    """Nothing is handed out, of a task or of the swarm. `kind` is pause or budget."""
+    """Keeps a task or the whole swarm from being handed out. `kind` is pause or budget."""
 
     swarm_id: str
     task_id: str
@@ -64,7 +63,7 @@ class Hold(NamedTuple):
 
 
 class LandingRecord(NamedTuple):
-    """An accepted commit, and where it has landed; None: it has not."""
+    """An accepted commit, and where it has landed. `landed_commit` is None until then."""
 
     swarm_id: str
     task_id: str
@@ -76,16 +75,13 @@ class LandingRecord(NamedTuple):
     landed_at_ms: int | None = None
 
 
-# Of two reasons not to hand anything out, which one counts.
-
-
-def longer(known: Hold | None, wanted: Hold) -> Hold:
-    """The one that ends later; one without an end is somebody's word, and lasts until it is taken
-    back. It began when the first did."""
-    if known is None:
+def longer(current: Hold | None, wanted: Hold) -> Hold:
+    """The hold that ends later, with the start of the current one. A hold without an end lasts
+    until it is lifted."""
+    if current is None:
         return wanted
-    if known.until_ms is None:
-        return known
-    if wanted.until_ms is None or wanted.until_ms > known.until_ms:
-        return wanted._replace(since_ms=known.since_ms)
-    return known
+    if current.until_ms is None:
+        return current
+    if wanted.until_ms is None or wanted.until_ms > current.until_ms:
+        return wanted._replace(since_ms=current.since_ms)
+    return current

@@ -1,7 +1,7 @@
-"""How long an attempt may stay silent: the one rule for the length of a lease.
+"""The one rule for the length of a lease: how long an attempt may be silent.
 
-Every use case that starts or renews a lease asks this module for its end. The server keeps the
-result with the assignment, and the lease reaper ends attempts whose time has passed.
+Every use case that starts or renews a lease asks this module for its end. The end is stored with
+the assignment, and the lease reaper ends attempts whose lease has expired.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ def lease_seconds(assignment: Assignment, state: WorkerState, *, is_paused: bool
 def heartbeat_lease_seconds(assignment: Assignment) -> int:
     """The length of the lease after a heartbeat.
 
-    A launcher that asked for a length of its own goes on sending heartbeats while its worker is
-    blocked, so here that length comes first.
+    A launcher that requested its own length keeps sending heartbeats while its worker is blocked,
+    so that length also applies then.
     """
     if assignment.lease_seconds and assignment.state is not WorkerState.ASSIGNED:
         return assignment.lease_seconds

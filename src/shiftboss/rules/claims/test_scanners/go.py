@@ -1,4 +1,4 @@
-"""The tests of a Go file."""
+"""Finds the tests of a Go file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _FUNCTION: Final = re.compile(
 _SKIP: Final = re.compile(r"\.\s*(Skip|Skipf|SkipNow)\s*\(")
 _RUN: Final = re.compile(r"\.\s*Run\s*\(")
 _BUILD: Final = re.compile(r"^//(?:go:build|[ ]\+build)[ \t]+(.*)$", re.MULTILINE)
-# `a_windows_test.go` is built on Windows alone.
+# `a_windows_test.go` is built only on Windows.
 _MACHINES: Final = (
     "aix|android|darwin|dragonfly|freebsd|illumos|ios|js|linux|netbsd|openbsd|plan9|solaris|wasip1|"
     "windows|386|amd64|arm|arm64|loong64|mips|mips64|mips64le|mipsle|ppc64|ppc64le|riscv64|s390x|"
@@ -24,29 +24,29 @@ _PACKAGE: Final = re.compile(r"^package\b", re.MULTILINE)
 
 
 def go_machine(path: str) -> str | None:
-    """The one kind of machine that a file of this name is for, if there is one."""
+    """The restriction to one kind of machine that the file name implies, or None."""
     match = _FOR_A_MACHINE.fullmatch(path)
-    return f"built on {match[1]} alone" if match else None
+    return f"built only on {match[1]}" if match else None
 
 
 def go_tests(text: str) -> list[ScannedTest]:
     masked = masked_go(text)
     ends = closings(masked)
-    off = _file_switches(text, masked)
-    found = []
+    off = _build_constraints(text, masked)
+    tests = []
     for match in _FUNCTION.finditer(masked):
         start, end = _body(masked, ends, match.end() - 1)
         if match[1] == "TestMain":
             if not _RUN.search(masked, start, end):
                 off |= {"a TestMain that runs nothing"}
             continue
-        skips = frozenset(one[1] for one in _SKIP.finditer(masked, start, end))
-        found.append(ScannedTest(match[1], body_of(text, start, end), skips))
-    return [one._replace(off=one.off | off) for one in found]
+        skips = frozenset(skip[1] for skip in _SKIP.finditer(masked, start, end))
+        tests.append(ScannedTest(match[1], body_of(text, start, end), skips))
+    return [test._replace(off=test.off | off) for test in tests]
 
 
-def _file_switches(text: str, masked: str) -> frozenset[str]:
-    """A file can be left out of the build."""
+def _build_constraints(text: str, masked: str) -> frozenset[str]:
+    """Build constraints, which can exclude the file from the build."""
     package = _PACKAGE.search(masked)
     head = text[: package.start()] if package else ""
     return frozenset(f"build {match[1].strip()}" for match in _BUILD.finditer(head))

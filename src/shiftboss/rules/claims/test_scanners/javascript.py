@@ -1,5 +1,7 @@
-"""The tests of a JavaScript or TypeScript file: `it` and `test` of jest, vitest, mocha, node, bun,
-Playwright and Deno."""
+"""Finds the tests of a JavaScript or TypeScript file.
+
+Knows `it` and `test` of jest, vitest, mocha, node, bun, Playwright and Deno.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,7 @@ _OFF: Final = frozenset(
         "todoIf",
     )
 )
-# These take something else first, and the title in a second pair of brackets.
+# These take other arguments first, and the title in a second pair of parentheses.
 _CURRIED: Final = frozenset(("each", "for", "skipIf", "runIf", "if", "todoIf", "failingIf"))
 _PLAIN: Final = frozenset(("only", "concurrent", "sequential", "serial", "parallel", "shuffle"))
 _KNOWN: Final = _OFF | _CURRIED | _PLAIN | _SUITES
@@ -47,8 +49,8 @@ _INLINE: Final = re.compile(r"(?<![\w$.])(?:t|ctx|context|this)\.(skip|todo)\s*\
 
 
 class _Call(NamedTuple):
-    """From the bracket that opens it to the one that closes it. Without a title it is a statement
-    such as Playwright's `test.skip(condition)`, about the test that it is in."""
+    """A call, from its opening to its closing parenthesis. Without a title it is a statement such
+    as Playwright's `test.skip(condition)`, which is about the test around it."""
 
     start: int
     end: int
@@ -65,25 +67,27 @@ def javascript_tests(text: str) -> list[ScannedTest]:
     calls = [call for match in matches if (call := _call(text, masked, ends, match))]
     only = [call for call in calls if call.is_only]
     inline = [(match.start(), match[1]) for match in _INLINE.finditer(masked)]
-    inline += [(one.start, reason) for one in calls if one.title is None for reason in one.off]
-    found = []
+    inline += [(call.start, reason) for call in calls if call.title is None for reason in call.off]
+    tests = []
     for call in calls:
         if call.is_suite or call.title is None:
             continue
-        around = [one for one in calls if one.is_suite and one.start < call.start < one.end]
-        off = call.off.union(*(one.off for one in around))
+        suites = [
+            suite for suite in calls if suite.is_suite and suite.start < call.start < suite.end
+        ]
+        off = call.off.union(*(suite.off for suite in suites))
         off |= {reason for at, reason in inline if call.start < at < call.end}
-        if only and not any(one.start <= call.start <= one.end for one in only):
+        if only and not any(other.start <= call.start <= other.end for other in only):
             off |= {"only, on another test"}
         body = body_of(text, call.start, call.end).replace(call.title, "", 1)
-        found.append(ScannedTest(call.title, body, off))
-    return found
+        tests.append(ScannedTest(call.title, body, off))
+    return tests
 
 
 def _call(text: str, masked: str, ends: dict[int, int], match: re.Match[str]) -> _Call | None:
     name = match[1]
-    modifiers = [one.strip() for one in match[2].split(".") if one.strip()]
-    suite = name.lstrip("xf") in _SUITES or any(one in _SUITES for one in modifiers)
+    modifiers = [part.strip() for part in match[2].split(".") if part.strip()]
+    suite = name.lstrip("xf") in _SUITES or any(modifier in _SUITES for modifier in modifiers)
     if not _KNOWN.issuperset(modifiers):
         return None  # test.beforeEach, test.step and the like
     start = match.end()
@@ -105,7 +109,7 @@ def _call(text: str, masked: str, ends: dict[int, int], match: re.Match[str]) ->
 
 
 def _after(masked: str, ends: dict[int, int], at: int) -> int:
-    """Behind a pair of brackets or a template."""
+    """The position after a pair of parentheses or a template."""
     end = masked.find("`", at + 1) if masked[at] == "`" else ends.get(at, -1)
     return _skip_space(masked, end + 1) if end >= 0 else len(masked)
 
@@ -116,7 +120,7 @@ def _skip_space(masked: str, at: int) -> int:
 
 
 def _title(text: str, masked: str, opening: int) -> tuple[str | None, int]:
-    """The title if it is written out, and where it ends."""
+    """The title if it is a literal, and where it ends."""
     at = _skip_space(masked, opening + 1)
     if named := _NAMED.match(masked, at):
         at = named.end()

@@ -1,4 +1,4 @@
-"""The tests of a Python file: pytest's and unittest's."""
+"""Finds the tests of a Python file, for pytest and unittest."""
 
 from __future__ import annotations
 
@@ -10,23 +10,21 @@ from typing import Final
 
 from shiftboss.rules.claims.test_scanners.source import ScannedTest
 
-# Names of a Python module that stand for a way to switch tests off, written out.
-#
-# `import pytest as p`, `from pytest import skip as later` and `off = pytest.mark.skip` make names
-# that say nothing. With what they stand for in their place, whoever looks for `pytest.skip` finds
-# it.
-
-
 SWITCHES: Final = frozenset(
     ("skip", "skipif", "skipIf", "skipUnless", "xfail", "expectedFailure", "SkipTest")
 )
 _LIBRARIES: Final = frozenset(("pytest", "unittest"))
-# What a module could waste time with.
+# Limits for modules that were written to waste time.
 _NAMES_MAX: Final = 50
 _NODES_MAX: Final = 40
 
 
 def with_plain_names(module: ast.Module) -> ast.Module:
+    """Replace aliases of ways to disable tests by what they stand for.
+
+    `import pytest as p`, `from pytest import skip as later` and `off = pytest.mark.skip` define
+    aliases. After the replacement, a search for `pytest.skip` finds them.
+    """
     meanings: dict[str, ast.expr] = {}
     for node in ast.walk(module):
         if isinstance(node, ast.Import | ast.ImportFrom):
@@ -40,21 +38,21 @@ def with_plain_names(module: ast.Module) -> ast.Module:
             break
     meanings.pop("pytestmark", None)
     if meanings:
-        _WriteOut(meanings).visit(module)
+        _ReplaceAliases(meanings).visit(module)
     return module
 
 
 def _imported(node: ast.Import | ast.ImportFrom) -> dict[str, ast.expr]:
-    found: dict[str, ast.expr] = {}
-    for one in node.names:
-        name = one.asname or one.name
+    aliases: dict[str, ast.expr] = {}
+    for alias in node.names:
+        name = alias.asname or alias.name
         if isinstance(node, ast.ImportFrom):
             library = (node.module or "").split(".")[0].lstrip("_")
             if library in _LIBRARIES:
-                found[name] = ast.Attribute(ast.Name(library, ast.Load()), one.name, ast.Load())
-        elif one.name in _LIBRARIES and name != one.name:
-            found[name] = ast.Name(one.name, ast.Load())
-    return found
+                aliases[name] = ast.Attribute(ast.Name(library, ast.Load()), alias.name, ast.Load())
+        elif alias.name in _LIBRARIES and name != alias.name:
+            aliases[name] = ast.Name(alias.name, ast.Load())
+    return aliases
 
 
 def _is_switch(value: ast.expr) -> bool:
@@ -64,7 +62,7 @@ def _is_switch(value: ast.expr) -> bool:
     )
 
 
-class _WriteOut(ast.NodeTransformer):
+class _ReplaceAliases(ast.NodeTransformer):
     def __init__(self, meanings: dict[str, ast.expr]) -> None:
         self._meanings = meanings
 
@@ -83,18 +81,18 @@ _DEF: Final = re.compile(r"^[ \t]*(?:async[ \t]+)?def[ \t]+(test\w*)", re.MULTIL
 
 
 def python_tests(text: str) -> list[ScannedTest]:
-    """Raises SyntaxError for what this Python cannot read."""
+    """Raises SyntaxError for code that this version of Python cannot parse."""
     try:
         module = with_plain_names(ast.parse(text))
-        found = list(_tests(module.body, "", _switches_of(module.body)))
+        tests = list(_tests(module.body, "", _switches_of(module.body)))
     except (ValueError, RecursionError) as error:
         raise SyntaxError(str(error)) from error
-    # Of two with one name Python knows the later one.
-    return list({one.name: one for one in found}.values())
+    # Of two definitions with the same name, the later one counts.
+    return list({test.name: test for test in tests}.values())
 
 
 def python_tests_by_line(text: str) -> list[ScannedTest]:
-    """For files in the syntax of a newer Python: the names alone."""
+    """Only the names, for files in the syntax of a newer Python."""
     return [ScannedTest(match[1], match[1]) for match in _DEF.finditer(text)]
 
 
@@ -110,42 +108,42 @@ def _tests(body: Sequence[ast.stmt], prefix: str, off: frozenset[str]) -> Iterat
                 reasons = off | _class_switches(node) | rebound.get(node.name, _NONE)
                 yield from _tests(node.body, f"{prefix}{node.name}.", reasons)
         elif isinstance(node, ast.If):
-            yield from _tests([*node.body, *node.orelse], prefix, off | {"inside of an if"})
+            yield from _tests([*node.body, *node.orelse], prefix, off | {"inside an if"})
         elif isinstance(node, ast.Try):
-            handlers = [one for handler in node.handlers for one in handler.body]
+            handlers = [statement for handler in node.handlers for statement in handler.body]
             inner = [*node.body, *handlers, *node.orelse]
-            yield from _tests(inner, prefix, off | {"inside of a try"})
+            yield from _tests(inner, prefix, off | {"inside a try"})
         elif isinstance(node, ast.With):
-            yield from _tests(node.body, prefix, off | {"inside of a with"})
+            yield from _tests(node.body, prefix, off | {"inside a with"})
 
 
 def _fingerprint(node: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
-    return "\n".join(ast.dump(one) for one in node.body)
+    return "\n".join(ast.dump(statement) for statement in node.body)
 
 
 def _class_switches(node: ast.ClassDef) -> frozenset[str]:
-    names = {one.name for one in node.body if isinstance(one, ast.FunctionDef)}
-    # pytest passes over a class that has to be given something.
+    names = {inner.name for inner in node.body if isinstance(inner, ast.FunctionDef)}
+    # pytest skips a class with a constructor.
     made = frozenset(("__init__",)) if "__init__" in names else _NONE
     return _marks(node.decorator_list) | _switches_of(node.body) | made
 
 
 def _switches_of(body: Iterable[ast.stmt]) -> frozenset[str]:
-    """What switches off all of a module or a class."""
-    found: set[str] = set()
+    """What disables a whole module or class."""
+    reasons: set[str] = set()
     for node in body:
         if isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign):
-            found |= _assigned_switches(node)
+            reasons |= _assigned_switches(node)
         elif isinstance(node, ast.Expr | ast.Raise | ast.If | ast.Try):
-            found |= _skipping_calls(node)
-            if not _is_for_a_program(node):
-                found |= _endings(node)
-    return frozenset(found)
+            reasons |= _skipping_calls(node)
+            if not _is_main_guard(node):
+                reasons |= _process_exits(node)
+    return frozenset(reasons)
 
 
 def _assigned_switches(node: ast.Assign | ast.AnnAssign | ast.AugAssign) -> frozenset[str]:
     targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-    names = {one.id for one in targets if isinstance(one, ast.Name)}
+    names = {target.id for target in targets if isinstance(target, ast.Name)}
     if node.value is None:
         return _NONE
     if "__test__" in names and isinstance(node.value, ast.Constant) and not node.value.value:
@@ -153,8 +151,8 @@ def _assigned_switches(node: ast.Assign | ast.AnnAssign | ast.AugAssign) -> froz
     return _marks([node.value]) if "pytestmark" in names else _NONE
 
 
-def _endings(statement: ast.stmt) -> frozenset[str]:
-    """Calls that end the process while the tests are collected."""
+def _process_exits(statement: ast.stmt) -> frozenset[str]:
+    """Calls that end the process during test collection."""
     return frozenset(
         name
         for node in ast.walk(statement)
@@ -163,55 +161,55 @@ def _endings(statement: ast.stmt) -> frozenset[str]:
     )
 
 
-def _is_for_a_program(statement: ast.stmt) -> bool:
-    """`if __name__ == "__main__":` is not run by those who collect tests."""
+def _is_main_guard(statement: ast.stmt) -> bool:
+    """Whether this is `if __name__ == "__main__":`, which does not run during collection."""
     return isinstance(statement, ast.If) and any(
         _last_name(node) == "__name__" for node in ast.walk(statement.test)
     )
 
 
 def _switches_in(node: ast.FunctionDef | ast.AsyncFunctionDef) -> frozenset[str]:
-    calls = frozenset(reason for one in node.body for reason in _skipping_calls(one))
+    calls = frozenset(reason for statement in node.body for reason in _skipping_calls(statement))
     marks = _marks(node.decorator_list)
-    fixture = {"fixture"} & {_last_name(one) for one in node.decorator_list}
+    fixture = {"fixture"} & {_last_name(decorator) for decorator in node.decorator_list}
     return marks | calls | fixture
 
 
 def _marks(decorators: Iterable[ast.expr]) -> frozenset[str]:
-    """Also of single parameters, and of lists of them that are empty."""
-    found = set()
+    """Also marks of single parameters, and empty lists of parameters."""
+    reasons = set()
     for decorator in decorators:
         for node in ast.walk(decorator):
             name = _last_name(node)
             if name in SWITCHES:
-                found.add(name)
+                reasons.add(name)
             if isinstance(node, ast.Call) and _last_name(node.func) == "parametrize":
                 values = node.args[1:2]
                 if values and isinstance(values[0], ast.List | ast.Tuple) and not values[0].elts:
-                    found.add("no parameters")
-    return frozenset(found)
+                    reasons.add("no parameters")
+    return frozenset(reasons)
 
 
 def _skipping_calls(statement: ast.stmt) -> frozenset[str]:
-    found = set()
+    reasons = set()
     nodes: list[ast.AST] = [statement]
     while nodes:
         node = nodes.pop()
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            continue  # has switches of its own
+            continue  # is checked on its own
         if isinstance(node, ast.Call) and _last_name(node.func) in _SKIPPING_CALLS:
             if _first_name(node.func) in _SKIPPERS:
-                found.add(_last_name(node.func))
+                reasons.add(_last_name(node.func))
         elif isinstance(node, ast.Raise) and node.exc and _last_name(node.exc) == "SkipTest":
-            found.add("SkipTest")
+            reasons.add("SkipTest")
         nodes.extend(ast.iter_child_nodes(node))
-    return frozenset(found)
+    return frozenset(reasons)
 
 
 def _rebound(body: Sequence[ast.stmt]) -> dict[str, frozenset[str]]:
-    """Names that are deleted, given another value, or have their `__test__` set, beside the
-    definitions."""
-    functions = {one.name for one in body if isinstance(one, ast.FunctionDef)}
+    """Names that are deleted, get another value, or have their `__test__` set outside their
+    definition."""
+    functions = {node.name for node in body if isinstance(node, ast.FunctionDef)}
     names: set[str] = set()
     for node in body:
         if isinstance(node, ast.ClassDef):
@@ -229,9 +227,9 @@ def _names_changed_by(node: ast.AST) -> list[str]:
     if isinstance(node, ast.alias):
         return [node.asname or node.name]
     if isinstance(node, ast.Call | ast.Subscript):
-        words = [node.slice] if isinstance(node, ast.Subscript) else node.args
+        names = [node.slice] if isinstance(node, ast.Subscript) else node.args
         if _namespace_of(node) in ("globals", "vars", "locals", "setattr", "delattr"):
-            return [text for one in words if (text := _text_of(one))]
+            return [text for name in names if (text := _text_of(name))]
     return []
 
 

@@ -1,4 +1,4 @@
-"""The tests of a Rust file, which may stand beside the code."""
+"""Finds the tests of a Rust file, which may be next to the code."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def rust_tests(text: str) -> list[ScannedTest]:
     ends = closings(masked)
     file_off = frozenset(
         reason
-        for one in _FILE.finditer(masked)
-        for reason in _switches(text[one.start() : one.end()])
+        for attribute in _FILE.finditer(masked)
+        for reason in _switches(text[attribute.start() : attribute.end()])
     )
     modules = [
         (
@@ -42,16 +42,18 @@ def rust_tests(text: str) -> list[ScannedTest]:
         )
         for match in islice(_MODULE.finditer(masked), TESTS_MAX)
     ]
-    found = []
+    tests = []
     for match in islice(_FUNCTION.finditer(masked), TESTS_MAX):
         if not _TEST.search(match[1]):
             continue
         opening = masked.find("{", match.end())
         body = body_of(text, opening, ends.get(opening, len(text))) if opening >= 0 else ""
         off = file_off | _switches(text[match.start(1) : match.end(1)])
-        off = off.union(*(those for start, end, those in modules if start < match.start() < end))
-        found.append(ScannedTest(match[2], body, off))
-    return found
+        off = off.union(
+            *(reasons for start, end, reasons in modules if start < match.start() < end)
+        )
+        tests.append(ScannedTest(match[2], body, off))
+    return tests
 
 
 def _switches(attributes: str) -> frozenset[str]:

@@ -1,6 +1,6 @@
-"""Source code with its comments and the insides of its strings blanked out, letter for letter.
+"""Masks comments and strings in source code, so that the rest can be searched.
 
-What is left can be searched: a word is code, and brackets are pairs.
+They are replaced by blanks of the same length. In what is left, a word is code and brackets match.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _REGULAR_EXPRESSION: Final = re.compile(
 )
 _STRING: Final = re.compile(rf"{_QUOTED}|'(?:\\.|[^'\\\n])*'")
 _IN_TEMPLATE: Final = re.compile(r"\\.|[`'\"{}]|\$\{", re.DOTALL)
-# A slash after one of these begins a regular expression; after a value it divides.
+# A slash after one of these starts a regular expression; after a value it is a division.
 _BEFORE_EXPRESSION: Final = re.compile(
     r"(?:[(,=:\[!&|?{};+\-*%~^<>]|\b(?:return|typeof|case|in|of|delete|void|throw|new|else|do)|\A)\s*\Z"
 )
@@ -54,20 +54,20 @@ def masked_javascript(text: str) -> str:
 
 
 def closings(masked: str) -> dict[int, int]:
-    """Where each opening bracket is closed. One that nothing closes is left out."""
-    found: dict[int, int] = {}
+    """The position of the closing bracket for each opening one that is closed."""
+    closed_at: dict[int, int] = {}
     opened: list[int] = []
     for match in _BRACKET.finditer(masked):
         if match[0] in "([{":
             opened.append(match.start())
         elif opened:
-            found[opened.pop()] = match.start()
-    return found
+            closed_at[opened.pop()] = match.start()
+    return closed_at
 
 
 def _template_end(text: str, start: int) -> int:
-    """After the closing backtick; there may be templates within the braces of a template."""
-    braces = [0]  # that are open in each of the templates
+    """The position after the closing backtick. Templates can be nested in braces."""
+    braces = [0]  # open braces in each nested template
     at = start + 1
     while token := _IN_TEMPLATE.search(text, at):
         at = token.end()
@@ -100,28 +100,23 @@ def _blank(match: re.Match[str]) -> str:
 
 
 def _blanked(token: str) -> str:
-    """Quotes stay, so that a string can be found and read in the text itself."""
+    """Quotes are kept, so that a string can be located and read from the original text."""
     if len(token) == 1:
-        return token  # a slash that divides
+        return token  # a division
     if token[0] not in "\"'`" or token[-1] != token[0]:
         return _NOT_NEWLINE.sub(" ", token)
     return token[0] + _NOT_NEWLINE.sub(" ", token[1:-1]) + token[-1]
 
 
-# A test as a scanner finds it.
-
-
-# Of a file. It keeps the time within limits for what was written to waste it.
+# Per file, so that a file that was written to waste time cannot.
 TESTS_MAX: Final = 5000
-# What a body is known by.
+# Bodies are compared by this many characters.
 BODY_CHARACTERS_MAX: Final = 20_000
 
 
 class ScannedTest(NamedTuple):
-    """`off` are the reasons why it does not run, or why its failure does not count.
-
-    `body` is the same for tests that do the same: a test may get another name.
-    """
+    """A test of a source file. `off` are the reasons why it does not run, or why its failure does
+    not count. `body` identifies a test that was renamed."""
 
     name: str
     body: str
@@ -129,5 +124,5 @@ class ScannedTest(NamedTuple):
 
 
 def body_of(text: str, start: int, end: int) -> str:
-    """The same for the same words, however they are laid out."""
+    """The text without differences in white space."""
     return " ".join(text[start : min(end, start + BODY_CHARACTERS_MAX)].split())
