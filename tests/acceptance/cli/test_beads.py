@@ -1,4 +1,4 @@
-"""The beads tracker as a source of tasks: a real server asks a `bd` that stands in for the real."""
+"""The beads tracker as a source of tasks: a real server asks a fake `bd`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Repos, milestones, failures, checkpoints and prompts of the completion contract by commands."""
+"""The commands of the completion contract: repos, milestones, failures, checkpoints, prompts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Contracts, completions, scope and waivers by the commands, on a real repository."""
+"""The commands for contracts, claims, scope and waivers, on a real repository."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A repository is set up by `shiftboss init`, looked at, and put back as it was."""
+"""`shiftboss init` sets a repository up, checks it, and removes its changes again."""
 
 from __future__ import annotations
 

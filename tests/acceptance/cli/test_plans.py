@@ -1,4 +1,4 @@
-"""Plans by the commands: checked, shown, described, and made from issues and checklists."""
+"""The commands for plans: check, show, schema, and import from issues and checklists."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The policy file by the commands: checked, shown, described, and given to a server."""
+"""The commands for policy files: check, show, schema; and a server with a policy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Receipts: exported by the command, and checked with and without the server."""
+"""The commands for receipts: export, and verify with and without the server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What only the operator may do, and what nobody gets to see."""
+"""What only the operator may do, and what no answer shows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may give tasks their contracts, and what a contract gets to see of the server."""
+"""Who may give tasks their contracts, and what a contract can see of the server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The checkpoint: what it says, and that it is there before the request leaves."""
+"""The checkpoint: its content, and that it is on disk before the request is sent."""
 
 from __future__ import annotations
 

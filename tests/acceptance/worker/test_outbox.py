@@ -1,4 +1,4 @@
-"""Reports while the server is away: kept, delivered in order, once."""
+"""Reports while the server is down: kept, and delivered in order and once."""
 
 from __future__ import annotations
 

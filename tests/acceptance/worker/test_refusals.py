@@ -1,4 +1,4 @@
-"""Answers that are not about the report: nothing is thrown away for them."""
+"""Errors that are not about the report itself: the report is kept."""
 
 from __future__ import annotations
 

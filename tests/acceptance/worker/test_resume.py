@@ -1,4 +1,4 @@
-"""resume(): the server knows best how far a packet has come."""
+"""resume(): the server's count of completed tasks wins over the checkpoint."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Times and events in words."""
+"""Times and events as text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files that outlive a crash, locks, and the pauses between tries."""
+"""Durable files, locks, and the delays between attempts."""
 
 from __future__ import annotations
 
