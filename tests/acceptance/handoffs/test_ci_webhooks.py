@@ -1,5 +1,4 @@
-"""Webhooks of forges against a real server: the look at a commit is made at once, and nobody else
-can make it."""
+"""Webhooks of forges against a real server: a signed one makes it check the commit at once."""
 
 from __future__ import annotations
 

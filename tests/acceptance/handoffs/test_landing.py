@@ -1,5 +1,5 @@
-"""Work on a branch of its own, with real git and a real local CI: the repo is free when it has
-landed, and a merge when CI has passed it."""
+"""Work on its own branch, with real git and a real local CI: the repo is released when the work
+has landed, and after a merge when CI passed it."""
 
 from __future__ import annotations
 
