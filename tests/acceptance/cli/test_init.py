@@ -119,8 +119,8 @@ def test_all_agents_or_some_or_those_that_are_used_here(folder: Path) -> None:
     assert answer["agents"] == ["codex"]
     assert init(folder, "--check").out == "nothing to do\n"
     assert refused(folder, "--agent", "cluade") == (
-        "there is no agent 'cluade'; did you mean 'claude'?; "
-        "known are claude, codex, opencode, gemini\n"
+        "unknown agent 'cluade'; did you mean 'claude'?; "
+        "known agents: claude, codex, opencode, gemini\n"
     )
 
 

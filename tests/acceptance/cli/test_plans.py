@@ -213,8 +213,8 @@ def test_a_checklist_becomes_a_plan_and_check_names_what_it_lacks(folder: Path) 
     assert (done.code, done.out) == (0, "")
     assert done.err.splitlines() == [
         "3 tasks, skipped 1 that are done",
-        "files_owned is missing in write-it-down: add what they own",
-        "then look at it: shiftboss plan check lib/new.yaml",
+        "files_owned is missing in write-it-down: add it",
+        "then check the plan: shiftboss plan check lib/new.yaml",
     ]
     made = yaml.safe_load((folder / "lib" / "new.yaml").read_text())
     assert (made["goal"], made["repos"]) == ("Ship the login", {"app": {"path": "../app"}})
