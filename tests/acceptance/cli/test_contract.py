@@ -41,7 +41,7 @@ def test_repos_are_listed_in_phases_and_a_spawn_by_name_locks_one(
         *("handoff", "spawn", "t-2", "--repo", "app", "--title", "T", "--files", "x"),
     )
     assert (spawned.code, spawned.out) == (1, "")
-    assert "work on app may not start now: core is a dependency" in spawned.err
+    assert "app cannot be worked on now: core is a dependency" in spawned.err
     unknown = server.run("repo", "can-spawn", "cor")
     assert (unknown.code, unknown.out) == (1, "")
     assert "There is no repo 'cor' in the policy" in unknown.err
