@@ -1,4 +1,4 @@
-"""Where the server is, and how it is reached."""
+"""The address of the server, its token, and how connections to it are opened."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Server:
 
     @classmethod
     def at(cls, address: str | None = None, token: str | None = None) -> Server:
-        """What is not given comes from SHIFTBOSS_URL and SHIFTBOSS_TOKEN."""
+        """The defaults come from SHIFTBOSS_URL and SHIFTBOSS_TOKEN."""
         address = address or os.environ.get("SHIFTBOSS_URL") or DEFAULT_ADDRESS
         token = (token or os.environ.get("SHIFTBOSS_TOKEN") or "").strip()
         _check_address(address)
@@ -54,10 +54,10 @@ class Server:
 def _check_address(address: str) -> None:
     try:
         parts = urlsplit(address)
-        sound = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        is_valid = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
-        sound = False
-    if not sound:
+        is_valid = False
+    if not is_valid:
         raise InvalidRequest(
             f"server: {address!r} is not the address of a server",
             field="server",
@@ -74,6 +74,6 @@ def _is_loopback(host: str) -> bool:
 
 @cache
 def _tls_context(unused: bool) -> ssl.SSLContext:
-    """Loading the certificate authorities takes 20 ms, which plain HTTP need not pay. A context
-    without them trusts nobody."""
+    """Loading the certificate authorities takes 20 ms, which plain HTTP does not need. A context
+    without them trusts no server."""
     return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if unused else httpx2.create_ssl_context()

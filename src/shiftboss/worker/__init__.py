@@ -1,1 +1,1 @@
-"""The worker's side: checkpoints, outbox, delivery, and the backend for direct calls."""
+"""The worker library: SwarmWorker, BusWorker, checkpoints, the outbox, direct calls."""

@@ -11,7 +11,7 @@ __all__ = ["SwarmWorker", "get_backend"]
 
 
 def __getattr__(name: str) -> object:
-    # Late: `python -m spellbook.coordination.server` comes through here and needs neither.
+    # Imported late: `python -m spellbook.coordination.server` imports this package, too.
     if name in __all__:
         import shiftboss
 

@@ -1,4 +1,4 @@
-"""Which errors are tried again, and when."""
+"""Which errors are retried, and when."""
 
 from shiftboss.rules.tasks.retry import ErrorCategory, RetryPolicy, classify_error
 

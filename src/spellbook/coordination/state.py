@@ -1,4 +1,4 @@
-"""Where the server keeps what it is told."""
+"""The store that holds the server's state."""
 
 from shiftboss.store.opening import store_at
 from shiftboss.store.port import Store

@@ -1,4 +1,4 @@
-"""The beads tracker as a source of tasks: a real server asks a `bd` that stands in for the real."""
+"""The beads tracker as a source of tasks: a real server asks a fake `bd`."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ def main():
     secrets = [name for name in os.environ if name.startswith("SHIFTBOSS_")]
     with Path("asked.jsonl").open("a") as asked:
         print(json.dumps([sys.argv[1:], secrets]), file=asked)
-    said = json.loads(Path("issues.json").read_text()).get(sys.argv[2])
-    if said is None:
+    issue = json.loads(Path("issues.json").read_text()).get(sys.argv[2])
+    if issue is None:
         sys.exit(f"Error: no issue found matching {{sys.argv[2]!r}}")
-    if said == "hang":
+    if issue == "hang":
         child = subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"],
                                  stdin=subprocess.PIPE)
         Path("child").write_text(str(child.pid))
         child.wait()
-    if said == "locked":
+    if issue == "locked":
         sys.exit("Error: database is locked")
-    if said == "flood":
+    if issue == "flood":
         print("x" * 2_000_000)
-    print(said if isinstance(said, str) else json.dumps(said))
+    print(issue if isinstance(issue, str) else json.dumps(issue))
 
 main()
 """
@@ -84,10 +84,10 @@ def submit(client: Client, bead_id: str) -> tuple[int, dict[str, Any]]:
 
 @pytest.fixture
 def tracker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Tracker:
-    found = Tracker(tmp_path)
-    monkeypatch.setenv("PATH", f"{found.programs}:{os.environ['PATH']}")
+    tracker = Tracker(tmp_path)
+    monkeypatch.setenv("PATH", f"{tracker.programs}:{os.environ['PATH']}")
     monkeypatch.setenv("SHIFTBOSS_TOKEN", "not-for-bd")
-    return found
+    return tracker
 
 
 @pytest.fixture
@@ -114,9 +114,9 @@ def test_a_task_that_only_the_tracker_knows_is_added_and_handed_out(
     ask(client, "register_worker", name="z.ai1")
     status, answer = submit(client, "bd-a1b2")
     assert (status, answer["dispatched"], answer["worker"]) == (200, True, "z.ai1")
-    found = task(client, "bd-a1b2")
-    assert (found["title"], found["description"]) == ("Title of bd-a1b2", "All of it")
-    assert (found["priority"], found["status"]) == (1, "active")
+    added = task(client, "bd-a1b2")
+    assert (added["title"], added["description"]) == ("Title of bd-a1b2", "All of it")
+    assert (added["priority"], added["status"]) == (1, "active")
     assert submit(client, "bd-a1b2")[0] == 200
     assert tracker.asked() == [[["show", "bd-a1b2", "--json"], []]]
 
@@ -207,7 +207,7 @@ def test_an_id_that_the_tracker_names_is_looked_at_as_well(
 
 @pytest.mark.requirement("BUS-04")
 @pytest.mark.parametrize(
-    ("said", "why"),
+    ("reply", "why"),
     [
         ("<html>", "the answer of bd cannot be used: Expecting value: line 1 column 1 (char 0)"),
         ("7", "the answer of bd cannot be used: not a JSON object"),
@@ -217,9 +217,9 @@ def test_an_id_that_the_tracker_names_is_looked_at_as_well(
     ],
 )
 def test_an_answer_that_cannot_be_used_changes_nothing_and_says_why(
-    tracker: Tracker, client: Client, said: object, why: str
+    tracker: Tracker, client: Client, reply: object, why: str
 ) -> None:
-    tracker.holds({"bd-1": said})
+    tracker.holds({"bd-1": reply})
     status, answer = submit(client, "bd-1")
     assert (status, answer["code"], answer["detail"]) == (503, "tracker_unavailable", why)
     assert ask(client, "list_tasks")["tasks"] == []
@@ -240,7 +240,7 @@ def test_a_bd_that_hangs_holds_up_nobody_else_and_is_killed_with_its_children(
     assert client.get("/health").status_code == 200
     assert answers == [], "the server did something else meanwhile"
     submitting.join(20)
-    assert [(code, said["detail"]) for code, said in answers] == [
+    assert [(code, problem["detail"]) for code, problem in answers] == [
         (503, "bd did not answer within 10 seconds")
     ]
     child = int(child_file.read_text())
@@ -259,7 +259,7 @@ def test_a_bd_that_is_killed_is_no_answer(tracker: Tracker, client: Client) -> N
     child.parent().send_signal(signal.SIGKILL)
     child.kill()
     submitting.join(20)
-    assert [(code, said["code"]) for code, said in answers] == [(503, "tracker_unavailable")]
+    assert [(code, problem["code"]) for code, problem in answers] == [(503, "tracker_unavailable")]
 
 
 @pytest.mark.requirement("BUS-04")

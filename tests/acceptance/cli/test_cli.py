@@ -188,9 +188,9 @@ def test_a_page_of_the_list_is_word_for_word_the_servers(
 def test_show_and_status_give_the_servers_json(server: RunningServer, client: Client) -> None:
     client.create_swarm(swarm_id=SWARM)
     accepted(client, "register", register_body())
-    said = client.get(f"/swarm/{SWARM}/status").text + "\n"
-    assert shiftboss("swarm", "show", SWARM, "--json", url=server.url).out == said
-    assert shiftboss("status", SWARM, "--json", url=server.url).out == said
+    document = client.get(f"/swarm/{SWARM}/status").text + "\n"
+    assert shiftboss("swarm", "show", SWARM, "--json", url=server.url).out == document
+    assert shiftboss("status", SWARM, "--json", url=server.url).out == document
 
 
 @pytest.mark.requirement("SW-12")
@@ -341,8 +341,8 @@ def test_every_command_and_option_is_explained() -> None:
 @pytest.mark.requirement("SW-13")
 def test_the_version_and_the_completion_of_the_shell_are_there() -> None:
     assert shiftboss("--version") == (0, f"shiftboss {__version__}\n", "")
-    words = {"COMP_WORDS": "shiftboss swarm c", "COMP_CWORD": "2"}
-    done = shiftboss(_SHIFTBOSS_COMPLETE="complete_bash", **words)
+    variables = {"COMP_WORDS": "shiftboss swarm c", "COMP_CWORD": "2"}
+    done = shiftboss(_SHIFTBOSS_COMPLETE="complete_bash", **variables)
     assert done.out.split() == ["create", "clean"]
 
 

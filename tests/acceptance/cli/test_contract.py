@@ -1,4 +1,4 @@
-"""Repos, milestones, failures, checkpoints and prompts of the completion contract by commands."""
+"""The commands of the completion contract: repos, milestones, failures, checkpoints, prompts."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_repos_are_listed_in_phases_and_a_spawn_by_name_locks_one(
         *("handoff", "spawn", "t-2", "--repo", "app", "--title", "T", "--files", "x"),
     )
     assert (spawned.code, spawned.out) == (1, "")
-    assert "work on app may not start now: core is a dependency" in spawned.err
+    assert "app cannot be worked on now: core is a dependency" in spawned.err
     unknown = server.run("repo", "can-spawn", "cor")
     assert (unknown.code, unknown.out) == (1, "")
     assert "The policy has no repo 'cor'" in unknown.err
@@ -70,11 +70,11 @@ def test_only_the_operator_releases_a_repo_and_only_when_nobody_is_at_it(
 def test_a_repo_of_the_policy_is_locked_by_its_name_and_by_its_folder(
     server: PolicyServer,
 ) -> None:
-    words = ("--title", "T", "--files", "src/", "--criterion", "it is well")
+    options = ("--title", "T", "--files", "src/", "--criterion", "it is well")
     Repo(server.folder / "other")
-    server.ok("handoff", "spawn", "t-other", "--repo", "other", *words)
+    server.ok("handoff", "spawn", "t-other", "--repo", "other", *options)
     assert [one["locked_by"] for one in server.json("repo", "list")["repos"]] == [None, None]
-    server.ok("handoff", "spawn", "t-core", "--repo", "./core", *words)
+    server.ok("handoff", "spawn", "t-core", "--repo", "./core", *options)
     assert server.json("repo", "list")["repos"][0]["locked_by"] == "t-core"
     (owner,) = server.json("handoff", "owners", "--repo", "core", "--files", "src/a")["holders"]
     assert owner["bead_id"] == "t-core"
@@ -92,10 +92,10 @@ def test_milestones_lead_from_the_first_line_to_proof_and_a_red_sync_job_is_refu
     ]
     red = server.core.commit("without what the sync wants")
     pushed = ("--milestone", "PUSHED_TO_CI", "--repo", "core", "--ci-run", "1", "--commit")
-    said = server.ok("milestone", task_id, *pushed, red)
-    assert said[0] == f"t-core recorded: PUSHED_TO_CI: core commit {red} - CI run #1"
-    assert said[1].startswith(f"CI of {red[:10]}: ")
-    assert any("get_ci_instructions" in one for one in said)
+    lines = server.ok("milestone", task_id, *pushed, red)
+    assert lines[0] == f"t-core recorded: PUSHED_TO_CI: core commit {red} - CI run #1"
+    assert lines[1].startswith(f"CI of {red[:10]}: ")
+    assert any("get_ci_instructions" in one for one in lines)
     server.wait_for(task_id, state="executing")
     claimed = server.run(
         "milestone", task_id, "DONE: core CI run #1 all green, radicle-push: success"

@@ -38,10 +38,10 @@ def server(tmp_path: Path) -> Iterator[PolicyServer]:
 
 
 def found_in(done: Done) -> Findings:
-    told: Findings = {}
+    by_check: Findings = {}
     for one in json.loads(done.out)["findings"]:
-        told.setdefault(one["check"], []).append(one)
-    return told
+        by_check.setdefault(one["check"], []).append(one)
+    return by_check
 
 
 def levels(findings: Findings, check: str) -> list[str]:
@@ -123,8 +123,8 @@ def test_repos_that_cannot_be_worked_with_are_told_each(tmp_path: Path) -> None:
     )
     done = shiftboss("doctor", "--json", url="http://127.0.0.1:9", folder=tmp_path)
     findings = found_in(done)
-    told = {one["message"].split()[0].rstrip(":"): one for one in findings["repos"]}
-    assert {name: one["level"] for name, one in told.items()} == {
+    by_repo = {one["message"].split()[0].rstrip(":"): one for one in findings["repos"]}
+    assert {name: one["level"] for name, one in by_repo.items()} == {
         "long": "problem",
         "dirty": "warning",
         "branchless": "problem",
@@ -132,9 +132,9 @@ def test_repos_that_cannot_be_worked_with_are_told_each(tmp_path: Path) -> None:
         "nothing": "problem",
         "remote": "warning",
     }
-    assert told["long"]["message"].startswith("long uses SHA-256 commit ids")
-    assert told["branchless"]["message"] == "branchless has no branch release"
-    assert told["dirty"]["message"] == "dirty has uncommitted changes in 1 file"
+    assert by_repo["long"]["message"].startswith("long uses SHA-256 commit ids")
+    assert by_repo["branchless"]["message"] == "branchless has no branch release"
+    assert by_repo["dirty"]["message"] == "dirty has uncommitted changes in 1 file"
     (shadowed,) = findings["hooks"]
     assert (
         "core.hooksPath of dirty is /elsewhere, which shadows its own pre-push"

@@ -1,4 +1,4 @@
-"""Contracts, completions, scope and waivers by the commands, on a real repository."""
+"""The commands for contracts, claims, scope and waivers, on a real repository."""
 
 from __future__ import annotations
 
@@ -61,9 +61,9 @@ def test_a_description_may_come_from_a_file_and_says_what_is_to_pass(handoffs: H
     file = handoffs.repo.path.parent / "task.md"
     file.write_text("Give a token.\n\nCommand passes: git --version\n")
     spawn = ("handoff", "spawn", "t-1", "--title", "T", "--files", "src/auth/")
-    said = handoffs.run(*spawn, "--description-file", str(file), "--prompt")
-    assert said.code == 0
-    assert "Command passes: git --version" in said.out
+    printed = handoffs.run(*spawn, "--description-file", str(file), "--prompt")
+    assert printed.code == 0
+    assert "Command passes: git --version" in printed.out
     both = handoffs.run(*spawn, "--description-file", str(file), "--description", "x")
     assert both == (1, "", "give --description or --description-file, not both\n")
     missing = handoffs.run(*spawn, "--description-file", str(file) + "x")
@@ -289,8 +289,8 @@ def test_the_operators_token_comes_from_a_private_file(handoffs: Handoffs) -> No
 def test_strategies_are_suggested_by_their_record(handoffs: Handoffs) -> None:
     choice = handoffs.json("strategy", "suggest", "--seed", "7", "--goal", "Sign in")
     assert handoffs.json("strategy", "suggest", "--seed", "7") == choice
-    said = handoffs.run("strategy", "suggest", "--seed", "7").out.splitlines()
-    assert said[:2] == [choice["strategy"], f"because {choice['reason']}"]
+    lines = handoffs.run("strategy", "suggest", "--seed", "7").out.splitlines()
+    assert lines[:2] == [choice["strategy"], f"because {choice['reason']}"]
     before = _record(handoffs, "by-layer")
     handoffs.spawn(more=("--strategy", "by-layer"))
     handoffs.repo.commit("sly", {"README.md": "mine\n"})

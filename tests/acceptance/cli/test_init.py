@@ -1,4 +1,4 @@
-"""A repository is set up by `shiftboss init`, looked at, and put back as it was."""
+"""`shiftboss init` sets a repository up, checks it, and removes its changes again."""
 
 from __future__ import annotations
 
@@ -40,16 +40,16 @@ def folder(tmp_path: Path) -> Path:
 
 def files(folder: Path) -> dict[str, bytes | str]:
     """Everything but git's own: contents by name, links by where they lead, folders by a word."""
-    found: dict[str, bytes | str] = {}
+    contents: dict[str, bytes | str] = {}
     for path in sorted(folder.rglob("*")):
         name = path.relative_to(folder).as_posix()
         if name.split("/")[0] == ".git":
             continue
         if path.is_symlink():
-            found[name] = str(path.readlink())
+            contents[name] = str(path.readlink())
         else:
-            found[name] = path.read_bytes() if path.is_file() else "folder"
-    return found
+            contents[name] = path.read_bytes() if path.is_file() else "folder"
+    return contents
 
 
 def init(folder: Path, *arguments: str) -> Done:
@@ -89,9 +89,9 @@ def test_a_fresh_repository_is_set_up_once_and_put_back(folder: Path) -> None:
     assert init(folder, "--check").out == "nothing to do\n"
     assert files(folder) == once
 
-    told = json.loads(init(folder, "--remove", "--json").out)
-    assert {one["action"] for one in told["changes"]} == {"delete"}
-    assert (told["done"], told["left"]) == (True, [])
+    answer = json.loads(init(folder, "--remove", "--json").out)
+    assert {one["action"] for one in answer["changes"]} == {"delete"}
+    assert (answer["done"], answer["left"]) == (True, [])
     assert files(folder) == before
     assert init(folder, "--remove").out == "nothing to do\n"
 
@@ -99,11 +99,11 @@ def test_a_fresh_repository_is_set_up_once_and_put_back(folder: Path) -> None:
 @pytest.mark.requirement("OWN-01")
 def test_all_agents_or_some_or_those_that_are_used_here(folder: Path) -> None:
     before = files(folder)
-    told = json.loads(init(folder, "--all-agents", "--json").out)
-    assert {one["file"] for one in told["changes"]} == ALL
+    answer = json.loads(init(folder, "--all-agents", "--json").out)
+    assert {one["file"] for one in answer["changes"]} == ALL
     once = files(folder)
     # What is set up stays set up, without being named again.
-    assert json.loads(init(folder, "--json").out)["agents"] == told["agents"]
+    assert json.loads(init(folder, "--json").out)["agents"] == answer["agents"]
     assert init(folder, "--check").out == "nothing to do\n"
     init(folder, "--remove", "--agent", "codex")
     assert once.keys() - files(folder).keys() == {
@@ -113,14 +113,14 @@ def test_all_agents_or_some_or_those_that_are_used_here(folder: Path) -> None:
     assert files(folder) == before
 
     (folder / ".gemini").mkdir()
-    told = json.loads(init(folder, "--dry-run", "--json").out)
-    assert (told["agents"], told["done"]) == (["claude", "gemini"], False)
-    told = json.loads(init(folder, "--agent", "codex", "--json").out)
-    assert told["agents"] == ["codex"]
+    answer = json.loads(init(folder, "--dry-run", "--json").out)
+    assert (answer["agents"], answer["done"]) == (["claude", "gemini"], False)
+    answer = json.loads(init(folder, "--agent", "codex", "--json").out)
+    assert answer["agents"] == ["codex"]
     assert init(folder, "--check").out == "nothing to do\n"
     assert refused(folder, "--agent", "cluade") == (
-        "there is no agent 'cluade'; did you mean 'claude'?; "
-        "known are claude, codex, opencode, gemini\n"
+        "unknown agent 'cluade'; did you mean 'claude'?; "
+        "known agents: claude, codex, opencode, gemini\n"
     )
 
 
@@ -162,11 +162,11 @@ def test_what_is_there_stays_and_comes_back_byte_for_byte(folder: Path) -> None:
     assert init(folder).out == "nothing to do\n"
     assert files(folder) == once
 
-    told = init(folder, "--remove")
+    removed = init(folder, "--remove")
     assert files(folder) == before
     assert (
         "left shiftboss.yaml: it was changed since, or `shiftboss init` did not write it\n"
-        in told.out
+        in removed.out
     )
 
 
@@ -185,15 +185,15 @@ def test_what_somebody_has_made_of_it_is_left(folder: Path) -> None:
     # An older block is brought up to date, and an address of one's own is none.
     assert init(folder).out == "changed AGENTS.md\n"
     assert "Keep the tests" in page.read_text()
-    told = json.loads(init(folder, "--remove", "--json").out)
-    assert told["left"] == ["shiftboss.yaml", ".mcp.json"]
+    answer = json.loads(init(folder, "--remove", "--json").out)
+    assert answer["left"] == ["shiftboss.yaml", ".mcp.json"]
     assert files(folder).keys() == {"AGENTS.md", "shiftboss.yaml", ".mcp.json"}
     assert (page.read_text(), config.read_text()) == ("# Mine\nmore\n", own)
 
 
 @pytest.mark.requirement("OWN-01")
 @pytest.mark.parametrize(
-    ("name", "text", "words"),
+    ("name", "text", "message"),
     [
         (
             ".mcp.json",
@@ -218,11 +218,11 @@ def test_what_somebody_has_made_of_it_is_left(folder: Path) -> None:
     ],
 )
 def test_a_file_that_cannot_be_changed_leaves_all_as_it_was(
-    folder: Path, name: str, text: str, words: str
+    folder: Path, name: str, text: str, message: str
 ) -> None:
     (folder / name).parent.mkdir(exist_ok=True)
     (folder / name).write_bytes(text.encode(errors="surrogateescape"))
-    assert refused(folder).startswith(words)
+    assert refused(folder).startswith(message)
 
 
 @pytest.mark.requirement("OWN-01")
@@ -262,8 +262,8 @@ def test_a_folder_that_cannot_be_written_to_is_left_as_it_was(folder: Path) -> N
     )
     inner.chmod(0o755)
     assert done.returncode == 1, done.stdout
-    words = ".claude/settings.json cannot be written: Permission denied; nothing was changed; "
-    assert done.stderr.startswith(words)
+    message = ".claude/settings.json cannot be written: Permission denied; nothing was changed; "
+    assert done.stderr.startswith(message)
     assert files(folder) == before
 
 

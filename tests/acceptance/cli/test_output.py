@@ -1,4 +1,4 @@
-"""What people see: tables that fit, colours where there are colours, nothing that plays tricks."""
+"""Output on a terminal: tables that fit, colours only if supported, no control characters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plans by the commands: checked, shown, described, and made from issues and checklists."""
+"""The commands for plans: check, show, schema, and import from issues and checklists."""
 
 from __future__ import annotations
 
@@ -71,8 +71,8 @@ def test_a_good_plan_is_told_in_a_line(folder: Path) -> None:
         "plan.yaml is valid: 4 tasks in 2 repos, 3 phases; swarm login\n",
         "",
     )
-    told = json.loads(shiftboss("plan", "check", "plan.yaml", "--json", folder=folder).out)
-    assert told == {
+    answer = json.loads(shiftboss("plan", "check", "plan.yaml", "--json", folder=folder).out)
+    assert answer == {
         "file": "plan.yaml",
         "problems": [],
         "warnings": [],
@@ -86,9 +86,9 @@ def test_every_problem_of_a_plan_is_told_with_line_and_key(tmp_path: Path) -> No
     done = shiftboss("plan", "check", "plan.yaml", folder=tmp_path)
     assert (done.code, done.err) == (1, "plan.yaml has 6 problems\n")
     assert sorted(done.out.splitlines()) == sorted(PROBLEMS)
-    told = shiftboss("plan", "check", "plan.yaml", "--json", folder=tmp_path)
-    assert (told.code, told.err) == (1, "")
-    assert sorted(json.loads(told.out)["problems"]) == sorted(PROBLEMS)
+    result = shiftboss("plan", "check", "plan.yaml", "--json", folder=tmp_path)
+    assert (result.code, result.err) == (1, "")
+    assert sorted(json.loads(result.out)["problems"]) == sorted(PROBLEMS)
     missing = shiftboss("plan", "check", "other.yaml", folder=tmp_path)
     assert missing.out == "other.yaml cannot be read: No such file or directory\n"
     shown = shiftboss("plan", "show", "plan.yaml", folder=tmp_path)
@@ -122,11 +122,11 @@ def test_a_plan_is_shown_in_its_phases_at_80_columns_and_without_colour(folder: 
         ]
         assert "* critical path: base -> form -> login" in lines
         assert any(line.startswith("one after the other: form and sessions") for line in lines)
-    told = json.loads(shiftboss("plan", "show", path, "--json").out)
-    assert told["critical_path"] == ["base", "form", "login"]
-    assert told["traits"]["form"] == ["critical_path", "cross_repo"]
-    assert told["traits"]["base"] == ["high_complexity", "critical_path"]
-    assert told["plan"]["repos"]["app"]["path"] == str((folder / "app").resolve())
+    answer = json.loads(shiftboss("plan", "show", path, "--json").out)
+    assert answer["critical_path"] == ["base", "form", "login"]
+    assert answer["traits"]["form"] == ["critical_path", "cross_repo"]
+    assert answer["traits"]["base"] == ["high_complexity", "critical_path"]
+    assert answer["plan"]["repos"]["app"]["path"] == str((folder / "app").resolve())
 
 
 @pytest.mark.requirement("OWN-01")
@@ -147,8 +147,8 @@ def test_a_dry_run_says_what_would_start_when_and_does_nothing(folder: Path) -> 
         "repos: {lib: {path: lib}, app: {path: app, depends_on: [lib]}}\n"
     )
     policy = ("--policy", "policy.yaml", "--workers", "3", "--json")
-    told = json.loads(shiftboss(*command, *policy, url=NOWHERE, folder=folder).out)
-    assert (told["workers"], told["locked"], told["length"]) == (3, [["app", "lib"]], 10)
+    answer = json.loads(shiftboss(*command, *policy, url=NOWHERE, folder=folder).out)
+    assert (answer["workers"], answer["locked"], answer["length"]) == (3, [["app", "lib"]], 10)
 
 
 @pytest.mark.requirement("OWN-01")
@@ -167,10 +167,10 @@ def test_folders_come_from_the_plan_or_from_the_policy_beside_it(folder: Path) -
     with pytest.raises(InvalidPlan, match=r"repos.app: has no path, and no shiftboss.yaml"):
         load_plan(folder / "plan.yaml")
     (folder / "shiftboss.yaml").write_text("repos: {app: {path: app, branch: trunk}}\n")
-    found = load_plan(folder / "plan.yaml")
-    app = found.repos["app"]
+    plan = load_plan(folder / "plan.yaml")
+    app = plan.repos["app"]
     assert (app.path, app.branch) == (str((folder / "app").resolve()), "trunk")
-    assert found.swarm == swarm_of(folder / "plan.yaml")
+    assert plan.swarm == swarm_of(folder / "plan.yaml")
     (folder / "app").rmdir()
     with pytest.raises(InvalidPlan, match=r"there is no folder .*; clone the repo first"):
         load_plan(folder / "plan.yaml")
@@ -186,10 +186,10 @@ def test_two_names_for_one_folder_are_refused(folder: Path) -> None:
 @pytest.mark.requirement("OWN-01")
 def test_the_same_file_is_the_same_swarm_and_another_is_another(tmp_path: Path) -> None:
     names = ["plan.yaml", "other.yaml", "Ä plan ☂.yaml", f"{'long' * 50}.yaml", "one/plan.yaml"]
-    found = [swarm_of(tmp_path / name) for name in names]
-    assert found == [swarm_of(tmp_path / "one" / ".." / name) for name in names]
-    assert len(set(found)) == len(names)
-    assert all(is_swarm_id(one) and len(one) <= 60 for one in found)
+    swarm_ids = [swarm_of(tmp_path / name) for name in names]
+    assert swarm_ids == [swarm_of(tmp_path / "one" / ".." / name) for name in names]
+    assert len(set(swarm_ids)) == len(names)
+    assert all(is_swarm_id(one) and len(one) <= 60 for one in swarm_ids)
 
 
 CHECKLIST = """\
@@ -213,8 +213,8 @@ def test_a_checklist_becomes_a_plan_and_check_names_what_it_lacks(folder: Path) 
     assert (done.code, done.out) == (0, "")
     assert done.err.splitlines() == [
         "3 tasks, skipped 1 that are done",
-        "files_owned is missing in write-it-down: add what they own",
-        "then look at it: shiftboss plan check lib/new.yaml",
+        "files_owned is missing in write-it-down: add it",
+        "then check the plan: shiftboss plan check lib/new.yaml",
     ]
     made = yaml.safe_load((folder / "lib" / "new.yaml").read_text())
     assert (made["goal"], made["repos"]) == ("Ship the login", {"app": {"path": "../app"}})
@@ -249,14 +249,14 @@ def test_open_issues_become_a_plan_that_is_good(folder: Path) -> None:
     assert printed.code == 0
     (folder / "new.yaml").write_text(printed.out)
     assert shiftboss("plan", "check", "new.yaml", folder=folder).code == 0
-    found = load_plan(folder / "new.yaml")
-    assert [(one.id, one.depends_on, one.priority) for one in found.tasks] == [
+    plan = load_plan(folder / "new.yaml")
+    assert [(one.id, one.depends_on, one.priority) for one in plan.tasks] == [
         ("bd-2", [], 0),
         ("bd-3", ["bd-2"], 2),
     ]
-    assert [one.files_owned for one in found.tasks] == [["src/two/"], ["src/three.py"]]
-    told = shiftboss(*command, "--json", folder=folder)
-    assert [one["id"] for one in json.loads(told.out)["tasks"]] == ["bd-2", "bd-3"]
+    assert [one.files_owned for one in plan.tasks] == [["src/two/"], ["src/three.py"]]
+    result = shiftboss(*command, "--json", folder=folder)
+    assert [one["id"] for one in json.loads(result.out)["tasks"]] == ["bd-2", "bd-3"]
     (folder / "issues.jsonl").write_text(f"{lines}nonsense\n")
     refused = shiftboss(*command, folder=folder)
     assert (refused.code, refused.out) == (1, "")

@@ -1,4 +1,4 @@
-"""The policy file by the commands: checked, shown, described, and given to a server."""
+"""The commands for policy files: check, show, schema; and a server with a policy."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ def test_the_ten_repos_of_the_contract_are_good_and_come_in_its_phases() -> None
         "phase 3: adnet, alphaos, deltaos, adl-examples",
         "phase 4: ac-dc",
     ]
-    told = json.loads(shiftboss("policy", "check", str(EXAMPLE), "--json").out)
-    assert (told["problems"], told["phases"][3]) == ([], ["ac-dc"])
+    answer = json.loads(shiftboss("policy", "check", str(EXAMPLE), "--json").out)
+    assert (answer["problems"], answer["phases"][3]) == ([], ["ac-dc"])
 
 
 @pytest.mark.requirement("CC-05")
@@ -54,9 +54,9 @@ def test_every_problem_of_a_policy_file_is_told_with_line_and_key(tmp_path: Path
     assert done.code == 1
     assert done.out.splitlines() == PROBLEMS
     assert done.err == "shiftboss.yaml has 4 problems\n"
-    told = shiftboss("policy", "check", "--json", folder=tmp_path)
-    assert (told.code, told.err) == (1, "")
-    assert json.loads(told.out) == {"file": "shiftboss.yaml", "problems": PROBLEMS}
+    result = shiftboss("policy", "check", "--json", folder=tmp_path)
+    assert (result.code, result.err) == (1, "")
+    assert json.loads(result.out) == {"file": "shiftboss.yaml", "problems": PROBLEMS}
     missing = shiftboss("policy", "check", "other.yaml", folder=tmp_path)
     assert missing.code == 1
     assert missing.out == "other.yaml cannot be read: No such file or directory\n"
@@ -70,8 +70,8 @@ def test_repositories_that_cannot_be_used_are_told_with_line_and_key(tmp_path: P
     file.write_text("repos:\n  short: {path: short}\n  long:\n    path: long\n")
     done = shiftboss("policy", "check", folder=tmp_path)
     assert (done.code, done.err) == (1, "shiftboss.yaml has 1 problem\n")
-    words = "shiftboss.yaml:4: repos.long.path: uses SHA-256 commit ids"
-    assert done.out.startswith(words)
+    message = "shiftboss.yaml:4: repos.long.path: uses SHA-256 commit ids"
+    assert done.out.startswith(message)
     file.write_text("repos:\n  short: {path: short}\n")
     good = shiftboss("policy", "check", folder=tmp_path)
     assert good.out.splitlines()[0] == "shiftboss.yaml is valid: 1 repo, locking neighbours"
@@ -84,14 +84,14 @@ def test_repositories_that_cannot_be_used_are_told_with_line_and_key(tmp_path: P
 @pytest.mark.requirement("CC-05", "CC-12")
 def test_a_policy_is_shown_as_the_file_says_it_or_with_every_value(tmp_path: Path) -> None:
     (tmp_path / "shiftboss.yaml").write_text("repos: {sdk: {path: sdk}}\nlocking: chain\n")
-    said = shiftboss("policy", "show", folder=tmp_path)
-    assert (said.code, said.err) == (0, "")
+    shown = shiftboss("policy", "show", folder=tmp_path)
+    assert (shown.code, shown.err) == (0, "")
     sdk = {"path": str((tmp_path / "sdk").resolve())}
-    assert yaml.safe_load(said.out) == {"repos": {"sdk": sdk}, "locking": "chain"}
+    assert yaml.safe_load(shown.out) == {"repos": {"sdk": sdk}, "locking": "chain"}
     every = yaml.safe_load(shiftboss("policy", "show", "--effective", folder=tmp_path).out)
     assert every["timeouts"]["milestones"]["WORKING"] == {"timeout": 1200, "warning_at": 900}
-    told = shiftboss("policy", "show", "--effective", "--json", folder=tmp_path)
-    assert json.loads(told.out) == every
+    result = shiftboss("policy", "show", "--effective", "--json", folder=tmp_path)
+    assert json.loads(result.out) == every
     (tmp_path / "again.yaml").write_text(yaml.safe_dump(every))
     assert shiftboss("policy", "check", "again.yaml", folder=tmp_path).code == 0
     schema = json.loads(shiftboss("policy", "schema").out)

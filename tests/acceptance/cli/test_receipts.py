@@ -1,4 +1,4 @@
-"""Receipts: exported by the command, and checked with and without the server."""
+"""The commands for receipts: export, and verify with and without the server."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def _further_member(signed: dict[str, Any]) -> None:
 
 @pytest.mark.requirement("OWN-02")
 @pytest.mark.parametrize(
-    ("forge", "words"),
+    ("forge", "message"),
     [
         (_other_commit, "The signature is wrong: the receipt was changed"),
         (_no_failure, "The signature is wrong: the receipt was changed"),
@@ -125,17 +125,17 @@ def _further_member(signed: dict[str, Any]) -> None:
     ids=["commit", "criterion", "member", "signature", "empty"],
 )
 def test_a_forged_receipt_is_refused_in_clear_words(
-    exported: Path, key: Path, forge: Callable[[dict[str, Any]], None], words: str
+    exported: Path, key: Path, forge: Callable[[dict[str, Any]], None], message: str
 ) -> None:
     signed = json.loads(exported.read_bytes())
     forge(signed)
     exported.write_text(json.dumps(signed))
     code, out, err = verified(exported, key)
     assert (code, out) == (1, "")
-    assert err.startswith(f"{exported} is not genuine: {words}")
+    assert err.startswith(f"{exported} is not genuine: {message}")
     assert err.count("\n") == 1
-    told = shiftboss("receipt", "verify", str(exported), "--key", str(key), "--json", url=NOWHERE)
-    assert (told.code, json.loads(told.out)["genuine"]) == (1, False)
+    result = shiftboss("receipt", "verify", str(exported), "--key", str(key), "--json", url=NOWHERE)
+    assert (result.code, json.loads(result.out)["genuine"]) == (1, False)
 
 
 @pytest.mark.requirement("OWN-02")
@@ -151,9 +151,9 @@ def test_the_receipt_of_another_server_is_refused(exported: Path, tmp_path: Path
 @pytest.mark.requirement("OWN-02")
 def test_files_that_are_not_there_are_one_line(exported: Path, key: Path, tmp_path: Path) -> None:
     missing = tmp_path / "missing"
-    words = f"cannot read {missing}: No such file or directory\n"
-    assert verified(missing, key) == (1, "", words)
-    assert verified(exported, missing) == (1, "", words)
+    message = f"cannot read {missing}: No such file or directory\n"
+    assert verified(missing, key) == (1, "", message)
+    assert verified(exported, missing) == (1, "", message)
 
 
 @pytest.mark.requirement("OWN-02")

@@ -1,4 +1,4 @@
-"""Usage, budgets and pauses by commands, against a real server that is killed meanwhile."""
+"""The commands for usage, budgets and pauses, against a real server that is killed in between."""
 
 from __future__ import annotations
 

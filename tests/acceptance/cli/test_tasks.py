@@ -45,9 +45,9 @@ def test_an_added_task_is_there_with_what_was_said(server: RunningServer, client
         url=server.url,
     )
     assert json.loads(done.out) == task(client, "second")
-    found = task(client, "second")
-    assert (found["title"], found["description"]) == ("Two", "All of it")
-    assert (found["priority"], found["depends_on"], found["status"]) == (7, ["first"], "open")
+    added = task(client, "second")
+    assert (added["title"], added["description"]) == ("Two", "All of it")
+    assert (added["priority"], added["depends_on"], added["status"]) == (7, ["first"], "open")
 
 
 @pytest.mark.requirement("BUS-04")

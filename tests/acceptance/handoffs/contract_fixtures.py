@@ -64,8 +64,8 @@ class PolicyServer:
     def spawn(self, repo: str, *, at_work: bool = False) -> str:
         """The id of a task in a repo of the policy; with a worker that has begun it."""
         task_id = f"t-{repo}"
-        words = ("--title", f"Work on {repo}", "--files", "synced", "--criterion", "it is well")
-        self.ok("handoff", "spawn", task_id, "--repo", repo, *words, "--submit")
+        options = ("--title", f"Work on {repo}", "--files", "synced", "--criterion", "it is well")
+        self.ok("handoff", "spawn", task_id, "--repo", repo, *options, "--submit")
         if at_work:
             self.begin(task_id)
         return task_id

@@ -1,4 +1,4 @@
-"""Handoffs as the tests speak of them: a repository, its server, and the operator of it."""
+"""Helpers for handoffs: a repository, its server and the operator."""
 
 from __future__ import annotations
 

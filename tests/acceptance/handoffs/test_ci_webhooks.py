@@ -1,5 +1,4 @@
-"""Webhooks of forges against a real server: the look at a commit is made at once, and nobody else
-can make it."""
+"""Webhooks of forges against a real server: a signed one makes it check the commit at once."""
 
 from __future__ import annotations
 
@@ -63,11 +62,11 @@ class WebhookServer:
 
     def body(self, event: str = "workflow_run", **members: object) -> bytes:
         subject = {"action_run_success": "run"}.get(event, event)
-        said = {
+        payload = {
             subject: {"head_sha": self.sha, "commit_sha": self.sha},
             "repository": {"full_name": REPOSITORY},
         }
-        return json.dumps(said | members).encode()
+        return json.dumps(payload | members).encode()
 
     def post(self, repo: str, headers: dict[str, str], body: bytes) -> httpx2.Response:
         """Without a token of ours, by a name that is not ours."""
@@ -134,8 +133,8 @@ def test_a_signed_webhook_has_the_server_look_at_once(
             run = webhooks.follow(test="running")
             run.jobs["test"] = "success"
             body = webhooks.body(event)
-            said = webhooks.post("alphavm", signed(flavour.split("-")[0], event, body), body)
-            assert (said.status_code, said.json()) == (200, {"looks": 1})
+            response = webhooks.post("alphavm", signed(flavour.split("-")[0], event, body), body)
+            assert (response.status_code, response.json()) == (200, {"looks": 1})
             assert webhooks.story.event("ci_passed")["sha"] == webhooks.sha
         finally:
             webhooks.story.close()

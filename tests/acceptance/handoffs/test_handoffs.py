@@ -30,14 +30,14 @@ def repo(tmp_path: Path) -> Repo:
 
 
 def spawn(client: Client, repo: Repo, **members: object) -> dict[str, Any]:
-    said: dict[str, object] = {
+    request: dict[str, object] = {
         "bead_id": "t",
         "files": ["src/auth/"],
         "subtask_title": "Give a token",
         "success_criteria": [PASSES],
         "repo": str(repo.path),
     }
-    return ask(client, "swarm_spawn_subtask", **(said | members))
+    return ask(client, "swarm_spawn_subtask", **(request | members))
 
 
 def given_out(client: Client, repo: Repo, **members: object) -> None:
@@ -206,10 +206,10 @@ def test_the_handoff_is_made_from_the_repository(bus: InSwarm, repo: Repo) -> No
 def test_who_does_not_wait_asks_again_for_the_verdict(bus: InSwarm, repo: Repo) -> None:
     spawn(bus, repo)
     greedy(repo)
-    words = {"summary": "done"}
-    first = complete(bus, "t", wait_ms=0, **words).json()
+    members = {"summary": "done"}
+    first = complete(bus, "t", wait_ms=0, **members).json()
     assert (first["success"], first["status"], first["claim_id"]) == (False, "verifying", 1)
-    no = complete(bus, "t", **words)
+    no = complete(bus, "t", **members)
     assert (no.status_code, no.json()["claim_id"]) == (409, 1)
     assert bus.kinds().count("claim_made") == 1
 
@@ -233,13 +233,13 @@ def test_worker_done_is_looked_at_as_well(bus: InSwarm, repo: Repo) -> None:
 @pytest.mark.requirement("HO-04")
 def test_a_complete_message_is_looked_at_as_well(bus: InSwarm, repo: Repo) -> None:
     given_out(bus, repo)
-    said = message("complete", "w", files_created=[], files_modified=["src/auth/login.py"])
+    report = message("complete", "w", files_created=[], files_modified=["src/auth/login.py"])
     for work, kind in ((greedy, "claim_refused"), (honest, "claim_accepted")):
         start_over(repo)
         work(repo)
         with polling(bus, bus.url) as polls:
             poll = polls.start("w")
-            answer = bus.post("/messages", said).json()
+            answer = bus.post("/messages", report).json()
             assert (answer["state"], answer["bead_id"]) == ("verifying", "t")
             verdict = poll.answer()["verdict"]
         assert (verdict["kind"], verdict["claim_id"]) == (kind, answer["claim_id"])
@@ -260,17 +260,17 @@ async def test_a_packet_is_looked_at_as_well(bus: InSwarm, repo: Repo) -> None:
             return await worker.report_complete(commit, tests_passed=True, review_passed=True)
 
         with pytest.raises(ContractViolations) as no:
-            await told(complete_with, cheat)
+            await complete_once(complete_with, cheat)
         assert no.value.detail.startswith(REFUSED)
         assert bus.status(bus.swarm_id)["workers"][0]["status"] == "running"
         start_over(repo)
-        done = await told(complete_with, honest(repo))
+        done = await complete_once(complete_with, honest(repo))
         assert done["swarm_complete"] is True
     receipt = ask(bus, "show_receipt", bead_id="packet-1")["signed_receipt"]["receipt"]
     assert (receipt["worker"], receipt["commit"]) == ("backend-api", repo.head())
 
 
-async def told(complete_with: Any, commit: str) -> dict[str, Any]:
+async def complete_once(complete_with: Any, commit: str) -> dict[str, Any]:
     """The answer of the server. On a slow machine the report waits in the outbox at first."""
     async with asyncio.timeout(60):
         while True:

@@ -1,5 +1,5 @@
-"""Work on a branch of its own, with real git and a real local CI: the repo is free when it has
-landed, and a merge when CI has passed it."""
+"""Work on its own branch, with real git and a real local CI: the repo is released when the work
+has landed, and after a merge when CI passed it."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def accepted(server: PolicyServer) -> str:
     server.core.git("checkout", "--quiet", "-b", OWN)
     commit = server.core.commit("with what the sync wants", {"synced": "yes\n"})
     server.core.git("checkout", "--quiet", "main")
-    words = ("--title", "T", "--files", "synced", "--criterion", "it is well", "--submit")
+    options = ("--title", "T", "--files", "synced", "--criterion", "it is well", "--submit")
     own = ("--branch", OWN, "--target", "main", "--base", "main")
-    server.ok("handoff", "spawn", "t-core", "--repo", "core", *words, *own)
+    server.ok("handoff", "spawn", "t-core", "--repo", "core", *options, *own)
     server.begin("t-core")
     server.ok("milestone", "t-core", f"PUSHED_TO_CI: core commit {commit[:12]} - CI run #1")
     server.wait_for("t-core", status="done")
@@ -37,8 +37,8 @@ def accepted(server: PolicyServer) -> str:
 
 
 def landed(server: PolicyServer, commit: str, landed_commit: str) -> dict[str, Any]:
-    words = {"commit": commit, "target": "main", "landed_commit": landed_commit}
-    return ask(server.client, "report_landed", bead_id="t-core", **words)
+    members = {"commit": commit, "target": "main", "landed_commit": landed_commit}
+    return ask(server.client, "report_landed", bead_id="t-core", **members)
 
 
 def core(server: PolicyServer) -> tuple[str | None, str | None, str | None]:
@@ -78,8 +78,8 @@ def test_of_a_merge_ci_is_asked_before_the_repo_is_free(server: PolicyServer) ->
     server.core.commit("of a person", {"README.md": "# Others\n"})
     server.core.git("merge", "--quiet", "--no-ff", "--message", "Land", OWN)
     merge = server.core.head()
-    told = landed(server, commit, merge)
-    assert told["landed_commit"] == merge
+    answer = landed(server, commit, merge)
+    assert answer["landed_commit"] == merge
     # The server goes on looking by itself; here it is asked to.
     wait_until(
         lambda: "repo_locked" not in landed(server, commit, merge),

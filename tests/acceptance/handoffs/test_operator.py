@@ -1,4 +1,4 @@
-"""What only the operator may do, and what nobody gets to see."""
+"""What only the operator may do, and what no answer shows."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def test_no_secret_is_ever_told(
     (criterion,) = [one for one in done.json()["checks"] if one["check"] == "criterion"]
     assert "PATH=" in criterion["output_tail"]
     wrong = operator.post("waive", {"bead_id": "secret", "check": "scope"}, b"wrong")
-    told = all_text(
+    texts = all_text(
         shown,
         done,
         wrong,
@@ -169,6 +169,6 @@ def test_no_secret_is_ever_told(
     )
     for secret in (operator.token, key, SECRET):
         assert len(secret) > 20
-        assert secret not in told
+        assert secret not in texts
     for name in ("operator-token", "receipt-key.pem"):
         assert (state / name).stat().st_mode & 0o777 == 0o600

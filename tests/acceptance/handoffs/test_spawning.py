@@ -1,4 +1,4 @@
-"""Who may give tasks their contracts, and what a contract gets to see of the server."""
+"""Who may give tasks their contracts, and what a contract can see of the server."""
 
 from __future__ import annotations
 
@@ -49,22 +49,22 @@ def operator(server: RunningServer) -> Operator:
     return Operator(server)
 
 
-def wish(repo: Repo, bead_id: str, **members: object) -> dict[str, Any]:
-    said: dict[str, object] = {
+def spawn_request(repo: Repo, bead_id: str, **members: object) -> dict[str, Any]:
+    request: dict[str, object] = {
         "bead_id": bead_id,
         "files": ["src/auth/"],
         "subtask_title": "T",
         "repo": str(repo.path),
         "success_criteria": [PASSES],
     }
-    return said | members
+    return request | members
 
 
 @pytest.mark.requirement("HO-01", "HO-09")
 def test_only_the_operator_spawns_where_that_was_chosen(
     client: Client, operator: Operator, repo: Repo
 ) -> None:
-    greedy = wish(repo, "t", files=["**"])
+    greedy = spawn_request(repo, "t", files=["**"])
     no = client.post("/bus/swarm_spawn_subtask", greedy)
     assert (no.status_code, no.json()["code"]) == (403, "forbidden")
     assert "shiftboss handoff spawn" in no.json()["hint"]
@@ -72,7 +72,7 @@ def test_only_the_operator_spawns_where_that_was_chosen(
     assert operator.post("spawn_subtask", greedy, b"wrong").status_code == 403
     assert client.post("/bus/show_task", {"bead_id": "t"}).json()["code"] == "unknown_task"
 
-    assert operator.does("spawn_subtask", **wish(repo, "t"))["contract_version"] == 1
+    assert operator.does("spawn_subtask", **spawn_request(repo, "t"))["contract_version"] == 1
     # A contract that is there is replaced by another operation.
     again = operator.post("spawn_subtask", greedy)
     assert (again.status_code, again.json()["code"]) == (409, "handoff_exists")
@@ -84,7 +84,7 @@ def test_only_the_operator_spawns_where_that_was_chosen(
 @pytest.mark.requirement("HO-01", "HO-09")
 async def test_the_tool_is_not_another_door(server: RunningServer, repo: Repo) -> None:
     async with connected(server.url, "2026-07-28") as bus:
-        no = await bus.refused("swarm_spawn_subtask", **wish(repo, "by-tool"))
+        no = await bus.refused("swarm_spawn_subtask", **spawn_request(repo, "by-tool"))
     assert no["code"] == "forbidden"
 
 
@@ -92,7 +92,7 @@ async def test_the_tool_is_not_another_door(server: RunningServer, repo: Repo) -
 def test_commands_see_the_variables_that_the_operator_allows_and_no_others(
     client: Client, operator: Operator, repo: Repo
 ) -> None:
-    reading = wish(repo, "env", success_criteria=["Command passes: env"])
+    reading = spawn_request(repo, "env", success_criteria=["Command passes: env"])
     for name in ("HIDDEN_FROM_COMMANDS", "SHIFTBOSS_OPERATOR_TOKEN"):
         named = {"environment": ["SHOWN_TO_COMMANDS", name]}
         no = operator.post("spawn_subtask", reading | {"policy": named})
@@ -160,8 +160,8 @@ def test_serve_takes_the_names_of_variables(
     with running(*command, *options, SHIFTBOSS_TOKEN="t", **variables) as serving:
         client = Client(serving.line().split()[2].rstrip(";"), "t")
         for name, status in (("A_ONE", 200), ("A_TWO", 200), ("A_THREE", 422)):
-            said = wish(repo, name, files=[name], policy={"environment": [name]})
-            assert client.post("/bus/swarm_spawn_subtask", said).status_code == status
+            request = spawn_request(repo, name, files=[name], policy={"environment": [name]})
+            assert client.post("/bus/swarm_spawn_subtask", request).status_code == status
         client.close()
         serving.signal(signal.SIGTERM)
         assert serving.end().code == 0

@@ -1,4 +1,4 @@
-"""Somebody who answers in the server's place: with errors, too late, or not at all."""
+"""A fake server: it answers with errors, too late, or not at all."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ class Reply(NamedTuple):
     body: object = {}
 
 
-# None leaves the connection open without a word, until the stand-in goes.
+# None leaves the connection open without a reply until the fake server stops.
 Behaviour = Callable[[Received], Reply | None]
 
 
-class StandIn(ThreadingHTTPServer):
+class FakeServer(ThreadingHTTPServer):
     daemon_threads = True
 
     def __init__(self, behaviour: Behaviour) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.behaviour = behaviour
         self.received: list[Received] = []
-        self.gone = threading.Event()
+        self.stopped = threading.Event()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A caller that does not wait for a late answer is what some tests are about."""
+        """Some tests are about a caller that does not wait for a late answer."""
         if not isinstance(sys.exception(), ConnectionError):
             super().handle_error(request, client_address)
 
@@ -49,7 +49,7 @@ class StandIn(ThreadingHTTPServer):
 
 
 class _Handler(BaseHTTPRequestHandler):
-    server: StandIn
+    server: FakeServer
 
     def do_GET(self) -> None:
         self._answer({})
@@ -63,10 +63,10 @@ class _Handler(BaseHTTPRequestHandler):
         reply = self.server.behaviour(received)
         self.server.received.append(received)
         if reply is None:
-            self.server.gone.wait()
+            self.server.stopped.wait()
             return
-        said = reply.body
-        content = said if isinstance(said, bytes) else json.dumps(said).encode()
+        reply_body = reply.body
+        content = reply_body if isinstance(reply_body, bytes) else json.dumps(reply_body).encode()
         self.send_response(reply.status)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(content)))
@@ -78,14 +78,14 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def standing_in(behaviour: Behaviour) -> Iterator[StandIn]:
-    stand_in = StandIn(behaviour)
-    thread = threading.Thread(target=stand_in.serve_forever, kwargs={"poll_interval": 0.01})
+def running_fake_server(behaviour: Behaviour) -> Iterator[FakeServer]:
+    fake_server = FakeServer(behaviour)
+    thread = threading.Thread(target=fake_server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     try:
-        yield stand_in
+        yield fake_server
     finally:
-        stand_in.gone.set()
-        stand_in.shutdown()
+        fake_server.stopped.set()
+        fake_server.shutdown()
         thread.join()
-        stand_in.server_close()
+        fake_server.server_close()

@@ -28,7 +28,7 @@ from tests.acceptance.swarms.packets import (
     progress_body,
     register_body,
 )
-from tests.acceptance.worker.fake_server import Reply, standing_in
+from tests.acceptance.worker.fake_server import Reply, running_fake_server
 from tests.client import Client
 from tests.running import RunningServer
 
@@ -102,8 +102,8 @@ async def test_a_server_that_is_not_there_is_an_error_of_its_own(server: Running
     "body", [{}, b"<html>", b"[" * 100_000, {"workers": []}], ids=lambda body: str(body)[:12]
 )
 async def test_an_answer_of_somebody_else_is_no_answer(body: object) -> None:
-    with standing_in(lambda _: Reply(200, body)) as stand_in:
-        backend = get_backend("mcp-streamable-http", {"port": stand_in.server_address[1]})
+    with running_fake_server(lambda _: Reply(200, body)) as fake_server:
+        backend = get_backend("mcp-streamable-http", {"port": fake_server.server_address[1]})
         with pytest.raises(ServerUnreachable):
             await backend.create_swarm("sign-in")
         with pytest.raises(ServerUnreachable):

@@ -1,4 +1,4 @@
-"""The checkpoint: what it says, and that it is there before the request leaves."""
+"""The checkpoint: its content, and that it is on disk before the request is sent."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from shiftboss.errors import InvalidRequest
 from shiftboss.worker.report_journal import WorktreeUnusable
 from tests.acceptance.swarms.packets import SWARM, kinds
-from tests.acceptance.worker.fake_server import Received, Reply, standing_in
+from tests.acceptance.worker.fake_server import Received, Reply, running_fake_server
 from tests.acceptance.worker.workers import checkpoint, checkpoint_file, worker_at
 from tests.client import Client
 from tests.running import RunningServer
@@ -85,8 +85,8 @@ async def test_the_checkpoint_is_on_disk_before_the_request_arrives(tmp_path: Pa
         at_arrival.append((received.path, found["event"], found["tasks_completed"]))
         return Reply(200, {"registered": True, "acknowledged": True})
 
-    with standing_in(look) as stand_in:
-        async with worker_at(stand_in.url, tmp_path) as worker:
+    with running_fake_server(look) as fake_server:
+        async with worker_at(fake_server.url, tmp_path) as worker:
             await worker.register()
             await worker.report_progress("task-1", "One", "started")
             await worker.report_progress("task-1", "One", "completed")

@@ -1,4 +1,4 @@
-"""Checkpoints go when the whole swarm is complete, and not before."""
+"""Checkpoints are removed when the whole swarm is complete, and not before."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Worktrees and outboxes that are not as they should be."""
+"""Damaged worktrees and outboxes."""
 
 from __future__ import annotations
 

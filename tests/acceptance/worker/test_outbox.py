@@ -1,4 +1,4 @@
-"""Reports while the server is away: kept, delivered in order, once."""
+"""Reports while the server is down: kept, and delivered in order and once."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from shiftboss.client.backoff import CALL_SECONDS_MAX
 from shiftboss.errors import CounterRegression, UnknownPacket, UnknownSwarm
 from tests.acceptance.swarms.packets import SWARM, accepted, progress_body, register_body
 from tests.acceptance.swarms.packets import worker as worker_view
-from tests.acceptance.worker.fake_server import Received, Reply, standing_in
+from tests.acceptance.worker.fake_server import Received, Reply, running_fake_server
 from tests.acceptance.worker.workers import (
     ScriptProcess,
     all_delivered,
@@ -134,13 +134,13 @@ async def test_an_answer_that_says_later_keeps_the_report_and_brings_it_again(
     def answer(received: Received) -> Reply:
         return Reply(200, YES) if well.is_set() else Reply(status)
 
-    with standing_in(answer) as stand_in:
-        async with worker_at(stand_in.url, tmp_path) as worker:
+    with running_fake_server(answer) as fake_server:
+        async with worker_at(fake_server.url, tmp_path) as worker:
             assert await worker.register() == QUEUED
             well.set()
             await eventually(lambda: all_delivered(tmp_path), "the report is delivered")
-        keys = {received.key for received in stand_in.received}
-        assert len(stand_in.received) >= 2
+        keys = {received.key for received in fake_server.received}
+        assert len(fake_server.received) >= 2
         assert len(keys) == 1
 
 
@@ -153,11 +153,11 @@ async def test_while_a_report_waits_no_other_call_waits_for_a_silent_server(
     def answer(received: Received) -> Reply | None:
         return None if silent.is_set() else Reply(503)
 
-    with standing_in(answer) as stand_in:
-        async with worker_at(stand_in.url, tmp_path) as worker:
+    with running_fake_server(answer) as fake_server:
+        async with worker_at(fake_server.url, tmp_path) as worker:
             assert await worker.register() == QUEUED
             silent.set()
-            await eventually(lambda: len(stand_in.received) > 1, "it is tried again")
+            await eventually(lambda: len(fake_server.received) > 1, "it is tried again")
             started = time.monotonic()
             assert await worker.report_progress("task-1", "One", "completed") == QUEUED
             assert time.monotonic() - started < 2.0
@@ -168,10 +168,10 @@ async def test_while_a_report_waits_no_other_call_waits_for_a_silent_server(
 async def test_a_silent_server_is_given_up_after_the_time_out_and_the_loop_goes_on(
     tmp_path: Path,
 ) -> None:
-    with standing_in(lambda _: None) as stand_in:
-        async with worker_at(stand_in.url, tmp_path) as worker:
+    with running_fake_server(lambda _: None) as fake_server:
+        async with worker_at(fake_server.url, tmp_path) as worker:
             call = asyncio.create_task(worker.register())
-            await eventually(lambda: stand_in.received, "the request is there")
+            await eventually(lambda: fake_server.received, "the request is there")
             assert not call.done()
             assert await asyncio.wait_for(call, CALL_SECONDS_MAX + 2.0) == QUEUED
     assert len(waiting(tmp_path)) == 1
@@ -273,8 +273,8 @@ async def test_a_report_whose_call_is_cancelled_half_way_is_made_whole(tmp_path:
         go_on.wait(30.0)
         return Reply(200, YES | {"tasks_completed": received.body["tasks_completed"]})
 
-    with standing_in(answer) as stand_in:
-        async with worker_at(stand_in.url, tmp_path) as worker:
+    with running_fake_server(answer) as fake_server:
+        async with worker_at(fake_server.url, tmp_path) as worker:
             call = asyncio.create_task(worker.report_progress("task-1", "One", "completed"))
             await eventually(arrived.is_set, "the request is there")
             call.cancel()
@@ -283,7 +283,7 @@ async def test_a_report_whose_call_is_cancelled_half_way_is_made_whole(tmp_path:
             next_call = asyncio.create_task(worker.report_progress("task-2", "Two", "completed"))
             go_on.set()
             assert (await next_call)["tasks_completed"] == 2
-        tasks = [received.body["task_id"] for received in stand_in.received]
+        tasks = [received.body["task_id"] for received in fake_server.received]
     assert tasks == ["task-1", "task-2"]
     assert waiting(tmp_path) == []
 
@@ -348,12 +348,12 @@ def test_the_courier_has_the_token_of_the_worker(tmp_path: Path) -> None:
     def answer(received: Received) -> Reply:
         return Reply(200, YES) if well.is_set() else Reply(503)
 
-    with standing_in(answer) as stand_in:
+    with running_fake_server(answer) as fake_server:
         script = LEAVES_REPORTS.format(swarm=SWARM, worktree=tmp_path, token="secret")
-        run_script(script, stand_in.url)
+        run_script(script, fake_server.url)
         well.set()
         wait_until(lambda: all_delivered(tmp_path), "the courier has delivered", seconds=30)
-        assert {received.authorization for received in stand_in.received} == {"Bearer secret"}
+        assert {received.authorization for received in fake_server.received} == {"Bearer secret"}
 
 
 @pytest.mark.requirement("SW-04")
@@ -364,8 +364,8 @@ async def test_a_worker_that_is_closed_leaves_its_reports_to_a_courier(tmp_path:
     def answer(received: Received) -> Reply:
         return Reply(200, YES) if well.is_set() else Reply(503)
 
-    with standing_in(answer) as stand_in:
-        async with worker_at(stand_in.url, tmp_path) as worker:
+    with running_fake_server(answer) as fake_server:
+        async with worker_at(fake_server.url, tmp_path) as worker:
             assert await worker.register() == QUEUED
         well.set()
         await eventually(lambda: all_delivered(tmp_path), "the courier has delivered", seconds=30)

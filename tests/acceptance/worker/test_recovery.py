@@ -1,4 +1,4 @@
-"""A worker that crashed comes back and goes on where it was."""
+"""A worker that crashed starts again and continues where it was."""
 
 from __future__ import annotations
 

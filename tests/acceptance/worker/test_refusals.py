@@ -1,4 +1,4 @@
-"""Answers that are not about the report: nothing is thrown away for them."""
+"""Errors that are not about the report itself: the report is kept."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from shiftboss.errors import Forbidden, ShiftbossError, Unauthorized, UnknownPat
 from shiftboss.protocol.problems import problem_of
 from tests.acceptance.swarms.packets import SWARM, kinds
 from tests.acceptance.swarms.packets import worker as worker_view
-from tests.acceptance.worker.fake_server import Received, Reply, standing_in
+from tests.acceptance.worker.fake_server import Received, Reply, running_fake_server
 from tests.acceptance.worker.workers import (
     all_delivered,
     checkpoint_file,
@@ -68,16 +68,16 @@ async def test_an_answer_that_no_shiftboss_server_gives_keeps_the_report(
     def answer(received: Received) -> Reply:
         return Reply(200, YES) if well.is_set() else Reply(status, body)
 
-    with standing_in(answer) as stand_in:
-        async with worker_at(stand_in.url, tmp_path) as worker:
+    with running_fake_server(answer) as fake_server:
+        async with worker_at(fake_server.url, tmp_path) as worker:
             assert await worker.register() == QUEUED
             assert len(waiting(tmp_path)) == 1
-            await eventually(lambda: len(stand_in.received) > 2, "it was tried again")
+            await eventually(lambda: len(fake_server.received) > 2, "it was tried again")
             assert caplog.text.count(str(outbox_folder(tmp_path))) == 1
-            assert stand_in.url in caplog.text
+            assert fake_server.url in caplog.text
             well.set()
             await eventually(lambda: all_delivered(tmp_path), "the report is delivered")
-        assert len({received.key for received in stand_in.received}) == 1
+        assert len({received.key for received in fake_server.received}) == 1
     assert not (outbox_folder(tmp_path) / "rejected").exists()
 
 
@@ -85,12 +85,12 @@ async def test_an_answer_that_no_shiftboss_server_gives_keeps_the_report(
 async def test_a_refusal_that_is_not_about_the_report_is_raised_and_leaves_no_trace(
     error: ShiftbossError, tmp_path: Path
 ) -> None:
-    with standing_in(lambda _: problem(error)) as stand_in:
-        async with worker_at(stand_in.url, tmp_path) as worker:
+    with running_fake_server(lambda _: problem(error)) as fake_server:
+        async with worker_at(fake_server.url, tmp_path) as worker:
             with pytest.raises(type(error), match=error.detail):
                 await worker.report_progress("task-1", "One", "completed")
             assert worker.tasks_completed == 0
-        assert len(stand_in.received) == 1
+        assert len(fake_server.received) == 1
     assert not checkpoint_file(tmp_path).exists()
     assert waiting(tmp_path) == []
 
@@ -105,14 +105,14 @@ async def test_reports_wait_for_a_refusal_that_is_not_about_them_to_be_put_right
     def answer(received: Received) -> Reply:
         return reply
 
-    with standing_in(answer) as stand_in:
-        async with worker_at(stand_in.url, tmp_path) as worker:
+    with running_fake_server(answer) as fake_server:
+        async with worker_at(fake_server.url, tmp_path) as worker:
             for number in (1, 2, 3):
                 await worker.report_progress(f"task-{number}", "A task", "completed")
             reply = problem(error)
             await eventually(lambda: error.detail in caplog.text, "it is told of", seconds=20)
-            tried = len(stand_in.received)
-            await eventually(lambda: len(stand_in.received) > tried, "tried again", seconds=20)
+            tried = len(fake_server.received)
+            await eventually(lambda: len(fake_server.received) > tried, "tried again", seconds=20)
             assert caplog.text.count(error.detail) == 1
             assert [entry["body"]["task_id"] for entry in waiting(tmp_path)] == [
                 "task-1",
@@ -120,9 +120,9 @@ async def test_reports_wait_for_a_refusal_that_is_not_about_them_to_be_put_right
                 "task-3",
             ]
             reply = Reply(200, YES)
-            del stand_in.received[:]
+            del fake_server.received[:]
             await eventually(lambda: all_delivered(tmp_path), "they are delivered", seconds=20)
-        assert tasks(stand_in.received)[-3:] == ["task-1", "task-2", "task-3"]
+        assert tasks(fake_server.received)[-3:] == ["task-1", "task-2", "task-3"]
     assert not (outbox_folder(tmp_path) / "rejected").exists()
 
 
@@ -206,12 +206,12 @@ async def test_a_slow_server_with_many_waiting_reports_does_not_keep_the_caller(
         go_on.wait(CALL_SECONDS_MAX * 0.6)
         return Reply(200, YES)
 
-    with standing_in(answer) as stand_in:
-        async with worker_at(stand_in.url, tmp_path) as worker:
+    with running_fake_server(answer) as fake_server:
+        async with worker_at(fake_server.url, tmp_path) as worker:
             for number in range(10):
                 await worker.report_progress(f"task-{number}", "A task", "started")
         slow.set()
-        async with worker_at(stand_in.url, tmp_path) as worker:
+        async with worker_at(fake_server.url, tmp_path) as worker:
             started = time.monotonic()
             assert await worker.register() == QUEUED
             assert time.monotonic() - started < CALL_SECONDS_MAX + 2.0
@@ -226,11 +226,11 @@ async def test_a_resumption_is_not_kept_by_a_silent_server(
     def answer(received: Received) -> Reply | None:
         return None if received.path.endswith(silent_about) else Reply(200, YES)
 
-    with standing_in(answer) as stand_in:
-        async with worker_at(stand_in.url, tmp_path) as worker:
+    with running_fake_server(answer) as fake_server:
+        async with worker_at(fake_server.url, tmp_path) as worker:
             started = time.monotonic()
             said = await worker.resume()
             assert time.monotonic() - started < CALL_SECONDS_MAX + 2.0
             assert worker.tasks_completed == 0
-        assert stand_in.received[-1].path == f"/swarm/{SWARM}/{silent_about}"
+        assert fake_server.received[-1].path == f"/swarm/{SWARM}/{silent_about}"
     assert said == (QUEUED if silent_about == "register" else YES)

@@ -1,4 +1,4 @@
-"""resume(): the server knows best how far a packet has come."""
+"""resume(): the server's count of completed tasks wins over the checkpoint."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from tests.acceptance.swarms.packets import SWARM, accepted, complete_body
 from tests.acceptance.swarms.packets import worker as worker_view
-from tests.acceptance.worker.fake_server import Received, Reply, standing_in
+from tests.acceptance.worker.fake_server import Received, Reply, running_fake_server
 from tests.acceptance.worker.workers import (
     checkpoint,
     checkpoint_file,
@@ -179,8 +179,8 @@ async def test_a_status_that_does_not_tell_leaves_the_checkpoint_as_it_was(
     def answer(received: Received) -> Reply:
         return status if received.path.endswith("status") else Reply(200, {"registered": True})
 
-    with standing_in(answer) as stand_in:
-        assert await resumed(stand_in.url, tmp_path) == 2
+    with running_fake_server(answer) as fake_server:
+        assert await resumed(fake_server.url, tmp_path) == 2
     assert checkpoint(tmp_path)["tasks_completed"] == 2
 
 

@@ -1,4 +1,4 @@
-"""Whoever starts a program can be cancelled at any moment: nothing hangs, nothing is left."""
+"""Starting a program can be cancelled at any moment: nothing hangs and nothing is left over."""
 
 from __future__ import annotations
 

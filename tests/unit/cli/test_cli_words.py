@@ -1,4 +1,4 @@
-"""Times and events in words."""
+"""Times and events as text."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from shiftboss.protocol.events import EventKind
 
 
 @pytest.mark.parametrize(
-    ("seconds", "words"),
+    ("seconds", "text"),
     [
         (-5, "0s"),
         (0, "0s"),
@@ -26,8 +26,8 @@ from shiftboss.protocol.events import EventKind
         (10 * 86_400, "10d"),
     ],
 )
-def test_a_span_of_time_is_rounded_down_to_its_largest_unit(seconds: float, words: str) -> None:
-    assert span(seconds) == words
+def test_a_span_of_time_is_rounded_down_to_its_largest_unit(seconds: float, text: str) -> None:
+    assert span(seconds) == text
 
 
 def test_a_time_is_told_from_now() -> None:
@@ -38,7 +38,7 @@ def test_a_time_is_told_from_now() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "data", "words"),
+    ("kind", "data", "text"),
     [
         (
             "retry_due",
@@ -65,9 +65,9 @@ def test_a_time_is_told_from_now() -> None:
     ],
 )
 def test_an_event_is_a_sentence_and_one_of_an_unknown_kind_is_its_data(
-    kind: str, data: dict[str, object], words: str
+    kind: str, data: dict[str, object], text: str
 ) -> None:
-    assert sentence(StreamEvent(7, kind, data)) == words
+    assert sentence(StreamEvent(7, kind, data)) == text
 
 
 def test_every_kind_of_event_has_a_sentence() -> None:

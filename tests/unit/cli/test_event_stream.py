@@ -1,4 +1,4 @@
-"""A stream whose database is away for a while."""
+"""An event stream while the database is unavailable."""
 
 from __future__ import annotations
 

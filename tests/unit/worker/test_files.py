@@ -1,4 +1,4 @@
-"""Files that outlive a crash, locks, and the pauses between tries."""
+"""Durable files, locks, and the delays between attempts."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def append(outbox: Outbox, key: str) -> None:
 
 
 def keys(outbox: Outbox) -> list[str]:
-    return [found.key for file in outbox.files() if (found := outbox.read(file))]
+    return [entry.key for file in outbox.files() if (entry := outbox.read(file))]
 
 
 def test_a_file_is_replaced_whole_and_leaves_nothing_beside_it(tmp_path: Path) -> None:
@@ -137,6 +137,6 @@ def test_an_outbox_goes_only_when_nothing_is_left_in_it(tmp_path: Path) -> None:
 
 
 def test_the_pauses_grow_from_a_fifth_of_a_second_to_five_and_stay_there() -> None:
-    found = list(islice(pauses(), 12))
+    delays = list(islice(pauses(), 12))
     limits = [0.2, 0.4, 0.8, 1.6, 3.2, *[5.0] * 7]
-    assert all(limit / 2 <= pause <= limit for pause, limit in zip(found, limits, strict=True))
+    assert all(limit / 2 <= delay <= limit for delay, limit in zip(delays, limits, strict=True))

@@ -1,4 +1,4 @@
-"""Where a worker finds its server."""
+"""The address and token of the server."""
 
 from __future__ import annotations
 

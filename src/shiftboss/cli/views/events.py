@@ -147,11 +147,11 @@ def _budget_exceeded(data: Data) -> str:
 
 
 def _paused(data: Data) -> str:
-    return f"{_subject(data)} paused: {data.get('reason')}"
+    return f"{_subject(data)} is paused: {data.get('reason')}"
 
 
 def _resumed(data: Data) -> str:
-    return f"{_subject(data)} resumed, {data.get('how')}"
+    return f"{_subject(data)} is resumed, {data.get('how')}"
 
 
 def _subject(data: Data) -> str:

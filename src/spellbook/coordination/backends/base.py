@@ -1,4 +1,4 @@
-"""What every backend can do."""
+"""The interface of a backend."""
 
 from shiftboss.worker.backends import CoordinationBackend
 

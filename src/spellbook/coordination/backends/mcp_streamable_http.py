@@ -1,4 +1,4 @@
-"""The backend that speaks HTTP."""
+"""The backend that uses HTTP."""
 
 from shiftboss.worker.backends import MCPStreamableHTTPBackend
 

@@ -1,0 +1,85 @@
+"""The retrying HTTP client against a fake server: what it retries, under which key, how long."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from shiftboss.client.errors import ServerBusy, ServerUnreachable
+from shiftboss.client.http_client import HttpClient, ServerRequest, new_idempotency_key
+from shiftboss.client.server_address import Server
+from shiftboss.errors import Conflict, StoreUnavailable
+from shiftboss.protocol.problems import problem_of
+from tests.acceptance.worker.fake_server import Received, Reply, running_fake_server
+
+pytestmark = [pytest.mark.anyio, pytest.mark.requirement("SW-07")]
+
+BUSY = Reply(503, problem_of(StoreUnavailable("the disk is full")))
+REFUSED = Reply(409, problem_of(Conflict("no")))
+# A proxy without a server behind it, and another program on the port.
+NOT_THE_SERVER = [Reply(502, b"<html>"), Reply(404, {}), Reply(200, b"<html>"), Reply(200, {})]
+ANSWER = Reply(200, {"status": "ok"})
+
+
+def request() -> ServerRequest:
+    return ServerRequest(path="/x", body={"a": 1}, key=new_idempotency_key(), members=("status",))
+
+
+async def test_it_retries_under_one_key_until_the_server_answers() -> None:
+    replies: Iterator[Reply] = iter([BUSY, *NOT_THE_SERVER, ANSWER])
+    failures: list[ServerUnreachable] = []
+    with running_fake_server(lambda _: next(replies)) as server:
+        async with HttpClient(Server.at(server.url)) as client:
+            reply = await client.send_until_answered(request(), failures.append)
+    assert reply.answer == {"status": "ok"}
+    assert len(failures) == 5
+    assert len(server.received) == 6
+    assert len({received.key for received in server.received}) == 1
+    assert {tuple(received.body.items()) for received in server.received} == {(("a", 1),)}
+
+
+async def test_it_does_not_retry_what_the_server_refuses() -> None:
+    with running_fake_server(lambda _: REFUSED) as server:
+        client = HttpClient(Server.at(server.url))
+        with pytest.raises(Conflict, match="no"):
+            await client.send_until_answered(request())
+        with pytest.raises(Conflict, match="no"):
+            client.send_blocking_within(60, request())
+    assert len(server.received) == 2
+
+
+async def test_one_exchange_tells_a_busy_server_from_a_refusal() -> None:
+    with running_fake_server(lambda _: BUSY) as server:
+        client = HttpClient(Server.at(server.url))
+        with pytest.raises(ServerBusy, match="disk is full") as busy:
+            await client.send(request())
+        assert type(busy.value.problem) is StoreUnavailable
+        with pytest.raises(ServerBusy, match="disk is full"):
+            client.send_blocking(request())
+    assert len(server.received) == 2
+
+
+def test_from_a_thread_it_gives_up_when_the_time_is_over() -> None:
+    began = time.monotonic()
+    with running_fake_server(lambda _: BUSY) as server:
+        with pytest.raises(ServerUnreachable):
+            HttpClient(Server.at(server.url)).send_blocking_within(0.5, request())
+        assert 2 <= len(server.received) <= 5
+    assert time.monotonic() - began < 30
+    with pytest.raises(ServerUnreachable, match="no answer from"):
+        HttpClient(Server.at(server.url)).send_blocking_within(0.1, request())
+
+
+async def test_a_request_without_a_body_is_a_get_without_a_key() -> None:
+    seen: list[Received] = []
+
+    def behaviour(received: Received) -> Reply:
+        seen.append(received)
+        return ANSWER
+
+    with running_fake_server(behaviour) as server:
+        client = HttpClient(Server.at(server.url, "secret"))
+        assert (await client.send(ServerRequest(path="/status"))).content == b'{"status": "ok"}'
+    assert seen == [Received("/status", None, "Bearer secret", {})]
