@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
 
 if TYPE_CHECKING:
     from shiftboss.agents.launch import AgentWorkspace, Launch
@@ -114,8 +114,3 @@ class Agent:
         """The settings that `shiftboss init` adds to a repository. `names` are the files and
         folders at its top."""
         return []
-
-
-def hook_settings(command: str, timeout: int) -> dict[str, Any]:
-    """One hook, in the JSON form that several agents have in common."""
-    return {"type": "command", "command": command, "timeout": timeout}

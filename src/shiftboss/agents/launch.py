@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from shiftboss.agents.agent import hook_settings
 from shiftboss.protocol.plan import PlanAgent
 
 # The name under which agents see our MCP server.
@@ -95,6 +94,11 @@ def mcp_url(workspace: AgentWorkspace) -> str:
 def shell_hook(workspace: AgentWorkspace, kind: str, timeout: int = HOOK_SECONDS) -> dict[str, Any]:
     """A hook for settings which want its command as one line of shell."""
     return hook_settings(shlex.join(workspace.hook_argv(kind)), timeout)
+
+
+def hook_settings(command: str, timeout: int) -> dict[str, Any]:
+    """One hook, in the JSON form that several agents have in common."""
+    return {"type": "command", "command": command, "timeout": timeout}
 
 
 def write_private(path: Path, text: str) -> Path:

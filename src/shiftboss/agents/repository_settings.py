@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from shiftboss.agents.agent import hook_settings
-from shiftboss.agents.launch import SERVER_NAME
+from shiftboss.agents.launch import SERVER_NAME, hook_settings
 from shiftboss.rules.documents.file_edits import HOOK_PROGRAM, HookEntry, Member
 
 LOCAL_SERVER: Final = "http://127.0.0.1:7432"

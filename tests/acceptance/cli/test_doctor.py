@@ -137,7 +137,7 @@ def test_repos_that_cannot_be_worked_with_are_told_each(tmp_path: Path) -> None:
     assert by_repo["dirty"]["message"] == "dirty has uncommitted changes in 1 file"
     (shadowed,) = findings["hooks"]
     assert (
-        "core.hooksPath of dirty is /elsewhere, which shadows its own pre-push"
+        "core.hooksPath of dirty is /elsewhere: git ignores its own pre-push"
         in (shadowed["message"])
     )
 

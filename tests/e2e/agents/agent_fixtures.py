@@ -41,7 +41,7 @@ def touch(name: str) -> str:
     return f"import pathlib; pathlib.Path({name!r}).touch()\n"
 
 
-class AgentRoom(Signed):
+class AgentHost(Signed):
     """The processes of its agents are known by their sign."""
 
     def __init__(self, folder: Path) -> None:
@@ -79,16 +79,16 @@ class AgentRoom(Signed):
             return False
 
 
-def agent_room(folder: Path) -> Iterator[AgentRoom]:
+def agent_room(folder: Path) -> Iterator[AgentHost]:
     """Checks at the end that nothing is left, for a fixture."""
-    room = AgentRoom(folder)
+    host = AgentHost(folder)
     try:
-        yield room
-        assert room.processes() == []
-        wait_until(lambda: room.guardians() == [], "no guardian is left")
+        yield host
+        assert host.processes() == []
+        wait_until(lambda: host.guardians() == [], "no guardian is left")
     finally:
-        room.kill_all()
-        for guardian in room.guardians():
+        host.kill_all()
+        for guardian in host.guardians():
             guardian.kill()
 
 

@@ -21,7 +21,7 @@ from tests.e2e.agents.agent_fixtures import (
     DEAF,
     FOREVER,
     KILLED,
-    AgentRoom,
+    AgentHost,
     agent_room,
     lines_of,
     touch,
@@ -34,16 +34,16 @@ ABANDONED = Exit(None, "abandoned", "its guardian was killed")
 
 
 @pytest.fixture
-def room(tmp_path: Path) -> Iterator[AgentRoom]:
+def host(tmp_path: Path) -> Iterator[AgentHost]:
     yield from agent_room(tmp_path)
 
 
-async def test_one_that_heeds_the_signal_has_its_grace(room: AgentRoom) -> None:
+async def test_one_that_heeds_the_signal_has_its_grace(host: AgentHost) -> None:
     program = (
         "import signal, sys\nsignal.signal(15, lambda *_: sys.exit(print('bye')))\n"
         "print('ready', flush=True)\n" + FOREVER
     )
-    agent = await room.start(program)
+    agent = await host.start(program)
     lines = agent.lines()
     assert await anext(lines) == "ready"
     started_at = time.monotonic()
@@ -52,25 +52,25 @@ async def test_one_that_heeds_the_signal_has_its_grace(room: AgentRoom) -> None:
     assert [line async for line in lines] == ["bye"]
 
 
-async def test_one_that_ignores_the_signal_is_ended(room: AgentRoom) -> None:
-    agent = await room.start(DEAF + touch("deaf") + FOREVER)
-    await eventually(lambda: room.is_there("deaf"), "it is deaf")
+async def test_one_that_ignores_the_signal_is_ended(host: AgentHost) -> None:
+    agent = await host.start(DEAF + touch("deaf") + FOREVER)
+    await eventually(lambda: host.is_there("deaf"), "it is deaf")
     assert await agent.end(0.3) == KILLED
     assert await agent.end(0.3) == KILLED
 
 
-async def test_a_second_call_may_shorten_the_grace(room: AgentRoom) -> None:
-    agent = await room.start(DEAF + touch("deaf") + FOREVER)
-    await eventually(lambda: room.is_there("deaf"), "it is deaf")
+async def test_a_second_call_may_shorten_the_grace(host: AgentHost) -> None:
+    agent = await host.start(DEAF + touch("deaf") + FOREVER)
+    await eventually(lambda: host.is_there("deaf"), "it is deaf")
     patient = asyncio.create_task(agent.end(600))
     await asyncio.sleep(0)
     assert await agent.end(0) == KILLED
     assert await patient == KILLED
 
 
-async def test_a_cancelled_call_still_ends_it(room: AgentRoom) -> None:
-    agent = await room.start(DAEMON + FOREVER)
-    await eventually(lambda: room.is_there("daemon"), "the daemon runs")
+async def test_a_cancelled_call_still_ends_it(host: AgentHost) -> None:
+    agent = await host.start(DAEMON + FOREVER)
+    await eventually(lambda: host.is_there("daemon"), "the daemon runs")
     ending = asyncio.create_task(agent.end(0))
     await asyncio.sleep(0)
     ending.cancel()
@@ -79,175 +79,175 @@ async def test_a_cancelled_call_still_ends_it(room: AgentRoom) -> None:
     assert await agent.wait() == KILLED
 
 
-async def test_daemons_go_with_the_agent(room: AgentRoom) -> None:
-    agent = await room.start(DAEMON + "print('done')")
+async def test_daemons_go_with_the_agent(host: AgentHost) -> None:
+    agent = await host.start(DAEMON + "print('done')")
     assert await agent.wait() == Exit(0, None, "exit code 0")
-    assert room.is_there("daemon")
-    assert room.processes() == []
+    assert host.is_there("daemon")
+    assert host.processes() == []
 
 
-async def test_deaf_daemons_are_ended_too(room: AgentRoom) -> None:
-    agent = await room.start(DEAF + DAEMON + FOREVER)
-    await eventually(lambda: room.is_there("daemon"), "the daemon runs")
-    assert len(room.processes()) == 2
+async def test_deaf_daemons_are_ended_too(host: AgentHost) -> None:
+    agent = await host.start(DEAF + DAEMON + FOREVER)
+    await eventually(lambda: host.is_there("daemon"), "the daemon runs")
+    assert len(host.processes()) == 2
     assert await agent.end(0.1) == KILLED
-    assert room.processes() == []
+    assert host.processes() == []
 
 
-async def test_one_that_is_killed_from_outside_says_so(room: AgentRoom) -> None:
-    agent = await room.start(DAEMON + "import os; os.kill(os.getpid(), 9)")
+async def test_one_that_is_killed_from_outside_says_so(host: AgentHost) -> None:
+    agent = await host.start(DAEMON + "import os; os.kill(os.getpid(), 9)")
     assert await agent.wait() == Exit(-9, None, "killed by signal 9 (SIGKILL)")
 
 
-async def test_an_agent_stands_still_and_goes_on(room: AgentRoom) -> None:
-    agent = await room.start(DAEMON + FOREVER)
-    await eventually(lambda: room.is_there("daemon"), "the daemon runs")
+async def test_an_agent_stands_still_and_goes_on(host: AgentHost) -> None:
+    agent = await host.start(DAEMON + FOREVER)
+    await eventually(lambda: host.is_there("daemon"), "the daemon runs")
     agent.pause()
-    await eventually(lambda: _states(room) == {psutil.STATUS_STOPPED}, "both stand still")
+    await eventually(lambda: _states(host) == {psutil.STATUS_STOPPED}, "both stand still")
     agent.resume()
-    await eventually(lambda: _states(room) == {psutil.STATUS_SLEEPING}, "both go on")
+    await eventually(lambda: _states(host) == {psutil.STATUS_SLEEPING}, "both go on")
     agent.pause()
-    await eventually(lambda: _states(room) == {psutil.STATUS_STOPPED}, "both stand still")
+    await eventually(lambda: _states(host) == {psutil.STATUS_STOPPED}, "both stand still")
     started_at = time.monotonic()
     assert await agent.end(60) == KILLED
     assert time.monotonic() - started_at < 30
 
 
-def _states(room: AgentRoom) -> set[str]:
-    return {process.status() for process in room.processes()}
+def _states(host: AgentHost) -> set[str]:
+    return {process.status() for process in host.processes()}
 
 
-async def test_one_that_fills_its_tree_with_files_is_ended(room: AgentRoom) -> None:
+async def test_one_that_fills_its_tree_with_files_is_ended(host: AgentHost) -> None:
     program = "for n in range(600): open(f'file-{n}', 'w').close()\n" + FOREVER
-    agent = await room.start(program, tree_files=400)
+    agent = await host.start(program, tree_files=400)
     assert await agent.wait() == Exit(None, "disk", "its folder holds more than 400 files")
 
 
-async def test_one_that_fills_its_tree_with_bytes_is_ended(room: AgentRoom) -> None:
+async def test_one_that_fills_its_tree_with_bytes_is_ended(host: AgentHost) -> None:
     program = (
         "import os\nos.makedirs('a/b')\n"
         "for n in range(30): open(f'a/b/{n}', 'wb').write(bytes([n]) * 1_000_000)\n" + FOREVER
     )
-    agent = await room.start(program, tree_megabytes=20)
+    agent = await host.start(program, tree_megabytes=20)
     assert await agent.wait() == Exit(None, "disk", "its folder holds more than 20 MB")
 
 
-async def test_one_that_leaves_too_little_free_is_ended(room: AgentRoom) -> None:
-    agent = await room.start(FOREVER, free_megabytes=2**40)
+async def test_one_that_leaves_too_little_free_is_ended(host: AgentHost) -> None:
+    agent = await host.start(FOREVER, free_megabytes=2**40)
     ended = await agent.wait()
     assert ended == Exit(None, "disk", f"its disk has less than {2**40} MB free")
 
 
-async def test_one_that_deletes_its_tree_is_still_in_hand(room: AgentRoom) -> None:
+async def test_one_that_deletes_its_tree_is_still_in_hand(host: AgentHost) -> None:
     program = "import os, shutil\nshutil.rmtree(os.getcwd())\nprint('gone', flush=True)\n" + FOREVER
-    agent = await room.start(program)
+    agent = await host.start(program)
     assert await anext(agent.lines()) == "gone"
-    assert not room.tree.exists()
+    assert not host.tree.exists()
     assert await agent.end(0) == KILLED
 
 
-async def test_the_memory_of_all_processes_counts(room: AgentRoom) -> None:
+async def test_the_memory_of_all_processes_counts(host: AgentHost) -> None:
     family = "import os\nfor _ in range(4):\n if os.fork() == 0: break\n"
     each = "kept = bytearray(b'x') * 60_000_000\n"
-    agent = await room.start(family + each + FOREVER, megabytes=200)
+    agent = await host.start(family + each + FOREVER, megabytes=200)
     assert await agent.wait() == Exit(None, "memory", "used more than 200 MB of memory")
 
 
-async def test_too_many_processes_are_ended(room: AgentRoom) -> None:
+async def test_too_many_processes_are_ended(host: AgentHost) -> None:
     swarm = "import os\nfor _ in range(150):\n if os.fork() == 0: break\n"
-    agent = await room.start(swarm + FOREVER, processes=100)
+    agent = await host.start(swarm + FOREVER, processes=100)
     assert await agent.wait() == Exit(None, "processes", "had more than 100 processes")
 
 
-async def test_what_threads_have_started_is_found(room: AgentRoom) -> None:
+async def test_what_threads_have_started_is_found(host: AgentHost) -> None:
     program = (
         "import subprocess, sys, threading, time\n"
         f"argv = [sys.executable, '-I', '-S', '-c', {FOREVER!r}]\n"
         "def begin():\n for _ in range(5): subprocess.Popen(argv)\n time.sleep(1000)\n"
         "threading.Thread(target=begin).start()\n"
     )
-    agent = await room.start(program + FOREVER, processes=4)
+    agent = await host.start(program + FOREVER, processes=4)
     assert (await agent.wait()).cause == "processes"
 
 
 @contextmanager
-def orchestrating(room: AgentRoom) -> Iterator[None]:
+def orchestrating(host: AgentHost) -> Iterator[None]:
     """In a process of its own, which is killed at the end of the `with`."""
     program = f"""
 import asyncio
 from pathlib import Path
 from shiftboss.agents.launch import Launch
 from shiftboss.orchestrator.guardian.agent_process import AgentProcess, ProcessLimits
-launch = Launch({room.launch(DEAF + DAEMON + FOREVER).argv!r}, Path({str(room.tree)!r}),
-                {room.environment!r})
+launch = Launch({host.launch(DEAF + DAEMON + FOREVER).argv!r}, Path({str(host.tree)!r}),
+                {host.environment!r})
 async def main():
-    await (await AgentProcess.start(launch, Path({str(room.log)!r}), ProcessLimits())).wait()
+    await (await AgentProcess.start(launch, Path({str(host.log)!r}), ProcessLimits())).wait()
 asyncio.run(main())
 """
     with subprocess.Popen([sys.executable, "-c", program]) as process:
         try:
-            wait_until(lambda: room.is_there("daemon"), "the daemon runs")
+            wait_until(lambda: host.is_there("daemon"), "the daemon runs")
             yield
         finally:
             process.send_signal(signal.SIGKILL)
 
 
-def test_nothing_is_left_when_the_orchestrator_dies(room: AgentRoom) -> None:
-    with orchestrating(room):
-        assert len(room.processes()) == 2
-    wait_until(lambda: not room.processes(), "nothing is left")
+def test_nothing_is_left_when_the_orchestrator_dies(host: AgentHost) -> None:
+    with orchestrating(host):
+        assert len(host.processes()) == 2
+    wait_until(lambda: not host.processes(), "nothing is left")
 
 
-def test_nothing_is_left_when_both_die(room: AgentRoom) -> None:
+def test_nothing_is_left_when_both_die(host: AgentHost) -> None:
     """The daemon is: until the next orchestrator sweeps."""
-    with orchestrating(room):
-        room.guardians()[0].kill()
-    wait_until(lambda: len(room.processes()) <= 1, "the agent has ended with its guardian")
-    assert asyncio.run(sweep_marked(room.mark)) <= 1
-    assert room.processes() == []
+    with orchestrating(host):
+        host.guardians()[0].kill()
+    wait_until(lambda: len(host.processes()) <= 1, "the agent has ended with its guardian")
+    assert asyncio.run(sweep_marked(host.mark)) <= 1
+    assert host.processes() == []
 
 
-def test_a_sweep_ends_a_guardian_that_stands_still(room: AgentRoom) -> None:
-    with orchestrating(room):
-        room.guardians()[0].suspend()
-    assert len(room.processes()) == 2
-    assert asyncio.run(sweep_marked(room.mark)) == 2
-    assert room.processes() == []
-    assert room.guardians() == []
+def test_a_sweep_ends_a_guardian_that_stands_still(host: AgentHost) -> None:
+    with orchestrating(host):
+        host.guardians()[0].suspend()
+    assert len(host.processes()) == 2
+    assert asyncio.run(sweep_marked(host.mark)) == 2
+    assert host.processes() == []
+    assert host.guardians() == []
 
 
-async def test_nothing_is_left_when_the_guardian_dies(room: AgentRoom) -> None:
-    agent = await room.start(DEAF + DAEMON + "print('there', flush=True)\n" + FOREVER)
+async def test_nothing_is_left_when_the_guardian_dies(host: AgentHost) -> None:
+    agent = await host.start(DEAF + DAEMON + "print('there', flush=True)\n" + FOREVER)
     lines = agent.lines()
     assert await anext(lines) == "there"
-    (guardian,) = room.guardians()
+    (guardian,) = host.guardians()
     guardian.kill()
     assert [line async for line in lines] == []
     assert await agent.wait() == ABANDONED
-    assert room.processes() == []
+    assert host.processes() == []
 
 
-async def test_a_guardian_that_was_asked_to_stop_ends_the_agent(room: AgentRoom) -> None:
-    agent = await room.start(DAEMON + FOREVER)
-    await eventually(lambda: room.is_there("daemon"), "the daemon runs")
-    (guardian,) = room.guardians()
+async def test_a_guardian_that_was_asked_to_stop_ends_the_agent(host: AgentHost) -> None:
+    agent = await host.start(DAEMON + FOREVER)
+    await eventually(lambda: host.is_there("daemon"), "the daemon runs")
+    (guardian,) = host.guardians()
     guardian.terminate()
     assert await agent.wait() == ABANDONED
 
 
 async def test_a_guardian_that_stands_still_is_swept_away(
-    room: AgentRoom, monkeypatch: pytest.MonkeyPatch
+    host: AgentHost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(process_module, "END_SECONDS", 0.5)
-    agent = await room.start(DAEMON + FOREVER)
-    await eventually(lambda: room.is_there("daemon"), "the daemon runs")
-    (guardian,) = room.guardians()
+    agent = await host.start(DAEMON + FOREVER)
+    await eventually(lambda: host.is_there("daemon"), "the daemon runs")
+    (guardian,) = host.guardians()
     guardian.suspend()
     assert await agent.end(0) == ABANDONED
 
 
 async def test_a_sweep_ends_those_of_its_run_and_nobody_else(
-    room: AgentRoom, tmp_path: Path
+    host: AgentHost, tmp_path: Path
 ) -> None:
     """The leftovers of a run, which lost orchestrator and guardian at once."""
     marks = {
@@ -256,7 +256,7 @@ async def test_a_sweep_ends_those_of_its_run_and_nobody_else(
         "other": run_mark(tmp_path, "swarm-2", "task.1"),
         "elsewhere": run_mark(tmp_path / "project", "swarm", "task.1"),
     }
-    left = {name: _left_over(room, mark) for name, mark in marks.items()}
+    left = {name: _left_over(host, mark) for name, mark in marks.items()}
     try:
         assert await sweep_marked(marks["ours"]) == 1
         assert left["ours"].wait(10) == -signal.SIGKILL
@@ -271,17 +271,17 @@ async def test_a_sweep_ends_those_of_its_run_and_nobody_else(
             process.wait()
 
 
-def _left_over(room: AgentRoom, mark: str) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(room.launch(FOREVER).argv, env={**room.environment, RUN_MARK: mark})
+def _left_over(host: AgentHost, mark: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(host.launch(FOREVER).argv, env={**host.environment, RUN_MARK: mark})
 
 
-async def test_a_sweep_spares_those_above_it(room: AgentRoom) -> None:
+async def test_a_sweep_spares_those_above_it(host: AgentHost) -> None:
     """An agent may be at work on Shiftboss itself, and run its orchestrator."""
     program = (
         f"import sys; sys.path.append({str(Path(process_module.__file__).parents[3])!r})\n"
         "from shiftboss.system.kill_marked import end_marked\n"
-        f"print(end_marked({RUN_MARK!r}, {room.mark!r}))"
+        f"print(end_marked({RUN_MARK!r}, {host.mark!r}))"
     )
-    agent = await room.start(program)
+    agent = await host.start(program)
     assert await lines_of(agent) == ["0"]
     assert (await agent.wait()).exit_code == 0

@@ -17,68 +17,68 @@ from shiftboss.orchestrator.guardian.agent_process import (
     Exit,
     ProcessLimits,
 )
-from tests.e2e.agents.agent_fixtures import FOREVER, KILLED, AgentRoom, agent_room, lines_of, touch
+from tests.e2e.agents.agent_fixtures import FOREVER, KILLED, AgentHost, agent_room, lines_of, touch
 from tests.waiting import eventually
 
 pytestmark = [pytest.mark.anyio, pytest.mark.requirement("OWN-01")]
 
 
 @pytest.fixture
-def room(tmp_path: Path) -> Iterator[AgentRoom]:
+def host(tmp_path: Path) -> Iterator[AgentHost]:
     yield from agent_room(tmp_path)
 
 
-async def test_it_reads_its_input_prints_lines_and_ends(room: AgentRoom) -> None:
+async def test_it_reads_its_input_prints_lines_and_ends(host: AgentHost) -> None:
     program = "import sys; print(sys.stdin.read()); print('oops', file=sys.stderr); sys.exit(3)"
-    agent = await room.start(program, "zwei\nZeilen ä".encode())
+    agent = await host.start(program, "zwei\nZeilen ä".encode())
     assert await lines_of(agent) == ["zwei", "Zeilen ä"]
     assert await agent.wait() == Exit(3, None, "exit code 3")
     assert agent.error_tail == "oops\n"
-    assert room.log.read_text() == "zwei\nZeilen ä\n"
-    assert room.log.with_name("errors.log").read_text() == "oops\n"
+    assert host.log.read_text() == "zwei\nZeilen ä\n"
+    assert host.log.with_name("errors.log").read_text() == "oops\n"
 
 
 @pytest.mark.requirement("OWN-03")
-async def test_a_line_is_there_while_the_agent_goes_on(room: AgentRoom) -> None:
-    agent = await room.start("print('first', flush=True)\n" + FOREVER)
+async def test_a_line_is_there_while_the_agent_goes_on(host: AgentHost) -> None:
+    agent = await host.start("print('first', flush=True)\n" + FOREVER)
     lines = agent.lines()
     assert await anext(lines) == "first"
     assert await agent.end(0) == KILLED
     assert [line async for line in lines] == []
 
 
-async def test_an_agent_that_prints_nothing_is_waited_for(room: AgentRoom) -> None:
-    agent = await room.start("")
+async def test_an_agent_that_prints_nothing_is_waited_for(host: AgentHost) -> None:
+    agent = await host.start("")
     assert await lines_of(agent) == []
     assert await agent.wait() == Exit(0, None, "exit code 0")
 
 
 @pytest.mark.requirement("OWN-03")
-async def test_when_it_last_printed_is_known_of_errors_too(room: AgentRoom) -> None:
+async def test_when_it_last_printed_is_known_of_errors_too(host: AgentHost) -> None:
     program = "import sys; input(); sys.stderr.write('x'); sys.stderr.flush()\n" + FOREVER
-    agent = await room.start(program, b"go\n")
+    agent = await host.start(program, b"go\n")
     started_at = agent.last_output_at
     assert abs(time.monotonic() - started_at) < 10
     await eventually(lambda: agent.last_output_at > started_at, "it was heard")
     await agent.end(0)
 
 
-async def test_a_second_process_of_an_attempt_continues_the_log(room: AgentRoom) -> None:
-    await (await room.start("print('one', end='')")).wait()
-    await (await room.start("print('two')")).wait()
-    assert room.log.read_text() == "one\ntwo\n"
+async def test_a_second_process_of_an_attempt_continues_the_log(host: AgentHost) -> None:
+    await (await host.start("print('one', end='')")).wait()
+    await (await host.start("print('two')")).wait()
+    assert host.log.read_text() == "one\ntwo\n"
 
 
-async def test_nobody_has_to_listen(room: AgentRoom) -> None:
+async def test_nobody_has_to_listen(host: AgentHost) -> None:
     """A hundred megabytes without a listener: the agent is not held up, nor is any of it kept in
     memory. Who listens then gets the end, in whole lines, and the log has the end too."""
     program = (
         "for n in range(1_000_000): print(f'line {n:094}')\n"
         "print('last', flush=True)\n" + touch("done") + FOREVER
     )
-    agent = await room.start(program, log_megabytes=4)
-    await eventually(lambda: room.is_there("done"), "all is printed", 60)
-    (guardian,) = room.guardians()
+    agent = await host.start(program, log_megabytes=4)
+    await eventually(lambda: host.is_there("done"), "all is printed", 60)
+    (guardian,) = host.guardians()
     assert guardian.memory_info().rss < 40 * 2**20
     assert await agent.end(0) == KILLED
     lines = await lines_of(agent)
@@ -86,81 +86,81 @@ async def test_nobody_has_to_listen(room: AgentRoom) -> None:
     assert sum(map(len, lines)) < 8 * 2**20
     whole = [line for line in lines if line.startswith("line ") and len(line) == 99]
     assert len(whole) >= len(lines) - 3
-    parts = [room.log, room.log.with_name("output.log.1")]
+    parts = [host.log, host.log.with_name("output.log.1")]
     assert sum(part.stat().st_size for part in parts) <= 4 * 2**20
-    assert room.log.read_text().endswith("\nlast\n")
+    assert host.log.read_text().endswith("\nlast\n")
 
 
-async def test_an_agent_that_prints_forever_is_ended(room: AgentRoom) -> None:
+async def test_an_agent_that_prints_forever_is_ended(host: AgentHost) -> None:
     program = "import os\nwhile True: os.write(1, b'y\\n' * 30_000)"
-    agent = await room.start(program, output_megabytes=200)
+    agent = await host.start(program, output_megabytes=200)
     assert await agent.wait() == Exit(None, "output", "printed more than 200 MB")
     assert len(await lines_of(agent)) < 8 * 2**20
 
 
-async def test_of_an_endless_line_the_beginning_comes(room: AgentRoom) -> None:
+async def test_of_an_endless_line_the_beginning_comes(host: AgentHost) -> None:
     program = (
         "import os\nos.write(1, b'begin')\nfor _ in range(300): os.write(1, b'x' * 100_000)\n"
         "print('\\nnext', flush=True)"
     )
-    agent = await room.start(program)
+    agent = await host.start(program)
     first, *_, last = await lines_of(agent)
     assert first.startswith("beginxxx")
     assert len(first) <= 2**20
     assert last == "next"
 
 
-async def test_of_many_errors_the_end_is_kept(room: AgentRoom) -> None:
+async def test_of_many_errors_the_end_is_kept(host: AgentHost) -> None:
     program = (
         "import os\nfor _ in range(500): os.write(2, b'e' * 99_999 + b'\\n')\nos.write(2, b'last')"
     )
-    agent = await room.start(program, log_megabytes=2)
+    agent = await host.start(program, log_megabytes=2)
     assert (await agent.wait()).exit_code == 0
     assert agent.error_tail.endswith("e\nlast")
     assert len(agent.error_tail) == 8192
-    errors = [room.log.with_name(name) for name in ("errors.log", "errors.log.1")]
+    errors = [host.log.with_name(name) for name in ("errors.log", "errors.log.1")]
     assert sum(part.stat().st_size for part in errors) <= 2 * 2**20
 
 
-async def test_an_agent_that_closes_its_output_is_still_waited_for(room: AgentRoom) -> None:
+async def test_an_agent_that_closes_its_output_is_still_waited_for(host: AgentHost) -> None:
     program = "import os, time; os.closerange(0, 3); time.sleep(0.3); os._exit(4)"
-    agent = await room.start(program)
+    agent = await host.start(program)
     assert await lines_of(agent) == []
     assert (await agent.wait()).exit_code == 4
 
 
-async def test_an_agent_that_does_not_read_its_input_is_no_trouble(room: AgentRoom) -> None:
-    agent = await room.start("print('bye')", b"x" * 5_000_000)
+async def test_an_agent_that_does_not_read_its_input_is_no_trouble(host: AgentHost) -> None:
+    agent = await host.start("print('bye')", b"x" * 5_000_000)
     assert await lines_of(agent) == ["bye"]
     assert (await agent.wait()).exit_code == 0
-    assert [path.name for path in room.log.parent.iterdir() if "input" in path.name] == []
+    assert [path.name for path in host.log.parent.iterdir() if "input" in path.name] == []
 
 
-async def test_output_that_is_not_text_is_no_trouble(room: AgentRoom) -> None:
-    agent = await room.start(r"import os; os.write(1, b'a\0b\xff\r\n\n\xc3')")
+async def test_output_that_is_not_text_is_no_trouble(host: AgentHost) -> None:
+    agent = await host.start(r"import os; os.write(1, b'a\0b\xff\r\n\n\xc3')")
     assert await lines_of(agent) == ["a\0b\ufffd\r", "", "\ufffd"]
 
 
-async def test_what_is_not_there_is_named(room: AgentRoom) -> None:
-    launch = Launch(["no-such-agent"], room.tree, room.environment)
-    agent = await AgentProcess.start(launch, room.log, ProcessLimits())
+async def test_what_is_not_there_is_named(host: AgentHost) -> None:
+    launch = Launch(["no-such-agent"], host.tree, host.environment)
+    agent = await AgentProcess.start(launch, host.log, ProcessLimits())
     assert await lines_of(agent) == []
     assert await agent.wait() == Exit(None, "not_started", "not found: no-such-agent")
-    room.tree.rmdir()
-    agent = await room.start("")
-    assert await agent.wait() == Exit(None, "not_started", f"not found: {room.tree}")
+    host.tree.rmdir()
+    agent = await host.start("")
+    assert await agent.wait() == Exit(None, "not_started", f"not found: {host.tree}")
     assert await agent.end(0) == await agent.wait()
 
 
-async def test_a_log_that_cannot_be_written_costs_the_log_alone(room: AgentRoom) -> None:
-    launch = room.launch("print('still heard')")
-    agent = await AgentProcess.start(launch, room.log / "not" / "there.log", ProcessLimits())
+async def test_a_log_that_cannot_be_written_costs_the_log_alone(host: AgentHost) -> None:
+    launch = host.launch("print('still heard')")
+    agent = await AgentProcess.start(launch, host.log / "not" / "there.log", ProcessLimits())
     assert await lines_of(agent) == ["still heard"]
     assert (await agent.wait()).exit_code == 0
 
 
 async def test_it_stands_back_and_sees_no_more_than_it_is_given(
-    room: AgentRoom, monkeypatch: pytest.MonkeyPatch
+    host: AgentHost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SECRET", "hunter2")
     program = (
@@ -168,15 +168,15 @@ async def test_it_stands_back_and_sees_no_more_than_it_is_given(
         "try: print(open(f'/proc/{os.getppid()}/environ').read())\n"
         "except PermissionError: print()"
     )
-    niceness, names, above = await lines_of(await room.start(program))
+    niceness, names, above = await lines_of(await host.start(program))
     assert int(niceness) == os.nice(0) + 3
     assert set(names.split()) - {"LC_CTYPE"} == {"PATH", "SIGN", RUN_MARK}
     assert "hunter2" not in above
 
 
-async def test_many_agents_run_at_once(room: AgentRoom) -> None:
+async def test_many_agents_run_at_once(host: AgentHost) -> None:
     agents = await asyncio.gather(
-        *(room.start(f"import sys; print({n}); sys.exit({n})") for n in range(12))
+        *(host.start(f"import sys; print({n}); sys.exit({n})") for n in range(12))
     )
     printed = await asyncio.gather(*map(lines_of, agents))
     assert printed == [[str(n)] for n in range(12)]

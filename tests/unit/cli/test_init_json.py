@@ -153,12 +153,12 @@ def test_hooks_of_others_stay_and_ours_are_known_among_them() -> None:
 
 
 def test_comments_are_refused_until_ours_is_there() -> None:
-    wish = AGENTS["opencode"].setup_files(["opencode.jsonc"])[0]
-    assert wish.name == "opencode.jsonc"
+    edit = AGENTS["opencode"].setup_files(["opencode.jsonc"])[0]
+    assert edit.name == "opencode.jsonc"
     with pytest.raises(CannotMerge) as refused:
-        wish.with_ours('{\n  // which model\n  "model": "x"\n}')
+        edit.with_ours('{\n  // which model\n  "model": "x"\n}')
     assert refused.value.line == 2
     assert '{"mcp": {"shiftboss": ' in (refused.value.by_hand or "")
     by_hand = '{\n  // ours\n  "mcp": {"shiftboss": {"type": "remote"}}\n}'
-    assert wish.with_ours(by_hand) == by_hand
-    assert wish.without_ours(by_hand) == by_hand
+    assert edit.with_ours(by_hand) == by_hand
+    assert edit.without_ours(by_hand) == by_hand

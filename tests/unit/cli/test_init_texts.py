@@ -69,19 +69,19 @@ def test_the_page_for_agents_is_short() -> None:
 
 
 def test_a_toml_file_keeps_what_it_has_or_is_refused() -> None:
-    wish = AGENTS["codex"].setup_files(())[0]
+    edit = AGENTS["codex"].setup_files(())[0]
     text = 'model = "x"\n\n[mcp_servers.other]\nurl = "y"'
-    added = wish.with_ours(text)
-    assert wish.with_ours(added) == added
-    assert wish.without_ours(added) == text
+    added = edit.with_ours(text)
+    assert edit.with_ours(added) == added
+    assert edit.without_ours(added) == text
     own = '[mcp_servers.shiftboss]\nurl = "http://elsewhere/mcp"\n'
-    assert wish.with_ours(own) == own
-    assert wish.is_left(own)
+    assert edit.with_ours(own) == own
+    assert edit.is_left(own)
     with pytest.raises(CannotMerge, match="at its end") as refused:
-        wish.with_ours('mcp_servers = {other = {url = "y"}}\n')
+        edit.with_ours('mcp_servers = {other = {url = "y"}}\n')
     assert "[mcp_servers.shiftboss]" in (refused.value.by_hand or "")
     with pytest.raises(CannotMerge, match=r"is not valid TOML: .*line 2"):
-        wish.with_ours("a = 1\nb = \n")
+        edit.with_ours("a = 1\nb = \n")
 
 
 NODE = json.dumps({"scripts": {"test": "vitest"}})
