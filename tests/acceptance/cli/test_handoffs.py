@@ -148,7 +148,7 @@ def test_other_refusals_of_a_completion_are_one_line(handoffs: Handoffs) -> None
     ask(handoffs.bus, "add_task", bead_id="plain", title="T")
     done = handoffs.run("complete", "plain")
     assert (done.code, done.out) == (1, "")
-    assert done.err.startswith("Task plain has no handoff; make one first: ")
+    assert done.err.startswith("Task plain has no handoff; create one first: ")
     assert done.err.count("\n") == 1
 
 

@@ -35,7 +35,7 @@ def refused(verdict: Verdict, *paths: str) -> None:
     assert outcomes(verdict)["scope"] == "failed"
     assert refused_paths(verdict) == sorted(paths)
     for one in verdict.violations:
-        assert "came with main, in a commit that no receipt accounts for" in one.message
+        assert "came in from main, in a commit without a receipt" in one.message
         assert "waive" in one.hint
 
 
