@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from shiftboss.evidence.receipts import read_receipt, verify_receipt
+from shiftboss.evidence.receipt_verification import read_receipt, verify_receipt
 from tests.acceptance.bus.bus import ask
 from tests.chaos.run_killer import KINDS, SWARM, RunKiller
 from tests.client import Client

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
 
 if TYPE_CHECKING:
     from shiftboss.agents.launch import AgentWorkspace, Launch
-    from shiftboss.agents.signals import OutputReader
+    from shiftboss.agents.output_events import OutputReader
     from shiftboss.protocol.plan import PlanAgent
     from shiftboss.rules.documents.file_edits import FileEdit
 

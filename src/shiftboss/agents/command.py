@@ -11,6 +11,15 @@ from typing import Any, Final
 
 from shiftboss.agents.agent import Agent
 from shiftboss.agents.launch import AgentWorkspace, Launch, launch, write_private
+from shiftboss.agents.output_events import (
+    Allowed,
+    Denied,
+    Did,
+    Finished,
+    OutputReader,
+    RateLimited,
+    Signal,
+)
 from shiftboss.agents.output_lines import (
     amount,
     brief,
@@ -19,15 +28,6 @@ from shiftboss.agents.output_lines import (
     message,
     parse_object,
     text,
-)
-from shiftboss.agents.signals import (
-    Allowed,
-    Denied,
-    Did,
-    Finished,
-    OutputReader,
-    RateLimited,
-    Signal,
 )
 from shiftboss.agents.usage_meter import UsageMeter
 from shiftboss.protocol.plan import PlanAgent

@@ -9,7 +9,7 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from typing import Any, Final
 
-from shiftboss.agents.signals import Did, RateLimited
+from shiftboss.agents.output_events import Did, RateLimited
 from shiftboss.rules.runs.quota_messages import reset_time, tells_of_a_limit
 
 LINE_CHARACTERS_MAX: Final = 4_000_000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from shiftboss.agents.signals import Usage
+from shiftboss.agents.output_events import Usage
 from shiftboss.protocol.plan import PlanAgent
 
 # The price of a token read from a cache, as a share of the price of an input token.

@@ -9,7 +9,8 @@ from contextlib import AsyncExitStack
 from functools import partial
 from typing import ClassVar, Protocol
 
-from shiftboss.coordinator.after_commit import EFFECTS, AfterCommit, Effect
+from shiftboss.coordinator.after_commit.registry import EFFECTS
+from shiftboss.coordinator.after_commit.runner import AfterCommit, Effect
 from shiftboss.coordinator.bus.service import BusService
 from shiftboss.coordinator.bus.task_source import FindTask
 from shiftboss.coordinator.claims.verdict_waiters import VerdictWaiters
@@ -19,14 +20,14 @@ from shiftboss.coordinator.contract.policy import ActivePolicy
 from shiftboss.coordinator.contract.service import ContractService
 from shiftboss.coordinator.contract.webhooks import Webhooks
 from shiftboss.coordinator.duties.breakage_search import BreakageSearch
-from shiftboss.coordinator.duties.cascade import Cascade
+from shiftboss.coordinator.duties.cascade_watcher import Cascade
 from shiftboss.coordinator.duties.ci_watcher import CiWatcher
 from shiftboss.coordinator.duties.cleaner import Cleaner
 from shiftboss.coordinator.duties.hold_expiry import HoldExpiry
 from shiftboss.coordinator.duties.landing_watcher import LandingWatcher
 from shiftboss.coordinator.duties.lease_reaper import LeaseReaper
 from shiftboss.coordinator.duties.retry_scheduler import RetryScheduler
-from shiftboss.coordinator.duties.timeout_ladder import TimeoutLadder
+from shiftboss.coordinator.duties.timeout_watcher import TimeoutLadder
 from shiftboss.coordinator.duties.verification import Verification
 from shiftboss.coordinator.handoffs.service import HandoffService
 from shiftboss.coordinator.handoffs.spawn_checks import Spawning

@@ -22,7 +22,7 @@ from shiftboss.demo.files import (
 from shiftboss.demo.plan import DEPENDENCIES, REPO_DEPENDENCIES, REPO_OF, SWARM, TASKS
 from shiftboss.demo.repos import is_on_main, leftovers, text_on_main
 from shiftboss.errors import InvalidReceipt, NotFound
-from shiftboss.evidence.receipts import read_receipt, verify_receipt
+from shiftboss.evidence.receipt_verification import read_receipt, verify_receipt
 from shiftboss.protocol.receipts import ReceiptBody
 
 _FOREIGN_FILE: Final = next(iter(FOREIGN_FILES))

@@ -23,7 +23,7 @@ from shiftboss.errors import ShiftbossError
 from shiftboss.evidence.subprocess.proxy import EvidenceProxy
 from shiftboss.evidence.survey.policy_file import default_policy_file, load_policy
 from shiftboss.protocol.policy import Policy
-from shiftboss.rules.claims.variables import may_be_passed
+from shiftboss.rules.claims.environment_variables import may_be_passed
 from shiftboss.server.fast_path.serving import fast_serving
 from shiftboss.server.http.app import App
 from shiftboss.server.http.connection import Serving

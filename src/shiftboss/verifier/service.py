@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from shiftboss.client.server_address import Server
 from shiftboss.errors import EvidenceUnavailable, InvalidRequest, ShiftbossError
-from shiftboss.evidence.checks.renewal import tend
+from shiftboss.evidence.checks.claim_renewal import tend
 from shiftboss.evidence.checks.verifier import Verifier
 from shiftboss.protocol.handoff_requests import (
     RenewClaimAnswer,

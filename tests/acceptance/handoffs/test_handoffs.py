@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from shiftboss.errors import ContractViolations
-from shiftboss.evidence.receipts import read_receipt, verify_receipt
+from shiftboss.evidence.receipt_verification import read_receipt, verify_receipt
 from shiftboss.protocol.handoffs import canonical_json
 from tests.acceptance.bus.bus import ask, task
 from tests.acceptance.bus.bus_calls import InSwarm, message, polling, refused

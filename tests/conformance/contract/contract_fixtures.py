@@ -15,9 +15,9 @@ from typing import Any
 from shiftboss.coordinator.contract.attempts import attempt_of, milestone_of
 from shiftboss.coordinator.contract.policy import ActivePolicy
 from shiftboss.coordinator.coordinator import Coordinator
-from shiftboss.coordinator.duties.cascade import Cascade
+from shiftboss.coordinator.duties.cascade_watcher import Cascade
 from shiftboss.coordinator.duties.ci_watcher import CiWatcher
-from shiftboss.coordinator.duties.timeout_ladder import TimeoutLadder
+from shiftboss.coordinator.duties.timeout_watcher import TimeoutLadder
 from shiftboss.errors import CiUnavailable
 from shiftboss.protocol.ci import CiDemand, CiJob, CiReport, CiRun
 from shiftboss.protocol.contract_requests import (

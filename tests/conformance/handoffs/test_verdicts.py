@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from shiftboss.errors import ContractViolations, InvalidRequest, NotHeld
-from shiftboss.evidence.receipts import read_receipt, verify_receipt
+from shiftboss.evidence.receipt_verification import read_receipt, verify_receipt
 from shiftboss.protocol.handoff_requests import ListReceiptsRequest, ReceiptRequest, WaiveRequest
 from shiftboss.protocol.handoffs import canonical_json
 from shiftboss.protocol.states import WorkerState

@@ -9,8 +9,9 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from shiftboss.coordinator import after_commit
-from shiftboss.coordinator.after_commit import EFFECTS, AfterCommit, Effect
+from shiftboss.coordinator.after_commit import outcome_log, runner
+from shiftboss.coordinator.after_commit.registry import EFFECTS
+from shiftboss.coordinator.after_commit.runner import AfterCommit, Effect
 from shiftboss.coordinator.coordinator import Coordinator
 from shiftboss.coordinator.hub import Hub
 from shiftboss.errors import InvalidRequest
@@ -94,7 +95,7 @@ async def test_nothing_that_was_rolled_back_has_an_effect(store_address: str) ->
 async def test_an_effect_that_fails_or_hangs_is_logged_and_the_others_run(
     store_address: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(after_commit, "EFFECT_SECONDS_MAX", 0.01)
+    monkeypatch.setattr(runner, "EFFECT_SECONDS_MAX", 0.01)
 
     async def fail(_event: Event) -> None:
         raise ZeroDivisionError
@@ -148,7 +149,7 @@ async def test_an_answer_does_not_wait_for_an_effect(store_address: str) -> None
 async def test_a_full_queue_is_caught_up_from_the_store(
     sqlite_path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(after_commit, "QUEUED_EVENTS_MAX", 1)
+    monkeypatch.setattr(runner, "QUEUED_EVENTS_MAX", 1)
     hub, recorder = Hub(), Recorder()
     store = store_at(sqlite_path)
     await store.open(hub.publish, lambda: None)
@@ -180,7 +181,7 @@ async def test_one_of_two_servers_runs_the_effects_of_both(postgres_url: str) ->
 
 
 async def test_outcomes_are_logged(store_address: str, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, logger=after_commit.__name__)
+    caplog.set_level(logging.INFO, logger=outcome_log.__name__)
     started = Recorder()
     async with coordinating(store_address, *EFFECTS, started.effect) as coordinator:
         await eventually(lambda: started.catch_ups == 1, "the effects have started")
@@ -192,5 +193,5 @@ async def test_outcomes_are_logged(store_address: str, caplog: pytest.LogCapture
         )
         assert (await coordinator.swarms.complete("s", done)).swarm_complete
         await eventually(lambda: bool(caplog.records), "the outcome is logged")
-    (record,) = [one for one in caplog.records if one.name == after_commit.__name__]
+    (record,) = [one for one in caplog.records if one.name == outcome_log.__name__]
     assert record.getMessage() == "swarm_complete: swarm s (event 4)"

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from shiftboss.agents.launch import Launch
+from shiftboss.agents.output_events import Denied, Finished, Signal, Usage
 from shiftboss.agents.registry import AGENTS as KNOWN
-from shiftboss.agents.signals import Denied, Finished, Signal, Usage
 from shiftboss.hooks.contract import write_contract
 from shiftboss.orchestrator.attempt.workspace import AgentAssignment, Workspace
 from shiftboss.orchestrator.guardian.agent_process import AgentProcess, ProcessLimits

@@ -15,7 +15,7 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from shiftboss.evidence.receipts import verify_receipt
+from shiftboss.evidence.receipt_verification import verify_receipt
 from shiftboss.protocol.receipts import SignedReceipt
 from shiftboss.rules.prompts.agent_prompts import PROMPT_TOKENS_MAX
 from shiftboss.rules.prompts.token_estimate import estimate_tokens

@@ -11,7 +11,7 @@ from shiftboss.agents.codex.output import CodexOutput
 from shiftboss.agents.command import CommandOutput
 from shiftboss.agents.gemini.output import GeminiOutput
 from shiftboss.agents.opencode.output import OpencodeOutput
-from shiftboss.agents.signals import OutputReader
+from shiftboss.agents.output_events import OutputReader
 from shiftboss.protocol.plan import PlanAgent
 
 LINES: Final = Path(__file__).parent / "agent_lines"

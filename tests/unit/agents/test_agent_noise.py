@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from shiftboss.agents.output_events import Usage
 from shiftboss.agents.registry import AGENTS
-from shiftboss.agents.signals import Usage
 from tests.unit.agents.agent_readers import LINES, READERS, reader_of
 
 RECORDED = sorted(path.name for path in LINES.iterdir())

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from shiftboss.agents.signals import (
+from shiftboss.agents.output_events import (
     Allowed,
     Denied,
     Did,

@@ -15,7 +15,7 @@ from shiftboss.rules.claims.criteria import (
     parse_command,
     parse_criterion,
 )
-from shiftboss.rules.claims.variables import may_be_passed
+from shiftboss.rules.claims.environment_variables import may_be_passed
 
 pytestmark = pytest.mark.requirement("HO-05")
 

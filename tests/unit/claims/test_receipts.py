@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from shiftboss.errors import InvalidReceipt
 from shiftboss.evidence.keys import SigningKey
-from shiftboss.evidence.receipts import read_receipt, verify_receipt
+from shiftboss.evidence.receipt_verification import read_receipt, verify_receipt
 from shiftboss.protocol.handoffs import (
     Context,
     Contract,
@@ -28,7 +28,7 @@ from shiftboss.protocol.handoffs import (
 )
 from shiftboss.protocol.receipts import ReceiptBody
 from shiftboss.protocol.verdicts import Change, CheckResult, Verdict, VerificationJob, Waiver
-from shiftboss.rules.claims.receipts import receipt_body
+from shiftboss.rules.claims.receipt_content import receipt_body
 
 pytestmark = pytest.mark.requirement("OWN-02")
 

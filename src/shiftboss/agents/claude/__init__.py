@@ -10,7 +10,7 @@ from shiftboss.agents.agent import Agent, StopHook, ToolHook
 
 if TYPE_CHECKING:
     from shiftboss.agents.launch import AgentWorkspace, Launch
-    from shiftboss.agents.signals import OutputReader
+    from shiftboss.agents.output_events import OutputReader
     from shiftboss.protocol.plan import PlanAgent
     from shiftboss.rules.documents.file_edits import FileEdit
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from shiftboss.agents.launch import SERVER_NAME
+from shiftboss.agents.output_events import Allowed, Denied, Did, Finished, RateLimited, Signal
 from shiftboss.agents.output_lines import (
     SHORT_WAIT_SECONDS,
     ToolUses,
@@ -22,7 +23,6 @@ from shiftboss.agents.output_lines import (
     parse_object,
     text,
 )
-from shiftboss.agents.signals import Allowed, Denied, Did, Finished, RateLimited, Signal
 from shiftboss.agents.usage_meter import UsageMeter
 from shiftboss.protocol.plan import PlanAgent
 from shiftboss.rules.tasks.permission_denials import find_denial

@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from shiftboss.agents.output_events import Allowed, Denied, Did, Finished, RateLimited, Signal
 from shiftboss.agents.output_lines import (
     ToolUses,
     brief,
@@ -19,7 +20,6 @@ from shiftboss.agents.output_lines import (
     parse_object,
     text,
 )
-from shiftboss.agents.signals import Allowed, Denied, Did, Finished, RateLimited, Signal
 from shiftboss.agents.usage_meter import UsageMeter
 from shiftboss.protocol.plan import PlanAgent
 from shiftboss.rules.runs.quota_messages import reset_time

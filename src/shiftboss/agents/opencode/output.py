@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from shiftboss.agents.agent import REFUSED
+from shiftboss.agents.output_events import Allowed, Denied, Did, Finished, Signal
 from shiftboss.agents.output_lines import (
     SHORT_WAIT_SECONDS,
     amount,
@@ -20,7 +21,6 @@ from shiftboss.agents.output_lines import (
     parse_object,
     text,
 )
-from shiftboss.agents.signals import Allowed, Denied, Did, Finished, Signal
 from shiftboss.agents.usage_meter import UsageMeter
 from shiftboss.protocol.plan import PlanAgent
 from shiftboss.rules.tasks.permission_denials import find_denial

@@ -12,7 +12,7 @@ from shiftboss.errors import ContractViolations, NotHeld
 from shiftboss.protocol.events import Event, EventKind
 from shiftboss.protocol.handoff_requests import WAIT_MS_MAX, CompletionAnswer
 from shiftboss.rules.claims.handoffs import Claim
-from shiftboss.rules.claims.receipts import receipt_id_of
+from shiftboss.rules.claims.receipt_content import receipt_id_of
 from shiftboss.store.port import Store, Transaction
 
 _ENDING = (

@@ -29,7 +29,7 @@ from shiftboss.rules.claims.handoffs import (
     Claim,
     Handoff,
 )
-from shiftboss.rules.claims.receipts import receipt_body, receipt_id_of
+from shiftboss.rules.claims.receipt_content import receipt_body, receipt_id_of
 from shiftboss.rules.tasks.leases import lease_end_ms
 from shiftboss.rules.tasks.packets import Assignment
 from shiftboss.store.handoff_port import ReceiptRow

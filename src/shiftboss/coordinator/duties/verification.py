@@ -11,7 +11,7 @@ from shiftboss.coordinator.duties.timer import Timer
 from shiftboss.coordinator.handoffs.service import HandoffService
 from shiftboss.coordinator.hub import Hub
 from shiftboss.errors import ShiftbossError
-from shiftboss.evidence.checks.renewal import tend
+from shiftboss.evidence.checks.claim_renewal import tend
 from shiftboss.evidence.port import Evidence
 from shiftboss.protocol.events import EventKind
 from shiftboss.protocol.verdicts import VerificationJob

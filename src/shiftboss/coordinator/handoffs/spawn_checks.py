@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeVar
 from shiftboss.errors import Forbidden, InvalidRequest
 from shiftboss.protocol.handoff_requests import SpawnSubtaskRequest
 from shiftboss.rules.claims.criteria import parse_command, parse_criterion
-from shiftboss.rules.claims.variables import may_be_passed
+from shiftboss.rules.claims.environment_variables import may_be_passed
 from shiftboss.rules.paths.patterns import normalised
 
 T = TypeVar("T")

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from shiftboss.rules.claims.criteria import CommandResult
-from shiftboss.rules.claims.variables import may_be_passed
+from shiftboss.rules.claims.environment_variables import may_be_passed
 from shiftboss.system.child_process import start_process, wait_for_end
 from shiftboss.system.kill_marked import end_marked
 from shiftboss.system.processes import program_argv

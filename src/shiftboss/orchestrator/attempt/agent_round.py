@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple
 
 from shiftboss.agents.agent import REFUSED
-from shiftboss.agents.output_lines import brief
-from shiftboss.agents.signals import (
+from shiftboss.agents.output_events import (
     Allowed,
     Denied,
     Did,
@@ -22,6 +21,7 @@ from shiftboss.agents.signals import (
     Signal,
     Usage,
 )
+from shiftboss.agents.output_lines import brief
 from shiftboss.errors import ShiftbossError
 from shiftboss.orchestrator.guardian.agent_process import AgentProcess, Exit
 from shiftboss.orchestrator.run.run_context import RunContext

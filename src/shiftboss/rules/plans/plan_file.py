@@ -15,7 +15,7 @@ from shiftboss.errors import InvalidPlan
 from shiftboss.protocol.plan import Plan, PlanTask
 from shiftboss.rules.claims.criteria import parse_criterion
 from shiftboss.rules.claims.described_criteria import described_criteria
-from shiftboss.rules.claims.variables import is_secret_name, may_be_passed
+from shiftboss.rules.claims.environment_variables import is_secret_name, may_be_passed
 from shiftboss.rules.contract.repo_graph import find_cycles
 from shiftboss.rules.documents.raw_data import (
     Contradiction,

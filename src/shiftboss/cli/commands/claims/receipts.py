@@ -71,7 +71,7 @@ def _read(file: Path) -> bytes:
 
 def _verified(content: bytes, pem: str) -> SignedReceipt:
     # Imported late: only this command needs cryptography.
-    from shiftboss.evidence.receipts import read_receipt, verify_receipt
+    from shiftboss.evidence.receipt_verification import read_receipt, verify_receipt
 
     signed = read_receipt(content)
     verify_receipt(signed, pem)

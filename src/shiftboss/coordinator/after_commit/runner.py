@@ -1,8 +1,8 @@
 """Effects after a commit: what an event leads to outside of the database.
 
 A use case is a function of its transaction and may run more than once, so it must not write a file,
-send a notification or count something. Such an effect is registered here, in `EFFECTS`, with the
-kinds of events that it handles.
+send a notification or count something. Such an effect is a module of this package,
+registered in `registry.py` with the kinds of events that it handles.
 
 An effect runs after the commit, on the event loop, behind the answer: nobody waits for it. It
 costs nothing where no event of its kinds is committed, because the hub only calls listeners of the
@@ -26,8 +26,6 @@ from collections import defaultdict, deque
 from collections.abc import Awaitable, Callable, Iterable
 from typing import ClassVar, Final, NamedTuple
 
-from pydantic_core import from_json
-
 from shiftboss.coordinator.hub import Hub
 from shiftboss.protocol.events import Event, EventKind
 from shiftboss.store.port import Store
@@ -50,38 +48,12 @@ class Effect(NamedTuple):
     catch_up: Callable[[Store], Awaitable[None]] | None = None
 
 
-async def log_outcome(event: Event) -> None:
-    """A line in the server's log for what its operator may have to act on."""
-    task_id = from_json(event.data).get("bead_id")
-    about = f"task {task_id} of swarm {event.swarm_id}" if task_id else f"swarm {event.swarm_id}"
-    log.info("%s: %s (event %d)", event.kind, about, event.event_id)
-
-
-EFFECTS: Final = (
-    # Without catch_up: the events keep what a crash leaves out of the log.
-    Effect(
-        "log_outcome",
-        frozenset(
-            {
-                EventKind.CLAIM_ACCEPTED,
-                EventKind.CLAIM_REFUSED,
-                EventKind.CHAIN_HALTED,
-                EventKind.BUDGET_EXCEEDED,
-                EventKind.TIMEOUT_ESCALATED,
-                EventKind.SWARM_COMPLETE,
-            }
-        ),
-        log_outcome,
-    ),
-)
-
-
 class AfterCommit:
     """Runs the effects of committed events, one at a time, in the order of the events."""
 
     on_every_server: ClassVar[bool] = False
 
-    def __init__(self, store: Store, hub: Hub, effects: Iterable[Effect] = EFFECTS) -> None:
+    def __init__(self, store: Store, hub: Hub, effects: Iterable[Effect]) -> None:
         self._store = store
         self._effects = tuple(effects)
         self._events: deque[Event] = deque()
