@@ -27,7 +27,7 @@ def task(client: Client, bead_id: str) -> dict[str, Any]:
 
 
 def status_of(client: Client, name: str) -> str | None:
-    """What a worker does; None for one that is not known."""
+    """The status of a worker; None when there is no such worker."""
     workers = ask(client, "get_status")["workers"]
     found: str | None = next((one["status"] for one in workers if one["name"] == name), None)
     return found

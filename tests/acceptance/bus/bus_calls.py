@@ -75,7 +75,7 @@ def snapshot(client: Client) -> tuple[object, ...]:
 
 
 class InSwarm(Client):
-    """Speaks on the bus of a swarm of its own, so that many tests can share one server."""
+    """A client of the bus in a swarm of its own, so that many tests can share one server."""
 
     def __init__(self, url: str) -> None:
         super().__init__(url)

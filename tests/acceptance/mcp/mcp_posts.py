@@ -73,7 +73,7 @@ def headers(revision: str, tool: str) -> dict[str, str]:
 
 
 def _message(text: str, content_type: str) -> dict[str, Any]:
-    """Empty when nothing was said, as to a notification."""
+    """Empty when there is no response, as to a notification."""
     if content_type == "text/event-stream":
         (text,) = [line[6:] for line in text.split("\r\n") if line.startswith("data: ")]
     message: dict[str, Any] = json.loads(text or "{}")

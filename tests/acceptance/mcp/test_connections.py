@@ -1,4 +1,4 @@
-"""Connections to /mcp: who may connect, who hangs up, and how the server ends."""
+"""Connections to /mcp: access, disconnecting clients, and shutdown of the server."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def poll_body(revision: str) -> bytes:
 
 @contextmanager
 def parked_poll(url: str, accept: str, revision: str) -> Iterator[socket.socket]:
-    """An open connection with a poll that nobody answers."""
+    """An open connection with a parked poll."""
     body = poll_body(revision)
     said = headers(revision, "poll_task") | {
         "Host": urlsplit(url).netloc,
@@ -56,7 +56,7 @@ def parked_poll(url: str, accept: str, revision: str) -> Iterator[socket.socket]
 @pytest.mark.requirement("BUS-08")
 @every_revision
 @every_path
-def test_a_client_that_hangs_up_does_not_leave_its_poll_behind(
+def test_the_poll_of_a_client_that_disconnects_is_cancelled(
     server: RunningServer, client: Client, accept: str, revision: str
 ) -> None:
     client.post("/bus/register_worker", {"name": "z.ai1"})

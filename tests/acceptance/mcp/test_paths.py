@@ -1,4 +1,4 @@
-"""Plain calls are answered ahead of the SDK, and nobody can tell by the answers."""
+"""Plain calls are answered without the SDK, and clients cannot tell the difference."""
 
 from __future__ import annotations
 

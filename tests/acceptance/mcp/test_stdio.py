@@ -1,4 +1,4 @@
-"""`shiftboss mcp`: the tools of a running server for those who start it themselves."""
+"""`shiftboss mcp`: the tools of a running server on standard input and output."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_it_ends_when_its_input_closes() -> None:
 
 
 @pytest.mark.requirement("BUS-08")
-def test_it_ends_in_the_midst_of_a_poll_and_leaves_none_behind(
+def test_it_ends_during_a_poll_and_the_poll_is_cancelled(
     server: RunningServer, client: Client
 ) -> None:
     client.post("/bus/register_worker", {"name": "z.ai1"})
@@ -134,7 +134,7 @@ def test_it_shows_the_server_its_token(sqlite_path: str, tmp_path: Path) -> None
 
 
 @pytest.mark.requirement("BUS-01")
-def test_somebody_else_at_the_address_is_told_apart(tmp_path: Path) -> None:
+def test_another_program_at_the_address_is_recognised(tmp_path: Path) -> None:
     """A server that answers, but not as ours does."""
     with subprocess.Popen(
         [sys.executable, "-u", "-m", "http.server", "0", "--bind", "127.0.0.1"],

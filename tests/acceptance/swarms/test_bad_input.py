@@ -20,7 +20,7 @@ from tests.client import Client
 
 @pytest.fixture
 def registered(client: Client) -> Iterator[Client]:
-    """A swarm with one worker; whatever the test sends must leave it as it is."""
+    """A swarm with one worker, which no request of the test may change."""
     client.create_swarm(swarm_id=SWARM)
     accepted(client, "register", register_body())
     before = client.status(SWARM)
@@ -86,7 +86,7 @@ def test_a_body_of_two_megabytes_is_refused(registered: Client) -> None:
 
 
 @pytest.mark.requirement("SW-06")
-def test_the_longest_honest_message_is_accepted(client: Client) -> None:
+def test_the_longest_legitimate_message_is_accepted(client: Client) -> None:
     client.create_swarm(swarm_id=SWARM)
     accepted(client, "register", register_body())
     # json.dumps escapes each of these to twelve characters.
@@ -97,7 +97,7 @@ def test_the_longest_honest_message_is_accepted(client: Client) -> None:
 @pytest.mark.parametrize(
     "swarm_id", ["a%2Fb", "..%2Fx", "%00", "a%0A", "%FF", "-", "x" * 129, "a%20b"]
 )
-def test_a_swarm_id_that_cannot_be_is_a_404(registered: Client, swarm_id: str) -> None:
+def test_an_invalid_swarm_id_is_a_404(registered: Client, swarm_id: str) -> None:
     for answer in (
         registered.post(f"/swarm/{swarm_id}/register", register_body()),
         registered.get(f"/swarm/{swarm_id}/status"),

@@ -107,7 +107,9 @@ def test_history_longer_than_a_page_arrives_whole_with_live_events_behind(client
 
 
 @pytest.mark.requirement("SW-09")
-def test_a_thousand_readers_of_one_swarm_all_hear(client: Client, server: RunningServer) -> None:
+def test_a_thousand_readers_of_one_swarm_all_get_the_events(
+    client: Client, server: RunningServer
+) -> None:
     client.create_swarm(swarm_id=SWARM)
     with ExitStack() as stack:
         readers = [stack.enter_context(_raw_stream(server)) for _ in range(1000)]
@@ -118,7 +120,7 @@ def test_a_thousand_readers_of_one_swarm_all_hear(client: Client, server: Runnin
 
 
 @pytest.mark.requirement("SW-09")
-def test_a_reader_that_takes_nothing_holds_nobody_up_and_is_cut_off(
+def test_a_reader_that_stops_reading_delays_no_other_and_is_cut_off(
     client: Client, server: RunningServer
 ) -> None:
     client.create_swarm(swarm_id=SWARM)
@@ -171,7 +173,7 @@ def test_asking_for_the_headers_of_a_stream_ends_with_them(
 
 
 @pytest.mark.requirement("SW-09")
-def test_a_reader_that_hangs_up_is_forgotten(client: Client, server: RunningServer) -> None:
+def test_a_reader_that_disconnects_is_unsubscribed(client: Client, server: RunningServer) -> None:
     client.create_swarm(swarm_id=SWARM)
     before = _connections(server)
     for _ in range(20):

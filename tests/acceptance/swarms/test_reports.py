@@ -171,9 +171,7 @@ def test_only_completed_counts_up(swarm: Client) -> None:
         ("register", register_body()),
     ],
 )
-def test_a_key_that_comes_with_other_words_is_refused(
-    swarm: Client, name: str, body: object
-) -> None:
+def test_a_key_with_other_content_is_refused(swarm: Client, name: str, body: object) -> None:
     accepted(swarm, "register", register_body())
     accepted(swarm, "progress", progress_body(), key="k")
     before = kinds(swarm)
@@ -183,7 +181,7 @@ def test_a_key_that_comes_with_other_words_is_refused(
 
 @pytest.mark.requirement("SW-07")
 @pytest.mark.parametrize("keys", [(None, "b"), ("a", None), ("a", "b")])
-def test_a_worker_that_says_all_again_under_other_keys_gets_the_first_answers(
+def test_a_worker_that_repeats_its_reports_with_other_keys_gets_the_first_answers(
     swarm: Client, keys: tuple[str | None, str | None]
 ) -> None:
     reports = [

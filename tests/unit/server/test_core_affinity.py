@@ -1,4 +1,4 @@
-"""Which core a server runs on."""
+"""The choice of the core that a server runs on."""
 
 from __future__ import annotations
 
@@ -45,20 +45,20 @@ def test_the_choice(
     assert choose(others, core, best) == chosen
 
 
-@pytest.mark.skipif(len(CORES) < 2, reason="there is no second core, or no choosing")
-def test_the_trial_ends_where_it_began(tmp_path: Path) -> None:
+@pytest.mark.skipif(len(CORES) < 2, reason="there is no second core, or cores cannot be chosen")
+def test_after_the_measurement_all_cores_are_usable_again(tmp_path: Path) -> None:
     assert nearest_core(tmp_path, CORES) in CORES
     assert os.sched_getaffinity(0) == CORES
     assert [*tmp_path.iterdir()] == []
 
 
-def test_without_a_folder_or_a_choice_there_is_no_trial(tmp_path: Path) -> None:
+def test_without_a_folder_or_a_second_core_nothing_is_measured(tmp_path: Path) -> None:
     assert nearest_core(tmp_path / "not there yet", CORES) is None
     assert nearest_core(tmp_path, frozenset({0})) is None
 
 
 @pytest.mark.skipif(not CORES, reason="a program cannot choose its core")
-def test_what_others_use_of_a_core_is_counted_and_what_the_server_uses_is_not() -> None:
+def test_usage_by_others_is_counted_and_usage_by_the_server_is_not() -> None:
     core = max(CORES)
     used_before, own_before = _seconds_used()
     subprocess.run([sys.executable, "-c", BURN, str(core), str(BURNED_SECONDS)], check=True)

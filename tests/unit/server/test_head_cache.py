@@ -28,7 +28,7 @@ def refused() -> FastExchange:
     return parsed
 
 
-def test_the_same_head_is_known_with_a_body_of_its_length() -> None:
+def test_a_cached_head_is_found_with_a_body_of_its_length() -> None:
     heads = HeadCache()
     assert heads.find(HEAD + b"{}") is None
     heads.learn(HEAD + b"{}", exchange(b"{}"))
@@ -42,7 +42,7 @@ def test_the_same_head_is_known_with_a_body_of_its_length() -> None:
     "packet",
     [HEAD, HEAD + b"{", HEAD + b"{}" + HEAD + b"{}", HEAD[:-2], b"\r\n" + HEAD + b"{}", b""],
 )
-def test_anything_else_is_not(packet: bytes) -> None:
+def test_other_packets_are_not_found(packet: bytes) -> None:
     heads = HeadCache()
     heads.learn(HEAD + b"{}", exchange(b"{}"))
     assert heads.find(packet) is None
@@ -65,14 +65,14 @@ def test_anything_else_is_not(packet: bytes) -> None:
         ),
     ],
 )
-def test_what_is_not_learned(packet: bytes, read: FastExchange) -> None:
+def test_some_heads_are_not_cached(packet: bytes, read: FastExchange) -> None:
     heads = HeadCache()
     heads.learn(packet, read)
     assert heads.find(packet) is None
     assert heads.find(HEAD + b"{}") is None
 
 
-def test_only_so_many_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cache_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(head_cache, "HEADS_MAX", 3)
     heads = HeadCache()
     packets = [HEAD.replace(b": h", b": h%d" % number) + b"{}" for number in range(4)]

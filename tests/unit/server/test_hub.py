@@ -62,7 +62,7 @@ async def test_closing_ends_every_subscription_but_keeps_what_waits() -> None:
     assert hub.subscribe("s").ended
 
 
-async def test_an_unsubscribed_reader_hears_no_more() -> None:
+async def test_an_unsubscribed_reader_gets_no_more_events() -> None:
     hub = Hub()
     subscription = hub.subscribe("s")
     hub.unsubscribe("s", subscription)
@@ -71,7 +71,7 @@ async def test_an_unsubscribed_reader_hears_no_more() -> None:
     assert subscription.take() == []
 
 
-async def test_a_listener_hears_one_kind_of_every_swarm() -> None:
+async def test_a_listener_gets_the_events_of_one_kind_in_every_swarm() -> None:
     hub = Hub()
     heard: list[Event] = []
     hub.listen(EventKind.WORKER_ERROR, heard.append)

@@ -86,7 +86,7 @@ async def test_each_caller_gets_its_own_answer() -> None:
             await failing
 
 
-async def test_what_comes_while_a_batch_runs_shares_the_next() -> None:
+async def test_writes_submitted_while_a_batch_runs_share_the_next() -> None:
     batches = Batches()
     async with writer_on(batches) as writer:
         first = await batches.hold(writer)
@@ -121,7 +121,7 @@ async def test_a_batch_runs_by_partition_and_within_one_by_arrival() -> None:
     assert ran == ["a1", "a2", "b1", "b2", "c1"]
 
 
-async def test_too_many_waiting_writes_are_refused_and_room_comes_back(
+async def test_too_many_waiting_writes_are_refused_until_some_are_done(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(writing, "WAITING_MAX", 3)
@@ -152,7 +152,7 @@ async def test_closing_finishes_what_was_submitted_and_then_refuses() -> None:
     assert not [thread for thread in threading.enumerate() if thread.name == "test-writer"]
 
 
-async def test_a_caller_that_has_gone_stops_neither_its_write_nor_the_others() -> None:
+async def test_a_cancelled_caller_stops_neither_its_write_nor_the_others() -> None:
     batches = Batches()
     ran: list[str] = []
     async with writer_on(batches) as writer:
@@ -166,7 +166,7 @@ async def test_a_caller_that_has_gone_stops_neither_its_write_nor_the_others() -
     assert gone.cancelled()
 
 
-async def test_a_batch_that_breaks_down_fails_its_callers_and_the_thread_lives_on() -> None:
+async def test_a_failing_batch_fails_its_callers_and_the_thread_continues() -> None:
     broken = [True]
 
     def run_batch(use_cases: Sequence[UseCase[Any]]) -> BatchResult:
@@ -183,7 +183,7 @@ async def test_a_batch_that_breaks_down_fails_its_callers_and_the_thread_lives_o
         assert await writer.submit(gives(1), "p") == "fine"
 
 
-async def test_the_listener_is_told_on_the_loop_before_the_answers() -> None:
+async def test_the_listener_is_called_on_the_loop_before_the_answers() -> None:
     batches = Batches()
     batches.events = [Event("s", 1, "progress_update", 0, "{}")]
     told: list[tuple[list[Event], bool, int]] = []
@@ -195,7 +195,7 @@ async def test_the_listener_is_told_on_the_loop_before_the_answers() -> None:
     assert told == [(batches.events, False, threading.get_ident())]
 
 
-async def test_an_answer_that_is_alone_is_heard_on_the_thread_ahead_of_the_loop() -> None:
+async def test_the_answer_of_a_lone_write_is_given_early_on_the_writer_thread() -> None:
     async with writer_on(Batches()) as writer:
         answer = writer.submit(gives("alone"), "p")
         heard: list[tuple[str, bool, bool]] = []
@@ -206,7 +206,7 @@ async def test_an_answer_that_is_alone_is_heard_on_the_thread_ahead_of_the_loop(
     assert heard == [("alone", False, False)]
 
 
-async def test_an_answer_that_has_company_or_is_a_refusal_is_heard_on_the_loop_alone() -> None:
+async def test_answers_of_a_larger_batch_and_refusals_are_not_given_early() -> None:
     heard: list[object] = []
     async with writer_on(Batches()) as writer:
         together = [writer.submit(gives(number), "p") for number in range(2)]
@@ -220,7 +220,7 @@ async def test_an_answer_that_has_company_or_is_a_refusal_is_heard_on_the_loop_a
     assert heard == []
 
 
-async def test_a_listener_that_fails_keeps_nobody_from_the_answer() -> None:
+async def test_a_failing_early_listener_does_not_prevent_the_answer() -> None:
     async with writer_on(Batches()) as writer:
         answer = writer.submit(gives("first"), "p")
         answer.on_commit = fails

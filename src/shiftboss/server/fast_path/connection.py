@@ -23,6 +23,7 @@ from shiftboss.protocol.fields import Answer
 from shiftboss.server.fast_path.exchange import (
     EARLY_PATHS,
     TASKLESS_PATHS,
+    URGENT_PATH,
     FastExchange,
     continued,
 )
@@ -243,7 +244,8 @@ class FastConnection(Connection):
     # -- the reply
 
     def _send_early(self, exchange: FastExchange, answer: object) -> None:
-        """Runs on the writer thread. Whatever is unusual is left to the event loop."""
+        """Write to the socket past the transport, mostly from the writer thread. Whatever is
+        unusual is left to the event loop."""
         if not isinstance(answer, Answer):
             return
         reply = self._to_bytes(exchange.call.reply(answer))
@@ -263,6 +265,8 @@ class FastConnection(Connection):
             self._finish(exchange)
 
     def _send_answer(self, exchange: FastExchange, answer: Answer) -> None:
+        if exchange.call.path == URGENT_PATH:
+            self._send_early(exchange, answer)
         if exchange.unsent is not None:
             self._finish_early_reply(exchange)
         elif not exchange.disconnected:

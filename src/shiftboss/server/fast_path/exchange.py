@@ -13,6 +13,9 @@ from shiftboss.server.http.calls import Call
 # Their reply may overtake their events, because no other client waits for those. If their write
 # gives an Answer, that is the answer of the call.
 EARLY_PATHS: Final = frozenset({"/bus/ack_task", "/bus/worker_done"})
+# A free worker waits for this reply, so it is written at once and not at the end of the event
+# loop's turn.
+URGENT_PATH: Final = "/bus/poll_task"
 # Their coroutines run up to the first `await` without a task, and mostly need no other one. Until
 # then they must not use anything that needs a task, such as `asyncio.timeout`.
 TASKLESS_PATHS: Final = frozenset({"/bus/poll_task", "/bus/worker_done"})
