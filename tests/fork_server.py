@@ -27,7 +27,7 @@ from types import TracebackType
 from typing import IO, Any, Self
 
 from tests.fork_server_process import STATUS
-from tests.leash import Leash
+from tests.kill_with_parent import KillWithParent
 
 START_SECONDS = 60.0
 _HELPER = Path(__file__).with_name("fork_server_process.py")
@@ -52,7 +52,7 @@ def start_python(
         helper = _the_helper()
         if helper.can_be_given(variables):
             return helper.fork(arguments, variables, folder, (stdin, stdout, stderr))
-    return LeashedProcess(
+    return StartedProcess(
         [sys.executable, *arguments],
         env=variables,
         cwd=folder,
@@ -63,16 +63,16 @@ def start_python(
     )
 
 
-class LeashedProcess(subprocess.Popen[bytes]):
+class StartedProcess(subprocess.Popen[bytes]):
     """Ends with the tests, however the tests end."""
 
     def __init__(self, argv: list[str], **how: Any) -> None:
         super().__init__(argv, **how)
-        self._leash = Leash(self.pid)
+        self._killer = KillWithParent(self.pid)
 
     def wait(self, timeout: float | None = None) -> int:
         code = super().wait(timeout)
-        self._leash.let_go()
+        self._killer.release()
         return code
 
 
@@ -157,7 +157,7 @@ class ForkedProcess:
         return self.returncode
 
 
-Process = LeashedProcess | ForkedProcess
+Process = StartedProcess | ForkedProcess
 
 
 def _left(deadline: float | None) -> float | None:

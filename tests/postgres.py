@@ -24,7 +24,7 @@ import pytest
 from psycopg.sql import SQL, Identifier
 
 from shiftboss.store.postgres.connections import migrate
-from tests.leash import Leash
+from tests.kill_with_parent import KillWithParent
 from tests.waiting import wait_until
 
 START_SECONDS = 20.0
@@ -108,7 +108,7 @@ class Postgres:
                 start_new_session=True,
                 **self._as_user,
             )
-        self._leash = Leash(self._process.pid)
+        self._killer = KillWithParent(self._process.pid)
         wait_until(self._answers, "PostgreSQL answers", START_SECONDS)
 
     def _answers(self) -> bool:
@@ -128,7 +128,7 @@ class Postgres:
         try:
             self._process.wait(STOP_SECONDS)
         finally:
-            self._leash.let_go()
+            self._killer.release()
             self._process = None
 
     def restart(self) -> None:

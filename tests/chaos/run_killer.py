@@ -14,7 +14,7 @@ from random import Random
 import psutil
 
 from shiftboss.orchestrator.guardian.agent_process import RUN_MARK, run_mark
-from tests.leash import Leash
+from tests.kill_with_parent import KillWithParent
 from tests.plan_runs import PlanProject, task
 from tests.waiting import wait_until
 
@@ -69,7 +69,7 @@ class RunKiller:
                 stdout=log,
                 stderr=subprocess.STDOUT,
             )
-        self._leash = Leash(self._process.pid)
+        self._killer = KillWithParent(self._process.pid)
 
     @property
     def _log(self) -> Path:
@@ -105,7 +105,7 @@ class RunKiller:
         _kill(self._random.choice(processes_by_kind[kind]))
         if kind == "orchestrator":
             self._process.wait(30)
-            self._leash.let_go()
+            self._killer.release()
             self._start()
 
     def _running_processes(self) -> dict[str, list[int]]:
@@ -122,14 +122,14 @@ class RunKiller:
         ended = self._has_ended_within(seconds)
         output = self._log.read_text(errors="replace")[-6000:]
         assert ended, f"the run does not end:\n{output}"
-        self._leash.let_go()
+        self._killer.release()
         assert self._process.returncode == 0, output
 
     def close(self) -> None:
         if self._process.poll() is None:
             self._process.kill()
             self._process.wait(30)
-            self._leash.let_go()
+            self._killer.release()
             wait_until(lambda: not self.left_over(), "all processes have ended", 30)
 
     def left_over(self) -> list[str]:

@@ -12,9 +12,9 @@ from typing import Any, Final
 from shiftboss.agents.agent import Agent
 from shiftboss.agents.launch import AgentWorkspace, Launch, launch, write_private
 from shiftboss.agents.output_events import (
+    Activity,
     Allowed,
     Denied,
-    Did,
     Finished,
     OutputReader,
     RateLimited,
@@ -101,7 +101,7 @@ class CommandOutput:
                 return [RateLimited(reason, amount(event.get("until")))]
             case "did":
                 activity = brief(text(event.get("text")))
-                return [Did(activity)] if activity else []
+                return [Activity(activity)] if activity else []
             case "finished":
                 return [Finished(event.get("ok") is True, message(text(event.get("message"))))]
         return []

@@ -9,8 +9,8 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from typing import Any, Final
 
-from shiftboss.agents.output_events import Did, RateLimited
-from shiftboss.rules.runs.quota_messages import reset_time, tells_of_a_limit
+from shiftboss.agents.output_events import Activity, RateLimited
+from shiftboss.rules.runs.quota_messages import mentions_limit, reset_time
 
 LINE_CHARACTERS_MAX: Final = 4_000_000
 BRIEF_CHARACTERS_MAX: Final = 200
@@ -98,7 +98,7 @@ def describe_input(tool_input: object) -> str | None:
 
 def find_rate_limit(error: str, now: float, until: float | None = None) -> RateLimited | None:
     """The rate limit that an error message reports, if any."""
-    if until is None and not tells_of_a_limit(error):
+    if until is None and not mentions_limit(error):
         return None
     return RateLimited(brief(error, 500), until if until is not None else reset_time(error, now))
 
@@ -106,13 +106,13 @@ def find_rate_limit(error: str, now: float, until: float | None = None) -> RateL
 class ToolUses(OrderedDict[str, tuple[str, str | None]]):
     """Tools in use by the id of the use: the name of the tool, and what it is to do."""
 
-    def begin(self, use_id: object, tool: object, tool_input: object) -> Did:
+    def begin(self, use_id: object, tool: object, tool_input: object) -> Activity:
         name, operation = brief(text(tool)) or "a tool", describe_input(tool_input)
         if isinstance(use_id, str):
             self[use_id] = (name, operation)
         if len(self) > ITEMS_MAX:
             self.popitem(last=False)
-        return Did(brief(f"{name} {operation or ''}"))
+        return Activity(brief(f"{name} {operation or ''}"))
 
     def end(self, use_id: object) -> tuple[str, str | None]:
         use = self.pop(use_id, None) if isinstance(use_id, str) else None

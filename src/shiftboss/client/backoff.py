@@ -18,7 +18,7 @@ CALL_SECONDS_MAX: Final = 4.0
 CONNECT_SECONDS_MAX: Final = 2.0
 
 
-def pauses() -> Iterator[float]:
+def backoff_delays() -> Iterator[float]:
     """Doubling delays with jitter, without end: a server that comes back is not met by everybody at
     the same moment."""
     delay = FIRST_DELAY_SECONDS

@@ -26,7 +26,7 @@ from uuid import uuid4
 import httpx2
 from pydantic import ValidationError
 
-from shiftboss.client.backoff import pauses
+from shiftboss.client.backoff import backoff_delays
 from shiftboss.client.errors import (
     ServerBusy,
     ServerUnreachable,
@@ -122,7 +122,7 @@ class HttpClient:
         on_failure: Callable[[ServerUnreachable], None] | None = None,
     ) -> Reply:
         """Retries for ever. `on_failure` is called after each attempt that failed."""
-        delays = pauses()
+        delays = backoff_delays()
         while True:
             try:
                 return await self.send(request)
@@ -145,7 +145,7 @@ class HttpClient:
     def send_blocking_within(self, seconds: float, request: ServerRequest) -> Reply:
         """Retries from a thread. Raises ServerUnreachable when the next attempt would be late."""
         deadline = time.monotonic() + seconds
-        delays = pauses()
+        delays = backoff_delays()
         while True:
             try:
                 return self.send_blocking(request)

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import httpx2
 
-from shiftboss.client.backoff import pauses
+from shiftboss.client.backoff import backoff_delays
 from shiftboss.client.errors import ServerUnreachable
 from shiftboss.client.http_client import connection_errors, read_reply, swarm_path
 from shiftboss.client.server_address import Server
@@ -33,12 +33,12 @@ class SwarmEvents:
     async def follow(self) -> AsyncGenerator[dict[str, Any], None]:
         """Without end. Raises what the server refuses. Raises ServerUnreachable only if the first
         connection fails."""
-        delays = pauses()
+        delays = backoff_delays()
         while True:
             try:
                 async with aclosing(self._connection()) as events:
                     async for event in events:
-                        delays = pauses()
+                        delays = backoff_delays()
                         yield event
             except ServerUnreachable as error:
                 if not self._was_connected:

@@ -29,9 +29,9 @@ from shiftboss.coordinator.duties.lease_reaper import LeaseReaper
 from shiftboss.coordinator.duties.retry_scheduler import RetryScheduler
 from shiftboss.coordinator.duties.timeout_watcher import TimeoutLadder
 from shiftboss.coordinator.duties.verification import Verification
+from shiftboss.coordinator.event_hub import Hub
 from shiftboss.coordinator.handoffs.service import HandoffService
-from shiftboss.coordinator.handoffs.spawn_checks import Spawning
-from shiftboss.coordinator.hub import Hub
+from shiftboss.coordinator.handoffs.spawn_checks import SpawnPolicy
 from shiftboss.coordinator.runs.service import RunService
 from shiftboss.coordinator.swarms.service import SwarmService
 from shiftboss.errors import StoreUnavailable
@@ -65,7 +65,7 @@ class Coordinator:
         find_task: FindTask | None = None,
         verifies: bool = True,
         policy: Policy | None = None,
-        spawning: Spawning | None = None,
+        spawning: SpawnPolicy | None = None,
         effects: Iterable[Effect] = EFFECTS,
     ) -> None:
         """`verifies`: this process verifies the claims; else verifiers ask for them."""
@@ -85,7 +85,7 @@ class Coordinator:
             store, clock, hub, lease_reaper.expect_end, verdict_waiters, retry_policy, find_task
         )
         self.handoffs = HandoffService(
-            store, clock, hub, evidence, verdict_waiters, active_policy, spawning or Spawning()
+            store, clock, hub, evidence, verdict_waiters, active_policy, spawning or SpawnPolicy()
         )
         self.contract = ContractService(store, clock, active_policy, evidence, verdict_waiters)
         self.context = ContextService(store, active_policy, evidence)

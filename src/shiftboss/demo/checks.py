@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from shiftboss.cli.common.client import Client, parsed
+from shiftboss.cli.common.client import Client, parse_answer
 from shiftboss.cli.common.event_stream import StreamEvent, stored_events
 from shiftboss.cli.common.pages import public_key_of
 from shiftboss.demo.files import (
@@ -77,14 +77,16 @@ def read_record(client: Client, folder: Path) -> DemoRecord:
         receipts={
             name: _save_receipt(client, name, folder / f"{name}.json", key) for name in TASKS
         },
-        repos=parsed(client.call_bus("list_repos", SWARM), "repos")["repos"],
+        repos=parse_answer(client.call_bus("list_repos", SWARM), "repos")["repos"],
     )
 
 
 def _save_receipt(client: Client, task_id: str, file: Path, key: Path) -> ReceiptFile:
     """Save a receipt, and verify it from its file without the server."""
     try:
-        answer = parsed(client.call_bus("show_receipt", SWARM, bead_id=task_id), "signed_receipt")
+        answer = parse_answer(
+            client.call_bus("show_receipt", SWARM, bead_id=task_id), "signed_receipt"
+        )
     except NotFound as error:
         return ReceiptFile(file, None, error.detail)
     file.write_text(json.dumps(answer["signed_receipt"], ensure_ascii=False, indent=1))

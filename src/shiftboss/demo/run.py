@@ -22,8 +22,8 @@ from shiftboss.demo.checks import DemoRecord, Fact, facts, read_record
 from shiftboss.demo.plan import REPO_DEPENDENCIES, REPO_OF, SWARM, TASKS, WORKERS, write_plan
 from shiftboss.demo.repos import create_repos, isolate_process
 from shiftboss.demo.server import DemoServer
-from shiftboss.orchestrator.guardian.agent_process import run_mark, sweep_marked
-from shiftboss.orchestrator.run.bootstrap import RunOptions, run_wish
+from shiftboss.orchestrator.guardian.agent_process import end_run_processes, run_mark
+from shiftboss.orchestrator.run.bootstrap import RunOptions, run_plan
 from shiftboss.orchestrator.run.plan_file import load_plan
 from shiftboss.orchestrator.run.plan_run import RunOutcome
 from shiftboss.orchestrator.run.progress import Progress
@@ -68,7 +68,7 @@ def run_demo(*, keep: bool) -> int:
         outcome = _run_plan(paths, server)
         if outcome is None:
             return INTERRUPTED
-        left_behind = asyncio.run(sweep_marked(run_mark(paths.state, SWARM)))
+        left_behind = asyncio.run(end_run_processes(run_mark(paths.state, SWARM)))
         record = read_record(Client(server.address), paths.receipts)
         checked_facts = facts(record, paths.repos, paths.run, left_behind)
         _print_summary(screen, outcome, record, checked_facts)
@@ -89,7 +89,7 @@ def _run_plan(paths: DemoPaths, server: DemoServer) -> RunOutcome | None:
     )
     progress = Progress()
     with RunView(progress):
-        return until_signal(run_wish(options, progress))
+        return until_signal(run_plan(options, progress))
 
 
 def _print_summary(

@@ -14,7 +14,7 @@ from shiftboss.doctor.server import DoctorClient, check_server
 from shiftboss.errors import InvalidPolicy, ShiftbossError
 from shiftboss.evidence.survey.policy_file import default_policy_file, load_policy
 from shiftboss.protocol.policy import Policy
-from shiftboss.rules.documents.wording import how_many
+from shiftboss.rules.documents.wording import pluralize
 
 
 def examine(client: DoctorClient, swarm_id: str, file: Path | None, now_ms: int) -> list[Finding]:
@@ -39,7 +39,7 @@ def _policy(file: Path | None) -> tuple[Policy, list[Finding]]:
     except InvalidPolicy as error:
         todo = f"to see all problems, run: shiftboss policy check {path}"
         return Policy(), [problem("policy", error.detail, todo)]
-    return policy, [ok("policy", f"{path} is valid, with {how_many(len(policy.repos), 'repo')}")]
+    return policy, [ok("policy", f"{path} is valid, with {pluralize(len(policy.repos), 'repo')}")]
 
 
 def _queues(client: DoctorClient, swarm_id: str, policy: Policy, now_ms: int) -> list[Finding]:

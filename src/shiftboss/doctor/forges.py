@@ -11,7 +11,7 @@ from shiftboss.evidence.ci.provider import FORGES
 from shiftboss.evidence.mirror.repository import Repository
 from shiftboss.protocol.ci import CiDemand
 from shiftboss.protocol.policy import Policy, RepoPolicy
-from shiftboss.rules.documents.wording import how_many
+from shiftboss.rules.documents.wording import pluralize
 
 # The forge is asked about a commit, as the server does; if there is none, about one that does not
 # exist.
@@ -34,7 +34,7 @@ async def check_forges(policy: Policy) -> list[Finding]:
     finally:
         await http.close()
     failed = [finding for finding in findings if finding.level != "ok"]
-    return failed or [ok("forge", f"the CI of {how_many(len(findings), 'repo')} answers")]
+    return failed or [ok("forge", f"the CI of {pluralize(len(findings), 'repo')} answers")]
 
 
 async def _check_forge(http: ForgeHttp, name: str, repo: RepoPolicy) -> Finding:

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from shiftboss.agents.agent import Agent
 from shiftboss.agents.registry import AGENTS, DEFAULT_AGENT, brands
 from shiftboss.doctor.findings import Finding, ok, problem, warning
-from shiftboss.rules.documents.wording import how_many
+from shiftboss.rules.documents.wording import pluralize
 from shiftboss.system.child_process import kill_group, start_process
 
 ANSWER_SECONDS: Final = 20.0
@@ -115,4 +115,4 @@ def judge_runners(states: Mapping[str, str], log: str) -> list[Finding]:
                 "journalctl -u forgejo-runner-1 shows a new `task ... repo is`",
             )
         )
-    return findings or [ok("runners", f"online: {how_many(len(states), 'runner')}")]
+    return findings or [ok("runners", f"online: {pluralize(len(states), 'runner')}")]

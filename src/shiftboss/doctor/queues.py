@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 from shiftboss.doctor.findings import Finding, ok, problem, warning
 from shiftboss.doctor.server import DoctorClient, call_bus
 from shiftboss.protocol.policy import Policy, RepoPolicy
-from shiftboss.rules.documents.wording import how_long, how_many
+from shiftboss.rules.documents.wording import format_duration, pluralize
 
 PAGES_MAX: Final = 20
 CLAIM_SECONDS: Final = 600
@@ -87,7 +87,7 @@ def _ci(repos: Sequence[Members], policy: Policy, now_ms: int) -> Iterator[Findi
         if tracking["errors"] >= policy.deadlock.api_errors:
             yield warning(
                 "queues",
-                f"CI of {name} failed to answer {how_many(tracking['errors'], 'time')} in a row",
+                f"CI of {name} failed to answer {pluralize(tracking['errors'], 'time')} in a row",
                 "wait: Shiftboss asks again, and runners reconnect by themselves; do not restart "
                 "CI runs",
             )
@@ -96,7 +96,7 @@ def _ci(repos: Sequence[Members], policy: Policy, now_ms: int) -> Iterator[Findi
 
 
 def _stuck(name: str, tracking: Members, waited: int) -> Finding:
-    commit, duration = tracking["sha"][:12], how_long(waited)
+    commit, duration = tracking["sha"][:12], format_duration(waited)
     if tracking["run_id"] is None:
         return problem(
             "queues",
@@ -122,8 +122,8 @@ def _waiting(tasks: Sequence[Members], seconds: int, now_ms: int) -> Iterator[Fi
     ]
     if late:
         longest = min(late, key=lambda task: int(task["updated_at"]))
-        waited = how_long((now_ms - longest["updated_at"]) // 1000)
-        ready = how_many(len(late), "task")
+        waited = format_duration((now_ms - longest["updated_at"]) // 1000)
+        ready = pluralize(len(late), "task")
         yield warning(
             "queues",
             f"no worker takes {ready} that {'is' if len(late) == 1 else 'are'} ready; "
@@ -143,4 +143,4 @@ def _claims(claims: Sequence[tuple[str, Members]], now_ms: int) -> Iterator[Find
         if claim["state"] == "waiting":
             todo = "no verifier takes it: start one with shiftboss verifier, or start the server "
             todo += "without --no-verifier"
-        yield warning("queues", f"{state} for {how_long(waited)}", todo)
+        yield warning("queues", f"{state} for {format_duration(waited)}", todo)

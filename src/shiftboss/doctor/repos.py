@@ -13,7 +13,7 @@ from shiftboss.doctor.programs import run_program
 from shiftboss.errors import EvidenceUnavailable, UnknownRepo
 from shiftboss.evidence.mirror.repository import LONG_NAMES, LONG_NAMES_HINT, Repository
 from shiftboss.protocol.policy import Policy, RepoPolicy
-from shiftboss.rules.documents.wording import how_many
+from shiftboss.rules.documents.wording import pluralize
 
 # The first version with `rev-parse --path-format`.
 GIT_MIN: Final = (2, 31)
@@ -42,7 +42,7 @@ async def check_repos(policy: Policy) -> list[Finding]:
     )
     findings = [finding for of_repo in checked for finding in of_repo]
     if policy.repos and not any(finding.check == "repos" for finding in findings):
-        count = how_many(len(policy.repos), "repo")
+        count = pluralize(len(policy.repos), "repo")
         findings.insert(0, ok("repos", f"{count} of the policy: found, with a clean work tree"))
     return findings
 
@@ -86,7 +86,7 @@ async def _changes(name: str, folder: Path) -> list[Finding]:
     return [
         warning(
             "repos",
-            f"{name} has uncommitted changes in {how_many(len(status.out.splitlines()), 'file')}",
+            f"{name} has uncommitted changes in {pluralize(len(status.out.splitlines()), 'file')}",
             "commit or stash them: workers and CI see committed files only",
         )
     ]

@@ -18,7 +18,7 @@ from shiftboss.evidence.survey.context_reader import ContextReader
 from shiftboss.evidence.survey.survey import Surveyor
 from shiftboss.protocol.ci import CiDemand, CiReport, CiRun
 from shiftboss.rules.contract.breakage import BreakageFinding, BreakageQuestion
-from shiftboss.system.file_locks import hold_slot
+from shiftboss.system.file_locks import acquire_exclusive_dir
 
 
 class Inspector:
@@ -27,7 +27,7 @@ class Inspector:
     def __init__(self, folder: Path) -> None:
         repository = Repository()
         # Servers on one PostgreSQL may share the folder, but each deletes only what is its own.
-        self._exclusive_dir = hold_slot(folder / "verification")
+        self._exclusive_dir = acquire_exclusive_dir(folder / "verification")
         name = str(self._exclusive_dir.number)
         writing = asyncio.Lock()
         self._verifier = Verifier(

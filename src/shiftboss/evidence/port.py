@@ -15,7 +15,7 @@ from shiftboss.protocol.ci import CiDemand, CiReport
 from shiftboss.protocol.receipts import ReceiptBody, SignedReceipt
 from shiftboss.protocol.verdicts import Verdict, VerificationJob
 from shiftboss.rules.contract.breakage import BreakageFinding, BreakageQuestion
-from shiftboss.rules.prompts.context import ContextRequest, Material
+from shiftboss.rules.prompts.context import ContextMaterial, ContextRequest
 
 
 class Evidence(Protocol):
@@ -54,7 +54,7 @@ class Evidence(Protocol):
         Raises CiUnavailable."""
         ...
 
-    async def context_material(self, request: ContextRequest) -> Material:
+    async def context_material(self, request: ContextRequest) -> ContextMaterial:
         """What a new worker should read. Raises InvalidRequest for a plan that does not exist."""
         ...
 

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from shiftboss.hooks.contract import LocalContract
 from shiftboss.hooks.git import git
 from shiftboss.hooks.messages import refused_paths
-from shiftboss.rules.paths.changes import SUBMODULE, SYMLINK, FileChange, link_leads_astray
+from shiftboss.rules.paths.changes import SUBMODULE, SYMLINK, FileChange, link_violation
 from shiftboss.rules.paths.ownership import Ownership
 
 _LINK_BYTES_MAX: Final = 4096
@@ -104,7 +104,7 @@ def _reason(folder: str, ownership: Ownership, change: FileChange) -> str | None
     _, target = git(folder, ["cat-file", "blob", change.blob])
     if len(target) > _LINK_BYTES_MAX:
         return f"is a link whose target is longer than {_LINK_BYTES_MAX} bytes"
-    return link_leads_astray(change.path, target)
+    return link_violation(change.path, target)
 
 
 def _staged(folder: str, base: str) -> list[FileChange]:

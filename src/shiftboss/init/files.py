@@ -14,7 +14,7 @@ from shiftboss.errors import InvalidRequest
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class PlannedChange:
     """The contents of one file before and after; None stands for a missing file. `name` is what
     people see, `path` is where the file really is."""
 
@@ -45,7 +45,7 @@ def read_if_there(path: Path, name: str) -> bytes | None:
         ) from error
 
 
-def apply(changes: Sequence[Change], top: Path) -> None:
+def apply(changes: Sequence[PlannedChange], top: Path) -> None:
     """Every file is written beside its place first and then moved there. Folders that are empty
     afterwards are removed, up to `top`. Raises InvalidRequest after undoing everything."""
     transaction = _Transaction(top)
@@ -71,10 +71,10 @@ def apply(changes: Sequence[Change], top: Path) -> None:
 class _Transaction:
     top: Path
     staged: dict[Path, Path] = field(default_factory=dict)
-    moved: list[Change] = field(default_factory=list)
+    moved: list[PlannedChange] = field(default_factory=list)
     folders: list[Path] = field(default_factory=list)
 
-    def stage(self, change: Change) -> None:
+    def stage(self, change: PlannedChange) -> None:
         if change.after is None:
             if not os.access(change.path.parent, os.W_OK):
                 raise PermissionError(13, "Permission denied")
@@ -88,7 +88,7 @@ class _Transaction:
             folder.mkdir()
             self.folders.append(folder)
 
-    def move(self, change: Change) -> None:
+    def move(self, change: PlannedChange) -> None:
         if change.after is None:
             change.path.unlink()
         else:

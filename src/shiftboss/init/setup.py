@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from shiftboss.agents.registry import AGENTS, DEFAULT_AGENT, brands
 from shiftboss.errors import InvalidRequest
-from shiftboss.init.files import Change, read_if_there
+from shiftboss.init.files import PlannedChange, read_if_there
 from shiftboss.init.project import COMMENT, draft_for
 from shiftboss.rules.documents.file_edits import BlockFile, CannotMerge, FileEdit, WholeFile
 from shiftboss.rules.documents.text_blocks import HTML
@@ -40,7 +40,7 @@ class Proposal(NamedTuple):
     """`left` are files that a removal keeps, because they were changed since."""
 
     agents: list[str]
-    changes: list[Change]
+    changes: list[PlannedChange]
     left: list[str]
 
 
@@ -108,9 +108,9 @@ class _RepositoryFiles:
             )
         return path
 
-    def changes(self) -> list[Change]:
+    def changes(self) -> list[PlannedChange]:
         return [
-            Change(self._names[path], path, before, self._after[path])
+            PlannedChange(self._names[path], path, before, self._after[path])
             for path, before in self._before.items()
             if before != self._after[path]
         ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 
-class FoundTask(NamedTuple):
+class TrackerTask(NamedTuple):
     """One task of a tracker, within the limits of a task that is added by hand."""
 
     task_id: str

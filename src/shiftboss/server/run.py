@@ -18,12 +18,12 @@ from typing import Literal, NamedTuple
 import uvicorn
 
 from shiftboss.coordinator.coordinator import Coordinator
-from shiftboss.coordinator.handoffs.spawn_checks import Spawning
+from shiftboss.coordinator.handoffs.spawn_checks import SpawnPolicy
 from shiftboss.errors import ShiftbossError
 from shiftboss.evidence.subprocess.proxy import EvidenceProxy
 from shiftboss.evidence.survey.policy_file import default_policy_file, load_policy
 from shiftboss.protocol.policy import Policy
-from shiftboss.rules.claims.environment_variables import may_be_passed
+from shiftboss.rules.claims.environment_variables import is_variable_allowed
 from shiftboss.server.fast_path.serving import fast_serving
 from shiftboss.server.http.app import App
 from shiftboss.server.http.connection import Serving
@@ -183,14 +183,14 @@ def _app(settings: ServerSettings) -> App:
         find_task=None if settings.beads is None else Beads(Path(settings.beads)).find,
         verifies=settings.verifies,
         policy=_policy(settings),
-        spawning=Spawning(settings.spawning_is_open, _variables(settings.pass_environment)),
+        spawning=SpawnPolicy(settings.spawning_is_open, _variables(settings.pass_environment)),
     )
     return App(coordinator, settings.token, operator)
 
 
 def _variables(names: Sequence[str]) -> frozenset[str]:
     for name in names:
-        if not may_be_passed(name):
+        if not is_variable_allowed(name):
             raise CannotStart(f"{name} can never be passed to commands", field="pass_environment")
     return frozenset(names)
 

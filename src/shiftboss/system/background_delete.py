@@ -49,7 +49,7 @@ class BackgroundDelete:
     def _collect_leftovers(self) -> list[Path]:
         """Move all that was left behind to the trash, and list the trash."""
         self._trash.mkdir(parents=True, exist_ok=True, mode=0o700)
-        spread(self.folder)
+        spread_subfolders(self.folder)
         for leftover in [path for path in self.folder.iterdir() if path != self._trash]:
             _move(leftover, self._trash / leftover.name)
         return list(self._trash.iterdir())
@@ -72,7 +72,7 @@ async def remove_tree(folder: Path) -> None:
         await run_silently("rm", "-rf", "--", str(folder))
 
 
-def spread(folder: Path) -> None:
+def spread_subfolders(folder: Path) -> None:
     """Ask ext4 to place each subfolder in a block group of its own.
 
     Without a journal, ext4 skips every recently deleted inode before it creates a file. Creating

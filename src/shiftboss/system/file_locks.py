@@ -54,7 +54,7 @@ def locked(path: Path, patience_seconds: float) -> Iterator[None]:
 
 
 @asynccontextmanager
-async def turn(folder: Path, name: str) -> AsyncIterator[int]:
+async def folder_lock(folder: Path, name: str) -> AsyncIterator[int]:
     """Hold the lock of this name in the folder, and wait for it without blocking the event loop.
 
     A process that inherits the yielded descriptor keeps the lock until it ends.
@@ -81,7 +81,7 @@ class ExclusiveDir(NamedTuple):
         self.lock.close()
 
 
-def hold_slot(folder: Path) -> ExclusiveDir:
+def acquire_exclusive_dir(folder: Path) -> ExclusiveDir:
     """The first number in `folder` that no other process holds.
 
     After a crash the next start gets the same number again, and so can clear what was left there.

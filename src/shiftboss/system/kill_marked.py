@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import Final
 
-from shiftboss.system.processes import all_pids, parent_of, send
+from shiftboss.system.processes import all_pids, parent_of, send_signal
 
 _SWEEP_SECONDS: Final = 6.0
 _TERM_SECONDS: Final = 2.0
@@ -35,9 +35,9 @@ def end_marked(variable: str, mark: str) -> int:
         if not marked and not guardians:
             break
         for pid in guardians:
-            send(pid, signal.SIGTERM if waited < _TERM_SECONDS else signal.SIGKILL)
+            send_signal(pid, signal.SIGTERM if waited < _TERM_SECONDS else signal.SIGKILL)
         for pid in marked:
-            send(pid, signal.SIGKILL)
+            send_signal(pid, signal.SIGKILL)
         killed.update(marked)
         time.sleep(_PAUSE_SECONDS)
         waited = time.monotonic() - started_at

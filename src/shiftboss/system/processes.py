@@ -42,19 +42,19 @@ class Process(NamedTuple):
     cpu_seconds: float
 
 
-def program_argv(module: str, *arguments: str) -> list[str]:
+def module_argv(module: str, *arguments: str) -> list[str]:
     """The command line that runs the `main` of a module of ours, isolated from site packages and
     from Python's environment variables."""
     return [sys.executable, "-I", "-S", "-c", _PROGRAM.format(module), _ROOT, *arguments]
 
 
-def become_guardian() -> None:
+def become_subreaper() -> None:
     """Make this process the parent of every orphan below it (Linux only)."""
     _control(PR_SET_CHILD_SUBREAPER, 1)
-    close_to_others()
+    deny_inspection()
 
 
-def close_to_others() -> None:
+def deny_inspection() -> None:
     """Keep processes of the same user from reading our memory, our environment and our pipes."""
     _control(PR_SET_DUMPABLE, 0)
 
@@ -71,11 +71,11 @@ def limit_child(*, niceness: int, open_files: int, file_bytes: int) -> None:
     _lower(resource.RLIMIT_NOFILE, open_files)
     _lower(resource.RLIMIT_FSIZE, file_bytes)
     os.nice(niceness)
-    set_own("oom_score_adj", 1000)
+    set_proc_self("oom_score_adj", 1000)
     _control(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-def set_own(name: str, value: int) -> None:
+def set_proc_self(name: str, value: int) -> None:
     """Write a file of /proc/self, if Linux has it."""
     try:
         Path("/proc/self", name).write_text(str(value))
@@ -164,7 +164,7 @@ def parent_of(pid: int) -> int:
     return 0 if process is None else process.parent
 
 
-def excess(processes: list[Process], megabytes: int, processes_max: int) -> str | None:
+def exceeded_limit(processes: list[Process], megabytes: int, processes_max: int) -> str | None:
     """Which limit is exceeded: "processes" or "memory".
 
     Resident memory counts shared pages once per process. Only if that sum is too high is the
@@ -216,25 +216,25 @@ class Children:
         that forks and exits again and again is caught. The leader's group gets one signal at once.
         """
         deadline = time.monotonic() + END_SECONDS
-        send(-self._leader, signal.SIGKILL)
+        send_signal(-self._leader, signal.SIGKILL)
         self.reap()
         while not self._all_gone and time.monotonic() < deadline:
             for pid in children_of(os.getpid()):
-                send(pid, signal.SIGKILL)
+                send_signal(pid, signal.SIGKILL)
             select.select([self._signals], [], [], END_PAUSE_SECONDS)
             read_available(self._signals)
             self.reap()
         return self._all_gone
 
 
-def send(pid: int, number: int) -> None:
+def send_signal(pid: int, number: int) -> None:
     try:
         os.kill(pid, number)
     except (ProcessLookupError, PermissionError):
         pass
 
 
-def wake_up_on(*signals: signal.Signals) -> int:
+def open_signal_pipe(*signals: signal.Signals) -> int:
     """A descriptor from which the number of each received signal can be read, one byte each."""
     reader, writer = os.pipe()
     os.set_blocking(reader, False)

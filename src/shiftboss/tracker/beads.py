@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from shiftboss.errors import ShiftbossError, TrackerUnavailable
-from shiftboss.protocol.tracker_tasks import FoundTask
+from shiftboss.protocol.tracker_tasks import TrackerTask
 from shiftboss.system.child_process import (
     OutputTooLargeError,
     ProcessOutput,
@@ -55,7 +55,7 @@ class Beads:
         self._folder = folder
         self._slots = asyncio.Semaphore(AT_ONCE_MAX)
 
-    async def find(self, task_id: str) -> FoundTask | None:
+    async def find(self, task_id: str) -> TrackerTask | None:
         # bd would take an id that begins with a dash for an option.
         if not is_task_id(task_id):
             return None
@@ -108,7 +108,7 @@ def _check_is_unknown(output: ProcessOutput) -> None:
         raise TrackerUnavailable(f"bd failed: {first_line[:200]}")
 
 
-def _parse(task_id: str, out: bytes) -> FoundTask | None:
+def _parse(task_id: str, out: bytes) -> TrackerTask | None:
     try:
         answer = json.loads(out)
         # Some versions print the issue, some a list with one issue.

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any, Final, NamedTuple
 
-from shiftboss.protocol.tracker_tasks import FoundTask
+from shiftboss.protocol.tracker_tasks import TrackerTask
 
 TITLE_CHARACTERS_MAX: Final = 500
 DESCRIPTION_CHARACTERS_MAX: Final = 20_000
@@ -34,11 +34,11 @@ def is_task_id(text: object) -> bool:
     return isinstance(text, str) and _TASK_ID.fullmatch(text) is not None
 
 
-def task_of(issue: object) -> FoundTask:
+def task_of(issue: object) -> TrackerTask:
     """Raises BadIssueError. Other members of the issue are ignored."""
     if not isinstance(issue, dict):
         raise BadIssueError("not a JSON object")
-    return FoundTask(
+    return TrackerTask(
         task_id=_id(issue.get("id"), "id"),
         title=_title(issue.get("title")),
         description=_description(issue.get("description")),
@@ -116,7 +116,7 @@ class IssueFile:
     def __init__(self) -> None:
         self.bad: list[BadLine] = []
         self.done: set[str] = set()
-        self._open: dict[str, tuple[int, FoundTask]] = {}
+        self._open: dict[str, tuple[int, TrackerTask]] = {}
 
     def add(self, number: int, line: bytes) -> None:
         try:
@@ -128,7 +128,7 @@ class IssueFile:
         else:
             self._take(number, task)
 
-    def _take(self, number: int, task: FoundTask) -> None:
+    def _take(self, number: int, task: TrackerTask) -> None:
         if task.task_id in self.done or task.task_id in self._open:
             self.bad.append(BadLine(number, f"id: {task.task_id} is on an earlier line as well"))
         elif task.is_done:
@@ -141,7 +141,7 @@ class IssueFile:
         needed = {name for _, task in self._open.values() for name in task.depends_on}
         return sorted(needed - self.done - self._open.keys())
 
-    def in_order(self, known: set[str]) -> list[FoundTask]:
+    def in_order(self, known: set[str]) -> list[TrackerTask]:
         """The open tasks, each after its dependencies and without finished ones.
 
         `known` are dependencies that the server has already. A task whose dependencies are missing
@@ -161,10 +161,10 @@ class IssueFile:
         self._report_missing(needs)
         return [self._without_done(task_id) for task_id in ordered]
 
-    def _tasks(self) -> Iterator[tuple[str, FoundTask]]:
+    def _tasks(self) -> Iterator[tuple[str, TrackerTask]]:
         return ((task_id, task) for task_id, (_, task) in self._open.items())
 
-    def _without_done(self, task_id: str) -> FoundTask:
+    def _without_done(self, task_id: str) -> TrackerTask:
         _, task = self._open[task_id]
         return task._replace(depends_on=[name for name in task.depends_on if name not in self.done])
 

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from shiftboss.client.server_address import Server
 from shiftboss.errors import EvidenceUnavailable, InvalidRequest, ShiftbossError
-from shiftboss.evidence.checks.claim_renewal import tend
+from shiftboss.evidence.checks.claim_renewal import verify_with_renewal
 from shiftboss.evidence.checks.verifier import Verifier
 from shiftboss.protocol.handoff_requests import (
     RenewClaimAnswer,
@@ -30,7 +30,7 @@ TAKE_SECONDS: Final = 10
 GIVE_BACK_SECONDS: Final = 2.0
 
 
-class Looked(NamedTuple):
+class VerifiedClaim(NamedTuple):
     """What became of a claim: accepted, refused, waiting (to be verified again) or void."""
 
     bead_id: str
@@ -44,7 +44,7 @@ class VerifierService:
         client: VerifierClient,
         name: str,
         verifier: Verifier,
-        on_verified: Callable[[Looked], None],
+        on_verified: Callable[[VerifiedClaim], None],
     ) -> None:
         self._client = client
         self._name = name
@@ -73,12 +73,12 @@ class VerifierService:
 
     async def _verify(self, job: VerificationJob) -> None:
         try:
-            report = await tend(job, self._name, self._verifier.verify, self._renew)
+            report = await verify_with_renewal(job, self._name, self._verifier.verify, self._renew)
         except asyncio.CancelledError:
             await self._give_back(job)
             raise
         state = "void" if report is None else await self._report(report)
-        self._on_verified(Looked(job.bead_id, job.claim_id, state))
+        self._on_verified(VerifiedClaim(job.bead_id, job.claim_id, state))
 
     async def _renew(self, request: RenewClaimRequest) -> RenewClaimAnswer:
         return await self._client.call("renew_claim", request, RenewClaimAnswer)
@@ -112,7 +112,7 @@ async def run_verifier(
     name: str,
     folder: Path,
     at_once: int,
-    on_verified: Callable[[Looked], None],
+    on_verified: Callable[[VerifiedClaim], None],
     on_lost: Callable[[str], None],
 ) -> None:
     """Run until cancelled."""

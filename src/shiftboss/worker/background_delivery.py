@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 from typing import Final
 
-from shiftboss.client.backoff import pauses
+from shiftboss.client.backoff import backoff_delays
 from shiftboss.client.server_address import Server
 from shiftboss.system.file_locks import LockHeldError
 from shiftboss.worker.delivery import OutboxDelivery
@@ -53,7 +53,7 @@ class BackgroundDelivery:
                 self._stop = None
 
     def _run(self, stop: threading.Event) -> None:
-        for delay in pauses():
+        for delay in backoff_delays():
             if stop.wait(delay):
                 return
             try:
@@ -128,7 +128,7 @@ def run_courier(folder: str, address: str) -> None:
 
 
 def _deliver_until(deadline: float, delivery: OutboxDelivery) -> None:
-    for delay in pauses():
+    for delay in backoff_delays():
         if delivery.deliver_waiting() or time.monotonic() > deadline:
             return
         time.sleep(delay)

@@ -19,12 +19,12 @@ from shiftboss.worker.milestone_reports import MilestoneReports
 log = logging.getLogger(__name__)
 
 # How long the final report of a task may take after its loop was left.
-LAST_WORD_SECONDS: Final = 10.0
+FINAL_REPORT_SECONDS: Final = 10.0
 LEFT_WITHOUT_RESULT: Final = "left without a result"
 REASON_CHARACTERS_MAX: Final = 2_000
 
 
-def reason_of(error: BaseException | None) -> str:
+def failure_reason(error: BaseException | None) -> str:
     """The reason that is reported for a task whose loop an error has left."""
     if error is None or isinstance(error, asyncio.CancelledError | GeneratorExit):
         return LEFT_WITHOUT_RESULT
@@ -174,7 +174,7 @@ class BusTask(MilestoneReports):
             return
         members, key = self._members() | {"reason": reason}, self._keys["task_failed"]
         try:
-            self._client.call_within(LAST_WORD_SECONDS, "task_failed", members, key)
+            self._client.call_within(FINAL_REPORT_SECONDS, "task_failed", members, key)
         except ShiftbossError as error:
             log.warning("%s was left without a result: %s", self.bead_id, error.detail)
 

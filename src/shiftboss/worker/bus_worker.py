@@ -8,13 +8,18 @@ import threading
 from types import TracebackType
 from typing import Any, Self
 
-from shiftboss.client.backoff import pauses
+from shiftboss.client.backoff import backoff_delays
 from shiftboss.client.bus_client import POLL_MS, POLL_TIMEOUT, BusClient
 from shiftboss.client.http_client import validated
 from shiftboss.client.server_address import Server
 from shiftboss.errors import Conflict, InvalidRequest, UnknownTask, UnknownWorker
 from shiftboss.protocol.bus import DEFAULT_SWARM, LEASE_SECONDS_MAX, RegisterWorkerRequest
-from shiftboss.worker.bus_task import LAST_WORD_SECONDS, LEFT_WITHOUT_RESULT, BusTask, reason_of
+from shiftboss.worker.bus_task import (
+    FINAL_REPORT_SECONDS,
+    LEFT_WITHOUT_RESULT,
+    BusTask,
+    failure_reason,
+)
 from shiftboss.worker.heartbeats import HEARTBEAT_SECONDS
 
 log = logging.getLogger(__name__)
@@ -73,7 +78,7 @@ class BusWorker:
         self._is_managed = False
         sessions, self._sessions = self._sessions, []
         for session in sessions:
-            await session.end(reason_of(error))
+            await session.end(failure_reason(error))
 
 
 class Tasks:
@@ -111,7 +116,7 @@ class BusSession:
         self._offered: BusTask | None = None
         self._held: BusTask | None = None
         self._last: tuple[str, int] | None = None
-        self._delays = pauses()
+        self._delays = backoff_delays()
 
     async def next(self) -> BusTask:
         """The next task, acknowledged. The previous one is settled first."""
@@ -127,7 +132,7 @@ class BusSession:
 
     async def end(self, reason: str) -> None:
         try:
-            async with asyncio.timeout(LAST_WORD_SECONDS):
+            async with asyncio.timeout(FINAL_REPORT_SECONDS):
                 await self._settle(reason)
         except TimeoutError:
             log.warning("the server did not answer the final report: %s", reason)
@@ -178,7 +183,7 @@ class BusSession:
             await self._skip(offered.bead_id, error.detail)
             return
         self._last = (offered.bead_id, offered.epoch)
-        self._delays = pauses()
+        self._delays = backoff_delays()
         self._offered, self._held = None, offered
 
     async def _skip(self, bead_id: str, reason: str) -> None:
@@ -191,7 +196,7 @@ def _report_abandoned(task: BusTask, consumer: asyncio.Task[Any] | None) -> None
     if consumer is not None and consumer.done() and not consumer.cancelled():
         error = consumer.exception()
     # Not a daemon thread: the process waits for the final report, the event loop might not.
-    threading.Thread(target=task.settle_now, args=(reason_of(error),)).start()
+    threading.Thread(target=task.settle_now, args=(failure_reason(error),)).start()
 
 
 def _checked_seconds(seconds: float | None) -> float:

@@ -14,7 +14,7 @@ import pytest
 from shiftboss import BusWorker
 from shiftboss.errors import ContractViolations, IllegalTransition
 from shiftboss.worker.bus_task import BusTask
-from tests.contract_story import WORKER, Story, repo_on_main
+from tests.contract_server import WORKER, ContractServer, repo_on_main
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.anyio
@@ -30,13 +30,15 @@ class Room:
     def __init__(self, folder: Path) -> None:
         self.repo = repo_on_main(folder / "alphavm", {"a.txt": "begin\n"})
         (folder / "state").mkdir()
-        self.story = Story(folder / "state", {"alphavm": {"path": str(self.repo.path), "ci": CI}})
+        self.contract_server = ContractServer(
+            folder / "state", {"alphavm": {"path": str(self.repo.path), "ci": CI}}
+        )
 
     @asynccontextmanager
     async def task(self, **members: object) -> AsyncIterator[BusTask]:
-        self.story.spawn("bd-1", "alphavm", "a.txt", **members)
-        self.story.ask("submit_task", bead_id="bd-1")
-        async with BusWorker(WORKER, server=self.story.server.url) as worker:
+        self.contract_server.spawn("bd-1", "alphavm", "a.txt", **members)
+        self.contract_server.ask("submit_task", bead_id="bd-1")
+        async with BusWorker(WORKER, server=self.contract_server.server.url) as worker:
             async for taken in worker.tasks():
                 yield taken
                 return
@@ -49,11 +51,11 @@ class Room:
 def room(tmp_path: Path) -> Iterator[Room]:
     made = Room(tmp_path)
     yield made
-    made.story.close()
+    made.contract_server.close()
 
 
 def lines(room: Room) -> list[str]:
-    return [one.data["line"] for one in room.story.events("milestone_reported")]
+    return [one.data["line"] for one in room.contract_server.events("milestone_reported")]
 
 
 @pytest.mark.requirement("CC-02", "CC-17")
@@ -75,9 +77,9 @@ async def test_the_example_session_ends_with_a_receipt(room: Room) -> None:
         assert (await task.ci_result())["state"] == "passed"
         receipt = await task.finished("alphavm", "2", sync_job="radicle-push")
         assert task.is_over
-    shown = room.story.ask("show_receipt", bead_id="bd-1")["signed_receipt"]["receipt"]
+    shown = room.contract_server.ask("show_receipt", bead_id="bd-1")["signed_receipt"]["receipt"]
     assert (shown["receipt_id"], shown["commit"]) == (receipt, good)
-    assert room.story.ask("show_task", bead_id="bd-1")["status"] == "done"
+    assert room.contract_server.ask("show_task", bead_id="bd-1")["status"] == "done"
     assert [line.split(":")[0] for line in lines(room)] == [
         "WORKING",
         "PUSHED_TO_CI",
@@ -88,12 +90,12 @@ async def test_the_example_session_ends_with_a_receipt(room: Room) -> None:
 
 @pytest.mark.requirement("CC-14")
 async def test_the_context_for_a_worker_comes_over_http(room: Room) -> None:
-    room.story.spawn("bd-1", "alphavm", "a.txt")
-    context = room.story.ask("build_context", bead_id="bd-1", max_tokens=3000)
+    room.contract_server.spawn("bd-1", "alphavm", "a.txt")
+    context = room.contract_server.ask("build_context", bead_id="bd-1", max_tokens=3000)
     assert context["included"] == ["a.txt", "history of these files"]
     assert "\n=== a.txt\nbegin\n" in context["text"]
     assert context["tokens"] <= 3000
-    nothing = room.story.ask("show_ci", bead_id="bd-1")
+    nothing = room.contract_server.ask("show_ci", bead_id="bd-1")
     assert (nothing["state"], nothing["repo"]) == ("none", "alphavm")
 
 
@@ -115,8 +117,8 @@ async def test_a_worker_may_leave_after_its_push(room: Room) -> None:
     returns: dict[str, Any] = {"ci_run_id": "1", "summary": "The word is right"}
     async with room.task() as task:
         await task.pushed("alphavm", room.commit("good"), "1", returns=returns)
-    room.story.event("claim_accepted")
-    shown = room.story.ask("show_receipt", bead_id="bd-1")["signed_receipt"]["receipt"]
+    room.contract_server.event("claim_accepted")
+    shown = room.contract_server.ask("show_receipt", bead_id="bd-1")["signed_receipt"]["receipt"]
     assert shown["summary"] == "The word is right\nCI run: 1"
 
 
@@ -127,13 +129,17 @@ async def test_blocked_asks_and_waits(room: Room) -> None:
 
         async def answer() -> None:
             def asked() -> list[dict[str, Any]]:
-                found: list[dict[str, Any]] = room.story.ask("list_questions")["questions"]
+                found: list[dict[str, Any]] = room.contract_server.ask("list_questions")[
+                    "questions"
+                ]
                 return found
 
             await eventually(asked, "the question")
             (question,) = asked()
             assert (question["contact"], question["question"]) == ("lead", "Which word?")
-            room.story.ask("answer_question", question_id=question["question_id"], answer="good")
+            room.contract_server.ask(
+                "answer_question", question_id=question["question_id"], answer="good"
+            )
 
         async with asyncio.TaskGroup() as group:
             waiting = group.create_task(task.blocked("Which word?"))
@@ -149,7 +155,7 @@ async def test_the_second_denial_of_a_tool_ends_the_work(room: Room) -> None:
     async with room.task() as task:
         denials = [(await task.denied("Bash", error, "mkdir a"), task.is_over) for _ in range(2)]
     assert denials == [(True, False), (False, True)]
-    shown = room.story.ask("show_task", bead_id="bd-1")
+    shown = room.contract_server.ask("show_task", bead_id="bd-1")
     assert shown["status"] == "failed"
     assert shown["last_error"].startswith("BLOCKED_PERMISSION: Bash - ")
-    assert room.story.ask("list_questions")["questions"]
+    assert room.contract_server.ask("list_questions")["questions"]

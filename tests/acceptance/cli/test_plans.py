@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from shiftboss.errors import InvalidPlan
-from shiftboss.orchestrator.run.plan_file import load_plan, swarm_of
+from shiftboss.orchestrator.run.plan_file import default_swarm_id, load_plan
 from shiftboss.protocol.fields import is_swarm_id
 from tests.commands import on_terminal, shiftboss
 
@@ -170,7 +170,7 @@ def test_folders_come_from_the_plan_or_from_the_policy_beside_it(folder: Path) -
     plan = load_plan(folder / "plan.yaml")
     app = plan.repos["app"]
     assert (app.path, app.branch) == (str((folder / "app").resolve()), "trunk")
-    assert plan.swarm == swarm_of(folder / "plan.yaml")
+    assert plan.swarm == default_swarm_id(folder / "plan.yaml")
     (folder / "app").rmdir()
     with pytest.raises(InvalidPlan, match=r"there is no folder .*; clone the repo first"):
         load_plan(folder / "plan.yaml")
@@ -186,8 +186,8 @@ def test_two_names_for_one_folder_are_refused(folder: Path) -> None:
 @pytest.mark.requirement("OWN-01")
 def test_the_same_file_is_the_same_swarm_and_another_is_another(tmp_path: Path) -> None:
     names = ["plan.yaml", "other.yaml", "Ä plan ☂.yaml", f"{'long' * 50}.yaml", "one/plan.yaml"]
-    swarm_ids = [swarm_of(tmp_path / name) for name in names]
-    assert swarm_ids == [swarm_of(tmp_path / "one" / ".." / name) for name in names]
+    swarm_ids = [default_swarm_id(tmp_path / name) for name in names]
+    assert swarm_ids == [default_swarm_id(tmp_path / "one" / ".." / name) for name in names]
     assert len(set(swarm_ids)) == len(names)
     assert all(is_swarm_id(one) and len(one) <= 60 for one in swarm_ids)
 

@@ -12,7 +12,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from tests.contract_story import Story, repo_on_main
+from tests.contract_server import ContractServer, repo_on_main
 from tests.forge import REPOSITORY, TOKEN, Forge, Run, running_forge
 from tests.repos import Repo
 from tests.waiting import wait_until
@@ -32,7 +32,7 @@ class WebhookServer:
         ci = forge.demand(poll_every=3600).policy.model_dump(mode="json", exclude_none=True)
         mute = {"path": str(self.repo.path), "ci": ci}
         (folder / "state").mkdir()
-        self.story = Story(
+        self.contract_server = ContractServer(
             folder / "state",
             {
                 "alphavm": mute | {"ci": ci | {"webhook_secret_variable": "HOOK_SECRET"}},
@@ -46,12 +46,12 @@ class WebhookServer:
         )
 
     def follow(self, **jobs: str) -> Run:
-        self.story.begin("bd-1", "alphavm", "a.txt")
+        self.contract_server.begin("bd-1", "alphavm", "a.txt")
         self.sha = self.repo.commit("work", {"a.txt": "2\n"})
         run = self.forge.push(self.sha, **jobs)
-        self.story.push("bd-1", "alphavm", self.sha)
+        self.contract_server.push("bd-1", "alphavm", self.sha)
         # Told in the same transaction that puts the next look an hour away.
-        self.story.event("ci_run_found")
+        self.contract_server.event("ci_run_found")
         return run
 
     def looks(self) -> int:
@@ -71,7 +71,7 @@ class WebhookServer:
     def post(self, repo: str, headers: dict[str, str], body: bytes) -> httpx2.Response:
         """Without a token of ours, by a name that is not ours."""
         return httpx2.post(
-            f"{self.story.server.url}/ci/webhook/{repo}",
+            f"{self.contract_server.server.url}/ci/webhook/{repo}",
             headers={"Host": "shiftboss.example", **headers},
             content=body,
             timeout=30,
@@ -113,7 +113,7 @@ def webhooks(tmp_path: Path) -> Iterator[WebhookServer]:
     with running_forge("github") as forge:
         server = WebhookServer(tmp_path, forge)
         yield server
-        server.story.close()
+        server.contract_server.close()
 
 
 @pytest.mark.parametrize(
@@ -135,9 +135,9 @@ def test_a_signed_webhook_has_the_server_look_at_once(
             body = webhooks.body(event)
             response = webhooks.post("alphavm", signed(flavour.split("-")[0], event, body), body)
             assert (response.status_code, response.json()) == (200, {"looks": 1})
-            assert webhooks.story.event("ci_passed")["sha"] == webhooks.sha
+            assert webhooks.contract_server.event("ci_passed")["sha"] == webhooks.sha
         finally:
-            webhooks.story.close()
+            webhooks.contract_server.close()
 
 
 def test_with_a_token_for_the_workers_a_forge_needs_none(tmp_path: Path) -> None:
@@ -146,15 +146,18 @@ def test_with_a_token_for_the_workers_a_forge_needs_none(tmp_path: Path) -> None
         try:
             webhooks.follow(test="running").jobs["test"] = "success"
             assert webhooks.tell(webhooks.body()).json() == {"looks": 1}
-            webhooks.story.event("ci_passed")
+            webhooks.contract_server.event("ci_passed")
             # Everything else is closed, whatever the path begins with.
             for path in ("/bus/list_repos", "/ci/webhook", "/ci/webhook/../../bus/list_repos"):
                 response = httpx2.post(
-                    f"{webhooks.story.server.url}{path}", json={}, timeout=30, trust_env=False
+                    f"{webhooks.contract_server.server.url}{path}",
+                    json={},
+                    timeout=30,
+                    trust_env=False,
                 )
                 assert response.status_code == 401, path
         finally:
-            webhooks.story.close()
+            webhooks.contract_server.close()
 
 
 def test_a_webhook_that_is_sent_again_asks_the_forge_once(webhooks: WebhookServer) -> None:
@@ -189,7 +192,7 @@ def test_who_cannot_sign_learns_and_changes_nothing(webhooks: WebhookServer) -> 
     assert SECRET not in attempts["wrong secret"].text
     # All of them were answered before this one is, and none had the server look.
     assert webhooks.tell(webhooks.body(action="completed")).json()["looks"] == 1
-    webhooks.story.event("ci_passed")
+    webhooks.contract_server.event("ci_passed")
     assert webhooks.looks() == before + 1
 
 
@@ -210,6 +213,6 @@ def test_a_huge_body_is_refused(webhooks: WebhookServer) -> None:
 
 def test_only_post(webhooks: WebhookServer) -> None:
     response = httpx2.get(
-        f"{webhooks.story.server.url}/ci/webhook/alphavm", timeout=30, trust_env=False
+        f"{webhooks.contract_server.server.url}/ci/webhook/alphavm", timeout=30, trust_env=False
     )
     assert response.status_code == 405

@@ -16,7 +16,7 @@ import pytest
 from tests.acceptance.swarms.packets import SWARM
 from tests.acceptance.worker.workers import method, run_script
 from tests.client import Client
-from tests.leash import Leash
+from tests.kill_with_parent import KillWithParent
 
 
 @pytest.mark.requirement("SW-02", "SW-03")
@@ -54,7 +54,7 @@ def test_the_documents_command_starts_the_real_server(tmp_path: Path) -> None:
         stdout=subprocess.PIPE,
         text=True,
     )
-    leash = Leash(process.pid)
+    killer = KillWithParent(process.pid)
     try:
         assert process.stdout is not None
         told = re.match(r"listening on (http://127\.0\.0\.1:\d+)\b", process.stdout.readline())
@@ -69,7 +69,7 @@ def test_the_documents_command_starts_the_real_server(tmp_path: Path) -> None:
     finally:
         process.kill()
         process.communicate()
-        leash.let_go()
+        killer.release()
     assert (status["workers_registered"], status["workers_complete"]) == (1, 1)
     assert (status["workers_failed"], status["ready_for_merge"]) == (0, True)
     assert (tmp_path / ".shiftboss" / "shiftboss.db").is_file()

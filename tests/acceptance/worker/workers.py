@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from shiftboss.worker.swarm_worker import SwarmWorker
 from tests.acceptance.swarms.packets import SWARM
-from tests.leash import Leash
+from tests.kill_with_parent import KillWithParent
 
 SCRIPT_SECONDS = 60.0
 SNIPPETS = Path(__file__).parent / "snippets"
@@ -94,7 +94,7 @@ class ScriptProcess:
             stdout=subprocess.PIPE,
             text=True,
         )
-        self._leash = Leash(self._process.pid)
+        self._killer = KillWithParent(self._process.pid)
 
     def next_line(self) -> str:
         assert self._process.stdout is not None
@@ -107,5 +107,5 @@ class ScriptProcess:
     def end(self) -> int:
         """Wait for its end; the exit code."""
         self._process.communicate(timeout=SCRIPT_SECONDS)
-        self._leash.let_go()
+        self._killer.release()
         return self._process.returncode

@@ -13,7 +13,7 @@ from shiftboss.coordinator.after_commit import outcome_log, runner
 from shiftboss.coordinator.after_commit.registry import EFFECTS
 from shiftboss.coordinator.after_commit.runner import AfterCommit, Effect
 from shiftboss.coordinator.coordinator import Coordinator
-from shiftboss.coordinator.hub import Hub
+from shiftboss.coordinator.event_hub import Hub
 from shiftboss.errors import InvalidRequest
 from shiftboss.protocol.events import Event, EventKind
 from shiftboss.protocol.packets import CompleteRequest, RegisterRequest

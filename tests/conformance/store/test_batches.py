@@ -11,8 +11,8 @@ import pytest
 
 from shiftboss.errors import PacketConflict, StoreUnavailable, UnknownSwarm
 from shiftboss.protocol.events import Event
+from shiftboss.store.group_writer import BATCH_MAX
 from shiftboss.store.port import Transaction, UseCase
-from shiftboss.store.writer import BATCH_MAX
 from tests.conformance.opened import OpenStore, opened
 from tests.conformance.store.rows import SWARM, TASK, add_event, add_swarm_with_event, assignment
 

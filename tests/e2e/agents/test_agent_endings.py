@@ -15,7 +15,12 @@ import psutil
 import pytest
 
 from shiftboss.orchestrator.guardian import agent_process as process_module
-from shiftboss.orchestrator.guardian.agent_process import RUN_MARK, Exit, run_mark, sweep_marked
+from shiftboss.orchestrator.guardian.agent_process import (
+    RUN_MARK,
+    Exit,
+    end_run_processes,
+    run_mark,
+)
 from tests.e2e.agents.agent_fixtures import (
     DAEMON,
     DEAF,
@@ -203,7 +208,7 @@ def test_nothing_is_left_when_both_die(host: AgentHost) -> None:
     with orchestrating(host):
         host.guardians()[0].kill()
     wait_until(lambda: len(host.processes()) <= 1, "the agent has ended with its guardian")
-    assert asyncio.run(sweep_marked(host.mark)) <= 1
+    assert asyncio.run(end_run_processes(host.mark)) <= 1
     assert host.processes() == []
 
 
@@ -211,7 +216,7 @@ def test_a_sweep_ends_a_guardian_that_stands_still(host: AgentHost) -> None:
     with orchestrating(host):
         host.guardians()[0].suspend()
     assert len(host.processes()) == 2
-    assert asyncio.run(sweep_marked(host.mark)) == 2
+    assert asyncio.run(end_run_processes(host.mark)) == 2
     assert host.processes() == []
     assert host.guardians() == []
 
@@ -258,11 +263,11 @@ async def test_a_sweep_ends_those_of_its_run_and_nobody_else(
     }
     left = {name: _left_over(host, mark) for name, mark in marks.items()}
     try:
-        assert await sweep_marked(marks["ours"]) == 1
+        assert await end_run_processes(marks["ours"]) == 1
         assert left["ours"].wait(10) == -signal.SIGKILL
-        assert await sweep_marked(run_mark(tmp_path, "swarm")) == 1
+        assert await end_run_processes(run_mark(tmp_path, "swarm")) == 1
         assert left["next"].wait(10) == -signal.SIGKILL
-        assert await sweep_marked(run_mark(tmp_path, "swarm")) == 0
+        assert await end_run_processes(run_mark(tmp_path, "swarm")) == 0
         assert left["other"].poll() is None
         assert left["elsewhere"].poll() is None
     finally:

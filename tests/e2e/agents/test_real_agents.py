@@ -18,7 +18,7 @@ from shiftboss.hooks.contract import write_contract
 from shiftboss.orchestrator.attempt.workspace import AgentAssignment, Workspace
 from shiftboss.orchestrator.guardian.agent_process import AgentProcess, ProcessLimits
 from shiftboss.protocol.plan import PlanAgent
-from tests.contract_story import WORKER, Story
+from tests.contract_server import WORKER, ContractServer
 from tests.e2e.agents.model_dialects import INPUT_TOKENS, OUTPUT_TOKENS
 from tests.e2e.agents.npm import INSTALL_SECONDS
 from tests.e2e.agents.real_agents import AGENTS, Work, foreign
@@ -34,11 +34,11 @@ RUN_SECONDS = 150.0
 
 
 @pytest.fixture
-def story(tmp_path: Path) -> Iterator[Story]:
+def contract_server(tmp_path: Path) -> Iterator[ContractServer]:
     """A server that wants a token of everybody."""
-    story = Story(tmp_path, {}, token=TOKEN, spawning="everybody")
-    yield story
-    story.close()
+    contract_server = ContractServer(tmp_path, {}, token=TOKEN, spawning="everybody")
+    yield contract_server
+    contract_server.close()
 
 
 class Told:
@@ -56,11 +56,11 @@ class Told:
 @pytest.mark.requirement("OWN-01", "OWN-03", "CC-07", "HO-10")
 @pytest.mark.parametrize("kind", AGENTS)
 def test_a_real_agent_does_its_task_within_its_contract(
-    story: Story, tmp_path: Path, kind: str
+    contract_server: ContractServer, tmp_path: Path, kind: str
 ) -> None:
     real = AGENTS[kind]
     repo = Repo(tmp_path / "repo")
-    seat = sit_down(story, repo, repo.on_main(real.tree), tmp_path)
+    seat = sit_down(contract_server, repo, repo.on_main(real.tree), tmp_path)
     claim = {"bead_id": TASK, "name": WORKER, "epoch": seat.assignment.epoch, "summary": "done"}
     with speaking(real.script(Work(seat.tree, lambda: claim))) as model:
         settings = real.settings(kind, Path(seat.environment["HOME"]), model.url)
@@ -79,7 +79,7 @@ def test_a_real_agent_does_its_task_within_its_contract(
 
     # It has our tools and the token; where it can be kept from ending, it claimed because of that.
     assert "accepted" in claimed, claimed
-    assert story.ask("show_task", bead_id=TASK)["status"] == "done"
+    assert contract_server.ask("show_task", bead_id=TASK)["status"] == "done"
     assert repo.git("show", f"shiftboss/{TASK}:src/auth/new.py") == "x = 1"
 
     requests = 6 if real.stops else 5
@@ -90,21 +90,21 @@ def test_a_real_agent_does_its_task_within_its_contract(
     assert_left_alone(seat)
 
 
-def sit_down(story: Story, repo: Repo, base: str, folder: Path) -> Workspace:
+def sit_down(contract_server: ContractServer, repo: Repo, base: str, folder: Path) -> Workspace:
     """The task in the hands of a worker, in a tree of its own."""
-    story.ask("register_worker", name=WORKER)
+    contract_server.ask("register_worker", name=WORKER)
     # Names that a shell would take apart.
     branch, home, scratch = f"shiftboss/{TASK}", folder / "home", folder / "it's a scratch"
     where = {"repo": str(repo.path), "base": base, "branch": branch, "target": "main"}
     words = {"subtask_title": "the work", "success_criteria": ["It works"], "submit": True}
-    story.ask("swarm_spawn_subtask", bead_id=TASK, files=["src/auth/"], **words, **where)
-    given = story.ask("poll_task", name=WORKER, timeout_ms=10_000)["task"]
-    story.ask("ack_task", name=WORKER, bead_id=TASK)
+    contract_server.ask("swarm_spawn_subtask", bead_id=TASK, files=["src/auth/"], **words, **where)
+    given = contract_server.ask("poll_task", name=WORKER, timeout_ms=10_000)["task"]
+    contract_server.ask("ack_task", name=WORKER, bead_id=TASK)
     tree = folder / "the $tree"
     repo.git("worktree", "add", "--quiet", "-b", branch, str(tree), base)
     for made in (home, scratch):
         made.mkdir(mode=0o700)
-    view = story.ask("show_handoff", bead_id=TASK)
+    view = contract_server.ask("show_handoff", bead_id=TASK)
     assignment = AgentAssignment(
         swarm_id="default",
         bead_id=TASK,
@@ -120,7 +120,7 @@ def sit_down(story: Story, repo: Repo, base: str, folder: Path) -> Workspace:
         contract_hash=view["hash"],
     )
     environment = {**ENVIRONMENT, "HOME": str(home), "TERM": "dumb"}
-    seat = Workspace(assignment, tree, scratch, story.server.url, TOKEN, environment)
+    seat = Workspace(assignment, tree, scratch, contract_server.server.url, TOKEN, environment)
     write_contract(seat.contract_file, contract(seat))
     return seat
 

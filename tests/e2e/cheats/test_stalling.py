@@ -15,7 +15,7 @@ from shiftboss.errors import EvidenceUnavailable
 from shiftboss.evidence.checks.verifier import Verifier
 from shiftboss.protocol.verdicts import Verdict, VerificationJob
 from tests.acceptance.handoffs.handoffs import GATE
-from tests.leash import Leash
+from tests.kill_with_parent import KillWithParent
 from tests.repos import Repo
 from tests.waiting import eventually, wait_until
 
@@ -98,11 +98,11 @@ def test_no_git_outlives_a_server_that_is_killed(tmp_path: Path) -> None:
     os.mkfifo(pipe)
     program = FETCHING.format(pipe=pipe, repo=repo.path)
     with subprocess.Popen([sys.executable, "-c", program]) as server:
-        leash = Leash(server.pid)
+        killer = KillWithParent(server.pid)
         wait_until(lambda: "cat" in _names_of(pipe), "git waits", seconds=30)
         server.kill()
         server.wait()
-        leash.let_go()
+        killer.release()
     wait_until(lambda: not _names_of(pipe), "all of it is gone", seconds=30)
 
 

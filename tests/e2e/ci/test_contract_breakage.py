@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.contract_story import Story, repo_on_main
+from tests.contract_server import ContractServer, repo_on_main
 from tests.forge import running_forge
 from tests.repos import Repo
 
@@ -26,7 +26,7 @@ class DependentRepos:
         self.up = repo_on_main(folder / "alphavm", {"api.txt": "add sub\n"})
         self.down = repo_on_main(folder / "adnet", {"works.py": WORKS})
         folder.joinpath("state").mkdir()
-        self.story = Story(
+        self.contract_server = ContractServer(
             folder / "state",
             {
                 "alphavm": self._repo(self.up, "true"),
@@ -40,12 +40,12 @@ class DependentRepos:
         return {"path": str(repo.path), "ci": ci}
 
     def land(self, task: str, api: str) -> str:
-        return self.story.land(task, "alphavm", self.up, {"api.txt": api})
+        return self.contract_server.land(task, "alphavm", self.up, {"api.txt": api})
 
     def turn_red(self, task: str = "down-1") -> str:
-        self.story.begin(task, "adnet", "notes.txt")
+        self.contract_server.begin(task, "adnet", "notes.txt")
         sha = self.down.commit(task, {"notes.txt": task})
-        self.story.push(task, "adnet", sha)
+        self.contract_server.push(task, "adnet", sha)
         return sha
 
 
@@ -53,24 +53,24 @@ class DependentRepos:
 def repos(tmp_path: Path) -> Iterator[DependentRepos]:
     made = DependentRepos(tmp_path)
     yield made
-    made.story.close()
+    made.contract_server.close()
 
 
 def test_the_breaking_commit_is_named_and_its_revert_is_opened(repos: DependentRepos) -> None:
     # Green once: what was pushed before that is above suspicion.
-    repos.story.land("down-0", "adnet", repos.down, {"notes.txt": "first\n"})
+    repos.contract_server.land("down-0", "adnet", repos.down, {"notes.txt": "first\n"})
     repos.land("up-1", "add mul\n")
     breaking = repos.land("up-2", "mul\n")
     red = repos.turn_red()
 
-    found = repos.story.event("breakage_found")
+    found = repos.contract_server.event("breakage_found")
     assert (found["bead_id"], found["worker"], found["sha"]) == ("down-1", "z.ai1", red)
     assert (found["repo"], found["jobs"]) == ("adnet", ["test"])
     assert (found["breaking"]["repo"], found["breaking"]["sha"]) == ("alphavm", breaking)
     assert found["breaking"]["bead_id"] == "up-2"
     assert found["remedy"] == "revert_upstream_commit"
     assert found["task"] == f"revert-{breaking[:12]}"
-    opened = repos.story.ask("show_task", bead_id=found["task"])
+    opened = repos.contract_server.ask("show_task", bead_id=found["task"])
     assert (opened["status"], opened["title"]) == (
         "open",
         f"Revert {breaking[:12]} in alphavm: it broke adnet",
@@ -79,17 +79,17 @@ def test_the_breaking_commit_is_named_and_its_revert_is_opened(repos: DependentR
     assert "add is gone" in opened["description"]
 
     # Nobody is told twice, not by the next server either.
-    repos.story.server.stop()
-    repos.story.server.start()
-    repos.story.ask("add_task", bead_id="later", title="After the start")
-    assert len(repos.story.events("breakage_found")) == 1
+    repos.contract_server.server.stop()
+    repos.contract_server.server.start()
+    repos.contract_server.ask("add_task", bead_id="later", title="After the start")
+    assert len(repos.contract_server.events("breakage_found")) == 1
 
 
 def test_when_other_work_lies_on_top_the_repo_downstream_is_fixed(repos: DependentRepos) -> None:
     breaking = repos.land("up-1", "sub\n")
     repos.land("up-2", "sub mul\n")
     repos.turn_red()
-    found = repos.story.event("breakage_found")
+    found = repos.contract_server.event("breakage_found")
     assert (found["breaking"]["sha"], found["remedy"]) == (
         breaking,
         "spawn_fix_worker_for_downstream",
@@ -100,21 +100,21 @@ def test_when_other_work_lies_on_top_the_repo_downstream_is_fixed(repos: Depende
 def test_a_search_that_a_crash_cut_off_is_made_up_for(repos: DependentRepos) -> None:
     breaking = repos.land("up-1", "sub\n")
     repos.turn_red()
-    repos.story.event("ci_failed")
-    repos.story.server.kill()
-    repos.story.server.start()
-    assert repos.story.event("breakage_found")["breaking"]["sha"] == breaking
-    assert len(repos.story.events("breakage_found")) == 1
+    repos.contract_server.event("ci_failed")
+    repos.contract_server.server.kill()
+    repos.contract_server.server.start()
+    assert repos.contract_server.event("breakage_found")["breaking"]["sha"] == breaking
+    assert len(repos.contract_server.events("breakage_found")) == 1
 
 
 def test_a_repo_that_broke_itself_blames_nobody(repos: DependentRepos) -> None:
     repos.land("up-1", "add mul\n")
-    repos.story.begin("down-1", "adnet", "works.py")
+    repos.contract_server.begin("down-1", "adnet", "works.py")
     sha = repos.down.commit("down-1", {"works.py": "import sys\nsys.exit(1)\n"})
-    repos.story.push("down-1", "adnet", sha)
-    said = repos.story.event("breakage_ruled_out")
+    repos.contract_server.push("down-1", "adnet", sha)
+    said = repos.contract_server.event("breakage_ruled_out")
     assert (said["outcome"], said["sha"], said["jobs"]) == ("own_change", sha, ["test"])
-    assert repos.story.events("breakage_found") == []
+    assert repos.contract_server.events("breakage_found") == []
 
 
 def test_for_a_forge_the_candidates_are_named_in_their_order(
@@ -127,7 +127,7 @@ def test_for_a_forge_the_candidates_are_named_in_their_order(
     with running_forge("github") as forge:
         ci = json.loads(forge.demand(poll_every=1).policy.model_dump_json(exclude_none=True))
         local = {"jobs": {"test": {"run": ["true"]}}, "poll_every": "1s"}
-        story = Story(
+        contract_server = ContractServer(
             tmp_path / "state",
             {
                 "alphavm": {"path": str(up.path), "ci": local},
@@ -135,15 +135,15 @@ def test_for_a_forge_the_candidates_are_named_in_their_order(
             },
         )
         try:
-            first = story.land("up-1", "alphavm", up, {"api.txt": "sub\n"})
-            second = story.land("up-2", "alphavm", up, {"api.txt": "mul\n"})
-            story.begin("down-1", "adnet", "notes.txt")
+            first = contract_server.land("up-1", "alphavm", up, {"api.txt": "sub\n"})
+            second = contract_server.land("up-2", "alphavm", up, {"api.txt": "mul\n"})
+            contract_server.begin("down-1", "adnet", "notes.txt")
             sha = down.commit("down-1", {"notes.txt": "more\n"})
             forge.push(sha, test="failure")
-            story.push("down-1", "adnet", sha)
-            said = story.event("breakage_suspected")
+            contract_server.push("down-1", "adnet", sha)
+            said = contract_server.event("breakage_suspected")
             assert [one["sha"] for one in said["candidates"]] == [second, first]
             assert "cannot be run here" in said["reason"]
-            assert story.events("breakage_found") == []
+            assert contract_server.events("breakage_found") == []
         finally:
-            story.close()
+            contract_server.close()

@@ -15,7 +15,7 @@ from shiftboss.evidence.ci.forge_api.http import ForgeHttp
 from shiftboss.evidence.ci.forges.forgejo import ForgejoCi
 from shiftboss.evidence.ci.forges.github import GithubCi
 from shiftboss.protocol.ci import CiDemand, CiReport
-from shiftboss.rules.contract.ci_verdict import ci_state, judge
+from shiftboss.rules.contract.ci_verdict import ci_state, judge_ci_report
 from tests.forge import REPOSITORY, TOKEN, Flavour, Forge, Reply, running_forge
 
 pytestmark = pytest.mark.anyio
@@ -51,7 +51,7 @@ class Provider:
         return caught.value
 
     async def verdict(self, sha: str = SHA) -> str:
-        return ci_state(judge(await self.look(sha), self.demand))
+        return ci_state(judge_ci_report(await self.look(sha), self.demand))
 
 
 @pytest.fixture(autouse=True)
@@ -200,7 +200,7 @@ async def test_a_job_of_another_name_is_not_the_job(ci: Provider) -> None:
     ci.forge.push(SHA, tests="success", radicle_push="success")
     report = await ci.look()
     assert report.complete
-    assert ci_state(judge(report, ci.demand)) == "failed"
+    assert ci_state(judge_ci_report(report, ci.demand)) == "failed"
 
 
 # ------------------------------------------------------------ the oddities

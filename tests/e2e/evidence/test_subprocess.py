@@ -19,7 +19,7 @@ from shiftboss.protocol.ci import CiDemand
 from shiftboss.protocol.policy import CiPolicy
 from shiftboss.protocol.verdicts import Verdict
 from tests.acceptance.handoffs.handoffs import GATE
-from tests.leash import Leash
+from tests.kill_with_parent import KillWithParent
 from tests.repos import Repo
 from tests.waiting import eventually, wait_until
 
@@ -237,12 +237,12 @@ def test_no_process_and_no_git_outlives_a_server(tmp_path: Path, victim: str) ->
     with subprocess.Popen(
         [sys.executable, "-c", program], stderr=subprocess.PIPE, text=True
     ) as server:
-        leash = Leash(server.pid)
+        killer = KillWithParent(server.pid)
         wait_until(lambda: _with_word(str(pipe)), "git waits", seconds=30)
         (process,) = [one for one in _with_word(state) if one.pid != server.pid]
         os.kill(server.pid if victim == "server" else process.pid, signal.SIGKILL)
         _, told = server.communicate(timeout=30)
-        leash.let_go()
+        killer.release()
     wait_until(lambda: not _with_word(str(tmp_path)), "all of it is gone", seconds=30)
     assert ("EvidenceUnavailable" in told) == (victim == "process")
 

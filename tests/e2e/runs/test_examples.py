@@ -12,7 +12,7 @@ import pytest
 from tests.acceptance.bus.bus import ask, status_of, task
 from tests.client import Client
 from tests.commands import environment
-from tests.leash import Leash
+from tests.kill_with_parent import KillWithParent
 from tests.running import RunningServer
 from tests.waiting import wait_until
 
@@ -32,7 +32,7 @@ def test_the_worker_example_completes_its_tasks(
         stderr=subprocess.PIPE,
         text=True,
     ) as process:
-        leash = Leash(process.pid)
+        killer = KillWithParent(process.pid)
         try:
             wait_until(lambda: status_of(client, "z.ai1") == "polling", "the worker polls")
             for bead_id, title in titles.items():
@@ -48,7 +48,7 @@ def test_the_worker_example_completes_its_tasks(
             out, err = process.communicate(timeout=60)
         finally:
             process.kill()
-            leash.let_go()
+            killer.release()
     assert (process.returncode, err) == (130, "")
     assert out.splitlines() == [f"{bead_id}: {title}" for bead_id, title in titles.items()]
     assert task(client, "task-2")["last_error"] == "cannot do it: Do the impossible"

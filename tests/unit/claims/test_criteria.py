@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from shiftboss.rules.claims.criteria import (
     CheckableCriterion,
     CommandResult,
-    objection,
+    failure_reason,
     parse_command,
     parse_criterion,
 )
-from shiftboss.rules.claims.environment_variables import may_be_passed
+from shiftboss.rules.claims.environment_variables import is_variable_allowed
 
 pytestmark = pytest.mark.requirement("HO-05")
 
@@ -112,36 +112,36 @@ def test_quoted_words_come_through_unchanged(words: list[str]) -> None:
 
 
 def test_exit_code_zero_is_a_pass_and_nothing_else_is() -> None:
-    assert objection(COMMAND, ended(0)) is None
+    assert failure_reason(COMMAND, ended(0)) is None
     for code in (1, 2, 5, 127, 255, -9, -11, None):
-        assert objection(COMMAND, ended(code, message="why")) == "why"
+        assert failure_reason(COMMAND, ended(code, message="why")) == "why"
 
 
 def test_tests_of_which_none_passed_are_not_a_pass() -> None:
-    assert "no test passed" in str(objection(TESTS, ended(0, "2 skipped in 0.01s")))
-    assert objection(COMMAND, ended(0, "2 skipped in 0.01s")) is None
-    assert objection(TESTS, ended(0, "1 passed, 2 skipped in 0.01s")) is None
+    assert "no test passed" in str(failure_reason(TESTS, ended(0, "2 skipped in 0.01s")))
+    assert failure_reason(COMMAND, ended(0, "2 skipped in 0.01s")) is None
+    assert failure_reason(TESTS, ended(0, "1 passed, 2 skipped in 0.01s")) is None
 
 
 def test_passed_tests_do_not_make_up_for_the_exit_code() -> None:
-    assert objection(TESTS, ended(1, "3 passed in 0.01s", message="why")) == "why"
+    assert failure_reason(TESTS, ended(1, "3 passed in 0.01s", message="why")) == "why"
 
 
 def test_a_runner_that_nobody_knows_is_believed_by_its_exit_code() -> None:
-    assert objection(TESTS, ended(0, "everything is fine")) is None
+    assert failure_reason(TESTS, ended(0, "everything is fine")) is None
 
 
 def test_as_many_tests_pass_as_ran_at_the_base() -> None:
     two = ended(0, "2 passed, 1 skipped in 0.01s")
-    assert [objection(TESTS, two, ran) for ran in (None, 0, 1, 2)] == [None] * 4
-    assert objection(TESTS, two, 3) == (
+    assert [failure_reason(TESTS, two, ran) for ran in (None, 0, 1, 2)] == [None] * 4
+    assert failure_reason(TESTS, two, 3) == (
         "3 tests ran at the base, only 2 pass now: were any removed or skipped?"
     )
-    assert objection(COMMAND, two, 3) is None
-    assert "1 test ran at the base" in str(objection(TESTS, ended(0, "bye"), 1))
+    assert failure_reason(COMMAND, two, 3) is None
+    assert "1 test ran at the base" in str(failure_reason(TESTS, ended(0, "bye"), 1))
 
 
 @pytest.mark.parametrize("name", ["SHIFTBOSS_TOKEN", "shiftboss_db", "LD_PRELOAD", "LD_AUDIT"])
 def test_our_own_variables_and_injected_code_are_never_passed_on(name: str) -> None:
-    assert not may_be_passed(name)
-    assert may_be_passed("DATABASE_URL")
+    assert not is_variable_allowed(name)
+    assert is_variable_allowed("DATABASE_URL")

@@ -7,13 +7,13 @@ import time
 
 import pytest
 
-from shiftboss.rules.claims.kept_tests import Revision, kind_of, lost_tests
+from shiftboss.rules.claims.kept_tests import FileRevision, language_of_tests, lost_tests
 
 
 def lost(path: str, before: str, after: str | None) -> list[str]:
     """The names of the tests that were removed or disabled."""
     texts = [None if one is None else textwrap.dedent(one) for one in (before, after)]
-    return [one.name for one in lost_tests([Revision(path, *texts)])]
+    return [one.name for one in lost_tests([FileRevision(path, *texts)])]
 
 
 PYTHON = """
@@ -251,27 +251,30 @@ def test_rust_tests(after: str | None, names: list[str]) -> None:
 def test_a_go_file_that_is_built_elsewhere_does_not_keep_them() -> None:
     text = textwrap.dedent(GO)
     for name in ("x_windows_test.go", "x_arm64_test.go", "x_linux_arm64_test.go"):
-        moved = [Revision("x_test.go", text, None), Revision(name, None, text)]
+        moved = [FileRevision("x_test.go", text, None), FileRevision(name, None, text)]
         assert [one.name for one in lost_tests(moved)] == ["TestOne", "TestTwo"]
-        assert lost_tests([Revision(name, text, text + "// more\n")]) == []
+        assert lost_tests([FileRevision(name, text, text + "// more\n")]) == []
 
 
 def test_a_renamed_file_keeps_its_tests() -> None:
-    moved = [Revision("test_a.py", PYTHON_PLAIN, None), Revision("b/test_b.py", None, PYTHON_PLAIN)]
+    moved = [
+        FileRevision("test_a.py", PYTHON_PLAIN, None),
+        FileRevision("b/test_b.py", None, PYTHON_PLAIN),
+    ]
     assert lost_tests(moved) == []
 
 
 def test_a_file_that_no_runner_finds_does_not_keep_them() -> None:
     moved = [
-        Revision("tests/test_a.py", PYTHON_PLAIN, None),
-        Revision("tests/was_a.py", None, PYTHON_PLAIN),
+        FileRevision("tests/test_a.py", PYTHON_PLAIN, None),
+        FileRevision("tests/was_a.py", None, PYTHON_PLAIN),
     ]
     assert [one.name for one in lost_tests(moved)] == ["test_one", "TestTwo.test_two"]
 
 
 def test_tests_that_are_switched_off_while_they_move_are_named() -> None:
     off = PYTHON_PLAIN.replace("def test_one", "@pytest.mark.skip\ndef test_one")
-    moved = [Revision("test_a.py", PYTHON_PLAIN, None), Revision("test_b.py", None, off)]
+    moved = [FileRevision("test_a.py", PYTHON_PLAIN, None), FileRevision("test_b.py", None, off)]
     assert [(one.path, one.name, one.how) for one in lost_tests(moved)] == [
         ("test_a.py", "test_one", "was disabled (skip)")
     ]
@@ -299,7 +302,7 @@ PYTHON_PLAIN = textwrap.dedent(PYTHON)
     ],
 )
 def test_files_that_can_have_tests(path: str, kind: str | None) -> None:
-    assert kind_of(path) == kind
+    assert language_of_tests(path) == kind
 
 
 @pytest.mark.parametrize(
@@ -321,5 +324,5 @@ def test_files_that_can_have_tests(path: str, kind: str | None) -> None:
 def test_text_that_was_made_to_waste_time_does_not(path: str, unit: str) -> None:
     text = unit * (300_000 // len(unit))
     started_at = time.perf_counter()
-    lost_tests([Revision(path, text, text)])
+    lost_tests([FileRevision(path, text, text)])
     assert time.perf_counter() - started_at < 60

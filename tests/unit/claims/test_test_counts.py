@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from shiftboss.rules.claims.criteria import Counts, counted
+from shiftboss.rules.claims.criteria import Counts, count_tests
 
 pytestmark = pytest.mark.requirement("HO-05")
 
@@ -40,7 +40,7 @@ CARGO = "test result: ok. {} passed; 0 failed; {} ignored; 0 measured; 0 filtere
     ],
 )
 def test_passed_tests_are_counted(output: str, passed: int) -> None:
-    found = counted(output)
+    found = count_tests(output)
     assert found is not None
     assert found.passed == passed
 
@@ -64,7 +64,7 @@ def test_passed_tests_are_counted(output: str, passed: int) -> None:
     ],
 )
 def test_tests_that_fail_have_run(output: str, ran: int, passed: int) -> None:
-    assert counted(output) == Counts(ran, passed)
+    assert count_tests(output) == Counts(ran, passed)
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_tests_that_fail_have_run(output: str, ran: int, passed: int) -> None:
     ],
 )
 def test_a_run_in_which_no_test_passed_is_known_as_such(output: str) -> None:
-    assert counted(output) == Counts(0, 0)
+    assert count_tests(output) == Counts(0, 0)
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_a_run_in_which_no_test_passed_is_known_as_such(output: str) -> None:
     ["", "done\n", "12 modules in 0.55s\n", "okay\n", "All tests are fine, 3 of 3\n"],
 )
 def test_other_output_says_nothing(output: str) -> None:
-    assert counted(output) is None
+    assert count_tests(output) is None
 
 
 @pytest.mark.parametrize("filling", ["1", "1 passed, ", " ", "Tests: 1", "\x1b[", "\n"])
@@ -111,5 +111,5 @@ def test_hostile_output_does_not_keep_the_patterns_busy(filling: str) -> None:
     """A quadratic pattern would need minutes for this."""
     output = "Tests: " + filling * (65_536 // len(filling))
     started = time.process_time()
-    counted(output)
+    count_tests(output)
     assert time.process_time() - started < 2.0

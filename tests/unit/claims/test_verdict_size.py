@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from shiftboss.cli.common.tokens import OPERATOR_TOKEN_FILE
 from shiftboss.protocol.verdicts import Change, CheckResult, Verdict, Violation
-from shiftboss.rules.claims.verdicts import VERDICT_BYTES_MAX, fitting
+from shiftboss.rules.claims.verdicts import VERDICT_BYTES_MAX, truncate_verdict
 from shiftboss.server.http.requests import BODY_BYTES_MAX
 from shiftboss.store.opening import DEFAULT_DATABASE
 from shiftboss.system.private_files import OPERATOR_FILE
@@ -34,18 +34,18 @@ def size(one: Verdict) -> int:
 
 
 def test_a_verdict_that_fits_is_left_as_it_is() -> None:
-    assert fitting(verdict(changes=1000)) == verdict(changes=1000)
+    assert truncate_verdict(verdict(changes=1000)) == verdict(changes=1000)
 
 
 def test_outputs_lose_their_beginning_first() -> None:
-    cut = fitting(verdict(outputs=50, output="\x01" * 65_000 + "the end", changes=1000))
+    cut = truncate_verdict(verdict(outputs=50, output="\x01" * 65_000 + "the end", changes=1000))
     assert size(cut) <= VERDICT_BYTES_MAX < BODY_BYTES_MAX
     assert all((one.output_tail or "").endswith("the end") for one in cut.checks)
     assert cut.files_changed == 1000
 
 
 def test_violations_that_find_no_place_are_counted() -> None:
-    cut = fitting(verdict(violations=20_000))
+    cut = truncate_verdict(verdict(violations=20_000))
     assert size(cut) <= VERDICT_BYTES_MAX
     *named, more = cut.violations
     assert named == verdict(violations=20_000).violations[: len(named)]

@@ -9,17 +9,17 @@ import pytest
 from shiftboss.protocol.handoffs import VerificationPolicy
 from shiftboss.protocol.verdicts import CheckResult, Violation, Waiver
 from shiftboss.rules.claims.verdicts import (
-    Checked,
+    CheckOutcome,
     failed,
     is_accepted,
-    judged,
-    not_made,
     passed,
+    passed_unless_violated,
+    unverifiable,
     with_policy,
     with_waivers,
 )
 from shiftboss.rules.paths.branch_names import is_branch_name, ref_part
-from shiftboss.rules.paths.changes import collisions, link_leads_astray
+from shiftboss.rules.paths.changes import collisions, link_violation
 from shiftboss.rules.paths.ownership import Ownership
 
 
@@ -55,14 +55,14 @@ def test_what_is_no_name_of_a_branch(name: str) -> None:
 
 @pytest.mark.parametrize("target", [b"b", b"./b", b"../x", b"../../top", b"c/d", b"..", b"a..b"])
 def test_a_link_may_lead_anywhere_in_the_tree(target: bytes) -> None:
-    assert link_leads_astray("one/two/link", target) is None
+    assert link_violation("one/two/link", target) is None
 
 
 @pytest.mark.parametrize(
     "target", [b"/", b"/x", b"../../../x", b"c/../d", b"../.git/x", b"../.GIT", b"c/../../../.."]
 )
 def test_a_link_may_not_lead_out_of_it(target: bytes) -> None:
-    assert link_leads_astray("one/two/link", target) is not None
+    assert link_violation("one/two/link", target) is not None
 
 
 def test_names_fall_together_by_case_and_form_and_folder() -> None:
@@ -100,7 +100,7 @@ def _waiver(check: str, subject: str) -> Waiver:
 
 
 def test_a_waiver_takes_away_its_violation_alone() -> None:
-    checked = judged("scope", [_violation("a"), _violation("b")], "fine")
+    checked = passed_unless_violated("scope", [_violation("a"), _violation("b")], "fine")
     some = with_waivers(checked, [_waiver("scope", "a")])
     assert some.result.outcome == "failed"
     assert [one.path for one in some.violations] == ["b"]
@@ -113,7 +113,7 @@ def test_a_waiver_takes_away_its_violation_alone() -> None:
 
 def test_a_failed_criterion_is_waived_by_its_words() -> None:
     result = CheckResult(check="criterion", outcome="failed", message="no", subject="Tests pass: x")
-    checked = Checked(result, [Violation(check="criterion", message="no", hint="h")])
+    checked = CheckOutcome(result, [Violation(check="criterion", message="no", hint="h")])
     assert with_waivers(checked, [_waiver("criterion", "Tests pass: y")]) == checked
     waived = with_waivers(checked, [_waiver("criterion", "Tests pass: x")])
     assert waived.result.outcome == "waived"
@@ -122,7 +122,7 @@ def test_a_failed_criterion_is_waived_by_its_words() -> None:
 def test_work_is_accepted_when_nothing_failed() -> None:
     strict = VerificationPolicy(unverifiable="refuse")
     lenient = VerificationPolicy(unverifiable="allow")
-    unclear = not_made("criterion", "prose", "it is beautiful")
+    unclear = unverifiable("criterion", "prose", "it is beautiful")
     assert is_accepted([passed("commit", "is")], strict)
     assert not is_accepted([passed("commit", "is"), failed("branch", "no", "h")], lenient)
     assert is_accepted([unclear], lenient)

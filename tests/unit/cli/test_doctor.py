@@ -17,7 +17,7 @@ from shiftboss.doctor.repos import judge_hooks
 from shiftboss.doctor.server import check_server
 from shiftboss.errors import CiUnavailable, ShiftbossError
 from shiftboss.protocol.policy import Policy
-from shiftboss.rules.documents.wording import how_many
+from shiftboss.rules.documents.wording import pluralize
 
 NOW = 1_800_000_000_000
 MINUTE = 60_000
@@ -168,7 +168,7 @@ def test_short_times_and_single_things_read_as_they_are() -> None:
         assert only(judge_queues(queues, policy, NOW)).message.endswith(words)
     late = only(judged(tasks=(task(11),)))
     assert late.message.startswith("no worker takes 1 task that is ready;")
-    assert (how_many(1, "repo"), how_many(0, "repo")) == ("1 repo", "0 repos")
+    assert (pluralize(1, "repo"), pluralize(0, "repo")) == ("1 repo", "0 repos")
 
 
 def test_a_commit_without_a_run_is_a_problem_of_another_kind() -> None:

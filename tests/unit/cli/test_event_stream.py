@@ -9,7 +9,7 @@ import pytest
 from starlette.types import Message
 
 from shiftboss.coordinator.coordinator import Coordinator
-from shiftboss.coordinator.hub import Hub
+from shiftboss.coordinator.event_hub import Hub
 from shiftboss.errors import StoreUnavailable
 from shiftboss.protocol.events import Event
 from shiftboss.server.http import event_streams

@@ -8,7 +8,7 @@ import pytest
 
 from shiftboss.cli.common import options
 from shiftboss.protocol import bus
-from shiftboss.protocol.tracker_tasks import FoundTask
+from shiftboss.protocol.tracker_tasks import TrackerTask
 from shiftboss.tracker import issues
 from shiftboss.tracker.issues import BadIssueError, BadLine, read_issue_file, task_of
 
@@ -96,7 +96,7 @@ def test_tasks_in_a_circle_and_those_that_wait_for_them_are_bad_lines() -> None:
         [line("a", "b"), line("b", "a"), line("c", "a"), line("d", "there"), line("e", "gone")]
     )
     assert read.missing_dependencies() == ["gone", "there"]
-    assert read.in_order({"there"}) == [FoundTask("d", "T", "", 0, ["there"], False)]
+    assert read.in_order({"there"}) == [TrackerTask("d", "T", "", 0, ["there"], False)]
     assert read.bad == [
         BadLine(1, "dependencies: b: missing, or part of a cycle"),
         BadLine(2, "dependencies: a: missing, or part of a cycle"),

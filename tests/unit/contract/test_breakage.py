@@ -12,10 +12,10 @@ from shiftboss.rules.contract.breakage import (
     BreakageQuestion,
     UpstreamPush,
     commits_after,
-    description_of,
     failed_jobs,
+    fix_description,
+    fix_task_id,
     remedy_for,
-    task_of,
 )
 from shiftboss.rules.contract.repo_graph import variable_of
 
@@ -66,7 +66,7 @@ def test_an_isolated_push_is_taken_back_and_another_is_fixed(
     )
     found = remedy_for(finding, one_repo=one_repo)
     assert found == remedy
-    assert task_of(found, "ad.net", sha) == task
+    assert fix_task_id(found, "ad.net", sha) == task
 
 
 def test_the_jobs_that_can_be_run_again_are_those_that_failed_by_themselves() -> None:
@@ -82,7 +82,7 @@ def test_the_description_says_why_and_stays_short() -> None:
     demand = CiDemand(repo="adnet", repo_path="/r", branch="main", policy=CiPolicy())
     broke = push("vm", "c" * 40, "b" * 40, "bd-7")
     question = BreakageQuestion(demand, "d" * 40, "e" * 40, ["test"], [broke])
-    text = description_of("revert_upstream_commit", question, broke, "x" * 100_000 + "the end")
+    text = fix_description("revert_upstream_commit", question, broke, "x" * 100_000 + "the end")
     assert f"test of adnet fails since {'c' * 40} of vm (task bd-7)" in text
     assert text.endswith("the end")
     assert len(text) < 3000

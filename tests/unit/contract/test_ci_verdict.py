@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from shiftboss.protocol.ci import CiDemand, CiJob, CiReport, CiRun, JobState, RunState
 from shiftboss.protocol.policy import CiPolicy
-from shiftboss.rules.contract.ci_verdict import CiFinding, ci_state, judge
+from shiftboss.rules.contract.ci_verdict import CiFinding, ci_state, judge_ci_report
 
 SHA = "a1b2c3d4" * 5
 OTHER_SHA = "0f0f0f0f" * 5
@@ -46,7 +46,7 @@ def of_job(findings: list[CiFinding], name: str) -> CiFinding:
 
 
 def test_all_required_jobs_and_the_sync_job_green_on_that_commit_pass() -> None:
-    findings = judge(report(run(GREEN)), demand())
+    findings = judge_ci_report(report(run(GREEN)), demand())
     assert [one.job for one in findings] == [*REQUIRED, SYNC]
     assert ci_state(findings) == "passed"
     assert of_job(findings, SYNC).message == "radicle-push succeeded (run #451)"
@@ -66,7 +66,7 @@ NOT_SUCCESS: list[tuple[JobState, str, str]] = [
 def test_every_other_state_of_a_job_is_refused_by_its_own_name(
     name: str, state: JobState, outcome: str, message: str
 ) -> None:
-    findings = judge(report(run(GREEN | {name: state})), demand())
+    findings = judge_ci_report(report(run(GREEN | {name: state})), demand())
     found = of_job(findings, name)
     assert (found.outcome, found.message) == (outcome, f"{name} {message}")
     assert found.hint
@@ -74,31 +74,31 @@ def test_every_other_state_of_a_job_is_refused_by_its_own_name(
 
 
 def test_a_skipped_sync_job_has_the_documented_remedy() -> None:
-    found = of_job(judge(report(run(GREEN | {SYNC: "skipped"})), demand()), SYNC)
+    found = of_job(judge_ci_report(report(run(GREEN | {SYNC: "skipped"})), demand()), SYNC)
     assert "git commit --allow-empty -m 'ci: trigger radicle sync' && git push" in found.hint
-    required = of_job(judge(report(run(GREEN | {"test": "skipped"})), demand()), "test")
+    required = of_job(judge_ci_report(report(run(GREEN | {"test": "skipped"})), demand()), "test")
     assert "git commit" not in required.hint
 
 
 def test_no_answer_of_the_ci_is_unverifiable() -> None:
-    assert ci_state(judge(None, demand())) == "unverifiable"
+    assert ci_state(judge_ci_report(None, demand())) == "unverifiable"
 
 
 @pytest.mark.parametrize("complete", [True, False])
 def test_a_missing_run_is_waited_for_and_never_passes(complete: bool) -> None:
-    findings = judge(report(complete=complete), demand())
+    findings = judge_ci_report(report(complete=complete), demand())
     assert [one.outcome for one in findings] == ["pending"]
     assert "no CI run for commit a1b2c3d4a1b2" in findings[0].message
 
 
 @pytest.mark.parametrize("sha", [OTHER_SHA, "", SHA[:12]])
 def test_a_green_run_of_another_commit_is_nothing(sha: str) -> None:
-    assert ci_state(judge(report(run(GREEN, sha=sha)), demand())) == "pending"
+    assert ci_state(judge_ci_report(report(run(GREEN, sha=sha)), demand())) == "pending"
 
 
 def test_a_renamed_job_is_missing_and_its_new_name_is_guessed() -> None:
     jobs = {name: state for name, state in GREEN.items() if name != "coverage"}
-    findings = judge(report(run(jobs | {"coverage-report": "success"})), demand())
+    findings = judge_ci_report(report(run(jobs | {"coverage-report": "success"})), demand())
     found = of_job(findings, "coverage")
     assert found.outcome == "failed"
     assert "run #451 has no job 'coverage'; did you mean 'coverage-report'?" in found.message
@@ -107,48 +107,48 @@ def test_a_renamed_job_is_missing_and_its_new_name_is_guessed() -> None:
 
 def test_a_job_that_has_not_begun_is_waited_for() -> None:
     running = run({"check": "success"}, state="running")
-    findings = judge(report(running, complete=False), demand())
+    findings = judge_ci_report(report(running, complete=False), demand())
     assert of_job(findings, "test").message == "test has not started in run #451"
     assert ci_state(findings) == "pending"
 
 
 def test_one_failure_decides_before_the_rest_has_ended() -> None:
     jobs = GREEN | {"check": "failure", "test": "running"}
-    assert ci_state(judge(report(run(jobs, state="running")), demand())) == "failed"
+    assert ci_state(judge_ci_report(report(run(jobs, state="running")), demand())) == "failed"
 
 
 def test_names_match_in_full_and_without_case() -> None:
     jobs: dict[str, JobState] = {name.upper(): state for name, state in GREEN.items()}
-    assert ci_state(judge(report(run(jobs)), demand())) == "passed"
-    findings = judge(report(run(GREEN)), demand(required=["tes"]))
+    assert ci_state(judge_ci_report(report(run(jobs)), demand())) == "passed"
+    findings = judge_ci_report(report(run(GREEN)), demand(required=["tes"]))
     assert of_job(findings, "tes").outcome == "failed"
 
 
 def test_a_rerun_that_is_red_counts_red() -> None:
     red = run(GREEN | {"test": "failure"}, run_id="452", state="failure")
-    assert ci_state(judge(report(red, run(GREEN)), demand())) == "failed"
+    assert ci_state(judge_ci_report(report(red, run(GREEN)), demand())) == "failed"
 
 
 def test_a_rerun_that_is_green_counts_green() -> None:
     red = run(GREEN | {"test": "failure"}, run_id="450", state="failure")
-    assert ci_state(judge(report(run(GREEN), red), demand())) == "passed"
+    assert ci_state(judge_ci_report(report(run(GREEN), red), demand())) == "passed"
 
 
 def test_a_green_run_of_another_event_does_not_hide_a_red_one() -> None:
     red = run(GREEN | {"test": "failure"}, run_id="450", state="failure")
     green = run(GREEN, event="pull_request", run_id="451")
-    assert ci_state(judge(report(green, red), demand())) == "failed"
+    assert ci_state(judge_ci_report(report(green, red), demand())) == "failed"
 
 
 def test_a_sync_that_a_pull_request_skips_has_happened_at_the_push() -> None:
     pull_request = run(GREEN | {SYNC: "skipped"}, event="pull_request", run_id="452")
-    assert ci_state(judge(report(pull_request, run(GREEN)), demand())) == "passed"
+    assert ci_state(judge_ci_report(report(pull_request, run(GREEN)), demand())) == "passed"
 
 
 def test_jobs_may_be_spread_over_workflows() -> None:
     sync = run({SYNC: "success"}, workflow="sync.yml", run_id="452")
     tests = run(dict.fromkeys(REQUIRED, "success"))
-    assert ci_state(judge(report(sync, tests), demand())) == "passed"
+    assert ci_state(judge_ci_report(report(sync, tests), demand())) == "passed"
 
 
 def test_of_several_jobs_of_one_name_the_worst_counts() -> None:
@@ -158,17 +158,17 @@ def test_of_several_jobs_of_one_name_the_worst_counts() -> None:
         state="failure",
         jobs=[CiJob(name="test", state="success"), CiJob(name="test", state="failure")],
     )
-    assert ci_state(judge(report(matrix), demand(["test"], ()))) == "failed"
+    assert ci_state(judge_ci_report(report(matrix), demand(["test"], ()))) == "failed"
 
 
 def test_a_required_job_that_must_succeed_is_named_once() -> None:
-    findings = judge(report(run(GREEN)), demand([*REQUIRED, "Radicle-Push"]))
+    findings = judge_ci_report(report(run(GREEN)), demand([*REQUIRED, "Radicle-Push"]))
     assert [one.job for one in findings] == [*REQUIRED, SYNC]
 
 
 def test_other_jobs_do_not_matter_where_the_required_ones_are_named() -> None:
     jobs = GREEN | {"nightly": "failure"}
-    assert ci_state(judge(report(run(jobs, state="failure")), demand())) == "passed"
+    assert ci_state(judge_ci_report(report(run(jobs, state="failure")), demand())) == "passed"
 
 
 @pytest.mark.parametrize(
@@ -193,15 +193,18 @@ def test_other_jobs_do_not_matter_where_the_required_ones_are_named() -> None:
 def test_without_required_jobs_all_of_them_count(
     jobs: dict[str, JobState], state: RunState, outcome: str
 ) -> None:
-    assert ci_state(judge(report(run(jobs, state=state)), demand([], ()))) == outcome
+    assert ci_state(judge_ci_report(report(run(jobs, state=state)), demand([], ()))) == outcome
 
 
 @pytest.mark.parametrize("state", ["skipped", "cancelled", "failure", "running", "waiting"])
 def test_without_required_jobs_the_sync_job_must_succeed_all_the_same(state: JobState) -> None:
-    findings = judge(report(run({"a": "success", SYNC: state})), demand([]))
+    findings = judge_ci_report(report(run({"a": "success", SYNC: state})), demand([]))
     assert ci_state(findings) != "passed"
-    assert ci_state(judge(report(run({"a": "success"})), demand([]))) == "failed"
-    assert ci_state(judge(report(run({"a": "success", SYNC: "success"})), demand([]))) == "passed"
+    assert ci_state(judge_ci_report(report(run({"a": "success"})), demand([]))) == "failed"
+    assert (
+        ci_state(judge_ci_report(report(run({"a": "success", SYNC: "success"})), demand([])))
+        == "passed"
+    )
 
 
 def test_no_findings_prove_nothing() -> None:
@@ -223,7 +226,7 @@ RUNS = st.builds(
 def test_nothing_passes_without_the_sync_job_seen_green_on_that_commit(
     runs: list[CiRun], complete: bool, required: list[str]
 ) -> None:
-    findings = judge(report(*runs, complete=complete), demand(required))
+    findings = judge_ci_report(report(*runs, complete=complete), demand(required))
     assert findings
     if ci_state(findings) == "passed":
         seen = {(job.name, job.state) for one in runs if one.sha == SHA for job in one.jobs}

@@ -12,7 +12,7 @@ from shiftboss.protocol.policy import Backoff, Failures, PermissionLimits, Recov
 from shiftboss.rules.contract.failures import (
     EXAMPLES,
     FailureClass,
-    action_of,
+    action_for,
     classify,
     sounds_fatal,
 )
@@ -22,7 +22,7 @@ from shiftboss.rules.tasks.permission_denials import (
     after_denial,
     after_success,
     find_denial,
-    must_end,
+    must_terminate,
     termination,
 )
 
@@ -130,34 +130,34 @@ def test_a_long_text_is_read_at_both_ends_and_fast() -> None:
 
 
 def test_transient_failures_are_retried_with_a_doubling_pause() -> None:
-    actions = [action_of("transient", attempts, POLICY) for attempts in range(1, 5)]
+    actions = [action_for("transient", attempts, POLICY) for attempts in range(1, 5)]
     assert [one.kind for one in actions] == ["retry", "retry", "retry", "escalate"]
     assert [one.retry_in_seconds for one in actions] == [5, 10, 20, None]
 
 
 def test_the_pause_never_grows_beyond_its_maximum() -> None:
     policy = Failures(transient=Backoff(max_retries=10))
-    delays = [action_of("transient", n, policy).retry_in_seconds for n in range(1, 11)]
+    delays = [action_for("transient", n, policy).retry_in_seconds for n in range(1, 11)]
     assert delays == [5, 10, 20, 40, 60, 60, 60, 60, 60, 60]
 
 
 def test_a_recoverable_failure_is_the_workers_to_fix_until_its_attempts_are_used_up() -> None:
-    kinds = [action_of("recoverable", attempts, POLICY).kind for attempts in range(1, 7)]
+    kinds = [action_for("recoverable", attempts, POLICY).kind for attempts in range(1, 7)]
     assert kinds == ["fix", "fix", "escalate", "escalate", "terminate", "terminate"]
     own = Failures(recoverable=RecoverableLimits(escalate_after=1, max_attempts=2))
-    assert [action_of("recoverable", n, own).kind for n in (1, 2)] == ["escalate", "terminate"]
+    assert [action_for("recoverable", n, own).kind for n in (1, 2)] == ["escalate", "terminate"]
 
 
 def test_a_blocking_failure_pauses_and_a_fatal_one_halts() -> None:
-    assert action_of("blocking", 1, POLICY).kind == "pause"
-    fatal = action_of("fatal", 1, POLICY)
+    assert action_for("blocking", 1, POLICY).kind == "pause"
+    fatal = action_for("fatal", 1, POLICY)
     assert fatal.kind == "halt"
     assert "until a human lifts it" in fatal.message
 
 
 def test_the_second_denial_terminates_with_the_line_of_the_contract() -> None:
-    first = action_of("permission_denied", 1, POLICY, tool="Bash", error="auto-denied")
-    second = action_of("permission_denied", 2, POLICY, tool="Bash", error="auto-denied")
+    first = action_for("permission_denied", 1, POLICY, tool="Bash", error="auto-denied")
+    second = action_for("permission_denied", 2, POLICY, tool="Bash", error="auto-denied")
     assert (first.kind, second.kind) == ("fix", "terminate")
     report, message = second.message.split("\n")
     assert parse_line(report) == BlockedPermission(tool="Bash", error="auto-denied")
@@ -210,26 +210,26 @@ def test_the_tool_that_said_it_counts_where_the_words_name_none() -> None:
 
 def test_the_second_denial_in_a_row_ends_the_worker() -> None:
     counts = after_denial({}, "Bash")
-    assert not must_end(counts, LIMITS)
-    assert must_end(after_denial(counts, "Bash"), LIMITS)
+    assert not must_terminate(counts, LIMITS)
+    assert must_terminate(after_denial(counts, "Bash"), LIMITS)
 
 
 def test_denials_of_other_tools_in_between_do_not_matter() -> None:
     counts = after_denial(after_denial({}, "Bash"), "Write")
-    assert not must_end(counts, LIMITS)
-    assert must_end(after_denial(counts, "Bash"), LIMITS)
-    assert must_end(after_denial(after_success(counts, "Read"), "Bash"), LIMITS)
+    assert not must_terminate(counts, LIMITS)
+    assert must_terminate(after_denial(counts, "Bash"), LIMITS)
+    assert must_terminate(after_denial(after_success(counts, "Read"), "Bash"), LIMITS)
 
 
 def test_a_tool_that_is_allowed_again_starts_anew() -> None:
     counts = after_success(after_denial({}, "Bash"), "Bash")
-    assert not must_end(after_denial(counts, "Bash"), LIMITS)
+    assert not must_terminate(after_denial(counts, "Bash"), LIMITS)
 
 
 def test_the_loop_of_107_attempts_at_mkdir_ends_at_the_second() -> None:
     counts: dict[str, int] = {}
     attempts = 0
-    while attempts < 107 and not must_end(counts, LIMITS):
+    while attempts < 107 and not must_terminate(counts, LIMITS):
         counts = after_success(counts, "Bash", "ls")
         counts = after_denial(counts, "Bash", "mkdir x")
         attempts += 1
@@ -245,7 +245,7 @@ def test_the_counts_stay_small() -> None:
 
 def test_a_policy_can_allow_more_denials() -> None:
     counts = after_denial(after_denial({}, "Bash"), "Bash")
-    assert not must_end(counts, PermissionLimits(max_denials=3))
+    assert not must_terminate(counts, PermissionLimits(max_denials=3))
 
 
 def test_the_recovery_options_are_those_of_the_contract() -> None:

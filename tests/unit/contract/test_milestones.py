@@ -32,7 +32,7 @@ from shiftboss.protocol.states import WorkerState
 from shiftboss.rules.contract.milestones import (
     can_report,
     check_done_report,
-    check_move,
+    check_report_order,
     milestone_view,
 )
 
@@ -353,9 +353,9 @@ def test_work_begins_with_working() -> None:
 
 def test_an_illegal_move_names_the_legal_ones() -> None:
     with pytest.raises(IllegalTransition) as caught:
-        check_move("WORKING", "DONE")
+        check_report_order("WORKING", "DONE")
     assert caught.value.facts == {"milestone": "WORKING", "legal": ["PUSHED_TO_CI", "BLOCKED"]}
-    check_move("PUSHED_TO_CI", "DONE")
+    check_report_order("PUSHED_TO_CI", "DONE")
 
 
 def test_the_example_session_is_legal_step_by_step() -> None:

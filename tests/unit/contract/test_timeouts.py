@@ -14,9 +14,9 @@ from shiftboss.rules.contract.timeouts import (
     CiActivity,
     LadderState,
     LadderStep,
-    Signs,
-    indicators,
+    StallSigns,
     next_step,
+    stall_indicators,
 )
 
 MINUTE = 60_000
@@ -277,13 +277,13 @@ def test_a_server_that_was_away_for_a_day_takes_every_step_in_order() -> None:
 DEADLOCK = Deadlock()
 
 
-def found(signs: Signs, now_ms: int) -> list[str]:
-    return [one.kind for one in indicators(signs, now_ms, DEADLOCK, stuck_after_seconds=600)]
+def found(signs: StallSigns, now_ms: int) -> list[str]:
+    return [one.kind for one in stall_indicators(signs, now_ms, DEADLOCK, stuck_after_seconds=600)]
 
 
 @pytest.mark.parametrize("milestone", ["WORKING", "FIXING_CI"])
 def test_idle_over_ten_minutes(milestone: Milestone) -> None:
-    signs = Signs(milestone, SINCE, last_activity_ms=SINCE)
+    signs = StallSigns(milestone, SINCE, last_activity_ms=SINCE)
     assert found(signs, SINCE + 10 * MINUTE - 1) == []
     assert found(signs, SINCE + 10 * MINUTE) == []
     assert found(signs, SINCE + 10 * MINUTE + 1) == ["worker_idle"]
@@ -291,12 +291,12 @@ def test_idle_over_ten_minutes(milestone: Milestone) -> None:
 
 @pytest.mark.parametrize("milestone", ["PUSHED_TO_CI", "BLOCKED", "DONE"])
 def test_whoever_waits_may_be_idle(milestone: Milestone) -> None:
-    assert found(Signs(milestone, SINCE, SINCE), SINCE + 1000 * MINUTE) == []
+    assert found(StallSigns(milestone, SINCE, SINCE), SINCE + 1000 * MINUTE) == []
 
 
 def test_no_commits_over_fifteen_minutes_after_working_began() -> None:
     edge = SINCE + 15 * MINUTE
-    signs = Signs("WORKING", SINCE, last_activity_ms=edge)
+    signs = StallSigns("WORKING", SINCE, last_activity_ms=edge)
     assert [found(signs, now) for now in (edge - 1, edge)] == [[], []]
     assert found(signs, edge + 1) == ["no_commits"]
     assert found(signs._replace(last_commit_ms=SINCE - 1), edge + 1) == ["no_commits"]
@@ -305,7 +305,7 @@ def test_no_commits_over_fifteen_minutes_after_working_began() -> None:
 
 
 def test_ci_stuck_in_pending() -> None:
-    signs = Signs("PUSHED_TO_CI", SINCE, SINCE, ci_waiting_since_ms=SINCE)
+    signs = StallSigns("PUSHED_TO_CI", SINCE, SINCE, ci_waiting_since_ms=SINCE)
     edge = SINCE + 10 * MINUTE
     assert [found(signs, now) for now in (edge - 1, edge)] == [[], []]
     assert found(signs, edge + 1) == ["ci_stuck_in_pending"]
@@ -313,6 +313,6 @@ def test_ci_stuck_in_pending() -> None:
 
 
 def test_more_than_three_api_errors_in_a_row() -> None:
-    signs = Signs("WORKING", SINCE, SINCE)
+    signs = StallSigns("WORKING", SINCE, SINCE)
     assert found(signs._replace(api_errors=3), SINCE) == []
     assert found(signs._replace(api_errors=4), SINCE) == ["api_errors"]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from shiftboss.rules.paths.overlap import overlaps
 from shiftboss.rules.paths.ownership import is_protected
-from shiftboss.rules.paths.patterns import Scope, normalised
+from shiftboss.rules.paths.patterns import Scope, normalize_path
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ from shiftboss.rules.paths.patterns import Scope, normalised
     ],
 )
 def test_a_path_has_one_way_to_be_written(said: str, meant: str) -> None:
-    assert normalised(said) == unicodedata.normalize("NFC", meant)
+    assert normalize_path(said) == unicodedata.normalize("NFC", meant)
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_a_path_has_one_way_to_be_written(said: str, meant: str) -> None:
 )
 def test_what_can_be_no_path_is_refused_with_the_reason(said: str, reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
-        normalised(said)
+        normalize_path(said)
     assert not Scope(["**"]).covers(said)
 
 
@@ -57,7 +57,7 @@ def test_a_slip_in_what_people_write_is_refused_and_a_name_of_git_is_not(
     said: str, reason: str
 ) -> None:
     with pytest.raises(ValueError, match=reason):
-        normalised(said)
+        normalize_path(said)
     assert Scope(["**"]).covers(said)
     assert Scope([said]).names_exactly(said)
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shiftboss.rules.runs import budgets
-from shiftboss.rules.runs.records import BudgetRecord, Hold, ProcessUsage, Totals, longer
+from shiftboss.rules.runs.records import BudgetRecord, Hold, ProcessUsage, Totals, later_hold
 
 tokens = st.integers(min_value=0, max_value=10**14)
 price = st.none() | st.integers(min_value=0, max_value=10**15)
@@ -31,7 +31,7 @@ def test_sums_by_difference_are_those_of_the_last_words_of_each_process(
 ) -> None:
     totals, known = Totals(), dict[int, ProcessUsage]()
     for one in said:
-        totals = budgets.with_usage(totals, known.get(one.process), one)
+        totals = budgets.add_usage(totals, known.get(one.process), one)
         known[one.process] = one
     last = known.values()
     assert totals == Totals(
@@ -63,7 +63,7 @@ def limits(tokens: int | None = None, micro: int | None = None) -> BudgetRecord:
 def test_a_limit_that_is_reached_is_used_up(
     totals: Totals, budget: BudgetRecord | None, over: tuple[str, float, float] | None
 ) -> None:
-    assert budgets.used_up(totals, budget) == over
+    assert budgets.exceeded_limit(totals, budget) == over
 
 
 @pytest.mark.parametrize(
@@ -96,8 +96,8 @@ def test_what_is_over_is_said_in_its_unit() -> None:
 def test_the_pause_counts_that_ends_later() -> None:
     short = Hold("s", "", "pause", "short", 1, 100)
     long, endless = short._replace(since_ms=2, until_ms=200), short._replace(until_ms=None)
-    assert longer(None, short) == short
-    assert longer(short, long) == long._replace(since_ms=1)
-    assert longer(long, short) == long
-    assert longer(short, endless) == endless
-    assert longer(endless, long) == endless
+    assert later_hold(None, short) == short
+    assert later_hold(short, long) == long._replace(since_ms=1)
+    assert later_hold(long, short) == long
+    assert later_hold(short, endless) == endless
+    assert later_hold(endless, long) == endless

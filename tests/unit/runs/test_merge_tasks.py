@@ -6,10 +6,10 @@ from shiftboss.protocol.plan import Plan
 from shiftboss.rules.plans.schedule import priorities
 from shiftboss.rules.runs.merge_tasks import (
     MERGES_MAX,
-    is_merge,
+    is_merge_active,
+    is_merge_task,
     merge_description,
-    merge_under_way,
-    next_merge,
+    next_merge_task,
     original_of,
 )
 
@@ -17,28 +17,28 @@ from shiftboss.rules.runs.merge_tasks import (
 def test_a_merge_task_knows_the_task_that_it_belongs_to() -> None:
     assert original_of("login-merge-2") == "login"
     assert original_of("login") == "login"
-    assert is_merge("login-merge-1")
-    assert not is_merge("login-merge")
-    assert not is_merge("a-merge-0")
+    assert is_merge_task("login-merge-1")
+    assert not is_merge_task("login-merge")
+    assert not is_merge_task("a-merge-0")
 
 
 def test_merge_tasks_are_counted_and_end() -> None:
     statuses: dict[str, str] = {"login": "done"}
     for number in range(1, MERGES_MAX + 1):
-        name = next_merge("login", statuses)
+        name = next_merge_task("login", statuses)
         assert name == f"login-merge-{number}"
         statuses[name] = "failed"
-    assert next_merge("login", statuses) is None
+    assert next_merge_task("login", statuses) is None
 
 
 def test_one_that_was_not_begun_is_taken_before_another_is_made() -> None:
-    assert next_merge("login", {"login-merge-1": "open"}) == "login-merge-1"
+    assert next_merge_task("login", {"login-merge-1": "open"}) == "login-merge-1"
 
 
 def test_somebody_is_at_it_while_the_merge_is_queued_or_active() -> None:
-    assert merge_under_way("login", {"login-merge-1": "active"})
-    assert not merge_under_way("login", {"login-merge-1": "open"})
-    assert not merge_under_way("login", {"logins-merge-1": "active"})
+    assert is_merge_active("login", {"login-merge-1": "active"})
+    assert not is_merge_active("login", {"login-merge-1": "open"})
+    assert not is_merge_active("login", {"logins-merge-1": "active"})
 
 
 def test_the_worker_is_told_of_both_sides() -> None:

@@ -14,9 +14,9 @@ from shiftboss.protocol.policy import Policy
 from shiftboss.rules.paths.overlap import overlaps
 from shiftboss.rules.plans.graph import (
     critical_path,
-    in_order,
     phases,
     plan_overlaps,
+    topological_order,
     traits_of,
     weight_of,
 )
@@ -220,7 +220,7 @@ def test_a_paper_run_keeps_every_rule(plan: Plan, workers: int, policy: Policy |
 
 @given(plans())
 def test_the_order_has_every_task_after_its_dependencies(plan: Plan) -> None:
-    place = {one.id: number for number, one in enumerate(in_order(plan))}
+    place = {one.id: number for number, one in enumerate(topological_order(plan))}
     assert len(place) == len(plan.tasks)
     assert all(place[after] < place[one.id] for one in plan.tasks for after in one.depends_on)
     level = {one: number for number, names in enumerate(phases(plan)) for one in names}

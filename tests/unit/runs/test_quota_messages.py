@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shiftboss.rules.runs.quota_messages import reset_time, tells_of_a_limit
+from shiftboss.rules.runs.quota_messages import mentions_limit, reset_time
 
 NOON = datetime(2026, 6, 5, 12, tzinfo=UTC).timestamp()
 HOUR = 3600
@@ -83,7 +83,7 @@ def test_of_an_unknown_zone_the_machine_s_own_counts() -> None:
     ],
 )
 def test_a_limit_is_known_by_its_words(words: str) -> None:
-    assert tells_of_a_limit(words)
+    assert mentions_limit(words)
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_a_limit_is_known_by_its_words(words: str) -> None:
     ],
 )
 def test_other_failures_are_no_limits(words: str) -> None:
-    assert not tells_of_a_limit(words)
+    assert not mentions_limit(words)
 
 
 @given(st.text(alphabet="0123456789 :.|resetagiynhmdpw(/)-T\n", max_size=300))
@@ -110,5 +110,5 @@ def test_whatever_is_said_a_time_lies_ahead(words: str) -> None:
 def test_much_is_not_read_for_long() -> None:
     """Words that nearly fit everywhere."""
     words = "resets at retry in 1 d 1 d try again in " * 100_000
-    assert not tells_of_a_limit(words)
+    assert not mentions_limit(words)
     reset_time(words, NOON, UTC)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from shiftboss.coordinator.hub import RECHECK, Hub
+from shiftboss.coordinator.event_hub import RECHECK, Hub
 from shiftboss.protocol.events import Event, EventKind
 
 pytestmark = pytest.mark.anyio

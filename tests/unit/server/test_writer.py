@@ -12,10 +12,10 @@ import pytest
 
 from shiftboss.errors import StoreUnavailable
 from shiftboss.protocol.events import Event
-from shiftboss.store import writer as writing
+from shiftboss.store import group_writer as writing
 from shiftboss.store.batches import BatchResult, Outcome
+from shiftboss.store.group_writer import BATCH_MAX, GroupWriter
 from shiftboss.store.port import UseCase
-from shiftboss.store.writer import BATCH_MAX, GroupWriter
 
 pytestmark = pytest.mark.anyio
 

@@ -5,7 +5,12 @@ import pytest
 from shiftboss.errors import CounterRegression, PacketConflict, PacketFinished
 from shiftboss.protocol.packets import ProgressRequest, RegisterRequest
 from shiftboss.protocol.states import WorkerState
-from shiftboss.rules.tasks.packets import Assignment, check_same_registration, moved, progressed
+from shiftboss.rules.tasks.packets import (
+    Assignment,
+    after_progress,
+    check_same_registration,
+    state_after_report,
+)
 
 ASSIGNMENT = Assignment(
     swarm_id="s",
@@ -57,7 +62,7 @@ def report(status: str, tasks_completed: int) -> ProgressRequest:
     ],
 )
 def test_the_counter_moves_on_completed_alone(status: str, said: int, recorded: int) -> None:
-    after = progressed(ASSIGNMENT, report(status, said), now_ms=9)
+    after = after_progress(ASSIGNMENT, report(status, said), now_ms=9)
     assert (after.steps_completed, after.updated_at_ms) == (recorded, 9)
 
 
@@ -65,7 +70,7 @@ def test_the_counter_moves_on_completed_alone(status: str, said: int, recorded: 
 @pytest.mark.parametrize("status", ["started", "completed", "failed"])
 def test_the_counter_never_goes_down(status: str) -> None:
     with pytest.raises(CounterRegression) as caught:
-        progressed(ASSIGNMENT, report(status, 2), now_ms=9)
+        after_progress(ASSIGNMENT, report(status, 2), now_ms=9)
     assert caught.value.facts == {"recorded": 3}
     assert caught.value.field == "tasks_completed"
 
@@ -74,7 +79,7 @@ def test_the_counter_never_goes_down(status: str) -> None:
 @pytest.mark.parametrize("goal", [WorkerState.EXECUTING, WorkerState.COMPLETE, WorkerState.FAILED])
 def test_a_finished_packet_takes_no_more_reports(state: WorkerState, goal: WorkerState) -> None:
     with pytest.raises(PacketFinished):
-        moved(ASSIGNMENT._replace(state=state), goal)
+        state_after_report(ASSIGNMENT._replace(state=state), goal)
 
 
 @pytest.mark.parametrize(("field", "other"), [("packet_name", "frontend"), ("worktree", "/v")])

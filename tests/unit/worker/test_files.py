@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from shiftboss.client.backoff import pauses
+from shiftboss.client.backoff import backoff_delays
 from shiftboss.system.file_locks import LockHeldError, locked
 from shiftboss.system.files import write_durably
 from shiftboss.worker.outbox import Entry, Outbox
@@ -137,6 +137,6 @@ def test_an_outbox_goes_only_when_nothing_is_left_in_it(tmp_path: Path) -> None:
 
 
 def test_the_pauses_grow_from_a_fifth_of_a_second_to_five_and_stay_there() -> None:
-    delays = list(islice(pauses(), 12))
+    delays = list(islice(backoff_delays(), 12))
     limits = [0.2, 0.4, 0.8, 1.6, 3.2, *[5.0] * 7]
     assert all(limit / 2 <= delay <= limit for delay, limit in zip(delays, limits, strict=True))

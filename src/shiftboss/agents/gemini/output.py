@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from shiftboss.agents.output_events import Allowed, Denied, Did, Finished, RateLimited, Signal
+from shiftboss.agents.output_events import Activity, Allowed, Denied, Finished, RateLimited, Signal
 from shiftboss.agents.output_lines import (
     ToolUses,
     brief,
@@ -74,7 +74,7 @@ class GeminiOutput:
             piece = text(event.get("content"))
             self._last_message = f"{self._last_message}{piece}"[-10_000:]
             if activity := brief(piece):
-                yield Did(activity)
+                yield Activity(activity)
 
     def _tool_use(self, event: dict[str, Any]) -> Iterator[Signal]:
         self._last_message = ""
@@ -94,7 +94,7 @@ class GeminiOutput:
         """The agent continues, even after severity `error`. A final error is in the result."""
         self._last_message = ""
         if warning := brief(text(event.get("message"))):
-            yield Did(warning)
+            yield Activity(warning)
 
     def _result(self, event: dict[str, Any]) -> Iterator[Signal]:
         stats, meter = event.get("stats"), self._meter

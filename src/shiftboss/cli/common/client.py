@@ -166,7 +166,7 @@ def swarm_path(swarm_id: str, operation: str) -> str:
     return f"/swarm/{quote(swarm_id, safe='')}/{operation}"
 
 
-def parsed(document: bytes, member: str) -> dict[str, Any]:
+def parse_answer(document: bytes, member: str) -> dict[str, Any]:
     """The answer as a dictionary; `member` tells it from other JSON. Raises NotShiftboss."""
     try:
         answer = json.loads(document)

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from typing import Any, Final
 
-from shiftboss.cli.common.client import Client, parsed
+from shiftboss.cli.common.client import Client, parse_answer
 from shiftboss.cli.common.options import DEFAULT_SWARM
 
 SWARMS_PER_PAGE_MAX: Final = 200
@@ -39,7 +39,7 @@ def _pages(
     while True:
         count = per_page if left is None else min(left, per_page)
         pages.append(fetch(position, count))
-        next_position = parsed(pages[-1], cursor)[cursor]
+        next_position = parse_answer(pages[-1], cursor)[cursor]
         left = None if left is None else left - count
         if next_position is None or left == 0:
             return pages
@@ -48,7 +48,7 @@ def _pages(
 
 def join_pages(pages: list[bytes], items: str) -> dict[str, Any]:
     """The pages as one answer of the same shape."""
-    answers = [parsed(page, items) for page in pages]
+    answers = [parse_answer(page, items) for page in pages]
     return answers[-1] | {items: [item for answer in answers for item in answer[items]]}
 
 
@@ -64,5 +64,5 @@ def receipt_pages(client: Client, limit: int | None) -> list[bytes]:
 
 def public_key_of(client: Client) -> str:
     """The key that verifies the server's receipts. It comes with every list of them."""
-    pem: str = parsed(receipt_pages(client, 1)[0], "public_key")["public_key"]
+    pem: str = parse_answer(receipt_pages(client, 1)[0], "public_key")["public_key"]
     return pem

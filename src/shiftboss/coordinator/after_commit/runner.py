@@ -26,7 +26,7 @@ from collections import defaultdict, deque
 from collections.abc import Awaitable, Callable, Iterable
 from typing import ClassVar, Final, NamedTuple
 
-from shiftboss.coordinator.hub import Hub
+from shiftboss.coordinator.event_hub import Hub
 from shiftboss.protocol.events import Event, EventKind
 from shiftboss.store.port import Store
 

@@ -49,10 +49,10 @@ from shiftboss.rules.tasks.lifecycle import TRANSITIONS, can_move
 from shiftboss.rules.tasks.message_payloads import (
     all_commits,
     check_task,
-    said_epoch,
-    said_state,
-    said_task_id,
-    said_text,
+    payload_epoch,
+    payload_task_id,
+    payload_text,
+    reported_state,
     with_commit,
 )
 from shiftboss.rules.tasks.packets import Assignment
@@ -77,9 +77,9 @@ def receive(
         return _assign(tx, message, swarm_id, now_ms)
     worker, held = take_worker(tx, swarm_id, message.worker_id, "worker_id")
     report_key = report_digest(f"message {message.type.value}", key)
-    task_id = said_task_id(message) or (held.task_id if held else None)
+    task_id = payload_task_id(message) or (held.task_id if held else None)
     if task_id is not None:
-        first = first_about(tx, swarm_id, task_id, report_key, worker.name, said_epoch(message))
+        first = first_about(tx, swarm_id, task_id, report_key, worker.name, payload_epoch(message))
         if first is not None:
             return _repeat_answer(first)
     if held is None:
@@ -91,7 +91,7 @@ def receive(
             hint="an idle worker can be assigned a task",
             facts={"state": WorkerState.IDLE.value, "legal": ["assigned"]},
         )
-    check_epoch(held, said_epoch(message))
+    check_epoch(held, payload_epoch(message))
     check_task(held, message)
     if isinstance(message, FailedMessage):
         return _failed(tx, held, message, report_key, retry_policy, now_ms)
@@ -175,7 +175,7 @@ def _progress(
 ) -> MessageAnswer:
     """Renew the lease, record a commit, and move to `payload.state` if the message has one."""
     check_no_claim(held, "type")
-    goal = said_state(message.payload, held.state)
+    goal = reported_state(message.payload, held.state)
     if goal is not held.state and not can_move(held.state, goal):
         raise _illegal(held, goal)
     if goal not in _WORKING_STATES:
@@ -269,8 +269,8 @@ def _blocked(
     check_no_claim(held, "type")
     if not can_move(held.state, WorkerState.BLOCKED):
         raise _illegal(held, WorkerState.BLOCKED)
-    question = said_text(message.payload, "question", "")
-    contact = said_text(message.payload, "contact", DEFAULT_CONTACT)
+    question = payload_text(message.payload, "question", "")
+    contact = payload_text(message.payload, "contact", DEFAULT_CONTACT)
     if not question:
         raise InvalidRequest("payload.question: must say what you need", field="payload.question")
     # A worker that asks again has used the earlier answers.

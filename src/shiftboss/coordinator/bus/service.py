@@ -13,7 +13,7 @@ from shiftboss.coordinator.bus.free_workers import FreeWorkers
 from shiftboss.coordinator.bus.task_source import FindTask, import_requests
 from shiftboss.coordinator.claims.verdict_waiters import VerdictWaiters
 from shiftboss.coordinator.clock import Clock
-from shiftboss.coordinator.hub import Hub, ParkedPoll, wake
+from shiftboss.coordinator.event_hub import Hub, ParkedPoll, wake
 from shiftboss.coordinator.idempotency import write_once
 from shiftboss.errors import UnknownTask
 from shiftboss.protocol.bus import (

@@ -6,12 +6,12 @@ from collections.abc import Awaitable, Callable
 
 from shiftboss.errors import Conflict, TaskEnded, UnknownTask
 from shiftboss.protocol.bus import AddTaskRequest, TaskRequest
-from shiftboss.protocol.tracker_tasks import FoundTask
+from shiftboss.protocol.tracker_tasks import TrackerTask
 from shiftboss.store.port import Store
 
 # The task with that id, or None if the tracker does not know it. Raises TrackerUnavailable when the
 # tracker gives no usable answer.
-FindTask = Callable[[str], Awaitable[FoundTask | None]]
+FindTask = Callable[[str], Awaitable[TrackerTask | None]]
 
 # How many tasks one submit may look up, including dependencies of dependencies.
 LOOKUPS_MAX = 50
@@ -60,7 +60,7 @@ class _TrackerImport:
         return task is not None or await self.add(task_id)
 
 
-def _request(swarm_id: str, task: FoundTask, depends_on: list[str]) -> AddTaskRequest:
+def _request(swarm_id: str, task: TrackerTask, depends_on: list[str]) -> AddTaskRequest:
     return AddTaskRequest(
         swarm_id=swarm_id,
         bead_id=task.task_id,

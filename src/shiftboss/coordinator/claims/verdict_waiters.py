@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 from shiftboss.coordinator.clock import Clock
-from shiftboss.coordinator.hub import Hub
+from shiftboss.coordinator.event_hub import Hub
 from shiftboss.errors import ContractViolations, NotHeld
 from shiftboss.protocol.events import Event, EventKind
 from shiftboss.protocol.handoff_requests import WAIT_MS_MAX, CompletionAnswer

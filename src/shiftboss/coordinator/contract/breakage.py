@@ -21,11 +21,11 @@ from shiftboss.rules.contract.breakage import (
     BreakageQuestion,
     Remedy,
     UpstreamPush,
-    description_of,
     failed_jobs,
+    fix_description,
+    fix_task_id,
+    fix_title,
     remedy_for,
-    task_of,
-    title_of,
 )
 from shiftboss.rules.contract.records import Push, RepoState
 from shiftboss.store.port import Transaction
@@ -124,7 +124,7 @@ def settle(
         )
         return None
     remedy = remedy_for(finding, one_repo=_touched_one_repo(tx, policy, finding.push))
-    task_id = task_of(remedy, red.repo, finding.push.sha)
+    task_id = fix_task_id(remedy, red.repo, finding.push.sha)
     _open_task(tx, red, question, finding.push, remedy, task_id, now_ms)
     _add_event(
         tx,
@@ -164,8 +164,8 @@ def _open_task(
     request = AddTaskRequest(
         swarm_id=red.swarm_id,
         bead_id=task_id,
-        title=title_of(remedy, red.repo, push),
-        description=description_of(remedy, question, push, _log(tx, red, question)),
+        title=fix_title(remedy, red.repo, push),
+        description=fix_description(remedy, question, push, _log(tx, red, question)),
     )
     tasks.add(tx, request, now_ms)
 

@@ -12,7 +12,7 @@ from shiftboss.protocol.events import EventKind
 from shiftboss.protocol.states import WorkerState
 from shiftboss.protocol.verdicts import Verdict
 from shiftboss.rules.claims.handoffs import Claim, Handoff
-from shiftboss.rules.claims.verdicts import shows_green
+from shiftboss.rules.claims.verdicts import proves_green_ci
 from shiftboss.rules.contract.forbidden_patterns import violation_of
 from shiftboss.rules.contract.records import Halt, RepoLock, RepoState, Tracking
 from shiftboss.rules.runs.records import LandingRecord
@@ -41,7 +41,7 @@ def record_verified_state(
 ) -> None:
     """A repo is green when a verifier has confirmed it: CI passed, and the commit is still on its
     branch. The claim may be refused for other reasons."""
-    if handoff.repo_name is None or verdict.commit is None or not shows_green(verdict):
+    if handoff.repo_name is None or verdict.commit is None or not proves_green_ci(verdict):
         return
     if handoff.lands_later:
         return  # nothing depends on it before it lands: see `record_repo_state`

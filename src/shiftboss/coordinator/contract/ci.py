@@ -24,7 +24,7 @@ from shiftboss.protocol.handoffs import WorkerHandoff
 from shiftboss.protocol.milestones import PushedToCi
 from shiftboss.protocol.states import WorkerState
 from shiftboss.rules.claims.handoffs import Handoff
-from shiftboss.rules.contract.ci_verdict import CiFinding, ci_state, judge
+from shiftboss.rules.contract.ci_verdict import CiFinding, ci_state, judge_ci_report
 from shiftboss.rules.contract.records import ContractAttempt, Tracking
 from shiftboss.rules.tasks.leases import lease_end_ms
 from shiftboss.rules.tasks.message_payloads import with_commit
@@ -104,7 +104,9 @@ def refuse_unless_green(tracking: Tracking | None, demand: CiDemand) -> None:
     if tracking is None or tracking.report is None or tracking.state == "passed":
         return
     report = CiReport.model_validate_json(tracking.report)
-    findings = [finding for finding in judge(report, demand) if finding.outcome != "passed"]
+    findings = [
+        finding for finding in judge_ci_report(report, demand) if finding.outcome != "passed"
+    ]
     if not findings:
         return
     named = "\n".join(f"- {finding.message}" for finding in findings)
@@ -144,7 +146,7 @@ def record_report(
         tx.drop_tracking(seen.swarm_id, seen.task_id)
         return "gone"
     demand = CiDemand.model_validate_json(handoff.ci)
-    findings = judge(report, demand)
+    findings = judge_ci_report(report, demand)
     outcome = ci_state(findings)
     if outcome == "failed" and ci_restarts.is_under_way(tx, current, now_ms):
         tx.put_tracking(current._replace(look_at_ms=now_ms + ci_restarts.CHECK_AFTER_MS))

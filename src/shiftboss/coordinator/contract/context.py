@@ -14,7 +14,12 @@ from shiftboss.protocol.ci import CiReport, ShowCiAnswer, ShowCiRequest
 from shiftboss.protocol.contract_requests import BuildContextRequest, ContextAnswer, ContextParts
 from shiftboss.protocol.handoffs import WorkerHandoff
 from shiftboss.rules.claims.handoffs import Handoff
-from shiftboss.rules.prompts.context import ChainRepo, ContextRequest, Material, context_handoff
+from shiftboss.rules.prompts.context import (
+    ChainRepo,
+    ContextMaterial,
+    ContextRequest,
+    context_handoff,
+)
 from shiftboss.store.port import Store, Transaction
 
 
@@ -160,7 +165,7 @@ def _parallel_workers(tx: Transaction, handoff: Handoff) -> list[str]:
     return descriptions
 
 
-def context_parts(now: Situation, material: Material, plan_ref: str | None) -> ContextParts:
+def context_parts(now: Situation, material: ContextMaterial, plan_ref: str | None) -> ContextParts:
     """Without a plan, the contract is the plan."""
     handoff = now.handoff
     body = WorkerHandoff.model_validate_json(handoff.body)

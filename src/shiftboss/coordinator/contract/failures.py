@@ -18,10 +18,10 @@ from shiftboss.rules.claims.handoffs import Handoff, check_no_claim
 from shiftboss.rules.contract.failures import (
     Action,
     FailureClass,
-    action_of,
+    action_for,
     classify,
     sounds_fatal,
-    suspicion,
+    suspected_fatal_action,
 )
 from shiftboss.rules.contract.records import ContractAttempt, Halt
 from shiftboss.rules.tasks.packets import Assignment
@@ -32,7 +32,7 @@ from shiftboss.rules.tasks.permission_denials import (
     after_denial,
     after_success,
     find_denial,
-    must_end,
+    must_terminate,
 )
 from shiftboss.rules.tasks.tasks import check_holds
 from shiftboss.store.port import Transaction
@@ -67,9 +67,9 @@ def record_failure(
     denial = _denial(request)
     attempt, attempts = _counted(attempt_of(tx, held), request, failure_class, denial, settings)
     tx.put_contract_attempt(attempt)
-    action = action_of(failure_class, attempts, settings, tool=denial.tool, error=denial.error)
+    action = action_for(failure_class, attempts, settings, tool=denial.tool, error=denial.error)
     if suspected:
-        action = suspicion(held.task_id)
+        action = suspected_fatal_action(held.task_id)
     add_attempt_event(
         tx,
         held,
@@ -130,7 +130,7 @@ def _counted(
     if failure_class == "permission_denied":
         tools = after_denial(tools, denial.tool, request.operation)
         limits = settings.permission_denied
-        count = max(tools[denial.tool], limits.max_denials if must_end(tools, limits) else 1)
+        count = max(tools[denial.tool], limits.max_denials if must_terminate(tools, limits) else 1)
     elif request.tool is not None:
         tools = after_success(tools, request.tool, request.operation)
     after = {"class": failure_class, "count": count, "tools": tools}

@@ -45,7 +45,7 @@ from shiftboss.protocol.milestones import (
 )
 from shiftboss.protocol.states import WorkerState
 from shiftboss.rules.claims.handoffs import Claim, Handoff
-from shiftboss.rules.contract.milestones import check_done_report, check_move, state_of
+from shiftboss.rules.contract.milestones import check_done_report, check_report_order, state_of
 from shiftboss.rules.contract.records import ContractAttempt
 from shiftboss.rules.tasks.leases import lease_end_ms
 from shiftboss.rules.tasks.packets import Assignment
@@ -91,7 +91,7 @@ def record_report(
     if isinstance(report, BlockedPermission):
         return _ended_by_permission(tx, held, handoff, report, report_key, now_ms)
     attempt = attempt_of(tx, held)
-    check_move(milestone_of(held, attempt), milestone_of_report(report))
+    check_report_order(milestone_of(held, attempt), milestone_of_report(report))
     if isinstance(report, Blocked):
         return _blocked(tx, held, handoff, attempt, report, report_key, now_ms)
     if isinstance(report, PushedToCi):
@@ -259,7 +259,7 @@ def _done(
     if demand is not None and tracking is not None:
         refuse_unless_green(tracking, demand)
     attempt = attempt_of(tx, held)
-    check_move(milestone_of(held, attempt), "DONE")
+    check_report_order(milestone_of(held, attempt), "DONE")
     if request.returns is not None:
         attempt = keep_returns(tx, held, attempt, report, request.returns, tracking)
     content = claim_content(tracking, attempt) | {"name": request.name, "epoch": request.epoch}

@@ -31,9 +31,9 @@ from shiftboss.rules.contract.timeouts import (
     Activity,
     CiActivity,
     LadderStep,
-    Signs,
-    indicators,
+    StallSigns,
     next_step,
+    stall_indicators,
 )
 from shiftboss.rules.tasks.packets import Assignment
 from shiftboss.store.port import Transaction
@@ -102,7 +102,7 @@ def _report_signs(
     """Report new signs of a deadlock. Each is reported once per milestone."""
     tracking = tx.tracking(held.swarm_id, held.task_id)
     waits = tracking is not None and tracking.state == "waiting"
-    signs = Signs(
+    signs = StallSigns(
         milestone=milestone,
         since_ms=attempt.milestone_at_ms,
         last_activity_ms=held.updated_at_ms,
@@ -111,7 +111,9 @@ def _report_signs(
         api_errors=tracking.errors if tracking is not None else 0,
     )
     stuck_after = stuck_after_of(policy, handoff)
-    present = indicators(signs, now_ms, policy.settings.deadlock, stuck_after_seconds=stuck_after)
+    present = stall_indicators(
+        signs, now_ms, policy.settings.deadlock, stuck_after_seconds=stuck_after
+    )
     reported: list[str] = json.loads(attempt.signs) if attempt.signs else []
     new = [sign for sign in present if sign.kind not in reported]
     if not new:

@@ -8,7 +8,7 @@ from shiftboss.coordinator.clock import Clock
 from shiftboss.coordinator.contract import cascade
 from shiftboss.coordinator.contract.policy import ActivePolicy
 from shiftboss.coordinator.duties.timer import Timer
-from shiftboss.coordinator.hub import Hub
+from shiftboss.coordinator.event_hub import Hub
 from shiftboss.protocol.events import Event, EventKind
 from shiftboss.store.port import Store
 

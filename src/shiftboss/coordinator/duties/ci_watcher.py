@@ -13,7 +13,7 @@ from shiftboss.coordinator.clock import Clock
 from shiftboss.coordinator.contract import ci
 from shiftboss.coordinator.contract.policy import ActivePolicy
 from shiftboss.coordinator.duties.timer import Timer
-from shiftboss.coordinator.hub import Hub
+from shiftboss.coordinator.event_hub import Hub
 from shiftboss.errors import CiUnavailable, ShiftbossError
 from shiftboss.evidence.port import Evidence
 from shiftboss.protocol.ci import CiDemand

@@ -6,7 +6,7 @@ from functools import partial
 
 from shiftboss.coordinator.clock import Clock
 from shiftboss.coordinator.duties.timer import Timer
-from shiftboss.coordinator.hub import Hub
+from shiftboss.coordinator.event_hub import Hub
 from shiftboss.coordinator.runs import landings
 from shiftboss.evidence.port import Evidence
 from shiftboss.protocol.events import EventKind

@@ -10,7 +10,7 @@ from pydantic_core import from_json
 from shiftboss.coordinator.bus import task_endings
 from shiftboss.coordinator.clock import Clock
 from shiftboss.coordinator.duties.timer import DUE_PER_ROUND_MAX, Timer
-from shiftboss.coordinator.hub import Hub
+from shiftboss.coordinator.event_hub import Hub
 from shiftboss.protocol.events import Event, EventKind
 from shiftboss.rules.tasks.leases import OFFER_MS
 from shiftboss.store.port import Store

@@ -6,7 +6,7 @@ from functools import partial
 
 from shiftboss.coordinator.clock import Clock
 from shiftboss.coordinator.duties.timer import DUE_PER_ROUND_MAX, Timer
-from shiftboss.coordinator.hub import Hub
+from shiftboss.coordinator.event_hub import Hub
 from shiftboss.coordinator.swarms import error_reports
 from shiftboss.protocol.events import EventKind
 from shiftboss.store.port import Store

@@ -10,7 +10,7 @@ from shiftboss.coordinator.clock import Clock
 from shiftboss.coordinator.contract import ci_restarts, timeout_ladder
 from shiftboss.coordinator.contract.policy import ActivePolicy
 from shiftboss.coordinator.duties.timer import DUE_PER_ROUND_MAX, Timer
-from shiftboss.coordinator.hub import Hub
+from shiftboss.coordinator.event_hub import Hub
 from shiftboss.errors import ShiftbossError
 from shiftboss.evidence.port import Evidence
 from shiftboss.protocol.events import EventKind

@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from typing import ClassVar
 
 from shiftboss.coordinator.clock import Clock
-from shiftboss.coordinator.hub import Hub
+from shiftboss.coordinator.event_hub import Hub
 from shiftboss.errors import ShiftbossError
 from shiftboss.protocol.events import Event, EventKind
 from shiftboss.store.port import Store

@@ -8,10 +8,10 @@ from typing import ClassVar
 
 from shiftboss.coordinator.clock import Clock
 from shiftboss.coordinator.duties.timer import Timer
+from shiftboss.coordinator.event_hub import Hub
 from shiftboss.coordinator.handoffs.service import HandoffService
-from shiftboss.coordinator.hub import Hub
 from shiftboss.errors import ShiftbossError
-from shiftboss.evidence.checks.claim_renewal import tend
+from shiftboss.evidence.checks.claim_renewal import verify_with_renewal
 from shiftboss.evidence.port import Evidence
 from shiftboss.protocol.events import EventKind
 from shiftboss.protocol.verdicts import VerificationJob
@@ -77,7 +77,9 @@ class Verification(Timer):
         return await self.store.read(lambda tx: tx.next_claim_at_ms())
 
     async def _verify(self, job: VerificationJob) -> None:
-        verdict = await tend(job, self._name, self._evidence.verify, self._handoffs.renew_claim)
+        verdict = await verify_with_renewal(
+            job, self._name, self._evidence.verify, self._handoffs.renew_claim
+        )
         if verdict is not None:
             # If the store refuses it now, the claim times out and is taken again.
             with contextlib.suppress(ShiftbossError):

@@ -12,9 +12,9 @@ from shiftboss.coordinator.claims.verdict_waiters import VerdictWaiters
 from shiftboss.coordinator.clock import Clock
 from shiftboss.coordinator.contract.policy import ActivePolicy
 from shiftboss.coordinator.contract.repos import has_or_may_get
+from shiftboss.coordinator.event_hub import Hub
 from shiftboss.coordinator.handoffs import ownership, scope_requests, spawn, strategy_records, views
-from shiftboss.coordinator.handoffs.spawn_checks import Spawning, check_request, normalised_paths
-from shiftboss.coordinator.hub import Hub
+from shiftboss.coordinator.handoffs.spawn_checks import SpawnPolicy, check_request, normalised_paths
 from shiftboss.coordinator.idempotency import write_once
 from shiftboss.errors import InvalidRequest, UnknownReceipt, UnknownRepo
 from shiftboss.evidence.port import Evidence
@@ -65,7 +65,7 @@ class HandoffService:
         evidence: Evidence,
         verdict_waiters: VerdictWaiters,
         policy: ActivePolicy,
-        spawning: Spawning,
+        spawning: SpawnPolicy,
     ) -> None:
         self._policy = policy
         self._spawning = spawning

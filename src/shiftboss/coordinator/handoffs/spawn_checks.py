@@ -8,8 +8,8 @@ from typing import NamedTuple, TypeVar
 from shiftboss.errors import Forbidden, InvalidRequest
 from shiftboss.protocol.handoff_requests import SpawnSubtaskRequest
 from shiftboss.rules.claims.criteria import parse_command, parse_criterion
-from shiftboss.rules.claims.environment_variables import may_be_passed
-from shiftboss.rules.paths.patterns import normalised
+from shiftboss.rules.claims.environment_variables import is_variable_allowed
+from shiftboss.rules.paths.patterns import normalize_path
 
 T = TypeVar("T")
 
@@ -26,7 +26,7 @@ def check_request(request: SpawnSubtaskRequest, variables: Collection[str]) -> N
 
 
 def normalised_paths(paths: Sequence[str], field: str) -> list[str]:
-    return list(dict.fromkeys(_parse_each(paths, field, normalised)))
+    return list(dict.fromkeys(_parse_each(paths, field, normalize_path)))
 
 
 def _parse_each(texts: Sequence[str], field: str, parse: Callable[[str], T]) -> list[T]:
@@ -43,7 +43,7 @@ def _check_variables(names: Sequence[str], allowed: Collection[str]) -> None:
     """The environment belongs to the operator: a caller must not read it through a command."""
     for number, name in enumerate(names):
         field = f"policy.environment.{number}"
-        if not may_be_passed(name):
+        if not is_variable_allowed(name):
             raise InvalidRequest(f"{field}: {name} is never passed to commands", field=field)
         if name not in allowed:
             raise InvalidRequest(
@@ -53,7 +53,7 @@ def _check_variables(names: Sequence[str], allowed: Collection[str]) -> None:
             )
 
 
-class Spawning(NamedTuple):
+class SpawnPolicy(NamedTuple):
     """The operator's choice at the start of the server: whether everybody may spawn, and which
     variables of the verifier's environment a contract may pass to its commands. A caller that
     spawns chooses commands that run with the rights of the verifier."""

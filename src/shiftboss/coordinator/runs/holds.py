@@ -7,7 +7,7 @@ from shiftboss.errors import WorkPaused
 from shiftboss.protocol.bus import HoldView
 from shiftboss.protocol.events import EventKind
 from shiftboss.protocol.runs import PauseAnswer, PauseSwarmRequest, ResumeSwarmRequest
-from shiftboss.rules.runs.records import WHOLE_SWARM, Hold, longer
+from shiftboss.rules.runs.records import WHOLE_SWARM, Hold, later_hold
 from shiftboss.rules.tasks.tasks import Task
 from shiftboss.store.port import Transaction
 
@@ -60,7 +60,7 @@ def pause(tx: Transaction, request: PauseSwarmRequest, now_ms: int) -> PauseAnsw
 
 def put_pause(tx: Transaction, wanted: Hold, now_ms: int) -> bool:
     current = _pause_of(tx, wanted)
-    after = longer(current, wanted)
+    after = later_hold(current, wanted)
     if after == current:
         return False
     tx.put_hold(after)

@@ -28,7 +28,7 @@ from shiftboss.protocol.runs import (
     ReportLandedRequest,
 )
 from shiftboss.rules.claims.handoffs import Handoff
-from shiftboss.rules.contract.ci_verdict import ci_state, judge
+from shiftboss.rules.contract.ci_verdict import ci_state, judge_ci_report
 from shiftboss.rules.runs.records import LandingRecord
 from shiftboss.store.handoff_port import ReceiptRow
 from shiftboss.store.port import Transaction
@@ -173,7 +173,7 @@ async def ci_of_landed(
         report = await evidence.ci_report(demand, landed)
     except CiUnavailable:
         return "pending"
-    return ci_state(judge(report, demand))
+    return ci_state(judge_ci_report(report, demand))
 
 
 def still_locked(tx: Transaction) -> list[tuple[LandingRecord, Handoff]]:

@@ -23,7 +23,7 @@ from shiftboss.protocol.runs import (
     UsageTotals,
 )
 from shiftboss.rules.runs import budgets
-from shiftboss.rules.runs.budgets import MICRO, used_up
+from shiftboss.rules.runs.budgets import MICRO, exceeded_limit
 from shiftboss.rules.runs.records import WHOLE_SWARM, BudgetRecord, Hold, ProcessUsage, Totals
 from shiftboss.rules.tasks.tasks import Question
 from shiftboss.store.port import Transaction
@@ -74,7 +74,7 @@ def budget_view(budget: BudgetRecord | None) -> BudgetView | None:
 
 
 def over_view(totals: Totals, budget: BudgetRecord | None) -> OverBudget | None:
-    over = used_up(totals, budget)
+    over = exceeded_limit(totals, budget)
     if over is None or budget is None:
         return None
     scope = "swarm" if budget.task_id == WHOLE_SWARM else "task"
@@ -117,12 +117,12 @@ def _add(tx: Transaction, request: ReportUsageRequest, now_ms: int) -> None:
         at_ms=now_ms,
     )
     previous = tx.process_usage(usage.swarm_id, usage.task_id, usage.epoch, usage.process)
-    if budgets.is_late(previous, usage):
+    if budgets.is_outdated(previous, usage):
         return
     tx.put_process_usage(usage)
     for task_id in (usage.task_id, WHOLE_SWARM):
         totals = tx.usage_totals(usage.swarm_id, task_id)
-        tx.put_usage_totals(usage.swarm_id, task_id, budgets.with_usage(totals, previous, usage))
+        tx.put_usage_totals(usage.swarm_id, task_id, budgets.add_usage(totals, previous, usage))
 
 
 def set_budget(
@@ -197,10 +197,10 @@ def _hold_if_used_up(
     """Hold the task or the swarm if its budget is used up, once. `report` is the report that used
     it up: then the contact is asked. A caller that sets a budget too small is not asked."""
     budget = tx.budget(swarm_id, task_id)
-    over = budgets.used_up(tx.usage_totals(swarm_id, task_id), budget)
+    over = budgets.exceeded_limit(tx.usage_totals(swarm_id, task_id), budget)
     if budget is None or over is None or _hold_of(tx, budget) is not None:
         return
-    reason = budgets.why_held(task_id, over)
+    reason = budgets.hold_reason(task_id, over)
     tx.put_hold(Hold(swarm_id, task_id, "budget", reason, now_ms, None))
     tx.add_event(
         swarm_id,

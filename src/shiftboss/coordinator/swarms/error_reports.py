@@ -8,7 +8,7 @@ from shiftboss.protocol.events import EventKind
 from shiftboss.protocol.packets import ErrorAnswer, ErrorRequest
 from shiftboss.protocol.states import WorkerState
 from shiftboss.rules.claims.handoffs import check_no_claim
-from shiftboss.rules.tasks.packets import Assignment, is_finished, moved
+from shiftboss.rules.tasks.packets import Assignment, is_finished, state_after_report
 from shiftboss.rules.tasks.retry import RetryPolicy, is_recoverable
 from shiftboss.store.port import Retry, Transaction
 
@@ -81,7 +81,7 @@ def _plan_retry(
             tx.close_retries(assignment.swarm_id, assignment.task_id)
         tx.save_assignment(
             after._replace(
-                state=moved(assignment, WorkerState.FAILED),
+                state=state_after_report(assignment, WorkerState.FAILED),
                 retries_open=0,
                 finished_at_ms=now_ms,
             )
@@ -103,7 +103,7 @@ def _plan_retry(
     )
     tx.save_assignment(
         after._replace(
-            state=moved(assignment, WorkerState.EXECUTING),
+            state=state_after_report(assignment, WorkerState.EXECUTING),
             retries_open=assignment.retries_open + (not was_open),
         )
     )

@@ -30,10 +30,10 @@ from shiftboss.protocol.states import WorkerState
 from shiftboss.rules.claims.handoffs import Claim, check_no_claim
 from shiftboss.rules.tasks.packets import (
     Assignment,
+    after_progress,
     check_same_registration,
-    moved,
     packet_task_id,
-    progressed,
+    state_after_report,
 )
 from shiftboss.rules.tasks.swarms import WorkerCounts, remaining_workers
 from shiftboss.store.port import Transaction
@@ -125,7 +125,7 @@ def progress(
         return _repeat_progress_answer(first, request)
     try:
         check_no_claim(assignment, "packet_id")
-        after = progressed(assignment, request, now_ms)
+        after = after_progress(assignment, request, now_ms)
     except (PacketFinished, CounterRegression, IllegalTransition):
         first = event_of_same_report(tx, assignment, request)
         if first is None:
@@ -189,7 +189,7 @@ def complete(
             request, first.at_ms, data["remaining_workers"], data["swarm_complete"]
         )
     if assignment.claim_id is None:
-        moved(assignment, WorkerState.COMPLETE)  # raises if it cannot be completed
+        state_after_report(assignment, WorkerState.COMPLETE)  # raises if it cannot be completed
     if assignment.contract_version is not None:
         return _claim(tx, assignment, request, now_ms)
     return _finish(tx, assignment, request, report_key, now_ms)

@@ -11,7 +11,7 @@ from shiftboss.errors import ShiftbossError
 from shiftboss.protocol.handoff_requests import RenewClaimAnswer, RenewClaimRequest, VerdictRequest
 from shiftboss.protocol.verdicts import Verdict, VerificationJob
 from shiftboss.rules.claims.handoffs import VERIFIER_SECONDS
-from shiftboss.rules.claims.verdicts import fitting
+from shiftboss.rules.claims.verdicts import truncate_verdict
 
 log = logging.getLogger(__name__)
 
@@ -21,7 +21,7 @@ Verify = Callable[[VerificationJob], Awaitable[Verdict]]
 Renew = Callable[[RenewClaimRequest], Awaitable[RenewClaimAnswer]]
 
 
-async def tend(
+async def verify_with_renewal(
     job: VerificationJob, verifier: str, verify: Verify, renew: Renew
 ) -> VerdictRequest | None:
     """The report on the claim. None: the attempt has ended, and no report is wanted."""
@@ -47,7 +47,7 @@ async def tend(
         renewing.cancel()
         verifying.cancel()
         await asyncio.gather(renewing, verifying, return_exceptions=True)
-    return VerdictRequest(**identity, verdict=fitting(verdict).model_dump(mode="json"))
+    return VerdictRequest(**identity, verdict=truncate_verdict(verdict).model_dump(mode="json"))
 
 
 async def _keep_renewing(

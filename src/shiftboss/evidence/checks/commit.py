@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from shiftboss.evidence.mirror.mirror import BRANCHES, Mirror
 from shiftboss.evidence.mirror.objects import GitObject
 from shiftboss.protocol.verdicts import VerificationJob
-from shiftboss.rules.claims.verdicts import Checked, failed, passed
+from shiftboss.rules.claims.verdicts import CheckOutcome, failed, passed
 from shiftboss.rules.paths.branch_names import is_branch_name
 
 _COMMIT_ID: Final = re.compile(r"[0-9a-f]{7,40}")
@@ -29,7 +29,7 @@ class ClaimedCommit(NamedTuple):
     target: str | None
 
 
-async def resolve_claim(mirror: Mirror, job: VerificationJob) -> tuple[ClaimedCommit, Checked]:
+async def resolve_claim(mirror: Mirror, job: VerificationJob) -> tuple[ClaimedCommit, CheckOutcome]:
     """Resolve the names in the job, and check the commit."""
     claimed = _claimed(job)
     base = job.base_commit if _COMMIT_ID.fullmatch(job.base_commit) else None
@@ -52,7 +52,9 @@ async def resolve_claim(mirror: Mirror, job: VerificationJob) -> tuple[ClaimedCo
     return claim, _check_commit(job, commit, unreachable_kind)
 
 
-async def check_ancestry(mirror: Mirror, claim: ClaimedCommit, job: VerificationJob) -> Checked:
+async def check_ancestry(
+    mirror: Mirror, claim: ClaimedCommit, job: VerificationJob
+) -> CheckOutcome:
     base, commit = job.base_commit, claim.commit
     if claim.base is None:
         return failed(
@@ -77,7 +79,7 @@ async def check_ancestry(mirror: Mirror, claim: ClaimedCommit, job: Verification
     return passed("ancestry", f"descends from {base[:12]}")
 
 
-def no_change(commit: str) -> Checked:
+def no_change(commit: str) -> CheckOutcome:
     return failed(
         "ancestry",
         f"no change: the commit {commit[:12]} has the same files as the base",
@@ -86,7 +88,9 @@ def no_change(commit: str) -> Checked:
     )
 
 
-async def check_branch(mirror: Mirror, commit: str, branch: str | None, moved: str = "") -> Checked:
+async def check_branch(
+    mirror: Mirror, commit: str, branch: str | None, moved: str = ""
+) -> CheckOutcome:
     """`moved` is appended to the message of the second check, after the criteria were run."""
     where = f"the branch {branch}" if branch is not None else "a branch"
     if branch is not None and not is_branch_name(branch):
@@ -116,7 +120,7 @@ async def _is_on(mirror: Mirror, commit: str, branch: str | None) -> bool:
 
 def _check_commit(
     job: VerificationJob, resolved: GitObject | None, unreachable_kind: str | None
-) -> Checked:
+) -> CheckOutcome:
     """`unreachable_kind`: the kind of an object that the repository has, but on no branch."""
     named = job.commit if job.commit is not None else f"the branch {job.branch}"
     hint = "claim the full id of the commit: git rev-parse HEAD"

@@ -23,19 +23,24 @@ from shiftboss.evidence.mirror.checkout import (
 )
 from shiftboss.evidence.mirror.mirror import Mirror
 from shiftboss.protocol.verdicts import VerificationJob
-from shiftboss.rules.claims.criteria import CheckableCriterion, counted, objection, parse_criterion
-from shiftboss.rules.claims.verdicts import Checked, not_made
+from shiftboss.rules.claims.criteria import (
+    CheckableCriterion,
+    count_tests,
+    failure_reason,
+    parse_criterion,
+)
+from shiftboss.rules.claims.verdicts import CheckOutcome, unverifiable
 from shiftboss.system.background_delete import BackgroundDelete
 
 FREE_TEXT: Final = "no command can check it"
 COUNTS_MAX: Final = 1000
 
 
-def not_run(job: VerificationJob, reason: str) -> list[Checked]:
+def not_run(job: VerificationJob, reason: str) -> list[CheckOutcome]:
     """The results of all setup commands and criteria if none is run, with the reason."""
     return [
-        *(not_made("setup", reason, text) for text in job.policy.setup),
-        *(not_made("criterion", reason, text) for text in job.contract.success_criteria),
+        *(unverifiable("setup", reason, text) for text in job.policy.setup),
+        *(unverifiable("criterion", reason, text) for text in job.contract.success_criteria),
     ]
 
 
@@ -60,10 +65,10 @@ class CriteriaCheck:
         self._deletion = deletion
         self._base_test_counts = base_test_counts
         # The results of the first setup, and its failed command.
-        self._setup: Sequence[Checked] | None = None
+        self._setup: Sequence[CheckOutcome] | None = None
         self._failed_setup: str | None = None
 
-    async def make(self) -> list[Checked]:
+    async def make(self) -> list[CheckOutcome]:
         """The results of the setup, then those of the criteria, in the order of the contract."""
         criteria = [await self._criterion(text) for text in self._job.contract.success_criteria]
         if self._setup is None and self._job.policy.setup:
@@ -74,37 +79,39 @@ class CriteriaCheck:
     def _checkout(self) -> AbstractAsyncContextManager[CheckoutWithSetup]:
         return checkout_with_setup(self._mirror, self._commit, self._job, self._deletion)
 
-    async def _criterion(self, text: str) -> Checked:
+    async def _criterion(self, text: str) -> CheckOutcome:
         if self._failed_setup is not None:
-            return not_made("criterion", skipped_by(self._failed_setup), text)
+            return unverifiable("criterion", skipped_by(self._failed_setup), text)
         try:
             criterion = parse_criterion(text)
         except ValueError as error:
             return unrunnable_command("criterion", text, str(error))
         if criterion is None:
-            return not_made("criterion", FREE_TEXT, text)
+            return unverifiable("criterion", FREE_TEXT, text)
         return await self._run(text, criterion)
 
-    async def _run(self, text: str, criterion: CheckableCriterion) -> Checked:
+    async def _run(self, text: str, criterion: CheckableCriterion) -> CheckOutcome:
         async with self._checkout() as checkout:
             if checkout.failed_setup is not None:
                 return self._unprepared(text, checkout.setup, checkout.failed_setup)
             self._setup = self._setup or checkout.setup
             result = await checkout.run(criterion.argv)
-        problem = objection(criterion, result)
+        problem = failure_reason(criterion, result)
         if problem is None and criterion.kind == "tests":
             base_count = await self._base_test_counts.count(
                 self._mirror, self._base, criterion.argv, self._job
             )
-            problem = objection(criterion, result, base_count)
+            problem = failure_reason(criterion, result, base_count)
         return checked_command("criterion", text, result, problem)
 
-    def _unprepared(self, text: str, setup: Sequence[Checked], failed_setup: str) -> Checked:
+    def _unprepared(
+        self, text: str, setup: Sequence[CheckOutcome], failed_setup: str
+    ) -> CheckOutcome:
         """The setup fails. But if it worked for an earlier criterion, this criterion fails."""
         if self._setup is not None:
             return unrunnable_command("criterion", text, skipped_by(failed_setup))
         self._setup, self._failed_setup = setup, failed_setup
-        return not_made("criterion", skipped_by(failed_setup), text)
+        return unverifiable("criterion", skipped_by(failed_setup), text)
 
 
 class _CachedCount(BaseModel):
@@ -148,7 +155,7 @@ class BaseTestCounts:
             result = await checkout.run(argv)
         if result.exit_code is None:
             return None, result.timed_out
-        tests = counted(result.output_tail)
+        tests = count_tests(result.output_tail)
         return tests.ran if tests is not None else None, True
 
     def _save(self, path: Path, count: int | None) -> None:

@@ -8,9 +8,15 @@ from typing import Final, NamedTuple
 
 from shiftboss.evidence.mirror.mirror import Mirror
 from shiftboss.protocol.verdicts import VerificationJob, Violation
-from shiftboss.rules.claims.kept_tests import Lost, Revision, is_test_file, kind_of, lost_tests
-from shiftboss.rules.claims.verdicts import Checked, judged, passed
-from shiftboss.rules.paths.changes import NOTHING, SUBMODULE, FileChange, NetChange
+from shiftboss.rules.claims.kept_tests import (
+    FileRevision,
+    LostTest,
+    is_test_file,
+    language_of_tests,
+    lost_tests,
+)
+from shiftboss.rules.claims.verdicts import CheckOutcome, passed, passed_unless_violated
+from shiftboss.rules.paths.changes import NO_MODE, SUBMODULE, FileChange, NetChange
 
 # Parsing a file of this size takes Python a second.
 FILE_BYTES_MAX: Final = 512 * 1024
@@ -28,20 +34,24 @@ class _BlobChange(NamedTuple):
     after: str | None
 
 
-async def check_tests_kept(mirror: Mirror, net: NetChange, job: VerificationJob) -> Checked:
+async def check_tests_kept(mirror: Mirror, net: NetChange, job: VerificationJob) -> CheckOutcome:
     if job.policy.test_removal == "allow":
         return passed("tests_kept", "the policy allows removing tests")
     changes = [
-        change for file in net.files for change in _blob_changes(file) if kind_of(change.path)
+        change
+        for file in net.files
+        for change in _blob_changes(file)
+        if language_of_tests(change.path)
     ]
     texts = await _texts(mirror, changes)
     revisions = [
-        Revision(path, _text(texts, before), _text(texts, after)) for path, before, after in changes
+        FileRevision(path, _text(texts, before), _text(texts, after))
+        for path, before, after in changes
     ]
     lost = await asyncio.to_thread(lost_tests, revisions)
     unread = [change.path for change in changes if _is_unread(change, texts)]
     violations = [*map(_not_read, unread), *_violations(lost, frozenset(unread))]
-    return judged("tests_kept", violations, "the tests of the base are kept")
+    return passed_unless_violated("tests_kept", violations, "the tests of the base are kept")
 
 
 async def _texts(mirror: Mirror, changes: Sequence[_BlobChange]) -> dict[str, bytes]:
@@ -60,8 +70,8 @@ async def _read(mirror: Mirror, blobs: Sequence[str | None], total_max: int) -> 
 
 def _blob_changes(file: FileChange) -> list[_BlobChange]:
     """A rename counts as one deleted and one new file."""
-    before = file.old_blob if file.old_mode not in (NOTHING, SUBMODULE) else None
-    after = file.blob if file.new_mode not in (NOTHING, SUBMODULE) else None
+    before = file.old_blob if file.old_mode not in (NO_MODE, SUBMODULE) else None
+    after = file.blob if file.new_mode not in (NO_MODE, SUBMODULE) else None
     if file.old_path is None:
         return [_BlobChange(file.path, before, after)]
     return [_BlobChange(file.old_path, before, None), _BlobChange(file.path, None, after)]
@@ -93,9 +103,9 @@ def _not_read(path: str) -> Violation:
     )
 
 
-def _violations(lost: Sequence[Lost], reported: Collection[str]) -> list[Violation]:
+def _violations(lost: Sequence[LostTest], reported: Collection[str]) -> list[Violation]:
     """One violation for each file that has none yet."""
-    by_path: dict[str, list[Lost]] = {}
+    by_path: dict[str, list[LostTest]] = {}
     for test in lost:
         if test.path not in reported:
             by_path.setdefault(test.path, []).append(test)
@@ -110,7 +120,7 @@ def _violations(lost: Sequence[Lost], reported: Collection[str]) -> list[Violati
     ]
 
 
-def _sentence(lost: list[Lost]) -> str:
+def _sentence(lost: list[LostTest]) -> str:
     named = ", ".join(f"{test.name} {test.how}" for test in lost[:NAMED_MAX])
     more = len(lost) - NAMED_MAX
     return f"{named}, and {more} more" if more > 0 else named

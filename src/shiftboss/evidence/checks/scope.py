@@ -15,7 +15,13 @@ from shiftboss.evidence.checks.commit import ClaimedCommit, tip_of
 from shiftboss.evidence.mirror.changes import changes_of, net_change, plain_change
 from shiftboss.evidence.mirror.mirror import Mirror
 from shiftboss.protocol.verdicts import VerificationJob
-from shiftboss.rules.claims.verdicts import Checked, failed, is_waived, judged, passed
+from shiftboss.rules.claims.verdicts import (
+    CheckOutcome,
+    failed,
+    is_waived,
+    passed,
+    passed_unless_violated,
+)
 from shiftboss.rules.paths.changes import SYMLINK, CommitChange, FileChange, NetChange
 from shiftboss.rules.paths.ownership import Ownership
 from shiftboss.rules.paths.scope import LINK_BYTES_MAX, CommittedWork, TargetGuard, violations_of
@@ -94,7 +100,7 @@ async def unaccounted_changes(
 
 async def check_target(
     mirror: Mirror, claim: ClaimedCommit, commits: CommitRange, target: str | None
-) -> Checked:
+) -> CheckOutcome:
     """The commits that counted as the target's must still be there after the verification."""
     assert claim.commit is not None
     gone = commits.from_target
@@ -215,11 +221,11 @@ async def read_work(mirror: Mirror, claim: ClaimedCommit, job: VerificationJob) 
     return ClaimedWork(commits, net, work, target, unaccounted, frozenset(base_names))
 
 
-async def check_scope(work: ClaimedWork, job: VerificationJob) -> Checked:
+async def check_scope(work: ClaimedWork, job: VerificationJob) -> CheckOutcome:
     return await asyncio.to_thread(_check_scope, work, job)
 
 
-def _check_scope(work: ClaimedWork, job: VerificationJob) -> Checked:
+def _check_scope(work: ClaimedWork, job: VerificationJob) -> CheckOutcome:
     contract = job.contract
     ownership = Ownership(contract.files_owned, contract.files_readonly, job.policy.generated)
     claimed = [path for path in job.files_touched if not is_waived(job.waivers, "scope", [path])]
@@ -232,7 +238,7 @@ def _check_scope(work: ClaimedWork, job: VerificationJob) -> Checked:
         violations += [violation for violation in brought if violation.path not in reported]
     count = len(work.net.files)
     files = "1 file" if count == 1 else f"{count} files, all"
-    return judged("scope", violations, f"{files} within the contract")
+    return passed_unless_violated("scope", violations, f"{files} within the contract")
 
 
 async def _links(mirror: Mirror, files: list[FileChange]) -> dict[str, bytes]:

@@ -23,9 +23,9 @@ from shiftboss.evidence.mirror.mirror import Mirror, Mirrors
 from shiftboss.protocol.ci import CiJob, CiRun
 from shiftboss.protocol.verdicts import Change, Verdict, VerificationJob
 from shiftboss.rules.claims.verdicts import (
-    Checked,
+    CheckOutcome,
     is_accepted,
-    not_made,
+    unverifiable,
     with_policy,
     with_waivers,
 )
@@ -41,7 +41,7 @@ class _Verification(NamedTuple):
     """`work` is None if the checks of the commit failed and nothing more was read."""
 
     claim: ClaimedCommit
-    checks: list[Checked]
+    checks: list[CheckOutcome]
     work: ClaimedWork | None = None
     ci_runs: Sequence[CiRun] = ()
 
@@ -118,8 +118,12 @@ class Verifier:
         return _Verification(claim, checks, work, runs)
 
     async def _criteria(
-        self, mirror: Mirror, claim: ClaimedCommit, job: VerificationJob, checks: Sequence[Checked]
-    ) -> list[Checked]:
+        self,
+        mirror: Mirror,
+        claim: ClaimedCommit,
+        job: VerificationJob,
+        checks: Sequence[CheckOutcome],
+    ) -> list[CheckOutcome]:
         """Commands take time, so they are not run for work that is refused anyway."""
         failed = next((check.result.check for check in checks if not check.holds), None)
         if failed is not None:
@@ -130,7 +134,7 @@ class Verifier:
 
 async def _ancestry(
     mirror: Mirror, claim: ClaimedCommit, job: VerificationJob
-) -> tuple[ClaimedWork | None, Checked]:
+) -> tuple[ClaimedWork | None, CheckOutcome]:
     checked = await check_ancestry(mirror, claim, job)
     if claim.base is None or not _waived(checked, job).holds:
         return None, checked
@@ -142,8 +146,12 @@ async def _ancestry(
 
 
 async def _check_branches_again(
-    mirror: Mirror, claim: ClaimedCommit, work: ClaimedWork, job: VerificationJob, before: Checked
-) -> Checked:
+    mirror: Mirror,
+    claim: ClaimedCommit,
+    work: ClaimedWork,
+    job: VerificationJob,
+    before: CheckOutcome,
+) -> CheckOutcome:
     """The branches may have been moved while the checks ran."""
     assert claim.commit is not None
     await mirror.refresh(maintain=False)
@@ -156,15 +164,15 @@ async def _check_branches_again(
     return before
 
 
-def _unchecked(job: VerificationJob, reason: str) -> list[Checked]:
+def _unchecked(job: VerificationJob, reason: str) -> list[CheckOutcome]:
     return [
-        *(not_made("ancestry", reason), not_made("branch", reason)),
-        *(not_made("scope", reason), not_made("tests_kept", reason)),
+        *(unverifiable("ancestry", reason), unverifiable("branch", reason)),
+        *(unverifiable("scope", reason), unverifiable("tests_kept", reason)),
         *not_run(job, reason),
     ]
 
 
-def _waived(checked: Checked, job: VerificationJob) -> Checked:
+def _waived(checked: CheckOutcome, job: VerificationJob) -> CheckOutcome:
     return with_waivers(checked, job.waivers)
 
 

@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from shiftboss.rules.claims.criteria import CommandResult
-from shiftboss.rules.claims.environment_variables import may_be_passed
+from shiftboss.rules.claims.environment_variables import is_variable_allowed
 from shiftboss.system.child_process import start_process, wait_for_end
 from shiftboss.system.kill_marked import end_marked
-from shiftboss.system.processes import program_argv
+from shiftboss.system.processes import module_argv
 
 _SUPERVISOR: Final = "shiftboss.evidence.commands.supervisor"
 # The supervisor enforces the time limit and then kills what it started. If it takes this much
@@ -79,7 +79,7 @@ async def run_command(
 async def _start_supervisor(mark: str) -> Process:
     """Without an environment: the command could read it, and ours may contain secrets."""
     return await start_process(
-        tuple(program_argv(_SUPERVISOR)),
+        tuple(module_argv(_SUPERVISOR)),
         partial(_release, mark=mark),
         stdin=PIPE,
         stdout=PIPE,
@@ -143,10 +143,10 @@ def _message(answer: dict[str, Any], limits: Limits) -> str:
             "unending": "left processes behind that cannot be killed",
             "abandoned": "was killed from outside",
         }[cause]
-    return exit_words(code)
+    return describe_exit(code)
 
 
-def exit_words(code: int) -> str:
+def describe_exit(code: int) -> str:
     if code < 0:
         return f"killed by signal {-code} ({_signal_name(-code)})"
     return f"exit code {code}"
@@ -168,7 +168,7 @@ def checkout_environment(names: Sequence[str], home: Path) -> dict[str, str]:
     temporary = home / "tmp"
     temporary.mkdir(mode=0o700, parents=True, exist_ok=True)
     passed = {
-        name: os.environ[name] for name in names if may_be_passed(name) and name in os.environ
+        name: os.environ[name] for name in names if is_variable_allowed(name) and name in os.environ
     }
     fixed = {
         "PATH": _absolute_entries(os.environ.get("PATH", os.defpath)),

@@ -23,11 +23,11 @@ from typing import Any, NamedTuple
 from shiftboss.system.processes import (
     CHUNK_BYTES,
     Children,
-    become_guardian,
+    become_subreaper,
     descendants,
-    excess,
+    exceeded_limit,
     limit_child,
-    wake_up_on,
+    open_signal_pipe,
 )
 
 LIFELINE = 0
@@ -63,7 +63,9 @@ class Supervisor:
         self._cause: str | None = None
         self._output, self._output_end = os.pipe()
         os.set_blocking(self._output, False)
-        self._signals = wake_up_on(signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+        self._signals = open_signal_pipe(
+            signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP
+        )
         self._watched = [self._output, LIFELINE, self._signals]
 
     def run(self) -> dict[str, Any]:
@@ -121,7 +123,7 @@ class Supervisor:
             self._cause = "output"
         elif now >= self._sample_at:
             before = time.process_time()
-            self._cause = excess(descendants(), self._job.megabytes, PROCESSES_MAX)
+            self._cause = exceeded_limit(descendants(), self._job.megabytes, PROCESSES_MAX)
             cost = time.process_time() - before
             self._sample_at = now + max(SAMPLE_SECONDS, SAMPLE_SHARE * cost)
 
@@ -174,7 +176,7 @@ def _read_job() -> CommandJob | None:
 
 
 def main() -> None:
-    become_guardian()
+    become_subreaper()
     job = _read_job()
     if job is not None:
         json.dump(Supervisor(job).run(), sys.stdout)

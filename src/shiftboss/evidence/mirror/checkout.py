@@ -13,7 +13,7 @@ from shiftboss.evidence.commands.command import Limits, checkout_environment, ru
 from shiftboss.evidence.mirror.mirror import Mirror
 from shiftboss.protocol.verdicts import CheckName, CheckResult, VerificationJob, Violation
 from shiftboss.rules.claims.criteria import CommandResult, parse_command
-from shiftboss.rules.claims.verdicts import Checked, is_waived, not_made
+from shiftboss.rules.claims.verdicts import CheckOutcome, is_waived, unverifiable
 from shiftboss.system.background_delete import BackgroundDelete
 from shiftboss.system.git import checked, git
 
@@ -99,7 +99,7 @@ class CheckoutWithSetup(NamedTuple):
     checkout: Checkout
     limits: Limits
     environment: Mapping[str, str]
-    setup: Sequence[Checked] = ()
+    setup: Sequence[CheckOutcome] = ()
     failed_setup: str | None = None
 
     async def run(self, argv: Sequence[str]) -> CommandResult:
@@ -114,11 +114,11 @@ async def checkout_with_setup(
         environment = checkout_environment(job.policy.environment, checkout.home)
         limits = Limits(seconds=job.policy.command_seconds, megabytes=job.policy.command_megabytes)
         prepared = CheckoutWithSetup(checkout, limits, environment)
-        setup: list[Checked] = []
+        setup: list[CheckOutcome] = []
         failed_setup: str | None = None
         for text in job.policy.setup:
             if failed_setup is not None:
-                setup.append(not_made("setup", skipped_by(failed_setup), text))
+                setup.append(unverifiable("setup", skipped_by(failed_setup), text))
                 continue
             setup.append(await _run_setup(prepared, text))
             if not setup[-1].holds and not is_waived(job.waivers, "setup", [text]):
@@ -132,7 +132,7 @@ def skipped_by(failed_setup: str) -> str:
 
 def checked_command(
     check: CheckName, text: str, result: CommandResult, problem: str | None
-) -> Checked:
+) -> CheckOutcome:
     """`problem` is why the command counts as failed, if it does."""
     check_result = CheckResult(
         check=check,
@@ -143,16 +143,16 @@ def checked_command(
         output_tail=result.output_tail,
         duration_ms=result.duration_ms,
     )
-    return Checked(check_result, [] if problem is None else [_violation(check, text, problem)])
+    return CheckOutcome(check_result, [] if problem is None else [_violation(check, text, problem)])
 
 
-def unrunnable_command(check: CheckName, text: str, reason: str) -> Checked:
+def unrunnable_command(check: CheckName, text: str, reason: str) -> CheckOutcome:
     """A command that cannot be run as it is written."""
     result = CheckResult(check=check, outcome="failed", message=reason, subject=text)
-    return Checked(result, [_violation(check, text, reason)])
+    return CheckOutcome(result, [_violation(check, text, reason)])
 
 
-async def _run_setup(checkout: CheckoutWithSetup, text: str) -> Checked:
+async def _run_setup(checkout: CheckoutWithSetup, text: str) -> CheckOutcome:
     """A setup command has no label, such as the `Tests pass:` of a criterion."""
     try:
         argv = parse_command(text)

@@ -9,7 +9,12 @@ from typing import Final
 from shiftboss.errors import InvalidRequest
 from shiftboss.evidence.mirror.repository import LoggedCommit, Repository
 from shiftboss.protocol.contract_requests import ContextDocument
-from shiftboss.rules.prompts.context import RECENT_CHANGES_MAX, ContextRequest, Material, chosen
+from shiftboss.rules.prompts.context import (
+    RECENT_CHANGES_MAX,
+    ContextMaterial,
+    ContextRequest,
+    choose_files,
+)
 
 # Far more than fifty thousand tokens; anything beyond would be left out anyway.
 FILE_BYTES_MAX: Final = 300_000
@@ -21,14 +26,14 @@ class ContextReader:
     def __init__(self, repository: Repository) -> None:
         self._repository = repository
 
-    async def read(self, request: ContextRequest) -> Material:
+    async def read(self, request: ContextRequest) -> ContextMaterial:
         names = await self._repository.files(request.repo, request.base)
-        files = await asyncio.to_thread(chosen, names, request.owned)
+        files = await asyncio.to_thread(choose_files, names, request.owned)
         wanted = [*files.code, *files.tests, *files.specs]
         plan = [request.plan_ref] if request.plan_ref in names else []
         contents = await self._repository.read(request.repo, request.base, [*plan, *wanted])
         texts = _texts(contents, wanted)
-        return Material(
+        return ContextMaterial(
             plan=_plan(request, contents),
             code_files=_documents(files.code, texts),
             test_files=_documents(files.tests, texts),

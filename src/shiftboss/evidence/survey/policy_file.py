@@ -9,7 +9,7 @@ from typing import Final
 from shiftboss.errors import EvidenceUnavailable, InvalidPolicy, UnknownRepo
 from shiftboss.evidence.mirror.repository import LONG_NAMES, Repository
 from shiftboss.protocol.policy import Policy, RepoPolicy
-from shiftboss.rules.contract.policy_file import invalid, read_policy
+from shiftboss.rules.contract.policy_file import invalid_policy, read_policy
 from shiftboss.rules.documents.yaml_lines import read_yaml
 from shiftboss.system.files import read_text
 
@@ -30,7 +30,7 @@ def load_policy(path: Path) -> Policy:
     shared = _shared_folders(repos)
     if shared:
         document = read_yaml(text)
-        raise invalid(str(path), [document.problem(*problem) for problem in shared])
+        raise invalid_policy(str(path), [document.problem(*problem) for problem in shared])
     return policy.model_copy(update={"repos": repos})
 
 
@@ -54,7 +54,7 @@ async def check_repositories(path: Path, policy: Policy) -> None:
             if repo.path is not None and await Repository().has_long_names(repo.path):
                 problems.append(document.problem(("repos", name, "path"), LONG_NAMES))
     if problems:
-        raise invalid(str(path), problems)
+        raise invalid_policy(str(path), problems)
 
 
 def default_policy_file(folder: Path) -> Path | None:

@@ -12,9 +12,9 @@ from typing import Final, Literal, NamedTuple
 
 from shiftboss.agents.agent import REFUSED
 from shiftboss.agents.output_events import (
+    Activity,
     Allowed,
     Denied,
-    Did,
     Finished,
     OutputReader,
     RateLimited,
@@ -26,7 +26,7 @@ from shiftboss.errors import ShiftbossError
 from shiftboss.orchestrator.guardian.agent_process import AgentProcess, Exit
 from shiftboss.orchestrator.run.run_context import RunContext
 from shiftboss.protocol.policy import PermissionLimits
-from shiftboss.rules.tasks.permission_denials import after_denial, after_success, must_end
+from shiftboss.rules.tasks.permission_denials import after_denial, after_success, must_terminate
 from shiftboss.worker.bus_task import BusTask
 
 # A heartbeat with the context is sent each time that it has grown by this share of the window.
@@ -161,7 +161,7 @@ class AgentRound:
             case Allowed():
                 self._hook_denials = 0
                 self._denials = after_success(self._denials, signal.tool, signal.operation)
-            case Did():
+            case Activity():
                 self._row.doing = signal.text
                 self._totals.activity = [*self._totals.activity, signal.text][-ACTIVITY_KEPT:]
             case Finished():
@@ -238,7 +238,7 @@ class AgentRound:
                 return None
             return RoundEnd("denials", False, f"denied {self._hook_denials} times: {denied.error}")
         self._denials = after_denial(self._denials, denied.tool, denied.operation)
-        if not must_end(self._denials, PermissionLimits()):
+        if not must_terminate(self._denials, PermissionLimits()):
             return None
         return await self._end_for_permission(denied)
 

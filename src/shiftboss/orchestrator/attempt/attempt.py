@@ -21,7 +21,7 @@ from shiftboss.orchestrator.worktrees.salvage import salvage_worktree
 from shiftboss.orchestrator.worktrees.worktree import Worktree
 from shiftboss.protocol.plan import PlanTask
 from shiftboss.rules.prompts.agent_prompts import RunTask, fix_prompt, run_prompt
-from shiftboss.worker.bus_task import LAST_WORD_SECONDS, BusTask, reason_of
+from shiftboss.worker.bus_task import FINAL_REPORT_SECONDS, BusTask, failure_reason
 
 log = logging.getLogger(__name__)
 
@@ -77,7 +77,7 @@ class Attempt:
         except Exception as error:
             # A bug that shows up in one task must not stop the others.
             log.exception("%s", self._task.bead_id)
-            await self._fail(reason_of(error))
+            await self._fail(failure_reason(error))
         finally:
             if self._worktree is not None:
                 await asyncio.shield(self._remove_worktree(self._worktree))
@@ -285,7 +285,7 @@ class Attempt:
     async def _give_back(self) -> None:
         """If the server cannot be reached, the lease expires, or the next run releases the task."""
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(LAST_WORD_SECONDS):
+            async with asyncio.timeout(FINAL_REPORT_SECONDS):
                 await self._task.give_back()
 
     async def _remove_worktree(self, worktree: Worktree) -> None:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any, Final
 
-from shiftboss.client.backoff import pauses
+from shiftboss.client.backoff import backoff_delays
 from shiftboss.errors import ContractViolations, IllegalTransition
 from shiftboss.orchestrator.attempt.workspace import Workspace
 from shiftboss.orchestrator.run.run_context import RunContext
@@ -110,7 +110,7 @@ class AttemptClaims:
 async def receipt_of_agent(client: RunServerClient, bead_id: str, epoch: int) -> str | None:
     """The receipt, if the agent's own claim was accepted. Waits while the server verifies such a
     claim: until then it refuses another claim, a failure or a handover."""
-    for pause in pauses():
+    for pause in backoff_delays():
         if not await _is_being_verified(client, bead_id, epoch):
             break
         await asyncio.sleep(pause)

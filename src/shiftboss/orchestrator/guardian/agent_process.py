@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
 from shiftboss.agents.launch import Launch
-from shiftboss.evidence.commands.command import exit_words
+from shiftboss.evidence.commands.command import describe_exit
 from shiftboss.orchestrator.guardian.connection import GuardianConnection, LineSplitter
 from shiftboss.system.kill_marked import end_marked
-from shiftboss.system.processes import program_argv
+from shiftboss.system.processes import module_argv
 
 RUN_MARK: Final = "SHIFTBOSS_RUN"
 ERROR_LOG: Final = "errors.log"
@@ -89,7 +89,7 @@ def run_mark(state: Path, swarm_id: str, name: str = "") -> str:
     return f"{folder}/{swarm_id}/{name}"
 
 
-async def sweep_marked(mark: str) -> int:
+async def end_run_processes(mark: str) -> int:
     """End the processes that an earlier run left behind; returns how many there were. A mark that
     ends with a slash is a prefix. This process and its ancestors are spared."""
     return await asyncio.to_thread(end_marked, RUN_MARK, mark)
@@ -116,7 +116,7 @@ class AgentProcess:
         # The guardian gets no environment: the agent could read it, and ours may contain secrets.
         _, connection = await asyncio.get_running_loop().subprocess_exec(
             GuardianConnection,
-            *program_argv(_GUARDIAN, f"{RUN_MARK}={mark}"),
+            *module_argv(_GUARDIAN, f"{RUN_MARK}={mark}"),
             stdin=PIPE,
             stdout=PIPE,
             stderr=PIPE,
@@ -176,12 +176,12 @@ class AgentProcess:
     async def _settle(self, mark: str) -> Exit:
         report = await self._connection.gone
         if report is None:
-            await sweep_marked(mark)
+            await end_run_processes(mark)
             return Exit(None, "abandoned", _DETAILS["abandoned"])
         self.error_tail = report["error_tail"]
         code, cause, detail = report["exit_code"], report["cause"], report["detail"]
         if cause is None:
-            return Exit(code, None, exit_words(code))
+            return Exit(code, None, describe_exit(code))
         return Exit(None, cause, detail or _DETAILS[cause].format(limits=self._limits))
 
 

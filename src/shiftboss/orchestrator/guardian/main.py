@@ -26,12 +26,12 @@ from shiftboss.orchestrator.guardian.resource_use import ResourceUse
 from shiftboss.system.processes import (
     CHUNK_BYTES,
     Children,
-    become_guardian,
+    become_subreaper,
     descendants,
     limit_child,
-    send,
-    set_own,
-    wake_up_on,
+    open_signal_pipe,
+    send_signal,
+    set_proc_self,
 )
 
 LIFELINE = 0
@@ -63,7 +63,7 @@ class Guardian:
         self._relay = OutputRelay(LISTENER)
         self._use = ResourceUse(job)
         self._reported_at = 0.0
-        self._alarm = wake_up_on(signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+        self._alarm = open_signal_pipe(signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
         self._output, self._output_end = _pipe()
         self._errors, self._errors_end = _pipe()
         self._watched = [self._output, self._errors, LIFELINE, self._alarm]
@@ -115,7 +115,7 @@ class Guardian:
         file_bytes = self._job.tree_megabytes << 20
         limit_child(niceness=NICENESS, open_files=OPEN_FILES_MAX, file_bytes=file_bytes)
         # With autogroups, Linux divides the processor among sessions, and the agent has its own.
-        set_own("autogroup", NICENESS)
+        set_proc_self("autogroup", NICENESS)
 
     def _wait(self) -> None:
         """Wait until something happens or a check is due, then handle what happened."""
@@ -162,16 +162,16 @@ class Guardian:
 
     def _terminate(self, grace_seconds: float) -> None:
         if self._kill_at == float("inf"):
-            send(-self._leader, signal.SIGTERM)
+            send_signal(-self._leader, signal.SIGTERM)
             self._signal_all(signal.SIGCONT)  # a stopped process does not handle SIGTERM
         self._kill_at = min(self._kill_at, time.monotonic() + grace_seconds)
 
     def _signal_all(self, number: int) -> None:
         """Signal all processes twice: one that was forked meanwhile is found the second time."""
-        send(-self._leader, number)
+        send_signal(-self._leader, number)
         for _ in range(2):
             for process in descendants():
-                send(process.pid, number)
+                send_signal(process.pid, number)
 
     def _read_output(self) -> bool:
         """Read one chunk. False if there was none."""
@@ -253,7 +253,7 @@ def _try_to_write_report(report: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    become_guardian()
+    become_subreaper()
     job_and_orders = read_job(LIFELINE)
     if job_and_orders is not None:
         Guardian(*job_and_orders).run()

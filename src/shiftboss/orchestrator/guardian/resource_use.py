@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from shiftboss.orchestrator.guardian.job import GuardianJob
-from shiftboss.system.processes import descendants, excess
+from shiftboss.system.processes import descendants, exceeded_limit
 
 FIRST_SECONDS = 1.0
 PAUSE_SECONDS_MAX = 30.0
@@ -152,7 +152,7 @@ class ResourceUse:
     def _check_processes(self) -> LimitExceeded | None:
         before = time.process_time()
         processes = descendants()
-        cause = excess(processes, self._job.megabytes, self._job.processes)
+        cause = exceeded_limit(processes, self._job.megabytes, self._job.processes)
         now = time.monotonic()
         cpu_seconds = sum(process.cpu_seconds for process in processes)
         share = abs(cpu_seconds - self._cpu_seconds) / max(now - self._checked_at, BUSY_SECONDS)

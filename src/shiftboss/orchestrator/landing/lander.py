@@ -19,7 +19,7 @@ from shiftboss.orchestrator.landing.merge_check import MergeCheck
 from shiftboss.orchestrator.landing.target_branch import TargetBlocked, TargetBranch
 from shiftboss.protocol.handoffs import VerificationPolicy
 from shiftboss.protocol.verdicts import Waiver
-from shiftboss.system.file_locks import turn
+from shiftboss.system.file_locks import folder_lock
 
 CONFLICTING_COMMITS_MAX: Final = 20
 # How often a landing starts over because somebody committed to the target meanwhile.
@@ -110,7 +110,7 @@ class Lander:
         Raises UnknownRepo, TreeUnavailable or EvidenceUnavailable if git or the check cannot run.
         """
         repo = await GitRepo.at(work.repo)
-        async with turn(repo.common / "shiftboss", "landing") as lock:
+        async with folder_lock(repo.common / "shiftboss", "landing") as lock:
             branches = [f"refs/heads/{work.branch}"] if work.branch else []
             await break_stale_locks(repo, [landing_ref(work.bead_id), *branches])
             target = TargetBranch(repo, work.target, lock)

@@ -36,10 +36,10 @@ from shiftboss.orchestrator.run.run_context import RunContext
 from shiftboss.protocol.handoffs import VerificationPolicy
 from shiftboss.protocol.verdicts import Waiver
 from shiftboss.rules.runs.merge_tasks import (
-    is_merge,
+    is_merge_active,
+    is_merge_task,
     merge_description,
-    merge_under_way,
-    next_merge,
+    next_merge_task,
     original_of,
 )
 
@@ -110,7 +110,7 @@ class LandingQueue:
         """One after the other: each landing changes the target for the next. Merge tasks come
         first, because they contain work that could not land by itself."""
         changed = False
-        for task in sorted(tasks, key=lambda task: not is_merge(task["bead_id"])):
+        for task in sorted(tasks, key=lambda task: not is_merge_task(task["bead_id"])):
             if self._can_land(task, plan_status):
                 changed = await self._land(task, plan_status) or changed
         return changed
@@ -118,7 +118,7 @@ class LandingQueue:
     def _can_land(self, task: dict[str, Any], plan_status: PlanStatus) -> bool:
         if self._only and original_of(task["bead_id"]) not in self._only:
             return False
-        if not is_merge(task["bead_id"]) and merge_under_way(
+        if not is_merge_task(task["bead_id"]) and is_merge_active(
             task["bead_id"], plan_status.statuses(self._run.plan.attempts)
         ):
             return False
@@ -177,7 +177,7 @@ class LandingQueue:
     ) -> None:
         """A worker merges both sides. It owns the files of the task and the files in conflict."""
         bead_id = task["bead_id"]
-        merge_id = next_merge(bead_id, plan_status.statuses(self._run.plan.attempts))
+        merge_id = next_merge_task(bead_id, plan_status.statuses(self._run.plan.attempts))
         if merge_id is None:
             self.unlandable.add(bead_id)
             self._set_stuck(
@@ -226,7 +226,7 @@ class LandingQueue:
     async def _cancel_merge_tasks(self, bead_id: str, plan_status: PlanStatus) -> None:
         for merge_id, view in plan_status.views.items():
             if (
-                is_merge(merge_id)
+                is_merge_task(merge_id)
                 and original_of(merge_id) == bead_id
                 and view["status"] in _UNFINISHED
             ):

@@ -14,7 +14,7 @@ from shiftboss.protocol.handoffs import Contract, VerificationPolicy
 from shiftboss.protocol.verdicts import CheckResult, VerificationJob, Waiver
 from shiftboss.rules.claims.verdicts import with_waivers
 from shiftboss.system.background_delete import BackgroundDelete
-from shiftboss.system.file_locks import ExclusiveDir, hold_slot
+from shiftboss.system.file_locks import ExclusiveDir, acquire_exclusive_dir
 
 
 class MergeCheck:
@@ -58,7 +58,7 @@ class MergeCheck:
         """Each process has its own folder for files to be deleted."""
         async with self._opening:
             if self._opened is None:
-                exclusive_dir = await asyncio.to_thread(hold_slot, self._folder)
+                exclusive_dir = await asyncio.to_thread(acquire_exclusive_dir, self._folder)
                 background_delete = BackgroundDelete(self._folder / str(exclusive_dir.number))
                 await background_delete.open()
                 self._opened = exclusive_dir, background_delete

@@ -45,7 +45,7 @@ class RunOptions:
         return Path(self.database).absolute().parent
 
 
-async def run_wish(options: RunOptions, progress: Progress) -> RunOutcome:
+async def run_plan(options: RunOptions, progress: Progress) -> RunOutcome:
     """Run the whole plan. Raises InvalidRequest if an agent of the plan cannot be started here."""
     async with _open_run(options, progress) as run:
         check_agents(run)

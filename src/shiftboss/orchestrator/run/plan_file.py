@@ -13,7 +13,7 @@ from shiftboss.errors import InvalidPlan
 from shiftboss.evidence.survey.policy_file import default_policy_file, load_policy
 from shiftboss.protocol.plan import Plan, PlanRepo
 from shiftboss.protocol.policy import Policy
-from shiftboss.rules.documents.typed_files import told_lines
+from shiftboss.rules.documents.typed_files import problem_lines
 from shiftboss.rules.documents.yaml_lines import Problem
 from shiftboss.rules.plans.plan_file import PlanText, invalid_plan, read_plan
 from shiftboss.system.files import read_text
@@ -54,12 +54,16 @@ def read_plan_file(path: Path, kinds: Collection[str] = AGENTS) -> PlanFile:
     problems = list(_path_problems(text, repos))
     if problems:
         raise invalid_plan(str(path), problems)
-    plan = text.plan.model_copy(update={"repos": repos, "swarm": text.plan.swarm or swarm_of(path)})
+    plan = text.plan.model_copy(
+        update={"repos": repos, "swarm": text.plan.swarm or default_swarm_id(path)}
+    )
     missing = list(_missing_folders(text, plan))
-    return PlanFile(path, plan, policy, told_lines(str(path), [*text.warnings, *missing]), missing)
+    return PlanFile(
+        path, plan, policy, problem_lines(str(path), [*text.warnings, *missing]), missing
+    )
 
 
-def swarm_of(path: Path) -> str:
+def default_swarm_id(path: Path) -> str:
     """The swarm of a plan that names none, derived from the path of the file: the same file always
     gets the same swarm, and files of the same name in different folders get different ones."""
     file = path.resolve()

@@ -13,12 +13,12 @@ from contextlib import AsyncExitStack
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
-from shiftboss.client.backoff import pauses
+from shiftboss.client.backoff import backoff_delays
 from shiftboss.client.errors import ServerUnreachable
 from shiftboss.client.swarm_events import SwarmEvents
 from shiftboss.errors import ShiftbossError, UnknownSwarm, UnknownWorker
 from shiftboss.orchestrator.attempt.attempt import Attempt
-from shiftboss.orchestrator.guardian.agent_process import run_mark, sweep_marked
+from shiftboss.orchestrator.guardian.agent_process import end_run_processes, run_mark
 from shiftboss.orchestrator.landing.lander import Lander
 from shiftboss.orchestrator.landing.landing_queue import LandingQueue
 from shiftboss.orchestrator.run.plan_branches import repo_path
@@ -107,7 +107,7 @@ async def run_to_completion(run: RunContext, *, retry: bool = False) -> RunOutco
 
 async def _clean_up_earlier_run(run: RunContext) -> None:
     """End the processes and remove the work trees that a killed run left behind."""
-    ended = await sweep_marked(run_mark(run.paths.state, run.client.swarm_id))
+    ended = await end_run_processes(run_mark(run.paths.state, run.client.swarm_id))
     if ended:
         run.progress.log("", f"ended {ended} processes of an earlier run")
     repos = {repo_path(repo) for repo in run.plan.repos.values()}
@@ -130,7 +130,7 @@ def _in_background(stack: AsyncExitStack, work: Coroutine[Any, Any, None]) -> as
 async def _watch_events(run: RunContext, wake_up: asyncio.Event) -> None:
     """Reconnects for as long as the server is unreachable, also before the first connection."""
     events = SwarmEvents(run.client.server, run.client.swarm_id, 0)
-    for pause in pauses():
+    for pause in backoff_delays():
         try:
             async for event in events.follow():
                 if event["event"] in _WAKING_EVENTS:

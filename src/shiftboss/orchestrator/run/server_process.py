@@ -18,12 +18,12 @@ from urllib.parse import urlsplit
 
 import httpx2
 
-from shiftboss.client.backoff import pauses
+from shiftboss.client.backoff import backoff_delays
 from shiftboss.client.server_address import Server
 from shiftboss.errors import ShiftbossError
 from shiftboss.orchestrator.run.progress import Progress
 from shiftboss.system.child_process import kill_group, start_process
-from shiftboss.system.file_locks import turn
+from shiftboss.system.file_locks import folder_lock
 
 START_SECONDS: Final = 30.0
 STOP_SECONDS: Final = 15.0
@@ -168,13 +168,13 @@ class _ServerProcess:
 
     async def supervise(self) -> None:
         """Restart the server whenever it exits. Raises ServerDown if it keeps exiting."""
-        restarts, waits = 0, pauses()
+        restarts, waits = 0, backoff_delays()
         while True:
             assert self._process is not None
             started_at = time.monotonic()
             await self._process.wait()
             if time.monotonic() - started_at > SHORT_LIFE_SECONDS:
-                restarts, waits = 0, pauses()
+                restarts, waits = 0, backoff_delays()
             restarts += 1
             if restarts > RESTARTS_MAX:
                 raise ServerDown(
@@ -215,5 +215,5 @@ async def _wait_for_database(database: str) -> None:
         return
     file = await asyncio.to_thread(Path(database).resolve)
     with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(DATABASE_RELEASE_SECONDS), turn(file.parent, file.name):
+        async with asyncio.timeout(DATABASE_RELEASE_SECONDS), folder_lock(file.parent, file.name):
             pass  # this is the server's own lock; release it at once

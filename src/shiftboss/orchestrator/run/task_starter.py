@@ -22,9 +22,9 @@ from shiftboss.orchestrator.run.plan_branches import repo_path
 from shiftboss.orchestrator.run.plan_status import PlanStatus, read_plan_status
 from shiftboss.orchestrator.run.run_context import RunContext
 from shiftboss.protocol.plan import PlanTask
-from shiftboss.rules.plans.graph import in_order, traits_of
+from shiftboss.rules.plans.graph import topological_order, traits_of
 from shiftboss.rules.plans.schedule import priorities
-from shiftboss.rules.runs.merge_tasks import is_merge
+from shiftboss.rules.runs.merge_tasks import is_merge_task
 
 
 class TaskStarter:
@@ -32,7 +32,7 @@ class TaskStarter:
 
     def __init__(self, run: RunContext) -> None:
         self._run = run
-        self._order = in_order(run.plan)
+        self._order = topological_order(run.plan)
         self._priorities = priorities(run.plan)
         self._reasons: dict[str, str] = {}
         self.stuck: dict[str, str] = {}
@@ -119,7 +119,7 @@ class TaskStarter:
             elif status == "failed":
                 await self._retry(task.id, plan_status)
         for bead_id, view in plan_status.views.items():
-            if is_merge(bead_id) and view["status"] == "failed":
+            if is_merge_task(bead_id) and view["status"] == "failed":
                 await self._retry(bead_id, plan_status)
 
     def given_up(self, plan_status: PlanStatus, unlandable: Collection[str] = ()) -> set[str]:

@@ -13,7 +13,7 @@ from typing import Final
 from shiftboss.errors import TreeUnavailable
 from shiftboss.orchestrator.worktrees.worktree import Worktree
 from shiftboss.system.background_delete import remove_tree
-from shiftboss.system.file_locks import turn
+from shiftboss.system.file_locks import folder_lock
 
 _TRASH_NAME: Final = re.compile(r"[0-9a-f]{32}")
 
@@ -41,7 +41,7 @@ class WorktreeRemoval:
     async def remove_registration(self, worktree: Worktree) -> None:
         """Remove what git stores about a work tree. A rename makes it atomic for other readers."""
         trash = worktree.common / "shiftboss" / f"gone-{uuid.uuid4().hex}"
-        async with turn(worktree.common / "shiftboss", "trees"):
+        async with folder_lock(worktree.common / "shiftboss", "trees"):
             await asyncio.to_thread(_move_away, worktree.admin, trash)
         await asyncio.to_thread(shutil.rmtree, trash, ignore_errors=True)
 

@@ -31,8 +31,8 @@ from shiftboss.orchestrator.worktrees.worktree import (
     lock_reason,
 )
 from shiftboss.protocol.plan import PlanRepo
-from shiftboss.system.background_delete import spread
-from shiftboss.system.file_locks import turn
+from shiftboss.system.background_delete import spread_subfolders
+from shiftboss.system.file_locks import folder_lock
 
 log = logging.getLogger(__name__)
 
@@ -69,7 +69,7 @@ class WorktreeFolder:
         git_repo = await GitRepo.at(assignment.repo)
         salvaged = await self._remove_earlier(git_repo, assignment)
         continues = continue_branch or assignment.checkpoint is not None
-        async with turn(git_repo.common / "shiftboss", "trees"):
+        async with folder_lock(git_repo.common / "shiftboss", "trees"):
             await _break_lock(git_repo.common / "refs" / "heads" / f"{assignment.branch}.lock")
             worktree = await self._add(git_repo, assignment, continues, salvaged)
         try:
@@ -249,7 +249,7 @@ async def _check_out(worktree: Worktree) -> None:
 
 def _create_parent(folder: Path) -> None:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    spread(folder)
+    spread_subfolders(folder)
 
 
 def _list_worktrees(common: Path, folder: Path) -> list[Worktree]:

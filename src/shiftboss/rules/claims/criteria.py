@@ -146,7 +146,7 @@ def parse_command(text: str) -> tuple[str, ...]:
     return argv
 
 
-def objection(
+def failure_reason(
     criterion: CheckableCriterion, result: CommandResult, ran_at_base: int | None = None
 ) -> str | None:
     """Why the result of a command is not a pass, or None if it is.
@@ -157,7 +157,7 @@ def objection(
         return result.message
     if criterion.kind != "tests":
         return None
-    now = counted(result.output_tail)
+    now = count_tests(result.output_tail)
     if now is not None and now.passed == 0:
         return "no test passed: all were skipped, or none was found"
     if not ran_at_base:
@@ -190,7 +190,7 @@ class Counts(NamedTuple):
     passed: int
 
 
-def counted(output: str) -> Counts | None:
+def count_tests(output: str) -> Counts | None:
     """The sum over all summaries in the output, or None if it has no known summary."""
     lines = _COLOUR.sub("", output).splitlines()
     text = "\n".join(line for line in lines if len(line) <= _LINE_CHARACTERS_MAX)

@@ -9,7 +9,7 @@ from typing import Final
 _NEVER: Final = frozenset({"LD_PRELOAD", "LD_AUDIT", "DYLD_INSERT_LIBRARIES"})
 
 
-def may_be_passed(name: str) -> bool:
+def is_variable_allowed(name: str) -> bool:
     """Our own variables are never passed, because they contain tokens and the store's address."""
     return name not in _NEVER and not name.upper().startswith("SHIFTBOSS_")
 

@@ -37,7 +37,7 @@ _SCANNERS: Final[dict[str, Callable[[str], list[ScannedTest]]]] = {
 }
 
 
-class Revision(NamedTuple):
+class FileRevision(NamedTuple):
     """A file at the base and at the commit. None means that it does not exist."""
 
     path: str
@@ -45,7 +45,7 @@ class Revision(NamedTuple):
     after: str | None
 
 
-class Lost(NamedTuple):
+class LostTest(NamedTuple):
     path: str
     name: str
     how: str  # reads well after the name
@@ -56,29 +56,29 @@ class _LocatedTest(NamedTuple):
     test: ScannedTest
 
 
-def kind_of(path: str) -> str | None:
+def language_of_tests(path: str) -> str | None:
     """The kind of tests that a file with this name can have, or None."""
     return next((kind for kind, names in _KINDS if names.fullmatch(path)), None)
 
 
 def is_test_file(path: str) -> bool:
     """Whether the file contains only tests. In Rust, any file can have tests next to its code."""
-    kind = kind_of(path)
+    kind = language_of_tests(path)
     return kind is not None and (kind != "rust" or "tests" in path.split("/")[:-1])
 
 
-def lost_tests(revisions: Iterable[Revision]) -> list[Lost]:
+def lost_tests(revisions: Iterable[FileRevision]) -> list[LostTest]:
     """The tests that were removed or disabled."""
-    by_kind: dict[str, list[Revision]] = {}
+    by_kind: dict[str, list[FileRevision]] = {}
     for revision in revisions:
-        kind = kind_of(revision.path)
+        kind = language_of_tests(revision.path)
         if kind is not None:
             by_kind.setdefault(kind, []).append(revision)
     return [lost for kind, files in by_kind.items() for lost in _lost(kind.split(",")[0], files)]
 
 
-def _lost(language: str, revisions: Sequence[Revision]) -> list[Lost]:
-    lost: list[Lost] = []
+def _lost(language: str, revisions: Sequence[FileRevision]) -> list[LostTest]:
+    lost: list[LostTest] = []
     missing: list[_LocatedTest] = []
     new: list[_LocatedTest] = []
     for path, before, after in revisions:
@@ -101,26 +101,26 @@ def _lost(language: str, revisions: Sequence[Revision]) -> list[Lost]:
     return lost
 
 
-def _moved_or_gone(missing: Sequence[_LocatedTest], new: list[_LocatedTest]) -> list[Lost]:
-    lost: list[Lost] = []
+def _moved_or_gone(missing: Sequence[_LocatedTest], new: list[_LocatedTest]) -> list[LostTest]:
+    lost: list[LostTest] = []
     for old in missing:
         same = next((located for located in new if located.test.name == old.test.name), None)
         same = same or next(
             (located for located in new if located.test.body == old.test.body), None
         )
         if same is None:
-            lost.append(Lost(old.path, old.test.name, "was removed"))
+            lost.append(LostTest(old.path, old.test.name, "was removed"))
         else:
             new.remove(same)
             lost += _disabled(old, same)
     return lost
 
 
-def _disabled(old: _LocatedTest, now: _LocatedTest) -> list[Lost]:
+def _disabled(old: _LocatedTest, now: _LocatedTest) -> list[LostTest]:
     reasons = sorted(_reasons(now) - _reasons(old))
     if not reasons:
         return []
-    return [Lost(old.path, old.test.name, f"was disabled ({', '.join(reasons)})")]
+    return [LostTest(old.path, old.test.name, f"was disabled ({', '.join(reasons)})")]
 
 
 def _reasons(located: _LocatedTest) -> frozenset[str]:

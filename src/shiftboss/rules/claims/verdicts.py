@@ -11,7 +11,7 @@ from shiftboss.protocol.verdicts import CheckName, CheckResult, Verdict, Violati
 EVERYTHING = "*"
 
 
-class Checked(NamedTuple):
+class CheckOutcome(NamedTuple):
     """The result of a check, with its violations if it failed."""
 
     result: CheckResult
@@ -22,28 +22,30 @@ class Checked(NamedTuple):
         return self.result.outcome != "failed"
 
 
-def passed(check: CheckName, message: str) -> Checked:
-    return Checked(CheckResult(check=check, outcome="passed", message=message))
+def passed(check: CheckName, message: str) -> CheckOutcome:
+    return CheckOutcome(CheckResult(check=check, outcome="passed", message=message))
 
 
-def failed(check: CheckName, message: str, hint: str, commit: str | None = None) -> Checked:
+def failed(check: CheckName, message: str, hint: str, commit: str | None = None) -> CheckOutcome:
     """A failed check with one violation, whose text is the message."""
     violation = Violation(check=check, message=message, hint=hint, commit=commit)
-    return Checked(CheckResult(check=check, outcome="failed", message=message), [violation])
+    return CheckOutcome(CheckResult(check=check, outcome="failed", message=message), [violation])
 
 
-def not_made(check: CheckName, reason: str, subject: str | None = None) -> Checked:
+def unverifiable(check: CheckName, reason: str, subject: str | None = None) -> CheckOutcome:
     result = CheckResult(check=check, outcome="unverifiable", message=reason, subject=subject)
-    return Checked(result)
+    return CheckOutcome(result)
 
 
-def judged(check: CheckName, violations: Sequence[Violation], message_if_passed: str) -> Checked:
+def passed_unless_violated(
+    check: CheckName, violations: Sequence[Violation], message_if_passed: str
+) -> CheckOutcome:
     """Failed if there are violations, otherwise passed."""
     if not violations:
         return passed(check, message_if_passed)
     first = violations[0].message
     message = first if len(violations) == 1 else f"{first}, and {len(violations) - 1} more"
-    return Checked(CheckResult(check=check, outcome="failed", message=message), violations)
+    return CheckOutcome(CheckResult(check=check, outcome="failed", message=message), violations)
 
 
 def is_waived(waivers: Iterable[Waiver], check: str, subjects: Iterable[str | None]) -> bool:
@@ -51,7 +53,7 @@ def is_waived(waivers: Iterable[Waiver], check: str, subjects: Iterable[str | No
     return any(waiver.check == check and waiver.subject in covered for waiver in waivers)
 
 
-def with_waivers(checked: Checked, waivers: Sequence[Waiver]) -> Checked:
+def with_waivers(checked: CheckOutcome, waivers: Sequence[Waiver]) -> CheckOutcome:
     """Remove waived violations. The check is waived if none is left."""
     result = checked.result
     if not checked.violations:
@@ -63,10 +65,10 @@ def with_waivers(checked: Checked, waivers: Sequence[Waiver]) -> Checked:
     ]
     if remaining:
         return checked._replace(violations=remaining)
-    return Checked(result.model_copy(update={"outcome": "waived"}))
+    return CheckOutcome(result.model_copy(update={"outcome": "waived"}))
 
 
-def with_policy(checked: Checked, policy: VerificationPolicy) -> Checked:
+def with_policy(checked: CheckOutcome, policy: VerificationPolicy) -> CheckOutcome:
     """Add a violation to an unverifiable check, if the policy refuses unverifiable checks."""
     result = checked.result
     if result.outcome != "unverifiable" or policy.unverifiable == "allow":
@@ -79,14 +81,14 @@ def with_policy(checked: Checked, policy: VerificationPolicy) -> Checked:
     return checked._replace(violations=[violation])
 
 
-def is_accepted(checks: Sequence[Checked], policy: VerificationPolicy) -> bool:
+def is_accepted(checks: Sequence[CheckOutcome], policy: VerificationPolicy) -> bool:
     allowed = {"passed", "waived"}
     if policy.unverifiable == "allow":
         allowed.add("unverifiable")
     return all(check.result.outcome in allowed and not check.violations for check in checks)
 
 
-def shows_green(verdict: Verdict) -> bool:
+def proves_green_ci(verdict: Verdict) -> bool:
     """Whether CI has passed for a commit on the branch.
 
     That can be so although the work is refused for another reason. If the operator has waived the
@@ -106,7 +108,7 @@ VERDICT_BYTES_MAX: Final = 240 * 1024
 _LIMITS: Final = ((65_536, 1000), (8192, 1000), (2048, 300), (512, 100), (100, 20))
 
 
-def fitting(verdict: Verdict, bytes_max: int = VERDICT_BYTES_MAX) -> Verdict:
+def truncate_verdict(verdict: Verdict, bytes_max: int = VERDICT_BYTES_MAX) -> Verdict:
     """The verdict with its evidence shortened, if it would be too long for a request."""
     for characters, entries in _LIMITS:
         shorter = _cut(verdict, characters, entries)

@@ -78,14 +78,14 @@ def remedy_for(finding: BreakageFinding, *, one_repo: bool) -> Remedy:
     return "spawn_fix_worker_for_downstream"
 
 
-def task_of(remedy: Remedy, repo: str, sha: str) -> str:
+def fix_task_id(remedy: Remedy, repo: str, sha: str) -> str:
     """The id of the task for the remedy. `repo` turned red because of the push `sha`."""
     if remedy == "revert_upstream_commit":
         return f"revert-{sha[:12]}"
     return f"fix-{repo}-{sha[:12]}"
 
 
-def title_of(remedy: Remedy, repo: str, push: UpstreamPush) -> str:
+def fix_title(remedy: Remedy, repo: str, push: UpstreamPush) -> str:
     return {
         "revert_upstream_commit": f"Revert {push.sha[:12]} in {push.repo}: it broke {repo}",
         "spawn_fix_worker_for_downstream": f"Fix {repo} for {push.sha[:12]} of {push.repo}",
@@ -93,7 +93,9 @@ def title_of(remedy: Remedy, repo: str, push: UpstreamPush) -> str:
     }[remedy]
 
 
-def description_of(remedy: Remedy, question: BreakageQuestion, push: UpstreamPush, log: str) -> str:
+def fix_description(
+    remedy: Remedy, question: BreakageQuestion, push: UpstreamPush, log: str
+) -> str:
     repo, jobs = question.demand.repo, ", ".join(question.jobs)
     why = {
         "revert_upstream_commit": (

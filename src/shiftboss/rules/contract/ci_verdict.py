@@ -63,7 +63,7 @@ class _JobOutcome(NamedTuple):
     job: CiJob
 
 
-def judge(report: CiReport | None, demand: CiDemand) -> list[CiFinding]:
+def judge_ci_report(report: CiReport | None, demand: CiDemand) -> list[CiFinding]:
     """The findings about the pushed commit, at least one. The runs of `report` are newest first.
     None means that CI could not be reached."""
     if report is None:

@@ -135,7 +135,7 @@ def _searched_text(error_type: str | None, text: str) -> str:
     return f"{searched[:half]}\n{searched[-half:]}"
 
 
-def suspicion(task_id: str) -> Action:
+def suspected_fatal_action(task_id: str) -> Action:
     """The action for text that sounds fatal: the worker waits until its contact decides."""
     types = ", ".join(EXAMPLES["fatal"])
     return Action(
@@ -146,7 +146,7 @@ def suspicion(task_id: str) -> Action:
     )
 
 
-def action_of(
+def action_for(
     failure_class: FailureClass,
     attempts: int,
     policy: Failures,

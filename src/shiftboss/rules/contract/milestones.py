@@ -49,7 +49,7 @@ def can_report(present: Milestone | None, new: Milestone) -> bool:
     return new in TRANSITIONS[present] or (new == present and present != TERMINAL)
 
 
-def check_move(present: Milestone | None, new: Milestone) -> None:
+def check_report_order(present: Milestone | None, new: Milestone) -> None:
     if can_report(present, new):
         return
     legal = [INITIAL] if present is None else list(TRANSITIONS[present])

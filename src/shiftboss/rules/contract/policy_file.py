@@ -34,7 +34,7 @@ from shiftboss.rules.documents.raw_data import (
     strings,
     unknown_names,
 )
-from shiftboss.rules.documents.typed_files import read_typed_file, summarize_problems, told_lines
+from shiftboss.rules.documents.typed_files import problem_lines, read_typed_file, summarize_problems
 from shiftboss.rules.documents.yaml_lines import Path, Problem
 from shiftboss.rules.prompts.token_estimate import estimate_tokens
 
@@ -54,12 +54,12 @@ def read_policy(text: str, name: str) -> Policy:
     """Raises InvalidPolicy with every problem as `name:line: key: what is wrong`."""
     form = read_typed_file(text, Policy, contradictions)
     if form.value is None or form.problems:
-        raise invalid(name, form.problems)
+        raise invalid_policy(name, form.problems)
     return form.value
 
 
-def invalid(name: str, problems: Iterable[Problem]) -> InvalidPolicy:
-    lines = told_lines(name, problems)
+def invalid_policy(name: str, problems: Iterable[Problem]) -> InvalidPolicy:
+    lines = problem_lines(name, problems)
     return InvalidPolicy(
         summarize_problems(lines),
         hint="nothing was applied; `shiftboss policy check` lists all problems",

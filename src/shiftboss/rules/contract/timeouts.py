@@ -304,7 +304,7 @@ def _minutes(seconds: int) -> str:
 IndicatorKind = Literal["worker_idle", "ci_stuck_in_pending", "no_commits", "api_errors"]
 
 
-class Signs(NamedTuple):
+class StallSigns(NamedTuple):
     """`since_ms` is the start of the milestone. `ci_waiting_since_ms` is set while its CI run waits
     for a runner. `api_errors` counts failed calls in a row."""
 
@@ -321,8 +321,8 @@ class StallIndicator(NamedTuple):
     message: str
 
 
-def indicators(
-    signs: Signs, now_ms: int, policy: Deadlock, *, stuck_after_seconds: int
+def stall_indicators(
+    signs: StallSigns, now_ms: int, policy: Deadlock, *, stuck_after_seconds: int
 ) -> list[StallIndicator]:
     """The reasons to suspect that the worker is stalled. While it waits for CI or for an answer, it
     may be idle and has nothing to commit."""

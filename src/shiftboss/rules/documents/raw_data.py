@@ -11,7 +11,7 @@ from typing import Any
 from shiftboss.rules.claims.criteria import parse_command
 from shiftboss.rules.documents.wording import did_you_mean
 from shiftboss.rules.documents.yaml_lines import Path
-from shiftboss.rules.paths.patterns import normalised
+from shiftboss.rules.paths.patterns import normalize_path
 
 Contradiction = tuple[Path, str]
 
@@ -64,6 +64,6 @@ def invalid_commands(path: Path, named: Iterable[tuple[int, str]]) -> Iterator[C
 def invalid_patterns(path: Path, named: Iterable[tuple[int, str]]) -> Iterator[Contradiction]:
     for index, text in named:
         try:
-            normalised(text)
+            normalize_path(text)
         except ValueError as error:
             yield (*path, index), f"{text!r} {error}"

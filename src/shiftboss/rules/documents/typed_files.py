@@ -81,7 +81,7 @@ def read_typed_file(
     return TypedFile(document, value, problems)
 
 
-def told_lines(name: str, problems: Iterable[Problem]) -> list[str]:
+def problem_lines(name: str, problems: Iterable[Problem]) -> list[str]:
     """`name:line: key: what is wrong`, ordered by line."""
     return [
         f"{name}:{line}: {_key(path)}{message}"

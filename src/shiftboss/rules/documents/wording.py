@@ -13,11 +13,11 @@ def did_you_mean(misspelled: str, names: Iterable[str]) -> str:
     return f"; did you mean {folded[near[0]]!r}?" if near else ""
 
 
-def how_many(count: int, thing: str) -> str:
+def pluralize(count: int, thing: str) -> str:
     """`1 repo`, `2 repos`."""
     return f"{count} {thing}" if count == 1 else f"{count} {thing}s"
 
 
-def how_long(seconds: int) -> str:
+def format_duration(seconds: int) -> str:
     """`45 seconds`, `1 minute`, `11 minutes`: rounded down."""
-    return how_many(seconds, "second") if seconds < 60 else how_many(seconds // 60, "minute")
+    return pluralize(seconds, "second") if seconds < 60 else pluralize(seconds // 60, "minute")

@@ -10,7 +10,7 @@ from shiftboss.rules.paths.patterns import parents
 
 SYMLINK: Final = "120000"
 SUBMODULE: Final = "160000"
-NOTHING: Final = "000000"
+NO_MODE: Final = "000000"
 
 _VERBS: Final = {"A": "added", "D": "deleted", "M": "changed", "R": "renamed", "T": "changed"}
 
@@ -37,7 +37,7 @@ class FileChange(NamedTuple):
 
     @property
     def mode_changed(self) -> bool:
-        return NOTHING not in (self.old_mode, self.new_mode) and self.old_mode != self.new_mode
+        return NO_MODE not in (self.old_mode, self.new_mode) and self.old_mode != self.new_mode
 
     @property
     def action(self) -> str:
@@ -63,7 +63,7 @@ class CommitChange(NamedTuple):
     file: FileChange
 
 
-def link_leads_astray(path: str, target: bytes) -> str | None:
+def link_violation(path: str, target: bytes) -> str | None:
     """Why the symbolic link at `path` is refused, to be read after the path. None if it is allowed.
 
     Only the first steps may go up. After a name, `..` could start from anywhere, because that name

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from shiftboss.rules.claims.criteria import parse_command, parse_criterion
-from shiftboss.rules.paths.patterns import Scope, normalised, normalize_git_path
+from shiftboss.rules.paths.patterns import Scope, normalize_git_path, normalize_path
 
 Module = tuple[str, ...]
 
@@ -130,7 +130,7 @@ def _path(word: str) -> str | None:
     if path == ".":
         return None if word.endswith("...") else path
     try:
-        return normalised(path)
+        return normalize_path(path)
     except ValueError:
         return None
 

@@ -20,7 +20,7 @@ _DRIVE: Final = re.compile(r"[A-Za-z]:/")
 _ABSOLUTE: Final = "is absolute; write it relative to the top of the repository"
 
 
-def normalised(path: str) -> str:
+def normalize_path(path: str) -> str:
     """The normal form of a path or pattern that a person or an agent wrote.
 
     A trailing slash is kept, because it means "directory". Backslashes and drive letters are

@@ -13,7 +13,7 @@ from shiftboss.rules.paths.changes import (
     CommitChange,
     FileChange,
     collisions,
-    link_leads_astray,
+    link_violation,
 )
 from shiftboss.rules.paths.command_paths import NamedFiles
 from shiftboss.rules.paths.ownership import Ownership, PathRefusal, is_protected
@@ -107,7 +107,7 @@ def _bad_links(work: CommittedWork) -> list[tuple[str, PathRefusal]]:
             continue
         target = work.links.get(file.blob)
         reason = (
-            link_leads_astray(file.path, target)
+            link_violation(file.path, target)
             if target is not None
             else f"is a link whose target has more than {LINK_BYTES_MAX} bytes"
         )

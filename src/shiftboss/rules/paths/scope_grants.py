@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from shiftboss.rules.claims.kept_tests import kind_of
+from shiftboss.rules.claims.kept_tests import language_of_tests
 from shiftboss.rules.paths.command_paths import CommandReferences, module_of
 from shiftboss.rules.paths.overlap import overlaps
 from shiftboss.rules.paths.ownership import is_protected
@@ -71,7 +71,7 @@ def _belongs_to_tests(path: str) -> bool:
     if _TEST_NAME.fullmatch(name) or _TEST_CLASS.fullmatch(name):
         return True
     # Any Rust file may contain tests. Another check keeps them from being removed.
-    return _in_one_of(folders, _TEST_FOLDERS) or kind_of(path) not in (None, "rust")
+    return _in_one_of(folders, _TEST_FOLDERS) or language_of_tests(path) not in (None, "rust")
 
 
 def _is_script(path: str) -> bool:

@@ -30,7 +30,7 @@ def repo_of(plan: Plan, task: PlanTask) -> str:
 def phases(plan: Plan) -> list[list[str]]:
     """Each task is one phase after the last of its dependencies."""
     level: dict[str, int] = {}
-    for task in in_order(plan):
+    for task in topological_order(plan):
         level[task.id] = 1 + max((level[dependency] for dependency in task.depends_on), default=-1)
     result: list[list[str]] = [[] for _ in range(max(level.values()) + 1)]
     for task in plan.tasks:
@@ -38,7 +38,7 @@ def phases(plan: Plan) -> list[list[str]]:
     return result
 
 
-def in_order(plan: Plan) -> list[PlanTask]:
+def topological_order(plan: Plan) -> list[PlanTask]:
     """The tasks, each after all its dependencies."""
     tasks = {task.id: task for task in plan.tasks}
     sorter = TopologicalSorter({task.id: task.depends_on for task in plan.tasks})
@@ -53,7 +53,7 @@ def critical_path(plan: Plan) -> list[str]:
     position = {task.id: number for number, task in enumerate(plan.tasks)}
     cost: dict[str, int] = {}
     before: dict[str, str | None] = {}
-    for task in in_order(plan):
+    for task in topological_order(plan):
         heaviest = min(
             task.depends_on,
             key=lambda dependency: (-cost[dependency], position[dependency]),
@@ -99,7 +99,7 @@ class Ancestry:
     def __init__(self, plan: Plan) -> None:
         self._bit = {task.id: 1 << index for index, task in enumerate(plan.tasks)}
         self._before: dict[str, int] = {}
-        for task in in_order(plan):
+        for task in topological_order(plan):
             bits = 0
             for dependency in task.depends_on:
                 bits |= self._bit[dependency] | self._before[dependency]

@@ -15,7 +15,7 @@ from shiftboss.errors import InvalidPlan
 from shiftboss.protocol.plan import Plan, PlanTask
 from shiftboss.rules.claims.criteria import parse_criterion
 from shiftboss.rules.claims.described_criteria import described_criteria
-from shiftboss.rules.claims.environment_variables import is_secret_name, may_be_passed
+from shiftboss.rules.claims.environment_variables import is_secret_name, is_variable_allowed
 from shiftboss.rules.contract.repo_graph import find_cycles
 from shiftboss.rules.documents.raw_data import (
     Contradiction,
@@ -26,13 +26,13 @@ from shiftboss.rules.documents.raw_data import (
     strings,
     unknown_names,
 )
-from shiftboss.rules.documents.typed_files import read_typed_file, summarize_problems, told_lines
+from shiftboss.rules.documents.typed_files import problem_lines, read_typed_file, summarize_problems
 from shiftboss.rules.documents.wording import did_you_mean
 from shiftboss.rules.documents.yaml_lines import Document, Path, Problem
 from shiftboss.rules.paths.branch_names import is_branch_name, task_branch
-from shiftboss.rules.paths.patterns import normalised
+from shiftboss.rules.paths.patterns import normalize_path
 from shiftboss.rules.plans.graph import COMMAND_KIND, agent_name, repo_of
-from shiftboss.rules.runs.merge_tasks import is_merge
+from shiftboss.rules.runs.merge_tasks import is_merge_task
 from shiftboss.rules.tasks.tasks import is_reserved
 
 # A worker is named after the swarm and a number, and its name has at most 64 characters.
@@ -70,7 +70,7 @@ def read_plan(text: str, name: str, kinds: Collection[str]) -> PlanText:
 
 
 def invalid_plan(name: str, problems: Iterable[Problem]) -> InvalidPlan:
-    lines = told_lines(name, problems)
+    lines = problem_lines(name, problems)
     return InvalidPlan(
         summarize_problems(lines),
         field="plan",
@@ -112,7 +112,7 @@ def _repo(path: Path, repo: dict[str, Any]) -> Iterator[Contradiction]:
     ports = strings(repo.get("ports"))
     yield from listed_twice((*path, "ports"), ports)
     for index, name in ports:
-        if not may_be_passed(name):
+        if not is_variable_allowed(name):
             yield (*path, "ports", index), _RESERVED
         elif name in as_mapping(repo.get("environment")):
             yield (*path, "ports", index), f"{name!r} is also in environment"
@@ -149,7 +149,7 @@ def _named_agent(
 
 def _variables(path: Path, environment: dict[str, Any]) -> Iterator[Contradiction]:
     for name in environment:
-        if not may_be_passed(name):
+        if not is_variable_allowed(name):
             yield (*path, name), _RESERVED
 
 
@@ -183,7 +183,7 @@ def _ids(tasks: list[Any]) -> Iterator[Contradiction]:
         seen.add(task_id)
         if is_reserved(task_id):
             yield path, f"{task_id!r} is reserved for work packets; choose another id"
-        elif is_merge(task_id):
+        elif is_merge_task(task_id):
             yield path, f"{task_id!r} ends like the id of a merge task; choose another id"
         elif not is_branch_name(task_branch(task_id)):
             yield (
@@ -255,7 +255,7 @@ def _files(path: Path, task: dict[str, Any]) -> Iterator[Contradiction]:
 
 def _normal_form(pattern: str) -> str:
     try:
-        return normalised(pattern)
+        return normalize_path(pattern)
     except ValueError:
         return pattern
 

@@ -18,10 +18,10 @@ from shiftboss.rules.plans.graph import (
     agent_name,
     all_traits,
     critical_path,
-    in_order,
     phases,
     plan_overlaps,
     repo_of,
+    topological_order,
     weight_of,
 )
 
@@ -33,7 +33,7 @@ def priorities(plan: Plan) -> dict[str, int]:
     """The order of handing out: tasks at the start of long paths first, plus their own priority."""
     by_id = {task.id: task for task in plan.tasks}
     longest = {task.id: weight_of(task) for task in plan.tasks}
-    for task in reversed(in_order(plan)):
+    for task in reversed(topological_order(plan)):
         for before in task.depends_on:
             path = weight_of(by_id[before]) + longest[task.id]
             longest[before] = max(longest[before], path)

@@ -139,7 +139,7 @@ class ContextRequest(NamedTuple):
     chain: Sequence[ChainRepo]
 
 
-class Material(NamedTuple):
+class ContextMaterial(NamedTuple):
     """What was read from the repository. `unread` are files that are binary or too large."""
 
     plan: str | None
@@ -157,7 +157,7 @@ class ChosenFiles(NamedTuple):
     specs: list[str]
 
 
-def chosen(names: Sequence[str], owned: Sequence[str]) -> ChosenFiles:
+def choose_files(names: Sequence[str], owned: Sequence[str]) -> ChosenFiles:
     """The owned code, the tests for it, and the specs, with the closest specs first."""
     scope = Scope(owned)
     owned_files = [name for name in names if scope.covers(name)]

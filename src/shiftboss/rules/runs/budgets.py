@@ -32,12 +32,12 @@ def dollar_limit(dollars: float | None) -> int | None:
     return None if dollars is None else max(microdollars(dollars), 1)
 
 
-def is_late(recorded: ProcessUsage | None, reported: ProcessUsage) -> bool:
+def is_outdated(recorded: ProcessUsage | None, reported: ProcessUsage) -> bool:
     """Usage only grows, so a report with less was overtaken by a newer one."""
     return recorded is not None and reported.tokens < recorded.tokens
 
 
-def with_usage(totals: Totals, recorded: ProcessUsage | None, reported: ProcessUsage) -> Totals:
+def add_usage(totals: Totals, recorded: ProcessUsage | None, reported: ProcessUsage) -> Totals:
     """The totals after `reported` replaces what was recorded for the process."""
     added = _totals_of(reported)
     if recorded is not None:
@@ -56,7 +56,7 @@ def _totals_of(usage: ProcessUsage) -> Totals:
     )
 
 
-def used_up(totals: Totals, budget: BudgetRecord | None) -> ExceededLimit | None:
+def exceeded_limit(totals: Totals, budget: BudgetRecord | None) -> ExceededLimit | None:
     """The limit that is reached, or None if more may be spent."""
     if budget is None:
         return None
@@ -75,6 +75,6 @@ def is_raise(current: BudgetRecord | None, wanted: BudgetRecord) -> bool:
     return any(old is not None and (new is None or new > old) for old, new in pairs)
 
 
-def why_held(task_id: str, over: ExceededLimit) -> str:
+def hold_reason(task_id: str, over: ExceededLimit) -> str:
     owner = "the swarm" if task_id == WHOLE_SWARM else task_id
     return f"the budget of {owner} is used up: {over}"

@@ -15,11 +15,11 @@ def original_of(bead_id: str) -> str:
     return _SUFFIX.sub("", bead_id)
 
 
-def is_merge(bead_id: str) -> bool:
+def is_merge_task(bead_id: str) -> bool:
     return _SUFFIX.search(bead_id) is not None
 
 
-def next_merge(bead_id: str, statuses: Mapping[str, str]) -> str | None:
+def next_merge_task(bead_id: str, statuses: Mapping[str, str]) -> str | None:
     """The id of the merge task to use for a task: one that has not started, or a new one. None if
     the task has used up its merge tasks."""
     original = original_of(bead_id)
@@ -30,7 +30,7 @@ def next_merge(bead_id: str, statuses: Mapping[str, str]) -> str | None:
     return None
 
 
-def merge_under_way(bead_id: str, statuses: Mapping[str, str]) -> bool:
+def is_merge_active(bead_id: str, statuses: Mapping[str, str]) -> bool:
     """Whether a merge task is queued or active, so that the task itself must wait."""
     names = [f"{original_of(bead_id)}-merge-{number}" for number in range(1, MERGES_MAX + 1)]
     return any(statuses.get(name) in ("queued", "active") for name in names)

@@ -71,7 +71,7 @@ _CLOCK: Final = re.compile(
 _MONTHS: Final = "janfebmaraprmayjunjulaugsepoctnovdec"
 
 
-def tells_of_a_limit(text: str) -> bool:
+def mentions_limit(text: str) -> bool:
     return _LIMIT.search(_ends(text)) is not None
 
 

@@ -75,7 +75,7 @@ class LandingRecord(NamedTuple):
     landed_at_ms: int | None = None
 
 
-def longer(current: Hold | None, wanted: Hold) -> Hold:
+def later_hold(current: Hold | None, wanted: Hold) -> Hold:
     """The hold that ends later, with the start of the current one. A hold without an end lasts
     until it is lifted."""
     if current is None:

@@ -15,7 +15,7 @@ COMMITS_MAX = 100
 _COMMIT = re.compile(r"[a-f0-9]{7,40}")
 
 
-def said_state(payload: dict[str, Any], present: WorkerState) -> WorkerState:
+def reported_state(payload: dict[str, Any], present: WorkerState) -> WorkerState:
     """The state that the message reports."""
     reported = payload.get("state")
     if reported is None:
@@ -55,7 +55,7 @@ def all_commits(held: Assignment, payload: dict[str, Any]) -> list[str]:
     return commits
 
 
-def said_text(payload: dict[str, Any], name: str, default: str) -> str:
+def payload_text(payload: dict[str, Any], name: str, default: str) -> str:
     value = payload.get(name, default)
     if not isinstance(value, str) or "\0" in value or len(value) > 20_000:
         raise InvalidRequest(
@@ -64,20 +64,20 @@ def said_text(payload: dict[str, Any], name: str, default: str) -> str:
     return value
 
 
-def said_epoch(message: Message) -> int | None:
+def payload_epoch(message: Message) -> int | None:
     epoch = message.payload.get("epoch")
     if epoch is not None and type(epoch) is not int:
         raise InvalidRequest("payload.epoch: must be a whole number", field="payload.epoch")
     return epoch
 
 
-def said_task_id(message: Message) -> str | None:
+def payload_task_id(message: Message) -> str | None:
     task_id = getattr(message, "task_id", None) or message.payload.get("task_id")
     return None if task_id is None else str(task_id)
 
 
 def check_task(held: Assignment, message: Message) -> None:
     """Reject a message about another task than the worker holds."""
-    task_id = said_task_id(message)
+    task_id = payload_task_id(message)
     if task_id is not None and task_id != held.task_id:
         raise NotHeld(task_id, None)

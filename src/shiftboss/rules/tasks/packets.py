@@ -71,7 +71,7 @@ def check_same_registration(assignment: Assignment, request: RegisterRequest) ->
             )
 
 
-def progressed(assignment: Assignment, request: ProgressRequest, now_ms: int) -> Assignment:
+def after_progress(assignment: Assignment, request: ProgressRequest, now_ms: int) -> Assignment:
     """The assignment after a progress report.
 
     Only `completed` moves the counter, and never down. It may move by several steps, because a
@@ -89,14 +89,14 @@ def progressed(assignment: Assignment, request: ProgressRequest, now_ms: int) ->
     if request.status == "completed":
         completed = request.tasks_completed
     return assignment._replace(
-        state=moved(assignment, WorkerState.EXECUTING),
+        state=state_after_report(assignment, WorkerState.EXECUTING),
         steps_completed=completed,
         steps_total=request.tasks_total,
         updated_at_ms=now_ms,
     )
 
 
-def moved(assignment: Assignment, goal: WorkerState) -> WorkerState:
+def state_after_report(assignment: Assignment, goal: WorkerState) -> WorkerState:
     """The state after a report that leads to `goal`. A finished packet accepts no more reports."""
     if assignment.state is goal and goal is WorkerState.EXECUTING:
         return goal

@@ -103,7 +103,7 @@ def after_success(
     return {key: count for key, count in counts.items() if key not in reset}
 
 
-def must_end(counts: Mapping[str, int], limits: PermissionLimits) -> bool:
+def must_terminate(counts: Mapping[str, int], limits: PermissionLimits) -> bool:
     return any(count >= limits.max_denials for count in counts.values())
 
 

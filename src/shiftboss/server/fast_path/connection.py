@@ -33,7 +33,7 @@ from shiftboss.server.http.calls import Calls
 from shiftboss.server.http.connection import Connection
 from shiftboss.server.http.guard import Guard
 from shiftboss.server.http.replies import Reply, error_reply
-from shiftboss.store.writer import EarlyFuture
+from shiftboss.store.group_writer import EarlyFuture
 
 # A Content-Length with more digits may be that of a body that is too large.
 _LENGTH_DIGITS_MAX: Final = 5

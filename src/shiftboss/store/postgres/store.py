@@ -15,6 +15,7 @@ import psycopg
 
 from shiftboss.errors import StoreUnavailable
 from shiftboss.store.batches import BatchResult, Outcome, run_batch
+from shiftboss.store.group_writer import GroupWriter
 from shiftboss.store.port import CommitListener, UseCase
 from shiftboss.store.postgres.connections import (
     connection_parameters,
@@ -28,7 +29,6 @@ from shiftboss.store.postgres.listener import Listener
 from shiftboss.store.postgres.notifications import Channels
 from shiftboss.store.postgres.session import PostgresSession
 from shiftboss.store.transaction import SqlTransaction
-from shiftboss.store.writer import GroupWriter
 
 T = TypeVar("T")
 

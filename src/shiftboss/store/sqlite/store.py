@@ -13,11 +13,11 @@ from typing import TypeVar
 
 from shiftboss.errors import DatabaseInUse, StoreUnavailable
 from shiftboss.store.batches import run_batch
+from shiftboss.store.group_writer import GroupWriter
 from shiftboss.store.port import CommitListener, UseCase
 from shiftboss.store.row_cache import RowCache
 from shiftboss.store.sqlite.session import SqliteSession
 from shiftboss.store.transaction import SqlTransaction
-from shiftboss.store.writer import GroupWriter
 
 T = TypeVar("T")
 

@@ -16,7 +16,7 @@ from shiftboss.cli.common.output import print_line, printable
 from shiftboss.errors import ShiftbossError
 
 if TYPE_CHECKING:
-    from shiftboss.protocol.tracker_tasks import FoundTask
+    from shiftboss.protocol.tracker_tasks import TrackerTask
     from shiftboss.tracker.issues import BadLine, IssueFile
 
 
@@ -86,7 +86,7 @@ def _is_on_server(session: ServerSession, swarm: str, task_id: str) -> bool:
     return True
 
 
-def _with_progress_bar(tasks: list[FoundTask], *, quiet: bool) -> Iterable[FoundTask]:
+def _with_progress_bar(tasks: list[TrackerTask], *, quiet: bool) -> Iterable[TrackerTask]:
     if quiet or not sys.stderr.isatty():
         return tasks
     # rich is imported late: it takes 50 ms.
@@ -96,7 +96,7 @@ def _with_progress_bar(tasks: list[FoundTask], *, quiet: bool) -> Iterable[Found
     return track(tasks, "importing", console=Console(stderr=True), transient=True)
 
 
-def _add(session: ServerSession, swarm: str, task: FoundTask) -> None:
+def _add(session: ServerSession, swarm: str, task: TrackerTask) -> None:
     session.call(
         "add_task",
         swarm,

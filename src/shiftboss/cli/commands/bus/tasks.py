@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from shiftboss.cli.commands.bus.task_import import import_file
-from shiftboss.cli.common.client import parsed
+from shiftboss.cli.common.client import parse_answer
 from shiftboss.cli.common.command import Output, ServerSession, server_command
 from shiftboss.cli.common.options import DEFAULT_SWARM, Swarm, TaskId
 from shiftboss.cli.common.output import print_line, show
@@ -49,7 +49,9 @@ def add(
         priority=priority,
         depends_on=depends_on or [],
     )
-    return Output(answer, lambda: print_line(f"added task {parsed(answer, 'bead_id')['bead_id']}"))
+    return Output(
+        answer, lambda: print_line(f"added task {parse_answer(answer, 'bead_id')['bead_id']}")
+    )
 
 
 @task.command("list")
@@ -81,7 +83,7 @@ def _show_list(listing: dict[str, Any]) -> None:
 def show_task(session: ServerSession, task_id: TaskId, swarm: Swarm = DEFAULT_SWARM) -> Output:
     """Show the state of a task, its worker and its last error."""
     answer = session.call("show_task", swarm, bead_id=task_id)
-    return Output(answer, lambda: _show_task(parsed(answer, "waits_for")))
+    return Output(answer, lambda: _show_task(parse_answer(answer, "waits_for")))
 
 
 def _show_task(task_view: dict[str, Any]) -> None:
@@ -95,7 +97,7 @@ def _show_task(task_view: dict[str, Any]) -> None:
 def submit(session: ServerSession, task_id: TaskId, swarm: Swarm = DEFAULT_SWARM) -> Output:
     """Assign a task to a free worker, or queue it."""
     answer = session.call("submit_task", swarm, bead_id=task_id)
-    return Output(answer, lambda: print_line(_submission(parsed(answer, "dispatched"))))
+    return Output(answer, lambda: print_line(_submission(parse_answer(answer, "dispatched"))))
 
 
 def _submission(answer: dict[str, Any]) -> str:
@@ -122,7 +124,7 @@ def cancel(session: ServerSession, task_id: TaskId, swarm: Swarm = DEFAULT_SWARM
 
 def _with_status(document: bytes) -> Output:
     def view() -> None:
-        answer = parsed(document, "status")
+        answer = parse_answer(document, "status")
         print_line(f"{answer['bead_id']} is {answer['status']}")
 
     return Output(document, view)

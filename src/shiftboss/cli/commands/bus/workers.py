@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from shiftboss.cli.common.client import parsed
+from shiftboss.cli.common.client import parse_answer
 from shiftboss.cli.common.command import Output, ServerSession, server_command
 from shiftboss.cli.common.options import DEFAULT_SWARM, Swarm
 from shiftboss.cli.common.output import print_line, show
@@ -23,7 +23,7 @@ questions = typer.Typer(help="List and answer the questions of workers.", no_arg
 def list_workers(session: ServerSession, swarm: Swarm = DEFAULT_SWARM) -> Output:
     """List the workers with their tasks, and how many tasks are queued."""
     answer = session.call("get_status", swarm)
-    return Output(answer, lambda: _show_workers(parsed(answer, "workers")))
+    return Output(answer, lambda: _show_workers(parse_answer(answer, "workers")))
 
 
 def _show_workers(status: dict[str, Any]) -> None:
@@ -47,7 +47,7 @@ def reset(
 ) -> Output:
     """Free a stuck worker and put its task back into the queue."""
     answer = session.call("reset_worker", swarm, worker_name=name)
-    return Output(answer, lambda: _show_reset(parsed(answer, "released")))
+    return Output(answer, lambda: _show_reset(parse_answer(answer, "released")))
 
 
 def _show_reset(answer: dict[str, Any]) -> None:
@@ -68,7 +68,9 @@ def list_questions(
     answer = session.call("list_questions", swarm, only_open=not show_all)
     return Output(
         answer,
-        lambda: _show_questions(parsed(answer, "questions")["questions"], with_answers=show_all),
+        lambda: _show_questions(
+            parse_answer(answer, "questions")["questions"], with_answers=show_all
+        ),
     )
 
 
@@ -95,7 +97,7 @@ def answer(
     document = session.call("answer_question", swarm, question_id=question_id, answer=text)
 
     def view() -> None:
-        question = parsed(document, "question_id")
+        question = parse_answer(document, "question_id")
         print_line(f"{question['worker']} gets the answer and continues with {question['bead_id']}")
 
     return Output(document, view)

@@ -11,7 +11,7 @@ from uuid import uuid4
 
 import typer
 
-from shiftboss.cli.common.client import Client, RequestRefused, body_of, parsed
+from shiftboss.cli.common.client import Client, RequestRefused, body_of, parse_answer
 from shiftboss.cli.common.command import Output, ServerSession, server_command
 from shiftboss.cli.common.options import DEFAULT_SWARM, Epoch, Swarm, TaskId, WorkerName
 from shiftboss.cli.common.output import print_line, show
@@ -67,7 +67,7 @@ def complete(
         if session.as_json or refusal.problem.get("code") != "contract_violations":
             raise
         raise show_refusal(task_id, refusal.problem) from None
-    answer = parsed(document, "status")
+    answer = parse_answer(document, "status")
     if answer["status"] == "accepted":
         return Output(document, lambda: _show_accepted(answer))
     pending = NotProven(
@@ -86,7 +86,7 @@ def _claim(client: Client, swarm: str, claim: dict[str, object], wait: float) ->
         seconds = max(0.0, min(WAIT_SECONDS_PER_REQUEST, ends_at - time.monotonic()))
         body = body_of(swarm, claim | {"wait_ms": round(seconds * 1000)})
         answer = client.post("/bus/swarm_complete", body, key)
-        if parsed(answer, "status")["status"] != "verifying" or time.monotonic() >= ends_at:
+        if parse_answer(answer, "status")["status"] != "verifying" or time.monotonic() >= ends_at:
             return answer
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from shiftboss.cli.common.client import parsed
+from shiftboss.cli.common.client import parse_answer
 from shiftboss.cli.common.command import Output, ServerSession, server_command
 from shiftboss.cli.common.options import DEFAULT_SWARM, Swarm, TaskId
 from shiftboss.cli.common.output import CannotWrite, print_json, print_line, print_text, show
@@ -141,7 +141,9 @@ def _show_list(listing: dict[str, Any]) -> None:
 def show_receipt(session: ServerSession, task_id: TaskId, swarm: Swarm = DEFAULT_SWARM) -> Output:
     """Show the receipt of a task: commit, checks, waivers."""
     answer = session.call("show_receipt", swarm, bead_id=task_id)
-    return Output(answer, lambda: _show_receipt(parsed(answer, "signed_receipt")["signed_receipt"]))
+    return Output(
+        answer, lambda: _show_receipt(parse_answer(answer, "signed_receipt")["signed_receipt"])
+    )
 
 
 def _show_receipt(signed: dict[str, Any]) -> None:
@@ -162,7 +164,7 @@ def export(
 ) -> Output | None:
     """Export the signed receipt of a task to a file that `receipt verify` checks."""
     answer = session.call("show_receipt", swarm, bead_id=task_id)
-    signed: dict[str, Any] = parsed(answer, "signed_receipt")["signed_receipt"]
+    signed: dict[str, Any] = parse_answer(answer, "signed_receipt")["signed_receipt"]
     document = json.dumps(signed, ensure_ascii=False, indent=1).encode()
     if out is None:
         print_json(document)

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Final, NamedTuple
 
 import typer
 
-from shiftboss.cli.common.client import RequestRefused, parsed
+from shiftboss.cli.common.client import RequestRefused, parse_answer
 from shiftboss.cli.common.command import Output, ServerSession, server_command
 from shiftboss.cli.common.options import DEFAULT_SWARM, Swarm, TaskId
 from shiftboss.cli.common.output import CannotWrite, print_line, show
@@ -38,7 +38,7 @@ def show_checkpoint(
 ) -> Output:
     """Show the last checkpoint of a task."""
     answer = session.call("show_checkpoint", swarm, bead_id=task_id)
-    return Output(answer, lambda: _show(parsed(answer, "checkpoint")["checkpoint"]))
+    return Output(answer, lambda: _show(parse_answer(answer, "checkpoint")["checkpoint"]))
 
 
 def _show(stored: dict[str, Any]) -> None:
@@ -77,7 +77,7 @@ def _all_checkpoints(session: ServerSession, swarm: str) -> Iterator[dict[str, A
             if refusal.problem.get("code") != "unknown_checkpoint":
                 raise
             continue
-        yield parsed(answer, "checkpoint")["checkpoint"]
+        yield parse_answer(answer, "checkpoint")["checkpoint"]
 
 
 def _write(folder: Path, file: CheckpointFile) -> str:

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from shiftboss.cli.common.client import parsed
+from shiftboss.cli.common.client import parse_answer
 from shiftboss.cli.common.command import Output, ServerSession, server_command
 from shiftboss.cli.common.options import DEFAULT_SWARM, Epoch, Swarm, TaskId, WorkerName
 from shiftboss.cli.common.output import print_line
@@ -45,7 +45,7 @@ def failure(
         name=name,
         epoch=epoch,
     )
-    return Output(answer, lambda: _show_failure(parsed(answer, "failure_class")))
+    return Output(answer, lambda: _show_failure(parse_answer(answer, "failure_class")))
 
 
 def _show_failure(answer: dict[str, Any]) -> None:
@@ -76,7 +76,7 @@ def resume(
     answer = session.call_as_operator("resume", DEFAULT_SWARM, halt_id=halt_id, reason=reason)
 
     def view() -> None:
-        changed = parsed(answer, "changed")["changed"]
+        changed = parse_answer(answer, "changed")["changed"]
         print_line(f"halt {halt_id} " + ("is lifted" if changed else "was already lifted"))
 
     return Output(answer, view)

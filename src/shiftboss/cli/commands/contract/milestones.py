@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from shiftboss.cli.commands.claims.complete import show_refusal
-from shiftboss.cli.common.client import RequestRefused, body_of, parsed
+from shiftboss.cli.common.client import RequestRefused, body_of, parse_answer
 from shiftboss.cli.common.command import Output, ServerSession, server_command
 from shiftboss.cli.common.options import DEFAULT_SWARM, Epoch, Swarm, TaskId, WorkerName
 from shiftboss.cli.common.output import print_line, show
@@ -139,7 +139,7 @@ def milestone(
         if session.as_json or not refusal.problem.get("violations"):
             raise
         raise show_refusal(task_id, refusal.problem) from None
-    answer = parsed(document, "milestone")
+    answer = parse_answer(document, "milestone")
     pending = None
     if answer["status"] == "verifying":
         pending = BadReport(

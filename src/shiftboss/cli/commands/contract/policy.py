@@ -11,7 +11,7 @@ import typer
 from shiftboss.cli.common.command import Output, json_command
 from shiftboss.cli.common.output import print_json, print_line, print_text
 from shiftboss.errors import InvalidPolicy, ShiftbossError
-from shiftboss.rules.documents.wording import how_many
+from shiftboss.rules.documents.wording import pluralize
 
 if TYPE_CHECKING:
     from shiftboss.protocol.policy import Policy
@@ -38,7 +38,7 @@ def check(file: PolicyFile = DEFAULT_POLICY) -> Output:
         _check_repositories(file, loaded)
     except InvalidPolicy as error:
         problems = _problems(error)
-        bad = BadPolicy(f"{file} has {how_many(len(problems), 'problem')}")
+        bad = BadPolicy(f"{file} has {pluralize(len(problems), 'problem')}")
         answer = {"file": str(file), "problems": problems}
         return Output.of(answer, lambda: _say_all(problems), bad)
     from shiftboss.rules.contract.repo_graph import RepoGraph
@@ -51,7 +51,7 @@ def check(file: PolicyFile = DEFAULT_POLICY) -> Output:
 
 
 def _show_check(file: Path, loaded: Policy, phases: list[list[str]]) -> None:
-    print_line(f"{file} is valid: {how_many(len(loaded.repos), 'repo')}, locking {loaded.locking}")
+    print_line(f"{file} is valid: {pluralize(len(loaded.repos), 'repo')}, locking {loaded.locking}")
     for number, names in enumerate(phases, start=1):
         print_line(f"phase {number}: {', '.join(names)}")
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from shiftboss.cli.common.client import parsed
+from shiftboss.cli.common.client import parse_answer
 from shiftboss.cli.common.command import Output, ServerSession, server_command
 from shiftboss.cli.common.options import DEFAULT_SWARM
 from shiftboss.cli.common.output import print_line, show
@@ -28,7 +28,7 @@ class CannotSpawn(ShiftbossError):
 def list_repos(session: ServerSession) -> Output:
     """List the repos by phase, with their locks, their CI state and halts."""
     answer = session.call("list_repos", DEFAULT_SWARM)
-    return Output(answer, lambda: _show_repos(parsed(answer, "repos")))
+    return Output(answer, lambda: _show_repos(parse_answer(answer, "repos")))
 
 
 def _show_repos(answer: dict[str, Any]) -> None:
@@ -50,7 +50,7 @@ def can_spawn(session: ServerSession, name: RepoName) -> Output:
     If not, it prints the reason and exits with 1.
     """
     document = session.call("can_spawn", DEFAULT_SWARM, repo=name)
-    answer = parsed(document, "can_spawn")
+    answer = parse_answer(document, "can_spawn")
     if answer["can_spawn"]:
         return Output(document, lambda: print_line(f"work on {answer['repo']} may start"))
     blocked = CannotSpawn(
@@ -71,7 +71,7 @@ def release(
     answer = session.call_as_operator("release_repo", DEFAULT_SWARM, repo=name, reason=reason)
 
     def view() -> None:
-        changed = parsed(answer, "changed")["changed"]
+        changed = parse_answer(answer, "changed")["changed"]
         print_line(f"released {name}" if changed else f"{name} was not locked; nothing was changed")
 
     return Output(answer, view)

@@ -28,7 +28,7 @@ from shiftboss.cli.commands.handoffs.spawn_options import (
     Trait,
     resolve_repo,
 )
-from shiftboss.cli.common.client import parsed
+from shiftboss.cli.common.client import parse_answer
 from shiftboss.cli.common.command import Output, ServerSession, server_command
 from shiftboss.cli.common.options import DEFAULT_SWARM, Swarm, TaskId
 from shiftboss.cli.common.output import print_line, print_text, show
@@ -98,7 +98,7 @@ def spawn(
             "swarm_spawn_subtask", "spawn_subtask", swarm, **request
         )
     return Output(
-        answer, lambda: _show_spawned(parsed(answer, "contract_version"), only_prompt=prompt)
+        answer, lambda: _show_spawned(parse_answer(answer, "contract_version"), only_prompt=prompt)
     )
 
 
@@ -144,7 +144,9 @@ def show_handoff(
 ) -> Output:
     """Show the contract of a task, its waivers, and the verdict on its last claim."""
     answer = session.call("show_handoff", swarm, bead_id=task_id, version=version)
-    return Output(answer, lambda: _show_handoff(parsed(answer, "handoff"), only_prompt=prompt))
+    return Output(
+        answer, lambda: _show_handoff(parse_answer(answer, "handoff"), only_prompt=prompt)
+    )
 
 
 def _show_handoff(view: dict[str, Any], *, only_prompt: bool) -> None:
@@ -170,7 +172,9 @@ def owners(
     """List which open tasks own which files of a repository."""
     repository = resolve_repo(session, repo)
     answer = session.call("who_owns", swarm, repo=repository, files=files or [])
-    return Output(answer, lambda: _show_owners(parsed(answer, "holders"), of_files=bool(files)))
+    return Output(
+        answer, lambda: _show_owners(parse_answer(answer, "holders"), of_files=bool(files))
+    )
 
 
 def _show_owners(answer: dict[str, Any], *, of_files: bool) -> None:
@@ -195,4 +199,4 @@ def prompt(
     """Print the prompt that the worker of a task starts with."""
     operation = "get_ci_instructions" if ci else "get_worker_prompt"
     answer = session.call(operation, swarm, bead_id=task_id)
-    return Output(answer, lambda: print_text(parsed(answer, "text")["text"]))
+    return Output(answer, lambda: print_text(parse_answer(answer, "text")["text"]))

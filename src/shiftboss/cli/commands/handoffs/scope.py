@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from shiftboss.cli.common.client import parsed
+from shiftboss.cli.common.client import parse_answer
 from shiftboss.cli.common.command import Output, ServerSession, server_command
 from shiftboss.cli.common.options import DEFAULT_SWARM, Epoch, Swarm, TaskId, WorkerName
 from shiftboss.cli.common.output import print_line, show
@@ -49,7 +49,7 @@ def request(
         name=name,
         epoch=epoch,
     )
-    return Output(answer, lambda: _show_request(parsed(answer, "request_id")))
+    return Output(answer, lambda: _show_request(parse_answer(answer, "request_id")))
 
 
 def _show_request(answer: dict[str, Any]) -> None:
@@ -80,7 +80,7 @@ def list_requests(
     """List the open requests, oldest first."""
     answer = session.call("list_scope_requests", swarm, only_open=not show_all)
     nothing = "no scope requests" if show_all else "no open scope requests"
-    return Output(answer, lambda: _show_list(parsed(answer, "requests")["requests"], nothing))
+    return Output(answer, lambda: _show_list(parse_answer(answer, "requests")["requests"], nothing))
 
 
 def _show_list(requests: list[dict[str, Any]], nothing: str) -> None:
@@ -118,7 +118,7 @@ def _decide(
     )
 
     def view() -> None:
-        answer = parsed(document, "request_id")
+        answer = parse_answer(document, "request_id")
         if granted:
             print_line(_granted(answer["bead_id"], answer["contract_version"]))
         else:
@@ -167,7 +167,7 @@ def waive(
     )
 
     def view() -> None:
-        answer = parsed(document, "check")
+        answer = parse_answer(document, "check")
         subject_text = "" if answer["subject"] == "*" else f" of {answer['subject']}"
         print_line(f"{answer['bead_id']}: {answer['check']}{subject_text} is waived")
 

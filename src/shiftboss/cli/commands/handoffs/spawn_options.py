@@ -8,7 +8,7 @@ from typing import Annotated, Final
 
 import typer
 
-from shiftboss.cli.common.client import parsed
+from shiftboss.cli.common.client import parse_answer
 from shiftboss.cli.common.command import ServerSession
 from shiftboss.cli.common.options import DEFAULT_SWARM
 
@@ -119,4 +119,4 @@ def resolve_repo(session: ServerSession, repo: str | None) -> str | None:
 
 def _policy_repos(session: ServerSession) -> set[str]:
     answer = session.call("list_repos", DEFAULT_SWARM)
-    return {repo["repo"] for repo in parsed(answer, "repos")["repos"]}
+    return {repo["repo"] for repo in parse_answer(answer, "repos")["repos"]}

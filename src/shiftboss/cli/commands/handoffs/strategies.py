@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from shiftboss.cli.common.client import parsed
+from shiftboss.cli.common.client import parse_answer
 from shiftboss.cli.common.command import Output, ServerSession, server_command
 from shiftboss.cli.common.options import DEFAULT_SWARM, Swarm
 from shiftboss.cli.common.output import print_line, show
@@ -28,7 +28,7 @@ def suggest(
 ) -> Output:
     """Suggest a strategy for a goal, with the reason and the lessons of recent failures."""
     answer = session.call("swarm_plan", swarm, goal=goal, seed=seed)
-    return Output(answer, lambda: _show_suggestion(parsed(answer, "strategies")))
+    return Output(answer, lambda: _show_suggestion(parse_answer(answer, "strategies")))
 
 
 def _show_suggestion(plan: dict[str, Any]) -> None:
@@ -47,7 +47,9 @@ def list_strategies(session: ServerSession, swarm: Swarm = DEFAULT_SWARM) -> Out
     Older results count less: after 90 days, half.
     """
     answer = session.call("swarm_plan", swarm)
-    return Output(answer, lambda: _show_strategies(parsed(answer, "strategies")["strategies"]))
+    return Output(
+        answer, lambda: _show_strategies(parse_answer(answer, "strategies")["strategies"])
+    )
 
 
 def _show_strategies(strategies: list[dict[str, Any]]) -> None:

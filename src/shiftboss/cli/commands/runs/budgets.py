@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from shiftboss.cli.common.client import parsed
+from shiftboss.cli.common.client import parse_answer
 from shiftboss.cli.common.command import Output, ServerSession, server_command
 from shiftboss.cli.common.options import DEFAULT_SWARM, Swarm
 from shiftboss.cli.common.output import print_line, show
@@ -60,7 +60,7 @@ def set_budget(
     )
 
     def view() -> None:
-        answer = parsed(document, "budget")
+        answer = parse_answer(document, "budget")
         print_line(f"{task or swarm} may use {_limits(answer['budget'])}")
         if answer["over"] is not None:
             print_line("this budget is already used up: no further tasks are assigned")

@@ -13,10 +13,10 @@ from shiftboss.agents.registry import BRANDS
 from shiftboss.cli.common.command import Output, json_command
 from shiftboss.cli.common.output import print_line, print_text
 from shiftboss.errors import InvalidRequest, ShiftbossError
-from shiftboss.rules.documents.wording import how_many
+from shiftboss.rules.documents.wording import pluralize
 
 if TYPE_CHECKING:
-    from shiftboss.init.files import Change
+    from shiftboss.init.files import PlannedChange
     from shiftboss.init.setup import Proposal
 
 _DONE: Final = {"create": "created", "change": "changed", "delete": "deleted"}
@@ -70,7 +70,7 @@ def init(
         apply(proposal.changes, folder.resolve())
     missing = None
     if check and proposal.changes:
-        count = how_many(len(proposal.changes), "file")
+        count = pluralize(len(proposal.changes), "file")
         missing = NotSetUp(f"{count} must be written", hint="run: shiftboss init")
     return Output.of(
         _as_json(folder, proposal, is_done=is_done),
@@ -124,7 +124,7 @@ def _show_diff(proposal: Proposal) -> None:
     print_text("".join(lines) or "nothing to do\n")
 
 
-def _diff(change: Change) -> Iterator[str]:
+def _diff(change: PlannedChange) -> Iterator[str]:
     before, after = (_lines(content) for content in (change.before, change.after))
     names = (
         "/dev/null" if change.before is None else f"a/{change.name}",

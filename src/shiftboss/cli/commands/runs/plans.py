@@ -12,7 +12,7 @@ from shiftboss.cli.commands.runs.plan_import import import_plan
 from shiftboss.cli.common.command import Output, json_command
 from shiftboss.cli.common.output import print_json, print_line, show
 from shiftboss.errors import InvalidPlan, InvalidPolicy, ShiftbossError
-from shiftboss.rules.documents.wording import how_many
+from shiftboss.rules.documents.wording import pluralize
 
 if TYPE_CHECKING:
     from shiftboss.orchestrator.run.plan_file import PlanFile as ReadPlanFile
@@ -36,7 +36,7 @@ def check(file: PlanFile) -> Output:
         loaded = _read(file)
     except (InvalidPlan, InvalidPolicy) as error:
         problems = _problems(error)
-        bad = BadPlan(f"{file} has {how_many(len(problems), 'problem')}")
+        bad = BadPlan(f"{file} has {pluralize(len(problems), 'problem')}")
         answer = {"file": str(file), "problems": problems}
         return Output.of(answer, lambda: _say_all(problems), bad)
     from shiftboss.rules.plans.graph import phases
@@ -51,8 +51,8 @@ def check(file: PlanFile) -> Output:
 def _show_check(file: Path, loaded: ReadPlanFile, phase_count: int) -> None:
     _say_all([f"warning: {warning}" for warning in loaded.warnings])
     plan = loaded.plan
-    tasks, repos = how_many(len(plan.tasks), "task"), how_many(len(plan.repos), "repo")
-    phases = how_many(phase_count, "phase")
+    tasks, repos = pluralize(len(plan.tasks), "task"), pluralize(len(plan.repos), "repo")
+    phases = pluralize(phase_count, "phase")
     print_line(f"{file} is valid: {tasks} in {repos}, {phases}; swarm {plan.swarm}")
 
 

@@ -152,9 +152,9 @@ def _run_options(
 ) -> RunOptions:
     from shiftboss.client.server_address import Server
     from shiftboss.orchestrator.run.bootstrap import RunOptions
-    from shiftboss.system.processes import close_to_others
+    from shiftboss.system.processes import deny_inspection
 
-    close_to_others()  # agents run as the same user, and this process holds the operator's token
+    deny_inspection()  # agents run as the same user, and this process holds the operator's token
     target = Server.at(server, read_token(token_file))
     return RunOptions(plan, target, db, policy, operator_token=operator_token_from_environment())
 
@@ -163,13 +163,13 @@ def _run(options: RunOptions, *, as_json: bool) -> int:
     """Returns the exit code. A signal stops the run and returns its tasks to the queue."""
     from shiftboss.cli.common.until_signal import until_signal
     from shiftboss.cli.views.runs import RunView
-    from shiftboss.orchestrator.run.bootstrap import run_wish
+    from shiftboss.orchestrator.run.bootstrap import run_plan
     from shiftboss.orchestrator.run.plan_run import RunOutcome
     from shiftboss.orchestrator.run.progress import Progress
 
     progress = Progress()
     with RunView(progress, quiet=as_json) as view:
-        outcome = until_signal(run_wish(options, progress))
+        outcome = until_signal(run_plan(options, progress))
     outcome = outcome or RunOutcome.of_stopped(progress)
     if as_json:
         print_json(json.dumps(outcome.as_json()).encode())

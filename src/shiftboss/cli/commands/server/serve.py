@@ -93,9 +93,9 @@ def serve(
 
 
 def _token_from_input() -> str:
-    from shiftboss.system.processes import close_to_others
+    from shiftboss.system.processes import deny_inspection
 
-    close_to_others()
+    deny_inspection()
     return read_operator_token_line(sys.stdin.fileno())
 
 

@@ -17,7 +17,7 @@ from shiftboss.cli.common.output import print_json, print_line, printable
 from shiftboss.cli.common.tokens import read_operator_token, read_token
 
 if TYPE_CHECKING:
-    from shiftboss.verifier.service import Looked
+    from shiftboss.verifier.service import VerifiedClaim
 
 
 def verifier(
@@ -77,11 +77,11 @@ def _announce(name: str, address: str, *, as_json: bool) -> None:
         print_line(f"{name} verifies for {address}; stop with Ctrl-C")
 
 
-def _print_outcome(looked: Looked) -> None:
+def _print_outcome(looked: VerifiedClaim) -> None:
     print_line(f"{looked.bead_id}: claim {looked.claim_id} is {looked.state}")
 
 
-def _print_outcome_json(looked: Looked) -> None:
+def _print_outcome_json(looked: VerifiedClaim) -> None:
     print_json(json.dumps(looked._asdict()).encode())
 
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from shiftboss.cli.common.client import parsed, swarm_path
+from shiftboss.cli.common.client import parse_answer, swarm_path
 from shiftboss.cli.common.command import Output, ServerSession, server_command
 from shiftboss.cli.common.output import print_line, show
 from shiftboss.cli.common.pages import SWARMS_PER_PAGE_MAX, join_pages, swarm_pages
@@ -30,7 +30,7 @@ def _swarm_status(session: ServerSession, swarm_id: str) -> Output:
     def view() -> None:
         from shiftboss.cli.views.swarms import swarm_summary
 
-        answer = parsed(document, "workers")
+        answer = parse_answer(document, "workers")
         show(swarm_summary(answer, swarm_usage(session, swarm_id), now()))
 
     return Output(document, view)
@@ -38,11 +38,11 @@ def _swarm_status(session: ServerSession, swarm_id: str) -> Output:
 
 def swarm_usage(session: ServerSession, swarm_id: str) -> dict[str, Any]:
     """What the whole swarm used and may use; a page with one task is the smallest there is."""
-    return parsed(session.call("show_usage", swarm_id, after="", limit=1), "swarm")
+    return parse_answer(session.call("show_usage", swarm_id, after="", limit=1), "swarm")
 
 
 def _server_status(session: ServerSession) -> Output:
-    health = parsed(session.client.get("/health"), "uptime_seconds")
+    health = parse_answer(session.client.get("/health"), "uptime_seconds")
     listing = join_pages(swarm_pages(session.client, SWARMS_PER_PAGE_MAX), "swarms")
     running = [swarm for swarm in listing["swarms"] if swarm["status"] == "running"]
 

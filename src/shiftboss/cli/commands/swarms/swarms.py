@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from shiftboss.cli.commands.swarms.status import swarm_usage
-from shiftboss.cli.common.client import parsed, swarm_path
+from shiftboss.cli.common.client import parse_answer, swarm_path
 from shiftboss.cli.common.command import Output, ServerSession, server_command
 from shiftboss.cli.common.options import SwarmId
 from shiftboss.cli.common.output import console, print_line, show
@@ -60,7 +60,9 @@ def create(
             "workers_expected": workers_expected,
         },
     )
-    return Output(answer, lambda: print_line(f"swarm {parsed(answer, 'swarm_id')['swarm_id']}"))
+    return Output(
+        answer, lambda: print_line(f"swarm {parse_answer(answer, 'swarm_id')['swarm_id']}")
+    )
 
 
 @swarm.command("list")
@@ -95,7 +97,7 @@ def show_swarm(session: ServerSession, swarm_id: SwarmId) -> Output:
     def view() -> None:
         from shiftboss.cli.views.swarms import swarm_summary, workers_table
 
-        answer, screen, at = parsed(document, "workers"), console(), now()
+        answer, screen, at = parse_answer(document, "workers"), console(), now()
         screen.print(swarm_summary(answer, swarm_usage(session, swarm_id), at))
         if answer["workers"]:
             screen.print()
@@ -126,7 +128,7 @@ def pause(
     answer = session.call("pause_swarm", swarm_id, reason=reason, until_ms=until_ms, bead_id=task)
 
     def view() -> None:
-        until = parsed(answer, "paused")["paused"]["until"]
+        until = parse_answer(answer, "paused")["paused"]["until"]
         left = None if until is None else until / 1000 - now().timestamp()
         end = f"for {span(left)}" if left else "until it is resumed"
         print_line(f"{task or swarm_id} is paused {end}")
@@ -141,7 +143,7 @@ def resume(session: ServerSession, swarm_id: SwarmId, task: OnlyTask = None) -> 
     answer = session.call_as_operator("resume_swarm", swarm_id, bead_id=task)
 
     def view() -> None:
-        changed = parsed(answer, "changed")["changed"]
+        changed = parse_answer(answer, "changed")["changed"]
         print_line(f"{task or swarm_id} " + ("is resumed" if changed else "was not paused"))
 
     return Output(answer, view)
@@ -151,7 +153,7 @@ def resume(session: ServerSession, swarm_id: SwarmId, task: OnlyTask = None) -> 
 @server_command(json_help="Print what was removed as JSON.")
 def clean(session: ServerSession, swarm_id: SwarmId) -> Output:
     """Remove the checkpoints that a complete swarm left on this machine."""
-    status = parsed(session.client.get(swarm_path(swarm_id, "status")), "workers")
+    status = parse_answer(session.client.get(swarm_path(swarm_id, "status")), "workers")
     if status["status"] != "complete":
         raise NotComplete(
             f"swarm {swarm_id} is {status['status']}", hint="its checkpoints are still needed"

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from shiftboss.evidence.survey.imports.repo_view import RepoView, joined
-from shiftboss.rules.paths.patterns import Scope, normalised
+from shiftboss.rules.paths.patterns import Scope, normalize_path
 
 _PIECE = re.compile(r'"(?:[^"\\]|\\.)*(?:"|\Z)|//[^\n]*|/\*.*?(?:\*/|\Z)|,(?=\s*[}\]])', re.DOTALL)
 
@@ -107,7 +107,7 @@ def _plain(patterns: list[Any]) -> list[str]:
 
 def _is_pattern(text: str) -> bool:
     try:
-        normalised(text)
+        normalize_path(text)
     except ValueError:
         return False
     return True

@@ -7,7 +7,7 @@ import subprocess
 _WATCH_SCRIPT = 'read -r _; kill -KILL "$1"'
 
 
-class Leash:
+class KillWithParent:
     """A shell that kills `pid` when this process is gone, because the pipe to it breaks."""
 
     def __init__(self, pid: int) -> None:
@@ -18,7 +18,7 @@ class Leash:
             start_new_session=True,
         )
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         """Stop watching: the child has exited, and its process id may be reused."""
         self._shell.kill()
         self._shell.communicate()

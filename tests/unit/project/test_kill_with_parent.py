@@ -1,4 +1,4 @@
-"""A child on a leash ends with the process that started it."""
+"""A child ends with the process that started it."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ import sys
 
 import psutil
 
-from tests.leash import Leash
+from tests.kill_with_parent import KillWithParent
 from tests.waiting import wait_until
 
 _PARENT = """
 import subprocess, sys, time
-from tests.leash import Leash
+from tests.kill_with_parent import KillWithParent
 child = subprocess.Popen(["sleep", "600"], stdout=subprocess.DEVNULL, start_new_session=True)
-leash = Leash(child.pid)
+killer = KillWithParent(child.pid)
 print(child.pid, flush=True)
 time.sleep(600)
 """
 
 
-def test_a_child_on_a_leash_ends_when_its_parent_is_killed() -> None:
+def test_a_child_ends_when_its_parent_is_killed() -> None:
     parent = subprocess.Popen([sys.executable, "-c", _PARENT], stdout=subprocess.PIPE, text=True)
     assert parent.stdout is not None
     child = psutil.Process(int(parent.stdout.readline()))
@@ -36,10 +36,10 @@ def _is_dead(process: psutil.Process) -> bool:
         return True
 
 
-def test_a_child_that_was_let_go_lives_on() -> None:
+def test_a_released_child_lives_on() -> None:
     child = subprocess.Popen(["sleep", "600"])
-    leash = Leash(child.pid)
-    leash.let_go()
+    killer = KillWithParent(child.pid)
+    killer.release()
     assert child.poll() is None
     child.kill()
     child.wait()

@@ -23,7 +23,7 @@ def repo_on_main(path: Path, files: dict[str, str]) -> Repo:
     return repo
 
 
-class Story:
+class ContractServer:
     """`policy` are the repos of the policy file. It is written as JSON, which is valid YAML."""
 
     def __init__(self, folder: Path, policy: dict[str, Any], **settings: object) -> None:
