@@ -2,7 +2,7 @@
 
 A git process must not outlive this one, however this one ends. Linux could send a signal to a git
 when its parent dies, but not to the processes that the git has started. So a small process, the
-reaper, knows the process groups of all gits and kills them; see git_reaper.py.
+reaper, knows the process groups of all git processes and kills them; see git_reaper.py.
 """
 
 from __future__ import annotations

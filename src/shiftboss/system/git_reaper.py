@@ -1,9 +1,9 @@
-"""Kills the gits of a process that was killed itself.
+"""Kills the git processes of a process that was itself killed.
 
 A separate program, started by git.py as `python -I -S git_reaper.py`. Its input names the process
 group of each git that starts (`+` and its number) and of each that has ended (`-`). When the input
-ends, that process is gone. If it was killed it could not end its gits, and a git that waits for
-something waits forever.
+ends, that process is gone. If it was killed it could not end its git processes, and one that waits
+for something waits forever.
 """
 
 from __future__ import annotations

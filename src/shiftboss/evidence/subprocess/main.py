@@ -99,7 +99,7 @@ def main() -> None:
     connection, folder = socket.socket(fileno=int(sys.argv[1])), Path(sys.argv[2])
     connection.set_inheritable(False)
     # A service manager often signals all processes of a service, but the server decides when this
-    # one ends. The signals are not ignored, because its gits would inherit that.
+    # one ends. The signals are not ignored, because its git processes would inherit that.
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, lambda *_: None)
     # A terminal may stop a process of another group that writes to it.

@@ -1,7 +1,8 @@
 """The evidence of a server: collected by a process of its own, signed in the server's process.
 
-Verifying one claim takes about forty gits and commands. Starting a process blocks the process that
-starts it, and reading its output takes the interpreter's time; neither may delay a response.
+Verifying one claim takes about forty git processes and commands. Starting a process blocks the
+process that starts it, and reading its output takes the interpreter's time; neither may delay a
+response.
 """
 
 from __future__ import annotations
