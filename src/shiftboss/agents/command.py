@@ -12,7 +12,7 @@ from typing import Any, Final
 from shiftboss.agents.agent import Agent
 from shiftboss.agents.launch import AgentWorkspace, Launch, launch, write_private
 from shiftboss.agents.output_events import (
-    Activity,
+    AgentActivity,
     Allowed,
     Denied,
     Finished,
@@ -101,7 +101,7 @@ class CommandOutput:
                 return [RateLimited(reason, amount(event.get("until")))]
             case "did":
                 activity = brief(text(event.get("text")))
-                return [Activity(activity)] if activity else []
+                return [AgentActivity(activity)] if activity else []
             case "finished":
                 return [Finished(event.get("ok") is True, message(text(event.get("message"))))]
         return []

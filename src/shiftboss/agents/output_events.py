@@ -40,7 +40,7 @@ class Allowed(NamedTuple):
     operation: str | None = None
 
 
-class Activity(NamedTuple):
+class AgentActivity(NamedTuple):
     """What the agent is doing, for people: a tool it uses, or a sentence it wrote."""
 
     text: str
@@ -53,7 +53,7 @@ class Finished(NamedTuple):
     message: str = ""
 
 
-Signal = Usage | RateLimited | Denied | Allowed | Activity | Finished
+Signal = Usage | RateLimited | Denied | Allowed | AgentActivity | Finished
 
 
 class OutputReader(Protocol):

@@ -87,7 +87,7 @@ class ServerRequest:
         return arguments | {"method": "POST", "json": self.body}
 
 
-class Reply(NamedTuple):
+class ServerReply(NamedTuple):
     """The server's answer, and the bytes that it was parsed from."""
 
     answer: dict[str, Any]
@@ -106,7 +106,7 @@ class HttpClient:
         self._shared: httpx2.Client | None = None
         self._shared_async: httpx2.AsyncClient | None = None
 
-    async def send(self, request: ServerRequest) -> Reply:
+    async def send(self, request: ServerRequest) -> ServerReply:
         """One exchange."""
         with connection_errors(self.server.address):
             if self._shared_async is not None:
@@ -120,7 +120,7 @@ class HttpClient:
         self,
         request: ServerRequest,
         on_failure: Callable[[ServerUnreachable], None] | None = None,
-    ) -> Reply:
+    ) -> ServerReply:
         """Retries for ever. `on_failure` is called after each attempt that failed."""
         delays = backoff_delays()
         while True:
@@ -132,7 +132,7 @@ class HttpClient:
                     on_failure(error)
             await asyncio.sleep(next(delays))
 
-    def send_blocking(self, request: ServerRequest) -> Reply:
+    def send_blocking(self, request: ServerRequest) -> ServerReply:
         """One exchange, from a thread."""
         with connection_errors(self.server.address):
             if self._shared is not None:
@@ -142,7 +142,7 @@ class HttpClient:
                     response = client.request(**request.arguments())
         return read_reply(response, *request.members)
 
-    def send_blocking_within(self, seconds: float, request: ServerRequest) -> Reply:
+    def send_blocking_within(self, seconds: float, request: ServerRequest) -> ServerReply:
         """Retries from a thread. Raises ServerUnreachable when the next attempt would be late."""
         deadline = time.monotonic() + seconds
         delays = backoff_delays()
@@ -196,12 +196,12 @@ def connection_errors(address: str) -> Iterator[None]:
         ) from error
 
 
-def read_reply(response: httpx2.Response, *members: str) -> Reply:
+def read_reply(response: httpx2.Response, *members: str) -> ServerReply:
     """The answer in a response whose body was read. Raises what the server refused, or
     ServerUnreachable."""
     document = parse_json_object(response.content)
     if response.is_success and document is not None and document.keys() >= set(members):
-        return Reply(document, response.content)
+        return ServerReply(document, response.content)
     is_retryable = is_retryable_status(response.status_code)
     if not response.is_success and document is not None and is_problem(document):
         problem = error_from_problem(response.status_code, document)

@@ -9,7 +9,7 @@ from typing import Final, Self, TypeVar
 import httpx2
 
 from shiftboss.client.errors import ServerUnreachable
-from shiftboss.client.http_client import HttpClient, Reply, ServerRequest
+from shiftboss.client.http_client import HttpClient, ServerReply, ServerRequest
 from shiftboss.client.server_address import Server
 from shiftboss.protocol.bus import BusRequest
 from shiftboss.protocol.fields import Answer
@@ -72,5 +72,5 @@ class VerifierClient:
             self._on_lost(error.detail)
 
 
-def _parse(reply: Reply, answer: type[A]) -> A:
+def _parse(reply: ServerReply, answer: type[A]) -> A:
     return answer.model_validate_json(reply.content)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from shiftboss.agents.output_events import (
-    Activity,
+    AgentActivity,
     Allowed,
     Denied,
     Finished,
@@ -48,8 +48,8 @@ def test_claude_s_refused_edit_is_told_with_the_words_of_the_hook() -> None:
     assert "contract of task t1" in denied.error
     tools = [one.tool for one in of(Allowed, signals)]
     assert tools == ["Read", "Edit", "Write", "Bash", "Bash"]
-    assert Activity("Edit /trees/t1/src/a.py") in signals
-    assert Activity("All done.") in signals
+    assert AgentActivity("Edit /trees/t1/src/a.py") in signals
+    assert AgentActivity("All done.") in signals
     assert of(Finished, signals) == [Finished(True, "Really done.")]
 
 
@@ -57,7 +57,7 @@ def test_what_it_does_is_told_when_it_begins_and_without_the_folder_of_the_tree(
     path = "/home/me/.local/state/shiftboss/0a1b/trees/s/bd-1.2/src/a.py"
     use = {"type": "tool_use", "id": "1", "name": "Read", "input": {"file_path": path}}
     line = json.dumps({"type": "assistant", "message": {"content": [use]}})
-    assert reader_of("claude").read(line) == [Activity("Read src/a.py")]
+    assert reader_of("claude").read(line) == [AgentActivity("Read src/a.py")]
 
 
 def test_claude_s_own_permissions_are_denials_too_and_each_is_told_once() -> None:
@@ -123,7 +123,7 @@ def test_claude_speaks_of_its_quota_also_when_there_is_some_left(
     assert bool(signals) is limited
 
 
-@pytest.mark.parametrize(("seconds", "kind"), [(2, Activity), (900, RateLimited)])
+@pytest.mark.parametrize(("seconds", "kind"), [(2, AgentActivity), (900, RateLimited)])
 def test_claude_waits_a_little_by_itself(seconds: int, kind: type[Signal]) -> None:
     event = {"type": "system", "subtype": "api_retry", "error": "rate_limit", "error_status": 429}
     line = json.dumps(event | {"retry_delay_ms": seconds * 1000})
@@ -161,7 +161,7 @@ def test_codex_tells_tokens_at_the_end_and_refusals_among_its_errors() -> None:
     assert "contract of task t1" in denied.error
     tools = [one.tool for one in of(Allowed, signals)]
     assert tools == ["Bash", "apply_patch", "Bash", "Bash"]
-    assert Activity("Bash git add -A && git commit -qm work") in signals
+    assert AgentActivity("Bash git add -A && git commit -qm work") in signals
     assert of(Finished, signals) == [Finished(True, "Really done.")]
 
 
@@ -248,7 +248,7 @@ def test_opencode_that_waits_for_hours_is_out_of_its_limit() -> None:
 
 def test_opencode_that_waits_for_seconds_is_left_alone() -> None:
     line = json.dumps({"shiftboss": "rate_limited", "message": "slow", "until": NOW + 5})
-    assert reader_of("opencode").read(line) == [Activity("waits for the model: slow")]
+    assert reader_of("opencode").read(line) == [AgentActivity("waits for the model: slow")]
 
 
 def test_an_error_of_opencode_s_provider_has_the_time_in_a_header() -> None:
@@ -279,7 +279,7 @@ def test_any_program_can_speak_of_itself() -> None:
             {"shiftboss": "rate_limited", "message": "m", "until": 12.5},
             [RateLimited("m", 12.5)],
         ),
-        ({"shiftboss": "did", "text": "a\nb"}, [Activity("a b")]),
+        ({"shiftboss": "did", "text": "a\nb"}, [AgentActivity("a b")]),
         ({"shiftboss": "finished", "ok": True, "message": "m"}, [Finished(True, "m")]),
         ({"shiftboss": "finished"}, [Finished(False)]),
         ({"shiftboss": "else"}, []),
@@ -320,4 +320,4 @@ def test_the_window_is_the_plan_s_or_known_by_the_model(
 
 def test_words_cannot_steer_a_terminal_and_can_be_sent_on() -> None:
     (did,) = reader_of("command").read('{"shiftboss": "did", "text": "a\\u001b[2J\\u0000\\ud800"}')
-    assert did == Activity("a [2J ?")
+    assert did == AgentActivity("a [2J ?")

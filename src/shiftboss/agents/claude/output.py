@@ -8,7 +8,14 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from shiftboss.agents.launch import SERVER_NAME
-from shiftboss.agents.output_events import Activity, Allowed, Denied, Finished, RateLimited, Signal
+from shiftboss.agents.output_events import (
+    AgentActivity,
+    Allowed,
+    Denied,
+    Finished,
+    RateLimited,
+    Signal,
+)
 from shiftboss.agents.output_lines import (
     SHORT_WAIT_SECONDS,
     ToolUses,
@@ -69,14 +76,14 @@ class ClaudeOutput:
             self._meter.model = text(event.get("model")) or self._meter.model
             for server in objects(event.get("mcp_servers")):
                 if server.get("name") == SERVER_NAME and server.get("status") == "failed":
-                    yield Activity("cannot reach the server's tools")
+                    yield AgentActivity("cannot reach the server's tools")
         elif event.get("subtype") == "api_retry":
             wait = (amount(event.get("retry_delay_ms")) or 0.0) / 1000
             reason = f"{brief(text(event.get('error')))} {count(event.get('error_status')) or ''}"
             if wait > SHORT_WAIT_SECONDS and find_rate_limit(f"error: {reason}", self._now()):
                 yield from self._limit(RateLimited(reason, self._now() + wait))
             else:
-                yield Activity(f"waits {wait:.0f} s for the model: {reason}")
+                yield AgentActivity(f"waits {wait:.0f} s for the model: {reason}")
 
     def _assistant(self, event: dict[str, Any]) -> Iterator[Signal]:
         content = member(event, "message", "content")
@@ -88,7 +95,7 @@ class ClaudeOutput:
             if block.get("type") == "tool_use":
                 yield self._uses.begin(block.get("id"), block.get("name"), block.get("input"))
             elif sentence := brief(text(block.get("text"))):
-                yield Activity(sentence)
+                yield AgentActivity(sentence)
 
     def _add_usage(self, event: dict[str, Any]) -> Iterator[Signal]:
         """A message comes in several events, one for each block, all with the same numbers."""
@@ -144,7 +151,7 @@ class ClaudeOutput:
         if limit is not None:
             yield from self._limit(limit)
         elif error:
-            yield Activity(brief(error))
+            yield AgentActivity(brief(error))
 
     def _limit(self, limit: RateLimited) -> Iterator[Signal]:
         if not self._limited:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-from shiftboss.agents.output_events import Activity, Allowed, Denied, Finished, Signal
+from shiftboss.agents.output_events import AgentActivity, Allowed, Denied, Finished, Signal
 from shiftboss.agents.output_lines import (
     brief,
     count,
@@ -120,7 +120,7 @@ class CodexOutput:
         if failed:
             yield self._end(False, error)
         elif error:
-            yield Activity(brief(error))
+            yield AgentActivity(brief(error))
 
     def _limit(self, error: str) -> list[Signal]:
         limit = None if self._limited else find_rate_limit(error, self._now())
@@ -136,7 +136,7 @@ class CodexOutput:
 
 def _activity(content: str) -> Iterator[Signal]:
     if line := brief(content):
-        yield Activity(line)
+        yield AgentActivity(line)
 
 
 def _tool_use(item: object) -> tuple[str, str | None] | None:

@@ -9,7 +9,14 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from shiftboss.agents.output_events import Activity, Allowed, Denied, Finished, RateLimited, Signal
+from shiftboss.agents.output_events import (
+    AgentActivity,
+    Allowed,
+    Denied,
+    Finished,
+    RateLimited,
+    Signal,
+)
 from shiftboss.agents.output_lines import (
     ToolUses,
     brief,
@@ -74,7 +81,7 @@ class GeminiOutput:
             piece = text(event.get("content"))
             self._last_message = f"{self._last_message}{piece}"[-10_000:]
             if activity := brief(piece):
-                yield Activity(activity)
+                yield AgentActivity(activity)
 
     def _tool_use(self, event: dict[str, Any]) -> Iterator[Signal]:
         self._last_message = ""
@@ -94,7 +101,7 @@ class GeminiOutput:
         """The agent continues, even after severity `error`. A final error is in the result."""
         self._last_message = ""
         if warning := brief(text(event.get("message"))):
-            yield Activity(warning)
+            yield AgentActivity(warning)
 
     def _result(self, event: dict[str, Any]) -> Iterator[Signal]:
         stats, meter = event.get("stats"), self._meter

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from shiftboss.agents.agent import REFUSED
-from shiftboss.agents.output_events import Activity, Allowed, Denied, Finished, Signal
+from shiftboss.agents.output_events import AgentActivity, Allowed, Denied, Finished, Signal
 from shiftboss.agents.output_lines import (
     SHORT_WAIT_SECONDS,
     amount,
@@ -69,7 +69,7 @@ class OpencodeOutput:
     def _text(self, event: dict[str, Any]) -> Iterator[Signal]:
         self._last_message = text(member(event, "part", "text"))
         if activity := brief(self._last_message):
-            yield Activity(activity)
+            yield AgentActivity(activity)
 
     def _tool(self, event: dict[str, Any]) -> Iterator[Signal]:
         state = member(event, "part", "state")
@@ -79,7 +79,7 @@ class OpencodeOutput:
         denial = _denial(error, tool)
         if denial is None:
             yield Allowed(tool, operation)
-            yield Activity(brief(f"{tool} {operation or ''}"))
+            yield AgentActivity(brief(f"{tool} {operation or ''}"))
         else:
             yield Denied(tool, denial, operation)
 
@@ -101,7 +101,7 @@ class OpencodeOutput:
         """opencode retries by itself. A long wait ends the round instead."""
         reason, until = text(event.get("message")), amount(event.get("until"))
         if until is None or until - self._now() <= SHORT_WAIT_SECONDS:
-            yield Activity(brief(f"waits for the model: {reason}"))
+            yield AgentActivity(brief(f"waits for the model: {reason}"))
         elif not self._limited:
             limit = find_rate_limit(reason or "rate limit", self._now(), until)
             if limit is not None:

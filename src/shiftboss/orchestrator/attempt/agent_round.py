@@ -12,7 +12,7 @@ from typing import Final, Literal, NamedTuple
 
 from shiftboss.agents.agent import REFUSED
 from shiftboss.agents.output_events import (
-    Activity,
+    AgentActivity,
     Allowed,
     Denied,
     Finished,
@@ -161,7 +161,7 @@ class AgentRound:
             case Allowed():
                 self._hook_denials = 0
                 self._denials = after_success(self._denials, signal.tool, signal.operation)
-            case Activity():
+            case AgentActivity():
                 self._row.doing = signal.text
                 self._totals.activity = [*self._totals.activity, signal.text][-ACTIVITY_KEPT:]
             case Finished():
