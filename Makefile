@@ -29,7 +29,7 @@ test: $(READY)
 
 # In less than a minute: the rules, the protocol, and the suite of the stores on SQLite.
 test-fast: $(READY)
-	$(BIN)/python -m pytest tests/unit tests/conformance -m "not postgres"
+	$(BIN)/python -m pytest tests/unit tests/conformance -m "not postgres" -n 2
 
 # Once, and not by every worker of pytest and every process that tests start.
 compiled: $(READY)

@@ -169,7 +169,7 @@ def test_a_stopped_verifier_gives_its_claim_back(
         gate.hold()
         process.signal(signal.SIGTERM)
         assert process.end().code == 0
-    assert gate.is_left()
+    wait_until(gate.is_left, "the command has ended with the verifier", 30)
     assert last_claim(client)["state"] == "waiting"
 
 

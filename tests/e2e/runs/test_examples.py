@@ -34,7 +34,7 @@ def test_the_worker_example_completes_its_tasks(
     ) as process:
         killer = KillWithParent(process.pid)
         try:
-            wait_until(lambda: status_of(client, "z.ai1") == "polling", "the worker polls")
+            wait_until(lambda: status_of(client, "z.ai1") == "polling", "the worker polls", 60)
             for bead_id, title in titles.items():
                 ask(client, "add_task", bead_id=bead_id, title=title)
                 ask(client, "submit_task", bead_id=bead_id)
@@ -42,6 +42,7 @@ def test_the_worker_example_completes_its_tasks(
             wait_until(
                 lambda: [task(client, bead_id)["status"] for bead_id in titles] == ended,
                 "all tasks have ended",
+                60,
             )
             wait_until(lambda: status_of(client, "z.ai1") == "polling", "the worker polls again")
             process.send_signal(signal.SIGINT)
@@ -76,6 +77,7 @@ def test_the_handoff_example_accepts_the_honest_worker_and_refuses_the_cheat() -
     assert any(line.startswith("../forged.json is not genuine: ") for line in lines)
 
 
+@pytest.mark.timeout(360)
 @pytest.mark.requirement("CC-01", "CC-03", "CC-05", "CC-06")
 def test_the_multi_repo_example_proves_ten_repos_and_refuses_the_skipped_sync() -> None:
     result = subprocess.run(
@@ -84,7 +86,7 @@ def test_the_multi_repo_example_proves_ten_repos_and_refuses_the_skipped_sync() 
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=150,
+        timeout=300,
         check=False,
     )
     assert (result.returncode, result.stderr) == (0, ""), result
