@@ -9,7 +9,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from shiftboss.store.postgres.connecting import CONNECTION_WAIT_SECONDS
+from shiftboss.store.postgres.connections import CONNECTION_WAIT_SECONDS
 from tests.client import Client
 from tests.postgres import Postgres
 from tests.running import RunningServer
