@@ -134,7 +134,11 @@ class CrashingWorker:
 def _has_lost_lease(answer: BusAnswer, leased_at: float) -> bool:
     """On a busy machine a lease can expire between two requests. Before it expires, no other worker
     may get the task."""
-    is_lost = answer.status == 409 and answer.body["code"] in ("not_held", "stale_epoch")
+    is_lost = answer.status == 409 and answer.body["code"] in (
+        "not_held",
+        "stale_epoch",
+        "task_ended",
+    )
     return is_lost and time.monotonic() - leased_at >= LEASE_SECONDS
 
 

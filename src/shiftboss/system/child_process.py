@@ -15,8 +15,10 @@ from typing import Any, Final, NamedTuple
 from shiftboss.system.cancellation import run_to_completion
 
 EndProcess = Callable[[Process], Awaitable[None]]
+BeforeStart = Callable[[], None]
 
 _CHUNK_BYTES: Final = 256 * 1024
+_before_start: list[BeforeStart] = []
 
 
 class ProcessOutput(NamedTuple):
@@ -31,6 +33,17 @@ class OutputTooLargeError(Exception):
         self.bytes_max = bytes_max
 
 
+def call_before_start(callback: BeforeStart) -> None:
+    """Call this before every process that this program starts, in the thread that starts it."""
+    _before_start.append(callback)
+
+
+def prepare_start() -> None:
+    """Done by `start_process`. A module that starts a process otherwise calls it just before."""
+    for callback in _before_start:
+        callback()
+
+
 async def start_process(argv: tuple[str, ...], end: EndProcess, **options: Any) -> Process:
     """Start a program; the options are those of `asyncio.create_subprocess_exec`.
 
@@ -38,6 +51,7 @@ async def start_process(argv: tuple[str, ...], end: EndProcess, **options: Any) 
     So the start itself is never cancelled. When the caller is, the start is awaited, `end` ends
     the process, and then the cancellation is raised.
     """
+    prepare_start()
     starting = asyncio.ensure_future(asyncio.create_subprocess_exec(*argv, **options))
     try:
         return await asyncio.shield(starting)

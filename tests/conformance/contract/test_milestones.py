@@ -268,7 +268,7 @@ NOT_GREEN = [
     ("radicle_push", "cancelled", "radicle-push was cancelled"),
     ("radicle_push", "failure", "radicle-push failed"),
     ("radicle_push", "running", "radicle-push is still running"),
-    ("radicle_push", "waiting", "radicle-push still waits"),
+    ("radicle_push", "waiting", "radicle-push is still waiting"),
     ("coverage", "skipped", "coverage was skipped"),
     ("coverage", "running", "coverage is still running"),
     ("coverage", "missing", "no job 'coverage'"),

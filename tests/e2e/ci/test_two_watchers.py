@@ -106,7 +106,7 @@ def another_than(name: str) -> str:
     return NAMES[1 - NAMES.index(name)]
 
 
-@pytest.mark.parametrize("room", [1], indirect=True)
+@pytest.mark.parametrize("servers", [1], indirect=True)
 def test_one_server_asks_and_when_it_is_killed_the_other_goes_on(servers: TwoServers) -> None:
     asks = servers.follow()
     before = servers.forge.asked
@@ -120,7 +120,7 @@ def test_one_server_asks_and_when_it_is_killed_the_other_goes_on(servers: TwoSer
     assert servers.kinds(left).count("ci_passed") == 1
 
 
-@pytest.mark.parametrize("room", [3600], indirect=True)
+@pytest.mark.parametrize("servers", [3600], indirect=True)
 def test_a_webhook_to_the_other_server_has_the_one_look_at_once(servers: TwoServers) -> None:
     asks = servers.follow()
     servers.run.jobs["test"] = "success"

@@ -102,5 +102,5 @@ def test_a_command_that_cannot_be_run_is_refused(line: str) -> None:
 def test_there_is_a_limit() -> None:
     with pytest.raises(ValueError, match="51 success criteria are too many"):
         described_criteria("Done when:\n" + "".join(f"- {number}\n" for number in range(51)))
-    with pytest.raises(ValueError, match="longer than 2000"):
+    with pytest.raises(ValueError, match="at most 2000"):
         described_criteria("Done when:\n- " + "x" * 2001)

@@ -30,7 +30,7 @@ class ActivePolicy:
             return self.settings.repos[name]
         except KeyError:
             raise UnknownRepo(
-                f"There is no repo {name!r} in the policy",
+                f"The policy has no repo {name!r}",
                 field="repo",
                 hint="`shiftboss policy show` lists them",
             ) from None

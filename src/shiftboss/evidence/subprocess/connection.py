@@ -22,6 +22,7 @@ from shiftboss.evidence.subprocess.messages import (
     receive,
     send,
 )
+from shiftboss.system.child_process import prepare_start
 
 
 class EvidenceConnection:
@@ -113,6 +114,7 @@ def _start(descriptor: int, folder: Path) -> subprocess.Popen[bytes]:
     effect; see git.py.
     """
     module = "shiftboss.evidence.subprocess.main"
+    prepare_start()
     return subprocess.Popen(
         [sys.executable, "-P", "-m", module, str(descriptor), str(folder)],
         stdin=subprocess.DEVNULL,

@@ -16,7 +16,6 @@ import asyncio
 import os
 import random
 import re
-import sys
 import tempfile
 import time
 from collections.abc import Mapping, Set
@@ -24,6 +23,8 @@ from contextlib import suppress
 from pathlib import Path
 from statistics import median
 from typing import Final
+
+from shiftboss.system.child_process import call_before_start
 
 FIRST_CHOICE_SECONDS: Final = 1.0
 CHOICE_SECONDS: Final = 5.0
@@ -52,18 +53,16 @@ def let_children_use(cores: Set[int]) -> None:
     """Let processes that the server starts use all these cores.
 
     A process inherits the cores of the thread that starts it. That thread gets all of them just
-    before, and is moved to one again with the next choice. An audit hook spares every module that
-    starts a process from knowing this.
+    before, and is moved to one again with the next choice.
     """
 
-    def before_start(event: str, _arguments: object) -> None:
-        if event == "subprocess.Popen":
-            # An administrator may have taken the cores away.
-            with suppress(OSError):
-                os.sched_setaffinity(0, cores)
+    def use_all_cores() -> None:
+        # An administrator may have taken the cores away.
+        with suppress(OSError):
+            os.sched_setaffinity(0, cores)
 
     if len(cores) > 1:
-        sys.addaudithook(before_start)
+        call_before_start(use_all_cores)
 
 
 def nearest_core(folder: Path, cores: Set[int]) -> int | None:
