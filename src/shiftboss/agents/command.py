@@ -55,7 +55,7 @@ class Command(Agent):
             "server": workspace.server_url,
         }
         start = launch(workspace, settings, "", [], prompt, {"SHIFTBOSS_PROMPT": str(file)})
-        # All in one pass: a placeholder inside of a value is not replaced.
+        # All in one pass: a placeholder inside a value is not replaced.
         argv = [_PLACEHOLDER.sub(lambda match: values[match[1]], part) for part in start.argv]
         return replace(start, argv=argv)
 

@@ -1,4 +1,4 @@
-"""How long to wait before the next attempt, and how long a call may take in all."""
+"""How long to wait before the next attempt, and how long a call may take in total."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ def _refusal(
 def _violations(
     folder: str, contract: LocalContract, changes: Sequence[FileChange]
 ) -> list[tuple[str, str]]:
-    """The paths that the contract does not allow to change, with the reason."""
+    """The paths that the contract does not allow to be changed, with the reason."""
     ownership = Ownership(contract.owned, contract.readonly, contract.generated)
     violations: dict[str, str] = {}
     for change in changes:

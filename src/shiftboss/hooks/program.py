@@ -18,7 +18,8 @@ from shiftboss.hooks.contract import ContractUnreadable, LocalContract, contract
 
 GIT_HOOKS: Final = ("pre-commit", "pre-push")
 _INPUT_BYTES_MAX: Final = 10_000_000
-# An agent that waits too long for a hook goes on as if it was allowed, so the hook gives up first.
+# An agent that waits too long for a hook continues as if the call were allowed, so the hook gives
+# up first.
 _SECONDS_MAX: Final = 25
 
 

@@ -77,7 +77,7 @@ class WriteChecker:
                 yield from self._write(effect)
 
     def refusal(self, path: str) -> str | None:
-        """Why a path of the repository may not be changed, to be read after the path."""
+        """Why a path of the repository may not be changed, worded to follow the path."""
         if self._readonly.covers(path) and not self._ownership.is_readonly(path):
             return "is in files_readonly, except for letter case"
         refusal = self._ownership.refusal(path)

@@ -98,7 +98,7 @@ class _RepositoryFiles:
         self._after[self._path(name)] = None if text is None else text.encode()
 
     def _path(self, name: str) -> Path:
-        """Links are followed as long as they stay inside of the repository."""
+        """Links are followed as long as they stay inside the repository."""
         path = (self._top / name).resolve()
         if not path.is_relative_to(self._top):
             raise InvalidRequest(

@@ -46,7 +46,7 @@ class PlanRepo(Request):
 
 
 class PlanAgent(Request):
-    """How an agent is started. `kind` names an adapter. For the adapter `command`, `command` is the
+    """How an agent is started. `kind` names the agent. For the kind `command`, `command` is the
     whole command line; for the others it is the program that gets their arguments."""
 
     kind: AgentName

@@ -1,1 +1,1 @@
-"""How the coordinator is reached: HTTP and event streams."""
+"""How the coordinator is reached: HTTP, MCP and event streams."""

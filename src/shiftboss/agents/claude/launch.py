@@ -24,7 +24,7 @@ _VARIABLES: Final = {
 # itself for a part of that session.
 _OUTER_SESSION: Final = ("CLAUDECODE", "CLAUDE_CODE_CHILD_SESSION", "CLAUDE_CODE_SESSION_ID")
 # Allowed without asking, because there is nobody to ask. The permission mode `bypassPermissions`
-# is no alternative: Claude Code refuses to start with it as root.
+# is not an alternative: Claude Code refuses to start with it as root.
 _ALLOWED_TOOLS: Final = (
     "Bash",
     "Edit",

@@ -61,7 +61,7 @@ def _state(state: str | None) -> Text:
 
 
 def halt_lines(halts: Sequence[Members], at: datetime) -> list[Text]:
-    """The reasons are not cut off: the operator decides by them."""
+    """The reasons are not cut off: the operator needs them to decide."""
     lines = []
     for halt in halts:
         since, repos = ago_ms(halt["at_ms"], at), ", ".join(halt["repos"])

@@ -78,7 +78,7 @@ def owners_table(holders: list[Members]) -> Table:
 
 
 def scope_table(requests: list[Members], at: datetime) -> Table:
-    """Paths and reasons are not cut off: the operator decides by them."""
+    """Paths and reasons are not cut off: the operator needs them to decide."""
     columns = [Column(name, no_wrap=True) for name in ("ID", "TASK", "WORKER", "STATUS", "ASKED")]
     table = plain_table(*columns, "PATHS", "REASON")
     for request in requests:

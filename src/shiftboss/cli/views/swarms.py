@@ -15,7 +15,7 @@ from shiftboss.cli.views.times import ago, span, until
 
 Members = dict[str, Any]
 
-# The width of the screen from which on there is a progress bar, and a column for errors.
+# From this width on, there is a progress bar, and a column for errors.
 BAR_COLUMNS_MIN: Final = 76
 ERROR_COLUMNS_MIN: Final = 110
 BAR_CELLS: Final = 10

@@ -14,7 +14,6 @@ log = logging.getLogger(__name__)
 
 
 async def log_outcome(event: Event) -> None:
-    """A line in the server's log for what its operator may have to act on."""
     task_id = from_json(event.data).get("bead_id")
     about = f"task {task_id} of swarm {event.swarm_id}" if task_id else f"swarm {event.swarm_id}"
     log.info("%s: %s (event %d)", event.kind, about, event.event_id)

@@ -208,7 +208,7 @@ def _paused(tx: Transaction, held: Assignment) -> str | None:
 
 
 def wants_checkpoint(held: Assignment, context_usage: float | None) -> bool:
-    """Whether the context is full and the state allows to hand in a checkpoint."""
+    """Whether the context is full and the state allows a checkpoint to be handed in."""
     return (
         context_usage is not None
         and check_context_threshold(context_usage)

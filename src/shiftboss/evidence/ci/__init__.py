@@ -5,7 +5,6 @@
 access, HTTP, rate limits, rows, reports. `local/` runs jobs on this machine. `webhooks.py` reads
 what forges send.
 
-To add a provider, such as GitLab: write `forges/gitlab.py` with a class that fulfils `CiProvider`,
-register it in `provider.FORGES`, allow its name in `protocol.policy.CiPolicy.provider`, and name
-the headers of its webhooks in `webhooks.py`.
+A new provider is one module in `forges/`, registered in `provider.FORGES`; AGENTS.md lists the
+other places.
 """

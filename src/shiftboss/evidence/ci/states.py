@@ -18,7 +18,7 @@ _CONCLUSIONS: Final[dict[str, JobState]] = {
     "canceled": "cancelled",
     "stale": "cancelled",
     "skipped": "skipped",
-    # It ran and concluded neither way, so it is no success.
+    # It ran and concluded neither way, so it is not a success.
     "neutral": "skipped",
     # A person has to approve it first.
     "action_required": "waiting",

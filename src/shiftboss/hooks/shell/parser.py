@@ -1,7 +1,7 @@
 """Splits a shell script into simple commands, without running them.
 
 This is not a shell: it knows quotes, redirections, here-documents, substitutions and the keywords
-between commands. Conditions are ignored: every command counts as if it was run.
+between commands. Conditions are ignored: every command counts as if it were run.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ class CommandReader(WordReader):
                 return self._at_end_of_command(command)
             return False
         is_function = len(command.words) == 1 and self._text.startswith("()", self.at)
-        if is_function:  # its body is read as if it was run here
+        if is_function:  # its body is read as if it were run here
             self.at += 2
             command.words.clear()
             return False

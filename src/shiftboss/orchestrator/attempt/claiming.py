@@ -97,7 +97,7 @@ class AttemptClaims:
 
     async def _wait_for_ci(self) -> str | None:
         """The pushed commit, once its CI has passed. Raises ClaimRefusal if CI fails. The server
-        watches CI, and the lease does not run meanwhile."""
+        watches CI, and the lease does not run in the meantime."""
         result = await self._task.ci_result()
         if result["state"] == "passed":
             commit: str | None = result.get("sha")

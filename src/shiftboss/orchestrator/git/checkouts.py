@@ -1,7 +1,7 @@
 """The checkouts of a repository: its main one, and its work trees.
 
-They are read from git's own files. `git worktree list` fails if a work tree is removed meanwhile,
-and trusts settings that every agent in the repository can write.
+They are read from git's own files. `git worktree list` fails if a work tree is removed in the
+meantime, and trusts settings that every agent in the repository can write.
 """
 
 from __future__ import annotations

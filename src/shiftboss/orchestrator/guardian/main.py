@@ -167,7 +167,7 @@ class Guardian:
         self._kill_at = min(self._kill_at, time.monotonic() + grace_seconds)
 
     def _signal_all(self, number: int) -> None:
-        """Signal all processes twice: one that was forked meanwhile is found the second time."""
+        """Signal all processes twice: one forked in the meantime is found the second time."""
         send_signal(-self._leader, number)
         for _ in range(2):
             for process in descendants():

@@ -72,7 +72,7 @@ class DiskMeter:
 
     def _measure(self) -> Iterator[str | None]:
         """Counts disk blocks, not file sizes. Links are not followed, and files that disappear
-        meanwhile do not count."""
+        in the meantime do not count."""
         files = bytes_held = 0
         folders = [self._folder]
         while folders:

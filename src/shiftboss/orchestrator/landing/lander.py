@@ -22,7 +22,7 @@ from shiftboss.protocol.verdicts import Waiver
 from shiftboss.system.file_locks import folder_lock
 
 CONFLICTING_COMMITS_MAX: Final = 20
-# How often a landing starts over because somebody committed to the target meanwhile.
+# How often a landing starts over because somebody committed to the target in the meantime.
 _TRIES: Final = 10
 _FORMAT: Final = (
     "%H%x1f%s%x1f%(trailers:key=Shiftboss-Task,valueonly,separator=%x20)"
@@ -135,7 +135,7 @@ class Lander:
     async def _try(
         self, repo: GitRepo, target: TargetBranch, work: AcceptedWork
     ) -> Landed | LandingConflict | LandingRefused | None:
-        """None if the target has moved meanwhile."""
+        """None if the target has moved in the meantime."""
         if work.branch and (ref := await repo.symbolic_target(work.branch)):
             return LandingRefused(
                 f"the branch {work.branch} of {work.bead_id} is a symbolic ref to {ref}",

@@ -2,7 +2,7 @@
 
     WORKING       warn · probe · extend while active · park · salvage · reassign
     PUSHED_TO_CI  warn · check CI · extend while it progresses · restart it once if it is stuck ·
-                  escalate to the orchestrator if that does not help
+                  escalate to the contact if that does not help
     FIXING_CI     as WORKING, for each attempt; after the last one escalate
     BLOCKED       escalate if nobody has answered
 
@@ -70,7 +70,7 @@ class LadderState:
     salvaged: bool = False
     ended: bool = False
     told_of_worker_timeout: bool = False
-    # What the orchestrator was told about CI, so that it is told only once.
+    # What the contact was told about CI, so that it is told only once.
     told_of_ci: str | None = None
     # The mark of CI when it was last given more time.
     ci_mark: str | None = None

@@ -199,7 +199,7 @@ def _insert(text: str, node: Node, depth: int, name: str | None, value: Any) -> 
 
 
 def _on_one_line(value: Any) -> str:
-    """With a space inside of its brackets, see the module's docstring."""
+    """With a space inside its brackets, see the module's docstring."""
     if isinstance(value, dict) and value:
         inner = (f"{json.dumps(key)}: {_on_one_line(item)}" for key, item in value.items())
         return "{ " + ", ".join(inner) + " }"

@@ -64,7 +64,7 @@ class CommitChange(NamedTuple):
 
 
 def link_violation(path: str, target: bytes) -> str | None:
-    """Why the symbolic link at `path` is refused, to be read after the path. None if it is allowed.
+    """Why the symbolic link at `path` is refused, worded to follow the path. None if it is allowed.
 
     Only the first steps may go up. After a name, `..` could start from anywhere, because that name
     could be a link as well.

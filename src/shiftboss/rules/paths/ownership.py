@@ -65,7 +65,7 @@ def is_protected(path: str) -> bool:
 
 
 class PathRefusal(NamedTuple):
-    """Why a path must not be changed, to be read after the path, and what to do about it."""
+    """Why a path must not be changed, worded to follow the path, and what to do about it."""
 
     reason: str
     hint: str

@@ -192,7 +192,7 @@ class TargetGuard:
         return list(violations.values())
 
     def _objection(self, file: FileChange) -> str | None:
-        """Why the change is refused, to be read after the path."""
+        """Why the change is refused, worded to follow the path."""
         path = file.path
         if self._keeps_tests and path in self._base_names and is_test_file(path):
             return "is a test of the base"

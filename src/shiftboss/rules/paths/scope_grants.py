@@ -41,7 +41,7 @@ _STANDARD: Final = frozenset(name.casefold() for name in sys.stdlib_module_names
 def why_not_granted(
     path: str, readonly: Sequence[str], references: CommandReferences
 ) -> str | None:
-    """Why the path needs a decision by a person, to be read after the path. None if it does not."""
+    """Why the path needs a decision by a person, worded to follow the path. None if it does not."""
     if not _is_one_file(path):
         return "may cover more than one file"
     if overlaps([path], readonly, case_insensitive=True):

@@ -61,7 +61,7 @@ class PlanText(NamedTuple):
 
 def read_plan(text: str, name: str, kinds: Collection[str]) -> PlanText:
     """Raises InvalidPlan with every problem as `name:line: key: what is wrong`. `kinds` are the
-    names of the agent adapters."""
+    kinds of agents."""
     form = read_typed_file(text, Plan, lambda data: contradictions(data, kinds))
     if form.value is None or form.problems:
         raise invalid_plan(name, form.problems)
@@ -80,7 +80,7 @@ def invalid_plan(name: str, problems: Iterable[Problem]) -> InvalidPlan:
 
 
 def contradictions(data: dict[str, Any], kinds: Collection[str]) -> Iterator[Contradiction]:
-    """`kinds` are the agent adapters. A task may use one by its name, without settings."""
+    """`kinds` are the kinds of agents. A task may use one by its name, without settings."""
     swarm = data.get("swarm")
     if isinstance(swarm, str) and len(swarm) > SWARM_CHARACTERS_MAX:
         yield (

@@ -41,7 +41,7 @@ _PLAIN_PATH: Final = re.compile(r"[\w/.-]+", re.ASCII)
 _UNUSUAL_HEADERS: Final = frozenset({b"transfer-encoding", b"expect", b"upgrade"})
 
 # Held while the writer thread writes to a socket. If the event loop closed that connection
-# meanwhile, the descriptor could already belong to another one.
+# in the meantime, the descriptor could already belong to another one.
 _EARLY_REPLY_LOCK: Final = threading.Lock()
 
 

@@ -118,7 +118,7 @@ async def _usage_by_others(cores: Set[int], core: int | None, seconds: float) ->
     before, own_before = await asyncio.to_thread(_seconds_used)
     await asyncio.sleep(seconds)
     after, own_after = await asyncio.to_thread(_seconds_used)
-    # A core that was switched off meanwhile has no figures.
+    # A core that was switched off in the meantime has no figures.
     used = {each: after.get(each, 0.0) - before.get(each, 0.0) for each in cores}
     for each in cores if core is None else (core,):
         used[each] -= own_after - own_before

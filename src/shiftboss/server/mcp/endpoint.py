@@ -70,7 +70,7 @@ class SdkRunner:
     """The SDK's HTTP side, started with the first request that needs it.
 
     Importing the SDK takes half a second or more and 27 MB, which a server without such clients
-    does not have to pay. A thread does it, so that the server continues meanwhile.
+    does not have to pay. A thread does it, so that the server continues in the meantime.
     """
 
     def __init__(self, tools: ToolService) -> None:

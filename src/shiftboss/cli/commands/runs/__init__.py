@@ -1,1 +1,1 @@
-"""Commands for plans: init, plan, run, land, usage, demo."""
+"""Commands for plans: init, plan, run, land, usage, budget."""
