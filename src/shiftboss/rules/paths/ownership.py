@@ -33,7 +33,9 @@ _GIT_AND_CI: Final = """
     .gitattributes .gitmodules .lfsconfig .pre-commit-config.yaml lefthook.yml lefthook.yaml
     .gitlab-ci.yml .travis.yml azure-pipelines.yml jenkinsfile
 """
-_AGENTS: Final = ".mcp.json agents.md claude.md .cursorrules"
+_AGENTS: Final = """
+    .mcp.json agents.md claude.md gemini.md opencode.json opencode.jsonc .cursorrules
+"""
 _NAMES: Final = frozenset(
     f"{_PYTHON} {_JAVASCRIPT} {_OTHER_LANGUAGES} {_COMMANDS} {_GIT_AND_CI} {_AGENTS}".split()
 )
@@ -49,7 +51,7 @@ _KINDS: Final = re.compile(
 # Everything below a folder with one of these names is protected.
 _TOOL_FOLDERS: Final = """
     .github .gitlab .forgejo .gitea .circleci .woodpecker .husky .githooks .claude .cursor .codex
-    .gemini .cargo .yarn .mvn node_modules site-packages
+    .gemini .opencode .cargo .yarn .mvn node_modules site-packages
 """
 _FOLDERS: Final = frozenset(_TOOL_FOLDERS.split())
 # A package with one of these names would be imported instead of the test runner.
