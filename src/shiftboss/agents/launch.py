@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Protocol
 
+from shiftboss.defaults import TOKEN_VARIABLE
 from shiftboss.protocol.plan import PlanAgent
 
 # The name under which agents see our MCP server.
@@ -19,7 +20,6 @@ TOOL_SECONDS: Final = 120
 # An agent that waits longer for a hook goes on as if it was allowed. The hook itself gives up, and
 # refuses, long before that.
 HOOK_SECONDS: Final = 60
-TOKEN_VARIABLE: Final = "SHIFTBOSS_TOKEN"  # noqa: S105 -- the name of the variable
 
 
 @dataclass(frozen=True, slots=True)

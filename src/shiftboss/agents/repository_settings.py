@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any, Final
 
 from shiftboss.agents.launch import SERVER_NAME, hook_settings
+from shiftboss.defaults import ADDRESS
 from shiftboss.rules.documents.file_edits import HOOK_PROGRAM, HookEntry, Member
 
-LOCAL_SERVER: Final = "http://127.0.0.1:7432"
-LOCAL_MCP_URL: Final = f"{LOCAL_SERVER}/mcp"
+LOCAL_MCP_URL: Final = f"{ADDRESS}/mcp"
 HOOK_SECONDS: Final = 30
 
 

@@ -8,10 +8,9 @@ import stat
 from pathlib import Path
 from typing import Final
 
+from shiftboss.defaults import OPERATOR_TOKEN_FILE
 from shiftboss.errors import EvidenceUnavailable
 from shiftboss.system.files import sync_folder
-
-OPERATOR_FILE: Final = "operator-token"
 
 _OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 
@@ -56,7 +55,7 @@ def read_private(path: Path, what: str) -> bytes:
 def operator_token(folder: Path) -> str:
     """The operator's token in the state folder, created at the first start. A user who can read it
     is the operator."""
-    path = folder / OPERATOR_FILE
+    path = folder / OPERATOR_TOKEN_FILE
     if not path.exists():
         write_once(path, f"{secrets.token_urlsafe(32)}\n".encode())
     return read_private(path, "the operator's token").decode().strip()

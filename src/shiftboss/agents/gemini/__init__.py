@@ -49,16 +49,16 @@ class Gemini(Agent):
         from shiftboss.agents.launch import TOOL_SECONDS
         from shiftboss.agents.repository_settings import (
             HOOK_SECONDS,
-            LOCAL_SERVER,
             mcp_server,
             stop_hook,
             tool_hook,
         )
+        from shiftboss.defaults import ADDRESS
         from shiftboss.rules.documents.file_edits import HookEntry, JsonFile, Member
 
         # In a run these settings take precedence over those of the run, so that the address has to
         # come from a variable of the run. Times are in milliseconds.
-        url = f"${{SHIFTBOSS_URL:-{LOCAL_SERVER}}}/mcp"
+        url = f"${{SHIFTBOSS_URL:-{ADDRESS}}}/mcp"
         parts: list[Member | HookEntry] = [
             mcp_server("mcpServers", {"httpUrl": url, "timeout": TOOL_SECONDS * 1000}),
             tool_hook("BeforeTool", "gemini-before-tool", ".*", HOOK_SECONDS * 1000),

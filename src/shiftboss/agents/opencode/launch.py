@@ -10,7 +10,6 @@ from typing import Any, Final
 
 from shiftboss.agents.launch import (
     SERVER_NAME,
-    TOKEN_VARIABLE,
     TOOL_SECONDS,
     AgentWorkspace,
     Launch,
@@ -19,6 +18,7 @@ from shiftboss.agents.launch import (
     user_environment,
     write_private,
 )
+from shiftboss.defaults import TOKEN_VARIABLE
 from shiftboss.protocol.plan import PlanAgent
 
 _FOLDER: Final = Path(__file__).parent
