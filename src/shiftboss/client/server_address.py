@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import os
 import ssl
 from dataclasses import dataclass, field
@@ -14,6 +13,7 @@ import httpx2
 
 from shiftboss.defaults import ADDRESS, TOKEN_VARIABLE
 from shiftboss.errors import InvalidRequest
+from shiftboss.system.loopback import is_loopback
 
 TIMEOUT: Final = httpx2.Timeout(10.0, connect=2.0)
 
@@ -40,7 +40,7 @@ class Server:
         return httpx2.AsyncClient(**self._options())
 
     def _options(self) -> dict[str, Any]:
-        local = _is_loopback(urlsplit(self.address).hostname or "")
+        local = is_loopback(urlsplit(self.address).hostname or "")
         return {
             "base_url": self.address,
             "headers": {"Authorization": f"Bearer {self.token}"} if self.token else {},
@@ -63,13 +63,6 @@ def _check_address(address: str) -> None:
             field="server",
             hint=f"give it as {ADDRESS}, or set SHIFTBOSS_URL",
         )
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 @cache
