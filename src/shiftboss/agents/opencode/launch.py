@@ -16,10 +16,10 @@ from shiftboss.agents.launch import (
     launch,
     mcp_url,
     user_environment,
-    write_private,
 )
 from shiftboss.defaults import TOKEN_VARIABLE
 from shiftboss.protocol.plan import PlanAgent
+from shiftboss.system.private_files import write_private
 
 _FOLDER: Final = Path(__file__).parent
 _USER_SETTINGS: Final = ("config.json", "opencode.json", "opencode.jsonc")
