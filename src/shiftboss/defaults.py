@@ -8,6 +8,9 @@ HOST: Final = "127.0.0.1"
 PORT: Final = 7432
 ADDRESS: Final = f"http://{HOST}:{PORT}"
 
+# As plans name it.
+DEFAULT_AGENT: Final = "claude"
+
 # The names of variables and of a file, not their values.
 TOKEN_VARIABLE: Final = "SHIFTBOSS_TOKEN"  # noqa: S105
 OPERATOR_TOKEN_VARIABLE: Final = "SHIFTBOSS_OPERATOR_TOKEN"  # noqa: S105
