@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from shiftboss.agents.agent import Agent
-from shiftboss.agents.launch import AgentWorkspace, Launch, launch, write_private
+from shiftboss.agents.launch import AgentWorkspace, Launch, launch
 from shiftboss.agents.output_events import (
     AgentActivity,
     Allowed,
@@ -31,6 +31,7 @@ from shiftboss.agents.output_lines import (
 )
 from shiftboss.agents.usage_meter import UsageMeter
 from shiftboss.protocol.plan import PlanAgent
+from shiftboss.system.private_files import write_private
 
 _PLACEHOLDER: Final = re.compile(r"\{(prompt_file|tree|task|worker|model|server)\}")
 

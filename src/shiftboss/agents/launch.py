@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Protocol
 
+from shiftboss.defaults import TOKEN_VARIABLE
 from shiftboss.protocol.plan import PlanAgent
+from shiftboss.system.private_files import write_private
 
 # The name under which agents see our MCP server.
 SERVER_NAME: Final = "shiftboss"
@@ -19,7 +20,6 @@ TOOL_SECONDS: Final = 120
 # An agent that waits longer for a hook goes on as if it was allowed. The hook itself gives up, and
 # refuses, long before that.
 HOOK_SECONDS: Final = 60
-TOKEN_VARIABLE: Final = "SHIFTBOSS_TOKEN"  # noqa: S105 -- the name of the variable
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,17 +99,6 @@ def shell_hook(workspace: AgentWorkspace, kind: str, timeout: int = HOOK_SECONDS
 def hook_settings(command: str, timeout: int) -> dict[str, Any]:
     """One hook, in the JSON form that several agents have in common."""
     return {"type": "command", "command": command, "timeout": timeout}
-
-
-def write_private(path: Path, text: str) -> Path:
-    """Replace a file by one that only its owner can read, at any moment."""
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.part")
-    partial.unlink(missing_ok=True)
-    descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        file.write(text)
-    return partial.replace(path)
 
 
 def write_settings(path: Path, members: Mapping[str, Any]) -> Path:

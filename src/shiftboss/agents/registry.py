@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
+from shiftboss.defaults import DEFAULT_AGENT
+
 if TYPE_CHECKING:
     from shiftboss.agents.agent import Agent, Hook
 
-DEFAULT_AGENT: Final = "claude"
 # The module of each brand, in the order in which people see them. A module is imported when it is
 # first used: a hook needs one of them.
 BRANDS: Final[dict[str, str]] = {

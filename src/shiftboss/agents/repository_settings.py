@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any, Final
 
 from shiftboss.agents.launch import SERVER_NAME, hook_settings
+from shiftboss.defaults import ADDRESS
 from shiftboss.rules.documents.file_edits import HOOK_PROGRAM, HookEntry, Member
 
-LOCAL_SERVER: Final = "http://127.0.0.1:7432"
-LOCAL_MCP_URL: Final = f"{LOCAL_SERVER}/mcp"
-HOOK_SECONDS: Final = 30
+LOCAL_MCP_URL: Final = f"{ADDRESS}/mcp"
+REPOSITORY_HOOK_SECONDS: Final = 30
 
 
 def mcp_server(table: str, settings: dict[str, Any]) -> Member:
@@ -17,12 +17,14 @@ def mcp_server(table: str, settings: dict[str, Any]) -> Member:
     return Member((table, SERVER_NAME), settings)
 
 
-def tool_hook(event: str, kind: str, matcher: str, timeout: int = HOOK_SECONDS) -> HookEntry:
+def tool_hook(
+    event: str, kind: str, matcher: str, timeout: int = REPOSITORY_HOOK_SECONDS
+) -> HookEntry:
     """Runs `shiftboss hook KIND` before every tool that matches."""
     return HookEntry(("hooks", event), {"matcher": matcher, "hooks": [_command(kind, timeout)]})
 
 
-def stop_hook(event: str, kind: str, timeout: int = HOOK_SECONDS) -> HookEntry:
+def stop_hook(event: str, kind: str, timeout: int = REPOSITORY_HOOK_SECONDS) -> HookEntry:
     """Runs `shiftboss hook KIND` before the agent ends."""
     return HookEntry(("hooks", event), {"hooks": [_command(kind, timeout)]})
 

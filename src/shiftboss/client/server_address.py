@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import os
 import ssl
 from dataclasses import dataclass, field
@@ -12,9 +11,10 @@ from urllib.parse import urlsplit
 
 import httpx2
 
+from shiftboss.defaults import ADDRESS, TOKEN_VARIABLE
 from shiftboss.errors import InvalidRequest
+from shiftboss.system.loopback import is_loopback
 
-DEFAULT_ADDRESS: Final = "http://127.0.0.1:7432"
 TIMEOUT: Final = httpx2.Timeout(10.0, connect=2.0)
 
 
@@ -26,8 +26,8 @@ class Server:
     @classmethod
     def at(cls, address: str | None = None, token: str | None = None) -> Server:
         """The defaults come from SHIFTBOSS_URL and SHIFTBOSS_TOKEN."""
-        address = address or os.environ.get("SHIFTBOSS_URL") or DEFAULT_ADDRESS
-        token = (token or os.environ.get("SHIFTBOSS_TOKEN") or "").strip()
+        address = address or os.environ.get("SHIFTBOSS_URL") or ADDRESS
+        token = (token or os.environ.get(TOKEN_VARIABLE) or "").strip()
         _check_address(address)
         if not (token.isascii() and token.isprintable()):
             raise InvalidRequest("token: must be printable ASCII characters", field="token")
@@ -40,7 +40,7 @@ class Server:
         return httpx2.AsyncClient(**self._options())
 
     def _options(self) -> dict[str, Any]:
-        local = _is_loopback(urlsplit(self.address).hostname or "")
+        local = is_loopback(urlsplit(self.address).hostname or "")
         return {
             "base_url": self.address,
             "headers": {"Authorization": f"Bearer {self.token}"} if self.token else {},
@@ -61,15 +61,8 @@ def _check_address(address: str) -> None:
         raise InvalidRequest(
             f"server: {address!r} is not the address of a server",
             field="server",
-            hint=f"give it as {DEFAULT_ADDRESS}, or set SHIFTBOSS_URL",
+            hint=f"give it as {ADDRESS}, or set SHIFTBOSS_URL",
         )
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 @cache

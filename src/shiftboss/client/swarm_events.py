@@ -14,11 +14,11 @@ from shiftboss.client.backoff import backoff_delays
 from shiftboss.client.errors import ServerUnreachable
 from shiftboss.client.http_client import connection_errors, read_reply, swarm_path
 from shiftboss.client.server_address import Server
+from shiftboss.defaults import STREAM_SILENCE_SECONDS
 
 log = logging.getLogger(__name__)
 
-# The server sends a comment every 15 seconds: three missing ones mean a dead connection.
-_STREAM_TIMEOUT: Final = httpx2.Timeout(10.0, connect=2.0, read=45.0)
+_STREAM_TIMEOUT: Final = httpx2.Timeout(10.0, connect=2.0, read=STREAM_SILENCE_SECONDS)
 
 
 class SwarmEvents:

@@ -13,11 +13,11 @@ from rich.table import Table
 from rich.text import Text
 
 from shiftboss.cli.common.client import Client
-from shiftboss.cli.common.options import DEFAULT_SERVER
 from shiftboss.cli.common.output import console
 from shiftboss.cli.common.until_signal import until_signal
 from shiftboss.cli.views.runs import RunView, outcome_lines
 from shiftboss.client.server_address import Server
+from shiftboss.defaults import ADDRESS
 from shiftboss.demo.checks import DemoRecord, Fact, facts, read_record
 from shiftboss.demo.plan import REPO_DEPENDENCIES, REPO_OF, SWARM, TASKS, WORKERS, write_plan
 from shiftboss.demo.repos import create_repos, isolate_process
@@ -146,7 +146,7 @@ def _print_paths(screen: Console, paths: DemoPaths) -> None:
         f"logs       {paths.run}",
         f"receipts   {paths.receipts}",
         f"to explore {shlex.join(serve)}",
-        f"           then: shiftboss events {SWARM}, or {DEFAULT_SERVER}/swarm/{SWARM}/status",
+        f"           then: shiftboss events {SWARM}, or {ADDRESS}/swarm/{SWARM}/status",
     )
 
 

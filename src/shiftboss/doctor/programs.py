@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from shiftboss.agents.agent import Agent
-from shiftboss.agents.registry import AGENTS, DEFAULT_AGENT, brands
+from shiftboss.agents.registry import AGENTS, brands
+from shiftboss.defaults import DEFAULT_AGENT
 from shiftboss.doctor.findings import Finding, ok, problem, warning
 from shiftboss.rules.documents.wording import pluralize
 from shiftboss.system.child_process import kill_group, start_process

@@ -7,6 +7,7 @@ import os
 from collections.abc import Mapping
 from typing import Any, Final
 
+from shiftboss.defaults import TOKEN_VARIABLE
 from shiftboss.hooks.contract import ContractUnreadable, LocalContract, write_contract
 
 _SECONDS: Final = 2.0
@@ -76,7 +77,7 @@ def _newer_members(contract: LocalContract, view: Mapping[str, Any]) -> dict[str
 
 def _headers() -> dict[str, str]:
     headers = {"Content-Type": "application/json"}
-    token = os.environ.get("SHIFTBOSS_TOKEN")
+    token = os.environ.get(TOKEN_VARIABLE)
     if token:
         headers["Authorization"] = f"Bearer {token}"
     return headers

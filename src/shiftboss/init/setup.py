@@ -6,7 +6,8 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from shiftboss.agents.registry import AGENTS, DEFAULT_AGENT, brands
+from shiftboss.agents.registry import AGENTS, brands
+from shiftboss.defaults import DEFAULT_AGENT
 from shiftboss.errors import InvalidRequest
 from shiftboss.init.files import PlannedChange, read_if_there
 from shiftboss.init.project import COMMENT, draft_for

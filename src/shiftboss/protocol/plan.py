@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
+from shiftboss.defaults import DEFAULT_AGENT
 from shiftboss.protocol.bus import Priority, TaskId, Text, Title
 from shiftboss.protocol.fields import NO_NUL, Request, SwarmId
 from shiftboss.protocol.handoff_requests import Revision, Strategy
@@ -90,7 +91,7 @@ class Plan(Request):
     swarm: SwarmId | None = None
     repos: Annotated[dict[RepoName, PlanRepo], Field(min_length=1)]
     agents: dict[AgentName, PlanAgent] = Field(default={})
-    agent: AgentName = "claude"
+    agent: AgentName = DEFAULT_AGENT
     workers: Annotated[int, Field(ge=1, le=WORKERS_MAX)] = 4
     auto_merge: bool = True
     attempts: Annotated[int, Field(ge=1, le=20)] = 3

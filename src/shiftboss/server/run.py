@@ -19,6 +19,7 @@ import uvicorn
 
 from shiftboss.coordinator.coordinator import Coordinator
 from shiftboss.coordinator.handoffs.spawn_checks import SpawnPolicy
+from shiftboss.defaults import HOST, PORT
 from shiftboss.errors import ShiftbossError
 from shiftboss.evidence.subprocess.proxy import EvidenceProxy
 from shiftboss.evidence.survey.policy_file import default_policy_file, load_policy
@@ -27,13 +28,11 @@ from shiftboss.rules.claims.environment_variables import is_variable_allowed
 from shiftboss.server.fast_path.serving import fast_serving
 from shiftboss.server.http.app import App
 from shiftboss.server.http.connection import Serving
-from shiftboss.server.http.guard import is_loopback
+from shiftboss.server.operator_token import operator_token
 from shiftboss.store.opening import DEFAULT_DATABASE, store_at
-from shiftboss.system.private_files import operator_token
+from shiftboss.system.loopback import is_loopback
 from shiftboss.tracker.beads import Beads
 
-DEFAULT_HOST = "127.0.0.1"
-DEFAULT_PORT = 7432
 BACKLOG = 2048
 # How long accepted requests may take to finish once the server is asked to stop.
 GRACE_SECONDS = 10
@@ -44,8 +43,8 @@ SWITCH_SECONDS = 0.05
 
 class ServerSettings(NamedTuple):
     database: str | Path
-    host: str = DEFAULT_HOST
-    port: int = DEFAULT_PORT
+    host: str = HOST
+    port: int = PORT
     token: str | None = None
     retention_days: int = 30
     beads: str | Path | None = None

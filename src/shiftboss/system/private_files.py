@@ -1,4 +1,4 @@
-"""Small files that only their owner can read: keys and tokens."""
+"""Small files that only their owner can read: keys, tokens, and what agents are started with."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ from typing import Final
 
 from shiftboss.errors import EvidenceUnavailable
 from shiftboss.system.files import sync_folder
-
-OPERATOR_FILE: Final = "operator-token"
 
 _OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 
@@ -35,6 +33,17 @@ def write_once(path: Path, content: bytes) -> None:
     sync_folder(path.parent)
 
 
+def write_private(path: Path, text: str) -> Path:
+    """Replace a file by one that only its owner can read, at any moment."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    partial = path.with_name(f".{path.name}.part")
+    partial.unlink(missing_ok=True)
+    descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.write(text)
+    return partial.replace(path)
+
+
 def read_private(path: Path, what: str) -> bytes:
     """Read the file. Raises EvidenceUnavailable, with `what` it is, if other users can read it."""
     try:
@@ -51,12 +60,3 @@ def read_private(path: Path, what: str) -> bytes:
             "start creates a new one",
         )
     return content
-
-
-def operator_token(folder: Path) -> str:
-    """The operator's token in the state folder, created at the first start. A user who can read it
-    is the operator."""
-    path = folder / OPERATOR_FILE
-    if not path.exists():
-        write_once(path, f"{secrets.token_urlsafe(32)}\n".encode())
-    return read_private(path, "the operator's token").decode().strip()

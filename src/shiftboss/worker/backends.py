@@ -12,6 +12,7 @@ from shiftboss.client.errors import ServerBusy
 from shiftboss.client.http_client import HttpClient, ServerRequest, swarm_path, validated
 from shiftboss.client.server_address import Server
 from shiftboss.client.swarm_events import SwarmEvents
+from shiftboss.defaults import HOST, PORT
 from shiftboss.protocol.fields import Request
 from shiftboss.protocol.packets import (
     CompleteRequest,
@@ -76,9 +77,9 @@ class MCPStreamableHTTPBackend:
     """`config` has a host, a port and, if the server requires one, a token."""
 
     def __init__(self, config: Mapping[str, Any]) -> None:
-        host = str(config.get("host", "127.0.0.1"))
+        host = str(config.get("host", HOST))
         in_url = f"[{host}]" if ":" in host else host
-        self._server = Server.at(f"http://{in_url}:{config.get('port', 7432)}", config.get("token"))
+        self._server = Server.at(f"http://{in_url}:{config.get('port', PORT)}", config.get("token"))
         self._http = HttpClient(self._server)
 
     async def create_swarm(

@@ -14,6 +14,7 @@ from typing import Final
 
 from shiftboss.client.backoff import backoff_delays
 from shiftboss.client.server_address import Server
+from shiftboss.defaults import TOKEN_VARIABLE
 from shiftboss.system.file_locks import LockHeldError
 from shiftboss.worker.delivery import OutboxDelivery
 from shiftboss.worker.outbox import Outbox
@@ -98,7 +99,7 @@ def _start_all_couriers() -> None:
 def _start_courier(outbox: Outbox, server: Server) -> None:
     # -P: the current folder may be an agent's, with modules of its own.
     module = [sys.executable, "-P", "-m", "shiftboss.worker.courier"]
-    token = {"SHIFTBOSS_TOKEN": server.token} if server.token else {}
+    token = {TOKEN_VARIABLE: server.token} if server.token else {}
     try:
         subprocess.run(
             [*module, str(outbox.folder), server.address],

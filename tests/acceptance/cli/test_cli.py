@@ -15,10 +15,8 @@ import pytest
 from typer.main import get_command
 
 from shiftboss import __version__
-from shiftboss.cli.common import options
 from shiftboss.cli.main import app
 from shiftboss.protocol.packets import checkpoint_path
-from shiftboss.server import run as server_run
 from tests.acceptance.swarms.packets import (
     SWARM,
     accepted,
@@ -348,8 +346,10 @@ def test_the_version_and_the_completion_of_the_shell_are_there() -> None:
 
 @pytest.mark.requirement("SW-12")
 def test_the_commands_look_where_the_server_listens() -> None:
-    assert options.DEFAULT_HOST == server_run.DEFAULT_HOST
-    assert options.DEFAULT_PORT == server_run.DEFAULT_PORT
+    commands = getattr(get_command(app), "commands", {})
+    options = [*commands["serve"].params, *commands["status"].params]
+    default = {one.name: one.default for one in options}
+    assert default["server"] == f"http://{default['host']}:{default['port']}"
 
 
 def _lines(*arguments: str, url: str) -> list[str]:

@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from shiftboss.agents.registry import AGENTS, BRANDS, DEFAULT_AGENT, hook_kinds
+from shiftboss.agents.registry import AGENTS, BRANDS, hook_kinds
 from shiftboss.cli.main import app
+from shiftboss.defaults import DEFAULT_AGENT
 from shiftboss.doctor.programs import check_agents
 from shiftboss.errors import InvalidPlan
 from shiftboss.hooks.command import hook_argv

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from shiftboss.cli.common.tokens import OPERATOR_TOKEN_FILE
+from shiftboss.cli.common.tokens import OPERATOR_TOKEN_PATH
+from shiftboss.defaults import OPERATOR_TOKEN_FILE
 from shiftboss.protocol.verdicts import Change, CheckResult, Verdict, Violation
 from shiftboss.rules.claims.verdicts import VERDICT_BYTES_MAX, truncate_verdict
 from shiftboss.server.http.requests import BODY_BYTES_MAX
 from shiftboss.store.opening import DEFAULT_DATABASE
-from shiftboss.system.private_files import OPERATOR_FILE
 
 
 def verdict(
@@ -54,4 +54,4 @@ def test_violations_that_find_no_place_are_counted() -> None:
 
 
 def test_the_commands_look_for_the_operators_token_where_the_server_puts_it() -> None:
-    assert DEFAULT_DATABASE.parent / OPERATOR_FILE == OPERATOR_TOKEN_FILE
+    assert DEFAULT_DATABASE.parent / OPERATOR_TOKEN_FILE == OPERATOR_TOKEN_PATH

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from shiftboss.client.server_address import DEFAULT_ADDRESS, Server
+from shiftboss.client.server_address import Server
+from shiftboss.defaults import ADDRESS
 from shiftboss.errors import InvalidRequest
 
 
@@ -17,7 +18,7 @@ def bare_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_argument_comes_before_the_environment_and_the_environment_before_the_default(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    assert Server.at() == Server(DEFAULT_ADDRESS, None)
+    assert Server.at() == Server(ADDRESS, None)
     monkeypatch.setenv("SHIFTBOSS_URL", "http://127.0.0.1:1/")
     monkeypatch.setenv("SHIFTBOSS_TOKEN", "from-environment\n")
     assert Server.at() == Server("http://127.0.0.1:1", "from-environment")

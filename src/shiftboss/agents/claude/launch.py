@@ -6,7 +6,6 @@ from typing import Any, Final
 
 from shiftboss.agents.launch import (
     SERVER_NAME,
-    TOKEN_VARIABLE,
     AgentWorkspace,
     Launch,
     launch,
@@ -14,6 +13,7 @@ from shiftboss.agents.launch import (
     shell_hook,
     write_settings,
 )
+from shiftboss.defaults import TOKEN_VARIABLE
 from shiftboss.protocol.plan import PlanAgent
 
 _VARIABLES: Final = {

@@ -11,7 +11,6 @@ from typing import Any, Final
 
 from shiftboss.agents.launch import (
     SERVER_NAME,
-    TOKEN_VARIABLE,
     TOOL_SECONDS,
     AgentWorkspace,
     Launch,
@@ -20,6 +19,7 @@ from shiftboss.agents.launch import (
     shell_hook,
     user_environment,
 )
+from shiftboss.defaults import TOKEN_VARIABLE
 from shiftboss.protocol.plan import PlanAgent
 
 _SETTINGS: Final[dict[str, Any]] = {

@@ -48,21 +48,21 @@ class Gemini(Agent):
     def setup_files(self, names: Collection[str]) -> list[FileEdit]:  # noqa: ARG002
         from shiftboss.agents.launch import TOOL_SECONDS
         from shiftboss.agents.repository_settings import (
-            HOOK_SECONDS,
-            LOCAL_SERVER,
+            REPOSITORY_HOOK_SECONDS,
             mcp_server,
             stop_hook,
             tool_hook,
         )
+        from shiftboss.defaults import ADDRESS
         from shiftboss.rules.documents.file_edits import HookEntry, JsonFile, Member
 
         # In a run these settings take precedence over those of the run, so that the address has to
         # come from a variable of the run. Times are in milliseconds.
-        url = f"${{SHIFTBOSS_URL:-{LOCAL_SERVER}}}/mcp"
+        url = f"${{SHIFTBOSS_URL:-{ADDRESS}}}/mcp"
         parts: list[Member | HookEntry] = [
             mcp_server("mcpServers", {"httpUrl": url, "timeout": TOOL_SECONDS * 1000}),
-            tool_hook("BeforeTool", "gemini-before-tool", ".*", HOOK_SECONDS * 1000),
-            stop_hook("AfterAgent", "gemini-after-agent", HOOK_SECONDS * 1000),
+            tool_hook("BeforeTool", "gemini-before-tool", ".*", REPOSITORY_HOOK_SECONDS * 1000),
+            stop_hook("AfterAgent", "gemini-after-agent", REPOSITORY_HOOK_SECONDS * 1000),
         ]
         return [JsonFile(".gemini/settings.json", parts)]
 

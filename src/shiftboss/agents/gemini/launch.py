@@ -10,7 +10,6 @@ from typing import Any, Final
 from shiftboss.agents.launch import (
     HOOK_SECONDS,
     SERVER_NAME,
-    TOKEN_VARIABLE,
     TOOL_SECONDS,
     AgentWorkspace,
     Launch,
@@ -20,6 +19,7 @@ from shiftboss.agents.launch import (
     user_environment,
     write_settings,
 )
+from shiftboss.defaults import TOKEN_VARIABLE
 from shiftboss.errors import Forbidden, InvalidRequest
 from shiftboss.protocol.plan import PlanAgent
 

@@ -10,16 +10,16 @@ from typing import Any, Final
 
 from shiftboss.agents.launch import (
     SERVER_NAME,
-    TOKEN_VARIABLE,
     TOOL_SECONDS,
     AgentWorkspace,
     Launch,
     launch,
     mcp_url,
     user_environment,
-    write_private,
 )
+from shiftboss.defaults import TOKEN_VARIABLE
 from shiftboss.protocol.plan import PlanAgent
+from shiftboss.system.private_files import write_private
 
 _FOLDER: Final = Path(__file__).parent
 _USER_SETTINGS: Final = ("config.json", "opencode.json", "opencode.jsonc")

@@ -15,11 +15,10 @@ from typing import Any, Final
 from urllib.parse import SplitResult, quote, urlencode, urlsplit
 
 from shiftboss.client.errors import is_problem, parse_json_object
+from shiftboss.defaults import ADDRESS
 from shiftboss.errors import ShiftbossError
 
 ANSWER_SECONDS: Final = 30.0
-# The server sends a comment every 15 seconds: three missing ones mean a dead connection.
-SILENCE_SECONDS: Final = 45.0
 
 
 class BadAddress(ShiftbossError):
@@ -187,6 +186,6 @@ def _parse_address(address: str) -> SplitResult:
         shown = "it has a user name" if "@" in address else address
         raise BadAddress(
             f"not the address of a server: {shown}",
-            hint="an address looks like http://127.0.0.1:7432",
+            hint=f"an address looks like {ADDRESS}",
         )
     return url

@@ -25,9 +25,10 @@ from typing import Annotated, Any, Concatenate, NamedTuple
 import typer
 
 from shiftboss.cli.common.client import Client, RequestRefused, body_of
-from shiftboss.cli.common.options import DEFAULT_SERVER, OperatorTokenFile, ServerUrl, TokenFile
+from shiftboss.cli.common.options import OperatorTokenFile, ServerUrl, TokenFile
 from shiftboss.cli.common.output import print_json, printable
 from shiftboss.cli.common.tokens import find_operator_token, read_operator_token, read_token
+from shiftboss.defaults import ADDRESS
 from shiftboss.errors import ShiftbossError
 
 Command = Callable[..., None]
@@ -111,7 +112,7 @@ def server_command(
 
     A command that prints its output itself, such as a stream, returns None.
     """
-    options = [_option("server", ServerUrl, DEFAULT_SERVER), _option("token_file", TokenFile, None)]
+    options = [_option("server", ServerUrl, ADDRESS), _option("token_file", TokenFile, None)]
     if operator:
         options.append(_option("operator_token_file", OperatorTokenFile, None))
     options.append(_json_option(json_help))

@@ -9,13 +9,13 @@ from http.client import HTTPResponse
 from typing import Any, Final, NamedTuple
 
 from shiftboss.cli.common.client import (
-    SILENCE_SECONDS,
     Client,
     NoServer,
     NotShiftboss,
     RequestRefused,
     swarm_path,
 )
+from shiftboss.defaults import STREAM_SILENCE_SECONDS
 
 PAUSE_SECONDS_FIRST: Final = 0.1
 PAUSE_SECONDS_MAX: Final = 2.0
@@ -54,7 +54,7 @@ def follow_events(
 
 def _open(client: Client, swarm_id: str, since: int, *, follow: bool) -> HTTPResponse:
     query = {"since_event_id": since, "follow": "true" if follow else "false"}
-    return client.open(swarm_path(swarm_id, "events"), query, SILENCE_SECONDS)
+    return client.open(swarm_path(swarm_id, "events"), query, STREAM_SILENCE_SECONDS)
 
 
 def _reopen(client: Client, swarm_id: str, since: int) -> HTTPResponse:

@@ -7,11 +7,6 @@ from typing import Annotated, Final
 
 import typer
 
-# Repeated here: importing the server's own module would take half a second.
-DEFAULT_HOST: Final = "127.0.0.1"
-DEFAULT_PORT: Final = 7432
-DEFAULT_SERVER: Final = f"http://{DEFAULT_HOST}:{DEFAULT_PORT}"
-
 ServerUrl = Annotated[
     str,
     typer.Option(

@@ -6,12 +6,11 @@ import os
 from pathlib import Path
 from typing import Final
 
+from shiftboss.defaults import OPERATOR_TOKEN_FILE, OPERATOR_TOKEN_VARIABLE, TOKEN_VARIABLE
 from shiftboss.errors import ShiftbossError
 
-TOKEN_VARIABLE: Final = "SHIFTBOSS_TOKEN"  # noqa: S105  (its name, not its value)
-OPERATOR_TOKEN_VARIABLE: Final = "SHIFTBOSS_OPERATOR_TOKEN"  # noqa: S105
-# Where a server keeps it. Repeated here: importing the server's module would take long.
-OPERATOR_TOKEN_FILE: Final = Path(".shiftboss", "operator-token")
+# Where a server keeps it. The folder is repeated: importing the server's module would take long.
+OPERATOR_TOKEN_PATH: Final = Path(".shiftboss", OPERATOR_TOKEN_FILE)
 TOKEN_CHARACTERS_MAX: Final = 4096
 _GROUP_AND_OTHERS: Final = 0o077
 
@@ -44,7 +43,7 @@ def find_operator_token(token_file: Path | None) -> str | None:
     if token is not None:
         return token
     here = Path.cwd()
-    files = (folder / OPERATOR_TOKEN_FILE for folder in (here, *here.parents))
+    files = (folder / OPERATOR_TOKEN_PATH for folder in (here, *here.parents))
     file = next(filter(_exists, files), None)
     return None if file is None else _checked(_read_file(file), str(file))
 

@@ -20,7 +20,8 @@ from shiftboss.coordinator.bus.workers import (
     wants_checkpoint,
 )
 from shiftboss.coordinator.claims import claims
-from shiftboss.coordinator.contract.locks import check_has_lock, check_not_halted
+from shiftboss.coordinator.contract.halts import check_not_halted
+from shiftboss.coordinator.contract.locks import check_has_lock
 from shiftboss.coordinator.handoffs.ownership import reserve_if_failed
 from shiftboss.coordinator.idempotency import first_about, report_digest
 from shiftboss.coordinator.runs.holds import check_not_held

@@ -12,7 +12,8 @@ from shiftboss.coordinator.bus.dispatch import (
     take_swarm,
     take_task,
 )
-from shiftboss.coordinator.contract.locks import check_has_lock, is_halted, release_unstarted
+from shiftboss.coordinator.contract.halts import is_halted
+from shiftboss.coordinator.contract.locks import check_has_lock, release_unstarted
 from shiftboss.coordinator.handoffs.ownership import reserve_if_failed
 from shiftboss.coordinator.runs.holds import is_held
 from shiftboss.coordinator.runs.landings import landed_commit

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from shiftboss.coordinator.bus import questions
 from shiftboss.coordinator.bus.dispatch import void_claim
 from shiftboss.coordinator.contract.attempts import add_attempt_event, attempt_of
+from shiftboss.coordinator.contract.halts import halt_chain
 from shiftboss.coordinator.contract.policy import ActivePolicy
 from shiftboss.coordinator.contract.recovery import contact_of, end_for_permission, end_worker
 from shiftboss.errors import UnknownHandoff
@@ -23,7 +24,7 @@ from shiftboss.rules.contract.failures import (
     sounds_fatal,
     suspected_fatal_action,
 )
-from shiftboss.rules.contract.records import ContractAttempt, Halt
+from shiftboss.rules.contract.records import ContractAttempt
 from shiftboss.rules.tasks.packets import Assignment
 from shiftboss.rules.tasks.permission_denials import (
     DEFAULT_TOOL,
@@ -166,22 +167,7 @@ def _act(
             reason = f"{action.message}: {case.message[:MESSAGE_CHARACTERS_MAX]}"
             return end_worker(tx, held, case.handoff, reason, question, now_ms), None
         case "halt":
-            halt_id = _halt(tx, policy, case)
+            repo, reason = case.handoff.repo_name, case.message[:MESSAGE_CHARACTERS_MAX]
+            halt_id = halt_chain(tx, policy, held, repo, reason, now_ms)
             return questions.ask(tx, held, contact, question, now_ms), halt_id
     return None, None
-
-
-def _halt(tx: Transaction, policy: ActivePolicy, case: _FailureCase) -> int:
-    """Stop spawning and dispatch in the chain until the operator lifts the halt."""
-    name = case.handoff.repo_name
-    repos = sorted(policy.chain(name)) if name is not None and name in policy else []
-    reason = case.message[:MESSAGE_CHARACTERS_MAX]
-    held = case.held
-    tx.hold_repos()
-    halt_id = tx.add_halt(
-        Halt(0, repos, reason, held.swarm_id, held.task_id, case.now_ms, lifted_at_ms=None)
-    )
-    add_attempt_event(
-        tx, held, EventKind.CHAIN_HALTED, case.now_ms, halt_id=halt_id, repos=repos, reason=reason
-    )
-    return halt_id

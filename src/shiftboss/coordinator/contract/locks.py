@@ -5,13 +5,12 @@ A repo is released when its work is proven, when it never started, or by the ope
 
 from __future__ import annotations
 
-from shiftboss.coordinator.bus.dispatch import drain
 from shiftboss.coordinator.contract.cascade import record_repo_state
-from shiftboss.errors import Conflict, RepoBlocked, UnknownHalt, UnknownTask
-from shiftboss.protocol.contract_requests import OperatorAnswer, ReleaseRepoRequest, ResumeRequest
+from shiftboss.errors import Conflict, RepoBlocked, UnknownTask
+from shiftboss.protocol.contract_requests import OperatorAnswer, ReleaseRepoRequest
 from shiftboss.protocol.events import EventKind
 from shiftboss.rules.claims.handoffs import Handoff
-from shiftboss.rules.contract.records import Halt, RepoLock
+from shiftboss.rules.contract.records import RepoLock
 from shiftboss.rules.runs.records import LandingRecord
 from shiftboss.rules.tasks.tasks import Task
 from shiftboss.store.port import Transaction
@@ -179,49 +178,3 @@ def check_has_lock(tx: Transaction, task: Task) -> None:
             field="bead_id",
             hint="spawn it again with the same request, which locks the repo if it is free",
         )
-
-
-def is_halted(tx: Transaction, task: Task) -> bool:
-    """Whether the repo of the task is in a halted chain, where nothing is handed out."""
-    return (
-        task.contract_version is not None
-        and tx.halt_of_task(task.swarm_id, task.task_id) is not None
-    )
-
-
-def check_not_halted(tx: Transaction, task: Task) -> None:
-    halt = tx.halt_of_task(task.swarm_id, task.task_id) if task.contract_version else None
-    if halt is not None:
-        raise RepoBlocked(
-            f"{task.task_id} is halted: {halt.reason}; nothing was changed",
-            field="task_id",
-            hint=f"the operator can resume it: `shiftboss resume {halt.halt_id}`",
-        )
-
-
-def halt_of(tx: Transaction, halt_id: int) -> Halt:
-    halt = tx.halt(halt_id)
-    if halt is None:
-        raise UnknownHalt(
-            f"There is no halt {halt_id}",
-            field="halt_id",
-            hint="`shiftboss repo list` shows the halts in force",
-        )
-    return halt
-
-
-def resume(tx: Transaction, request: ResumeRequest, halt: Halt, now_ms: int) -> OperatorAnswer:
-    """The operator lifts a halt; a repeat changes nothing."""
-    has_swarm = tx.take_swarm(halt.swarm_id) is not None
-    if not tx.lift_halt(halt.halt_id, now_ms):
-        return OperatorAnswer(success=True, changed=False)
-    if has_swarm:
-        tx.add_event(
-            halt.swarm_id,
-            EventKind.HALT_LIFTED,
-            now_ms,
-            {"halt_id": halt.halt_id, "repos": halt.repos, "reason": request.reason},
-            task_id=halt.task_id,
-        )
-        drain(tx, halt.swarm_id, now_ms)
-    return OperatorAnswer(success=True, changed=True)

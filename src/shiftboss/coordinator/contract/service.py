@@ -6,7 +6,7 @@ import json
 
 from shiftboss.coordinator.claims.verdict_waiters import VerdictWaiters
 from shiftboss.coordinator.clock import Clock
-from shiftboss.coordinator.contract import ci, failures, locks, milestones, repos
+from shiftboss.coordinator.contract import ci, failures, halts, locks, milestones, repos
 from shiftboss.coordinator.contract.policy import ActivePolicy
 from shiftboss.coordinator.idempotency import write_once
 from shiftboss.errors import InvalidRequest, UnknownCheckpoint, UnknownHandoff
@@ -159,9 +159,9 @@ class ContractService:
 
     async def resume(self, request: ResumeRequest, _key: str | None = None) -> OperatorAnswer:
         now_ms = self._clock()
-        halt = await self._store.read(lambda tx: locks.halt_of(tx, request.halt_id))
+        halt = await self._store.read(lambda tx: halts.halt_of(tx, request.halt_id))
         return await self._store.write(
-            lambda tx: locks.resume(tx, request, halt, now_ms), halt.swarm_id
+            lambda tx: halts.resume(tx, request, halt, now_ms), halt.swarm_id
         )
 
     async def get_ci_instructions(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from shiftboss.defaults import TOKEN_VARIABLE
 from shiftboss.hooks.contract import write_contract
 from shiftboss.orchestrator.attempt.workspace import AgentAssignment, Workspace
 from shiftboss.orchestrator.git.runner import plain_environment
@@ -103,5 +104,5 @@ def _environment(
         RUN_MARK: run_mark(run.paths.state, assignment.swarm_id, assignment.name),
     }
     if workspace.server_token is not None:
-        variables["SHIFTBOSS_TOKEN"] = workspace.server_token
+        variables[TOKEN_VARIABLE] = workspace.server_token
     return {**plain_environment(), **worktree.environment, **settings.environment, **variables}

@@ -20,6 +20,7 @@ import httpx2
 
 from shiftboss.client.backoff import backoff_delays
 from shiftboss.client.server_address import Server
+from shiftboss.defaults import HOST, OPERATOR_TOKEN_VARIABLE, PORT
 from shiftboss.errors import ShiftbossError
 from shiftboss.orchestrator.run.progress import Progress
 from shiftboss.system.child_process import kill_group, start_process
@@ -34,7 +35,6 @@ START_TRIES: Final = 5
 # After so many restarts of a server that lives for less than SHORT_LIFE_SECONDS, the run gives up.
 RESTARTS_MAX: Final = 20
 SHORT_LIFE_SECONDS: Final = 10.0
-OPERATOR_VARIABLE: Final = "SHIFTBOSS_OPERATOR_TOKEN"
 
 
 class ServerDown(ShiftbossError):
@@ -114,8 +114,8 @@ class _ServerProcess:
         self.operator_token = options.operator_token or secrets.token_urlsafe(32)
         self._process: asyncio.subprocess.Process | None = None
         address = urlsplit(options.server.address)
-        self._host = address.hostname or "127.0.0.1"
-        self._port = 0 if options.own else address.port or 7432
+        self._host = address.hostname or HOST
+        self._port = 0 if options.own else address.port or PORT
 
     async def start(self) -> str:
         """Returns the address, which stays the same after a restart."""
@@ -144,7 +144,11 @@ class _ServerProcess:
                 stdout=asyncio.subprocess.PIPE,
                 stderr=log,
                 start_new_session=True,
-                env={key: value for key, value in os.environ.items() if key != OPERATOR_VARIABLE},
+                env={
+                    key: value
+                    for key, value in os.environ.items()
+                    if key != OPERATOR_TOKEN_VARIABLE
+                },
             )
         assert self._process.stdin is not None
         assert self._process.stdout is not None

@@ -11,6 +11,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
+from shiftboss.defaults import DEFAULT_AGENT
 from shiftboss.errors import InvalidPlan
 from shiftboss.protocol.plan import Plan, PlanTask
 from shiftboss.rules.claims.criteria import parse_criterion
@@ -92,7 +93,7 @@ def contradictions(data: dict[str, Any], kinds: Collection[str]) -> Iterator[Con
         yield from _repo(("repos", name), as_mapping(repo))
     for name, agent in agents.items():
         yield from _agent(("agents", name), as_mapping(agent), kinds)
-    yield from _named_agent(("agent",), data.get("agent", "claude"), agents, kinds)
+    yield from _named_agent(("agent",), data.get("agent", DEFAULT_AGENT), agents, kinds)
     tasks = data.get("tasks")
     if isinstance(tasks, list):
         for index, task in enumerate(tasks):

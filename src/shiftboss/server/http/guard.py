@@ -8,21 +8,11 @@ address every request needs the token.
 from __future__ import annotations
 
 import hmac
-import ipaddress
 from urllib.parse import urlsplit
 
 from shiftboss.errors import Forbidden, Unauthorized
 from shiftboss.server.http.requests import Headers, header
-
-
-def is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
+from shiftboss.system.loopback import is_loopback
 
 OPERATOR_PREFIX = "/operator/"
 WEBHOOK_PREFIX = "/ci/webhook/"

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from shiftboss.cli.commands.server.serve_options import DEFAULT_DB, Db
-from shiftboss.cli.common.options import DEFAULT_SERVER, ServerUrl, TokenFile
+from shiftboss.cli.common.options import ServerUrl, TokenFile
 from shiftboss.cli.common.output import print_json, show
 from shiftboss.cli.common.tokens import operator_token_from_environment, read_token
+from shiftboss.defaults import ADDRESS
 
 if TYPE_CHECKING:
     from shiftboss.orchestrator.run.bootstrap import RunOptions
@@ -76,7 +77,7 @@ def run(
         bool,
         typer.Option("--retry", help="Give tasks that failed too often one more attempt."),
     ] = False,
-    server: ServerUrl = DEFAULT_SERVER,
+    server: ServerUrl = ADDRESS,
     token_file: TokenFile = None,
     db: Db = DEFAULT_DB,
     policy: PolicyFile = None,
@@ -115,7 +116,7 @@ def land(
         list[str] | None,
         typer.Argument(metavar="[ID]...", help="The tasks to land. Default: all of them."),
     ] = None,
-    server: ServerUrl = DEFAULT_SERVER,
+    server: ServerUrl = ADDRESS,
     token_file: TokenFile = None,
     db: Db = DEFAULT_DB,
     policy: PolicyFile = None,

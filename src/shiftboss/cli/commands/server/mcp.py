@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from shiftboss.cli.common.options import DEFAULT_SERVER, ServerUrl, TokenFile
+from shiftboss.cli.common.options import ServerUrl, TokenFile
 from shiftboss.cli.common.tokens import read_token
+from shiftboss.defaults import ADDRESS
 
 
-def mcp(server: ServerUrl = DEFAULT_SERVER, token_file: TokenFile = None) -> None:
+def mcp(server: ServerUrl = ADDRESS, token_file: TokenFile = None) -> None:
     """Serve MCP on standard input and output.
 
     For agents that start their tools themselves.

@@ -13,14 +13,14 @@ from pydantic_core import from_json, to_json
 from shiftboss.client.errors import ServerBusy, ServerUnreachable
 from shiftboss.client.http_client import connection_errors, read_reply
 from shiftboss.client.server_address import Server
+from shiftboss.defaults import STREAM_SILENCE_SECONDS
 from shiftboss.errors import ShiftbossError
 from shiftboss.server.mcp.calls import CALL_ID_KEYS, ToolResult, call_id, refusal
 from shiftboss.server.mcp.endpoint import MCP_PATH
 from shiftboss.server.mcp.sdk import Context, bus_server
 from shiftboss.server.mcp.tools import Tool
 
-# The server sends a comment every 15 seconds: three missing ones mean a dead connection.
-TIMEOUT: Final = httpx2.Timeout(45.0, connect=2.0)
+TIMEOUT: Final = httpx2.Timeout(STREAM_SILENCE_SECONDS, connect=2.0)
 HEADERS: Final = {
     "Accept": "application/json, text/event-stream",
     "Content-Type": "application/json",

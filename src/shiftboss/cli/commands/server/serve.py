@@ -27,18 +27,19 @@ from shiftboss.cli.commands.server.serve_options import (
     TokenFromInput,
     Verifies,
 )
-from shiftboss.cli.common.options import DEFAULT_HOST, DEFAULT_PORT, TokenFile
+from shiftboss.cli.common.options import TokenFile
 from shiftboss.cli.common.output import print_line
 from shiftboss.cli.common.tokens import (
     operator_token_from_environment,
     read_operator_token_line,
     read_token,
 )
+from shiftboss.defaults import HOST, PORT
 
 
 def serve(
-    host: Host = DEFAULT_HOST,
-    port: Port = DEFAULT_PORT,
+    host: Host = HOST,
+    port: Port = PORT,
     db: Db = DEFAULT_DB,
     state: State = None,
     token_file: TokenFile = None,

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from shiftboss.cli.common.options import DEFAULT_SERVER, OperatorTokenFile, ServerUrl, TokenFile
+from shiftboss.cli.common.options import OperatorTokenFile, ServerUrl, TokenFile
 from shiftboss.cli.common.output import print_json, print_line, printable
 from shiftboss.cli.common.tokens import read_operator_token, read_token
+from shiftboss.defaults import ADDRESS
 
 if TYPE_CHECKING:
     from shiftboss.verifier.service import VerifiedClaim
@@ -32,7 +33,7 @@ def verifier(
     at_once: Annotated[
         int, typer.Option(metavar="N", min=1, max=64, help="How many claims to verify at once.")
     ] = 2,
-    server: ServerUrl = DEFAULT_SERVER,
+    server: ServerUrl = ADDRESS,
     token_file: TokenFile = None,
     operator_token_file: OperatorTokenFile = None,
     as_json: Annotated[

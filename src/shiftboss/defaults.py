@@ -1,0 +1,20 @@
+"""Names and defaults that several packages share. Constants only: hooks load this module."""
+
+from __future__ import annotations
+
+from typing import Final
+
+HOST: Final = "127.0.0.1"
+PORT: Final = 7432
+ADDRESS: Final = f"http://{HOST}:{PORT}"
+
+# As plans name it.
+DEFAULT_AGENT: Final = "claude"
+
+# The names of variables and of a file, not their values.
+TOKEN_VARIABLE: Final = "SHIFTBOSS_TOKEN"  # noqa: S105
+OPERATOR_TOKEN_VARIABLE: Final = "SHIFTBOSS_OPERATOR_TOKEN"  # noqa: S105
+OPERATOR_TOKEN_FILE: Final = "operator-token"  # noqa: S105
+
+# The server sends a comment every 15 seconds: three missing ones mean a dead connection.
+STREAM_SILENCE_SECONDS: Final = 45.0
