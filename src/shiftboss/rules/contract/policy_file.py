@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, Final, TypeVar
 
-import yaml
 from pydantic import ValidationError
 
 from shiftboss.errors import InvalidPolicy
@@ -65,11 +64,6 @@ def invalid_policy(name: str, problems: Iterable[Problem]) -> InvalidPolicy:
         hint="nothing was applied; `shiftboss policy check` lists all problems",
         facts={"problems": lines},
     )
-
-
-def effective_policy(policy: Policy) -> str:
-    """The policy file with every value written out, including the defaults."""
-    return yaml.safe_dump(policy.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
 
 
 def contradictions(data: dict[str, Any]) -> Iterator[Contradiction]:
