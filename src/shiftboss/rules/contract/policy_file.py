@@ -34,7 +34,7 @@ from shiftboss.rules.documents.raw_data import (
     unknown_names,
 )
 from shiftboss.rules.documents.typed_files import problem_lines, read_typed_file, summarize_problems
-from shiftboss.rules.documents.yaml_lines import Path, Problem
+from shiftboss.rules.documents.yaml_lines import KeyPath, Problem
 from shiftboss.rules.prompts.token_estimate import estimate_tokens
 
 _TIMEOUTS: Final[dict[str, type[MilestoneTimeout]]] = {
@@ -97,7 +97,7 @@ def _dependencies(repos: dict[str, Any]) -> Iterator[Contradiction]:
             )
 
 
-def _repo(path: Path, repo: dict[str, Any]) -> Iterator[Contradiction]:
+def _repo(path: KeyPath, repo: dict[str, Any]) -> Iterator[Contradiction]:
     ci = as_mapping(repo.get("ci"))
     provider = ci.get("provider", "local")
     if provider == "local" and not (repo.get("path") or repo.get("url")):
@@ -116,7 +116,7 @@ def _repo(path: Path, repo: dict[str, Any]) -> Iterator[Contradiction]:
     yield from _jobs((*path, "ci"), ci, is_local=provider == "local")
 
 
-def _jobs(path: Path, ci: dict[str, Any], *, is_local: bool) -> Iterator[Contradiction]:
+def _jobs(path: KeyPath, ci: dict[str, Any], *, is_local: bool) -> Iterator[Contradiction]:
     jobs = as_mapping(ci.get("jobs"))
     needs = {name: strings(as_mapping(job).get("needs")) for name, job in jobs.items()}
     for name, named in needs.items():
