@@ -20,14 +20,14 @@ from shiftboss.coordinator.contract.policy import ActivePolicy
 from shiftboss.coordinator.contract.service import ContractService
 from shiftboss.coordinator.contract.webhooks import Webhooks
 from shiftboss.coordinator.duties.breakage_search import BreakageSearch
-from shiftboss.coordinator.duties.cascade_watcher import Cascade
+from shiftboss.coordinator.duties.cascade_watcher import CascadeWatcher
 from shiftboss.coordinator.duties.ci_watcher import CiWatcher
 from shiftboss.coordinator.duties.cleaner import Cleaner
 from shiftboss.coordinator.duties.hold_expiry import HoldExpiry
 from shiftboss.coordinator.duties.landing_watcher import LandingWatcher
 from shiftboss.coordinator.duties.lease_reaper import LeaseReaper
 from shiftboss.coordinator.duties.retry_scheduler import RetryScheduler
-from shiftboss.coordinator.duties.timeout_watcher import TimeoutLadder
+from shiftboss.coordinator.duties.timeout_watcher import TimeoutWatcher
 from shiftboss.coordinator.duties.verification import Verification
 from shiftboss.coordinator.event_hub import Hub
 from shiftboss.coordinator.handoffs.service import HandoffService
@@ -99,8 +99,8 @@ class Coordinator:
             LandingWatcher(store, clock, hub, evidence),
             Cleaner(store, clock, retention_days),
             self._ci_watcher,
-            TimeoutLadder(store, clock, hub, active_policy, evidence),
-            Cascade(store, clock, hub, active_policy),
+            TimeoutWatcher(store, clock, hub, active_policy, evidence),
+            CascadeWatcher(store, clock, hub, active_policy),
             BreakageSearch(store, clock, hub, active_policy, evidence),
             self._after_commit,
         ]

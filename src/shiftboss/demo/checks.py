@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from shiftboss.cli.common.client import Client, parse_answer
 from shiftboss.cli.common.event_stream import StreamEvent, stored_events
-from shiftboss.cli.common.pages import public_key_of
+from shiftboss.cli.common.receipts import public_key_of
 from shiftboss.demo.files import (
     CRASHING_TASK,
     FALSE_CLAIM_TASK,

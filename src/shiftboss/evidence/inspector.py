@@ -18,7 +18,7 @@ from shiftboss.evidence.survey.context_reader import ContextReader
 from shiftboss.evidence.survey.survey import Surveyor
 from shiftboss.protocol.ci import CiDemand, CiReport, CiRun
 from shiftboss.rules.contract.breakage import BreakageFinding, BreakageQuestion
-from shiftboss.system.file_locks import acquire_exclusive_dir
+from shiftboss.system.file_locks import acquire_exclusive_folder
 
 
 class Inspector:
@@ -27,8 +27,8 @@ class Inspector:
     def __init__(self, folder: Path) -> None:
         repository = Repository()
         # Servers on one PostgreSQL may share the folder, but each deletes only what is its own.
-        self._exclusive_dir = acquire_exclusive_dir(folder / "verification")
-        name = str(self._exclusive_dir.number)
+        self._exclusive_folder = acquire_exclusive_folder(folder / "verification")
+        name = str(self._exclusive_folder.number)
         writing = asyncio.Lock()
         self._verifier = Verifier(
             folder / "verification" / name,
@@ -65,7 +65,7 @@ class Inspector:
     async def close(self) -> None:
         await self._verifier.close()
         await self._ci.close()
-        self._exclusive_dir.release()
+        self._exclusive_folder.release()
 
 
 def checkouts_for(folder: Path) -> Path:

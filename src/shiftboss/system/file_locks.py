@@ -17,7 +17,7 @@ from typing import IO, Final, NamedTuple
 from shiftboss.errors import EvidenceUnavailable
 from shiftboss.system.files import make_folder
 
-EXCLUSIVE_DIRS_MAX: Final = 64
+EXCLUSIVE_FOLDERS_MAX: Final = 64
 
 _POLL_SECONDS: Final = 0.02
 _PAUSE_SECONDS: Final = 0.005
@@ -31,7 +31,7 @@ class LockHeldError(Exception):
 def try_lock(path: Path) -> int | None:
     """Lock the file, which is created, and return its descriptor. None: the lock is held."""
     descriptor = _open(path)
-    if _is_locked(descriptor):
+    if _try_flock(descriptor):
         return descriptor
     os.close(descriptor)
     return None
@@ -62,7 +62,7 @@ async def folder_lock(folder: Path, name: str) -> AsyncIterator[int]:
     descriptor = await asyncio.to_thread(_open_in, folder, name)
     try:
         pause = _PAUSE_SECONDS
-        while not _is_locked(descriptor):
+        while not _try_flock(descriptor):
             await asyncio.sleep(pause)
             pause = min(pause * 1.5, _PAUSE_SECONDS_MAX)
         yield descriptor
@@ -70,7 +70,7 @@ async def folder_lock(folder: Path, name: str) -> AsyncIterator[int]:
         os.close(descriptor)
 
 
-class ExclusiveDir(NamedTuple):
+class ExclusiveFolder(NamedTuple):
     """One of the numbered folders of a place that several processes share."""
 
     number: int
@@ -81,18 +81,18 @@ class ExclusiveDir(NamedTuple):
         self.lock.close()
 
 
-def acquire_exclusive_dir(folder: Path) -> ExclusiveDir:
+def acquire_exclusive_folder(folder: Path) -> ExclusiveFolder:
     """The first number in `folder` that no other process holds.
 
     After a crash the next start gets the same number again, and so can clear what was left there.
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    for number in range(EXCLUSIVE_DIRS_MAX):
+    for number in range(EXCLUSIVE_FOLDERS_MAX):
         lock = try_lock(folder / f"{number}.lock")
         if lock is not None:
-            return ExclusiveDir(number, os.fdopen(lock, "wb"))
+            return ExclusiveFolder(number, os.fdopen(lock, "wb"))
     raise EvidenceUnavailable(
-        f"{EXCLUSIVE_DIRS_MAX} servers already use {folder}",
+        f"{EXCLUSIVE_FOLDERS_MAX} servers already use {folder}",
         hint="give this server another --state",
     )
 
@@ -106,7 +106,7 @@ def _open_in(folder: Path, name: str) -> int:
     return _open(folder / f"{name}.lock")
 
 
-def _is_locked(descriptor: int) -> bool:
+def _try_flock(descriptor: int) -> bool:
     """Whether the lock was free, and is now held by this descriptor."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -124,7 +124,7 @@ def _lock_existing(path: Path) -> int | None:
     except FileNotFoundError:
         return None
     try:
-        if _is_locked(descriptor) and os.fstat(descriptor).st_ino == path.stat().st_ino:
+        if _try_flock(descriptor) and os.fstat(descriptor).st_ino == path.stat().st_ino:
             return descriptor
     except FileNotFoundError:
         pass

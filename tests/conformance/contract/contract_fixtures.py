@@ -15,9 +15,9 @@ from typing import Any
 from shiftboss.coordinator.contract.attempts import attempt_of, milestone_of
 from shiftboss.coordinator.contract.policy import ActivePolicy
 from shiftboss.coordinator.coordinator import Coordinator
-from shiftboss.coordinator.duties.cascade_watcher import Cascade
+from shiftboss.coordinator.duties.cascade_watcher import CascadeWatcher
 from shiftboss.coordinator.duties.ci_watcher import CiWatcher
-from shiftboss.coordinator.duties.timeout_watcher import TimeoutLadder
+from shiftboss.coordinator.duties.timeout_watcher import TimeoutWatcher
 from shiftboss.errors import CiUnavailable
 from shiftboss.protocol.ci import CiDemand, CiJob, CiReport, CiRun
 from shiftboss.protocol.contract_requests import (
@@ -143,8 +143,8 @@ class ContractFixture(HandoffFixture):
         self.contract_service = coordinator.contract
         store, hub, active_policy = coordinator.store, coordinator.hub, ActivePolicy(policy)
         self.watcher = CiWatcher(store, clock, hub, active_policy, evidence)
-        self.ladder = TimeoutLadder(store, clock, hub, active_policy, evidence)
-        self.cascade = Cascade(store, clock, hub, active_policy)
+        self.ladder = TimeoutWatcher(store, clock, hub, active_policy, evidence)
+        self.cascade = CascadeWatcher(store, clock, hub, active_policy)
 
     async def in_swarm(self, swarm_id: str) -> ContractFixture:
         await self.coordinator.swarms.create_swarm(

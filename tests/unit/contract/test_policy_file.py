@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from shiftboss.errors import InvalidPolicy
 from shiftboss.protocol.policy import CiPolicy, Policy
-from shiftboss.rules.contract.policy_file import effective_policy, read_policy
+from shiftboss.rules.contract.policy_file import read_policy
 
 NAME = "shiftboss.yaml"
 
@@ -66,17 +66,6 @@ def test_one_value_of_a_milestone_can_be_changed_alone() -> None:
     policy = read_policy("timeouts: {milestones: {FIXING_CI: {timeout: 1h 30m}}}", NAME)
     fixing = policy.timeouts.milestones.FIXING_CI
     assert (fixing.timeout, fixing.warning_at, fixing.max_attempts) == (5400, 600, 5)
-
-
-def test_the_effective_policy_reads_as_itself() -> None:
-    policy = read_policy(
-        "repos:\n  sdk: {url: 'https://example.org/sdk.git', branch: '1.10'}\nlocking: chain\n",
-        NAME,
-    )
-    text = effective_policy(policy)
-    assert read_policy(text, NAME) == policy
-    assert "max_denials: 2" in text
-    assert "branch: '1.10'" in text
 
 
 BROKEN = """\

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from shiftboss.protocol.messages import Message, MessageType, message_from_json, message_to_json
 from shiftboss.protocol.states import WorkerState
-from shiftboss.rules.tasks.lifecycle import (
+from shiftboss.rules.tasks.worker_protocol import (
     CONTEXT_THRESHOLD,
     WorkerProtocol,
     check_context_threshold,

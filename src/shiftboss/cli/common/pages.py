@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from shiftboss.cli.common.client import Client, parse_answer
-from shiftboss.cli.common.options import DEFAULT_SWARM
 
 SWARMS_PER_PAGE_MAX: Final = 200
 ITEMS_PER_PAGE_MAX: Final = 500
@@ -55,14 +54,3 @@ def join_pages(pages: list[bytes], items: str) -> dict[str, Any]:
 def join_documents(pages: list[bytes], items: str) -> bytes:
     """The pages as one JSON document. A single page stays as the server sent it."""
     return pages[0] if len(pages) == 1 else json.dumps(join_pages(pages, items)).encode()
-
-
-def receipt_pages(client: Client, limit: int | None) -> list[bytes]:
-    """The receipts of all swarms."""
-    return bus_pages(client, "list_receipts", DEFAULT_SWARM, limit)
-
-
-def public_key_of(client: Client) -> str:
-    """The key that verifies the server's receipts. It comes with every list of them."""
-    pem: str = parse_answer(receipt_pages(client, 1)[0], "public_key")["public_key"]
-    return pem

@@ -9,7 +9,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from shiftboss.cli.common.output import printable
-from shiftboss.cli.views.swarms import Members, cell, plain_table
+from shiftboss.cli.views.tables import Members, cell, plain_table
 from shiftboss.cli.views.times import ago_ms, span
 
 _STYLES: Final = {

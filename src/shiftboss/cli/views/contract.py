@@ -1,21 +1,17 @@
-"""Repos, halts, CI jobs, checkpoints and the findings of the doctor."""
+"""Repos, halts, CI jobs and checkpoints."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rich.table import Column, Table
 from rich.text import Text
 
 from shiftboss.cli.common.output import printable
-from shiftboss.cli.views.handoffs import add_fact, facts_grid
-from shiftboss.cli.views.swarms import Members, cell, plain_table
+from shiftboss.cli.views.tables import Members, add_fact, cell, facts_grid, plain_table
 from shiftboss.cli.views.times import ago_ms
-
-if TYPE_CHECKING:
-    from shiftboss.doctor.findings import Finding
 
 SHA_CHARACTERS: Final = 10
 
@@ -31,7 +27,6 @@ _STYLES: Final = {
     "running": "cyan",
     "waiting": "yellow",
 }
-_LEVELS: Final = {"ok": "green", "warning": "yellow", "problem": "bold red"}
 
 
 def repos_table(repos: Sequence[Members], at: datetime) -> Table:
@@ -97,14 +92,3 @@ def _values(value: object) -> list[object]:
             for item in value
         ]
     return [] if value is None else [value]
-
-
-def findings_table(findings: Sequence[Finding]) -> Table:
-    """Below each finding, what to do about it."""
-    table = plain_table(Column("CHECK", no_wrap=True), Column("LEVEL", no_wrap=True), "FINDING")
-    for finding in findings:
-        text = Text(printable(finding.message))
-        if finding.todo:
-            text.append(f"\n-> {printable(finding.todo)}")
-        table.add_row(cell(finding.check), cell(finding.level, _LEVELS[finding.level]), text)
-    return table

@@ -11,7 +11,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from shiftboss.cli.common.output import printable
-from shiftboss.cli.views.swarms import Members, cell, plain_table
+from shiftboss.cli.views.tables import Members, add_fact, cell, facts_grid, plain_table
 from shiftboss.cli.views.times import ago_ms
 
 # The end of a failed command's output, enough to see what is wrong.
@@ -39,14 +39,6 @@ def handoff_summary(view: Members, at: datetime) -> Table:
     _add_list(lines, "after", contract["dependencies_completed"])
     _add_list(lines, "waived", [_waiver(waiver) for waiver in view["waivers"]], "yellow")
     return lines
-
-
-def facts_grid() -> Table:
-    return Table.grid(Column(no_wrap=True), Column(overflow="fold"), padding=(0, 2, 0, 0))
-
-
-def add_fact(lines: Table, name: str, value: object, style: str = "") -> None:
-    lines.add_row(Text(name), Text(printable(value), style=style))
 
 
 def _add_list(lines: Table, name: str, values: list[str], style: str = "") -> None:

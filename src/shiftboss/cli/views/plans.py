@@ -12,8 +12,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from shiftboss.cli.common.output import printable
-from shiftboss.cli.views.handoffs import add_fact, facts_grid
-from shiftboss.cli.views.swarms import cell, plain_table
+from shiftboss.cli.views.tables import add_fact, cell, facts_grid, plain_table
 from shiftboss.rules.plans.graph import agent_name, critical_path, phases, repo_of
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from shiftboss.cli.common.output import console, printable
-from shiftboss.cli.views.swarms import Members, cell, plain_table
+from shiftboss.cli.views.tables import Members, cell, plain_table
 from shiftboss.orchestrator.run.progress import Progress, TaskProgress
 
 if TYPE_CHECKING:

@@ -1,9 +1,9 @@
-"""Swarms and their workers: a list, a summary, and the building blocks of all tables."""
+"""Swarms and their workers: a list and a summary."""
 
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 from rich.console import Group
 from rich.progress_bar import ProgressBar
@@ -11,9 +11,8 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from shiftboss.cli.common.output import printable
+from shiftboss.cli.views.tables import Members, cell, plain_table
 from shiftboss.cli.views.times import ago, span, until
-
-Members = dict[str, Any]
 
 # From this width on, there is a progress bar, and a column for errors.
 BAR_COLUMNS_MIN: Final = 76
@@ -21,11 +20,6 @@ ERROR_COLUMNS_MIN: Final = 110
 BAR_CELLS: Final = 10
 
 _STYLES: Final = {"running": "cyan", "complete": "green", "failed": "bold red"}
-
-
-def cell(value: object, style: str = "") -> Text:
-    """One line, cut off with an ellipsis if it does not fit."""
-    return Text(printable(value), style=style, no_wrap=True, overflow="ellipsis")
 
 
 def status_cell(status: str) -> Text:
@@ -130,10 +124,6 @@ def _worker_columns(*, with_bar: bool, with_error: bool) -> Table:
     ]
     columns = [Column("ID", no_wrap=True, justify="right"), Column("NAME"), *fixed]
     return plain_table(*columns, *(["ERROR"] if with_error else []), gap=2 if with_bar else 1)
-
-
-def plain_table(*columns: Column | str, gap: int = 2) -> Table:
-    return Table(*columns, box=None, padding=(0, gap, 0, 0), header_style="bold", pad_edge=False)
 
 
 def _done(worker: Members, *, with_bar: bool) -> Text | Table:

@@ -44,7 +44,7 @@ from shiftboss.protocol.handoff_requests import SwarmCompleteRequest
 from shiftboss.protocol.states import WorkerState
 from shiftboss.rules.claims.handoffs import VIOLATIONS_TOLD_MAX, Claim
 from shiftboss.rules.tasks.leases import heartbeat_lease_seconds
-from shiftboss.rules.tasks.lifecycle import can_move, check_context_threshold
+from shiftboss.rules.tasks.lifecycle import can_move
 from shiftboss.rules.tasks.packets import Assignment
 from shiftboss.rules.tasks.tasks import (
     Question,
@@ -54,6 +54,7 @@ from shiftboss.rules.tasks.tasks import (
     check_epoch,
     check_holds,
 )
+from shiftboss.rules.tasks.worker_protocol import check_context_threshold
 from shiftboss.store.port import Transaction
 
 

@@ -13,7 +13,7 @@ from shiftboss.protocol.events import Event, EventKind
 from shiftboss.store.port import Store
 
 
-class Cascade(Timer):
+class CascadeWatcher(Timer):
     """Checks every repo lock in every swarm, so that the next start makes up for a crash."""
 
     def __init__(self, store: Store, clock: Clock, hub: Hub, policy: ActivePolicy) -> None:

@@ -20,7 +20,7 @@ from shiftboss.store.port import Store
 log = logging.getLogger(__name__)
 
 
-class TimeoutLadder(Timer):
+class TimeoutWatcher(Timer):
     def __init__(
         self, store: Store, clock: Clock, hub: Hub, policy: ActivePolicy, evidence: Evidence
     ) -> None:

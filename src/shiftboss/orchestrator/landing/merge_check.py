@@ -14,14 +14,14 @@ from shiftboss.protocol.handoffs import Contract, VerificationPolicy
 from shiftboss.protocol.verdicts import CheckResult, VerificationJob, Waiver
 from shiftboss.rules.claims.verdicts import with_waivers
 from shiftboss.system.background_delete import BackgroundDelete
-from shiftboss.system.file_locks import ExclusiveDir, acquire_exclusive_dir
+from shiftboss.system.file_locks import ExclusiveFolder, acquire_exclusive_folder
 
 
 class MergeCheck:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._opening = asyncio.Lock()
-        self._opened: tuple[ExclusiveDir, BackgroundDelete] | None = None
+        self._opened: tuple[ExclusiveFolder, BackgroundDelete] | None = None
 
     async def first_failure(
         self,
@@ -50,18 +50,18 @@ class MergeCheck:
 
     async def close(self) -> None:
         if self._opened is not None:
-            exclusive_dir, background_delete = self._opened
+            exclusive_folder, background_delete = self._opened
             await background_delete.close()
-            exclusive_dir.release()
+            exclusive_folder.release()
 
     async def _open(self) -> BackgroundDelete:
         """Each process has its own folder for files to be deleted."""
         async with self._opening:
             if self._opened is None:
-                exclusive_dir = await asyncio.to_thread(acquire_exclusive_dir, self._folder)
-                background_delete = BackgroundDelete(self._folder / str(exclusive_dir.number))
+                exclusive_folder = await asyncio.to_thread(acquire_exclusive_folder, self._folder)
+                background_delete = BackgroundDelete(self._folder / str(exclusive_folder.number))
                 await background_delete.open()
-                self._opened = exclusive_dir, background_delete
+                self._opened = exclusive_folder, background_delete
             return self._opened[1]
 
 

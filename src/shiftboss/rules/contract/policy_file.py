@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, Final, TypeVar
 
-import yaml
 from pydantic import ValidationError
 
 from shiftboss.errors import InvalidPolicy
@@ -35,7 +34,7 @@ from shiftboss.rules.documents.raw_data import (
     unknown_names,
 )
 from shiftboss.rules.documents.typed_files import problem_lines, read_typed_file, summarize_problems
-from shiftboss.rules.documents.yaml_lines import Path, Problem
+from shiftboss.rules.documents.yaml_lines import KeyPath, Problem
 from shiftboss.rules.prompts.token_estimate import estimate_tokens
 
 _TIMEOUTS: Final[dict[str, type[MilestoneTimeout]]] = {
@@ -65,11 +64,6 @@ def invalid_policy(name: str, problems: Iterable[Problem]) -> InvalidPolicy:
         hint="nothing was applied; `shiftboss policy check` lists all problems",
         facts={"problems": lines},
     )
-
-
-def effective_policy(policy: Policy) -> str:
-    """The policy file with every value written out, including the defaults."""
-    return yaml.safe_dump(policy.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
 
 
 def contradictions(data: dict[str, Any]) -> Iterator[Contradiction]:
@@ -103,7 +97,7 @@ def _dependencies(repos: dict[str, Any]) -> Iterator[Contradiction]:
             )
 
 
-def _repo(path: Path, repo: dict[str, Any]) -> Iterator[Contradiction]:
+def _repo(path: KeyPath, repo: dict[str, Any]) -> Iterator[Contradiction]:
     ci = as_mapping(repo.get("ci"))
     provider = ci.get("provider", "local")
     if provider == "local" and not (repo.get("path") or repo.get("url")):
@@ -122,7 +116,7 @@ def _repo(path: Path, repo: dict[str, Any]) -> Iterator[Contradiction]:
     yield from _jobs((*path, "ci"), ci, is_local=provider == "local")
 
 
-def _jobs(path: Path, ci: dict[str, Any], *, is_local: bool) -> Iterator[Contradiction]:
+def _jobs(path: KeyPath, ci: dict[str, Any], *, is_local: bool) -> Iterator[Contradiction]:
     jobs = as_mapping(ci.get("jobs"))
     needs = {name: strings(as_mapping(job).get("needs")) for name, job in jobs.items()}
     for name, named in needs.items():

@@ -10,10 +10,10 @@ from typing import Any
 
 from shiftboss.rules.claims.criteria import parse_command
 from shiftboss.rules.documents.wording import did_you_mean
-from shiftboss.rules.documents.yaml_lines import Path
+from shiftboss.rules.documents.yaml_lines import KeyPath
 from shiftboss.rules.paths.patterns import normalize_path
 
-Contradiction = tuple[Path, str]
+Contradiction = tuple[KeyPath, str]
 
 
 def as_mapping(value: object) -> dict[str, Any]:
@@ -28,7 +28,7 @@ def strings(value: object) -> list[tuple[int, str]]:
 
 
 def unknown_names(
-    path: Path,
+    path: KeyPath,
     named: Iterable[tuple[int, str]],
     known: Iterable[str],
     kind: str,
@@ -44,7 +44,7 @@ def unknown_names(
             )
 
 
-def listed_twice(path: Path, named: Iterable[tuple[int, str]]) -> Iterator[Contradiction]:
+def listed_twice(path: KeyPath, named: Iterable[tuple[int, str]]) -> Iterator[Contradiction]:
     seen: set[str] = set()
     for index, name in named:
         if name in seen:
@@ -52,7 +52,7 @@ def listed_twice(path: Path, named: Iterable[tuple[int, str]]) -> Iterator[Contr
         seen.add(name)
 
 
-def invalid_commands(path: Path, named: Iterable[tuple[int, str]]) -> Iterator[Contradiction]:
+def invalid_commands(path: KeyPath, named: Iterable[tuple[int, str]]) -> Iterator[Contradiction]:
     """Commands run without a shell, so a command that needs one can never pass."""
     for index, text in named:
         try:
@@ -61,7 +61,7 @@ def invalid_commands(path: Path, named: Iterable[tuple[int, str]]) -> Iterator[C
             yield (*path, index), str(error)
 
 
-def invalid_patterns(path: Path, named: Iterable[tuple[int, str]]) -> Iterator[Contradiction]:
+def invalid_patterns(path: KeyPath, named: Iterable[tuple[int, str]]) -> Iterator[Contradiction]:
     for index, text in named:
         try:
             normalize_path(text)

@@ -10,11 +10,11 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from shiftboss.rules.documents.wording import did_you_mean
-from shiftboss.rules.documents.yaml_lines import Document, Path, Problem, read_yaml
+from shiftboss.rules.documents.yaml_lines import Document, KeyPath, Problem, read_yaml
 
 M = TypeVar("M", bound=BaseModel)
 # Finds contradictions in the parsed data, such as names that do not exist.
-FindContradictions = Callable[[dict[str, Any]], Iterable[tuple[Path, str]]]
+FindContradictions = Callable[[dict[str, Any]], Iterable[tuple[KeyPath, str]]]
 
 _MESSAGES: Final = {
     "missing": "is missing",
@@ -98,12 +98,12 @@ def summarize_problems(lines: list[str]) -> str:
     return f"{lines[0]} (and {len(lines) - 1} more)" if len(lines) > 1 else lines[0]
 
 
-def _key(path: Path) -> str:
+def _key(path: KeyPath) -> str:
     return f"{'.'.join(map(str, path))}: " if path else ""
 
 
 def _problem(document: Document, model: type[BaseModel], error: ErrorDetails) -> Problem:
-    path: Path = tuple(error["loc"])
+    path: KeyPath = tuple(error["loc"])
     if path and path[-1] == "[key]":
         path = path[:-1]
         return document.problem(path, f"is not a valid name: {_message(error)}")
@@ -146,7 +146,7 @@ def _letters(character_class: str) -> str:
     return " or ".join([*names, *character_class])
 
 
-def _keys_at(top: type[BaseModel], path: Path) -> list[str]:
+def _keys_at(top: type[BaseModel], path: KeyPath) -> list[str]:
     """The keys that are allowed in the mapping at `path`."""
     model: type[BaseModel] | None = top
     parts = iter(path)

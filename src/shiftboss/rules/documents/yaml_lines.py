@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 import yaml
 from yaml.reader import ReaderError
 
-Path = tuple[str | int, ...]
+KeyPath = tuple[str | int, ...]
 
 CHARACTERS_MAX: Final = 1_000_000
 # Limits nested aliases, which can grow exponentially.
@@ -23,7 +23,7 @@ _TEXTS: Final = {f"{_TAG}{kind}" for kind in ("str", "timestamp", "value")}
 
 class Problem(NamedTuple):
     line: int
-    path: Path
+    path: KeyPath
     message: str
 
 
@@ -32,10 +32,10 @@ class Document:
     """`lines` has the line of every key and list item; `problems` are errors in the YAML itself."""
 
     data: Any = None
-    lines: dict[Path, int] = field(default_factory=dict)
+    lines: dict[KeyPath, int] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
 
-    def problem(self, path: Path, message: str) -> Problem:
+    def problem(self, path: KeyPath, message: str) -> Problem:
         """A problem at the line of `path`, or of the nearest key above it that exists."""
         above = path
         while above and above not in self.lines:
@@ -76,7 +76,7 @@ class _YamlReader:
         self._values = 0
         self.document = Document()
 
-    def value(self, node: yaml.Node, path: Path) -> Any:
+    def value(self, node: yaml.Node, path: KeyPath) -> Any:
         self._values += 1
         if self._values > VALUES_MAX:
             raise _TooLarge
@@ -89,7 +89,7 @@ class _YamlReader:
         finally:
             self._open.pop()
 
-    def _value(self, node: yaml.Node, path: Path) -> Any:
+    def _value(self, node: yaml.Node, path: KeyPath) -> Any:
         if isinstance(node, yaml.ScalarNode):
             return self._scalar(node, path)
         if isinstance(node, yaml.MappingNode) and node.tag == f"{_TAG}map":
@@ -99,7 +99,7 @@ class _YamlReader:
         self._report(node, path, f"has the tag {node.tag}, which is not supported")
         return None
 
-    def _mapping(self, node: yaml.MappingNode, path: Path) -> dict[str, Any]:
+    def _mapping(self, node: yaml.MappingNode, path: KeyPath) -> dict[str, Any]:
         merged: dict[str, Any] = {}
         for key_node, value_node in node.value:
             if key_node.tag == _MERGE:
@@ -122,7 +122,7 @@ class _YamlReader:
             own[key] = self.value(value_node, here)
         return merged | own
 
-    def _merged(self, node: yaml.Node, path: Path) -> dict[str, Any]:
+    def _merged(self, node: yaml.Node, path: KeyPath) -> dict[str, Any]:
         """The first of several mappings wins. Keys of the mapping itself win over all of them."""
         parts = node.value if isinstance(node, yaml.SequenceNode) else [node]
         merged: dict[str, Any] = {}
@@ -134,14 +134,14 @@ class _YamlReader:
                 self._report(part, (*path, "<<"), "must be a mapping or a list of mappings")
         return merged
 
-    def _sequence(self, node: yaml.SequenceNode, path: Path) -> list[Any]:
+    def _sequence(self, node: yaml.SequenceNode, path: KeyPath) -> list[Any]:
         items = []
         for index, item in enumerate(node.value):
             self.document.lines[(*path, index)] = _line(item)
             items.append(self.value(item, (*path, index)))
         return items
 
-    def _scalar(self, node: yaml.Node, path: Path) -> Any:
+    def _scalar(self, node: yaml.Node, path: KeyPath) -> Any:
         # YAML 1.1 reads 15:00 as the number 900, which nobody means.
         if node.tag in _TEXTS or (node.tag in _PLAIN and ":" in node.value):
             return node.value
@@ -154,7 +154,7 @@ class _YamlReader:
             self._report(node, path, "is not a valid value")
             return None
 
-    def _report(self, node: yaml.Node, path: Path, message: str) -> None:
+    def _report(self, node: yaml.Node, path: KeyPath, message: str) -> None:
         self.document.problems.append(Problem(_line(node), path, message))
 
 

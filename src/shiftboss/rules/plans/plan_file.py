@@ -29,7 +29,7 @@ from shiftboss.rules.documents.raw_data import (
 )
 from shiftboss.rules.documents.typed_files import problem_lines, read_typed_file, summarize_problems
 from shiftboss.rules.documents.wording import did_you_mean
-from shiftboss.rules.documents.yaml_lines import Document, Path, Problem
+from shiftboss.rules.documents.yaml_lines import Document, KeyPath, Problem
 from shiftboss.rules.paths.branch_names import is_branch_name, task_branch
 from shiftboss.rules.paths.patterns import normalize_path
 from shiftboss.rules.plans.graph import COMMAND_KIND, agent_name, repo_of
@@ -97,13 +97,13 @@ def contradictions(data: dict[str, Any], kinds: Collection[str]) -> Iterator[Con
     tasks = data.get("tasks")
     if isinstance(tasks, list):
         for index, task in enumerate(tasks):
-            path: Path = ("tasks", index)
+            path: KeyPath = ("tasks", index)
             yield from _named_agent((*path, "agent"), as_mapping(task).get("agent"), agents, kinds)
             yield from _zero_time((*path, "timeout"), as_mapping(task).get("timeout"))
         yield from task_contradictions(tasks, repos)
 
 
-def _repo(path: Path, repo: dict[str, Any]) -> Iterator[Contradiction]:
+def _repo(path: KeyPath, repo: dict[str, Any]) -> Iterator[Contradiction]:
     branch = repo.get("branch")
     if isinstance(branch, str) and not is_branch_name(branch):
         yield (*path, "branch"), f"{branch!r} is not a valid branch name"
@@ -127,7 +127,7 @@ def _repo(path: Path, repo: dict[str, Any]) -> Iterator[Contradiction]:
     )
 
 
-def _agent(path: Path, agent: dict[str, Any], kinds: Collection[str]) -> Iterator[Contradiction]:
+def _agent(path: KeyPath, agent: dict[str, Any], kinds: Collection[str]) -> Iterator[Contradiction]:
     kind = agent.get("kind")
     if isinstance(kind, str) and kind not in kinds:
         guess = did_you_mean(kind, kinds) or f"; the kinds are {', '.join(sorted(kinds))}"
@@ -138,7 +138,7 @@ def _agent(path: Path, agent: dict[str, Any], kinds: Collection[str]) -> Iterato
 
 
 def _named_agent(
-    path: Path, name: object, agents: Collection[str], kinds: Collection[str]
+    path: KeyPath, name: object, agents: Collection[str], kinds: Collection[str]
 ) -> Iterator[Contradiction]:
     if not isinstance(name, str) or name in agents:
         return
@@ -148,13 +148,13 @@ def _named_agent(
         yield path, f"there is no agent {name!r}{did_you_mean(name, [*agents, *kinds])}"
 
 
-def _variables(path: Path, environment: dict[str, Any]) -> Iterator[Contradiction]:
+def _variables(path: KeyPath, environment: dict[str, Any]) -> Iterator[Contradiction]:
     for name in environment:
         if not is_variable_allowed(name):
             yield (*path, name), _RESERVED
 
 
-def _zero_time(path: Path, value: object) -> Iterator[Contradiction]:
+def _zero_time(path: KeyPath, value: object) -> Iterator[Contradiction]:
     is_zero = value == 0 and not isinstance(value, bool)
     if is_zero or (isinstance(value, str) and _ZERO.fullmatch(value)):
         yield path, "must be longer than 0 seconds"
@@ -164,7 +164,7 @@ def task_contradictions(tasks: list[Any], repos: Collection[str]) -> Iterator[Co
     yield from _ids(tasks)
     yield from _dependencies(tasks)
     for index, raw in enumerate(tasks):
-        path: Path = ("tasks", index)
+        path: KeyPath = ("tasks", index)
         task = as_mapping(raw)
         yield from _task_repo(path, task, repos)
         yield from _files(path, task)
@@ -175,7 +175,7 @@ def _ids(tasks: list[Any]) -> Iterator[Contradiction]:
     known: dict[str, str] = {}
     seen: set[str] = set()
     for index, task_id in _ids_of(tasks):
-        path: Path = ("tasks", index, "id")
+        path: KeyPath = ("tasks", index, "id")
         first = known.setdefault(task_id.casefold(), task_id)
         if first != task_id:
             yield path, f"differs from {first!r} only by letter case"
@@ -214,7 +214,7 @@ def _dependencies(tasks: list[Any]) -> Iterator[Contradiction]:
         if indexes.setdefault(task_id, index) == index:
             graph[task_id] = [name for _, name in strings(tasks[index].get("depends_on"))]
     for index, raw in enumerate(tasks):
-        path: Path = ("tasks", index, "depends_on")
+        path: KeyPath = ("tasks", index, "depends_on")
         named = strings(as_mapping(raw).get("depends_on"))
         yield from unknown_names(path, named, graph, "task")
         yield from listed_twice(path, named)
@@ -233,7 +233,9 @@ def _ids_of(tasks: list[Any]) -> Iterator[tuple[int, str]]:
     )
 
 
-def _task_repo(path: Path, task: dict[str, Any], repos: Collection[str]) -> Iterator[Contradiction]:
+def _task_repo(
+    path: KeyPath, task: dict[str, Any], repos: Collection[str]
+) -> Iterator[Contradiction]:
     name = task.get("repo")
     if isinstance(name, str) and name not in repos:
         yield (*path, "repo"), f"there is no repo {name!r}{did_you_mean(name, repos)}"
@@ -241,7 +243,7 @@ def _task_repo(path: Path, task: dict[str, Any], repos: Collection[str]) -> Iter
         yield path, f"needs a repo, because the plan has several ({', '.join(repos)})"
 
 
-def _files(path: Path, task: dict[str, Any]) -> Iterator[Contradiction]:
+def _files(path: KeyPath, task: dict[str, Any]) -> Iterator[Contradiction]:
     owned, readonly = strings(task.get("files_owned")), strings(task.get("files_readonly"))
     yield from invalid_patterns((*path, "files_owned"), owned)
     yield from invalid_patterns((*path, "files_readonly"), readonly)
@@ -261,7 +263,7 @@ def _normal_form(pattern: str) -> str:
         return pattern
 
 
-def _criteria(path: Path, task: dict[str, Any]) -> Iterator[Contradiction]:
+def _criteria(path: KeyPath, task: dict[str, Any]) -> Iterator[Contradiction]:
     """The same checks that the server makes when the task is spawned."""
     for index, text in strings(task.get("criteria")):
         try:
@@ -287,7 +289,7 @@ def plan_warnings(plan: Plan) -> Iterator[Contradiction]:
         yield from _budget(("tasks", index, "budget"), plan, task)
 
 
-def _secrets(path: Path, environment: Mapping[str, str]) -> Iterator[Contradiction]:
+def _secrets(path: KeyPath, environment: Mapping[str, str]) -> Iterator[Contradiction]:
     """The messages do not repeat the values."""
     for name, value in environment.items():
         if value and is_secret_name(name):
@@ -305,7 +307,7 @@ def _unused(plan: Plan) -> Iterator[Contradiction]:
             yield ("agents", name), "is not used by any task"
 
 
-def _criteria_warnings(path: Path, plan: Plan, task: PlanTask) -> Iterator[Contradiction]:
+def _criteria_warnings(path: KeyPath, plan: Plan, task: PlanTask) -> Iterator[Contradiction]:
     verification = plan.repos[repo_of(plan, task)].verification
     refused = verification.unverifiable == "refuse"
     for index, text in enumerate(task.criteria):
@@ -316,7 +318,7 @@ def _criteria_warnings(path: Path, plan: Plan, task: PlanTask) -> Iterator[Contr
             yield (*path, index), f"{_NO_COMMAND}{end}"
 
 
-def _budget(path: Path, plan: Plan, task: PlanTask) -> Iterator[Contradiction]:
+def _budget(path: KeyPath, plan: Plan, task: PlanTask) -> Iterator[Contradiction]:
     for name in ("tokens", "dollars"):
         own, total = getattr(task.budget, name), getattr(plan.budget, name)
         if own is not None and total is not None and own > total:

@@ -20,7 +20,7 @@ from shiftboss.server.http.requests import Headers, PendingAnswer, idempotency_k
 from shiftboss.server.operations.bus import BUS_OPERATIONS, refusal
 from shiftboss.server.operations.handoffs import OPERATOR_OPERATIONS
 from shiftboss.server.operations.operation import Operation
-from shiftboss.server.operations.swarms import OPERATIONS, Report, parse
+from shiftboss.server.operations.swarms import REPORTS, Report, parse
 
 BUS_PREFIX = "/bus/"
 
@@ -116,7 +116,7 @@ class Calls:
         parts = path.split("/")
         if len(parts) != 4 or parts[1] != "swarm":
             return None
-        report = OPERATIONS.get(parts[3])
+        report = REPORTS.get(parts[3])
         return None if report is None else ReportCall(self._coordinator, path, parts[2], report)
 
 

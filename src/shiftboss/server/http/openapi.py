@@ -26,7 +26,7 @@ from shiftboss.protocol.swarms import (
 from shiftboss.server.http.guard import OPERATOR_PREFIX, WEBHOOK_PREFIX
 from shiftboss.server.operations.bus import BUS_OPERATIONS
 from shiftboss.server.operations.handoffs import OPERATOR_OPERATIONS
-from shiftboss.server.operations.swarms import OPERATIONS
+from shiftboss.server.operations.swarms import REPORTS
 
 _REF = "#/components/schemas/{model}"
 _SWARM_ID = {
@@ -83,7 +83,7 @@ def openapi_document() -> bytes:
         "/swarm/{swarm_id}/events": {"get": _events()},
         "/health": {"get": _operation("Check the health of the server.", HealthAnswer)},
     }
-    for name, report in OPERATIONS.items():
+    for name, report in REPORTS.items():
         paths[f"/swarm/{{swarm_id}}/{name}"] = {
             "post": _operation(
                 report.summary,
@@ -126,7 +126,7 @@ def _schemas() -> dict[str, Any]:
         HealthAnswer,
         WebhookAnswer,
     ]
-    for table in (OPERATIONS, BUS_OPERATIONS, OPERATOR_OPERATIONS):
+    for table in (REPORTS, BUS_OPERATIONS, OPERATOR_OPERATIONS):
         requests += [operation.request for operation in table.values()]
         answers += [operation.answer for operation in table.values()]
     _, document = models_json_schema(

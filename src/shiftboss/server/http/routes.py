@@ -27,7 +27,7 @@ from shiftboss.server.http.replies import json_reply
 from shiftboss.server.http.requests import idempotency_key, read_body
 from shiftboss.server.operations.bus import BUS_OPERATIONS
 from shiftboss.server.operations.handoffs import OPERATOR_OPERATIONS
-from shiftboss.server.operations.swarms import OPERATIONS, create_swarm, parse
+from shiftboss.server.operations.swarms import REPORTS, create_swarm, parse
 
 SWARMS_PER_PAGE = 50
 
@@ -84,7 +84,7 @@ class Endpoints:
 
 
 def _call_paths() -> Iterator[str]:
-    yield from (f"/swarm/{{swarm_id}}/{name}" for name in OPERATIONS)
+    yield from (f"/swarm/{{swarm_id}}/{name}" for name in REPORTS)
     yield from (f"{BUS_PREFIX}{name}" for name in BUS_OPERATIONS)
     yield from (f"{OPERATOR_PREFIX}{name}" for name in OPERATOR_OPERATIONS)
 

@@ -12,7 +12,7 @@ from shiftboss.protocol.fields import Answer, Request, SwarmId
 from shiftboss.protocol.swarms import CreateSwarmAnswer, CreateSwarmRequest, SwarmStatus
 from shiftboss.server.operations.bus import BUS_OPERATIONS
 from shiftboss.server.operations.operation import Operation
-from shiftboss.server.operations.swarms import OPERATIONS, Report, create_swarm
+from shiftboss.server.operations.swarms import REPORTS, Report, create_swarm
 
 
 class CallContext(NamedTuple):
@@ -95,7 +95,7 @@ TOOLS: Final[dict[str, Tool]] = {
     for tool in (
         *(_bus_tool(name, operation) for name, operation in BUS_OPERATIONS.items()),
         Tool("swarm_create", "Create a swarm.", CreateSwarmRequest, CreateSwarmAnswer, _create),
-        *(_report_tool(name, OPERATIONS[report]) for name, report in _REPORTS.items()),
+        *(_report_tool(name, REPORTS[report]) for name, report in _REPORTS.items()),
         Tool(
             "swarm_status",
             "Show the state of a swarm.",

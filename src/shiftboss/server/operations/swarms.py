@@ -35,7 +35,7 @@ class Report(NamedTuple):
     waits: bool = False
 
 
-OPERATIONS: dict[str, Report] = {
+REPORTS: dict[str, Report] = {
     "register": Report(
         RegisterRequest, RegisterAnswer, SwarmService.register, "Register a worker for its packet."
     ),

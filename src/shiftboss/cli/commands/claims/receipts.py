@@ -12,7 +12,8 @@ from shiftboss.cli.common.client import parse_answer
 from shiftboss.cli.common.command import Output, ServerSession, server_command
 from shiftboss.cli.common.options import DEFAULT_SWARM, Swarm, TaskId
 from shiftboss.cli.common.output import CannotWrite, print_json, print_line, print_text, show
-from shiftboss.cli.common.pages import join_documents, join_pages, public_key_of, receipt_pages
+from shiftboss.cli.common.pages import join_documents, join_pages
+from shiftboss.cli.common.receipts import public_key_of, receipt_pages
 from shiftboss.cli.views.times import now
 from shiftboss.errors import InvalidReceipt, ShiftbossError
 

@@ -49,6 +49,6 @@ def doctor(
 
 
 def _show(findings: list[Finding]) -> None:
-    from shiftboss.cli.views.contract import findings_table
+    from shiftboss.cli.views.doctor import findings_table
 
     show(findings_table(findings))

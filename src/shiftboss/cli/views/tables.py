@@ -1,0 +1,29 @@
+"""The building blocks of all tables."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.table import Column, Table
+from rich.text import Text
+
+from shiftboss.cli.common.output import printable
+
+Members = dict[str, Any]
+
+
+def cell(value: object, style: str = "") -> Text:
+    """One line, cut off with an ellipsis if it does not fit."""
+    return Text(printable(value), style=style, no_wrap=True, overflow="ellipsis")
+
+
+def plain_table(*columns: Column | str, gap: int = 2) -> Table:
+    return Table(*columns, box=None, padding=(0, gap, 0, 0), header_style="bold", pad_edge=False)
+
+
+def facts_grid() -> Table:
+    return Table.grid(Column(no_wrap=True), Column(overflow="fold"), padding=(0, 2, 0, 0))
+
+
+def add_fact(lines: Table, name: str, value: object, style: str = "") -> None:
+    lines.add_row(Text(name), Text(printable(value), style=style))
