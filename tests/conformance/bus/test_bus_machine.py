@@ -399,7 +399,7 @@ def is_ready(task: Any) -> bool:
 
 
 @pytest.mark.requirement("BUS-04", "BUS-08", "BUS-09")
-def test_whatever_happens_no_task_is_lost_and_none_is_held_twice(store_address: str) -> None:
+def test_no_task_is_ever_lost_or_held_twice(store_address: str) -> None:
     numbers = itertools.count(1)
     with asyncio.Runner() as runner:
         coordinator = Coordinator(store_at(store_address), clock=StillClock())

@@ -66,7 +66,7 @@ async def add_tasks(store: OpenStore, *tasks: Task) -> None:
     await store.write(add)
 
 
-async def test_a_task_comes_back_as_it_was_added_and_saved(with_swarm: OpenStore) -> None:
+async def test_a_task_is_read_as_it_was_added_and_saved(with_swarm: OpenStore) -> None:
     await add_tasks(with_swarm, task())
     assert await with_swarm.read(lambda tx: tx.task(SWARM, "t")) == task()
     assert await with_swarm.read(lambda tx: tx.task(SWARM, "none")) is None
@@ -85,7 +85,7 @@ async def test_a_task_comes_back_as_it_was_added_and_saved(with_swarm: OpenStore
     assert await with_swarm.read(lambda tx: tx.task(SWARM, "t")) == changed
 
 
-async def test_saving_a_task_leaves_what_it_was_added_with(with_swarm: OpenStore) -> None:
+async def test_saving_a_task_does_not_change_its_fixed_fields(with_swarm: OpenStore) -> None:
     await add_tasks(with_swarm, task())
     other = task(title="x", description="x", priority=9, created_at_ms=1, last_error="e")
     await with_swarm.write(lambda tx: tx.save_task(other))
@@ -103,13 +103,13 @@ async def test_saving_a_task_leaves_what_it_was_added_with(with_swarm: OpenStore
         task(status="active", worker="w", epoch=0),
     ],
 )
-async def test_the_schema_refuses_a_task_that_cannot_be(with_swarm: OpenStore, wrong: Task) -> None:
+async def test_the_schema_rejects_an_invalid_task(with_swarm: OpenStore, wrong: Task) -> None:
     with pytest.raises(StoreUnavailable):
         await add_tasks(with_swarm, wrong)
     assert await with_swarm.read(lambda tx: tx.task(SWARM, "t")) is None
 
 
-async def test_tasks_are_paged_in_the_order_of_their_ids(with_swarm: OpenStore) -> None:
+async def test_tasks_are_paged_by_id(with_swarm: OpenStore) -> None:
     await add_tasks(with_swarm, *(task(name) for name in ("b", "a", "B", "a.1", "a-1", "Z")))
 
     async def page(after: str, limit: int) -> list[str]:
@@ -121,7 +121,7 @@ async def test_tasks_are_paged_in_the_order_of_their_ids(with_swarm: OpenStore) 
     assert await page("b", 2) == []
 
 
-async def test_dependencies_are_known_from_both_ends(with_swarm: OpenStore) -> None:
+async def test_dependencies_can_be_read_in_both_directions(with_swarm: OpenStore) -> None:
     def add(tx: Transaction) -> None:
         tx.add_task(task("a", status="done"), [])
         tx.add_task(task("b"), [])
@@ -136,7 +136,9 @@ async def test_dependencies_are_known_from_both_ends(with_swarm: OpenStore) -> N
     assert dependents == [task("x", waits_for=1), task("y", waits_for=1)]
 
 
-async def test_the_next_task_is_ready_highest_and_oldest(with_swarm: OpenStore) -> None:
+async def test_the_next_task_is_the_oldest_ready_one_of_the_highest_priority(
+    with_swarm: OpenStore,
+) -> None:
     order = [
         queued("high", 9, priority=1),
         queued("back", -4),
@@ -237,7 +239,7 @@ async def test_workers_are_listed_by_name_with_the_state_of_what_they_hold(
     ]
 
 
-async def test_an_attempt_keeps_all_that_the_bus_knows_of_it(with_swarm: OpenStore) -> None:
+async def test_an_attempt_is_stored_with_all_its_fields(with_swarm: OpenStore) -> None:
     whole = attempt(lease_seconds=30, context_usage=0.25, current_step="3", commits='["abc1234"]')
     await with_swarm.write(lambda tx: tx.put_assignment(whole))
     assert await with_swarm.read(lambda tx: tx.assignment(SWARM, "t")) == whole
@@ -253,7 +255,7 @@ async def test_an_attempt_keeps_all_that_the_bus_knows_of_it(with_swarm: OpenSto
     assert await with_swarm.read(lambda tx: tx.assignment(SWARM, "t")) == changed
 
 
-async def test_only_the_attempt_that_is_named_can_be_ended(with_swarm: OpenStore) -> None:
+async def test_only_the_given_attempt_is_ended(with_swarm: OpenStore) -> None:
     await with_swarm.write(lambda tx: tx.put_assignment(attempt(epoch=2)))
     await with_swarm.write(lambda tx: tx.end_assignment(SWARM, "t", 1))
     assert await with_swarm.read(lambda tx: tx.assignment(SWARM, "t")) == attempt(epoch=2)
@@ -261,7 +263,7 @@ async def test_only_the_attempt_that_is_named_can_be_ended(with_swarm: OpenStore
     assert await with_swarm.read(lambda tx: tx.assignment(SWARM, "t")) is None
 
 
-async def test_leases_that_have_run_out_are_found_the_longest_overdue_first(
+async def test_expired_leases_are_listed_most_overdue_first(
     with_swarm: OpenStore,
 ) -> None:
     await with_swarm.add_swarm("other")
@@ -302,7 +304,7 @@ async def test_questions_are_numbered_and_answered_once(with_swarm: OpenStore) -
     assert len(await with_swarm.read(lambda tx: tx.questions(SWARM, 1, only_open=False))) == 1
 
 
-async def test_an_answer_is_unheard_until_its_own_attempt_has_heard_it(
+async def test_an_answer_is_undelivered_until_its_own_attempt_receives_it(
     with_swarm: OpenStore,
 ) -> None:
     def ask(tx: Transaction) -> None:
@@ -323,7 +325,9 @@ async def test_an_answer_is_unheard_until_its_own_attempt_has_heard_it(
     assert await unheard("t", 1) == [5]
 
 
-async def test_salvage_comes_back_newest_first_and_at_most_five(with_swarm: OpenStore) -> None:
+async def test_at_most_five_salvage_entries_are_returned_newest_first(
+    with_swarm: OpenStore,
+) -> None:
     lost = [Salvage(epoch, "w", "lease_expired", [f"abc123{epoch}"]) for epoch in range(1, 8)]
 
     def add(tx: Transaction) -> None:
@@ -339,7 +343,7 @@ async def test_salvage_comes_back_newest_first_and_at_most_five(with_swarm: Open
     ]
 
 
-async def test_a_swarm_that_is_deleted_takes_its_bus_with_it(with_swarm: OpenStore) -> None:
+async def test_deleting_a_swarm_deletes_its_bus_rows(with_swarm: OpenStore) -> None:
     def fill(tx: Transaction) -> None:
         tx.add_task(task("a"), [])
         tx.add_task(task("t"), ["a"])

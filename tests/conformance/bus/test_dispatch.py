@@ -25,7 +25,7 @@ async def test_the_least_recently_used_worker_gets_the_task(bus: BusFixture) -> 
 
 
 @pytest.mark.requirement("BUS-04")
-async def test_workers_of_the_same_age_are_taken_by_name(bus: BusFixture) -> None:
+async def test_workers_of_the_same_age_are_chosen_by_name(bus: BusFixture) -> None:
     for name in ("b", "a"):
         await bus.register(name)
         bus.clock.now_ms -= 1
@@ -34,7 +34,7 @@ async def test_workers_of_the_same_age_are_taken_by_name(bus: BusFixture) -> Non
 
 
 @pytest.mark.requirement("BUS-04")
-async def test_the_queue_is_in_order_of_priority_then_age(bus: BusFixture) -> None:
+async def test_the_queue_is_ordered_by_priority_and_then_by_age(bus: BusFixture) -> None:
     for name, priority in (("z", 0), ("low", -5), ("a", 0), ("high", 7), ("m", 0), ("top", 7)):
         await bus.add(name, priority=priority)
         await bus.submit(name)
@@ -49,7 +49,9 @@ async def test_the_queue_is_in_order_of_priority_then_age(bus: BusFixture) -> No
 
 
 @pytest.mark.requirement("BUS-04")
-async def test_the_position_is_how_many_are_handed_out_up_to_this_one(bus: BusFixture) -> None:
+async def test_the_position_counts_the_tasks_dispatched_up_to_and_including_this_one(
+    bus: BusFixture,
+) -> None:
     async def position(name: str, priority: int = 0) -> int | None:
         await bus.add(name, priority=priority)
         answer = await bus.submit(name)
@@ -65,7 +67,7 @@ async def test_the_position_is_how_many_are_handed_out_up_to_this_one(bus: BusFi
 
 @pytest.mark.requirement("BUS-04")
 @pytest.mark.parametrize("apart_ms", [0, 1])
-async def test_tasks_that_come_back_are_first_in_the_order_of_their_age(
+async def test_returned_tasks_go_to_the_front_of_the_queue_by_age(
     bus: BusFixture, apart_ms: int
 ) -> None:
     """They were handed out at once and have never been queued."""
@@ -85,7 +87,7 @@ async def test_tasks_that_come_back_are_first_in_the_order_of_their_age(
 
 
 @pytest.mark.requirement("BUS-04")
-async def test_a_failed_task_that_is_submitted_again_is_told_its_true_position(
+async def test_a_resubmitted_task_is_given_its_true_position(
     bus: BusFixture,
 ) -> None:
     await bus.register("w")
@@ -98,7 +100,7 @@ async def test_a_failed_task_that_is_submitted_again_is_told_its_true_position(
 
 
 @pytest.mark.requirement("BUS-04")
-async def test_a_task_waits_for_all_it_depends_on(bus: BusFixture) -> None:
+async def test_a_task_waits_for_all_its_dependencies(bus: BusFixture) -> None:
     """A diamond: the base, two sides, the top."""
     await bus.register("v", "w")
     await bus.add("base")
@@ -157,7 +159,7 @@ async def test_a_task_added_after_its_dependency_is_done_does_not_wait(bus: BusF
 
 
 @pytest.mark.requirement("BUS-04")
-async def test_dependencies_must_exist_so_there_is_no_circle(bus: BusFixture) -> None:
+async def test_dependencies_must_exist_so_cycles_are_impossible(bus: BusFixture) -> None:
     with pytest.raises(UnknownTask) as unknown:
         await bus.add("t", after=["none"])
     assert unknown.value.field == "depends_on"
@@ -168,7 +170,7 @@ async def test_dependencies_must_exist_so_there_is_no_circle(bus: BusFixture) ->
     assert (await bus.rows()).tasks == {}
 
 
-async def test_adding_the_same_task_again_changes_nothing_and_another_is_refused(
+async def test_adding_a_task_again_changes_nothing_and_a_different_one_is_refused(
     bus: BusFixture,
 ) -> None:
     await bus.add("a", "b")
@@ -193,32 +195,32 @@ async def busy(bus: BusFixture) -> BusFixture:
 
 
 @pytest.mark.requirement("BUS-04")
-async def test_a_worker_that_registers_is_given_what_waits(busy: BusFixture) -> None:
+async def test_a_worker_that_registers_is_given_a_waiting_task(busy: BusFixture) -> None:
     await busy.register("x")
     assert (await busy.show("next")).worker == "x"
 
 
 @pytest.mark.requirement("BUS-04", "BUS-06")
-async def test_a_worker_that_is_done_is_given_what_waits(busy: BusFixture) -> None:
+async def test_a_worker_that_is_done_is_given_a_waiting_task(busy: BusFixture) -> None:
     await busy.done("held")
     assert (await busy.show("next")).worker == "w"
 
 
 @pytest.mark.requirement("BUS-04", "BUS-06")
-async def test_a_worker_that_failed_is_given_what_waits(busy: BusFixture) -> None:
+async def test_a_worker_that_failed_is_given_a_waiting_task(busy: BusFixture) -> None:
     await busy.failed("held")
     assert (await busy.show("next")).worker == "w"
     assert (await busy.show("held")).status == "failed"
 
 
 @pytest.mark.requirement("BUS-04")
-async def test_a_worker_whose_task_is_cancelled_is_given_what_waits(busy: BusFixture) -> None:
+async def test_a_worker_whose_task_is_cancelled_is_given_a_waiting_task(busy: BusFixture) -> None:
     await busy.cancel("held")
     assert (await busy.show("next")).worker == "w"
 
 
 @pytest.mark.requirement("BUS-04", "BUS-07")
-async def test_a_worker_that_is_reset_gets_the_oldest_task_which_may_be_its_own(
+async def test_a_reset_worker_gets_the_oldest_task_even_if_it_was_its_own(
     busy: BusFixture,
 ) -> None:
     await busy.reset("w")
@@ -228,7 +230,7 @@ async def test_a_worker_that_is_reset_gets_the_oldest_task_which_may_be_its_own(
 
 
 @pytest.mark.requirement("BUS-04", "BUS-09")
-async def test_the_end_of_a_lease_gives_the_task_to_another(busy: BusFixture) -> None:
+async def test_a_task_whose_lease_expires_goes_to_another_worker(busy: BusFixture) -> None:
     await busy.cancel("next")
     await busy.pass_seconds(900)
     await busy.register("x")
@@ -237,7 +239,7 @@ async def test_the_end_of_a_lease_gives_the_task_to_another(busy: BusFixture) ->
 
 
 @pytest.mark.requirement("BUS-04", "BUS-09")
-async def test_a_worker_that_let_an_offer_lapse_is_given_what_waits_when_it_polls(
+async def test_a_worker_that_let_an_offer_lapse_gets_a_task_at_its_next_poll(
     busy: BusFixture,
 ) -> None:
     await busy.register("x")  # and is given `next`
@@ -247,7 +249,7 @@ async def test_a_worker_that_let_an_offer_lapse_is_given_what_waits_when_it_poll
 
 
 @pytest.mark.requirement("BUS-07")
-async def test_a_retry_ends_the_attempt_and_hands_the_task_out_again(bus: BusFixture) -> None:
+async def test_a_retry_ends_the_attempt_and_dispatches_the_task_again(bus: BusFixture) -> None:
     await bus.register("v", "w")
     await bus.add_and_submit("t")
     assert await bus.start("v", "t") == 1
@@ -258,14 +260,14 @@ async def test_a_retry_ends_the_attempt_and_hands_the_task_out_again(bus: BusFix
     assert (await bus.worker("v")).status == "idle"
 
 
-async def test_a_queued_task_that_is_retried_stays_where_it_is(bus: BusFixture) -> None:
+async def test_retrying_a_queued_task_does_not_move_it(bus: BusFixture) -> None:
     await bus.add_and_submit("a", "b")
     before = await bus.rows()
     assert await bus.retry("b") == "queued"
     assert await bus.rows() == before
 
 
-async def test_a_cancelled_task_is_over(bus: BusFixture) -> None:
+async def test_a_cancelled_task_cannot_be_resumed(bus: BusFixture) -> None:
     await bus.register("w")
     await bus.add_and_submit("held", "queued")
     await bus.add("open")
@@ -281,7 +283,7 @@ async def test_a_cancelled_task_is_over(bus: BusFixture) -> None:
     assert (await bus.worker("w")).status == "idle"
 
 
-async def test_what_is_done_cannot_be_cancelled(bus: BusFixture) -> None:
+async def test_a_finished_task_cannot_be_cancelled(bus: BusFixture) -> None:
     await bus.register("w")
     await bus.add_and_submit("t")
     await bus.start("w", "t")
@@ -292,7 +294,7 @@ async def test_what_is_done_cannot_be_cancelled(bus: BusFixture) -> None:
 
 
 @pytest.mark.requirement("WP-05")
-async def test_an_assign_message_gives_a_task_to_a_worker_of_choice(bus: BusFixture) -> None:
+async def test_an_assign_message_gives_a_task_to_the_named_worker(bus: BusFixture) -> None:
     await bus.register("v", "w")
     await bus.add("t")
     answer = await bus.say(

@@ -32,7 +32,7 @@ async def lease_left(bus: BusFixture, task: str = "t") -> float | None:
     return None if ends_at is None else (ends_at - bus.clock.now_ms) / 1000
 
 
-async def test_an_offer_that_lapses_goes_to_another(bus: BusFixture) -> None:
+async def test_a_lapsed_offer_goes_to_another_worker(bus: BusFixture) -> None:
     await bus.register("v", "w")
     await bus.add_and_submit("t")
     assert (await bus.show("t")).worker == "v"
@@ -46,7 +46,7 @@ async def test_an_offer_that_lapses_goes_to_another(bus: BusFixture) -> None:
         await bus.ack("v", "t")
 
 
-async def test_who_let_an_offer_lapse_is_offered_nothing_before_a_sign_of_life(
+async def test_a_worker_that_let_an_offer_lapse_gets_no_offers_until_it_is_heard_from(
     bus: BusFixture,
 ) -> None:
     await bus.register("v")
@@ -58,7 +58,7 @@ async def test_who_let_an_offer_lapse_is_offered_nothing_before_a_sign_of_life(
     assert (await bus.given("v")).bead_id == "t"
 
 
-async def test_a_poll_delivers_an_offer_again_and_starts_its_time_anew(bus: BusFixture) -> None:
+async def test_a_poll_redelivers_an_offer_and_restarts_its_lease(bus: BusFixture) -> None:
     await bus.register("v")
     await bus.add_and_submit("t")
     first = await bus.given("v")
@@ -72,7 +72,7 @@ async def test_a_poll_delivers_an_offer_again_and_starts_its_time_anew(bus: BusF
     assert (await bus.ack("v", "t")).epoch == 1
 
 
-async def test_a_heartbeat_does_not_keep_an_offer_that_nobody_acknowledges(bus: BusFixture) -> None:
+async def test_a_heartbeat_does_not_extend_an_unacknowledged_offer(bus: BusFixture) -> None:
     await bus.register("v")
     await bus.add_and_submit("t")
     await bus.pass_seconds(OFFER - 1)
@@ -81,7 +81,7 @@ async def test_a_heartbeat_does_not_keep_an_offer_that_nobody_acknowledges(bus: 
     assert (await bus.show("t")).status == "queued"
 
 
-async def test_a_lease_that_ends_queues_the_task_with_what_is_left_of_it(bus: BusFixture) -> None:
+async def test_an_expired_lease_requeues_the_task_with_its_salvage(bus: BusFixture) -> None:
     await executing(bus)
     for commit in ("abc1234", "def5678", "abc1234"):
         await bus.say(MessageType.PROGRESS, "v", payload={"commit": commit})
@@ -103,7 +103,7 @@ async def test_a_lease_that_ends_queues_the_task_with_what_is_left_of_it(bus: Bu
     ]
 
 
-async def test_what_a_failed_attempt_has_left_is_named_to_the_next(bus: BusFixture) -> None:
+async def test_the_next_attempt_is_given_the_salvage_of_a_failed_one(bus: BusFixture) -> None:
     await executing(bus)
     await bus.say(MessageType.PROGRESS, "v", payload={"commit": "abc1234"})
     await bus.failed("t")
@@ -113,7 +113,7 @@ async def test_what_a_failed_attempt_has_left_is_named_to_the_next(bus: BusFixtu
     ]
 
 
-async def test_the_newest_of_many_lost_attempts_are_named(bus: BusFixture) -> None:
+async def test_salvage_lists_only_the_newest_lost_attempts(bus: BusFixture) -> None:
     await executing(bus)
     for _ in range(6):
         await bus.retry("t")
@@ -122,7 +122,7 @@ async def test_the_newest_of_many_lost_attempts_are_named(bus: BusFixture) -> No
     assert [one["epoch"] for one in (await bus.given("v")).salvage] == [7, 6, 5, 4, 3]
 
 
-async def test_every_sign_of_life_of_the_holder_renews_its_lease(bus: BusFixture) -> None:
+async def test_every_message_from_the_holder_renews_its_lease(bus: BusFixture) -> None:
     await executing(bus)
     for sign in (
         lambda: bus.beat("v"),
@@ -145,7 +145,7 @@ async def test_a_poll_while_executing_does_not_renew_the_lease(bus: BusFixture) 
     assert (await bus.show("t")).status == "queued"
 
 
-async def test_a_launcher_can_ask_for_a_shorter_lease(bus: BusFixture) -> None:
+async def test_a_launcher_can_request_a_shorter_lease(bus: BusFixture) -> None:
     await executing(bus)
     answer = await bus.beat("v", lease_seconds=5)
     assert answer.lease_expires_at == bus.clock.now_ms + 5000
@@ -156,7 +156,7 @@ async def test_a_launcher_can_ask_for_a_shorter_lease(bus: BusFixture) -> None:
     assert (await bus.show("t")).status == "queued"
 
 
-async def test_a_short_lease_asked_for_before_the_acknowledgement_counts_after_it(
+async def test_a_short_lease_requested_before_the_acknowledgement_applies_after_it(
     bus: BusFixture,
 ) -> None:
     await bus.register("v")
@@ -178,7 +178,7 @@ async def test_a_blocked_worker_has_a_long_lease(bus: BusFixture) -> None:
     assert (await bus.show("t")).status == "queued"
 
 
-async def test_a_blocked_worker_whose_launcher_beats_keeps_the_launchers_lease(
+async def test_heartbeats_of_its_launcher_keep_a_blocked_worker_on_the_launchers_lease(
     bus: BusFixture,
 ) -> None:
     await executing(bus)
@@ -188,7 +188,7 @@ async def test_a_blocked_worker_whose_launcher_beats_keeps_the_launchers_lease(
     assert await lease_left(bus) == 30
 
 
-async def test_an_answer_starts_the_usual_lease_again(bus: BusFixture) -> None:
+async def test_an_answer_restarts_the_normal_lease(bus: BusFixture) -> None:
     await executing(bus)
     question = (await bus.say(MessageType.BLOCKED, "v", payload={"question": "?"})).question_id
     assert question is not None
@@ -197,7 +197,7 @@ async def test_an_answer_starts_the_usual_lease_again(bus: BusFixture) -> None:
     assert ((await bus.show("t")).state, await lease_left(bus)) == ("executing", LEASE)
 
 
-async def test_a_worker_that_waits_with_a_full_context_has_no_lease(bus: BusFixture) -> None:
+async def test_a_worker_waiting_with_a_full_context_has_no_lease(bus: BusFixture) -> None:
     await executing(bus)
     await bus.say(MessageType.CONTEXT_THRESHOLD, "v", payload={"task_id": "t"})
     assert await lease_left(bus) is None
@@ -214,7 +214,7 @@ async def test_a_worker_that_waits_with_a_full_context_has_no_lease(bus: BusFixt
     assert (await bus.rows()).ready == {0: 1}
 
 
-async def test_what_an_old_epoch_says_is_refused_and_changes_nothing(bus: BusFixture) -> None:
+async def test_messages_from_an_old_epoch_are_refused_and_change_nothing(bus: BusFixture) -> None:
     old = await executing(bus)
     await bus.register("w")
     await bus.retry("t")
@@ -239,7 +239,7 @@ async def test_what_an_old_epoch_says_is_refused_and_changes_nothing(bus: BusFix
     assert await bus.rows() == before
 
 
-async def test_a_lost_worker_that_reports_before_anybody_took_its_task_is_refused(
+async def test_a_report_from_a_lost_worker_is_refused_even_before_its_task_is_reassigned(
     bus: BusFixture,
 ) -> None:
     epoch = await executing(bus)
@@ -251,7 +251,7 @@ async def test_a_lost_worker_that_reports_before_anybody_took_its_task_is_refuse
 
 
 @pytest.mark.requirement("BUS-08")
-async def test_a_restart_of_the_coordinator_keeps_everything(store_address: str) -> None:
+async def test_a_coordinator_restart_loses_nothing(store_address: str) -> None:
     clock = StillClock()
     async with open_bus(store_address, clock) as bus:
         await executing(bus, "t", "v")
@@ -279,7 +279,7 @@ async def test_a_restart_of_the_coordinator_keeps_everything(store_address: str)
         assert [one["commits"] for one in task.salvage] == [["abc1234"]]
 
 
-async def test_the_duty_ends_a_short_lease_long_before_its_longest_sleep(
+async def test_the_duty_expires_a_short_lease_without_waiting_for_its_longest_sleep(
     store_address: str,
 ) -> None:
     """With the real clock: the heartbeat that shortens the lease wakes the lease keeper."""
@@ -302,7 +302,7 @@ async def test_the_duty_ends_a_short_lease_long_before_its_longest_sleep(
 
 
 @pytest.mark.requirement("BUS-08", "BUS-09")
-async def test_a_lease_that_ran_out_while_no_server_was_there_gets_a_grace(
+async def test_a_lease_that_expired_while_the_server_was_down_gets_a_grace_period(
     store_address: str,
 ) -> None:
     clock = StillClock()
@@ -321,7 +321,7 @@ async def test_a_lease_that_ran_out_while_no_server_was_there_gets_a_grace(
 
 
 @pytest.mark.requirement("WP-05")
-async def test_retries_of_a_failed_task_count_failures_and_not_attempts(bus: BusFixture) -> None:
+async def test_the_retry_limit_counts_failures_and_not_attempts(bus: BusFixture) -> None:
     await bus.register("v")
     await bus.add_and_submit("t")
     for _ in range(3):

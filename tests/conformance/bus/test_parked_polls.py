@@ -38,7 +38,7 @@ async def task_of(poll: asyncio.Task[PollAnswer]) -> str:
     return task.bead_id
 
 
-async def test_a_parked_poll_is_woken_by_the_submit_itself(bus: BusFixture) -> None:
+async def test_a_submit_wakes_a_parked_poll_directly(bus: BusFixture) -> None:
     await bus.register("v")
     await bus.add("t")
     poll = await parked(bus, "v")
@@ -50,7 +50,7 @@ async def test_a_parked_poll_is_woken_by_the_submit_itself(bus: BusFixture) -> N
     assert task == await bus.given("v")  # the event said all that the store would have
 
 
-async def test_only_the_worker_that_is_given_the_task_wakes(bus: BusFixture) -> None:
+async def test_only_the_worker_that_gets_the_task_wakes(bus: BusFixture) -> None:
     await bus.register("v", "w")
     await bus.add("t", "u")
     first, second = await parked(bus, "v"), await parked(bus, "w")
@@ -61,7 +61,7 @@ async def test_only_the_worker_that_is_given_the_task_wakes(bus: BusFixture) -> 
     assert await task_of(second) == "u"
 
 
-async def test_all_polls_of_one_name_hear_of_the_task(bus: BusFixture) -> None:
+async def test_every_poll_of_the_same_worker_returns_the_task(bus: BusFixture) -> None:
     await bus.register("v")
     await bus.add("t")
     polls = [await parked(bus, "v") for _ in range(3)]
@@ -69,7 +69,7 @@ async def test_all_polls_of_one_name_hear_of_the_task(bus: BusFixture) -> None:
     assert [await task_of(poll) for poll in polls] == ["t"] * 3
 
 
-async def test_a_poll_while_executing_is_woken_when_the_worker_is_given_the_next_task(
+async def test_a_poll_made_while_executing_wakes_when_the_worker_gets_its_next_task(
     bus: BusFixture,
 ) -> None:
     await bus.register("v")
@@ -82,7 +82,7 @@ async def test_a_poll_while_executing_is_woken_when_the_worker_is_given_the_next
 
 
 @pytest.mark.requirement("BUS-07")
-async def test_a_reset_wakes_the_poll_and_keeps_what_is_offered_next(bus: BusFixture) -> None:
+async def test_a_reset_wakes_the_poll_and_keeps_the_next_offer(bus: BusFixture) -> None:
     await bus.register("v")
     await bus.add_and_submit("t")
     await bus.start("v", "t")
@@ -117,7 +117,7 @@ async def test_a_lapsed_offer_wakes_the_poll_of_the_next_worker(bus: BusFixture)
     assert await task_of(poll) == "t"
 
 
-async def test_a_poll_that_is_given_up_leaves_nothing_behind(bus: BusFixture) -> None:
+async def test_an_abandoned_poll_leaves_nothing_behind(bus: BusFixture) -> None:
     await bus.register("v")
     poll = await parked(bus, "v")
     poll.cancel()
@@ -129,7 +129,7 @@ async def test_a_poll_that_is_given_up_leaves_nothing_behind(bus: BusFixture) ->
 
 
 @pytest.mark.requirement("BUS-08")
-async def test_a_coordinator_that_stops_answers_its_parked_polls(store_address: str) -> None:
+async def test_a_stopping_coordinator_answers_its_parked_polls(store_address: str) -> None:
     async with open_bus(store_address) as bus:
         await bus.register("v", "w")
         polls = [await parked(bus, name) for name in ("v", "w")]

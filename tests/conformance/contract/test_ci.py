@@ -26,7 +26,7 @@ TASK = "adnet"
 
 
 @pytest.mark.requirement("CC-02")
-async def test_the_documents_session(contract: ContractFixture) -> None:
+async def test_the_session_of_the_document(contract: ContractFixture) -> None:
     """Its lines as they stand there, but for the commits."""
     await contract.works_on(TASK)
     first, second = contract.commits[:2]
@@ -66,7 +66,7 @@ async def test_the_documents_session(contract: ContractFixture) -> None:
 
 
 @pytest.mark.requirement("CC-10")
-async def test_a_new_push_replaces_the_commit_and_the_late_result_changes_nothing(
+async def test_a_new_push_replaces_the_commit_and_a_late_result_changes_nothing(
     contract: ContractFixture,
 ) -> None:
     """caching_old_run_ids"""
@@ -92,7 +92,7 @@ def _looked(contract: ContractFixture, tx: object, seen: object, report: CiRepor
     return ci.record_report(tx, active_policy, seen, report, contract.clock.now_ms)  # type: ignore[arg-type]
 
 
-async def test_the_same_push_told_again_is_no_new_one(contract: ContractFixture) -> None:
+async def test_a_repeated_push_report_is_not_a_new_push(contract: ContractFixture) -> None:
     await contract.works_on(TASK)
     sha = await contract.pushes(TASK)
     await contract.ci_says(runs(sha, test="running"))
@@ -106,7 +106,7 @@ async def test_the_same_push_told_again_is_no_new_one(contract: ContractFixture)
     assert [push.sha for push in pushes] == [sha]
 
 
-async def test_what_is_no_success_is_red_and_says_what_to_do(contract: ContractFixture) -> None:
+async def test_anything_but_success_is_red_and_names_a_remedy(contract: ContractFixture) -> None:
     await contract.works_on(TASK)
     for number, (job, state, hint) in enumerate(
         (
@@ -126,7 +126,7 @@ async def test_what_is_no_success_is_red_and_says_what_to_do(contract: ContractF
         assert held.lease_expires_at_ms is not None
 
 
-async def test_runs_of_other_commits_and_no_run_at_all_are_waited_for(
+async def test_the_watcher_keeps_waiting_if_there_is_no_run_of_the_commit(
     contract: ContractFixture,
 ) -> None:
     """wrong SHA, an older run that is green, a run that does not come"""
@@ -158,7 +158,7 @@ async def test_a_rerun_that_turns_red_after_green_is_not_done(contract: Contract
     await contract.accept()
 
 
-async def test_a_commit_that_was_pushed_away_is_refused(contract: ContractFixture) -> None:
+async def test_a_commit_removed_by_a_force_push_is_refused(contract: ContractFixture) -> None:
     """A force push: the verifier does not find it on its branch. Then there is nothing to follow,
     and the work goes on."""
     await contract.works_on(TASK)
@@ -170,7 +170,7 @@ async def test_a_commit_that_was_pushed_away_is_refused(contract: ContractFixtur
     await contract.proven(TASK, 1)
 
 
-async def test_a_forge_that_is_down_while_the_claim_is_verified_is_waited_for(
+async def test_verification_waits_for_a_forge_that_is_down(
     contract: ContractFixture,
 ) -> None:
     await contract.works_on(TASK)
@@ -189,7 +189,7 @@ async def test_a_forge_that_is_down_while_the_claim_is_verified_is_waited_for(
 # -- no answer
 
 
-async def test_a_forge_that_is_down_for_ten_minutes_is_asked_later_and_later(
+async def test_a_forge_that_is_down_is_polled_with_growing_delays(
     contract: ContractFixture,
 ) -> None:
     await contract.works_on(TASK)
@@ -214,7 +214,9 @@ async def test_a_forge_that_is_down_for_ten_minutes_is_asked_later_and_later(
     await contract.accept()
 
 
-async def test_a_token_that_was_revoked_is_told_and_never_a_pass(contract: ContractFixture) -> None:
+async def test_a_revoked_token_is_reported_and_never_counts_as_a_pass(
+    contract: ContractFixture,
+) -> None:
     await contract.works_on(TASK)
     sha = await contract.pushes(TASK)
     words = "the forge refused the token: it was revoked"
@@ -226,7 +228,7 @@ async def test_a_token_that_was_revoked_is_told_and_never_a_pass(contract: Contr
     assert (await contract.tracking(TASK)).state == "waiting"
 
 
-async def test_a_mistake_about_one_commit_does_not_stop_the_others(
+async def test_an_error_for_one_commit_does_not_affect_the_others(
     contract: ContractFixture,
 ) -> None:
     await contract.works_on("sdk")
@@ -238,7 +240,7 @@ async def test_a_mistake_about_one_commit_does_not_stop_the_others(
     assert (await contract.tracking("sdk")).errors == 1
 
 
-async def test_the_watcher_comes_less_often_while_nothing_changes(
+async def test_the_watcher_polls_less_often_while_nothing_changes(
     contract: ContractFixture,
 ) -> None:
     await contract.works_on(TASK)
@@ -259,7 +261,7 @@ async def test_the_watcher_comes_less_often_while_nothing_changes(
 # -- who is there to hear it
 
 
-async def test_attempts_to_mend_the_ci_are_counted_and_then_the_contact_is_asked(
+async def test_after_too_many_attempts_to_fix_ci_the_contact_is_asked(
     contract: ContractFixture,
 ) -> None:
     await contract.works_on(TASK)
@@ -276,7 +278,7 @@ async def test_attempts_to_mend_the_ci_are_counted_and_then_the_contact_is_asked
     assert (await contract.attempt(TASK)).state is WorkerState.EXECUTING
 
 
-async def test_a_result_for_a_task_that_is_over_is_nobodys(contract: ContractFixture) -> None:
+async def test_a_result_for_a_finished_task_is_dropped(contract: ContractFixture) -> None:
     """And nothing is due any more: a look that leads nowhere would be made for ever."""
     for end in (contract.cancel, contract.failed):
         await contract.works_on("sdk", "w", end.__name__)
@@ -288,7 +290,7 @@ async def test_a_result_for_a_task_that_is_over_is_nobodys(contract: ContractFix
         await contract.free("sdk")
 
 
-async def test_a_restart_resumes_every_commit(
+async def test_a_restart_resumes_following_every_commit(
     store_address: str, tmp_path: Path, pushed: tuple[Repo, list[str]]
 ) -> None:
     async with open_contract(store_address, tmp_path / "a", *pushed) as contract:

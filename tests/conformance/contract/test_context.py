@@ -62,7 +62,7 @@ async def spawned(contract: ContractFixture, **members: Any) -> None:
     await contract.spawn("alphavm", "src/auth/", repo="alphavm", **members)
 
 
-async def test_required_and_recommended_parts_and_the_files_in_their_order(
+async def test_the_context_has_required_and_recommended_parts_and_ordered_files(
     contract: ContractFixture,
 ) -> None:
     await spawned(contract, files_readonly=["src/lib/jwt.py"], subtask_description="Charge fees")
@@ -94,14 +94,16 @@ async def test_required_and_recommended_parts_and_the_files_in_their_order(
     assert made.tokens == estimate_tokens(made.text)
 
 
-async def test_without_a_plan_the_contract_is_the_plan(contract: ContractFixture) -> None:
+async def test_without_a_plan_the_contract_serves_as_the_plan(contract: ContractFixture) -> None:
     await spawned(contract)
     made = await built(contract, "alphavm")
     assert "PLAN REF: contract of alphavm, version 1\n" in made.text
     assert "# Task alphavm, contract version 1" in made.text
 
 
-async def test_what_goes_on_around_it(contract: ContractFixture) -> None:
+async def test_the_context_mentions_red_repos_open_questions_and_parallel_workers(
+    contract: ContractFixture,
+) -> None:
     await contract.works_on("deltavm", "w-2")
     await contract.says("deltavm", "BLOCKED: Which fee?")
     sha = await _red(contract, "alphavm")
@@ -119,7 +121,7 @@ async def _red(contract: ContractFixture, repo: str) -> str:
     return sha
 
 
-async def test_a_smaller_budget_leaves_files_out_and_a_larger_one_is_not_given(
+async def test_a_smaller_budget_omits_files_and_a_larger_one_is_capped(
     sqlite_path: str, tmp_path: Path, repo: Repo
 ) -> None:
     repo.commit("large", {"src/auth/large.py": "value = 1\n" * 3000})
@@ -140,7 +142,7 @@ async def _budgets(contract: ContractFixture) -> None:
         await built(contract, "alphavm", max_tokens=10)
 
 
-async def test_what_is_not_there_is_said(contract: ContractFixture) -> None:
+async def test_an_unknown_task_or_plan_file_is_an_error(contract: ContractFixture) -> None:
     with pytest.raises(UnknownHandoff):
         await built(contract, "nothing")
     await spawned(contract)
@@ -150,7 +152,7 @@ async def test_what_is_not_there_is_said(contract: ContractFixture) -> None:
         assert caught.value.field == "plan_ref"
 
 
-async def test_what_is_returned_with_done_is_the_summary_of_the_receipt(
+async def test_the_context_returned_with_done_becomes_the_receipts_summary(
     contract: ContractFixture,
 ) -> None:
     """The server has claimed by itself when CI was green; its claim gets the words."""
@@ -171,7 +173,7 @@ def _waits(contract: ContractFixture) -> bool:
     return (contract.swarm_id, "alphavm") in contract.coordinator._verdict_waiters._waiting
 
 
-async def test_what_is_returned_with_the_push_is_kept_for_the_claim_of_the_server(
+async def test_the_context_returned_with_the_push_is_used_in_the_servers_claim(
     contract: ContractFixture,
 ) -> None:
     await contract.works_on("alphavm")
@@ -183,7 +185,7 @@ async def test_what_is_returned_with_the_push_is_kept_for_the_claim_of_the_serve
     assert (await contract.receipt("alphavm"))["summary"].startswith("Fees are calculated\n")
 
 
-async def test_what_was_returned_with_a_red_push_is_forgotten(contract: ContractFixture) -> None:
+async def test_the_context_returned_with_a_red_push_is_discarded(contract: ContractFixture) -> None:
     await contract.works_on("alphavm")
     first, second = contract.commits[:2]
     line = "PUSHED_TO_CI: alphavm commit {} - CI run #89"
@@ -195,7 +197,7 @@ async def test_what_was_returned_with_a_red_push_is_forgotten(contract: Contract
     assert (await contract.receipt("alphavm"))["summary"] == ""
 
 
-async def test_nothing_is_returned_in_the_middle_of_the_work(contract: ContractFixture) -> None:
+async def test_no_context_is_accepted_in_the_middle_of_the_work(contract: ContractFixture) -> None:
     await contract.works_on("alphavm")
     with pytest.raises(InvalidRequest) as caught:
         await contract.says("alphavm", "WORKING: on it", returns=RETURNS)
@@ -213,7 +215,7 @@ async def test_nothing_is_returned_in_the_middle_of_the_work(contract: ContractF
         (["cross_repo"], "claude-opus-4"),
     ],
 )
-async def test_the_traits_of_a_task_choose_the_model_of_its_worker(
+async def test_the_traits_of_a_task_determine_its_workers_model(
     contract: ContractFixture, traits: list[str], model: str
 ) -> None:
     await contract.register("w")

@@ -50,7 +50,7 @@ async def test_a_transient_failure_is_retried_with_backoff_then_the_contact_is_a
     assert question.question_id == answers[3].question_id
 
 
-async def test_a_recoverable_failure_is_the_workers_to_fix(contract: ContractFixture) -> None:
+async def test_a_recoverable_failure_is_left_to_the_worker(contract: ContractFixture) -> None:
     """Told after three, ended after five; what is told does not stop the worker."""
     await contract.works_on("sdk")
     answers = []
@@ -72,7 +72,9 @@ async def test_a_recoverable_failure_is_the_workers_to_fix(contract: ContractFix
     assert await contract.locked() == {"sdk": "sdk"}
 
 
-async def test_counts_are_in_a_row_and_a_push_ends_the_row(contract: ContractFixture) -> None:
+async def test_only_consecutive_failures_count_and_a_push_resets_them(
+    contract: ContractFixture,
+) -> None:
     await contract.works_on("sdk")
     for message, attempts in (
         ("tests failed", 1),
@@ -86,7 +88,7 @@ async def test_counts_are_in_a_row_and_a_push_ends_the_row(contract: ContractFix
     assert (await contract.fails("sdk", "tests failed")).attempts == 1
 
 
-async def test_a_report_that_comes_again_is_not_counted_again(contract: ContractFixture) -> None:
+async def test_a_repeated_failure_report_is_counted_once(contract: ContractFixture) -> None:
     await contract.works_on("sdk")
     first = await contract.fails("sdk", DENIED, key="k", tool="Bash")
     assert await contract.fails("sdk", DENIED, key="k", tool="Bash") == first
@@ -94,7 +96,7 @@ async def test_a_report_that_comes_again_is_not_counted_again(contract: Contract
     assert (await contract.attempt("sdk")).state is WorkerState.EXECUTING
 
 
-async def test_a_blocking_failure_pauses_until_somebody_answers(contract: ContractFixture) -> None:
+async def test_a_blocking_failure_pauses_until_it_is_answered(contract: ContractFixture) -> None:
     await contract.works_on("sdk")
     answer = await contract.fails("sdk", "CONFLICT (content): Merge conflict in a.py")
     assert (answer.failure_class, answer.action) == ("blocking", "pause")
@@ -108,7 +110,7 @@ async def test_a_blocking_failure_pauses_until_somebody_answers(contract: Contra
 
 
 @pytest.mark.requirement("CC-07", "CC-10")
-async def test_the_second_denial_of_a_tool_in_a_row_ends_the_worker(
+async def test_the_second_consecutive_denial_of_a_tool_terminates_the_worker(
     contract: ContractFixture,
 ) -> None:
     """infinite_permission_retry_loop: of 107 attempts, two are made."""
@@ -136,7 +138,7 @@ async def test_the_second_denial_of_a_tool_in_a_row_ends_the_worker(
 
 
 @pytest.mark.requirement("CC-07")
-async def test_respawn_carries_the_changed_instructions(contract: ContractFixture) -> None:
+async def test_a_respawn_carries_the_changed_instructions(contract: ContractFixture) -> None:
     await contract.works_on("sdk", "w")
     answer = await contract.says("sdk", f"BLOCKED_PERMISSION: Bash - {DENIED}")
     assert (answer.state, answer.milestone) == ("failed", "BLOCKED")
@@ -151,7 +153,7 @@ async def test_respawn_carries_the_changed_instructions(contract: ContractFixtur
 
 
 @pytest.mark.requirement("CC-07")
-async def test_denials_are_counted_by_tool_and_a_success_between_ends_the_row(
+async def test_denials_are_counted_per_tool_and_reset_by_a_success(
     contract: ContractFixture,
 ) -> None:
     await contract.works_on("sdk")
@@ -164,7 +166,7 @@ async def test_denials_are_counted_by_tool_and_a_success_between_ends_the_row(
 
 
 @pytest.mark.requirement("CC-07")
-async def test_an_operation_that_is_denied_again_after_others_worked_ends_the_worker(
+async def test_repeating_a_denied_operation_after_other_calls_terminates_the_worker(
     contract: ContractFixture,
 ) -> None:
     """The loop of the incident: a listing between the attempts does not make it endless."""
@@ -219,7 +221,7 @@ async def test_a_fatal_failure_halts_the_chain_until_the_operator_resumes(
     await contract.pushes("ac-dc")
 
 
-async def test_queued_tasks_of_a_halted_chain_are_not_handed_out(contract: ContractFixture) -> None:
+async def test_queued_tasks_of_a_halted_chain_are_not_dispatched(contract: ContractFixture) -> None:
     """Neither by the queue, nor by submit, nor by an order."""
     await contract.works_on("alphavm")
     await contract.spawn("queued", "q.py", repo="ac-dc", submit=True)
@@ -247,7 +249,9 @@ async def test_queued_tasks_of_a_halted_chain_are_not_handed_out(contract: Contr
     assert (await contract.given("another")).bead_id == "queued"
 
 
-async def test_a_lifted_halt_hands_out_in_other_swarms_too(contract: ContractFixture) -> None:
+async def test_lifting_a_halt_dispatches_tasks_in_other_swarms_too(
+    contract: ContractFixture,
+) -> None:
     there = await contract.in_swarm("elsewhere")
     await contract.works_on("alphavm")
     await there.spawn("queued", "q.py", repo="ac-dc", submit=True)
@@ -259,7 +263,7 @@ async def test_a_lifted_halt_hands_out_in_other_swarms_too(contract: ContractFix
     assert (await there.given("idle")).bead_id == "queued"
 
 
-async def test_what_is_fatal_ends_a_verification(contract: ContractFixture) -> None:
+async def test_a_fatal_failure_ends_a_verification(contract: ContractFixture) -> None:
     await contract.works_on("sdk")
     sha = await contract.pushes("sdk")
     await contract.ci_says(runs(sha))
@@ -269,7 +273,7 @@ async def test_what_is_fatal_ends_a_verification(contract: ContractFixture) -> N
     assert await contract.status("sdk") == "active"
 
 
-async def test_words_that_sound_fatal_stop_their_worker_and_nobody_else(
+async def test_a_message_that_sounds_fatal_stops_only_its_own_worker(
     contract: ContractFixture,
 ) -> None:
     """They may be quoted from a test. The contact decides; a type halts the chain."""
@@ -290,7 +294,7 @@ async def test_words_that_sound_fatal_stop_their_worker_and_nobody_else(
     assert (await contract.fails("alphavm", words, error_type="api_key_exposed_in_commit")).halt_id
 
 
-async def test_words_that_sound_fatal_are_heard_during_a_verification(
+async def test_a_message_that_sounds_fatal_counts_during_a_verification(
     contract: ContractFixture,
 ) -> None:
     await contract.works_on("sdk")
@@ -304,7 +308,7 @@ async def test_words_that_sound_fatal_are_heard_during_a_verification(
 
 
 @pytest.mark.requirement("CC-16")
-async def test_red_upstream_pauses_downstream_and_green_resumes_it(
+async def test_a_red_upstream_pauses_downstream_work_until_it_is_green(
     contract: ContractFixture,
 ) -> None:
     """Across swarms. ac-dc is built upon alphavm by way of adnet."""
@@ -348,7 +352,7 @@ async def test_red_upstream_pauses_downstream_and_green_resumes_it(
     ("ci", "branch", "colour"),
     [("passed", "passed", "green"), ("failed", "passed", "red"), ("passed", "failed", "red")],
 )
-async def test_a_repo_is_green_when_a_verifier_has_seen_it_whatever_becomes_of_the_claim(
+async def test_a_repo_is_green_once_verified_even_if_the_claim_is_refused(
     contract: ContractFixture, ci: Any, branch: Any, colour: str
 ) -> None:
     """CI that was run anew, or a commit that was pushed away meanwhile, makes nothing green; work
@@ -378,7 +382,9 @@ async def test_a_repo_is_green_when_a_verifier_has_seen_it_whatever_becomes_of_t
 
 
 @pytest.mark.requirement("CC-16")
-async def test_who_begins_downstream_of_red_is_paused_at_once(contract: ContractFixture) -> None:
+async def test_work_that_starts_downstream_of_a_red_repo_is_paused_immediately(
+    contract: ContractFixture,
+) -> None:
     await contract.works_on("alphavm")
     await contract.spawn("ac-dc", repo="ac-dc", submit=True)
     sha = await contract.pushes("alphavm")
@@ -391,7 +397,7 @@ async def test_who_begins_downstream_of_red_is_paused_at_once(contract: Contract
 
 
 @pytest.mark.requirement("CC-16")
-async def test_a_pause_that_a_crash_prevented_is_made_up_for(
+async def test_a_pause_missed_because_of_a_crash_is_made_up_later(
     store_address: str, tmp_path: Path, pushed: tuple[Repo, list[str]]
 ) -> None:
     async with open_contract(store_address, tmp_path / "a", *pushed) as contract:
@@ -408,7 +414,7 @@ async def test_a_pause_that_a_crash_prevented_is_made_up_for(
 
 
 @pytest.mark.requirement("CC-16")
-async def test_a_dependency_that_was_left_red_blocks_its_dependents(
+async def test_a_dependency_left_red_blocks_its_dependents(
     contract: ContractFixture,
 ) -> None:
     await contract.works_on("alphavm")

@@ -169,11 +169,13 @@ SHOWN = [
 ]
 
 
-def test_all_patterns_are_shown() -> None:
+def test_every_forbidden_pattern_has_a_test() -> None:
     assert [one.__name__ for one in SHOWN] == list(FORBIDDEN)
 
 
 @pytest.mark.parametrize("name", FORBIDDEN)
-async def test_the_pattern_is_refused_or_impossible(here: ContractFixture, name: str) -> None:
+async def test_a_forbidden_pattern_is_refused_or_impossible(
+    here: ContractFixture, name: str
+) -> None:
     (show,) = [one for one in SHOWN if one.__name__ == name]
     await show(here)

@@ -115,7 +115,7 @@ async def spawner(stores: list[OpenStore], policy: Policy, *swarms: str) -> Spaw
 
 
 @pytest.mark.requirement("CC-10")
-async def test_the_documents_pairs(store: OpenStore) -> None:
+async def test_the_pairs_of_the_document(store: OpenStore) -> None:
     here = await spawner([store], policy_of(GRAPH))
     for number, (pair, both) in enumerate(
         [(pair, True) for pair in CAN_PARALLEL] + [(pair, False) for pair in CANNOT_PARALLEL]
@@ -130,7 +130,7 @@ async def test_the_documents_pairs(store: OpenStore) -> None:
             await here.free()
 
 
-async def test_the_whole_chain_is_locked_where_the_policy_says_so(store: OpenStore) -> None:
+async def test_the_whole_chain_is_locked_if_the_policy_says_so(store: OpenStore) -> None:
     """The document's principle instead of its algorithm: ac-dc is built upon adnet alone, and that
     upon alphavm."""
     for locking, allowed in (("neighbours", True), ("chain", False)):
@@ -163,7 +163,7 @@ async def two_servers(store_address: str) -> AsyncIterator[list[OpenStore]]:
         yield [await stack.enter_async_context(opened(store_address)) for _ in range(count)]
 
 
-async def test_a_thousand_spawns_at_once_never_break_the_rules(
+async def test_a_thousand_concurrent_spawns_never_break_the_rules(
     two_servers: list[OpenStore],
 ) -> None:
     graph = random_graph(100)
@@ -189,7 +189,7 @@ async def test_a_thousand_spawns_at_once_never_break_the_rules(
 # -- with the spawn, and what ends it
 
 
-async def test_the_documents_spawn_blocking_example(contract: ContractFixture) -> None:
+async def test_the_spawn_blocking_example_of_the_document(contract: ContractFixture) -> None:
     await contract.works_on("alphavm")
     answers = {name: await contract.can_spawn(name) for name in GRAPH}
     assert {name for name, one in answers.items() if one.can_spawn} == {
@@ -213,7 +213,7 @@ async def test_the_documents_spawn_blocking_example(contract: ContractFixture) -
         await contract.can_spawn("betavm")
 
 
-async def test_who_names_the_path_of_a_repo_works_on_it_all_the_same(
+async def test_a_repo_given_by_its_path_is_locked_too(
     store_address: str, tmp_path: Path, pushed: tuple[Repo, list[str]]
 ) -> None:
     async with open_contract(store_address, tmp_path, *pushed) as contract:
@@ -223,7 +223,7 @@ async def test_who_names_the_path_of_a_repo_works_on_it_all_the_same(
 
 
 @pytest.mark.requirement("CC-06")
-async def test_repos_come_in_phases_bottom_up(contract: ContractFixture) -> None:
+async def test_repos_are_ordered_into_phases_bottom_up(contract: ContractFixture) -> None:
     answer = await contract.contract_service.list_repos(ReposRequest())
     phases: dict[int, set[str]] = {}
     for one in answer.repos:
@@ -244,7 +244,9 @@ async def test_repos_come_in_phases_bottom_up(contract: ContractFixture) -> None
         await contract.spawn(repo, f"{repo}.py", repo=repo)
 
 
-async def test_a_lock_outlives_everything_but_the_proof(contract: ContractFixture) -> None:
+async def test_a_lock_outlives_failure_red_ci_refusal_and_cancellation(
+    contract: ContractFixture,
+) -> None:
     await contract.works_on("alphavm", "w")
     await contract.failed("alphavm")
     assert await contract.locked() == {"alphavm": "alphavm"}
@@ -267,14 +269,16 @@ async def test_a_lock_outlives_everything_but_the_proof(contract: ContractFixtur
     assert (await contract.can_spawn("adnet")).can_spawn
 
 
-async def test_a_proof_releases_the_lock_and_nothing_else_does(contract: ContractFixture) -> None:
+async def test_accepted_work_releases_the_lock(contract: ContractFixture) -> None:
     await contract.works_on("alphavm")
     await contract.proven("alphavm")
     assert await contract.locked() == {}
     assert (await contract.can_spawn("adnet")).can_spawn
 
 
-async def test_who_is_cancelled_before_anybody_began_lets_go(contract: ContractFixture) -> None:
+async def test_a_task_cancelled_before_work_begins_releases_its_lock(
+    contract: ContractFixture,
+) -> None:
     await contract.spawn("open", "a.py", repo="sdk")
     await contract.cancel("open")
     assert await contract.locked() == {}
@@ -288,7 +292,7 @@ async def test_who_is_cancelled_before_anybody_began_lets_go(contract: ContractF
     assert await contract.locked() == {"sdk": "begun"}
 
 
-async def test_a_repo_is_not_released_under_its_worker(contract: ContractFixture) -> None:
+async def test_a_repo_is_not_released_while_a_worker_is_active(contract: ContractFixture) -> None:
     await contract.works_on("sdk", "w")
     with pytest.raises(RepoBlocked, match="sdk is active"):
         await contract.free("sdk")
@@ -307,7 +311,7 @@ async def test_a_repo_is_not_released_under_its_worker(contract: ContractFixture
 
 
 @pytest.mark.requirement("CC-09", "CC-10")
-async def test_ci_context_is_refused_at_the_spawn(contract: ContractFixture) -> None:
+async def test_ci_context_is_refused_at_spawn(contract: ContractFixture) -> None:
     """embedding_ci_context_at_spawn: also in what the prompt leaves out."""
     with pytest.raises(ContractViolations) as refused:
         await contract.spawn(
@@ -320,7 +324,7 @@ async def test_ci_context_is_refused_at_the_spawn(contract: ContractFixture) -> 
 
 
 @pytest.mark.requirement("CC-01", "CC-05")
-async def test_the_work_goes_to_the_branch_of_the_policy(contract: ContractFixture) -> None:
+async def test_work_must_go_to_the_branch_of_the_policy(contract: ContractFixture) -> None:
     """Proven on a branch beside it, the repo would be free and green without the work."""
     with pytest.raises(InvalidRequest) as refused:
         await contract.spawn("t", repo="sdk", branch="side")
@@ -334,7 +338,7 @@ async def test_the_work_goes_to_the_branch_of_the_policy(contract: ContractFixtu
     assert await contract.milestone("sdk") == "WORKING"
 
 
-async def test_the_operator_answers_for_a_red_repo_that_is_released(
+async def test_the_operator_may_release_a_red_repo(
     contract: ContractFixture,
 ) -> None:
     await contract.works_on("alphavm")

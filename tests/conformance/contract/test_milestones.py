@@ -51,7 +51,7 @@ MILESTONES = ("WORKING", "PUSHED_TO_CI", "FIXING_CI", "BLOCKED")
 
 
 @pytest.mark.parametrize("before", MILESTONES)
-async def test_every_way_between_milestones(contract: ContractFixture, before: str) -> None:
+async def test_every_transition_between_milestones(contract: ContractFixture, before: str) -> None:
     for after in MILESTONES:
         task = f"to-{after}"
         await bring_to(contract, before, task)
@@ -116,7 +116,7 @@ async def test_done_with_a_sync_that_did_not_succeed_is_refused(contract: Contra
         await contract.says(TASK, "DONE: adnet CI run #89 not all green, radicle-push: success")
 
 
-async def test_what_a_report_must_say(contract: ContractFixture) -> None:
+async def test_reports_with_missing_or_wrong_fields_are_refused(contract: ContractFixture) -> None:
     """`abcdef1` is no commit of the repository."""
     await contract.works_on(TASK)
     for line, field in (
@@ -141,7 +141,7 @@ async def test_a_report_about_another_repo_is_refused(contract: ContractFixture)
             await contract.says(TASK, line)
 
 
-async def test_reports_as_members_and_as_lines_are_the_same(contract: ContractFixture) -> None:
+async def test_a_report_can_be_sent_as_fields_or_as_a_line(contract: ContractFixture) -> None:
     await contract.works_on(TASK)
     said = {"milestone": "WORKING", "description": LINES["WORKING"].removeprefix("WORKING: ")}
     answer = await contract.contract_service.report_milestone(_members(contract, said))
@@ -155,7 +155,7 @@ def _members(contract: ContractFixture, report: dict[str, Any]) -> ReportMilesto
 
 
 @pytest.mark.requirement("CC-18")
-async def test_substates_and_progress_are_told(contract: ContractFixture) -> None:
+async def test_substates_and_progress_are_reported(contract: ContractFixture) -> None:
     await contract.works_on(TASK)
     lines = [
         ("WORKING: Fees [substate: writing_tests] [files: 3/5]", "3/5 files"),
@@ -172,7 +172,7 @@ async def test_substates_and_progress_are_told(contract: ContractFixture) -> Non
 # -- who says it, and how often
 
 
-async def test_a_report_that_comes_again_changes_nothing(contract: ContractFixture) -> None:
+async def test_a_repeated_report_changes_nothing(contract: ContractFixture) -> None:
     await contract.works_on(TASK)
     first = await contract.says(TASK, line_of(contract, "PUSHED_TO_CI"), key="k")
     await contract.ci_says(runs(contract.commits[0], test="failure"))
@@ -185,7 +185,9 @@ async def test_a_report_that_comes_again_changes_nothing(contract: ContractFixtu
         await contract.says(TASK, LINES["FIXING_CI"], key="k")
 
 
-async def test_questions_ends_and_claims_that_come_again(contract: ContractFixture) -> None:
+async def test_repeated_questions_failures_and_claims_change_nothing(
+    contract: ContractFixture,
+) -> None:
     await contract.works_on(TASK)
     asked = await contract.says(TASK, LINES["BLOCKED"], key="b")
     assert (await contract.says(TASK, LINES["BLOCKED"], key="b")).question_id == asked.question_id
@@ -201,7 +203,9 @@ async def test_questions_ends_and_claims_that_come_again(contract: ContractFixtu
     assert len(await contract.events("task_failed")) == 1
 
 
-async def test_an_older_attempt_and_another_worker_are_refused(contract: ContractFixture) -> None:
+async def test_reports_of_an_older_attempt_or_another_worker_are_refused(
+    contract: ContractFixture,
+) -> None:
     epoch = await contract.works_on(TASK, "w")
     wrong: list[tuple[type[ShiftbossError], dict[str, Any]]] = [
         (NotHeld, {"name": "other"}),
@@ -215,7 +219,7 @@ async def test_an_older_attempt_and_another_worker_are_refused(contract: Contrac
     await contract.says(TASK, LINES["WORKING"], name="w", epoch=epoch)
 
 
-async def test_who_was_not_given_the_task_cannot_report(contract: ContractFixture) -> None:
+async def test_only_a_worker_that_was_given_the_task_can_report(contract: ContractFixture) -> None:
     await contract.register("w")
     await contract.spawn(TASK, repo="adnet", submit=True)
     with pytest.raises(NotHeld):
@@ -249,7 +253,7 @@ async def test_the_worker_may_leave_after_the_push(contract: ContractFixture) ->
 
 
 @pytest.mark.requirement("CC-01")
-async def test_done_after_the_server_has_finished_is_answered_with_the_receipt(
+async def test_done_after_the_server_has_finished_returns_the_receipt(
     contract: ContractFixture,
 ) -> None:
     epoch = await contract.works_on(TASK, "w")
@@ -276,7 +280,7 @@ NOT_GREEN = [
 
 
 @pytest.mark.requirement("CC-01")
-async def test_done_while_ci_says_otherwise_names_the_job(contract: ContractFixture) -> None:
+async def test_done_is_refused_with_the_name_of_the_red_job(contract: ContractFixture) -> None:
     """The worker's word is no evidence: the server asks the CI when it hears DONE."""
     await contract.works_on(TASK)
     for job, state, words in NOT_GREEN:

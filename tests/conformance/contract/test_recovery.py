@@ -84,7 +84,7 @@ async def test_if_ci_is_running_it_resumes_at_pushed_to_ci(contract: ContractFix
     await contract.accept()
 
 
-async def test_attempts_to_mend_the_ci_are_counted_over_workers(contract: ContractFixture) -> None:
+async def test_attempts_to_fix_ci_are_counted_across_workers(contract: ContractFixture) -> None:
     await contract.works_on(TASK, "w")
     for number in range(3):
         sha = await contract.pushes(TASK, number)
@@ -95,7 +95,9 @@ async def test_attempts_to_mend_the_ci_are_counted_over_workers(contract: Contra
     assert await contract.milestone(TASK) == "FIXING_CI"
 
 
-async def test_the_second_replacement_knows_of_both_before(contract: ContractFixture) -> None:
+async def test_the_second_replacement_is_told_of_both_predecessors(
+    contract: ContractFixture,
+) -> None:
     await contract.works_on(TASK, "w")
     await contract.says(TASK, "WORKING: Fees")
     first = await contract.pushes(TASK)
@@ -112,7 +114,7 @@ async def test_the_second_replacement_knows_of_both_before(contract: ContractFix
     assert given["checkpoint"]["context_summary"] == "Fees"
 
 
-async def test_a_restart_of_the_server_resumes_at_the_state_that_ci_calls_for(
+async def test_a_server_restart_resumes_at_the_state_ci_implies(
     store_address: str, tmp_path: Path, pushed: tuple[Repo, list[str]]
 ) -> None:
     """on_orchestrator_restart, all four cases at once."""

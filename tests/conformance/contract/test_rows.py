@@ -78,7 +78,7 @@ async def test_a_repo_has_one_lock_and_a_task_has_one_repo(with_swarm: OpenStore
     assert await with_swarm.read(lambda tx: tx.repo_locks()) == [lock("sdk", "u")]
 
 
-async def test_a_repo_has_the_newest_state_and_knows_when_it_was_green(
+async def test_a_repo_keeps_its_newest_state_and_when_it_was_last_green(
     with_swarm: OpenStore,
 ) -> None:
     red = RepoState("adnet", "red", SHA, None, SWARM, "t", NOW)
@@ -94,7 +94,7 @@ async def test_a_repo_has_the_newest_state_and_knows_when_it_was_green(
 
 
 @pytest.mark.requirement("CC-03")
-async def test_one_commit_is_followed_for_a_task(with_swarm: OpenStore) -> None:
+async def test_a_task_follows_one_commit(with_swarm: OpenStore) -> None:
     found = tracking(sha="b" * 40, run_id="90", report='{"runs": []}', errors=3, state="running")
     for one in (tracking(), found, tracking("u", look_at_ms=NOW)):
         await with_swarm.write(lambda tx, one=one: tx.put_tracking(one))  # type: ignore[misc]
@@ -114,7 +114,7 @@ async def test_one_commit_is_followed_for_a_task(with_swarm: OpenStore) -> None:
 
 
 @pytest.mark.requirement("CC-03")
-async def test_the_schema_refuses_what_cannot_be_followed(with_swarm: OpenStore) -> None:
+async def test_the_schema_rejects_invalid_tracking(with_swarm: OpenStore) -> None:
     for wrong in (
         tracking(state="unknown"),
         tracking(state="passed"),
@@ -127,7 +127,7 @@ async def test_the_schema_refuses_what_cannot_be_followed(with_swarm: OpenStore)
 
 
 @pytest.mark.requirement("CC-16")
-async def test_pushes_are_counted_for_each_repo(with_swarm: OpenStore) -> None:
+async def test_pushes_are_counted_per_repo(with_swarm: OpenStore) -> None:
     for repo, sha in (("adnet", "1"), ("sdk", "2"), ("adnet", "3")):
         await with_swarm.write(
             lambda tx, repo=repo, sha=sha: tx.add_push(repo, sha, SWARM, "t", NOW)  # type: ignore[misc]
@@ -138,7 +138,7 @@ async def test_pushes_are_counted_for_each_repo(with_swarm: OpenStore) -> None:
 
 
 @pytest.mark.requirement("CC-12")
-async def test_an_attempt_comes_back_and_is_due_at_its_time(with_swarm: OpenStore) -> None:
+async def test_an_attempt_is_stored_and_is_due_at_its_time(with_swarm: OpenStore) -> None:
     whole = attempt(
         fix_attempts=3,
         ci_failed=True,
@@ -186,7 +186,7 @@ async def test_a_halt_is_in_force_until_it_is_lifted(with_swarm: OpenStore) -> N
 
 
 @pytest.mark.requirement("CC-15")
-async def test_nothing_is_next_in_a_halted_chain(with_swarm: OpenStore) -> None:
+async def test_a_halted_chain_has_no_next_task(with_swarm: OpenStore) -> None:
     def add(tx: Transaction, task_id: str, number: int, version: int | None) -> None:
         tx.take_swarm(SWARM)
         task = Task(SWARM, task_id, "", "", 0, "queued", 0, number, 0, None, None, None, NOW, NOW)
@@ -210,7 +210,7 @@ async def test_nothing_is_next_in_a_halted_chain(with_swarm: OpenStore) -> None:
 
 
 @pytest.mark.requirement("CC-11")
-async def test_the_newest_checkpoint_of_a_task_stays(with_swarm: OpenStore) -> None:
+async def test_the_newest_checkpoint_of_a_task_is_kept(with_swarm: OpenStore) -> None:
     newer = checkpoint(epoch=3, trigger_name="salvage", body="{}", at_ms=NOW + 1)
     for one in (checkpoint(), newer, checkpoint("a")):
         await with_swarm.write(lambda tx, one=one: tx.put_checkpoint(one))  # type: ignore[misc]

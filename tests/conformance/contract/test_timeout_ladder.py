@@ -70,7 +70,7 @@ async def test_a_silent_worker_is_warned_probed_parked_salvaged_and_replaced(
     assert await contract.locked() == {TASK: TASK}
 
 
-async def test_who_shows_progress_is_given_more_time(contract: ContractFixture) -> None:
+async def test_a_worker_that_shows_progress_gets_more_time(contract: ContractFixture) -> None:
     """Active in the last five minutes, to the millisecond; over the whole time somebody is told."""
     await contract.works_on(TASK, "w")
     since_ms = contract.clock.now_ms
@@ -92,7 +92,7 @@ async def test_who_shows_progress_is_given_more_time(contract: ContractFixture) 
     assert told["message"] in question.question
 
 
-async def test_a_commit_is_a_sign_of_work(
+async def test_a_commit_counts_as_activity(
     store_address: str, tmp_path: Path, pushed: tuple[Repo, list[str]]
 ) -> None:
     repo = Repo(tmp_path / "own")
@@ -105,7 +105,7 @@ async def test_a_commit_is_a_sign_of_work(
         assert await contract.steps() == ["warn", "probe", "extend"]
 
 
-async def test_who_comes_back_from_the_park_goes_on(contract: ContractFixture) -> None:
+async def test_a_parked_worker_that_returns_continues(contract: ContractFixture) -> None:
     await contract.works_on(TASK, "w")
     since_ms = contract.clock.now_ms
     await passes(contract, 21, since_ms)
@@ -116,7 +116,7 @@ async def test_who_comes_back_from_the_park_goes_on(contract: ContractFixture) -
     assert (await contract.attempt(TASK)).epoch == 1
 
 
-async def test_only_work_on_repos_of_the_policy_is_timed(
+async def test_only_work_on_repos_in_the_policy_is_timed(
     store_address: str, tmp_path: Path, pushed: tuple[Repo, list[str]]
 ) -> None:
     elsewhere = Repo(tmp_path / "elsewhere")
@@ -138,7 +138,7 @@ async def test_a_new_milestone_starts_its_own_clock(contract: ContractFixture) -
     await at_edges(contract, fixing_ms, (10, ["warn"]), (15, ["probe", "park"]))
 
 
-async def test_ci_time_is_the_servers(contract: ContractFixture) -> None:
+async def test_time_spent_in_ci_is_not_held_against_the_worker(contract: ContractFixture) -> None:
     """CI is asked first. While it moves, nobody is parked for it."""
     await contract.works_on(TASK)
     sha = await contract.pushes(TASK)
@@ -156,7 +156,7 @@ async def test_ci_time_is_the_servers(contract: ContractFixture) -> None:
     assert (held.state, held.epoch) == (WorkerState.VERIFYING, 1)
 
 
-async def test_ci_that_is_stuck_is_restarted_once_and_then_told(contract: ContractFixture) -> None:
+async def test_stuck_ci_is_restarted_once_and_then_reported(contract: ContractFixture) -> None:
     """The document: if_ci_stuck, restart_ci_and_wait."""
     await contract.works_on(TASK)
     sha = await contract.pushes(TASK)
@@ -180,7 +180,7 @@ async def test_ci_that_is_stuck_is_restarted_once_and_then_told(contract: Contra
     assert (await contract.attempt(TASK)).state is WorkerState.VERIFYING
 
 
-async def test_ci_that_was_restarted_and_passes_finishes_the_task(
+async def test_ci_that_passes_after_a_restart_finishes_the_task(
     contract: ContractFixture,
 ) -> None:
     await contract.works_on(TASK)
@@ -194,7 +194,7 @@ async def test_ci_that_was_restarted_and_passes_finishes_the_task(
     assert await contract.questions(only_open=False) == []
 
 
-async def test_a_run_that_hangs_is_restarted(contract: ContractFixture) -> None:
+async def test_a_hanging_run_is_restarted(contract: ContractFixture) -> None:
     """Nothing has moved since it was given more time, a whole time of the milestone ago."""
     await contract.works_on(TASK)
     sha = await contract.pushes(TASK)
@@ -212,7 +212,7 @@ async def test_a_run_that_hangs_is_restarted(contract: ContractFixture) -> None:
     assert contract.evidence.restarted == [sha, next_sha]
 
 
-async def test_a_forge_that_does_not_answer_hides_no_run_that_hangs(
+async def test_a_hanging_run_is_noticed_even_if_the_forge_did_not_answer(
     contract: ContractFixture,
 ) -> None:
     await contract.works_on(TASK)
@@ -223,7 +223,7 @@ async def test_a_forge_that_does_not_answer_hides_no_run_that_hangs(
     assert contract.evidence.restarted == []
 
 
-async def test_what_is_called_off_for_a_restart_is_no_failure(contract: ContractFixture) -> None:
+async def test_a_run_cancelled_for_a_restart_is_not_a_failure(contract: ContractFixture) -> None:
     """A webhook, or a look that was under way, may come in between."""
     await contract.works_on(TASK)
     sha = await contract.pushes(TASK)
@@ -241,7 +241,7 @@ async def test_what_is_called_off_for_a_restart_is_no_failure(contract: Contract
 
 
 @pytest.mark.parametrize("how", ["cannot", "raises"])
-async def test_ci_that_cannot_be_restarted_is_told_at_once(
+async def test_ci_that_cannot_be_restarted_is_reported_immediately(
     contract: ContractFixture, how: str
 ) -> None:
     contract.evidence.can_restart = False if how == "cannot" else down()
@@ -260,7 +260,7 @@ async def test_ci_that_cannot_be_restarted_is_told_at_once(
     assert len(await contract.questions(only_open=False)) == 1
 
 
-async def test_ci_that_never_began_is_told(contract: ContractFixture) -> None:
+async def test_ci_that_never_started_is_reported(contract: ContractFixture) -> None:
     await contract.works_on("adl", "w", "b")
     await contract.pushes("b", repo="adl")
     words = "there is no CI run for the pushed commit"
@@ -276,7 +276,9 @@ async def test_ci_that_never_began_is_told(contract: ContractFixture) -> None:
     assert contract.evidence.restarted == []
 
 
-async def test_verification_time_is_the_servers(contract: ContractFixture) -> None:
+async def test_time_spent_in_verification_is_not_held_against_the_worker(
+    contract: ContractFixture,
+) -> None:
     await contract.works_on(TASK)
     sha = await contract.pushes(TASK)
     await contract.ci_says(runs(sha))
@@ -284,7 +286,7 @@ async def test_verification_time_is_the_servers(contract: ContractFixture) -> No
     assert await contract.steps() == []
 
 
-async def test_after_five_attempts_to_mend_the_ci_the_contact_is_asked(
+async def test_after_five_attempts_to_fix_ci_the_contact_is_asked(
     contract: ContractFixture,
 ) -> None:
     await contract.works_on(TASK)
@@ -326,7 +328,7 @@ async def test_an_idle_worker_without_commits_is_suspected(contract: ContractFix
 
 
 @pytest.mark.requirement("CC-13")
-async def test_ci_stuck_in_pending_and_api_errors_are_suspected(contract: ContractFixture) -> None:
+async def test_pending_ci_and_repeated_api_errors_are_suspected(contract: ContractFixture) -> None:
     await contract.works_on(TASK)
     sha = await contract.pushes(TASK)
     contract.evidence.told[sha] = all_waiting(sha)

@@ -27,7 +27,7 @@ async def followed(contract: ContractFixture) -> Tracking:
     return await contract.tracking("alphavm")
 
 
-async def test_the_look_is_due_at_once(contract: ContractFixture) -> None:
+async def test_a_webhook_makes_the_next_check_due_immediately(contract: ContractFixture) -> None:
     seen = await followed(contract)
     assert seen.look_at_ms is not None
     assert seen.look_at_ms > contract.clock.now_ms
@@ -37,7 +37,9 @@ async def test_the_look_is_due_at_once(contract: ContractFixture) -> None:
     assert (await contract.tracking("alphavm")).state == "passed"
 
 
-async def test_news_that_come_during_a_look_are_looked_at_next(contract: ContractFixture) -> None:
+async def test_a_webhook_that_arrives_during_a_check_triggers_another(
+    contract: ContractFixture,
+) -> None:
     seen = await followed(contract)
     contract.clock.now_ms += 3_600_000
     # The look has begun; before it is written down, the forge tells.
@@ -51,7 +53,9 @@ async def test_news_that_come_during_a_look_are_looked_at_next(contract: Contrac
     assert (await contract.tracking("alphavm")).look_at_ms == now_ms
 
 
-async def test_a_forge_that_did_not_answer_is_left_alone(contract: ContractFixture) -> None:
+async def test_a_webhook_does_not_cut_the_backoff_of_an_unresponsive_forge_short(
+    contract: ContractFixture,
+) -> None:
     seen = await followed(contract)
     contract.evidence.told[seen.sha] = down()
     await contract.ci_is_due()
@@ -60,7 +64,7 @@ async def test_a_forge_that_did_not_answer_is_left_alone(contract: ContractFixtu
     assert await contract.tracking("alphavm") == resting
 
 
-async def test_a_commit_that_was_replaced_is_not_looked_at(contract: ContractFixture) -> None:
+async def test_a_replaced_commit_is_not_checked(contract: ContractFixture) -> None:
     seen = await followed(contract)
     newer = await contract.pushes("alphavm", 1)
     await contract.ci_says(all_waiting(newer))

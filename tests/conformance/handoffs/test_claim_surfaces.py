@@ -57,7 +57,7 @@ def done(
     return asyncio.ensure_future(handoffs.bus_service.worker_done(request, key))
 
 
-async def test_worker_done_is_a_claim_where_there_is_a_handoff(handoffs: HandoffFixture) -> None:
+async def test_worker_done_is_a_claim_if_there_is_a_handoff(handoffs: HandoffFixture) -> None:
     epoch = await handoffs.given_out("t", "w")
     call = done(handoffs, name="w", epoch=epoch, commit=COMMIT, summary="s")
     job = await verdict_of(handoffs, call, good=False)
@@ -76,7 +76,7 @@ async def test_worker_done_is_a_claim_where_there_is_a_handoff(handoffs: Handoff
         await done(handoffs, key="other", name="w", epoch=epoch)
 
 
-async def test_worker_done_without_a_handoff_is_as_before(handoffs: HandoffFixture) -> None:
+async def test_worker_done_without_a_handoff_completes_the_task(handoffs: HandoffFixture) -> None:
     await handoffs.register("w")
     await handoffs.add_and_submit("t")
     await handoffs.start("w", "t")
@@ -107,7 +107,7 @@ async def say_complete(handoffs: HandoffFixture, key: str | None = None) -> Mess
     return await handoffs.bus_service.receive(message, handoffs.swarm_id, key)
 
 
-async def test_a_complete_message_is_a_claim_where_there_is_a_handoff(
+async def test_a_complete_message_is_a_claim_if_there_is_a_handoff(
     handoffs: HandoffFixture,
 ) -> None:
     await handoffs.given_out("t", "w")
@@ -127,7 +127,9 @@ async def test_a_complete_message_is_a_claim_where_there_is_a_handoff(
     assert await handoffs.take() is None
 
 
-async def test_a_complete_message_without_a_handoff_is_as_before(handoffs: HandoffFixture) -> None:
+async def test_a_complete_message_without_a_handoff_completes_the_task(
+    handoffs: HandoffFixture,
+) -> None:
     await handoffs.register("w")
     await handoffs.add_and_submit("t")
     await handoffs.start("w", "t")
@@ -169,7 +171,7 @@ def completing(handoffs: HandoffFixture, commit: str = "abcdef0") -> asyncio.Tas
     return asyncio.create_task(handoffs.coordinator.swarms.complete(PACKETS, complete(commit)))
 
 
-async def test_a_packet_with_a_handoff_is_complete_when_it_is_proven(
+async def test_a_packet_with_a_handoff_is_complete_once_its_claim_is_accepted(
     handoffs: HandoffFixture,
 ) -> None:
     there = await packets_of(handoffs)
@@ -219,7 +221,7 @@ async def test_a_packet_under_verification_waits_for_its_verdict(handoffs: Hando
     assert len(await there.events("claim_made")) == 1
 
 
-async def test_a_packet_that_asks_for_files_has_no_lease(handoffs: HandoffFixture) -> None:
+async def test_a_packet_that_requests_files_has_no_lease(handoffs: HandoffFixture) -> None:
     """A lease of a packet would run out, and nobody could end it."""
     there = await packets_of(handoffs)
     await handoffs.coordinator.swarms.progress(PACKETS, progress())
@@ -231,7 +233,9 @@ async def test_a_packet_that_asks_for_files_has_no_lease(handoffs: HandoffFixtur
     assert (await there.attempt("packet-1")).lease_expires_at_ms is None
 
 
-async def test_a_packet_without_a_handoff_is_as_before(handoffs: HandoffFixture) -> None:
+async def test_a_packet_without_a_handoff_completes_without_a_claim(
+    handoffs: HandoffFixture,
+) -> None:
     await handoffs.in_swarm(PACKETS)
     await handoffs.coordinator.swarms.register(PACKETS, register())
     answer = await handoffs.coordinator.swarms.complete(PACKETS, complete())

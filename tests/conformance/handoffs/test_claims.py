@@ -54,7 +54,7 @@ async def test_no_lease_runs_while_the_server_verifies(handoffs: HandoffFixture)
         (MessageType.CONTEXT_THRESHOLD, {}),
     ],
 )
-async def test_an_attempt_that_is_verified_is_in_the_servers_hands(
+async def test_an_attempt_under_verification_takes_no_messages_from_its_worker(
     handoffs: HandoffFixture, kind: MessageType, payload: dict[str, str]
 ) -> None:
     await handoffs.given_out("t", "w")
@@ -68,7 +68,7 @@ async def test_an_attempt_that_is_verified_is_in_the_servers_hands(
         await handoffs.ask_for("t", "more.py")
 
 
-async def test_the_same_words_are_one_claim_and_others_have_to_wait(
+async def test_a_repeated_claim_is_one_claim_and_a_different_one_must_wait(
     handoffs: HandoffFixture,
 ) -> None:
     await handoffs.given_out("t", "w")
@@ -82,7 +82,7 @@ async def test_the_same_words_are_one_claim_and_others_have_to_wait(
     assert len(await handoffs.events("claim_made")) == 1
 
 
-async def test_a_key_is_one_claim_for_ever(handoffs: HandoffFixture) -> None:
+async def test_an_idempotency_key_belongs_to_one_claim_forever(handoffs: HandoffFixture) -> None:
     await handoffs.given_out("t", "w")
     await handoffs.claim("t", key="k1", summary="s")
     with pytest.raises(KeyReused):
@@ -97,7 +97,7 @@ async def test_a_key_is_one_claim_for_ever(handoffs: HandoffFixture) -> None:
     assert len(await handoffs.events("claim_made")) == 2
 
 
-async def test_a_verdict_that_nobody_waited_for_is_told_to_who_asks_again(
+async def test_a_verdict_nobody_waited_for_is_returned_to_a_repeated_claim(
     handoffs: HandoffFixture,
 ) -> None:
     await handoffs.given_out("t", "w")
@@ -141,7 +141,7 @@ async def test_an_accepted_claim_ends_the_task_and_frees_its_worker(
         await handoffs.complete("t", summary="other words")
 
 
-async def test_the_parked_poll_of_the_worker_hears_the_verdict(handoffs: HandoffFixture) -> None:
+async def test_the_workers_parked_poll_returns_the_verdict(handoffs: HandoffFixture) -> None:
     await handoffs.given_out("t", "w")
     for verdict, kind in ((handoffs.refuse, "claim_refused"), (handoffs.accept, "claim_accepted")):
         await handoffs.claim("t", summary=kind)
@@ -153,7 +153,7 @@ async def test_the_parked_poll_of_the_worker_hears_the_verdict(handoffs: Handoff
         assert (woken.verdict["kind"], woken.verdict["bead_id"]) == (kind, "t")
 
 
-async def test_a_worker_that_polls_later_is_told_the_refusal_once(handoffs: HandoffFixture) -> None:
+async def test_a_later_poll_returns_the_refusal_once(handoffs: HandoffFixture) -> None:
     await handoffs.given_out("t", "w")
     await handoffs.claim("t")
     await handoffs.refuse()
@@ -167,7 +167,7 @@ async def test_a_worker_that_polls_later_is_told_the_refusal_once(handoffs: Hand
 # -- who may claim
 
 
-async def test_a_claim_is_of_this_worker_this_attempt_and_this_contract(
+async def test_a_claim_must_match_the_worker_the_attempt_and_the_contract(
     handoffs: HandoffFixture,
 ) -> None:
     epoch = await handoffs.given_out("t", "w", "a.py")
@@ -191,7 +191,7 @@ async def test_a_claim_is_of_this_worker_this_attempt_and_this_contract(
             await handoffs.complete("t", **other)
 
 
-async def test_a_claim_of_a_lost_attempt_is_refused(handoffs: HandoffFixture) -> None:
+async def test_a_claim_for_a_lost_attempt_is_refused(handoffs: HandoffFixture) -> None:
     epoch = await handoffs.given_out("t", "w")
     await handoffs.pass_seconds(3600)
     await handoffs.register("v")
@@ -203,7 +203,7 @@ async def test_a_claim_of_a_lost_attempt_is_refused(handoffs: HandoffFixture) ->
     assert await handoffs.take() is None
 
 
-async def test_a_claim_about_a_task_that_nobody_was_given_opens_the_attempt(
+async def test_a_claim_for_an_unassigned_task_opens_an_attempt(
     handoffs: HandoffFixture,
 ) -> None:
     await handoffs.spawn("open", "a.py")
@@ -219,7 +219,7 @@ async def test_a_claim_about_a_task_that_nobody_was_given_opens_the_attempt(
     assert (await handoffs.look("w")).task is None
 
 
-async def test_a_refused_attempt_that_a_claim_opened_has_a_lease(handoffs: HandoffFixture) -> None:
+async def test_an_attempt_opened_by_a_refused_claim_has_a_lease(handoffs: HandoffFixture) -> None:
     await handoffs.spawn("t")
     await handoffs.claim("t")
     await handoffs.refuse()
@@ -227,7 +227,9 @@ async def test_a_refused_attempt_that_a_claim_opened_has_a_lease(handoffs: Hando
     assert await handoffs.status("t") == "queued"
 
 
-async def test_a_failed_task_is_claimed_after_a_new_submit_only(handoffs: HandoffFixture) -> None:
+async def test_a_failed_task_can_be_claimed_only_after_a_new_submit(
+    handoffs: HandoffFixture,
+) -> None:
     await handoffs.given_out("t", "w")
     await handoffs.failed("t")
     with pytest.raises(NotHeld):
@@ -237,7 +239,7 @@ async def test_a_failed_task_is_claimed_after_a_new_submit_only(handoffs: Handof
     await handoffs.claim("t")
 
 
-async def test_a_task_that_waits_with_a_full_context_cannot_be_claimed(
+async def test_a_task_waiting_with_a_full_context_cannot_be_claimed(
     handoffs: HandoffFixture,
 ) -> None:
     await handoffs.given_out("t", "w")
@@ -246,7 +248,7 @@ async def test_a_task_that_waits_with_a_full_context_cannot_be_claimed(
         await handoffs.complete("t")
 
 
-async def test_a_blocked_worker_waits_for_its_answer_first(handoffs: HandoffFixture) -> None:
+async def test_a_blocked_worker_cannot_claim_before_its_answer(handoffs: HandoffFixture) -> None:
     await handoffs.given_out("t", "w")
     asked = await handoffs.say(MessageType.BLOCKED, "w", payload={"question": "which?"})
     with pytest.raises(IllegalTransition):
@@ -263,7 +265,7 @@ async def test_a_packet_is_completed_by_its_own_report(handoffs: HandoffFixture)
     assert "swarm_packet_complete" in (refused.value.hint or "")
 
 
-async def test_a_coordinator_that_stops_answers_who_waits(handoffs: HandoffFixture) -> None:
+async def test_a_stopping_coordinator_answers_waiting_claims(handoffs: HandoffFixture) -> None:
     await handoffs.spawn("t")
     waiting = await handoffs.waiting("t")
     await handoffs.taken()

@@ -49,7 +49,7 @@ async def claim_of(store: OpenStore, claim_id: int = 1, task_id: str = "t") -> C
 # -- contracts
 
 
-async def test_a_handoff_comes_back_and_the_newest_version_is_in_force(
+async def test_a_handoff_is_stored_and_its_newest_version_is_in_force(
     with_swarm: OpenStore,
 ) -> None:
     first, second = handoff(), handoff(version=2, branch=None, target=None, strategy=None)
@@ -64,9 +64,7 @@ async def test_a_handoff_comes_back_and_the_newest_version_is_in_force(
 
 
 @pytest.mark.parametrize("wrong", [handoff(version=0), handoff(), handoff(swarm_id="nowhere")])
-async def test_the_schema_refuses_a_handoff_that_cannot_be(
-    with_swarm: OpenStore, wrong: Any
-) -> None:
+async def test_the_schema_rejects_an_invalid_handoff(with_swarm: OpenStore, wrong: Any) -> None:
     await with_swarm.write(lambda tx: tx.add_handoff(handoff()))
     with pytest.raises(StoreUnavailable):
         await with_swarm.write(lambda tx: tx.add_handoff(wrong))
@@ -76,7 +74,7 @@ async def test_the_schema_refuses_a_handoff_that_cannot_be(
 # -- claims
 
 
-async def test_a_claim_comes_back_with_what_became_of_it(with_swarm: OpenStore) -> None:
+async def test_a_claim_is_stored_with_its_outcome(with_swarm: OpenStore) -> None:
     assert await put(with_swarm, claim(), claim(2), claim(1, "u")) == [True] * 3
     assert await claim_of(with_swarm) == claim()
     assert await with_swarm.read(lambda tx: tx.last_claim(SWARM, "t")) == claim(2)
@@ -87,7 +85,7 @@ async def test_a_claim_comes_back_with_what_became_of_it(with_swarm: OpenStore) 
     assert await claim_of(with_swarm, 2) == claim(2)
 
 
-async def test_what_was_claimed_is_never_changed(with_swarm: OpenStore) -> None:
+async def test_the_contents_of_a_claim_never_change(with_swarm: OpenStore) -> None:
     await put(with_swarm, claim())
     other = claim(epoch=9, worker="x", contract_version=9, words="{}", asked_at_ms=1, tries=1)
     await put(with_swarm, other)
@@ -95,7 +93,7 @@ async def test_what_was_claimed_is_never_changed(with_swarm: OpenStore) -> None:
 
 
 @pytest.mark.parametrize("state", ["accepted", "refused", "void"])
-async def test_a_claim_that_has_ended_takes_no_change(with_swarm: OpenStore, state: str) -> None:
+async def test_a_decided_claim_cannot_be_changed(with_swarm: OpenStore, state: str) -> None:
     await put(with_swarm, ended(state=state))
     later: tuple[Claim, ...] = (claim(), taken(), ended(state="accepted", verdict="{}"))
     assert await put(with_swarm, *later) == [False] * 3
@@ -115,15 +113,13 @@ async def test_a_claim_that_has_ended_takes_no_change(with_swarm: OpenStore, sta
         claim(swarm_id="nowhere"),
     ],
 )
-async def test_the_schema_refuses_a_claim_that_cannot_be(
-    with_swarm: OpenStore, wrong: Claim
-) -> None:
+async def test_the_schema_rejects_an_invalid_claim(with_swarm: OpenStore, wrong: Claim) -> None:
     with pytest.raises(StoreUnavailable):
         await put(with_swarm, wrong)
     assert await with_swarm.read(lambda tx: tx.next_claim(NOW * 2)) is None
 
 
-async def test_the_oldest_claim_is_next_unless_somebody_is_at_it(with_swarm: OpenStore) -> None:
+async def test_the_oldest_claim_not_yet_taken_is_next(with_swarm: OpenStore) -> None:
     await put(
         with_swarm,
         claim(1, "new", asked_at_ms=NOW + 2),
@@ -146,7 +142,7 @@ async def test_the_oldest_claim_is_next_unless_somebody_is_at_it(with_swarm: Ope
     assert await next_at(NOW + 89) is None
 
 
-async def test_when_the_next_claim_can_be_taken(with_swarm: OpenStore) -> None:
+async def test_next_claim_at_ms_is_when_the_next_claim_can_be_taken(with_swarm: OpenStore) -> None:
     async def next_at() -> int | None:
         return await with_swarm.read(lambda tx: tx.next_claim_at_ms())
 
@@ -159,7 +155,7 @@ async def test_when_the_next_claim_can_be_taken(with_swarm: OpenStore) -> None:
     assert await next_at() == 0
 
 
-async def test_the_claims_of_a_lost_verifier_wait_again(with_swarm: OpenStore) -> None:
+async def test_the_claims_of_a_lost_verifier_are_released(with_swarm: OpenStore) -> None:
     await put(
         with_swarm,
         taken(1),
@@ -174,7 +170,7 @@ async def test_the_claims_of_a_lost_verifier_wait_again(with_swarm: OpenStore) -
     assert await claim_of(with_swarm, task_id="over") == ended(1, task_id="over")
 
 
-async def test_a_verdict_is_heard_once_and_only_when_it_is_there(with_swarm: OpenStore) -> None:
+async def test_a_verdict_is_delivered_once(with_swarm: OpenStore) -> None:
     await put(with_swarm, ended(), claim(2))
     for at_ms in (NOW + 10, NOW + 20):
         for one in (ended(), claim(2)):
@@ -212,7 +208,7 @@ async def test_reservations_are_found_by_their_repo(with_swarm: OpenStore) -> No
     assert await held() == [(SWARM, "b", patterns), ("swarm-2", "a", patterns)]
 
 
-async def test_who_holds_a_repo_is_alone_with_it(store_address: str) -> None:
+async def test_holding_a_repo_excludes_other_writers(store_address: str) -> None:
     """Each adds what it has counted; two that counted at once would both find the same."""
 
     def add_one(tx: Transaction, name: str) -> int:
@@ -232,7 +228,7 @@ async def test_who_holds_a_repo_is_alone_with_it(store_address: str) -> None:
     assert sorted(counts) == list(range(12))
 
 
-async def test_a_scope_request_comes_back_numbered_and_is_decided_once(
+async def test_a_scope_request_is_numbered_and_decided_once(
     with_swarm: OpenStore,
 ) -> None:
     await with_swarm.add_swarm("swarm-2")
@@ -269,7 +265,7 @@ async def test_a_scope_request_comes_back_numbered_and_is_decided_once(
 
 
 @pytest.mark.requirement("HO-09")
-async def test_a_question_is_known_to_ask_for_files_until_that_is_decided(
+async def test_a_question_belongs_to_its_scope_request_until_that_is_decided(
     with_swarm: OpenStore,
 ) -> None:
     asked = scope_request(question_id=7)
@@ -295,7 +291,7 @@ async def test_a_question_is_known_to_ask_for_files_until_that_is_decided(
         scope_request(decided_at_ms=NOW),
     ],
 )
-async def test_the_schema_refuses_a_scope_request_that_cannot_be(
+async def test_the_schema_rejects_an_invalid_scope_request(
     with_swarm: OpenStore, wrong: ScopeRequest
 ) -> None:
     with pytest.raises(StoreUnavailable):
@@ -304,7 +300,7 @@ async def test_the_schema_refuses_a_scope_request_that_cannot_be(
 
 
 @pytest.mark.requirement("HO-09")
-async def test_a_waiver_is_kept_once_for_what_it_is_about(with_swarm: OpenStore) -> None:
+async def test_a_waiver_is_stored_once_per_subject(with_swarm: OpenStore) -> None:
     first = Waiver(check="scope", subject="ü.py", reason="agreed", granted_by="Zoë")
     again = first.model_copy(update={"reason": "because", "granted_by": "Max"})
     other = first.model_copy(update={"check": "criterion", "subject": "*"})
@@ -318,7 +314,7 @@ async def test_a_waiver_is_kept_once_for_what_it_is_about(with_swarm: OpenStore)
 
 
 @pytest.mark.requirement("OWN-02")
-async def test_receipts_are_kept_once_and_paged_in_their_order(with_swarm: OpenStore) -> None:
+async def test_receipts_are_stored_once_and_paged_in_order(with_swarm: OpenStore) -> None:
     rows = [
         receipt(2, accepted_at_ms=NOW + 5),
         receipt(3, task_id="u"),
@@ -345,7 +341,7 @@ async def test_receipts_are_kept_once_and_paged_in_their_order(with_swarm: OpenS
 
 
 @pytest.mark.requirement("HO-04")
-async def test_the_newest_accepted_commits_of_a_repository_are_known(
+async def test_the_newest_accepted_commits_of_a_repository_are_listed(
     with_swarm: OpenStore,
 ) -> None:
     rows = [
@@ -368,7 +364,7 @@ async def test_the_newest_accepted_commits_of_a_repository_are_known(
 
 
 @pytest.mark.requirement("HO-08")
-async def test_signals_are_kept_once_and_come_newest_first(with_swarm: OpenStore) -> None:
+async def test_signals_are_stored_once_and_listed_newest_first(with_swarm: OpenStore) -> None:
     rows = [
         signal(1),
         signal(2, kind="completion", impact="positive", violation_type=None),
@@ -389,7 +385,7 @@ async def test_signals_are_kept_once_and_come_newest_first(with_swarm: OpenStore
 
 
 @pytest.mark.requirement("HO-08")
-async def test_the_record_of_a_strategy_counts_every_writer(store_address: str) -> None:
+async def test_concurrent_writers_all_count_in_a_strategys_record(store_address: str) -> None:
     """Swarms are written at the same time where a store allows it; no sample is lost."""
 
     def learn(tx: Transaction, name: str) -> None:
@@ -415,7 +411,7 @@ async def test_the_record_of_a_strategy_counts_every_writer(store_address: str) 
 
 
 @pytest.mark.requirement("OWN-02", "HO-08")
-async def test_proofs_and_lessons_outlive_their_swarm(with_swarm: OpenStore) -> None:
+async def test_receipts_and_strategy_records_outlive_their_swarm(with_swarm: OpenStore) -> None:
     waiver = Waiver(check="scope", subject="*", reason="r", granted_by="o")
 
     def write(tx: Transaction) -> None:

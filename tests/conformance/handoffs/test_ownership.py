@@ -41,7 +41,7 @@ async def overlap(handoffs: HandoffFixture, task: str, *files: str) -> Ownership
         ("SRC/A.py", "src/a.py", "src/a.py"),
     ],
 )
-async def test_an_overlap_names_who_holds_what(
+async def test_an_overlap_names_the_holders_and_their_files(
     handoffs: HandoffFixture, mine: str, theirs: str, example: str
 ) -> None:
     await handoffs.spawn("holder", "other.py", mine)
@@ -54,14 +54,14 @@ async def test_an_overlap_names_who_holds_what(
     assert await handoffs.owners() == {"holder"}
 
 
-async def test_what_does_not_overlap_is_in_flight_together(handoffs: HandoffFixture) -> None:
+async def test_tasks_that_do_not_overlap_can_run_in_parallel(handoffs: HandoffFixture) -> None:
     await handoffs.spawn("a", "src/*.py")
     await handoffs.spawn("b", "src/deep/*.py", "src/*.ts")
     await handoffs.spawn("a2", "docs/")
     assert await handoffs.owners() == {"a", "b", "a2"}
 
 
-async def test_files_are_free_again_when_their_task_is_over(handoffs: HandoffFixture) -> None:
+async def test_files_are_released_when_their_task_ends(handoffs: HandoffFixture) -> None:
     await handoffs.spawn("done", "a.py")
     await handoffs.claim("done")
     await overlap(handoffs, "t", "a.py")
@@ -78,7 +78,7 @@ async def test_files_are_free_again_when_their_task_is_over(handoffs: HandoffFix
     await handoffs.spawn("t", "a.py")
 
 
-async def test_files_are_kept_while_a_task_goes_from_hand_to_hand(handoffs: HandoffFixture) -> None:
+async def test_files_stay_reserved_while_a_task_changes_workers(handoffs: HandoffFixture) -> None:
     await handoffs.given_out("t", "w", "a.py")
     await handoffs.pass_seconds(3600)  # the lease
     assert await handoffs.owners() == {"t"}
@@ -87,7 +87,7 @@ async def test_files_are_kept_while_a_task_goes_from_hand_to_hand(handoffs: Hand
 
 
 @pytest.mark.parametrize("how", ["submit", "retry", "assign"])
-async def test_a_failed_task_takes_its_files_again_or_cannot_go_on(
+async def test_a_failed_task_must_reserve_its_files_again_to_continue(
     handoffs: HandoffFixture, how: str
 ) -> None:
     await handoffs.given_out("t", "w", "a.py")
@@ -109,7 +109,7 @@ async def test_a_failed_task_takes_its_files_again_or_cannot_go_on(
     assert await handoffs.owners() == {"t"}
 
 
-async def test_a_new_contract_for_a_failed_task_owns_nothing_before_it_is_submitted(
+async def test_a_new_contract_for_a_failed_task_owns_nothing_until_submitted(
     handoffs: HandoffFixture,
 ) -> None:
     await handoffs.given_out("t", "w", "a.py")
@@ -121,7 +121,7 @@ async def test_a_new_contract_for_a_failed_task_owns_nothing_before_it_is_submit
     await handoffs.spawn("another", "a.py")
 
 
-async def test_a_new_version_lets_go_of_what_it_does_not_own(handoffs: HandoffFixture) -> None:
+async def test_a_new_version_releases_files_it_no_longer_owns(handoffs: HandoffFixture) -> None:
     await handoffs.spawn("t", "a.py")
     await handoffs.spawn("u", "u.py")
     with pytest.raises(OwnershipOverlap):
@@ -132,7 +132,9 @@ async def test_a_new_version_lets_go_of_what_it_does_not_own(handoffs: HandoffFi
     await overlap(handoffs, "x", "b.py")
 
 
-async def test_swarms_on_one_repo_know_of_each_other(handoffs: HandoffFixture) -> None:
+async def test_overlaps_are_detected_between_swarms_on_the_same_repo(
+    handoffs: HandoffFixture,
+) -> None:
     there = await handoffs.in_swarm("swarm-2")
     await handoffs.spawn("t", "src/**")
     refused = await overlap(there, "t", "src/a.py")
@@ -141,7 +143,7 @@ async def test_swarms_on_one_repo_know_of_each_other(handoffs: HandoffFixture) -
     await there.spawn("t", "docs/a.md")
 
 
-async def test_a_packet_holds_its_files_while_it_lives(handoffs: HandoffFixture) -> None:
+async def test_a_packet_holds_its_files_until_it_ends(handoffs: HandoffFixture) -> None:
     there = await handoffs.in_swarm("packets")
     swarms = handoffs.coordinator.swarms
     register = RegisterRequest(packet_id=1, packet_name="p", tasks_total=1, worktree="/w")
@@ -168,7 +170,7 @@ async def test_a_packet_holds_its_files_while_it_lives(handoffs: HandoffFixture)
     assert await handoffs.owners() == set()
 
 
-async def test_of_fifty_spawns_at_once_one_wins(handoffs: HandoffFixture) -> None:
+async def test_only_one_of_fifty_concurrent_spawns_wins(handoffs: HandoffFixture) -> None:
     names = [f"t{number}" for number in range(50)]
     rooms = [handoffs, *[await handoffs.in_swarm(f"swarm-{number}") for number in range(4)]]
     spawns = [
@@ -183,7 +185,7 @@ async def test_of_fifty_spawns_at_once_one_wins(handoffs: HandoffFixture) -> Non
     assert await handoffs.owners() == {won.bead_id}
 
 
-async def test_of_two_servers_one_wins(
+async def test_only_one_of_two_servers_wins(
     postgres_url: str, evidence: LocalEvidence, repo: Repo
 ) -> None:
     clock = StillClock()
@@ -200,7 +202,7 @@ async def test_of_two_servers_one_wins(
             await (here if owner.startswith("a") else other).cancel(owner)
 
 
-async def test_who_is_in_the_way_can_be_asked_before(handoffs: HandoffFixture) -> None:
+async def test_owners_can_be_queried_before_spawning(handoffs: HandoffFixture) -> None:
     await handoffs.spawn("t", "src/auth/**")
 
     async def in_the_way(*files: str) -> list[str]:
@@ -214,7 +216,7 @@ async def test_who_is_in_the_way_can_be_asked_before(handoffs: HandoffFixture) -
     assert await in_the_way("docs/**") == []
 
 
-async def test_the_work_trees_of_a_repository_are_one(
+async def test_all_worktrees_of_a_repository_count_as_one(
     handoffs: HandoffFixture, tmp_path: Path
 ) -> None:
     await handoffs.spawn("holder", "src/a.py")

@@ -46,7 +46,7 @@ async def owned(handoffs: HandoffFixture) -> list[str]:
     return files
 
 
-async def test_a_file_that_nobody_owns_is_granted_at_once(handoffs: HandoffFixture) -> None:
+async def test_a_file_nobody_owns_is_granted_immediately(handoffs: HandoffFixture) -> None:
     epoch = await handoffs.given_out("t", "w", "a.py")
     granted = await handoffs.ask_for("t", "src/./b.py", "src/ü c.py", name="w", epoch=epoch)
     assert (granted.status, granted.contract_version) == ("granted", 2)
@@ -64,7 +64,7 @@ async def test_a_file_that_nobody_owns_is_granted_at_once(handoffs: HandoffFixtu
     assert (await handoffs.taken()).contract_version == 2
 
 
-async def test_the_same_words_again_are_the_same_request(handoffs: HandoffFixture) -> None:
+async def test_a_repeated_request_is_the_same_request(handoffs: HandoffFixture) -> None:
     await handoffs.given_out("t", "w", "a.py")
     first = await handoffs.ask_for("t", "b.py")
     assert await handoffs.ask_for("t", "b.py") == first
@@ -88,7 +88,7 @@ async def test_the_same_words_again_are_the_same_request(handoffs: HandoffFixtur
         ("b.py", "the policy requires a decision", {"policy": {"scope_requests": "ask"}}),
     ],
 )
-async def test_all_else_is_asked_of_the_contact(
+async def test_other_files_need_the_contacts_decision(
     handoffs: HandoffFixture, path: str, why: str, members: dict[str, Any]
 ) -> None:
     await handoffs.spawn("other", "theirs.py")
@@ -118,7 +118,7 @@ async def test_all_else_is_asked_of_the_contact(
         ("prepare/x.js", "is named by a command that checks the work"),
     ],
 )
-async def test_what_decides_how_the_work_is_checked_is_not_granted_by_rule(
+async def test_files_that_influence_the_checks_are_not_granted_automatically(
     handoffs: HandoffFixture, path: str, why: str
 ) -> None:
     await handoffs.given_out(
@@ -151,7 +151,7 @@ async def test_a_worker_cannot_answer_its_own_request(handoffs: HandoffFixture) 
         await handoffs.answer(question.question_id, "granted")
 
 
-async def test_a_request_is_over_with_the_attempt_that_made_it(handoffs: HandoffFixture) -> None:
+async def test_a_request_ends_with_the_attempt_that_made_it(handoffs: HandoffFixture) -> None:
     await handoffs.given_out("t", "w", "a.py")
     await handoffs.ask_for("t", "Makefile")
     assert [one.status for one in await listed(handoffs, only_open=True)] == ["open"]
@@ -164,7 +164,7 @@ async def test_a_request_is_over_with_the_attempt_that_made_it(handoffs: Handoff
     assert [one.request_id for one in await listed(handoffs, only_open=True)] == [again.request_id]
 
 
-async def test_the_operators_grant_is_the_answer_that_the_worker_waits_for(
+async def test_the_operators_grant_answers_the_waiting_worker(
     handoffs: HandoffFixture,
 ) -> None:
     await handoffs.given_out("t", "w", "a.py", files_readonly=["lib.py", "x.py"])
@@ -185,7 +185,7 @@ async def test_the_operators_grant_is_the_answer_that_the_worker_waits_for(
     assert [event["state"] for event in await handoffs.events("scope_decided")] == ["granted"]
 
 
-async def test_the_operators_refusal_leaves_the_contract_and_lets_the_worker_go_on(
+async def test_the_operators_refusal_keeps_the_contract_and_unblocks_the_worker(
     handoffs: HandoffFixture,
 ) -> None:
     await handoffs.given_out("t", "w", "a.py")
@@ -204,7 +204,7 @@ async def test_the_operators_refusal_leaves_the_contract_and_lets_the_worker_go_
         await decide(handoffs, 99, True)
 
 
-async def test_what_another_task_owns_cannot_be_granted(handoffs: HandoffFixture) -> None:
+async def test_a_file_owned_by_another_task_cannot_be_granted(handoffs: HandoffFixture) -> None:
     await handoffs.spawn("other", "b.py")
     await handoffs.given_out("t", "w", "a.py")
     asked = await handoffs.ask_for("t", "b.py")
@@ -216,7 +216,7 @@ async def test_what_another_task_owns_cannot_be_granted(handoffs: HandoffFixture
     assert (await decide(handoffs, asked.request_id, True)).contract_version == 2
 
 
-async def test_a_grant_that_the_verifier_would_not_honour_is_refused(
+async def test_a_grant_the_verifier_would_not_honour_is_refused(
     handoffs: HandoffFixture,
 ) -> None:
     await handoffs.given_out("t", "w", "a.py", files_readonly=["lib/**"])
@@ -226,7 +226,7 @@ async def test_a_grant_that_the_verifier_would_not_honour_is_refused(
     assert "files_readonly" in refused.value.detail
 
 
-async def test_a_contract_does_not_grow_without_end(handoffs: HandoffFixture) -> None:
+async def test_a_contract_has_a_maximum_size(handoffs: HandoffFixture) -> None:
     await handoffs.given_out("t", "w", *(f"d{number}.py" for number in range(PATHS_MAX)))
     with pytest.raises(InvalidRequest) as refused:
         await handoffs.ask_for("t", "b.py")
@@ -234,7 +234,7 @@ async def test_a_contract_does_not_grow_without_end(handoffs: HandoffFixture) ->
     assert (await handoffs.show_handoff("t")).version == 1
 
 
-async def test_a_task_that_is_over_is_granted_nothing(handoffs: HandoffFixture) -> None:
+async def test_a_finished_task_is_granted_nothing(handoffs: HandoffFixture) -> None:
     await handoffs.given_out("t", "w", "a.py")
     asked = await handoffs.ask_for("t", "Makefile")
     await handoffs.cancel("t")
@@ -244,7 +244,7 @@ async def test_a_task_that_is_over_is_granted_nothing(handoffs: HandoffFixture) 
     assert (await decide(handoffs, asked.request_id, False)).status == "refused"
 
 
-async def test_a_worker_asks_for_its_own_task_only(handoffs: HandoffFixture) -> None:
+async def test_a_worker_can_request_files_only_for_its_own_task(handoffs: HandoffFixture) -> None:
     epoch = await handoffs.given_out("t", "w", "a.py")
     with pytest.raises(NotHeld):
         await handoffs.ask_for("t", "b.py", name="other")
@@ -276,7 +276,7 @@ async def test_requests_are_listed(handoffs: HandoffFixture) -> None:
         )
 
 
-async def test_a_request_with_a_key_is_made_once(handoffs: HandoffFixture) -> None:
+async def test_a_request_with_an_idempotency_key_is_made_once(handoffs: HandoffFixture) -> None:
     await handoffs.given_out("t", "w", "a.py")
     first = await handoffs.ask_for("t", "b.py", key="k")
     await handoffs.replace("t", "a.py", submit=True)
@@ -285,7 +285,7 @@ async def test_a_request_with_a_key_is_made_once(handoffs: HandoffFixture) -> No
     assert (await handoffs.ask_for("t", "b.py")).request_id == 2
 
 
-async def test_that_there_is_a_commit_cannot_be_waived(handoffs: HandoffFixture) -> None:
+async def test_the_commit_check_cannot_be_waived(handoffs: HandoffFixture) -> None:
     await handoffs.spawn("t")
     with pytest.raises(InvalidRequest) as refused:
         await handoffs.handoff_service.waive(WaiveRequest(bead_id="t", check="commit", reason="r"))
@@ -293,7 +293,7 @@ async def test_that_there_is_a_commit_cannot_be_waived(handoffs: HandoffFixture)
     assert (await handoffs.show_handoff("t")).waivers == []
 
 
-async def test_a_waiver_is_for_a_task_with_a_handoff(handoffs: HandoffFixture) -> None:
+async def test_only_a_task_with_a_handoff_can_get_a_waiver(handoffs: HandoffFixture) -> None:
     with pytest.raises(UnknownHandoff):
         await handoffs.handoff_service.waive(WaiveRequest(bead_id="t", check="scope", reason="r"))
     await handoffs.spawn("t")

@@ -81,7 +81,7 @@ async def test_a_handoff_is_found_by_its_exact_id(handoffs: HandoffFixture) -> N
         ("branch", {"branch": "a b"}),
     ],
 )
-def test_words_that_no_handoff_can_have_are_refused(field: str, members: dict[str, Any]) -> None:
+def test_invalid_fields_are_refused_by_name(field: str, members: dict[str, Any]) -> None:
     said: dict[str, Any] = {"bead_id": "t", "files": ["a.py"]}
     SpawnSubtaskRequest(**said)
     with pytest.raises(ValidationError) as refused:
@@ -105,7 +105,7 @@ def test_words_that_no_handoff_can_have_are_refused(field: str, members: dict[st
         ("subtask_title", {"subtask_title": None}),
     ],
 )
-async def test_what_cannot_be_kept_is_named_by_its_field_and_changes_nothing(
+async def test_an_impossible_contract_is_refused_by_field_and_changes_nothing(
     handoffs: HandoffFixture, field: str, members: dict[str, Any]
 ) -> None:
     with pytest.raises(InvalidRequest) as refused:
@@ -116,9 +116,7 @@ async def test_what_cannot_be_kept_is_named_by_its_field_and_changes_nothing(
     assert await handoffs.owners() == set()
 
 
-async def test_a_repo_or_a_swarm_that_is_not_there_is_named(
-    handoffs: HandoffFixture, tmp_path: Any
-) -> None:
+async def test_an_unknown_repo_or_swarm_is_named(handoffs: HandoffFixture, tmp_path: Any) -> None:
     with pytest.raises(UnknownRepo):
         await handoffs.spawn("t", repo=str(tmp_path))
     with pytest.raises(UnknownSwarm):
@@ -126,7 +124,7 @@ async def test_a_repo_or_a_swarm_that_is_not_there_is_named(
 
 
 @pytest.mark.requirement("HO-05")
-async def test_a_variable_that_the_operator_has_not_allowed_is_refused(
+async def test_a_variable_the_operator_has_not_allowed_is_refused(
     handoffs: HandoffFixture,
 ) -> None:
     with pytest.raises(InvalidRequest) as refused:
@@ -138,7 +136,9 @@ async def test_a_variable_that_the_operator_has_not_allowed_is_refused(
 
 
 @pytest.mark.requirement("HO-04")
-async def test_the_target_is_remembered_as_it_was(handoffs: HandoffFixture, tmp_path: Path) -> None:
+async def test_the_target_commit_is_recorded_at_spawn(
+    handoffs: HandoffFixture, tmp_path: Path
+) -> None:
     """Whoever moves it later does not make what they put there somebody else's work."""
     repo = Repo(tmp_path / "own")
     repo.git("branch", "land")
@@ -163,7 +163,7 @@ async def test_the_target_is_remembered_as_it_was(handoffs: HandoffFixture, tmp_
 # -- repeats and versions
 
 
-async def test_the_same_words_again_get_the_same_answer(handoffs: HandoffFixture) -> None:
+async def test_a_repeated_spawn_gets_the_same_answer(handoffs: HandoffFixture) -> None:
     await handoffs.add("before")
     await handoffs.done_by_hand("before")
     words: dict[str, Any] = {"dependencies_completed": ["before"], "strategy": "file-based"}
@@ -175,7 +175,9 @@ async def test_the_same_words_again_get_the_same_answer(handoffs: HandoffFixture
     assert len(await handoffs.events("handoff_spawned")) == 1
 
 
-async def test_other_words_are_refused_and_change_nothing(handoffs: HandoffFixture) -> None:
+async def test_a_different_spawn_of_the_same_task_is_refused_and_changes_nothing(
+    handoffs: HandoffFixture,
+) -> None:
     first = await handoffs.spawn("t", "a.py")
     for other in ({"files": ["b.py"]}, {"strategy": "risk-based"}, {"success_criteria": ["Else"]}):
         with pytest.raises(HandoffExists) as refused:
@@ -199,7 +201,7 @@ async def test_the_operator_puts_a_new_version_in_force(handoffs: HandoffFixture
     assert (await handoffs.attempt("t")).epoch == epoch
 
 
-async def test_replacing_a_widened_contract_by_its_first_words_narrows_it(
+async def test_replacing_a_widened_contract_with_the_original_narrows_it(
     handoffs: HandoffFixture,
 ) -> None:
     await handoffs.given_out("t", "w", "a.py")
@@ -222,7 +224,9 @@ async def test_a_contract_is_not_replaced_while_a_claim_is_verified(
     assert (await handoffs.replace("t", "b.py")).contract_version == 2
 
 
-async def test_spawning_again_can_submit_what_was_only_spawned(handoffs: HandoffFixture) -> None:
+async def test_spawning_again_can_submit_a_task_that_was_only_spawned(
+    handoffs: HandoffFixture,
+) -> None:
     await handoffs.register("w")
     assert (await handoffs.spawn("t")).status == "open"
     assert (await handoffs.spawn("t", submit=True)).status == "active"
@@ -236,7 +240,7 @@ async def test_spawning_again_can_submit_what_was_only_spawned(handoffs: Handoff
     assert (await handoffs.spawn("t", submit=True)).status == "failed"
 
 
-async def test_a_task_that_is_over_gets_no_contract(handoffs: HandoffFixture) -> None:
+async def test_a_finished_task_gets_no_contract(handoffs: HandoffFixture) -> None:
     await handoffs.add("gone")
     await handoffs.cancel("gone")
     with pytest.raises(TaskEnded):
@@ -257,7 +261,7 @@ async def test_a_task_that_is_over_gets_no_contract(handoffs: HandoffFixture) ->
 
 
 @pytest.mark.requirement("HO-06")
-async def test_a_task_is_spawned_after_those_it_depends_on(handoffs: HandoffFixture) -> None:
+async def test_a_task_can_be_spawned_only_after_its_dependencies(handoffs: HandoffFixture) -> None:
     await handoffs.add("a", "b")
     with pytest.raises(UnknownTask) as unknown:
         await handoffs.spawn("t", dependencies_completed=["a", "never"])
@@ -273,7 +277,9 @@ async def test_a_task_is_spawned_after_those_it_depends_on(handoffs: HandoffFixt
 
 
 @pytest.mark.requirement("HO-06")
-async def test_the_task_graph_counts_whatever_the_caller_says(handoffs: HandoffFixture) -> None:
+async def test_dependencies_in_the_task_graph_count_even_if_the_caller_omits_them(
+    handoffs: HandoffFixture,
+) -> None:
     await handoffs.add("a")
     await handoffs.add("t", after=["a"])
     with pytest.raises(DependenciesUnfinished):
@@ -284,7 +290,7 @@ async def test_the_task_graph_counts_whatever_the_caller_says(handoffs: HandoffF
 
 
 @pytest.mark.requirement("HO-06")
-async def test_dependencies_are_looked_at_again_at_completion(handoffs: HandoffFixture) -> None:
+async def test_dependencies_are_checked_again_at_completion(handoffs: HandoffFixture) -> None:
     await handoffs.add("a")
     await handoffs.done_by_hand("a")
     await handoffs.spawn("t", dependencies_completed=["a"])
@@ -302,7 +308,7 @@ async def test_dependencies_are_looked_at_again_at_completion(handoffs: HandoffF
 
 
 @pytest.mark.requirement("HO-02")
-async def test_the_worker_is_told_what_others_did_and_what_comes_next(
+async def test_the_handoff_says_what_others_did_and_what_comes_next(
     handoffs: HandoffFixture,
 ) -> None:
     await handoffs.finished("schema", files=["schema.py"], subtask_title="Make the schema")

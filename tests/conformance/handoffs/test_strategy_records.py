@@ -31,7 +31,9 @@ async def plan(handoffs: HandoffFixture, seed: int) -> PlanAnswer:
     return await handoffs.handoff_service.swarm_plan(PlanRequest(goal="Add a login", seed=seed))
 
 
-async def test_every_end_of_a_claim_or_an_attempt_is_one_signal(handoffs: HandoffFixture) -> None:
+async def test_every_outcome_of_a_claim_or_an_attempt_is_one_signal(
+    handoffs: HandoffFixture,
+) -> None:
     await handoffs.given_out("t", "w", "a.py", "b.py", strategy="file-based")
     handoffs.clock.now_ms += 1000
     await handoffs.failed("t", "Build failed")
@@ -67,7 +69,7 @@ async def test_every_end_of_a_claim_or_an_attempt_is_one_signal(handoffs: Handof
     assert (completion["retries"], completion["refusals"]) == (1, 2)
 
 
-async def test_what_changes_nothing_teaches_nothing(handoffs: HandoffFixture) -> None:
+async def test_an_attempt_without_an_outcome_records_no_signal(handoffs: HandoffFixture) -> None:
     await handoffs.given_out("t", "w", strategy="file-based")
     await handoffs.claim("t")
     job = await handoffs.taken()
@@ -82,7 +84,7 @@ async def test_what_changes_nothing_teaches_nothing(handoffs: HandoffFixture) ->
     assert await handoffs.coordinator.store.read(lambda tx: tx.strategies()) == []
 
 
-async def test_a_task_without_a_strategy_is_kept_apart(handoffs: HandoffFixture) -> None:
+async def test_tasks_without_a_strategy_are_recorded_separately(handoffs: HandoffFixture) -> None:
     await handoffs.finished("t")
     assert [signal.kind for signal in await signals(handoffs, "unnamed")] == ["completion"]
     assert {row["strategy"] for row in (await plan(handoffs, 1)).strategies} == set(
@@ -90,7 +92,7 @@ async def test_a_task_without_a_strategy_is_kept_apart(handoffs: HandoffFixture)
     )
 
 
-async def test_a_packet_that_fails_teaches_too(handoffs: HandoffFixture) -> None:
+async def test_a_failed_packet_records_a_signal_too(handoffs: HandoffFixture) -> None:
     there = await handoffs.in_swarm("packets")
     await there.spawn("packet-1", "a.py", strategy="file-based")
     register = RegisterRequest(packet_id=1, packet_name="p", tasks_total=1, worktree="/w")

@@ -50,7 +50,9 @@ async def test_a_refusal_names_every_violation_and_closes_nothing(handoffs: Hand
     assert (await handoffs.kinds("t"))[-2:] == ["attempt_ended", "task_queued"]
 
 
-async def test_three_refusals_in_a_row_ask_the_contact(handoffs: HandoffFixture) -> None:
+async def test_after_three_consecutive_refusals_the_contact_is_asked(
+    handoffs: HandoffFixture,
+) -> None:
     await handoffs.given_out("t", "w", blocked_contact="alice")
     for number in range(1, 4):
         assert (await handoffs.attempt("t")).state is WorkerState.EXECUTING
@@ -83,7 +85,7 @@ async def test_three_refusals_in_a_row_ask_the_contact(handoffs: HandoffFixture)
 
 
 @pytest.mark.requirement("HO-06")
-async def test_claims_without_a_name_do_not_count_against_the_holder(
+async def test_anonymous_claims_do_not_count_against_the_holder(
     handoffs: HandoffFixture,
 ) -> None:
     """Anybody who knows the task can make them."""
@@ -105,7 +107,9 @@ async def test_claims_without_a_name_do_not_count_against_the_holder(
 
 
 @pytest.mark.requirement("HO-06")
-async def test_who_completes_a_task_of_nobody_is_its_holder(handoffs: HandoffFixture) -> None:
+async def test_completing_an_unassigned_task_makes_the_caller_its_holder(
+    handoffs: HandoffFixture,
+) -> None:
     await handoffs.spawn("t")
     for number in range(3):
         await handoffs.claim("t", summary=str(number))
@@ -137,7 +141,7 @@ ENDINGS: dict[str, Ending] = {
 
 
 @pytest.mark.parametrize("how", ENDINGS)
-async def test_a_verdict_that_comes_after_the_attempt_changes_nothing(
+async def test_a_verdict_that_arrives_after_the_attempt_changes_nothing(
     handoffs: HandoffFixture, how: str
 ) -> None:
     await handoffs.given_out("t", "w")
@@ -159,7 +163,7 @@ async def test_a_verdict_that_comes_after_the_attempt_changes_nothing(
     assert not {"claim_accepted", "claim_refused", "task_done"} & set(kinds)
 
 
-async def test_a_late_verdict_does_not_reach_the_next_attempt(handoffs: HandoffFixture) -> None:
+async def test_a_late_verdict_does_not_affect_the_next_attempt(handoffs: HandoffFixture) -> None:
     await handoffs.given_out("t", "w")
     await handoffs.claim("t", summary="s")
     first = await handoffs.taken()
@@ -174,7 +178,9 @@ async def test_a_late_verdict_does_not_reach_the_next_attempt(handoffs: HandoffF
     assert await handoffs.report(second, refused(second)) == "void"
 
 
-async def test_a_verdict_is_of_the_verifier_that_has_the_claim(handoffs: HandoffFixture) -> None:
+async def test_only_the_verifier_that_took_the_claim_can_report_its_verdict(
+    handoffs: HandoffFixture,
+) -> None:
     await handoffs.spawn("t")
     await handoffs.claim("t")
     job = await handoffs.taken("one")
@@ -229,7 +235,7 @@ async def test_the_receipt_is_signed_and_says_what_was_found(
 
 
 @pytest.mark.requirement("OWN-02")
-async def test_a_clock_that_is_set_back_does_not_spoil_the_receipt(
+async def test_a_clock_that_is_set_back_does_not_invalidate_the_receipt(
     handoffs: HandoffFixture,
 ) -> None:
     await handoffs.spawn("t")

@@ -20,7 +20,7 @@ from tests.waiting import eventually
 pytestmark = [pytest.mark.anyio, pytest.mark.requirement("HO-04")]
 
 
-async def test_the_job_holds_all_that_has_to_be_checked(handoffs: HandoffFixture) -> None:
+async def test_the_job_contains_everything_to_be_checked(handoffs: HandoffFixture) -> None:
     spawned = await handoffs.spawn("t", "a.py", branch="task", target="main")
     await handoffs.claim("t", commit="abcdef1", files_touched=["a.py"], summary="believe me")
     job = await handoffs.taken()
@@ -59,7 +59,7 @@ async def test_the_job_names_the_commits_that_have_a_receipt(
         assert (await handoffs.taken()).accounted_commits == found
 
 
-async def test_claims_are_taken_once_and_the_oldest_first(handoffs: HandoffFixture) -> None:
+async def test_claims_are_taken_once_oldest_first(handoffs: HandoffFixture) -> None:
     there = await handoffs.in_swarm("swarm-2")
     for bus, name in ((there, "first"), (handoffs, "second"), (there, "third")):
         await bus.spawn(name)
@@ -72,7 +72,7 @@ async def test_claims_are_taken_once_and_the_oldest_first(handoffs: HandoffFixtu
     assert [(await handoffs.taken()).bead_id for _ in range(3)] == ["first", "second", "third"]
 
 
-async def test_every_verifier_that_waits_hears_of_a_claim(handoffs: HandoffFixture) -> None:
+async def test_every_waiting_verifier_is_notified_of_a_claim(handoffs: HandoffFixture) -> None:
     waiting = [
         asyncio.create_task(handoffs.take(f"v{number}", wait_ms=600_000)) for number in range(3)
     ]
@@ -105,7 +105,7 @@ async def test_a_claim_on_one_server_wakes_a_verifier_on_another(
             assert (await call).success is True
 
 
-async def test_a_verifier_that_is_lost_is_replaced(handoffs: HandoffFixture) -> None:
+async def test_a_lost_verifier_is_replaced(handoffs: HandoffFixture) -> None:
     await handoffs.spawn("t")
     await handoffs.claim("t")
     job = await handoffs.taken("lost")
@@ -122,7 +122,7 @@ async def test_a_verifier_that_is_lost_is_replaced(handoffs: HandoffFixture) -> 
     assert await handoffs.report(again, accepted(again), "next") == "accepted"
 
 
-async def test_evidence_that_cannot_be_read_is_tried_three_times_and_proves_nothing(
+async def test_unreadable_evidence_is_tried_three_times_and_proves_nothing(
     handoffs: HandoffFixture,
 ) -> None:
     await handoffs.given_out("t", "w")
@@ -141,7 +141,7 @@ async def test_evidence_that_cannot_be_read_is_tried_three_times_and_proves_noth
     assert await handoffs.not_seen(await handoffs.taken()) == "waiting"
 
 
-async def test_a_verifier_that_waits_finds_what_was_put_off(
+async def test_a_waiting_verifier_finds_a_postponed_claim(
     store_address: str, evidence: LocalEvidence, repo: Repo
 ) -> None:
     """No event tells of it: only the time that passes. So here it does."""
@@ -170,7 +170,7 @@ class _Running(StillClock):
 # -- the server's own verifier
 
 
-async def test_a_claim_is_verified_in_the_process_and_accepted(
+async def test_a_claim_is_verified_in_process_and_accepted(
     store_address: str, tmp_path: Path
 ) -> None:
     repo = Repo(tmp_path / "repo")
@@ -218,7 +218,7 @@ async def test_a_claim_that_was_being_verified_is_verified_again_after_a_restart
         assert (await handoffs.kinds("t")).count("task_done") == 1
 
 
-async def test_the_servers_own_verifier_looks_at_as_many_claims_at_once_as_it_may(
+async def test_the_servers_own_verifier_respects_its_concurrency_limit(
     store_address: str, tmp_path: Path, repo: Repo
 ) -> None:
     """Two here: the third has to wait, however long the others take."""

@@ -21,7 +21,7 @@ async def plan(handoffs: HandoffFixture) -> RunFixture:
     return RunFixture(handoffs)
 
 
-async def test_what_a_process_says_replaces_what_it_said(plan: RunFixture) -> None:
+async def test_a_process_replaces_its_earlier_usage_report(plan: RunFixture) -> None:
     await plan.uses("a", "w", 1, input_tokens=100, output_tokens=10, cached_tokens=5, dollars=0.1)
     told = await plan.uses("a", "w", 1, input_tokens=300, output_tokens=30, dollars=0.3)
     assert (told.task.tokens, told.task.cached_tokens, told.task.dollars) == (330, 0, 0.3)
@@ -35,7 +35,7 @@ async def test_what_a_process_says_replaces_what_it_said(plan: RunFixture) -> No
     assert priced.over is None
 
 
-async def test_an_attempt_that_is_over_has_spent_all_the_same(
+async def test_usage_of_an_ended_attempt_still_counts(
     plan: RunFixture, handoffs: HandoffFixture
 ) -> None:
     await handoffs.failed("a")
@@ -48,13 +48,13 @@ async def test_an_attempt_that_is_over_has_spent_all_the_same(
         await plan.uses("z", "w", 1, output_tokens=7)
 
 
-async def test_nobody_reports_for_the_holder(plan: RunFixture) -> None:
+async def test_only_the_holder_can_report_usage(plan: RunFixture) -> None:
     with pytest.raises(NotHeld):
         await plan.uses("a", "other", 1, output_tokens=7)
     assert (await plan.usage()).tasks == []
 
 
-async def test_a_task_over_its_budget_is_told_once_and_not_handed_out(
+async def test_a_task_over_its_budget_is_reported_once_and_not_dispatched(
     plan: RunFixture, handoffs: HandoffFixture
 ) -> None:
     assert (await plan.budget("a", tokens=100)).over is None
@@ -79,7 +79,9 @@ async def test_a_task_over_its_budget_is_told_once_and_not_handed_out(
     assert (await handoffs.look("x")).task is None
 
 
-async def test_a_larger_budget_lets_it_go_on(plan: RunFixture, handoffs: HandoffFixture) -> None:
+async def test_a_larger_budget_releases_the_task(
+    plan: RunFixture, handoffs: HandoffFixture
+) -> None:
     await plan.budget("a", dollars=0.5)
     await plan.uses("a", "w", 1, dollars=0.75, input_tokens=1)
     await handoffs.failed("a")
@@ -106,7 +108,7 @@ async def test_a_larger_budget_lets_it_go_on(plan: RunFixture, handoffs: Handoff
     assert len(await handoffs.questions()) == 1
 
 
-async def test_the_budget_of_the_swarm_holds_everything(
+async def test_an_exhausted_swarm_budget_holds_every_task(
     plan: RunFixture, handoffs: HandoffFixture
 ) -> None:
     await plan.budget(tokens=1000)
@@ -128,9 +130,7 @@ async def test_the_budget_of_the_swarm_holds_everything(
     assert (await handoffs.given("w")).bead_id == "b"
 
 
-async def test_everybody_can_make_a_budget_smaller(
-    plan: RunFixture, handoffs: HandoffFixture
-) -> None:
+async def test_anyone_can_lower_a_budget(plan: RunFixture, handoffs: HandoffFixture) -> None:
     await plan.uses("a", "w", 1, input_tokens=500)
     await plan.budget("a", tokens=1000)
     assert (await plan.budget("a", tokens=1000)).changed is False
@@ -145,7 +145,7 @@ async def test_everybody_can_make_a_budget_smaller(
     assert await plan.holds() == []
 
 
-async def test_a_plan_that_is_run_again_takes_nothing_back_from_the_operator(
+async def test_rerunning_a_plan_does_not_undo_the_operators_budget(
     plan: RunFixture,
 ) -> None:
     await plan.budget("a", tokens=100)
@@ -173,7 +173,7 @@ async def test_usage_is_listed_page_by_page(plan: RunFixture, handoffs: HandoffF
     assert (first.swarm.tokens, first.swarm.dollars, first.budget) == (3, 0.03, None)
 
 
-async def test_all_of_it_survives_a_restart(store_address: str) -> None:
+async def test_usage_and_budgets_survive_a_restart(store_address: str) -> None:
     async with open_bus(store_address) as bus:
         await bus.register("w")
         await bus.add_and_submit("a", "b")

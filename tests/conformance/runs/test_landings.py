@@ -55,7 +55,7 @@ def merged(repo: Repo, *arguments: str, into: str = "main", branch: str = "task"
     return landed
 
 
-async def test_the_server_looks_whether_it_has_landed(
+async def test_the_server_checks_whether_the_work_has_landed(
     own_handoffs: HandoffFixture, own_repo: Repo
 ) -> None:
     plan, commit = RunFixture(own_handoffs), own_repo.commit("work")
@@ -77,7 +77,7 @@ async def test_the_server_looks_whether_it_has_landed(
     assert event["receipt_id"] == (await own_handoffs.receipt("a"))["receipt_id"]
 
 
-async def test_only_the_accepted_commit_of_an_accepted_task_lands_on_its_target(
+async def test_only_the_accepted_commit_of_a_task_can_land_on_its_target(
     own_handoffs: HandoffFixture, own_repo: Repo
 ) -> None:
     plan, commit = RunFixture(own_handoffs), own_repo.commit("work")
@@ -97,7 +97,7 @@ async def test_only_the_accepted_commit_of_an_accepted_task_lands_on_its_target(
     assert (await plan.landed("a", commit)).landed_commit == commit
 
 
-async def test_what_can_land_is_listed_in_the_order_of_its_acceptance(
+async def test_landable_tasks_are_listed_in_order_of_acceptance(
     own_handoffs: HandoffFixture, own_repo: Repo
 ) -> None:
     plan, commit = RunFixture(own_handoffs), own_repo.commit("work")
@@ -160,7 +160,7 @@ async def states(own_contract: ContractFixture) -> dict[str, str]:
     return {one.repo: f"{one.state} at {one.sha}" for one in found}
 
 
-async def test_another_branch_than_the_tasks_own_is_refused(own_contract: ContractFixture) -> None:
+async def test_a_branch_other_than_the_tasks_own_is_refused(own_contract: ContractFixture) -> None:
     for branch, target in (
         ("shiftboss/other", "task"),
         ("shiftboss/adnet", None),
@@ -179,7 +179,7 @@ async def test_another_branch_than_the_tasks_own_is_refused(own_contract: Contra
     assert (spawned.branch, spawned.base_commit) == ("shiftboss/adnet", own_contract.repo.base)
 
 
-async def test_a_commit_beside_the_tasks_branch_is_not_pushed(
+async def test_a_commit_outside_the_tasks_branch_does_not_count_as_pushed(
     own_contract: ContractFixture,
 ) -> None:
     await own_contract.given_out(
@@ -191,7 +191,7 @@ async def test_a_commit_beside_the_tasks_branch_is_not_pushed(
     assert "is not on the branch shiftboss/adnet" in refused.value.detail
 
 
-async def test_red_on_a_branch_of_its_own_is_not_the_repos(own_contract: ContractFixture) -> None:
+async def test_a_red_task_branch_does_not_make_the_repo_red(own_contract: ContractFixture) -> None:
     sha = await at_work(own_contract)
     await own_contract.ci_says(runs(sha, test="failure"))
     assert await own_contract.milestone("adnet") == "FIXING_CI"
@@ -224,7 +224,7 @@ async def test_the_repo_is_locked_until_the_work_has_landed(own_contract: Contra
     assert await own_contract.locked() == {"adnet": "next"}
 
 
-async def test_a_merge_is_another_commit_which_ci_has_to_pass(
+async def test_a_merge_commit_must_pass_ci_too(
     own_contract: ContractFixture,
 ) -> None:
     plan, sha = RunFixture(own_contract), await at_work(own_contract)
@@ -264,7 +264,9 @@ async def test_a_merge_is_another_commit_which_ci_has_to_pass(
     assert len(await own_contract.events("task_landed")) == 1
 
 
-async def test_the_operator_can_release_what_does_not_land(own_contract: ContractFixture) -> None:
+async def test_the_operator_can_release_a_repo_whose_work_does_not_land(
+    own_contract: ContractFixture,
+) -> None:
     plan, sha = RunFixture(own_contract), await at_work(own_contract)
     await own_contract.ci_says(runs(sha))
     await accept_green(own_contract)
@@ -291,7 +293,7 @@ async def spawn_merge(own_contract: ContractFixture, task: str = MERGE, **member
     await own_contract.spawn(task, "a.py", **(said | members))
 
 
-async def test_the_lock_of_accepted_work_passes_over_to_the_task_that_brings_it_in(
+async def test_the_lock_of_accepted_work_passes_to_its_merge_task(
     own_contract: ContractFixture,
 ) -> None:
     plan, sha = RunFixture(own_contract), await accepted_unlanded(own_contract)
@@ -344,7 +346,7 @@ async def merged_by_worker(own_contract: ContractFixture) -> str:
     return merge
 
 
-async def test_only_accepted_work_that_has_not_landed_gives_its_lock_away(
+async def test_only_accepted_work_that_has_not_landed_passes_its_lock_on(
     own_contract: ContractFixture,
 ) -> None:
     plan, sha = RunFixture(own_contract), await at_work(own_contract)
@@ -374,7 +376,7 @@ async def test_without_a_policy_there_is_no_lock_to_pass(
     assert refused.value.field == "merges"
 
 
-async def test_a_merge_that_nobody_has_begun_gives_the_lock_back(
+async def test_a_merge_task_that_was_never_started_gives_the_lock_back(
     own_contract: ContractFixture,
 ) -> None:
     await accepted_unlanded(own_contract)
@@ -386,7 +388,7 @@ async def test_a_merge_that_nobody_has_begun_gives_the_lock_back(
     assert await own_contract.locked() == {"adnet": "adnet-merge-2"}
 
 
-async def test_a_merge_that_was_given_up_passes_the_lock_on(own_contract: ContractFixture) -> None:
+async def test_an_abandoned_merge_task_passes_the_lock_on(own_contract: ContractFixture) -> None:
     """To the next one, or back when the work lands by itself after all."""
     plan, sha = RunFixture(own_contract), await accepted_unlanded(own_contract)
     for task, following in ((MERGE, "adnet-merge-2"), ("adnet-merge-2", None)):
@@ -408,7 +410,7 @@ async def test_a_merge_that_was_given_up_passes_the_lock_on(own_contract: Contra
     )
 
 
-async def test_a_repo_that_the_operator_has_released_is_locked_in_the_usual_way(
+async def test_a_repo_released_by_the_operator_can_be_locked_as_usual(
     own_contract: ContractFixture,
 ) -> None:
     await accepted_unlanded(own_contract)

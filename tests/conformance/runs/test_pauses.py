@@ -25,7 +25,9 @@ def plan(bus: BusFixture) -> RunFixture:
     return RunFixture(bus)
 
 
-async def test_a_pause_holds_back_what_is_not_handed_out(plan: RunFixture, bus: BusFixture) -> None:
+async def test_a_pause_holds_back_tasks_not_yet_dispatched(
+    plan: RunFixture, bus: BusFixture
+) -> None:
     await bus.register("w", "x")
     await bus.add_and_submit("a")
     await bus.start("w", "a")
@@ -59,7 +61,7 @@ async def test_a_pause_holds_back_what_is_not_handed_out(plan: RunFixture, bus: 
     ]
 
 
-async def test_of_two_pauses_the_longer_one_counts(plan: RunFixture, bus: BusFixture) -> None:
+async def test_the_longer_of_two_pauses_wins(plan: RunFixture, bus: BusFixture) -> None:
     await bus.register("w")
     await bus.add("a")
     assert (await plan.pause(60)).changed is True
@@ -77,7 +79,7 @@ async def test_of_two_pauses_the_longer_one_counts(plan: RunFixture, bus: BusFix
     assert (await bus.given("w")).bead_id == "a"
 
 
-async def test_one_task_can_wait_while_the_others_go_on(plan: RunFixture, bus: BusFixture) -> None:
+async def test_a_single_task_can_be_paused(plan: RunFixture, bus: BusFixture) -> None:
     await bus.add_and_submit("a", "b")
     await plan.pause(60, bead_id="a")
     await bus.register("w", "x")
@@ -113,7 +115,7 @@ async def test_a_parked_task_waits_with_its_checkpoint_and_has_not_failed(
     assert (await plan.park("a", "w", epoch, 99)).status == "active"
 
 
-async def test_only_the_holder_parks_and_only_work_under_way(
+async def test_only_the_holder_can_park_and_only_work_in_progress(
     plan: RunFixture, bus: BusFixture
 ) -> None:
     await bus.register("w")
@@ -132,7 +134,7 @@ async def test_only_the_holder_parks_and_only_work_under_way(
     assert await plan.holds() == []
 
 
-async def test_a_claim_is_not_parked(handoffs: HandoffFixture) -> None:
+async def test_a_task_under_verification_cannot_be_parked(handoffs: HandoffFixture) -> None:
     await handoffs.given_out("a", "w")
     await handoffs.claim("a", name="w")
     with pytest.raises(IllegalTransition):
@@ -141,7 +143,9 @@ async def test_a_claim_is_not_parked(handoffs: HandoffFixture) -> None:
     assert await handoffs.status("a") == "done"
 
 
-async def test_without_a_time_it_can_be_taken_at_once(plan: RunFixture, bus: BusFixture) -> None:
+async def test_a_task_parked_without_a_time_can_be_taken_immediately(
+    plan: RunFixture, bus: BusFixture
+) -> None:
     await bus.register("w")
     await bus.add_and_submit("a")
     await bus.start("w", "a")
@@ -167,7 +171,7 @@ async def test_a_pause_survives_a_restart(store_address: str) -> None:
         assert (await bus.given("w")).bead_id == "a"
 
 
-async def test_the_duty_ends_a_pause_by_itself(store_address: str) -> None:
+async def test_the_duty_ends_a_pause_on_time(store_address: str) -> None:
     """With a clock that goes: the worker's parked poll is answered when the time has come."""
     coordinator = Coordinator(store_at(store_address))
     await coordinator.start()

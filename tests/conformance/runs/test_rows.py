@@ -34,7 +34,7 @@ def landing(task_id: str = "t", **changes: Any) -> LandingRecord:
     return whole._replace(**changes)
 
 
-async def test_the_usage_of_a_process_is_replaced_and_another_is_its_own(
+async def test_usage_is_replaced_per_process(
     with_swarm: OpenStore,
 ) -> None:
     first = ProcessUsage(SWARM, "t", 1, 1, 10, 20, 30, None, NOW)
@@ -52,7 +52,7 @@ async def test_the_usage_of_a_process_is_replaced_and_another_is_its_own(
     ]
 
 
-async def test_sums_are_listed_by_task_without_those_of_the_swarm(with_swarm: OpenStore) -> None:
+async def test_totals_are_listed_by_task_without_the_swarms_own(with_swarm: OpenStore) -> None:
     sums = {task: Totals(number, 2, 3, LARGE, 5) for number, task in enumerate("abc")}
 
     def put(tx: Transaction) -> None:
@@ -70,7 +70,7 @@ async def test_sums_are_listed_by_task_without_those_of_the_swarm(with_swarm: Op
     assert pages == [[("a", sums["a"]), ("b", sums["b"])], [("c", sums["c"])]]
 
 
-async def test_a_budget_is_what_was_said_last(with_swarm: OpenStore) -> None:
+async def test_the_last_budget_written_wins(with_swarm: OpenStore) -> None:
     said = BudgetRecord(SWARM, "t", LARGE, None)
     after = said._replace(tokens=None, microdollars=5, by_operator=True, question_id=7)
     await with_swarm.write(lambda tx: tx.put_budget(said))
@@ -79,7 +79,7 @@ async def test_a_budget_is_what_was_said_last(with_swarm: OpenStore) -> None:
     assert await with_swarm.read(lambda tx: tx.budget(SWARM, WHOLE_SWARM)) is None
 
 
-async def test_holds_are_found_by_task_by_swarm_and_by_their_end(with_swarm: OpenStore) -> None:
+async def test_holds_can_be_found_by_task_by_swarm_and_by_end_time(with_swarm: OpenStore) -> None:
     own, all_of_it = hold(), hold(WHOLE_SWARM, until_ms=NOW + 3)
     endless = hold("u", kind="budget", until_ms=None)
 
@@ -103,12 +103,12 @@ async def test_holds_are_found_by_task_by_swarm_and_by_their_end(with_swarm: Ope
     assert await with_swarm.read(lambda tx: tx.holds_of_swarm(SWARM, 9)) == [all_of_it, endless]
 
 
-async def test_a_budget_does_not_end_by_itself(with_swarm: OpenStore) -> None:
+async def test_a_budget_hold_does_not_expire(with_swarm: OpenStore) -> None:
     with pytest.raises(StoreUnavailable):
         await with_swarm.write(lambda tx: tx.put_hold(hold(kind="budget")))
 
 
-async def test_what_has_not_landed_is_listed_as_it_was_accepted(with_swarm: OpenStore) -> None:
+async def test_unlanded_work_is_listed_as_it_was_accepted(with_swarm: OpenStore) -> None:
     rows = [
         landing("late", accepted_at_ms=NOW + 1),
         landing("b"),
@@ -129,7 +129,9 @@ async def test_what_has_not_landed_is_listed_as_it_was_accepted(with_swarm: Open
     assert await with_swarm.read(lambda tx: tx.landings_to_come(SWARM, after, 2)) == [rows[0]]
 
 
-async def test_all_of_it_goes_with_the_swarm(with_swarm: OpenStore) -> None:
+async def test_deleting_a_swarm_deletes_its_usage_budgets_holds_and_landings(
+    with_swarm: OpenStore,
+) -> None:
     def put(tx: Transaction) -> None:
         tx.put_process_usage(ProcessUsage(SWARM, "t", 1, 1, 1, 1, 1, 1, NOW))
         tx.put_usage_totals(SWARM, "t", Totals(1))

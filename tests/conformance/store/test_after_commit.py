@@ -74,7 +74,7 @@ async def test_an_effect_runs_for_committed_events_of_its_kinds_in_order(
     assert completions.runs == []
 
 
-async def test_nothing_that_was_rolled_back_has_an_effect(store_address: str) -> None:
+async def test_a_rolled_back_event_has_no_effect(store_address: str) -> None:
     recorder = Recorder()
 
     def refuse(tx: Transaction) -> None:
@@ -115,7 +115,7 @@ async def test_an_effect_that_fails_or_hangs_is_logged_and_the_others_run(
     assert messages.count("effect hangs was cancelled after 0 s") == 2
 
 
-async def test_what_a_crash_left_out_is_caught_up_at_the_next_start(store_address: str) -> None:
+async def test_effects_skipped_by_a_crash_run_at_the_next_start(store_address: str) -> None:
     """The process that committed "a" ends before any effect has run."""
     async with coordinating(store_address) as coordinator:
         await create(coordinator, "a")
@@ -126,7 +126,7 @@ async def test_what_a_crash_left_out_is_caught_up_at_the_next_start(store_addres
         await eventually(lambda: recorder.swarms == {"a", "b"}, "the next one runs")
 
 
-async def test_an_answer_does_not_wait_for_an_effect(store_address: str) -> None:
+async def test_a_reply_does_not_wait_for_an_effect(store_address: str) -> None:
     started, finish = asyncio.Event(), asyncio.Event()
 
     async def wait(_event: Event) -> None:
@@ -146,7 +146,7 @@ async def test_an_answer_does_not_wait_for_an_effect(store_address: str) -> None
         await eventually(lambda: recorder.swarms == {"a", "b"}, "the queue goes on")
 
 
-async def test_a_full_queue_is_caught_up_from_the_store(
+async def test_a_full_queue_catches_up_from_the_store(
     sqlite_path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(runner, "QUEUED_EVENTS_MAX", 1)
@@ -168,7 +168,7 @@ async def test_a_full_queue_is_caught_up_from_the_store(
         await store.close()
 
 
-async def test_one_of_two_servers_runs_the_effects_of_both(postgres_url: str) -> None:
+async def test_one_of_two_servers_runs_the_effects_for_both(postgres_url: str) -> None:
     first, second = Recorder(), Recorder()
     async with coordinating(postgres_url, first.effect) as one:
         await eventually(lambda: first.catch_ups == 1, "the first server has the duties")

@@ -57,7 +57,7 @@ def fail_by_mistake(tx: Transaction) -> None:
         (fail_by_mistake, ZeroDivisionError),
     ],
 )
-async def test_a_failing_use_case_leaves_nothing_and_harms_no_other(
+async def test_a_failing_use_case_leaves_no_trace_and_affects_no_other(
     with_swarm: OpenStore, failing: UseCase[None], error: type[Exception]
 ) -> None:
     results = await asyncio.gather(
@@ -112,7 +112,7 @@ async def test_writes_of_one_partition_run_in_the_order_of_the_calls(
     assert with_swarm.heard == await stored(with_swarm)
 
 
-async def test_partitions_count_each_for_itself(store: OpenStore) -> None:
+async def test_each_partition_has_its_own_sequence(store: OpenStore) -> None:
     swarms = [f"swarm-{number}" for number in range(20)]
     await asyncio.gather(*(store.add_swarm(swarm_id) for swarm_id in swarms))
     await asyncio.gather(
@@ -128,7 +128,7 @@ async def test_partitions_count_each_for_itself(store: OpenStore) -> None:
         assert heard == await stored(store, swarm_id)
 
 
-async def test_the_listener_hears_of_a_commit_before_the_caller_is_answered(
+async def test_the_listener_is_told_of_a_commit_before_the_caller_is_answered(
     store_address: str,
 ) -> None:
     said: list[str] = []
@@ -144,7 +144,7 @@ async def test_the_listener_hears_of_a_commit_before_the_caller_is_answered(
     assert said == [f"answered {number}" for number in range(1, 6)]
 
 
-async def test_an_answered_write_is_there_for_a_store_that_opens_later(
+async def test_an_answered_write_is_visible_to_a_store_opened_later(
     store_address: str,
 ) -> None:
     async with opened(store_address) as store:
@@ -157,7 +157,7 @@ async def test_an_answered_write_is_there_for_a_store_that_opens_later(
         assert await again.write(event_numbered(2)) == 2
 
 
-async def test_closing_finishes_what_was_asked_for(store_address: str) -> None:
+async def test_closing_finishes_pending_writes(store_address: str) -> None:
     store = OpenStore(store_address)
     await store.store.open(store.commits.append, lambda: None)
     await store.add_swarm()
@@ -169,14 +169,14 @@ async def test_closing_finishes_what_was_asked_for(store_address: str) -> None:
         assert len(await stored(again)) == 100
 
 
-async def test_a_closed_store_takes_no_writes(store_address: str) -> None:
+async def test_a_closed_store_refuses_writes(store_address: str) -> None:
     async with opened(store_address) as store:
         pass
     with pytest.raises(StoreUnavailable):
         await store.write(event_numbered(1))
 
 
-async def test_a_write_whose_caller_has_gone_is_committed_all_the_same(
+async def test_a_write_is_committed_even_if_its_caller_is_gone(
     with_swarm: OpenStore,
 ) -> None:
     gone = asyncio.create_task(with_swarm.write(event_numbered(1)))
@@ -187,7 +187,7 @@ async def test_a_write_whose_caller_has_gone_is_committed_all_the_same(
     assert [event.event_id for event in with_swarm.heard] == [1, 2]
 
 
-async def test_a_swarm_made_again_after_its_removal_starts_anew(with_swarm: OpenStore) -> None:
+async def test_a_swarm_recreated_after_its_removal_starts_fresh(with_swarm: OpenStore) -> None:
     await with_swarm.write(event_numbered(1))
     await with_swarm.write(lambda tx: tx.delete_swarm(SWARM))
     again = await with_swarm.write(add_swarm_with_event)
@@ -195,7 +195,7 @@ async def test_a_swarm_made_again_after_its_removal_starts_anew(with_swarm: Open
     assert await stored(with_swarm) == [again]
 
 
-async def test_a_swarm_removed_and_made_again_in_one_commit_starts_anew(
+async def test_a_swarm_removed_and_recreated_in_one_commit_starts_fresh(
     store: OpenStore,
 ) -> None:
     _, _, again = await asyncio.gather(

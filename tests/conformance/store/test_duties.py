@@ -84,7 +84,7 @@ async def kinds(coordinator: Coordinator, swarm_id: str = "s") -> list[str]:
 
 
 @pytest.mark.requirement("SW-08")
-async def test_a_retry_becomes_due_at_its_time_and_not_before(store_address: str) -> None:
+async def test_a_retry_becomes_due_at_its_time_and_not_earlier(store_address: str) -> None:
     clock = TestClock()
     async with coordinating(store_address, clock) as (coordinator, _):
         await failing_worker(coordinator)

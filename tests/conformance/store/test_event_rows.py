@@ -22,7 +22,7 @@ async def add_events(store: OpenStore, count: int, swarm_id: str = SWARM) -> lis
     return await store.write(add, swarm_id)
 
 
-async def test_events_count_from_one_within_their_swarm(with_swarm: OpenStore) -> None:
+async def test_event_ids_start_at_one_in_each_swarm(with_swarm: OpenStore) -> None:
     await with_swarm.add_swarm("swarm-2")
     for swarm_id in (SWARM, "swarm-2"):
         added = await add_events(with_swarm, 3, swarm_id)
@@ -42,7 +42,7 @@ async def test_an_event_is_stored_as_it_was_added(with_swarm: OpenStore) -> None
     assert await with_swarm.read(lambda tx: tx.events_after(SWARM, 0, 10)) == [added]
 
 
-async def test_events_are_read_in_order_from_any_point(with_swarm: OpenStore) -> None:
+async def test_events_are_read_in_order_from_any_id(with_swarm: OpenStore) -> None:
     added = await add_events(with_swarm, 12)
     assert await with_swarm.read(lambda tx: tx.events_after(SWARM, 0, 100)) == added
     assert await with_swarm.read(lambda tx: tx.events_after(SWARM, 9, 2)) == added[9:11]
@@ -80,7 +80,7 @@ async def test_a_report_is_found_by_swarm_task_and_key(
 
 
 @pytest.mark.parametrize(("swarm_id", "task_id", "key", "known"), REPORTS)
-async def test_an_assignment_is_taken_together_with_its_report(
+async def test_an_assignment_and_its_report_are_taken_together(
     with_swarm: OpenStore, swarm_id: str, task_id: str, key: bytes, known: bool
 ) -> None:
     await with_swarm.add_swarm("swarm-2")
@@ -103,7 +103,7 @@ async def test_a_report_is_not_stored_twice(with_swarm: OpenStore) -> None:
     assert await with_swarm.read(lambda tx: tx.events_after(SWARM, 0, 10)) == [added]
 
 
-async def test_a_retry_comes_back_as_it_was_put_last(with_swarm: OpenStore) -> None:
+async def test_a_retry_is_read_as_it_was_last_written(with_swarm: OpenStore) -> None:
     assert await with_swarm.write(lambda tx: tx.retry(SWARM, TASK, "task-1")) is None
     for put in (retry(), retry(retries_made=2, state="due", due_at_ms=2_000)):
 
@@ -162,7 +162,7 @@ async def test_the_next_retry_is_the_earliest_scheduled_one(with_retries: OpenSt
     assert await with_retries.read(lambda tx: tx.next_retry_at_ms()) is None
 
 
-async def test_closing_counts_the_retries_that_were_open(with_retries: OpenStore) -> None:
+async def test_closing_retries_returns_how_many_were_open(with_retries: OpenStore) -> None:
     for step_id, closed in (("early", 1), ("early", 0), ("over", 0), ("none", 0), (None, 4)):
 
         def close(tx: Transaction, step: str | None = step_id) -> int:
@@ -180,7 +180,7 @@ async def test_forgotten_retries_are_gone(with_retries: OpenStore) -> None:
     assert [one.task_id for one in left] == ["packet-2"]
 
 
-async def test_old_swarms_are_found_by_their_completion(store: OpenStore) -> None:
+async def test_old_swarms_are_found_by_completion_time(store: OpenStore) -> None:
     completions = {"open": None, "young": 50, "old": 20, "oldest": 10, "edge": 40}
 
     def add_all(tx: Transaction) -> None:
@@ -192,7 +192,7 @@ async def test_old_swarms_are_found_by_their_completion(store: OpenStore) -> Non
     assert await store.read(lambda tx: tx.swarms_completed_before(40, 1)) == ["oldest"]
 
 
-async def test_events_are_deleted_oldest_first_and_the_newest_never(
+async def test_events_are_deleted_oldest_first_and_the_newest_is_kept(
     with_swarm: OpenStore,
 ) -> None:
     await add_events(with_swarm, 6)
@@ -204,7 +204,7 @@ async def test_events_are_deleted_oldest_first_and_the_newest_never(
     assert [event.event_id for event in await add_events(with_swarm, 1)] == [7]
 
 
-async def test_a_deleted_swarm_takes_all_of_its_own_with_it(with_retries: OpenStore) -> None:
+async def test_deleting_a_swarm_deletes_everything_in_it(with_retries: OpenStore) -> None:
     await with_retries.add_swarm("swarm-2")
     await add_events(with_retries, 2)
     kept = await add_events(with_retries, 2, "swarm-2")

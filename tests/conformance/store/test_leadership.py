@@ -51,14 +51,14 @@ async def candidate(address: str) -> AsyncIterator[Candidate]:
             await found.stop()
 
 
-async def test_a_server_alone_has_the_duties_until_it_stops(store_address: str) -> None:
+async def test_a_single_server_runs_the_duties_until_it_stops(store_address: str) -> None:
     async with candidate(store_address) as only:
         await eventually(lambda: only.leads, "the only server has the duties")
         await only.store.call_leader()
     assert not only.leads
 
 
-async def test_of_two_servers_one_has_the_duties_and_the_other_takes_over(
+async def test_one_of_two_servers_runs_the_duties_and_the_other_takes_over(
     postgres_url: str,
 ) -> None:
     async with candidate(postgres_url) as other:
@@ -77,7 +77,9 @@ async def test_of_two_servers_one_has_the_duties_and_the_other_takes_over(
         await eventually(lambda: other.leads is (second is other), "it stays")
 
 
-async def test_who_loses_the_connection_stops_and_one_goes_on(postgres_url: str) -> None:
+async def test_a_leader_that_loses_its_connection_stops_and_one_server_continues(
+    postgres_url: str,
+) -> None:
     async with candidate(postgres_url) as one, candidate(postgres_url) as other:
         await eventually(lambda: one.leads or other.leads, "somebody has the duties")
         first = one if one.leads else other
@@ -88,7 +90,7 @@ async def test_who_loses_the_connection_stops_and_one_goes_on(postgres_url: str)
         assert not (one.leads and other.leads)
 
 
-async def test_schemas_of_one_database_do_not_know_each_other(postgres_url: str) -> None:
+async def test_schemas_of_one_database_have_separate_leaders(postgres_url: str) -> None:
     elsewhere = await asyncio.to_thread(add_schema, postgres_url, "elsewhere")
     async with candidate(postgres_url) as one, candidate(elsewhere) as other:
         await eventually(lambda: one.leads and other.leads, "each has its duties")

@@ -30,7 +30,7 @@ def bare_url(postgres: Postgres) -> Iterator[str]:
         yield url
 
 
-async def test_a_fresh_sqlite_file_gets_the_sum_of_the_migrations(sqlite_path: str) -> None:
+async def test_a_new_sqlite_file_gets_all_migrations(sqlite_path: str) -> None:
     by_hand = f"{sqlite_path}.by-hand"
     connection = sqlite3.connect(by_hand)
     for _, text in load_migrations("sqlite"):
@@ -40,7 +40,7 @@ async def test_a_fresh_sqlite_file_gets_the_sum_of_the_migrations(sqlite_path: s
         assert sqlite_schema(sqlite_path) == sqlite_schema(by_hand) != []
 
 
-async def test_a_fresh_postgres_database_gets_the_sum_of_the_migrations(
+async def test_a_new_postgres_database_gets_all_migrations(
     bare_url: str, postgres: Postgres
 ) -> None:
     with postgres.database("template0") as by_hand:
@@ -63,7 +63,7 @@ async def test_both_dialects_have_the_same_tables_columns_and_indexes(
     assert ours == {name for name in theirs if not str(name).endswith("_pkey")}
 
 
-async def test_migrations_are_applied_once_and_keep_what_is_there(store_address: str) -> None:
+async def test_migrations_are_applied_once_and_keep_existing_data(store_address: str) -> None:
     async with opened(store_address) as store:
         await store.add_swarm()
     for _ in range(2):
@@ -71,7 +71,7 @@ async def test_migrations_are_applied_once_and_keep_what_is_there(store_address:
             assert await again.read(lambda tx: tx.swarm(SWARM)) == swarm()
 
 
-async def test_servers_that_start_at_once_do_not_collide(bare_url: str) -> None:
+async def test_servers_that_start_simultaneously_do_not_collide(bare_url: str) -> None:
     stores = [OpenStore(bare_url) for _ in range(4)]
     await asyncio.gather(
         *(store.store.open(store.commits.append, lambda: None) for store in stores)

@@ -50,14 +50,14 @@ async def hears(node: OpenStore, count: int) -> None:
     await eventually(lambda: len(node.heard) >= count, f"the node hears of {count} events")
 
 
-async def test_what_one_node_commits_the_other_hears_as_it_is_stored(nodes: Nodes) -> None:
+async def test_a_node_receives_the_events_another_commits_exactly_as_stored(nodes: Nodes) -> None:
     one, other = nodes
     added = [await one.write(lambda tx: add_event(tx, text="Grüße")) for _ in range(3)]
     await hears(other, 3)
     assert other.heard == added == one.heard
 
 
-async def test_concurrent_writes_of_two_nodes_give_one_sequence_heard_once_by_both(
+async def test_concurrent_writes_of_two_nodes_form_one_sequence_received_once_by_both(
     nodes: Nodes,
 ) -> None:
     async def write_many(node: OpenStore) -> list[Event]:
@@ -113,7 +113,7 @@ async def test_nodes_that_write_to_many_swarms_do_not_block_each_other(nodes: No
             assert sorted(ids(node.heard, swarm_id)) == list(range(1, 11))
 
 
-async def test_the_same_swarm_made_on_two_nodes_at_once_is_made_once(nodes: Nodes) -> None:
+async def test_a_swarm_created_on_two_nodes_at_once_is_created_once(nodes: Nodes) -> None:
     def make(tx: Transaction) -> bool:
         made_here = tx.take_swarm("both") is None and tx.add_swarm(swarm("both"))
         if made_here:
@@ -126,7 +126,7 @@ async def test_the_same_swarm_made_on_two_nodes_at_once_is_made_once(nodes: Node
     assert ids(events, "both") == [1]
 
 
-async def test_a_commit_over_many_swarms_with_long_names_is_heard_whole(nodes: Nodes) -> None:
+async def test_a_commit_to_many_swarms_with_long_names_is_received_completely(nodes: Nodes) -> None:
     one, other = nodes
     names = [f"{number:03}".ljust(128, "x") for number in range(3 * SWARMS_PER_PAYLOAD_MAX + 1)]
 
@@ -150,7 +150,7 @@ def test_the_longest_announcement_fits_into_a_notification() -> None:
     assert max(map(len, payloads)) < 8000
 
 
-async def test_what_strangers_say_on_the_channel_is_passed_over(
+async def test_foreign_notifications_on_the_channel_are_ignored(
     nodes: Nodes, postgres_url: str
 ) -> None:
     one, other = nodes
@@ -163,7 +163,9 @@ async def test_what_strangers_say_on_the_channel_is_passed_over(
     assert ids(other.heard) == [1]
 
 
-async def test_a_node_that_lost_its_ear_catches_up(nodes: Nodes, postgres_url: str) -> None:
+async def test_a_node_that_lost_its_listening_connection_catches_up(
+    nodes: Nodes, postgres_url: str
+) -> None:
     one, other = nodes
     assert await asyncio.to_thread(cut_connections, postgres_url, "query LIKE 'LISTEN%'") == 2
     last = [await one.write(add_event) for _ in range(3)][-1]
@@ -220,7 +222,7 @@ async def test_commits_wake_the_nodes_on_their_schema_and_no_others(
         assert ids(here.heard) == [1]
 
 
-def test_the_channels_of_two_schemas_differ_and_fit() -> None:
+def test_channel_names_of_two_schemas_differ_and_fit() -> None:
     names = ["public", "x" * 63, "x" * 62 + "y", *SCHEMAS]
     channels = [channel for name in names for channel in Channels.of_schema(name)]
     assert len(set(channels)) == len(channels)

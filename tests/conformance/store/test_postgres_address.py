@@ -42,7 +42,7 @@ async def refusal(url: str) -> tuple[StoreUnavailable, str]:
     return caught.value, "".join(traceback.format_exception(caught.value))
 
 
-async def test_a_server_out_of_reach_is_a_clear_error_without_the_password(
+async def test_an_unreachable_server_is_a_clear_error_without_the_password(
     free_port: int, silent_port: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)

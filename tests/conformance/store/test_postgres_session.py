@@ -34,7 +34,7 @@ def is_held(url: str) -> bool:
 
 
 @pytest.mark.parametrize("taking", ["take_swarm", "take_assignment", "take_reported"])
-def test_a_swarm_that_was_taken_is_held_until_the_commit(
+def test_a_taken_swarm_is_locked_until_the_commit(
     session: PostgresSession, postgres_url: str, taking: str
 ) -> None:
     further = {"take_swarm": (), "take_assignment": (TASK,), "take_reported": (TASK, b"key")}
@@ -44,7 +44,7 @@ def test_a_swarm_that_was_taken_is_held_until_the_commit(
     assert not is_held(postgres_url)
 
 
-def test_a_swarm_is_held_again_after_its_lock_went_back_with_a_savepoint(
+def test_a_swarm_is_locked_again_after_a_savepoint_rollback_released_it(
     session: PostgresSession, postgres_url: str
 ) -> None:
     session.savepoint()
@@ -56,7 +56,7 @@ def test_a_swarm_is_held_again_after_its_lock_went_back_with_a_savepoint(
     assert is_held(postgres_url)
 
 
-def test_a_swarm_stays_held_over_the_savepoint_of_the_next_use_case(
+def test_a_swarm_stays_locked_across_the_savepoint_of_the_next_use_case(
     session: PostgresSession, postgres_url: str
 ) -> None:
     session.savepoint()
@@ -66,7 +66,7 @@ def test_a_swarm_stays_held_over_the_savepoint_of_the_next_use_case(
     assert is_held(postgres_url)
 
 
-def test_the_commit_of_a_failed_transaction_is_an_error(session: PostgresSession) -> None:
+def test_committing_a_failed_transaction_is_an_error(session: PostgresSession) -> None:
     with pytest.raises(psycopg.errors.CheckViolation):
         SqlTransaction(session).put_assignment(assignment(steps_total=0))
     with pytest.raises(psycopg.errors.InFailedSqlTransaction):
@@ -76,7 +76,7 @@ def test_the_commit_of_a_failed_transaction_is_an_error(session: PostgresSession
     assert SqlTransaction(session).assignments(SWARM) == []
 
 
-def test_a_rollback_is_fine_at_any_time(session: PostgresSession) -> None:
+def test_a_rollback_is_always_allowed(session: PostgresSession) -> None:
     session.rollback()
     session.rollback()
     session._connection.close()

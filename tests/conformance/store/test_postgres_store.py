@@ -29,7 +29,7 @@ async def event_ids(store: OpenStore) -> list[int]:
     return [event.event_id for event in events]
 
 
-async def test_after_a_restart_of_postgres_the_next_write_and_read_work(
+async def test_writes_and_reads_work_after_a_postgres_restart(
     postgres_url: str, postgres: Postgres
 ) -> None:
     async with opened(postgres_url) as store:
@@ -45,7 +45,7 @@ async def test_after_a_restart_of_postgres_the_next_write_and_read_work(
         assert await event_ids(store) == [1, 2, 3]
 
 
-async def test_while_postgres_is_away_callers_are_told_and_afterwards_all_is_well(
+async def test_callers_get_an_error_while_postgres_is_down_and_it_recovers(
     postgres_url: str, postgres: Postgres
 ) -> None:
     async with opened(postgres_url) as store:
@@ -98,7 +98,7 @@ def socket_folder() -> Iterator[Path]:
         yield Path(folder)
 
 
-async def test_a_commit_in_doubt_is_said_to_be_so_and_never_made_twice(
+async def test_a_commit_in_doubt_is_reported_as_such_and_never_repeated(
     postgres_url: str, socket_folder: Path
 ) -> None:
     async with cutting_proxy(postgres_url, socket_folder) as (url, proxy), opened(url) as store:

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.anyio
 WAIT_SECONDS = 10
 
 
-async def test_a_read_sees_every_write_that_was_answered(with_swarm: OpenStore) -> None:
+async def test_a_read_sees_every_answered_write(with_swarm: OpenStore) -> None:
     async def write_then_read(_: int) -> None:
         event = await with_swarm.write(add_event)
         found = await with_swarm.read(lambda tx: tx.events_after(SWARM, event.event_id - 1, 1))
@@ -27,7 +27,7 @@ async def test_a_read_sees_every_write_that_was_answered(with_swarm: OpenStore) 
         await asyncio.gather(*map(write_then_read, range(20)))
 
 
-async def test_a_read_sees_one_moment_however_long_it_takes(with_swarm: OpenStore) -> None:
+async def test_a_read_sees_a_consistent_snapshot(with_swarm: OpenStore) -> None:
     loop = asyncio.get_running_loop()
     looked, written = asyncio.Event(), threading.Event()
 
@@ -55,7 +55,7 @@ async def test_a_read_cannot_write(with_swarm: OpenStore) -> None:
     await with_swarm.write(lambda tx: tx.put_assignment(assignment()))
 
 
-async def test_the_error_of_a_read_reaches_its_caller_and_harms_no_other(
+async def test_an_error_in_a_read_affects_only_its_caller(
     with_swarm: OpenStore,
 ) -> None:
     def refuse(tx: Transaction) -> None:

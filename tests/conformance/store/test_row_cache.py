@@ -92,7 +92,7 @@ async def furnished(with_swarm: OpenStore) -> OpenStore:
     ("failing", "error"),
     [(change_all_and_fail, Mistake), (fail_in_the_database, StoreUnavailable)],
 )
-async def test_what_was_undone_is_forgotten(
+async def test_rolled_back_changes_are_dropped_from_the_cache(
     furnished: OpenStore, failing: UseCase[None], error: type[Exception]
 ) -> None:
     before = await furnished.write(known)
@@ -101,7 +101,7 @@ async def test_what_was_undone_is_forgotten(
     assert await furnished.write(known) == before
 
 
-async def test_what_one_undid_another_of_the_same_commit_does_not_see(
+async def test_a_rolled_back_change_is_invisible_to_others_in_the_same_commit(
     furnished: OpenStore,
 ) -> None:
     before = await furnished.write(known)
@@ -114,7 +114,7 @@ async def test_what_one_undid_another_of_the_same_commit_does_not_see(
     assert after == before
 
 
-async def test_what_was_changed_is_seen_by_the_next_and_is_stored(furnished: OpenStore) -> None:
+async def test_a_change_is_seen_by_the_next_use_case_and_stored(furnished: OpenStore) -> None:
     await furnished.write(known)
     _, seen = await asyncio.gather(furnished.write(change_all), furnished.write(known))
     assert seen == await furnished.read(read)
@@ -122,7 +122,7 @@ async def test_what_was_changed_is_seen_by_the_next_and_is_stored(furnished: Ope
     assert seen.holds
 
 
-async def test_an_older_attempt_changes_nothing_that_is_remembered(furnished: OpenStore) -> None:
+async def test_an_older_attempt_does_not_change_the_cache(furnished: OpenStore) -> None:
     await furnished.write(change_all)
 
     def say_something_old(tx: Transaction) -> None:
@@ -136,7 +136,7 @@ async def test_an_older_attempt_changes_nothing_that_is_remembered(furnished: Op
     assert (held.epoch, held.last_error) == (1, None)
 
 
-async def test_a_deleted_swarm_is_forgotten(furnished: OpenStore) -> None:
+async def test_a_deleted_swarm_is_dropped_from_the_cache(furnished: OpenStore) -> None:
     await furnished.write(change_all)
     await furnished.write(lambda tx: tx.delete_swarm(SWARM))
     assert await furnished.write(lambda tx: tx.take_task(SWARM, "t")) is None
@@ -147,7 +147,7 @@ async def test_a_deleted_swarm_is_forgotten(furnished: OpenStore) -> None:
     ] == 1
 
 
-async def test_events_are_there_for_whoever_asks_in_the_same_use_case(
+async def test_events_are_visible_within_the_same_use_case(
     with_swarm: OpenStore,
 ) -> None:
     def add_and_look(tx: Transaction) -> list[int]:
@@ -159,7 +159,7 @@ async def test_events_are_there_for_whoever_asks_in_the_same_use_case(
     assert len(await with_swarm.read(lambda tx: tx.events_after(SWARM, 0, 100))) == 40
 
 
-async def test_an_event_that_cannot_be_added_harms_its_own_use_case_alone(
+async def test_an_event_that_cannot_be_added_affects_only_its_own_use_case(
     with_swarm: OpenStore,
 ) -> None:
     def add(tx: Transaction) -> int:
@@ -178,7 +178,7 @@ async def test_an_event_that_cannot_be_added_harms_its_own_use_case_alone(
     assert len(await with_swarm.read(lambda tx: tx.events_after(SWARM, 0, 100))) == 2
 
 
-def test_little_is_kept() -> None:
+def test_the_caches_are_bounded() -> None:
     rows: CachedRows[int] = CachedRows(2)
     for number in range(5):
         rows.put("s", str(number), number)

@@ -65,7 +65,7 @@ def add_large_events(tx: Transaction) -> None:
         add_event(tx, text="x" * 4000)
 
 
-async def test_a_full_disk_is_told_changes_nothing_and_heals(sqlite_path: str) -> None:
+async def test_a_full_disk_is_reported_changes_nothing_and_recovers(sqlite_path: str) -> None:
     async with opened(sqlite_path) as store:
         created = await store.write(add_swarm_with_event)
         set_page_limit(store, spare_pages=5)
@@ -79,7 +79,7 @@ async def test_a_full_disk_is_told_changes_nothing_and_heals(sqlite_path: str) -
         assert [event.event_id for event in store.heard] == list(range(1, 52))
 
 
-async def test_a_full_disk_promises_nobody_in_the_batch_anything(sqlite_path: str) -> None:
+async def test_a_full_disk_fails_every_write_in_the_batch(sqlite_path: str) -> None:
     async with opened(sqlite_path) as store:
         await store.write(add_swarm_with_event)
         set_page_limit(store, spare_pages=5)
@@ -95,7 +95,7 @@ async def test_a_full_disk_promises_nobody_in_the_batch_anything(sqlite_path: st
         assert (await store.write(add_event)).event_id == len(stored) + 2
 
 
-async def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
+async def test_a_file_that_is_not_a_database_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "notes.txt"
     path.write_text("not a database\n" * 100)
     with pytest.raises(StoreUnavailable, match=r"notes\.txt"):
@@ -103,7 +103,7 @@ async def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
     assert path.read_text() == "not a database\n" * 100
 
 
-async def test_the_folder_of_the_file_is_made(tmp_path: Path) -> None:
+async def test_the_folder_of_the_file_is_created(tmp_path: Path) -> None:
     async with opened(str(tmp_path / "a" / "b" / "shiftboss.db")) as store:
         await store.write(add_swarm_with_event)
     assert (tmp_path / "a" / "b" / "shiftboss.db").exists()

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.anyio
 
 @pytest.mark.parametrize("expected", [None, 7])
 @pytest.mark.parametrize("flag", [True, False])
-async def test_a_swarm_comes_back_as_it_was_added(
+async def test_a_swarm_is_read_as_it_was_added(
     store: OpenStore, flag: bool, expected: int | None
 ) -> None:
     added = swarm(auto_merge=flag, notify_on_complete=not flag, workers_expected=expected)
@@ -35,13 +35,13 @@ async def test_an_unknown_swarm_is_none(store: OpenStore) -> None:
     assert await store.write(lambda tx: tx.take_swarm("nobody")) is None
 
 
-async def test_a_taken_swarm_id_is_told_and_changes_nothing(with_swarm: OpenStore) -> None:
+async def test_a_duplicate_swarm_id_is_reported_and_changes_nothing(with_swarm: OpenStore) -> None:
     other = swarm(feature="another", workers_expected=None)
     assert await with_swarm.write(lambda tx: tx.add_swarm(other)) is False
     assert await with_swarm.read(lambda tx: tx.swarm(SWARM)) == swarm()
 
 
-async def test_a_swarm_is_completed_and_opened_again(with_swarm: OpenStore) -> None:
+async def test_a_swarm_can_be_completed_and_reopened(with_swarm: OpenStore) -> None:
     for completed_at_ms in (1_767_600_009_999, None):
 
         def complete(tx: Transaction, at_ms: int | None = completed_at_ms) -> None:
@@ -104,7 +104,7 @@ async def test_listed_swarms_carry_the_states_of_their_workers(with_swarm: OpenS
         assignment(packet_id=2**53 - 1),
     ],
 )
-async def test_an_assignment_comes_back_as_it_was_put(
+async def test_an_assignment_is_read_as_it_was_written(
     with_swarm: OpenStore, row: Assignment
 ) -> None:
     await with_swarm.write(lambda tx: tx.put_assignment(row))
@@ -124,7 +124,7 @@ async def test_taking_an_assignment_of_an_unknown_swarm_is_refused(store: OpenSt
         await store.write(lambda tx: tx.take_assignment("nobody", TASK))
 
 
-async def test_the_next_attempt_replaces_the_former(with_swarm: OpenStore) -> None:
+async def test_the_next_attempt_replaces_the_previous_one(with_swarm: OpenStore) -> None:
     former = assignment(state=WorkerState.FAILED, finished_at_ms=1, steps_completed=3)
     again = assignment(epoch=2, worker="other", worktree="/other", steps_total=4)
     await with_swarm.write(lambda tx: tx.put_assignment(former))
@@ -132,7 +132,7 @@ async def test_the_next_attempt_replaces_the_former(with_swarm: OpenStore) -> No
     assert await with_swarm.read(lambda tx: tx.assignments(SWARM)) == [again]
 
 
-async def test_saving_changes_what_can_change_within_an_attempt(with_swarm: OpenStore) -> None:
+async def test_saving_updates_the_mutable_fields_of_an_attempt(with_swarm: OpenStore) -> None:
     await with_swarm.write(lambda tx: tx.put_assignment(assignment()))
     changed = complete_assignment(
         steps_total=12, retries_open=1, updated_at_ms=9, last_error="test_flake: 1"
@@ -142,7 +142,7 @@ async def test_saving_changes_what_can_change_within_an_attempt(with_swarm: Open
     assert await with_swarm.read(lambda tx: tx.assignments(SWARM)) == [changed]
 
 
-async def test_saving_progress_leaves_the_rest_as_it_was(with_swarm: OpenStore) -> None:
+async def test_saving_progress_changes_nothing_else(with_swarm: OpenStore) -> None:
     running = assignment(last_error="rate_limit: 1")
     progress: dict[str, Any] = {
         "state": WorkerState.EXECUTING,
@@ -158,7 +158,7 @@ async def test_saving_progress_leaves_the_rest_as_it_was(with_swarm: OpenStore) 
 
 
 @pytest.mark.parametrize("save", ["save_assignment", "save_progress"])
-async def test_what_an_older_attempt_saves_changes_nothing(
+async def test_a_save_from_an_older_attempt_changes_nothing(
     with_swarm: OpenStore, save: str
 ) -> None:
     current = assignment(epoch=2)
@@ -168,7 +168,7 @@ async def test_what_an_older_attempt_saves_changes_nothing(
     assert await with_swarm.read(lambda tx: tx.assignments(SWARM)) == [current]
 
 
-async def test_assignments_are_listed_by_the_number_of_the_packet(with_swarm: OpenStore) -> None:
+async def test_assignments_are_listed_by_packet_number(with_swarm: OpenStore) -> None:
     def register(tx: Transaction) -> None:
         for packet_id in (10, 9, 100, 1):
             tx.put_assignment(assignment(packet_id))
@@ -195,7 +195,7 @@ async def test_assignments_are_listed_by_the_number_of_the_packet(with_swarm: Op
         assignment(swarm_id="nobody"),
     ],
 )
-async def test_a_row_that_breaks_a_rule_is_refused_by_the_database(
+async def test_the_database_refuses_a_row_that_breaks_a_rule(
     with_swarm: OpenStore, wrong: Assignment
 ) -> None:
     with pytest.raises(StoreUnavailable):

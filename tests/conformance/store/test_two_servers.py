@@ -44,7 +44,7 @@ def register(client: Client, packet_id: int) -> None:
 
 
 @pytest.mark.requirement("SW-09")
-def test_a_stream_shows_in_order_what_is_reported_to_either_server(
+def test_a_stream_shows_reports_to_either_server_in_order(
     clients: tuple[Client, Client],
 ) -> None:
     one, other = clients
@@ -59,7 +59,7 @@ def test_a_stream_shows_in_order_what_is_reported_to_either_server(
 
 
 @pytest.mark.requirement("SW-09")
-def test_a_stream_misses_nothing_over_a_restart_of_postgres(
+def test_a_stream_misses_nothing_across_a_postgres_restart(
     clients: tuple[Client, Client], postgres: Postgres
 ) -> None:
     one, other = clients
@@ -75,7 +75,7 @@ def test_a_stream_misses_nothing_over_a_restart_of_postgres(
 
 
 @pytest.mark.requirement("SW-01", "SW-09")
-def test_the_death_of_one_server_leaves_the_other_at_work(
+def test_one_server_keeps_working_when_the_other_dies(
     servers: tuple[RunningServer, RunningServer], clients: tuple[Client, Client]
 ) -> None:
     one, other = clients
@@ -89,7 +89,7 @@ def test_the_death_of_one_server_leaves_the_other_at_work(
 
 
 @pytest.mark.requirement("BUS-03")
-def test_polls_parked_at_one_server_miss_nothing_over_a_restart_of_postgres(
+def test_polls_parked_on_one_server_miss_nothing_across_a_postgres_restart(
     clients: tuple[Client, Client], postgres: Postgres
 ) -> None:
     """The tasks are given out at the other server, while the first may still be deaf."""
@@ -123,7 +123,7 @@ def test_polls_parked_at_one_server_miss_nothing_over_a_restart_of_postgres(
 
 
 @pytest.mark.requirement("BUS-03")
-def test_a_poll_tells_what_was_given_out_at_the_other_server_before_it(
+def test_a_poll_returns_a_task_assigned_earlier_on_the_other_server(
     clients: tuple[Client, Client],
 ) -> None:
     one, other = clients

@@ -50,7 +50,7 @@ MEMBERS: st.SearchStrategy[Any] = JSON_VALUES | st.dictionaries(
 @pytest.mark.parametrize("kind", READERS)
 @settings(max_examples=100, deadline=None)
 @given(events=st.lists(EVENTS, max_size=4), errors=st.text(max_size=50))
-def test_no_event_makes_a_reader_fail(kind: str, events: list[Any], errors: str) -> None:
+def test_no_event_breaks_a_reader(kind: str, events: list[Any], errors: str) -> None:
     reader = reader_of(kind, input_price=2.0, output_price=10.0)
     signals = [signal for event in events for signal in reader.read(json.dumps(event))]
     signals += reader.ended(1, errors)
@@ -62,7 +62,9 @@ def test_no_event_makes_a_reader_fail(kind: str, events: list[Any], errors: str)
 
 @pytest.mark.parametrize("kind", READERS)
 @pytest.mark.parametrize("recorded", RECORDED)
-def test_half_a_line_is_no_line(kind: str, recorded: str) -> None:
+def test_partial_lines_and_lines_of_other_agents_do_not_break_a_reader(
+    kind: str, recorded: str
+) -> None:
     """Nor is a line of another agent."""
     reader = reader_of(kind)
     for line in (LINES / recorded).read_text(encoding="utf-8").splitlines():
@@ -89,10 +91,10 @@ def test_half_a_line_is_no_line(kind: str, recorded: str) -> None:
     ],
     ids=range(11),
 )
-def test_noise_says_nothing(kind: str, line: str) -> None:
+def test_noise_yields_no_signals(kind: str, line: str) -> None:
     reader = reader_of(kind)
     assert reader.read(line) == []
 
 
-def test_every_agent_has_its_noise_tried() -> None:
+def test_every_agent_is_tested_with_noise() -> None:
     assert set(READERS) == set(AGENTS)

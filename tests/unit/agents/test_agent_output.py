@@ -33,14 +33,14 @@ def of(kind: type[Signal], signals: list[Signal]) -> list[Any]:
     return [one for one in signals if isinstance(one, kind)]
 
 
-def test_claude_tells_tokens_and_context_of_every_request_and_the_cost_at_the_end() -> None:
+def test_claude_reports_tokens_and_context_per_request_and_the_cost_at_the_end() -> None:
     usage = of(Usage, told("claude"))
     assert usage[0] == Usage(1200, 1, 0, None, 1201, 200_000)
     assert [one.context_tokens for one in usage] == [1201] * 9
     assert usage[-1] == (9600, 240, 0, pytest.approx(0.0324), 1201, 200_000)
 
 
-def test_claude_s_refused_edit_is_told_with_the_words_of_the_hook() -> None:
+def test_a_refused_edit_of_claude_is_reported_with_the_hooks_message() -> None:
     signals = told("claude")
     (denied,) = of(Denied, signals)
     assert (denied.tool, denied.operation) == ("Write", "/etc/outside.txt")
@@ -53,14 +53,14 @@ def test_claude_s_refused_edit_is_told_with_the_words_of_the_hook() -> None:
     assert of(Finished, signals) == [Finished(True, "Really done.")]
 
 
-def test_what_it_does_is_told_when_it_begins_and_without_the_folder_of_the_tree() -> None:
+def test_activity_is_reported_when_it_begins_with_paths_relative_to_the_worktree() -> None:
     path = "/home/me/.local/state/shiftboss/0a1b/trees/s/bd-1.2/src/a.py"
     use = {"type": "tool_use", "id": "1", "name": "Read", "input": {"file_path": path}}
     line = json.dumps({"type": "assistant", "message": {"content": [use]}})
     assert reader_of("claude").read(line) == [AgentActivity("Read src/a.py")]
 
 
-def test_claude_s_own_permissions_are_denials_too_and_each_is_told_once() -> None:
+def test_denials_by_claudes_own_permissions_are_reported_once_each() -> None:
     denied = of(Denied, told("claude-permissions"))
     assert [(one.tool, one.operation) for one in denied] == [
         ("Bash", "echo a > .git/zz; cat ~/.gitconfig; echo b >> /etc/zz-x"),
@@ -68,7 +68,7 @@ def test_claude_s_own_permissions_are_denials_too_and_each_is_told_once() -> Non
     ]
 
 
-def test_a_denial_that_only_the_result_tells_of_is_told() -> None:
+def test_a_denial_that_appears_only_in_the_result_is_reported() -> None:
     denial = {"tool_name": "Bash", "tool_use_id": "x", "tool_input": {"command": "ls"}}
     event = {"type": "result", "subtype": "success", "permission_denials": [denial]}
     (denied,) = of(Denied, reader_of("claude").read(json.dumps(event)))
@@ -82,7 +82,7 @@ def test_a_denial_that_only_the_result_tells_of_is_told() -> None:
         ("Claude requested permissions to write to /x, but you haven't granted it yet.", "Bash"),
     ],
 )
-def test_a_denial_is_known_by_its_words_where_nothing_else_tells(words: str, tool: str) -> None:
+def test_a_denial_can_be_recognised_by_its_text_alone(words: str, tool: str) -> None:
     reader = reader_of("claude")
     use = {"type": "tool_use", "id": "1", "name": "Bash", "input": {"command": "mkdir x"}}
     reader.read(json.dumps({"type": "assistant", "message": {"content": [use]}}))
@@ -91,7 +91,7 @@ def test_a_denial_is_known_by_its_words_where_nothing_else_tells(words: str, too
     assert signals == [Denied(tool, words, "mkdir x")]
 
 
-def test_claude_s_subscription_is_used_up_until_a_time() -> None:
+def test_an_exhausted_claude_subscription_has_a_reset_time() -> None:
     signals = told("claude-subscription-limit", 1)
     assert of(RateLimited, signals) == [
         RateLimited("the five hour limit is reached", 1_794_780_840)
@@ -100,7 +100,7 @@ def test_claude_s_subscription_is_used_up_until_a_time() -> None:
     assert not finished.ok
 
 
-def test_claude_s_interface_refuses_without_a_time() -> None:
+def test_a_rate_limit_of_claudes_api_has_no_reset_time() -> None:
     (limited,) = of(RateLimited, told("claude-api-limit", 1))
     assert limited.until is None
     assert "rate limit" in limited.message
@@ -115,7 +115,7 @@ def test_claude_s_interface_refuses_without_a_time() -> None:
         ({"status": "rejected", "resetsAt": NOW + 60, "isUsingOverage": False}, True),
     ],
 )
-def test_claude_speaks_of_its_quota_also_when_there_is_some_left(
+def test_only_a_rejected_quota_event_of_claude_is_a_rate_limit(
     info: dict[str, Any], limited: bool
 ) -> None:
     event = {"type": "rate_limit_event", "rate_limit_info": info}
@@ -124,21 +124,23 @@ def test_claude_speaks_of_its_quota_also_when_there_is_some_left(
 
 
 @pytest.mark.parametrize(("seconds", "kind"), [(2, AgentActivity), (900, RateLimited)])
-def test_claude_waits_a_little_by_itself(seconds: int, kind: type[Signal]) -> None:
+def test_only_a_long_retry_delay_of_claude_is_a_rate_limit(
+    seconds: int, kind: type[Signal]
+) -> None:
     event = {"type": "system", "subtype": "api_retry", "error": "rate_limit", "error_status": 429}
     line = json.dumps(event | {"retry_delay_ms": seconds * 1000})
     (signal,) = reader_of("claude").read(line)
     assert isinstance(signal, kind)
 
 
-def test_an_old_claude_names_the_time_in_its_result() -> None:
+def test_older_claude_versions_give_the_reset_time_in_the_result() -> None:
     words = "Claude AI usage limit reached|1794780840"
     event = {"type": "result", "subtype": "success", "is_error": True, "result": words}
     (limited,) = of(RateLimited, reader_of("claude").read(json.dumps(event)))
     assert limited.until == 1_794_780_840
 
 
-def test_the_context_of_a_helper_is_not_the_agent_s() -> None:
+def test_the_context_of_a_subagent_is_not_the_agents() -> None:
     reader = reader_of("claude")
     usage = {"input_tokens": 5, "cache_read_input_tokens": 1000, "output_tokens": 7}
     usage |= {"cache_creation_input_tokens": 200}
@@ -151,7 +153,7 @@ def test_the_context_of_a_helper_is_not_the_agent_s() -> None:
     assert reader.read(json.dumps(event)) == []
 
 
-def test_codex_tells_tokens_at_the_end_and_refusals_among_its_errors() -> None:
+def test_codex_reports_tokens_at_the_end_and_refusals_on_stderr() -> None:
     signals = told("codex", **PRICED)
     dollars = pytest.approx((9600 * 2 + 240 * 10) / 1e6)
     assert of(Usage, signals) == [(9600, 240, 0, dollars, None, None)]
@@ -165,7 +167,7 @@ def test_codex_tells_tokens_at_the_end_and_refusals_among_its_errors() -> None:
     assert of(Finished, signals) == [Finished(True, "Really done.")]
 
 
-def test_codex_s_errors_are_read_at_the_end_where_they_come_apart() -> None:
+def test_denials_that_span_several_lines_of_codexs_errors_are_read() -> None:
     errors = (
         "T ERROR codex_core: error=Tool call blocked by PreToolUse hook: Shiftboss refused this.\n"
         "- a.py\n. Tool: mcp__x__y\nT ERROR other\n"
@@ -177,33 +179,33 @@ def test_codex_s_errors_are_read_at_the_end_where_they_come_apart() -> None:
     ]
 
 
-def test_codex_is_out_of_its_limit_until_a_time() -> None:
+def test_an_exhausted_codex_limit_has_a_reset_time() -> None:
     (limited,) = of(RateLimited, told("codex-limit", 1))
     assert limited.until is not None
     assert "usage limit" in limited.message
 
 
-def test_codex_that_tries_again_is_not_out_of_its_limit() -> None:
+def test_a_retry_of_codex_is_not_a_rate_limit() -> None:
     words = "Reconnecting... 1/5 (stream error: rate limit reached, try again in 2s)"
     signals = reader_of("codex").read(json.dumps({"type": "error", "message": words}))
     assert of(RateLimited, signals) == []
 
 
-def test_what_codex_read_from_a_cache_is_counted_apart() -> None:
+def test_cached_tokens_of_codex_are_counted_separately() -> None:
     usage = {"input_tokens": 1000, "cached_input_tokens": 900, "output_tokens": 10}
     line = json.dumps({"type": "turn.completed", "usage": usage})
     (used,) = of(Usage, reader_of("codex", **PRICED).read(line))
     assert used[:4] == (100, 10, 900, pytest.approx((190 * 2 + 10 * 10) / 1e6))
 
 
-def test_a_command_that_codex_declined_is_a_denial() -> None:
+def test_a_command_declined_by_codex_is_a_denial() -> None:
     item = {"type": "command_execution", "command": "bash -lc ls", "status": "declined"}
     line = json.dumps({"type": "item.completed", "item": item})
     (denied,) = reader_of("codex").read(line)
     assert isinstance(denied, Denied)
 
 
-def test_gemini_tells_tokens_at_the_end_and_refusals_with_the_tool() -> None:
+def test_gemini_reports_tokens_at_the_end_and_refusals_with_the_tool() -> None:
     signals = told("gemini")
     assert of(Usage, signals) == [Usage(8400, 210)]
     (denied,) = of(Denied, signals)
@@ -220,7 +222,7 @@ def test_gemini_tells_tokens_at_the_end_and_refusals_with_the_tool() -> None:
         ("", 12 - 13 / 60 - 20 / 3600),
     ],
 )
-def test_gemini_s_quota_of_a_day_is_back_when_its_errors_say_or_at_midnight(
+def test_geminis_daily_quota_resets_when_its_errors_say_or_at_midnight(
     errors: str, hours: float
 ) -> None:
     signals = told("gemini-limit", 173, errors)
@@ -229,7 +231,7 @@ def test_gemini_s_quota_of_a_day_is_back_when_its_errors_say_or_at_midnight(
     assert "daily quota" in limited.message
 
 
-def test_opencode_tells_tokens_and_context_of_every_step() -> None:
+def test_opencode_reports_tokens_and_context_per_step() -> None:
     signals = told("opencode", model="anthropic/claude-x", **PRICED)
     usage = of(Usage, signals)
     first, last = (1200 * 2 + 30 * 10) / 1e6, (7200 * 2 + 180 * 10) / 1e6
@@ -241,17 +243,17 @@ def test_opencode_tells_tokens_and_context_of_every_step() -> None:
     assert signals[-1] == Finished(True, "All done.")
 
 
-def test_opencode_that_waits_for_hours_is_out_of_its_limit() -> None:
+def test_a_wait_of_hours_in_opencode_is_a_rate_limit() -> None:
     signals = told("opencode-limit", None)
     assert of(RateLimited, signals) == [RateLimited("Rate limit exceeded", 1_794_777_280.562)]
 
 
-def test_opencode_that_waits_for_seconds_is_left_alone() -> None:
+def test_a_wait_of_seconds_in_opencode_is_not_a_rate_limit() -> None:
     line = json.dumps({"shiftboss": "rate_limited", "message": "slow", "until": NOW + 5})
     assert reader_of("opencode").read(line) == [AgentActivity("waits for the model: slow")]
 
 
-def test_an_error_of_opencode_s_provider_has_the_time_in_a_header() -> None:
+def test_a_provider_error_in_opencode_has_the_reset_time_in_a_header() -> None:
     data = {"message": "Too many", "statusCode": 429, "responseHeaders": {"retry-after": "60"}}
     event = {"type": "error", "error": {"name": "APIError", "data": data}}
     reader = reader_of("opencode")
@@ -259,7 +261,7 @@ def test_an_error_of_opencode_s_provider_has_the_time_in_a_header() -> None:
     assert reader.ended(1, "") == [Finished(False, "Too many")]
 
 
-def test_any_program_can_speak_of_itself() -> None:
+def test_any_program_can_report_signals_itself() -> None:
     reader = reader_of("command")
     said: list[tuple[dict[str, Any], list[Signal]]] = [
         (
@@ -305,7 +307,7 @@ def test_any_program_can_speak_of_itself() -> None:
         ({"context_tokens": 5000}, "claude-sonnet-4-5", 5000),
     ],
 )
-def test_the_window_is_the_plan_s_or_known_by_the_model(
+def test_the_context_window_comes_from_the_plan_or_the_model(
     members: dict[str, Any], model: str, window: int
 ) -> None:
     event = {"type": "system", "subtype": "init", "model": model}
@@ -318,6 +320,6 @@ def test_the_window_is_the_plan_s_or_known_by_the_model(
     assert members or context_window(model) == window
 
 
-def test_words_cannot_steer_a_terminal_and_can_be_sent_on() -> None:
+def test_activity_text_has_no_control_characters_and_can_be_encoded() -> None:
     (did,) = reader_of("command").read('{"shiftboss": "did", "text": "a\\u001b[2J\\u0000\\ud800"}')
     assert did == AgentActivity("a [2J ?")

@@ -66,7 +66,7 @@ def test_a_criterion_that_names_a_command_is_checkable(
         "",
     ],
 )
-def test_anything_else_cannot_be_checked(text: str) -> None:
+def test_other_criteria_are_not_checkable(text: str) -> None:
     assert parse_criterion(text) is None
 
 
@@ -106,32 +106,32 @@ def test_a_command_for_a_shell_is_refused(command: str, culprit: str) -> None:
 
 
 @given(st.lists(st.text(st.characters(exclude_characters="\0", codec="utf-8")), min_size=1))
-def test_quoted_words_come_through_unchanged(words: list[str]) -> None:
+def test_quoted_arguments_are_parsed_unchanged(words: list[str]) -> None:
     argv = ("run", *words)
     assert parse_command(shlex.join(argv)) == argv
 
 
-def test_exit_code_zero_is_a_pass_and_nothing_else_is() -> None:
+def test_only_exit_code_zero_is_a_pass() -> None:
     assert failure_reason(COMMAND, ended(0)) is None
     for code in (1, 2, 5, 127, 255, -9, -11, None):
         assert failure_reason(COMMAND, ended(code, message="why")) == "why"
 
 
-def test_tests_of_which_none_passed_are_not_a_pass() -> None:
+def test_a_test_run_without_passed_tests_is_not_a_pass() -> None:
     assert "no test passed" in str(failure_reason(TESTS, ended(0, "2 skipped in 0.01s")))
     assert failure_reason(COMMAND, ended(0, "2 skipped in 0.01s")) is None
     assert failure_reason(TESTS, ended(0, "1 passed, 2 skipped in 0.01s")) is None
 
 
-def test_passed_tests_do_not_make_up_for_the_exit_code() -> None:
+def test_passed_tests_do_not_outweigh_the_exit_code() -> None:
     assert failure_reason(TESTS, ended(1, "3 passed in 0.01s", message="why")) == "why"
 
 
-def test_a_runner_that_nobody_knows_is_believed_by_its_exit_code() -> None:
+def test_an_unknown_test_runner_is_judged_by_its_exit_code() -> None:
     assert failure_reason(TESTS, ended(0, "everything is fine")) is None
 
 
-def test_as_many_tests_pass_as_ran_at_the_base() -> None:
+def test_at_least_as_many_tests_must_pass_as_ran_at_the_base() -> None:
     two = ended(0, "2 passed, 1 skipped in 0.01s")
     assert [failure_reason(TESTS, two, ran) for ran in (None, 0, 1, 2)] == [None] * 4
     assert failure_reason(TESTS, two, 3) == (

@@ -19,7 +19,7 @@ from shiftboss.rules.claims.described_criteria import described_criteria
         ("- Tests pass: ``pytest``", "Tests pass: pytest"),
     ],
 )
-def test_a_checkable_line_counts_wherever_it_stands(line: str, criterion: str) -> None:
+def test_a_checkable_line_counts_anywhere_in_the_description(line: str, criterion: str) -> None:
     assert described_criteria(f"Do it.\n\n{line}\nAnd more.") == [criterion]
 
 
@@ -34,7 +34,7 @@ def test_a_checkable_line_counts_wherever_it_stands(line: str, criterion: str) -
         "## Success criteria\n",
     ],
 )
-def test_prose_is_no_criterion(text: str) -> None:
+def test_prose_is_not_a_criterion(text: str) -> None:
     assert described_criteria(text) == []
 
 
@@ -48,7 +48,7 @@ def test_prose_is_no_criterion(text: str) -> None:
         "__Done when:__",
     ],
 )
-def test_what_is_listed_under_a_heading(heading: str) -> None:
+def test_items_listed_under_a_heading_are_criteria(heading: str) -> None:
     text = f"""Intro.
 
 {heading}
@@ -79,7 +79,7 @@ def test_lines_without_bullets_count_up_to_the_blank_line() -> None:
     assert described_criteria("Done when:\none\ntwo\n\nthree") == ["one", "two"]
 
 
-def test_a_criterion_that_is_said_twice_is_one() -> None:
+def test_a_repeated_criterion_counts_once() -> None:
     assert described_criteria("Tests pass: a\n- Tests pass: `a`") == ["Tests pass: a"]
 
 
@@ -99,7 +99,7 @@ def test_a_command_that_cannot_be_run_is_refused(line: str) -> None:
         described_criteria(f"Do it\n{line}\n")
 
 
-def test_there_is_a_limit() -> None:
+def test_the_number_and_length_of_criteria_are_limited() -> None:
     with pytest.raises(ValueError, match="51 success criteria are too many"):
         described_criteria("Done when:\n" + "".join(f"- {number}\n" for number in range(51)))
     with pytest.raises(ValueError, match="at most 2000"):

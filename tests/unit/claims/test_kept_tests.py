@@ -114,7 +114,7 @@ TWO = "class TestTwo:\n    def test_two(self): assert 2\n"
         ("def test_one(): pass\ndef broken(:\n", ["test_two"]),
     ],
 )
-def test_python_tests_that_are_gone_or_switched_off(after: str | None, names: list[str]) -> None:
+def test_python_tests_that_are_removed_or_disabled(after: str | None, names: list[str]) -> None:
     assert lost("tests/test_x.py", PYTHON, after) == names
 
 
@@ -137,7 +137,7 @@ def test_python_tests_that_are_edited_or_added_are_kept(after: str) -> None:
     assert lost("tests/test_x.py", PYTHON, after) == []
 
 
-def test_a_test_that_was_off_before_may_stay_off() -> None:
+def test_a_test_that_was_already_disabled_may_stay_disabled() -> None:
     before = "@pytest.mark.skip\ndef test_a(): pass\n"
     assert lost("test_x.py", before, before + "x = 1\n") == []
     assert lost("test_x.py", before, "def test_a(): pass\n") == []
@@ -248,7 +248,7 @@ def test_rust_tests(after: str | None, names: list[str]) -> None:
     assert lost("src/lib.rs", RUST, after) == names
 
 
-def test_a_go_file_that_is_built_elsewhere_does_not_keep_them() -> None:
+def test_a_go_file_for_another_platform_does_not_keep_its_tests() -> None:
     text = textwrap.dedent(GO)
     for name in ("x_windows_test.go", "x_arm64_test.go", "x_linux_arm64_test.go"):
         moved = [FileRevision("x_test.go", text, None), FileRevision(name, None, text)]
@@ -264,7 +264,7 @@ def test_a_renamed_file_keeps_its_tests() -> None:
     assert lost_tests(moved) == []
 
 
-def test_a_file_that_no_runner_finds_does_not_keep_them() -> None:
+def test_a_file_no_test_runner_finds_does_not_keep_its_tests() -> None:
     moved = [
         FileRevision("tests/test_a.py", PYTHON_PLAIN, None),
         FileRevision("tests/was_a.py", None, PYTHON_PLAIN),
@@ -272,7 +272,7 @@ def test_a_file_that_no_runner_finds_does_not_keep_them() -> None:
     assert [one.name for one in lost_tests(moved)] == ["test_one", "TestTwo.test_two"]
 
 
-def test_tests_that_are_switched_off_while_they_move_are_named() -> None:
+def test_tests_disabled_while_being_moved_are_named() -> None:
     off = PYTHON_PLAIN.replace("def test_one", "@pytest.mark.skip\ndef test_one")
     moved = [FileRevision("test_a.py", PYTHON_PLAIN, None), FileRevision("test_b.py", None, off)]
     assert [(one.path, one.name, one.how) for one in lost_tests(moved)] == [
@@ -321,7 +321,7 @@ def test_files_that_can_have_tests(path: str, kind: str | None) -> None:
         ("test_x.py", "def test_x("),
     ],
 )
-def test_text_that_was_made_to_waste_time_does_not(path: str, unit: str) -> None:
+def test_hostile_text_is_scanned_in_reasonable_time(path: str, unit: str) -> None:
     text = unit * (300_000 // len(unit))
     started_at = time.perf_counter()
     lost_tests([FileRevision(path, text, text)])

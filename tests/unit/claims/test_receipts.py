@@ -151,7 +151,7 @@ PLACES = places(json.loads(TEXT))
 HOLDERS = [(), *(place for place in PLACES if isinstance(at(place, json.loads(TEXT)), dict | list))]
 
 
-def test_a_receipt_is_good_there_and_back() -> None:
+def test_a_receipt_stays_valid_through_serialization() -> None:
     check(TEXT)
     check(json.dumps(json.loads(TEXT), indent=2).encode())
     assert read_receipt(TEXT) == SIGNED
@@ -159,7 +159,7 @@ def test_a_receipt_is_good_there_and_back() -> None:
 
 
 @given(TEXTS)
-def test_any_words_can_be_signed(summary: str) -> None:
+def test_any_text_can_be_signed(summary: str) -> None:
     check(canonical_json(KEY.sign(body(summary))))
 
 
@@ -182,7 +182,7 @@ def test_no_bit_of_the_signature_can_be_flipped(bit: int) -> None:
 
 
 @given(st.sampled_from(PLACES), JSON_VALUES)
-def test_no_member_can_have_another_value(place: tuple[str | int, ...], value: Any) -> None:
+def test_no_member_can_be_changed(place: tuple[str | int, ...], value: Any) -> None:
     changed, holder = changeable(place)
     assume(canonical_json(holder[place[-1]]) != canonical_json(value))
     holder[place[-1]] = value
@@ -191,7 +191,7 @@ def test_no_member_can_have_another_value(place: tuple[str | int, ...], value: A
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_no_member_can_be_left_out(place: tuple[str | int, ...]) -> None:
+def test_no_member_can_be_removed(place: tuple[str | int, ...]) -> None:
     changed, holder = changeable(place)
     del holder[place[-1]]
     with pytest.raises(InvalidReceipt):
@@ -234,13 +234,13 @@ def changeable(place: tuple[str | int, ...]) -> tuple[Any, Any]:
         (b"\xef\xbb\xbf" + TEXT, "not a receipt"),
     ],
 )
-def test_what_is_not_plainly_a_receipt_is_refused(text: bytes, complaint: str) -> None:
+def test_malformed_receipts_are_refused(text: bytes, complaint: str) -> None:
     assert text != TEXT
     with pytest.raises(InvalidReceipt, match=complaint):
         read_receipt(text)
 
 
-def test_another_key_did_not_sign_it() -> None:
+def test_verification_with_another_key_fails() -> None:
     with pytest.raises(InvalidReceipt, match="names the key") as refused:
         verify_receipt(SIGNED, OTHER_KEY.public_pem)
     assert refused.value.field == "key_id"
@@ -250,7 +250,7 @@ def test_another_key_did_not_sign_it() -> None:
 
 
 @pytest.mark.parametrize("pem", ["", "no key", KEY.public_pem[:60], "x25519"])
-def test_only_an_ed25519_key_can_check(pem: str) -> None:
+def test_only_an_ed25519_key_can_verify(pem: str) -> None:
     if pem == "x25519":
         public = X25519PrivateKey.from_private_bytes(bytes(32)).public_key()
         pem = public.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode()
@@ -280,13 +280,13 @@ def test_the_signature_covers_the_name_of_the_format() -> None:
         ({"checks": [body().checks[0].model_copy(update={"outcome": "failed"})]}, "checks"),
     ],
 )
-def test_a_receipt_that_contradicts_itself_is_no_good(changes: dict[str, Any], field: str) -> None:
+def test_a_receipt_that_contradicts_itself_is_invalid(changes: dict[str, Any], field: str) -> None:
     with pytest.raises(InvalidReceipt, match="contradicts itself") as refused:
         verify_receipt(KEY.sign(body(**changes)), KEY.public_pem)
     assert refused.value.field == field
 
 
-def test_a_handoff_must_be_the_one_of_the_receipt() -> None:
+def test_the_handoff_must_match_the_receipt() -> None:
     with pytest.raises(InvalidReceipt, match="about another handoff"):
         verify_receipt(SIGNED, KEY.public_pem, handoff("Something else"))
 
@@ -299,19 +299,19 @@ def test_the_output_of_a_command_is_only_hashed() -> None:
 
 
 @given(JSON_VALUES)
-def test_canonical_json_keeps_the_value_and_is_the_same_every_time(value: Any) -> None:
+def test_canonical_json_keeps_the_value_and_is_deterministic(value: Any) -> None:
     text = canonical_json(value)
     assert json.loads(text) == value
     assert canonical_json(json.loads(text)) == text
 
 
 @given(st.dictionaries(TEXTS, st.integers(), max_size=6), st.randoms())
-def test_canonical_json_does_not_depend_on_the_order(value: dict[str, int], random: Any) -> None:
+def test_canonical_json_does_not_depend_on_key_order(value: dict[str, int], random: Any) -> None:
     members = list(value.items())
     random.shuffle(members)
     assert canonical_json(dict(members)) == canonical_json(value)
 
 
-def test_a_signature_is_the_same_every_time() -> None:
+def test_signatures_are_deterministic() -> None:
     """A use case that is run again must give the same answer."""
     assert KEY.sign(body()) == SIGNED

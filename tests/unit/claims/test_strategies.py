@@ -49,17 +49,17 @@ def test_a_strategy_with_many_losses_is_chosen_rarely() -> None:
     assert min(counts[name] for name in KNOWN_STRATEGIES if name != "risk-based") > 60
 
 
-def test_a_strategy_with_many_wins_is_chosen_mostly() -> None:
+def test_a_strategy_with_many_wins_is_chosen_most_of_the_time() -> None:
     counts = choices(tried_all(good=record("feature-based", 19, 1)))
     assert counts["feature-based"] > len(SEEDS) * 0.9
 
 
-def test_a_strategy_that_others_do_not_know_is_chosen_by_its_record_too() -> None:
+def test_a_custom_strategy_is_chosen_by_its_record_too() -> None:
     counts = choices(tried_all(good=record("by-layer", 30, 1)))
     assert counts["by-layer"] > len(SEEDS) * 0.9
 
 
-def test_the_choice_moves_with_each_outcome() -> None:
+def test_the_choice_follows_the_outcomes() -> None:
     """The same strategy first wins, then loses."""
     current = StrategyRecord("file-based")
     for _ in range(12):
@@ -72,12 +72,12 @@ def test_the_choice_moves_with_each_outcome() -> None:
     assert after < len(SEEDS) * 0.1
 
 
-def test_what_is_long_past_is_forgotten() -> None:
+def test_old_outcomes_are_forgotten() -> None:
     records = tried_all(bad=record("risk-based", 1, 19))
     assert choices(records, NOW_MS + 20 * HALF_LIFE_MS)["risk-based"] > len(SEEDS) * 0.15
 
 
-def test_half_of_a_record_is_gone_after_ninety_days() -> None:
+def test_a_record_halves_every_ninety_days() -> None:
     old = decayed(record("file-based", 8, 4), NOW_MS + HALF_LIFE_MS)
     assert (old.wins, old.losses) == pytest.approx((4, 2))
     assert old.samples == 12
@@ -85,7 +85,7 @@ def test_half_of_a_record_is_gone_after_ninety_days() -> None:
 
 
 @given(st.integers(0, 10 * HALF_LIFE_MS), st.integers(0, 10 * HALF_LIFE_MS))
-def test_it_does_not_matter_how_often_one_looks(first_ms: int, second_ms: int) -> None:
+def test_decay_does_not_depend_on_the_number_of_steps(first_ms: int, second_ms: int) -> None:
     start = record("file-based", 8, 4)
     end_ms = NOW_MS + first_ms + second_ms
     in_two_steps = decayed(decayed(start, NOW_MS + first_ms), end_ms)
@@ -125,7 +125,7 @@ def test_two_losses_are_enough_not_to_be_tried_first(seed: int) -> None:
     assert suggest(records, NOW_MS, seed=seed).strategy == "by-layer"
 
 
-def test_without_any_record_every_known_strategy_gets_its_turn() -> None:
+def test_without_records_every_known_strategy_is_tried() -> None:
     counts = choices([])
     assert set(counts) == set(KNOWN_STRATEGIES)
     assert min(counts.values()) > 60
@@ -155,12 +155,12 @@ def test_the_table_shows_what_the_choice_saw(wins: float, losses: float) -> None
     ("impact", "wins", "losses"),
     [("positive", 1.5, 1), ("negative", 1, 1.5), ("neutral", 1, 1)],
 )
-def test_a_signal_counts_for_its_side(impact: Impact, wins: float, losses: float) -> None:
+def test_a_signal_counts_as_a_win_or_a_loss(impact: Impact, wins: float, losses: float) -> None:
     after = recorded(record("file-based", 1, 1), impact, 0.5, NOW_MS)
     assert (after.wins, after.losses, after.samples) == (wins, losses, 3)
 
 
-def test_leaving_the_scope_and_giving_up_speak_against_the_strategy() -> None:
+def test_scope_violations_and_giving_up_count_against_the_strategy() -> None:
     assert impact_of("completion") == "positive"
     assert impact_of("refusal", violated={"scope", "criterion"}) == "negative"
     assert impact_of("refusal", violated={"criterion"}) == "neutral"
@@ -170,7 +170,7 @@ def test_leaving_the_scope_and_giving_up_speak_against_the_strategy() -> None:
         assert impact_of("failure", error_type=error_type) == "neutral"
 
 
-def test_a_smooth_completion_is_a_whole_win_and_a_rough_one_less() -> None:
+def test_a_smooth_completion_is_a_full_win_and_a_rough_one_counts_less() -> None:
     smooth = signal_weight("positive")
     assert smooth == 1.0
     assert signal_weight("positive", refusals=1) < smooth

@@ -63,7 +63,7 @@ def test_passed_tests_are_counted(output: str, passed: int) -> None:
         ("--- PASS: TestA (0.0s)\n--- FAIL: TestB (0.0s)\nFAIL\texample.com/a\t0.003s\n", 2, 1),
     ],
 )
-def test_tests_that_fail_have_run(output: str, ran: int, passed: int) -> None:
+def test_failed_tests_count_as_run(output: str, ran: int, passed: int) -> None:
     assert count_tests(output) == Counts(ran, passed)
 
 
@@ -94,7 +94,7 @@ def test_tests_that_fail_have_run(output: str, ran: int, passed: int) -> None:
         "ok | 0 passed | 0 failed | 2 ignored (2ms)\n",
     ],
 )
-def test_a_run_in_which_no_test_passed_is_known_as_such(output: str) -> None:
+def test_a_run_without_passed_tests_is_recognised(output: str) -> None:
     assert count_tests(output) == Counts(0, 0)
 
 
@@ -102,12 +102,12 @@ def test_a_run_in_which_no_test_passed_is_known_as_such(output: str) -> None:
     "output",
     ["", "done\n", "12 modules in 0.55s\n", "okay\n", "All tests are fine, 3 of 3\n"],
 )
-def test_other_output_says_nothing(output: str) -> None:
+def test_other_output_yields_no_count(output: str) -> None:
     assert count_tests(output) is None
 
 
 @pytest.mark.parametrize("filling", ["1", "1 passed, ", " ", "Tests: 1", "\x1b[", "\n"])
-def test_hostile_output_does_not_keep_the_patterns_busy(filling: str) -> None:
+def test_hostile_output_is_scanned_in_linear_time(filling: str) -> None:
     """A quadratic pattern would need minutes for this."""
     output = "Tests: " + filling * (65_536 // len(filling))
     started = time.process_time()

@@ -33,18 +33,18 @@ def size(one: Verdict) -> int:
     return len(one.model_dump_json().encode())
 
 
-def test_a_verdict_that_fits_is_left_as_it_is() -> None:
+def test_a_verdict_that_fits_is_unchanged() -> None:
     assert truncate_verdict(verdict(changes=1000)) == verdict(changes=1000)
 
 
-def test_outputs_lose_their_beginning_first() -> None:
+def test_the_beginning_of_outputs_is_cut_first() -> None:
     cut = truncate_verdict(verdict(outputs=50, output="\x01" * 65_000 + "the end", changes=1000))
     assert size(cut) <= VERDICT_BYTES_MAX < BODY_BYTES_MAX
     assert all((one.output_tail or "").endswith("the end") for one in cut.checks)
     assert cut.files_changed == 1000
 
 
-def test_violations_that_find_no_place_are_counted() -> None:
+def test_omitted_violations_are_counted() -> None:
     cut = truncate_verdict(verdict(violations=20_000))
     assert size(cut) <= VERDICT_BYTES_MAX
     *named, more = cut.violations

@@ -24,7 +24,7 @@ from shiftboss.rules.paths.ownership import Ownership
 
 
 @pytest.mark.parametrize("name", ["main", "task/bd-1.2", "fix_ü", "a.b", "x@y", "feature/#12"])
-def test_names_of_branches(name: str) -> None:
+def test_valid_branch_names(name: str) -> None:
     assert is_branch_name(name)
 
 
@@ -49,23 +49,23 @@ def test_names_of_branches(name: str) -> None:
         ),
     ],
 )
-def test_what_is_no_name_of_a_branch(name: str) -> None:
+def test_invalid_branch_names(name: str) -> None:
     assert not is_branch_name(name)
 
 
 @pytest.mark.parametrize("target", [b"b", b"./b", b"../x", b"../../top", b"c/d", b"..", b"a..b"])
-def test_a_link_may_lead_anywhere_in_the_tree(target: bytes) -> None:
+def test_a_symlink_may_point_anywhere_inside_the_tree(target: bytes) -> None:
     assert link_violation("one/two/link", target) is None
 
 
 @pytest.mark.parametrize(
     "target", [b"/", b"/x", b"../../../x", b"c/../d", b"../.git/x", b"../.GIT", b"c/../../../.."]
 )
-def test_a_link_may_not_lead_out_of_it(target: bytes) -> None:
+def test_a_symlink_may_not_point_outside_the_tree(target: bytes) -> None:
     assert link_violation("one/two/link", target) is not None
 
 
-def test_names_fall_together_by_case_and_form_and_folder() -> None:
+def test_paths_collide_by_case_unicode_form_and_folder() -> None:
     decomposed = unicodedata.normalize("NFD", "é")
     added = ["src/A.py", "src/new.py", "DOCS/x.md", f"{decomposed}.txt"]
     names = [*added, "src/a.py", "docs/y.md", "é.txt", "src/other.py"]
@@ -80,7 +80,7 @@ def _ownership(owned: list[str], readonly: list[str], generated: list[str]) -> O
     return Ownership(owned, readonly, generated)
 
 
-def test_what_a_contract_lets_be_changed() -> None:
+def test_a_contract_decides_which_files_may_change() -> None:
     ownership = _ownership(["src/", "conftest.py"], ["src/api.py"], ["gen/", "src/api.pyi"])
     for path in ("src/a.py", "conftest.py", "gen/x", "src/api.pyi"):
         assert ownership.refusal(path) is None
@@ -99,7 +99,7 @@ def _waiver(check: str, subject: str) -> Waiver:
     return Waiver(check=check, subject=subject, reason="r", granted_by="operator")
 
 
-def test_a_waiver_takes_away_its_violation_alone() -> None:
+def test_a_waiver_removes_only_its_own_violation() -> None:
     checked = passed_unless_violated("scope", [_violation("a"), _violation("b")], "fine")
     some = with_waivers(checked, [_waiver("scope", "a")])
     assert some.result.outcome == "failed"
@@ -111,7 +111,7 @@ def test_a_waiver_takes_away_its_violation_alone() -> None:
     assert with_waivers(checked, [_waiver("branch", "*")]) == checked
 
 
-def test_a_failed_criterion_is_waived_by_its_words() -> None:
+def test_a_failed_criterion_is_waived_by_its_text() -> None:
     result = CheckResult(check="criterion", outcome="failed", message="no", subject="Tests pass: x")
     checked = CheckOutcome(result, [Violation(check="criterion", message="no", hint="h")])
     assert with_waivers(checked, [_waiver("criterion", "Tests pass: y")]) == checked
@@ -143,6 +143,6 @@ def test_work_is_accepted_when_nothing_failed() -> None:
         ("a.", "a%2E"),
     ],
 )
-def test_every_task_has_a_name_in_git(task_id: str, part: str) -> None:
+def test_every_task_id_makes_a_valid_ref_name(task_id: str, part: str) -> None:
     assert ref_part(task_id) == part
     assert is_branch_name(part)

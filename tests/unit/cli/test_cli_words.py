@@ -26,11 +26,11 @@ from shiftboss.protocol.events import EventKind
         (10 * 86_400, "10d"),
     ],
 )
-def test_a_span_of_time_is_rounded_down_to_its_largest_unit(seconds: float, text: str) -> None:
+def test_a_duration_is_rounded_down_to_its_largest_unit(seconds: float, text: str) -> None:
     assert span(seconds) == text
 
 
-def test_a_time_is_told_from_now() -> None:
+def test_a_time_is_shown_relative_to_now() -> None:
     now = datetime(2026, 1, 5, 10, 1, tzinfo=UTC)
     assert ago("2026-01-05T10:00:30Z", now) == "30s ago"
     assert until("2026-01-05T10:03:30Z", now) == "2m"
@@ -64,7 +64,7 @@ def test_a_time_is_told_from_now() -> None:
         ("of_tomorrow", {"text": "a\nb"}, '{"text": "a\\nb"}'),
     ],
 )
-def test_an_event_is_a_sentence_and_one_of_an_unknown_kind_is_its_data(
+def test_an_event_is_shown_as_a_sentence_and_an_unknown_kind_as_its_data(
     kind: str, data: dict[str, object], text: str
 ) -> None:
     assert sentence(StreamEvent(7, kind, data)) == text

@@ -68,7 +68,7 @@ class Refused(ShiftbossError):
     http_status = 503
 
 
-def test_a_healthy_server_of_our_version_is_well() -> None:
+def test_a_healthy_server_of_the_same_version_is_ok() -> None:
     found = check_server(Line(healthy(), b"{}"))
     assert [(one.check, one.level) for one in found] == [("server", "ok"), ("store", "ok")]
 
@@ -95,7 +95,7 @@ def test_a_server_of_another_version_is_a_warning() -> None:
     ],
     ids=["away", "store", "somebody else", "token"],
 )
-def test_a_server_that_cannot_be_used_is_a_problem(
+def test_an_unusable_server_is_a_problem(
     health: bytes | ShiftbossError, status: bytes, check: str, words: str
 ) -> None:
     bad = only([one for one in check_server(Line(health, status)) if one.level == "problem"])
@@ -133,11 +133,11 @@ def judged(
     return judge_queues(Queues(repos, halts, tasks, claims), Policy(), NOW)
 
 
-def test_nothing_that_waits_is_well() -> None:
+def test_empty_queues_are_ok() -> None:
     assert levels(judged(repos=(repo(),), tasks=(task(9),))) == ["ok"]
 
 
-def test_a_run_that_waits_for_a_runner_too_long_is_a_stuck_queue() -> None:
+def test_a_run_waiting_too_long_for_a_runner_is_a_stuck_queue() -> None:
     at_the_edge = judged(repos=(repo(tracking=tracking(10, run_id="451")),))
     assert levels(at_the_edge) == ["ok"]
     stuck = only(judged(repos=(repo(tracking=tracking(11, run_id="451")),)))
@@ -147,7 +147,7 @@ def test_a_run_that_waits_for_a_runner_too_long_is_a_stuck_queue() -> None:
     assert "sudo systemctl restart forgejo-runner-N" in stuck.todo
 
 
-def test_a_repo_of_the_policy_has_a_patience_of_its_own() -> None:
+def test_a_repo_in_the_policy_can_have_its_own_time_limit() -> None:
     policy = Policy.model_validate(
         {"repos": {"alphavm": {"path": "x", "ci": {"stuck_after": "1m"}}}}
     )
@@ -155,7 +155,7 @@ def test_a_repo_of_the_policy_has_a_patience_of_its_own() -> None:
     assert levels(judge_queues(queues, policy, NOW)) == ["problem"]
 
 
-def test_short_times_and_single_things_read_as_they_are() -> None:
+def test_short_times_and_singular_counts_are_worded_correctly() -> None:
     policy = Policy.model_validate(
         {"repos": {"alphavm": {"path": "x", "ci": {"stuck_after": "10s"}}}}
     )
@@ -171,26 +171,26 @@ def test_short_times_and_single_things_read_as_they_are() -> None:
     assert (pluralize(1, "repo"), pluralize(0, "repo")) == ("1 repo", "0 repos")
 
 
-def test_a_commit_without_a_run_is_a_problem_of_another_kind() -> None:
+def test_a_commit_without_a_run_is_a_different_problem() -> None:
     missing = only(judged(repos=(repo(tracking=tracking(11)),)))
     assert "there is no CI run of commit aaaaaaaaaaaa of alphavm" in missing.message
     assert "empty commit" in missing.todo
 
 
-def test_a_run_that_is_under_way_or_over_is_not_stuck() -> None:
+def test_a_running_or_finished_run_is_not_stuck() -> None:
     running = repo(tracking=tracking(60, state="running", run_id="451"))
     passed = repo(tracking=tracking(60, state="passed", run_id="451"))
     assert levels(judged(repos=(running, passed))) == ["ok"]
 
 
-def test_a_forge_without_an_answer_is_waited_for_and_nothing_is_started_anew() -> None:
+def test_an_unresponsive_forge_is_a_warning_not_to_restart_ci() -> None:
     silent = only(judged(repos=(repo(tracking=tracking(60, errors=3)),)))
     assert silent.level == "warning"
     assert "3 times in a row" in silent.message
     assert "do not restart CI runs" in silent.todo
 
 
-def test_a_red_repo_and_a_halt_are_told() -> None:
+def test_a_red_repo_and_a_halt_are_reported() -> None:
     halt = {"halt_id": 3, "repos": ["alphavm", "adnet"], "reason": "a key was committed"}
     found = judged(repos=(repo(ci="red", sha="b" * 40),), halts=(halt,))
     assert levels(found) == ["problem", "warning"]
@@ -199,7 +199,7 @@ def test_a_red_repo_and_a_halt_are_told() -> None:
     assert "CI of alphavm is red at bbbbbbbbbbbb" in found[1].message
 
 
-def test_tasks_that_nobody_takes_are_told_once_with_the_oldest() -> None:
+def test_tasks_nobody_takes_are_reported_once_with_the_oldest() -> None:
     tasks = (task(11), task(30, bead_id="bd-2"), task(30, waits_for=1), task(30, status="active"))
     late = only(judged(tasks=tasks))
     assert late.level == "warning"
@@ -218,7 +218,7 @@ def test_tasks_that_nobody_takes_are_told_once_with_the_oldest() -> None:
         ("accepted", 99, None),
     ],
 )
-def test_a_claim_that_nobody_verifies_is_told(state: str, minutes: int, words: str | None) -> None:
+def test_a_claim_nobody_verifies_is_reported(state: str, minutes: int, words: str | None) -> None:
     claim = {"claim_id": 2, "state": state, "asked_at": NOW - minutes * MINUTE}
     found = only(judged(claims=(("bd-1", claim),)))
     assert (words is None) == (found.level == "ok")
@@ -238,9 +238,7 @@ def test_a_claim_that_nobody_verifies_is_told(state: str, minutes: int, words: s
         ("answer", "problem", "give a new one"),
     ],
 )
-def test_a_forge_that_gives_no_answer_is_told_with_what_to_do(
-    reason: str, level: str, words: str
-) -> None:
+def test_a_forge_error_is_reported_with_a_remedy(reason: str, level: str, words: str) -> None:
     error = CiUnavailable(
         "forge.example.org answered 502",
         reason=reason,
@@ -253,7 +251,7 @@ def test_a_forge_that_gives_no_answer_is_told_with_what_to_do(
     assert words in found.todo
 
 
-def test_a_runner_that_is_offline_is_to_be_restarted_by_its_name() -> None:
+def test_the_advice_for_an_offline_runner_is_to_restart_it_by_name() -> None:
     states = {"forgejo-runner-1.service": "active", "forgejo-runner-2.service": "failed"}
     offline = only(judge_runners(states, ""))
     assert offline.level == "problem"
@@ -261,12 +259,12 @@ def test_a_runner_that_is_offline_is_to_be_restarted_by_its_name() -> None:
     assert "sudo systemctl restart forgejo-runner-2.service" in offline.todo
 
 
-def test_runners_that_are_online_are_well_also_when_they_start() -> None:
+def test_runners_that_are_online_or_starting_are_ok() -> None:
     states = {"forgejo-runner-1.service": "active", "forgejo-runner-2.service": "activating"}
     assert only(judge_runners(states, "task 12 repo is team/app")).level == "ok"
 
 
-def test_a_502_in_the_log_of_the_runners_is_waited_for() -> None:
+def test_the_advice_for_a_502_in_the_runner_log_is_to_wait() -> None:
     found = only(judge_runners({"forgejo-runner-1.service": "active"}, "x 502 Bad Gateway y"))
     assert found.level == "warning"
     assert "runners reconnect by themselves" in found.todo
@@ -275,13 +273,13 @@ def test_a_502_in_the_log_of_the_runners_is_waited_for() -> None:
 # -- hooks and agents
 
 
-def test_a_folder_of_hooks_elsewhere_shadows_those_of_the_repo() -> None:
+def test_a_hooks_folder_elsewhere_shadows_the_hooks_of_the_repo() -> None:
     found = only(judge_hooks("alphavm", {"pre-push": True}, "/etc/hooks"))
     assert found.level == "warning"
     assert "is /etc/hooks: git ignores its own pre-push" in found.message
 
 
-def test_hooks_that_git_passes_over_are_told_and_those_that_run_are_named() -> None:
+def test_hooks_that_git_ignores_are_reported_and_active_ones_named() -> None:
     assert judge_hooks("alphavm", {}, None) == judge_hooks("alphavm", {}, "/etc/hooks") == []
     found = judge_hooks("alphavm", {"pre-commit": True, "pre-push": False}, None)
     assert levels(found) == ["warning", "ok"]

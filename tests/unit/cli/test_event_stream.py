@@ -47,7 +47,7 @@ def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(event_streams, "STORE_PAUSE_SECONDS", 0)
 
 
-async def test_what_was_missed_while_the_database_was_away_comes_when_it_is_back() -> None:
+async def test_events_missed_while_the_database_was_down_arrive_when_it_is_back() -> None:
     story, sent = Story(), bytearray()
     gone = asyncio.Event()
 

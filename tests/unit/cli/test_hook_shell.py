@@ -116,7 +116,7 @@ def bans(command: str) -> list[str]:
         ("touch ünï/日本", ["/tree/ünï/日本"]),
     ],
 )
-def test_redirections_and_the_words_around_them(command: str, paths: list[str]) -> None:
+def test_redirections(command: str, paths: list[str]) -> None:
     assert written(command) == paths
 
 
@@ -154,7 +154,7 @@ def test_redirections_and_the_words_around_them(command: str, paths: list[str]) 
         ("read D; echo > $D/x", ["/tree/?"]),
     ],
 )
-def test_folders_and_variables(command: str, paths: list[str]) -> None:
+def test_changes_of_folder_and_variables(command: str, paths: list[str]) -> None:
     assert written(command) == paths
 
 
@@ -184,7 +184,7 @@ def test_folders_and_variables(command: str, paths: list[str]) -> None:
         ("files=(a b); echo > c", ["/tree/c"]),
     ],
 )
-def test_commands_within_commands(command: str, paths: list[str]) -> None:
+def test_nested_commands(command: str, paths: list[str]) -> None:
     assert written(command) == paths
 
 
@@ -345,7 +345,7 @@ def test_where_git_writes() -> None:
         "git fast-import < stream",
     ],
 )
-def test_what_no_contract_allows(command: str) -> None:
+def test_commands_that_are_always_banned(command: str) -> None:
     assert bans(command)
 
 
@@ -383,7 +383,7 @@ def test_what_no_contract_allows(command: str) -> None:
         "git log --grep=--no-verify",
     ],
 )
-def test_what_is_not_banned(command: str) -> None:
+def test_commands_that_are_not_banned(command: str) -> None:
     assert bans(command) == []
 
 
@@ -407,7 +407,7 @@ def test_what_is_not_banned(command: str) -> None:
     ],
     ids=range(14),
 )
-def test_what_cannot_be_read(command: str) -> None:
+def test_commands_that_cannot_be_parsed(command: str) -> None:
     with pytest.raises(Unclear):
         read_script(command)
 
@@ -416,14 +416,14 @@ def test_what_cannot_be_read(command: str) -> None:
     "command",
     ODD,
 )
-def test_nothing_is_too_odd(command: str) -> None:
+def test_odd_commands_never_crash_the_parser(command: str) -> None:
     try:
         read_script(command)
     except Unclear:
         pass
 
 
-def test_words_of_an_argv_are_taken_as_they_are() -> None:
+def test_arguments_of_an_argv_are_taken_literally() -> None:
     shell = ShellWrites("/tree", ENVIRONMENT)
     shell.argv(["rm", "a b", "$HOME"])
     shell.argv(["bash", "-lc", "echo > c"])

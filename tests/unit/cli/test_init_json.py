@@ -61,7 +61,7 @@ def there_and_back(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", TEXTS)
-def test_what_is_put_in_comes_out_again_byte_for_byte(text: str) -> None:
+def test_inserting_and_removing_a_value_restores_every_byte(text: str) -> None:
     there_and_back(text)
 
 
@@ -78,7 +78,7 @@ OBJECTS = st.dictionaries(
 
 
 @given(OBJECTS, st.sampled_from([None, 0, 1, 2, 4, "\t"]), st.booleans())
-def test_any_object_comes_back_byte_for_byte(
+def test_inserting_and_removing_restores_any_object(
     data: dict[str, dict[str, Any]], indent: int | str | None, is_dos: bool
 ) -> None:
     data.get("hooks", {}).pop("PreToolUse", None)
@@ -87,7 +87,7 @@ def test_any_object_comes_back_byte_for_byte(
     there_and_back(text.replace("\n", "\r\n") if is_dos else text)
 
 
-def test_new_lines_stand_as_far_in_as_their_neighbours() -> None:
+def test_new_lines_are_indented_like_their_neighbours() -> None:
     text = '{\n    "mcpServers": {\n        "other": {}\n    }\n}\n'
     assert set_member(text, PATH, {"url": "x"}) == (
         '{\n    "mcpServers": {\n        "other": {},\n        "shiftboss": {\n'
@@ -95,12 +95,12 @@ def test_new_lines_stand_as_far_in_as_their_neighbours() -> None:
     )
 
 
-def test_what_is_new_stands_last_also_where_a_name_stands_twice() -> None:
+def test_a_new_member_goes_last_even_among_duplicate_names() -> None:
     text = '{"a": 1, "b": 2, "a": 3}'
     assert set_member(text, ("c",), 4) == '{"a": 1, "b": 2, "a": 3, "c": 4}'
 
 
-def test_what_somebody_has_changed_is_left() -> None:
+def test_a_value_changed_by_the_user_is_kept() -> None:
     text = set_member("{}", PATH, VALUE | {"url": "http://elsewhere/mcp"})
     assert remove_member(text, PATH, VALUE.__eq__) == text
     assert set_member(text, PATH, VALUE) == text
@@ -126,13 +126,13 @@ def test_a_value_of_the_wrong_kind_is_named() -> None:
         ("[" * 100_000, 1, False),
     ],
 )
-def test_what_is_no_json_is_told_with_its_line(text: str, line: int, has_comments: bool) -> None:
+def test_invalid_json_is_reported_with_its_line(text: str, line: int, has_comments: bool) -> None:
     with pytest.raises(NotJson) as refused:
         read_json(text)
     assert (refused.value.line, refused.value.has_comments) == (line, has_comments)
 
 
-def test_hooks_of_others_stay_and_ours_are_known_among_them() -> None:
+def test_other_hooks_are_kept_and_ours_are_recognised_among_them() -> None:
     settings = AGENTS["claude"].setup_files(())[1]
     assert isinstance(settings, JsonFile)
     foreign = '{"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "say done"}]}]}}'
@@ -152,7 +152,7 @@ def test_hooks_of_others_stay_and_ours_are_known_among_them() -> None:
     assert settings.is_left(left)
 
 
-def test_comments_are_refused_until_ours_is_there() -> None:
+def test_a_file_with_comments_is_refused_until_our_entry_is_there() -> None:
     edit = AGENTS["opencode"].setup_files(["opencode.jsonc"])[0]
     assert edit.name == "opencode.jsonc"
     with pytest.raises(CannotMerge) as refused:

@@ -24,7 +24,7 @@ from shiftboss.rules.documents.text_blocks import (
 
 
 @given(st.lists(st.sampled_from(["a", "\n", "\r\n", "\r", " ", "#", "é"])))
-def test_a_block_comes_out_again_byte_for_byte(parts: list[str]) -> None:
+def test_adding_and_removing_a_block_restores_every_byte(parts: list[str]) -> None:
     text = "".join(parts)
     added = with_block(text, ["one", "two"], HASH)
     assert with_block(added, ["one", "two"], HASH) == added
@@ -34,7 +34,7 @@ def test_a_block_comes_out_again_byte_for_byte(parts: list[str]) -> None:
     assert without_block(newer, HASH) == text
 
 
-def test_a_file_that_was_made_for_a_block_goes_with_it() -> None:
+def test_a_file_created_for_a_block_is_removed_with_it() -> None:
     fresh = with_block(None, ["one"], HTML)
     assert fresh == f"{HTML.begin}\none\n{HTML.end}\n"
     assert without_block(fresh, HTML) is None
@@ -43,7 +43,7 @@ def test_a_file_that_was_made_for_a_block_goes_with_it() -> None:
     assert without_block(f"mine\n{fresh}more\n", HTML) == "mine\nmore\n"
 
 
-def test_lines_end_as_in_the_file() -> None:
+def test_line_endings_follow_the_file() -> None:
     added = with_block("a\r\nb\r\n", ["one", "two"], HASH)
     assert added.count("\n") == added.count("\r\n") == 7
 
@@ -57,7 +57,7 @@ def test_lines_end_as_in_the_file() -> None:
         (f"{HASH.begin}\n{HASH.end}\n\n{HASH.begin}\n{HASH.end}\n", 1),
     ],
 )
-def test_broken_markers_are_told_with_their_line(text: str, line: int) -> None:
+def test_broken_markers_are_reported_with_their_line(text: str, line: int) -> None:
     for change in (without_block, lambda text, markers: with_block(text, ["one"], markers)):
         with pytest.raises(BrokenBlock) as refused:
             change(text, HASH)
@@ -68,7 +68,7 @@ def test_the_page_for_agents_is_short() -> None:
     assert len(LINES) + 2 < 25
 
 
-def test_a_toml_file_keeps_what_it_has_or_is_refused() -> None:
+def test_a_toml_file_keeps_its_contents_or_is_refused() -> None:
     edit = AGENTS["codex"].setup_files(())[0]
     text = 'model = "x"\n\n[mcp_servers.other]\nurl = "y"'
     added = edit.with_ours(text)
@@ -111,7 +111,7 @@ NO_TEST = json.dumps({"scripts": {"test": 'echo "Error: no test specified" && ex
         ),
     ],
 )
-def test_jobs_are_guessed_from_what_is_there(
+def test_jobs_are_guessed_from_the_files_of_the_repository(
     files: dict[str, str], jobs: dict[str, list[str]]
 ) -> None:
     assert guessed_jobs(files) == jobs
@@ -119,7 +119,7 @@ def test_jobs_are_guessed_from_what_is_there(
 
 @pytest.mark.parametrize("name", ["core", "no", "1.5", "my repo", "-", "Ärger", "a" * 200])
 @pytest.mark.parametrize("branch", ["main", "true", "feature/x#1", "it's: so"])
-def test_a_draft_is_a_policy_and_is_known_until_it_is_changed(name: str, branch: str) -> None:
+def test_a_draft_is_a_valid_policy_and_recognised_until_edited(name: str, branch: str) -> None:
     jobs = {"test": ["make test"], "lint": ['npm run "a b"']}
     draft = policy_draft(repo_name(name), branch, jobs)
     policy = read_policy(draft, "shiftboss.yaml")
@@ -133,7 +133,7 @@ def test_a_draft_is_a_policy_and_is_known_until_it_is_changed(name: str, branch:
     assert not is_untouched(draft + "locking: chain\n", COMMENT)
 
 
-def test_a_repository_without_tests_is_not_named_but_shown_how() -> None:
+def test_a_repository_without_tests_gets_a_commented_out_example() -> None:
     draft = policy_draft("sums", "main", {})
     assert read_policy(draft, "shiftboss.yaml").repos == {}
     assert is_untouched(draft, COMMENT)

@@ -18,7 +18,7 @@ def line(bead_id: str, *depends_on: str, **members: object) -> bytes:
     return json.dumps(said).encode()
 
 
-def test_what_is_taken_from_an_issue_can_be_added_as_a_task() -> None:
+def test_a_task_made_from_an_issue_can_be_added() -> None:
     found = task_of(
         {
             "id": "a" * 128,
@@ -40,7 +40,7 @@ def test_what_is_taken_from_an_issue_can_be_added_as_a_task() -> None:
     assert found.is_done is False
 
 
-def test_the_limits_are_those_of_a_task_that_is_added_by_hand() -> None:
+def test_the_limits_are_those_of_a_task_added_by_hand() -> None:
     assert (issues.PRIORITY_MAX, issues.DEPENDENCIES_MAX) == (
         bus.PRIORITY_MAX,
         bus.DEPENDENCIES_MAX,
@@ -61,7 +61,7 @@ def test_the_limits_are_those_of_a_task_that_is_added_by_hand() -> None:
         ({"depends_on_id": "bd-1", "type": "discovered-from"}, []),
     ],
 )
-def test_a_dependency_is_what_blocks(item: object, depends_on: list[str]) -> None:
+def test_only_blocking_links_are_dependencies(item: object, depends_on: list[str]) -> None:
     issue = {"id": "bd-2", "title": "T", "dependencies": [item]}
     assert task_of(issue).depends_on == depends_on
 
@@ -79,19 +79,19 @@ def test_a_dependency_is_what_blocks(item: object, depends_on: list[str]) -> Non
         ({"dependencies": [{}]}, "depends_on_id: is not a valid task id"),
     ],
 )
-def test_what_cannot_be_used_is_named(members: dict[str, object], why: str) -> None:
+def test_unusable_issues_are_named(members: dict[str, object], why: str) -> None:
     with pytest.raises(BadIssueError, match=f"^{why}$"):
         task_of({"id": "bd-1", "title": "T"} | members)
 
 
-def test_a_task_comes_after_what_it_depends_on() -> None:
+def test_a_task_comes_after_its_dependencies() -> None:
     numbers = range(5_000)
     read = read_issue_file(line(f"t-{n}", *([f"t-{n + 1}"] if n < 4_999 else [])) for n in numbers)
     assert [task.task_id for task in read.in_order(set())] == [f"t-{n}" for n in reversed(numbers)]
     assert read.bad == []
 
 
-def test_tasks_in_a_circle_and_those_that_wait_for_them_are_bad_lines() -> None:
+def test_tasks_in_a_cycle_and_their_dependents_are_bad_lines() -> None:
     read = read_issue_file(
         [line("a", "b"), line("b", "a"), line("c", "a"), line("d", "there"), line("e", "gone")]
     )

@@ -21,7 +21,7 @@ from shiftboss.rules.contract.repo_graph import variable_of
 
 
 @pytest.mark.parametrize("changes", [1, 2, 3, 7, 8, 200])
-def test_bisection_finds_every_change_in_few_looks(changes: int) -> None:
+def test_bisection_finds_every_change_in_few_steps(changes: int) -> None:
     for breaking in range(1, changes + 1):
         search, looks = Bisection(0, changes), 0
         while (state := search.to_try) is not None:
@@ -36,7 +36,7 @@ def push(repo: str, sha: str, before: str, task: str = "bd-1") -> UpstreamPush:
     return UpstreamPush(repo, sha, before, "swarm", task, 0)
 
 
-def test_where_the_repos_stood_after_each_push() -> None:
+def test_commits_of_all_repos_after_each_push() -> None:
     pushes = [push("core", "c1", "c0"), push("vm", "v1", "v0"), push("core", "c2", "c1")]
     tips = {"core": "c2", "vm": "v1", "other": "o"}
     states = [commits_after(pushes, count, tips) for count in range(4)]
@@ -57,7 +57,7 @@ def test_where_the_repos_stood_after_each_push() -> None:
         (True, True, True, "coordinate_fix", "fix-ad.net-" + "a" * 12),
     ],
 )
-def test_an_isolated_push_is_taken_back_and_another_is_fixed(
+def test_an_isolated_push_is_reverted_and_any_other_is_fixed(
     own_change_too: bool, is_tip: bool, one_repo: bool, remedy: str, task: str
 ) -> None:
     sha = "a" * 40
@@ -69,7 +69,7 @@ def test_an_isolated_push_is_taken_back_and_another_is_fixed(
     assert fix_task_id(found, "ad.net", sha) == task
 
 
-def test_the_jobs_that_can_be_run_again_are_those_that_failed_by_themselves() -> None:
+def test_only_jobs_that_failed_and_have_a_local_command_are_rerun() -> None:
     states = {"check": "success", "build": "failure", "test": "skipped", "lint": "failure"}
     jobs = [CiJob(name=name, state=state) for name, state in states.items()]
     policy = CiPolicy(jobs={name: LocalJob(run=["true"]) for name in ("check", "build", "test")})

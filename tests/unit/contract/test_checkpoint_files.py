@@ -28,7 +28,7 @@ def checkpoint(worker: str, task: str, at: int = AT, **members: object) -> dict[
     return {"trigger": "commit_pushed", "at": at, "body": body | members}
 
 
-def test_a_file_has_the_fields_of_the_contract_in_its_order() -> None:
+def test_a_file_has_the_fields_of_the_contract_in_order() -> None:
     seen = {
         "run_id": "451",
         "state": "running",
@@ -60,7 +60,7 @@ def test_a_file_has_the_fields_of_the_contract_in_its_order() -> None:
     ]
 
 
-def test_the_newest_of_a_workers_day_has_the_plain_name_and_none_is_lost() -> None:
+def test_the_newest_checkpoint_of_a_day_has_the_plain_name_and_none_is_lost() -> None:
     day = 86_400_000
     files = files_of(
         [
@@ -78,7 +78,7 @@ def test_the_newest_of_a_workers_day_has_the_plain_name_and_none_is_lost() -> No
     }
 
 
-def test_what_says_nothing_is_left_out_and_what_is_required_is_not() -> None:
+def test_empty_optional_fields_are_omitted_and_required_ones_kept() -> None:
     fields = fields_of(checkpoint("w1", "bd-1", repo_name=None, blockers=["no key"])["body"])
     assert fields["repo_name"] is None
     assert fields["blockers"] == ["no key"]

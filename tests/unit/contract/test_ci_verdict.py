@@ -63,7 +63,7 @@ NOT_SUCCESS: list[tuple[JobState, str, str]] = [
 
 @pytest.mark.parametrize("name", ["test", SYNC])
 @pytest.mark.parametrize(("state", "outcome", "message"), NOT_SUCCESS)
-def test_every_other_state_of_a_job_is_refused_by_its_own_name(
+def test_every_other_state_of_a_job_is_refused_by_name(
     name: str, state: JobState, outcome: str, message: str
 ) -> None:
     findings = judge_ci_report(report(run(GREEN | {name: state})), demand())
@@ -80,23 +80,23 @@ def test_a_skipped_sync_job_has_the_documented_remedy() -> None:
     assert "git commit" not in required.hint
 
 
-def test_no_answer_of_the_ci_is_unverifiable() -> None:
+def test_no_answer_from_ci_is_unverifiable() -> None:
     assert ci_state(judge_ci_report(None, demand())) == "unverifiable"
 
 
 @pytest.mark.parametrize("complete", [True, False])
-def test_a_missing_run_is_waited_for_and_never_passes(complete: bool) -> None:
+def test_a_missing_run_is_pending_and_never_passes(complete: bool) -> None:
     findings = judge_ci_report(report(complete=complete), demand())
     assert [one.outcome for one in findings] == ["pending"]
     assert "no CI run for commit a1b2c3d4a1b2" in findings[0].message
 
 
 @pytest.mark.parametrize("sha", [OTHER_SHA, "", SHA[:12]])
-def test_a_green_run_of_another_commit_is_nothing(sha: str) -> None:
+def test_a_green_run_of_another_commit_does_not_count(sha: str) -> None:
     assert ci_state(judge_ci_report(report(run(GREEN, sha=sha)), demand())) == "pending"
 
 
-def test_a_renamed_job_is_missing_and_its_new_name_is_guessed() -> None:
+def test_a_renamed_job_is_missing_and_its_new_name_is_suggested() -> None:
     jobs = {name: state for name, state in GREEN.items() if name != "coverage"}
     findings = judge_ci_report(report(run(jobs | {"coverage-report": "success"})), demand())
     found = of_job(findings, "coverage")
@@ -105,31 +105,31 @@ def test_a_renamed_job_is_missing_and_its_new_name_is_guessed() -> None:
     assert "check, format" in found.hint
 
 
-def test_a_job_that_has_not_begun_is_waited_for() -> None:
+def test_a_job_that_has_not_started_is_pending() -> None:
     running = run({"check": "success"}, state="running")
     findings = judge_ci_report(report(running, complete=False), demand())
     assert of_job(findings, "test").message == "test has not started in run #451"
     assert ci_state(findings) == "pending"
 
 
-def test_one_failure_decides_before_the_rest_has_ended() -> None:
+def test_one_failure_decides_before_the_other_jobs_end() -> None:
     jobs = GREEN | {"check": "failure", "test": "running"}
     assert ci_state(judge_ci_report(report(run(jobs, state="running")), demand())) == "failed"
 
 
-def test_names_match_in_full_and_without_case() -> None:
+def test_job_names_match_completely_and_case_insensitively() -> None:
     jobs: dict[str, JobState] = {name.upper(): state for name, state in GREEN.items()}
     assert ci_state(judge_ci_report(report(run(jobs)), demand())) == "passed"
     findings = judge_ci_report(report(run(GREEN)), demand(required=["tes"]))
     assert of_job(findings, "tes").outcome == "failed"
 
 
-def test_a_rerun_that_is_red_counts_red() -> None:
+def test_a_red_rerun_counts_as_red() -> None:
     red = run(GREEN | {"test": "failure"}, run_id="452", state="failure")
     assert ci_state(judge_ci_report(report(red, run(GREEN)), demand())) == "failed"
 
 
-def test_a_rerun_that_is_green_counts_green() -> None:
+def test_a_green_rerun_counts_as_green() -> None:
     red = run(GREEN | {"test": "failure"}, run_id="450", state="failure")
     assert ci_state(judge_ci_report(report(run(GREEN), red), demand())) == "passed"
 
@@ -140,7 +140,7 @@ def test_a_green_run_of_another_event_does_not_hide_a_red_one() -> None:
     assert ci_state(judge_ci_report(report(green, red), demand())) == "failed"
 
 
-def test_a_sync_that_a_pull_request_skips_has_happened_at_the_push() -> None:
+def test_a_sync_job_skipped_in_the_pull_request_run_may_succeed_in_the_push_run() -> None:
     pull_request = run(GREEN | {SYNC: "skipped"}, event="pull_request", run_id="452")
     assert ci_state(judge_ci_report(report(pull_request, run(GREEN)), demand())) == "passed"
 
@@ -151,7 +151,7 @@ def test_jobs_may_be_spread_over_workflows() -> None:
     assert ci_state(judge_ci_report(report(sync, tests), demand())) == "passed"
 
 
-def test_of_several_jobs_of_one_name_the_worst_counts() -> None:
+def test_the_worst_of_several_jobs_with_the_same_name_counts() -> None:
     matrix = CiRun(
         run_id="7",
         sha=SHA,
@@ -166,7 +166,7 @@ def test_a_required_job_that_must_succeed_is_named_once() -> None:
     assert [one.job for one in findings] == [*REQUIRED, SYNC]
 
 
-def test_other_jobs_do_not_matter_where_the_required_ones_are_named() -> None:
+def test_other_jobs_do_not_matter_if_required_jobs_are_named() -> None:
     jobs = GREEN | {"nightly": "failure"}
     assert ci_state(judge_ci_report(report(run(jobs, state="failure")), demand())) == "passed"
 
@@ -197,7 +197,7 @@ def test_without_required_jobs_all_of_them_count(
 
 
 @pytest.mark.parametrize("state", ["skipped", "cancelled", "failure", "running", "waiting"])
-def test_without_required_jobs_the_sync_job_must_succeed_all_the_same(state: JobState) -> None:
+def test_the_sync_job_must_succeed_even_without_required_jobs(state: JobState) -> None:
     findings = judge_ci_report(report(run({"a": "success", SYNC: state})), demand([]))
     assert ci_state(findings) != "passed"
     assert ci_state(judge_ci_report(report(run({"a": "success"})), demand([]))) == "failed"
@@ -223,7 +223,7 @@ RUNS = st.builds(
 
 
 @given(st.lists(RUNS, max_size=4), st.booleans(), st.sampled_from([[], REQUIRED]))
-def test_nothing_passes_without_the_sync_job_seen_green_on_that_commit(
+def test_nothing_passes_without_a_green_sync_job_on_that_commit(
     runs: list[CiRun], complete: bool, required: list[str]
 ) -> None:
     findings = judge_ci_report(report(*runs, complete=complete), demand(required))

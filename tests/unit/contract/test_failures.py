@@ -78,7 +78,9 @@ def test_the_contract_has_five_classes() -> None:
         ("", "recoverable"),
     ],
 )
-def test_an_unknown_type_is_classified_by_its_words(text: str, failure_class: FailureClass) -> None:
+def test_an_unknown_type_is_classified_by_its_message(
+    text: str, failure_class: FailureClass
+) -> None:
     assert classify(None, text, POLICY) == failure_class
     assert classify("odd_error", text, POLICY) == failure_class
 
@@ -93,7 +95,7 @@ def test_an_unknown_type_is_classified_by_its_words(text: str, failure_class: Fa
         "security vulnerability",
     ],
 )
-def test_words_alone_are_never_fatal(text: str) -> None:
+def test_a_message_alone_is_never_fatal(text: str) -> None:
     for error_type in (None, "odd_error"):
         assert classify(error_type, text, POLICY) == "blocking"
         assert sounds_fatal(error_type, text, POLICY)
@@ -104,7 +106,7 @@ def test_words_alone_are_never_fatal(text: str) -> None:
     assert not sounds_fatal(None, "CONFLICT (content): Merge conflict", POLICY)
 
 
-def test_the_type_counts_before_the_words() -> None:
+def test_the_type_takes_precedence_over_the_message() -> None:
     assert classify("test_failure", "502 Bad Gateway", POLICY) == "recoverable"
 
 
@@ -115,13 +117,13 @@ def test_the_types_that_packets_report_have_a_class() -> None:
     assert classify("build_failure", "", POLICY) == "recoverable"
 
 
-def test_the_policy_counts_before_everything() -> None:
+def test_the_policy_takes_precedence_over_everything() -> None:
     policy = Failures(classes={"test_failure": "fatal", "flaky disk": "transient"})
     assert classify("test_failure", "", policy) == "fatal"
     assert classify("flaky disk", "3 tests failed", policy) == "transient"
 
 
-def test_a_long_text_is_read_at_both_ends_and_fast() -> None:
+def test_a_long_text_is_classified_quickly_by_its_ends() -> None:
     began = time.perf_counter()
     assert classify(None, "x" * 5_000_000 + " 502 Bad Gateway", POLICY) == "transient"
     assert classify(None, "secret " * 500_000, POLICY) == "recoverable"
@@ -129,19 +131,19 @@ def test_a_long_text_is_read_at_both_ends_and_fast() -> None:
     assert time.perf_counter() - began < 5
 
 
-def test_transient_failures_are_retried_with_a_doubling_pause() -> None:
+def test_transient_failures_are_retried_with_a_doubling_delay() -> None:
     actions = [action_for("transient", attempts, POLICY) for attempts in range(1, 5)]
     assert [one.kind for one in actions] == ["retry", "retry", "retry", "escalate"]
     assert [one.retry_in_seconds for one in actions] == [5, 10, 20, None]
 
 
-def test_the_pause_never_grows_beyond_its_maximum() -> None:
+def test_the_delay_never_exceeds_its_maximum() -> None:
     policy = Failures(transient=Backoff(max_retries=10))
     delays = [action_for("transient", n, policy).retry_in_seconds for n in range(1, 11)]
     assert delays == [5, 10, 20, 40, 60, 60, 60, 60, 60, 60]
 
 
-def test_a_recoverable_failure_is_the_workers_to_fix_until_its_attempts_are_used_up() -> None:
+def test_a_recoverable_failure_is_left_to_the_worker_until_its_attempts_run_out() -> None:
     kinds = [action_for("recoverable", attempts, POLICY).kind for attempts in range(1, 7)]
     assert kinds == ["fix", "fix", "escalate", "escalate", "terminate", "terminate"]
     own = Failures(recoverable=RecoverableLimits(escalate_after=1, max_attempts=2))
@@ -189,7 +191,7 @@ def test_the_second_denial_terminates_with_the_line_of_the_contract() -> None:
         ("EPERM: not allowed", "Bash"),
     ],
 )
-def test_denials_are_recognised_with_their_tool(text: str, tool: str) -> None:
+def test_a_denial_is_recognised_with_its_tool(text: str, tool: str) -> None:
     found = find_denial(f"some output\n{text}\nmore")
     assert found is not None
     assert (found.tool, found.error) == (tool, text)
@@ -198,30 +200,30 @@ def test_denials_are_recognised_with_their_tool(text: str, tool: str) -> None:
 @pytest.mark.parametrize(
     "text", ["all tests passed", "git@x: Permission denied (publickey).", "the perms are fine", ""]
 )
-def test_other_words_are_no_denial(text: str) -> None:
+def test_other_texts_are_not_denials(text: str) -> None:
     assert find_denial(text) is None
 
 
-def test_the_tool_that_said_it_counts_where_the_words_name_none() -> None:
+def test_the_reporting_tool_counts_if_the_text_names_none() -> None:
     found = find_denial("Permission denied", tool="Write")
     assert found is not None
     assert found.tool == "Write"
 
 
-def test_the_second_denial_in_a_row_ends_the_worker() -> None:
+def test_the_second_consecutive_denial_terminates_the_worker() -> None:
     counts = after_denial({}, "Bash")
     assert not must_terminate(counts, LIMITS)
     assert must_terminate(after_denial(counts, "Bash"), LIMITS)
 
 
-def test_denials_of_other_tools_in_between_do_not_matter() -> None:
+def test_denials_of_other_tools_in_between_are_ignored() -> None:
     counts = after_denial(after_denial({}, "Bash"), "Write")
     assert not must_terminate(counts, LIMITS)
     assert must_terminate(after_denial(counts, "Bash"), LIMITS)
     assert must_terminate(after_denial(after_success(counts, "Read"), "Bash"), LIMITS)
 
 
-def test_a_tool_that_is_allowed_again_starts_anew() -> None:
+def test_a_successful_call_resets_the_count_of_its_tool() -> None:
     counts = after_success(after_denial({}, "Bash"), "Bash")
     assert not must_terminate(after_denial(counts, "Bash"), LIMITS)
 
@@ -236,7 +238,7 @@ def test_the_loop_of_107_attempts_at_mkdir_ends_at_the_second() -> None:
     assert attempts == 2
 
 
-def test_the_counts_stay_small() -> None:
+def test_the_number_of_counts_is_bounded() -> None:
     counts: dict[str, int] = {}
     for place in range(1000):
         counts = after_denial(counts, "Bash", f"mkdir {place}")

@@ -31,14 +31,14 @@ NAMES: dict[ForbiddenName, str] = {
 }
 
 
-def test_all_fourteen_are_in_the_table_with_the_words_of_the_contract() -> None:
+def test_all_fourteen_patterns_are_listed_with_the_contracts_wording() -> None:
     assert FORBIDDEN == NAMES
     assert len(FORBIDDEN) == 14
     assert set(FORBIDDEN) == set(get_args(ForbiddenName))
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_each_can_be_named_in_an_error(name: ForbiddenName) -> None:
+def test_each_pattern_can_be_named_in_an_error(name: ForbiddenName) -> None:
     error = violation_of(name, "this was done", field="repo", hint="do that")
     assert isinstance(error, ContractViolations)
     assert error.detail == f"this was done ({name}: VIOLATION - {NAMES[name]})"

@@ -133,7 +133,7 @@ def test_a_line_is_parsed_and_rendered(line: str, report: MilestoneReport) -> No
 
 @pytest.mark.parametrize("before", ["- ", "  ", "* ", "\t- ", "  - "])
 @pytest.mark.parametrize(("line", "report"), LINES)
-def test_list_marks_and_spaces_do_not_matter(
+def test_list_markers_and_spaces_are_ignored(
     line: str, report: MilestoneReport, before: str
 ) -> None:
     assert parse_line(f"{before}{line.replace(' ', '  ')} \r\n") == report
@@ -160,7 +160,7 @@ def test_list_marks_and_spaces_do_not_matter(
         ("BLOCKED_PERMISSION: Bash", ["error"]),
     ],
 )
-def test_what_a_line_lacks_is_named(line: str, missing: list[str]) -> None:
+def test_missing_parts_of_a_line_are_named(line: str, missing: list[str]) -> None:
     with pytest.raises(InvalidRequest) as caught:
         parse_line(line)
     assert caught.value.facts == {"missing": missing}
@@ -191,13 +191,13 @@ def test_what_a_line_lacks_is_named(line: str, missing: list[str]) -> None:
         ("WORKING: " + "x" * 5000, "line"),
     ],
 )
-def test_a_wrong_line_is_refused_by_field(line: str, field: str) -> None:
+def test_an_invalid_line_is_refused_by_field(line: str, field: str) -> None:
     with pytest.raises(InvalidRequest) as caught:
         parse_line(line)
     assert caught.value.field == field
 
 
-def test_only_a_line_that_begins_with_the_word_is_one() -> None:
+def test_only_a_line_that_begins_with_a_milestone_is_a_report() -> None:
     assert milestone_word("- FIXING_CI: x") == "FIXING_CI"
     assert milestone_word("BLOCKED_PERMISSION: x") == "BLOCKED_PERMISSION"
     assert milestone_word("I am DONE: really") is None
@@ -218,7 +218,7 @@ def test_only_a_line_that_begins_with_the_word_is_one() -> None:
         "-" * 4000 + "WORKING: x",
     ],
 )
-def test_odd_lines_do_not_take_long(line: str) -> None:
+def test_odd_lines_are_parsed_quickly(line: str) -> None:
     began = time.perf_counter()
     for _ in range(20):
         try:
@@ -292,14 +292,14 @@ REPORTS = st.one_of(
 
 
 @given(REPORTS)
-def test_a_rendered_report_reads_as_itself(report: MilestoneReport) -> None:
+def test_a_rendered_report_parses_back_to_itself(report: MilestoneReport) -> None:
     line = render_line(report)
     assert "\n" not in line
     assert parse_line(line) == report
 
 
 @given(st.sampled_from(sorted(FORMATS)), st.text(max_size=80))
-def test_any_line_is_read_or_refused(word: str, rest: str) -> None:
+def test_any_line_is_parsed_or_refused(word: str, rest: str) -> None:
     line = f"{word}: {rest}"
     try:
         report = parse_line(line)
@@ -308,7 +308,7 @@ def test_any_line_is_read_or_refused(word: str, rest: str) -> None:
     assert parse_line(render_line(report)) == report
 
 
-def test_text_of_several_lines_becomes_one() -> None:
+def test_multiline_text_becomes_one_line() -> None:
     assert Working(description=" two\n lines ").description == "two lines"
 
 
@@ -326,7 +326,7 @@ def test_text_of_several_lines_becomes_one() -> None:
         ("BLOCKED: x", None),
     ],
 )
-def test_progress_is_told_where_the_report_says_it(line: str, progress: str | None) -> None:
+def test_progress_is_taken_from_the_report(line: str, progress: str | None) -> None:
     assert progress_of(parse_line(line)) == progress
 
 
@@ -343,7 +343,7 @@ LEGAL = {
 
 @pytest.mark.parametrize("present", ALL)
 @pytest.mark.parametrize("new", ALL)
-def test_the_flow_of_the_contract(present: Milestone, new: Milestone) -> None:
+def test_the_transitions_of_the_contract(present: Milestone, new: Milestone) -> None:
     assert can_report(present, new) is ((present, new) in LEGAL)
 
 
@@ -386,13 +386,13 @@ def test_the_example_session_is_legal_step_by_step() -> None:
         (WorkerState.FAILED, True, None),
     ],
 )
-def test_a_milestone_is_a_view_of_the_state(
+def test_a_milestone_is_derived_from_the_state(
     state: WorkerState, ci_failed: bool, milestone: Milestone | None
 ) -> None:
     assert milestone_view(state, ci_failed=ci_failed) == milestone
 
 
-def test_a_waiting_assignment_is_at_the_milestone_it_was_at() -> None:
+def test_a_waiting_assignment_keeps_its_milestone() -> None:
     waiting = milestone_view(WorkerState.WAITING, ci_failed=True, before="PUSHED_TO_CI")
     assert waiting == "PUSHED_TO_CI"
 
@@ -405,7 +405,9 @@ PROVEN = {"ci_run": "452", "all_green": True, "sync_status": "success"}
 
 
 @pytest.mark.parametrize("left_out", [[one] for one in PROVEN] + [list(PROVEN)])
-def test_a_done_report_without_its_proof_is_refused_naming_each_thing(left_out: list[str]) -> None:
+def test_a_done_report_without_proof_is_refused_with_everything_missing(
+    left_out: list[str],
+) -> None:
     report = done(**{name: value for name, value in PROVEN.items() if name not in left_out})
     with pytest.raises(InvalidRequest) as caught:
         check_done_report(report, ["radicle-push"])
@@ -413,7 +415,7 @@ def test_a_done_report_without_its_proof_is_refused_naming_each_thing(left_out: 
     assert all(name in caught.value.detail for name in left_out)
 
 
-def test_a_done_report_with_its_proof_is_taken() -> None:
+def test_a_done_report_with_proof_is_accepted() -> None:
     check_done_report(done(**PROVEN), ["radicle-push"])
     check_done_report(done(ci_run="452", all_green=True), [])
 

@@ -41,7 +41,7 @@ def only_problem(text: str) -> str:
     return str(found[0])
 
 
-def test_a_file_with_the_repos_alone_has_the_numbers_of_the_contract() -> None:
+def test_a_file_with_only_repos_has_the_defaults_of_the_contract() -> None:
     policy = read_policy("repos:\n  alphavm:\n    path: ../alphavm\n", NAME)
     milestones = policy.timeouts.milestones
     assert (milestones.WORKING.timeout, milestones.WORKING.warning_at) == (20 * 60, 15 * 60)
@@ -62,7 +62,7 @@ def test_an_empty_file_is_all_defaults() -> None:
     assert read_policy("", NAME) == read_policy("# nothing\n", NAME) == Policy()
 
 
-def test_one_value_of_a_milestone_can_be_changed_alone() -> None:
+def test_a_single_value_of_a_milestone_can_be_changed() -> None:
     policy = read_policy("timeouts: {milestones: {FIXING_CI: {timeout: 1h 30m}}}", NAME)
     fixing = policy.timeouts.milestones.FIXING_CI
     assert (fixing.timeout, fixing.warning_at, fixing.max_attempts) == (5400, 600, 5)
@@ -132,7 +132,7 @@ def test_every_problem_is_named_with_its_line_and_key() -> None:
         ),
     ],
 )
-def test_what_is_not_yaml_is_told_with_its_line(text: str, where: str) -> None:
+def test_invalid_yaml_is_reported_with_its_line(text: str, where: str) -> None:
     assert any(one.startswith(where) for one in problems(text)), problems(text)
 
 
@@ -198,7 +198,7 @@ def test_what_is_not_yaml_is_told_with_its_line(text: str, where: str) -> None:
         ),
     ],
 )
-def test_a_wrong_value_is_named_by_its_key(text: str, message: str) -> None:
+def test_an_invalid_value_is_named_by_its_key(text: str, message: str) -> None:
     assert only_problem(text).startswith(f"{NAME}:1: {message}")
 
 
@@ -209,7 +209,7 @@ def test_a_token_in_the_address_of_a_forge_is_refused_and_not_repeated() -> None
     assert "geheim" not in problem
 
 
-def test_circles_are_named_in_full() -> None:
+def test_cycles_are_named_in_full() -> None:
     text = (
         "repos:\n"
         "  a: {path: a, depends_on: [b]}\n"
@@ -224,7 +224,7 @@ def test_circles_are_named_in_full() -> None:
     ]
 
 
-def test_a_circle_of_jobs_is_named_in_full() -> None:
+def test_a_cycle_of_jobs_is_named_in_full() -> None:
     text = (
         "repos:\n  a:\n    path: a\n    ci:\n      jobs:\n"
         "        build: {run: [x], needs: [test]}\n"
@@ -241,7 +241,7 @@ def test_jobs_of_workflow_files_need_not_be_in_the_policy() -> None:
     assert policy.repos["a"].ci.required_jobs == ["test"]
 
 
-def test_anchors_and_merges_work_and_what_is_written_out_counts() -> None:
+def test_anchors_and_merges_work_and_explicit_keys_win() -> None:
     text = (
         "repos:\n"
         "  core:\n    path: core\n    ci: &ci\n      jobs: {test: {run: [make test]}}\n"
@@ -253,7 +253,7 @@ def test_anchors_and_merges_work_and_what_is_written_out_counts() -> None:
     assert (repos["core"].ci.stuck_after, repos["vm"].ci.stuck_after) == (300, 420)
 
 
-def test_of_two_merges_the_first_counts() -> None:
+def test_the_first_of_two_merges_wins() -> None:
     text = (
         "timeouts:\n  milestones:\n"
         "    WORKING: &one {timeout: 50m, warning_at: 5m}\n"
@@ -276,7 +276,7 @@ def test_a_key_that_is_a_list_is_refused() -> None:
     assert "has a key that is not a string" in only_problem("? [a, b]\n: 1\n")
 
 
-def test_bombs_and_snakes_end_at_once() -> None:
+def test_yaml_bombs_and_self_references_are_rejected_quickly() -> None:
     bomb = "a0: &a0 [x, x]\n" + "".join(
         f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}, *a{n - 1}, *a{n - 1}]\n" for n in range(1, 30)
     )
@@ -314,7 +314,7 @@ def test_a_password_in_the_url_of_a_repo_is_refused() -> None:
     read_policy("repos: {a: {url: 'ssh://git@example.org/a.git'}}", NAME)
 
 
-def test_no_problem_is_told_in_the_words_of_the_library() -> None:
+def test_no_problem_is_worded_by_the_validation_library() -> None:
     values: list[object] = [None, True, 7, -7, 1.5, "", "x", "X\n", [], [7], {}, {"a": 7}]
     found: set[str] = set()
     paths = _paths(Policy().model_dump(mode="json") | {"repos": {"r": REPO}})

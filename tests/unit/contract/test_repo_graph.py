@@ -106,7 +106,7 @@ def test_spawn_blocking_example_with_alphavm_active(repo: str, blockers: list[Bl
     assert GRAPH.can_spawn(repo, ["alphavm"]) is not bool(blockers)
 
 
-def test_the_chain_reaches_further_than_the_neighbours() -> None:
+def test_chain_locking_reaches_beyond_direct_neighbours() -> None:
     assert GRAPH.can_spawn("ac-dc", ["alphavm"])
     assert not GRAPH.can_spawn("ac-dc", ["alphavm"], chain=True)
     assert not GRAPH.can_spawn("alphavm", ["ac-dc"], chain=True)
@@ -123,7 +123,7 @@ def test_every_blocker_is_named_dependencies_first() -> None:
     ]
 
 
-def test_phases_come_bottom_up() -> None:
+def test_phases_are_ordered_bottom_up() -> None:
     assert GRAPH.phases() == [
         ["acdc-core", "sdk"],
         ["alphavm", "deltavm", "adl"],
@@ -139,12 +139,12 @@ def test_unknown_repos_are_refused() -> None:
         RepoGraph({"a": ["nowhere"]})
 
 
-def test_circles_are_refused_and_named() -> None:
+def test_cycles_are_refused_and_named() -> None:
     with pytest.raises(InvalidRequest, match="b -> c -> b"):
         RepoGraph({"a": ["b"], "b": ["c"], "c": ["b"]})
 
 
-def test_every_circle_is_found() -> None:
+def test_every_cycle_is_found() -> None:
     graph = {"a": ["b"], "b": ["a"], "c": ["c", "a"], "d": ["e"], "e": ["f"], "f": ["d"], "g": []}
     assert find_cycles(graph) == [["a", "b", "a"], ["c", "c"], ["d", "e", "f", "d"]]
 
@@ -160,7 +160,7 @@ def expected(repo: str, active: set[str]) -> bool:
 
 
 @given(st.sampled_from(sorted(DEPENDS_ON)), st.sets(st.sampled_from(sorted(DEPENDS_ON))))
-def test_can_spawn_is_the_logic_of_the_contract(repo: str, active: set[str]) -> None:
+def test_can_spawn_follows_the_logic_of_the_contract(repo: str, active: set[str]) -> None:
     assert GRAPH.can_spawn(repo, active) is expected(repo, active)
 
 
@@ -177,7 +177,7 @@ def test_two_repos_of_a_phase_never_block_each_other(edges: list[tuple[int, int]
 
 
 @pytest.mark.parametrize("chain", [False, True])
-def test_a_thousand_repos_are_decided_far_under_a_millisecond(chain: bool) -> None:
+def test_blockers_among_a_thousand_repos_are_found_in_under_a_millisecond(chain: bool) -> None:
     depends_on = {
         f"r{place}": [f"r{other}" for other in range(max(0, place - 30), place, 3)]
         for place in range(1000)

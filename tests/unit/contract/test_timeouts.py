@@ -51,7 +51,7 @@ def at_the_edge(
     ("milestone", "warning", "timeout"),
     [("WORKING", 15, 20), ("FIXING_CI", 10, 15), ("PUSHED_TO_CI", 10, 15)],
 )
-def test_a_warning_comes_first_then_a_look(
+def test_a_warning_comes_first_and_then_a_probe(
     milestone: Milestone, warning: int, timeout: int
 ) -> None:
     warned = at_the_edge(milestone, SINCE + warning * MINUTE, SILENT, LadderState())
@@ -97,7 +97,7 @@ def test_a_worker_that_was_active_in_the_last_five_minutes_gets_more_time(
         assert again.kind == "probe"
 
 
-def test_a_parked_worker_that_works_again_is_let_go_on() -> None:
+def test_a_parked_worker_that_becomes_active_continues() -> None:
     parked_at = SINCE + 20 * MINUTE
     parked = replace(probed(), parked_at_ms=parked_at)
     assert step("WORKING", parked_at + 1, SILENT, parked).kind == "none"
@@ -108,7 +108,7 @@ def test_a_parked_worker_that_works_again_is_let_go_on() -> None:
     assert late.kind == "extend"
 
 
-def test_a_worker_past_its_thirty_minutes_that_is_still_active_is_told_of_once() -> None:
+def test_a_worker_still_active_after_thirty_minutes_is_reported_once() -> None:
     done = LadderState(
         warned=True,
         extended_until_ms=SINCE + 30 * MINUTE,
@@ -134,7 +134,7 @@ def test_a_worker_past_its_thirty_minutes_that_is_still_active_is_told_of_once()
         ("failed", "check_ci", "has finished"),
     ],
 )
-def test_the_ci_is_asked_before_anything_is_done_about_it(
+def test_ci_is_checked_before_anything_is_done_about_it(
     ci_state: CiActivity, kind: str, words: str
 ) -> None:
     deadline = SINCE + 15 * MINUTE
@@ -159,7 +159,7 @@ def checked(activity: Activity, done: LadderState, at_ms: int = CI_DEADLINE) -> 
     return at_the_edge("PUSHED_TO_CI", at_ms, activity, asked.then)
 
 
-def test_a_stuck_ci_is_restarted_once_and_waited_for_anew() -> None:
+def test_a_stuck_ci_is_restarted_once_and_gets_a_new_deadline() -> None:
     asked = checked(STUCK, LadderState(warned=True))
     assert (asked.kind, asked.message) == ("restart_ci", "CI is stuck: restart it, then wait")
     assert (asked.then.ci_restart, asked.then.ci_restarted_at_ms) == ("asked", CI_DEADLINE)
@@ -172,7 +172,7 @@ def test_a_stuck_ci_is_restarted_once_and_waited_for_anew() -> None:
     assert again.kind == "extend"
 
 
-def test_a_ci_that_cannot_be_restarted_is_told_at_once() -> None:
+def test_a_ci_that_cannot_be_restarted_is_reported_immediately() -> None:
     asked = checked(STUCK, LadderState(warned=True))
     refused = replace(asked.then, ci_restart="refused", ci_restarted_at_ms=None)
     told = at_the_edge("PUSHED_TO_CI", CI_DEADLINE, STUCK, refused)
@@ -181,7 +181,7 @@ def test_a_ci_that_cannot_be_restarted_is_told_at_once() -> None:
     assert told.then.extended_until_ms == CI_DEADLINE + 15 * MINUTE
 
 
-def test_a_run_that_has_not_moved_for_a_whole_time_hangs_and_is_restarted() -> None:
+def test_a_run_without_progress_for_a_whole_period_is_restarted() -> None:
     """One that has moved is given more time, as often as it moves."""
     done, now = LadderState(warned=True), CI_DEADLINE
     for mark in ("1", "2", "3"):
@@ -199,7 +199,7 @@ def test_a_run_that_has_not_moved_for_a_whole_time_hangs_and_is_restarted() -> N
     assert (told.kind, told.then.told_of_ci) == ("escalate", "hanging")
 
 
-def test_a_run_that_nobody_could_look_at_does_not_hang() -> None:
+def test_a_run_that_could_not_be_checked_does_not_count_as_hanging() -> None:
     unseen = Activity(SINCE, ci_state="running", ci_mark=None)
     done, now = LadderState(warned=True), CI_DEADLINE
     for _ in range(5):
@@ -209,7 +209,7 @@ def test_a_run_that_nobody_could_look_at_does_not_hang() -> None:
 
 
 @pytest.mark.parametrize(("first", "then"), [("none", "stuck"), ("stuck", "none")])
-def test_what_is_wrong_with_the_ci_is_told_once_each(first: CiActivity, then: CiActivity) -> None:
+def test_each_problem_with_ci_is_reported_once(first: CiActivity, then: CiActivity) -> None:
     done, now, told = LadderState(warned=True, ci_restart="done"), CI_DEADLINE, []
     for state in (first, first, first, then, then):
         due = checked(Activity(SINCE, ci_state=state), done, now)
@@ -219,7 +219,7 @@ def test_what_is_wrong_with_the_ci_is_told_once_each(first: CiActivity, then: Ci
 
 
 @given(st.sampled_from(["none", "running", "stuck", "passed", "failed"]), st.integers(0, 1000))
-def test_the_time_of_the_ci_is_never_held_against_the_worker(
+def test_time_spent_in_ci_is_never_held_against_the_worker(
     ci_state: CiActivity, minutes: int
 ) -> None:
     done, activity = LadderState(), Activity(SINCE, ci_state=ci_state)
@@ -229,7 +229,7 @@ def test_the_time_of_the_ci_is_never_held_against_the_worker(
         done = due.then
 
 
-def test_the_time_of_verification_is_not_counted() -> None:
+def test_time_spent_in_verification_is_not_counted() -> None:
     held = replace(SILENT, held_ms=7 * MINUTE)
     assert at_the_edge("WORKING", SINCE + 22 * MINUTE, held, LadderState()).kind == "warn"
     now_held = replace(SILENT, server_holds=True)
@@ -237,7 +237,7 @@ def test_the_time_of_verification_is_not_counted() -> None:
 
 
 @pytest.mark.parametrize(("attempts", "kind"), [(1, "park"), (4, "park"), (5, "escalate")])
-def test_the_last_attempt_to_fix_the_ci_ends_with_the_orchestrator(
+def test_the_last_attempt_to_fix_ci_is_escalated_to_the_orchestrator(
     attempts: int, kind: str
 ) -> None:
     activity = replace(SILENT, attempts=attempts)
@@ -247,23 +247,23 @@ def test_the_last_attempt_to_fix_the_ci_ends_with_the_orchestrator(
     assert due.then.ended is (kind == "escalate")
 
 
-def test_a_sixth_attempt_is_told_of_at_once() -> None:
+def test_a_sixth_attempt_is_reported_immediately() -> None:
     due = at_the_edge("FIXING_CI", SINCE, replace(SILENT, attempts=6), LadderState())
     assert (due.kind, due.message) == ("escalate", "5 attempts to fix CI have failed")
     assert step("WORKING", SINCE, replace(SILENT, attempts=6)).kind == "none"
 
 
-def test_a_blocked_worker_is_not_forgotten() -> None:
+def test_a_blocked_worker_is_escalated_too() -> None:
     due = at_the_edge("BLOCKED", SINCE + 30 * MINUTE, SILENT, LadderState())
     assert due.kind == "escalate"
     assert step("BLOCKED", NEVER, SILENT, due.then).kind == "none"
 
 
-def test_done_has_no_ladder() -> None:
+def test_done_has_no_timeouts() -> None:
     assert step("DONE", NEVER).kind == "none"
 
 
-def test_a_server_that_was_away_for_a_day_takes_every_step_in_order() -> None:
+def test_a_server_that_was_down_for_a_day_takes_every_step_in_order() -> None:
     done, kinds = LadderState(), []
     while (due := step("WORKING", SINCE + 1440 * MINUTE, SILENT, done)).kind != "none":
         kinds.append(due.kind)
@@ -282,7 +282,7 @@ def found(signs: StallSigns, now_ms: int) -> list[str]:
 
 
 @pytest.mark.parametrize("milestone", ["WORKING", "FIXING_CI"])
-def test_idle_over_ten_minutes(milestone: Milestone) -> None:
+def test_a_worker_idle_for_over_ten_minutes_is_stalled(milestone: Milestone) -> None:
     signs = StallSigns(milestone, SINCE, last_activity_ms=SINCE)
     assert found(signs, SINCE + 10 * MINUTE - 1) == []
     assert found(signs, SINCE + 10 * MINUTE) == []
@@ -290,11 +290,11 @@ def test_idle_over_ten_minutes(milestone: Milestone) -> None:
 
 
 @pytest.mark.parametrize("milestone", ["PUSHED_TO_CI", "BLOCKED", "DONE"])
-def test_whoever_waits_may_be_idle(milestone: Milestone) -> None:
+def test_a_waiting_worker_may_be_idle(milestone: Milestone) -> None:
     assert found(StallSigns(milestone, SINCE, SINCE), SINCE + 1000 * MINUTE) == []
 
 
-def test_no_commits_over_fifteen_minutes_after_working_began() -> None:
+def test_no_commits_for_over_fifteen_minutes_is_a_stall() -> None:
     edge = SINCE + 15 * MINUTE
     signs = StallSigns("WORKING", SINCE, last_activity_ms=edge)
     assert [found(signs, now) for now in (edge - 1, edge)] == [[], []]
@@ -304,7 +304,7 @@ def test_no_commits_over_fifteen_minutes_after_working_began() -> None:
     assert found(signs._replace(milestone="FIXING_CI"), edge + 1) == []
 
 
-def test_ci_stuck_in_pending() -> None:
+def test_ci_stuck_in_pending_is_a_stall() -> None:
     signs = StallSigns("PUSHED_TO_CI", SINCE, SINCE, ci_waiting_since_ms=SINCE)
     edge = SINCE + 10 * MINUTE
     assert [found(signs, now) for now in (edge - 1, edge)] == [[], []]
@@ -312,7 +312,7 @@ def test_ci_stuck_in_pending() -> None:
     assert found(signs._replace(ci_waiting_since_ms=None), edge + 1) == []
 
 
-def test_more_than_three_api_errors_in_a_row() -> None:
+def test_more_than_three_consecutive_api_errors_are_a_stall() -> None:
     signs = StallSigns("WORKING", SINCE, SINCE)
     assert found(signs._replace(api_errors=3), SINCE) == []
     assert found(signs._replace(api_errors=4), SINCE) == ["api_errors"]

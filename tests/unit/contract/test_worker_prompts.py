@@ -60,7 +60,7 @@ def test_the_fixed_part_of_the_spawn_prompt_has_at_most_100_tokens() -> None:
     assert 50 < count(fixed_part(POLICY)) <= 100
 
 
-def test_the_ci_part_has_at_most_150_tokens() -> None:
+def test_the_ci_section_has_at_most_150_tokens() -> None:
     text = ci_instructions("alphavm", POLICY)
     assert 80 < count(text) <= 150
     assert all(job in text for job in [*JOBS, "radicle-push"])
@@ -78,7 +78,7 @@ def test_a_worker_reads_at_most_450_tokens_in_all(tokens: CountTokens) -> None:
     assert "more: show_handoff" in prompt
 
 
-def test_a_repo_with_very_many_jobs_keeps_the_budget() -> None:
+def test_a_repo_with_very_many_jobs_stays_within_the_budget() -> None:
     ci = CiPolicy(required_jobs=[f"build-linux-{place}" for place in range(100)])
     policy = Policy(repos={"big": RepoPolicy(path="x", ci=ci)})
     text = ci_instructions("big", policy)
@@ -95,7 +95,7 @@ def test_an_objective_of_any_length_is_cut_to_its_budget() -> None:
     assert "…" in prompt
 
 
-def test_the_spawn_prompt_says_task_reports_limits_and_where_the_rest_is() -> None:
+def test_the_spawn_prompt_has_task_reports_limits_and_where_to_find_the_rest() -> None:
     prompt = spawn_prompt(TASK, POLICY)
     assert "TASK A001 in alphavm: Implement AX token types" in prompt
     assert "FILE: vm/types/ax.rs" in prompt
@@ -121,7 +121,7 @@ def test_no_ci_address_command_or_token_is_in_either_prompt() -> None:
             assert word not in text
 
 
-def test_the_ci_part_has_the_remedy_for_a_skipped_sync_job() -> None:
+def test_the_ci_section_has_the_remedy_for_a_skipped_sync_job() -> None:
     remedy = "git commit --allow-empty -m 'ci: trigger radicle sync' && git push"
     assert remedy in ci_instructions("alphavm", POLICY)
     assert remedy not in spawn_prompt(TASK, POLICY)
@@ -154,7 +154,7 @@ def test_a_task_that_carries_ci_context_is_refused_without_repeating_it(
     assert text not in caught.value.detail
 
 
-def test_a_task_about_ci_in_plain_words_is_fine() -> None:
+def test_a_task_about_ci_in_plain_words_is_accepted() -> None:
     spawn_prompt(TASK._replace(objective="Add a coverage job to .github/workflows/ci.yml"), POLICY)
 
 
@@ -162,13 +162,13 @@ SOURCES = sorted((Path(__file__).parents[3] / "src").rglob("*.py"))
 
 
 @pytest.mark.parametrize("path", SOURCES[::12], ids=lambda path: path.name)
-def test_the_estimate_is_on_the_safe_side(path: Path) -> None:
+def test_the_token_estimate_is_never_too_low(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     assert count(text) <= estimate_tokens(text) <= count(text) * 2
 
 
 @pytest.mark.parametrize("text", ["", "你好世界", "🎉👍", "0123456789abcdef" * 8, "a\n\n\n  b"])
-def test_the_estimate_is_on_the_safe_side_of_odd_texts(text: str) -> None:
+def test_the_token_estimate_is_never_too_low_for_odd_texts(text: str) -> None:
     assert count(text) <= estimate_tokens(text)
 
 
@@ -208,13 +208,13 @@ def test_the_context_is_filled_in_the_order_of_the_contract() -> None:
         assert "do it" in handoff.text
 
 
-def test_a_document_that_is_too_large_gives_way_to_the_next() -> None:
+def test_a_document_that_is_too_large_is_skipped_for_the_next() -> None:
     parts = parts_of(code_files=[document("big", 60_000), document("small", 10)])
     handoff = context_handoff(parts, 50_000, count)
     assert (handoff.included, handoff.left_out) == (["small"], ["big"])
 
 
-def test_the_budget_of_the_policy_holds_for_a_large_context() -> None:
+def test_a_large_context_stays_within_the_budget_of_the_policy() -> None:
     text = "fn fee(amount: u128) -> u128 { amount / 100 }\n" * 500
     files = [ContextDocument(path=f"f{place}.rs", text=text) for place in range(20)]
     handoff = context_handoff(parts_of(code_files=files), POLICY.tokens.context_handoff)
@@ -223,13 +223,13 @@ def test_the_budget_of_the_policy_holds_for_a_large_context() -> None:
 
 
 @pytest.mark.parametrize("left_out", [[one] for one in REQUIRED] + [list(REQUIRED)])
-def test_required_parts_are_asked_for_by_name(left_out: list[str]) -> None:
+def test_missing_required_parts_are_named(left_out: list[str]) -> None:
     with pytest.raises(InvalidRequest) as caught:
         context_handoff(parts_of(**dict.fromkeys(left_out, " ")), 50_000)
     assert caught.value.facts == {"missing": left_out}
 
 
-def test_recommended_parts_that_are_missing_are_told() -> None:
+def test_missing_recommended_parts_are_reported() -> None:
     assert context_handoff(parts_of(), 50_000).missing == list(RECOMMENDED)
     full = parts_of(
         output_format="a crate",
@@ -254,7 +254,7 @@ TRAITS: list[Trait] = ["high_complexity", "critical_path", "security_sensitive",
 
 
 @pytest.mark.parametrize("trait", TRAITS)
-def test_each_override_chooses_the_stronger_model(trait: Trait) -> None:
+def test_each_override_selects_the_stronger_model(trait: Trait) -> None:
     choice = choose_model("worker", [trait], Models())
     assert choice.model == "claude-opus-4"
     assert trait in choice.reason
@@ -262,7 +262,7 @@ def test_each_override_chooses_the_stronger_model(trait: Trait) -> None:
     assert choose_model("worker", [trait], Models(override_when=others)).model == "claude-sonnet-4"
 
 
-def test_a_plain_task_gets_the_model_of_workers() -> None:
+def test_an_ordinary_task_gets_the_default_worker_model() -> None:
     assert choose_model("worker", [], Models()).model == "claude-sonnet-4"
     assert choose_model("orchestrator", [], Models()).model == "claude-opus-4"
 

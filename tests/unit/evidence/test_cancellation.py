@@ -11,7 +11,7 @@ from shiftboss.system.cancellation import run_to_completion
 pytestmark = pytest.mark.anyio
 
 
-async def test_who_is_cancelled_waits_for_the_end_and_is_cancelled_then() -> None:
+async def test_a_cancelled_caller_waits_for_the_work_to_end_first() -> None:
     go, ended = asyncio.Event(), []
 
     async def work() -> str:
@@ -30,7 +30,7 @@ async def test_who_is_cancelled_waits_for_the_end_and_is_cancelled_then() -> Non
     assert (waiting.cancelled(), ended) == (True, ["work"])
 
 
-async def test_nobody_cancelled_the_result_or_the_error_is_the_works() -> None:
+async def test_without_a_cancellation_the_works_result_or_error_is_returned() -> None:
     async def good() -> int:
         return 3
 
@@ -42,7 +42,7 @@ async def test_nobody_cancelled_the_result_or_the_error_is_the_works() -> None:
         await run_to_completion(bad())
 
 
-async def test_an_error_of_the_work_does_not_hide_that_one_was_cancelled() -> None:
+async def test_an_error_in_the_work_does_not_hide_the_cancellation() -> None:
     go = asyncio.Event()
 
     async def bad() -> None:

@@ -40,7 +40,9 @@ from shiftboss.rules.claims.criteria import CommandResult
         ("completed", "of tomorrow", "failure"),
     ],
 )
-def test_every_word_has_a_state(status: str | None, conclusion: str | None, state: str) -> None:
+def test_every_status_word_has_a_state(
+    status: str | None, conclusion: str | None, state: str
+) -> None:
     assert job_state(status, conclusion) == state
 
 
@@ -57,11 +59,11 @@ def test_every_word_has_a_state(status: str | None, conclusion: str | None, stat
         (["skipped"], "skipped"),
     ],
 )
-def test_the_state_that_jobs_make_up(jobs: list[JobState], state: str) -> None:
+def test_the_state_of_a_run_follows_from_its_jobs(jobs: list[JobState], state: str) -> None:
     assert state_of(jobs) == state
 
 
-def test_of_many_failures_at_the_same_time_one_counts() -> None:
+def test_simultaneous_failures_count_once() -> None:
     pacing = RateLimit()
     assert pacing.failed(started_at=10.0, now=11.0, chance=1.0) == 5.0
     for _ in range(100):
@@ -70,14 +72,14 @@ def test_of_many_failures_at_the_same_time_one_counts() -> None:
     assert pacing.wait_seconds(now=30.0) == 0.0
 
 
-def test_a_longer_hold_is_not_made_shorter() -> None:
+def test_a_failure_does_not_shorten_a_longer_hold() -> None:
     pacing = RateLimit()
     pacing.hold(100.0, "rate_limit")
     pacing.failed(started_at=1.0, now=1.0, chance=0.5)
     assert (pacing.wait_seconds(now=1.0), pacing.reason) == (99.0, "rate_limit")
 
 
-def test_what_was_not_used_for_longest_is_forgotten() -> None:
+def test_the_least_recently_used_entry_is_dropped() -> None:
     recent: LruCache[str, int] = LruCache(2)
     recent.put("a", 1)
     recent.put("b", 2)
@@ -129,12 +131,12 @@ def ended(job_id: str, word: str, dryrun: bool = False) -> dict[str, Any]:
         (result("Error: Could not find any stages to run. View", exit_code=1), {}),
     ],
 )
-def test_what_act_says_becomes_jobs(done: CommandResult, states: dict[str, str]) -> None:
+def test_the_output_of_act_becomes_jobs(done: CommandResult, states: dict[str, str]) -> None:
     assert {job.name: job.state for job in jobs_of(WORKFLOW, done)} == states
 
 
 @pytest.mark.parametrize("text", [b"jobs: [", b"", b"7", b"jobs: 7", b"jobs: {a: 1}", b"\xff\xfe"])
-def test_a_workflow_file_that_cannot_be_used_says_so(text: bytes) -> None:
+def test_an_unusable_workflow_file_is_an_error(text: bytes) -> None:
     assert parse_workflow("ci.yml", text).problem is not None
 
 

@@ -63,11 +63,11 @@ def test_events_name_a_repository_and_a_commit(provider: str, event: str, payloa
         ("workflow_run", {"workflow_run": None, "repository": None}),
     ],
 )
-def test_events_that_say_nothing_about_ci(event: str, payload: Any) -> None:
+def test_events_unrelated_to_ci_are_ignored(event: str, payload: Any) -> None:
     assert heard("github", event, payload) == []
 
 
-def test_forgejo_signs_under_its_own_name_too() -> None:
+def test_forgejos_own_signature_header_is_accepted() -> None:
     body = json.dumps({"after": SHA, "repository": REPOSITORY}).encode()
     headers = {"x-forgejo-event": "push", "X-FORGEJO-SIGNATURE": signature(body)}
     assert parse_webhook("forgejo", headers, body, SECRET) == [("alpha/alphavm", SHA)]
@@ -87,13 +87,13 @@ def test_forgejo_signs_under_its_own_name_too() -> None:
         {"X-Hub-Signature": f"sha1={signature(b'{}')}"},
     ],
 )
-def test_what_is_not_signed_by_us_is_refused(headers: dict[str, str]) -> None:
+def test_wrong_signatures_are_refused(headers: dict[str, str]) -> None:
     with pytest.raises(Forbidden) as caught:
         parse_webhook("github", {"X-GitHub-Event": "push", **headers}, b"{}", SECRET)
     assert SECRET not in f"{caught.value.detail} {caught.value.hint}"
 
 
-def test_without_a_secret_nothing_is_taken() -> None:
+def test_without_a_secret_every_webhook_is_refused() -> None:
     headers = {"X-GitHub-Event": "push", "X-Hub-Signature-256": signature(b"{}", "")}
     with pytest.raises(Forbidden):
         parse_webhook("github", headers, b"{}", "")

@@ -53,12 +53,12 @@ def test_imports_of_a_file(text: str, found: set[str]) -> None:
     assert imported_by("main.go", text, RepoView([*FILES, *TEXTS], TEXTS)) == found
 
 
-def test_a_test_of_its_own_package_does_not_import_itself() -> None:
+def test_a_test_in_the_same_package_does_not_import_it() -> None:
     text = 'package cart_test\nimport "example.com/shop/cart"'
     repo = RepoView([*FILES, *TEXTS], TEXTS)
     assert imported_by("cart/cart_test.go", text, repo) == CART
 
 
-def test_without_a_module_nothing_is_known() -> None:
+def test_without_a_module_there_are_no_imports() -> None:
     repo = RepoView(FILES, {})
     assert imported_by("main.go", 'import "example.com/shop/cart"', repo) == set()

@@ -60,7 +60,7 @@ from shiftboss.evidence.survey.imports.repo_view import RepoView
         ("const ünï = 1; require('./ä')", {"./ä"}),
     ],
 )
-def test_what_a_file_asks_for(text: str, asked: set[str]) -> None:
+def test_imports_of_a_file(text: str, asked: set[str]) -> None:
     assert specifiers("a.tsx", text) == asked
 
 
@@ -91,12 +91,12 @@ def test_only_the_scripts_of_a_page_are_read(ending: str) -> None:
         ("./types", "src/types.d.ts"),
     ],
 )
-def test_relative_names(specifier: str, file: str) -> None:
+def test_relative_imports(specifier: str, file: str) -> None:
     repo = RepoView(["src/main.ts", "src/node_modules/x.ts", file], {})
     assert imported_by("src/main.ts", f"import {json.dumps(specifier)}", repo) == {file}
 
 
-def test_what_is_not_in_the_repo_is_nothing() -> None:
+def test_imports_from_outside_the_repo_are_ignored() -> None:
     repo = RepoView(["src/main.ts", "src/react.ts"], {})
     text = 'import "./gone"; import "../../out"; import "react"; import "node:fs"; import "/abs"'
     assert imported_by("src/main.ts", text, repo) == set()
@@ -110,7 +110,7 @@ def configured(importer: str, specifier: str, files: list[str], **configs: str) 
     return imported_by(importer, f"import {json.dumps(specifier)}", repo)
 
 
-def test_paths_of_a_configuration_with_comments() -> None:
+def test_path_aliases_in_a_tsconfig_with_comments() -> None:
     config = """{
       // the sources
       "compilerOptions": { "baseUrl": ".", /* two */
@@ -126,7 +126,7 @@ def test_paths_of_a_configuration_with_comments() -> None:
         assert configured("src/app/x.ts", specifier, files, tsconfig_json=config) == {file}
 
 
-def test_paths_that_were_inherited_are_seen_from_the_file_that_wrote_them() -> None:
+def test_inherited_path_aliases_are_relative_to_the_file_that_defines_them() -> None:
     base = '{"compilerOptions": {"paths": {"~/*": ["../shared/*"]}}}'
     found = configured(
         "app/x.ts",
@@ -138,12 +138,12 @@ def test_paths_that_were_inherited_are_seen_from_the_file_that_wrote_them() -> N
     assert found == {"shared/a.ts"}
 
 
-def test_a_configuration_that_extends_itself_comes_to_an_end() -> None:
+def test_a_tsconfig_that_extends_itself_is_not_followed_forever() -> None:
     config = '{"extends": "./tsconfig.json", "compilerOptions": {"baseUrl": "src"}}'
     assert configured("src/x.ts", "a", ["src/a.ts"], tsconfig_json=config) == {"src/a.ts"}
 
 
-def test_a_configuration_that_only_gathers_projects_has_their_paths() -> None:
+def test_a_tsconfig_with_only_references_has_their_path_aliases() -> None:
     found = configured(
         "src/x.ts",
         "@/a",
@@ -176,7 +176,9 @@ WORKSPACE = '{"name": "shop", "workspaces": ["packages/*"]}'
         ({"exports": {"./x/*": "./y/*.ts"}}, "@shop/cart/x/a", "packages/cart/y/a.ts"),
     ],
 )
-def test_packages_of_the_workspace(manifest: dict[str, object], specifier: str, file: str) -> None:
+def test_imports_of_workspace_packages(
+    manifest: dict[str, object], specifier: str, file: str
+) -> None:
     texts = {
         "package.json": WORKSPACE,
         "packages/cart/package.json": json.dumps({"name": "@shop/cart"} | manifest),
@@ -185,13 +187,13 @@ def test_packages_of_the_workspace(manifest: dict[str, object], specifier: str, 
     assert imported_by("apps/web/x.ts", f"import {json.dumps(specifier)}", repo) == {file}
 
 
-def test_a_package_outside_of_the_workspace_is_somebody_elses() -> None:
+def test_a_package_outside_the_workspace_is_ignored() -> None:
     texts = {"package.json": WORKSPACE, "fixtures/react/package.json": '{"name": "react"}'}
     repo = RepoView([*texts, "fixtures/react/index.js", "a.js"], texts)
     assert imported_by("a.js", 'require("react")', repo) == set()
 
 
-def test_a_workspace_of_pnpm() -> None:
+def test_pnpm_workspaces() -> None:
     texts = {
         "pnpm-workspace.yaml": "packages:\n  # ours\n  - 'libs/**'\n  - \"!a\"\nother:\n  - x/*\n",
         "libs/deep/a/package.json": '{"name": "a"}',
@@ -202,5 +204,5 @@ def test_a_workspace_of_pnpm() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{", '{"compilerOptions": 1}', '{"extends": 7}'])
-def test_a_broken_configuration_is_none(text: str) -> None:
+def test_a_broken_tsconfig_is_ignored(text: str) -> None:
     assert configured("x.ts", "a", ["a.ts"], tsconfig_json=text, package_json=text) == set()

@@ -60,7 +60,7 @@ def imports(path: str, text: str, files: tuple[str, ...] = SRC) -> set[str]:
         ("x = " + "(" * 5000, set()),
     ],
 )
-def test_imports_of_a_module_of_a_package(text: str, found: set[str]) -> None:
+def test_imports_of_a_module_in_a_package(text: str, found: set[str]) -> None:
     files = imports("src/shop/cart.py", text)
     assert files - {"src/shop/__init__.py", "src/shop/tax/__init__.py"} == (
         found - {"src/shop/__init__.py", "src/shop/tax/__init__.py"}
@@ -68,33 +68,33 @@ def test_imports_of_a_module_of_a_package(text: str, found: set[str]) -> None:
     assert found <= files
 
 
-def test_what_is_taken_from_a_package_may_be_in_the_package_or_a_module_of_it() -> None:
+def test_a_name_imported_from_a_package_may_be_one_of_its_modules() -> None:
     found = imports("tests/test_cart.py", "from shop.tax import rates, VAT")
     assert found == {"src/shop/tax/__init__.py", "src/shop/tax/rates.py"}
 
 
-def test_a_script_finds_its_neighbours_and_the_sources() -> None:
+def test_a_script_can_import_its_neighbours_and_the_sources() -> None:
     found = imports("tests/test_cart.py", "import helpers, shop.cart, setup_tools")
     assert found == {"tests/helpers.py", "src/shop/cart.py", "setup_tools.py"}
 
 
-def test_the_standard_library_wins_except_beside_the_script() -> None:
+def test_the_standard_library_wins_except_over_neighbours_of_the_script() -> None:
     files = ("scripts/run.py", "scripts/types.py", "types.py", "src/json.py")
     assert imports("scripts/run.py", "import types, json", files) == {"scripts/types.py"}
 
 
-def test_a_package_wins_over_a_module_and_both_over_a_plain_folder() -> None:
+def test_a_package_wins_over_a_module_and_both_over_a_namespace_package() -> None:
     files = ("a/x.py", "a/lib/__init__.py", "a/lib.py", "a/data/old.py", "data.py")
     assert imports("a/x.py", "import lib", files) == {"a/lib/__init__.py"}
     assert imports("a/x.py", "import data", files) == {"data.py"}
 
 
-def test_a_stub_is_read_beside_the_code() -> None:
+def test_a_stub_counts_alongside_its_module() -> None:
     files = ("a.py", "b.py", "b.pyi")
     assert imports("a.py", "import b", files) == {"b.py", "b.pyi"}
 
 
-def test_another_project_of_the_repo_is_found_if_there_is_only_one() -> None:
+def test_a_module_of_another_project_is_found_if_it_is_unique() -> None:
     files = ("apps/web/main.py", "libs/core/source/core/__init__.py", "libs/core/source/core/a.py")
     found = {"libs/core/source/core/a.py"}
     assert imports("apps/web/main.py", "import core.a", files) == found
@@ -103,7 +103,7 @@ def test_another_project_of_the_repo_is_found_if_there_is_only_one() -> None:
 
 
 @pytest.mark.parametrize("name", [".b", "..c.d", ".e.f"])
-def test_relative_names_mean_what_the_interpreter_says(name: str) -> None:
+def test_relative_imports_resolve_like_in_the_interpreter(name: str) -> None:
     module = importlib.util.resolve_name(name, "top.sub").replace(".", "/") + ".py"
     package, _, leaf = name.rpartition(".")
     text = (

@@ -88,7 +88,7 @@ def named(path: str, text: str) -> set[str]:
         ("}}}} use crate::cart::X;", {"cart.rs"}),
     ],
 )
-def test_paths_of_the_own_crate(text: str, found: set[str]) -> None:
+def test_paths_in_the_same_crate(text: str, found: set[str]) -> None:
     assert named(f"{SHOP}/lib.rs", text) == {f"{SHOP}/{name}" for name in found}
 
 
@@ -105,20 +105,20 @@ def test_paths_of_the_own_crate(text: str, found: set[str]) -> None:
         ("main.rs", "use shop_core::run;", {"lib.rs"}),
     ],
 )
-def test_where_the_modules_of_a_file_lie(path: str, text: str, found: set[str]) -> None:
+def test_module_files_of_a_source_file(path: str, text: str, found: set[str]) -> None:
     assert named(f"{SHOP}/{path}", text) == {f"{SHOP}/{name}" for name in found}
 
 
-def test_a_file_that_names_its_root_may_mean_the_library_or_the_program() -> None:
+def test_crate_paths_may_mean_the_library_or_the_binary() -> None:
     assert named(f"{SHOP}/cart.rs", "use crate::run;") == {f"{SHOP}/lib.rs", f"{SHOP}/main.rs"}
 
 
-def test_tests_are_crates_of_their_own() -> None:
+def test_each_integration_test_is_its_own_crate() -> None:
     found = named("crates/shop/tests/buy.rs", "mod common; use crate::x; use shop_core::tax::X;")
     assert found == {"crates/shop/tests/common/mod.rs", f"{SHOP}/tax/mod.rs"}
 
 
-def test_crates_of_the_workspace_by_the_name_that_the_code_uses() -> None:
+def test_workspace_crates_are_found_by_their_name_in_the_code() -> None:
     text = "use money_lib::coin::Coin; extern crate cash; use cash::till::T; use strange::X;"
     assert named(f"{SHOP}/lib.rs", text) == {
         "crates/money/src/coin.rs",
@@ -128,10 +128,10 @@ def test_crates_of_the_workspace_by_the_name_that_the_code_uses() -> None:
     }
 
 
-def test_a_crate_that_is_no_dependency_is_somebody_elses() -> None:
+def test_a_crate_that_is_not_a_dependency_is_ignored() -> None:
     assert named(f"{SHOP}/lib.rs", "use other::X; use cash_impl::Y;") == set()
 
 
-def test_a_file_without_a_manifest_is_read_all_the_same() -> None:
+def test_a_file_without_a_manifest_is_read_too() -> None:
     repo = RepoView(["src/lib.rs", "src/a.rs"], {})
     assert imported_by("src/lib.rs", "mod a;", repo) == {"src/a.rs"}

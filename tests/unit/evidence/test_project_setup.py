@@ -26,7 +26,7 @@ def criteria(
     return found
 
 
-def test_at_least_one_always() -> None:
+def test_there_is_always_at_least_one_criterion() -> None:
     assert criteria(["docs/"], []) == TITLE_ONLY
     assert criteria(
         ["README.md"], ["README.md"], {"pyproject.toml": "", "Makefile": "test:\n"}
@@ -66,17 +66,17 @@ def test_pytest_runs_the_tests_that_belong_to_the_task(owned: list[str], tests: 
     assert found == [f"Tests pass: python -m pytest {tests}"]
 
 
-def test_of_tests_with_one_name_the_likest_is_taken() -> None:
+def test_the_best_matching_of_several_tests_with_the_same_name_is_used() -> None:
     files = ["a/b/utils.py", "tests/a/b/test_utils.py", "tests/c/test_utils.py", "setup.cfg"]
     found = criteria(["a/b/utils.py"], files)
     assert found == ["Tests pass: python -m pytest tests/a/b/test_utils.py"]
 
 
-def test_a_python_project_without_tests_has_no_tests_to_pass() -> None:
+def test_a_python_project_without_tests_has_no_test_criterion() -> None:
     assert criteria(["a.py"], ["a.py"], {"pyproject.toml": "not toml ["}) == TITLE_ONLY
 
 
-def test_tests_beside_the_sources_are_those_of_the_project() -> None:
+def test_tests_next_to_the_sources_are_found() -> None:
     found = criteria(["pkg/a.py"], ["pkg/a.py", "pkg/test_b.py", "tox.ini"])
     assert found == ["Tests pass: python -m pytest ."]
 
@@ -95,12 +95,12 @@ def test_tests_beside_the_sources_are_those_of_the_project() -> None:
         ({"setup.cfg": "no section"}, None),
     ],
 )
-def test_the_type_checker_that_is_configured(texts: dict[str, str], command: str | None) -> None:
+def test_the_configured_type_checker_is_used(texts: dict[str, str], command: str | None) -> None:
     found = criteria(["pkg/a.py"], ["pkg/a.py"], texts)
     assert found == (TITLE_ONLY if command is None else [f"Type check passes: {command}"])
 
 
-def test_a_project_below_the_top_is_checked_by_its_own_set_up() -> None:
+def test_a_nested_project_is_checked_with_its_own_setup() -> None:
     files = ["libs/a/src/a.py", "libs/a/tests/test_a.py", "tests/test_a.py"]
     texts = {"libs/a/pyproject.toml": "[tool.mypy]\n", "pyproject.toml": ""}
     assert criteria(["libs/a/src/a.py"], files, texts) == [
@@ -109,13 +109,13 @@ def test_a_project_below_the_top_is_checked_by_its_own_set_up() -> None:
     ]
 
 
-def test_many_files_are_named_by_their_folders() -> None:
+def test_many_files_are_replaced_by_their_folders() -> None:
     files = [f"tests/part{number % 3}/test_{number:04}.py" for number in range(500)]
     found = criteria(["tests/"], files, {"pyproject.toml": ""})
     assert found == ["Tests pass: python -m pytest tests/part0 tests/part1 tests/part2"]
 
 
-def test_a_name_with_a_dash_in_front_is_no_option() -> None:
+def test_a_file_name_with_a_leading_dash_is_not_an_option() -> None:
     found = criteria(["-x_test.py"], ["-x_test.py"], {"pyproject.toml": ""})
     assert found == ["Tests pass: python -m pytest ./-x_test.py"]
 
@@ -135,7 +135,7 @@ def package(**scripts: str) -> str:
         ("none", "npm test", "npm run lint"),
     ],
 )
-def test_scripts_are_run_by_the_package_manager_of_the_lock(
+def test_scripts_are_run_by_the_package_manager_of_the_lock_file(
     lock: str, test: str, lint: str
 ) -> None:
     texts = {"package.json": package(test="vitest", lint="eslint .")}
@@ -152,7 +152,7 @@ def test_the_package_json_may_name_the_package_manager() -> None:
 
 
 @pytest.mark.parametrize("script", [{}, {"test": "bun test --coverage"}])
-def test_bun_runs_the_tests_that_are_owned(script: dict[str, str]) -> None:
+def test_bun_runs_the_owned_tests(script: dict[str, str]) -> None:
     files = ["src/auth/service.ts", "src/auth/service.test.ts", "bun.lock"]
     texts = {"package.json": package(**script), "tsconfig.json": "{}"}
     assert criteria(["src/auth/service.ts", "src/auth/service.test.ts"], files, texts) == [
@@ -161,7 +161,7 @@ def test_bun_runs_the_tests_that_are_owned(script: dict[str, str]) -> None:
     ]
 
 
-def test_the_script_that_npm_makes_up_is_no_test() -> None:
+def test_the_default_test_script_of_npm_is_ignored() -> None:
     texts = {"package.json": package(test='echo "Error: no test specified" && exit 1')}
     assert criteria(["a.js"], ["a.js"], texts) == TITLE_ONLY
 
@@ -171,7 +171,7 @@ def test_a_type_check_script_wins_over_the_compiler() -> None:
     assert criteria(["a.ts"], ["a.ts"], texts) == ["Type check passes: npm run typecheck"]
 
 
-def test_a_configuration_that_only_gathers_is_checked_by_its_parts() -> None:
+def test_a_tsconfig_with_only_references_is_checked_project_by_project() -> None:
     texts = {
         "package.json": "{}",
         "tsconfig.json": '{"files": [], "references": [{"path": "./tsconfig.app.json"}]}',
@@ -181,7 +181,7 @@ def test_a_configuration_that_only_gathers_is_checked_by_its_parts() -> None:
     assert found == ["Type check passes: npx --no-install tsc --noEmit -p tsconfig.app.json"]
 
 
-def test_a_package_below_the_top_is_run_where_it_is() -> None:
+def test_scripts_of_a_nested_package_run_in_its_folder() -> None:
     texts = {
         "package.json": package(test="turbo test", typecheck="turbo check"),
         "packages/a b/package.json": package(test="vitest"),
@@ -222,19 +222,19 @@ def test_go_checks_the_packages() -> None:
         ("test := no\nTEST:\n\tx\n", None),
     ],
 )
-def test_make_checks_what_nothing_else_does(text: str, target: str | None) -> None:
+def test_make_is_used_if_nothing_else_checks(text: str, target: str | None) -> None:
     found = criteria(["src/a.c"], ["src/a.c"], {"Makefile": text})
     assert found == (TITLE_ONLY if target is None else [f"Command passes: make {target}"])
     below = criteria(["src/a.c"], ["src/a.c"], {"src/Makefile": text})
     assert below == (TITLE_ONLY if target is None else [f"Command passes: make -C src {target}"])
 
 
-def test_make_is_left_out_where_the_tests_are_known() -> None:
+def test_make_is_omitted_if_the_tests_are_known() -> None:
     texts = {"Makefile": "test:\n", "go.mod": "module x"}
     assert not any("make" in text for text in criteria(["a.go"], ["a.go"], texts))
 
 
-def test_the_description_wins_over_the_set_up_of_the_same_kind() -> None:
+def test_a_described_criterion_replaces_the_generated_one_of_its_kind() -> None:
     files = ["a.py", "tests/test_a.py"]
     found = criteria(["a.py"], files, MYPY, "- [ ] Tests pass: `python -m pytest -x`")
     assert found == ["Tests pass: python -m pytest -x", "Type check passes: python -m mypy a.py"]
@@ -255,5 +255,5 @@ def test_the_description_wins_over_the_set_up_of_the_same_kind() -> None:
         ("a/package.json5", False),
     ],
 )
-def test_which_files_are_read_for_it(path: str, wanted: bool) -> None:
+def test_files_that_are_manifests(path: str, wanted: bool) -> None:
     assert is_manifest(path) is wanted

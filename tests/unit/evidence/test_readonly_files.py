@@ -30,7 +30,7 @@ def readonly(owned: list[str], repo: RepoView) -> list[str]:
     return readonly_files(OwnedFiles(owned, covered(owned, repo.files), repo))
 
 
-def test_direct_imports_of_all_languages_together() -> None:
+def test_direct_imports_of_all_languages() -> None:
     owned = ["web/app.ts", "api/", "cmd/**", "engine/src/lib.rs", "README.md", "new/"]
     assert readonly(owned, RepoView(FILES, TEXTS)) == [
         "engine/src/part.rs",
@@ -41,13 +41,13 @@ def test_direct_imports_of_all_languages_together() -> None:
     ]
 
 
-def test_what_is_owned_is_left_out_however_it_is_owned() -> None:
+def test_owned_files_are_omitted() -> None:
     repo = RepoView(FILES, TEXTS)
     assert readonly(["web/app.ts", "web/a.ts", "shared/"], repo) == ["web/deep.ts"]
     assert readonly(["**"], repo) == []
 
 
-def test_of_too_many_the_nearest_are_kept() -> None:
+def test_if_there_are_too_many_the_nearest_are_kept() -> None:
     far = [f"far/away/f{number:03}.js" for number in range(READONLY_FILES_MAX)]
     near = ["a/near.js", "a/b/nearer.js"]
     text = "\n".join(f'import "../{name}"' for name in far)
@@ -59,6 +59,6 @@ def test_of_too_many_the_nearest_are_kept() -> None:
     assert far[-1] not in found
 
 
-def test_a_name_that_a_contract_would_read_as_a_pattern_is_left_out() -> None:
+def test_a_file_name_that_looks_like_a_pattern_is_omitted() -> None:
     repo = RepoView(["a.js", "b*.js", "[id].js"], {"a.js": 'import "./b*"; import "./[id]"'})
     assert readonly(["a.js"], repo) == ["[id].js"]

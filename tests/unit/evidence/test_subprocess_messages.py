@@ -33,7 +33,7 @@ def test_an_error_arrives_as_it_was_raised(error: ShiftbossError) -> None:
     assert str(again) == error.detail
 
 
-def test_a_mistake_arrives_with_its_traceback() -> None:
+def test_an_unexpected_error_arrives_with_its_traceback() -> None:
     class OfHere(Exception):
         """Nobody can import it."""
 
@@ -48,7 +48,7 @@ def test_a_mistake_arrives_with_its_traceback() -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"\0\0\0", (9).to_bytes(8, "big") + b"half"])
-def test_a_line_that_is_cut_says_nothing_more(content: bytes) -> None:
+def test_a_truncated_message_means_the_end(content: bytes) -> None:
     async def read() -> object:
         reader = asyncio.StreamReader()
         reader.feed_data(content)

@@ -29,7 +29,7 @@ from shiftboss.rules.paths.patterns import Scope, normalize_path
         ("...", "..."),
     ],
 )
-def test_a_path_has_one_way_to_be_written(said: str, meant: str) -> None:
+def test_paths_are_normalized(said: str, meant: str) -> None:
     assert normalize_path(said) == unicodedata.normalize("NFC", meant)
 
 
@@ -46,14 +46,14 @@ def test_a_path_has_one_way_to_be_written(said: str, meant: str) -> None:
         ("sub/.GIT/config", r"\.git"),
     ],
 )
-def test_what_can_be_no_path_is_refused_with_the_reason(said: str, reason: str) -> None:
+def test_an_invalid_path_is_refused_with_the_reason(said: str, reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
         normalize_path(said)
     assert not Scope(["**"]).covers(said)
 
 
 @pytest.mark.parametrize(("said", "reason"), [("a\\b", "backslash"), ("C:/x", "absolute")])
-def test_a_slip_in_what_people_write_is_refused_and_a_name_of_git_is_not(
+def test_unusual_names_are_refused_from_people_but_accepted_from_git(
     said: str, reason: str
 ) -> None:
     with pytest.raises(ValueError, match=reason):
@@ -118,12 +118,12 @@ def test_a_pattern_does_not_cover(pattern: str, path: str) -> None:
     assert not Scope([pattern]).covers(path)
 
 
-def test_letter_case_counts_unless_the_file_system_does_not_see_it() -> None:
+def test_letter_case_matters_unless_the_file_system_ignores_it() -> None:
     assert Scope(["SRC/*.py"], case_insensitive=True).covers("src/A.PY")
     assert Scope(["Straße/"], case_insensitive=True).covers("STRASSE/x")
 
 
-def test_only_a_path_itself_is_named_exactly() -> None:
+def test_only_a_plain_path_names_a_file_exactly() -> None:
     scope = Scope(["tests/conftest.py", "lib", "src/", "**/pyproject.toml"])
     assert scope.names_exactly("tests/conftest.py")
     assert scope.names_exactly("./tests//conftest.py")
@@ -132,7 +132,7 @@ def test_only_a_path_itself_is_named_exactly() -> None:
     assert not scope.names_exactly("pyproject.toml")
 
 
-def test_no_pattern_makes_the_time_explode() -> None:
+def test_no_pattern_takes_exponential_time() -> None:
     patterns = ["*a" * 40 + "*b", "**/a/" * 20 + "b", "/".join(["**", "a*a"] * 20) + "/b"]
     started_at = time.perf_counter()
     scope = Scope(patterns)
@@ -141,7 +141,7 @@ def test_no_pattern_makes_the_time_explode() -> None:
     assert time.perf_counter() - started_at < 20
 
 
-def test_five_hundred_paths_and_two_thousand_patterns_are_cheap() -> None:
+def test_matching_five_hundred_paths_against_two_thousand_patterns_is_fast() -> None:
     scope = Scope([f"src/p{n}/*.py" for n in range(1000)] + [f"lib/f{n}.py" for n in range(1000)])
     started_at = time.perf_counter()
     covered = sum(scope.covers(f"src/p{n}/deep/x.py") for n in range(250))
@@ -188,12 +188,12 @@ def test_an_overlap_has_an_example(left: str, right: str, example: str | None) -
         ("src/", "SRC/"),
     ],
 )
-def test_what_has_no_path_in_common_does_not_overlap(left: str, right: str) -> None:
+def test_patterns_without_a_common_path_do_not_overlap(left: str, right: str) -> None:
     assert overlaps([left], [right]) == []
     assert overlaps([right], [left]) == []
 
 
-def test_every_pattern_that_overlaps_is_named_as_it_was_written() -> None:
+def test_every_overlapping_pattern_is_named_as_written() -> None:
     found = overlaps(["docs/", "./src/a.py", "lib/*.py"], ["src/**", "lib/x.py", "lib/y.py"])
     assert [(one.left, one.right) for one in found] == [
         ("./src/a.py", "src/**"),
@@ -225,7 +225,7 @@ _PATTERN = st.builds(
 
 @settings(max_examples=400, deadline=None)
 @given(_PATTERN, _PATTERN, st.lists(_PATH, max_size=20))
-def test_overlap_is_found_exactly_where_a_path_is_covered_by_both(
+def test_patterns_overlap_exactly_if_both_cover_some_path(
     left: str, right: str, paths: list[str]
 ) -> None:
     found = overlaps([left], [right])
@@ -238,7 +238,7 @@ def test_overlap_is_found_exactly_where_a_path_is_covered_by_both(
 
 @settings(max_examples=200, deadline=None)
 @given(_PATTERN, _PATTERN)
-def test_overlap_has_no_direction(left: str, right: str) -> None:
+def test_overlap_is_symmetric(left: str, right: str) -> None:
     assert bool(overlaps([left], [right])) == bool(overlaps([right], [left]))
 
 
@@ -264,7 +264,7 @@ def test_overlap_has_no_direction(left: str, right: str) -> None:
         "tests/_pytest/__init__.py",
     ],
 )
-def test_files_that_steer_tests_and_tools_are_protected(path: str) -> None:
+def test_files_that_configure_tests_and_tools_are_protected(path: str) -> None:
     assert is_protected(path)
 
 
@@ -282,5 +282,5 @@ def test_files_that_steer_tests_and_tools_are_protected(path: str) -> None:
         "config.json",
     ],
 )
-def test_other_files_are_not(path: str) -> None:
+def test_other_files_are_not_protected(path: str) -> None:
     assert not is_protected(path)

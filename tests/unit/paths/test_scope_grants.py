@@ -55,7 +55,7 @@ def test_a_plain_file_is_granted(path: str) -> None:
         "git -C ../src/other diff",
     ],
 )
-def test_commands_that_do_not_name_it_leave_a_file_alone(command: str) -> None:
+def test_a_file_is_granted_if_no_command_names_it(command: str) -> None:
     assert why_not("src/other/b.py", command) is None
     assert why_not("src/other/b.go", command) is None
 
@@ -72,7 +72,7 @@ def test_commands_that_do_not_name_it_leave_a_file_alone(command: str) -> None:
         ("package.json", "influences how the work is checked"),
     ],
 )
-def test_what_is_no_plain_file_is_asked(path: str, why: str) -> None:
+def test_anything_but_a_plain_file_needs_a_decision(path: str, why: str) -> None:
     assert why_not_granted(path, ["lib/"], NO_COMMANDS) == why
 
 
@@ -98,7 +98,7 @@ def test_what_is_no_plain_file_is_asked(path: str, why: str) -> None:
         "fixtures/x.json",
     ],
 )
-def test_what_belongs_to_tests_is_asked(path: str) -> None:
+def test_test_files_need_a_decision(path: str) -> None:
     assert why_not_granted(path, [], NO_COMMANDS) == TESTS
 
 
@@ -138,7 +138,7 @@ def test_what_belongs_to_tests_is_asked(path: str) -> None:
         ("ruff/__init__.py", "ruff format --check"),
     ],
 )
-def test_what_a_command_names_is_asked(path: str, command: str) -> None:
+def test_files_named_by_a_command_need_a_decision(path: str, command: str) -> None:
     assert why_not(path, command) == NAMED
     assert why_not_granted(path, [], CommandReferences([], [command])) == NAMED
 
@@ -152,11 +152,11 @@ def test_what_a_command_names_is_asked(path: str, command: str) -> None:
         ("checks/helper.so", "./checks/check.py"),
     ],
 )
-def test_what_a_script_may_import_from_its_own_folder_is_asked(path: str, command: str) -> None:
+def test_files_next_to_a_script_need_a_decision(path: str, command: str) -> None:
     assert why_not(path, command) == BESIDE
 
 
-def test_another_folder_is_not_beside_a_script() -> None:
+def test_files_in_another_folder_than_the_script_are_granted() -> None:
     assert why_not("src/helper.py", "python3 check.py") is None
     assert why_not("src/helper.py", "python3 check.py src2/helper.py") is None
     assert why_not("checks/helper.txt", "python3 checks/check.py") is None
@@ -177,12 +177,12 @@ def test_another_folder_is_not_beside_a_script() -> None:
         ("src/ruff.py", "ruff", "ruff check"),
     ],
 )
-def test_what_python_would_take_for_something_else_is_asked(
+def test_files_that_shadow_a_python_module_need_a_decision(
     path: str, name: str, command: str
 ) -> None:
     assert why_not(path, command) == f"may be imported instead of {name}"
 
 
 @pytest.mark.parametrize("path", ["scripts/x.py", "tools/deep/x.js", "bin/x.rb", "a/run.sh"])
-def test_a_script_that_others_may_call_is_asked(path: str) -> None:
+def test_scripts_that_other_files_may_call_need_a_decision(path: str) -> None:
     assert why_not(path, "make check") == SCRIPT

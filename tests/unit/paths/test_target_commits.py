@@ -39,7 +39,7 @@ def contract(**members: Any) -> Contract:
         *("tools/json.py", "tools/json/__init__.py"),
     ],
 )
-def test_files_that_decide_what_a_command_says(path: str) -> None:
+def test_files_that_commands_read(path: str) -> None:
     assert NamedFiles(contract().success_criteria, ["sh setup.sh"]).includes(path)
 
 
@@ -47,7 +47,7 @@ def test_files_that_decide_what_a_command_says(path: str) -> None:
     "path",
     ["src/app.py", "tools/other.py", "json.py", "tools/prose.py", "lint/other.py", "json/tools/x"],
 )
-def test_files_that_do_not(path: str) -> None:
+def test_files_that_commands_do_not_read(path: str) -> None:
     assert not NamedFiles(contract().success_criteria, []).includes(path)
 
 
@@ -61,12 +61,12 @@ def objected_to(*paths: str, **policy: Any) -> list[str | None]:
     return [one.path for one in guard.violations("main", map(brought, paths))]
 
 
-def test_what_the_work_is_checked_with_does_not_come_with_the_target() -> None:
+def test_files_used_for_checking_may_not_come_from_the_target() -> None:
     paths = ["src/lib/x.py", "conftest.py", "tests/test_mine.py", "tests/it.rs", "tools/check.py"]
     assert objected_to(*paths, "README.md", *paths) == paths
 
 
-def test_ordinary_changes_and_what_the_task_may_change_itself_do() -> None:
+def test_ordinary_files_and_files_the_task_owns_may_come_from_the_target() -> None:
     paths = ["README.md", "src/auth/x.py", "tools/mine.py", "tests/test_new.py", "src/code.rs"]
     assert objected_to(*paths) == []
 
@@ -75,7 +75,7 @@ def test_where_receipts_are_asked_for_nothing_else_comes_along() -> None:
     assert objected_to("README.md", "src/auth/x.py", target_commits="receipts") == ["README.md"]
 
 
-def test_tests_may_change_where_they_may_go() -> None:
+def test_tests_may_come_from_the_target_if_test_removal_is_allowed() -> None:
     paths = ["tests/test_mine.py", "tests/test_other.py"]
     assert objected_to(*paths) == paths
     assert objected_to(*paths, test_removal="allow") == []

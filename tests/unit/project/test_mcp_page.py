@@ -31,7 +31,7 @@ def test_every_tool_is_listed() -> None:
 
 
 @pytest.mark.parametrize("tool", TOOLS)
-def test_the_arguments_are_listed_with_those_that_may_be_left_out(tool: str) -> None:
+def test_the_arguments_are_listed_and_optional_ones_marked(tool: str) -> None:
     needed, _, rest = ROWS[tool][0].partition("[")
     schema = input_schema(tool)
     assert schema is not None

@@ -15,13 +15,13 @@ def test_the_exported_names() -> None:
     assert dir(shiftboss) == shiftboss.__all__
 
 
-def test_every_exported_name_is_what_it_says() -> None:
+def test_every_exported_name_is_the_object_of_that_name() -> None:
     assert shiftboss.BusWorker is shiftboss.worker.bus_worker.BusWorker
     assert shiftboss.SwarmWorker is shiftboss.worker.swarm_worker.SwarmWorker
     assert shiftboss.get_backend is shiftboss.worker.backends.get_backend
     assert shiftboss.__version__.count(".") == 2
 
 
-def test_another_name_is_an_attribute_error() -> None:
+def test_any_other_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="no attribute 'Manager'"):
         _ = shiftboss.Manager

@@ -63,7 +63,7 @@ def all_tests() -> dict[str, set[str]]:
     }
 
 
-def test_every_promise_is_written_down_with_its_source() -> None:
+def test_every_promise_is_listed_with_its_source() -> None:
     for requirement in REQUIREMENTS.values():
         assert set(requirement) == {"source", "text"}
         assert all(requirement.values())
@@ -81,7 +81,7 @@ def test_every_acceptance_test_shows_a_promise() -> None:
     assert without == []
 
 
-def test_no_test_names_a_promise_that_is_not_written_down() -> None:
+def test_no_test_names_an_unlisted_promise() -> None:
     unknown = {
         name: unknown for name, ids in all_tests().items() if (unknown := ids - set(REQUIREMENTS))
     }

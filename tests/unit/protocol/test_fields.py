@@ -130,7 +130,7 @@ REFUSED: list[tuple[type[Request], dict[str, Any], str, Any]] = [
 
 @pytest.mark.requirement("SW-06")
 @pytest.mark.parametrize(("model", "body"), CASES)
-def test_the_documents_own_requests_are_accepted(
+def test_the_requests_of_the_document_are_accepted(
     model: type[Request], body: dict[str, Any]
 ) -> None:
     assert model.model_validate_json(json.dumps(body)).model_dump() == body
@@ -138,7 +138,7 @@ def test_the_documents_own_requests_are_accepted(
 
 @pytest.mark.requirement("SW-06")
 @pytest.mark.parametrize(("model", "body", "change"), ACCEPTED)
-def test_values_at_the_inside_of_a_limit_are_accepted(
+def test_values_just_inside_a_limit_are_accepted(
     model: type[Request], body: dict[str, Any], change: dict[str, Any]
 ) -> None:
     parsed = model.model_validate_json(json.dumps(body | change))
@@ -147,7 +147,7 @@ def test_values_at_the_inside_of_a_limit_are_accepted(
 
 @pytest.mark.requirement("SW-06")
 @pytest.mark.parametrize(("model", "body", "field", "value"), REFUSED)
-def test_values_at_the_outside_of_a_limit_are_refused_by_name(
+def test_values_just_outside_a_limit_are_refused_by_name(
     model: type[Request], body: dict[str, Any], field: str, value: Any
 ) -> None:
     with pytest.raises(ValidationError) as caught:
@@ -173,19 +173,19 @@ def test_unknown_and_missing_members_are_refused_by_name(
 @pytest.mark.parametrize(
     "body", [b"", b"{", b"[]", b"null", b'"x"', b"\xff\xfe", b'{"packet_id": NaN}', b"[" * 5000]
 )
-def test_what_is_not_a_json_object_is_refused(body: bytes) -> None:
+def test_anything_but_a_json_object_is_refused(body: bytes) -> None:
     with pytest.raises(ValidationError) as caught:
         RegisterRequest.model_validate_json(body)
     assert invalid_request(caught.value).field in {"body", "packet_id"}
 
 
 @pytest.mark.parametrize("text", ["swarm-abc123", "a", "A.b_c-9", "a" * 128])
-def test_these_are_swarm_ids(text: str) -> None:
+def test_valid_swarm_ids(text: str) -> None:
     assert is_swarm_id(text)
 
 
 @pytest.mark.parametrize(
     "text", ["", "a/b", "../x", ".hidden", "-a", "a b", "a\n", "a\0", "ü", "a" * 129]
 )
-def test_these_are_not_swarm_ids(text: str) -> None:
+def test_invalid_swarm_ids(text: str) -> None:
     assert not is_swarm_id(text)

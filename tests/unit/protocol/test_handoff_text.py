@@ -70,7 +70,7 @@ def test_it_has_fewer_than_50_lines_and_loses_nothing(given: WorkerHandoff) -> N
     assert embedded_json(text) == given
 
 
-def test_the_hash_that_is_shown_is_that_of_the_json() -> None:
+def test_the_shown_hash_is_that_of_the_json() -> None:
     given = handoff(["ünï.py"], prose="\u2028")
     text = rendered(given)
     assert handoff_hash(embedded_json(text)) in text
@@ -82,7 +82,7 @@ def test_the_json_is_compact_and_begins_with_the_contract() -> None:
     assert line == json.dumps(json.loads(line), separators=(",", ":"))
 
 
-def test_the_wrapper_says_where_to_work_and_how_to_end() -> None:
+def test_the_wrapper_says_where_to_work_and_how_to_finish() -> None:
     text = rendered(handoff(["a"]), repo="/work tree")
     for said in (
         "# Task bd-123.2, contract version 3",
@@ -96,7 +96,7 @@ def test_the_wrapper_says_where_to_work_and_how_to_end() -> None:
     assert "any branch" in rendered(handoff(["a"]), branch=None)
 
 
-def test_a_packet_is_told_of_its_own_reports() -> None:
+def test_the_text_of_a_packet_names_its_own_reports() -> None:
     given = handoff(["a"])
     contract = given.contract.model_copy(update={"task_id": "packet-2"})
     text = rendered(given.model_copy(update={"contract": contract}))
@@ -107,7 +107,7 @@ def test_a_packet_is_told_of_its_own_reports() -> None:
     assert len(text.splitlines()) < 50
 
 
-def test_what_others_did_names_their_summaries_commits_and_files() -> None:
+def test_what_others_did_lists_their_summaries_commits_and_files() -> None:
     finished = [
         FinishedTask("bd-1", "Schema", "User has\n an email", "b" * 40, ["a.sql", "b.sql"]),
         FinishedTask("bd-2", "Tables", "", "c" * 40, [f"{number}" for number in range(20)]),
@@ -120,7 +120,7 @@ def test_what_others_did_names_their_summaries_commits_and_files() -> None:
     ]
 
 
-def test_what_others_did_and_what_comes_next_have_an_end() -> None:
+def test_what_others_did_and_what_comes_next_are_limited_in_length() -> None:
     finished = [
         FinishedTask(f"bd-{number}", "t", "word " * 1000, "b" * 40, ["f" * 900] * 9)
         for number in range(50)
@@ -135,6 +135,6 @@ def test_what_others_did_and_what_comes_next_have_an_end() -> None:
     assert text.splitlines()[-1] == f"and {100 - shown} more tasks"
 
 
-def test_nothing_before_and_nothing_after_is_said_with_nothing() -> None:
+def test_what_others_did_and_what_comes_next_may_be_empty() -> None:
     assert what_others_did([]) == what_comes_next([]) == ""
     assert what_comes_next([("bd-3", "Add routes")]) == "bd-3: Add routes"

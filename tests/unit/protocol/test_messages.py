@@ -109,7 +109,7 @@ def refusal(body: object) -> InvalidRequest:
     return caught.value
 
 
-def test_the_types_and_forms_are_the_documents() -> None:
+def test_the_types_and_payloads_are_those_of_the_document() -> None:
     assert [kind.value for kind in MessageType] == [
         "assign",
         "heartbeat",
@@ -126,7 +126,7 @@ def test_the_types_and_forms_are_the_documents() -> None:
 
 
 @given(MESSAGES)
-def test_a_message_comes_back_from_json_as_it_was(message: Message) -> None:
+def test_a_message_survives_a_round_trip_through_json(message: Message) -> None:
     back = message_from_json(message_to_json(message))
     assert type(back) is type(message)
     assert back == message
@@ -189,18 +189,18 @@ def test_nothing_is_converted(kind: MessageType, member: str, value: object) -> 
     assert refusal(example(kind) | {member: value}).field == member
 
 
-def test_a_wrong_item_of_a_list_is_named_with_its_place() -> None:
+def test_a_wrong_item_of_a_list_is_named_with_its_index() -> None:
     wrong = example(MessageType.COMPLETE) | {"files_created": ["a.py", 2]}
     assert refusal(wrong).field == "files_created.1"
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "null", '"heartbeat"', "{]", "NaN"])
-def test_what_is_no_json_object_is_refused(text: str) -> None:
+def test_anything_but_a_json_object_is_refused(text: str) -> None:
     assert refusal(text).field == "body"
 
 
 @pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e400"])
-def test_numbers_that_json_does_not_have_are_refused(number: str) -> None:
+def test_numbers_that_are_not_json_are_refused(number: str) -> None:
     text = json.dumps(example(MessageType.PROGRESS) | {"payload": {"x": [0]}})
     assert refusal(text.replace("[0]", f"[{number}]")).field == "body"
 
@@ -217,7 +217,7 @@ def test_a_text_that_only_looks_like_an_escaped_nul_is_kept() -> None:
 
 
 @pytest.mark.parametrize("commit", ["HEAD", "ABCDEF1", "abc123", "a" * 41, 1234567])
-def test_a_commit_of_a_payload_is_refused_by_the_field_it_is_in(commit: object) -> None:
+def test_an_invalid_commit_in_a_payload_is_refused_by_its_field(commit: object) -> None:
     with pytest.raises(InvalidRequest) as one:
         with_commit(assignment(), commit)
     assert (one.value.field, one.value.hint) == ("payload.commit", "`git rev-parse HEAD` prints it")

@@ -26,7 +26,7 @@ TASK = RunTask(
 )
 
 
-def test_the_first_prompt_says_what_to_do_and_how_it_ends() -> None:
+def test_the_first_prompt_says_what_to_do_and_how_to_finish() -> None:
     text = run_prompt(TASK)
     for words in (
         "TASK login: Add a login",
@@ -40,14 +40,14 @@ def test_the_first_prompt_says_what_to_do_and_how_it_ends() -> None:
         assert words in text
 
 
-def test_an_agent_without_our_tools_is_told_of_none() -> None:
+def test_the_prompt_of_an_agent_without_our_tools_mentions_none() -> None:
     text = run_prompt(TASK._replace(speaks=False, handoff_file="/s/handoff.json"))
     assert "swarm_complete" not in text
     assert "request_scope" not in text
     assert "/s/handoff.json" in text
 
 
-def test_where_ci_comes_first_the_agent_commits_and_exits() -> None:
+def test_if_ci_comes_first_the_agent_commits_and_exits() -> None:
     text = run_prompt(TASK._replace(claims=False))
     assert "swarm_complete" not in text
     assert "request_scope" in text
@@ -63,19 +63,19 @@ def test_where_ci_comes_first_the_agent_commits_and_exits() -> None:
         TASK._replace(checkpoint={"decisions": ["because " * 500]}),
     ],
 )
-def test_the_first_prompt_stays_within_its_tokens(task: RunTask) -> None:
+def test_the_first_prompt_stays_within_its_token_limit(task: RunTask) -> None:
     text = run_prompt(task)
     assert estimate_tokens(text) <= PROMPT_TOKENS_MAX
     assert "swarm_complete" in text
 
 
 @pytest.mark.requirement("CC-08")
-def test_what_every_task_pays_for_is_a_hundred_tokens() -> None:
+def test_the_fixed_part_of_the_prompt_has_at_most_100_tokens() -> None:
     bare = TASK._replace(title="", description="", files=[], criteria=[])
     assert estimate_tokens(run_prompt(bare).split("TASK")[0]) <= 100
 
 
-def test_what_is_left_out_is_counted() -> None:
+def test_omitted_lines_are_counted() -> None:
     text = run_prompt(TASK._replace(description="one two three\n" * 500))
     assert text.rstrip().endswith("more lines: see the handoff)")
 
@@ -86,7 +86,7 @@ def test_a_successor_is_told_where_to_continue() -> None:
     assert "tests are left" in text
 
 
-def test_a_refusal_is_told_with_its_reasons() -> None:
+def test_the_prompt_after_a_refusal_gives_its_reasons() -> None:
     text = fix_prompt(TASK, ["scope: src/other.py is not yours (take it out)", "x" * 50])
     assert "src/other.py is not yours" in text
     assert "TASK login" in text

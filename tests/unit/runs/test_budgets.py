@@ -26,7 +26,7 @@ usages = st.builds(
 
 
 @given(st.lists(usages, max_size=20))
-def test_sums_by_difference_are_those_of_the_last_words_of_each_process(
+def test_incremental_totals_equal_the_sum_of_the_last_report_of_each_process(
     said: list[ProcessUsage],
 ) -> None:
     totals, known = Totals(), dict[int, ProcessUsage]()
@@ -60,7 +60,7 @@ def limits(tokens: int | None = None, micro: int | None = None) -> BudgetRecord:
         (Totals(20, microdollars=9), limits(10, 5), ("tokens", 10, 20)),
     ],
 )
-def test_a_limit_that_is_reached_is_used_up(
+def test_a_limit_is_used_up_when_it_is_reached(
     totals: Totals, budget: BudgetRecord | None, over: tuple[str, float, float] | None
 ) -> None:
     assert budgets.exceeded_limit(totals, budget) == over
@@ -78,22 +78,22 @@ def test_a_limit_that_is_reached_is_used_up(
         (limits(10, 5), limits(9, 6), True),
     ],
 )
-def test_more_than_before_is_a_raise(
+def test_a_larger_limit_is_a_raise(
     known: BudgetRecord | None, wanted: BudgetRecord, is_raise: bool
 ) -> None:
     assert budgets.is_raise(known, wanted) is is_raise
 
 
-def test_a_limit_below_a_millionth_is_one() -> None:
+def test_a_limit_below_a_millionth_of_a_dollar_is_rounded_up() -> None:
     assert (budgets.dollar_limit(1e-9), budgets.dollar_limit(None)) == (1, None)
 
 
-def test_what_is_over_is_said_in_its_unit() -> None:
+def test_an_exceeded_limit_is_shown_with_its_unit() -> None:
     assert str(budgets.ExceededLimit("tokens", 1000, 1234)) == "1,234 of 1,000 tokens"
     assert str(budgets.ExceededLimit("dollars", 5, 5.125)) == "$5.12 of $5.00"
 
 
-def test_the_pause_counts_that_ends_later() -> None:
+def test_the_hold_that_ends_later_wins() -> None:
     short = Hold("s", "", "pause", "short", 1, 100)
     long, endless = short._replace(since_ms=2, until_ms=200), short._replace(until_ms=None)
     assert later_hold(None, short) == short

@@ -14,7 +14,7 @@ from shiftboss.rules.runs.merge_tasks import (
 )
 
 
-def test_a_merge_task_knows_the_task_that_it_belongs_to() -> None:
+def test_a_merge_task_id_names_the_task_it_belongs_to() -> None:
     assert original_of("login-merge-2") == "login"
     assert original_of("login") == "login"
     assert is_merge_task("login-merge-1")
@@ -22,7 +22,7 @@ def test_a_merge_task_knows_the_task_that_it_belongs_to() -> None:
     assert not is_merge_task("a-merge-0")
 
 
-def test_merge_tasks_are_counted_and_end() -> None:
+def test_merge_tasks_are_numbered_and_limited() -> None:
     statuses: dict[str, str] = {"login": "done"}
     for number in range(1, MERGES_MAX + 1):
         name = next_merge_task("login", statuses)
@@ -31,23 +31,23 @@ def test_merge_tasks_are_counted_and_end() -> None:
     assert next_merge_task("login", statuses) is None
 
 
-def test_one_that_was_not_begun_is_taken_before_another_is_made() -> None:
+def test_an_open_merge_task_is_reused() -> None:
     assert next_merge_task("login", {"login-merge-1": "open"}) == "login-merge-1"
 
 
-def test_somebody_is_at_it_while_the_merge_is_queued_or_active() -> None:
+def test_a_merge_is_active_while_its_task_is_queued_or_active() -> None:
     assert is_merge_active("login", {"login-merge-1": "active"})
     assert not is_merge_active("login", {"login-merge-1": "open"})
     assert not is_merge_active("login", {"logins-merge-1": "active"})
 
 
-def test_the_worker_is_told_of_both_sides() -> None:
+def test_the_merge_task_describes_both_sides() -> None:
     text = merge_description("abc", "main", ["a.py"], ["commit def, receipt r-1"], "")
     for words in ("git merge abc", "Conflict: a.py", "receipt r-1"):
         assert words in text
 
 
-def test_what_most_waits_for_comes_first() -> None:
+def test_the_task_that_blocks_the_most_work_comes_first() -> None:
     def task(name: str, *needs: str, **more: object) -> dict[str, object]:
         return {"id": name, "title": name, "files_owned": [name], "depends_on": list(needs), **more}
 

@@ -38,7 +38,7 @@ Words that belong to nobody.
 """
 
 
-def test_items_become_tasks_with_what_stands_below_them() -> None:
+def test_items_become_tasks_with_their_indented_text() -> None:
     found = read_checklist(LIST)
     assert (found.goal, found.done) == ("Ship the login", 2)
     parent, form, sessions, still_open, again = found.tasks
@@ -53,25 +53,25 @@ def test_items_become_tasks_with_what_stands_below_them() -> None:
     assert again.task_id == "form-for-login-2"
 
 
-def test_an_item_comes_after_those_below_it_and_done_ones_hold_nobody_up() -> None:
+def test_an_item_depends_on_its_subitems_unless_they_are_done() -> None:
     found = {task.task_id: task.depends_on for task in read_checklist(LIST).tasks}
     assert found["log-people-in"] == ["form-for-login", "sess"]
     assert found["sess"] == ["form-for-login", "Logging"]
 
 
-def test_a_list_without_words_still_has_ids() -> None:
+def test_items_without_letters_still_get_ids() -> None:
     found = read_checklist("- [ ] ???\n- [ ] ???\n")
     assert (found.goal, [task.task_id for task in found.tasks]) == (None, ["task-1", "task-2"])
 
 
-def test_files_of_an_issue_are_taken_only_where_they_look_like_paths() -> None:
+def test_files_of_an_issue_are_used_only_if_they_look_like_paths() -> None:
     assert files_named("Do it.\n\nFiles: src/a.py, docs/\n") == ["src/a.py", "docs/"]
     assert files_named("Files:\n  - src/a.py\n") == ["src/a.py"]
     assert files_named("Files: see the wiki") == []
 
 
 @given(st.text(alphabet="-*[] x\t\n#`:files", max_size=200))
-def test_any_text_is_read_and_no_two_tasks_share_a_made_id(text: str) -> None:
+def test_any_text_can_be_read_and_generated_ids_are_unique(text: str) -> None:
     tasks = read_checklist(text).tasks
     assert all(task.title for task in tasks)
     assert len({task.task_id for task in tasks}) == len(tasks)

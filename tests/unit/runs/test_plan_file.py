@@ -42,7 +42,7 @@ def warnings(text: str) -> list[Problem]:
     return read(text).warnings
 
 
-def test_a_small_plan_has_what_is_usual() -> None:
+def test_a_minimal_plan_gets_the_defaults() -> None:
     found = read(plan()).plan
     task = found.tasks[0]
     assert (found.agent, found.workers, found.auto_merge, found.attempts) == ("claude", 4, True, 3)
@@ -179,13 +179,13 @@ def repo(members: str) -> str:
         (repo("verification: {generated: [/x]}"), "2: repos.app.verification.generated.0: '/x'"),
     ],
 )
-def test_what_cannot_hold_is_refused_with_the_reason(text: str, problem: str) -> None:
+def test_an_inconsistent_plan_is_refused_with_the_reason(text: str, problem: str) -> None:
     found = problems(text)
     assert len(found) == 1, found
     assert found[0].startswith(f"{NAME}:{problem}")
 
 
-def test_a_circle_is_named_in_full() -> None:
+def test_a_cycle_is_named_in_full() -> None:
     chain = [f"{{id: {a}, title: T, files_owned: [{a}], depends_on: [{b}]}}" for a, b in CIRCLE]
     assert problems(plan(*chain)) == [
         f"{NAME}:4: tasks.0.depends_on: the tasks depend on each other in a cycle: a -> b -> c -> a"
@@ -217,14 +217,14 @@ CIRCLE = (("a", "b"), ("b", "c"), ("c", "a"))
         ),
     ],
 )
-def test_what_is_hardly_meant_is_a_warning(text: str, warning: str) -> None:
+def test_probable_mistakes_are_warnings(text: str, warning: str) -> None:
     (found,) = warnings(text)
     assert f"{'.'.join(map(str, found.path))}: {found.message}".startswith(warning)
     assert "geheim" not in found.message
 
 
 @pytest.mark.parametrize("name", ["TOKENS_MAX", "AUTHOR", "KEYBOARD", "PASSWORDLESS_MODE"])
-def test_other_variables_are_no_secrets(name: str) -> None:
+def test_other_variables_are_not_taken_for_secrets(name: str) -> None:
     assert warnings(repo(f"environment: {{{name}: x}}")) == []
 
 
@@ -244,7 +244,7 @@ KEYS = st.sampled_from(["goal", "repos", "tasks", "agents", "agent", "swarm", "b
 
 
 @given(st.dictionaries(KEYS, VALUES, max_size=5))
-def test_whatever_it_holds_it_is_read_or_refused_in_words_of_ours(data: dict[str, object]) -> None:
+def test_any_file_is_read_or_refused_in_our_own_wording(data: dict[str, object]) -> None:
     try:
         read(yaml.safe_dump(data))
     except InvalidPlan as error:

@@ -69,11 +69,11 @@ def test_the_critical_path_is_the_heaviest_chain_and_not_the_longest() -> None:
     assert critical_path(long) == ["l0", "l1", "l2"]
 
 
-def test_of_equal_paths_the_one_counts_that_the_plan_names_first() -> None:
+def test_of_equal_paths_the_first_in_the_plan_is_the_critical_one() -> None:
     assert critical_path(made(task("b"), task("a"), task("d", "a"), task("c", "b"))) == ["a", "d"]
 
 
-def test_traits_come_from_the_plan_and_from_the_place_in_it() -> None:
+def test_traits_come_from_the_plan_and_from_the_position_in_it() -> None:
     found = made(
         task("core", repo="core", complexity="high"),
         task("vm", "core", repo="vm", traits=["security_sensitive"]),
@@ -87,7 +87,7 @@ def test_traits_come_from_the_plan_and_from_the_place_in_it() -> None:
     ]
 
 
-def test_a_single_task_is_no_critical_path() -> None:
+def test_a_single_task_is_not_a_critical_path() -> None:
     alone = made(task("a"), task("b"))
     assert critical_path(alone) == ["a"]
     assert traits_of(alone, alone.tasks[0]) == []
@@ -111,7 +111,7 @@ def test_overlaps_are_found_within_a_repo_with_an_example() -> None:
     assert (found[0].left_pattern, found[0].right_pattern) == ("src/", "SRC/b.py")
 
 
-def test_two_workers_start_what_most_waits_for_first() -> None:
+def test_two_workers_start_with_the_tasks_that_block_the_most_work() -> None:
     assert times(schedule(DIAMOND, 2)) == {
         "first": (0, 2),
         "alone": (0, 4),
@@ -125,14 +125,14 @@ def test_two_workers_start_what_most_waits_for_first() -> None:
     assert waits["alone"] == ["worker"]
 
 
-def test_tasks_that_own_the_same_files_follow_each_other() -> None:
+def test_tasks_that_own_the_same_files_run_one_after_the_other() -> None:
     steps = schedule(made(task("a", files_owned=["**"]), task("b", files_owned=["b.py"])), 4)
     assert times(steps) == {"a": (0, 2), "b": (2, 4)}
     assert [wait.why for wait in steps[1].waits] == ["a also owns b.py"]
 
 
 @pytest.mark.parametrize(("locking", "net"), [("neighbours", 0), ("chain", 2)])
-def test_a_policy_locks_repos_for_the_paper_run_too(locking: str, net: int) -> None:
+def test_a_policy_locks_repos_in_the_simulation_too(locking: str, net: int) -> None:
     found = made(
         task("core", repo="core"),
         task("net", repo="net"),
@@ -147,7 +147,7 @@ def test_a_policy_locks_repos_for_the_paper_run_too(locking: str, net: int) -> N
     assert {step.starts for step in schedule(found, 4)} == {0}
 
 
-def test_a_dry_run_tells_all_of_it_as_plain_data() -> None:
+def test_a_dry_run_returns_everything_as_plain_data() -> None:
     two = made(task("a", repo="core"), task("b", "a", repo="vm"), repos=("core", "vm"))
     said = dry_run(two, LAYERS, 3).as_json()
     assert said["locked"] == [("core", "vm")]
@@ -197,7 +197,7 @@ def meet(one: ScheduleStep, other: ScheduleStep) -> bool:
 
 @settings(max_examples=150, deadline=None)
 @given(plans(), st.integers(1, 4), st.sampled_from([None, LAYERS]))
-def test_a_paper_run_keeps_every_rule(plan: Plan, workers: int, policy: Policy | None) -> None:
+def test_a_simulated_run_keeps_every_rule(plan: Plan, workers: int, policy: Policy | None) -> None:
     steps = {step.task: step for step in schedule(plan, workers, policy)}
     tasks = {one.id: one for one in plan.tasks}
     assert set(steps) == set(tasks)
@@ -219,7 +219,7 @@ def test_a_paper_run_keeps_every_rule(plan: Plan, workers: int, policy: Policy |
 
 
 @given(plans())
-def test_the_order_has_every_task_after_its_dependencies(plan: Plan) -> None:
+def test_the_order_puts_every_task_after_its_dependencies(plan: Plan) -> None:
     place = {one.id: number for number, one in enumerate(topological_order(plan))}
     assert len(place) == len(plan.tasks)
     assert all(place[after] < place[one.id] for one in plan.tasks for after in one.depends_on)

@@ -42,7 +42,7 @@ HOUR = 3600
         ("The quota resets at 2026-06-05T13:30:00Z", 1.5),
     ],
 )
-def test_the_time_is_found(words: str, hours: float) -> None:
+def test_a_reset_time_is_recognised(words: str, hours: float) -> None:
     assert reset_time(words, NOON, UTC) == pytest.approx(NOON + hours * HOUR)
 
 
@@ -58,11 +58,11 @@ def test_the_time_is_found(words: str, hours: float) -> None:
         "try again in 400 days",
     ],
 )
-def test_what_is_no_time_to_wait_for_is_not_found(words: str) -> None:
+def test_other_times_are_ignored(words: str) -> None:
     assert reset_time(words, NOON, UTC) is None
 
 
-def test_of_an_unknown_zone_the_machine_s_own_counts() -> None:
+def test_an_unknown_zone_falls_back_to_the_local_one() -> None:
     assert reset_time("resets 2pm (Not/A_Zone)", NOON, UTC) == NOON + 2 * HOUR
 
 
@@ -82,7 +82,7 @@ def test_of_an_unknown_zone_the_machine_s_own_counts() -> None:
         "RESOURCE_EXHAUSTED",
     ],
 )
-def test_a_limit_is_known_by_its_words(words: str) -> None:
+def test_a_limit_is_recognised_by_its_text(words: str) -> None:
     assert mentions_limit(words)
 
 
@@ -97,17 +97,17 @@ def test_a_limit_is_known_by_its_words(words: str) -> None:
         "the connection was reset",
     ],
 )
-def test_other_failures_are_no_limits(words: str) -> None:
+def test_other_failures_are_not_limits(words: str) -> None:
     assert not mentions_limit(words)
 
 
 @given(st.text(alphabet="0123456789 :.|resetagiynhmdpw(/)-T\n", max_size=300))
-def test_whatever_is_said_a_time_lies_ahead(words: str) -> None:
+def test_a_reset_time_is_always_in_the_future(words: str) -> None:
     found = reset_time(words, NOON, UTC)
     assert found is None or found > NOON
 
 
-def test_much_is_not_read_for_long() -> None:
+def test_a_long_text_is_read_quickly() -> None:
     """Words that nearly fit everywhere."""
     words = "resets at retry in 1 d 1 d try again in " * 100_000
     assert not mentions_limit(words)

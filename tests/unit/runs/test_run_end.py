@@ -26,19 +26,19 @@ STUCK = RunOutcome(
 )
 
 
-def test_it_is_over_when_no_task_is_active_and_the_rest_depends_on_a_failed_one() -> None:
+def test_a_run_is_over_when_all_remaining_tasks_depend_on_a_failed_one() -> None:
     idle = plan_status(bad=("failed", 2), good=("open", 0), after=("open", 0))
     assert is_over(STUCK, idle, idle)
     assert not is_over(RunOutcome(done=False, waiting=["good"]), idle, idle)
 
 
 @pytest.mark.parametrize("now", [("done", 0), ("failed", 1), ("active", 0)])
-def test_it_is_not_over_if_a_task_has_ended_meanwhile(now: tuple[str, int]) -> None:
+def test_a_run_is_not_over_if_a_task_has_ended_meanwhile(now: tuple[str, int]) -> None:
     """The task has to land or to be tried again, but the outcome lists it as waiting."""
     before = plan_status(bad=("failed", 2), good=("active", 0), after=("open", 0))
     assert not is_over(STUCK, before, plan_status(bad=("failed", 2), good=now, after=("open", 0)))
 
 
-def test_a_run_that_is_done_is_over_whatever_comes_later() -> None:
+def test_a_finished_run_is_over_regardless_of_later_changes() -> None:
     before = plan_status(good=("done", 0))
     assert is_over(RunOutcome(done=True, landed=["good"]), before, plan_status(good=("active", 0)))

@@ -39,7 +39,7 @@ while time.process_time() < float(sys.argv[2]): pass
         pytest.param({0: 0.0, 1: 0.5}, None, 1, 0, id="it was everywhere: a free one"),
     ],
 )
-def test_the_choice(
+def test_the_choice_of_a_core(
     others: dict[int, float], core: int | None, best: int | None, chosen: int
 ) -> None:
     assert choose(others, core, best) == chosen
@@ -52,7 +52,7 @@ def test_after_the_measurement_all_cores_are_usable_again(tmp_path: Path) -> Non
     assert [*tmp_path.iterdir()] == []
 
 
-def test_without_a_folder_or_a_second_core_nothing_is_measured(tmp_path: Path) -> None:
+def test_nothing_is_measured_without_a_folder_or_a_second_core(tmp_path: Path) -> None:
     assert nearest_core(tmp_path / "not there yet", CORES) is None
     assert nearest_core(tmp_path, frozenset({0})) is None
 

@@ -47,7 +47,7 @@ def test_a_worker_that_reported_its_task_done_is_free_for_one_poll() -> None:
         [(1, ASSIGNED, "t"), (2, DONE, "t"), (3, EventKind.QUESTION_ANSWERED, "t")],
     ],
 )
-def test_of_any_other_worker_the_store_is_asked(events: list[Sent]) -> None:
+def test_polls_of_any_other_worker_query_the_store(events: list[Sent]) -> None:
     assert not after(*events).take("s", "w")
 
 

@@ -32,7 +32,7 @@ def taken(request: object, headers: dict[str, str]) -> PlainCall | None:
 
 @pytest.mark.parametrize("accept", ["text/event-stream,application/json", HEADERS["accept"]])
 @pytest.mark.parametrize("content_type", ["application/json", "application/json; charset=utf-8"])
-def test_a_plain_call_is_taken(accept: str, content_type: str) -> None:
+def test_a_plain_call_is_accepted(accept: str, content_type: str) -> None:
     call = taken(REQUEST, HEADERS | {"accept": accept, "content-type": content_type})
     assert call is not None
     assert (call.request_id, call.tool.name, call.has_envelope) == (1, "get_status", True)
@@ -42,7 +42,7 @@ def test_spaces_around_a_header_are_not_part_of_it() -> None:
     assert taken(REQUEST, HEADERS | {"mcp-name": " get_status  "}) is not None
 
 
-def test_a_call_without_a_revision_is_of_the_time_of_handshakes() -> None:
+def test_a_call_without_a_revision_has_no_envelope() -> None:
     headers = {name: HEADERS[name] for name in ("content-type", "accept")}
     call = taken(REQUEST | {"params": {"name": "get_status"}}, headers)
     assert call is not None
@@ -68,7 +68,7 @@ def test_headers_that_are_not_plain_are_left_to_the_sdk(headers: dict[str, str])
 
 
 @pytest.mark.parametrize("name", HEADERS)
-def test_every_header_is_needed_and_once(name: str) -> None:
+def test_every_header_is_required_exactly_once(name: str) -> None:
     without = {one: value for one, value in HEADERS.items() if one != name}
     assert taken(REQUEST, without) is None
     pairs = [(one.encode(), value.encode()) for one, value in HEADERS.items()]
@@ -100,12 +100,12 @@ def test_a_body_that_is_not_plain_is_left_to_the_sdk(changes: dict[str, Any]) ->
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b"7", b"[{}]"])
-def test_what_is_no_request_is_left_to_the_sdk(body: bytes) -> None:
+def test_anything_but_a_request_is_left_to_the_sdk(body: bytes) -> None:
     pairs = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
     assert plain_call({"headers": pairs}, body) is None
 
 
-def test_a_response_carries_the_document_as_text_and_as_structure() -> None:
+def test_a_response_has_the_result_as_text_and_as_structured_content() -> None:
     call = taken(REQUEST | {"id": 'a "name"'}, HEADERS)
     assert call is not None
     response = json.loads(call.response(ToolResult('{"said":"\\"ü\\""}'.encode())))
@@ -126,5 +126,7 @@ def test_a_response_carries_the_document_as_text_and_as_structure() -> None:
         ({"callId": "two\nlines"}, None),
     ],
 )
-def test_the_id_of_a_call_is_where_clients_put_it(meta: dict[str, Any], key: str | None) -> None:
+def test_the_id_of_a_call_is_read_from_the_metadata_of_known_clients(
+    meta: dict[str, Any], key: str | None
+) -> None:
     assert call_id(meta) == key

@@ -68,26 +68,26 @@ def test_parameters_are_written_as_psycopg_wants_them(query: str, styled: str) -
         ("SELECT 1", "SELECT 1", ()),
     ],
 )
-def test_parameters_are_put_in_their_places(query: str, text: str, values: tuple[int, ...]) -> None:
+def test_parameters_are_put_in_order(query: str, text: str, values: tuple[int, ...]) -> None:
     placed = positional(query)
     assert placed.text == text
     assert placed.in_order({"b_2": 2, "unused": 9, "a": 1}) == values
 
 
 @pytest.mark.parametrize("path", ["sql/common.sql", "sqlite/queries.sql", "postgres/queries.sql"])
-def test_every_name_stands_once_in_its_file_and_has_a_query(path: str) -> None:
+def test_every_name_is_unique_in_its_file_and_has_a_query(path: str) -> None:
     found = list(split_queries(STORE.joinpath(path).read_text()))
     assert len(dict(found)) == len(found) > 0
     assert all(query for _, query in found)
 
 
-def test_a_dialect_has_every_query_that_the_other_has_and_its_own() -> None:
+def test_postgres_has_every_query_of_sqlite_and_some_of_its_own() -> None:
     sqlite, postgres = map(set, map(load_queries, DIALECTS))
     assert sqlite <= postgres
     assert postgres - sqlite == {"hold_swarm", "announce", "newest_events"}
 
 
-def test_every_query_is_named_by_the_code_that_runs_it() -> None:
+def test_every_query_is_used_by_the_code() -> None:
     sources = [*STORE.iterdir(), *(STORE / "postgres").iterdir()]
     code = "".join(part.read_text() for part in sources if part.name.endswith(".py"))
     assert set(load_queries("postgres")) <= set(re.findall(r'"(\w+)"', code))
@@ -100,7 +100,7 @@ def test_migrations_are_numbered_from_one_without_gaps(dialect: str) -> None:
     assert all("CREATE TABLE" in text for number, text in migrations if number == 1)
 
 
-def test_no_query_looks_at_a_whole_table() -> None:
+def test_no_query_scans_a_whole_table() -> None:
     """The cost of a request does not grow with history: every step is a search by an index."""
     connection = sqlite3.connect(":memory:")
     for _, text in load_migrations("sqlite"):

@@ -74,7 +74,7 @@ def parameters(function: Any) -> list[str]:
 
 
 @pytest.mark.anyio
-async def test_uvicorns_connection_has_what_the_subclasses_use() -> None:
+async def test_uvicorns_connection_has_the_attributes_the_subclasses_use() -> None:
     missing = {name for name in METHODS if not hasattr(HttpToolsProtocol, name)}
     missing |= {name for name in ATTRIBUTES if not hasattr(protocol(), name)}
     assert not missing, f"{UPGRADE}: {sorted(missing)}"
@@ -87,13 +87,13 @@ async def test_uvicorns_connection_has_what_the_subclasses_use() -> None:
     assert protocol().server_state.default_headers == [], UPGRADE
 
 
-def test_the_subclasses_override_only_methods_of_the_list() -> None:
+def test_the_subclasses_override_only_the_listed_methods() -> None:
     for subclass in (Connection, FastConnection):
         overridden = vars(subclass).keys() & vars(HttpToolsProtocol).keys()
         assert {name for name in overridden if not name.startswith("__")} <= METHODS.keys()
 
 
-def test_a_fast_exchange_has_what_uvicorns_connection_uses_of_a_cycle() -> None:
+def test_a_fast_exchange_has_the_attributes_uvicorn_uses_of_a_cycle() -> None:
     """`body` and `more_body` are used only by the methods that leave a request to uvicorn."""
     used = set(re.findall(r"self\.cycle\.(\w+)", inspect.getsource(HttpToolsProtocol)))
     exchange = FastExchange(None, [])  # type: ignore[arg-type]
@@ -102,7 +102,7 @@ def test_a_fast_exchange_has_what_uvicorns_connection_uses_of_a_cycle() -> None:
     assert used >= {"response_complete", "disconnected", "keep_alive", "message_event"}, UPGRADE
 
 
-def test_uvicorns_flow_control_has_what_ours_uses() -> None:
+def test_uvicorns_flow_control_has_the_attributes_ours_uses() -> None:
     assert parameters(FlowControl.__init__) == ["transport"], UPGRADE
     for name in ("drain", "pause_reading", "resume_reading"):
         assert hasattr(FlowControl, name), f"{UPGRADE}: {name}"
@@ -113,12 +113,12 @@ def test_uvicorns_status_lines_are_complete_lines() -> None:
     assert httptools_impl.STATUS_LINE[200] == b"HTTP/1.1 200 OK\r\n", UPGRADE
 
 
-def test_the_parser_has_what_the_connections_use() -> None:
+def test_the_parser_has_the_methods_the_connections_use() -> None:
     for name in ("get_http_version", "get_method", "should_keep_alive", "should_upgrade"):
         assert hasattr(httptools.HttpRequestParser, name), f"{UPGRADE}: {name}"
 
 
-def test_uvicorns_server_has_what_ours_overrides() -> None:
+def test_uvicorns_server_has_the_methods_ours_overrides() -> None:
     for name in ("capture_signals", "main_loop", "shutdown", "handle_exit"):
         assert hasattr(Server, name), f"{UPGRADE}: {name}"
         assert name == "handle_exit" or name in vars(_Server)

@@ -195,7 +195,7 @@ async def test_the_listener_is_called_on_the_loop_before_the_answers() -> None:
     assert told == [(batches.events, False, threading.get_ident())]
 
 
-async def test_the_answer_of_a_lone_write_is_given_early_on_the_writer_thread() -> None:
+async def test_a_lone_write_is_answered_early_on_the_writer_thread() -> None:
     async with writer_on(Batches()) as writer:
         answer = writer.submit(gives("alone"), "p")
         heard: list[tuple[str, bool, bool]] = []
@@ -206,7 +206,7 @@ async def test_the_answer_of_a_lone_write_is_given_early_on_the_writer_thread() 
     assert heard == [("alone", False, False)]
 
 
-async def test_answers_of_a_larger_batch_and_refusals_are_not_given_early() -> None:
+async def test_larger_batches_and_refusals_are_not_answered_early() -> None:
     heard: list[object] = []
     async with writer_on(Batches()) as writer:
         together = [writer.submit(gives(number), "p") for number in range(2)]

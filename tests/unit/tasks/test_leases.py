@@ -50,7 +50,7 @@ def test_a_heartbeat_of_a_blocked_worker_keeps_the_requested_length() -> None:
     assert heartbeat_lease_seconds(blocked._replace(lease_seconds=30)) == 30
 
 
-def test_the_lease_ends_its_length_from_now() -> None:
+def test_the_lease_ends_one_lease_length_from_now() -> None:
     attempt = ATTEMPT._replace(lease_seconds=30)
     assert lease_end_ms(attempt, WorkerState.EXECUTING, 1_000) == 31_000
 

@@ -23,7 +23,7 @@ EDGES = {
 }
 
 
-def test_the_machine_has_these_edges_and_no_others() -> None:
+def test_the_state_machine_has_exactly_these_edges() -> None:
     found = {(a, b) for a in WorkerState for b in WorkerState if can_move(a, b)}
     assert found == EDGES
     assert set(TRANSITIONS) == set(WorkerState)
@@ -42,7 +42,7 @@ def test_the_machine_has_these_edges_and_no_others() -> None:
         (WorkerState.COMPLETE, WorkerState.EXECUTING, None),
     ],
 )
-def test_a_report_walks_along_edges_or_not_at_all(
+def test_a_report_moves_along_the_edges_or_is_refused(
     state: WorkerState, goal: WorkerState, expected: WorkerState | None
 ) -> None:
     assert follow(state, goal) is expected

@@ -61,14 +61,14 @@ def report(status: str, tasks_completed: int) -> ProgressRequest:
         ("failed", 5, 3),
     ],
 )
-def test_the_counter_moves_on_completed_alone(status: str, said: int, recorded: int) -> None:
+def test_the_counter_increases_only_on_completion(status: str, said: int, recorded: int) -> None:
     after = after_progress(ASSIGNMENT, report(status, said), now_ms=9)
     assert (after.steps_completed, after.updated_at_ms) == (recorded, 9)
 
 
 @pytest.mark.requirement("SW-07")
 @pytest.mark.parametrize("status", ["started", "completed", "failed"])
-def test_the_counter_never_goes_down(status: str) -> None:
+def test_the_counter_never_decreases(status: str) -> None:
     with pytest.raises(CounterRegression) as caught:
         after_progress(ASSIGNMENT, report(status, 2), now_ms=9)
     assert caught.value.facts == {"recorded": 3}
@@ -77,7 +77,7 @@ def test_the_counter_never_goes_down(status: str) -> None:
 
 @pytest.mark.parametrize("state", [WorkerState.COMPLETE, WorkerState.FAILED])
 @pytest.mark.parametrize("goal", [WorkerState.EXECUTING, WorkerState.COMPLETE, WorkerState.FAILED])
-def test_a_finished_packet_takes_no_more_reports(state: WorkerState, goal: WorkerState) -> None:
+def test_a_finished_packet_refuses_further_reports(state: WorkerState, goal: WorkerState) -> None:
     with pytest.raises(PacketFinished):
         state_after_report(ASSIGNMENT._replace(state=state), goal)
 

@@ -6,7 +6,7 @@ from shiftboss.rules.tasks.retry import ErrorCategory, RetryPolicy, classify_err
 
 
 @pytest.mark.requirement("SW-08")
-def test_two_retries_with_doubling_pauses_and_no_third() -> None:
+def test_there_are_two_retries_with_doubling_delays_and_no_third() -> None:
     policy = RetryPolicy()
     assert [policy.delay_seconds(made) for made in range(4)] == [30, 60, None, None]
 
@@ -31,6 +31,6 @@ def test_these_errors_are_not_recoverable_whatever_the_report_says(error_type: s
 
 @pytest.mark.requirement("SW-08")
 @pytest.mark.parametrize("reported", [True, False])
-def test_an_unknown_error_follows_the_report(reported: bool) -> None:
+def test_an_unknown_error_is_as_recoverable_as_the_report_says(reported: bool) -> None:
     assert classify_error("alien_invasion") is ErrorCategory.UNKNOWN
     assert is_recoverable("alien_invasion", reported) is reported

@@ -18,7 +18,7 @@ SWARM = Swarm("s", "", "", False, True, None, 0, None)
         (2, WorkerCounts(3, 3, 0), 0),  # more came than expected
     ],
 )
-def test_remaining_workers_counts_all_whose_work_is_still_to_come(
+def test_remaining_workers_counts_everyone_with_unfinished_work(
     expected_workers: int | None, counts: WorkerCounts, remaining: int
 ) -> None:
     assert remaining_workers(expected_workers, counts) == remaining
@@ -34,17 +34,17 @@ def test_remaining_workers_counts_all_whose_work_is_still_to_come(
         (WorkerCounts(1, 0, 1), "failed"),
     ],
 )
-def test_a_swarm_is_failed_when_somebody_failed_and_nobody_is_at_work(
+def test_a_swarm_has_failed_if_a_worker_failed_and_none_is_active(
     counts: WorkerCounts, status: str
 ) -> None:
     assert swarm_status(SWARM, counts) == status
 
 
-def test_a_swarm_is_complete_once_it_was_completed() -> None:
+def test_a_swarm_is_complete_once_marked_completed() -> None:
     assert swarm_status(SWARM._replace(completed_at_ms=5), WorkerCounts(2, 2, 0)) == "complete"
 
 
-def test_counts_come_from_the_states() -> None:
+def test_counts_are_derived_from_the_states() -> None:
     states = {
         WorkerState.ASSIGNED: 1,
         WorkerState.EXECUTING: 2,

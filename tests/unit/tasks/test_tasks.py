@@ -42,23 +42,23 @@ def test_the_ids_of_packets_are_reserved(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["packet", "packet-", "packet-1a", "xpacket-1", "Packet-1"])
-def test_ids_that_only_resemble_a_packets_are_free(name: str) -> None:
+def test_ids_that_only_resemble_packet_ids_are_allowed(name: str) -> None:
     assert not is_reserved(name)
 
 
 @pytest.mark.parametrize("status", ["done", "cancelled"])
-def test_what_has_ended_cannot_be_submitted(status: str) -> None:
+def test_an_ended_task_cannot_be_submitted(status: str) -> None:
     with pytest.raises(TaskEnded) as refused:
         check_can_submit(task(status))
     assert refused.value.facts == {"task_status": status}
 
 
 @pytest.mark.parametrize("status", ["open", "queued", "active", "failed"])
-def test_everything_else_can(status: str) -> None:
+def test_any_other_task_can_be_submitted(status: str) -> None:
     check_can_submit(task(status))
 
 
-def test_an_epoch_that_is_named_must_be_the_current_one() -> None:
+def test_a_given_epoch_must_be_the_current_one() -> None:
     check_epoch(ATTEMPT, None)
     check_epoch(ATTEMPT, 3)
     for other in (2, 4):
@@ -67,12 +67,12 @@ def test_an_epoch_that_is_named_must_be_the_current_one() -> None:
         assert refused.value.facts == {"current_epoch": 3}
 
 
-def test_an_offer_is_acknowledged_by_the_worker_that_was_given_it() -> None:
+def test_an_offer_is_acknowledged_by_the_worker_that_received_it() -> None:
     assert check_can_ack(worker("task-1"), ATTEMPT, "task-1") == ATTEMPT
 
 
 @pytest.mark.parametrize("given", [None, "task-2"])
-def test_nobody_acknowledges_what_was_not_given_to_it(given: str | None) -> None:
+def test_a_worker_cannot_acknowledge_an_offer_it_did_not_receive(given: str | None) -> None:
     held = None if given is None else ATTEMPT._replace(task_id=given)
     with pytest.raises(TaskMismatch) as refused:
         check_can_ack(worker(given), held, "task-1")
@@ -112,7 +112,7 @@ def test_an_offer_and_a_parked_attempt_cannot_be_ended_by_a_report(state: Worker
         (ATTEMPT._replace(state=WorkerState.EXECUTING), "w2", 2, StaleEpoch),
     ],
 )
-def test_nobody_else_can(
+def test_nobody_but_the_holder_can_end_an_attempt(
     held: Assignment | None, name: str | None, epoch: int | None, error: type[ShiftbossError]
 ) -> None:
     with pytest.raises(error):
@@ -120,7 +120,7 @@ def test_nobody_else_can(
 
 
 @pytest.mark.parametrize("is_polling", [False, True])
-def test_the_word_of_the_bus_for_every_state(is_polling: bool) -> None:
+def test_every_state_has_a_bus_status(is_polling: bool) -> None:
     assert bus_status(None, is_polling=is_polling) == ("polling" if is_polling else "idle")
     assert bus_status(WorkerState.ASSIGNED, is_polling=is_polling) == "pending"
     for state in (*HELD, WorkerState.WAITING):

@@ -37,7 +37,7 @@ EDGES = {
 
 
 @pytest.mark.requirement("WP-02")
-def test_the_states_are_the_documents() -> None:
+def test_the_states_are_those_of_the_document() -> None:
     assert {state.name: state.value for state in WorkerState} == {
         "IDLE": "idle",
         "ASSIGNED": "assigned",
@@ -53,7 +53,7 @@ def test_the_states_are_the_documents() -> None:
 
 @pytest.mark.requirement("WP-02")
 @pytest.mark.parametrize(("state", "goal"), list(product(WorkerState, WorkerState)))
-def test_a_worker_moves_along_the_edges_of_the_table_and_no_others(
+def test_a_worker_moves_only_along_the_edges_of_the_table(
     state: WorkerState, goal: WorkerState
 ) -> None:
     worker = WorkerProtocol("w1")
@@ -64,7 +64,7 @@ def test_a_worker_moves_along_the_edges_of_the_table_and_no_others(
 
 
 @pytest.mark.requirement("WP-02")
-def test_the_public_table_is_the_documents() -> None:
+def test_the_public_table_is_that_of_the_document() -> None:
     table = {
         (state.value, goal.value)
         for state, goals in WorkerProtocol.VALID_TRANSITIONS.items()
@@ -94,12 +94,12 @@ def test_a_context_is_full_at_seventy_percent() -> None:
 
 @pytest.mark.requirement("WP-03")
 @given(st.floats(0.0, 1.0))
-def test_every_usage_is_full_or_not_by_the_threshold(usage: float) -> None:
+def test_a_context_is_full_exactly_from_the_threshold_on(usage: float) -> None:
     assert check_context_threshold(usage) is (usage >= 0.70)
 
 
 @pytest.mark.requirement("WP-03", "WP-01")
-def test_the_checkpoint_signal_has_the_documents_payload() -> None:
+def test_the_checkpoint_signal_has_the_payload_of_the_document() -> None:
     signal = create_checkpoint_signal("task-1", "w1", 3, ["a.py"], ["b.py"])
     assert type(signal) is Message
     assert signal.type is MessageType.CONTEXT_THRESHOLD

@@ -29,7 +29,7 @@ def keys(outbox: Outbox) -> list[str]:
     return [entry.key for file in outbox.files() if (entry := outbox.read(file))]
 
 
-def test_a_file_is_replaced_whole_and_leaves_nothing_beside_it(tmp_path: Path) -> None:
+def test_a_file_is_replaced_atomically_without_leftovers(tmp_path: Path) -> None:
     path = tmp_path / "file.json"
     write_durably(path, b"a long first content")
     write_durably(path, b"short")
@@ -37,7 +37,7 @@ def test_a_file_is_replaced_whole_and_leaves_nothing_beside_it(tmp_path: Path) -
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_failed_replacement_leaves_the_former_content(tmp_path: Path) -> None:
+def test_a_failed_replacement_keeps_the_old_content(tmp_path: Path) -> None:
     path = tmp_path / "file.json"
     write_durably(path, b"former")
     (tmp_path / ".file.json.tmp").mkdir()
@@ -46,7 +46,7 @@ def test_a_failed_replacement_leaves_the_former_content(tmp_path: Path) -> None:
     assert path.read_bytes() == b"former"
 
 
-def test_a_lock_is_held_by_one_and_given_back(tmp_path: Path) -> None:
+def test_a_lock_has_one_holder_and_can_be_released(tmp_path: Path) -> None:
     path = tmp_path / "folder" / "a.lock"
     with locked(path, 0.0), pytest.raises(LockHeldError), locked(path, 0.0):
         pass
@@ -54,7 +54,7 @@ def test_a_lock_is_held_by_one_and_given_back(tmp_path: Path) -> None:
         pass
 
 
-def test_a_lock_is_waited_for(tmp_path: Path) -> None:
+def test_taking_a_held_lock_waits(tmp_path: Path) -> None:
     path = tmp_path / "a.lock"
     got = threading.Event()
 
@@ -70,7 +70,7 @@ def test_a_lock_is_waited_for(tmp_path: Path) -> None:
     assert got.is_set()
 
 
-def test_a_lock_file_that_was_removed_while_it_was_held_locks_nobody_out(tmp_path: Path) -> None:
+def test_a_lock_file_removed_while_held_locks_nobody_out(tmp_path: Path) -> None:
     path = tmp_path / "folder" / "a.lock"
     with locked(path, 0.0):
         path.unlink()
@@ -79,7 +79,7 @@ def test_a_lock_file_that_was_removed_while_it_was_held_locks_nobody_out(tmp_pat
             assert path.exists()
 
 
-def test_reports_keep_their_order_beyond_ten(tmp_path: Path) -> None:
+def test_more_than_ten_reports_keep_their_order(tmp_path: Path) -> None:
     outbox = Outbox(tmp_path / "outbox")
     for number in range(12):
         append(outbox, f"key-{number}")
@@ -88,14 +88,14 @@ def test_reports_keep_their_order_beyond_ten(tmp_path: Path) -> None:
     assert keys(outbox) == [*(f"key-{number}" for number in range(1, 12)), "last"]
 
 
-def test_an_outbox_that_is_not_there_is_empty(tmp_path: Path) -> None:
+def test_a_missing_outbox_is_empty(tmp_path: Path) -> None:
     outbox = Outbox(tmp_path / "outbox")
     assert outbox.files() == []
     outbox.remove_if_empty()
     assert not outbox.folder.exists()
 
 
-def test_a_pipe_in_the_outbox_is_put_aside_unread(tmp_path: Path) -> None:
+def test_a_named_pipe_in_the_outbox_is_set_aside_unread(tmp_path: Path) -> None:
     """Whoever reads one waits for whoever writes, and holds up all reports."""
     outbox = Outbox(tmp_path / "outbox")
     outbox.folder.mkdir()
@@ -112,7 +112,7 @@ def test_a_pipe_in_the_outbox_is_put_aside_unread(tmp_path: Path) -> None:
     assert len(outbox.rejected()) == 1
 
 
-def test_an_outbox_that_cannot_be_listed_is_empty_but_takes_no_report(tmp_path: Path) -> None:
+def test_an_unlistable_outbox_is_empty_but_refuses_reports(tmp_path: Path) -> None:
     """A number that was given out must not be given out again: the report there would be lost."""
     outbox = Outbox(tmp_path / "outbox")
     outbox.folder.write_text("a file")
@@ -121,7 +121,7 @@ def test_an_outbox_that_cannot_be_listed_is_empty_but_takes_no_report(tmp_path: 
         outbox.send_prepared()
 
 
-def test_an_outbox_goes_only_when_nothing_is_left_in_it(tmp_path: Path) -> None:
+def test_an_outbox_is_removed_only_when_empty(tmp_path: Path) -> None:
     outbox = Outbox(tmp_path / "outbox")
     append(outbox, "one")
     outbox.remove_if_empty()
@@ -136,7 +136,7 @@ def test_an_outbox_goes_only_when_nothing_is_left_in_it(tmp_path: Path) -> None:
     assert not outbox.folder.exists()
 
 
-def test_the_pauses_grow_from_a_fifth_of_a_second_to_five_and_stay_there() -> None:
+def test_delays_grow_from_a_fifth_of_a_second_to_five_seconds_and_stay_there() -> None:
     delays = list(islice(backoff_delays(), 12))
     limits = [0.2, 0.4, 0.8, 1.6, 3.2, *[5.0] * 7]
     assert all(limit / 2 <= delay <= limit for delay, limit in zip(delays, limits, strict=True))

@@ -19,7 +19,7 @@ KINDS = [
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.code)
-def test_every_error_of_the_server_comes_out_as_itself(kind: type[ShiftbossError]) -> None:
+def test_every_server_error_is_raised_as_its_own_class(kind: type[ShiftbossError]) -> None:
     sent = kind.__new__(kind)
     ShiftbossError.__init__(sent, "no", field="commit", hint="try", facts={"recorded": 3})
     with pytest.raises(ShiftbossError) as raised:
@@ -54,7 +54,7 @@ def test_a_success_that_is_not_from_the_server_is_retried(content: bytes) -> Non
         (503, True),
     ],
 )
-def test_which_problems_are_retried(status: int, is_retried: bool) -> None:
+def test_only_temporary_problems_are_retried(status: int, is_retried: bool) -> None:
     with pytest.raises(ShiftbossError, match="no") as raised:
         read_reply(httpx2.Response(status, json=problem_of(errors.Conflict("no"))))
     assert isinstance(raised.value, ServerUnreachable) is is_retried
@@ -62,7 +62,7 @@ def test_which_problems_are_retried(status: int, is_retried: bool) -> None:
 
 
 @pytest.mark.parametrize("status", [200, 201])
-def test_an_answer_is_not_retried(status: int) -> None:
+def test_a_success_is_not_retried(status: int) -> None:
     assert read_reply(httpx2.Response(status, json={})) == ({}, b"{}")
 
 
@@ -86,7 +86,7 @@ def test_an_answer_without_the_expected_members_is_not_recognized() -> None:
     ("status", "kind"),
     [(404, errors.NotFound), (409, errors.Conflict), (422, errors.InvalidRequest)],
 )
-def test_a_code_of_a_later_version_is_an_error_of_its_kind(
+def test_an_unknown_error_code_is_raised_by_its_status(
     status: int, kind: type[ShiftbossError]
 ) -> None:
     problem = {"type": "urn:shiftboss:later", "code": "later", "detail": "not so"}
@@ -102,7 +102,7 @@ def test_a_swarm_id_cannot_lead_to_another_path(swarm_id: str) -> None:
     assert refused.value.field == "swarm_id"
 
 
-def test_an_error_of_the_connection_names_the_server() -> None:
+def test_a_connection_error_names_the_server() -> None:
     with (
         pytest.raises(ServerUnreachable, match=r"http://127\.0\.0\.1:1.*refused"),
         connection_errors("http://127.0.0.1:1"),

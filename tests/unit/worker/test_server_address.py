@@ -15,7 +15,7 @@ def bare_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SHIFTBOSS_TOKEN", raising=False)
 
 
-def test_the_argument_comes_before_the_environment_and_the_environment_before_the_default(
+def test_the_argument_overrides_the_environment_which_overrides_the_default(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     assert Server.at() == Server(ADDRESS, None)
@@ -28,13 +28,13 @@ def test_the_argument_comes_before_the_environment_and_the_environment_before_th
 @pytest.mark.parametrize(
     "address", ["127.0.0.1:7432", "ftp://boss.test", "http://", "http://boss.test:99999", "boss"]
 )
-def test_what_is_not_an_address_is_refused_at_once(address: str) -> None:
+def test_an_invalid_address_is_refused_immediately(address: str) -> None:
     with pytest.raises(InvalidRequest) as refused:
         Server.at(address)
     assert refused.value.field == "server"
 
 
-def test_a_token_is_not_shown_and_one_that_no_header_can_carry_is_refused() -> None:
+def test_a_token_is_never_shown_and_must_fit_into_a_header() -> None:
     with pytest.raises(InvalidRequest) as refused:
         Server.at(token="top\nsecret")
     assert refused.value.field == "token"
@@ -51,7 +51,7 @@ def test_a_token_is_not_shown_and_one_that_no_header_can_carry_is_refused() -> N
         ("http://boss.test:7432", True),
     ],
 )
-def test_a_proxy_of_the_environment_is_not_asked_for_this_machine(
+def test_a_proxy_from_the_environment_is_not_used_for_localhost(
     address: str, proxied: bool
 ) -> None:
     with Server.at(address).client() as client:
