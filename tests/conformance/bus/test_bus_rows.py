@@ -1,4 +1,4 @@
-"""What the port promises of tasks, queue, workers, leases and questions, on both stores."""
+"""What the store port promises about tasks, workers, leases and questions, on both stores."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the port promises of repo locks, CI, attempts, halts and checkpoints, on both stores."""
+"""What the store port promises about locks, CI, attempts, halts and checkpoints, on both stores."""
 
 from __future__ import annotations
 
@@ -180,7 +180,7 @@ async def test_a_halt_is_in_force_until_it_is_lifted(with_swarm: OpenStore) -> N
     assert await with_swarm.read(lambda tx: tx.halt_of_task(SWARM, "t")) == left
     assert await with_swarm.read(lambda tx: tx.halt(1)) == halt(halt_id=1, lifted_at_ms=NOW + 9)
     assert await with_swarm.read(lambda tx: tx.halt(3)) is None
-    # A lifted halt gives its number to nobody.
+    # The number of a lifted halt is not reused.
     await with_swarm.write(lambda tx: tx.lift_halt(2, NOW))
     assert await with_swarm.write(lambda tx: tx.add_halt(halt())) == 3
 

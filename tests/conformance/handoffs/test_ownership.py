@@ -1,4 +1,4 @@
-"""Who may write what: overlapping tasks are not in flight together, on both stores."""
+"""File ownership: overlapping tasks never run in parallel, on both stores."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.requirement("HO-07")]
 
 
 def only(found: object) -> dict[str, str]:
-    """The one member of a list."""
+    """The only item of a list."""
     assert isinstance(found, list)
     (one,) = found
     return dict(one)

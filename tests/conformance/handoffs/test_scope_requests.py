@@ -281,7 +281,7 @@ async def test_a_request_with_an_idempotency_key_is_made_once(handoffs: HandoffF
     first = await handoffs.ask_for("t", "b.py", key="k")
     await handoffs.replace("t", "a.py", submit=True)
     assert await handoffs.ask_for("t", "b.py", key="k") == first
-    # Without it, a grant that was undone is asked for anew.
+    # Without the key, a revoked grant is requested again.
     assert (await handoffs.ask_for("t", "b.py")).request_id == 2
 
 

@@ -77,7 +77,7 @@ async def test_an_attempt_without_an_outcome_records_no_signal(handoffs: Handoff
     await handoffs.not_seen(job)
     assert await signals(handoffs) == []
     await handoffs.cancel("t")
-    # Without a handoff nobody knows how the task was cut.
+    # Without a handoff the strategy is unknown.
     await handoffs.add_and_submit("plain")
     await handoffs.start("w", "plain")
     await handoffs.failed("plain")
@@ -101,7 +101,7 @@ async def test_a_failed_packet_records_a_signal_too(handoffs: HandoffFixture) ->
         packet_id=1, task_id="s", error_type="logic_error", message="boom", recoverable=False
     )
     await handoffs.coordinator.swarms.error("packets", error)
-    await handoffs.coordinator.swarms.error("packets", error)  # of a packet that has failed already
+    await handoffs.coordinator.swarms.error("packets", error)  # the packet has already failed
     (signal,) = await signals(handoffs)
     assert (signal.kind, signal.task_id, about(signal)["reason"]) == ("failure", "packet-1", "boom")
 

@@ -1,4 +1,4 @@
-"""What the port promises of usage, budgets, holds and landings, on both stores."""
+"""What the store port promises about usage, budgets, holds and landings, on both stores."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Recorder:
-    """An effect that remembers the swarms it was run for; idempotent, as effects must be."""
+    """An effect that records the swarms it ran for; idempotent, as effects must be."""
 
     def __init__(self, name: str = "recorder", kind: EventKind = EventKind.SWARM_CREATED) -> None:
         self.runs: list[str] = []

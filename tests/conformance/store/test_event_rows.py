@@ -1,4 +1,4 @@
-"""Every method of the transaction that is about events and retries, on every store."""
+"""The methods of the transaction for events and retries, on every store."""
 
 from __future__ import annotations
 

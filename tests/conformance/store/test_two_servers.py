@@ -92,7 +92,7 @@ def test_one_server_keeps_working_when_the_other_dies(
 def test_polls_parked_on_one_server_miss_nothing_across_a_postgres_restart(
     clients: tuple[Client, Client], postgres: Postgres
 ) -> None:
-    """The tasks are given out at the other server, while the first may still be deaf."""
+    """The tasks are assigned on the other server while the first may not be listening yet."""
     one, other = clients
     names = [f"w-{number}" for number in range(4)]
     for name in names:

@@ -1,4 +1,4 @@
-"""What agents print, as they printed it: see agent_lines/, where only noise was left out."""
+"""Recorded output of agents: see agent_lines/, where only noise was removed."""
 
 from __future__ import annotations
 
@@ -218,7 +218,7 @@ def test_gemini_reports_tokens_at_the_end_and_refusals_with_the_tool() -> None:
     ("errors", "hours"),
     [
         ("cause: { message: 'Please retry in 3600.5s.' }", 3600.5 / 3600),
-        # Midnight at Google's, where it is a quarter past noon now.
+        # Midnight in Google's time zone, where it is a quarter past noon now.
         ("", 12 - 13 / 60 - 20 / 3600),
     ],
 )

@@ -1,4 +1,4 @@
-"""Which tests a change took away, language by language."""
+"""Which tests a change removed, language by language."""
 
 from __future__ import annotations
 

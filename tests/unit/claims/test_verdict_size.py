@@ -1,4 +1,4 @@
-"""A verdict fits into a request, whatever a worker's commit holds."""
+"""A verdict fits into a request, whatever a worker's commit contains."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the doctor makes of what it sees: how bad it is, and what to do about it."""
+"""The findings of the doctor: their severity and the advice."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def levels(findings: list[Finding]) -> list[str]:
 
 
 class Line:
-    """A line on which the answers are given: bytes, or an error that is raised."""
+    """A connection with prepared answers: bytes, or an error to raise."""
 
     address = "http://127.0.0.1:7432"
 

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Story:
-    """A coordinator that has events, and can be away."""
+    """A coordinator with events that can be unavailable."""
 
     def __init__(self) -> None:
         self.hub = Hub()

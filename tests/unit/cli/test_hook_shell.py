@@ -1,4 +1,4 @@
-"""What is read from a shell command: every file that it would write, where it can be known."""
+"""Reading shell commands: every file that they would write, as far as it can be known."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def read_script(command: str) -> ShellWrites:
 
 
 def written(command: str) -> list[str]:
-    """The paths as the shell would have them: `?` for what only it knows."""
+    """The paths as the shell would see them, with `?` for parts only it knows."""
     return [
         _shown(one)
         for one in read_script(command).effects

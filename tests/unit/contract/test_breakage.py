@@ -1,4 +1,4 @@
-"""Which push broke a repo downstream, and what is done about it: the rules."""
+"""The rules for finding the push that broke a downstream repo, and for its remedy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the CI says about a commit: only what was seen to succeed has succeeded."""
+"""The CI verdict on a commit: only what was seen to succeed has succeeded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The failure taxonomy and the end of a worker that may not use its tools."""
+"""The failure classes, and the termination of a worker that may not use its tools."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_a_message_alone_is_never_fatal(text: str) -> None:
     for error_type in (None, "odd_error"):
         assert classify(error_type, text, POLICY) == "blocking"
         assert sounds_fatal(error_type, text, POLICY)
-    # Who says what it is, is believed.
+    # An explicit type is believed.
     assert classify("test_failure", text, POLICY) == "recoverable"
     assert not sounds_fatal("test_failure", text, POLICY)
     assert classify("api_key_exposed_in_commit", text, POLICY) == "fatal"

@@ -1,4 +1,4 @@
-"""Milestones: their lines, their order, and what a DONE report must say."""
+"""Milestones: their lines, their order, and what a DONE report must contain."""
 
 from __future__ import annotations
 
@@ -233,7 +233,7 @@ JOB_STATES = st.sampled_from(["waiting", "running", "success", "failure", "cance
 
 
 def built(kind: type, **members: st.SearchStrategy[object]) -> st.SearchStrategy[object]:
-    """Reports that can be made at all; the types refuse the others."""
+    """Reports that can be constructed; the types refuse the others."""
 
     def make(values: dict[str, object]) -> object:
         try:

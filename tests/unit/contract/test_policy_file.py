@@ -1,4 +1,4 @@
-"""A policy file is read whole or not at all, and all that is wrong with it is said at once."""
+"""A policy file is read completely or not at all, and all its problems are reported together."""
 
 from __future__ import annotations
 

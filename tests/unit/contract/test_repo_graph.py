@@ -150,7 +150,7 @@ def test_every_cycle_is_found() -> None:
 
 
 def expected(repo: str, active: set[str]) -> bool:
-    """The contract's logic, word by word."""
+    """The contract's logic, literally."""
     if repo in active:
         return False
     for dependency in DEPENDS_ON[repo]:

@@ -1,4 +1,4 @@
-"""The ladder of timeouts and the signs of a deadlock, each at its very millisecond."""
+"""The timeout ladder and the signs of a deadlock, to the millisecond."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def step(
 def at_the_edge(
     milestone: Milestone, at_ms: int, activity: Activity, done: LadderState
 ) -> LadderStep:
-    """The step that is due at `at_ms`: not one millisecond before, and still one after."""
+    """The step due at `at_ms`: not a millisecond earlier, but also a millisecond later."""
     before = step(milestone, at_ms - 1, activity, done)
     assert (before.kind, before.at_ms, before.then) == ("none", at_ms, done)
     due = step(milestone, at_ms, activity, done)
@@ -153,7 +153,7 @@ STUCK = Activity(SINCE, ci_state="stuck")
 
 
 def checked(activity: Activity, done: LadderState, at_ms: int = CI_DEADLINE) -> LadderStep:
-    """What is due about the CI once it was asked."""
+    """The step that is due after CI was checked."""
     asked = at_the_edge("PUSHED_TO_CI", at_ms, activity, done)
     assert asked.kind == "check_ci"
     return at_the_edge("PUSHED_TO_CI", at_ms, activity, asked.then)
@@ -182,7 +182,7 @@ def test_a_ci_that_cannot_be_restarted_is_reported_immediately() -> None:
 
 
 def test_a_run_without_progress_for_a_whole_period_is_restarted() -> None:
-    """One that has moved is given more time, as often as it moves."""
+    """A run gets more time whenever it makes progress."""
     done, now = LadderState(warned=True), CI_DEADLINE
     for mark in ("1", "2", "3"):
         due = checked(Activity(SINCE, ci_state="running", ci_mark=mark), done, now)
@@ -194,7 +194,7 @@ def test_a_run_without_progress_for_a_whole_period_is_restarted() -> None:
     assert "its run makes no progress" in due.message
     waits = at_the_edge("PUSHED_TO_CI", now, still, due.then)
     assert waits.kind == "extend"
-    # It hangs again, as it looked before and after a look that found it as it is now.
+    # It hangs again: the check in between found no progress.
     told = checked(still, waits.then, now + 15 * MINUTE)
     assert (told.kind, told.then.told_of_ci) == ("escalate", "hanging")
 

@@ -1,4 +1,4 @@
-"""What a worker reads, counted in tokens of a real vocabulary."""
+"""The prompts of a worker, measured in tokens of a real vocabulary."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which paths patterns cover, and where two sets of patterns meet."""
+"""Which paths patterns cover, and where two sets of patterns overlap."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which files are given to a worker that asks for them, and which only a person gives."""
+"""Which requested files a worker is granted automatically, and which need a decision."""
 
 from __future__ import annotations
 

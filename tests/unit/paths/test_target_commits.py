@@ -1,4 +1,4 @@
-"""What may come along with the target branch, and which files commands name."""
+"""Which changes may come from the target branch, and which files commands read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messages in JSON: there and back unchanged, and nothing but messages."""
+"""Messages survive a round trip through JSON, and nothing else is accepted."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ MESSAGES = st.sampled_from(MessageType).flatmap(messages_of)
 
 
 def example(kind: MessageType) -> dict[str, Any]:
-    """A right message of each type, as JSON has it."""
+    """A valid message of each type, as JSON."""
     members: dict[str, Any] = {
         "task_id": "task-1",
         "spec_path": "specs/task-1.md",

@@ -1,4 +1,4 @@
-"""Budgets and holds: sums, limits, and which pause counts."""
+"""Budgets and holds: totals, limits, and which hold wins."""
 
 from __future__ import annotations
 

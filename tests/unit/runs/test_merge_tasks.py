@@ -1,4 +1,4 @@
-"""Tasks that bring accepted work in which does not fit any more."""
+"""Tasks that merge accepted work which no longer merges by itself."""
 
 from __future__ import annotations
 

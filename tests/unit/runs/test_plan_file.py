@@ -1,4 +1,4 @@
-"""A plan is read whole or not at all, and all that is wrong with it is said at once."""
+"""A plan is read completely or not at all, and all its problems are reported together."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def problems(text: str) -> list[str]:
 
 
 def plan(*tasks: str, repos: str = "{app: {path: app}}", more: str = "") -> str:
-    """The first task is in line 4."""
+    """A plan whose first task is in line 4."""
     listed = "".join(f"- {task}\n" for task in tasks or (TASK,))
     return f"goal: G\nrepos: {repos}\ntasks:\n{listed}{more}"
 

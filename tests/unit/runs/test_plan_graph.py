@@ -1,4 +1,4 @@
-"""Phases, the critical path, traits, overlaps, and a run on paper."""
+"""Phases, the critical path, traits, overlaps, and the simulated run."""
 
 from __future__ import annotations
 
