@@ -11,11 +11,11 @@ from psycopg.sql import SQL, Identifier
 def cut_connections(url: str, which: str = "true") -> int:
     """Terminate all other connections to the database; returns how many there were."""
     with psycopg.connect(url, autocommit=True) as connection:
-        found = connection.execute(
+        rows = connection.execute(
             "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity "
             f"WHERE datname = current_database() AND pid <> pg_backend_pid() AND {which}".encode()
         )
-        return len(found.fetchall())
+        return len(rows.fetchall())
 
 
 def add_schema(url: str, schema: str) -> str:
@@ -31,9 +31,9 @@ def add_schema(url: str, schema: str) -> str:
 def connections(url: str) -> int:
     """The number of clients of the database, without this one."""
     with psycopg.connect(url) as connection:
-        found = connection.execute(
+        row = connection.execute(
             "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() "
             "AND pid <> pg_backend_pid() AND backend_type = 'client backend'"
         )
-        (count,) = found.fetchone() or (0,)
+        (count,) = row.fetchone() or (0,)
         return int(count)

@@ -226,7 +226,7 @@ async def test_a_reset_worker_gets_the_oldest_task_even_if_it_was_its_own(
     await busy.reset("w")
     task = await busy.given("w")
     assert (task.bead_id, task.epoch) == ("held", 2)
-    assert [one["reason"] for one in task.salvage] == ["reset"]
+    assert [entry["reason"] for entry in task.salvage] == ["reset"]
 
 
 @pytest.mark.requirement("BUS-04", "BUS-09")

@@ -119,7 +119,7 @@ async def test_salvage_lists_only_the_newest_lost_attempts(bus: BusFixture) -> N
         await bus.retry("t")
         await bus.start("v", "t")
     await bus.retry("t")
-    assert [one["epoch"] for one in (await bus.given("v")).salvage] == [7, 6, 5, 4, 3]
+    assert [entry["epoch"] for entry in (await bus.given("v")).salvage] == [7, 6, 5, 4, 3]
 
 
 async def test_every_message_from_the_holder_renews_its_lease(bus: BusFixture) -> None:
@@ -276,7 +276,7 @@ async def test_a_coordinator_restart_loses_nothing(store_address: str) -> None:
         assert [answer["answer"] for answer in (await bus.beat("b")).answers] == ["this"]
         await bus.register("x")
         task = await bus.given("x")
-        assert [one["commits"] for one in task.salvage] == [["abc1234"]]
+        assert [entry["commits"] for entry in task.salvage] == [["abc1234"]]
 
 
 async def test_the_duty_expires_a_short_lease_without_waiting_for_its_longest_sleep(

@@ -84,7 +84,7 @@ def runs(sha: str, run_id: str = "89", **states: str) -> CiReport:
     state: Any = next((one for one in ("failure", "cancelled") if one in found), "success")
     if under_way:
         state = "waiting" if found == {"waiting"} else "running"
-    tails = [one.model_copy(update={"log_tail": "assertion failed"}) for one in jobs]
+    tails = [job.model_copy(update={"log_tail": "assertion failed"}) for job in jobs]
     jobs = [tail if tail.state == "failure" else job for job, tail in zip(jobs, tails, strict=True)]
     run = CiRun(run_id=run_id, sha=sha, state=state, event="push", workflow="ci.yml", jobs=jobs)
     return CiReport(sha=sha, runs=[run], complete=not under_way)

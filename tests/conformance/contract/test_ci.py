@@ -133,8 +133,8 @@ async def test_the_watcher_keeps_waiting_if_there_is_no_run_of_the_commit(
     await contract.works_on(TASK)
     sha = await contract.pushes(TASK, 1)
     older = runs(contract.commits[0]).runs
-    for found in ([], older, [older[0].model_copy(update={"sha": ""})]):
-        await contract.ci_says(CiReport(sha=sha, runs=found, complete=False))
+    for ci_runs in ([], older, [older[0].model_copy(update={"sha": ""})]):
+        await contract.ci_says(CiReport(sha=sha, runs=ci_runs, complete=False))
         assert (await contract.tracking(TASK)).state == "waiting"
     with pytest.raises(ContractViolations, match="there is no CI run for commit"):
         await contract.says(TASK, "DONE: adnet CI run #89 all green, radicle-push: success")
@@ -219,12 +219,12 @@ async def test_a_revoked_token_is_reported_and_never_counts_as_a_pass(
 ) -> None:
     await contract.works_on(TASK)
     sha = await contract.pushes(TASK)
-    words = "the forge refused the token: it was revoked"
-    contract.evidence.told[sha] = CiUnavailable(words, reason="token", retry_after_seconds=60)
+    message = "the forge refused the token: it was revoked"
+    contract.evidence.told[sha] = CiUnavailable(message, reason="token", retry_after_seconds=60)
     for _ in range(4):
         await contract.ci_is_due()
     (told,) = await contract.events("ci_unreachable")
-    assert (told["reason"], told["errors"]) == (words, 4)
+    assert (told["reason"], told["errors"]) == (message, 4)
     assert (await contract.tracking(TASK)).state == "waiting"
 
 

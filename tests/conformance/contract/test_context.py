@@ -137,7 +137,7 @@ async def _budgets(contract: ContractFixture) -> None:
     assert made.left_out == ["src/auth/large.py", "src/auth/picture.png"]
     small = await built(contract, "alphavm", max_tokens=made.tokens - 1)
     assert small.tokens < made.tokens
-    assert small.included == [one for one in made.included if one not in small.left_out]
+    assert small.included == [part for part in made.included if part not in small.left_out]
     with pytest.raises(InvalidRequest, match="the budget is 10"):
         await built(contract, "alphavm", max_tokens=10)
 

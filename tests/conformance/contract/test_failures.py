@@ -202,7 +202,9 @@ async def test_a_fatal_failure_halts_the_chain_until_the_operator_resumes(
     for repo in ("adnet", "acdc-core", "alphaos"):
         answer = await contract.can_spawn(repo)
         assert "halted" in {blocker["rule"] for blocker in answer.blockers}
-    (paused,) = [one for one in await contract.events("work_paused") if one["bead_id"] == "ac-dc"]
+    (paused,) = [
+        event for event in await contract.events("work_paused") if event["bead_id"] == "ac-dc"
+    ]
     assert "until the operator resumes" in paused["reason"]
     said = await contract.says("ac-dc", "WORKING: the installer")
     assert said.paused == (await contract.beat("w-ac-dc")).paused == paused["reason"]
@@ -217,7 +219,10 @@ async def test_a_fatal_failure_halts_the_chain_until_the_operator_resumes(
     with pytest.raises(UnknownHalt):
         await contract.lift(99)
     await contract.cascade.run_once()
-    assert {one["bead_id"] for one in await contract.events("work_resumed")} == {"ac-dc", "alphavm"}
+    assert {event["bead_id"] for event in await contract.events("work_resumed")} == {
+        "ac-dc",
+        "alphavm",
+    }
     await contract.pushes("ac-dc")
 
 

@@ -170,12 +170,12 @@ SHOWN = [
 
 
 def test_every_forbidden_pattern_has_a_test() -> None:
-    assert [one.__name__ for one in SHOWN] == list(FORBIDDEN)
+    assert [pattern.__name__ for pattern in SHOWN] == list(FORBIDDEN)
 
 
 @pytest.mark.parametrize("name", FORBIDDEN)
 async def test_a_forbidden_pattern_is_refused_or_impossible(
     here: ContractFixture, name: str
 ) -> None:
-    (show,) = [one for one in SHOWN if one.__name__ == name]
+    (show,) = [pattern for pattern in SHOWN if pattern.__name__ == name]
     await show(here)

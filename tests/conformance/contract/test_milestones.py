@@ -165,8 +165,8 @@ async def test_substates_and_progress_are_reported(contract: ContractFixture) ->
     for line, progress in lines:
         answer = await contract.says(TASK, line)
         assert (answer.line, answer.progress) == (line, progress)
-    told = [event["progress"] for event in await contract.events("milestone_reported")]
-    assert told == [progress for _, progress in lines]
+    reported = [event["progress"] for event in await contract.events("milestone_reported")]
+    assert reported == [progress for _, progress in lines]
 
 
 # -- who reports, and how often

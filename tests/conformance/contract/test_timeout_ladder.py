@@ -65,7 +65,7 @@ async def test_a_silent_worker_is_warned_probed_parked_salvaged_and_replaced(
     assert (task.bead_id, task.epoch) == (TASK, 2)
     assert task.checkpoint is not None
     assert task.checkpoint["worker_id"] == "w"
-    assert [one["reason"] for one in task.salvage] == ["timed_out"]
+    assert [entry["reason"] for entry in task.salvage] == ["timed_out"]
     # The lock belongs to the task, whoever works on it.
     assert await contract.locked() == {TASK: TASK}
 
@@ -263,15 +263,15 @@ async def test_ci_that_cannot_be_restarted_is_reported_immediately(
 async def test_ci_that_never_started_is_reported(contract: ContractFixture) -> None:
     await contract.works_on("adl", "w", "b")
     await contract.pushes("b", repo="adl")
-    words = "there is no CI run for the pushed commit"
+    text = "there is no CI run for the pushed commit"
     await passes(contract, 16, contract.clock.now_ms)
-    told = await contract.events("timeout_escalated")
-    assert (told[-1]["bead_id"], words in told[-1]["message"]) == ("b", True)
+    escalated = await contract.events("timeout_escalated")
+    assert (escalated[-1]["bead_id"], text in escalated[-1]["message"]) == ("b", True)
     # The contact of the handoff is asked, only once, which blocks nobody.
     await passes(contract, 120, contract.clock.now_ms)
     (question,) = await contract.questions()
     assert (question.bead_id, question.contact) == ("b", "coordinator")
-    assert words in question.question
+    assert text in question.question
     assert (await contract.attempt("b")).state is WorkerState.VERIFYING
     assert contract.evidence.restarted == []
 

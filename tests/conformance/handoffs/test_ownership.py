@@ -180,7 +180,7 @@ async def test_only_one_of_fifty_concurrent_spawns_wins(handoffs: HandoffFixture
     results = await asyncio.gather(*spawns, return_exceptions=True)
     (won,) = [result for result in results if not isinstance(result, BaseException)]
     lost = [result for result in results if isinstance(result, BaseException)]
-    assert all(isinstance(one, OwnershipOverlap) for one in lost), lost
+    assert all(isinstance(error, OwnershipOverlap) for error in lost), lost
     assert len(lost) == 49
     assert await handoffs.owners() == {won.bead_id}
 

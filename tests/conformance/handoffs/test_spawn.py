@@ -82,10 +82,10 @@ async def test_a_handoff_is_found_by_its_exact_id(handoffs: HandoffFixture) -> N
     ],
 )
 def test_invalid_fields_are_refused_by_name(field: str, members: dict[str, Any]) -> None:
-    said: dict[str, Any] = {"bead_id": "t", "files": ["a.py"]}
-    SpawnSubtaskRequest(**said)
+    valid: dict[str, Any] = {"bead_id": "t", "files": ["a.py"]}
+    SpawnSubtaskRequest(**valid)
     with pytest.raises(ValidationError) as refused:
-        SpawnSubtaskRequest(**(said | members))
+        SpawnSubtaskRequest(**(valid | members))
     places = [".".join(str(part) for part in error["loc"]) for error in refused.value.errors()]
     assert any(place.startswith(field) for place in places)
 

@@ -48,14 +48,14 @@ async def test_every_outcome_of_a_claim_or_an_attempt_is_one_signal(
     await handoffs.claim("t", summary="3", cost=2.25)
     await handoffs.accept(changes=[Change(path="a.py", status="M")], files_changed=1)
 
-    found = list(reversed(await signals(handoffs)))
-    assert [(one.kind, one.impact, one.violation_type) for one in found] == [
+    recorded = list(reversed(await signals(handoffs)))
+    assert [(signal.kind, signal.impact, signal.violation_type) for signal in recorded] == [
         ("failure", "negative", "failure"),
         ("refusal", "negative", "scope_creep"),
         ("refusal", "neutral", "criterion"),
         ("completion", "positive", None),
     ]
-    failure, refusal, _, completion = map(about, found)
+    failure, refusal, _, completion = map(about, recorded)
     assert (failure["reason"], failure["duration_ms"], failure["retries"]) == (
         "Build failed",
         1000,

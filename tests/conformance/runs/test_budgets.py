@@ -72,7 +72,7 @@ async def test_a_task_over_its_budget_is_reported_once_and_not_dispatched(
 
     # The other task is not affected; this one waits, whoever submits it.
     await handoffs.failed("a")
-    assert [one.bead_id for one in await handoffs.questions()] == ["a"]
+    assert [question.bead_id for question in await handoffs.questions()] == ["a"]
     assert (await handoffs.given("w")).bead_id == "b"
     await handoffs.register("x")
     assert (await handoffs.submit("a")).dispatched is False

@@ -115,12 +115,12 @@ async def test_landable_tasks_are_listed_in_order_of_acceptance(
     assert one.receipt_id == (await own_handoffs.receipt("a"))["receipt_id"]
     assert one.policy["command_seconds"] == 600
     after = f"{found[0].accepted_at}:{found[0].receipt_id}"
-    assert [one.bead_id for one in await plan.landable(after=after, limit=1)] == ["a"]
+    assert [task.bead_id for task in await plan.landable(after=after, limit=1)] == ["a"]
     with pytest.raises(InvalidRequest):
         await plan.landable(after="a")
     merged(own_repo, "--ff-only")
     await plan.landed("b", commit)
-    assert [one.bead_id for one in await plan.landable()] == ["a", "c"]
+    assert [task.bead_id for task in await plan.landable()] == ["a", "c"]
 
 
 # -- under the completion contract: `task` is the branch of its repos here
@@ -156,8 +156,8 @@ async def accept_green(own_contract: ContractFixture) -> None:
 
 
 async def states(own_contract: ContractFixture) -> dict[str, str]:
-    found = await own_contract.coordinator.store.read(lambda tx: tx.repo_states())
-    return {one.repo: f"{one.state} at {one.sha}" for one in found}
+    rows = await own_contract.coordinator.store.read(lambda tx: tx.repo_states())
+    return {row.repo: f"{row.state} at {row.sha}" for row in rows}
 
 
 async def test_a_branch_other_than_the_tasks_own_is_refused(own_contract: ContractFixture) -> None:
@@ -320,7 +320,7 @@ async def test_the_lock_of_accepted_work_passes_to_its_merge_task(
         {"adnet": f"green at {merge}"},
     )
     # The merged work has landed with it, although it has no lock any more.
-    assert [one.bead_id for one in await plan.landable()] == ["adnet"]
+    assert [task.bead_id for task in await plan.landable()] == ["adnet"]
     assert (await plan.landed("adnet", sha, "task", merge)).repo_locked is None
     assert await plan.landable() == []
     assert (await own_contract.locked(), await states(own_contract)) == (

@@ -97,9 +97,9 @@ async def test_a_parked_task_waits_with_its_checkpoint_and_has_not_failed(
     await bus.register("w")
     await bus.add_and_submit("a")
     epoch = await bus.start("w", "a")
-    told = await plan.park("a", "w", epoch, 60, checkpoint={"next": "the tests"})
-    assert (told.status, told.until) == ("queued", bus.clock.now_ms + 60_000)
-    assert await plan.park("a", "w", epoch, 99) == told
+    parked = await plan.park("a", "w", epoch, 60, checkpoint={"next": "the tests"})
+    assert (parked.status, parked.until) == ("queued", bus.clock.now_ms + 60_000)
+    assert await plan.park("a", "w", epoch, 99) == parked
     shown = await bus.show("a")
     assert (shown.status, shown.state, shown.failures) == ("queued", None, 0)
     # The worker is free for other work, and this task is not dispatched early.
@@ -111,7 +111,7 @@ async def test_a_parked_task_waits_with_its_checkpoint_and_has_not_failed(
     given = await bus.given("x")
     assert (given.bead_id, given.epoch) == ("a", epoch + 1)
     assert given.checkpoint == {"next": "the tests", "worker": "w", "epoch": epoch}
-    assert [one["reason"] for one in given.salvage] == ["parked"]
+    assert [entry["reason"] for entry in given.salvage] == ["parked"]
     assert (await plan.park("a", "w", epoch, 99)).status == "active"
 
 

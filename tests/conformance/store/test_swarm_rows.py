@@ -174,8 +174,8 @@ async def test_assignments_are_listed_by_packet_number(with_swarm: OpenStore) ->
             tx.put_assignment(assignment(packet_id))
 
     await with_swarm.write(register)
-    found = await with_swarm.read(lambda tx: tx.assignments(SWARM))
-    assert [one.packet_id for one in found] == [1, 9, 10, 100]
+    assignments = await with_swarm.read(lambda tx: tx.assignments(SWARM))
+    assert [row.packet_id for row in assignments] == [1, 9, 10, 100]
 
 
 @pytest.mark.parametrize(

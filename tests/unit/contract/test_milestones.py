@@ -404,7 +404,7 @@ def done(**members: object) -> Done:
 PROVEN = {"ci_run": "452", "all_green": True, "sync_status": "success"}
 
 
-@pytest.mark.parametrize("left_out", [[one] for one in PROVEN] + [list(PROVEN)])
+@pytest.mark.parametrize("left_out", [[member] for member in PROVEN] + [list(PROVEN)])
 def test_a_done_report_without_proof_is_refused_with_everything_missing(
     left_out: list[str],
 ) -> None:

@@ -15,7 +15,7 @@ SCRIPT = "is a script, which checks may call"
 
 
 def why_not(path: str, *commands: str) -> str | None:
-    criteria = [f"Command passes: {one}" for one in commands]
+    criteria = [f"Command passes: {command}" for command in commands]
     return why_not_granted(path, [], CommandReferences(criteria, []))
 
 

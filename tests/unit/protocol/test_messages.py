@@ -141,9 +141,9 @@ def test_the_json_of_every_type_is_plain_and_readable(kind: MessageType) -> None
     assert message.type is kind
     assert type(message) is MESSAGE_FORMS[kind]
     assert message.timestamp == datetime(2026, 1, 5, 8, tzinfo=UTC)
-    said = json.loads(message_to_json(message))
-    assert said.pop("timestamp") == "2026-01-05T08:00:00+00:00"
-    assert said == {k: v for k, v in example(kind).items() if k != "timestamp"}
+    data = json.loads(message_to_json(message))
+    assert data.pop("timestamp") == "2026-01-05T08:00:00+00:00"
+    assert data == {k: v for k, v in example(kind).items() if k != "timestamp"}
 
 
 @pytest.mark.parametrize("kind", MessageType)

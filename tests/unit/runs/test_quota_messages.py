@@ -109,6 +109,6 @@ def test_a_reset_time_is_always_in_the_future(words: str) -> None:
 
 def test_a_long_text_is_read_quickly() -> None:
     """Every part of the text almost matches."""
-    words = "resets at retry in 1 d 1 d try again in " * 100_000
-    assert not mentions_limit(words)
-    reset_time(words, NOON, UTC)
+    text = "resets at retry in 1 d 1 d try again in " * 100_000
+    assert not mentions_limit(text)
+    reset_time(text, NOON, UTC)
