@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import httpx2
 
-# Shorter than any test may take, longer than anything the server does.
+# Shorter than the time limit of a test, longer than any request takes.
 ANSWER_SECONDS = 15.0
 
 
@@ -22,7 +22,7 @@ class SseEvent(NamedTuple):
 
 
 class EventReader:
-    """Takes events off an open stream, one by one or several."""
+    """Reads events from an open stream, one or several at a time."""
 
     def __init__(self, response: httpx2.Response) -> None:
         self._source = iter(httpx2.EventSource(response))
@@ -31,7 +31,7 @@ class EventReader:
         return self.take(1)[0]
 
     def take(self, count: int) -> list[SseEvent]:
-        """Raises httpx2.ReadTimeout when the next does not come in time."""
+        """Raises httpx2.ReadTimeout if the next event does not arrive in time."""
         taken: list[SseEvent] = []
         while len(taken) < count:
             event = next(self._source, None)
@@ -41,7 +41,7 @@ class EventReader:
         return taken
 
     def rest(self) -> list[SseEvent]:
-        """All until the stream ends."""
+        """All events until the stream ends."""
         return [_parsed(event) for event in self._source if event.data]
 
 
@@ -62,7 +62,7 @@ class Client:
         return self._http.get(path, params=parameters)
 
     def post(self, path: str, body: object, key: str | None = None) -> httpx2.Response:
-        """`body` is sent as JSON, bytes as they are. `key` is the Idempotency-Key."""
+        """`body` is sent as JSON, or unchanged if it is bytes. `key` is the Idempotency-Key."""
         headers = {"Content-Type": "application/json"}
         if key is not None:
             headers["Idempotency-Key"] = key
@@ -70,7 +70,7 @@ class Client:
         return self._http.post(path, content=content, headers=headers)
 
     def create_swarm(self, **members: object) -> str:
-        """The id of a swarm that is there."""
+        """Create a swarm and return its id."""
         answer = self.post("/swarm/create", members)
         assert answer.status_code == 201, answer.text
         swarm_id: str = answer.json()["swarm_id"]

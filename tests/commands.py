@@ -1,4 +1,4 @@
-"""The command `shiftboss`, run as a person or a script runs it."""
+"""Runs the `shiftboss` command like a person or a script would."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Done(NamedTuple):
 
 
 def environment(url: str | None = None, **variables: str) -> dict[str, str]:
-    """Ours, without what is set for another server or another terminal."""
+    """Our environment without settings for another server or terminal."""
     foreign = ("SHIFTBOSS_", "COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR", "TERM")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
     server = {} if url is None else {"SHIFTBOSS_URL": url}
@@ -35,7 +35,7 @@ def environment(url: str | None = None, **variables: str) -> dict[str, str]:
 def shiftboss(
     *arguments: str, url: str | None = None, folder: Path | str | None = None, **variables: str
 ) -> Done:
-    """Run the command to its end, in a folder, with pipes for its output."""
+    """Run the command in a folder and wait for it; its output goes to pipes."""
     with start_python(
         ["-m", _MODULE, *arguments], environment=environment(url, **variables), folder=folder
     ) as process:
@@ -51,7 +51,7 @@ def _text(written: bytes) -> str:
 
 
 def on_terminal(*arguments: str, url: str, columns: int) -> str:
-    """What the command writes to a terminal of that width."""
+    """The output of the command on a terminal of that width."""
     ours, theirs = pty.openpty()
     termios.tcsetwinsize(theirs, (50, columns))
     with start_python(
@@ -72,7 +72,7 @@ def _read_all(descriptor: int) -> Iterator[bytes]:
     while True:
         try:
             part = os.read(descriptor, 65536)
-        except OSError:  # how Linux says that the other end of a terminal is closed
+        except OSError:  # Linux reports a closed terminal this way
             return
         if not part:
             return
@@ -80,7 +80,7 @@ def _read_all(descriptor: int) -> Iterator[bytes]:
 
 
 class Running:
-    """The command while it runs."""
+    """A running command."""
 
     def __init__(self, process: Process) -> None:
         self._process = process
@@ -96,7 +96,7 @@ class Running:
         return line.rstrip("\n")
 
     def hang_up(self) -> None:
-        """Nobody reads its output any more."""
+        """Stop reading its output."""
         assert self._process.stdout is not None
         self._process.stdout.close()
 
@@ -104,7 +104,7 @@ class Running:
         self._process.send_signal(number)
 
     def end(self) -> Done:
-        """Its end, with the output that was not read yet."""
+        """Wait for the command to end; the result has the unread output."""
         out, err = self._process.stdout, self._process.stderr
         assert out is not None
         assert err is not None
@@ -114,14 +114,14 @@ class Running:
 
 @contextmanager
 def running(*arguments: str, url: str | None = None, **variables: str) -> Iterator[Running]:
-    """Whatever it does, it is gone at the end of the `with`."""
+    """The command is killed at the end of the `with` block at the latest."""
     with _until_the_end(arguments, environment(url, **variables), forked=True) as it:
         yield it
 
 
 @contextmanager
 def running_unforked(*arguments: str, **variables: str) -> Iterator[Running]:
-    """The same for those who look at it in /proc: see `fork_server`."""
+    """The same for tests that inspect it in /proc: see `fork_server`."""
     with _until_the_end(arguments, environment(**variables), forked=False) as it:
         yield it
 

@@ -48,7 +48,7 @@ class Run:
     branch: str = "main"
     attempt: int = 1
     old_tasks: list[tuple[str, str]] = field(default_factory=list)
-    # Looks until it is cancelled; None: nobody wants that.
+    # How many more requests see it uncancelled; None: it was not cancelled.
     called_off_in: int | None = None
 
     @property
@@ -59,11 +59,11 @@ class Run:
         if states & {"waiting", "running"}:
             return "running"
         return next(
-            (one for one in ("failure", "cancelled", "success") if one in states), "skipped"
+            (state for state in ("failure", "cancelled", "success") if state in states), "skipped"
         )
 
     def restart(self, **jobs: str) -> None:
-        """Restart jobs, which are then in these states."""
+        """Restart jobs, which then have these states."""
         self.attempt += 1
         self.old_tasks += [(name, self.jobs[name]) for name in jobs]
         self.jobs |= jobs
@@ -79,13 +79,13 @@ class Forge(ThreadingHTTPServer):
         self.logs: dict[int, str] = {}
         self.tips: dict[str, str] = {}
         self.accepted_token: str | None = TOKEN
-        # Counted by path, and all that came with a request.
+        # The number of requests by path, and their Authorization headers.
         self.requests: Counter[str] = Counter()
         self.authorizations: list[str | None] = []
         self.not_modified = 0
-        # What it was told to do: `cancel` and `rerun` with the id of the run.
+        # The actions it was asked for: `cancel` or `rerun` with the id of the run.
         self.told: list[str] = []
-        # What it does wrong.
+        # How it misbehaves.
         self.instead: list[Reply] = []
         self.is_down = False
         self.has_etags = False
@@ -98,7 +98,7 @@ class Forge(ThreadingHTTPServer):
         self.is_slow = False
         self.may_write = True
         self.has_reruns = flavour in ("gitea", "github")
-        # So many looks find a cancelled run as it was.
+        # How many requests still see a cancelled run unchanged.
         self.cancels_after = 0
         self.gone = threading.Event()
 
@@ -144,14 +144,14 @@ class Forge(ThreadingHTTPServer):
         if refused is not None:
             return refused
         root = "" if self.flavour == "github" else "/api/v1"
-        words = path.removeprefix(f"{root}/repos/{REPOSITORY}/").split("/")
-        body = self._body(words, query)
+        parts = path.removeprefix(f"{root}/repos/{REPOSITORY}/").split("/")
+        body = self._body(parts, query)
         if body is None:
             return Reply(404, {"message": "Not Found"})
         return Reply(200, None if self.says_null else body, self.headers)
 
     def act(self, path: str, authorization: str | None) -> Reply:
-        """Cancel or restart a run, as forges do: they do not restart one that is under way."""
+        """Cancel or restart a run. Like real forges, it does not restart a running one."""
         refused = self._refused(authorization)
         match path.split("/")[-4:]:
             case ["actions", "runs", number, ("cancel" | "rerun") as what] if refused is None:
@@ -192,8 +192,8 @@ class Forge(ThreadingHTTPServer):
             return Reply(401, {"message": "Bad credentials"})
         return None
 
-    def _body(self, words: list[str], query: dict[str, str]) -> Any:
-        match words:
+    def _body(self, parts: list[str], query: dict[str, str]) -> Any:
+        match parts:
             case ["actions", "tasks"] if self.flavour != "github":
                 return {"workflow_runs": _page(self._tasks(), query), "total_count": 1}
             case ["actions", "runs"] if self.flavour != "forgejo-old":
@@ -222,10 +222,10 @@ class Forge(ThreadingHTTPServer):
         return "" if self.leaves_out_shas else run.sha
 
     def _tasks(self) -> list[dict[str, Any]]:
-        """The tasks of jobs that a runner has taken, the newest first."""
+        """The tasks of jobs that a runner has taken, newest first."""
         rows: list[dict[str, Any]] = []
         for run in self.runs:
-            taken = [one for one in run.jobs.items() if one[1] not in ("waiting", "skipped")]
+            taken = [job for job in run.jobs.items() if job[1] not in ("waiting", "skipped")]
             for name, status in [*run.old_tasks, *taken]:
                 row = {
                     "id": 1000 + len(rows),
@@ -284,13 +284,13 @@ class Forge(ThreadingHTTPServer):
             for name, state in run.jobs.items()
         ]
         return [
-            {"id": run_id * 100 + at, "name": name, "html_url": self.url, **words}
-            for at, (name, words) in enumerate(states)
+            {"id": run_id * 100 + at, "name": name, "html_url": self.url, **fields}
+            for at, (name, fields) in enumerate(states)
         ]
 
     def _statuses(self, sha: str) -> dict[str, Any] | None:
         """Forgejo lists a skipped job as a success here. The last status of each context counts."""
-        words = {"waiting": "pending", "running": "pending", "skipped": "success"}
+        statuses_of = {"waiting": "pending", "running": "pending", "skipped": "success"}
         rows = {}
         for run in self.runs:
             if run.sha != sha or run.event != "push" or not self.has_statuses:
@@ -298,7 +298,7 @@ class Forge(ThreadingHTTPServer):
             for at, (name, state) in enumerate(run.jobs.items()):
                 context = f"{run.workflow} / {name} ({run.event})"
                 rows[context] = {
-                    "status": words.get(state, "failure" if state == "cancelled" else state),
+                    "status": statuses_of.get(state, "failure" if state == "cancelled" else state),
                     "context": context,
                     "target_url": f"/{REPOSITORY}/actions/runs/{run.number}/jobs/{at}",
                 }
@@ -354,7 +354,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def _status_fields(state: str) -> dict[str, Any]:
-    """The status and the conclusion, as GitHub and Gitea write them."""
+    """The status and the conclusion in the format of GitHub and Gitea."""
     if state in _ENDED:
         return {"status": "completed", "conclusion": state}
     return {"status": {"waiting": "queued", "running": "in_progress"}[state], "conclusion": None}

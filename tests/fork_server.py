@@ -1,11 +1,11 @@
-"""Servers and commands of Shiftboss as processes of their own, without the wait for its imports.
+"""Start Shiftboss servers and commands in separate processes without waiting for its imports.
 
-Importing Shiftboss costs more than most tests do. So each test process has one helper
-(`fork_server_process`) that has imported all of it, and forks whenever a test wants a server or a
-command. What is forked is a process like any other: it has the arguments, the variables, the folder
-and the streams that it is given, it can be killed, and it ends with an exit code. Two things
-differ: its parent is the helper, and /proc shows the command line and the variables of the helper.
-Tests that look at those start the real thing (`forked=False`), and so do a few others.
+Importing Shiftboss takes longer than most tests. So each test process has one helper
+(`fork_server_process`) that has imported everything and forks whenever a test needs a server or a
+command. The forked process behaves like any other: it gets its own arguments, environment, working
+directory and streams, it can be killed, and it has an exit code. Two things differ: its parent is
+the helper, and /proc shows the command line and the environment of the helper. Tests that depend on
+those start a real process (`forked=False`), and so do a few others.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ def start_python(
     stderr: Stream = subprocess.PIPE,
     forked: bool = True,
 ) -> Process:
-    """Start `python -m MODULE ...` or `python -c PROGRAM ...`; all else is as for `Popen`."""
+    """Start `python -m MODULE ...` or `python -c PROGRAM ...`; the rest is like `Popen`."""
     variables = dict(os.environ if environment is None else environment)
-    if forked and sys.platform == "linux":  # libraries of other systems do not bear a fork
+    if forked and sys.platform == "linux":  # system libraries elsewhere do not survive a fork
         helper = _the_helper()
-        if helper.can_be_given(variables):
+        if helper.accepts(variables):
             return helper.fork(arguments, variables, folder, (stdin, stdout, stderr))
     return StartedProcess(
         [sys.executable, *arguments],
@@ -59,12 +59,12 @@ def start_python(
         stdin=stdin,
         stdout=stdout,
         stderr=stderr,
-        bufsize=0,  # what was not read yet is seen by `select`
+        bufsize=0,  # so that `select` sees unread output
     )
 
 
 class StartedProcess(subprocess.Popen[bytes]):
-    """Ends with the tests, however the tests end."""
+    """A process that is killed when the tests end, however they end."""
 
     def __init__(self, argv: list[str], **how: Any) -> None:
         super().__init__(argv, **how)
@@ -77,7 +77,7 @@ class StartedProcess(subprocess.Popen[bytes]):
 
 
 class ForkedProcess:
-    """What `subprocess.Popen` is, as far as tests need it. The streams are binary."""
+    """The part of `subprocess.Popen` that tests need. The streams are binary."""
 
     def __init__(
         self,
@@ -104,7 +104,7 @@ class ForkedProcess:
         return code
 
     def communicate(self, timeout: float | None = None) -> tuple[bytes, bytes]:
-        """What it writes until it closes its streams, and its end."""
+        """Read its output until it closes its streams, then wait for it to end."""
         deadline = None if timeout is None else time.monotonic() + timeout
         if self.stdin is not None:
             self.stdin.close()
@@ -130,7 +130,7 @@ class ForkedProcess:
             try:
                 os.kill(self.pid, number)
             except ProcessLookupError:
-                pass  # it has ended since
+                pass  # it has already ended
 
     def kill(self) -> None:
         self.send_signal(signal.SIGKILL)
@@ -150,7 +150,7 @@ class ForkedProcess:
         self.wait()
 
     def _look(self, seconds: float | None) -> int | None:
-        """The exit code; None: the process still runs."""
+        """The exit code, or None while the process is running."""
         if self.returncode is None and select.select([self._status], [], [], seconds)[0]:
             self.returncode = _number(self._status)
             self._status.close()
@@ -165,15 +165,15 @@ def _left(deadline: float | None) -> float | None:
 
 
 def _number(status: socket.socket) -> int:
-    """A process number or an exit code."""
-    said = status.recv(STATUS.size)
-    assert said, "the helper that forks has ended"
-    number: int = STATUS.unpack(said)[0]
+    """Receive a process id or an exit code."""
+    data = status.recv(STATUS.size)
+    assert data, "the helper that forks has ended"
+    number: int = STATUS.unpack(data)[0]
     return number
 
 
 class _Helper:
-    """The process that forks. It ends, and kills what it has forked, when this process is gone."""
+    """The process that forks. When this process is gone, it kills its children and exits."""
 
     def __init__(self) -> None:
         self._requests, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -190,8 +190,8 @@ class _Helper:
         self._requests.close()
         self._process.wait()
 
-    def can_be_given(self, environment: Mapping[str, str]) -> bool:
-        """Not a variable that the interpreter reads when it starts: it has started."""
+    def accepts(self, environment: Mapping[str, str]) -> bool:
+        """False if a variable differs that the interpreter reads only at startup."""
         return all(
             self._variables.get(name) == value
             for name, value in environment.items()
@@ -232,7 +232,7 @@ def _descriptor(
     ours: list[IO[bytes] | None],
     theirs: ExitStack,
 ) -> int:
-    """Of the child's end of a stream. Our end, where there is one, is added to `ours`."""
+    """The descriptor of the child's end of a stream. Our end, if there is one, goes to `ours`."""
     if stream == subprocess.PIPE:
         reading, writing = os.pipe()
         mine, given = (writing, reading) if number == 0 else (reading, writing)

@@ -1,9 +1,9 @@
-"""The process that has imported Shiftboss once and forks for every server and every command.
+"""The process that imports Shiftboss once and forks for every server and every command.
 
 `python tests/fork_server_process.py FD`: the descriptor is one end of a socket, see `fork_server`.
 
-A child leaves `serve_forks` with what it is to do, so that it does it at the very top, as a program
-of its own does: its exceptions, its exit code and its end are those of the interpreter.
+In a child, `serve_forks` returns the program to run, so that it runs at the top level like any
+script: the interpreter handles its exceptions, its exit code and its shutdown.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TextIO
 
-# What is imported late, or by others than Shiftboss once they run.
+# Modules that are imported late, or by other libraries at run time.
 LATE = (
     "asyncio.base_events",
     "encodings.idna",
@@ -44,9 +44,9 @@ LATE = (
     "uvicorn.loops.auto",
     "uvicorn.loops.uvloop",
 )
-# The longest request: a command line and its environment.
+# The maximum size of a request: a command line and its environment.
 LONGEST = 1 << 18
-# A process number, then an exit code.
+# Carries a process id first, then an exit code.
 STATUS = struct.Struct("=i")
 
 Program = Callable[[], object]
@@ -61,22 +61,22 @@ def preload() -> None:
         try:
             importlib.import_module(name)
         except ImportError:
-            pass  # not on every system, and nothing needs it here
-    # What the children share must not be touched, or it is copied.
+            pass  # not available, and not needed, on every system
+    # Memory shared with the children is copied when the garbage collector touches it.
     gc.collect()
     gc.freeze()
 
 
 def serve_forks(requests: socket.socket) -> Program:
-    """Fork for every request, and tell how the children have ended. Returns in the children only.
+    """Fork for every request and report the exit codes. Returns only in the children.
 
-    When nobody can ask any more, the tests are gone: whoever still runs is killed.
+    A closed request socket means that the tests are gone: the remaining children are killed.
     """
     assert len([*Path("/proc/self/task").iterdir()]) == 1, "a fork would lose the other threads"
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the tests, and for the children
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is meant for the tests and the children
     waker, woken = socket.socketpair()
-    for one in (waker, woken):
-        one.setblocking(False)
+    for end in (waker, woken):
+        end.setblocking(False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.set_wakeup_fd(waker.fileno(), warn_on_full_buffer=False)
     children: dict[int, socket.socket] = {}
@@ -84,7 +84,7 @@ def serve_forks(requests: socket.socket) -> Program:
         ready, _, _ = select.select([requests, woken], [], [])
         if woken in ready:
             woken.recv(4096)
-            _tell_of_ends(children)
+            _report_exits(children)
         if requests not in ready:
             continue
         message, descriptors, _, _ = socket.recv_fds(requests, LONGEST, 4)
@@ -95,8 +95,8 @@ def serve_forks(requests: socket.socket) -> Program:
         status = socket.socket(fileno=descriptors[0])
         pid = os.fork()
         if pid == 0:
-            for one in (requests, waker, woken, status, *children.values()):
-                one.close()
+            for inherited in (requests, waker, woken, status, *children.values()):
+                inherited.close()
             return _become(json.loads(message), descriptors[1:])
         children[pid] = status
         for descriptor in descriptors[1:]:
@@ -104,7 +104,7 @@ def serve_forks(requests: socket.socket) -> Program:
         status.send(STATUS.pack(pid))
 
 
-def _tell_of_ends(children: dict[int, socket.socket]) -> None:
+def _report_exits(children: dict[int, socket.socket]) -> None:
     while children:
         pid, how = os.waitpid(-1, os.WNOHANG)
         if pid == 0:
@@ -113,11 +113,11 @@ def _tell_of_ends(children: dict[int, socket.socket]) -> None:
             try:
                 status.send(STATUS.pack(os.waitstatus_to_exitcode(how)))
             except BrokenPipeError:
-                pass  # nobody wants to know
+                pass  # nobody is waiting for it
 
 
 def _become(request: dict[str, Any], descriptors: list[int]) -> Program:
-    """All that a process of its own would have got from whoever had started it."""
+    """Set up everything that a process normally inherits from its parent."""
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -137,7 +137,7 @@ def _become(request: dict[str, Any], descriptors: list[int]) -> Program:
 
 
 def _stream(descriptor: int, like: TextIO) -> TextIO:
-    """As the interpreter makes its standard streams."""
+    """Open a standard stream like the interpreter does."""
     writes = descriptor > 0
     unbuffered = bool(os.environ.get("PYTHONUNBUFFERED"))
     buffering = 0 if writes and unbuffered else -1
@@ -152,7 +152,7 @@ def _stream(descriptor: int, like: TextIO) -> TextIO:
 
 
 def _run(kind: str, program: str, *arguments: str) -> None:
-    """As `python -m PROGRAM ...` or `python -c PROGRAM ...`."""
+    """Like `python -m PROGRAM ...` or `python -c PROGRAM ...`."""
     sys.argv = [kind, *arguments]
     if kind == "-m":
         sys.path[0] = str(Path.cwd())
@@ -165,9 +165,9 @@ def _run(kind: str, program: str, *arguments: str) -> None:
 
 
 def _end_at_once(code: int) -> None:
-    """As the interpreter ends, without taking all modules apart, which lasts longer than a command.
+    """Exit like the interpreter, but skip its module teardown, which takes longer than a command.
 
-    Returns when the output cannot be written: the interpreter has its way to say so.
+    Returns if the output cannot be written: the interpreter then reports that itself.
     """
     threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()

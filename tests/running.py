@@ -1,4 +1,4 @@
-"""The real server, as a process of its own."""
+"""The real server in a separate process."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ serve(ServerSettings(**json.loads(sys.argv[1])), lambda url: print(url, flush=Tr
 class RunningServer:
     """`RunningServer(database).start()`; the address is `.url`.
 
-    `start` after `stop` or `kill` gives the same port and the same database. `settings` are
-    further members of ServerSettings.
+    `start` after `stop` or `kill` reuses the port and the database. `settings` are further
+    fields of ServerSettings.
     """
 
     def __init__(self, database: str | Path, **settings: object) -> None:
@@ -59,16 +59,16 @@ class RunningServer:
         return self._log.read()
 
     def kill(self) -> None:
-        """As a crash does it: no time to say good-bye."""
+        """Kill it, like a crash."""
         self._end(signal.SIGKILL)
 
     def stop(self) -> None:
-        """As a person does it. The server must end by itself, and well."""
+        """Stop it with SIGTERM. It must exit with 0."""
         code = self._end(signal.SIGTERM)
         assert code == 0, f"the server ended with {code}:\n{self.log}"
 
     def close(self) -> None:
-        """At the end of a test: kill what still runs, show the log if the test failed."""
+        """Kill the server if it is still running, and print its log for a failed test."""
         if self._process is not None:
             self.kill()
         print(f"--- log of the server on {self.database}\n{self.log}")

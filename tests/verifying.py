@@ -1,4 +1,4 @@
-"""Evidence and verification in the process of the test, without an evidence process."""
+"""Evidence and verification inside the test process, without an evidence process."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from shiftboss.protocol.verdicts import Verdict, VerificationJob
 
 
 class LocalEvidence(Inspector):
-    """An `Evidence` for a coordinator of a test."""
+    """An `Evidence` for the coordinator of a test."""
 
     def __init__(self, folder: Path, own_repo: str | None) -> None:
         super().__init__(folder)

@@ -1,4 +1,4 @@
-"""Waiting for what another process or task does, with a deadline."""
+"""Wait for another process or task, with a deadline."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ PAUSE_SECONDS = 0.01
 
 
 def wait_until(condition: Callable[[], object], what: str, seconds: float = 10.0) -> None:
-    """Look again and again until `condition` holds; `what` names it when it does not."""
+    """Poll until `condition` holds; `what` describes it in the error message."""
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, f"not within {seconds} s: {what}"
@@ -18,7 +18,7 @@ def wait_until(condition: Callable[[], object], what: str, seconds: float = 10.0
 
 
 async def eventually(condition: Callable[[], object], what: str, seconds: float = 10.0) -> None:
-    """The same on the event loop, which goes on meanwhile."""
+    """The same without blocking the event loop."""
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, f"not within {seconds} s: {what}"

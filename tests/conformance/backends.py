@@ -1,4 +1,4 @@
-"""The connections of a PostgreSQL database, seen from its side."""
+"""Inspect and cut the connections of a PostgreSQL database."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from psycopg.sql import SQL, Identifier
 
 
 def cut_connections(url: str, which: str = "true") -> int:
-    """End the server's side of the other connections to the database; how many there were."""
+    """Terminate all other connections to the database; returns how many there were."""
     with psycopg.connect(url, autocommit=True) as connection:
-        found = connection.execute(
+        rows = connection.execute(
             "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity "
             f"WHERE datname = current_database() AND pid <> pg_backend_pid() AND {which}".encode()
         )
-        return len(found.fetchall())
+        return len(rows.fetchall())
 
 
 def add_schema(url: str, schema: str) -> str:
@@ -23,17 +23,17 @@ def add_schema(url: str, schema: str) -> str:
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(SQL("CREATE SCHEMA {}").format(Identifier(schema)))
     quoted = schema.replace('"', '""')
-    # libpq splits the options at spaces that no backslash protects.
+    # libpq splits the options at unescaped spaces.
     setting = f'-csearch_path="{quoted}"'.replace("\\", "\\\\").replace(" ", "\\ ")
     return f"{url}{'&' if '?' in url else '?'}options={quote(setting, safe='')}"
 
 
 def connections(url: str) -> int:
-    """How many clients the database has, this one left out."""
+    """The number of clients of the database, without this one."""
     with psycopg.connect(url) as connection:
-        found = connection.execute(
+        row = connection.execute(
             "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() "
             "AND pid <> pg_backend_pid() AND backend_type = 'client backend'"
         )
-        (count,) = found.fetchone() or (0,)
+        (count,) = row.fetchone() or (0,)
         return int(count)

@@ -1,4 +1,4 @@
-"""One open store for each test, of each kind."""
+"""An open store of each kind for each test."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ async def store(store_address: str) -> AsyncIterator[OpenStore]:
 
 @pytest.fixture
 async def with_swarm(store: OpenStore) -> OpenStore:
-    """The same with the swarm SWARM in it."""
+    """The same store with the swarm SWARM in it."""
     await store.add_swarm()
     return store
 
@@ -38,7 +38,7 @@ async def bus(store_address: str) -> AsyncIterator[BusFixture]:
 
 @pytest.fixture(scope="session")
 def repo(tmp_path_factory: pytest.TempPathFactory) -> Repo:
-    """One for all tests: they only look at it."""
+    """Shared by all tests: they only read it."""
     return Repo(tmp_path_factory.mktemp("repos") / "repo")
 
 
@@ -51,7 +51,7 @@ class SharedEvidence(LocalEvidence):
 
 @pytest.fixture(scope="session")
 def evidence(tmp_path_factory: pytest.TempPathFactory, repo: Repo) -> LocalEvidence:
-    """Looks at `repo` and signs receipts. The verdicts are given by the tests."""
+    """Reads `repo` and signs receipts. The tests report the verdicts."""
     return SharedEvidence(tmp_path_factory.mktemp("evidence"), str(repo.path))
 
 
@@ -59,14 +59,14 @@ def evidence(tmp_path_factory: pytest.TempPathFactory, repo: Repo) -> LocalEvide
 async def handoffs(
     store_address: str, evidence: LocalEvidence, repo: Repo
 ) -> AsyncIterator[HandoffFixture]:
-    """A bus with handoffs on an empty database, whose verifier is the test."""
+    """A bus with handoffs on an empty database; the test acts as the verifier."""
     async with open_handoffs(store_address, evidence, repo) as it:
         yield it
 
 
 @pytest.fixture(scope="session")
 def pushed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Repo, list[str]]:
-    """A repository with commits that can be pushed. Tests only look at it."""
+    """A repository with commits to push. Tests only read it."""
     repo = Repo(tmp_path_factory.mktemp("repos") / "pushed")
     return repo, [repo.commit(f"work {number}") for number in range(8)]
 
@@ -75,6 +75,6 @@ def pushed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Repo, list[str]]:
 async def contract(
     store_address: str, tmp_path: Path, pushed: tuple[Repo, list[str]]
 ) -> AsyncIterator[ContractFixture]:
-    """The document's ten repos under the completion contract; no duty runs by itself."""
+    """The document's ten repos under the completion contract; duties run only on request."""
     async with open_contract(store_address, tmp_path, *pushed) as it:
         yield it

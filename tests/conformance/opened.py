@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class OpenStore:
-    """`commits` has one list of events for each call of the commit listener."""
+    """`commits` has a list of events for each call of the commit listener."""
 
     def __init__(self, address: str) -> None:
         self.address = address

@@ -1,4 +1,4 @@
-"""A coordinator on a real store, with a clock that only moves when a test moves it."""
+"""A coordinator on a real store, with a clock that only the test moves."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ class BusFixture:
         )
 
     async def start(self, name: str, task: str) -> int:
-        """The worker takes and acknowledges the task that it was offered; the epoch."""
+        """The worker takes and acknowledges the task it was offered; returns the epoch."""
         assert (await self.given(name)).bead_id == task
         return (await self.ack(name, task)).epoch
 
@@ -176,7 +176,7 @@ class BusFixture:
                 for task_id in tasks
                 if (held := tx.assignment(self.swarm_id, task_id)) is not None
             }
-            # The counters of one priority: those at or above it, without those above.
+            # The count of one priority: tasks at or above it minus those above.
             ready = {
                 priority: tx.ready_at_or_above(self.swarm_id, priority)
                 - tx.ready_at_or_above(self.swarm_id, priority + 1)

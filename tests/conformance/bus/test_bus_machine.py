@@ -1,7 +1,7 @@
-"""Random sequences of all that workers, orchestrator and time can do to the bus, on both stores.
+"""Random sequences of everything workers, orchestrator and time can do to the bus, on both stores.
 
-After every step the stored rows are held against what must always be true; a step that is refused
-must have changed nothing. At the end a last worker finishes whatever is left: no task is lost.
+After every step the stored rows are checked against the invariants; a refused step must not have
+changed anything. In the end one last worker finishes whatever is left: no task is lost.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Bus(RuleBasedStateMachine):
         return self._runner.run(step)
 
     def may(self, step: Coroutine[Any, Any, object]) -> ShiftbossError | None:
-        """Do it. What is refused must not have changed anything."""
+        """Try the operation. If it is refused, it must not have changed anything."""
         refused: ShiftbossError | None = None
         try:
             self.run(step)
@@ -86,7 +86,7 @@ class Bus(RuleBasedStateMachine):
             self.attempts.add((held.worker, held.task_id, held.epoch))
 
     def in_state(self, *states: WorkerState) -> list[tuple[str, str]]:
-        """(worker, task) of the attempts in one of the states, or in any."""
+        """(worker, task) of the attempts in one of the states, or of all attempts."""
         return [
             (held.worker, name)
             for name, held in sorted(self.rows.assignments.items())
@@ -127,7 +127,7 @@ class Bus(RuleBasedStateMachine):
     @precondition(lambda self: self.in_state(WorkerState.ASSIGNED))
     @rule(data=st.data())
     def start(self, data: st.DataObject) -> None:
-        """Twice as likely as the rest: without work nothing happens."""
+        """Twice as likely as the other rules: without work nothing happens."""
         self.take_what_is_offered(data)
 
     @precondition(lambda self: self.in_state(WorkerState.ASSIGNED))
@@ -173,14 +173,14 @@ class Bus(RuleBasedStateMachine):
         assert isinstance(refused, StaleEpoch | NotHeld)
 
     def over(self) -> list[tuple[str, str, int]]:
-        """The attempts that are not live any more."""
+        """The attempts that have ended."""
         live = {
             (assignment.worker, assignment.task_id, assignment.epoch)
             for assignment in self.rows.assignments.values()
         }
         return sorted(self.attempts - live)
 
-    # -- messages of those who hold something, in whatever state that is
+    # -- messages of workers that hold something, in any state
 
     def a_holder(self, data: st.DataObject) -> tuple[str, str]:
         held = [(name, one.task_id) for name, one in self.rows.workers.items() if one.task_id]
@@ -271,7 +271,7 @@ class Bus(RuleBasedStateMachine):
     def retry(self, task: str) -> None:
         self.may(self.bus.retry(task))
 
-    # A few: when all is cancelled, nothing happens any more.
+    # Only a few: once everything is cancelled, nothing else can happen.
     @precondition(lambda self: self.statuses().count("cancelled") < 2)
     @rule(task=TASK_NAMES)
     def cancel(self, task: str) -> None:
@@ -285,7 +285,7 @@ class Bus(RuleBasedStateMachine):
     def let_time_pass(self, seconds: int) -> None:
         assert self.may(self.bus.pass_seconds(seconds)) is None
 
-    # -- what is always true
+    # -- invariants
 
     @invariant()
     def nobody_waits_for_nothing(self) -> None:
@@ -373,7 +373,7 @@ class Bus(RuleBasedStateMachine):
             assert rows.tasks[name].status in ("done", "cancelled"), name
 
     async def finish_everything(self) -> None:
-        """Everybody else falls silent. What waits for a cancelled task is cancelled, too."""
+        """All other workers go silent. Dependents of a cancelled task are cancelled, too."""
         await self.bus.register("last")
         for name, after in self.depends_on.items():
             task = await self.bus.show(name)

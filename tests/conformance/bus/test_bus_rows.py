@@ -1,4 +1,4 @@
-"""What the port promises of tasks, queue, workers, leases and questions, on both stores."""
+"""What the store port promises about tasks, workers, leases and questions, on both stores."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ def question(**changes: Any) -> Question:
 async def add_tasks(store: OpenStore, *tasks: Task) -> None:
     def add(tx: Transaction) -> None:
         tx.take_swarm(SWARM)
-        for one in tasks:
-            tx.add_task(one, [])
+        for task in tasks:
+            tx.add_task(task, [])
 
     await store.write(add)
 
@@ -113,8 +113,8 @@ async def test_tasks_are_paged_by_id(with_swarm: OpenStore) -> None:
     await add_tasks(with_swarm, *(task(name) for name in ("b", "a", "B", "a.1", "a-1", "Z")))
 
     async def page(after: str, limit: int) -> list[str]:
-        found = await with_swarm.read(lambda tx: tx.tasks_after(SWARM, after, limit))
-        return [one.task_id for one in found]
+        tasks = await with_swarm.read(lambda tx: tx.tasks_after(SWARM, after, limit))
+        return [one.task_id for one in tasks]
 
     assert await page("", 10) == sorted(["b", "a", "B", "a.1", "a-1", "Z"])
     assert await page("Z", 2) == ["a", "a-1"]
@@ -331,8 +331,8 @@ async def test_at_most_five_salvage_entries_are_returned_newest_first(
     lost = [Salvage(epoch, "w", "lease_expired", [f"abc123{epoch}"]) for epoch in range(1, 8)]
 
     def add(tx: Transaction) -> None:
-        for one in lost:
-            tx.add_salvage(SWARM, "t", one, NOW)
+        for error in lost:
+            tx.add_salvage(SWARM, "t", error, NOW)
         tx.add_salvage(SWARM, "u", Salvage(1, "w", "reset", []), NOW)
 
     assert await with_swarm.read(lambda tx: tx.salvage(SWARM, "t")) == []

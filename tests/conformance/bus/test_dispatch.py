@@ -70,7 +70,7 @@ async def test_the_position_counts_the_tasks_dispatched_up_to_and_including_this
 async def test_returned_tasks_go_to_the_front_of_the_queue_by_age(
     bus: BusFixture, apart_ms: int
 ) -> None:
-    """They were handed out at once and have never been queued."""
+    """They were dispatched directly and were never queued before."""
     await bus.register("v", "w")
     for name in ("b", "a", "later"):
         await bus.add_and_submit(name)
@@ -93,7 +93,7 @@ async def test_a_resubmitted_task_is_given_its_true_position(
     await bus.register("w")
     await bus.add_and_submit("t", "x", "y")
     await bus.start("w", "t")
-    await bus.failed("t")  # the worker is given x at once
+    await bus.failed("t")  # the worker gets x immediately
     answer = await bus.submit("t")
     assert (answer.queued, answer.position) == (True, 1)
     assert (await bus.submit("y")).position == 2
@@ -101,7 +101,7 @@ async def test_a_resubmitted_task_is_given_its_true_position(
 
 @pytest.mark.requirement("BUS-04")
 async def test_a_task_waits_for_all_its_dependencies(bus: BusFixture) -> None:
-    """A diamond: the base, two sides, the top."""
+    """A diamond of dependencies: base, two sides, top."""
     await bus.register("v", "w")
     await bus.add("base")
     await bus.add("left", "right", after=["base"])
@@ -226,7 +226,7 @@ async def test_a_reset_worker_gets_the_oldest_task_even_if_it_was_its_own(
     await busy.reset("w")
     task = await busy.given("w")
     assert (task.bead_id, task.epoch) == ("held", 2)
-    assert [one["reason"] for one in task.salvage] == ["reset"]
+    assert [entry["reason"] for entry in task.salvage] == ["reset"]
 
 
 @pytest.mark.requirement("BUS-04", "BUS-09")

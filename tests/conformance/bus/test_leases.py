@@ -1,4 +1,4 @@
-"""Leases and epochs on both stores, with a clock that the test moves."""
+"""Leases and epochs on both stores, with a clock moved by the test."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ async def test_a_lapsed_offer_goes_to_another_worker(bus: BusFixture) -> None:
     await bus.pass_seconds(1)
     task = await bus.given("w")
     assert (task.bead_id, task.epoch) == ("t", 2)
-    assert task.salvage == []  # nobody had begun
+    assert task.salvage == []  # nobody had started
     with pytest.raises(TaskMismatch):
         await bus.ack("v", "t")
 
@@ -54,7 +54,7 @@ async def test_a_worker_that_let_an_offer_lapse_gets_no_offers_until_it_is_heard
     await bus.pass_seconds(OFFER)
     await bus.add_and_submit("u")
     assert [(await bus.show(name)).status for name in ("t", "u")] == ["queued", "queued"]
-    await bus.register("v")  # again: it is back
+    await bus.register("v")  # the worker is back
     assert (await bus.given("v")).bead_id == "t"
 
 
@@ -119,7 +119,7 @@ async def test_salvage_lists_only_the_newest_lost_attempts(bus: BusFixture) -> N
         await bus.retry("t")
         await bus.start("v", "t")
     await bus.retry("t")
-    assert [one["epoch"] for one in (await bus.given("v")).salvage] == [7, 6, 5, 4, 3]
+    assert [entry["epoch"] for entry in (await bus.given("v")).salvage] == [7, 6, 5, 4, 3]
 
 
 async def test_every_message_from_the_holder_renews_its_lease(bus: BusFixture) -> None:
@@ -137,7 +137,7 @@ async def test_every_message_from_the_holder_renews_its_lease(bus: BusFixture) -
 
 
 async def test_a_poll_while_executing_does_not_renew_the_lease(bus: BusFixture) -> None:
-    """A worker that crashed and came back polls: it must not keep what it has forgotten."""
+    """A worker polls after a crash: it must not keep a task it has forgotten."""
     await executing(bus)
     await bus.pass_seconds(LEASE - 1)
     await bus.look("v")
@@ -150,7 +150,7 @@ async def test_a_launcher_can_request_a_shorter_lease(bus: BusFixture) -> None:
     answer = await bus.beat("v", lease_seconds=5)
     assert answer.lease_expires_at == bus.clock.now_ms + 5000
     await bus.pass_seconds(4)
-    await bus.beat("v")  # keeps the length that was asked for
+    await bus.beat("v")  # keeps the requested length
     assert await lease_left(bus) == 5
     await bus.pass_seconds(5)
     assert (await bus.show("t")).status == "queued"
@@ -172,7 +172,7 @@ async def test_a_blocked_worker_has_a_long_lease(bus: BusFixture) -> None:
     assert await lease_left(bus) == BLOCKED_LEASE
     await bus.pass_seconds(BLOCKED_LEASE - 1)
     assert (await bus.show("t")).state == "blocked"
-    await bus.beat("v")  # a sign of life must not shorten it
+    await bus.beat("v")  # a heartbeat must not shorten it
     assert await lease_left(bus) == BLOCKED_LEASE
     await bus.pass_seconds(BLOCKED_LEASE)
     assert (await bus.show("t")).status == "queued"
@@ -276,7 +276,7 @@ async def test_a_coordinator_restart_loses_nothing(store_address: str) -> None:
         assert [answer["answer"] for answer in (await bus.beat("b")).answers] == ["this"]
         await bus.register("x")
         task = await bus.given("x")
-        assert [one["commits"] for one in task.salvage] == [["abc1234"]]
+        assert [entry["commits"] for entry in task.salvage] == [["abc1234"]]
 
 
 async def test_the_duty_expires_a_short_lease_without_waiting_for_its_longest_sleep(

@@ -1,4 +1,4 @@
-"""Polls that wait, on both stores. The clock stands still: nothing but the deed can wake them."""
+"""Waiting polls, on both stores. The clock stands still: only the tested action can wake them."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ TIMEOUT = PollAnswer(task=None, timeout=True)
 
 
 async def parked(bus: BusFixture, name: str) -> asyncio.Task[PollAnswer]:
-    """A poll for ten minutes, once the store has had nothing for it."""
+    """A poll of ten minutes that has found nothing in the store."""
     request = PollRequest(name=name, timeout_ms=600_000)
     poll = asyncio.ensure_future(bus.bus_service.poll_task(request))
     await eventually(lambda: name in bus.coordinator.hub.polling(SWARM), f"{name} polls")
-    await bus.look(name)  # writes follow each other: the other poll's look is behind it
+    await bus.look(name)  # writes are sequential, so the other poll has queried the store by now
     assert not poll.done()
     return poll
 
@@ -47,7 +47,7 @@ async def test_a_submit_wakes_a_parked_poll_directly(bus: BusFixture) -> None:
     assert task is not None
     assert (answer.worker, task.bead_id, task.assigned_at) == ("v", "t", bus.clock.now_ms)
     assert (await bus.worker("v")).status == "pending"
-    assert task == await bus.given("v")  # the event said all that the store would have
+    assert task == await bus.given("v")  # the event had all that the store has
 
 
 async def test_only_the_worker_that_gets_the_task_wakes(bus: BusFixture) -> None:

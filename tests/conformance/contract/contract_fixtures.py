@@ -1,7 +1,7 @@
 """A coordinator with the completion contract, on a real store and a real repository.
 
-The tests are its CI, its verifier and its clock. No duty runs by itself, so nothing happens except
-what a test does.
+The tests act as its CI, its verifier and its clock. Duties run only on request, so nothing happens
+unless a test does it.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ MINUTE = 60
 
 
 def the_policy(path: Path, **members: Any) -> Policy:
-    """The repos of the document. They share one git repository here: locks go by the names."""
+    """The repos of the document. They share one git repository here: locks use the names."""
     ci = CiPolicy(provider="forgejo", required_jobs=JOBS, must_succeed=[SYNC])
     return Policy(
         repos={
@@ -84,7 +84,7 @@ def runs(sha: str, run_id: str = "89", **states: str) -> CiReport:
     state: Any = next((one for one in ("failure", "cancelled") if one in found), "success")
     if under_way:
         state = "waiting" if found == {"waiting"} else "running"
-    tails = [one.model_copy(update={"log_tail": "assertion failed"}) for one in jobs]
+    tails = [job.model_copy(update={"log_tail": "assertion failed"}) for job in jobs]
     jobs = [tail if tail.state == "failure" else job for job, tail in zip(jobs, tails, strict=True)]
     run = CiRun(run_id=run_id, sha=sha, state=state, event="push", workflow="ci.yml", jobs=jobs)
     return CiReport(sha=sha, runs=[run], complete=not under_way)
@@ -105,7 +105,7 @@ class ToldEvidence(LocalEvidence):
         super().__init__(folder, own_repo)
         self.told: dict[str, CiReport | Exception] = {}
         self.asked: list[str] = []
-        # Whether CI can be restarted, or the error; and the commits that were restarted.
+        # Whether CI can be restarted, or the error; and the restarted commits.
         self.can_restart: bool | Exception = True
         self.restarted: list[str] = []
 
@@ -173,7 +173,7 @@ class ContractFixture(HandoffFixture):
         await self.duties()
 
     async def ci_says(self, *reports: CiReport) -> None:
-        """CI gives these reports, one after the other, at the watcher's next checks."""
+        """CI returns these reports, one after the other, at the watcher's next checks."""
         for said in reports:
             self.evidence.told[said.sha] = said
             await self.ci_is_due()
@@ -184,10 +184,10 @@ class ContractFixture(HandoffFixture):
         self.clock.now_ms = max(self.clock.now_ms, due)
         await self.watcher.run_once()
 
-    # -- what is said
+    # -- reports
 
     async def works_on(self, repo: str, worker: str | None = None, task: str | None = None) -> int:
-        """Spawn a task on the repo and start it with a worker; its epoch."""
+        """Spawn a task on the repo and start it with a worker; returns the epoch."""
         task = task or repo
         worker = worker or f"w-{task}"
         epoch = await self.given_out(task, worker, repo=repo, files_readonly=[])
@@ -201,7 +201,7 @@ class ContractFixture(HandoffFixture):
         return await self.contract_service.report_milestone(request, key)
 
     async def pushes(self, task: str, number: int = 0, repo: str | None = None) -> str:
-        """Report PUSHED_TO_CI with the short hash of one of the commits; its full hash."""
+        """Report PUSHED_TO_CI with the short hash of one of the commits; returns the full hash."""
         sha = self.commits[number]
         await self.says(task, f"PUSHED_TO_CI: {repo or task} commit {sha[:7]} - CI run #89")
         return sha
@@ -234,7 +234,7 @@ class ContractFixture(HandoffFixture):
     async def lift(self, halt_id: int) -> OperatorAnswer:
         return await self.contract_service.resume(ResumeRequest(halt_id=halt_id, reason="mended"))
 
-    # -- what is there
+    # -- state
 
     async def locked(self) -> dict[str, str]:
         locks = await self.coordinator.store.read(lambda tx: tx.repo_locks())
@@ -264,7 +264,7 @@ class ContractFixture(HandoffFixture):
         return body | {"trigger": found["trigger"]}
 
     async def steps(self) -> list[str]:
-        """The rungs of the ladder that were taken."""
+        """The steps of the timeout ladder that were taken."""
         found = await self.coordinator.swarms.events_after(self.swarm_id, 0, 100_000)
         kinds = ("timeout_warning", "timeout_step", "timeout_escalated")
         return [json.loads(one.data)["step"] for one in found if one.kind in kinds]

@@ -1,4 +1,4 @@
-"""CI is followed by the commit: what every look leads to, and what happens when nobody answers."""
+"""CI is tracked per commit: the effect of every check, and what happens without an answer."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TASK = "adnet"
 
 @pytest.mark.requirement("CC-02")
 async def test_the_session_of_the_document(contract: ContractFixture) -> None:
-    """Its lines as they stand there, but for the commits."""
+    """Its lines are unchanged except for the commits."""
     await contract.works_on(TASK)
     first, second = contract.commits[:2]
     await contract.says(
@@ -129,12 +129,12 @@ async def test_anything_but_success_is_red_and_names_a_remedy(contract: Contract
 async def test_the_watcher_keeps_waiting_if_there_is_no_run_of_the_commit(
     contract: ContractFixture,
 ) -> None:
-    """wrong SHA, an older run that is green, a run that does not come"""
+    """Cases: a wrong SHA, an older green run, a run that never appears."""
     await contract.works_on(TASK)
     sha = await contract.pushes(TASK, 1)
     older = runs(contract.commits[0]).runs
-    for found in ([], older, [older[0].model_copy(update={"sha": ""})]):
-        await contract.ci_says(CiReport(sha=sha, runs=found, complete=False))
+    for ci_runs in ([], older, [older[0].model_copy(update={"sha": ""})]):
+        await contract.ci_says(CiReport(sha=sha, runs=ci_runs, complete=False))
         assert (await contract.tracking(TASK)).state == "waiting"
     with pytest.raises(ContractViolations, match="there is no CI run for commit"):
         await contract.says(TASK, "DONE: adnet CI run #89 all green, radicle-push: success")
@@ -142,7 +142,7 @@ async def test_the_watcher_keeps_waiting_if_there_is_no_run_of_the_commit(
 
 
 async def test_a_rerun_that_turns_red_after_green_is_not_done(contract: ContractFixture) -> None:
-    """The verifier asks again. What it finds is followed to its end, and decides."""
+    """The verifier checks again. The run it finds is tracked until it ends, and decides."""
     await contract.works_on(TASK)
     sha = await contract.pushes(TASK)
     await contract.ci_says(runs(sha))
@@ -152,15 +152,15 @@ async def test_a_rerun_that_turns_red_after_green_is_not_done(contract: Contract
     await contract.ci_says(runs(sha, test="running"), runs(sha, test="failure"))
     assert await contract.milestone(TASK) == "FIXING_CI"
     assert await contract.status(TASK) == "active"
-    # Green again, it is claimed again.
+    # Once green again, it is claimed again.
     await contract.pushes(TASK)
     await contract.ci_says(runs(sha))
     await contract.accept()
 
 
 async def test_a_commit_removed_by_a_force_push_is_refused(contract: ContractFixture) -> None:
-    """A force push: the verifier does not find it on its branch. Then there is nothing to follow,
-    and the work goes on."""
+    """After a force push the verifier does not find the commit on its branch. There is nothing
+    left to track, and the work continues."""
     await contract.works_on(TASK)
     sha = await contract.pushes(TASK)
     await contract.ci_says(runs(sha))
@@ -202,7 +202,7 @@ async def test_a_forge_that_is_down_is_polled_with_growing_delays(
         now = await contract.tracking(TASK)
         assert now.look_at_ms is not None
         pauses.append((now.look_at_ms - contract.clock.now_ms) // 1000)
-        # Told once, after more than three in a row.
+        # Reported once, after more than three in a row.
         assert len(await contract.events("ci_unreachable")) == (len(pauses) > 3)
     assert pauses[:6] == [5, 10, 20, 40, 60, 60]
     assert set(pauses[6:]) == {60}
@@ -219,12 +219,12 @@ async def test_a_revoked_token_is_reported_and_never_counts_as_a_pass(
 ) -> None:
     await contract.works_on(TASK)
     sha = await contract.pushes(TASK)
-    words = "the forge refused the token: it was revoked"
-    contract.evidence.told[sha] = CiUnavailable(words, reason="token", retry_after_seconds=60)
+    message = "the forge refused the token: it was revoked"
+    contract.evidence.told[sha] = CiUnavailable(message, reason="token", retry_after_seconds=60)
     for _ in range(4):
         await contract.ci_is_due()
     (told,) = await contract.events("ci_unreachable")
-    assert (told["reason"], told["errors"]) == (words, 4)
+    assert (told["reason"], told["errors"]) == (message, 4)
     assert (await contract.tracking(TASK)).state == "waiting"
 
 
@@ -258,7 +258,7 @@ async def test_the_watcher_polls_less_often_while_nothing_changes(
     assert (now.look_at_ms or 0) - contract.clock.now_ms == 400_000
 
 
-# -- who is there to hear it
+# -- who receives the result
 
 
 async def test_after_too_many_attempts_to_fix_ci_the_contact_is_asked(
@@ -279,7 +279,7 @@ async def test_after_too_many_attempts_to_fix_ci_the_contact_is_asked(
 
 
 async def test_a_result_for_a_finished_task_is_dropped(contract: ContractFixture) -> None:
-    """And nothing is due any more: a look that leads nowhere would be made for ever."""
+    """Nothing is due any more, either: otherwise a useless check would repeat forever."""
     for end in (contract.cancel, contract.failed):
         await contract.works_on("sdk", "w", end.__name__)
         sha = await contract.pushes(end.__name__, repo="sdk")

@@ -1,4 +1,4 @@
-"""What a new worker is told, what it gives back, and which model it should be; on both stores."""
+"""What a new worker is told, what it returns, and which model it should use; on both stores."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ RETURNS: dict[str, Any] = {
 
 @pytest.fixture
 def repo(tmp_path: Path) -> Repo:
-    """With files to read, and three changes of them on its branch."""
+    """A repository with files to read and three changes to them on its branch."""
     made = Repo(tmp_path / "repo")
     made.commit("more", FILES)
     made.commit("notes", {"notes.txt": "\n"})
@@ -137,7 +137,7 @@ async def _budgets(contract: ContractFixture) -> None:
     assert made.left_out == ["src/auth/large.py", "src/auth/picture.png"]
     small = await built(contract, "alphavm", max_tokens=made.tokens - 1)
     assert small.tokens < made.tokens
-    assert small.included == [one for one in made.included if one not in small.left_out]
+    assert small.included == [part for part in made.included if part not in small.left_out]
     with pytest.raises(InvalidRequest, match="the budget is 10"):
         await built(contract, "alphavm", max_tokens=10)
 
@@ -155,7 +155,7 @@ async def test_an_unknown_task_or_plan_file_is_an_error(contract: ContractFixtur
 async def test_the_context_returned_with_done_becomes_the_receipts_summary(
     contract: ContractFixture,
 ) -> None:
-    """The server has claimed by itself when CI was green; its claim gets the words."""
+    """The server claims by itself when CI is green; its claim gets the returned text."""
     await contract.works_on("alphavm")
     sha = await contract.pushes("alphavm")
     await contract.ci_says(runs(sha))
@@ -234,7 +234,7 @@ async def test_the_policy_decides_which_traits_count(
         assert (
             await contract.spawn("a", repo="alphavm", traits=["critical_path"])
         ).model == "small"
-        # Outside of the policy nobody chooses, unless somebody asks.
+        # Outside the policy no model is chosen unless it is requested.
         other = str(Repo(tmp_path / "other").path)
         assert (await contract.spawn("b", repo=other)).model is None
         asked = await contract.spawn("c", repo=other, traits=["security_sensitive"])

@@ -1,4 +1,4 @@
-"""Failures and what is done about each class; permissions; halts; red upstream."""
+"""Failure classes and their consequences; permissions; halts; red upstream repos."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ async def test_a_transient_failure_is_retried_with_backoff_then_the_contact_is_a
 
 
 async def test_a_recoverable_failure_is_left_to_the_worker(contract: ContractFixture) -> None:
-    """Told after three, ended after five; what is told does not stop the worker."""
+    """Reported after three, ended after five; a report does not stop the worker."""
     await contract.works_on("sdk")
     answers = []
     for count in range(1, 6):
@@ -66,7 +66,7 @@ async def test_a_recoverable_failure_is_left_to_the_worker(contract: ContractFix
         "terminate",
     ]
     assert await contract.status("sdk") == "failed"
-    # What was asked while it worked needs no answer; how to go on does.
+    # The question asked while it worked needs no answer; how to continue does.
     (question,) = await contract.questions()
     assert question.question_id == answers[-1].question_id
     assert await contract.locked() == {"sdk": "sdk"}
@@ -113,7 +113,7 @@ async def test_a_blocking_failure_pauses_until_it_is_answered(contract: Contract
 async def test_the_second_consecutive_denial_of_a_tool_terminates_the_worker(
     contract: ContractFixture,
 ) -> None:
-    """infinite_permission_retry_loop: of 107 attempts, two are made."""
+    """infinite_permission_retry_loop: only two of 107 attempts are made."""
     await contract.works_on("sdk", "w")
     said = {"tool": "Bash", "operation": "mkdir crates", "name": "w"}
     assert (await contract.fails("sdk", DENIED, **said)).action == "fix"
@@ -159,7 +159,7 @@ async def test_denials_are_counted_per_tool_and_reset_by_a_success(
     await contract.works_on("sdk")
     assert (await contract.fails("sdk", DENIED, tool="Bash")).action == "fix"
     assert (await contract.fails("sdk", "Permission denied", tool="Write")).action == "fix"
-    # Bash ran: it failed in another way.
+    # Bash did run: it failed in another way.
     assert (await contract.fails("sdk", "tests failed", tool="Bash")).action == "fix"
     assert (await contract.fails("sdk", DENIED, tool="Bash")).action == "fix"
     assert (await contract.fails("sdk", "Permission denied", tool="Write")).action == "terminate"
@@ -169,7 +169,7 @@ async def test_denials_are_counted_per_tool_and_reset_by_a_success(
 async def test_repeating_a_denied_operation_after_other_calls_terminates_the_worker(
     contract: ContractFixture,
 ) -> None:
-    """The loop of the incident: a listing between the attempts does not make it endless."""
+    """The loop of the incident: listing files between the attempts does not keep it going."""
     await contract.works_on("sdk")
     members = {"tool": "Bash", "operation": "mkdir crates"}
     assert (await contract.fails("sdk", DENIED, **members)).action == "fix"
@@ -181,7 +181,7 @@ async def test_repeating_a_denied_operation_after_other_calls_terminates_the_wor
 
 
 async def halted(contract: ContractFixture) -> int:
-    """By the worker of alphavm."""
+    """Halted by the worker of alphavm."""
     answer = await contract.fails("alphavm", "in abc", error_type="api_key_exposed_in_commit")
     assert (answer.failure_class, answer.action) == ("fatal", "halt")
     assert answer.halt_id is not None
@@ -197,18 +197,20 @@ async def test_a_fatal_failure_halts_the_chain_until_the_operator_resumes(
     halt_id = await halted(contract)
     (event,) = await contract.events("chain_halted")
     assert event["repos"] == ["ac-dc", "acdc-core", "adnet", "alphaos", "alphavm"]
-    # Nothing is spawned in the chain, and who works there is told.
+    # Nothing is spawned in the chain, and its workers are notified.
     await contract.cascade.run_once()
     for repo in ("adnet", "acdc-core", "alphaos"):
         answer = await contract.can_spawn(repo)
         assert "halted" in {blocker["rule"] for blocker in answer.blockers}
-    (paused,) = [one for one in await contract.events("work_paused") if one["bead_id"] == "ac-dc"]
+    (paused,) = [
+        event for event in await contract.events("work_paused") if event["bead_id"] == "ac-dc"
+    ]
     assert "until the operator resumes" in paused["reason"]
     said = await contract.says("ac-dc", "WORKING: the installer")
     assert said.paused == (await contract.beat("w-ac-dc")).paused == paused["reason"]
     with pytest.raises(RepoBlocked):
         await contract.pushes("ac-dc")
-    # Others go on.
+    # Other repos are not affected.
     assert (await contract.can_spawn("deltavm")).can_spawn
     assert (await contract.says("sdk", "WORKING: types")).paused is None
     assert (await contract.beat("w-sdk")).paused is None
@@ -217,12 +219,15 @@ async def test_a_fatal_failure_halts_the_chain_until_the_operator_resumes(
     with pytest.raises(UnknownHalt):
         await contract.lift(99)
     await contract.cascade.run_once()
-    assert {one["bead_id"] for one in await contract.events("work_resumed")} == {"ac-dc", "alphavm"}
+    assert {event["bead_id"] for event in await contract.events("work_resumed")} == {
+        "ac-dc",
+        "alphavm",
+    }
     await contract.pushes("ac-dc")
 
 
 async def test_queued_tasks_of_a_halted_chain_are_not_dispatched(contract: ContractFixture) -> None:
-    """Neither by the queue, nor by submit, nor by an order."""
+    """Neither from the queue, nor by submit, nor by an assign message."""
     await contract.works_on("alphavm")
     await contract.spawn("queued", "q.py", repo="ac-dc", submit=True)
     assert await contract.status("queued") == "queued"
@@ -240,7 +245,7 @@ async def test_queued_tasks_of_a_halted_chain_are_not_dispatched(contract: Contr
             worktree_path="/w",
             timeout_seconds=60,
         )
-    # A task of no halted repo goes past it.
+    # A task of a repo that is not halted overtakes it.
     await contract.add("plain")
     await contract.submit("plain")
     assert (await contract.given("idle")).bead_id == "plain"
@@ -276,7 +281,7 @@ async def test_a_fatal_failure_ends_a_verification(contract: ContractFixture) ->
 async def test_a_message_that_sounds_fatal_stops_only_its_own_worker(
     contract: ContractFixture,
 ) -> None:
-    """They may be quoted from a test. The contact decides; a type halts the chain."""
+    """It may be quoted from a test. The contact decides; only a type halts the chain."""
     await contract.works_on("ac-dc")
     await contract.works_on("alphavm")
     words = "assertion failed: expected the log to say 'api key exposed in commit'"
@@ -290,7 +295,7 @@ async def test_a_message_that_sounds_fatal_stops_only_its_own_worker(
     assert words in question.question
     assert "shiftboss failure alphavm" in question.question
     await contract.pushes("ac-dc")
-    # The contact, or the worker itself, says what it is.
+    # The contact or the worker itself names the failure.
     assert (await contract.fails("alphavm", words, error_type="api_key_exposed_in_commit")).halt_id
 
 
@@ -311,7 +316,7 @@ async def test_a_message_that_sounds_fatal_counts_during_a_verification(
 async def test_a_red_upstream_pauses_downstream_work_until_it_is_green(
     contract: ContractFixture,
 ) -> None:
-    """Across swarms. ac-dc is built upon alphavm by way of adnet."""
+    """Works across swarms. ac-dc depends on alphavm through adnet."""
     there = await contract.in_swarm("elsewhere")
     await there.works_on("ac-dc", "w")
     await contract.pass_minutes(10)
@@ -325,14 +330,14 @@ async def test_a_red_upstream_pauses_downstream_work_until_it_is_green(
     with pytest.raises(ContractViolations) as stopped:
         await there.pushes("ac-dc", 1)
     assert stopped.value.facts["forbidden"] == "triggering_dependent_ci_before_dependency_green"
-    # Nobody builds upon it; who mends it may.
+    # Nobody may build on it except a worker that fixes it.
     assert not (await contract.can_spawn("adnet")).can_spawn
-    # The pause is not the worker's time.
+    # The pause does not count as the worker's time.
     await there.pass_minutes(12)
     assert await there.steps() == []
     sha = await contract.pushes("alphavm", 2)
     await contract.ci_says(runs(sha))
-    # The watcher's look alone is not enough: a verifier looks at the commit on its branch.
+    # The watcher's check is not enough: a verifier must see the commit on its branch.
     await contract.cascade.run_once()
     assert await there.events("work_resumed") == []
     await contract.accept()
@@ -355,8 +360,8 @@ async def test_a_red_upstream_pauses_downstream_work_until_it_is_green(
 async def test_a_repo_is_green_once_verified_even_if_the_claim_is_refused(
     contract: ContractFixture, ci: Any, branch: Any, colour: str
 ) -> None:
-    """CI that was run anew, or a commit that was pushed away meanwhile, makes nothing green; work
-    that is refused for its scope can have a green CI."""
+    """A rerun of CI or a commit removed by a force push makes nothing green; work that is refused
+    for its scope can have a green CI."""
     await contract.works_on("ac-dc")
     await contract.works_on("alphavm")
     await contract.ci_says(runs(await contract.pushes("alphavm"), test="failure"))
@@ -377,7 +382,7 @@ async def test_a_repo_is_green_once_verified_even_if_the_claim_is_refused(
     await contract.cascade.run_once()
     resumed = [event["bead_id"] for event in await contract.events("work_resumed")]
     assert resumed == (["ac-dc"] if colour == "green" else [])
-    # A dependent that is next to it waits for the proof in any case.
+    # A direct dependent waits for the accepted claim in any case.
     assert not (await contract.can_spawn("alphaos")).can_spawn
 
 
@@ -423,6 +428,6 @@ async def test_a_dependency_left_red_blocks_its_dependents(
     await contract.cancel("alphavm")
     answer = await contract.can_spawn("adnet")
     assert "dependency_is_red" in {blocker["rule"] for blocker in answer.blockers}
-    # Who releases the repo answers for it.
+    # Releasing the repo is the operator's responsibility.
     await contract.free("alphavm")
     assert (await contract.can_spawn("adnet")).can_spawn

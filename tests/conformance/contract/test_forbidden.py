@@ -29,7 +29,7 @@ async def here(
 
 
 async def worker_exits_after_push_before_ci(here: ContractFixture) -> None:
-    """It may: the task stays open, and the red run waits for whoever comes."""
+    """Exiting is allowed: the task stays open, and the red run waits for the next worker."""
     await here.works_on("adnet", "w")
     sha = await here.pushes("adnet")
     await here.pass_seconds(7 * 86_400)
@@ -43,7 +43,7 @@ async def worker_exits_after_push_before_ci(here: ContractFixture) -> None:
 
 
 async def orchestrator_tracks_awaiting_ci(here: ContractFixture) -> None:
-    """A pushed task is its worker's, and no state of its own."""
+    """A pushed task belongs to its worker; there is no separate state."""
     await here.works_on("adnet", "w")
     await here.pushes("adnet")
     task = await here.show("adnet")
@@ -88,7 +88,7 @@ async def downstream_worker_while_upstream_active(here: ContractFixture) -> None
 
 
 async def querying_all_ci_runs(here: ContractFixture) -> None:
-    """One commit is asked about, and the run of another says nothing about it."""
+    """Only one commit is queried, and runs of other commits do not matter."""
     await here.works_on("adnet")
     sha = await here.pushes("adnet", 1)
     others = runs(here.commits[0]).runs
@@ -139,7 +139,7 @@ async def embedding_ci_context_at_spawn(here: ContractFixture) -> None:
 
 
 async def verbose_worker_prompt(here: ContractFixture) -> None:
-    """However much a task says, its prompt keeps to the budget."""
+    """However long a task is, its prompt stays within the budget."""
     files = [f"crates/runtime/src/fees/part_{number}.rs" for number in range(200)]
     await here.spawn("adnet", *files, repo="adnet", success_criteria=["It works"] * 20)
     prompt = await here.contract_service.get_worker_prompt(
@@ -170,12 +170,12 @@ SHOWN = [
 
 
 def test_every_forbidden_pattern_has_a_test() -> None:
-    assert [one.__name__ for one in SHOWN] == list(FORBIDDEN)
+    assert [pattern.__name__ for pattern in SHOWN] == list(FORBIDDEN)
 
 
 @pytest.mark.parametrize("name", FORBIDDEN)
 async def test_a_forbidden_pattern_is_refused_or_impossible(
     here: ContractFixture, name: str
 ) -> None:
-    (show,) = [one for one in SHOWN if one.__name__ == name]
+    (show,) = [pattern for pattern in SHOWN if pattern.__name__ == name]
     await show(here)

@@ -52,12 +52,12 @@ CANNOT_PARALLEL = [
 ]
 
 
-# What the repository says about every task here: no repository is read.
+# The same repository data for every task: no repository is read.
 SURVEY = Survey("/repo", "/repo/.git", "b" * 40, "task", [], ["It works"])
 
 
 class Spawner:
-    """The use case of swarm_spawn_subtask, without the look at a repository before it."""
+    """The use case of swarm_spawn_subtask, without reading a repository first."""
 
     def __init__(self, stores: list[OpenStore], policy: Policy) -> None:
         self.stores = stores
@@ -89,7 +89,7 @@ class Spawner:
             except RepoBlocked:
                 return False
             except StoreUnavailable:
-                continue  # two servers stood in each other's way: nothing was changed, say it again
+                continue  # two servers conflicted: nothing was changed, try again
             return True
 
     async def active(self) -> set[str]:
@@ -124,15 +124,15 @@ async def test_the_pairs_of_the_document(store: OpenStore) -> None:
             assert await here.spawn(f"{number}-{way}-a", one)
             assert await here.spawn(f"{number}-{way}-b", other) is both, (one, other)
             assert await here.active() == ({one, other} if both else {one})
-            # What was refused has left nothing behind.
+            # A refused spawn leaves nothing behind.
             known = await store.read(lambda tx, n=number, w=way: tx.task("s", f"{n}-{w}-b"))  # type: ignore[misc]
             assert (known is not None) is both
             await here.free()
 
 
 async def test_the_whole_chain_is_locked_if_the_policy_says_so(store: OpenStore) -> None:
-    """The document's principle instead of its algorithm: ac-dc is built upon adnet alone, and that
-    upon alphavm."""
+    """The document's principle instead of its algorithm: ac-dc depends only on adnet, which
+    depends on alphavm."""
     for locking, allowed in (("neighbours", True), ("chain", False)):
         here = Spawner([store], policy_of(GRAPH, locking))
         if locking == "neighbours":
@@ -143,7 +143,7 @@ async def test_the_whole_chain_is_locked_if_the_policy_says_so(store: OpenStore)
         await here.free()
 
 
-# -- a thousand at once
+# -- a thousand concurrent spawns
 
 
 def random_graph(repos: int) -> dict[str, list[str]]:
@@ -157,7 +157,7 @@ def random_graph(repos: int) -> dict[str, list[str]]:
 
 @pytest.fixture
 async def two_servers(store_address: str) -> AsyncIterator[list[OpenStore]]:
-    """Of PostgreSQL; SQLite has one."""
+    """Two servers on PostgreSQL, one on SQLite."""
     async with AsyncExitStack() as stack:
         count = 2 if "://" in store_address else 1
         yield [await stack.enter_async_context(opened(store_address)) for _ in range(count)]
@@ -181,12 +181,12 @@ async def test_a_thousand_concurrent_spawns_never_break_the_rules(
     for one, other in combinations(active, 2):
         assert one not in graph[other], f"{one} and {other}"
         assert other not in graph[one], f"{one} and {other}"
-    # As many as can be: everybody else is kept from working by one of these.
+    # As many as possible: each of the others is blocked by one of these.
     for repo in set(graph) - active:
         assert not here.active_policy.graph.can_spawn(repo, active)
 
 
-# -- with the spawn, and what ends it
+# -- taken at spawn, and how they end
 
 
 async def test_the_spawn_blocking_example_of_the_document(contract: ContractFixture) -> None:
@@ -218,7 +218,7 @@ async def test_a_repo_given_by_its_path_is_locked_too(
 ) -> None:
     async with open_contract(store_address, tmp_path, *pushed) as contract:
         await contract.spawn("by-path", "a.py", repo=str(contract.repo.path))
-        # All names of this policy lie at one path; the last of them is meant.
+        # All repos of this policy share one path; the last one is used.
         assert await contract.locked() == {"sdk": "by-path"}
 
 
@@ -234,7 +234,7 @@ async def test_repos_are_ordered_into_phases_bottom_up(contract: ContractFixture
         3: {"adnet", "alphaos", "deltaos", "adl-examples"},
         4: {"ac-dc"},
     }
-    # Parallel inside a phase, and the next one waits for what it is built upon.
+    # Parallel within a phase; the next phase waits for its dependencies.
     for repo in ("acdc-core", "sdk"):
         await contract.works_on(repo)
     for repo in phases[2]:
@@ -262,7 +262,7 @@ async def test_a_lock_outlives_failure_red_ci_refusal_and_cancellation(
     await contract.cancel("alphavm")
     assert await contract.locked() == {"alphavm": "alphavm"}
     assert not (await contract.can_spawn("adnet")).can_spawn
-    # The operator has looked at it.
+    # The operator has checked it.
     assert (await contract.free("alphavm")).changed
     assert not (await contract.free("alphavm")).changed
     assert (await contract.events("repo_released"))[0]["reason"].startswith("by the operator: ")
@@ -298,7 +298,7 @@ async def test_a_repo_is_not_released_while_a_worker_is_active(contract: Contrac
         await contract.free("sdk")
     await contract.failed("sdk")
     assert (await contract.free("sdk")).changed
-    # Whoever goes on with the task needs the lock again, and gets it by the rules.
+    # Whoever continues the task needs the lock again, and the usual rules apply.
     for again in (contract.retry, contract.submit):
         with pytest.raises(RepoBlocked, match="no longer has a lock on sdk"):
             await again("sdk")
@@ -312,7 +312,7 @@ async def test_a_repo_is_not_released_while_a_worker_is_active(contract: Contrac
 
 @pytest.mark.requirement("CC-09", "CC-10")
 async def test_ci_context_is_refused_at_spawn(contract: ContractFixture) -> None:
-    """embedding_ci_context_at_spawn: also in what the prompt leaves out."""
+    """embedding_ci_context_at_spawn: also in parts that the prompt omits."""
     with pytest.raises(ContractViolations) as refused:
         await contract.spawn(
             "t",
@@ -325,7 +325,7 @@ async def test_ci_context_is_refused_at_spawn(contract: ContractFixture) -> None
 
 @pytest.mark.requirement("CC-01", "CC-05")
 async def test_work_must_go_to_the_branch_of_the_policy(contract: ContractFixture) -> None:
-    """Proven on a branch beside it, the repo would be free and green without the work."""
+    """If accepted on another branch, the repo would be free and green without the work."""
     with pytest.raises(InvalidRequest) as refused:
         await contract.spawn("t", repo="sdk", branch="side")
     assert refused.value.field == "branch"

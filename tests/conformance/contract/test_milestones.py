@@ -1,4 +1,4 @@
-"""Milestones: every way between them, what each must say, and what the server makes of it."""
+"""Milestones: their transitions, their required fields, and their effects on the server."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ async def test_done_with_a_sync_that_did_not_succeed_is_refused(contract: Contra
 
 
 async def test_reports_with_missing_or_wrong_fields_are_refused(contract: ContractFixture) -> None:
-    """`abcdef1` is no commit of the repository."""
+    """`abcdef1` is not a commit of the repository."""
     await contract.works_on(TASK)
     for line, field in (
         ("PUSHED_TO_CI: adnet", "commit"),
@@ -165,11 +165,11 @@ async def test_substates_and_progress_are_reported(contract: ContractFixture) ->
     for line, progress in lines:
         answer = await contract.says(TASK, line)
         assert (answer.line, answer.progress) == (line, progress)
-    told = [event["progress"] for event in await contract.events("milestone_reported")]
-    assert told == [progress for _, progress in lines]
+    reported = [event["progress"] for event in await contract.events("milestone_reported")]
+    assert reported == [progress for _, progress in lines]
 
 
-# -- who says it, and how often
+# -- who reports, and how often
 
 
 async def test_a_repeated_report_changes_nothing(contract: ContractFixture) -> None:
@@ -177,7 +177,7 @@ async def test_a_repeated_report_changes_nothing(contract: ContractFixture) -> N
     first = await contract.says(TASK, line_of(contract, "PUSHED_TO_CI"), key="k")
     await contract.ci_says(runs(contract.commits[0], test="failure"))
     again = await contract.says(TASK, line_of(contract, "PUSHED_TO_CI"), key="k")
-    # It is told how things are now; the tracked commit is not looked at anew.
+    # The reply has the current state; the tracked commit is not checked again.
     assert (first.milestone, again.milestone) == ("PUSHED_TO_CI", "FIXING_CI")
     assert (await contract.tracking(TASK)).state == "failed"
     assert len(await contract.events("milestone_reported")) == 1
@@ -226,7 +226,7 @@ async def test_only_a_worker_that_was_given_the_task_can_report(contract: Contra
         await contract.says(TASK, LINES["WORKING"])
 
 
-# -- the server's hands
+# -- work of the server
 
 
 async def test_no_lease_runs_while_ci_is_followed(contract: ContractFixture) -> None:
@@ -242,7 +242,7 @@ async def test_no_lease_runs_while_ci_is_followed(contract: ContractFixture) -> 
 
 @pytest.mark.requirement("CC-01", "CC-10")
 async def test_the_worker_may_leave_after_the_push(contract: ContractFixture) -> None:
-    """Nobody says anything any more, and the task gets done."""
+    """Without any further report the task gets done."""
     await contract.works_on(TASK)
     sha = await contract.pushes(TASK)
     await contract.ci_says(all_waiting(sha), runs(sha, test="running"), runs(sha))
@@ -281,7 +281,7 @@ NOT_GREEN = [
 
 @pytest.mark.requirement("CC-01")
 async def test_done_is_refused_with_the_name_of_the_red_job(contract: ContractFixture) -> None:
-    """The worker's word is no evidence: the server asks the CI when it hears DONE."""
+    """The worker's report is not evidence: the server checks CI when it receives DONE."""
     await contract.works_on(TASK)
     for job, state, words in NOT_GREEN:
         sha = await contract.pushes(TASK)

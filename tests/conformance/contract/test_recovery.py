@@ -1,4 +1,4 @@
-"""Who takes over gets the checkpoint, and goes on where the CI of the pushed commit says."""
+"""A replacement gets the checkpoint and continues according to the CI of the pushed commit."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TASK = "adnet"
 
 
 async def replaced(contract: ContractFixture) -> None:
-    """The worker is gone, the operator takes the task from it, and another gets it."""
+    """The worker is gone, the operator resets it, and another worker gets the task."""
     await contract.register("other")
     await contract.reset("w")
     assert (await contract.given("other")).epoch == 2
@@ -44,7 +44,7 @@ async def test_a_worker_that_dies_before_a_push_is_replaced_at_working(
 
 
 async def test_if_ci_passed_it_is_marked_done(contract: ContractFixture) -> None:
-    """While nobody had the task: the next worker has nothing left to do."""
+    """It passed while nobody held the task: the next worker has nothing left to do."""
     await contract.works_on(TASK, "w")
     sha = await contract.pushes(TASK)
     await replaced(contract)
@@ -117,7 +117,7 @@ async def test_the_second_replacement_is_told_of_both_predecessors(
 async def test_a_server_restart_resumes_at_the_state_ci_implies(
     store_address: str, tmp_path: Path, pushed: tuple[Repo, list[str]]
 ) -> None:
-    """on_orchestrator_restart, all four cases at once."""
+    """on_orchestrator_restart: all four cases together."""
     async with open_contract(store_address, tmp_path / "a", *pushed) as contract:
         tasks = ("sdk", "adl", "ac-dc", "alphaos")
         for number, repo in enumerate(tasks):

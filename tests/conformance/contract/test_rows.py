@@ -1,4 +1,4 @@
-"""What the port promises of repo locks, CI, attempts, halts and checkpoints, on both stores."""
+"""What the store port promises about locks, CI, attempts, halts and checkpoints, on both stores."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ async def test_a_task_follows_one_commit(with_swarm: OpenStore) -> None:
     assert await with_swarm.read(lambda tx: tx.tracking(SWARM, "t")) == found
     assert await with_swarm.read(lambda tx: tx.next_ci_check_at_ms()) == NOW
     due = await with_swarm.read(lambda tx: tx.due_tracking(NOW + 5, 10))
-    assert [one.task_id for one in due] == ["u", "t"]
+    assert [row.task_id for row in due] == ["u", "t"]
     assert await with_swarm.read(lambda tx: tx.due_tracking(NOW + 4, 10)) == [due[0]]
     assert await with_swarm.read(lambda tx: tx.due_tracking(NOW + 5, 1)) == [due[0]]
     assert await with_swarm.read(lambda tx: tx.tracking_of_sha("adnet", SHA)) == [due[0]]
@@ -132,8 +132,8 @@ async def test_pushes_are_counted_per_repo(with_swarm: OpenStore) -> None:
         await with_swarm.write(
             lambda tx, repo=repo, sha=sha: tx.add_push(repo, sha, SWARM, "t", NOW)  # type: ignore[misc]
         )
-    found = await with_swarm.read(lambda tx: tx.newest_pushes("adnet"))
-    assert [(one.number, one.sha) for one in found] == [(2, "3"), (1, "1")]
+    pushes = await with_swarm.read(lambda tx: tx.newest_pushes("adnet"))
+    assert [(push.number, push.sha) for push in pushes] == [(2, "3"), (1, "1")]
     assert await with_swarm.read(lambda tx: tx.newest_pushes("alphavm")) == []
 
 
@@ -155,7 +155,7 @@ async def test_an_attempt_is_stored_and_is_due_at_its_time(with_swarm: OpenStore
     assert await with_swarm.read(lambda tx: tx.contract_attempt(SWARM, "t")) == whole
     assert await with_swarm.read(lambda tx: tx.next_attempt_check_at_ms()) == NOW
     due = await with_swarm.read(lambda tx: tx.due_attempts(NOW + 5, 10))
-    assert [one.task_id for one in due] == ["u", "t"]
+    assert [row.task_id for row in due] == ["u", "t"]
     assert await with_swarm.read(lambda tx: tx.due_attempts(NOW + 5, 1)) == due[:1]
     for task in ("t", "u"):
         await with_swarm.write(lambda tx, task=task: tx.drop_contract_attempt(SWARM, task))  # type: ignore[misc]
@@ -180,7 +180,7 @@ async def test_a_halt_is_in_force_until_it_is_lifted(with_swarm: OpenStore) -> N
     assert await with_swarm.read(lambda tx: tx.halt_of_task(SWARM, "t")) == left
     assert await with_swarm.read(lambda tx: tx.halt(1)) == halt(halt_id=1, lifted_at_ms=NOW + 9)
     assert await with_swarm.read(lambda tx: tx.halt(3)) is None
-    # A lifted halt gives its number to nobody.
+    # The number of a lifted halt is not reused.
     await with_swarm.write(lambda tx: tx.lift_halt(2, NOW))
     assert await with_swarm.write(lambda tx: tx.add_halt(halt())) == 3
 

@@ -1,4 +1,4 @@
-"""The timeout ladder, the signs of a deadlock and the periodic checkpoint, each at its edge."""
+"""The timeout ladder, the signs of a deadlock and the periodic checkpoint, each at its limit."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MS = 1 / 60_000  # in minutes
 
 
 async def passes(contract: ContractFixture, until: float, since_ms: int) -> None:
-    """Until so many minutes after `since_ms`, with looks on the way as the duties have them."""
+    """Advance to so many minutes after `since_ms`, running the duties on the way."""
     goal_ms = since_ms + round(until * 60_000)
     while True:
         due = await contract.coordinator.store.read(lambda tx: tx.next_attempt_check_at_ms())
@@ -38,7 +38,7 @@ async def passes(contract: ContractFixture, until: float, since_ms: int) -> None
 async def at_edges(
     contract: ContractFixture, since_ms: int, *rungs: tuple[float, list[str]]
 ) -> None:
-    """Nothing more a millisecond before each time, and all of it then."""
+    """Check that nothing is due a millisecond before each time, and everything is due then."""
     expected: list[str] = []
     for minutes, steps in rungs:
         await passes(contract, minutes - MS, since_ms)
@@ -65,13 +65,13 @@ async def test_a_silent_worker_is_warned_probed_parked_salvaged_and_replaced(
     assert (task.bead_id, task.epoch) == (TASK, 2)
     assert task.checkpoint is not None
     assert task.checkpoint["worker_id"] == "w"
-    assert [one["reason"] for one in task.salvage] == ["timed_out"]
-    # The lock is the task's, whoever works on it.
+    assert [entry["reason"] for entry in task.salvage] == ["timed_out"]
+    # The lock belongs to the task, whoever works on it.
     assert await contract.locked() == {TASK: TASK}
 
 
 async def test_a_worker_that_shows_progress_gets_more_time(contract: ContractFixture) -> None:
-    """Active in the last five minutes, to the millisecond; over the whole time somebody is told."""
+    """Active in the last five minutes, to the millisecond; after the whole time it is escalated."""
     await contract.works_on(TASK, "w")
     since_ms = contract.clock.now_ms
     await passes(contract, 15, since_ms)
@@ -139,7 +139,7 @@ async def test_a_new_milestone_starts_its_own_clock(contract: ContractFixture) -
 
 
 async def test_time_spent_in_ci_is_not_held_against_the_worker(contract: ContractFixture) -> None:
-    """CI is asked first. While it moves, nobody is parked for it."""
+    """CI is checked first. While it makes progress, nobody is parked."""
     await contract.works_on(TASK)
     sha = await contract.pushes(TASK)
     contract.evidence.told[sha] = runs(sha, test="running")
@@ -172,7 +172,7 @@ async def test_stuck_ci_is_restarted_once_and_then_reported(contract: ContractFi
     assert await contract.questions() == []
     await passes(contract, 30, since_ms)
     assert await contract.questions() == []
-    # Its queue is as long as before: now a person is asked, once, and nobody is blocked by it.
+    # Still queued: now a person is asked, once, which blocks nobody.
     await passes(contract, 120, since_ms)
     assert contract.evidence.restarted == [sha]
     (question,) = await contract.questions()
@@ -195,7 +195,7 @@ async def test_ci_that_passes_after_a_restart_finishes_the_task(
 
 
 async def test_a_hanging_run_is_restarted(contract: ContractFixture) -> None:
-    """Nothing has moved since it was given more time, a whole time of the milestone ago."""
+    """There was no progress since its extension, a full milestone period ago."""
     await contract.works_on(TASK)
     sha = await contract.pushes(TASK)
     contract.evidence.told[sha] = runs(sha, test="running")
@@ -204,7 +204,7 @@ async def test_a_hanging_run_is_restarted(contract: ContractFixture) -> None:
     assert contract.evidence.restarted == []
     await passes(contract, 31, since_ms)
     assert contract.evidence.restarted == [sha]
-    # Each milestone has a restart of its own.
+    # Each milestone has its own restart.
     await contract.ci_says(runs(sha, test="failure"))
     next_sha = await contract.pushes(TASK, 1)
     contract.evidence.told[next_sha] = runs(next_sha, test="running")
@@ -224,7 +224,7 @@ async def test_a_hanging_run_is_noticed_even_if_the_forge_did_not_answer(
 
 
 async def test_a_run_cancelled_for_a_restart_is_not_a_failure(contract: ContractFixture) -> None:
-    """A webhook, or a look that was under way, may come in between."""
+    """A webhook or a check in progress may come in between."""
     await contract.works_on(TASK)
     sha = await contract.pushes(TASK)
     contract.evidence.told[sha] = all_waiting(sha)
@@ -235,7 +235,7 @@ async def test_a_run_cancelled_for_a_restart_is_not_a_failure(contract: Contract
     await contract.ci_says(called_off)
     assert (await contract.tracking(TASK)).state == "waiting"
     assert await contract.events("ci_failed") == []
-    # When nobody makes it anew, it is one.
+    # If nobody restarts it, it is a failure.
     await passes(contract, 18, since_ms)
     assert await contract.milestone(TASK) == "FIXING_CI"
 
@@ -263,15 +263,15 @@ async def test_ci_that_cannot_be_restarted_is_reported_immediately(
 async def test_ci_that_never_started_is_reported(contract: ContractFixture) -> None:
     await contract.works_on("adl", "w", "b")
     await contract.pushes("b", repo="adl")
-    words = "there is no CI run for the pushed commit"
+    text = "there is no CI run for the pushed commit"
     await passes(contract, 16, contract.clock.now_ms)
-    told = await contract.events("timeout_escalated")
-    assert (told[-1]["bead_id"], words in told[-1]["message"]) == ("b", True)
-    # The contact of the handoff is asked, once however long it lasts; nobody is blocked by it.
+    escalated = await contract.events("timeout_escalated")
+    assert (escalated[-1]["bead_id"], text in escalated[-1]["message"]) == ("b", True)
+    # The contact of the handoff is asked, only once, which blocks nobody.
     await passes(contract, 120, contract.clock.now_ms)
     (question,) = await contract.questions()
     assert (question.bead_id, question.contact) == ("b", "coordinator")
-    assert words in question.question
+    assert text in question.question
     assert (await contract.attempt("b")).state is WorkerState.VERIFYING
     assert contract.evidence.restarted == []
 
@@ -298,7 +298,7 @@ async def test_after_five_attempts_to_fix_ci_the_contact_is_asked(
     (question,) = await contract.questions()
     assert "5 attempts to fix CI have failed" in question.question
     assert (await contract.attempt(TASK)).state is WorkerState.BLOCKED
-    # Blocked, it has a clock of its own; answered, it begins anew.
+    # While blocked it has its own clock, which restarts after the answer.
     blocked_ms = contract.clock.now_ms
     await passes(contract, 30, blocked_ms)
     assert "without an answer" in (await contract.events("timeout_escalated"))[-1]["message"]
@@ -313,7 +313,7 @@ async def test_after_five_attempts_to_fix_ci_the_contact_is_asked(
 
 @pytest.mark.requirement("CC-13")
 async def test_an_idle_worker_without_commits_is_suspected(contract: ContractFixture) -> None:
-    """Looked at every five minutes; each sign is told once."""
+    """Checked every five minutes; each sign is reported once."""
     await contract.works_on(TASK)
     since_ms = contract.clock.now_ms
     await passes(contract, 15 - MS, since_ms)

@@ -1,4 +1,4 @@
-"""A webhook and the watcher at the same time: no news are lost, and a tired forge is left alone."""
+"""Webhooks alongside the watcher: no update is lost, and a failing forge is left alone."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ async def test_a_webhook_that_arrives_during_a_check_triggers_another(
 ) -> None:
     seen = await followed(contract)
     contract.clock.now_ms += 3_600_000
-    # The look has begun; before it is written down, the forge tells.
+    # The check has started; the webhook arrives before its result is stored.
     assert await told(contract, seen)
     contract.clock.now_ms += 10
     now_ms, active_policy = contract.clock.now_ms, ActivePolicy(contract.policy)

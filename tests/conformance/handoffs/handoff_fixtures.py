@@ -1,5 +1,5 @@
-"""A coordinator with handoffs on a real store and a real repository. The tests are its verifier:
-they take claims and report verdicts, so nothing happens but what a test does."""
+"""A coordinator with handoffs on a real store and a real repository. The tests act as its
+verifier: they take claims and report verdicts, so nothing happens unless a test does it."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class HandoffFixture(BusFixture):
         self.handoff_service = coordinator.handoffs
 
     async def in_swarm(self, swarm_id: str) -> HandoffFixture:
-        """The same in a swarm of its own."""
+        """The same fixture in another swarm."""
         await self.coordinator.swarms.create_swarm(
             CreateSwarmRequest(swarm_id=swarm_id, feature="f")
         )
@@ -118,7 +118,7 @@ class HandoffFixture(BusFixture):
         )
 
     async def given_out(self, task: str, worker: str, *files: str, **members: Any) -> int:
-        """A task with a handoff in the hands of a worker; its epoch."""
+        """Give a task with a handoff to a worker; returns the epoch."""
         await self.register(worker)
         await self.spawn(task, *files, submit=True, **members)
         return await self.start(worker, task)
@@ -144,7 +144,7 @@ class HandoffFixture(BusFixture):
         return await self.handoff_service.swarm_complete(request, key)
 
     async def claim(self, task: str, **members: Any) -> int:
-        """A claim that waits for its verdict; its id."""
+        """Make a claim that waits for its verdict; returns its id."""
         answer = await self.complete(task, **members)
         assert (answer.success, answer.status) == (False, "verifying")
         return answer.claim_id
@@ -207,25 +207,25 @@ class HandoffFixture(BusFixture):
         )
 
     async def accept(self, **changes: Any) -> VerificationJob:
-        """The next claim is proven."""
+        """Accept the next claim."""
         job = await self.taken()
         assert await self.report(job, accepted(job, **changes)) == "accepted"
         return job
 
     async def refuse(self, check: str = "scope") -> VerificationJob:
-        """The next claim is refused."""
+        """Refuse the next claim."""
         job = await self.taken()
         assert await self.report(job, refused(job, check)) == "refused"
         return job
 
     async def finished(self, task: str, **members: Any) -> None:
-        """A task that is done, with its receipt."""
+        """A finished task with its receipt."""
         await self.spawn(task, **members)
         await self.claim(task, summary=f"Did {task}")
         await self.accept()
 
     async def done_by_hand(self, *tasks: str) -> None:
-        """Tasks without a handoff that somebody did."""
+        """Finish tasks without a handoff."""
         await self.register("hand")
         for task in tasks:
             await self.submit(task)
@@ -243,7 +243,7 @@ class HandoffFixture(BusFixture):
         body: dict[str, Any] = found.signed_receipt["receipt"]
         return body
 
-    # -- what is there
+    # -- state
 
     async def attempt(self, task: str) -> Assignment:
         held = await self.coordinator.store.read(lambda tx: tx.assignment(self.swarm_id, task))

@@ -1,4 +1,4 @@
-"""Rows of handoffs as the tests of the stores need them."""
+"""Rows of handoffs for the tests of the stores."""
 
 from __future__ import annotations
 

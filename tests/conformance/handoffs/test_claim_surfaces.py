@@ -38,7 +38,7 @@ MOMENT = datetime(2026, 1, 5, tzinfo=UTC)
 async def verdict_of(
     handoffs: HandoffFixture, call: asyncio.Future[Any], *, good: bool = True
 ) -> dict[str, Any]:
-    """Verify the claim that a call led to; what the verifier was asked."""
+    """Verify the claim that a call made; returns the job of the verifier."""
     job = await handoffs.take(wait_ms=10_000)
     assert job is not None
     assert not call.done()
@@ -114,10 +114,10 @@ async def test_a_complete_message_is_a_claim_if_there_is_a_handoff(
     answer = await say_complete(handoffs, "k1")
     assert (answer.state, answer.claim_id, answer.lease_expires_at) == ("verifying", 1, None)
     assert (await say_complete(handoffs, "k1")).claim_id == 1
-    assert (await say_complete(handoffs)).claim_id == 1  # the same words
+    assert (await say_complete(handoffs)).claim_id == 1  # the same content
     job = await handoffs.refuse()
     assert (job.commit, job.files_touched) == (None, ["a.py", "b.py"])
-    # A late repeat tells of the first claim; the same words are another look.
+    # A late repeat returns the first claim; the same content is a new claim.
     again = await say_complete(handoffs, "k1")
     assert (again.state, again.claim_id) == ("verifying", 1)
     assert (await say_complete(handoffs, "k2")).claim_id == 2
@@ -204,7 +204,7 @@ async def test_a_packet_under_verification_waits_for_its_verdict(handoffs: Hando
     await eventually(
         lambda: (PACKETS, "packet-1") in handoffs.coordinator._verdict_waiters._waiting, "a claim"
     )
-    again = completing(handoffs)  # an outbox says it again
+    again = completing(handoffs)  # an outbox repeats it
     with pytest.raises(IllegalTransition):
         await handoffs.coordinator.swarms.complete(PACKETS, complete("0000000"))
     error = ErrorRequest(
@@ -212,7 +212,7 @@ async def test_a_packet_under_verification_waits_for_its_verdict(handoffs: Hando
     )
     with pytest.raises(IllegalTransition):
         await handoffs.coordinator.swarms.error(PACKETS, error)
-    # A worker that starts over says again what it said before.
+    # A restarted worker repeats its earlier reports.
     await handoffs.coordinator.swarms.progress(PACKETS, progress(), "another key")
     await handoffs.coordinator.swarms.register(PACKETS, register())
     await handoffs.pass_seconds(86_400 * 3)
@@ -222,7 +222,7 @@ async def test_a_packet_under_verification_waits_for_its_verdict(handoffs: Hando
 
 
 async def test_a_packet_that_requests_files_has_no_lease(handoffs: HandoffFixture) -> None:
-    """A lease of a packet would run out, and nobody could end it."""
+    """A lease of a packet would expire, and nobody could end it."""
     there = await packets_of(handoffs)
     await handoffs.coordinator.swarms.progress(PACKETS, progress())
     asked = await there.ask_for("packet-1", "Makefile")

@@ -1,5 +1,5 @@
-"""Claims: a worker says that its task is done, and the server holds the attempt until it has
-looked. On both stores."""
+"""Claims: a worker reports its task as done, and the server holds the attempt until it has been
+verified. On both stores."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ async def test_no_lease_runs_while_the_server_verifies(handoffs: HandoffFixture)
     held = await handoffs.attempt("t")
     assert (held.state, held.lease_expires_at_ms) == (WorkerState.VERIFYING, None)
     await handoffs.pass_seconds(3 * DAYS)
-    # A sign of life does not start it either.
+    # A heartbeat does not start it either.
     assert (await handoffs.beat("w", lease_seconds=5)).lease_expires_at is None
     await handoffs.pass_seconds(3 * DAYS)
     assert await handoffs.status("t") == "active"
@@ -105,7 +105,7 @@ async def test_a_verdict_nobody_waited_for_is_returned_to_a_repeated_claim(
     await handoffs.refuse()
     assert (await handoffs.refusal_of("t")).facts["claim_id"] == 1
     assert (await handoffs.attempt("t")).refusals == 1
-    # Who has heard it and says the same again wants another look.
+    # Repeating the claim after its verdict was delivered is a new claim.
     assert await handoffs.claim("t") == 2
     await handoffs.accept()
     assert (await handoffs.complete("t")).status == "accepted"
@@ -127,7 +127,7 @@ async def test_an_accepted_claim_ends_the_task_and_frees_its_worker(
     assert receipt["receipt_id"] == answer.receipt_id
     assert (receipt["worker"], receipt["summary"], receipt["epoch"]) == ("w", "did it", 1)
     assert (await handoffs.status("t"), await handoffs.owners()) == ("done", set())
-    # What waited for it goes to the worker that is free now.
+    # Its dependent goes to the worker that is now free.
     assert (await handoffs.given("w")).bead_id == "next"
     kinds = await handoffs.kinds("t")
     assert kinds[-3:] == ["claim_made", "claim_accepted", "task_done"]
@@ -185,7 +185,7 @@ async def test_a_claim_must_match_the_worker_the_attempt_and_the_contract(
         await handoffs.complete("t", swarm_id="nowhere")
     assert await handoffs.take() is None
     await handoffs.claim("t", name="w", epoch=epoch, contract_version=2)
-    # Not even with the words of a claim that is there.
+    # Not even with the content of an existing claim.
     for other in ({"name": "other"}, {"epoch": epoch + 1}):
         with pytest.raises((NotHeld, StaleEpoch)):
             await handoffs.complete("t", **other)

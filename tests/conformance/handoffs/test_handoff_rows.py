@@ -1,4 +1,4 @@
-"""What the port promises of handoffs, claims, ownership, receipts and signals, on both stores."""
+"""What the store port promises about handoffs, claims, receipts and signals, on both stores."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ async def test_a_handoff_is_stored_and_its_newest_version_is_in_force(
     assert await with_swarm.read(lambda tx: tx.handoff(SWARM, "t")) == second
     assert await with_swarm.read(lambda tx: tx.handoff(SWARM, "t", 1)) == first
     assert await with_swarm.read(lambda tx: tx.handoff(SWARM, "t", 3)) is None
-    # The exact id, and nothing that looks like it.
+    # Only the exact id, not similar ones.
     assert await with_swarm.read(lambda tx: tx.handoff(SWARM, "T")) is None
     assert await with_swarm.read(lambda tx: tx.handoff("elsewhere", "t")) is None
 
@@ -136,7 +136,7 @@ async def test_the_oldest_claim_not_yet_taken_is_next(with_swarm: OpenStore) -> 
     assert await next_at(NOW + 49) == "old"
     assert await next_at(NOW + 50) == "held"  # its verifier is lost
     await put(with_swarm, taken(until_ms=NOW + 90, task_id="held", asked_at_ms=NOW - 9))
-    assert await next_at(NOW + 70) == "later"  # put off for long enough
+    assert await next_at(NOW + 70) == "later"  # postponed for long enough
     for name in ("old", "new", "later"):
         await put(with_swarm, ended(task_id=name))
     assert await next_at(NOW + 89) is None
@@ -209,7 +209,7 @@ async def test_reservations_are_found_by_their_repo(with_swarm: OpenStore) -> No
 
 
 async def test_holding_a_repo_excludes_other_writers(store_address: str) -> None:
-    """Each adds what it has counted; two that counted at once would both find the same."""
+    """Each writer adds a row named after its count; concurrent counts would be equal."""
 
     def add_one(tx: Transaction, name: str) -> int:
         tx.take_swarm(name)
@@ -254,7 +254,7 @@ async def test_a_scope_request_is_numbered_and_decided_once(
         return [one.request_id for one in found]
 
     await with_swarm.write(lambda tx: tx.add_scope_request(scope_request()))
-    # Those of an attempt that is over are nobody's any more.
+    # Requests of an ended attempt no longer count.
     assert await listed(only_open=True) == []
     for held in (attempt(epoch=1), attempt(epoch=2)):
         await with_swarm.write(lambda tx, held=held: tx.put_assignment(held))  # type: ignore[misc]
@@ -386,7 +386,7 @@ async def test_signals_are_stored_once_and_listed_newest_first(with_swarm: OpenS
 
 @pytest.mark.requirement("HO-08")
 async def test_concurrent_writers_all_count_in_a_strategys_record(store_address: str) -> None:
-    """Swarms are written at the same time where a store allows it; no sample is lost."""
+    """Swarms are written concurrently if the store allows it; no sample is lost."""
 
     def learn(tx: Transaction, name: str) -> None:
         tx.take_swarm(name)

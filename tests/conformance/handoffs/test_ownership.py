@@ -1,4 +1,4 @@
-"""Who may write what: overlapping tasks are not in flight together, on both stores."""
+"""File ownership: overlapping tasks never run in parallel, on both stores."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.requirement("HO-07")]
 
 
 def only(found: object) -> dict[str, str]:
-    """The one member of a list."""
+    """The only item of a list."""
     assert isinstance(found, list)
     (one,) = found
     return dict(one)
@@ -180,7 +180,7 @@ async def test_only_one_of_fifty_concurrent_spawns_wins(handoffs: HandoffFixture
     results = await asyncio.gather(*spawns, return_exceptions=True)
     (won,) = [result for result in results if not isinstance(result, BaseException)]
     lost = [result for result in results if isinstance(result, BaseException)]
-    assert all(isinstance(one, OwnershipOverlap) for one in lost), lost
+    assert all(isinstance(error, OwnershipOverlap) for error in lost), lost
     assert len(lost) == 49
     assert await handoffs.owners() == {won.bead_id}
 

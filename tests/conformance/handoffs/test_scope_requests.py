@@ -92,8 +92,8 @@ async def test_other_files_need_the_contacts_decision(
     handoffs: HandoffFixture, path: str, why: str, members: dict[str, Any]
 ) -> None:
     await handoffs.spawn("other", "theirs.py")
-    said = {"files_readonly": ["lib/x.py"], "blocked_contact": "alice"} | members
-    await handoffs.given_out("t", "w", "a.py", **said)
+    fields = {"files_readonly": ["lib/x.py"], "blocked_contact": "alice"} | members
+    await handoffs.given_out("t", "w", "a.py", **fields)
     asked = await handoffs.ask_for("t", "free.py", path, reason="I need it")
     assert (asked.status, asked.contract_version) == ("open", 1)
     assert [holder["bead_id"] for holder in asked.holders] == (
@@ -145,7 +145,7 @@ async def test_a_worker_cannot_answer_its_own_request(handoffs: HandoffFixture) 
     assert refused.value.hint is not None
     assert f"shiftboss scope grant {asked.request_id}" in refused.value.hint
     assert (await handoffs.attempt("t")).state is WorkerState.BLOCKED
-    assert [one.answer for one in await handoffs.questions()] == [None]
+    assert [question.answer for question in await handoffs.questions()] == [None]
     await decide(handoffs, asked.request_id, False)
     with pytest.raises(AlreadyAnswered):
         await handoffs.answer(question.question_id, "granted")
@@ -154,14 +154,16 @@ async def test_a_worker_cannot_answer_its_own_request(handoffs: HandoffFixture) 
 async def test_a_request_ends_with_the_attempt_that_made_it(handoffs: HandoffFixture) -> None:
     await handoffs.given_out("t", "w", "a.py")
     await handoffs.ask_for("t", "Makefile")
-    assert [one.status for one in await listed(handoffs, only_open=True)] == ["open"]
+    assert [request.status for request in await listed(handoffs, only_open=True)] == ["open"]
     await handoffs.reset("w")
     assert await listed(handoffs, only_open=True) == []
-    assert [one.status for one in await listed(handoffs)] == ["over"]
+    assert [request.status for request in await listed(handoffs)] == ["over"]
     await handoffs.start("w", "t")
     assert await listed(handoffs, only_open=True) == []
     again = await handoffs.ask_for("t", "Makefile")
-    assert [one.request_id for one in await listed(handoffs, only_open=True)] == [again.request_id]
+    assert [request.request_id for request in await listed(handoffs, only_open=True)] == [
+        again.request_id
+    ]
 
 
 async def test_the_operators_grant_answers_the_waiting_worker(
@@ -268,8 +270,8 @@ async def test_requests_are_listed(handoffs: HandoffFixture) -> None:
     await handoffs.given_out("t", "w", "a.py")
     await handoffs.ask_for("t", "b.py")
     await handoffs.ask_for("t", "Makefile")
-    assert [one.paths for one in await listed(handoffs)] == [["Makefile"], ["b.py"]]
-    assert [one.paths for one in await listed(handoffs, only_open=True)] == [["Makefile"]]
+    assert [request.paths for request in await listed(handoffs)] == [["Makefile"], ["b.py"]]
+    assert [request.paths for request in await listed(handoffs, only_open=True)] == [["Makefile"]]
     with pytest.raises(UnknownSwarm):
         await handoffs.handoff_service.list_scope_requests(
             ListScopeRequestsRequest(swarm_id="nowhere")
@@ -281,7 +283,7 @@ async def test_a_request_with_an_idempotency_key_is_made_once(handoffs: HandoffF
     first = await handoffs.ask_for("t", "b.py", key="k")
     await handoffs.replace("t", "a.py", submit=True)
     assert await handoffs.ask_for("t", "b.py", key="k") == first
-    # Without it, a grant that was undone is asked for anew.
+    # Without the key, a revoked grant is requested again.
     assert (await handoffs.ask_for("t", "b.py")).request_id == 2
 
 

@@ -31,7 +31,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.requirement("HO-01")]
 
 
 def hash_of(handoff: dict[str, Any]) -> str:
-    """By the words of the promise: sorted keys, no spaces, UTF-8."""
+    """As documented: sorted keys, no spaces, UTF-8."""
     text = json.dumps(handoff, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -82,10 +82,10 @@ async def test_a_handoff_is_found_by_its_exact_id(handoffs: HandoffFixture) -> N
     ],
 )
 def test_invalid_fields_are_refused_by_name(field: str, members: dict[str, Any]) -> None:
-    said: dict[str, Any] = {"bead_id": "t", "files": ["a.py"]}
-    SpawnSubtaskRequest(**said)
+    valid: dict[str, Any] = {"bead_id": "t", "files": ["a.py"]}
+    SpawnSubtaskRequest(**valid)
     with pytest.raises(ValidationError) as refused:
-        SpawnSubtaskRequest(**(said | members))
+        SpawnSubtaskRequest(**(valid | members))
     places = [".".join(str(part) for part in error["loc"]) for error in refused.value.errors()]
     assert any(place.startswith(field) for place in places)
 
@@ -139,7 +139,7 @@ async def test_a_variable_the_operator_has_not_allowed_is_refused(
 async def test_the_target_commit_is_recorded_at_spawn(
     handoffs: HandoffFixture, tmp_path: Path
 ) -> None:
-    """Whoever moves it later does not make what they put there somebody else's work."""
+    """Commits added to the target later do not count as somebody else's work."""
     repo = Repo(tmp_path / "own")
     repo.git("branch", "land")
     base = repo.base
@@ -152,7 +152,7 @@ async def test_the_target_commit_is_recorded_at_spawn(
         await handoffs.claim(task)
         job = await handoffs.taken()
         assert (job.bead_id, job.target_base) == (task, found)
-    # The operator may look again.
+    # The operator may record it again.
     await handoffs.spawn("u", "u.py", repo=str(repo.path), target="land")
     repo.git("branch", "-f", "land", base)
     await handoffs.replace("u", "u.py", "v.py", repo=str(repo.path), target="land")
@@ -168,7 +168,7 @@ async def test_a_repeated_spawn_gets_the_same_answer(handoffs: HandoffFixture) -
     await handoffs.done_by_hand("before")
     words: dict[str, Any] = {"dependencies_completed": ["before"], "strategy": "file-based"}
     first = await handoffs.spawn("t", **words)
-    # What is generated would come out differently by now.
+    # The generated parts would be different by now.
     await handoffs.add("next", after=["t"])
     handoffs.clock.now_ms += 5
     assert await handoffs.spawn("t", **words) == first
@@ -191,7 +191,7 @@ async def test_the_operator_puts_a_new_version_in_force(handoffs: HandoffFixture
     first = await handoffs.show_handoff("t")
     second = await handoffs.replace("t", "b.py")
     assert second.contract_version == 2
-    assert await handoffs.replace("t", "b.py") == second  # the same words again
+    assert await handoffs.replace("t", "b.py") == second  # the same spawn again
     shown = await handoffs.show_handoff("t")
     assert (shown.version, shown.reason) == (2, "replaced by the operator")
     assert (await handoffs.show_handoff("t", version=1)).handoff == first.handoff
@@ -207,7 +207,7 @@ async def test_replacing_a_widened_contract_with_the_original_narrows_it(
     await handoffs.given_out("t", "w", "a.py")
     assert (await handoffs.ask_for("t", "b.py")).status == "granted"
     again = await handoffs.spawn("t", "a.py", submit=True)
-    assert again.contract_version == 2  # who spawns again means the contract in force
+    assert again.contract_version == 2  # spawning again refers to the contract in force
     third = await handoffs.replace("t", "a.py")
     assert third.contract_version == 3
     assert third.handoff["contract"]["files_owned"] == ["a.py"]

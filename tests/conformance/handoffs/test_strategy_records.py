@@ -48,14 +48,14 @@ async def test_every_outcome_of_a_claim_or_an_attempt_is_one_signal(
     await handoffs.claim("t", summary="3", cost=2.25)
     await handoffs.accept(changes=[Change(path="a.py", status="M")], files_changed=1)
 
-    found = list(reversed(await signals(handoffs)))
-    assert [(one.kind, one.impact, one.violation_type) for one in found] == [
+    recorded = list(reversed(await signals(handoffs)))
+    assert [(signal.kind, signal.impact, signal.violation_type) for signal in recorded] == [
         ("failure", "negative", "failure"),
         ("refusal", "negative", "scope_creep"),
         ("refusal", "neutral", "criterion"),
         ("completion", "positive", None),
     ]
-    failure, refusal, _, completion = map(about, found)
+    failure, refusal, _, completion = map(about, recorded)
     assert (failure["reason"], failure["duration_ms"], failure["retries"]) == (
         "Build failed",
         1000,
@@ -77,7 +77,7 @@ async def test_an_attempt_without_an_outcome_records_no_signal(handoffs: Handoff
     await handoffs.not_seen(job)
     assert await signals(handoffs) == []
     await handoffs.cancel("t")
-    # Without a handoff nobody knows how the task was cut.
+    # Without a handoff the strategy is unknown.
     await handoffs.add_and_submit("plain")
     await handoffs.start("w", "plain")
     await handoffs.failed("plain")
@@ -101,7 +101,7 @@ async def test_a_failed_packet_records_a_signal_too(handoffs: HandoffFixture) ->
         packet_id=1, task_id="s", error_type="logic_error", message="boom", recoverable=False
     )
     await handoffs.coordinator.swarms.error("packets", error)
-    await handoffs.coordinator.swarms.error("packets", error)  # of a packet that has failed already
+    await handoffs.coordinator.swarms.error("packets", error)  # the packet has already failed
     (signal,) = await signals(handoffs)
     assert (signal.kind, signal.task_id, about(signal)["reason"]) == ("failure", "packet-1", "boom")
 

@@ -1,4 +1,4 @@
-"""What becomes of a claim that was looked at, on both stores."""
+"""What happens to a claim after its verification, on both stores."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ async def test_a_refusal_names_every_violation_and_closes_nothing(handoffs: Hand
         None,
         1,
     )
-    # A fresh lease of its usual length.
+    # A new lease of the normal length.
     assert held.lease_expires_at_ms == handoffs.clock.now_ms + 300_000
     assert (await handoffs.status("t"), await handoffs.owners()) == ("active", {"t"})
     with pytest.raises(NotHeld):
@@ -74,7 +74,7 @@ async def test_after_three_consecutive_refusals_the_contact_is_asked(
     answers = (await handoffs.look("w")).answers
     assert answers is not None
     assert answers[0]["answer"] == "leave README.md alone"
-    # The count starts anew.
+    # The count restarts.
     for number in range(2):
         await handoffs.claim("t", summary=f"again {number}", name="w")
         await handoffs.refuse()
@@ -95,7 +95,7 @@ async def test_anonymous_claims_do_not_count_against_the_holder(
         await handoffs.refuse()
     assert [event["refusals"] for event in await handoffs.events("claim_refused")] == [0, 0, 0, 0]
     assert (await handoffs.questions(), (await handoffs.attempt("t")).refusals) == ([], 0)
-    # Who knows the epoch, or gives the name, speaks for the holder.
+    # A caller with the epoch or the name acts for the holder.
     await handoffs.claim("t", summary="with an epoch", epoch=epoch)
     await handoffs.refuse()
     await handoffs.claim("t", summary="with a name", name="w")
@@ -169,7 +169,7 @@ async def test_a_late_verdict_does_not_affect_the_next_attempt(handoffs: Handoff
     first = await handoffs.taken()
     await handoffs.reset("w")
     await handoffs.start("w", "t")
-    assert await handoffs.claim("t", summary="s") == 2  # the same words, another attempt
+    assert await handoffs.claim("t", summary="s") == 2  # the same content, another attempt
     assert await handoffs.report(first, accepted(first)) == "void"
     assert await handoffs.status("t") == "active"
     second = await handoffs.taken()

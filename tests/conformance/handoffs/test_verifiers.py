@@ -34,14 +34,14 @@ async def test_the_job_contains_everything_to_be_checked(handoffs: HandoffFixtur
     assert (job.branch, job.target, job.commit) == ("task", "main", "abcdef1")
     assert job.contract.model_dump() == spawned.handoff["contract"]
     assert job.contract_hash == spawned.contract_hash
-    # Nothing that the worker says reaches the verifier but commit and files.
+    # The verifier gets only the commit and the files from the worker.
     assert "believe me" not in job.model_dump_json()
 
 
 async def test_the_job_names_the_commits_that_have_a_receipt(
     handoffs: HandoffFixture, tmp_path: Path
 ) -> None:
-    """Of the same repository, the newest first; without a target they say nothing."""
+    """Only those of the same repository, newest first; none without a target."""
     elsewhere = Repo(tmp_path / "elsewhere")
     for number, task in enumerate(("old", "new")):
         await handoffs.spawn(task)
@@ -136,7 +136,7 @@ async def test_unreadable_evidence_is_tried_three_times_and_proves_nothing(
     refusal = await handoffs.refusal_of("t")
     assert "The evidence could not be read: the disk is gone" in refusal.detail
     assert (await handoffs.attempt("t")).state is WorkerState.EXECUTING
-    # A new claim has all its tries again.
+    # A new claim has all its tries.
     await handoffs.claim("t")
     assert await handoffs.not_seen(await handoffs.taken()) == "waiting"
 
@@ -144,7 +144,7 @@ async def test_unreadable_evidence_is_tried_three_times_and_proves_nothing(
 async def test_a_waiting_verifier_finds_a_postponed_claim(
     store_address: str, evidence: LocalEvidence, repo: Repo
 ) -> None:
-    """No event tells of it: only the time that passes. So here it does."""
+    """No event announces it, only passing time; so time passes here."""
     clock = _Running()
     async with open_handoffs(store_address, evidence, repo, clock) as handoffs:
         await handoffs.spawn("t")
@@ -157,7 +157,7 @@ async def test_a_waiting_verifier_finds_a_postponed_claim(
 
 
 class _Running(StillClock):
-    """Goes on by itself."""
+    """Continues by itself."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -185,7 +185,7 @@ async def test_a_claim_is_verified_in_process_and_accepted(
 
 
 class _Stuck(LocalEvidence):
-    """Every look takes for ever, until it is let go."""
+    """Every verification takes forever until it is released."""
 
     def __init__(self, folder: Path, own_repo: str) -> None:
         super().__init__(folder, own_repo)
@@ -202,7 +202,7 @@ class _Stuck(LocalEvidence):
 async def test_a_claim_that_was_being_verified_is_verified_again_after_a_restart(
     sqlite_path: str, tmp_path: Path, repo: Repo
 ) -> None:
-    """At once, on a clock that stands still: the server knows that it was its own."""
+    """Immediately, although the clock stands still: the server knows that it was its own."""
     clock = StillClock()
     first = _Stuck(tmp_path / "one", str(repo.path))
     async with open_handoffs(sqlite_path, first, repo, clock, verifies=True) as handoffs:
@@ -221,7 +221,7 @@ async def test_a_claim_that_was_being_verified_is_verified_again_after_a_restart
 async def test_the_servers_own_verifier_respects_its_concurrency_limit(
     store_address: str, tmp_path: Path, repo: Repo
 ) -> None:
-    """Two here: the third has to wait, however long the others take."""
+    """The limit is two here: the third has to wait, however long the others take."""
     evidence = _Stuck(tmp_path / "state", str(repo.path))
     async with open_handoffs(store_address, evidence, repo) as handoffs:
         for name in ("a", "b", "c"):

@@ -72,7 +72,7 @@ class RunFixture:
         return await self.run_service.park_task(ParkTaskRequest(**(said | members)))
 
     async def pass_seconds(self, seconds: float) -> None:
-        """Time passes, and pauses end whose time has come."""
+        """Time passes, and due pauses end."""
         self.bus.clock.now_ms += round(seconds * 1000)
         await self._lease_reaper.run_once()
 

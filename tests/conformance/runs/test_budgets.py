@@ -1,4 +1,4 @@
-"""Usage and budgets: sums that can be relied on, and a breaker that trips once."""
+"""Usage and budgets: reliable totals, and a breaker that trips once."""
 
 from __future__ import annotations
 
@@ -70,9 +70,9 @@ async def test_a_task_over_its_budget_is_reported_once_and_not_dispatched(
     (question,) = await handoffs.questions()
     assert "shiftboss budget set --task a" in question.question
 
-    # The other task is not concerned; this one waits, whoever submits it.
+    # The other task is not affected; this one waits, whoever submits it.
     await handoffs.failed("a")
-    assert [one.bead_id for one in await handoffs.questions()] == ["a"]
+    assert [question.bead_id for question in await handoffs.questions()] == ["a"]
     assert (await handoffs.given("w")).bead_id == "b"
     await handoffs.register("x")
     assert (await handoffs.submit("a")).dispatched is False
@@ -122,7 +122,7 @@ async def test_an_exhausted_swarm_budget_holds_every_task(
     (held,) = await plan.holds()
     assert (held.kind, held.bead_id, held.until) == ("budget", None, None)
     assert (await handoffs.coordinator.swarms.status(SWARM)).holds == [held]
-    # A pause that ends does not lift it.
+    # The end of a pause does not lift it.
     await plan.pause(5)
     await plan.pass_seconds(6)
     assert (await handoffs.look("w")).task is None
@@ -138,7 +138,7 @@ async def test_anyone_can_lower_a_budget(plan: RunFixture, handoffs: HandoffFixt
     over = (await plan.budget("a", tokens=400, dollars=1)).over
     assert over is not None
     assert over.spent == 500
-    # Who says so knows it already.
+    # The caller already knows.
     assert len(await handoffs.events("budget_exceeded")) == 1
     assert await handoffs.questions() == []
     await plan.raised("a")

@@ -1,4 +1,4 @@
-"""Landing: the server sees for itself, and the repo of a policy is held until then."""
+"""Landing: the server checks it itself, and keeps a repo of the policy locked until then."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ async def proven(bus: HandoffFixture, task: str, commit: str, **members: Any) ->
 
 
 def merged(repo: Repo, *arguments: str, into: str = "main", branch: str = "task") -> str:
-    """The work lands; where its branch is then."""
+    """Land the work; returns the tip of the branch."""
     repo.git("checkout", "--quiet", into)
     repo.git("merge", "--quiet", *arguments, branch)
     landed = repo.head()
@@ -115,12 +115,12 @@ async def test_landable_tasks_are_listed_in_order_of_acceptance(
     assert one.receipt_id == (await own_handoffs.receipt("a"))["receipt_id"]
     assert one.policy["command_seconds"] == 600
     after = f"{found[0].accepted_at}:{found[0].receipt_id}"
-    assert [one.bead_id for one in await plan.landable(after=after, limit=1)] == ["a"]
+    assert [task.bead_id for task in await plan.landable(after=after, limit=1)] == ["a"]
     with pytest.raises(InvalidRequest):
         await plan.landable(after="a")
     merged(own_repo, "--ff-only")
     await plan.landed("b", commit)
-    assert [one.bead_id for one in await plan.landable()] == ["a", "c"]
+    assert [task.bead_id for task in await plan.landable()] == ["a", "c"]
 
 
 # -- under the completion contract: `task` is the branch of its repos here
@@ -139,7 +139,7 @@ async def own_contract(
 
 
 async def at_work(own_contract: ContractFixture) -> str:
-    """adnet is worked on upon a branch of its own, and its second commit is pushed."""
+    """adnet is worked on in a task branch, and its second commit is pushed."""
     await own_contract.given_out(
         "adnet", "w", repo="adnet", branch="shiftboss/adnet", target="task"
     )
@@ -156,8 +156,8 @@ async def accept_green(own_contract: ContractFixture) -> None:
 
 
 async def states(own_contract: ContractFixture) -> dict[str, str]:
-    found = await own_contract.coordinator.store.read(lambda tx: tx.repo_states())
-    return {one.repo: f"{one.state} at {one.sha}" for one in found}
+    rows = await own_contract.coordinator.store.read(lambda tx: tx.repo_states())
+    return {row.repo: f"{row.state} at {row.sha}" for row in rows}
 
 
 async def test_a_branch_other_than_the_tasks_own_is_refused(own_contract: ContractFixture) -> None:
@@ -175,7 +175,7 @@ async def test_a_branch_other_than_the_tasks_own_is_refused(own_contract: Contra
     spawned = await own_contract.spawn(
         "adnet", repo="adnet", branch="shiftboss/adnet", target="task"
     )
-    # Without a base it is that of the policy's branch.
+    # The default base is that of the policy's branch.
     assert (spawned.branch, spawned.base_commit) == ("shiftboss/adnet", own_contract.repo.base)
 
 
@@ -218,7 +218,7 @@ async def test_the_repo_is_locked_until_the_work_has_landed(own_contract: Contra
     assert (await own_contract.can_spawn("ac-dc")).can_spawn is True
     (push,) = await own_contract.coordinator.store.read(lambda tx: tx.newest_pushes("adnet"))
     assert (push.sha, push.task_id) == (sha, "adnet")
-    # An old report that comes again says nothing about the repo as it is now.
+    # A repeated old report does not change the current state of the repo.
     await own_contract.works_on("adnet", worker="w", task="next")
     await plan.landed("adnet", sha, target="task")
     assert await own_contract.locked() == {"adnet": "next"}
@@ -245,7 +245,7 @@ async def test_a_merge_commit_must_pass_ci_too(
     own_contract.evidence.told[merge] = runs(merge, test="failure")
     assert "failed" in str((await plan.landed("adnet", sha, "task", merge)).repo_locked)
     assert await states(own_contract) == {"adnet": f"red at {merge}"}
-    # Nobody has to say it again: the server looks from time to time.
+    # No new report is needed: the server checks periodically.
     watcher = LandingWatcher(
         own_contract.coordinator.store,
         own_contract.clock,
@@ -276,7 +276,7 @@ async def test_the_operator_can_release_a_repo_whose_work_does_not_land(
     assert await own_contract.locked() == {}
 
 
-# -- accepted work that does not fit any more: the lock passes over to the task that brings it in
+# -- accepted work that no longer merges: the lock passes to its merge task
 
 MERGE = "adnet-merge-1"
 
@@ -304,7 +304,7 @@ async def test_the_lock_of_accepted_work_passes_to_its_merge_task(
     event = (await own_contract.events("repo_locked"))[-1]
     assert (event["repo"], event["bead_id"], event["passed_from"]) == ("adnet", MERGE, "adnet")
     assert await own_contract.events("repo_released") == []
-    # The same words again change nothing, and nobody else gets it.
+    # Repeating it changes nothing, and nobody else gets the lock.
     await spawn_merge(own_contract)
     with pytest.raises(RepoBlocked):
         await spawn_merge(own_contract, "adnet-merge-2")
@@ -319,8 +319,8 @@ async def test_the_lock_of_accepted_work_passes_to_its_merge_task(
         {},
         {"adnet": f"green at {merge}"},
     )
-    # The work that it has brought in has landed with it, though it has no lock any more.
-    assert [one.bead_id for one in await plan.landable()] == ["adnet"]
+    # The merged work has landed with it, although it has no lock any more.
+    assert [task.bead_id for task in await plan.landable()] == ["adnet"]
     assert (await plan.landed("adnet", sha, "task", merge)).repo_locked is None
     assert await plan.landable() == []
     assert (await own_contract.locked(), await states(own_contract)) == (
@@ -330,7 +330,7 @@ async def test_the_lock_of_accepted_work_passes_to_its_merge_task(
 
 
 async def merged_by_worker(own_contract: ContractFixture) -> str:
-    """The merge task, from its worker to its receipt; its commit."""
+    """Run the merge task from start to receipt; returns its commit."""
     own_contract.repo.commit("of a person", {"README.md": "# Others\n"})
     own_contract.repo.git("checkout", "--quiet", "-b", f"shiftboss/{MERGE}")
     own_contract.repo.git(
@@ -389,7 +389,7 @@ async def test_a_merge_task_that_was_never_started_gives_the_lock_back(
 
 
 async def test_an_abandoned_merge_task_passes_the_lock_on(own_contract: ContractFixture) -> None:
-    """To the next one, or back when the work lands by itself after all."""
+    """To the next merge task, or back if the work lands by itself after all."""
     plan, sha = RunFixture(own_contract), await accepted_unlanded(own_contract)
     for task, following in ((MERGE, "adnet-merge-2"), ("adnet-merge-2", None)):
         if task == MERGE:

@@ -1,4 +1,4 @@
-"""Pauses and parked tasks: held back until their time, and not a moment longer."""
+"""Pauses and parked tasks: held back until their time, and no longer."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ async def test_a_pause_holds_back_tasks_not_yet_dispatched(
             worktree_path="/w",
             timeout_seconds=9,
         )
-    # Who is at work goes on.
+    # Active workers continue.
     assert (await bus.beat("w")).paused is None
     await bus.done("a")
     assert (await bus.look("w")).task is None
@@ -97,12 +97,12 @@ async def test_a_parked_task_waits_with_its_checkpoint_and_has_not_failed(
     await bus.register("w")
     await bus.add_and_submit("a")
     epoch = await bus.start("w", "a")
-    told = await plan.park("a", "w", epoch, 60, checkpoint={"next": "the tests"})
-    assert (told.status, told.until) == ("queued", bus.clock.now_ms + 60_000)
-    assert await plan.park("a", "w", epoch, 99) == told
+    parked = await plan.park("a", "w", epoch, 60, checkpoint={"next": "the tests"})
+    assert (parked.status, parked.until) == ("queued", bus.clock.now_ms + 60_000)
+    assert await plan.park("a", "w", epoch, 99) == parked
     shown = await bus.show("a")
     assert (shown.status, shown.state, shown.failures) == ("queued", None, 0)
-    # The worker is free for other work, and this task is not handed out before its time.
+    # The worker is free for other work, and this task is not dispatched early.
     await bus.add_and_submit("b")
     assert (await bus.given("w")).bead_id == "b"
     await bus.register("x")
@@ -111,7 +111,7 @@ async def test_a_parked_task_waits_with_its_checkpoint_and_has_not_failed(
     given = await bus.given("x")
     assert (given.bead_id, given.epoch) == ("a", epoch + 1)
     assert given.checkpoint == {"next": "the tests", "worker": "w", "epoch": epoch}
-    assert [one["reason"] for one in given.salvage] == ["parked"]
+    assert [entry["reason"] for entry in given.salvage] == ["parked"]
     assert (await plan.park("a", "w", epoch, 99)).status == "active"
 
 
@@ -172,7 +172,7 @@ async def test_a_pause_survives_a_restart(store_address: str) -> None:
 
 
 async def test_the_duty_ends_a_pause_on_time(store_address: str) -> None:
-    """With a clock that goes: the worker's parked poll is answered when the time has come."""
+    """With the real clock: the worker's parked poll is answered when the pause ends."""
     coordinator = Coordinator(store_at(store_address))
     await coordinator.start()
     try:

@@ -1,4 +1,4 @@
-"""What the port promises of usage, budgets, holds and landings, on both stores."""
+"""What the store port promises about usage, budgets, holds and landings, on both stores."""
 
 from __future__ import annotations
 
@@ -117,8 +117,8 @@ async def test_unlanded_work_is_listed_as_it_was_accepted(with_swarm: OpenStore)
     ]
 
     def put(tx: Transaction) -> None:
-        for one in rows:
-            tx.put_landing(one)
+        for row in rows:
+            tx.put_landing(row)
 
     await with_swarm.write(put)
     assert await with_swarm.read(lambda tx: tx.landing(SWARM, "landed")) == rows[3]

@@ -1,4 +1,4 @@
-"""Rows as the tests of the stores need them: whole, and different where a test says so."""
+"""Complete rows for the tests of the stores, with overrides."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def retry(step_id: str = "task-1", **changes: Any) -> Retry:
 
 
 def add_event(tx: Transaction, swarm_id: str = SWARM, **data: object) -> Event:
-    """An event with the swarm held, as every use case does it."""
+    """Add an event with the swarm locked, like every use case."""
     tx.take_swarm(swarm_id)
     return tx.add_event(swarm_id, EventKind.PROGRESS_UPDATE, 1_767_600_000_600, data)
 

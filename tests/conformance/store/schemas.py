@@ -35,7 +35,7 @@ def postgres_schema(url: str) -> Schema:
 
 
 def sqlite_columns(path: str) -> set[tuple[object, ...]]:
-    """Table, column, whether it may be null."""
+    """Table, column and whether it is nullable."""
     connection = sqlite3.connect(path)
     found = connection.execute(
         'SELECT m.name, c.name, c."notnull" = 0 FROM sqlite_master AS m, '

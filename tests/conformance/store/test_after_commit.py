@@ -26,7 +26,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Recorder:
-    """An effect that remembers the swarms it was run for; idempotent, as effects must be."""
+    """An effect that records the swarms it ran for; idempotent, as effects must be."""
 
     def __init__(self, name: str = "recorder", kind: EventKind = EventKind.SWARM_CREATED) -> None:
         self.runs: list[str] = []
@@ -193,5 +193,5 @@ async def test_outcomes_are_logged(store_address: str, caplog: pytest.LogCapture
         )
         assert (await coordinator.swarms.complete("s", done)).swarm_complete
         await eventually(lambda: bool(caplog.records), "the outcome is logged")
-    (record,) = [one for one in caplog.records if one.name == outcome_log.__name__]
+    (record,) = [record for record in caplog.records if record.name == outcome_log.__name__]
     assert record.getMessage() == "swarm_complete: swarm s (event 4)"

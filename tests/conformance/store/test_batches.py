@@ -1,6 +1,6 @@
-"""Many use cases, one commit: what the callers may rely on, on every store.
+"""Many use cases in one commit: what the callers can rely on, on every store.
 
-Writes that are asked for in one turn of the event loop and go to one partition share a commit.
+Writes to one partition that are requested in the same turn of the event loop share a commit.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The duties, on both stores, with a clock that the test moves."""
+"""The duties, on both stores, with a clock moved by the test."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ async def coordinating(
     address: str, clock: TestClock | None = None, policy: RetryPolicy | None = None
 ) -> AsyncIterator[tuple[Coordinator, Subscription]]:
     coordinator = Coordinator(store_at(address), clock=clock or system_clock, retry_policy=policy)
-    # Before the start, so that nothing a duty does at once is missed.
+    # Before the start, so that nothing a duty does immediately is missed.
     heard = coordinator.hub.subscribe("s")
     await coordinator.start()
     try:
@@ -166,6 +166,6 @@ async def test_the_cleaner_removes_swarms_completed_long_ago_and_no_others(
             await coordinator.swarms.status("old")
         assert (await coordinator.swarms.status("young")).workers_complete == 1
         assert (await coordinator.swarms.status("open")).workers_registered == 1
-        # The name is free again, and its history starts anew.
+        # The name is free again, and its history starts over.
         await coordinator.swarms.create_swarm(CreateSwarmRequest(swarm_id="old"))
         assert await kinds(coordinator, "old") == ["swarm_created"]

@@ -1,4 +1,4 @@
-"""Every method of the transaction that is about events and retries, on every store."""
+"""The methods of the transaction for events and retries, on every store."""
 
 from __future__ import annotations
 
@@ -170,14 +170,14 @@ async def test_closing_retries_returns_how_many_were_open(with_retries: OpenStor
 
         assert await with_retries.write(close) == closed
     left = await with_retries.read(lambda tx: tx.open_retries(SWARM))
-    assert [one.task_id for one in left] == ["packet-2"]
+    assert [retry.task_id for retry in left] == ["packet-2"]
 
 
 async def test_forgotten_retries_are_gone(with_retries: OpenStore) -> None:
     await with_retries.write(lambda tx: tx.forget_retries(SWARM, TASK))
     assert await with_retries.write(lambda tx: tx.retry(SWARM, TASK, "over")) is None
     left = await with_retries.read(lambda tx: tx.open_retries(SWARM))
-    assert [one.task_id for one in left] == ["packet-2"]
+    assert [retry.task_id for retry in left] == ["packet-2"]
 
 
 async def test_old_swarms_are_found_by_completion_time(store: OpenStore) -> None:

@@ -1,4 +1,4 @@
-"""Leadership: the only server of a SQLite file has it, and one of the servers on PostgreSQL."""
+"""Leadership: held by the only server of a SQLite file, or by one of the servers on PostgreSQL."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ async def test_one_of_two_servers_runs_the_duties_and_the_other_takes_over(
         async with candidate(postgres_url) as one:
             await eventually(lambda: one.leads or other.leads, "somebody has the duties")
             first, second = (one, other) if one.leads else (other, one)
-            # Who has them hears the call of each; and the other has tried meanwhile.
+            # The leader is notified by each server, and the other has tried meanwhile.
             await first.store.call_leader()
             await eventually(lambda: first.calls == 1, "its own call is heard")
             await second.store.call_leader()

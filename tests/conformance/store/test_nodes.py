@@ -1,4 +1,4 @@
-"""Several servers on one PostgreSQL: one order of events, heard by all."""
+"""Several servers on one PostgreSQL: all receive the events in the same order."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ async def test_a_node_that_lost_its_listening_connection_catches_up(
     assert await asyncio.to_thread(cut_connections, postgres_url, "query LIKE 'LISTEN%'") == 2
     last = [await one.write(add_event) for _ in range(3)][-1]
     await eventually(lambda: last in other.heard, "the newest event is told after the reconnect")
-    # From then on everything is heard again.
+    # From then on every event is received again.
     following = await one.write(add_event)
     await eventually(lambda: following in other.heard, "the other node hears again")
 
@@ -193,7 +193,7 @@ async def test_a_commit_that_failed_is_not_announced(nodes: Nodes) -> None:
 
 # -- schemas
 
-# One that has to be quoted, one that does not fit into the name of a channel, a plain one.
+# A name that needs quoting, one that is too long for a channel, a plain one.
 SCHEMAS = ["elsewhere", 'Else"where; --', "\N{LATIN SMALL LETTER E WITH ACUTE}" * 31]
 
 

@@ -1,4 +1,4 @@
-"""An address of PostgreSQL that leads nowhere is a clear error, and tells no secrets."""
+"""An unusable PostgreSQL URL is a clear error that reveals no secrets."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SECRET = "hunter2-secret"
 
 @pytest.fixture
 def silent_port() -> Iterator[int]:
-    """Somebody listens there and never says a word."""
+    """A port that accepts connections and never answers."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         yield listening.getsockname()[1]
 
@@ -34,7 +34,7 @@ def free_port() -> int:
 
 
 async def refusal(url: str) -> tuple[StoreUnavailable, str]:
-    """The error of an open that must fail soon, with all that would be printed of it."""
+    """The printed error of opening a store, which must fail soon."""
     began = time.monotonic()
     with pytest.raises(StoreUnavailable) as caught:
         await PostgresStore(url).open(lambda _: None, lambda: None)

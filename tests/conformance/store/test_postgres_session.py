@@ -1,4 +1,4 @@
-"""The row locks and the ends of transactions, on a bare PostgreSQL session."""
+"""Row locks, commits and rollbacks on a plain PostgreSQL session."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def session(postgres_url: str) -> Iterator[PostgresSession]:
 
 
 def is_held(url: str) -> bool:
-    """Whether somebody has the swarm's row lock."""
+    """Whether the row of the swarm is locked."""
     with psycopg.connect(url) as connection:
         free = connection.execute(
             "SELECT 1 FROM swarms WHERE swarm_id = %s FOR UPDATE SKIP LOCKED", [SWARM]

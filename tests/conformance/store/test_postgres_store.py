@@ -1,4 +1,4 @@
-"""What only PostgreSQL can do to a store: go away, come back, be out of reach."""
+"""Failures specific to PostgreSQL: it goes down, comes back, or is unreachable."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ async def test_a_connection_lost_in_the_middle_of_a_batch_changes_nothing(
 
 @pytest.fixture
 def socket_folder() -> Iterator[Path]:
-    """Short enough for the name of a socket."""
+    """A path short enough for a socket."""
     with tempfile.TemporaryDirectory(prefix="shiftboss-") as folder:
         yield Path(folder)
 

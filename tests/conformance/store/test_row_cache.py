@@ -1,4 +1,4 @@
-"""What a writing session remembers must be what the database says, whatever went wrong."""
+"""The cache of a writing session must always agree with the database, whatever fails."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def read(tx: Transaction) -> Known:
 
 
 def known(tx: Transaction) -> Known:
-    """The same, whichever way it is asked for."""
+    """Check that every way to read the row gives the same result."""
     found = read(tx)
     task_taken, worker_taken = tx.take_task(SWARM, "t"), tx.take_worker(SWARM, "w")
     assert task_taken is not None

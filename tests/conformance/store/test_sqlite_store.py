@@ -1,4 +1,4 @@
-"""What only a file can do to a store: be taken, be full, be out of reach."""
+"""Failures specific to a file: it is in use, full, or unreachable."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ async def test_a_second_process_on_the_same_file_is_refused(sqlite_path: str) ->
 
 
 def set_page_limit(store: OpenStore, spare_pages: int | None) -> None:
-    """As if the disk had only so many pages left; None frees it."""
+    """Simulate a disk with so many pages; None removes the limit."""
     assert isinstance(store.store, SqliteStore)
     execute = store.store._sessions[0]._connection.execute
     (used,) = execute("PRAGMA page_count").fetchone()

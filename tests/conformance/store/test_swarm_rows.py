@@ -1,4 +1,4 @@
-"""Every method of the transaction that is about swarms and assignments, on every store."""
+"""The methods of the transaction for swarms and assignments, on every store."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ async def test_swarms_are_listed_newest_first_page_by_page(store: OpenStore) -> 
         listed += [row.swarm.swarm_id for row in rows]
         if rows:
             mark = (rows[-1].swarm.created_at_ms, rows[-1].swarm.swarm_id)
-    # Of the same age: by the bytes of the id, on every store.
+    # Swarms of the same age are ordered by the bytes of the id, on every store.
     assert listed == ["c", "b", "ab", "a-b", "B", "a"]
 
 
@@ -174,8 +174,8 @@ async def test_assignments_are_listed_by_packet_number(with_swarm: OpenStore) ->
             tx.put_assignment(assignment(packet_id))
 
     await with_swarm.write(register)
-    found = await with_swarm.read(lambda tx: tx.assignments(SWARM))
-    assert [one.packet_id for one in found] == [1, 9, 10, 100]
+    assignments = await with_swarm.read(lambda tx: tx.assignments(SWARM))
+    assert [row.packet_id for row in assignments] == [1, 9, 10, 100]
 
 
 @pytest.mark.parametrize(

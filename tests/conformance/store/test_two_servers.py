@@ -92,7 +92,7 @@ def test_one_server_keeps_working_when_the_other_dies(
 def test_polls_parked_on_one_server_miss_nothing_across_a_postgres_restart(
     clients: tuple[Client, Client], postgres: Postgres
 ) -> None:
-    """The tasks are given out at the other server, while the first may still be deaf."""
+    """The tasks are assigned on the other server while the first may not be listening yet."""
     one, other = clients
     names = [f"w-{number}" for number in range(4)]
     for name in names:
@@ -117,7 +117,7 @@ def test_polls_parked_on_one_server_miss_nothing_across_a_postgres_restart(
         away = time.monotonic() - began
         for name in names:
             assert other.post("/bus/submit_task", {"bead_id": f"t-{name}"}).status_code == 200
-        found = [one.result(timeout=30) for one in polls]
+        found = [poll.result(timeout=30) for poll in polls]
     assert None not in found
     assert not refused or away > CONNECTION_WAIT_SECONDS, "a short absence is waited out"
 

@@ -1,4 +1,4 @@
-"""Readers of agents' output, and what agents printed when it was recorded."""
+"""Readers of agents' output, and recorded output of agents."""
 
 from __future__ import annotations
 

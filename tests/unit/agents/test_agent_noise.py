@@ -1,4 +1,4 @@
-"""Whatever an agent prints, its reader goes on."""
+"""Whatever an agent prints, its reader continues."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ JSON_VALUES = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),
     max_leaves=8,
 )
-# Members that the readers look at, with anything in them.
+# Members that the readers use, with arbitrary values.
 KEYS = sorted(
     {
         *("type", "subtype", "message", "content", "usage", "id", "model", "error", "result"),
@@ -65,7 +65,6 @@ def test_no_event_breaks_a_reader(kind: str, events: list[Any], errors: str) -> 
 def test_partial_lines_and_lines_of_other_agents_do_not_break_a_reader(
     kind: str, recorded: str
 ) -> None:
-    """Nor is a line of another agent."""
     reader = reader_of(kind)
     for line in (LINES / recorded).read_text(encoding="utf-8").splitlines():
         for part in (line[: len(line) // 2], line[:-1], line[1:], line):

@@ -1,4 +1,4 @@
-"""What agents print, as they printed it: see agent_lines/, where only noise was left out."""
+"""Recorded output of agents: see agent_lines/, where only noise was removed."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ def told(name: str, exit_code: int | None = 0, errors: str = "", **members: Any)
 
 
 def of(kind: type[Signal], signals: list[Signal]) -> list[Any]:
-    return [one for one in signals if isinstance(one, kind)]
+    return [signal for signal in signals if isinstance(signal, kind)]
 
 
 def test_claude_reports_tokens_and_context_per_request_and_the_cost_at_the_end() -> None:
     usage = of(Usage, told("claude"))
     assert usage[0] == Usage(1200, 1, 0, None, 1201, 200_000)
-    assert [one.context_tokens for one in usage] == [1201] * 9
+    assert [report.context_tokens for report in usage] == [1201] * 9
     assert usage[-1] == (9600, 240, 0, pytest.approx(0.0324), 1201, 200_000)
 
 
@@ -46,7 +46,7 @@ def test_a_refused_edit_of_claude_is_reported_with_the_hooks_message() -> None:
     assert (denied.tool, denied.operation) == ("Write", "/etc/outside.txt")
     assert denied.error.startswith("Shiftboss refused this")
     assert "contract of task t1" in denied.error
-    tools = [one.tool for one in of(Allowed, signals)]
+    tools = [signal.tool for signal in of(Allowed, signals)]
     assert tools == ["Read", "Edit", "Write", "Bash", "Bash"]
     assert AgentActivity("Edit /trees/t1/src/a.py") in signals
     assert AgentActivity("All done.") in signals
@@ -62,7 +62,7 @@ def test_activity_is_reported_when_it_begins_with_paths_relative_to_the_worktree
 
 def test_denials_by_claudes_own_permissions_are_reported_once_each() -> None:
     denied = of(Denied, told("claude-permissions"))
-    assert [(one.tool, one.operation) for one in denied] == [
+    assert [(denial.tool, denial.operation) for denial in denied] == [
         ("Bash", "echo a > .git/zz; cat ~/.gitconfig; echo b >> /etc/zz-x"),
         ("Write", "/trees/t1/.claude/x.md"),
     ]
@@ -134,8 +134,8 @@ def test_only_a_long_retry_delay_of_claude_is_a_rate_limit(
 
 
 def test_older_claude_versions_give_the_reset_time_in_the_result() -> None:
-    words = "Claude AI usage limit reached|1794780840"
-    event = {"type": "result", "subtype": "success", "is_error": True, "result": words}
+    text = "Claude AI usage limit reached|1794780840"
+    event = {"type": "result", "subtype": "success", "is_error": True, "result": text}
     (limited,) = of(RateLimited, reader_of("claude").read(json.dumps(event)))
     assert limited.until == 1_794_780_840
 
@@ -161,7 +161,7 @@ def test_codex_reports_tokens_at_the_end_and_refusals_on_stderr() -> None:
     assert (denied.tool, denied.operation) == ("Bash", "echo hi > ../outside.txt")
     assert denied.error.startswith("Shiftboss refused this")
     assert "contract of task t1" in denied.error
-    tools = [one.tool for one in of(Allowed, signals)]
+    tools = [signal.tool for signal in of(Allowed, signals)]
     assert tools == ["Bash", "apply_patch", "Bash", "Bash"]
     assert AgentActivity("Bash git add -A && git commit -qm work") in signals
     assert of(Finished, signals) == [Finished(True, "Really done.")]
@@ -186,8 +186,8 @@ def test_an_exhausted_codex_limit_has_a_reset_time() -> None:
 
 
 def test_a_retry_of_codex_is_not_a_rate_limit() -> None:
-    words = "Reconnecting... 1/5 (stream error: rate limit reached, try again in 2s)"
-    signals = reader_of("codex").read(json.dumps({"type": "error", "message": words}))
+    text = "Reconnecting... 1/5 (stream error: rate limit reached, try again in 2s)"
+    signals = reader_of("codex").read(json.dumps({"type": "error", "message": text}))
     assert of(RateLimited, signals) == []
 
 
@@ -218,7 +218,7 @@ def test_gemini_reports_tokens_at_the_end_and_refusals_with_the_tool() -> None:
     ("errors", "hours"),
     [
         ("cause: { message: 'Please retry in 3600.5s.' }", 3600.5 / 3600),
-        # Midnight at Google's, where it is a quarter past noon now.
+        # Midnight in Google's time zone, where it is a quarter past noon now.
         ("", 12 - 13 / 60 - 20 / 3600),
     ],
 )
@@ -263,7 +263,7 @@ def test_a_provider_error_in_opencode_has_the_reset_time_in_a_header() -> None:
 
 def test_any_program_can_report_signals_itself() -> None:
     reader = reader_of("command")
-    said: list[tuple[dict[str, Any], list[Signal]]] = [
+    cases: list[tuple[dict[str, Any], list[Signal]]] = [
         (
             {"shiftboss": "usage", "input_tokens": 5, "output_tokens": 6, "dollars": 0.5},
             [Usage(5, 6, 0, 0.5)],
@@ -287,7 +287,7 @@ def test_any_program_can_report_signals_itself() -> None:
         ({"shiftboss": "else"}, []),
         ({"type": "result"}, []),
     ]
-    for event, signals in said:
+    for event, signals in cases:
         assert reader.read(json.dumps(event)) == signals
     assert reader.read("just words") == []
     assert reader.ended(0, "rate limit exceeded") == []

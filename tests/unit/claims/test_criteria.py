@@ -1,4 +1,4 @@
-"""Which criteria are commands, and what the end of a command says."""
+"""Which criteria are commands, and how the result of a command is judged."""
 
 from __future__ import annotations
 

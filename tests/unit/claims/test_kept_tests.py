@@ -1,4 +1,4 @@
-"""Which tests a change took away, language by language."""
+"""Which tests a change removed, language by language."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from shiftboss.rules.claims.kept_tests import FileRevision, language_of_tests, l
 
 def lost(path: str, before: str, after: str | None) -> list[str]:
     """The names of the tests that were removed or disabled."""
-    texts = [None if one is None else textwrap.dedent(one) for one in (before, after)]
-    return [one.name for one in lost_tests([FileRevision(path, *texts)])]
+    texts = [None if text is None else textwrap.dedent(text) for text in (before, after)]
+    return [test.name for test in lost_tests([FileRevision(path, *texts)])]
 
 
 PYTHON = """
@@ -252,7 +252,7 @@ def test_a_go_file_for_another_platform_does_not_keep_its_tests() -> None:
     text = textwrap.dedent(GO)
     for name in ("x_windows_test.go", "x_arm64_test.go", "x_linux_arm64_test.go"):
         moved = [FileRevision("x_test.go", text, None), FileRevision(name, None, text)]
-        assert [one.name for one in lost_tests(moved)] == ["TestOne", "TestTwo"]
+        assert [test.name for test in lost_tests(moved)] == ["TestOne", "TestTwo"]
         assert lost_tests([FileRevision(name, text, text + "// more\n")]) == []
 
 
@@ -269,13 +269,13 @@ def test_a_file_no_test_runner_finds_does_not_keep_its_tests() -> None:
         FileRevision("tests/test_a.py", PYTHON_PLAIN, None),
         FileRevision("tests/was_a.py", None, PYTHON_PLAIN),
     ]
-    assert [one.name for one in lost_tests(moved)] == ["test_one", "TestTwo.test_two"]
+    assert [test.name for test in lost_tests(moved)] == ["test_one", "TestTwo.test_two"]
 
 
 def test_tests_disabled_while_being_moved_are_named() -> None:
     off = PYTHON_PLAIN.replace("def test_one", "@pytest.mark.skip\ndef test_one")
     moved = [FileRevision("test_a.py", PYTHON_PLAIN, None), FileRevision("test_b.py", None, off)]
-    assert [(one.path, one.name, one.how) for one in lost_tests(moved)] == [
+    assert [(test.path, test.name, test.how) for test in lost_tests(moved)] == [
         ("test_a.py", "test_one", "was disabled (skip)")
     ]
 

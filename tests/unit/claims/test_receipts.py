@@ -1,4 +1,4 @@
-"""Receipts: signed as a whole, checked without the server."""
+"""Receipts: signed as a whole, verified without the server."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def check(text: bytes, public_pem: str = KEY.public_pem) -> None:
 
 
 def places(value: Any, path: tuple[str | int, ...] = ()) -> list[tuple[str | int, ...]]:
-    """The way to every member and element, at any depth."""
+    """The path to every member and element, at any depth."""
     inner: list[tuple[str | int, Any]] = []
     if isinstance(value, dict):
         inner = list(value.items())
@@ -172,7 +172,7 @@ def test_no_byte_can_be_replaced(place: int, byte: int) -> None:
 
 @pytest.mark.parametrize("bit", range(8))
 def test_no_bit_of_the_signature_can_be_flipped(bit: int) -> None:
-    """Its last letters hold bits that stand for nothing."""
+    """Its last characters contain unused bits."""
     start = TEXT.index(SIGNED.signature.encode())
     for place in range(start, start + len(SIGNED.signature)):
         changed = bytearray(TEXT)
@@ -211,7 +211,7 @@ def test_no_member_can_be_added(place: tuple[str | int, ...]) -> None:
 
 
 def changeable(place: tuple[str | int, ...]) -> tuple[Any, Any]:
-    """A copy of the receipt, and what holds the place in it."""
+    """A copy of the receipt, and the container of the place in it."""
     changed = json.loads(TEXT)
     return changed, at(place[:-1], changed)
 
@@ -259,7 +259,7 @@ def test_only_an_ed25519_key_can_verify(pem: str) -> None:
 
 
 def test_the_signature_covers_the_name_of_the_format() -> None:
-    """Anybody can check it with other tools: these are the bytes."""
+    """Anybody can verify it with other tools: these are the bytes."""
     key = Ed25519PrivateKey.from_private_bytes(bytes(range(32))).public_key()
     receipt = json.dumps(
         json.loads(TEXT)["receipt"], sort_keys=True, separators=(",", ":"), ensure_ascii=False
@@ -313,5 +313,5 @@ def test_canonical_json_does_not_depend_on_key_order(value: dict[str, int], rand
 
 
 def test_signatures_are_deterministic() -> None:
-    """A use case that is run again must give the same answer."""
+    """A repeated use case must give the same answer."""
     assert KEY.sign(body()) == SIGNED

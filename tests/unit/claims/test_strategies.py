@@ -38,7 +38,7 @@ def choices(records: list[StrategyRecord], now_ms: int = NOW_MS) -> Counter[str]
 
 
 def tried_all(**changes: StrategyRecord) -> list[StrategyRecord]:
-    """Every known strategy with four wins and four losses, except for the given ones."""
+    """Every known strategy with four wins and four losses, except the given ones."""
     even = {name: record(name, 4, 4) for name in KNOWN_STRATEGIES}
     return list((even | {given.strategy: given for given in changes.values()}).values())
 

@@ -1,4 +1,4 @@
-"""How many tests passed, by what test runners print. The texts are theirs."""
+"""How many tests passed, according to the real output of test runners."""
 
 from __future__ import annotations
 

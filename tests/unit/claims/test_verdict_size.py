@@ -1,4 +1,4 @@
-"""A verdict fits into a request, whatever a worker's commit holds."""
+"""A verdict fits into a request, whatever a worker's commit contains."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def verdict(
     )
 
 
-def size(one: Verdict) -> int:
-    return len(one.model_dump_json().encode())
+def size(verdict: Verdict) -> int:
+    return len(verdict.model_dump_json().encode())
 
 
 def test_a_verdict_that_fits_is_unchanged() -> None:
@@ -40,7 +40,7 @@ def test_a_verdict_that_fits_is_unchanged() -> None:
 def test_the_beginning_of_outputs_is_cut_first() -> None:
     cut = truncate_verdict(verdict(outputs=50, output="\x01" * 65_000 + "the end", changes=1000))
     assert size(cut) <= VERDICT_BYTES_MAX < BODY_BYTES_MAX
-    assert all((one.output_tail or "").endswith("the end") for one in cut.checks)
+    assert all((result.output_tail or "").endswith("the end") for result in cut.checks)
     assert cut.files_changed == 1000
 
 

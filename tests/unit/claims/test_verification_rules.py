@@ -103,7 +103,7 @@ def test_a_waiver_removes_only_its_own_violation() -> None:
     checked = passed_unless_violated("scope", [_violation("a"), _violation("b")], "fine")
     some = with_waivers(checked, [_waiver("scope", "a")])
     assert some.result.outcome == "failed"
-    assert [one.path for one in some.violations] == ["b"]
+    assert [violation.path for violation in some.violations] == ["b"]
     for waivers in ([_waiver("scope", "*")], [_waiver("scope", "a"), _waiver("scope", "b")]):
         waived = with_waivers(checked, waivers)
         assert waived.result.outcome == "waived"
@@ -128,7 +128,7 @@ def test_work_is_accepted_when_nothing_failed() -> None:
     assert is_accepted([unclear], lenient)
     assert not is_accepted([unclear], strict)
     refused = with_policy(unclear, strict)
-    assert [one.check for one in refused.violations] == ["criterion"]
+    assert [violation.check for violation in refused.violations] == ["criterion"]
     assert is_accepted([with_waivers(refused, [_waiver("criterion", "*")])], strict)
 
 

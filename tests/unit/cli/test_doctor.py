@@ -1,4 +1,4 @@
-"""What the doctor makes of what it sees: how bad it is, and what to do about it."""
+"""The findings of the doctor: their severity and the advice."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ def only(findings: list[Finding]) -> Finding:
 
 
 def levels(findings: list[Finding]) -> list[str]:
-    return [one.level for one in findings]
+    return [finding.level for finding in findings]
 
 
 # -- the server
 
 
 class Line:
-    """A line on which the answers are given: bytes, or an error that is raised."""
+    """A connection with prepared answers: bytes, or an error to raise."""
 
     address = "http://127.0.0.1:7432"
 
@@ -69,15 +69,18 @@ class Refused(ShiftbossError):
 
 
 def test_a_healthy_server_of_the_same_version_is_ok() -> None:
-    found = check_server(Line(healthy(), b"{}"))
-    assert [(one.check, one.level) for one in found] == [("server", "ok"), ("store", "ok")]
+    findings = check_server(Line(healthy(), b"{}"))
+    assert [(finding.check, finding.level) for finding in findings] == [
+        ("server", "ok"),
+        ("store", "ok"),
+    ]
 
 
 def test_a_server_of_another_version_is_a_warning() -> None:
-    found = check_server(Line(healthy("0.0.1"), b"{}"))
-    assert levels(found) == ["warning", "ok"]
-    assert "0.0.1" in found[0].message
-    assert __version__ in found[0].message
+    findings = check_server(Line(healthy("0.0.1"), b"{}"))
+    assert levels(findings) == ["warning", "ok"]
+    assert "0.0.1" in findings[0].message
+    assert __version__ in findings[0].message
 
 
 @pytest.mark.parametrize(
@@ -192,11 +195,11 @@ def test_an_unresponsive_forge_is_a_warning_not_to_restart_ci() -> None:
 
 def test_a_red_repo_and_a_halt_are_reported() -> None:
     halt = {"halt_id": 3, "repos": ["alphavm", "adnet"], "reason": "a key was committed"}
-    found = judged(repos=(repo(ci="red", sha="b" * 40),), halts=(halt,))
-    assert levels(found) == ["problem", "warning"]
-    assert "halt 3 stops alphavm, adnet: a key was committed" in found[0].message
-    assert "shiftboss resume 3" in found[0].todo
-    assert "CI of alphavm is red at bbbbbbbbbbbb" in found[1].message
+    findings = judged(repos=(repo(ci="red", sha="b" * 40),), halts=(halt,))
+    assert levels(findings) == ["problem", "warning"]
+    assert "halt 3 stops alphavm, adnet: a key was committed" in findings[0].message
+    assert "shiftboss resume 3" in findings[0].todo
+    assert "CI of alphavm is red at bbbbbbbbbbbb" in findings[1].message
 
 
 def test_tasks_nobody_takes_are_reported_once_with_the_oldest() -> None:
@@ -220,9 +223,9 @@ def test_tasks_nobody_takes_are_reported_once_with_the_oldest() -> None:
 )
 def test_a_claim_nobody_verifies_is_reported(state: str, minutes: int, words: str | None) -> None:
     claim = {"claim_id": 2, "state": state, "asked_at": NOW - minutes * MINUTE}
-    found = only(judged(claims=(("bd-1", claim),)))
-    assert (words is None) == (found.level == "ok")
-    assert words is None or words in found.todo
+    finding = only(judged(claims=(("bd-1", claim),)))
+    assert (words is None) == (finding.level == "ok")
+    assert words is None or words in finding.todo
 
 
 # -- forges and runners
@@ -245,10 +248,10 @@ def test_a_forge_error_is_reported_with_a_remedy(reason: str, level: str, words:
         retry_after_seconds=5,
         hint="give a new one",
     )
-    found = judge_answer("alphavm", error)
-    assert (found.check, found.level) == ("forge", level)
-    assert found.message == "CI of alphavm: forge.example.org answered 502"
-    assert words in found.todo
+    finding = judge_answer("alphavm", error)
+    assert (finding.check, finding.level) == ("forge", level)
+    assert finding.message == "CI of alphavm: forge.example.org answered 502"
+    assert words in finding.todo
 
 
 def test_the_advice_for_an_offline_runner_is_to_restart_it_by_name() -> None:
@@ -265,26 +268,26 @@ def test_runners_that_are_online_or_starting_are_ok() -> None:
 
 
 def test_the_advice_for_a_502_in_the_runner_log_is_to_wait() -> None:
-    found = only(judge_runners({"forgejo-runner-1.service": "active"}, "x 502 Bad Gateway y"))
-    assert found.level == "warning"
-    assert "runners reconnect by themselves" in found.todo
+    finding = only(judge_runners({"forgejo-runner-1.service": "active"}, "x 502 Bad Gateway y"))
+    assert finding.level == "warning"
+    assert "runners reconnect by themselves" in finding.todo
 
 
 # -- hooks and agents
 
 
 def test_a_hooks_folder_elsewhere_shadows_the_hooks_of_the_repo() -> None:
-    found = only(judge_hooks("alphavm", {"pre-push": True}, "/etc/hooks"))
-    assert found.level == "warning"
-    assert "is /etc/hooks: git ignores its own pre-push" in found.message
+    finding = only(judge_hooks("alphavm", {"pre-push": True}, "/etc/hooks"))
+    assert finding.level == "warning"
+    assert "is /etc/hooks: git ignores its own pre-push" in finding.message
 
 
 def test_hooks_that_git_ignores_are_reported_and_active_ones_named() -> None:
     assert judge_hooks("alphavm", {}, None) == judge_hooks("alphavm", {}, "/etc/hooks") == []
-    found = judge_hooks("alphavm", {"pre-commit": True, "pre-push": False}, None)
-    assert levels(found) == ["warning", "ok"]
-    assert "pre-push of alphavm is not executable" in found[0].message
-    assert "alphavm runs pre-commit" in found[1].message
+    findings = judge_hooks("alphavm", {"pre-commit": True, "pre-push": False}, None)
+    assert levels(findings) == ["warning", "ok"]
+    assert "pre-push of alphavm is not executable" in findings[0].message
+    assert "alphavm runs pre-commit" in findings[1].message
 
 
 def test_one_agent_is_enough() -> None:

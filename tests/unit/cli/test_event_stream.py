@@ -20,7 +20,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Story:
-    """A coordinator that has events, and can be away."""
+    """A coordinator with events that can be unavailable."""
 
     def __init__(self) -> None:
         self.hub = Hub()
@@ -34,7 +34,7 @@ class Story:
         if self.is_away:
             self.asked_in_vain += 1
             raise StoreUnavailable("the database starts again")
-        return [one for one in self.events if one.event_id > event_id][:limit]
+        return [event for event in self.events if event.event_id > event_id][:limit]
 
     def happens(self, number: int) -> Event:
         event = Event("s", number, "task.added", 0, "{}")

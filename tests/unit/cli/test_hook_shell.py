@@ -1,4 +1,4 @@
-"""What is read from a shell command: every file that it would write, where it can be known."""
+"""Reading shell commands: every file that they would write, as far as it can be known."""
 
 from __future__ import annotations
 
@@ -53,11 +53,11 @@ def read_script(command: str) -> ShellWrites:
 
 
 def written(command: str) -> list[str]:
-    """The paths as the shell would have them: `?` for what only it knows."""
+    """The paths as the shell would see them, with `?` for parts only it knows."""
     return [
-        _shown(one)
-        for one in read_script(command).effects
-        if isinstance(one, Write) and one.kind != "place"
+        _shown(effect)
+        for effect in read_script(command).effects
+        if isinstance(effect, Write) and effect.kind != "place"
     ]
 
 
@@ -69,7 +69,7 @@ def _shown(write: Write) -> str:
 
 
 def bans(command: str) -> list[str]:
-    return [one.reason for one in read_script(command).effects if isinstance(one, Ban)]
+    return [effect.reason for effect in read_script(command).effects if isinstance(effect, Ban)]
 
 
 @pytest.mark.parametrize(
@@ -267,9 +267,9 @@ def test_files_that_git_writes(command: str, paths: list[str]) -> None:
 def test_where_git_writes() -> None:
     def places(command: str) -> list[str | None]:
         return [
-            one.folder if one.word.text == "." else one.word.text
-            for one in read_script(command).effects
-            if isinstance(one, Write) and one.kind == "place"
+            effect.folder if effect.word.text == "." else effect.word.text
+            for effect in read_script(command).effects
+            if isinstance(effect, Write) and effect.kind == "place"
         ]
 
     assert places("git -C ../other reset --hard") == ["/other"]
@@ -427,7 +427,7 @@ def test_arguments_of_an_argv_are_taken_literally() -> None:
     shell = ShellWrites("/tree", ENVIRONMENT)
     shell.argv(["rm", "a b", "$HOME"])
     shell.argv(["bash", "-lc", "echo > c"])
-    assert [_shown(one) for one in shell.effects if isinstance(one, Write)] == [
+    assert [_shown(effect) for effect in shell.effects if isinstance(effect, Write)] == [
         "/tree/a b",
         "/tree/$HOME",
         "/tree/c",

@@ -1,4 +1,4 @@
-"""What `init` puts into JSON comes out again, and nothing else in the file moves."""
+"""What `init` adds to JSON can be removed again, and nothing else in the file changes."""
 
 from __future__ import annotations
 
@@ -138,12 +138,12 @@ def test_other_hooks_are_kept_and_ours_are_recognised_among_them() -> None:
     foreign = '{"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "say done"}]}]}}'
     merged = settings.with_ours(foreign)
     stops = json.loads(merged)["hooks"]["Stop"]
-    assert [one["hooks"][0]["command"] for one in stops] == ["say done", "shiftboss hook stop"]
+    assert [stop["hooks"][0]["command"] for stop in stops] == ["say done", "shiftboss hook stop"]
     assert settings.with_ours(merged) == merged
     assert settings.without_ours(merged) == foreign
-    # Both in one entry, as somebody put them there.
+    # Both in one entry, as edited by a user.
     mixed = json.loads(merged)
-    mixed["hooks"]["Stop"] = [{"hooks": [one["hooks"][0] for one in stops]}]
+    mixed["hooks"]["Stop"] = [{"hooks": [stop["hooks"][0] for stop in stops]}]
     text = json.dumps(mixed)
     assert settings.with_ours(text) == text
     left = settings.without_ours(text)

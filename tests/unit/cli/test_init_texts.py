@@ -1,4 +1,4 @@
-"""Blocks between markers, the first policy, and guesses at how a repository is tested."""
+"""Blocks between markers, the draft policy, and guesses about how a repository is tested."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Issues of the beads tracker as tasks: the limits are ours, the order is the dependencies'."""
+"""Issues of the beads tracker as tasks: with our limits, in order of dependencies."""
 
 from __future__ import annotations
 

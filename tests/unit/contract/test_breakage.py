@@ -1,4 +1,4 @@
-"""Which push broke a repo downstream, and what is done about it: the rules."""
+"""The rules for finding the push that broke a downstream repo, and for its remedy."""
 
 from __future__ import annotations
 
@@ -64,9 +64,9 @@ def test_an_isolated_push_is_reverted_and_any_other_is_fixed(
     finding = BreakageFinding(
         "upstream", push("vm", sha, "b"), own_change_too=own_change_too, is_tip=is_tip
     )
-    found = remedy_for(finding, one_repo=one_repo)
-    assert found == remedy
-    assert fix_task_id(found, "ad.net", sha) == task
+    chosen = remedy_for(finding, one_repo=one_repo)
+    assert chosen == remedy
+    assert fix_task_id(chosen, "ad.net", sha) == task
 
 
 def test_only_jobs_that_failed_and_have_a_local_command_are_rerun() -> None:

@@ -1,4 +1,4 @@
-"""Checkpoints as the files that the completion contract describes."""
+"""Checkpoints as files in the format of the completion contract."""
 
 from __future__ import annotations
 

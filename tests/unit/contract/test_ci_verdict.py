@@ -1,4 +1,4 @@
-"""What the CI says about a commit: only what was seen to succeed has succeeded."""
+"""The CI verdict on a commit: only what was seen to succeed has succeeded."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ def report(*runs: CiRun, complete: bool = True) -> CiReport:
 
 
 def of_job(findings: list[CiFinding], name: str) -> CiFinding:
-    return next(one for one in findings if one.job == name)
+    return next(finding for finding in findings if finding.job == name)
 
 
 def test_all_required_jobs_and_the_sync_job_green_on_that_commit_pass() -> None:
     findings = judge_ci_report(report(run(GREEN)), demand())
-    assert [one.job for one in findings] == [*REQUIRED, SYNC]
+    assert [finding.job for finding in findings] == [*REQUIRED, SYNC]
     assert ci_state(findings) == "passed"
     assert of_job(findings, SYNC).message == "radicle-push succeeded (run #451)"
 
@@ -67,15 +67,15 @@ def test_every_other_state_of_a_job_is_refused_by_name(
     name: str, state: JobState, outcome: str, message: str
 ) -> None:
     findings = judge_ci_report(report(run(GREEN | {name: state})), demand())
-    found = of_job(findings, name)
-    assert (found.outcome, found.message) == (outcome, f"{name} {message}")
-    assert found.hint
+    finding = of_job(findings, name)
+    assert (finding.outcome, finding.message) == (outcome, f"{name} {message}")
+    assert finding.hint
     assert ci_state(findings) == outcome
 
 
 def test_a_skipped_sync_job_has_the_documented_remedy() -> None:
-    found = of_job(judge_ci_report(report(run(GREEN | {SYNC: "skipped"})), demand()), SYNC)
-    assert "git commit --allow-empty -m 'ci: trigger radicle sync' && git push" in found.hint
+    finding = of_job(judge_ci_report(report(run(GREEN | {SYNC: "skipped"})), demand()), SYNC)
+    assert "git commit --allow-empty -m 'ci: trigger radicle sync' && git push" in finding.hint
     required = of_job(judge_ci_report(report(run(GREEN | {"test": "skipped"})), demand()), "test")
     assert "git commit" not in required.hint
 
@@ -87,7 +87,7 @@ def test_no_answer_from_ci_is_unverifiable() -> None:
 @pytest.mark.parametrize("complete", [True, False])
 def test_a_missing_run_is_pending_and_never_passes(complete: bool) -> None:
     findings = judge_ci_report(report(complete=complete), demand())
-    assert [one.outcome for one in findings] == ["pending"]
+    assert [finding.outcome for finding in findings] == ["pending"]
     assert "no CI run for commit a1b2c3d4a1b2" in findings[0].message
 
 
@@ -99,10 +99,10 @@ def test_a_green_run_of_another_commit_does_not_count(sha: str) -> None:
 def test_a_renamed_job_is_missing_and_its_new_name_is_suggested() -> None:
     jobs = {name: state for name, state in GREEN.items() if name != "coverage"}
     findings = judge_ci_report(report(run(jobs | {"coverage-report": "success"})), demand())
-    found = of_job(findings, "coverage")
-    assert found.outcome == "failed"
-    assert "run #451 has no job 'coverage'; did you mean 'coverage-report'?" in found.message
-    assert "check, format" in found.hint
+    finding = of_job(findings, "coverage")
+    assert finding.outcome == "failed"
+    assert "run #451 has no job 'coverage'; did you mean 'coverage-report'?" in finding.message
+    assert "check, format" in finding.hint
 
 
 def test_a_job_that_has_not_started_is_pending() -> None:
@@ -163,7 +163,7 @@ def test_the_worst_of_several_jobs_with_the_same_name_counts() -> None:
 
 def test_a_required_job_that_must_succeed_is_named_once() -> None:
     findings = judge_ci_report(report(run(GREEN)), demand([*REQUIRED, "Radicle-Push"]))
-    assert [one.job for one in findings] == [*REQUIRED, SYNC]
+    assert [finding.job for finding in findings] == [*REQUIRED, SYNC]
 
 
 def test_other_jobs_do_not_matter_if_required_jobs_are_named() -> None:
@@ -229,5 +229,5 @@ def test_nothing_passes_without_a_green_sync_job_on_that_commit(
     findings = judge_ci_report(report(*runs, complete=complete), demand(required))
     assert findings
     if ci_state(findings) == "passed":
-        seen = {(job.name, job.state) for one in runs if one.sha == SHA for job in one.jobs}
+        seen = {(job.name, job.state) for run in runs if run.sha == SHA for job in run.jobs}
         assert {(name, "success") for name in [*required, SYNC]} <= seen

@@ -1,4 +1,4 @@
-"""The failure taxonomy and the end of a worker that may not use its tools."""
+"""The failure classes, and the termination of a worker that may not use its tools."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_a_message_alone_is_never_fatal(text: str) -> None:
     for error_type in (None, "odd_error"):
         assert classify(error_type, text, POLICY) == "blocking"
         assert sounds_fatal(error_type, text, POLICY)
-    # Who says what it is, is believed.
+    # An explicit type is believed.
     assert classify("test_failure", text, POLICY) == "recoverable"
     assert not sounds_fatal("test_failure", text, POLICY)
     assert classify("api_key_exposed_in_commit", text, POLICY) == "fatal"
@@ -111,8 +111,8 @@ def test_the_type_takes_precedence_over_the_message() -> None:
 
 
 def test_the_types_that_packets_report_have_a_class() -> None:
-    found = [classify(name, "", POLICY) for name in ("network_error", "test_flake", "rate_limit")]
-    assert found == ["transient"] * 3
+    classes = [classify(name, "", POLICY) for name in ("network_error", "test_flake", "rate_limit")]
+    assert classes == ["transient"] * 3
     assert classify("merge_conflict", "", POLICY) == "blocking"
     assert classify("build_failure", "", POLICY) == "recoverable"
 
@@ -133,8 +133,8 @@ def test_a_long_text_is_classified_quickly_by_its_ends() -> None:
 
 def test_transient_failures_are_retried_with_a_doubling_delay() -> None:
     actions = [action_for("transient", attempts, POLICY) for attempts in range(1, 5)]
-    assert [one.kind for one in actions] == ["retry", "retry", "retry", "escalate"]
-    assert [one.retry_in_seconds for one in actions] == [5, 10, 20, None]
+    assert [action.kind for action in actions] == ["retry", "retry", "retry", "escalate"]
+    assert [action.retry_in_seconds for action in actions] == [5, 10, 20, None]
 
 
 def test_the_delay_never_exceeds_its_maximum() -> None:
@@ -192,9 +192,9 @@ def test_the_second_denial_terminates_with_the_line_of_the_contract() -> None:
     ],
 )
 def test_a_denial_is_recognised_with_its_tool(text: str, tool: str) -> None:
-    found = find_denial(f"some output\n{text}\nmore")
-    assert found is not None
-    assert (found.tool, found.error) == (tool, text)
+    denial = find_denial(f"some output\n{text}\nmore")
+    assert denial is not None
+    assert (denial.tool, denial.error) == (tool, text)
 
 
 @pytest.mark.parametrize(
@@ -205,9 +205,9 @@ def test_other_texts_are_not_denials(text: str) -> None:
 
 
 def test_the_reporting_tool_counts_if_the_text_names_none() -> None:
-    found = find_denial("Permission denied", tool="Write")
-    assert found is not None
-    assert found.tool == "Write"
+    denial = find_denial("Permission denied", tool="Write")
+    assert denial is not None
+    assert denial.tool == "Write"
 
 
 def test_the_second_consecutive_denial_terminates_the_worker() -> None:
@@ -251,7 +251,7 @@ def test_a_policy_can_allow_more_denials() -> None:
 
 
 def test_the_recovery_options_are_those_of_the_contract() -> None:
-    assert [one.name for one in RECOVERY] == [
+    assert [option.name for option in RECOVERY] == [
         "fix_permissions",
         "respawn_with_alternatives",
         "manual_intervention",

@@ -1,4 +1,4 @@
-"""Milestones: their lines, their order, and what a DONE report must say."""
+"""Milestones: their lines, their order, and what a DONE report must contain."""
 
 from __future__ import annotations
 
@@ -233,7 +233,7 @@ JOB_STATES = st.sampled_from(["waiting", "running", "success", "failure", "cance
 
 
 def built(kind: type, **members: st.SearchStrategy[object]) -> st.SearchStrategy[object]:
-    """Reports that can be made at all; the types refuse the others."""
+    """Reports that can be constructed; the types refuse the others."""
 
     def make(values: dict[str, object]) -> object:
         try:
@@ -404,7 +404,7 @@ def done(**members: object) -> Done:
 PROVEN = {"ci_run": "452", "all_green": True, "sync_status": "success"}
 
 
-@pytest.mark.parametrize("left_out", [[one] for one in PROVEN] + [list(PROVEN)])
+@pytest.mark.parametrize("left_out", [[member] for member in PROVEN] + [list(PROVEN)])
 def test_a_done_report_without_proof_is_refused_with_everything_missing(
     left_out: list[str],
 ) -> None:

@@ -1,4 +1,4 @@
-"""A policy file is read whole or not at all, and all that is wrong with it is said at once."""
+"""A policy file is read completely or not at all, and all its problems are reported together."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def assert_read_or_refused(text: str) -> None:
     try:
         read_policy(text, NAME)
     except InvalidPolicy:
-        assert all(one.startswith(f"{NAME}:") for one in problems(text))
+        assert all(problem.startswith(f"{NAME}:") for problem in problems(text))
 
 
 def only_problem(text: str) -> str:
@@ -133,7 +133,7 @@ def test_every_problem_is_named_with_its_line_and_key() -> None:
     ],
 )
 def test_invalid_yaml_is_reported_with_its_line(text: str, where: str) -> None:
-    assert any(one.startswith(where) for one in problems(text)), problems(text)
+    assert any(problem.startswith(where) for problem in problems(text)), problems(text)
 
 
 @pytest.mark.parametrize(
@@ -283,7 +283,7 @@ def test_yaml_bombs_and_self_references_are_rejected_quickly() -> None:
     began = time.monotonic()
     assert "must have at most" in only_problem(bomb)
     assert "nested too deeply" in only_problem("a: " + "[" * 3_000)
-    assert any("refers to itself" in one for one in problems("repos: &r\n  a: *r\n"))
+    assert any("refers to itself" in problem for problem in problems("repos: &r\n  a: *r\n"))
     assert "must have at most" in only_problem("#" * 1_000_001)
     assert time.monotonic() - began < 20
 

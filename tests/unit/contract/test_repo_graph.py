@@ -115,8 +115,8 @@ def test_chain_locking_reaches_beyond_direct_neighbours() -> None:
 
 
 def test_every_blocker_is_named_dependencies_first() -> None:
-    found = GRAPH.blockers("adnet", ["ac-dc", "deltavm", "alphavm", "sdk"], chain=False)
-    assert [str(one) for one in found] == [
+    blockers = GRAPH.blockers("adnet", ["ac-dc", "deltavm", "alphavm", "sdk"], chain=False)
+    assert [str(blocker) for blocker in blockers] == [
         "alphavm is a dependency that is being worked on",
         "deltavm is a dependency that is being worked on",
         "ac-dc is a dependent that is being worked on",
@@ -150,7 +150,7 @@ def test_every_cycle_is_found() -> None:
 
 
 def expected(repo: str, active: set[str]) -> bool:
-    """The contract's logic, word by word."""
+    """The contract's logic, literally."""
     if repo in active:
         return False
     for dependency in DEPENDS_ON[repo]:

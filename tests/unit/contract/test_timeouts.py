@@ -1,4 +1,4 @@
-"""The ladder of timeouts and the signs of a deadlock, each at its very millisecond."""
+"""The timeout ladder and the signs of a deadlock, to the millisecond."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def step(
 def at_the_edge(
     milestone: Milestone, at_ms: int, activity: Activity, done: LadderState
 ) -> LadderStep:
-    """The step that is due at `at_ms`: not one millisecond before, and still one after."""
+    """The step due at `at_ms`: not a millisecond earlier, but also a millisecond later."""
     before = step(milestone, at_ms - 1, activity, done)
     assert (before.kind, before.at_ms, before.then) == ("none", at_ms, done)
     due = step(milestone, at_ms, activity, done)
@@ -116,10 +116,10 @@ def test_a_worker_still_active_after_thirty_minutes_is_reported_once() -> None:
     )
     now = SINCE + 30 * MINUTE
     active = Activity(last_activity_ms=now)
-    told = step("WORKING", now, active, done)
-    assert told.kind == "escalate"
-    assert "more than 30 m" in told.message
-    assert step("WORKING", now, active, told.then).kind == "extend"
+    due = step("WORKING", now, active, done)
+    assert due.kind == "escalate"
+    assert "more than 30 m" in due.message
+    assert step("WORKING", now, active, due.then).kind == "extend"
     younger = replace(active, worker_since_ms=SINCE + 1)
     assert step("WORKING", now, younger, done).kind == "extend"
     assert step("WORKING", now + 1, younger, done).kind == "escalate"
@@ -153,7 +153,7 @@ STUCK = Activity(SINCE, ci_state="stuck")
 
 
 def checked(activity: Activity, done: LadderState, at_ms: int = CI_DEADLINE) -> LadderStep:
-    """What is due about the CI once it was asked."""
+    """The step that is due after CI was checked."""
     asked = at_the_edge("PUSHED_TO_CI", at_ms, activity, done)
     assert asked.kind == "check_ci"
     return at_the_edge("PUSHED_TO_CI", at_ms, activity, asked.then)
@@ -165,24 +165,24 @@ def test_a_stuck_ci_is_restarted_once_and_gets_a_new_deadline() -> None:
     assert (asked.then.ci_restart, asked.then.ci_restarted_at_ms) == ("asked", CI_DEADLINE)
     waits = at_the_edge("PUSHED_TO_CI", CI_DEADLINE, STUCK, asked.then)
     assert (waits.kind, waits.then.ci_restart) == ("extend", "done")
-    told = checked(STUCK, waits.then, CI_DEADLINE + 15 * MINUTE)
-    assert told.kind == "escalate"
-    assert told.message == "CI is stuck, even after a restart"
-    again = checked(STUCK, told.then, CI_DEADLINE + 30 * MINUTE)
+    due = checked(STUCK, waits.then, CI_DEADLINE + 15 * MINUTE)
+    assert due.kind == "escalate"
+    assert due.message == "CI is stuck, even after a restart"
+    again = checked(STUCK, due.then, CI_DEADLINE + 30 * MINUTE)
     assert again.kind == "extend"
 
 
 def test_a_ci_that_cannot_be_restarted_is_reported_immediately() -> None:
     asked = checked(STUCK, LadderState(warned=True))
     refused = replace(asked.then, ci_restart="refused", ci_restarted_at_ms=None)
-    told = at_the_edge("PUSHED_TO_CI", CI_DEADLINE, STUCK, refused)
-    assert told.kind == "escalate"
-    assert "restart it by hand" in told.message
-    assert told.then.extended_until_ms == CI_DEADLINE + 15 * MINUTE
+    due = at_the_edge("PUSHED_TO_CI", CI_DEADLINE, STUCK, refused)
+    assert due.kind == "escalate"
+    assert "restart it by hand" in due.message
+    assert due.then.extended_until_ms == CI_DEADLINE + 15 * MINUTE
 
 
 def test_a_run_without_progress_for_a_whole_period_is_restarted() -> None:
-    """One that has moved is given more time, as often as it moves."""
+    """A run gets more time whenever it makes progress."""
     done, now = LadderState(warned=True), CI_DEADLINE
     for mark in ("1", "2", "3"):
         due = checked(Activity(SINCE, ci_state="running", ci_mark=mark), done, now)
@@ -194,7 +194,7 @@ def test_a_run_without_progress_for_a_whole_period_is_restarted() -> None:
     assert "its run makes no progress" in due.message
     waits = at_the_edge("PUSHED_TO_CI", now, still, due.then)
     assert waits.kind == "extend"
-    # It hangs again, as it looked before and after a look that found it as it is now.
+    # It hangs again: the check in between found no progress.
     told = checked(still, waits.then, now + 15 * MINUTE)
     assert (told.kind, told.then.told_of_ci) == ("escalate", "hanging")
 
@@ -278,7 +278,10 @@ DEADLOCK = Deadlock()
 
 
 def found(signs: StallSigns, now_ms: int) -> list[str]:
-    return [one.kind for one in stall_indicators(signs, now_ms, DEADLOCK, stuck_after_seconds=600)]
+    return [
+        indicator.kind
+        for indicator in stall_indicators(signs, now_ms, DEADLOCK, stuck_after_seconds=600)
+    ]
 
 
 @pytest.mark.parametrize("milestone", ["WORKING", "FIXING_CI"])

@@ -1,4 +1,4 @@
-"""What a worker reads, counted in tokens of a real vocabulary."""
+"""The prompts of a worker, measured in tokens of a real vocabulary."""
 
 from __future__ import annotations
 
@@ -222,7 +222,7 @@ def test_a_large_context_stays_within_the_budget_of_the_policy() -> None:
     assert len(handoff.included) + len(handoff.left_out) == 20
 
 
-@pytest.mark.parametrize("left_out", [[one] for one in REQUIRED] + [list(REQUIRED)])
+@pytest.mark.parametrize("left_out", [[part] for part in REQUIRED] + [list(REQUIRED)])
 def test_missing_required_parts_are_named(left_out: list[str]) -> None:
     with pytest.raises(InvalidRequest) as caught:
         context_handoff(parts_of(**dict.fromkeys(left_out, " ")), 50_000)
@@ -258,7 +258,7 @@ def test_each_override_selects_the_stronger_model(trait: Trait) -> None:
     choice = choose_model("worker", [trait], Models())
     assert choice.model == "claude-opus-4"
     assert trait in choice.reason
-    others: list[Trait] = [one for one in TRAITS if one != trait]
+    others: list[Trait] = [other for other in TRAITS if other != trait]
     assert choose_model("worker", [trait], Models(override_when=others)).model == "claude-sonnet-4"
 
 

@@ -1,4 +1,4 @@
-"""Work that goes on to its end while whoever waits for it is cancelled."""
+"""Work that runs to its end even if its caller is cancelled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The words of forges and of act, and the pace at which forges are asked."""
+"""The status words of forges and act, and the rate at which forges are polled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Webhooks of forges: who may tell us something, and what is heard."""
+"""Webhooks of forges: which are accepted, and what they contain."""
 
 from __future__ import annotations
 

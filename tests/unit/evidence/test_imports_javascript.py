@@ -1,4 +1,4 @@
-"""What a JavaScript or TypeScript file asks for, and which file that is."""
+"""The imports of a JavaScript or TypeScript file, as files of the repo."""
 
 from __future__ import annotations
 

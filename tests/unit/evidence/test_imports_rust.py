@@ -1,4 +1,4 @@
-"""What a Rust file names."""
+"""The modules and crates a Rust file uses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Success criteria from the project's own set-up and from the description."""
+"""Success criteria from the project's own setup and from the description."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def criteria(
     ownership = OwnedFiles(owned, covered(owned, repo.files), repo)
     found = success_criteria("Add login", description, ownership)
     for text in found:
-        parse_criterion(text)  # what is generated can be run
+        parse_criterion(text)  # generated criteria are runnable
     return found
 
 

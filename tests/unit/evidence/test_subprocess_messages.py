@@ -1,4 +1,4 @@
-"""The line between a server and its evidence process: what is sent is what arrives."""
+"""Messages between a server and its evidence process arrive as they were sent."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from shiftboss.evidence.subprocess.messages import ProxyFailure, failure_of, rec
 ERRORS = [
     InvalidRequest("no such base", field="base", hint="give a branch"),
     CiUnavailable("it is down", reason="down", retry_after_seconds=12.5, hint="wait"),
-    TaskEnded("bd-1", "done"),  # its constructor takes other words than it says
+    TaskEnded("bd-1", "done"),  # its constructor takes other arguments than its message
 ]
 
 
@@ -35,7 +35,7 @@ def test_an_error_arrives_as_it_was_raised(error: ShiftbossError) -> None:
 
 def test_an_unexpected_error_arrives_with_its_traceback() -> None:
     class OfHere(Exception):
-        """Nobody can import it."""
+        """It cannot be imported."""
 
     def slip() -> None:
         raise OfHere("oops")

@@ -1,4 +1,4 @@
-"""Which paths patterns cover, and where two sets of patterns meet."""
+"""Which paths patterns cover, and where two sets of patterns overlap."""
 
 from __future__ import annotations
 
@@ -206,7 +206,7 @@ def test_two_long_lists_of_files_are_compared_quickly() -> None:
     left = [f"src/a{n}.py" for n in range(2000)]
     right = [f"src/b{n}.py" for n in range(1999)] + ["src/a7.py"]
     started_at = time.perf_counter()
-    assert [one.left for one in overlaps(left, right)] == ["src/a7.py"]
+    assert [overlap.left for overlap in overlaps(left, right)] == ["src/a7.py"]
     assert time.perf_counter() - started_at < 20
 
 

@@ -1,4 +1,4 @@
-"""Which files are given to a worker that asks for them, and which only a person gives."""
+"""Which requested files a worker is granted automatically, and which need a decision."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SCRIPT = "is a script, which checks may call"
 
 
 def why_not(path: str, *commands: str) -> str | None:
-    criteria = [f"Command passes: {one}" for one in commands]
+    criteria = [f"Command passes: {command}" for command in commands]
     return why_not_granted(path, [], CommandReferences(criteria, []))
 
 

@@ -1,4 +1,4 @@
-"""What may come along with the target branch, and which files commands name."""
+"""Which changes may come from the target branch, and which files commands read."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def brought(path: str, commit: str = "c1") -> CommitChange:
 def objected_to(*paths: str, **policy: Any) -> list[str | None]:
     names = {"tests/test_mine.py", "tests/test_other.py", "src/code.rs", "tests/it.rs"}
     guard = TargetGuard(contract(), VerificationPolicy(**policy), names)
-    return [one.path for one in guard.violations("main", map(brought, paths))]
+    return [violation.path for violation in guard.violations("main", map(brought, paths))]
 
 
 def test_files_used_for_checking_may_not_come_from_the_target() -> None:

@@ -33,12 +33,12 @@ def diagram(kind: str) -> str:
 
 def arrows(text: str) -> list[Arrow]:
     """`a --> b --> c` has two arrows, `a & b --> c` has two as well."""
-    found = []
+    result = []
     for line in text.splitlines():
         stops = [_names(part) for part in line.split("-->")]
         for sources, targets in pairwise(stops):
-            found += [Arrow(source, target) for source in sources for target in targets]
-    return found
+            result += [Arrow(source, target) for source in sources for target in targets]
+    return result
 
 
 def _names(part: str) -> list[str]:
@@ -47,7 +47,7 @@ def _names(part: str) -> list[str]:
 
 
 def test_the_state_diagram_has_exactly_the_edges_of_the_state_machine() -> None:
-    drawn = [one for one in arrows(diagram("stateDiagram")) if "[*]" not in one]
+    drawn = [arrow for arrow in arrows(diagram("stateDiagram")) if "[*]" not in arrow]
     edges = [Arrow(state.name, after.name) for state in TRANSITIONS for after in TRANSITIONS[state]]
     assert sorted(drawn) == sorted(edges)
 
@@ -91,7 +91,7 @@ def layers() -> list[set[str]]:
     """
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     contracts = settings["tool"]["importlinter"]["contracts"]
-    (contract,) = [one for one in contracts if one["type"] == "layers"]
+    (contract,) = [contract for contract in contracts if contract["type"] == "layers"]
     listed: list[set[str]] = []
     for layer in contract["layers"]:
         names = {name.strip().split(".")[1] for name in layer.split("|")}
@@ -102,11 +102,11 @@ def layers() -> list[set[str]]:
 def test_the_import_diagram_agrees_with_the_layers() -> None:
     drawn = arrows(diagram("flowchart"))
     rank = {name: number for number, layer in enumerate(layers()) for name in layer}
-    assert [one for one in drawn if rank[one.source] >= rank[one.target]] == []
+    assert [arrow for arrow in drawn if rank[arrow.source] >= rank[arrow.target]] == []
     # Every package of the contract is drawn, and has an arrow.
     top, bottom = layers()[0], layers()[-1]
-    assert {one.source for one in drawn} == set(rank) - bottom
-    assert {one.target for one in drawn} == set(rank) - top
+    assert {arrow.source for arrow in drawn} == set(rank) - bottom
+    assert {arrow.target for arrow in drawn} == set(rank) - top
 
 
 def test_every_arrow_of_the_import_diagram_is_an_import() -> None:

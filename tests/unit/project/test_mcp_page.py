@@ -1,4 +1,4 @@
-"""The page about MCP lists the tools as they are."""
+"""The MCP page agrees with the tools."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ROWS = {
     if line.startswith("| `")
     for cells in [[cell.strip() for cell in line.strip("|").split("|")]]
 }
-# Said in words there.
+# Described in prose there.
 WORDS = {"add_task", "show_task", "answer_question", "swarm_status"}
 
 

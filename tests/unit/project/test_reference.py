@@ -1,4 +1,4 @@
-"""The reference page says what the code does: nothing is missing, nothing is made up."""
+"""The reference page agrees with the code: nothing is missing, nothing is invented."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ REFERENCE = (Path(__file__).parents[3] / "docs" / "reference.md").read_text(enco
 
 
 def section(title: str) -> str:
-    """From a heading to the next of its level or above."""
+    """The text from a heading to the next one of its level or above."""
     level = len(title.split(" ", 1)[0])
     _, found, rest = REFERENCE.partition(f"\n{title}\n")
     assert found, f"there is no {title!r}"
@@ -103,7 +103,7 @@ def keys_of(model: type[BaseModel], before: str) -> Iterator[tuple[str, str]]:
 
 
 def _chosen(name: str, info: FieldInfo) -> str:
-    """Below a mapping there are names that the file chooses; a list has a number of entries."""
+    """A mapping contains names chosen by the file; a list has numbered entries."""
     if _is_mapping(info):
         return ".JOB" if name == "jobs" else ".NAME"
     return "[]" if get_origin(info.annotation) is list else ""

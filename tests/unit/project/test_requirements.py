@@ -1,6 +1,6 @@
 """Every promise has a test, and every acceptance test shows a promise.
 
-Read from the text of the tests, so that it holds whichever of them are run.
+Read from the source of the tests, so that it does not depend on which of them run.
 """
 
 from __future__ import annotations

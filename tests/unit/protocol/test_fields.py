@@ -1,4 +1,4 @@
-"""Every limit of the four reports, at its edges."""
+"""Every limit of the four reports, on both sides."""
 
 from __future__ import annotations
 

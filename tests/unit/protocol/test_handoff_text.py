@@ -50,7 +50,7 @@ def rendered(
 
 
 def embedded_json(text: str) -> WorkerHandoff:
-    (line,) = [one for one in text.splitlines() if one.startswith("{")]
+    (line,) = [line for line in text.splitlines() if line.startswith("{")]
     return WorkerHandoff.model_validate_json(line)
 
 
@@ -77,14 +77,14 @@ def test_the_shown_hash_is_that_of_the_json() -> None:
 
 
 def test_the_json_is_compact_and_begins_with_the_contract() -> None:
-    line = next(one for one in rendered(handoff(["a"])).splitlines() if one.startswith("{"))
+    line = next(line for line in rendered(handoff(["a"])).splitlines() if line.startswith("{"))
     assert line.startswith('{"contract":{"task_id":"bd-123.2","files_owned":["a"],')
     assert line == json.dumps(json.loads(line), separators=(",", ":"))
 
 
 def test_the_wrapper_says_where_to_work_and_how_to_finish() -> None:
     text = rendered(handoff(["a"]), repo="/work tree")
-    for said in (
+    for part in (
         "# Task bd-123.2, contract version 3",
         f'Work in "/work tree", branch "task/bd-123.2", on top of commit {BASE}.',
         "ack_task",
@@ -92,7 +92,7 @@ def test_the_wrapper_says_where_to_work_and_how_to_finish() -> None:
         "request_scope(bead_id, paths, reason)",
         "swarm_complete(bead_id, commit, summary, files_touched)",
     ):
-        assert said in text
+        assert part in text
     assert "any branch" in rendered(handoff(["a"]), branch=None)
 
 
@@ -100,8 +100,8 @@ def test_the_text_of_a_packet_names_its_own_reports() -> None:
     given = handoff(["a"])
     contract = given.contract.model_copy(update={"task_id": "packet-2"})
     text = rendered(given.model_copy(update={"contract": contract}))
-    for said in ("swarm_register", "swarm_progress", "swarm_packet_complete(packet_id, "):
-        assert said in text
+    for part in ("swarm_register", "swarm_progress", "swarm_packet_complete(packet_id, "):
+        assert part in text
     for other in ("ack_task", "heartbeat", "swarm_complete"):
         assert other not in text
     assert len(text.splitlines()) < 50

@@ -1,4 +1,4 @@
-"""Messages in JSON: there and back unchanged, and nothing but messages."""
+"""Messages survive a round trip through JSON, and nothing else is accepted."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ MESSAGES = st.sampled_from(MessageType).flatmap(messages_of)
 
 
 def example(kind: MessageType) -> dict[str, Any]:
-    """A right message of each type, as JSON has it."""
+    """A valid message of each type, as JSON."""
     members: dict[str, Any] = {
         "task_id": "task-1",
         "spec_path": "specs/task-1.md",
@@ -141,9 +141,9 @@ def test_the_json_of_every_type_is_plain_and_readable(kind: MessageType) -> None
     assert message.type is kind
     assert type(message) is MESSAGE_FORMS[kind]
     assert message.timestamp == datetime(2026, 1, 5, 8, tzinfo=UTC)
-    said = json.loads(message_to_json(message))
-    assert said.pop("timestamp") == "2026-01-05T08:00:00+00:00"
-    assert said == {k: v for k, v in example(kind).items() if k != "timestamp"}
+    data = json.loads(message_to_json(message))
+    assert data.pop("timestamp") == "2026-01-05T08:00:00+00:00"
+    assert data == {k: v for k, v in example(kind).items() if k != "timestamp"}
 
 
 @pytest.mark.parametrize("kind", MessageType)

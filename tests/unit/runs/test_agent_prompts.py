@@ -1,4 +1,4 @@
-"""The prompts of agents: short, whatever a task holds."""
+"""The prompts of agents: short, whatever a task contains."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Budgets and holds: sums, limits, and which pause counts."""
+"""Budgets and holds: totals, limits, and which hold wins."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ usages = st.builds(
 
 @given(st.lists(usages, max_size=20))
 def test_incremental_totals_equal_the_sum_of_the_last_report_of_each_process(
-    said: list[ProcessUsage],
+    reports: list[ProcessUsage],
 ) -> None:
     totals, known = Totals(), dict[int, ProcessUsage]()
-    for one in said:
-        totals = budgets.add_usage(totals, known.get(one.process), one)
-        known[one.process] = one
+    for report in reports:
+        totals = budgets.add_usage(totals, known.get(report.process), report)
+        known[report.process] = report
     last = known.values()
     assert totals == Totals(
-        sum(one.input_tokens for one in last),
-        sum(one.output_tokens for one in last),
-        sum(one.cached_tokens for one in last),
-        sum(one.microdollars or 0 for one in last),
-        sum(one.tokens for one in last if one.microdollars is None),
+        sum(report.input_tokens for report in last),
+        sum(report.output_tokens for report in last),
+        sum(report.cached_tokens for report in last),
+        sum(report.microdollars or 0 for report in last),
+        sum(report.tokens for report in last if report.microdollars is None),
     )
 
 

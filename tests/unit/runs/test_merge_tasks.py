@@ -1,4 +1,4 @@
-"""Tasks that bring accepted work in which does not fit any more."""
+"""Tasks that merge accepted work which no longer merges by itself."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ def test_a_merge_is_active_while_its_task_is_queued_or_active() -> None:
 
 def test_the_merge_task_describes_both_sides() -> None:
     text = merge_description("abc", "main", ["a.py"], ["commit def, receipt r-1"], "")
-    for words in ("git merge abc", "Conflict: a.py", "receipt r-1"):
-        assert words in text
+    for part in ("git merge abc", "Conflict: a.py", "receipt r-1"):
+        assert part in text
 
 
 def test_the_task_that_blocks_the_most_work_comes_first() -> None:
@@ -64,6 +64,6 @@ def test_the_task_that_blocks_the_most_work_comes_first() -> None:
             ],
         }
     )
-    found = priorities(plan)
-    assert found["long"] > found["middle"] > found["end"] == found["alone"]
-    assert found["urgent"] > found["long"]
+    priority = priorities(plan)
+    assert priority["long"] > priority["middle"] > priority["end"] == priority["alone"]
+    assert priority["urgent"] > priority["long"]

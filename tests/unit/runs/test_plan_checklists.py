@@ -39,9 +39,9 @@ Words that belong to nobody.
 
 
 def test_items_become_tasks_with_their_indented_text() -> None:
-    found = read_checklist(LIST)
-    assert (found.goal, found.done) == ("Ship the login", 2)
-    parent, form, sessions, still_open, again = found.tasks
+    checklist = read_checklist(LIST)
+    assert (checklist.goal, checklist.done) == ("Ship the login", 2)
+    parent, form, sessions, still_open, again = checklist.tasks
     assert (parent.task_id, parent.title) == ("log-people-in", "Log people in")
     assert parent.files == ["src/login.py", "src/log in.py"]
     assert (form.task_id, form.title) == ("form-for-login", "Form for login")
@@ -54,14 +54,17 @@ def test_items_become_tasks_with_their_indented_text() -> None:
 
 
 def test_an_item_depends_on_its_subitems_unless_they_are_done() -> None:
-    found = {task.task_id: task.depends_on for task in read_checklist(LIST).tasks}
-    assert found["log-people-in"] == ["form-for-login", "sess"]
-    assert found["sess"] == ["form-for-login", "Logging"]
+    dependencies = {task.task_id: task.depends_on for task in read_checklist(LIST).tasks}
+    assert dependencies["log-people-in"] == ["form-for-login", "sess"]
+    assert dependencies["sess"] == ["form-for-login", "Logging"]
 
 
 def test_items_without_letters_still_get_ids() -> None:
-    found = read_checklist("- [ ] ???\n- [ ] ???\n")
-    assert (found.goal, [task.task_id for task in found.tasks]) == (None, ["task-1", "task-2"])
+    checklist = read_checklist("- [ ] ???\n- [ ] ???\n")
+    assert (checklist.goal, [task.task_id for task in checklist.tasks]) == (
+        None,
+        ["task-1", "task-2"],
+    )
 
 
 def test_files_of_an_issue_are_used_only_if_they_look_like_paths() -> None:

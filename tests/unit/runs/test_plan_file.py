@@ -1,4 +1,4 @@
-"""A plan is read whole or not at all, and all that is wrong with it is said at once."""
+"""A plan is read completely or not at all, and all its problems are reported together."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def problems(text: str) -> list[str]:
 
 
 def plan(*tasks: str, repos: str = "{app: {path: app}}", more: str = "") -> str:
-    """The first task is in line 4."""
+    """A plan whose first task is in line 4."""
     listed = "".join(f"- {task}\n" for task in tasks or (TASK,))
     return f"goal: G\nrepos: {repos}\ntasks:\n{listed}{more}"
 
@@ -43,11 +43,11 @@ def warnings(text: str) -> list[Problem]:
 
 
 def test_a_minimal_plan_gets_the_defaults() -> None:
-    found = read(plan()).plan
-    task = found.tasks[0]
-    assert (found.agent, found.workers, found.auto_merge, found.attempts) == ("claude", 4, True, 3)
+    made = read(plan()).plan
+    task = made.tasks[0]
+    assert (made.agent, made.workers, made.auto_merge, made.attempts) == ("claude", 4, True, 3)
     assert (task.complexity, task.timeout, task.budget.tokens) == ("normal", 1800, None)
-    assert agent_name(found, task) == "claude"
+    assert agent_name(made, task) == "claude"
     assert warnings(plan()) == []
 
 
@@ -218,9 +218,9 @@ CIRCLE = (("a", "b"), ("b", "c"), ("c", "a"))
     ],
 )
 def test_probable_mistakes_are_warnings(text: str, warning: str) -> None:
-    (found,) = warnings(text)
-    assert f"{'.'.join(map(str, found.path))}: {found.message}".startswith(warning)
-    assert "geheim" not in found.message
+    (problem,) = warnings(text)
+    assert f"{'.'.join(map(str, problem.path))}: {problem.message}".startswith(warning)
+    assert "geheim" not in problem.message
 
 
 @pytest.mark.parametrize("name", ["TOKENS_MAX", "AUTHOR", "KEYBOARD", "PASSWORDLESS_MODE"])
@@ -248,7 +248,9 @@ def test_any_file_is_read_or_refused_in_our_own_wording(data: dict[str, object])
     try:
         read(yaml.safe_dump(data))
     except InvalidPlan as error:
-        found = error.facts["problems"]
-        assert isinstance(found, list)
-        assert all(one.startswith(f"{NAME}:") for one in found)
-        assert not any(re.search(r"Input should|String should|pydantic", one) for one in found)
+        reported = error.facts["problems"]
+        assert isinstance(reported, list)
+        assert all(problem.startswith(f"{NAME}:") for problem in reported)
+        assert not any(
+            re.search(r"Input should|String should|pydantic", problem) for problem in reported
+        )

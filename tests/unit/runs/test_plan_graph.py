@@ -1,4 +1,4 @@
-"""Phases, the critical path, traits, overlaps, and a run on paper."""
+"""Phases, the critical path, traits, overlaps, and the simulated run."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_traits_come_from_the_plan_and_from_the_position_in_it() -> None:
         task("docs", repo="vm"),
         repos=("core", "vm"),
     )
-    assert [traits_of(found, one) for one in found.tasks] == [
+    assert [traits_of(found, task) for task in found.tasks] == [
         ["high_complexity", "critical_path"],
         ["critical_path", "security_sensitive", "cross_repo"],
         [],
@@ -120,7 +120,7 @@ def test_two_workers_start_with_the_tasks_that_block_the_most_work() -> None:
         "last": (6, 8),
     }
     one_by_one = schedule(DIAMOND, 1)
-    assert sum(weight_of(one) for one in DIAMOND.tasks) == one_by_one[-1].ends == 13
+    assert sum(weight_of(task) for task in DIAMOND.tasks) == one_by_one[-1].ends == 13
     waits = {step.task: [wait.kind for wait in step.waits] for step in one_by_one}
     assert waits["alone"] == ["worker"]
 
@@ -199,7 +199,7 @@ def meet(one: ScheduleStep, other: ScheduleStep) -> bool:
 @given(plans(), st.integers(1, 4), st.sampled_from([None, LAYERS]))
 def test_a_simulated_run_keeps_every_rule(plan: Plan, workers: int, policy: Policy | None) -> None:
     steps = {step.task: step for step in schedule(plan, workers, policy)}
-    tasks = {one.id: one for one in plan.tasks}
+    tasks = {task.id: task for task in plan.tasks}
     assert set(steps) == set(tasks)
     for owner in plan.tasks:
         assert all(steps[after].ends <= steps[owner.id].starts for after in owner.depends_on)
@@ -222,7 +222,7 @@ def test_a_simulated_run_keeps_every_rule(plan: Plan, workers: int, policy: Poli
 def test_the_order_puts_every_task_after_its_dependencies(plan: Plan) -> None:
     place = {one.id: number for number, one in enumerate(topological_order(plan))}
     assert len(place) == len(plan.tasks)
-    assert all(place[after] < place[one.id] for one in plan.tasks for after in one.depends_on)
+    assert all(place[after] < place[task.id] for task in plan.tasks for after in task.depends_on)
     level = {one: number for number, names in enumerate(phases(plan)) for one in names}
     for one in plan.tasks:
         assert level[one.id] == 1 + max((level[after] for after in one.depends_on), default=-1)

@@ -1,4 +1,4 @@
-"""When a quota is back, in the words of all who say so."""
+"""When a quota resets, according to the messages of all agents."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_a_reset_time_is_always_in_the_future(words: str) -> None:
 
 
 def test_a_long_text_is_read_quickly() -> None:
-    """Words that nearly fit everywhere."""
-    words = "resets at retry in 1 d 1 d try again in " * 100_000
-    assert not mentions_limit(words)
-    reset_time(words, NOON, UTC)
+    """Every part of the text almost matches."""
+    text = "resets at retry in 1 d 1 d try again in " * 100_000
+    assert not mentions_limit(text)
+    reset_time(text, NOON, UTC)

@@ -76,7 +76,7 @@ async def test_a_listener_gets_the_events_of_one_kind_in_every_swarm() -> None:
     heard: list[Event] = []
     hub.listen(EventKind.WORKER_ERROR, heard.append)
     hub.publish([event(1), event(2, kind="worker_error"), event(1, "t", "worker_error")])
-    assert [(one.swarm_id, one.event_id) for one in heard] == [("s", 2), ("t", 1)]
+    assert [(event.swarm_id, event.event_id) for event in heard] == [("s", 2), ("t", 1)]
 
 
 def assigned(number: int, worker: str = "w") -> Event:

@@ -1,4 +1,4 @@
-"""Named queries out of .sql files."""
+"""Named queries from .sql files."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_no_query_scans_a_whole_table() -> None:
         plan = [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {query}", values)]
         steps = [step for step in plan if step.startswith(("SCAN", "SEARCH"))]
         assert not [step for step in steps if step in WHOLE_TABLES], (name, plan)
-        # A limit is worked out ahead of the search that it is for.
+        # A limit is computed before the search that uses it.
         first = STARTS_WITH.get(name)
         searched = [step for step in steps if "holds USING" not in step]
         assert first is None or searched[0].startswith(first), (name, plan)
@@ -124,7 +124,7 @@ WHOLE_TABLES = {
         *("process_usage", "usage_totals", "holds", "landings"),
     )
 }
-# A search by the swarm alone would look at all that the swarm ever had.
+# A search by the swarm alone would read the whole history of the swarm.
 STARTS_WITH = {
     "dependents": "SEARCH d USING COVERING INDEX task_dependents (swarm_id=? AND depends_on=?",
     "undelivered_answers": "SEARCH questions USING PRIMARY KEY "

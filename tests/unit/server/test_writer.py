@@ -186,13 +186,13 @@ async def test_a_failing_batch_fails_its_callers_and_the_thread_continues() -> N
 async def test_the_listener_is_called_on_the_loop_before_the_answers() -> None:
     batches = Batches()
     batches.events = [Event("s", 1, "progress_update", 0, "{}")]
-    told: list[tuple[list[Event], bool, int]] = []
+    calls: list[tuple[list[Event], bool, int]] = []
     async with writer_on(
-        batches, lambda events: told.append((events, answer.done(), threading.get_ident()))
+        batches, lambda events: calls.append((events, answer.done(), threading.get_ident()))
     ) as writer:
         answer = writer.submit(gives(1), "p")
         await answer
-    assert told == [(batches.events, False, threading.get_ident())]
+    assert calls == [(batches.events, False, threading.get_ident())]
 
 
 async def test_a_lone_write_is_answered_early_on_the_writer_thread() -> None:

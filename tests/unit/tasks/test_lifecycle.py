@@ -24,8 +24,8 @@ EDGES = {
 
 
 def test_the_state_machine_has_exactly_these_edges() -> None:
-    found = {(a, b) for a in WorkerState for b in WorkerState if can_move(a, b)}
-    assert found == EDGES
+    edges = {(a, b) for a in WorkerState for b in WorkerState if can_move(a, b)}
+    assert edges == EDGES
     assert set(TRANSITIONS) == set(WorkerState)
 
 

@@ -79,7 +79,9 @@ def test_a_worker_cannot_acknowledge_an_offer_it_did_not_receive(given: str | No
     assert (refused.value.detail, refused.value.facts) == ("Task mismatch", {"given": given})
 
 
-@pytest.mark.parametrize("state", [one for one in WorkerState if one is not WorkerState.ASSIGNED])
+@pytest.mark.parametrize(
+    "state", [state for state in WorkerState if state is not WorkerState.ASSIGNED]
+)
 def test_only_an_offer_can_be_acknowledged(state: WorkerState) -> None:
     with pytest.raises(TaskMismatch):
         check_can_ack(worker("task-1"), ATTEMPT._replace(state=state), "task-1")

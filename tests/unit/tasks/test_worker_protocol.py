@@ -1,4 +1,4 @@
-"""The worker's state machine and the context threshold, as the document has them."""
+"""The worker's state machine and the context threshold, as in the document."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ def test_a_missing_outbox_is_empty(tmp_path: Path) -> None:
 
 
 def test_a_named_pipe_in_the_outbox_is_set_aside_unread(tmp_path: Path) -> None:
-    """Whoever reads one waits for whoever writes, and holds up all reports."""
+    """Reading a pipe would wait for a writer and block all reports."""
     outbox = Outbox(tmp_path / "outbox")
     outbox.folder.mkdir()
     pipe = outbox.folder / "000000000001.json"
@@ -113,7 +113,7 @@ def test_a_named_pipe_in_the_outbox_is_set_aside_unread(tmp_path: Path) -> None:
 
 
 def test_an_unlistable_outbox_is_empty_but_refuses_reports(tmp_path: Path) -> None:
-    """A number that was given out must not be given out again: the report there would be lost."""
+    """A number must not be reused: the report with that number would be lost."""
     outbox = Outbox(tmp_path / "outbox")
     outbox.folder.write_text("a file")
     assert outbox.files() == []

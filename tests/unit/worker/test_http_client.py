@@ -1,4 +1,4 @@
-"""What the HTTP client makes of replies, and which failures it retries."""
+"""How the HTTP client interprets replies, and which failures it retries."""
 
 from __future__ import annotations
 
