@@ -100,7 +100,7 @@ def test_usage_is_shown_and_a_budget_stops_the_task_until_the_operator_raises_it
     assert "paused" not in commands.ask("heartbeat", name="w")
 
 
-def test_a_swarm_is_paused_by_everybody_and_resumed_by_the_operator(commands: RunCommands) -> None:
+def test_anyone_can_pause_a_swarm_and_the_operator_resumes_it(commands: RunCommands) -> None:
     assert commands.ok("swarm", "pause", "default", "--reason", "lunch") == [
         "default is paused until it is resumed"
     ]

@@ -124,7 +124,7 @@ def webhooks(tmp_path: Path) -> Iterator[WebhookServer]:
         ("forgejo-new", "action_run_success"),
     ],
 )
-def test_a_signed_webhook_has_the_server_look_at_once(
+def test_a_signed_webhook_makes_the_server_check_ci_at_once(
     tmp_path: Path, flavour: Any, event: str
 ) -> None:
     with running_forge(flavour) as forge:
@@ -140,7 +140,7 @@ def test_a_signed_webhook_has_the_server_look_at_once(
             webhooks.contract_server.close()
 
 
-def test_with_a_token_for_the_workers_a_forge_needs_none(tmp_path: Path) -> None:
+def test_webhooks_do_not_need_the_workers_token(tmp_path: Path) -> None:
     with running_forge("github") as forge:
         webhooks = WebhookServer(tmp_path, forge, token=WORKER_TOKEN, spawning="everybody")
         try:
@@ -160,7 +160,7 @@ def test_with_a_token_for_the_workers_a_forge_needs_none(tmp_path: Path) -> None
             webhooks.contract_server.close()
 
 
-def test_a_webhook_that_is_sent_again_asks_the_forge_once(webhooks: WebhookServer) -> None:
+def test_a_redelivered_webhook_asks_the_forge_only_once(webhooks: WebhookServer) -> None:
     webhooks.follow(test="running")
     before = webhooks.looks()
     body = webhooks.body()
@@ -172,7 +172,7 @@ def test_a_webhook_that_is_sent_again_asks_the_forge_once(webhooks: WebhookServe
     assert webhooks.looks() == before + 2
 
 
-def test_who_cannot_sign_learns_and_changes_nothing(webhooks: WebhookServer) -> None:
+def test_an_unsigned_webhook_changes_nothing_and_reveals_nothing(webhooks: WebhookServer) -> None:
     webhooks.follow(test="running").jobs["test"] = "success"
     before = webhooks.looks()
     body = webhooks.body()
@@ -196,7 +196,7 @@ def test_who_cannot_sign_learns_and_changes_nothing(webhooks: WebhookServer) -> 
     assert webhooks.looks() == before + 1
 
 
-def test_what_has_nothing_to_do_with_a_followed_commit(webhooks: WebhookServer) -> None:
+def test_webhooks_unrelated_to_a_followed_commit_are_ignored(webhooks: WebhookServer) -> None:
     webhooks.follow(test="running")
     other = webhooks.body(repository={"full_name": "alpha/other"})
     elsewhere = webhooks.body(workflow_run={"head_sha": "1" * 40})
@@ -211,7 +211,7 @@ def test_a_huge_body_is_refused(webhooks: WebhookServer) -> None:
     assert (response.status_code, response.json()["code"]) == (413, "body_too_large")
 
 
-def test_only_post(webhooks: WebhookServer) -> None:
+def test_only_post_is_allowed(webhooks: WebhookServer) -> None:
     response = httpx2.get(
         f"{webhooks.contract_server.server.url}/ci/webhook/alphavm", timeout=30, trust_env=False
     )

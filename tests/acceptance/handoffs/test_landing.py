@@ -48,7 +48,7 @@ def core(server: PolicyServer) -> tuple[str | None, str | None, str | None]:
 
 
 @pytest.mark.requirement("CC-01", "CC-05", "OWN-01")
-def test_the_repo_is_free_when_the_proven_commit_is_on_its_branch(
+def test_the_repo_is_unlocked_when_the_proven_commit_is_on_its_branch(
     server: PolicyServer,
 ) -> None:
     commit = accepted(server)
@@ -73,7 +73,7 @@ def test_the_repo_is_free_when_the_proven_commit_is_on_its_branch(
 
 
 @pytest.mark.requirement("CC-01", "CC-05")
-def test_of_a_merge_ci_is_asked_before_the_repo_is_free(server: PolicyServer) -> None:
+def test_a_merge_needs_green_ci_before_the_repo_is_unlocked(server: PolicyServer) -> None:
     commit = accepted(server)
     server.core.commit("of a person", {"README.md": "# Others\n"})
     server.core.git("merge", "--quiet", "--no-ff", "--message", "Land", OWN)

@@ -56,7 +56,7 @@ def parked_poll(url: str, accept: str, revision: str) -> Iterator[socket.socket]
 @pytest.mark.requirement("BUS-08")
 @every_revision
 @every_path
-def test_the_poll_of_a_client_that_disconnects_is_cancelled(
+def test_the_poll_of_a_disconnected_client_is_cancelled(
     server: RunningServer, client: Client, accept: str, revision: str
 ) -> None:
     client.post("/bus/register_worker", {"name": "z.ai1"})
@@ -68,7 +68,7 @@ def test_the_poll_of_a_client_that_disconnects_is_cancelled(
 @pytest.mark.requirement("BUS-08")
 @every_revision
 @every_path
-def test_a_server_that_stops_answers_the_parked_polls_and_ends(
+def test_a_stopping_server_answers_parked_polls_and_exits(
     server: RunningServer, client: Client, accept: str, revision: str
 ) -> None:
     client.post("/bus/register_worker", {"name": "z.ai1"})
@@ -164,7 +164,7 @@ def test_with_a_token_every_call_needs_it(sqlite_path: str) -> None:
 
 @pytest.mark.requirement("BUS-01")
 @pytest.mark.parametrize("method", ["GET", "DELETE", "PUT"])
-def test_there_are_no_streams_to_open_and_no_sessions_to_end(
+def test_opening_a_stream_or_ending_a_session_is_refused(
     server: RunningServer, method: str
 ) -> None:
     with httpx2.Client(base_url=server.url, trust_env=False) as http:
@@ -174,7 +174,7 @@ def test_there_are_no_streams_to_open_and_no_sessions_to_end(
 
 
 @pytest.mark.requirement("BUS-01")
-def test_a_body_that_is_too_long_is_refused(server: RunningServer) -> None:
+def test_an_oversized_body_is_refused(server: RunningServer) -> None:
     with Poster(server.url, REVISIONS[0]) as poster:
         answered = poster.call("add_task", {"bead_id": "t", "title": "x" * 300_000})
     assert (answered.status, answered.message["code"]) == (413, "body_too_large")

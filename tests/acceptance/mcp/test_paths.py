@@ -168,13 +168,13 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
         running.close()
 
 
-def test_the_revisions_are_those_of_the_sdk() -> None:
+def test_the_protocol_revisions_match_the_sdk() -> None:
     assert frozenset(HANDSHAKE_PROTOCOL_VERSIONS) == HANDSHAKE_REVISIONS
     assert frozenset(MODERN_PROTOCOL_VERSIONS) == ENVELOPE_REVISIONS
 
 
 @every_revision
-def test_every_tool_answers_the_same_ahead_of_the_sdk_and_through_it(
+def test_every_tool_answers_the_same_with_and_without_the_sdk(
     server: RunningServer, revision: str
 ) -> None:
     plain = _played(server.url, revision, PLAIN, f"plain-{revision}")
@@ -233,7 +233,7 @@ def _neutral(message: Any) -> Any:
         ("get_status", {}, {"id": "a name", "further": 1}),
     ],
 )
-def test_what_is_not_a_plain_call_gets_the_sdks_answer(
+def test_a_request_that_is_not_a_plain_call_gets_the_sdks_answer(
     server: RunningServer, revision: str, tool: str, arguments: object, changes: dict[str, Any]
 ) -> None:
     with Poster(server.url, revision, PLAIN) as plain, Poster(server.url, revision, RANKED) as sdk:

@@ -31,7 +31,7 @@ def progress_reports(client: Client, first: int, last: int) -> None:
 
 
 @pytest.mark.requirement("SW-09")
-def test_the_events_of_a_swarm_in_the_documents_format(any_client: Client) -> None:
+def test_the_events_of_a_swarm_have_the_documented_format(any_client: Client) -> None:
     any_client.create_swarm(swarm_id=SWARM)
     accepted(any_client, "register", register_body())
     accepted(any_client, "progress", progress_body())
@@ -73,7 +73,7 @@ def test_a_live_reader_gets_what_is_reported_while_it_waits(any_client: Client) 
 
 
 @pytest.mark.requirement("SW-09")
-def test_a_reader_that_comes_back_misses_nothing_and_sees_nothing_twice(
+def test_a_reconnecting_reader_misses_nothing_and_sees_nothing_twice(
     any_client: Client, any_server: RunningServer
 ) -> None:
     any_client.create_swarm(swarm_id=SWARM)
@@ -95,7 +95,9 @@ def test_a_reader_that_comes_back_misses_nothing_and_sees_nothing_twice(
 
 
 @pytest.mark.requirement("SW-09")
-def test_history_longer_than_a_page_arrives_whole_with_live_events_behind(client: Client) -> None:
+def test_history_longer_than_a_page_arrives_complete_followed_by_live_events(
+    client: Client,
+) -> None:
     client.create_swarm(swarm_id=SWARM)
     accepted(client, "register", register_body())
     with ThreadPoolExecutor(8) as threads:
@@ -163,7 +165,7 @@ def test_stopping_the_server_ends_the_streams_cleanly(
 
 
 @pytest.mark.requirement("SW-09")
-def test_asking_for_the_headers_of_a_stream_ends_with_them(
+def test_a_head_request_for_a_stream_returns_only_headers(
     client: Client, server: RunningServer
 ) -> None:
     client.create_swarm(swarm_id=SWARM)

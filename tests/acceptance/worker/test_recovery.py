@@ -71,7 +71,7 @@ def crash(server: RunningServer, worktree: Path) -> str:
 
 
 @pytest.mark.requirement("SW-10")
-def test_the_manual_recipe_of_the_document_resumes_a_killed_worker(
+def test_the_documented_manual_recipe_resumes_a_killed_worker(
     server: RunningServer, client: Client, tmp_path: Path
 ) -> None:
     client.create_swarm(swarm_id=SWARM)
@@ -155,7 +155,7 @@ async def test_resuming_without_a_checkpoint_is_a_registration(
 
 
 @pytest.mark.requirement("SW-04", "SW-10")
-async def test_a_worker_resumes_while_the_server_is_away(
+async def test_a_worker_can_resume_while_the_server_is_down(
     server: RunningServer, client: Client, tmp_path: Path
 ) -> None:
     client.create_swarm(swarm_id=SWARM)
@@ -197,7 +197,7 @@ async def test_a_worker_resumes_while_the_server_is_away(
         ),
     ],
 )
-async def test_a_damaged_checkpoint_is_told_of_and_the_worker_starts_from_0(
+async def test_a_damaged_checkpoint_is_reported_and_the_worker_starts_from_0(
     content: str,
     server: RunningServer,
     client: Client,
@@ -232,7 +232,7 @@ async def test_resuming_a_finished_packet_keeps_its_checkpoint(
 
 
 @pytest.mark.requirement("SW-10")
-async def test_a_refused_resumption_leaves_the_checkpoint_as_it_was(
+async def test_a_refused_resume_leaves_the_checkpoint_unchanged(
     server: RunningServer, client: Client, tmp_path: Path
 ) -> None:
     client.create_swarm(swarm_id="swarm-former")

@@ -40,7 +40,7 @@ def test_the_snippet_of_method_2_runs_as_written(
 
 @pytest.mark.requirement("SW-02", "SW-03", "SW-07")
 @pytest.mark.parametrize("order", [(1, 2), (2, 1), (1, 1), (2, 2, 1), (1, 2, 1)])
-def test_the_snippets_run_one_after_the_other_on_one_swarm(
+def test_the_snippets_run_in_sequence_on_one_swarm(
     order: tuple[int, ...], server: RunningServer, client: Client, tmp_path: Path
 ) -> None:
     client.create_swarm(swarm_id=SWARM)

@@ -32,7 +32,7 @@ def is_asked(client: Client, question: str) -> bool:
 
 
 @pytest.mark.requirement("WP-07", "WP-05")
-def test_the_answer_of_a_person_reaches_the_worker_and_it_goes_on(
+def test_a_persons_answer_reaches_the_worker_which_then_continues(
     server: RunningServer, client: Client
 ) -> None:
     submitted(client, "task-1")

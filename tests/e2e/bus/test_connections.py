@@ -75,7 +75,7 @@ async def reply(reader: asyncio.StreamReader) -> Any:
     return json.loads(await reader.readexactly(length))
 
 
-async def test_a_poll_outlives_the_timeout_of_an_idle_connection(
+async def test_a_poll_outlasts_the_idle_connection_timeout(
     listening: tuple[Listener, str, int],
 ) -> None:
     """Also behind a request of the same packet that was refused at once."""

@@ -56,7 +56,7 @@ def repos(tmp_path: Path) -> Iterator[DependentRepos]:
     made.contract_server.close()
 
 
-def test_the_breaking_commit_is_named_and_its_revert_is_opened(repos: DependentRepos) -> None:
+def test_the_breaking_commit_is_named_and_a_revert_task_is_opened(repos: DependentRepos) -> None:
     # Green once: what was pushed before that is above suspicion.
     repos.contract_server.land("down-0", "adnet", repos.down, {"notes.txt": "first\n"})
     repos.land("up-1", "add mul\n")
@@ -85,7 +85,9 @@ def test_the_breaking_commit_is_named_and_its_revert_is_opened(repos: DependentR
     assert len(repos.contract_server.events("breakage_found")) == 1
 
 
-def test_when_other_work_lies_on_top_the_repo_downstream_is_fixed(repos: DependentRepos) -> None:
+def test_the_downstream_repo_is_fixed_when_other_work_is_on_top_of_the_breakage(
+    repos: DependentRepos,
+) -> None:
     breaking = repos.land("up-1", "sub\n")
     repos.land("up-2", "sub mul\n")
     repos.turn_red()
@@ -97,7 +99,9 @@ def test_when_other_work_lies_on_top_the_repo_downstream_is_fixed(repos: Depende
     assert found["task"] == f"fix-adnet-{breaking[:12]}"
 
 
-def test_a_search_that_a_crash_cut_off_is_made_up_for(repos: DependentRepos) -> None:
+def test_a_search_interrupted_by_a_crash_is_completed_after_the_restart(
+    repos: DependentRepos,
+) -> None:
     breaking = repos.land("up-1", "sub\n")
     repos.turn_red()
     repos.contract_server.event("ci_failed")
@@ -117,7 +121,7 @@ def test_a_repo_that_broke_itself_blames_nobody(repos: DependentRepos) -> None:
     assert repos.contract_server.events("breakage_found") == []
 
 
-def test_for_a_forge_the_candidates_are_named_in_their_order(
+def test_with_a_forge_the_candidates_are_named_in_order(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FORGE_TOKEN", "t0p-s3cret-token")

@@ -103,7 +103,7 @@ def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session
 
 
 @pytest.mark.requirement("CC-01", "CC-02", "CC-03", "CC-05", "CC-09")
-def test_the_documents_session_ends_in_done_and_every_deviation_before_it_is_refused(
+def test_the_documented_session_ends_in_done_and_every_deviation_is_refused(
     session: Session,
 ) -> None:
     session.begin("fees")
@@ -146,7 +146,7 @@ def test_the_documents_session_ends_in_done_and_every_deviation_before_it_is_ref
 
 
 @pytest.mark.requirement("CC-01", "CC-03", "CC-10", "CC-11")
-def test_the_worker_leaves_the_forge_is_down_the_server_dies_and_the_task_gets_done(
+def test_a_task_gets_done_although_the_worker_leaves_and_forge_and_server_fail(
     session: Session,
 ) -> None:
     session.begin("fees")
@@ -166,7 +166,7 @@ def test_the_worker_leaves_the_forge_is_down_the_server_dies_and_the_task_gets_d
 
 
 @pytest.mark.requirement("CC-01")
-def test_a_commit_that_was_pushed_away_is_not_done(session: Session) -> None:
+def test_a_commit_that_a_later_push_removed_from_the_branch_is_not_done(session: Session) -> None:
     """Its run is green for ever; on the branch is something else."""
     session.begin("fees")
     sha = session.push("fees")

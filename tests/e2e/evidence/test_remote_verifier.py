@@ -106,7 +106,7 @@ def last_claim(client: Client) -> dict[str, Any]:
     return claim
 
 
-def test_a_claim_waits_for_a_verifier_and_is_accepted_by_it(
+def test_a_claim_waits_for_a_remote_verifier_which_accepts_it(
     server: RunningServer, client: Client, repo: Repo, tmp_path: Path
 ) -> None:
     answer = claimed(client, repo, "Command passes: grep -q token src/auth/login.py")
@@ -124,7 +124,7 @@ def test_a_claim_waits_for_a_verifier_and_is_accepted_by_it(
         assert process.end() == (0, "", "")
 
 
-def test_a_cheat_is_refused_by_it(
+def test_a_remote_verifier_refuses_a_cheat(
     server: RunningServer, client: Client, repo: Repo, tmp_path: Path
 ) -> None:
     claimed(client, repo, "Command passes: grep -q nothing src/auth/login.py")
@@ -134,7 +134,7 @@ def test_a_cheat_is_refused_by_it(
     assert violation["check"] == "criterion"
 
 
-def test_after_a_kill_nothing_is_left_and_another_verifier_takes_the_claim_over(
+def test_a_killed_verifier_leaves_nothing_and_another_takes_over_its_claim(
     server: RunningServer, client: Client, repo: Repo, gate: Gate, tmp_path: Path
 ) -> None:
     claimed(client, repo, gate.criterion)
@@ -173,7 +173,7 @@ def test_a_stopped_verifier_gives_its_claim_back(
     assert last_claim(client)["state"] == "waiting"
 
 
-def test_it_reconnects_by_itself(
+def test_a_verifier_reconnects_by_itself(
     server: RunningServer, client: Client, repo: Repo, tmp_path: Path
 ) -> None:
     with verifier(server, tmp_path / "v", "first") as process:
@@ -183,7 +183,7 @@ def test_it_reconnects_by_itself(
         assert process.line() == "t-1: claim 1 is accepted"
 
 
-def test_it_needs_the_operators_token(server: RunningServer, tmp_path: Path) -> None:
+def test_a_verifier_needs_the_operators_token(server: RunningServer, tmp_path: Path) -> None:
     command = ("verifier", "--folder", str(tmp_path / "v"), "--json")
     missing = shiftboss(*command, url=server.url, folder=tmp_path)
     assert (missing.code, missing.out) == (1, "")
@@ -194,7 +194,7 @@ def test_it_needs_the_operators_token(server: RunningServer, tmp_path: Path) -> 
     assert wrong.err.count("\n") == 1
 
 
-def test_a_folder_has_one_verifier(server: RunningServer, tmp_path: Path) -> None:
+def test_a_folder_can_have_only_one_verifier(server: RunningServer, tmp_path: Path) -> None:
     with verifier(server, tmp_path / "v", "first"):
         wait_until((tmp_path / "v" / "lock").exists, "the first has its folder")
         command = ("verifier", "--folder", str(tmp_path / "v"))
