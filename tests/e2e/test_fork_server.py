@@ -1,4 +1,4 @@
-"""What tests fork is what they would start: each of these runs both ways."""
+"""A forked process behaves like a started one: each test runs with both."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def test_a_signal_ends_the_process(start: Start, number: signal.Signals) -> None
             process.wait(0.01)
         process.send_signal(number)
         assert process.wait(SECONDS) == -number
-        process.send_signal(number)  # too late, and no harm
+        process.send_signal(number)  # too late, but harmless
 
 
 def test_input_and_output_go_through_pipes(start: Start) -> None:

@@ -1,4 +1,4 @@
-"""The bus as the tests speak to it: an operation, its members, its answer."""
+"""How the tests call the bus: an operation, its fields, its answer."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def ask(client: Client, operation: str, **members: object) -> dict[str, Any]:
 
 
 def submitted(client: Client, *bead_ids: str, **members: object) -> None:
-    """Tasks that are there and handed in."""
+    """Add and submit tasks."""
     for bead_id in bead_ids:
         ask(client, "add_task", bead_id=bead_id, title=f"Title of {bead_id}", **members)
         ask(client, "submit_task", bead_id=bead_id)

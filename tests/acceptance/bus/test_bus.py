@@ -1,4 +1,4 @@
-"""The bus over HTTP: every call and answer of the document, on both stores."""
+"""The bus over HTTP: every documented call and answer, on both stores."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def test_resetting_a_stuck_worker_requeues_its_task(any_client: Client) -> None:
 @pytest.mark.requirement("BUS-07", "BUS-08")
 def test_a_retry_requeues_a_stuck_task(any_client: Client) -> None:
     old = started(any_client)
-    # Of two workers that were last heard of in the same millisecond, the first name is taken.
+    # Of two workers last heard from in the same millisecond, the first by name is chosen.
     ask(any_client, "register_worker", name="z.ai0")
     answer = ask(any_client, "retry_task", bead_id="task-123")
     assert answer == {"success": True, "bead_id": "task-123", "status": "active"}

@@ -1,4 +1,4 @@
-"""The edges of the bus: each has a defined answer and does no damage."""
+"""Edge cases of the bus: each has a defined answer and does no damage."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ def polls(bus: InSwarm) -> Iterator[Polls]:
 
 @pytest.fixture
 def idle(bus: InSwarm) -> InSwarm:
-    """With a worker `w` that has nothing to do."""
+    """A bus with an idle worker `w`."""
     ask(bus, "register_worker", name="w")
     return bus
 
 
 @pytest.fixture
 def executing(idle: InSwarm) -> InSwarm:
-    """The same at work on `t`."""
+    """A bus whose worker `w` is executing `t`."""
     submitted(idle, "t")
     ask(idle, "ack_task", name="w", bead_id="t")
     return idle
@@ -52,7 +52,7 @@ def executing(idle: InSwarm) -> InSwarm:
 @pytest.mark.requirement("BUS-03")
 def test_two_polls_under_one_name_both_receive_the_task(idle: InSwarm, polls: Polls) -> None:
     first, second = polls.park("w"), polls.start("w")
-    submitted(idle, "t")  # the second is parked by then, or finds the task
+    submitted(idle, "t")  # the second is already parked, or gets the task at once
     delivered = [poll.answer()["task"] for poll in (first, second)]
     assert [(one["bead_id"], one["epoch"]) for one in delivered] == [("t", 1), ("t", 1)]
     ask(idle, "ack_task", name="w", bead_id="t")
@@ -101,7 +101,7 @@ def test_a_registration_while_executing_changes_nothing(executing: InSwarm) -> N
 def test_a_report_for_a_task_that_nobody_holds_is_refused(bus: InSwarm, path: str) -> None:
     ask(bus, "add_task", bead_id="open", title="O")
     submitted(bus, "queued")
-    ask(bus, "register_worker", name="w")  # is offered `queued`, and has not acknowledged it
+    ask(bus, "register_worker", name="w")  # gets `queued` assigned, but does not acknowledge it
     submitted(bus, "waits")
     before = snapshot(bus)
     for bead_id in ("open", "queued", "waits"):
@@ -169,7 +169,7 @@ def test_resetting_a_worker_that_polls_while_executing_loses_no_task(
 ) -> None:
     poll = polls.start("w")
     assert ask(executing, "reset_worker", worker_name="w")["released"] == "t"
-    answer = poll.answer()  # was parked by then, or came later and found the task
+    answer = poll.answer()  # it was already parked, or came later and got the task
     assert answer.get("reset") or answer["task"]["bead_id"] == "t"
     delivered = ask(executing, "poll_task", name="w", timeout_ms=0)["task"]
     assert (delivered["bead_id"], delivered["epoch"]) == ("t", 2)
@@ -304,7 +304,7 @@ def test_reusing_the_key_of_another_worker_or_attempt_is_refused(idle: InSwarm) 
     ask(idle, "retry_task", bead_id="t")
     ask(idle, "poll_task", name="v")
     refused(idle, ACK, {"name": "v", "bead_id": "t"}, 409, "idempotency_key_reused", "k")
-    assert idle.post(FAILED, mine | {"epoch": 1}, "k").status_code == 200  # it was the first time
+    assert idle.post(FAILED, mine | {"epoch": 1}, "k").status_code == 200  # a repeat of the first
     assert task(idle, "t")["state"] == "assigned"
 
 

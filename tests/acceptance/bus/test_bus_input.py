@@ -1,4 +1,4 @@
-"""What is wrong with a request to the bus is named, and nothing is changed."""
+"""Errors in requests to the bus are named, and nothing is changed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.client import Client
 LONGEST_NAME = "w" * 64
 LONGEST_ID = "t" * 128
 
-# operation, body, the member to blame
+# operation, body, the invalid field
 WRONG: list[tuple[str, object, str]] = [
     *(
         ("register_worker", {"name": name}, "name")
@@ -66,7 +66,7 @@ WRONG: list[tuple[str, object, str]] = [
     ("get_status", [], "body"),
     ("get_status", b"{", "body"),
 ]
-# operation, body, code: right words about what is not there.
+# operation, body, code: valid requests about things that do not exist.
 UNKNOWN: list[tuple[str, dict[str, Any], str]] = [
     ("poll_task", {"name": "nobody", "timeout_ms": 0}, "unknown_worker"),
     ("ack_task", {"name": "nobody", "bead_id": "t"}, "unknown_worker"),

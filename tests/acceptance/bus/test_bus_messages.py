@@ -1,4 +1,4 @@
-"""POST /messages: what workers say drives the live attempt along the table, and no further."""
+"""POST /messages: messages move the current attempt along the transition table only."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LEGAL = {
     "blocked": ["executing"],
     "waiting": ["idle"],
 }
-# How a worker comes from an offer to each state: (message, payload) one after the other.
+# The (message, payload) sequence that leads from an assignment to each state.
 WAYS: dict[str, list[tuple[str, dict[str, object]]]] = {
     "assigned": [],
     "executing": [("progress", {})],
@@ -33,7 +33,7 @@ WAYS: dict[str, list[tuple[str, dict[str, object]]]] = {
     "blocked": [("progress", {}), ("blocked", {"question": "which?"})],
     "waiting": [("progress", {}), ("context_threshold", {"current_step": 3})],
 }
-# The state that each message asks for. A complete message says that the work was verified and
+# The state that each message requests. A complete message says that the work was verified and
 # reviewed, so it stands for the whole path from executing on.
 GOALS = {"blocked": "blocked", "context_threshold": "waiting", "failed": "failed"}
 COMPLETE_FROM = ("executing", "verifying", "self_review")
@@ -41,7 +41,7 @@ COMPLETE_FROM = ("executing", "verifying", "self_review")
 
 @pytest.fixture
 def offered(bus: InSwarm) -> InSwarm:
-    """`w` was offered `t`."""
+    """`t` is assigned to `w`."""
     ask(bus, "register_worker", name="w")
     submitted(bus, "t")
     return bus
@@ -73,7 +73,7 @@ def illegal(client: Client, body: dict[str, object], state: str) -> None:
 def test_progress_follows_only_legal_transitions(offered: InSwarm, state: str) -> None:
     bring_to(offered, state)
     for goal in ("idle", "assigned", "complete", "failed", "blocked", "waiting"):
-        # These have messages of their own, or none: progress never leads to them.
+        # These have their own messages, or none: progress never leads to them.
         answer = offered.post(MESSAGES, message("progress", payload={"state": goal}))
         assert answer.status_code in (409, 422), answer.text
         assert task(offered, "t")["state"] == state
@@ -327,7 +327,7 @@ def test_a_parked_fresh_worker_is_handed_the_checkpoint_at_once(
     delivered = poll.answer()["task"]
     assert delivered["bead_id"] == "t"
     assert delivered["checkpoint"]["current_step"] == 3
-    submitted(offered, "u")  # who handed over gets nothing before it shows that it is back
+    submitted(offered, "u")  # the previous worker gets nothing until it polls again
     assert task(offered, "u")["status"] == "queued"
     assert ask(offered, "poll_task", name="w")["task"]["bead_id"] == "u"
 
@@ -364,7 +364,7 @@ def test_a_question_reaches_its_contact_and_the_answer_reaches_the_worker(
     assert answered["answer"] == "SQLite"
     assert task(any_client, "t")["state"] == "executing"
     expected = [{"question_id": 1, "question": "Which database?", "answer": "SQLite"}]
-    # Again and again, until the worker's progress shows that it has heard.
+    # It is delivered repeatedly, until the worker's progress shows that it has arrived.
     assert ask(any_client, "heartbeat", name="w")["answers"] == expected
     assert say(any_client, "heartbeat")["answers"] == expected
     assert ask(any_client, "poll_task", name="w") == {"task": None, "answers": expected}

@@ -30,7 +30,7 @@ class BrokenBuildError(Exception):
 
 @asynccontextmanager
 async def one_task(url: str, heartbeat_seconds: float | None = None) -> AsyncIterator[BusTask]:
-    """The next task, in the hands of whoever says `async with`."""
+    """The next task, held during the `async with`."""
     async with BusWorker(NAME, server=url, heartbeat_seconds=heartbeat_seconds) as worker:
         async for taken in worker.tasks():
             yield taken
@@ -276,7 +276,7 @@ async def test_heartbeats_continue_while_the_work_blocks_the_event_loop(
 
     submitted(client, "a")
     async with one_task(server.url, heartbeat_seconds=0.05) as taken:
-        # Not asynchronous, on purpose.
+        # Blocking on purpose.
         wait_until(lambda: lease_end() / 1000 < time.time() + 6, "the lease is a launcher's")
         before = lease_end()
         wait_until(lambda: lease_end() > before, "the lease was renewed")

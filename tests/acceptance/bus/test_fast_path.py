@@ -96,7 +96,7 @@ def packet_of(**members: object) -> bytes:
 PROGRESS = packet_of(
     task_id="1", task_name="one", status="completed", tasks_completed=1, tasks_total=2
 )
-# In this order: a cycle of the bus, the reports of a packet, and refusals of every kind.
+# In order: a cycle of the bus, the reports of a packet, and every kind of refusal.
 EXCHANGES: list[tuple[str, str, bytes, list[str]]] = [
     ("POST", "/bus/register_worker", REGISTER, []),
     ("POST", "/bus/register_worker", REGISTER, []),
@@ -166,7 +166,7 @@ def test_the_same_requests_get_the_same_bytes_with_and_without_the_fast_path(
 
 
 def test_a_chunked_request_gets_the_same_bytes_as_a_plain_one(server: RunningServer) -> None:
-    """It always goes through ASGI, also on a connection of the fast path."""
+    """It always goes through ASGI, even on a connection of the fast path."""
     chunk = b"%x\r\n%b\r\n0\r\n\r\n"
     with closing(RawConnection(server.url)) as raw:
         raw.send(raw.request("/bus/register_worker", REGISTER))
@@ -332,7 +332,7 @@ def test_a_cached_head_does_not_bypass_the_origin_check(
 def test_the_body_of_an_upgrade_request_is_never_parsed_as_a_request(
     raw: RawConnection, client: Client, path: str
 ) -> None:
-    """The parser would leave it to the other protocol, and read requests in it."""
+    """The parser would leave the body to the other protocol and find requests in it."""
     inner = raw.request("/bus/register_worker", b'{"name":"smuggled"}')
     outer = raw.request(path, inner, "Connection: Upgrade", "Upgrade: h2c")
     raw.send(outer[: -len(inner)])
@@ -388,7 +388,7 @@ def hold(client: Client, name: str) -> None:
 
 
 def ack(raw: RawConnection, name: str) -> bytes:
-    """The key makes repeats of all of them."""
+    """With the same key, all but the first are repeats."""
     body = json.dumps({"name": "w", "bead_id": name}).encode()
     return raw.request("/bus/ack_task", body, f"Idempotency-Key: {name}")
 

@@ -21,7 +21,7 @@ from tests.commands import running, shiftboss
 from tests.running import RunningServer
 from tests.waiting import wait_until
 
-# Answers from issues.json of the folder it runs in, and notes what it was asked.
+# Answers from issues.json in its working folder, and records its calls.
 BD = """#!{python}
 import json, os, subprocess, sys
 from pathlib import Path
@@ -63,7 +63,7 @@ class Tracker:
         (self.folder / "issues.json").write_text(json.dumps(issues))
 
     def asked(self) -> list[Any]:
-        """The arguments of every call, and the variables of ours that it could see."""
+        """The arguments of every call, and which of our variables it could see."""
         log = self.folder / "asked.jsonl"
         return [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
 

@@ -97,7 +97,7 @@ def test_an_unknown_swarm_is_a_problem_document_with_json_output(
 
 @pytest.fixture
 def closed_address() -> Iterator[str]:
-    """An address where nobody listens, and nobody else will."""
+    """An address where nothing listens during the test."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         yield f"http://127.0.0.1:{taken.getsockname()[1]}"

@@ -49,7 +49,7 @@ def levels(findings: Findings, check: str) -> list[str]:
 
 
 def programs(folder: Path, **scripts: str) -> str:
-    """A PATH that begins with these programs."""
+    """A PATH that finds these programs first."""
     bin_folder = folder / "bin"
     bin_folder.mkdir()
     for name, text in scripts.items():

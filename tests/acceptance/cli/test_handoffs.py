@@ -278,7 +278,7 @@ def test_the_operators_token_comes_from_a_private_file(handoffs: Handoffs) -> No
     assert exposed == (1, "", f"{file} can be read by other users; run: chmod 600 {file}\n")
     file.chmod(0o600)
     assert handoffs.run(*waive).code == 0
-    # What is named counts, whatever lies around.
+    # The named file is used, even if there are others.
     named = handoffs.repo.path.parent / "named"
     named.write_text("a-guess")
     named.chmod(0o600)

@@ -24,7 +24,7 @@ ALL = {
     ".gemini/settings.json",
 }
 SERVER = {"type": "http", "url": "http://127.0.0.1:7432/mcp"}
-# Without the right of root to write everywhere, where we are root.
+# If we are root, drop the capability to write everywhere.
 WITHOUT_ROOT = (
     "import ctypes, os, sys; ctypes.CDLL(None).prctl(24, 1, 0, 0, 0); "
     "os.execv(sys.executable, [sys.executable, '-m', 'shiftboss.cli.main', *sys.argv[1:]])"
@@ -39,7 +39,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def files(folder: Path) -> dict[str, bytes | str]:
-    """Everything but git's own: contents by name, links by where they lead, folders by a word."""
+    """Everything outside .git: contents of files, targets of links, a marker for folders."""
     contents: dict[str, bytes | str] = {}
     for path in sorted(folder.rglob("*")):
         name = path.relative_to(folder).as_posix()
@@ -59,7 +59,7 @@ def init(folder: Path, *arguments: str) -> Done:
 
 
 def refused(folder: Path, *arguments: str) -> str:
-    """Its one line; nothing has changed."""
+    """The one-line error; nothing has changed."""
     before = files(folder)
     done = shiftboss("init", *arguments, folder=folder)
     assert (done.code, done.out) == (1, "")
@@ -102,7 +102,7 @@ def test_init_sets_up_all_agents_or_the_given_ones_or_those_in_use(folder: Path)
     answer = json.loads(init(folder, "--all-agents", "--json").out)
     assert {one["file"] for one in answer["changes"]} == ALL
     once = files(folder)
-    # What is set up stays set up, without being named again.
+    # Agents that are set up stay set up without being named again.
     assert json.loads(init(folder, "--json").out)["agents"] == answer["agents"]
     assert init(folder, "--check").out == "nothing to do\n"
     init(folder, "--remove", "--agent", "codex")
@@ -182,7 +182,7 @@ def test_user_edits_are_left_in_place(folder: Path) -> None:
     )
     policy = folder / "shiftboss.yaml"
     policy.write_text(policy.read_text() + "locking: chain\n")
-    # An older block is brought up to date, and an address of one's own is none.
+    # An older block is updated, but a custom address is not an older block.
     assert init(folder).out == "changed AGENTS.md\n"
     assert "Keep the tests" in page.read_text()
     answer = json.loads(init(folder, "--remove", "--json").out)

@@ -24,7 +24,7 @@ _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 @pytest.fixture
 def busy_server(server: RunningServer, client: Client) -> RunningServer:
-    """A swarm with a worker in every condition."""
+    """A swarm with a worker in every state."""
     client.create_swarm(swarm_id=SWARM, feature="Sign in with a key, and " * 6)
     names = {1: "backend-api", 2: "a-packet-with-a-rather-long-name-" * 2 + "x", 3: "handbook"}
     for packet_id, name in names.items():
@@ -58,7 +58,7 @@ def test_no_line_is_wider_than_the_terminal(
 ) -> None:
     lines = _seen(on_terminal(*command, url=busy_server.url, columns=columns))
     assert SWARM in "\n".join(lines)
-    # The line about the server holds an address to copy; a terminal may break it.
+    # The line about the server contains an address to copy; the terminal may wrap it.
     assert max(len(line) for line in lines if "healthy" not in line) <= columns
 
 

@@ -56,7 +56,7 @@ PROBLEMS = [
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """With a plan and the folders of its repos."""
+    """A folder with a plan and the folders of its repos."""
     for name in ("app", "lib"):
         (tmp_path / name).mkdir()
     (tmp_path / "plan.yaml").write_text(PLAN)

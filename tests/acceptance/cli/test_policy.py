@@ -75,7 +75,7 @@ def test_unusable_repositories_are_reported_with_line_and_key(tmp_path: Path) ->
     file.write_text("repos:\n  short: {path: short}\n")
     good = shiftboss("policy", "check", folder=tmp_path)
     assert good.out.splitlines()[0] == "shiftboss.yaml is valid: 1 repo, locking neighbours"
-    # One folder by two names.
+    # One folder under two names.
     file.write_text("repos:\n  a: {path: short}\n  b:\n    path: ./short\n")
     twice = shiftboss("policy", "check", folder=tmp_path)
     assert twice.out == "shiftboss.yaml:4: repos.b.path: is the folder of 'a' as well\n"

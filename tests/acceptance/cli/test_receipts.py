@@ -19,13 +19,13 @@ from tests.commands import shiftboss
 from tests.repos import Repo
 from tests.running import RunningServer
 
-# Nobody listens there: who asks a server for something fails.
+# Nothing listens there, so a command that needs a server fails.
 NOWHERE = "http://127.0.0.1:1"
 
 
 @pytest.fixture(scope="module")
 def accepted(shared_server: RunningServer, tmp_path_factory: pytest.TempPathFactory) -> Handoffs:
-    """One task that is proven, for tests that only look."""
+    """One proven task, for tests that only read."""
     bus = InSwarm(shared_server.url)
     handoffs = Handoffs(shared_server, bus, Repo(tmp_path_factory.mktemp("proven") / "repo"))
     handoffs.accepted("t-1")
@@ -160,7 +160,7 @@ def test_missing_files_are_one_line_errors(exported: Path, key: Path, tmp_path: 
 
 @pytest.mark.requirement("OWN-02")
 def test_openssl_agrees_with_the_verification(exported: Path, key: Path, tmp_path: Path) -> None:
-    """As the reference page says it."""
+    """As described on the reference page."""
     signed = json.loads(exported.read_bytes())
     body = tmp_path / "body"
     signature = tmp_path / "signature"

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.requirement("OWN-07")
 
 
 class RunCommands:
-    """Two tasks: `a` is at work, `b` is queued."""
+    """Two tasks: `a` is executing, `b` is queued."""
 
     def __init__(self, server: RunningServer) -> None:
         self.server = server
@@ -91,7 +91,7 @@ def test_usage_is_shown_and_a_budget_stops_the_task_until_the_operator_raises_it
     refused = commands.run("budget", "set", "--task", "a", "--tokens", "9000")
     assert (refused.code, refused.out) == (1, "")
     assert "only the operator may raise a budget" in refused.err
-    # What was counted and what was held survives the death of the server.
+    # The usage and the hold survive a server crash.
     commands.server.kill()
     commands.server.start()
     assert "used up" in commands.ask("heartbeat", name="w")["paused"]

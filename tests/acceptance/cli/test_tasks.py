@@ -190,7 +190,7 @@ def test_open_issues_of_a_beads_file_become_tasks_with_their_dependencies(
         "bd-3": ["bd-2"],
         "bd-4": ["bd-3"],
     }
-    # The tracker's 0 is the most urgent, ours is the usual one.
+    # In the tracker 0 is the most urgent priority; here it is the normal one.
     assert [tasks[name]["priority"] for name in ("bd-3", "bd-2", "bd-4")] == [2, 0, -2]
     assert tasks["bd-4"]["description"] == "What to do"
     again = shiftboss("task", "import", file, "--json", url=server.url)

@@ -24,7 +24,7 @@ WORKER_TOKEN = "the-token-of-the-workers"
 
 
 class WebhookServer:
-    """The commit of `down-1` is followed, was looked at once, and is not due for an hour."""
+    """The commit of `down-1` is followed, was checked once, and is not due for an hour."""
 
     def __init__(self, folder: Path, forge: Forge, **settings: object) -> None:
         self.forge = forge
@@ -50,7 +50,7 @@ class WebhookServer:
         self.sha = self.repo.commit("work", {"a.txt": "2\n"})
         run = self.forge.push(self.sha, **jobs)
         self.contract_server.push("bd-1", "alphavm", self.sha)
-        # Told in the same transaction that puts the next look an hour away.
+        # Stored in the same transaction that schedules the next check in an hour.
         self.contract_server.event("ci_run_found")
         return run
 
@@ -69,7 +69,7 @@ class WebhookServer:
         return json.dumps(payload | members).encode()
 
     def post(self, repo: str, headers: dict[str, str], body: bytes) -> httpx2.Response:
-        """Without a token of ours, by a name that is not ours."""
+        """Without our token, under a foreign host name."""
         return httpx2.post(
             f"{self.contract_server.server.url}/ci/webhook/{repo}",
             headers={"Host": "shiftboss.example", **headers},
@@ -166,7 +166,7 @@ def test_a_redelivered_webhook_asks_the_forge_only_once(webhooks: WebhookServer)
     body = webhooks.body()
     assert [webhooks.tell(body).json()["looks"] for _ in range(20)] == [1] + [0] * 19
     wait_until(lambda: webhooks.looks() > before, "the look was made")
-    # Another one is heard; by then all looks of the first ones would have been made.
+    # Another one is handled; by then the first ones would have caused all their checks.
     assert webhooks.tell(webhooks.body(action="completed")).json()["looks"] == 1
     wait_until(lambda: webhooks.looks() > before + 1, "the second look was made")
     assert webhooks.looks() == before + 2
@@ -190,7 +190,7 @@ def test_an_unsigned_webhook_changes_nothing_and_reveals_nothing(webhooks: Webho
     assert (problem["status"], problem["code"]) == (403, "forbidden")
     assert "webhook_secret_variable" in problem["hint"]
     assert SECRET not in attempts["wrong secret"].text
-    # All of them were answered before this one is, and none had the server look.
+    # All of them were answered before this one, and none made the server check CI.
     assert webhooks.tell(webhooks.body(action="completed")).json()["looks"] == 1
     webhooks.contract_server.event("ci_passed")
     assert webhooks.looks() == before + 1

@@ -1,4 +1,4 @@
-"""Handoffs through a real server and a real repository: nothing a worker says makes work pass."""
+"""Handoffs with a real server and a real repository: no statement of a worker makes work pass."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def given_out(client: Client, repo: Repo, **members: object) -> None:
 def test_a_sha256_repository_is_refused_before_anything_is_started(
     client: Client, tmp_path: Path
 ) -> None:
-    """Nobody could report its commits: the documents have them in 7 to 40 digits."""
+    """Its commits could not be reported: the documents give commit ids 7 to 40 digits."""
     repo = Repo(tmp_path / "long", "sha256")
     body = {
         "bead_id": "t",
@@ -66,12 +66,12 @@ def test_a_sha256_repository_is_refused_before_anything_is_started(
     assert ask(client, "list_tasks")["tasks"] == []
 
 
-# -- the calls of the document, over every surface
+# -- the documented calls, over every surface
 
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[RunningServer, Repo]]:
-    """A server that runs in a repository, which is then the one that is meant."""
+    """A server that runs in a repository, which is then the default one."""
     repo = Repo(tmp_path_factory.mktemp("home") / "repo")
     server = RunningServer(tmp_path_factory.mktemp("state") / "shiftboss.db")
     with pytest.MonkeyPatch.context() as patch:
@@ -216,7 +216,7 @@ def test_a_worker_that_does_not_wait_can_ask_for_the_verdict_later(
     assert bus.kinds().count("claim_made") == 1
 
 
-# -- the other ways to say it
+# -- the other ways to claim work
 
 
 @pytest.mark.requirement("HO-04")

@@ -42,7 +42,7 @@ def landed(server: PolicyServer, commit: str, landed_commit: str) -> dict[str, A
 
 
 def core(server: PolicyServer) -> tuple[str | None, str | None, str | None]:
-    """Who has it, what CI says of it, and where."""
+    """The lock holder of core, its CI state, and the commit it is about."""
     one = server.json("repo", "list")["repos"][0]
     return one["locked_by"], one["ci"], one["sha"]
 
@@ -80,7 +80,7 @@ def test_a_merge_needs_green_ci_before_the_repo_is_unlocked(server: PolicyServer
     merge = server.core.head()
     answer = landed(server, commit, merge)
     assert answer["landed_commit"] == merge
-    # The server goes on looking by itself; here it is asked to.
+    # The server would check again by itself; here it is asked to.
     wait_until(
         lambda: "repo_locked" not in landed(server, commit, merge),
         "CI has passed",

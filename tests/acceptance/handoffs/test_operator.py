@@ -63,7 +63,7 @@ def test_only_the_operator_can_waive_and_the_receipt_records_it(
         no = operator.post("waive", waiver, token)
         assert (no.status_code, no.json()["code"]) == (403, "forbidden")
     assert client.post("/operator/waive", waiver).status_code == 403
-    # Nor is there another door.
+    # Nor is there another way in.
     assert client.post("/bus/waive", waiver).status_code == 404
     flag = complete(client, "waived", waivers=[waiver])
     assert (flag.status_code, flag.json()["field"]) == (422, "waivers")

@@ -23,7 +23,7 @@ HIDDEN = "a-secret-of-the-servers-environment"
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    """Only the operator spawns here, and one variable is for commands."""
+    """Only the operator can spawn here, and commands see one variable."""
     running_server = RunningServer(
         tmp_path_factory.mktemp("spawning") / "shiftboss.db",
         spawning="operator",
@@ -73,7 +73,7 @@ def test_spawning_can_be_restricted_to_the_operator(
     assert client.post("/bus/show_task", {"bead_id": "t"}).json()["code"] == "unknown_task"
 
     assert operator.does("spawn_subtask", **spawn_request(repo, "t"))["contract_version"] == 1
-    # A contract that is there is replaced by another operation.
+    # An existing contract is replaced by a different operation.
     again = operator.post("spawn_subtask", greedy)
     assert (again.status_code, again.json()["code"]) == (409, "handoff_exists")
     honest(repo)
@@ -179,7 +179,7 @@ def test_our_own_variables_are_never_passed_on(tmp_path: Path) -> None:
 
 @pytest.mark.requirement("OWN-02")
 def test_a_new_database_is_private(tmp_path: Path) -> None:
-    """It holds what commands printed. What is there already keeps the mode that somebody chose."""
+    """It contains output of commands. An existing database keeps the mode it was given."""
     old_mask = os.umask(0o022)
     try:
         new = RunningServer(tmp_path / "new" / "shiftboss.db", state=str(tmp_path / "state"))

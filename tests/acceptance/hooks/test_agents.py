@@ -1,4 +1,4 @@
-"""Hooks of agents: an edit outside of the contract is refused before it is made."""
+"""Agent hooks: an edit outside the contract is refused before it is made."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ PATCH = "*** Begin Patch\n*** Add File: src/auth/a.py\n+x\n*** Update File: {}\n
 
 @pytest.fixture(scope="module")
 def workspace(tmp_path_factory: pytest.TempPathFactory) -> TaskWorkspace:
-    """Nothing in it is changed by what is refused or allowed: nobody carries it out."""
+    """Shared by all tests: no tool call is carried out, so nothing in it changes."""
     workspace = TaskWorkspace(tmp_path_factory.mktemp("hooks"))
     tree, outside = workspace.tree, workspace.tree.parent / "outside"
     outside.mkdir()
@@ -82,21 +82,21 @@ def test_the_hook_process_judges_an_edit_and_its_refusal_names_the_contract(
         ("src/auth", False),
         (".", False),
         ("src/auth/names.py", False),  # readonly
-        ("src/auth/NAMES.py", False),  # the same file, where letter case does not count
+        ("src/auth/NAMES.py", False),  # the same file on a case-insensitive file system
         ("SRC/auth/login.py", False),
-        ("src/auth/conftest.py", False),  # steers tests
+        ("src/auth/conftest.py", False),  # configures tests
         ("src/auth/.git/config", False),
         (".git", False),
-        ("src/auth/out/file", False),  # a link that leads out
-        ("src/auth/away", False),  # a link to what is not owned
+        ("src/auth/out/file", False),  # a link out of the tree
+        ("src/auth/away", False),  # a link to a file that is not owned
         ("../outside/file", False),
         ("src/auth/../../../outside/file", False),
         ("/etc/passwd", False),
         ("/dev/null", False),
         ("/tmp/notes.md", False),
         ("~/notes.md", False),
-        ("src/auth/lоgin.py", True),  # a name of its own, with a letter that only looks the same
-        ("srс/auth/login.py", False),  # and a folder of its own
+        ("src/auth/lоgin.py", True),  # a different name, with a letter that only looks the same
+        ("srс/auth/login.py", False),  # and a different folder
         ("src/auth/x.log", True),
         ("x.log", False),
     ],
@@ -320,7 +320,7 @@ def test_the_repository_of_a_work_tree_in_a_temporary_folder_is_protected(
 
 @pytest.mark.parametrize("path", ["src/auth/b.py", "README.md"])
 def test_the_tool_calls_of_every_agent_are_understood(workspace: TaskWorkspace, path: str) -> None:
-    """The captured forms of Codex, Gemini and opencode, and the same verdict for all."""
+    """Captured tool calls of Codex, Gemini and opencode get the same verdict."""
     code = 0 if path.startswith("src") else 2
     patch = PATCH.format(path)
     cwd = str(workspace.tree)
@@ -466,7 +466,7 @@ def test_a_session_is_bound_only_by_a_contract_variable_or_a_pointer_file(tmp_pa
 
 
 def test_the_hook_command_does_not_load_the_other_commands(workspace: TaskWorkspace) -> None:
-    """The entry of the installed command: a hook must not wait for all that it could do else."""
+    """The entry point of the installed command: a hook must not wait for unrelated imports."""
     program = (
         "import sys; from shiftboss.cli.entry import main; "
         "sys.argv = ['shiftboss', 'hook', 'pre-tool-use', '--contract', sys.argv[1]]\n"

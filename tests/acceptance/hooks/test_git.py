@@ -1,4 +1,4 @@
-"""Hooks of git: a commit or push outside of the contract is refused, whoever makes it."""
+"""Git hooks: a commit or push outside the contract is refused, whoever makes it."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_every_way_to_change_a_path_is_checked(workspace: TaskWorkspace) -> None
 
 
 def test_partial_commits_and_commits_of_everything_are_judged(workspace: TaskWorkspace) -> None:
-    """git hands its own index to the hook then."""
+    """For partial commits git passes its own index to the hook."""
     workspace.repo.write(HONEST | {"README.md": "mine"})
     assert workspace.git("commit", "--all", "--message", "x").code == 1
     assert workspace.git("commit", "--message", "x", "README.md").code == 1

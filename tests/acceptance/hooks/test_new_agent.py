@@ -1,4 +1,4 @@
-"""A brand is one module and one line in the registry: everything else finds it there."""
+"""An agent is one module and one line in the registry; everything else finds it there."""
 
 from __future__ import annotations
 
@@ -92,13 +92,13 @@ def answer(
     [
         ("put_file", {"fname": "src/auth/login.py"}, True),
         ("put_file", {"fname": "README.md"}, False),
-        ("put_file", {}, False),  # it writes something, and does not say what
+        ("put_file", {}, False),  # it writes something without saying what
         ("show_file", {"fname": "README.md"}, True),
         ("run_it", {"run": "echo x > src/auth/a.py"}, True),
         ("run_it", {"run": "echo x > README.md"}, False),
         ("run_it", {"run": ["rm", "README.md"]}, False),
         ("run_it", {}, False),
-        ("Write", {"file_path": "README.md"}, False),  # what all agents have in common
+        ("Write", {"file_path": "README.md"}, False),  # shared by all agents
     ],
 )
 def test_a_new_agents_hook_understands_its_own_tool_names(

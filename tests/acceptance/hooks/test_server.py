@@ -1,4 +1,4 @@
-"""Hooks beside a real server: granted scope takes effect at once, and nobody ends unproven."""
+"""Hooks with a real server: granted scope takes effect at once, and no agent ends unproven."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.requirement("HO-10")
 
 
 class ServedWorkspace(TaskWorkspace):
-    """The contract of a task that the server has handed out."""
+    """The contract of a task that the server has assigned."""
 
     def __init__(self, folder: Path, bus: InSwarm) -> None:
         super().__init__(folder)
@@ -92,7 +92,7 @@ def test_the_commit_hook_notices_a_granted_request_by_itself(workspace: ServedWo
 
 
 class Liar:
-    """A server that answers every question with the same words, and keeps the tokens it heard."""
+    """A server that always gives the same answer, and records the tokens it receives."""
 
     def __init__(self, answer: dict[str, Any]) -> None:
         self.heard: list[str | None] = []

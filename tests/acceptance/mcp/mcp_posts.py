@@ -13,7 +13,7 @@ from tests.client import ANSWER_SECONDS
 REVISIONS: Final = KNOWN_PROTOCOL_VERSIONS
 # Answered by the bare handler.
 PLAIN: Final = "application/json, text/event-stream"
-# The same wish, said in a way that is left to the SDK.
+# The same request in a form that is left to the SDK.
 RANKED: Final = "application/json;q=1, text/event-stream"
 
 _PREFIX: Final = "io.modelcontextprotocol/"

@@ -1,4 +1,4 @@
-"""The bus as an MCP client meets it: the document's calls and answers, over every surface."""
+"""The bus as an MCP client sees it: the documented calls and answers, over every surface."""
 
 from __future__ import annotations
 
@@ -286,6 +286,6 @@ async def status_becomes(client: Client, name: str, status: str) -> None:
 
 
 def _of_document(answer: dict[str, Any], *further: str) -> dict[str, Any]:
-    """The answer without the members that the document does not have. They must be there."""
+    """The answer without our additional fields, which must be present."""
     assert set(further) <= set(answer)
     return {name: value for name, value in answer.items() if name not in further}

@@ -109,7 +109,7 @@ async def test_a_long_poll_becomes_a_stream_that_is_kept_alive(sqlite_path: str)
 
 
 class Exchange:
-    """One HTTP exchange as an application sees it, with a client that stays."""
+    """One HTTP exchange as an application sees it, with a client that stays connected."""
 
     def __init__(self, revision: str) -> None:
         said = headers(revision, "poll_task") | {"Accept": PLAIN, "Host": "127.0.0.1"}

@@ -39,7 +39,7 @@ def _message(kind: str, **members: object) -> dict[str, Any]:
     return {"message": {**head, "payload": payload, **members}}
 
 
-# Every tool, well used and misused, in an order that leads through the life of a task.
+# Every tool, used correctly and incorrectly, in the order of a task's life.
 CALLS: list[tuple[str, dict[str, Any]]] = [
     ("poll_task", {"name": "nobody"}),
     ("register_worker", WORKER),
@@ -160,7 +160,7 @@ CODES = {
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    """One for all of them: each test has swarms of its own, or changes nothing."""
+    """One server for all of them: each test has its own swarms, or changes nothing."""
     running = RunningServer(tmp_path_factory.mktemp("mcp") / "shiftboss.db")
     try:
         yield running.start()
@@ -191,14 +191,14 @@ def test_every_tool_answers_the_same_with_and_without_the_sdk(
 
 
 def _played(url: str, revision: str, accept: str, swarm_id: str) -> list[Answered]:
-    """Each path has a swarm of its own, so that both meet the same state."""
+    """Each path has its own swarm, so that both start from the same state."""
     with Poster(url, revision, accept) as poster:
         poster.call("swarm_create", {"swarm_id": swarm_id})
         return [poster.call(tool, {"swarm_id": swarm_id} | arguments) for tool, arguments in CALLS]
 
 
 def _neutral(message: Any) -> Any:
-    """Without times and swarms; texts that are JSON are compared as JSON."""
+    """Without times and swarm ids; JSON texts are compared as JSON."""
     if isinstance(message, dict):
         return {
             name: json.loads(_neutral(value)) if name == "text" else _neutral(value)
@@ -259,5 +259,5 @@ def test_headers_that_contradict_the_body_are_refused(
     with Poster(server.url, revision) as poster:
         said = headers(revision, "get_status") | further
         answered = poster.post(json.dumps(body).encode(), said)
-    # An envelope on a revision that has none is no contradiction.
+    # An envelope on a revision without envelopes is not a contradiction.
     assert answered.status == (200 if "2024-11-05" in further.values() else 400)

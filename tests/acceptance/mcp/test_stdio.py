@@ -33,7 +33,7 @@ INITIALIZE = {
 
 
 class Process:
-    """The command, spoken to line by line."""
+    """The command, used line by line."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self._process = process
@@ -55,7 +55,7 @@ class Process:
         return result
 
     def close_input(self) -> int:
-        """Its exit code, once it has ended by itself."""
+        """Wait until it exits by itself; returns the exit code."""
         assert self._process.stdin is not None
         self._process.stdin.close()
         return self._process.wait(COMMAND_SECONDS)
@@ -135,7 +135,7 @@ def test_the_bridge_sends_its_token_to_the_server(sqlite_path: str, tmp_path: Pa
 
 @pytest.mark.requirement("BUS-01")
 def test_another_program_at_the_address_is_recognised(tmp_path: Path) -> None:
-    """A server that answers, but not as ours does."""
+    """A server that answers, but not like ours."""
     with subprocess.Popen(
         [sys.executable, "-u", "-m", "http.server", "0", "--bind", "127.0.0.1"],
         cwd=tmp_path,

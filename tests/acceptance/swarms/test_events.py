@@ -86,7 +86,7 @@ def test_a_reconnecting_reader_misses_nothing_and_sees_nothing_twice(
     any_server.kill()
     any_server.start()
     progress_reports(any_client, 7, 8)
-    # A browser repeats its first address and adds the last id that it saw.
+    # A browser repeats its first URL and adds the last id that it has seen.
     with any_client.events(SWARM, since=0, last_event_id=seen[-1].event_id) as reader:
         seen += reader.take(4)
         progress_reports(any_client, 9, 10)
@@ -146,7 +146,7 @@ def test_a_reader_that_stops_reading_delays_no_other_and_is_cut_off(
                 assert answer["acknowledged"]
         listening.join(60)
         assert heard == list(range(3, 12_003))
-        # What was on its way can still be read; then the stream ends without its last events.
+        # Buffered events can still be read; then the stream ends without its last events.
         rest = _read_until(stuck, b"id: 12002\n")
         assert b"id: 12002\n" not in rest
 
@@ -202,7 +202,7 @@ def _raw_stream(server: RunningServer, receive_buffer: int | None = None) -> soc
 
 
 def _read_until(connection: socket.socket, mark: bytes) -> bytes:
-    """Until the mark has come or the stream has ended."""
+    """Read until the marker arrives or the stream ends."""
     found = b""
     while mark not in found:
         part = connection.recv(65536)

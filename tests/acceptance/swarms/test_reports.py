@@ -119,7 +119,7 @@ def test_sending_a_report_twice_gives_the_same_answer_and_one_event(
         ("complete", complete_body()),
     ):
         first = accepted(swarm, name, body, key and f"{key}-{name}")
-        # What the others do in the meantime does not change the answer.
+        # Reports of other workers in between do not change the answer.
         accepted(swarm, "progress", progress_body(2, task_id=name, tasks_completed=0))
         assert accepted(swarm, name, body, key and f"{key}-{name}") == first
     others = ["progress_update"] * 3
@@ -262,7 +262,7 @@ def test_registering_again_after_a_failure_starts_a_fresh_attempt(swarm: Client)
     accepted(swarm, "register", register_body(worktree="/another/tree"))
     found = worker(swarm)
     assert (found["status"], found["attempt"], found["tasks_completed"]) == ("registered", 2, 0)
-    # The same words as in the first attempt are not a repeat.
+    # The same report as in the first attempt is not a repeat.
     assert accepted(swarm, "progress", progress_body())["tasks_completed"] == 1
     assert kinds(swarm).count("progress_update") == 2
 
@@ -369,7 +369,7 @@ def test_progress_on_a_task_closes_its_retry(swarm: Client) -> None:
     accepted(swarm, "register", register_body())
     for task_id in ("a", "b"):
         accepted(swarm, "error", error_body(task_id=task_id, error_type="test_flake"))
-    # What a worker says beside the error does not cancel what it was promised.
+    # Other reports of the worker do not cancel the promised retry.
     accepted(swarm, "progress", progress_body(task_id="a", status="failed", tasks_completed=0))
     assert [r["task_id"] for r in worker(swarm)["retries"]] == ["a", "b"]
     accepted(swarm, "progress", progress_body(task_id="a", status="started", tasks_completed=0))

@@ -1,4 +1,4 @@
-"""Who may ask: a page in the browser may not, another machine only with the token."""
+"""Who may send requests: web pages may not, other machines only with the token."""
 
 from __future__ import annotations
 

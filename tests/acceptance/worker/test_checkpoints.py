@@ -23,7 +23,7 @@ BASE = {"packet_id": 1, "packet_name": "backend-api", "tasks_total": 10}
 
 
 def without_time(worktree: Path) -> dict[str, Any]:
-    """The checkpoint, with its timestamp checked and taken out."""
+    """The checkpoint, with its timestamp checked and removed."""
     found = checkpoint(worktree)
     assert datetime.fromisoformat(found.pop("timestamp")).utcoffset() == timedelta(0)
     return found

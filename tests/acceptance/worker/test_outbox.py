@@ -31,7 +31,7 @@ from tests.waiting import eventually, wait_until
 
 pytestmark = pytest.mark.anyio
 
-# An answer of ours to any report, as far as a worker looks at it.
+# Our answer to any report, as far as a worker reads it.
 YES = {"registered": True, "acknowledged": True}
 QUEUED = {"acknowledged": False, "queued": True, "packet_id": 1}
 
@@ -107,7 +107,7 @@ asyncio.run(main())
 async def test_a_report_whose_reply_was_lost_counts_once(
     server: RunningServer, client: Client, tmp_path: Path
 ) -> None:
-    """A file that comes back, as after a power cut, carries its key: the server knows it."""
+    """A file that reappears, as after a power cut, has its key, so the server recognises it."""
     client.create_swarm(swarm_id=SWARM)
     async with worker_at(server.url, tmp_path) as worker:
         await worker.register()

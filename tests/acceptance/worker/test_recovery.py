@@ -61,7 +61,7 @@ if checkpoint_path.exists():
 
 
 def crash(server: RunningServer, worktree: Path) -> str:
-    """A worker process that is killed after its second task; what it got at registration."""
+    """Kill a worker process after its second task; returns its answer to the registration."""
     script = as_script(CRASHES.format(swarm=SWARM, worktree=worktree))
     process = ScriptProcess(script, server.url)
     registered = process.next_line()
@@ -123,7 +123,7 @@ await worker.report_progress("task-1", "One", "completed")
 async def test_a_worker_that_dies_while_a_report_is_written_neither_loses_nor_repeats_it(
     last: int, server: RunningServer, client: Client, tmp_path: Path
 ) -> None:
-    """A report is written with five calls of fsync; the process dies at each of them in turn."""
+    """Writing a report calls fsync five times; the process dies at each call in turn."""
     client.create_swarm(swarm_id=SWARM)
     script = DIES_WHILE_IT_REPORTS.format(swarm=SWARM, worktree=tmp_path, last=last)
     process = ScriptProcess(as_script(script), server.url)

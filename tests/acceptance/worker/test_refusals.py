@@ -129,7 +129,7 @@ async def test_reports_wait_until_an_unrelated_refusal_is_resolved(
 async def test_a_caller_gets_the_error_that_blocks_earlier_reports(
     sqlite_path: str, tmp_path: Path
 ) -> None:
-    """A new process with a wrong token, while reports of the former one wait."""
+    """A new process with a wrong token, while reports of the previous one are queued."""
     running = RunningServer(sqlite_path, token="secret").start()
     client = Client(running.url, "secret")
     try:
@@ -197,7 +197,7 @@ async def test_the_next_call_names_the_folder_of_permanently_refused_reports(
 async def test_a_slow_server_with_many_queued_reports_does_not_block_the_caller(
     tmp_path: Path,
 ) -> None:
-    """Each answer comes within the time of one request; all of them would take much longer."""
+    """Each answer takes no longer than one request; all of them would take much longer."""
     slow, go_on = threading.Event(), threading.Event()
 
     def answer(received: Received) -> Reply:

@@ -33,7 +33,7 @@ async def two_tasks_done(url: str, worktree: Path, swarm_id: str = SWARM) -> Non
 
 
 async def resumed(url: str, worktree: Path) -> int:
-    """The counter of a worker that comes back."""
+    """The counter of a resumed worker."""
     async with worker_at(url, worktree) as worker:
         answer = await worker.resume()
         assert answer["registered"] is True

@@ -1,4 +1,4 @@
-"""The document's own snippets, run as they are against the real server."""
+"""The document's own snippets, run unchanged against the real server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The interfaces under which agents reach a model: Messages, Responses, Chat and Gemini."""
+"""The APIs through which agents reach a model: Messages, Responses, Chat and Gemini."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Dialect(Protocol):
         ...
 
     def turns(self, request: dict[str, Any]) -> int:
-        """How often the model has spoken in it."""
+        """The number of turns of the model in the conversation."""
         ...
 
     def events(self, said: Said, use_id: str) -> Iterator[dict[str, Any]]: ...
@@ -48,7 +48,7 @@ def _text(content: Any) -> str:
 
 
 class _Messages:
-    """Anthropic's."""
+    """Anthropic's API."""
 
     def results(self, request: dict[str, Any]) -> Iterator[str]:
         for message in request["messages"]:
@@ -89,7 +89,7 @@ class _Messages:
 
 
 class _Responses:
-    """OpenAI's, of today. A tool of an MCP server is named `server/tool`."""
+    """OpenAI's current API. A tool of an MCP server is named `server/tool`."""
 
     def results(self, request: dict[str, Any]) -> Iterator[str]:
         for item in request["input"]:
@@ -135,7 +135,7 @@ class _Responses:
 
 
 class _Chat:
-    """OpenAI's, of old, which everybody else offers too."""
+    """OpenAI's older API, which others offer too."""
 
     def results(self, request: dict[str, Any]) -> Iterator[str]:
         for message in request["messages"]:

@@ -1,4 +1,4 @@
-"""The end of agents as real processes: asked, forced, or deserted, nothing of them is left."""
+"""How agents end as real processes: asked, killed or abandoned, they leave nothing behind."""
 
 from __future__ import annotations
 
@@ -177,7 +177,7 @@ async def test_processes_started_by_threads_are_found(host: AgentHost) -> None:
 
 @contextmanager
 def orchestrating(host: AgentHost) -> Iterator[None]:
-    """In a process of its own, which is killed at the end of the `with`."""
+    """In a separate process, which is killed at the end of the `with`."""
     program = f"""
 import asyncio
 from pathlib import Path
@@ -252,7 +252,7 @@ async def test_ending_an_agent_sweeps_away_its_suspended_guardian(
 
 
 async def test_a_sweep_ends_only_processes_of_its_own_run(host: AgentHost, tmp_path: Path) -> None:
-    """The leftovers of a run, which lost orchestrator and guardian at once."""
+    """The leftovers of a run that lost its orchestrator and guardian at once."""
     marks = {
         "ours": run_mark(tmp_path, "swarm", "task.1"),
         "next": run_mark(tmp_path, "swarm", "task.10"),
@@ -279,7 +279,7 @@ def _left_over(host: AgentHost, mark: str) -> subprocess.Popen[bytes]:
 
 
 async def test_a_sweep_spares_its_own_ancestors(host: AgentHost) -> None:
-    """An agent may be at work on Shiftboss itself, and run its orchestrator."""
+    """An agent may be working on Shiftboss itself, and run its orchestrator."""
     program = (
         f"import sys; sys.path.append({str(Path(process_module.__file__).parents[3])!r})\n"
         "from shiftboss.system.kill_marked import end_marked\n"

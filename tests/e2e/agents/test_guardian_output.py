@@ -1,4 +1,4 @@
-"""What the guardian of an agent does with pipes, files and folders."""
+"""How the guardian of an agent handles pipes, files and folders."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Listener:
         self.passage = OutputRelay(end)
 
     def read(self) -> bytes:
-        """What is there, and what comes when it has been taken."""
+        """Read the available output, and the output that follows when it has been read."""
         said = b""
         while True:
             self.passage.send()
@@ -125,7 +125,7 @@ def test_logging_stops_when_the_logs_folder_is_gone(tmp_path: Path) -> None:
 
 
 def finding(meter: DiskMeter) -> str | None:
-    """Of one walk, however many steps it takes."""
+    """The result of one complete walk, however many steps it takes."""
     for _ in range(10_000):
         found = meter.step()
         if found is not None or meter.due_at == float("inf"):

@@ -35,14 +35,14 @@ RUN_SECONDS = 150.0
 
 @pytest.fixture
 def contract_server(tmp_path: Path) -> Iterator[ContractServer]:
-    """A server that wants a token of everybody."""
+    """A server that requires a token from everyone."""
     contract_server = ContractServer(tmp_path, {}, token=TOKEN, spawning="everybody")
     yield contract_server
     contract_server.close()
 
 
 class Told:
-    """What an agent's output was read as."""
+    """The result of parsing an agent's output."""
 
     def __init__(self, signals: list[Signal], exit_code: int | None, log: str) -> None:
         self.signals = signals
@@ -74,7 +74,7 @@ def test_a_real_agent_does_its_task_within_its_contract(
     assert not (seat.tree / "docs").exists()
     (denied,) = told.denied
     assert f"contract of task {TASK}" in denied.error
-    # While it works, and not when it is over.
+    # During the work, not after it.
     assert told.signals.index(denied) < told.signals.index(told.finished[0])
 
     # It has our tools and the token; where it can be kept from ending, it claimed because of that.
@@ -91,9 +91,9 @@ def test_a_real_agent_does_its_task_within_its_contract(
 
 
 def sit_down(contract_server: ContractServer, repo: Repo, base: str, folder: Path) -> Workspace:
-    """The task in the hands of a worker, in a tree of its own."""
+    """A task held by a worker, in its own tree."""
     contract_server.ask("register_worker", name=WORKER)
-    # Names that a shell would take apart.
+    # Names that a shell would split.
     branch, home, scratch = f"shiftboss/{TASK}", folder / "home", folder / "it's a scratch"
     where = {"repo": str(repo.path), "base": base, "branch": branch, "target": "main"}
     words = {"subtask_title": "the work", "success_criteria": ["It works"], "submit": True}
@@ -134,7 +134,7 @@ def contract(seat: Workspace) -> dict[str, Any]:
 
 
 async def run(launch: Launch, kind: str, settings: PlanAgent, log: Path) -> Told:
-    """To its end, with its output read line by line."""
+    """Run it to the end, and read its output line by line."""
     priced = settings.model_copy(update={"input_price": 1.0, "output_price": 2.0})
     reader = KNOWN[kind].reader(priced)
     signals: list[Signal] = []

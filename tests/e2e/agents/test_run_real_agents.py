@@ -36,12 +36,12 @@ SWARM: Final = "real"
 CRITERION: Final = "Command passes: python3 -B -c 'import src.auth.new as new; assert new.x == 1'"
 # As often as ends a worker whose tools are denied by anybody else.
 INSISTS: Final = 2
-# In the keys of all models.
+# Part of the keys of all models.
 SECRET: Final = b"of-nobody"
 
 
 class Workshop:
-    """A plan with a task for each agent, in repositories of their own, with a model for each."""
+    """A plan with a task, a repository and a model for each agent."""
 
     def __init__(self, folder: Path, models: ExitStack) -> None:
         self.folder = folder
@@ -68,7 +68,7 @@ class Workshop:
         return PlanRun(words, self.folder, self._environment).outcome(RUN_SECONDS)
 
     def claim(self, kind: str) -> dict[str, Any]:
-        """As the prompt says it."""
+        """As the prompt asks for it."""
         words = re.search(r"swarm_complete\((.*), summary\)", self.prompt(kind))
         assert words, self.prompt(kind)
         members = dict(one.split("=") for one in words[1].split(", "))
@@ -89,7 +89,7 @@ class Workshop:
 
 
 def repository(path: Path, real: RealAgent) -> Repo:
-    """Its files try to do without us."""
+    """Its files try to disable our hooks."""
     repo = Repo(path)
     repo.git("config", "user.name", "Owner")
     repo.git("config", "user.email", "owner@example.com")

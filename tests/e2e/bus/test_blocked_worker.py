@@ -44,7 +44,7 @@ def test_a_persons_answer_reaches_the_worker_which_then_continues(
         assert shiftboss("questions", "answer", "1", "the old one", url=server.url).code == 0
         assert worker.next_line() == "the old one"
         wait_until(lambda: is_asked(client, "Which port?"), "the next question is there")
-        # Whoever waits for a person outlives the server.
+        # A worker that waits for a person survives a restart of the server.
         server.kill()
         server.start()
         assert shiftboss("questions", "answer", "2", "5432", url=server.url).code == 0

@@ -14,7 +14,7 @@ from tests.relay import Once, Said, relaying
 from tests.running import RunningServer
 from tests.waiting import wait_until
 
-# What a launcher's shortest lease takes to run out, and then some.
+# A little longer than the shortest lease of a launcher.
 LEASE_END_SECONDS = 20.0
 
 

@@ -1,4 +1,4 @@
-"""A claim has to be about a commit of the task: not about another one, and not for a moment."""
+"""A claim has to be about a commit that is on the task's branch, and stays there."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def repo(tmp_path: Path) -> Repo:
 
 
 def refused_by(verdict: Verdict, check: str) -> str:
-    """The message of the one violation, which is of this check."""
+    """The message of the only violation, which must be of this check."""
     assert not verdict.accepted
     assert outcomes(verdict)[check] == "failed"
     assert [one.check for one in verdict.violations] == [check]
@@ -187,7 +187,7 @@ def test_without_a_commit_the_tip_of_the_branch_is_verified(tmp_path: Path, repo
 
 
 def test_a_force_push_after_the_claim_is_refused(tmp_path: Path, repo: Repo) -> None:
-    """The criterion moves the branch while the verification is under way."""
+    """The criterion moves the branch during the verification."""
     move = f"Command passes: git -C {repo.path} update-ref refs/heads/task {repo.base}"
     (verdict,) = verify(tmp_path, repo.job(criteria=[move]))
     assert outcomes(verdict)["criterion"] == "passed"
@@ -217,7 +217,7 @@ def test_with_the_ancestry_check_waived_the_other_checks_still_run(
 
 
 def _twins() -> tuple[str, str, str]:
-    """Two texts whose ids in git begin with the same seven letters, and those."""
+    """Two texts whose git ids have the same first seven digits, and that prefix."""
     seen: dict[str, str] = {}
     for number in itertools.count():
         text = str(number)

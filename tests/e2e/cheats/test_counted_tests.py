@@ -1,4 +1,4 @@
-"""Tests that are switched off in a way that reading does not find are missed in the count."""
+"""Tests disabled in ways that the source does not show are missing from the count."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def repo(tmp_path: Path) -> Repo:
             "tests/test_sums.py": SUMS.replace("import shop", "import tests.off as o; o.later()"),
             "tests/off.py": "import unittest\ndef later():\n    raise unittest.SkipTest\n",
         },
-        # The process ends before the tests do.
+        # The process exits before the tests are finished.
         {"shop.py": "import os\nos._exit(0)\n"},
     ],
 )

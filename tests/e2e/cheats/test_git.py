@@ -30,7 +30,7 @@ def trap(tmp_path: Path) -> Path:
 
 
 def _set_traps(repo: Repo, trap: Path) -> None:
-    """Every setting of a repository that names a program, as far as reading could meet it."""
+    """Every setting of a repository that names a program which reading it could run."""
     settings = {
         "core.fsmonitor": trap,
         "core.hooksPath": trap.parent / "hooks",
@@ -94,7 +94,7 @@ def test_the_repositorys_settings_hooks_and_filters_are_not_executed(
 def test_the_traps_would_work_on_the_workers_own_git(
     tmp_path: Path, repo: Repo, trap: Path
 ) -> None:
-    """The test above is worth something: the worker's own git does step into it."""
+    """Proves that the test above is meaningful: the worker's own git does run them."""
     repo.commit("work", {"src/auth/login.py": "x = 1\n"})
     _set_traps(repo, trap)
     repo.write({"src/auth/login.py": "x = 2\n"})
@@ -168,7 +168,7 @@ def test_changes_only_in_the_work_tree_or_index_are_ignored(tmp_path: Path, repo
 
 
 def test_changes_in_files_that_git_is_told_to_ignore_are_found(tmp_path: Path, repo: Repo) -> None:
-    """assume-unchanged, skip-worktree and ignore rules are matters of the index."""
+    """assume-unchanged, skip-worktree and ignore rules affect only the index."""
     repo.git("update-index", "--assume-unchanged", "README.md")
     repo.write({".git/info/exclude": "*.cfg\n"})
     repo.write({"README.md": "x\n", "hidden.cfg": "x\n"})

@@ -20,7 +20,7 @@ def repo(tmp_path: Path) -> Repo:
 
 
 def refused(verdict: Verdict, *paths: str) -> None:
-    """The scope failed, and for these paths alone; each says what to do."""
+    """The scope check failed for exactly these paths; each violation says what to do."""
     assert not verdict.accepted
     assert outcomes(verdict)["scope"] == "failed"
     assert refused_paths(verdict) == sorted(paths)

@@ -107,7 +107,7 @@ def test_no_git_process_outlives_a_killed_server(tmp_path: Path) -> None:
 
 
 def _names_of(pipe: Path) -> list[str]:
-    """The programs that have the pipe among their arguments, but for the one that started them."""
+    """The processes that have the pipe among their arguments, except their parent."""
     found = []
     for process in psutil.process_iter():
         try:

@@ -43,10 +43,10 @@ def refused(verdict: Verdict, *paths: str) -> None:
     "path",
     [
         "src/lib/jwt.py",  # files_readonly
-        "conftest.py",  # steers the tests
+        "conftest.py",  # configures the tests
         "tests/test_login.py",  # a test of the base, though the task owns it
         "tools/check.py",  # named in the criterion
-        "tools/json.py",  # taken for the standard library by what the criterion runs
+        "tools/json.py",  # shadows the standard library for the criterion's command
     ],
 )
 def test_files_that_judge_the_work_cannot_be_changed_through_the_target(
@@ -79,7 +79,7 @@ def test_a_change_reverted_by_a_later_commit_of_the_target_is_named(
 def test_a_merge_in_the_target_that_restores_an_old_file_is_found(
     tmp_path: Path, repo: Repo
 ) -> None:
-    """Seen by itself such a merge changes nothing: every file is that of a parent."""
+    """On its own such a merge changes nothing: every file is that of a parent."""
     old = repo.base
     repo.base = repo.commit("stricter", {"tools/check.py": "assert 2\n"})
     repo.git("checkout", "--quiet", "-B", "main", repo.base)
@@ -142,7 +142,7 @@ def test_a_policy_can_require_a_receipt_for_every_change(tmp_path: Path, repo: R
 
 
 def _moving_main(repo: Repo, to: str) -> VerificationJob:
-    """While the claim is looked at, somebody moves main."""
+    """Someone moves main during the verification."""
     move = f"Command passes: git -C {repo.path} update-ref refs/heads/main {to}"
     return repo.job(criteria=[move])
 
@@ -169,7 +169,7 @@ def test_a_target_may_move_on_after_the_claim(tmp_path: Path, repo: Repo) -> Non
 def test_a_claimed_commit_with_a_receipt_is_judged_like_any_other(
     tmp_path: Path, repo: Repo
 ) -> None:
-    """A receipt is about one contract; another one asks for other things."""
+    """A receipt is about one contract; other contracts have other requirements."""
     repo.commit("work", {"README.md": "x\n"})
     (verdict,) = verify(tmp_path, repo.job(accounted_commits=[repo.head()]))
     assert outcomes(verdict)["scope"] == "failed"

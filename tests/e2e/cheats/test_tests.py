@@ -1,4 +1,4 @@
-"""Tests of the base are neither removed nor disabled; criteria see the commit alone."""
+"""Tests of the base may not be removed or disabled; criteria see only the commit."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_an_unverifiable_criterion_is_refused_if_the_policy_says_so(
 
 
 def test_a_criterion_does_not_see_what_another_left_behind(tmp_path: Path, repo: Repo) -> None:
-    """The code of the worker that the first one runs rewrites the script of the second."""
+    """The first criterion runs code of the worker that rewrites the script of the second."""
     repo.base = repo.commit("set up", {"check.py": "raise SystemExit(3)\n"})
     repo.commit("work", {"src/auth/login.py": "open('check.py', 'w').write('')\n"})
     criteria = ["Command passes: python3 src/auth/login.py", "Command passes: python3 check.py"]

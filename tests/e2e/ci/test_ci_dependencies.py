@@ -23,7 +23,7 @@ from tests.waiting import PAUSE_SECONDS
 
 pytestmark = [pytest.mark.anyio, pytest.mark.requirement("CC-16")]
 
-# Reads what the repo upstream promises, and what this repo wants of it.
+# Compares what the upstream repo provides with what this repo needs.
 WORKS = """
 import os, pathlib, sys
 upstream = pathlib.Path(os.environ["SHIFTBOSS_REPO_ALPHA_VM"])
@@ -100,7 +100,7 @@ async def test_a_job_sees_the_tip_of_its_dependency_and_cannot_modify_it(
     demand = repos.demand()
     assert states(await repos.run(demand, repos.base))["test"] == "success"
     repos.push("sub")
-    # What is not committed there is not seen.
+    # Uncommitted changes there are not seen.
     repos.up.write({"api.txt": "add sub"})
     report = await repos.run(demand, repos.down.commit("more"))
     assert states(report) == {"test": "failure", "lint": "success"}

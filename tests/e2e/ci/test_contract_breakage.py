@@ -1,4 +1,4 @@
-"""A push upstream that breaks a repo downstream, from the red job to the task that mends it."""
+"""An upstream push breaks a downstream repo: from the red job to the task that fixes it."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def repos(tmp_path: Path) -> Iterator[DependentRepos]:
 
 
 def test_the_breaking_commit_is_named_and_a_revert_task_is_opened(repos: DependentRepos) -> None:
-    # Green once: what was pushed before that is above suspicion.
+    # Green once: earlier pushes are not suspects.
     repos.contract_server.land("down-0", "adnet", repos.down, {"notes.txt": "first\n"})
     repos.land("up-1", "add mul\n")
     breaking = repos.land("up-2", "mul\n")
@@ -78,7 +78,7 @@ def test_the_breaking_commit_is_named_and_a_revert_task_is_opened(repos: Depende
     assert breaking in opened["description"]
     assert "add is gone" in opened["description"]
 
-    # Nobody is told twice, not by the next server either.
+    # It is reported only once, even after a restart.
     repos.contract_server.server.stop()
     repos.contract_server.server.start()
     repos.contract_server.ask("add_task", bead_id="later", title="After the start")

@@ -1,4 +1,4 @@
-"""The document's session with a real server, real git and a forge that answers as Forgejo does."""
+"""The documented session with a real server, real git and a forge that behaves like Forgejo."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_the_documented_session_ends_in_done_and_every_deviation_is_refused(
     path = "adnet/crates/adnet-runtime/src/fees/"
     session.says("fees", f"WORKING: Setting up fee calculation module in {path}")
     session.says("fees", "WORKING: Implementing BaseFee and DynamicFee structs")
-    # An older run is green, and that of this commit does not come yet.
+    # An older run is green, and this commit has no run yet.
     session.forge.push(session.repo.base, **GREEN, radicle_push="success")
     first = session.push("first")
     session.pushed("fees", first, 90)
@@ -120,7 +120,7 @@ def test_the_documented_session_ends_in_done_and_every_deviation_is_refused(
     run.jobs |= {"test": "failure", "radicle-push": "skipped"}
     assert "test failed" in session.not_done("fees", 90)
     session.says("fees", "FIXING_CI: test job - assertion failed in fee_calculation_test")
-    # The sync is skipped; the documented remedy is a push of nothing.
+    # The sync is skipped; the documented remedy is an empty push.
     second = session.push("second")
     session.forge.push(second, **GREEN, radicle_push="skipped")
     session.pushed("fees", second, 91)
@@ -160,14 +160,14 @@ def test_a_task_gets_done_although_the_worker_leaves_and_forge_and_server_fail(
     session.server.start()
     session.wait_for("fees", "task_done")
     assert task(session.client, "fees")["status"] == "done"
-    # By its commit alone, never by a list of all runs.
+    # Only by its commit, never with a list of all runs.
     listed = [path for path in session.forge.requests if path.endswith("/actions/tasks")]
     assert listed == []
 
 
 @pytest.mark.requirement("CC-01")
 def test_a_commit_that_a_later_push_removed_from_the_branch_is_not_done(session: Session) -> None:
-    """Its run is green for ever; on the branch is something else."""
+    """Its run stays green, but the branch has another commit."""
     session.begin("fees")
     sha = session.push("fees")
     session.pushed("fees", sha, 89)

@@ -1,4 +1,4 @@
-"""Forges that answer over real HTTP, well and badly: what is made of it."""
+"""Providers for forges that answer over real HTTP, correctly and incorrectly."""
 
 from __future__ import annotations
 
@@ -235,7 +235,7 @@ async def test_without_statuses_a_missing_job_fails_only_after_a_while(ci: Provi
 async def test_a_commit_status_identifies_rows_without_a_commit_but_proves_nothing(
     ci: Provider,
 ) -> None:
-    """Whoever can push can write one, and name an older green run in it."""
+    """Anyone who can push can write a status, and refer to an older green run in it."""
     ci.forge.leaves_out_shas = True
     ci.forge.push(OTHER, test="success", radicle_push="success")
     ci.forge.push(SHA, test="success", radicle_push="success")
@@ -660,7 +660,7 @@ def posts(forge: Forge) -> int:
 async def test_a_run_in_progress_is_cancelled_and_rerun(
     ci: Provider, state: str, looks: int
 ) -> None:
-    """Forgejo since 17. A forge may take a moment to cancel."""
+    """Forgejo since version 17. A forge may take a moment to cancel."""
     ci.forge.has_reruns = True
     ci.forge.cancels_after = looks
     ci.forge.push(OTHER, test="running")
@@ -675,7 +675,7 @@ async def test_a_run_in_progress_is_cancelled_and_rerun(
 
 @pytest.mark.requirement("CC-12")
 async def test_a_read_only_token_can_still_read_after_a_refused_restart(ci: Provider) -> None:
-    """403 is an answer: it cannot be done from here."""
+    """403 is a definite answer: this token cannot restart runs."""
     ci.forge.may_write = False
     ci.forge.has_reruns = True
     ci.forge.push(SHA, test="running", radicle_push="waiting")
@@ -688,7 +688,7 @@ async def test_a_read_only_token_can_still_read_after_a_refused_restart(ci: Prov
 @pytest.mark.requirement("CC-12")
 @only("forgejo-old", "forgejo-runs", "forgejo-new")
 async def test_nothing_is_cancelled_on_a_forge_without_reruns(ci: Provider) -> None:
-    """Forgejo 16 could cancel it, and then nobody could make it anew."""
+    """Forgejo 16 could cancel the run, but not rerun it."""
     ci.forge.push(SHA, test="running", radicle_push="waiting")
     assert await restarted(ci) is False
     assert ci.forge.told == []
@@ -726,7 +726,7 @@ async def test_a_forge_that_is_down_is_not_asked_to_restart(ci: Provider) -> Non
 @pytest.mark.requirement("CC-12")
 @only("forgejo-new", "github")
 async def test_a_report_says_when_a_run_in_progress_last_moved(ci: Provider) -> None:
-    """What has not moved for long hangs."""
+    """A run that has not moved for long is stuck."""
     run = ci.forge.push(SHA, test="running")
     (first,) = (await ci.look()).runs
     assert first.moved_at is not None

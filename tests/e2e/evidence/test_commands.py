@@ -1,4 +1,4 @@
-"""Commands of a contract as real processes: what they do, and that nothing of them is left."""
+"""Commands of a contract as real processes, which leave nothing behind."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.requirement("HO-05")]
 
 LIMITS = Limits(seconds=30, megabytes=512)
 FOREVER = "import time\nwhile True: time.sleep(1000)\n"
-# Forks twice into a session of its own, as a daemon does, and says so with a file.
+# Forks twice into its own session, as a daemon does, and creates a file.
 DAEMON = f"""
 import os, pathlib, sys
 if os.fork() == 0:
@@ -129,7 +129,7 @@ async def test_a_command_that_closes_its_output_is_still_waited_for(runner: Comm
 
 
 async def test_a_command_that_forks_and_exits_leaves_nothing(runner: CommandRunner) -> None:
-    """Nor is it waited for the child, which holds the output."""
+    """Nor does it wait for the child, which keeps the output open."""
     result = await runner.run("sh", "-c", "sleep 1000 & echo started")
     assert (result.exit_code, result.output_tail) == (0, "started\n")
     assert result.duration_ms < 20_000

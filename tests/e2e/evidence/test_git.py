@@ -1,4 +1,4 @@
-"""Reading repositories: what generation asks for, and what is kept within limits."""
+"""Reading repositories: what handoffs need from them, within limits."""
 
 from __future__ import annotations
 

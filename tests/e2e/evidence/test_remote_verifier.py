@@ -1,4 +1,4 @@
-"""A verifier in a process of its own, for a server that leaves the looking to it."""
+"""A verifier in a separate process, for a server that does not verify itself."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def repo(tmp_path: Path) -> Repo:
 
 
 class Gate:
-    """A criterion that goes on when it is let through: it reads from a pipe with a name."""
+    """A criterion that waits until it is released: it reads from a named pipe."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -50,7 +50,7 @@ class Gate:
         self.criterion = f"Command passes: cat {path}"
 
     def hold(self) -> None:
-        """Wait until the command is there; it stays."""
+        """Wait until the command is running; it keeps waiting."""
         wait_until(self._is_waited_at, "the criterion runs", 30)
 
     def _is_waited_at(self) -> bool:
@@ -63,7 +63,7 @@ class Gate:
         return True
 
     def is_left(self) -> bool:
-        """Whether nobody is there any more."""
+        """Whether no process is left."""
         assert self._end is not None
         try:
             os.write(self._end, b"still there?\n")
@@ -72,7 +72,7 @@ class Gate:
         return False
 
     def close(self) -> None:
-        """Who waits goes on."""
+        """Release the waiting command."""
         if self._end is not None:
             os.close(self._end)
             self._end = None
@@ -94,7 +94,7 @@ def verifier(server: RunningServer, folder: Path, name: str) -> Iterator[Running
 
 
 def claimed(client: Client, repo: Repo, criterion: str) -> dict[str, Any]:
-    """A task is spawned and done; the worker says so and does not wait."""
+    """Spawn a task, do it, and claim it without waiting for the verdict."""
     spawn = {"files": ["src/auth/"], "success_criteria": [criterion], "repo": str(repo.path)}
     ask(client, "swarm_spawn_subtask", bead_id="t-1", subtask_title="T", **spawn)
     repo.commit("work", {"src/auth/login.py": "def login():\n    return 'token'\n"})
@@ -153,7 +153,7 @@ def test_a_killed_verifier_leaves_nothing_and_another_takes_over_its_claim(
 
 
 def _let_its_time_pass(server: RunningServer) -> None:
-    """Two minutes, without waiting for them."""
+    """Pretend that two minutes have passed."""
     server.stop()
     with sqlite3.connect(server.database) as database:
         database.execute("UPDATE claims SET taken_until_ms = 1")

@@ -1,4 +1,4 @@
-"""The signing key as a file: made once, readable by nobody else."""
+"""The signing key as a file: created once, readable only by its owner."""
 
 from __future__ import annotations
 

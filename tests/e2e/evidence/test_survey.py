@@ -1,4 +1,4 @@
-"""Handoffs are made from a real repository, at the commit on which the work begins."""
+"""Handoffs are derived from a real repository, at the commit where the work starts."""
 
 from __future__ import annotations
 
