@@ -29,5 +29,7 @@ def task(client: Client, bead_id: str) -> dict[str, Any]:
 def status_of(client: Client, name: str) -> str | None:
     """The status of a worker; None when there is no such worker."""
     workers = ask(client, "get_status")["workers"]
-    found: str | None = next((one["status"] for one in workers if one["name"] == name), None)
+    found: str | None = next(
+        (worker["status"] for worker in workers if worker["name"] == name), None
+    )
     return found

@@ -68,7 +68,9 @@ def refused(
 def snapshot(client: Client) -> tuple[object, ...]:
     """The state that a refused request must not change, without the idle seconds."""
     status = ask(client, "get_status")
-    workers = [{k: v for k, v in one.items() if k != "idle_seconds"} for one in status["workers"]]
+    workers = [
+        {k: v for k, v in worker.items() if k != "idle_seconds"} for worker in status["workers"]
+    ]
     tasks = ask(client, "list_tasks")["tasks"]
     questions = ask(client, "list_questions", only_open=False)["questions"]
     return (workers, status["queued"], tasks, questions)

@@ -179,8 +179,8 @@ def test_the_status_distinguishes_the_four_worker_states(
     with polling(any_client, any_server.url) as polls:
         poll = polls.park("keen", timeout_ms=700)
         shown = {
-            one["name"]: (one["status"], one["current_task"])
-            for one in ask(any_client, "get_status")["workers"]
+            worker["name"]: (worker["status"], worker["current_task"])
+            for worker in ask(any_client, "get_status")["workers"]
         }
         poll.answer()
     assert shown == {

@@ -118,7 +118,7 @@ def test_names_and_ids_of_the_maximum_length_are_accepted(any_client: Client) ->
     for name in (LONGEST_NAME, "0", "a.b-c_d", "z.ai1"):
         assert ask(any_client, "register_worker", name=name)["worker"] == name
     submitted(any_client, LONGEST_ID, "bd-123.2", "a:b")
-    assert {one["bead_id"] for one in ask(any_client, "list_tasks")["tasks"]} == {
+    assert {task["bead_id"] for task in ask(any_client, "list_tasks")["tasks"]} == {
         LONGEST_ID,
         "bd-123.2",
         "a:b",

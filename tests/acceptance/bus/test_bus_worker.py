@@ -42,7 +42,7 @@ def kinds(client: Client) -> list[str]:
 
 
 def keys(relay: Relay, operation: str) -> list[str | None]:
-    return [said.key for said in relay.passed if said.operation == operation]
+    return [call.key for call in relay.passed if call.operation == operation]
 
 
 @pytest.mark.requirement("BUS-03", "BUS-05", "BUS-06")
@@ -118,8 +118,8 @@ async def test_a_task_is_not_lost_when_the_wait_is_cancelled_during_its_ack(
 ) -> None:
     acknowledged, go_on = threading.Event(), threading.Event()
 
-    def hold(said: Said) -> None:
-        if said.operation == "ack_task":
+    def hold(call: Said) -> None:
+        if call.operation == "ack_task":
             acknowledged.set()
             go_on.wait()
 
@@ -174,11 +174,11 @@ async def test_messages_whose_reply_was_lost_are_repeated_and_count_once(
             assert await asking == "the old one"
             relay.after = Once("send_message")
             await taken.checkpoint(2, [], [])
-    told = kinds(client)
-    assert told.count("question_asked") == 1
-    assert told.count("checkpoint_stored") == 1
+    events = kinds(client)
+    assert events.count("question_asked") == 1
+    assert events.count("checkpoint_stored") == 1
     # The commit, and that the answer was heard.
-    assert told.count("task_progress") == 2
+    assert events.count("task_progress") == 2
     assert len(set(keys(relay, "send_message"))) == 4
 
 

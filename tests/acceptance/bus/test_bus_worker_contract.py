@@ -55,17 +55,17 @@ def room(tmp_path: Path) -> Iterator[Room]:
 
 
 def lines(room: Room) -> list[str]:
-    return [one.data["line"] for one in room.contract_server.events("milestone_reported")]
+    return [event.data["line"] for event in room.contract_server.events("milestone_reported")]
 
 
 @pytest.mark.requirement("CC-02", "CC-17")
 async def test_the_example_session_ends_with_a_receipt(room: Room) -> None:
     async with room.task(traits=["security_sensitive"]) as task:
         assert task.model == "claude-opus-4"
-        said = await task.working(
+        answer = await task.working(
             "Setting up fees", substate="writing_new_code", files_modified=1, estimated_files=2
         )
-        assert (said["milestone"], said["progress"]) == ("WORKING", "1/2 files")
+        assert (answer["milestone"], answer["progress"]) == ("WORKING", "1/2 files")
         await task.pushed("alphavm", room.commit("bad"), "1")
         red = await task.ci_result()
         assert (red["state"], red["jobs"][0]["name"]) == ("failed", "test")

@@ -73,7 +73,7 @@ def test_a_policy_repo_is_locked_whether_given_by_name_or_by_folder(
     options = ("--title", "T", "--files", "src/", "--criterion", "it is well")
     Repo(server.folder / "other")
     server.ok("handoff", "spawn", "t-other", "--repo", "other", *options)
-    assert [one["locked_by"] for one in server.json("repo", "list")["repos"]] == [None, None]
+    assert [repo["locked_by"] for repo in server.json("repo", "list")["repos"]] == [None, None]
     server.ok("handoff", "spawn", "t-core", "--repo", "./core", *options)
     assert server.json("repo", "list")["repos"][0]["locked_by"] == "t-core"
     (owner,) = server.json("handoff", "owners", "--repo", "core", "--files", "src/a")["holders"]

@@ -123,7 +123,7 @@ def test_each_unusable_repo_is_reported(tmp_path: Path) -> None:
     )
     done = shiftboss("doctor", "--json", url="http://127.0.0.1:9", folder=tmp_path)
     findings = found_in(done)
-    by_repo = {one["message"].split()[0].rstrip(":"): one for one in findings["repos"]}
+    by_repo = {row["message"].split()[0].rstrip(":"): row for row in findings["repos"]}
     assert {name: one["level"] for name, one in by_repo.items()} == {
         "long": "problem",
         "dirty": "warning",

@@ -130,7 +130,10 @@ def test_a_refused_cheat_lists_every_reason_and_what_to_do_about_it(handoffs: Ha
     refused = handoffs.run("complete", "t-1", "--summary", "Really!", "--json")
     problem = json.loads(refused.out)
     assert (refused.code, problem["code"]) == (1, "contract_violations")
-    assert [one["path"] for one in problem["violations"]] == ["README.md", "src/lib/jwt.py"]
+    assert [violation["path"] for violation in problem["violations"]] == [
+        "README.md",
+        "src/lib/jwt.py",
+    ]
     assert "claim 2 of unnamed, attempt 1: refused" in "\n".join(_shown(handoffs, "t-1"))
 
 

@@ -250,13 +250,13 @@ def test_open_issues_become_a_valid_plan(folder: Path) -> None:
     (folder / "new.yaml").write_text(printed.out)
     assert shiftboss("plan", "check", "new.yaml", folder=folder).code == 0
     plan = load_plan(folder / "new.yaml")
-    assert [(one.id, one.depends_on, one.priority) for one in plan.tasks] == [
+    assert [(task.id, task.depends_on, task.priority) for task in plan.tasks] == [
         ("bd-2", [], 0),
         ("bd-3", ["bd-2"], 2),
     ]
-    assert [one.files_owned for one in plan.tasks] == [["src/two/"], ["src/three.py"]]
+    assert [task.files_owned for task in plan.tasks] == [["src/two/"], ["src/three.py"]]
     result = shiftboss(*command, "--json", folder=folder)
-    assert [one["id"] for one in json.loads(result.out)["tasks"]] == ["bd-2", "bd-3"]
+    assert [task["id"] for task in json.loads(result.out)["tasks"]] == ["bd-2", "bd-3"]
     (folder / "issues.jsonl").write_text(f"{lines}nonsense\n")
     refused = shiftboss(*command, folder=folder)
     assert (refused.code, refused.out) == (1, "")

@@ -110,4 +110,4 @@ def test_a_server_does_not_start_with_an_invalid_policy(tmp_path: Path) -> None:
     with running(*serve, *db) as server:
         url = server.line().split()[2].rstrip(";")
         listed = shiftboss("repo", "list", "--json", url=url)
-    assert [one["repo"] for one in json.loads(listed.out)["repos"]] == ["sdk"]
+    assert [repo["repo"] for repo in json.loads(listed.out)["repos"]] == ["sdk"]

@@ -152,12 +152,12 @@ def test_the_documented_calls_work_over_http(bus: InSwarm, repo: Repo) -> None:
     assert (no.status_code, no.json()["code"]) == (409, "contract_violations")
     assert no.json()["error"].startswith(REFUSED)
     assert no.json()["detail"] == no.json()["error"]
-    assert [one["path"] for one in no.json()["violations"]] == ["README.md"]
+    assert [violation["path"] for violation in no.json()["violations"]] == ["README.md"]
     start_over(repo)
     commit = honest(repo)
     yes = complete(bus, "t", files_touched=[], summary="done").json()
     assert (yes["success"], yes["commit"]) == (True, commit)
-    passed = [one for one in yes["checks"] if one["check"] == "criterion"]
+    passed = [check for check in yes["checks"] if check["check"] == "criterion"]
     assert [(one["subject"], one["outcome"], one["exit_code"]) for one in passed] == [
         (PASSES, "passed", 0)
     ]
@@ -199,7 +199,7 @@ def test_the_handoff_is_derived_from_the_repository(bus: InSwarm, repo: Repo) ->
     assert spawned["base_commit"] == base
     assert contract["files_readonly"] == ["src/lib/jwt.py"]
     assert contract["success_criteria"][0] == PASSES
-    assert any(one.startswith("Tests pass:") for one in contract["success_criteria"])
+    assert any(criterion.startswith("Tests pass:") for criterion in contract["success_criteria"])
 
 
 @pytest.mark.requirement("HO-04")
@@ -324,5 +324,5 @@ def test_the_next_plan_takes_earlier_outcomes_into_account(bus: InSwarm, repo: R
     spawn(bus, repo, strategy=strategy)
     greedy(repo)
     assert complete(bus, "t").status_code == 409
-    rows = {one["strategy"]: one for one in ask(bus, "swarm_plan", seed=1)["strategies"]}
+    rows = {row["strategy"]: row for row in ask(bus, "swarm_plan", seed=1)["strategies"]}
     assert (rows[strategy]["samples"], round(rows[strategy]["losses"], 3)) == (1, 1.0)

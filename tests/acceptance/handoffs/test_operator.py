@@ -72,7 +72,7 @@ def test_only_the_operator_can_waive_and_the_receipt_records_it(
     assert operator.does("waive", **waiver)["success"] is True
     yes = complete(client, "waived").json()
     assert (yes["success"], yes["commit"]) == (True, commit)
-    scope = next(one for one in yes["checks"] if one["check"] == "scope")
+    scope = next(check for check in yes["checks"] if check["check"] == "scope")
     assert scope["outcome"] == "waived"
     receipt = ask(client, "show_receipt", bead_id="waived")["signed_receipt"]["receipt"]
     assert receipt["waivers"] == [
@@ -154,7 +154,7 @@ def test_secrets_are_never_revealed(
     honest(repo)
     done = complete(client, "secret")
     assert done.json()["success"] is True
-    (criterion,) = [one for one in done.json()["checks"] if one["check"] == "criterion"]
+    (criterion,) = [check for check in done.json()["checks"] if check["check"] == "criterion"]
     assert "PATH=" in criterion["output_tail"]
     wrong = operator.post("waive", {"bead_id": "secret", "check": "scope"}, b"wrong")
     texts = all_text(

@@ -104,7 +104,7 @@ def test_commands_see_only_the_variables_that_the_operator_allows(
     honest(repo)
     done = complete(client, "env")
     assert done.json()["success"] is True
-    (criterion,) = [one for one in done.json()["checks"] if one["check"] == "criterion"]
+    (criterion,) = [check for check in done.json()["checks"] if check["check"] == "criterion"]
     assert "SHOWN_TO_COMMANDS=seen" in criterion["output_tail"]
     assert HIDDEN not in done.text
 

@@ -41,12 +41,12 @@ def poll_body(revision: str) -> bytes:
 def parked_poll(url: str, accept: str, revision: str) -> Iterator[socket.socket]:
     """An open connection with a parked poll."""
     body = poll_body(revision)
-    said = headers(revision, "poll_task") | {
+    sent_headers = headers(revision, "poll_task") | {
         "Host": urlsplit(url).netloc,
         "Accept": accept,
         "Content-Length": str(len(body)),
     }
-    head = "".join(f"{name}: {value}\r\n" for name, value in said.items())
+    head = "".join(f"{name}: {value}\r\n" for name, value in sent_headers.items())
     address = urlsplit(url)
     with closing(socket.create_connection((address.hostname, address.port), 10)) as connection:
         connection.sendall(f"POST /mcp HTTP/1.1\r\n{head}\r\n".encode() + body)
@@ -112,12 +112,14 @@ class Exchange:
     """One HTTP exchange as an application sees it, with a client that stays connected."""
 
     def __init__(self, revision: str) -> None:
-        said = headers(revision, "poll_task") | {"Accept": PLAIN, "Host": "127.0.0.1"}
+        sent_headers = headers(revision, "poll_task") | {"Accept": PLAIN, "Host": "127.0.0.1"}
         self.scope: dict[str, Any] = {
             "type": "http",
             "method": "POST",
             "scheme": "http",
-            "headers": [(name.lower().encode(), value.encode()) for name, value in said.items()],
+            "headers": [
+                (name.lower().encode(), value.encode()) for name, value in sent_headers.items()
+            ],
         }
         self.messages: list[Message] = []
         self.sent: asyncio.Queue[Message] = asyncio.Queue()
@@ -155,10 +157,13 @@ def test_with_a_token_every_call_needs_it(sqlite_path: str) -> None:
         server.start()
         with Poster(server.url, REVISIONS[0]) as poster:
             assert poster.call("get_status", {}).status == 401
-        said = headers(REVISIONS[0], "") | {"Accept": PLAIN, "Authorization": "Bearer s3cret"}
+        sent_headers = headers(REVISIONS[0], "") | {
+            "Accept": PLAIN,
+            "Authorization": "Bearer s3cret",
+        }
         body = call_request(REVISIONS[0], "get_status", {})
         with httpx2.Client(base_url=server.url, trust_env=False) as http:
-            answer = http.post("/mcp", json=body, headers=said)
+            answer = http.post("/mcp", json=body, headers=sent_headers)
     assert answer.json()["result"]["structuredContent"]["workers"] == []
 
 

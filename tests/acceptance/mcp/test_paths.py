@@ -257,7 +257,7 @@ def test_headers_that_contradict_the_body_are_refused(
     revision = MODERN_PROTOCOL_VERSIONS[0]
     body = call_request(revision, "get_status", {})
     with Poster(server.url, revision) as poster:
-        said = headers(revision, "get_status") | further
-        answered = poster.post(json.dumps(body).encode(), said)
+        sent_headers = headers(revision, "get_status") | further
+        answered = poster.post(json.dumps(body).encode(), sent_headers)
     # An envelope on a revision without envelopes is not a contradiction.
     assert answered.status == (200 if "2024-11-05" in further.values() else 400)

@@ -57,11 +57,11 @@ def test_the_documented_command_starts_the_real_server(tmp_path: Path) -> None:
     killer = KillWithParent(process.pid)
     try:
         assert process.stdout is not None
-        told = re.match(r"listening on (http://127\.0\.0\.1:\d+)\b", process.stdout.readline())
-        assert told is not None
-        client = Client(told[1])
+        announced = re.match(r"listening on (http://127\.0\.0\.1:\d+)\b", process.stdout.readline())
+        assert announced is not None
+        client = Client(announced[1])
         client.create_swarm(swarm_id=SWARM)
-        run_script(method(1, tmp_path / "worktree", told[1]), told[1])
+        run_script(method(1, tmp_path / "worktree", announced[1]), announced[1])
         status = client.status(SWARM)
         client.close()
         process.send_signal(signal.SIGTERM)

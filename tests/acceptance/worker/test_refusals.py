@@ -227,8 +227,8 @@ async def test_a_silent_server_does_not_block_a_resume(silent_about: str, tmp_pa
     with running_fake_server(answer) as fake_server:
         async with worker_at(fake_server.url, tmp_path) as worker:
             started = time.monotonic()
-            said = await worker.resume()
+            resumed = await worker.resume()
             assert time.monotonic() - started < CALL_SECONDS_MAX + 2.0
             assert worker.tasks_completed == 0
         assert fake_server.received[-1].path == f"/swarm/{SWARM}/{silent_about}"
-    assert said == (QUEUED if silent_about == "register" else YES)
+    assert resumed == (QUEUED if silent_about == "register" else YES)

@@ -46,10 +46,10 @@ def test_the_snippets_run_in_sequence_on_one_swarm(
     client.create_swarm(swarm_id=SWARM)
     for number in order:
         run_script(method(number, tmp_path, server.url), server.url)
-    said = kinds(client)
-    assert [*dict.fromkeys(said)] == FULL_LIFE
-    assert (said.count("worker_registered"), said.count("worker_complete")) == (1, 1)
-    assert said.count("worker_error") == order.count(1)
+    events = kinds(client)
+    assert [*dict.fromkeys(events)] == FULL_LIFE
+    assert (events.count("worker_registered"), events.count("worker_complete")) == (1, 1)
+    assert events.count("worker_error") == order.count(1)
     found = worker(client)
     assert (found["status"], found["tasks_completed"]) == ("complete", 1)
 

@@ -49,17 +49,17 @@ class RealAgent(NamedTuple):
     def script(self, work: Work) -> list[Step]:
         """An agent that can be prevented from ending tries to end before it claims."""
         own, other, commit = self.steps(work.tree)
-        said: list[UseTool | str] = [own, *[other] * work.insists, commit]
-        said += ["I am done."] if self.stops else []
+        replies: list[UseTool | str] = [own, *[other] * work.insists, commit]
+        replies += ["I am done."] if self.stops else []
 
         def claiming(_last: str) -> UseTool:
             return UseTool(self.complete, work.claim())
 
-        return [*(_step(one) for one in said), claiming, _step("It is accepted.")]
+        return [*(_step(one) for one in replies), claiming, _step("It is accepted.")]
 
 
-def _step(said: UseTool | str) -> Step:
-    return lambda _last: said
+def _step(reply: UseTool | str) -> Step:
+    return lambda _last: reply
 
 
 COMMIT: Final = "git add src && git commit --quiet --message work"

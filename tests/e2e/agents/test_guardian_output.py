@@ -24,13 +24,13 @@ class Listener:
 
     def read(self) -> bytes:
         """Read the available output, and the output that follows when it has been read."""
-        said = b""
+        received = b""
         while True:
             self.passage.send()
             try:
-                said += os.read(self.descriptor, 2**20)
+                received += os.read(self.descriptor, 2**20)
             except BlockingIOError:
-                return said
+                return received
 
     def close(self) -> None:
         os.close(self.descriptor)
@@ -46,13 +46,13 @@ def listener(monkeypatch: pytest.MonkeyPatch) -> Iterator[Listener]:
 
 
 def test_a_listener_that_keeps_up_misses_nothing(listener: Listener) -> None:
-    said = b""
+    received = b""
     for number in range(20_000):
         listener.passage.put(b"%d\n" % number)
         if number % 1000 == 0:
-            said += listener.read()
-    said += listener.read()
-    assert said.split() == [b"%d" % number for number in range(20_000)]
+            received += listener.read()
+    received += listener.read()
+    assert received.split() == [b"%d" % number for number in range(20_000)]
 
 
 @pytest.mark.parametrize("chunk_bytes", [1, 7, 900, 4000, 20_000])
@@ -60,10 +60,10 @@ def test_a_slow_listener_gets_the_latest_whole_lines(listener: Listener, chunk_b
     text = b"".join(b"line %07d\n" % number for number in range(20_000))
     for start in range(0, len(text), chunk_bytes):
         listener.passage.put(text[start : start + chunk_bytes])
-    said = listener.read()
-    assert len(said) <= 10_000
-    assert text.endswith(said)
-    assert said.startswith(b"line ")
+    received = listener.read()
+    assert len(received) <= 10_000
+    assert text.endswith(received)
+    assert received.startswith(b"line ")
 
 
 def test_a_truncated_line_ends_before_the_next_one(listener: Listener) -> None:

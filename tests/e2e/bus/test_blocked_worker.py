@@ -40,7 +40,7 @@ def test_a_persons_answer_reaches_the_worker_which_then_continues(
         wait_until(lambda: is_asked(client, "Which database?"), "the question is there", 20)
         assert task(client, "task-1")["state"] == "blocked"
         listed = json.loads(shiftboss("questions", "list", "--json", url=server.url).out)
-        assert [one["contact"] for one in listed["questions"]] == ["dba"]
+        assert [question["contact"] for question in listed["questions"]] == ["dba"]
         assert shiftboss("questions", "answer", "1", "the old one", url=server.url).code == 0
         assert worker.next_line() == "the old one"
         wait_until(lambda: is_asked(client, "Which port?"), "the next question is there")

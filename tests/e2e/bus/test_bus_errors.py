@@ -44,8 +44,8 @@ def test_a_worker_whose_poll_is_refused_registers_again(
 def test_a_refused_ack_is_logged_and_polling_continues(
     server: RunningServer, client: Client
 ) -> None:
-    def take_back(said: Said) -> None:
-        if said.operation == "ack_task" and task(client, "task-1")["status"] == "active":
+    def take_back(call: Said) -> None:
+        if call.operation == "ack_task" and task(client, "task-1")["status"] == "active":
             ask(client, "cancel_task", bead_id="task-1")
             submitted(client, "task-2")
 
@@ -197,7 +197,7 @@ def _lease_seconds(client: Client) -> float:
 
 def _all_but_times(client: Client) -> tuple[object, ...]:
     status = ask(client, "get_status")
-    workers = [(one["name"], one["current_task"]) for one in status["workers"]]
+    workers = [(worker["name"], worker["current_task"]) for worker in status["workers"]]
     tasks = ask(client, "list_tasks")["tasks"]
     held = [(one["bead_id"], one["status"], one["worker"], one["epoch"]) for one in tasks]
     return status["queued"], workers, held

@@ -27,7 +27,7 @@ def refused_by(verdict: Verdict, check: str) -> str:
     """The message of the only violation, which must be of this check."""
     assert not verdict.accepted
     assert outcomes(verdict)[check] == "failed"
-    assert [one.check for one in verdict.violations] == [check]
+    assert [violation.check for violation in verdict.violations] == [check]
     assert verdict.violations[0].hint
     return verdict.violations[0].message
 

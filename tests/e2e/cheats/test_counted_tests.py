@@ -60,7 +60,7 @@ def test_fewer_tests_than_at_the_base_are_refused(
     repo.commit("work", {"shop.py": SHOP} | cheat)
     (verdict,) = verify(tmp_path, repo.job(owned=["shop.py", "tests/"], criteria=[UNITTEST]))
     assert outcomes(verdict)["tests_kept"] == "passed"
-    assert [one.check for one in verdict.violations] == ["criterion"]
+    assert [violation.check for violation in verdict.violations] == ["criterion"]
     assert "3 tests ran at the base" in verdict.violations[0].message
 
 

@@ -26,7 +26,7 @@ def test_work_within_the_contract_is_accepted_with_a_summary(tmp_path: Path, rep
     (verdict,) = verify(tmp_path, job)
     assert verdict.accepted, verdict.violations
     assert verdict.commit == repo.head()
-    assert [one.check for one in verdict.checks] == [
+    assert [check.check for check in verdict.checks] == [
         *("commit", "ancestry", "branch", "scope", "tests_kept", "criterion")
     ]
     changes = {one.path: (one.status, one.old_path, one.mode) for one in verdict.changes}
@@ -46,7 +46,10 @@ def test_generated_files_are_allowed_where_the_policy_says_so(tmp_path: Path, re
         tmp_path, repo.job(policy={"generated": ["package-lock.json", "gen/**"]}), repo.job()
     )
     assert allowed.accepted, allowed.violations
-    assert {one.path for one in refused.violations} == {"package-lock.json", "gen/a/b.py"}
+    assert {violation.path for violation in refused.violations} == {
+        "package-lock.json",
+        "gen/a/b.py",
+    }
 
 
 def test_a_generated_glob_does_not_cover_tool_configuration(tmp_path: Path, repo: Repo) -> None:
@@ -56,7 +59,10 @@ def test_a_generated_glob_does_not_cover_tool_configuration(tmp_path: Path, repo
         repo.job(policy={"generated": ["**"]}),
         repo.job(policy={"generated": ["gen/conftest.py", "src/lib/jwt.py"]}),
     )
-    assert {one.path for one in by_glob.violations} == {"gen/conftest.py", "src/lib/jwt.py"}
+    assert {violation.path for violation in by_glob.violations} == {
+        "gen/conftest.py",
+        "src/lib/jwt.py",
+    }
     assert by_name.accepted, by_name.violations
 
 
@@ -110,8 +116,8 @@ def test_merging_the_target_with_the_work_of_others_is_accepted(tmp_path: Path, 
     assert with_target.merged_from_target == [landed]
     assert with_target.target_commit == later
     assert {one.path for one in with_target.changes} == {"src/auth/login.py", "src/auth/more.py"}
-    assert {one.path for one in without.violations} == {"README.md", "src/lib/more.py"}
-    assert all("--target main" in one.hint for one in without.violations)
+    assert {violation.path for violation in without.violations} == {"README.md", "src/lib/more.py"}
+    assert all("--target main" in violation.hint for violation in without.violations)
 
 
 def test_a_conflict_in_an_owned_file_may_be_resolved(tmp_path: Path, repo: Repo) -> None:

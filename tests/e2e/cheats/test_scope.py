@@ -25,7 +25,7 @@ def refused(verdict: Verdict, *paths: str) -> None:
     assert outcomes(verdict)["scope"] == "failed"
     assert refused_paths(verdict) == sorted(paths)
     assert len(verdict.violations) == len(paths)
-    assert all(one.hint for one in verdict.violations)
+    assert all(violation.hint for violation in verdict.violations)
 
 
 def _unauthorised(repo: Repo) -> None:
@@ -149,7 +149,7 @@ def test_a_change_hidden_in_a_merge_commit_is_found(tmp_path: Path, repo: Repo) 
     repo.commit("Merge main", {"docs/news.md": "mine\n", "hidden.py": "x\n"})
     (verdict,) = verify(tmp_path, repo.job())
     refused(verdict, "docs/news.md", "hidden.py")
-    assert {one.commit for one in verdict.violations} == {repo.head()}
+    assert {violation.commit for violation in verdict.violations} == {repo.head()}
 
 
 def test_a_merge_that_discards_the_work_of_others_is_found(tmp_path: Path, repo: Repo) -> None:
@@ -216,7 +216,7 @@ def test_claimed_files_outside_the_contract_are_named_with_the_documented_messag
     touched = ["./src/auth/login.py", "src/lib/jwt.py", "src/types/user.py"]
     (verdict,) = verify(tmp_path, repo.job(files_touched=touched))
     assert not verdict.accepted
-    assert [one.message for one in verdict.violations] == [
+    assert [violation.message for violation in verdict.violations] == [
         "Touched unauthorized files: src/lib/jwt.py, src/types/user.py"
     ]
 

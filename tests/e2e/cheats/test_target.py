@@ -152,7 +152,7 @@ def test_a_target_moved_back_after_the_claim_is_refused(tmp_path: Path, repo: Re
     move_main_here(repo)
     (verdict,) = verify(tmp_path, _moving_main(repo, repo.base))
     assert not verdict.accepted
-    assert [one.check for one in verdict.violations] == ["branch"]
+    assert [violation.check for violation in verdict.violations] == ["branch"]
     assert "main no longer has the commit" in verdict.violations[0].message
 
 

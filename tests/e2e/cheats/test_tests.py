@@ -30,7 +30,7 @@ def test_a_skipped_test_is_refused_unless_a_policy_or_waiver_allows_it(
         repo.job(waivers=[waiver("tests_kept", "tests/test_login.py")]),
     )
     assert not strict.accepted
-    assert [one.message for one in strict.violations] == [
+    assert [violation.message for violation in strict.violations] == [
         "tests/test_login.py: test_login was disabled (skip)"
     ]
     assert lenient.accepted
@@ -78,7 +78,9 @@ def test_criteria_are_run_on_the_commit_and_their_evidence_is_kept(
     assert (seen.outcome, seen.exit_code, seen.output_tail) == ("passed", 0, "seen\n")
     assert (failed.outcome, failed.exit_code) == ("failed", 1)
     assert prose.outcome == "unverifiable"
-    assert [one.message for one in verdict.violations] == ["Command passes: false: exit code 1"]
+    assert [violation.message for violation in verdict.violations] == [
+        "Command passes: false: exit code 1"
+    ]
 
 
 def test_criteria_are_not_run_when_the_setup_fails(tmp_path: Path, repo: Repo) -> None:
@@ -103,7 +105,7 @@ def test_an_unverifiable_criterion_is_refused_if_the_policy_says_so(
     assert allowed.accepted
     assert outcomes(allowed)["criterion"] == "unverifiable"
     assert not refused.accepted
-    assert [one.check for one in refused.violations] == ["criterion"]
+    assert [violation.check for violation in refused.violations] == ["criterion"]
     assert waived.accepted
 
 
@@ -113,7 +115,7 @@ def test_a_criterion_does_not_see_what_another_left_behind(tmp_path: Path, repo:
     repo.commit("work", {"src/auth/login.py": "open('check.py', 'w').write('')\n"})
     criteria = ["Command passes: python3 src/auth/login.py", "Command passes: python3 check.py"]
     (verdict,) = verify(tmp_path, repo.job(criteria=criteria, readonly=["check.py"]))
-    assert [one.exit_code for one in verdict.checks[5:]] == [0, 3]
+    assert [check.exit_code for check in verdict.checks[5:]] == [0, 3]
     assert not verdict.accepted
 
 
@@ -122,7 +124,7 @@ def test_every_criterion_sees_the_results_of_the_setup(tmp_path: Path, repo: Rep
     criteria = ["Command passes: rm made", "it is beautiful", "Command passes: rm made"]
     (verdict,) = verify(tmp_path, repo.job(criteria=criteria, policy={"setup": ["touch made"]}))
     assert verdict.accepted, verdict.violations
-    assert [one.check for one in verdict.checks[5:]] == ["setup", *["criterion"] * 3]
+    assert [check.check for check in verdict.checks[5:]] == ["setup", *["criterion"] * 3]
 
 
 def test_a_setup_that_works_only_once_fails_the_claim(tmp_path: Path, repo: Repo) -> None:
@@ -130,7 +132,7 @@ def test_a_setup_that_works_only_once_fails_the_claim(tmp_path: Path, repo: Repo
     criteria = ["Command passes: true", "Command passes: true"]
     policy = {"setup": [f"mkdir {tmp_path}/once"]}
     (verdict,) = verify(tmp_path, repo.job(criteria=criteria, policy=policy))
-    assert [one.outcome for one in verdict.checks[5:]] == ["passed", "passed", "failed"]
+    assert [check.outcome for check in verdict.checks[5:]] == ["passed", "passed", "failed"]
     assert not verdict.accepted
 
 
@@ -159,7 +161,7 @@ def test_large_new_files_do_not_hide_a_removed_test(tmp_path: Path, repo: Repo) 
     pads = {f"tests/pad/test_{n:03}.py": f"# {n}\n{filling}" for n in range(100)}
     repo.commit("work", pads | {"src/auth/login.py": "x = 1\n"})
     (verdict,) = verify(tmp_path, repo.job(owned=["src/auth/", "tests/"]))
-    assert [one.message for one in verdict.violations] == [
+    assert [violation.message for violation in verdict.violations] == [
         "tests/test_login.py: test_login was removed"
     ]
 
@@ -172,4 +174,4 @@ def test_a_test_file_that_is_too_large_to_compare_is_named(tmp_path: Path, repo:
     (verdict,) = verify(tmp_path, repo.job(owned=["tests/"]))
     assert outcomes(verdict)["tests_kept"] == "failed"
     assert refused_paths(verdict) == ["tests/test_large.py", "tests/test_login.py"]
-    assert all("too large" in one.message for one in verdict.violations)
+    assert all("too large" in violation.message for violation in verdict.violations)

@@ -116,8 +116,8 @@ def test_a_repo_that_broke_itself_blames_nobody(repos: DependentRepos) -> None:
     repos.contract_server.begin("down-1", "adnet", "works.py")
     sha = repos.down.commit("down-1", {"works.py": "import sys\nsys.exit(1)\n"})
     repos.contract_server.push("down-1", "adnet", sha)
-    said = repos.contract_server.event("breakage_ruled_out")
-    assert (said["outcome"], said["sha"], said["jobs"]) == ("own_change", sha, ["test"])
+    event = repos.contract_server.event("breakage_ruled_out")
+    assert (event["outcome"], event["sha"], event["jobs"]) == ("own_change", sha, ["test"])
     assert repos.contract_server.events("breakage_found") == []
 
 
@@ -145,9 +145,9 @@ def test_with_a_forge_the_candidates_are_named_in_order(
             sha = down.commit("down-1", {"notes.txt": "more\n"})
             forge.push(sha, test="failure")
             contract_server.push("down-1", "adnet", sha)
-            said = contract_server.event("breakage_suspected")
-            assert [one["sha"] for one in said["candidates"]] == [second, first]
-            assert "cannot be run here" in said["reason"]
+            event = contract_server.event("breakage_suspected")
+            assert [candidate["sha"] for candidate in event["candidates"]] == [second, first]
+            assert "cannot be run here" in event["reason"]
             assert contract_server.events("breakage_found") == []
         finally:
             contract_server.close()

@@ -176,9 +176,11 @@ def test_a_commit_that_a_later_push_removed_from_the_branch_is_not_done(session:
     session.forge.push(sha, **GREEN, radicle_push="success")
     session.wait_for("fees", "claim_refused")
     refusals = [
-        one.data for one in session.client.stored_events("default") if one.kind == "claim_refused"
+        event.data
+        for event in session.client.stored_events("default")
+        if event.kind == "claim_refused"
     ]
-    assert {one["check"] for one in refusals[0]["violations"]} == {"commit"}
+    assert {violation["check"] for violation in refusals[0]["violations"]} == {"commit"}
     assert task(session.client, "fees")["status"] == "active"
     blocked = refused(
         session.client,

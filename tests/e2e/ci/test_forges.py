@@ -581,7 +581,7 @@ async def test_the_token_appears_nowhere(
 ) -> None:
     caplog.set_level(logging.DEBUG)
     ci.forge.push(SHA, test="failure", radicle_push="skipped")
-    said = [repr(await ci.look()), repr(ci.demand)]
+    texts = [repr(await ci.look()), repr(ci.demand)]
     ci.forge.instead = [
         Reply(500, TOKEN),
         Reply(403, TOKEN),
@@ -590,7 +590,7 @@ async def test_the_token_appears_nowhere(
     ]
     for _ in range(4):
         error = await ci.fails()
-        said += [repr(error), error.detail, str(error.hint), repr(error.facts)]
+        texts += [repr(error), error.detail, str(error.hint), repr(error.facts)]
         ci.seconds += 100
     token_file = tmp_path / "token"
     token_file.write_text(f"{TOKEN} and more")
@@ -600,9 +600,9 @@ async def test_the_token_appears_nowhere(
         with pytest.raises(CiUnavailable) as caught:
             await ci.look(demand=demand)
         assert caught.value.facts["reason"] == "set_up"
-        said += [repr(caught.value), str(caught.value.hint)]
+        texts += [repr(caught.value), str(caught.value.hint)]
     assert any(TOKEN in (sent or "") for sent in ci.forge.authorizations)
-    assert all(TOKEN not in text for text in said)
+    assert all(TOKEN not in text for text in texts)
     assert TOKEN not in caplog.text
 
 

@@ -217,8 +217,8 @@ async def test_only_the_job_that_a_killed_server_left_unfinished_is_repeated(
     once = job(f"{sys.executable} -c \"open('{runner.marks}/once', 'a').write('x')\"")
     held = job(f"{sys.executable} -c '{HELD}' {runner.marks}", needs=["once"])
     demand = runner.demand({"once": once, "hold": held})
-    words = [str(runner.folder), demand.model_dump_json(), runner.sha]
-    server = await asyncio.create_subprocess_exec(sys.executable, "-c", START, *words)
+    arguments = [str(runner.folder), demand.model_dump_json(), runner.sha]
+    server = await asyncio.create_subprocess_exec(sys.executable, "-c", START, *arguments)
     try:
         await asyncio.to_thread(wait_until, runner.has_begun, "the job begins", 30)
     finally:

@@ -76,7 +76,7 @@ class TwoServers:
         return {str(one).split(" ")[-1] for one in self.forge.authorizations}
 
     def kinds(self, name: str) -> list[str]:
-        return [one.kind for one in self.clients[name].stored_events("default")]
+        return [event.kind for event in self.clients[name].stored_events("default")]
 
     def close(self) -> None:
         for server in self.servers.values():
@@ -128,8 +128,8 @@ def test_a_webhook_to_one_server_makes_the_polling_server_check_at_once(
 ) -> None:
     asks = servers.follow()
     servers.run.jobs["test"] = "success"
-    said = {"workflow_run": {"head_sha": servers.sha}, "repository": {"full_name": REPOSITORY}}
-    body = json.dumps(said).encode()
+    payload = {"workflow_run": {"head_sha": servers.sha}, "repository": {"full_name": REPOSITORY}}
+    body = json.dumps(payload).encode()
     digest = hmac.new(SECRET.encode(), body, hashlib.sha256).hexdigest()
     answer = httpx2.post(
         f"{servers.servers[another_than(asks)].url}/ci/webhook/sdk",

@@ -111,8 +111,8 @@ def test_a_claim_waits_for_a_remote_verifier_which_accepts_it(
 ) -> None:
     answer = claimed(client, repo, "Command passes: grep -q token src/auth/login.py")
     assert (answer["status"], answer["success"]) == ("verifying", False)
-    told = shiftboss("complete", "t-1", "--wait", "0", url=server.url)
-    assert told == (
+    result = shiftboss("complete", "t-1", "--wait", "0", url=server.url)
+    assert result == (
         1,
         "",
         "claim 1 of t-1 is still being verified; run the same command again to keep waiting\n",

@@ -241,10 +241,10 @@ def test_no_evidence_or_git_process_outlives_a_server(tmp_path: Path, victim: st
         wait_until(lambda: _with_word(str(pipe)), "git waits", seconds=30)
         (process,) = [one for one in _with_word(state) if one.pid != server.pid]
         os.kill(server.pid if victim == "server" else process.pid, signal.SIGKILL)
-        _, told = server.communicate(timeout=30)
+        _, output = server.communicate(timeout=30)
         killer.release()
     wait_until(lambda: not _with_word(str(tmp_path)), "all of it is gone", seconds=30)
-    assert ("EvidenceUnavailable" in told) == (victim == "process")
+    assert ("EvidenceUnavailable" in output) == (victim == "process")
 
 
 def _with_word(word: str) -> list[psutil.Process]:

@@ -42,13 +42,13 @@ print(*(file for file in files if file.startswith(sys.argv[1])), sep="\\n")
 
 def git(folder: Path, *arguments: str) -> str:
     identity = ["-c", "user.name=T", "-c", "user.email=t@example.com"]
-    said = subprocess.run(
+    done = subprocess.run(
         ["git", "-C", str(folder), *identity, *arguments],
         check=True,
         capture_output=True,
         text=True,
     )
-    return said.stdout.strip()
+    return done.stdout.strip()
 
 
 def commit(folder: Path, files: dict[str, str]) -> str:
@@ -184,14 +184,14 @@ async def test_invalid_arguments_are_refused_by_name(repo: Path) -> None:
 @pytest.mark.requirement("HO-02")
 def test_the_found_imports_are_those_the_interpreter_makes(repo: Path) -> None:
     commit(repo, SHOP)
-    said = subprocess.run(
+    done = subprocess.run(
         [sys.executable, "-I", "-B", "-c", LOADED_FILES, str(repo)],
         cwd=repo,
         check=True,
         capture_output=True,
         text=True,
     )
-    loaded = {str(Path(line).relative_to(repo)) for line in said.stdout.splitlines()}
+    loaded = {str(Path(line).relative_to(repo)) for line in done.stdout.splitlines()}
     view = RepoView(SHOP, SHOP)
     found, waiting = set[str](), ["tests/test_cart.py"]
     while waiting:
