@@ -62,7 +62,7 @@ def postgres_url(postgres: Postgres) -> Iterator[str]:
 
 @pytest.fixture
 def sqlite_path(tmp_path: Path) -> str:
-    """The path of a SQLite file that is not there yet."""
+    """The path of a SQLite file that does not exist yet."""
     return str(tmp_path / "shiftboss.db")
 
 
@@ -96,13 +96,13 @@ def _running(address: str) -> Iterator[RunningServer]:
 
 @pytest.fixture
 def client(server: RunningServer) -> Iterator[Client]:
-    """Speaks to `server`."""
+    """A client of `server`."""
     yield from _speaking_to(server)
 
 
 @pytest.fixture
 def any_client(any_server: RunningServer) -> Iterator[Client]:
-    """Speaks to `any_server`."""
+    """A client of `any_server`."""
     yield from _speaking_to(any_server)
 
 

@@ -20,7 +20,7 @@ def no_courier(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def couriers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
-    """Couriers are allowed. One that is left has nothing to deliver any more, and ends."""
+    """Couriers may still run: they have nothing left to deliver, and exit."""
     monkeypatch.setenv("SHIFTBOSS_COURIER", "1")
     yield
     shutil.rmtree(tmp_path / ".spellbook", ignore_errors=True)
@@ -28,7 +28,7 @@ def couriers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def shared_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    """One server for all tests of a module that leave it running."""
+    """One server for all tests of a module that do not stop it."""
     running = RunningServer(tmp_path_factory.mktemp("shared") / "shiftboss.db")
     try:
         yield running.start()
@@ -38,7 +38,7 @@ def shared_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningS
 
 @pytest.fixture
 def bus(shared_server: RunningServer) -> Iterator[InSwarm]:
-    """The bus of a swarm of its own."""
+    """The bus of a new swarm."""
     client = InSwarm(shared_server.url)
     yield client
     client.close()

@@ -92,7 +92,7 @@ class RunKiller:
         return True
 
     def _kill_next(self) -> None:
-        """Kill a process of the next kind that is running. Each round has another order."""
+        """Kill a process of the next kind that is running. The order differs in each round."""
         if not self._kinds_left:
             self._kinds_left = [kind for kind, count in KINDS.items() for _ in range(count)]
             self._random.shuffle(self._kinds_left)

@@ -133,7 +133,7 @@ async def test_every_task_is_done_exactly_once_by_crashing_workers(
 
 
 @pytest.mark.requirement("BUS-08", "BUS-09")
-async def test_every_task_is_done_exactly_once_by_a_server_that_is_killed_repeatedly(
+async def test_every_task_is_done_exactly_once_with_a_server_that_is_killed_repeatedly(
     any_server: RunningServer, any_client: Client
 ) -> None:
     expected = ExpectedResults(TASKS_OVER_KILLS[store_of(any_client)])
@@ -145,7 +145,7 @@ async def test_every_task_is_done_exactly_once_by_a_server_that_is_killed_repeat
 
 
 @pytest.mark.requirement("BUS-08", "BUS-09")
-async def test_every_task_is_done_exactly_once_by_two_servers_on_one_database(
+async def test_every_task_is_done_exactly_once_with_two_servers_on_one_database(
     postgres_url: str,
 ) -> None:
     with ExitStack() as running:

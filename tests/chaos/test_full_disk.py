@@ -34,7 +34,7 @@ def progress(client: Client, swarm_id: str, number: int) -> int:
 
 
 @pytest.mark.requirement("SW-01", "SW-07")
-def test_a_full_disk_is_answered_with_503_and_heals_without_a_restart(
+def test_a_full_disk_gives_503_and_the_server_recovers_without_a_restart(
     server: RunningServer, client: Client
 ) -> None:
     swarm_id = client.create_swarm()

@@ -72,7 +72,7 @@ def check_history(client: Client, workers: list[PacketReporter]) -> None:
 
 
 @pytest.mark.requirement("SW-01", "SW-07", "SW-09")
-async def test_every_answered_report_survives_the_death_of_the_server(
+async def test_every_acknowledged_report_survives_a_server_crash(
     any_server: RunningServer, any_client: Client
 ) -> None:
     for swarm_id in SWARMS:

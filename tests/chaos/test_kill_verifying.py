@@ -17,7 +17,7 @@ from tests.waiting import wait_until
 
 
 @pytest.mark.requirement("HO-04", "OWN-02")
-def test_a_claim_survives_the_death_of_its_server(server: RunningServer, tmp_path: Path) -> None:
+def test_a_claim_survives_a_crash_of_its_server(server: RunningServer, tmp_path: Path) -> None:
     client = Client(server.url)
     started, go = tmp_path / "started", tmp_path / "go"
     commit = _claim(client, Repo(tmp_path / "repo"), started, go)
@@ -31,7 +31,7 @@ def test_a_claim_survives_the_death_of_its_server(server: RunningServer, tmp_pat
 
 
 @pytest.mark.requirement("HO-04", "OWN-02")
-def test_a_claim_survives_the_death_of_the_evidence_process(
+def test_a_claim_survives_a_crash_of_the_evidence_process(
     server: RunningServer, tmp_path: Path
 ) -> None:
     client = Client(server.url)

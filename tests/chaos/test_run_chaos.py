@@ -40,7 +40,7 @@ def run_killer(tmp_path: Path) -> Iterator[RunKiller]:
 
 @pytest.mark.timeout(2 * FINISH_SECONDS)
 @pytest.mark.requirement("OWN-01", "OWN-02", "CC-11")
-def test_whatever_is_killed_all_work_lands_once_and_nothing_is_left_behind(
+def test_all_work_lands_once_and_nothing_is_left_whichever_process_is_killed(
     run_killer: RunKiller,
 ) -> None:
     run_killer.kill_for(SECONDS)

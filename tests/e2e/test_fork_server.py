@@ -1,4 +1,4 @@
-"""What tests fork is what they would start: each of these runs both ways."""
+"""A forked process behaves like a started one: each test runs with both."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def start(request: pytest.FixtureRequest) -> Start:
 
 
 @pytest.mark.parametrize("unbuffered", ["", "1"])
-def test_it_has_all_that_a_process_of_its_own_has(
+def test_a_forked_process_has_everything_a_new_process_has(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unbuffered: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -76,7 +76,7 @@ def test_it_has_all_that_a_process_of_its_own_has(
     assert seen[0]["files"] == [0, 1, 2]
 
 
-def test_a_module_is_run_as_the_program(start: Start, tmp_path: Path) -> None:
+def test_a_module_can_be_run_as_the_program(start: Start, tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text("import sys\nprint(__name__, __file__, *sys.argv)\n")
     with start("-m", "mine", "word", folder=tmp_path) as process:
         out, _ = process.communicate(timeout=SECONDS)
@@ -99,14 +99,16 @@ def test_a_module_is_run_as_the_program(start: Start, tmp_path: Path) -> None:
         ("import signal; signal.raise_signal(signal.SIGTERM)", -signal.SIGTERM),
     ],
 )
-def test_its_end_can_be_told(start: Start, program: str, code: int) -> None:
+def test_the_exit_code_and_the_traceback_are_passed_on(
+    start: Start, program: str, code: int
+) -> None:
     with start("-c", program) as process:
         _, err = process.communicate(timeout=SECONDS)
     assert process.returncode == code
     assert (b"why" in err, b"ZeroDivisionError" in err) == ("why" in program, "/" in program)
 
 
-def test_it_does_what_is_left_to_do_before_it_ends(start: Start) -> None:
+def test_threads_and_exit_handlers_finish_before_the_process_ends(start: Start) -> None:
     program = (
         "import atexit, threading, time\n"
         "atexit.register(print, 'last')\n"
@@ -118,7 +120,7 @@ def test_it_does_what_is_left_to_do_before_it_ends(start: Start) -> None:
     assert out.decode() == "first\nthread\nlast\n"
 
 
-def test_output_that_nobody_takes_is_told_by_the_exit_code(start: Start) -> None:
+def test_a_broken_output_pipe_sets_the_exit_code(start: Start) -> None:
     program = "import sys; sys.stdin.read(); print('x' * 100)"
     environment = {"PATH": "/bin"}
     with start("-c", program, stdin=subprocess.PIPE, environment=environment) as process:
@@ -130,7 +132,7 @@ def test_output_that_nobody_takes_is_told_by_the_exit_code(start: Start) -> None
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-def test_it_can_be_ended_by_a_signal(start: Start, number: signal.Signals) -> None:
+def test_a_signal_ends_the_process(start: Start, number: signal.Signals) -> None:
     with start("-c", "import time; print('begun', flush=True); time.sleep(600)") as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"begun\n"
@@ -139,10 +141,10 @@ def test_it_can_be_ended_by_a_signal(start: Start, number: signal.Signals) -> No
             process.wait(0.01)
         process.send_signal(number)
         assert process.wait(SECONDS) == -number
-        process.send_signal(number)  # too late, and no harm
+        process.send_signal(number)  # too late, but harmless
 
 
-def test_what_it_is_told_and_what_it_says_go_through_pipes(start: Start) -> None:
+def test_input_and_output_go_through_pipes(start: Start) -> None:
     program = "import sys; sys.stderr.write(sys.stdin.read()); print('x' * 300_000)"
     with start("-c", program, stdin=subprocess.PIPE) as process:
         assert process.stdin is not None
@@ -151,14 +153,14 @@ def test_what_it_is_told_and_what_it_says_go_through_pipes(start: Start) -> None
     assert (len(out), err) == (300_001, b"told")
 
 
-def test_variables_for_the_interpreter_are_for_a_new_one() -> None:
+def test_interpreter_variables_cause_a_new_interpreter() -> None:
     program = "import sys; print(sys.flags.optimize)"
     environment = {**os.environ, "PYTHONOPTIMIZE": "2"}
     with start_python(["-c", program], environment=environment) as process:
         assert process.communicate(timeout=SECONDS)[0] == b"2\n"
 
 
-def test_it_ends_with_the_tests_however_they_end() -> None:
+def test_forked_processes_end_with_the_tests_however_they_end() -> None:
     program = (
         "from tests.fork_server import start_python\n"
         "child = start_python(['-c', 'import time; time.sleep(600)'])\n"

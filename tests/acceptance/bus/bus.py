@@ -1,4 +1,4 @@
-"""The bus as the tests speak to it: an operation, its members, its answer."""
+"""How the tests call the bus: an operation, its fields, its answer."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def ask(client: Client, operation: str, **members: object) -> dict[str, Any]:
 
 
 def submitted(client: Client, *bead_ids: str, **members: object) -> None:
-    """Tasks that are there and handed in."""
+    """Add and submit tasks."""
     for bead_id in bead_ids:
         ask(client, "add_task", bead_id=bead_id, title=f"Title of {bead_id}", **members)
         ask(client, "submit_task", bead_id=bead_id)
@@ -29,5 +29,7 @@ def task(client: Client, bead_id: str) -> dict[str, Any]:
 def status_of(client: Client, name: str) -> str | None:
     """The status of a worker; None when there is no such worker."""
     workers = ask(client, "get_status")["workers"]
-    found: str | None = next((one["status"] for one in workers if one["name"] == name), None)
+    found: str | None = next(
+        (worker["status"] for worker in workers if worker["name"] == name), None
+    )
     return found

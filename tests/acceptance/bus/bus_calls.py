@@ -1,4 +1,4 @@
-"""Polls that wait, reports with keys, messages and refusals, as the tests of the bus need them."""
+"""Helpers for tests of the bus: parked polls, reports with keys, messages and refusals."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.client import Client
 from tests.waiting import wait_until
 
 TIME = "2026-01-05T08:00:00Z"
-# What each type of message needs beside type, worker_id, timestamp and payload.
+# The fields of each message type besides type, worker_id, timestamp and payload.
 MEMBERS: dict[str, dict[str, Any]] = {
     "assign": {
         "task_id": "t",
@@ -56,7 +56,7 @@ def say(client: Client, kind: str, worker: str = "w", **changes: object) -> dict
 def refused(
     client: Client, path: str, body: object, status: int, code: str, key: str | None = None
 ) -> dict[str, Any]:
-    """The problem that a request is answered with."""
+    """The problem document of a refused request."""
     response = client.post(path, body, key)
     assert response.status_code == status, response.text
     assert response.headers["content-type"] == "application/problem+json"
@@ -66,16 +66,18 @@ def refused(
 
 
 def snapshot(client: Client) -> tuple[object, ...]:
-    """What a refused request must not change. Idle seconds pass by themselves."""
+    """The state that a refused request must not change, without the idle seconds."""
     status = ask(client, "get_status")
-    workers = [{k: v for k, v in one.items() if k != "idle_seconds"} for one in status["workers"]]
+    workers = [
+        {k: v for k, v in worker.items() if k != "idle_seconds"} for worker in status["workers"]
+    ]
     tasks = ask(client, "list_tasks")["tasks"]
     questions = ask(client, "list_questions", only_open=False)["questions"]
     return (workers, status["queued"], tasks, questions)
 
 
 class InSwarm(Client):
-    """A client of the bus in a swarm of its own, so that many tests can share one server."""
+    """A bus client with its own swarm, so that many tests can share one server."""
 
     def __init__(self, url: str) -> None:
         super().__init__(url)
@@ -94,7 +96,7 @@ class InSwarm(Client):
 
 
 class Poll:
-    """A poll on a connection of its own."""
+    """A poll on its own connection."""
 
     def __init__(self, url: str, pool: ThreadPoolExecutor, members: dict[str, object]) -> None:
         self._client = Client(url)
@@ -125,7 +127,7 @@ class Polls:
         return poll
 
     def start(self, name: str, timeout_ms: int = 14_000) -> Poll:
-        """A poll, without waiting for the server to have it."""
+        """A poll, without waiting until the server has received it."""
         members = {"name": name, "timeout_ms": timeout_ms, "swarm_id": self._swarm_id}
         return Poll(self._url, self._pool, members)
 

@@ -1,4 +1,4 @@
-"""The bus over HTTP: every call and answer of the document, on both stores."""
+"""The bus over HTTP: every documented call and answer, on both stores."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_a_worker_registers_once_and_is_known_from_then_on(any_client: Client) -
 
 
 @pytest.mark.requirement("BUS-02")
-def test_a_poll_by_a_stranger_is_told_to_register(any_client: Client) -> None:
+def test_a_poll_by_an_unregistered_worker_is_told_to_register(any_client: Client) -> None:
     problem = refused(
         any_client, "/bus/poll_task", {"name": "z.ai1", "timeout_ms": 1}, 404, "unknown_worker"
     )
@@ -41,7 +41,7 @@ def test_a_poll_by_a_stranger_is_told_to_register(any_client: Client) -> None:
 
 
 @pytest.mark.requirement("BUS-03")
-def test_a_poll_without_a_task_times_out_with_the_documents_answer(any_client: Client) -> None:
+def test_a_poll_without_a_task_times_out_with_the_documented_answer(any_client: Client) -> None:
     ask(any_client, "register_worker", name="z.ai1")
     began = time.monotonic()
     answer = ask(any_client, "poll_task", name="z.ai1", timeout_ms=300)
@@ -51,7 +51,7 @@ def test_a_poll_without_a_task_times_out_with_the_documents_answer(any_client: C
 
 
 @pytest.mark.requirement("BUS-03", "BUS-04")
-def test_a_parked_poll_is_answered_by_the_submit(
+def test_submitting_a_task_answers_a_parked_poll(
     any_server: RunningServer, any_client: Client
 ) -> None:
     ask(any_client, "register_worker", name="z.ai1")
@@ -90,7 +90,7 @@ def test_a_task_is_delivered_on_every_poll_until_it_is_acknowledged(any_client: 
 
 
 @pytest.mark.requirement("BUS-04")
-def test_a_task_that_nobody_can_take_is_queued_with_its_position(any_client: Client) -> None:
+def test_a_task_without_a_free_worker_is_queued_with_its_position(any_client: Client) -> None:
     for name in ("one", "two"):
         ask(any_client, "add_task", bead_id=name, title=name)
     assert ask(any_client, "submit_task", bead_id="one") == {
@@ -118,7 +118,7 @@ def test_an_acknowledgement_starts_the_work(any_client: Client) -> None:
 
 
 @pytest.mark.requirement("BUS-05")
-def test_an_acknowledgement_of_another_task_is_a_mismatch(any_client: Client) -> None:
+def test_acknowledging_a_different_task_is_a_mismatch(any_client: Client) -> None:
     ask(any_client, "register_worker", name="z.ai1")
     submitted(any_client, "task-123", "task-124")
     body = {"name": "z.ai1", "bead_id": "task-124"}
@@ -138,7 +138,7 @@ def test_a_worker_that_is_done_is_idle_again(any_client: Client) -> None:
 
 
 @pytest.mark.requirement("BUS-06")
-def test_a_failed_task_is_answered_with_its_status(any_client: Client) -> None:
+def test_reporting_a_failed_task_returns_its_status(any_client: Client) -> None:
     started(any_client)
     answer = ask(any_client, "task_failed", bead_id="task-123", reason="Build failed")
     assert answer == {"success": True, "bead_id": "task-123", "status": "failed"}
@@ -148,7 +148,7 @@ def test_a_failed_task_is_answered_with_its_status(any_client: Client) -> None:
 
 
 @pytest.mark.requirement("BUS-07")
-def test_a_stuck_worker_is_reset_and_its_task_queued(any_client: Client) -> None:
+def test_resetting_a_stuck_worker_requeues_its_task(any_client: Client) -> None:
     started(any_client)
     answer = ask(any_client, "reset_worker", worker_name="z.ai1")
     assert answer == {"success": True, "worker": "z.ai1", "released": "task-123"}
@@ -157,9 +157,9 @@ def test_a_stuck_worker_is_reset_and_its_task_queued(any_client: Client) -> None
 
 
 @pytest.mark.requirement("BUS-07", "BUS-08")
-def test_a_stuck_task_is_queued_again_by_a_retry(any_client: Client) -> None:
+def test_a_retry_requeues_a_stuck_task(any_client: Client) -> None:
     old = started(any_client)
-    # Of two workers that were last heard of in the same millisecond, the first name is taken.
+    # Of two workers last heard from in the same millisecond, the first by name is chosen.
     ask(any_client, "register_worker", name="z.ai0")
     answer = ask(any_client, "retry_task", bead_id="task-123")
     assert answer == {"success": True, "bead_id": "task-123", "status": "active"}
@@ -168,7 +168,7 @@ def test_a_stuck_task_is_queued_again_by_a_retry(any_client: Client) -> None:
 
 
 @pytest.mark.requirement("BUS-07")
-def test_the_status_tells_the_four_kinds_of_workers_apart(
+def test_the_status_distinguishes_the_four_worker_states(
     any_server: RunningServer, any_client: Client
 ) -> None:
     started(any_client, "busy", "t1")
@@ -179,8 +179,8 @@ def test_the_status_tells_the_four_kinds_of_workers_apart(
     with polling(any_client, any_server.url) as polls:
         poll = polls.park("keen", timeout_ms=700)
         shown = {
-            one["name"]: (one["status"], one["current_task"])
-            for one in ask(any_client, "get_status")["workers"]
+            worker["name"]: (worker["status"], worker["current_task"])
+            for worker in ask(any_client, "get_status")["workers"]
         }
         poll.answer()
     assert shown == {
@@ -192,7 +192,7 @@ def test_the_status_tells_the_four_kinds_of_workers_apart(
 
 
 @pytest.mark.requirement("BUS-03", "BUS-04", "BUS-05", "BUS-06")
-def test_the_documents_loop_works_through_many_tasks(any_client: Client) -> None:
+def test_the_documented_worker_loop_works_through_many_tasks(any_client: Client) -> None:
     ask(any_client, "register_worker", name="z.ai1")
     submitted(any_client, *(f"task-{number}" for number in range(20)))
     done = []
@@ -207,7 +207,7 @@ def test_the_documents_loop_works_through_many_tasks(any_client: Client) -> None
 
 
 @pytest.mark.requirement("BUS-04")
-def test_a_swarm_has_a_bus_of_its_own(any_client: Client) -> None:
+def test_each_swarm_has_its_own_bus(any_client: Client) -> None:
     swarm_id = any_client.create_swarm()
     ask(any_client, "register_worker", name="w")
     ask(any_client, "register_worker", name="w", swarm_id=swarm_id)

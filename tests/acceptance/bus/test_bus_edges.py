@@ -1,4 +1,4 @@
-"""The edges of the bus: each has a defined answer and does no damage."""
+"""Edge cases of the bus: each has a defined answer and does no damage."""
 
 from __future__ import annotations
 
@@ -36,23 +36,23 @@ def polls(bus: InSwarm) -> Iterator[Polls]:
 
 @pytest.fixture
 def idle(bus: InSwarm) -> InSwarm:
-    """With a worker `w` that has nothing to do."""
+    """A bus with an idle worker `w`."""
     ask(bus, "register_worker", name="w")
     return bus
 
 
 @pytest.fixture
 def executing(idle: InSwarm) -> InSwarm:
-    """The same at work on `t`."""
+    """A bus whose worker `w` is executing `t`."""
     submitted(idle, "t")
     ask(idle, "ack_task", name="w", bead_id="t")
     return idle
 
 
 @pytest.mark.requirement("BUS-03")
-def test_two_polls_of_one_name_both_hear_of_the_task(idle: InSwarm, polls: Polls) -> None:
+def test_two_polls_under_one_name_both_receive_the_task(idle: InSwarm, polls: Polls) -> None:
     first, second = polls.park("w"), polls.start("w")
-    submitted(idle, "t")  # the second is parked by then, or finds the task
+    submitted(idle, "t")  # the second is already parked, or gets the task at once
     delivered = [poll.answer()["task"] for poll in (first, second)]
     assert [(one["bead_id"], one["epoch"]) for one in delivered] == [("t", 1), ("t", 1)]
     ask(idle, "ack_task", name="w", bead_id="t")
@@ -61,7 +61,7 @@ def test_two_polls_of_one_name_both_hear_of_the_task(idle: InSwarm, polls: Polls
 
 
 @pytest.mark.requirement("BUS-03")
-def test_one_of_two_polls_that_hangs_up_takes_nothing_with_it(idle: InSwarm, polls: Polls) -> None:
+def test_when_one_of_two_polls_hangs_up_the_task_is_not_lost(idle: InSwarm, polls: Polls) -> None:
     with half_said(idle, "poll_task", '{"name": "w", "timeout_ms": 14000}'):
         wait_until(lambda: status_of(idle, "w") == "polling", "the first poll is parked")
         second = polls.start("w")
@@ -70,7 +70,7 @@ def test_one_of_two_polls_that_hangs_up_takes_nothing_with_it(idle: InSwarm, pol
 
 
 @pytest.mark.requirement("BUS-03")
-def test_a_poll_while_executing_waits_and_gives_nothing(executing: InSwarm) -> None:
+def test_a_poll_while_executing_times_out_without_a_task(executing: InSwarm) -> None:
     submitted(executing, "other")
     answer = ask(executing, "poll_task", name="w", timeout_ms=50)
     assert answer == {"task": None, "timeout": True}
@@ -79,7 +79,7 @@ def test_a_poll_while_executing_waits_and_gives_nothing(executing: InSwarm) -> N
 
 
 @pytest.mark.requirement("BUS-03", "BUS-06")
-def test_a_poll_that_was_parked_while_executing_is_given_the_next_task(
+def test_a_poll_parked_while_executing_receives_the_next_task(
     executing: InSwarm, polls: Polls
 ) -> None:
     submitted(executing, "next")
@@ -98,10 +98,10 @@ def test_a_registration_while_executing_changes_nothing(executing: InSwarm) -> N
 
 @pytest.mark.requirement("BUS-06")
 @pytest.mark.parametrize("path", [DONE, FAILED])
-def test_a_report_for_what_nobody_works_on_is_refused(bus: InSwarm, path: str) -> None:
+def test_a_report_for_a_task_that_nobody_holds_is_refused(bus: InSwarm, path: str) -> None:
     ask(bus, "add_task", bead_id="open", title="O")
     submitted(bus, "queued")
-    ask(bus, "register_worker", name="w")  # is offered `queued`, and has not acknowledged it
+    ask(bus, "register_worker", name="w")  # gets `queued` assigned, but does not acknowledge it
     submitted(bus, "waits")
     before = snapshot(bus)
     for bead_id in ("open", "queued", "waits"):
@@ -113,7 +113,7 @@ def test_a_report_for_what_nobody_works_on_is_refused(bus: InSwarm, path: str) -
 
 
 @pytest.mark.requirement("BUS-06")
-def test_done_twice_is_done_once(executing: InSwarm) -> None:
+def test_reporting_done_twice_counts_once(executing: InSwarm) -> None:
     ask(executing, "worker_done", bead_id="t")
     before = snapshot(executing)
     refused(executing, DONE, {"bead_id": "t"}, 409, "not_held")
@@ -123,7 +123,7 @@ def test_done_twice_is_done_once(executing: InSwarm) -> None:
 
 
 @pytest.mark.requirement("BUS-06")
-def test_the_work_of_another_cannot_be_ended(executing: InSwarm) -> None:
+def test_a_worker_cannot_end_another_workers_task(executing: InSwarm) -> None:
     ask(executing, "register_worker", name="v")
     before = snapshot(executing)
     problem = refused(executing, DONE, {"bead_id": "t", "name": "v"}, 409, "not_held")
@@ -140,7 +140,7 @@ def test_a_second_acknowledgement_is_refused_and_changes_nothing(executing: InSw
 
 
 @pytest.mark.requirement("BUS-05")
-def test_an_acknowledgement_of_what_another_was_given_is_refused(idle: InSwarm) -> None:
+def test_acknowledging_a_task_assigned_to_another_worker_is_refused(idle: InSwarm) -> None:
     submitted(idle, "t")
     ask(idle, "register_worker", name="v")
     before = snapshot(idle)
@@ -164,12 +164,12 @@ def test_a_reset_answers_the_parked_poll(idle: InSwarm, polls: Polls) -> None:
 
 
 @pytest.mark.requirement("BUS-07")
-def test_a_reset_of_a_worker_that_polls_while_executing_loses_nothing(
+def test_resetting_a_worker_that_polls_while_executing_loses_no_task(
     executing: InSwarm, polls: Polls
 ) -> None:
     poll = polls.start("w")
     assert ask(executing, "reset_worker", worker_name="w")["released"] == "t"
-    answer = poll.answer()  # was parked by then, or came later and found the task
+    answer = poll.answer()  # it was already parked, or came later and got the task
     assert answer.get("reset") or answer["task"]["bead_id"] == "t"
     delivered = ask(executing, "poll_task", name="w", timeout_ms=0)["task"]
     assert (delivered["bead_id"], delivered["epoch"]) == ("t", 2)
@@ -181,7 +181,7 @@ def test_a_reset_of_a_worker_that_polls_while_executing_loses_nothing(
 
 @pytest.mark.requirement("BUS-03")
 @pytest.mark.parametrize("timeout_ms", [0, 1])
-def test_a_poll_with_little_patience_is_answered_at_once(idle: InSwarm, timeout_ms: int) -> None:
+def test_a_poll_with_a_short_timeout_is_answered_at_once(idle: InSwarm, timeout_ms: int) -> None:
     began = time.monotonic()
     answer = ask(idle, "poll_task", name="w", timeout_ms=timeout_ms)
     assert answer == {"task": None, "timeout": True}
@@ -193,7 +193,7 @@ def test_a_poll_with_little_patience_is_answered_at_once(idle: InSwarm, timeout_
 
 @pytest.mark.requirement("BUS-03")
 @pytest.mark.parametrize("timeout_ms", ["30000", "3000000000", "3e9", "3E+9", None])
-def test_a_poll_with_much_patience_waits_and_is_woken(
+def test_a_poll_with_a_long_timeout_waits_and_is_woken(
     idle: InSwarm, timeout_ms: str | None
 ) -> None:
     patience = "" if timeout_ms is None else f', "timeout_ms": {timeout_ms}'
@@ -206,7 +206,7 @@ def test_a_poll_with_much_patience_waits_and_is_woken(
 
 
 @pytest.mark.requirement("BUS-04")
-def test_a_submit_of_an_unknown_or_ended_task_is_refused(executing: InSwarm) -> None:
+def test_submitting_an_unknown_or_ended_task_is_refused(executing: InSwarm) -> None:
     ask(executing, "worker_done", bead_id="t")
     submitted(executing, "c")
     ask(executing, "cancel_task", bead_id="c")
@@ -221,7 +221,7 @@ def test_a_submit_of_an_unknown_or_ended_task_is_refused(executing: InSwarm) -> 
 
 
 @pytest.mark.requirement("BUS-04")
-def test_a_task_that_is_submitted_again_stays_where_it_is(executing: InSwarm) -> None:
+def test_a_resubmitted_task_keeps_its_place(executing: InSwarm) -> None:
     submitted(executing, "q1", "q2")
     before = snapshot(executing)
     assert ask(executing, "submit_task", bead_id="t") == {
@@ -236,7 +236,7 @@ def test_a_task_that_is_submitted_again_stays_where_it_is(executing: InSwarm) ->
 
 
 @pytest.mark.requirement("BUS-09")
-def test_what_an_old_epoch_says_is_refused_as_such(executing: InSwarm) -> None:
+def test_reports_from_an_old_epoch_are_refused_as_stale(executing: InSwarm) -> None:
     ask(executing, "register_worker", name="v")
     ask(executing, "retry_task", bead_id="t")
     ask(executing, "ack_task", name="v", bead_id="t", epoch=2)
@@ -253,7 +253,7 @@ def test_what_an_old_epoch_says_is_refused_as_such(executing: InSwarm) -> None:
 
 
 @pytest.mark.requirement("BUS-05", "BUS-06")
-def test_a_report_that_comes_again_under_its_key_gets_the_first_answer(idle: InSwarm) -> None:
+def test_a_report_repeated_with_its_key_gets_the_first_answer(idle: InSwarm) -> None:
     submitted(idle, "t", "u")
     for path, body in (
         (ACK, {"name": "w", "bead_id": "t"}),
@@ -277,7 +277,7 @@ def test_a_report_that_comes_again_under_its_key_gets_the_first_answer(idle: InS
 
 
 @pytest.mark.requirement("BUS-05")
-def test_an_acknowledgement_that_comes_again_after_the_end_gets_the_first_answer(
+def test_an_acknowledgement_repeated_after_the_task_ended_gets_the_first_answer(
     idle: InSwarm,
 ) -> None:
     submitted(idle, "t", "u")
@@ -289,7 +289,7 @@ def test_an_acknowledgement_that_comes_again_after_the_end_gets_the_first_answer
 
 
 @pytest.mark.requirement("BUS-05", "BUS-06", "BUS-09")
-def test_the_key_of_another_worker_or_attempt_does_not_pretend_success(idle: InSwarm) -> None:
+def test_reusing_the_key_of_another_worker_or_attempt_is_refused(idle: InSwarm) -> None:
     submitted(idle, "t")
     assert idle.post(ACK, {"name": "w", "bead_id": "t"}, "k").status_code == 200
     assert idle.post(FAILED, {"bead_id": "t"}, "k").status_code == 200
@@ -304,12 +304,12 @@ def test_the_key_of_another_worker_or_attempt_does_not_pretend_success(idle: InS
     ask(idle, "retry_task", bead_id="t")
     ask(idle, "poll_task", name="v")
     refused(idle, ACK, {"name": "v", "bead_id": "t"}, 409, "idempotency_key_reused", "k")
-    assert idle.post(FAILED, mine | {"epoch": 1}, "k").status_code == 200  # it was the first time
+    assert idle.post(FAILED, mine | {"epoch": 1}, "k").status_code == 200  # a repeat of the first
     assert task(idle, "t")["state"] == "assigned"
 
 
 @pytest.mark.requirement("BUS-08")
-def test_a_client_that_hangs_up_is_not_polling_any_more(idle: InSwarm) -> None:
+def test_a_client_that_hangs_up_is_no_longer_polling(idle: InSwarm) -> None:
     with half_said(idle, "poll_task", '{"name": "w", "timeout_ms": 600000}'):
         wait_until(lambda: status_of(idle, "w") == "polling", "the poll is parked")
     wait_until(lambda: status_of(idle, "w") == "idle", "the poll is given up")
@@ -354,7 +354,7 @@ def test_a_killed_server_forgets_nothing(any_server: RunningServer, any_client: 
 
 @pytest.mark.requirement("BUS-07", "BUS-09")
 @pytest.mark.parametrize("operation", ["retry_task", "submit_task"])
-def test_a_repeat_under_the_same_key_harms_no_attempt_that_came_after(
+def test_a_repeat_with_the_same_key_does_not_affect_a_later_attempt(
     bus: InSwarm, operation: str
 ) -> None:
     ask(bus, "register_worker", name="w")
@@ -374,7 +374,7 @@ def test_a_repeat_under_the_same_key_harms_no_attempt_that_came_after(
 
 
 @pytest.mark.requirement("BUS-01", "BUS-02")
-def test_a_registration_under_the_same_key_is_registered_again_with_the_same_words(
+def test_a_registration_repeated_with_its_key_gets_the_same_message(
     bus: InSwarm,
 ) -> None:
     answers = [bus.post("/bus/register_worker", {"name": "w"}, "k").json() for _ in range(2)]
@@ -383,7 +383,7 @@ def test_a_registration_under_the_same_key_is_registered_again_with_the_same_wor
 
 
 @pytest.mark.requirement("BUS-02")
-def test_refusals_have_the_documents_members_beside_ours(bus: InSwarm) -> None:
+def test_refusals_contain_the_documented_fields_as_well_as_ours(bus: InSwarm) -> None:
     unknown = bus.post("/bus/poll_task", {"name": "z.ai1"}).json()
     assert unknown["error"] == "Unknown worker: z.ai1 - call register_worker first"
     ask(bus, "register_worker", name="w")

@@ -1,4 +1,4 @@
-"""What is wrong with a request to the bus is named, and nothing is changed."""
+"""Errors in requests to the bus are named, and nothing is changed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.client import Client
 LONGEST_NAME = "w" * 64
 LONGEST_ID = "t" * 128
 
-# operation, body, the member to blame
+# operation, body, the invalid field
 WRONG: list[tuple[str, object, str]] = [
     *(
         ("register_worker", {"name": name}, "name")
@@ -66,7 +66,7 @@ WRONG: list[tuple[str, object, str]] = [
     ("get_status", [], "body"),
     ("get_status", b"{", "body"),
 ]
-# operation, body, code: right words about what is not there.
+# operation, body, code: valid requests about things that do not exist.
 UNKNOWN: list[tuple[str, dict[str, Any], str]] = [
     ("poll_task", {"name": "nobody", "timeout_ms": 0}, "unknown_worker"),
     ("ack_task", {"name": "nobody", "bead_id": "t"}, "unknown_worker"),
@@ -96,7 +96,7 @@ UNKNOWN: list[tuple[str, dict[str, Any], str]] = [
 
 
 @pytest.mark.requirement("BUS-02", "BUS-04", "BUS-05", "BUS-06", "BUS-07")
-def test_bad_input_is_named_by_its_field_and_changes_nothing(any_client: Client) -> None:
+def test_bad_input_is_refused_by_field_and_changes_nothing(any_client: Client) -> None:
     ask(any_client, "register_worker", name="w")
     submitted(any_client, "t")
     before = snapshot(any_client)
@@ -107,18 +107,18 @@ def test_bad_input_is_named_by_its_field_and_changes_nothing(any_client: Client)
 
 
 @pytest.mark.requirement("BUS-02", "BUS-04", "BUS-06")
-def test_what_is_not_there_is_a_clear_404_on_an_empty_bus(any_client: Client) -> None:
+def test_unknown_names_on_an_empty_bus_get_a_clear_404(any_client: Client) -> None:
     for operation, body, code in UNKNOWN:
         refused(any_client, f"/bus/{operation}", body, 404, code)
     assert snapshot(any_client) == ([], 0, [], [])
 
 
 @pytest.mark.requirement("BUS-02", "BUS-04")
-def test_names_and_ids_of_the_longest_kind_are_taken(any_client: Client) -> None:
+def test_names_and_ids_of_the_maximum_length_are_accepted(any_client: Client) -> None:
     for name in (LONGEST_NAME, "0", "a.b-c_d", "z.ai1"):
         assert ask(any_client, "register_worker", name=name)["worker"] == name
     submitted(any_client, LONGEST_ID, "bd-123.2", "a:b")
-    assert {one["bead_id"] for one in ask(any_client, "list_tasks")["tasks"]} == {
+    assert {task["bead_id"] for task in ask(any_client, "list_tasks")["tasks"]} == {
         LONGEST_ID,
         "bd-123.2",
         "a:b",
@@ -126,7 +126,7 @@ def test_names_and_ids_of_the_longest_kind_are_taken(any_client: Client) -> None
 
 
 @pytest.mark.requirement("BUS-06")
-def test_a_wrong_key_or_an_unknown_operation_is_refused(client: Client) -> None:
+def test_an_invalid_key_or_an_unknown_operation_is_refused(client: Client) -> None:
     body = {"bead_id": "t"}
     problem = refused(client, "/bus/worker_done", body, 422, "invalid_request", "k" * 201)
     assert problem["field"] == "Idempotency-Key"

@@ -1,4 +1,4 @@
-"""POST /messages: what workers say drives the live attempt along the table, and no further."""
+"""POST /messages: messages move the current attempt along the transition table only."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LEGAL = {
     "blocked": ["executing"],
     "waiting": ["idle"],
 }
-# How a worker comes from an offer to each state: (message, payload) one after the other.
+# The (message, payload) sequence that leads from an assignment to each state.
 WAYS: dict[str, list[tuple[str, dict[str, object]]]] = {
     "assigned": [],
     "executing": [("progress", {})],
@@ -33,7 +33,7 @@ WAYS: dict[str, list[tuple[str, dict[str, object]]]] = {
     "blocked": [("progress", {}), ("blocked", {"question": "which?"})],
     "waiting": [("progress", {}), ("context_threshold", {"current_step": 3})],
 }
-# The state that each message asks for. A complete message says that the work was verified and
+# The state that each message requests. A complete message says that the work was verified and
 # reviewed, so it stands for the whole path from executing on.
 GOALS = {"blocked": "blocked", "context_threshold": "waiting", "failed": "failed"}
 COMPLETE_FROM = ("executing", "verifying", "self_review")
@@ -41,7 +41,7 @@ COMPLETE_FROM = ("executing", "verifying", "self_review")
 
 @pytest.fixture
 def offered(bus: InSwarm) -> InSwarm:
-    """`w` was offered `t`."""
+    """`t` is assigned to `w`."""
     ask(bus, "register_worker", name="w")
     submitted(bus, "t")
     return bus
@@ -70,10 +70,10 @@ def illegal(client: Client, body: dict[str, object], state: str) -> None:
 
 @pytest.mark.requirement("WP-05")
 @pytest.mark.parametrize("state", WAYS)
-def test_progress_moves_along_the_edges_and_no_others(offered: InSwarm, state: str) -> None:
+def test_progress_follows_only_legal_transitions(offered: InSwarm, state: str) -> None:
     bring_to(offered, state)
     for goal in ("idle", "assigned", "complete", "failed", "blocked", "waiting"):
-        # These have messages of their own, or none: progress never leads to them.
+        # These have their own messages, or none: progress never leads to them.
         answer = offered.post(MESSAGES, message("progress", payload={"state": goal}))
         assert answer.status_code in (409, 422), answer.text
         assert task(offered, "t")["state"] == state
@@ -90,7 +90,7 @@ def test_progress_moves_along_the_edges_and_no_others(offered: InSwarm, state: s
 @pytest.mark.requirement("WP-05")
 @pytest.mark.parametrize("kind", GOALS)
 @pytest.mark.parametrize("state", WAYS)
-def test_a_message_that_ends_or_parks_the_work_follows_the_table(
+def test_messages_that_end_or_park_a_task_follow_the_transition_table(
     offered: InSwarm, state: str, kind: str
 ) -> None:
     bring_to(offered, state)
@@ -103,7 +103,7 @@ def test_a_message_that_ends_or_parks_the_work_follows_the_table(
 
 @pytest.mark.requirement("WP-05")
 @pytest.mark.parametrize("state", WAYS)
-def test_a_complete_message_ends_the_work_that_was_begun(offered: InSwarm, state: str) -> None:
+def test_a_complete_message_ends_a_started_task(offered: InSwarm, state: str) -> None:
     bring_to(offered, state)
     if state not in COMPLETE_FROM:
         illegal(offered, message("complete"), state)
@@ -115,14 +115,14 @@ def test_a_complete_message_ends_the_work_that_was_begun(offered: InSwarm, state
 
 
 @pytest.mark.requirement("WP-05")
-def test_progress_without_a_state_stays_in_the_one_it_finds(offered: InSwarm) -> None:
+def test_progress_without_a_state_keeps_the_current_state(offered: InSwarm) -> None:
     for state in ("executing", "verifying", "self_review"):
         say(offered, "progress", payload={} if state == "executing" else {"state": state})
         assert say(offered, "progress", payload={"note": "still here"})["state"] == state
 
 
 @pytest.mark.requirement("WP-05")
-def test_work_that_did_not_pass_is_not_complete(offered: InSwarm) -> None:
+def test_a_complete_message_with_failed_verification_is_refused(offered: InSwarm) -> None:
     bring_to(offered, "executing")
     before = snapshot(offered)
     body = message("complete", verification_passed=False)
@@ -132,7 +132,7 @@ def test_work_that_did_not_pass_is_not_complete(offered: InSwarm) -> None:
 
 
 @pytest.mark.requirement("WP-05")
-def test_a_worker_without_a_task_can_only_beat(bus: InSwarm) -> None:
+def test_a_worker_without_a_task_can_only_send_heartbeats(bus: InSwarm) -> None:
     ask(bus, "register_worker", name="w")
     assert say(bus, "heartbeat") == {
         "accepted": True,
@@ -148,7 +148,7 @@ def test_a_worker_without_a_task_can_only_beat(bus: InSwarm) -> None:
 
 
 @pytest.mark.requirement("WP-05")
-def test_a_failure_worth_another_try_is_tried_three_times(offered: InSwarm) -> None:
+def test_a_recoverable_failure_is_tried_three_times(offered: InSwarm) -> None:
     for epoch in (1, 2, 3):
         say(offered, "progress")
         answer = say(offered, "failed", recoverable=True, payload={"epoch": epoch})
@@ -158,7 +158,7 @@ def test_a_failure_worth_another_try_is_tried_three_times(offered: InSwarm) -> N
 
 
 @pytest.mark.requirement("WP-05")
-def test_an_orchestrator_assigns_past_the_queue(bus: InSwarm) -> None:
+def test_an_orchestrator_can_assign_a_task_past_the_queue(bus: InSwarm) -> None:
     for name in ("v", "w"):
         ask(bus, "register_worker", name=name)
     for name in ("t", "u"):
@@ -200,7 +200,7 @@ def test_an_orchestrator_assigns_past_the_queue(bus: InSwarm) -> None:
         (message("progress", payload={"note": "\0"}), "body"),
     ],
 )
-def test_a_wrong_message_is_refused_by_the_name_of_the_member(
+def test_an_invalid_message_is_refused_by_field(
     offered: InSwarm, body: dict[str, object], field: str
 ) -> None:
     bring_to(offered, "executing")
@@ -220,7 +220,7 @@ def test_a_message_about_another_task_or_attempt_is_refused(offered: InSwarm) ->
 
 
 @pytest.mark.requirement("WP-05")
-def test_a_message_that_comes_again_under_its_key_is_heard_once(offered: InSwarm) -> None:
+def test_a_message_repeated_with_its_key_counts_once(offered: InSwarm) -> None:
     bring_to(offered, "executing")
     for kind, payload in (
         ("progress", {"commit": "abc1234"}),
@@ -245,7 +245,7 @@ def test_a_message_that_comes_again_under_its_key_is_heard_once(offered: InSwarm
 
 
 @pytest.mark.requirement("WP-05", "BUS-09")
-def test_the_key_of_another_worker_attempt_or_message_does_not_pretend_success(
+def test_reusing_the_key_of_another_worker_attempt_or_message_is_refused(
     offered: InSwarm,
 ) -> None:
     assert offered.post(MESSAGES, message("progress"), "k").status_code == 200
@@ -266,7 +266,7 @@ def test_the_key_of_another_worker_attempt_or_message_does_not_pretend_success(
 
 @pytest.mark.requirement("WP-06", "WP-03")
 @pytest.mark.parametrize(("usage", "asked"), [(0.69, False), (0.70, True), (1.0, True)])
-def test_a_full_context_is_asked_for_its_checkpoint(
+def test_a_worker_with_a_full_context_is_asked_for_a_checkpoint(
     offered: InSwarm, usage: float, asked: bool
 ) -> None:
     bring_to(offered, "executing")
@@ -278,7 +278,7 @@ def test_a_full_context_is_asked_for_its_checkpoint(
 
 
 @pytest.mark.requirement("WP-06")
-def test_a_fresh_worker_takes_a_task_over_with_its_checkpoint(
+def test_a_fresh_worker_takes_over_a_task_with_its_checkpoint(
     any_server: RunningServer, any_client: Client
 ) -> None:
     ask(any_client, "register_worker", name="w")
@@ -327,13 +327,13 @@ def test_a_parked_fresh_worker_is_handed_the_checkpoint_at_once(
     delivered = poll.answer()["task"]
     assert delivered["bead_id"] == "t"
     assert delivered["checkpoint"]["current_step"] == 3
-    submitted(offered, "u")  # who handed over gets nothing before it shows that it is back
+    submitted(offered, "u")  # the previous worker gets nothing until it polls again
     assert task(offered, "u")["status"] == "queued"
     assert ask(offered, "poll_task", name="w")["task"]["bead_id"] == "u"
 
 
 @pytest.mark.requirement("WP-06")
-def test_who_waits_with_a_full_context_holds_up_nobody_and_may_come_back(offered: InSwarm) -> None:
+def test_a_worker_waiting_with_a_full_context_can_poll_its_task_again(offered: InSwarm) -> None:
     bring_to(offered, "waiting")
     assert status_of(offered, "w") == "executing"
     refused(offered, "/bus/worker_done", {"bead_id": "t"}, 409, "not_held")
@@ -343,7 +343,9 @@ def test_who_waits_with_a_full_context_holds_up_nobody_and_may_come_back(offered
 
 
 @pytest.mark.requirement("WP-07")
-def test_a_question_reaches_its_contact_and_the_answer_the_worker(any_client: Client) -> None:
+def test_a_question_reaches_its_contact_and_the_answer_reaches_the_worker(
+    any_client: Client,
+) -> None:
     ask(any_client, "register_worker", name="w")
     submitted(any_client, "t")
     say(any_client, "progress")
@@ -362,7 +364,7 @@ def test_a_question_reaches_its_contact_and_the_answer_the_worker(any_client: Cl
     assert answered["answer"] == "SQLite"
     assert task(any_client, "t")["state"] == "executing"
     expected = [{"question_id": 1, "question": "Which database?", "answer": "SQLite"}]
-    # Again and again, until the worker's progress shows that it has heard.
+    # It is delivered repeatedly, until the worker's progress shows that it has arrived.
     assert ask(any_client, "heartbeat", name="w")["answers"] == expected
     assert say(any_client, "heartbeat")["answers"] == expected
     assert ask(any_client, "poll_task", name="w") == {"task": None, "answers": expected}
@@ -396,7 +398,7 @@ def test_a_second_question_waits_for_its_own_answer(offered: InSwarm, polls: Pol
 
 
 @pytest.mark.requirement("WP-07")
-def test_a_question_is_answered_once(offered: InSwarm) -> None:
+def test_a_question_can_be_answered_only_once(offered: InSwarm) -> None:
     bring_to(offered, "blocked")
     first = ask(offered, "answer_question", question_id=1, answer="this")
     assert ask(offered, "answer_question", question_id=1, answer="this") == first
@@ -408,7 +410,7 @@ def test_a_question_is_answered_once(offered: InSwarm) -> None:
 
 
 @pytest.mark.requirement("WP-07", "BUS-09")
-def test_an_answer_to_a_lost_attempt_does_not_move_its_successor(offered: InSwarm) -> None:
+def test_an_answer_to_a_lost_attempt_does_not_affect_the_next_attempt(offered: InSwarm) -> None:
     bring_to(offered, "blocked")
     ask(offered, "retry_task", bead_id="t")
     assert task(offered, "t")["state"] == "assigned"
@@ -420,7 +422,7 @@ def test_an_answer_to_a_lost_attempt_does_not_move_its_successor(offered: InSwar
 
 
 @pytest.mark.requirement("WP-05")
-def test_a_step_that_is_too_long_is_refused_by_name(offered: InSwarm) -> None:
+def test_a_step_that_is_too_long_is_refused_by_field(offered: InSwarm) -> None:
     bring_to(offered, "executing")
     body = message("heartbeat", "w", context_usage=0.1, current_step="x" * 501)
     assert refused(offered, MESSAGES, body, 422, "invalid_request")["field"] == "current_step"
@@ -428,7 +430,7 @@ def test_a_step_that_is_too_long_is_refused_by_name(offered: InSwarm) -> None:
 
 @pytest.mark.requirement("WP-06")
 @pytest.mark.parametrize(("state", "wanted"), [("executing", True), ("verifying", False)])
-def test_a_checkpoint_is_asked_for_where_it_can_be_handed_in(
+def test_a_checkpoint_is_requested_only_in_states_that_can_deliver_one(
     offered: InSwarm, state: str, wanted: bool
 ) -> None:
     bring_to(offered, state)

@@ -30,7 +30,7 @@ class BrokenBuildError(Exception):
 
 @asynccontextmanager
 async def one_task(url: str, heartbeat_seconds: float | None = None) -> AsyncIterator[BusTask]:
-    """The next task, in the hands of whoever says `async with`."""
+    """The next task, held during the `async with`."""
     async with BusWorker(NAME, server=url, heartbeat_seconds=heartbeat_seconds) as worker:
         async for taken in worker.tasks():
             yield taken
@@ -42,11 +42,11 @@ def kinds(client: Client) -> list[str]:
 
 
 def keys(relay: Relay, operation: str) -> list[str | None]:
-    return [said.key for said in relay.passed if said.operation == operation]
+    return [call.key for call in relay.passed if call.operation == operation]
 
 
 @pytest.mark.requirement("BUS-03", "BUS-05", "BUS-06")
-async def test_the_loop_registers_takes_tasks_and_ends_them(
+async def test_the_loop_registers_and_completes_tasks(
     server: RunningServer, client: Client
 ) -> None:
     submitted(client, "a", "b")
@@ -70,9 +70,7 @@ async def test_the_loop_registers_takes_tasks_and_ends_them(
 
 
 @pytest.mark.requirement("BUS-03")
-async def test_a_task_that_is_submitted_later_wakes_the_loop(
-    server: RunningServer, client: Client
-) -> None:
+async def test_a_task_submitted_later_wakes_the_loop(server: RunningServer, client: Client) -> None:
     async def work() -> str:
         async with one_task(server.url) as taken:
             await taken.done()
@@ -85,7 +83,7 @@ async def test_a_task_that_is_submitted_later_wakes_the_loop(
 
 
 @pytest.mark.requirement("BUS-08")
-async def test_a_server_that_is_not_there_yet_is_waited_for(
+async def test_the_worker_waits_for_a_server_that_is_not_up_yet(
     server: RunningServer, client: Client
 ) -> None:
     submitted(client, "a")
@@ -99,7 +97,7 @@ async def test_a_server_that_is_not_there_yet_is_waited_for(
 
 
 @pytest.mark.requirement("BUS-05", "BUS-08")
-async def test_an_ack_whose_answer_was_lost_is_repeated_and_the_task_comes_once(
+async def test_an_ack_whose_reply_was_lost_is_repeated_and_the_task_arrives_once(
     server: RunningServer, client: Client
 ) -> None:
     submitted(client, "a")
@@ -115,13 +113,13 @@ async def test_an_ack_whose_answer_was_lost_is_repeated_and_the_task_comes_once(
 
 
 @pytest.mark.requirement("BUS-05", "BUS-08")
-async def test_a_task_whose_wait_was_given_up_while_it_was_acknowledged_is_not_lost(
+async def test_a_task_is_not_lost_when_the_wait_is_cancelled_during_its_ack(
     server: RunningServer, client: Client
 ) -> None:
     acknowledged, go_on = threading.Event(), threading.Event()
 
-    def hold(said: Said) -> None:
-        if said.operation == "ack_task":
+    def hold(call: Said) -> None:
+        if call.operation == "ack_task":
             acknowledged.set()
             go_on.wait()
 
@@ -145,7 +143,7 @@ async def test_a_task_whose_wait_was_given_up_while_it_was_acknowledged_is_not_l
 @pytest.mark.parametrize(
     ("operation", "status"), [("worker_done", "done"), ("task_failed", "failed")]
 )
-async def test_a_result_whose_answer_was_lost_is_repeated_and_counts_once(
+async def test_a_result_whose_reply_was_lost_is_repeated_and_counts_once(
     server: RunningServer, client: Client, operation: str, status: str
 ) -> None:
     submitted(client, "a")
@@ -161,7 +159,7 @@ async def test_a_result_whose_answer_was_lost_is_repeated_and_counts_once(
 
 
 @pytest.mark.requirement("WP-05", "BUS-08")
-async def test_messages_whose_answer_was_lost_are_repeated_and_count_once(
+async def test_messages_whose_reply_was_lost_are_repeated_and_count_once(
     server: RunningServer, client: Client
 ) -> None:
     submitted(client, "a")
@@ -176,16 +174,16 @@ async def test_messages_whose_answer_was_lost_are_repeated_and_count_once(
             assert await asking == "the old one"
             relay.after = Once("send_message")
             await taken.checkpoint(2, [], [])
-    told = kinds(client)
-    assert told.count("question_asked") == 1
-    assert told.count("checkpoint_stored") == 1
+    events = kinds(client)
+    assert events.count("question_asked") == 1
+    assert events.count("checkpoint_stored") == 1
     # The commit, and that the answer was heard.
-    assert told.count("task_progress") == 2
+    assert events.count("task_progress") == 2
     assert len(set(keys(relay, "send_message"))) == 4
 
 
 @pytest.mark.requirement("BUS-06")
-async def test_an_error_in_the_loop_fails_the_task_and_goes_on(
+async def test_an_error_in_the_loop_fails_the_task_and_the_loop_continues(
     server: RunningServer, client: Client
 ) -> None:
     async def work() -> None:
@@ -201,7 +199,7 @@ async def test_an_error_in_the_loop_fails_the_task_and_goes_on(
 
 
 @pytest.mark.requirement("BUS-06")
-async def test_an_error_that_ends_the_program_is_told_without_async_with(
+async def test_an_error_that_ends_the_program_is_reported_even_without_async_with(
     server: RunningServer, client: Client
 ) -> None:
     async def program() -> None:
@@ -216,9 +214,7 @@ async def test_an_error_that_ends_the_program_is_told_without_async_with(
 
 
 @pytest.mark.requirement("BUS-06")
-async def test_a_task_that_is_left_without_a_result_has_failed(
-    server: RunningServer, client: Client
-) -> None:
+async def test_a_task_left_without_a_result_fails(server: RunningServer, client: Client) -> None:
     submitted(client, "a", "b", "c")
     worker = BusWorker(NAME, server=server.url)
     async for one in worker.tasks():
@@ -233,9 +229,7 @@ async def test_a_task_that_is_left_without_a_result_has_failed(
 
 
 @pytest.mark.requirement("WP-06")
-async def test_a_task_that_was_handed_over_has_not_failed(
-    server: RunningServer, client: Client
-) -> None:
+async def test_a_handed_over_task_does_not_fail(server: RunningServer, client: Client) -> None:
     submitted(client, "a")
     async with one_task(server.url) as taken:
         assert taken.resume_from is None
@@ -273,7 +267,7 @@ async def test_a_lost_task_is_noticed_and_its_late_result_is_refused(
 
 
 @pytest.mark.requirement("BUS-09")
-async def test_heartbeats_go_on_while_the_work_keeps_the_event_loop_busy(
+async def test_heartbeats_continue_while_the_work_blocks_the_event_loop(
     server: RunningServer, client: Client
 ) -> None:
     def lease_end() -> int:
@@ -282,7 +276,7 @@ async def test_heartbeats_go_on_while_the_work_keeps_the_event_loop_busy(
 
     submitted(client, "a")
     async with one_task(server.url, heartbeat_seconds=0.05) as taken:
-        # Not asynchronous, on purpose.
+        # Blocking on purpose.
         wait_until(lambda: lease_end() / 1000 < time.time() + 6, "the lease is a launcher's")
         before = lease_end()
         wait_until(lambda: lease_end() > before, "the lease was renewed")
@@ -317,9 +311,7 @@ async def test_a_worker_that_lost_its_task_does_not_wait_for_an_answer(
 
 
 @pytest.mark.requirement("WP-05")
-async def test_a_heartbeat_tells_how_full_the_context_is(
-    server: RunningServer, client: Client
-) -> None:
+async def test_a_heartbeat_reports_the_context_usage(server: RunningServer, client: Client) -> None:
     submitted(client, "a")
     async with one_task(server.url) as taken:
         for usage, is_requested in ((0.0, False), (0.69, False), (0.7, True)):
@@ -341,13 +333,13 @@ async def test_a_heartbeat_tells_how_full_the_context_is(
         (NAME, {"server": "nowhere"}),
     ],
 )
-def test_what_cannot_be_is_refused_at_once(name: str, further: dict[str, object]) -> None:
+def test_invalid_arguments_are_refused_at_once(name: str, further: dict[str, object]) -> None:
     with pytest.raises(InvalidRequest):
         BusWorker(name, **further)  # type: ignore[arg-type]
 
 
 @pytest.mark.requirement("BUS-02")
-async def test_a_swarm_that_is_not_there_is_an_error(server: RunningServer, client: Client) -> None:
+async def test_an_unknown_swarm_is_an_error(server: RunningServer, client: Client) -> None:
     with pytest.raises(UnknownSwarm):
         await anext(BusWorker(NAME, server=server.url, swarm_id="nope").tasks())
     client.create_swarm(swarm_id="nope")
@@ -360,7 +352,7 @@ async def test_a_swarm_that_is_not_there_is_an_error(server: RunningServer, clie
 
 
 @pytest.mark.requirement("SW-12")
-async def test_a_guarded_server_wants_the_workers_token(sqlite_path: str) -> None:
+async def test_a_server_with_a_token_requires_it_of_workers(sqlite_path: str) -> None:
     guarded = RunningServer(sqlite_path, token="secret").start()
     client = Client(guarded.url, "secret")
     try:

@@ -55,17 +55,17 @@ def room(tmp_path: Path) -> Iterator[Room]:
 
 
 def lines(room: Room) -> list[str]:
-    return [one.data["line"] for one in room.contract_server.events("milestone_reported")]
+    return [event.data["line"] for event in room.contract_server.events("milestone_reported")]
 
 
 @pytest.mark.requirement("CC-02", "CC-17")
 async def test_the_example_session_ends_with_a_receipt(room: Room) -> None:
     async with room.task(traits=["security_sensitive"]) as task:
         assert task.model == "claude-opus-4"
-        said = await task.working(
+        answer = await task.working(
             "Setting up fees", substate="writing_new_code", files_modified=1, estimated_files=2
         )
-        assert (said["milestone"], said["progress"]) == ("WORKING", "1/2 files")
+        assert (answer["milestone"], answer["progress"]) == ("WORKING", "1/2 files")
         await task.pushed("alphavm", room.commit("bad"), "1")
         red = await task.ci_result()
         assert (red["state"], red["jobs"][0]["name"]) == ("failed", "test")
@@ -89,7 +89,7 @@ async def test_the_example_session_ends_with_a_receipt(room: Room) -> None:
 
 
 @pytest.mark.requirement("CC-14")
-async def test_the_context_for_a_worker_comes_over_http(room: Room) -> None:
+async def test_the_worker_context_is_fetched_over_http(room: Room) -> None:
     room.contract_server.spawn("bd-1", "alphavm", "a.txt")
     context = room.contract_server.ask("build_context", bead_id="bd-1", max_tokens=3000)
     assert context["included"] == ["a.txt", "history of these files"]
@@ -100,7 +100,7 @@ async def test_the_context_for_a_worker_comes_over_http(room: Room) -> None:
 
 
 @pytest.mark.requirement("CC-02", "CC-09")
-async def test_what_the_server_refuses_leaves_the_task_with_its_worker(room: Room) -> None:
+async def test_a_refused_report_leaves_the_task_with_its_worker(room: Room) -> None:
     async with room.task() as task:
         with pytest.raises(IllegalTransition):
             await task.finished("alphavm", "1", sync_job="radicle-push")
@@ -113,7 +113,7 @@ async def test_what_the_server_refuses_leaves_the_task_with_its_worker(room: Roo
 
 
 @pytest.mark.requirement("CC-14")
-async def test_a_worker_may_leave_after_its_push(room: Room) -> None:
+async def test_a_worker_can_leave_after_its_push(room: Room) -> None:
     returns: dict[str, Any] = {"ci_run_id": "1", "summary": "The word is right"}
     async with room.task() as task:
         await task.pushed("alphavm", room.commit("good"), "1", returns=returns)
@@ -123,7 +123,7 @@ async def test_a_worker_may_leave_after_its_push(room: Room) -> None:
 
 
 @pytest.mark.requirement("CC-02")
-async def test_blocked_asks_and_waits(room: Room) -> None:
+async def test_blocked_asks_a_question_and_waits_for_the_answer(room: Room) -> None:
     async with room.task(blocked_contact="lead") as task:
         await task.working("on it")
 

@@ -96,7 +96,7 @@ def packet_of(**members: object) -> bytes:
 PROGRESS = packet_of(
     task_id="1", task_name="one", status="completed", tasks_completed=1, tasks_total=2
 )
-# In this order: a cycle of the bus, the reports of a packet, and refusals of every kind.
+# In order: a cycle of the bus, the reports of a packet, and every kind of refusal.
 EXCHANGES: list[tuple[str, str, bytes, list[str]]] = [
     ("POST", "/bus/register_worker", REGISTER, []),
     ("POST", "/bus/register_worker", REGISTER, []),
@@ -165,8 +165,8 @@ def test_the_same_requests_get_the_same_bytes_with_and_without_the_fast_path(
     assert statuses == {200, 201, 403, 404, 405, 409, 413, 422}
 
 
-def test_a_chunked_request_gets_the_same_bytes(server: RunningServer) -> None:
-    """It always goes through ASGI, also on a connection of the fast path."""
+def test_a_chunked_request_gets_the_same_bytes_as_a_plain_one(server: RunningServer) -> None:
+    """It always goes through ASGI, even on a connection of the fast path."""
     chunk = b"%x\r\n%b\r\n0\r\n\r\n"
     with closing(RawConnection(server.url)) as raw:
         raw.send(raw.request("/bus/register_worker", REGISTER))
@@ -187,7 +187,7 @@ def test_a_request_may_come_in_pieces_of_any_size(raw: RawConnection) -> None:
         assert raw.reply().body["worker"] == "w"
 
 
-def test_requests_in_one_packet_are_answered_in_their_order(raw: RawConnection) -> None:
+def test_requests_in_one_packet_are_answered_in_order(raw: RawConnection) -> None:
     names = [f"w{number}" for number in range(6)]
     requests = [
         raw.request("/bus/register_worker", json.dumps({"name": name}).encode()) for name in names
@@ -229,7 +229,7 @@ def test_keep_alive_keeps_the_connection(raw: RawConnection) -> None:
         assert raw.reply().status == 200
 
 
-def test_a_body_that_is_too_large_is_refused_and_a_large_one_is_not(
+def test_an_oversized_body_is_refused_but_a_large_one_is_accepted(
     raw: RawConnection,
 ) -> None:
     padding = b" " * 200_000
@@ -239,13 +239,13 @@ def test_a_body_that_is_too_large_is_refused_and_a_large_one_is_not(
     assert raw.reply().body["code"] == "body_too_large"
 
 
-def test_a_path_with_escapes_is_the_path_without_them(raw: RawConnection) -> None:
+def test_a_percent_encoded_path_is_decoded(raw: RawConnection) -> None:
     raw.send(raw.request("/bus/regi%73ter_worker", REGISTER))
     assert raw.reply().body["worker"] == "w"
 
 
 @pytest.mark.parametrize("name", ["Host", "Origin"])
-def test_a_web_page_is_refused(raw: RawConnection, client: Client, name: str) -> None:
+def test_requests_from_web_pages_are_refused(raw: RawConnection, client: Client, name: str) -> None:
     request = raw.request("/bus/register_worker", REGISTER, "Origin: http://127.0.0.1")
     if name == "Host":
         request = request.replace(f"Host: {raw.host}".encode(), b"Host: evil.example")
@@ -257,7 +257,9 @@ def test_a_web_page_is_refused(raw: RawConnection, client: Client, name: str) ->
     assert client.post("/bus/get_status", {}).json()["workers"] == []
 
 
-def test_a_worker_that_disconnects_no_longer_polls(server: RunningServer, client: Client) -> None:
+def test_a_worker_that_disconnects_is_no_longer_polling(
+    server: RunningServer, client: Client
+) -> None:
     client.post("/bus/register_worker", {"name": "w"})
     with closing(RawConnection(server.url)) as raw:
         raw.send(raw.request("/bus/poll_task", b'{"name":"w","timeout_ms":600000}'))
@@ -275,7 +277,7 @@ def test_a_report_counts_even_if_the_client_disconnects_before_the_reply(
     wait_until(lambda: status_of(client) == "idle", "the worker is registered")
 
 
-def test_a_client_that_sends_without_reading_waits_and_loses_nothing(
+def test_a_client_that_sends_without_reading_is_throttled_and_loses_nothing(
     raw: RawConnection,
 ) -> None:
     """The server stops reading while its long replies are not read, and continues later."""
@@ -313,7 +315,9 @@ def test_a_cached_head_gets_the_reply_to_its_own_body(raw: RawConnection, client
     assert [worker["name"] for worker in raw.reply().body["workers"]] == names
 
 
-def test_a_cached_head_is_guarded(server: RunningServer, raw: RawConnection) -> None:
+def test_a_cached_head_does_not_bypass_the_origin_check(
+    server: RunningServer, raw: RawConnection
+) -> None:
     """A head that differs in one header is another head."""
     good = raw.request("/bus/register_worker", REGISTER)
     evil = raw.request("/bus/register_worker", REGISTER, "Origin: http://evil.example")
@@ -325,10 +329,10 @@ def test_a_cached_head_is_guarded(server: RunningServer, raw: RawConnection) -> 
 
 
 @pytest.mark.parametrize("path", ["/bus/register_worker", "/mcp"])
-def test_a_body_behind_an_upgrade_is_never_a_request(
+def test_the_body_of_an_upgrade_request_is_never_parsed_as_a_request(
     raw: RawConnection, client: Client, path: str
 ) -> None:
-    """The parser would leave it to the other protocol, and read requests in it."""
+    """The parser would leave the body to the other protocol and find requests in it."""
     inner = raw.request("/bus/register_worker", b'{"name":"smuggled"}')
     outer = raw.request(path, inner, "Connection: Upgrade", "Upgrade: h2c")
     raw.send(outer[: -len(inner)])
@@ -341,7 +345,7 @@ def test_a_body_behind_an_upgrade_is_never_a_request(
     assert client.post("/bus/get_status", {}).json()["workers"] == []
 
 
-def test_a_reply_at_the_commit_reaches_no_other_client(
+def test_a_reply_delayed_until_commit_reaches_no_other_client(
     server: RunningServer, client: Client
 ) -> None:
     """When a client disconnects, the next connection can get the same descriptor."""
@@ -364,7 +368,7 @@ def test_a_reply_at_the_commit_reaches_no_other_client(
             assert other.reply().status == 422
 
 
-def test_replies_at_the_commit_keep_their_order(raw: RawConnection, client: Client) -> None:
+def test_replies_delayed_until_commit_keep_their_order(raw: RawConnection, client: Client) -> None:
     hold(client, "t")
     raw.send(b"".join([ack(raw, "t"), raw.request("/bus/register_worker", BAD)] * 50))
     assert [raw.reply().status for _ in range(100)] == [200, 422] * 50
@@ -384,7 +388,7 @@ def hold(client: Client, name: str) -> None:
 
 
 def ack(raw: RawConnection, name: str) -> bytes:
-    """The key makes repeats of all of them."""
+    """With the same key, all but the first are repeats."""
     body = json.dumps({"name": "w", "bead_id": name}).encode()
     return raw.request("/bus/ack_task", body, f"Idempotency-Key: {name}")
 

@@ -1,4 +1,4 @@
-"""The commands of handoffs, run against a real server for a swarm and a repository of their own."""
+"""The handoff commands, run against a real server with their own swarm and repository."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from tests.commands import running, shiftboss
 from tests.running import RunningServer
 from tests.waiting import wait_until
 
-# Answers from issues.json of the folder it runs in, and notes what it was asked.
+# Answers from issues.json in its working folder, and records its calls.
 BD = """#!{python}
 import json, os, subprocess, sys
 from pathlib import Path
@@ -63,7 +63,7 @@ class Tracker:
         (self.folder / "issues.json").write_text(json.dumps(issues))
 
     def asked(self) -> list[Any]:
-        """The arguments of every call, and the variables of ours that it could see."""
+        """The arguments of every call, and which of our variables it could see."""
         log = self.folder / "asked.jsonl"
         return [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
 
@@ -107,7 +107,7 @@ def client(server: RunningServer) -> Iterator[Client]:
 
 
 @pytest.mark.requirement("BUS-04")
-def test_a_task_that_only_the_tracker_knows_is_added_and_handed_out(
+def test_a_task_known_only_to_the_tracker_is_added_and_assigned(
     tracker: Tracker, client: Client
 ) -> None:
     tracker.holds({"bd-a1b2": [issue("bd-a1b2", description="All of it", labels=["x"])]})
@@ -122,9 +122,7 @@ def test_a_task_that_only_the_tracker_knows_is_added_and_handed_out(
 
 
 @pytest.mark.requirement("BUS-04")
-def test_what_the_task_depends_on_is_taken_as_well_unless_it_is_done(
-    tracker: Tracker, client: Client
-) -> None:
+def test_unfinished_dependencies_are_added_with_the_task(tracker: Tracker, client: Client) -> None:
     tracker.holds(
         {
             "bd-3": issue(
@@ -149,7 +147,7 @@ def test_what_the_task_depends_on_is_taken_as_well_unless_it_is_done(
 
 
 @pytest.mark.requirement("BUS-04")
-def test_a_task_that_nobody_knows_is_unknown(tracker: Tracker, client: Client) -> None:
+def test_a_task_unknown_to_server_and_tracker_is_refused(tracker: Tracker, client: Client) -> None:
     status, answer = submit(client, "bd-404")
     assert (status, answer["code"], answer["detail"]) == (
         404,
@@ -162,9 +160,7 @@ def test_a_task_that_nobody_knows_is_unknown(tracker: Tracker, client: Client) -
 
 
 @pytest.mark.requirement("BUS-04")
-def test_a_task_that_is_done_in_the_tracker_is_not_done_again(
-    tracker: Tracker, client: Client
-) -> None:
+def test_a_task_closed_in_the_tracker_is_not_done_again(tracker: Tracker, client: Client) -> None:
     tracker.holds({"bd-1": issue("bd-1", status="closed")})
     status, answer = submit(client, "bd-1")
     assert (status, answer["code"]) == (409, "task_ended")
@@ -187,16 +183,14 @@ def test_a_task_that_is_done_in_the_tracker_is_not_done_again(
         "é",
     ],
 )
-def test_an_id_that_is_none_never_reaches_bd(
-    tracker: Tracker, client: Client, bead_id: str
-) -> None:
+def test_an_invalid_id_never_reaches_bd(tracker: Tracker, client: Client, bead_id: str) -> None:
     assert submit(client, bead_id)[0] == 422
     assert tracker.asked() == []
 
 
 @pytest.mark.requirement("BUS-04")
 @pytest.mark.parametrize("bad", ["--help", "; touch owned"])
-def test_an_id_that_the_tracker_names_is_looked_at_as_well(
+def test_ids_returned_by_the_tracker_are_validated_too(
     tracker: Tracker, client: Client, bad: str
 ) -> None:
     tracker.holds({"bd-1": issue("bd-1", dependencies=[{"depends_on_id": bad}])})
@@ -216,7 +210,7 @@ def test_an_id_that_the_tracker_names_is_looked_at_as_well(
         ("flood", "bd printed more than 1048576 bytes"),
     ],
 )
-def test_an_answer_that_cannot_be_used_changes_nothing_and_says_why(
+def test_an_unusable_answer_changes_nothing_and_says_why(
     tracker: Tracker, client: Client, reply: object, why: str
 ) -> None:
     tracker.holds({"bd-1": reply})
@@ -228,7 +222,7 @@ def test_an_answer_that_cannot_be_used_changes_nothing_and_says_why(
 
 
 @pytest.mark.requirement("BUS-04")
-def test_a_bd_that_hangs_holds_up_nobody_else_and_is_killed_with_its_children(
+def test_a_hanging_bd_blocks_no_other_request_and_is_killed_with_its_children(
     tracker: Tracker, client: Client
 ) -> None:
     tracker.holds({"bd-1": "hang"})
@@ -248,7 +242,7 @@ def test_a_bd_that_hangs_holds_up_nobody_else_and_is_killed_with_its_children(
 
 
 @pytest.mark.requirement("BUS-04")
-def test_a_bd_that_is_killed_is_no_answer(tracker: Tracker, client: Client) -> None:
+def test_a_killed_bd_counts_as_an_unavailable_tracker(tracker: Tracker, client: Client) -> None:
     tracker.holds({"bd-1": "hang"})
     answers: list[tuple[int, dict[str, Any]]] = []
     submitting = threading.Thread(target=lambda: answers.append(submit(client, "bd-1")))
@@ -264,7 +258,7 @@ def test_a_bd_that_is_killed_is_no_answer(tracker: Tracker, client: Client) -> N
 
 @pytest.mark.requirement("BUS-04")
 @pytest.mark.skipif(len(usable_cores()) < 2, reason="there is no second core, or no choosing")
-def test_bd_may_use_all_cores_though_the_server_keeps_to_one(
+def test_bd_can_use_all_cores_although_the_server_is_pinned_to_one(
     tracker: Tracker, server: RunningServer, client: Client
 ) -> None:
     wait_until(lambda: len(os.sched_getaffinity(server.pid)) == 1, "the server is on one core")

@@ -39,7 +39,7 @@ COMMANDS_OF_A_SWARM = [
 
 
 @pytest.mark.requirement("SW-13")
-def test_a_created_swarm_is_there_with_what_was_said(server: RunningServer, client: Client) -> None:
+def test_a_created_swarm_has_the_given_settings(server: RunningServer, client: Client) -> None:
     done = shiftboss(
         *("swarm", "create", "--id", "billing", "--feature", "Invoices", "--auto-merge"),
         *("--manifest-path", "plans/billing.json", "--workers-expected", "3"),
@@ -53,7 +53,7 @@ def test_a_created_swarm_is_there_with_what_was_said(server: RunningServer, clie
 
 
 @pytest.mark.requirement("SW-13")
-def test_a_swarm_without_an_id_gets_one_and_the_json_is_the_servers(
+def test_a_swarm_without_an_id_gets_one_and_json_output_is_the_servers_reply(
     server: RunningServer, client: Client
 ) -> None:
     done = shiftboss("swarm", "create", "--json", url=server.url)
@@ -63,7 +63,7 @@ def test_a_swarm_without_an_id_gets_one_and_the_json_is_the_servers(
 
 
 @pytest.mark.requirement("SW-13")
-def test_the_same_swarm_again_is_fine_and_other_settings_are_refused(
+def test_creating_a_swarm_again_succeeds_unless_its_settings_differ(
     server: RunningServer,
 ) -> None:
     create = ("swarm", "create", "--id", "one")
@@ -76,7 +76,7 @@ def test_the_same_swarm_again_is_fine_and_other_settings_are_refused(
 
 @pytest.mark.requirement("SW-13")
 @pytest.mark.parametrize("command", COMMANDS_OF_A_SWARM, ids=" ".join)
-def test_an_unknown_swarm_is_one_line_with_what_to_do(
+def test_an_unknown_swarm_is_a_one_line_error_with_a_hint(
     server: RunningServer, command: tuple[str, ...]
 ) -> None:
     done = shiftboss(*command, url=server.url)
@@ -87,7 +87,7 @@ def test_an_unknown_swarm_is_one_line_with_what_to_do(
 
 @pytest.mark.requirement("SW-13")
 @pytest.mark.parametrize("command", COMMANDS_OF_A_SWARM, ids=" ".join)
-def test_an_unknown_swarm_is_the_problem_document_for_those_who_want_json(
+def test_an_unknown_swarm_is_a_problem_document_with_json_output(
     server: RunningServer, client: Client, command: tuple[str, ...]
 ) -> None:
     done = shiftboss(*command, "--json", url=server.url)
@@ -97,7 +97,7 @@ def test_an_unknown_swarm_is_the_problem_document_for_those_who_want_json(
 
 @pytest.fixture
 def closed_address() -> Iterator[str]:
-    """An address where nobody listens, and nobody else will."""
+    """An address where nothing listens during the test."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         yield f"http://127.0.0.1:{taken.getsockname()[1]}"
@@ -109,7 +109,7 @@ def closed_address() -> Iterator[str]:
     [("swarm", "create"), ("swarm", "list"), ("status",), *COMMANDS_OF_A_SWARM],
     ids=" ".join,
 )
-def test_no_server_is_one_line_that_says_how_to_start_one(
+def test_a_missing_server_is_a_one_line_error_that_says_how_to_start_one(
     closed_address: str, command: tuple[str, ...]
 ) -> None:
     done = shiftboss(*command, "--server", closed_address)
@@ -128,7 +128,7 @@ def test_no_server_is_one_line_that_says_how_to_start_one(
         b"HTTP/1.0 502 Bad Gateway\r\n\r\noops",
     ],
 )
-def test_somebody_else_at_the_address_is_told_apart_from_the_server(answer: bytes) -> None:
+def test_another_program_at_the_address_is_recognised(answer: bytes) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
 
         def say_it() -> None:
@@ -150,14 +150,14 @@ def test_somebody_else_at_the_address_is_told_apart_from_the_server(answer: byte
 @pytest.mark.parametrize(
     "address", ["127.0.0.1:7432", "ftp://x", "http://", "http://h:p", "http://h?a"]
 )
-def test_an_address_that_is_none_is_refused(address: str) -> None:
+def test_an_invalid_address_is_refused(address: str) -> None:
     done = shiftboss("status", "--server", address)
     assert (done.code, done.out) == (1, "")
     assert done.err.startswith(f"not the address of a server: {address}; ")
 
 
 @pytest.mark.requirement("SW-13")
-def test_the_list_goes_through_the_pages(server: RunningServer, client: Client) -> None:
+def test_the_list_fetches_every_page(server: RunningServer, client: Client) -> None:
     ids = [client.create_swarm(swarm_id=f"swarm-{number}") for number in range(205)]
 
     def listed(*arguments: str) -> tuple[list[str], bool]:
@@ -174,7 +174,7 @@ def test_the_list_goes_through_the_pages(server: RunningServer, client: Client) 
 
 
 @pytest.mark.requirement("SW-13")
-def test_a_page_of_the_list_is_word_for_word_the_servers(
+def test_a_page_of_the_list_is_exactly_the_servers_json(
     server: RunningServer, client: Client
 ) -> None:
     client.create_swarm(swarm_id="one", feature="Größe")
@@ -183,7 +183,7 @@ def test_a_page_of_the_list_is_word_for_word_the_servers(
 
 
 @pytest.mark.requirement("SW-12")
-def test_show_and_status_give_the_servers_json(server: RunningServer, client: Client) -> None:
+def test_show_and_status_print_the_servers_json(server: RunningServer, client: Client) -> None:
     client.create_swarm(swarm_id=SWARM)
     accepted(client, "register", register_body())
     document = client.get(f"/swarm/{SWARM}/status").text + "\n"
@@ -192,7 +192,7 @@ def test_show_and_status_give_the_servers_json(server: RunningServer, client: Cl
 
 
 @pytest.mark.requirement("SW-12")
-def test_status_counts_in_a_few_lines(server: RunningServer, client: Client) -> None:
+def test_status_summarises_the_swarm_in_a_few_lines(server: RunningServer, client: Client) -> None:
     client.create_swarm(swarm_id=SWARM, workers_expected=3)
     for packet_id in (1, 2):
         accepted(client, "register", register_body(packet_id))
@@ -222,7 +222,7 @@ def test_status_of_the_server_shows_its_health_and_what_is_running(
 
 
 @pytest.mark.requirement("SW-09")
-def test_events_are_a_line_each_behind_the_one_asked_for(
+def test_events_after_the_given_id_are_printed_one_per_line(
     server: RunningServer, client: Client
 ) -> None:
     client.create_swarm(swarm_id=SWARM)
@@ -243,7 +243,7 @@ def test_events_are_a_line_each_behind_the_one_asked_for(
 
 
 @pytest.mark.requirement("SW-09")
-def test_followed_events_go_on_over_the_death_of_the_server_until_ctrl_c(
+def test_following_events_survives_a_server_crash_until_ctrl_c(
     server: RunningServer, client: Client
 ) -> None:
     client.create_swarm(swarm_id=SWARM)
@@ -262,9 +262,7 @@ def test_followed_events_go_on_over_the_death_of_the_server_until_ctrl_c(
 
 
 @pytest.mark.requirement("SW-09")
-def test_a_reader_that_goes_away_ends_the_command_without_a_word(
-    server: RunningServer, client: Client
-) -> None:
+def test_a_closed_pipe_ends_the_command_silently(server: RunningServer, client: Client) -> None:
     client.create_swarm(swarm_id=SWARM)
     with running("events", SWARM, "--follow", url=server.url) as following:
         following.line()
@@ -274,7 +272,7 @@ def test_a_reader_that_goes_away_ends_the_command_without_a_word(
 
 
 @pytest.mark.requirement("SW-11")
-def test_clean_removes_the_checkpoints_of_a_complete_swarm_and_of_no_other(
+def test_clean_removes_the_checkpoints_of_complete_swarms_only(
     server: RunningServer, client: Client, tmp_path: Path
 ) -> None:
     client.create_swarm(swarm_id=SWARM)
@@ -298,7 +296,7 @@ def test_clean_removes_the_checkpoints_of_a_complete_swarm_and_of_no_other(
 
 
 @pytest.mark.requirement("SW-13")
-def test_an_everyday_command_imports_nothing_heavy(server: RunningServer, client: Client) -> None:
+def test_everyday_commands_import_nothing_heavy(server: RunningServer, client: Client) -> None:
     client.create_swarm()
     heavy = {"uvicorn", "starlette", "pydantic", "pydantic_core", "mcp", "httpx2", "asyncio"}
     imported = _imported("swarm", "list", url=server.url)
@@ -323,7 +321,7 @@ def _imported(*arguments: str, url: str) -> set[str]:
 
 
 @pytest.mark.requirement("SW-13")
-def test_every_command_and_option_is_explained() -> None:
+def test_every_command_and_option_has_help() -> None:
     def unexplained(command: object, name: str) -> Iterator[str]:
         if not getattr(command, "help", None):
             yield name
@@ -337,7 +335,7 @@ def test_every_command_and_option_is_explained() -> None:
 
 
 @pytest.mark.requirement("SW-13")
-def test_the_version_and_the_completion_of_the_shell_are_there() -> None:
+def test_version_and_shell_completion_are_available() -> None:
     assert shiftboss("--version") == (0, f"shiftboss {__version__}\n", "")
     variables = {"COMP_WORDS": "shiftboss swarm c", "COMP_CWORD": "2"}
     done = shiftboss(_SHIFTBOSS_COMPLETE="complete_bash", **variables)
@@ -345,7 +343,7 @@ def test_the_version_and_the_completion_of_the_shell_are_there() -> None:
 
 
 @pytest.mark.requirement("SW-12")
-def test_the_commands_look_where_the_server_listens() -> None:
+def test_commands_default_to_the_address_the_server_listens_on() -> None:
     commands = getattr(get_command(app), "commands", {})
     options = [*commands["serve"].params, *commands["status"].params]
     default = {one.name: one.default for one in options}

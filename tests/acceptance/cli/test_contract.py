@@ -23,7 +23,7 @@ def server(tmp_path: Path) -> Iterator[PolicyServer]:
 
 
 @pytest.mark.requirement("CC-05", "CC-06")
-def test_repos_are_listed_in_phases_and_a_spawn_by_name_locks_one(
+def test_repos_are_listed_by_phase_and_spawning_by_name_locks_one(
     server: PolicyServer,
 ) -> None:
     free = [line.split() for line in server.ok("repo", "list")]
@@ -48,7 +48,7 @@ def test_repos_are_listed_in_phases_and_a_spawn_by_name_locks_one(
 
 
 @pytest.mark.requirement("CC-05")
-def test_only_the_operator_releases_a_repo_and_only_when_nobody_is_at_it(
+def test_only_the_operator_can_release_a_repo_and_only_when_nobody_works_on_it(
     server: PolicyServer,
 ) -> None:
     task_id = server.spawn("core", at_work=True)
@@ -67,13 +67,13 @@ def test_only_the_operator_releases_a_repo_and_only_when_nobody_is_at_it(
 
 
 @pytest.mark.requirement("CC-05")
-def test_a_repo_of_the_policy_is_locked_by_its_name_and_by_its_folder(
+def test_a_policy_repo_is_locked_whether_given_by_name_or_by_folder(
     server: PolicyServer,
 ) -> None:
     options = ("--title", "T", "--files", "src/", "--criterion", "it is well")
     Repo(server.folder / "other")
     server.ok("handoff", "spawn", "t-other", "--repo", "other", *options)
-    assert [one["locked_by"] for one in server.json("repo", "list")["repos"]] == [None, None]
+    assert [repo["locked_by"] for repo in server.json("repo", "list")["repos"]] == [None, None]
     server.ok("handoff", "spawn", "t-core", "--repo", "./core", *options)
     assert server.json("repo", "list")["repos"][0]["locked_by"] == "t-core"
     (owner,) = server.json("handoff", "owners", "--repo", "core", "--files", "src/a")["holders"]
@@ -81,7 +81,7 @@ def test_a_repo_of_the_policy_is_locked_by_its_name_and_by_its_folder(
 
 
 @pytest.mark.requirement("CC-01", "CC-02", "CC-03", "CC-18")
-def test_milestones_lead_from_the_first_line_to_proof_and_a_red_sync_job_is_refused(
+def test_milestones_lead_to_proof_and_a_red_sync_job_is_refused(
     server: PolicyServer,
 ) -> None:
     task_id = server.spawn("core", at_work=True)
@@ -119,7 +119,7 @@ def test_milestones_lead_from_the_first_line_to_proof_and_a_red_sync_job_is_refu
 
 
 @pytest.mark.requirement("CC-02")
-def test_a_milestone_is_a_line_or_options_and_what_is_wrong_with_it_is_said(
+def test_a_milestone_is_given_as_a_line_or_options_and_errors_are_explained(
     server: PolicyServer,
 ) -> None:
     task_id = server.spawn("core", at_work=True)
@@ -175,7 +175,7 @@ def test_the_second_denial_of_a_tool_ends_the_worker(server: PolicyServer) -> No
 
 
 @pytest.mark.requirement("CC-08")
-def test_the_prompt_of_a_worker_has_nothing_of_ci_and_the_rest_comes_later(
+def test_the_worker_prompt_omits_ci_which_comes_in_a_later_prompt(
     server: PolicyServer,
 ) -> None:
     task_id = server.spawn("core")
@@ -189,7 +189,7 @@ def test_the_prompt_of_a_worker_has_nothing_of_ci_and_the_rest_comes_later(
 
 
 @pytest.mark.requirement("CC-11")
-def test_checkpoints_are_shown_and_exported_with_the_fields_of_the_contract(
+def test_checkpoints_are_shown_and_exported_with_the_contracts_fields(
     server: PolicyServer,
 ) -> None:
     task_id = server.spawn("core")
@@ -220,7 +220,7 @@ def test_checkpoints_are_shown_and_exported_with_the_fields_of_the_contract(
 
 @pytest.mark.requirement("SW-13")
 @pytest.mark.parametrize("command", [("repo", "list"), ("repo", "can-spawn", "core")], ids=" ".join)
-def test_the_everyday_commands_of_the_contract_import_nothing_heavy(
+def test_everyday_contract_commands_import_nothing_heavy(
     server: PolicyServer, command: tuple[str, ...]
 ) -> None:
     done = subprocess.run(

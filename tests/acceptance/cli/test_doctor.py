@@ -49,7 +49,7 @@ def levels(findings: Findings, check: str) -> list[str]:
 
 
 def programs(folder: Path, **scripts: str) -> str:
-    """A PATH that begins with these programs."""
+    """A PATH that finds these programs first."""
     bin_folder = folder / "bin"
     bin_folder.mkdir()
     for name, text in scripts.items():
@@ -59,7 +59,7 @@ def programs(folder: Path, **scripts: str) -> str:
 
 
 @pytest.mark.requirement("CC-19")
-def test_all_is_well_on_a_machine_where_all_is_there(server: PolicyServer) -> None:
+def test_every_check_is_ok_on_a_fully_equipped_machine(server: PolicyServer) -> None:
     path = programs(
         server.folder,
         claude="#!/bin/sh\n",
@@ -77,7 +77,7 @@ def test_all_is_well_on_a_machine_where_all_is_there(server: PolicyServer) -> No
 
 
 @pytest.mark.requirement("CC-19")
-def test_without_a_server_the_rest_is_looked_at_all_the_same(tmp_path: Path) -> None:
+def test_without_a_server_the_other_checks_still_run(tmp_path: Path) -> None:
     done = shiftboss("doctor", "--json", url="http://127.0.0.1:9", folder=tmp_path)
     assert (done.code, done.err) == (1, "")
     findings = found_in(done)
@@ -88,7 +88,7 @@ def test_without_a_server_the_rest_is_looked_at_all_the_same(tmp_path: Path) -> 
 
 
 @pytest.mark.requirement("CC-19")
-def test_runners_that_are_offline_and_a_502_in_their_log_are_told(tmp_path: Path) -> None:
+def test_offline_runners_and_a_502_in_their_log_are_reported(tmp_path: Path) -> None:
     path = programs(tmp_path, systemctl=SYSTEMCTL, journalctl=JOURNALCTL)
     nowhere = "http://127.0.0.1:9"
     done = shiftboss("doctor", "--json", url=nowhere, folder=tmp_path, PATH=path)
@@ -101,7 +101,7 @@ def test_runners_that_are_offline_and_a_502_in_their_log_are_told(tmp_path: Path
 
 
 @pytest.mark.requirement("CC-19")
-def test_repos_that_cannot_be_worked_with_are_told_each(tmp_path: Path) -> None:
+def test_each_unusable_repo_is_reported(tmp_path: Path) -> None:
     dirty = Repo(tmp_path / "dirty")
     dirty.write({"new.txt": "x"})
     hook = dirty.path / ".git" / "hooks" / "pre-push"
@@ -123,7 +123,7 @@ def test_repos_that_cannot_be_worked_with_are_told_each(tmp_path: Path) -> None:
     )
     done = shiftboss("doctor", "--json", url="http://127.0.0.1:9", folder=tmp_path)
     findings = found_in(done)
-    by_repo = {one["message"].split()[0].rstrip(":"): one for one in findings["repos"]}
+    by_repo = {row["message"].split()[0].rstrip(":"): row for row in findings["repos"]}
     assert {name: one["level"] for name, one in by_repo.items()} == {
         "long": "problem",
         "dirty": "warning",
@@ -143,7 +143,7 @@ def test_repos_that_cannot_be_worked_with_are_told_each(tmp_path: Path) -> None:
 
 
 @pytest.mark.requirement("CC-19")
-def test_a_forge_that_is_down_and_a_token_that_is_revoked_are_told_without_the_token(
+def test_an_unreachable_forge_and_a_revoked_token_are_reported_without_showing_the_token(
     tmp_path: Path,
 ) -> None:
     with running_forge("forgejo-new") as forge:
@@ -177,7 +177,7 @@ def test_a_forge_that_is_down_and_a_token_that_is_revoked_are_told_without_the_t
 
 
 @pytest.mark.requirement("CC-19")
-def test_a_halt_of_the_server_and_a_bad_policy_are_problems(server: PolicyServer) -> None:
+def test_a_halted_server_and_a_bad_policy_are_reported_as_problems(server: PolicyServer) -> None:
     task_id = server.spawn("core", at_work=True)
     server.ok("failure", task_id, "a key is in it", "--type", "api_key_exposed_in_commit")
     (server.folder / "bad.yaml").write_text("repos: {core: {pth: x}}\n")

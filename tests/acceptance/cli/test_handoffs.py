@@ -23,7 +23,7 @@ def handoffs(shared_server: RunningServer, bus: InSwarm, tmp_path: Path) -> Hand
 
 
 @pytest.mark.requirement("HO-01", "HO-03")
-def test_a_spawned_task_shows_its_contract_and_the_prompt_of_its_worker(handoffs: Handoffs) -> None:
+def test_a_spawned_task_shows_its_contract_and_its_workers_prompt(handoffs: Handoffs) -> None:
     more = ("--readonly", "src/lib/jwt.py", "--target", "main", "--strategy", "file-based")
     done = handoffs.spawn(more=more)
     assert done.out.splitlines() == [
@@ -57,7 +57,7 @@ def _shown(handoffs: Handoffs, task: str) -> list[str]:
 
 
 @pytest.mark.requirement("HO-02")
-def test_a_description_may_come_from_a_file_and_says_what_is_to_pass(handoffs: Handoffs) -> None:
+def test_a_description_file_can_contain_success_criteria(handoffs: Handoffs) -> None:
     file = handoffs.repo.path.parent / "task.md"
     file.write_text("Give a token.\n\nCommand passes: git --version\n")
     spawn = ("handoff", "spawn", "t-1", "--title", "T", "--files", "src/auth/")
@@ -71,7 +71,7 @@ def test_a_description_may_come_from_a_file_and_says_what_is_to_pass(handoffs: H
 
 
 @pytest.mark.requirement("HO-07")
-def test_who_owns_what_is_shown_and_an_overlap_is_refused(handoffs: Handoffs) -> None:
+def test_file_ownership_is_shown_and_an_overlap_is_refused(handoffs: Handoffs) -> None:
     nobody = handoffs.run("handoff", "owners")
     assert nobody == (0, f"no task owns files in {handoffs.repo.path}\n", "")
     handoffs.spawn()
@@ -91,7 +91,7 @@ def test_who_owns_what_is_shown_and_an_overlap_is_refused(handoffs: Handoffs) ->
 
 
 @pytest.mark.requirement("HO-05", "OWN-02")
-def test_honest_work_is_accepted_with_its_checks_and_a_receipt(handoffs: Handoffs) -> None:
+def test_honest_work_is_accepted_and_shows_its_checks_and_receipt(handoffs: Handoffs) -> None:
     handoffs.spawn()
     commit = handoffs.repo.commit("work", HONEST)
     command = ("complete", "t-1", "--commit", commit[:12], "--name", "z.ai1")
@@ -112,7 +112,7 @@ def test_honest_work_is_accepted_with_its_checks_and_a_receipt(handoffs: Handoff
 
 
 @pytest.mark.requirement("HO-04")
-def test_a_cheat_is_told_every_reason_and_what_to_do_about_it(handoffs: Handoffs) -> None:
+def test_a_refused_cheat_lists_every_reason_and_what_to_do_about_it(handoffs: Handoffs) -> None:
     handoffs.spawn(more=("--readonly", "src/lib/jwt.py"))
     handoffs.repo.commit("sly", {"src/lib/jwt.py": "x = 1\n", "README.md": "mine\n"})
     done = handoffs.run("complete", "t-1", "--summary", "All done!")
@@ -130,7 +130,10 @@ def test_a_cheat_is_told_every_reason_and_what_to_do_about_it(handoffs: Handoffs
     refused = handoffs.run("complete", "t-1", "--summary", "Really!", "--json")
     problem = json.loads(refused.out)
     assert (refused.code, problem["code"]) == (1, "contract_violations")
-    assert [one["path"] for one in problem["violations"]] == ["README.md", "src/lib/jwt.py"]
+    assert [violation["path"] for violation in problem["violations"]] == [
+        "README.md",
+        "src/lib/jwt.py",
+    ]
     assert "claim 2 of unnamed, attempt 1: refused" in "\n".join(_shown(handoffs, "t-1"))
 
 
@@ -144,7 +147,7 @@ def test_a_failed_command_shows_the_end_of_its_output(handoffs: Handoffs) -> Non
 
 
 @pytest.mark.requirement("HO-01")
-def test_other_refusals_of_a_completion_are_one_line(handoffs: Handoffs) -> None:
+def test_other_refused_completions_are_one_line_errors(handoffs: Handoffs) -> None:
     ask(handoffs.bus, "add_task", bead_id="plain", title="T")
     done = handoffs.run("complete", "plain")
     assert (done.code, done.out) == (1, "")
@@ -164,7 +167,7 @@ def test_a_terminal_shows_that_the_server_is_verifying(handoffs: Handoffs) -> No
 
 
 @pytest.mark.requirement("HO-09")
-def test_files_that_nobody_owns_are_granted_and_others_are_asked_of_the_operator(
+def test_unowned_files_are_granted_and_owned_files_wait_for_the_operator(
     handoffs: Handoffs,
 ) -> None:
     handoffs.spawn("t-1", "src/auth/")
@@ -193,7 +196,7 @@ def test_files_that_nobody_owns_are_granted_and_others_are_asked_of_the_operator
 
 
 @pytest.mark.requirement("HO-09")
-def test_the_operator_grants_what_no_rule_may_give_away(handoffs: Handoffs) -> None:
+def test_the_operator_can_grant_what_no_rule_grants(handoffs: Handoffs) -> None:
     handoffs.spawn()
     handoffs.repo.commit("sly", {"conftest.py": "x = 1\n"})
     assert handoffs.run("complete", "t-1").code == 1
@@ -210,7 +213,7 @@ def test_the_operator_grants_what_no_rule_may_give_away(handoffs: Handoffs) -> N
 
 
 @pytest.mark.requirement("HO-09")
-def test_a_waiver_lets_one_check_pass_and_the_receipt_says_so(handoffs: Handoffs) -> None:
+def test_a_waiver_passes_one_check_and_the_receipt_records_it(handoffs: Handoffs) -> None:
     handoffs.spawn()
     handoffs.repo.commit("work", HONEST | {"README.md": "# Login\n"})
     assert handoffs.run("complete", "t-1").code == 1
@@ -229,7 +232,7 @@ def test_a_waiver_lets_one_check_pass_and_the_receipt_says_so(handoffs: Handoffs
 
 
 @pytest.mark.requirement("HO-09")
-def test_only_the_operator_replaces_a_contract(handoffs: Handoffs) -> None:
+def test_only_the_operator_can_replace_a_contract(handoffs: Handoffs) -> None:
     handoffs.spawn()
     wider = ("handoff", "spawn", "t-1", "--files", "src/", "--criterion", CRITERION)
     refused = handoffs.run(*wider)
@@ -249,7 +252,7 @@ OPERATORS = [
 
 @pytest.mark.requirement("HO-09")
 @pytest.mark.parametrize("command", OPERATORS, ids=lambda command: command[1])
-def test_without_the_operators_token_nothing_is_changed(
+def test_without_the_operators_token_nothing_changes(
     handoffs: Handoffs, command: tuple[str, ...]
 ) -> None:
     handoffs.spawn()
@@ -278,7 +281,7 @@ def test_the_operators_token_comes_from_a_private_file(handoffs: Handoffs) -> No
     assert exposed == (1, "", f"{file} can be read by other users; run: chmod 600 {file}\n")
     file.chmod(0o600)
     assert handoffs.run(*waive).code == 0
-    # What is named counts, whatever lies around.
+    # The named file is used, even if there are others.
     named = handoffs.repo.path.parent / "named"
     named.write_text("a-guess")
     named.chmod(0o600)
@@ -286,7 +289,7 @@ def test_the_operators_token_comes_from_a_private_file(handoffs: Handoffs) -> No
 
 
 @pytest.mark.requirement("HO-08")
-def test_strategies_are_suggested_by_their_record(handoffs: Handoffs) -> None:
+def test_strategies_are_suggested_by_their_track_record(handoffs: Handoffs) -> None:
     choice = handoffs.json("strategy", "suggest", "--seed", "7", "--goal", "Sign in")
     assert handoffs.json("strategy", "suggest", "--seed", "7") == choice
     lines = handoffs.run("strategy", "suggest", "--seed", "7").out.splitlines()
@@ -310,7 +313,7 @@ def _record(handoffs: Handoffs, strategy: str) -> list[str] | None:
     [("scope", "list"), ("strategy", "list"), ("receipt", "list"), ("handoff", "owners")],
     ids=" ".join,
 )
-def test_the_everyday_commands_of_handoffs_import_nothing_heavy(
+def test_everyday_handoff_commands_import_nothing_heavy(
     handoffs: Handoffs, command: tuple[str, ...]
 ) -> None:
     done = subprocess.run(

@@ -24,7 +24,7 @@ ALL = {
     ".gemini/settings.json",
 }
 SERVER = {"type": "http", "url": "http://127.0.0.1:7432/mcp"}
-# Without the right of root to write everywhere, where we are root.
+# If we are root, drop the capability to write everywhere.
 WITHOUT_ROOT = (
     "import ctypes, os, sys; ctypes.CDLL(None).prctl(24, 1, 0, 0, 0); "
     "os.execv(sys.executable, [sys.executable, '-m', 'shiftboss.cli.main', *sys.argv[1:]])"
@@ -39,7 +39,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def files(folder: Path) -> dict[str, bytes | str]:
-    """Everything but git's own: contents by name, links by where they lead, folders by a word."""
+    """Everything outside .git: contents of files, targets of links, a marker for folders."""
     contents: dict[str, bytes | str] = {}
     for path in sorted(folder.rglob("*")):
         name = path.relative_to(folder).as_posix()
@@ -59,7 +59,7 @@ def init(folder: Path, *arguments: str) -> Done:
 
 
 def refused(folder: Path, *arguments: str) -> str:
-    """Its one line; nothing has changed."""
+    """The one-line error; nothing has changed."""
     before = files(folder)
     done = shiftboss("init", *arguments, folder=folder)
     assert (done.code, done.out) == (1, "")
@@ -69,7 +69,7 @@ def refused(folder: Path, *arguments: str) -> str:
 
 
 @pytest.mark.requirement("OWN-01")
-def test_a_fresh_repository_is_set_up_once_and_put_back(folder: Path) -> None:
+def test_init_sets_up_a_fresh_repository_once_and_can_undo_it(folder: Path) -> None:
     (folder / "Makefile").write_text("test:\n\ttrue\n")
     before = files(folder)
     missing = shiftboss("init", "--check", folder=folder)
@@ -97,12 +97,12 @@ def test_a_fresh_repository_is_set_up_once_and_put_back(folder: Path) -> None:
 
 
 @pytest.mark.requirement("OWN-01")
-def test_all_agents_or_some_or_those_that_are_used_here(folder: Path) -> None:
+def test_init_sets_up_all_agents_or_the_given_ones_or_those_in_use(folder: Path) -> None:
     before = files(folder)
     answer = json.loads(init(folder, "--all-agents", "--json").out)
     assert {one["file"] for one in answer["changes"]} == ALL
     once = files(folder)
-    # What is set up stays set up, without being named again.
+    # Agents that are set up stay set up without being named again.
     assert json.loads(init(folder, "--json").out)["agents"] == answer["agents"]
     assert init(folder, "--check").out == "nothing to do\n"
     init(folder, "--remove", "--agent", "codex")
@@ -125,7 +125,7 @@ def test_all_agents_or_some_or_those_that_are_used_here(folder: Path) -> None:
 
 
 @pytest.mark.requirement("OWN-01")
-def test_what_is_there_stays_and_comes_back_byte_for_byte(folder: Path) -> None:
+def test_existing_content_is_kept_and_restored_byte_for_byte(folder: Path) -> None:
     texts = {
         ".mcp.json": '{"mcpServers": {"zeta": {"command": "z"}, "alpha": {"command": "a"}}}',
         ".claude/settings.json": (
@@ -171,7 +171,7 @@ def test_what_is_there_stays_and_comes_back_byte_for_byte(folder: Path) -> None:
 
 
 @pytest.mark.requirement("OWN-01")
-def test_what_somebody_has_made_of_it_is_left(folder: Path) -> None:
+def test_user_edits_are_left_in_place(folder: Path) -> None:
     init(folder)
     config = folder / ".mcp.json"
     own = config.read_text().replace("http://127.0.0.1:7432/mcp", "http://build-host:7432/mcp")
@@ -182,7 +182,7 @@ def test_what_somebody_has_made_of_it_is_left(folder: Path) -> None:
     )
     policy = folder / "shiftboss.yaml"
     policy.write_text(policy.read_text() + "locking: chain\n")
-    # An older block is brought up to date, and an address of one's own is none.
+    # An older block is updated, but a custom address is not an older block.
     assert init(folder).out == "changed AGENTS.md\n"
     assert "Keep the tests" in page.read_text()
     answer = json.loads(init(folder, "--remove", "--json").out)
@@ -217,7 +217,7 @@ def test_what_somebody_has_made_of_it_is_left(folder: Path) -> None:
         ("AGENTS.md/x", "", "AGENTS.md is not a file; "),
     ],
 )
-def test_a_file_that_cannot_be_changed_leaves_all_as_it_was(
+def test_an_unchangeable_file_leaves_everything_as_it_was(
     folder: Path, name: str, text: str, message: str
 ) -> None:
     (folder / name).parent.mkdir(exist_ok=True)
@@ -226,7 +226,7 @@ def test_a_file_that_cannot_be_changed_leaves_all_as_it_was(
 
 
 @pytest.mark.requirement("OWN-01")
-def test_links_are_followed_as_long_as_they_stay_inside(folder: Path, tmp_path: Path) -> None:
+def test_links_are_followed_only_inside_the_repository(folder: Path, tmp_path: Path) -> None:
     (folder / "CLAUDE.md").write_text("# Rules\n")
     (folder / "AGENTS.md").symlink_to("CLAUDE.md")
     before = files(folder)
@@ -246,7 +246,7 @@ def test_links_are_followed_as_long_as_they_stay_inside(folder: Path, tmp_path: 
 
 
 @pytest.mark.requirement("OWN-01")
-def test_a_folder_that_cannot_be_written_to_is_left_as_it_was(folder: Path) -> None:
+def test_an_unwritable_folder_is_left_as_it_was(folder: Path) -> None:
     inner = folder / ".claude"
     inner.mkdir()
     before = files(folder)
@@ -268,7 +268,7 @@ def test_a_folder_that_cannot_be_written_to_is_left_as_it_was(folder: Path) -> N
 
 
 @pytest.mark.requirement("OWN-01")
-def test_only_the_top_of_a_repository_is_set_up(folder: Path, tmp_path: Path) -> None:
+def test_only_the_top_level_of_a_repository_is_set_up(folder: Path, tmp_path: Path) -> None:
     inner = folder / "src"
     inner.mkdir()
     assert refused(folder, "src") == f"src is not the top folder of its repository; use {folder}\n"
@@ -283,7 +283,7 @@ def test_only_the_top_of_a_repository_is_set_up(folder: Path, tmp_path: Path) ->
 
 
 @pytest.mark.requirement("OWN-01")
-def test_work_lands_on_the_main_branch_wherever_one_is(folder: Path) -> None:
+def test_work_lands_on_the_main_branch_if_there_is_one(folder: Path) -> None:
     git = ["git", "-C", str(folder), "-c", "user.name=W", "-c", "user.email=w@shiftboss.invalid"]
     subprocess.run([*git, "commit", "--quiet", "--allow-empty", "-m", "base"], check=True)
     subprocess.run([*git, "checkout", "--quiet", "-b", "feature"], check=True)

@@ -24,7 +24,7 @@ _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 @pytest.fixture
 def busy_server(server: RunningServer, client: Client) -> RunningServer:
-    """A swarm with a worker in every condition."""
+    """A swarm with a worker in every state."""
     client.create_swarm(swarm_id=SWARM, feature="Sign in with a key, and " * 6)
     names = {1: "backend-api", 2: "a-packet-with-a-rather-long-name-" * 2 + "x", 3: "handbook"}
     for packet_id, name in names.items():
@@ -58,13 +58,13 @@ def test_no_line_is_wider_than_the_terminal(
 ) -> None:
     lines = _seen(on_terminal(*command, url=busy_server.url, columns=columns))
     assert SWARM in "\n".join(lines)
-    # The line about the server holds an address to copy; a terminal may break it.
+    # The line about the server contains an address to copy; the terminal may wrap it.
     assert max(len(line) for line in lines if "healthy" not in line) <= columns
 
 
 @pytest.mark.requirement("SW-12")
 @pytest.mark.parametrize("columns", WIDTHS)
-def test_each_worker_has_its_row_at_every_width(busy_server: RunningServer, columns: int) -> None:
+def test_each_worker_has_one_row_at_every_width(busy_server: RunningServer, columns: int) -> None:
     text = on_terminal("swarm", "show", SWARM, url=busy_server.url, columns=columns)
     lines = _seen(text)
     (first,) = [line for line in lines if "backend-api" in line]
@@ -77,13 +77,13 @@ def test_each_worker_has_its_row_at_every_width(busy_server: RunningServer, colu
 
 
 @pytest.mark.requirement("SW-12")
-def test_colours_are_for_terminals(busy_server: RunningServer) -> None:
+def test_colours_are_used_only_on_terminals(busy_server: RunningServer) -> None:
     assert "\x1b[" not in shiftboss("swarm", "show", SWARM, url=busy_server.url).out
     assert _COLOURS.search(on_terminal("swarm", "show", SWARM, url=busy_server.url, columns=80))
 
 
 @pytest.mark.requirement("SW-09")
-def test_an_event_is_one_line_in_a_pipe_however_long(busy_server: RunningServer) -> None:
+def test_a_long_event_stays_on_one_line_in_a_pipe(busy_server: RunningServer) -> None:
     lines = shiftboss("events", SWARM, url=busy_server.url).out.splitlines()
     assert [line.split()[0] for line in lines] == [
         str(number) for number in range(1, len(lines) + 1)
@@ -108,7 +108,7 @@ PLAIN = r"[bold]x[/bold] [/] :smile: \x1b[2J\x1b]0;title\x07 \u202e \r\n\ttab"
     ],
     ids=" ".join,
 )
-def test_values_of_the_server_are_shown_as_plain_text(
+def test_values_from_the_server_are_shown_as_plain_text(
     server: RunningServer, client: Client, command: tuple[str, ...], columns: int
 ) -> None:
     client.create_swarm(swarm_id=SWARM, feature=TRICKS)
@@ -120,7 +120,7 @@ def test_values_of_the_server_are_shown_as_plain_text(
 
 
 @pytest.mark.requirement("SW-13")
-def test_the_words_of_a_problem_are_shown_as_plain_text(server: RunningServer) -> None:
+def test_problem_details_are_shown_as_plain_text(server: RunningServer) -> None:
     done = shiftboss("status", "a\x1b[2Jb", url=server.url)
     assert (done.code, done.out) == (1, "")
     assert r"a\x1b[2Jb" in done.err

@@ -56,7 +56,7 @@ PROBLEMS = [
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """With a plan and the folders of its repos."""
+    """A folder with a plan and the folders of its repos."""
     for name in ("app", "lib"):
         (tmp_path / name).mkdir()
     (tmp_path / "plan.yaml").write_text(PLAN)
@@ -64,7 +64,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.mark.requirement("OWN-01")
-def test_a_good_plan_is_told_in_a_line(folder: Path) -> None:
+def test_a_valid_plan_is_confirmed_in_one_line(folder: Path) -> None:
     done = shiftboss("plan", "check", "plan.yaml", folder=folder)
     assert done == (
         0,
@@ -81,7 +81,7 @@ def test_a_good_plan_is_told_in_a_line(folder: Path) -> None:
 
 
 @pytest.mark.requirement("OWN-01")
-def test_every_problem_of_a_plan_is_told_with_line_and_key(tmp_path: Path) -> None:
+def test_every_problem_in_a_plan_is_reported_with_line_and_key(tmp_path: Path) -> None:
     (tmp_path / "plan.yaml").write_text(BAD)
     done = shiftboss("plan", "check", "plan.yaml", folder=tmp_path)
     assert (done.code, done.err) == (1, "plan.yaml has 6 problems\n")
@@ -97,7 +97,7 @@ def test_every_problem_of_a_plan_is_told_with_line_and_key(tmp_path: Path) -> No
 
 
 @pytest.mark.requirement("OWN-01")
-def test_a_secret_in_a_plan_is_warned_of_and_not_repeated(folder: Path) -> None:
+def test_a_secret_in_a_plan_causes_a_warning_that_does_not_repeat_it(folder: Path) -> None:
     text = PLAN.replace("{path: app}", "{path: app, environment: {API_TOKEN: geheim}}")
     (folder / "plan.yaml").write_text(text)
     done = shiftboss("plan", "check", "plan.yaml", folder=folder)
@@ -107,7 +107,7 @@ def test_a_secret_in_a_plan_is_warned_of_and_not_repeated(folder: Path) -> None:
 
 
 @pytest.mark.requirement("OWN-01", "CC-17")
-def test_a_plan_is_shown_in_its_phases_at_80_columns_and_without_colour(folder: Path) -> None:
+def test_a_plan_is_shown_by_phase_in_80_columns_without_colour(folder: Path) -> None:
     path = str(folder / "plan.yaml")
     seen = on_terminal("plan", "show", path, url=NOWHERE, columns=80)
     plain = shiftboss("plan", "show", path, COLUMNS="80").out
@@ -130,7 +130,7 @@ def test_a_plan_is_shown_in_its_phases_at_80_columns_and_without_colour(folder: 
 
 
 @pytest.mark.requirement("OWN-01")
-def test_a_dry_run_says_what_would_start_when_and_does_nothing(folder: Path) -> None:
+def test_a_dry_run_shows_what_would_start_when_and_does_nothing(folder: Path) -> None:
     before = sorted(folder.rglob("*"))
     command = ("run", "plan.yaml", "--dry-run")
     done = shiftboss(*command, url=NOWHERE, folder=folder, COLUMNS="80")
@@ -152,7 +152,7 @@ def test_a_dry_run_says_what_would_start_when_and_does_nothing(folder: Path) -> 
 
 
 @pytest.mark.requirement("OWN-01")
-def test_the_schema_describes_what_is_read(folder: Path) -> None:
+def test_the_schema_matches_the_plans_that_are_accepted(folder: Path) -> None:
     schema = json.loads(shiftboss("plan", "schema").out)
     assert set(schema["required"]) == {"goal", "repos", "tasks"}
     assert "copy" in schema["$defs"]["PlanRepo"]["properties"]
@@ -160,7 +160,7 @@ def test_the_schema_describes_what_is_read(folder: Path) -> None:
 
 
 @pytest.mark.requirement("OWN-01")
-def test_folders_come_from_the_plan_or_from_the_policy_beside_it(folder: Path) -> None:
+def test_folders_come_from_the_plan_or_the_policy_beside_it(folder: Path) -> None:
     (folder / "plan.yaml").write_text(
         PLAN.replace("app: {path: app}", "app: {}").replace("swarm: login\n", "")
     )
@@ -184,7 +184,7 @@ def test_two_names_for_one_folder_are_refused(folder: Path) -> None:
 
 
 @pytest.mark.requirement("OWN-01")
-def test_the_same_file_is_the_same_swarm_and_another_is_another(tmp_path: Path) -> None:
+def test_each_plan_file_has_its_own_stable_swarm_id(tmp_path: Path) -> None:
     names = ["plan.yaml", "other.yaml", "Ä plan ☂.yaml", f"{'long' * 50}.yaml", "one/plan.yaml"]
     swarm_ids = [default_swarm_id(tmp_path / name) for name in names]
     assert swarm_ids == [default_swarm_id(tmp_path / "one" / ".." / name) for name in names]
@@ -206,7 +206,7 @@ CHECKLIST = """\
 
 
 @pytest.mark.requirement("OWN-01")
-def test_a_checklist_becomes_a_plan_and_check_names_what_it_lacks(folder: Path) -> None:
+def test_a_checklist_becomes_a_plan_and_check_names_what_is_missing(folder: Path) -> None:
     (folder / "todo.md").write_text(CHECKLIST)
     command = ("plan", "import", "todo.md", "--from", "markdown", "--repo", "app=app")
     done = shiftboss(*command, "-o", "lib/new.yaml", folder=folder)
@@ -235,7 +235,7 @@ def test_a_checklist_becomes_a_plan_and_check_names_what_it_lacks(folder: Path) 
 
 
 @pytest.mark.requirement("OWN-01")
-def test_open_issues_become_a_plan_that_is_good(folder: Path) -> None:
+def test_open_issues_become_a_valid_plan(folder: Path) -> None:
     issues = [
         {"id": "bd-1", "title": "Done", "status": "closed"},
         {"id": "bd-3", "title": "Three", "dependencies": ["bd-1", "bd-2"], "priority": 0}
@@ -250,13 +250,13 @@ def test_open_issues_become_a_plan_that_is_good(folder: Path) -> None:
     (folder / "new.yaml").write_text(printed.out)
     assert shiftboss("plan", "check", "new.yaml", folder=folder).code == 0
     plan = load_plan(folder / "new.yaml")
-    assert [(one.id, one.depends_on, one.priority) for one in plan.tasks] == [
+    assert [(task.id, task.depends_on, task.priority) for task in plan.tasks] == [
         ("bd-2", [], 0),
         ("bd-3", ["bd-2"], 2),
     ]
-    assert [one.files_owned for one in plan.tasks] == [["src/two/"], ["src/three.py"]]
+    assert [task.files_owned for task in plan.tasks] == [["src/two/"], ["src/three.py"]]
     result = shiftboss(*command, "--json", folder=folder)
-    assert [one["id"] for one in json.loads(result.out)["tasks"]] == ["bd-2", "bd-3"]
+    assert [task["id"] for task in json.loads(result.out)["tasks"]] == ["bd-2", "bd-3"]
     (folder / "issues.jsonl").write_text(f"{lines}nonsense\n")
     refused = shiftboss(*command, folder=folder)
     assert (refused.code, refused.out) == (1, "")

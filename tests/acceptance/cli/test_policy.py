@@ -33,7 +33,7 @@ PROBLEMS = [
 
 
 @pytest.mark.requirement("CC-05", "CC-06")
-def test_the_ten_repos_of_the_contract_are_good_and_come_in_its_phases() -> None:
+def test_the_contracts_ten_repos_are_valid_and_listed_by_phase() -> None:
     done = shiftboss("policy", "check", str(EXAMPLE))
     assert (done.code, done.err) == (0, "")
     assert done.out.splitlines() == [
@@ -48,7 +48,7 @@ def test_the_ten_repos_of_the_contract_are_good_and_come_in_its_phases() -> None
 
 
 @pytest.mark.requirement("CC-05")
-def test_every_problem_of_a_policy_file_is_told_with_line_and_key(tmp_path: Path) -> None:
+def test_every_problem_in_a_policy_file_is_reported_with_line_and_key(tmp_path: Path) -> None:
     (tmp_path / "shiftboss.yaml").write_text(BAD)
     done = shiftboss("policy", "check", folder=tmp_path)
     assert done.code == 1
@@ -63,7 +63,7 @@ def test_every_problem_of_a_policy_file_is_told_with_line_and_key(tmp_path: Path
 
 
 @pytest.mark.requirement("CC-05")
-def test_repositories_that_cannot_be_used_are_told_with_line_and_key(tmp_path: Path) -> None:
+def test_unusable_repositories_are_reported_with_line_and_key(tmp_path: Path) -> None:
     Repo(tmp_path / "long", "sha256")
     Repo(tmp_path / "short")
     file = tmp_path / "shiftboss.yaml"
@@ -75,14 +75,14 @@ def test_repositories_that_cannot_be_used_are_told_with_line_and_key(tmp_path: P
     file.write_text("repos:\n  short: {path: short}\n")
     good = shiftboss("policy", "check", folder=tmp_path)
     assert good.out.splitlines()[0] == "shiftboss.yaml is valid: 1 repo, locking neighbours"
-    # One folder by two names.
+    # One folder under two names.
     file.write_text("repos:\n  a: {path: short}\n  b:\n    path: ./short\n")
     twice = shiftboss("policy", "check", folder=tmp_path)
     assert twice.out == "shiftboss.yaml:4: repos.b.path: is the folder of 'a' as well\n"
 
 
 @pytest.mark.requirement("CC-05", "CC-12")
-def test_a_policy_is_shown_as_the_file_says_it_or_with_every_value(tmp_path: Path) -> None:
+def test_a_policy_is_shown_as_written_or_with_every_value_filled_in(tmp_path: Path) -> None:
     (tmp_path / "shiftboss.yaml").write_text("repos: {sdk: {path: sdk}}\nlocking: chain\n")
     shown = shiftboss("policy", "show", folder=tmp_path)
     assert (shown.code, shown.err) == (0, "")
@@ -99,7 +99,7 @@ def test_a_policy_is_shown_as_the_file_says_it_or_with_every_value(tmp_path: Pat
 
 
 @pytest.mark.requirement("CC-05")
-def test_a_server_takes_its_policy_whole_or_does_not_start(tmp_path: Path) -> None:
+def test_a_server_does_not_start_with_an_invalid_policy(tmp_path: Path) -> None:
     (tmp_path / "shiftboss.yaml").write_text(BAD)
     serve = ("serve", "--port", "0", "--policy", str(tmp_path / "shiftboss.yaml"))
     db = ("--db", str(tmp_path / "state" / "shiftboss.db"))
@@ -110,4 +110,4 @@ def test_a_server_takes_its_policy_whole_or_does_not_start(tmp_path: Path) -> No
     with running(*serve, *db) as server:
         url = server.line().split()[2].rstrip(";")
         listed = shiftboss("repo", "list", "--json", url=url)
-    assert [one["repo"] for one in json.loads(listed.out)["repos"]] == ["sdk"]
+    assert [repo["repo"] for repo in json.loads(listed.out)["repos"]] == ["sdk"]

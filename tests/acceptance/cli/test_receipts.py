@@ -19,13 +19,13 @@ from tests.commands import shiftboss
 from tests.repos import Repo
 from tests.running import RunningServer
 
-# Nobody listens there: who asks a server for something fails.
+# Nothing listens there, so a command that needs a server fails.
 NOWHERE = "http://127.0.0.1:1"
 
 
 @pytest.fixture(scope="module")
 def accepted(shared_server: RunningServer, tmp_path_factory: pytest.TempPathFactory) -> Handoffs:
-    """One task that is proven, for tests that only look."""
+    """One proven task, for tests that only read."""
     bus = InSwarm(shared_server.url)
     handoffs = Handoffs(shared_server, bus, Repo(tmp_path_factory.mktemp("proven") / "repo"))
     handoffs.accepted("t-1")
@@ -72,7 +72,7 @@ def test_a_receipt_is_shown_and_listed(accepted: Handoffs) -> None:
 
 
 @pytest.mark.requirement("OWN-02")
-def test_a_receipt_is_checked_without_any_server(exported: Path, key: Path) -> None:
+def test_a_receipt_is_verified_without_a_server(exported: Path, key: Path) -> None:
     code, out, err = verified(exported, key)
     body = json.loads(exported.read_bytes())["receipt"]
     assert (code, err) == (0, "")
@@ -82,7 +82,9 @@ def test_a_receipt_is_checked_without_any_server(exported: Path, key: Path) -> N
 
 
 @pytest.mark.requirement("OWN-02")
-def test_without_a_key_the_server_is_asked_and_named(accepted: Handoffs, exported: Path) -> None:
+def test_without_a_key_the_servers_key_is_used_and_the_server_named(
+    accepted: Handoffs, exported: Path
+) -> None:
     done = shiftboss("receipt", "verify", str(exported), url=accepted.url)
     assert done.code == 0
     assert done.out.splitlines()[-1] == (
@@ -93,7 +95,7 @@ def test_without_a_key_the_server_is_asked_and_named(accepted: Handoffs, exporte
 
 
 @pytest.mark.requirement("OWN-02")
-def test_a_server_gives_its_key_before_the_first_receipt(server: RunningServer) -> None:
+def test_a_server_provides_its_key_before_the_first_receipt(server: RunningServer) -> None:
     done = shiftboss("receipt", "key", url=server.url)
     assert (done.code, done.err) == (0, "")
     assert done.out.startswith("-----BEGIN PUBLIC KEY-----\n")
@@ -124,7 +126,7 @@ def _further_member(signed: dict[str, Any]) -> None:
     ],
     ids=["commit", "criterion", "member", "signature", "empty"],
 )
-def test_a_forged_receipt_is_refused_in_clear_words(
+def test_a_forged_receipt_is_refused_with_a_clear_message(
     exported: Path, key: Path, forge: Callable[[dict[str, Any]], None], message: str
 ) -> None:
     signed = json.loads(exported.read_bytes())
@@ -149,7 +151,7 @@ def test_the_receipt_of_another_server_is_refused(exported: Path, tmp_path: Path
 
 
 @pytest.mark.requirement("OWN-02")
-def test_files_that_are_not_there_are_one_line(exported: Path, key: Path, tmp_path: Path) -> None:
+def test_missing_files_are_one_line_errors(exported: Path, key: Path, tmp_path: Path) -> None:
     missing = tmp_path / "missing"
     message = f"cannot read {missing}: No such file or directory\n"
     assert verified(missing, key) == (1, "", message)
@@ -157,8 +159,8 @@ def test_files_that_are_not_there_are_one_line(exported: Path, key: Path, tmp_pa
 
 
 @pytest.mark.requirement("OWN-02")
-def test_openssl_comes_to_the_same_result(exported: Path, key: Path, tmp_path: Path) -> None:
-    """As the reference page says it."""
+def test_openssl_agrees_with_the_verification(exported: Path, key: Path, tmp_path: Path) -> None:
+    """As described on the reference page."""
     signed = json.loads(exported.read_bytes())
     body = tmp_path / "body"
     signature = tmp_path / "signature"

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.requirement("OWN-07")
 
 
 class RunCommands:
-    """Two tasks: `a` is at work, `b` is queued."""
+    """Two tasks: `a` is executing, `b` is queued."""
 
     def __init__(self, server: RunningServer) -> None:
         self.server = server
@@ -91,7 +91,7 @@ def test_usage_is_shown_and_a_budget_stops_the_task_until_the_operator_raises_it
     refused = commands.run("budget", "set", "--task", "a", "--tokens", "9000")
     assert (refused.code, refused.out) == (1, "")
     assert "only the operator may raise a budget" in refused.err
-    # What was counted and what was held survives the death of the server.
+    # The usage and the hold survive a server crash.
     commands.server.kill()
     commands.server.start()
     assert "used up" in commands.ask("heartbeat", name="w")["paused"]
@@ -100,7 +100,7 @@ def test_usage_is_shown_and_a_budget_stops_the_task_until_the_operator_raises_it
     assert "paused" not in commands.ask("heartbeat", name="w")
 
 
-def test_a_swarm_is_paused_by_everybody_and_resumed_by_the_operator(commands: RunCommands) -> None:
+def test_anyone_can_pause_a_swarm_and_the_operator_resumes_it(commands: RunCommands) -> None:
     assert commands.ok("swarm", "pause", "default", "--reason", "lunch") == [
         "default is paused until it is resumed"
     ]

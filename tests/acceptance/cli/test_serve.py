@@ -18,7 +18,7 @@ TOKEN = "a-token-that-nobody-may-see"
 
 
 @pytest.mark.requirement("SW-12")
-def test_serve_tells_its_address_and_ends_well(tmp_path: Path) -> None:
+def test_serve_prints_its_address_and_exits_cleanly(tmp_path: Path) -> None:
     database = tmp_path / "deep" / "down.db"
     with running("serve", "--port", "0", "--db", str(database), "--json") as serving:
         address = json.loads(serving.line())["address"]
@@ -48,7 +48,7 @@ def test_serve_takes_its_defaults_from_the_environment(tmp_path: Path) -> None:
 
 
 @pytest.mark.requirement("SW-12")
-def test_a_port_that_is_taken_is_one_line(tmp_path: Path) -> None:
+def test_a_taken_port_is_a_one_line_error(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         done = shiftboss("serve", "--port", port, "--db", str(tmp_path / "x.db"))
@@ -60,7 +60,7 @@ def test_a_port_that_is_taken_is_one_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.requirement("SW-12")
-def test_a_database_that_another_server_has_is_one_line(server: RunningServer) -> None:
+def test_a_database_in_use_by_another_server_is_a_one_line_error(server: RunningServer) -> None:
     done = shiftboss("serve", "--port", "0", "--db", server.database)
     assert (done.code, done.out) == (1, "")
     assert done.err == (
@@ -69,7 +69,7 @@ def test_a_database_that_another_server_has_is_one_line(server: RunningServer) -
 
 
 @pytest.mark.requirement("SW-12")
-def test_a_database_that_cannot_be_is_one_line(tmp_path: Path) -> None:
+def test_an_impossible_database_path_is_a_one_line_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("not a folder")
     database = tmp_path / "file" / "x.db"
     done = shiftboss("serve", "--port", "0", "--db", str(database))
@@ -79,7 +79,7 @@ def test_a_database_that_cannot_be_is_one_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.requirement("SW-12")
-def test_a_folder_in_the_place_of_the_database_is_one_line(tmp_path: Path) -> None:
+def test_a_folder_in_place_of_the_database_is_a_one_line_error(tmp_path: Path) -> None:
     done = shiftboss("serve", "--port", "0", "--db", str(tmp_path), "--state", str(tmp_path / "s"))
     assert (done.code, done.out) == (1, "")
     assert done.err.startswith(f"cannot open {tmp_path}: ")
@@ -87,7 +87,7 @@ def test_a_folder_in_the_place_of_the_database_is_one_line(tmp_path: Path) -> No
 
 
 @pytest.mark.requirement("HO-09", "OWN-02")
-def test_the_key_and_the_operators_token_lie_in_the_state_folder_for_nobody_else(
+def test_the_key_and_the_operators_token_are_private_files_in_the_state_folder(
     tmp_path: Path,
 ) -> None:
     command = ("serve", "--port", "0", "--db", str(tmp_path / "x.db"), "--state")
@@ -105,7 +105,7 @@ def test_the_key_and_the_operators_token_lie_in_the_state_folder_for_nobody_else
 
 
 @pytest.mark.requirement("SW-12")
-def test_an_address_for_everybody_needs_a_token(tmp_path: Path) -> None:
+def test_a_public_address_needs_a_token(tmp_path: Path) -> None:
     arguments = ("serve", "--host", "0.0.0.0", "--port", "0", "--db", str(tmp_path / "x.db"))
     done = shiftboss(*arguments)
     assert (done.code, done.out) == (1, "")
@@ -163,7 +163,7 @@ def test_a_token_file_without_a_usable_token_is_refused(tmp_path: Path, content:
 
 
 @pytest.mark.requirement("SW-13")
-def test_a_token_file_that_is_not_there_is_one_line(tmp_path: Path) -> None:
+def test_a_missing_token_file_is_a_one_line_error(tmp_path: Path) -> None:
     file = tmp_path / "none"
     done = shiftboss("status", "--token-file", str(file))
     assert done == (1, "", f"cannot read the token file {file}: No such file or directory\n")

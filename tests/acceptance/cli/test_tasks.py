@@ -33,7 +33,7 @@ def beads_file(folder: Path, *lines: str) -> str:
 
 
 @pytest.mark.requirement("BUS-04")
-def test_an_added_task_is_there_with_what_was_said(server: RunningServer, client: Client) -> None:
+def test_an_added_task_has_the_given_settings(server: RunningServer, client: Client) -> None:
     assert shiftboss("task", "add", "first", "--title", "One", url=server.url) == (
         0,
         "added task first\n",
@@ -51,7 +51,7 @@ def test_an_added_task_is_there_with_what_was_said(server: RunningServer, client
 
 
 @pytest.mark.requirement("BUS-04")
-def test_a_submitted_task_says_where_it_is(server: RunningServer, client: Client) -> None:
+def test_submitting_a_task_shows_where_it_went(server: RunningServer, client: Client) -> None:
     for bead_id in ("a", "b"):
         ask(client, "add_task", bead_id=bead_id, title="T")
     ask(client, "add_task", bead_id="c", title="T", depends_on=["a", "b"])
@@ -63,7 +63,7 @@ def test_a_submitted_task_says_where_it_is(server: RunningServer, client: Client
 
 
 @pytest.mark.requirement("BUS-04", "BUS-07")
-def test_tasks_are_listed_and_shown_with_what_went_wrong(
+def test_tasks_are_listed_and_shown_with_their_errors(
     server: RunningServer, client: Client
 ) -> None:
     ask(client, "register_worker", name="z.ai1")
@@ -81,7 +81,7 @@ def test_tasks_are_listed_and_shown_with_what_went_wrong(
 
 
 @pytest.mark.requirement("BUS-04")
-def test_a_long_list_comes_page_by_page(server: RunningServer, client: Client) -> None:
+def test_a_long_list_is_shown_page_by_page(server: RunningServer, client: Client) -> None:
     for number in range(3):
         ask(client, "add_task", bead_id=f"t-{number}", title="T")
     lines = _lines("task", "list", "--limit", "2", url=server.url)
@@ -92,7 +92,7 @@ def test_a_long_list_comes_page_by_page(server: RunningServer, client: Client) -
 
 
 @pytest.mark.requirement("BUS-07")
-def test_a_failed_task_is_tried_again_and_a_task_can_be_cancelled(
+def test_a_failed_task_can_be_retried_and_a_task_can_be_cancelled(
     server: RunningServer, client: Client
 ) -> None:
     ask(client, "register_worker", name="z.ai1")
@@ -108,12 +108,12 @@ def test_a_failed_task_is_tried_again_and_a_task_can_be_cancelled(
 
 @pytest.mark.requirement("BUS-04")
 @pytest.mark.parametrize("command", ["show", "submit", "retry", "cancel"])
-def test_an_unknown_task_is_one_line(server: RunningServer, command: str) -> None:
+def test_an_unknown_task_is_a_one_line_error(server: RunningServer, command: str) -> None:
     assert shiftboss("task", command, "nope", url=server.url) == (1, "", UNKNOWN)
 
 
 @pytest.mark.requirement("BUS-04")
-def test_a_swarm_has_tasks_of_its_own(server: RunningServer, client: Client) -> None:
+def test_each_swarm_has_its_own_tasks(server: RunningServer, client: Client) -> None:
     client.create_swarm(swarm_id="other")
     assert shiftboss("task", "add", "a", "--title", "T", "--swarm", "other", url=server.url)[0] == 0
     assert shiftboss("task", "list", url=server.url).out.startswith("no tasks; ")
@@ -123,7 +123,7 @@ def test_a_swarm_has_tasks_of_its_own(server: RunningServer, client: Client) -> 
 
 
 @pytest.mark.requirement("BUS-07")
-def test_the_workers_are_listed_and_a_stuck_one_is_freed(
+def test_workers_are_listed_and_a_stuck_one_can_be_reset(
     server: RunningServer, client: Client
 ) -> None:
     assert _lines("worker", "list", url=server.url) == ["no workers", "0 queued"]
@@ -190,7 +190,7 @@ def test_open_issues_of_a_beads_file_become_tasks_with_their_dependencies(
         "bd-3": ["bd-2"],
         "bd-4": ["bd-3"],
     }
-    # The tracker's 0 is the most urgent, ours is the usual one.
+    # In the tracker 0 is the most urgent priority; here it is the normal one.
     assert [tasks[name]["priority"] for name in ("bd-3", "bd-2", "bd-4")] == [2, 0, -2]
     assert tasks["bd-4"]["description"] == "What to do"
     again = shiftboss("task", "import", file, "--json", url=server.url)
@@ -219,7 +219,7 @@ def test_open_issues_of_a_beads_file_become_tasks_with_their_dependencies(
         (issue("bd-1"), "id: bd-1 is on an earlier line as well"),
     ],
 )
-def test_a_bad_line_is_named_and_nothing_is_imported_unless_it_may_be_left_out(
+def test_a_bad_line_stops_the_import_unless_bad_lines_may_be_skipped(
     server: RunningServer, client: Client, tmp_path: Path, bad: str, why: str
 ) -> None:
     file = beads_file(tmp_path, issue("bd-1"), bad, issue("bd-3"))
@@ -240,7 +240,7 @@ def test_a_bad_line_is_named_and_nothing_is_imported_unless_it_may_be_left_out(
 
 
 @pytest.mark.requirement("BUS-04")
-def test_an_import_may_depend_on_tasks_that_are_there_already(
+def test_imported_tasks_can_depend_on_existing_tasks(
     server: RunningServer, client: Client, tmp_path: Path
 ) -> None:
     ask(client, "add_task", bead_id="there", title="T")
@@ -250,14 +250,14 @@ def test_an_import_may_depend_on_tasks_that_are_there_already(
 
 
 @pytest.mark.requirement("BUS-04")
-def test_a_file_that_is_not_there_is_one_line(server: RunningServer, tmp_path: Path) -> None:
+def test_a_missing_file_is_a_one_line_error(server: RunningServer, tmp_path: Path) -> None:
     missing = tmp_path / "missing.jsonl"
     done = shiftboss("task", "import", str(missing), url=server.url)
     assert done == (1, "", f"cannot read {missing}: No such file or directory\n")
 
 
 @pytest.mark.requirement("BUS-04")
-def test_an_import_on_a_terminal_shows_how_far_it_is(server: RunningServer, tmp_path: Path) -> None:
+def test_an_import_shows_its_progress_on_a_terminal(server: RunningServer, tmp_path: Path) -> None:
     file = beads_file(tmp_path, *(issue(f"bd-{number}") for number in range(20)))
     written = on_terminal("task", "import", file, url=server.url, columns=80)
     assert "importing" in written
@@ -268,7 +268,7 @@ def test_an_import_on_a_terminal_shows_how_far_it_is(server: RunningServer, tmp_
 @pytest.mark.parametrize(
     "command", [("task", "list"), ("worker", "list"), ("questions", "list")], ids=" ".join
 )
-def test_the_everyday_commands_of_the_bus_import_nothing_heavy(
+def test_everyday_bus_commands_import_nothing_heavy(
     server: RunningServer, command: tuple[str, ...]
 ) -> None:
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""A server under a policy with two repos, core and app, and the commands for it."""
+"""A server with a policy for two repos, core and app, and the commands for it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def write_policy(folder: Path, **repos: dict[str, Any]) -> Path:
 
 
 class PolicyServer:
-    """`run` is the command in a folder that is none of the repos; `operate` with the token."""
+    """`run` runs a command outside the repos; `operate` does so with the operator's token."""
 
     def __init__(self, server: RunningServer, client: Client, folder: Path) -> None:
         self.url = server.url
@@ -62,7 +62,7 @@ class PolicyServer:
         return answer
 
     def spawn(self, repo: str, *, at_work: bool = False) -> str:
-        """The id of a task in a repo of the policy; with a worker that has begun it."""
+        """Spawn a task in a repo of the policy, optionally with a worker on it; returns its id."""
         task_id = f"t-{repo}"
         options = ("--title", f"Work on {repo}", "--files", "synced", "--criterion", "it is well")
         self.ok("handoff", "spawn", task_id, "--repo", repo, *options, "--submit")

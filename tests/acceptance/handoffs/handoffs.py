@@ -16,7 +16,7 @@ HONEST = {"src/auth/login.py": "def login():\n    return 'token'\n"}
 GREEDY = {**HONEST, "README.md": "# Mine\n"}
 PASSES = "Command passes: grep -q token src/auth/login.py"
 
-# Tells that it runs, then waits until it may end.
+# Reports that it runs, then waits for permission to exit.
 GATE = """
 import pathlib, sys, time
 started, go = map(pathlib.Path, sys.argv[1:])
@@ -28,7 +28,7 @@ while not go.exists() and time.monotonic() < ends_at:
 
 
 class Operator:
-    """Who can read the operator's token, which lies beside the database."""
+    """The operator, who can read the token beside the database."""
 
     def __init__(self, server: RunningServer) -> None:
         self.token = (Path(server.database).parent / "operator-token").read_text().strip()
@@ -59,12 +59,12 @@ def honest(repo: Repo) -> str:
 
 
 def greedy(repo: Repo) -> str:
-    """Work that leaves what the task owns."""
+    """Work outside the files that the task owns."""
     return repo.commit("work", GREEDY)
 
 
 def start_over(repo: Repo) -> None:
-    """Every commit is looked at: what is forbidden has to leave the history."""
+    """Every commit is checked, so a forbidden change has to leave the history."""
     repo.git("reset", "--quiet", "--hard", repo.base)
 
 

@@ -24,7 +24,7 @@ WORKER_TOKEN = "the-token-of-the-workers"
 
 
 class WebhookServer:
-    """The commit of `down-1` is followed, was looked at once, and is not due for an hour."""
+    """The commit of `down-1` is followed, was checked once, and is not due for an hour."""
 
     def __init__(self, folder: Path, forge: Forge, **settings: object) -> None:
         self.forge = forge
@@ -50,7 +50,7 @@ class WebhookServer:
         self.sha = self.repo.commit("work", {"a.txt": "2\n"})
         run = self.forge.push(self.sha, **jobs)
         self.contract_server.push("bd-1", "alphavm", self.sha)
-        # Told in the same transaction that puts the next look an hour away.
+        # Stored in the same transaction that schedules the next check in an hour.
         self.contract_server.event("ci_run_found")
         return run
 
@@ -69,7 +69,7 @@ class WebhookServer:
         return json.dumps(payload | members).encode()
 
     def post(self, repo: str, headers: dict[str, str], body: bytes) -> httpx2.Response:
-        """Without a token of ours, by a name that is not ours."""
+        """Without our token, under a foreign host name."""
         return httpx2.post(
             f"{self.contract_server.server.url}/ci/webhook/{repo}",
             headers={"Host": "shiftboss.example", **headers},
@@ -124,7 +124,7 @@ def webhooks(tmp_path: Path) -> Iterator[WebhookServer]:
         ("forgejo-new", "action_run_success"),
     ],
 )
-def test_a_signed_webhook_has_the_server_look_at_once(
+def test_a_signed_webhook_makes_the_server_check_ci_at_once(
     tmp_path: Path, flavour: Any, event: str
 ) -> None:
     with running_forge(flavour) as forge:
@@ -140,7 +140,7 @@ def test_a_signed_webhook_has_the_server_look_at_once(
             webhooks.contract_server.close()
 
 
-def test_with_a_token_for_the_workers_a_forge_needs_none(tmp_path: Path) -> None:
+def test_webhooks_do_not_need_the_workers_token(tmp_path: Path) -> None:
     with running_forge("github") as forge:
         webhooks = WebhookServer(tmp_path, forge, token=WORKER_TOKEN, spawning="everybody")
         try:
@@ -160,19 +160,19 @@ def test_with_a_token_for_the_workers_a_forge_needs_none(tmp_path: Path) -> None
             webhooks.contract_server.close()
 
 
-def test_a_webhook_that_is_sent_again_asks_the_forge_once(webhooks: WebhookServer) -> None:
+def test_a_redelivered_webhook_asks_the_forge_only_once(webhooks: WebhookServer) -> None:
     webhooks.follow(test="running")
     before = webhooks.looks()
     body = webhooks.body()
     assert [webhooks.tell(body).json()["looks"] for _ in range(20)] == [1] + [0] * 19
     wait_until(lambda: webhooks.looks() > before, "the look was made")
-    # Another one is heard; by then all looks of the first ones would have been made.
+    # Another one is handled; by then the first ones would have caused all their checks.
     assert webhooks.tell(webhooks.body(action="completed")).json()["looks"] == 1
     wait_until(lambda: webhooks.looks() > before + 1, "the second look was made")
     assert webhooks.looks() == before + 2
 
 
-def test_who_cannot_sign_learns_and_changes_nothing(webhooks: WebhookServer) -> None:
+def test_an_unsigned_webhook_changes_nothing_and_reveals_nothing(webhooks: WebhookServer) -> None:
     webhooks.follow(test="running").jobs["test"] = "success"
     before = webhooks.looks()
     body = webhooks.body()
@@ -190,13 +190,13 @@ def test_who_cannot_sign_learns_and_changes_nothing(webhooks: WebhookServer) -> 
     assert (problem["status"], problem["code"]) == (403, "forbidden")
     assert "webhook_secret_variable" in problem["hint"]
     assert SECRET not in attempts["wrong secret"].text
-    # All of them were answered before this one is, and none had the server look.
+    # All of them were answered before this one, and none made the server check CI.
     assert webhooks.tell(webhooks.body(action="completed")).json()["looks"] == 1
     webhooks.contract_server.event("ci_passed")
     assert webhooks.looks() == before + 1
 
 
-def test_what_has_nothing_to_do_with_a_followed_commit(webhooks: WebhookServer) -> None:
+def test_webhooks_unrelated_to_a_followed_commit_are_ignored(webhooks: WebhookServer) -> None:
     webhooks.follow(test="running")
     other = webhooks.body(repository={"full_name": "alpha/other"})
     elsewhere = webhooks.body(workflow_run={"head_sha": "1" * 40})
@@ -211,7 +211,7 @@ def test_a_huge_body_is_refused(webhooks: WebhookServer) -> None:
     assert (response.status_code, response.json()["code"]) == (413, "body_too_large")
 
 
-def test_only_post(webhooks: WebhookServer) -> None:
+def test_only_post_is_allowed(webhooks: WebhookServer) -> None:
     response = httpx2.get(
         f"{webhooks.contract_server.server.url}/ci/webhook/alphavm", timeout=30, trust_env=False
     )

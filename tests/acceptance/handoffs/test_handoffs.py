@@ -1,4 +1,4 @@
-"""Handoffs through a real server and a real repository: nothing a worker says makes work pass."""
+"""Handoffs with a real server and a real repository: no statement of a worker makes work pass."""
 
 from __future__ import annotations
 
@@ -47,10 +47,10 @@ def given_out(client: Client, repo: Repo, **members: object) -> None:
 
 
 @pytest.mark.requirement("HO-01", "CC-01")
-def test_a_repository_with_sha256_names_is_refused_before_anything_is_begun(
+def test_a_sha256_repository_is_refused_before_anything_is_started(
     client: Client, tmp_path: Path
 ) -> None:
-    """Nobody could report its commits: the documents have them in 7 to 40 digits."""
+    """Its commits could not be reported: the documents give commit ids 7 to 40 digits."""
     repo = Repo(tmp_path / "long", "sha256")
     body = {
         "bead_id": "t",
@@ -66,12 +66,12 @@ def test_a_repository_with_sha256_names_is_refused_before_anything_is_begun(
     assert ask(client, "list_tasks")["tasks"] == []
 
 
-# -- the calls of the document, over every surface
+# -- the documented calls, over every surface
 
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[RunningServer, Repo]]:
-    """A server that runs in a repository, which is then the one that is meant."""
+    """A server that runs in a repository, which is then the default one."""
     repo = Repo(tmp_path_factory.mktemp("home") / "repo")
     server = RunningServer(tmp_path_factory.mktemp("state") / "shiftboss.db")
     with pytest.MonkeyPatch.context() as patch:
@@ -86,7 +86,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[RunningServ
 @pytest.mark.anyio
 @pytest.mark.requirement("HO-01", "HO-03", "HO-04", "HO-05", "OWN-02")
 @pytest.mark.parametrize("surface", SURFACES)
-async def test_the_documents_calls_over_mcp(
+async def test_the_documented_calls_work_over_mcp(
     home: tuple[RunningServer, Repo], surface: Surface
 ) -> None:
     server, repo = home
@@ -144,7 +144,7 @@ async def test_the_documents_calls_over_mcp(
 
 
 @pytest.mark.requirement("HO-01", "HO-03", "HO-04", "HO-05", "OWN-02")
-def test_the_documents_calls_over_http(bus: InSwarm, repo: Repo) -> None:
+def test_the_documented_calls_work_over_http(bus: InSwarm, repo: Repo) -> None:
     spawned = spawn(bus, repo)
     assert (spawned["contract_version"], spawned["base_commit"]) == (1, repo.base)
     greedy(repo)
@@ -152,12 +152,12 @@ def test_the_documents_calls_over_http(bus: InSwarm, repo: Repo) -> None:
     assert (no.status_code, no.json()["code"]) == (409, "contract_violations")
     assert no.json()["error"].startswith(REFUSED)
     assert no.json()["detail"] == no.json()["error"]
-    assert [one["path"] for one in no.json()["violations"]] == ["README.md"]
+    assert [violation["path"] for violation in no.json()["violations"]] == ["README.md"]
     start_over(repo)
     commit = honest(repo)
     yes = complete(bus, "t", files_touched=[], summary="done").json()
     assert (yes["success"], yes["commit"]) == (True, commit)
-    passed = [one for one in yes["checks"] if one["check"] == "criterion"]
+    passed = [check for check in yes["checks"] if check["check"] == "criterion"]
     assert [(one["subject"], one["outcome"], one["exit_code"]) for one in passed] == [
         (PASSES, "passed", 0)
     ]
@@ -176,7 +176,7 @@ def test_the_documents_calls_over_http(bus: InSwarm, repo: Repo) -> None:
         ({"policy": {"waive": "all"}}, "policy.waive"),
     ],
 )
-def test_a_handoff_that_makes_no_sense_is_refused_by_field(
+def test_an_invalid_handoff_is_refused_by_field(
     bus: InSwarm, repo: Repo, members: dict[str, object], field: str
 ) -> None:
     body = {"bead_id": "t", "files": ["a.py"], "subtask_title": "T", "repo": str(repo.path)}
@@ -186,7 +186,7 @@ def test_a_handoff_that_makes_no_sense_is_refused_by_field(
 
 
 @pytest.mark.requirement("HO-02")
-def test_the_handoff_is_made_from_the_repository(bus: InSwarm, repo: Repo) -> None:
+def test_the_handoff_is_derived_from_the_repository(bus: InSwarm, repo: Repo) -> None:
     base = repo.commit(
         "set up",
         {
@@ -199,11 +199,13 @@ def test_the_handoff_is_made_from_the_repository(bus: InSwarm, repo: Repo) -> No
     assert spawned["base_commit"] == base
     assert contract["files_readonly"] == ["src/lib/jwt.py"]
     assert contract["success_criteria"][0] == PASSES
-    assert any(one.startswith("Tests pass:") for one in contract["success_criteria"])
+    assert any(criterion.startswith("Tests pass:") for criterion in contract["success_criteria"])
 
 
 @pytest.mark.requirement("HO-04")
-def test_who_does_not_wait_asks_again_for_the_verdict(bus: InSwarm, repo: Repo) -> None:
+def test_a_worker_that_does_not_wait_can_ask_for_the_verdict_later(
+    bus: InSwarm, repo: Repo
+) -> None:
     spawn(bus, repo)
     greedy(repo)
     members = {"summary": "done"}
@@ -214,11 +216,11 @@ def test_who_does_not_wait_asks_again_for_the_verdict(bus: InSwarm, repo: Repo) 
     assert bus.kinds().count("claim_made") == 1
 
 
-# -- the other ways to say it
+# -- the other ways to claim work
 
 
 @pytest.mark.requirement("HO-04")
-def test_worker_done_is_looked_at_as_well(bus: InSwarm, repo: Repo) -> None:
+def test_worker_done_is_verified_too(bus: InSwarm, repo: Repo) -> None:
     given_out(bus, repo)
     greedy(repo)
     problem = refused(bus, "/bus/worker_done", {"bead_id": "t"}, 409, "contract_violations")
@@ -231,7 +233,7 @@ def test_worker_done_is_looked_at_as_well(bus: InSwarm, repo: Repo) -> None:
 
 
 @pytest.mark.requirement("HO-04")
-def test_a_complete_message_is_looked_at_as_well(bus: InSwarm, repo: Repo) -> None:
+def test_a_complete_message_is_verified_too(bus: InSwarm, repo: Repo) -> None:
     given_out(bus, repo)
     report = message("complete", "w", files_created=[], files_modified=["src/auth/login.py"])
     for work, kind in ((greedy, "claim_refused"), (honest, "claim_accepted")):
@@ -248,7 +250,7 @@ def test_a_complete_message_is_looked_at_as_well(bus: InSwarm, repo: Repo) -> No
 
 @pytest.mark.anyio
 @pytest.mark.requirement("HO-04")
-async def test_a_packet_is_looked_at_as_well(bus: InSwarm, repo: Repo) -> None:
+async def test_a_completed_packet_is_verified_too(bus: InSwarm, repo: Repo) -> None:
     spawn(bus, repo, bead_id="packet-1")
     changes = {"swarm_id": bus.swarm_id, "tasks_total": 1}
     async with worker_at(bus.url, repo.path.parent, **changes) as worker:
@@ -283,7 +285,7 @@ async def complete_once(complete_with: Any, commit: str) -> dict[str, Any]:
 
 
 @pytest.mark.requirement("HO-07")
-def test_overlapping_tasks_are_not_in_flight_together(bus: InSwarm, repo: Repo) -> None:
+def test_overlapping_tasks_do_not_run_at_the_same_time(bus: InSwarm, repo: Repo) -> None:
     spawn(bus, repo, files=["src/**/*.py"])
     body = {"bead_id": "u", "files": ["src/auth/*.py"], "subtask_title": "U"}
     problem = refused(
@@ -302,7 +304,7 @@ def test_overlapping_tasks_are_not_in_flight_together(bus: InSwarm, repo: Repo) 
 
 
 @pytest.mark.requirement("HO-09")
-def test_a_file_that_was_asked_for_belongs_to_the_contract(bus: InSwarm, repo: Repo) -> None:
+def test_a_granted_file_becomes_part_of_the_contract(bus: InSwarm, repo: Repo) -> None:
     given_out(bus, repo)
     scope = {"bead_id": "t", "paths": ["README.md"], "reason": "It names the login."}
     granted = ask(bus, "request_scope", **scope)
@@ -317,10 +319,10 @@ def test_a_file_that_was_asked_for_belongs_to_the_contract(bus: InSwarm, repo: R
 
 
 @pytest.mark.requirement("HO-08")
-def test_what_happened_is_seen_by_the_next_plan(bus: InSwarm, repo: Repo) -> None:
+def test_the_next_plan_takes_earlier_outcomes_into_account(bus: InSwarm, repo: Repo) -> None:
     strategy = ask(bus, "swarm_plan", goal="Login", seed=1)["strategy"]
     spawn(bus, repo, strategy=strategy)
     greedy(repo)
     assert complete(bus, "t").status_code == 409
-    rows = {one["strategy"]: one for one in ask(bus, "swarm_plan", seed=1)["strategies"]}
+    rows = {row["strategy"]: row for row in ask(bus, "swarm_plan", seed=1)["strategies"]}
     assert (rows[strategy]["samples"], round(rows[strategy]["losses"], 3)) == (1, 1.0)

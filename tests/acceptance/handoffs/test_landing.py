@@ -42,13 +42,13 @@ def landed(server: PolicyServer, commit: str, landed_commit: str) -> dict[str, A
 
 
 def core(server: PolicyServer) -> tuple[str | None, str | None, str | None]:
-    """Who has it, what CI says of it, and where."""
+    """The lock holder of core, its CI state, and the commit it is about."""
     one = server.json("repo", "list")["repos"][0]
     return one["locked_by"], one["ci"], one["sha"]
 
 
 @pytest.mark.requirement("CC-01", "CC-05", "OWN-01")
-def test_the_repo_is_free_when_the_proven_commit_is_on_its_branch(
+def test_the_repo_is_unlocked_when_the_proven_commit_is_on_its_branch(
     server: PolicyServer,
 ) -> None:
     commit = accepted(server)
@@ -73,14 +73,14 @@ def test_the_repo_is_free_when_the_proven_commit_is_on_its_branch(
 
 
 @pytest.mark.requirement("CC-01", "CC-05")
-def test_of_a_merge_ci_is_asked_before_the_repo_is_free(server: PolicyServer) -> None:
+def test_a_merge_needs_green_ci_before_the_repo_is_unlocked(server: PolicyServer) -> None:
     commit = accepted(server)
     server.core.commit("of a person", {"README.md": "# Others\n"})
     server.core.git("merge", "--quiet", "--no-ff", "--message", "Land", OWN)
     merge = server.core.head()
     answer = landed(server, commit, merge)
     assert answer["landed_commit"] == merge
-    # The server goes on looking by itself; here it is asked to.
+    # The server would check again by itself; here it is asked to.
     wait_until(
         lambda: "repo_locked" not in landed(server, commit, merge),
         "CI has passed",

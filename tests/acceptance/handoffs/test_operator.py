@@ -53,7 +53,7 @@ def spawned(client: Client, repo: Repo, bead_id: str, **members: object) -> dict
 
 
 @pytest.mark.requirement("HO-09", "OWN-02")
-def test_a_waiver_is_the_operators_and_stands_in_the_receipt(
+def test_only_the_operator_can_waive_and_the_receipt_records_it(
     server: RunningServer, client: Client, operator: Operator, repo: Repo
 ) -> None:
     spawned(client, repo, "waived")
@@ -63,7 +63,7 @@ def test_a_waiver_is_the_operators_and_stands_in_the_receipt(
         no = operator.post("waive", waiver, token)
         assert (no.status_code, no.json()["code"]) == (403, "forbidden")
     assert client.post("/operator/waive", waiver).status_code == 403
-    # Nor is there another door.
+    # Nor is there another way in.
     assert client.post("/bus/waive", waiver).status_code == 404
     flag = complete(client, "waived", waivers=[waiver])
     assert (flag.status_code, flag.json()["field"]) == (422, "waivers")
@@ -72,7 +72,7 @@ def test_a_waiver_is_the_operators_and_stands_in_the_receipt(
     assert operator.does("waive", **waiver)["success"] is True
     yes = complete(client, "waived").json()
     assert (yes["success"], yes["commit"]) == (True, commit)
-    scope = next(one for one in yes["checks"] if one["check"] == "scope")
+    scope = next(check for check in yes["checks"] if check["check"] == "scope")
     assert scope["outcome"] == "waived"
     receipt = ask(client, "show_receipt", bead_id="waived")["signed_receipt"]["receipt"]
     assert receipt["waivers"] == [
@@ -87,7 +87,7 @@ def test_a_waiver_is_the_operators_and_stands_in_the_receipt(
 
 @pytest.mark.anyio
 @pytest.mark.requirement("HO-09")
-async def test_the_operators_operations_are_no_tools(server: RunningServer) -> None:
+async def test_the_operators_operations_are_not_offered_as_tools(server: RunningServer) -> None:
     async with connected(server.url, "2026-07-28") as bus:
         tools = {tool.name for tool in (await bus.client.list_tools()).tools}
     assert {"swarm_spawn_subtask", "swarm_complete", "request_scope", "swarm_plan"} <= tools
@@ -143,7 +143,7 @@ def test_the_operator_replaces_a_contract(client: Client, operator: Operator, re
 
 
 @pytest.mark.requirement("OWN-02", "HO-05")
-def test_no_secret_is_ever_told(
+def test_secrets_are_never_revealed(
     server: RunningServer, client: Client, operator: Operator, repo: Repo
 ) -> None:
     """Not in answers, events or the log, and not to the commands of a contract."""
@@ -154,7 +154,7 @@ def test_no_secret_is_ever_told(
     honest(repo)
     done = complete(client, "secret")
     assert done.json()["success"] is True
-    (criterion,) = [one for one in done.json()["checks"] if one["check"] == "criterion"]
+    (criterion,) = [check for check in done.json()["checks"] if check["check"] == "criterion"]
     assert "PATH=" in criterion["output_tail"]
     wrong = operator.post("waive", {"bead_id": "secret", "check": "scope"}, b"wrong")
     texts = all_text(

@@ -23,7 +23,7 @@ HIDDEN = "a-secret-of-the-servers-environment"
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    """Only the operator spawns here, and one variable is for commands."""
+    """Only the operator can spawn here, and commands see one variable."""
     running_server = RunningServer(
         tmp_path_factory.mktemp("spawning") / "shiftboss.db",
         spawning="operator",
@@ -61,7 +61,7 @@ def spawn_request(repo: Repo, bead_id: str, **members: object) -> dict[str, Any]
 
 
 @pytest.mark.requirement("HO-01", "HO-09")
-def test_only_the_operator_spawns_where_that_was_chosen(
+def test_spawning_can_be_restricted_to_the_operator(
     client: Client, operator: Operator, repo: Repo
 ) -> None:
     greedy = spawn_request(repo, "t", files=["**"])
@@ -73,7 +73,7 @@ def test_only_the_operator_spawns_where_that_was_chosen(
     assert client.post("/bus/show_task", {"bead_id": "t"}).json()["code"] == "unknown_task"
 
     assert operator.does("spawn_subtask", **spawn_request(repo, "t"))["contract_version"] == 1
-    # A contract that is there is replaced by another operation.
+    # An existing contract is replaced by a different operation.
     again = operator.post("spawn_subtask", greedy)
     assert (again.status_code, again.json()["code"]) == (409, "handoff_exists")
     honest(repo)
@@ -82,14 +82,16 @@ def test_only_the_operator_spawns_where_that_was_chosen(
 
 @pytest.mark.anyio
 @pytest.mark.requirement("HO-01", "HO-09")
-async def test_the_tool_is_not_another_door(server: RunningServer, repo: Repo) -> None:
+async def test_the_mcp_tool_does_not_bypass_the_restriction(
+    server: RunningServer, repo: Repo
+) -> None:
     async with connected(server.url, "2026-07-28") as bus:
         no = await bus.refused("swarm_spawn_subtask", **spawn_request(repo, "by-tool"))
     assert no["code"] == "forbidden"
 
 
 @pytest.mark.requirement("HO-05", "OWN-02")
-def test_commands_see_the_variables_that_the_operator_allows_and_no_others(
+def test_commands_see_only_the_variables_that_the_operator_allows(
     client: Client, operator: Operator, repo: Repo
 ) -> None:
     reading = spawn_request(repo, "env", success_criteria=["Command passes: env"])
@@ -102,13 +104,13 @@ def test_commands_see_the_variables_that_the_operator_allows_and_no_others(
     honest(repo)
     done = complete(client, "env")
     assert done.json()["success"] is True
-    (criterion,) = [one for one in done.json()["checks"] if one["check"] == "criterion"]
+    (criterion,) = [check for check in done.json()["checks"] if check["check"] == "criterion"]
     assert "SHOWN_TO_COMMANDS=seen" in criterion["output_tail"]
     assert HIDDEN not in done.text
 
 
 @pytest.mark.requirement("HO-01", "HO-09")
-def test_the_command_spawns_as_the_operator_where_it_has_to(
+def test_the_command_spawns_as_the_operator_where_required(
     server: RunningServer, operator: Operator, repo: Repo
 ) -> None:
     def spawn(*more: str, **variables: str) -> Done:
@@ -137,7 +139,7 @@ def test_the_command_spawns_as_the_operator_where_it_has_to(
         ({"token": "t", "spawning": "everybody"}, True),
     ],
 )
-def test_spawning_is_open_where_only_this_machine_can_ask(
+def test_spawning_is_open_only_on_a_server_that_no_other_machine_can_reach(
     settings: dict[str, Any], is_open: bool
 ) -> None:
     assert ServerSettings("x.db", **settings).spawning_is_open is is_open
@@ -152,7 +154,7 @@ def test_spawning_is_open_where_only_this_machine_can_ask(
         ((), {"SHIFTBOSS_PASS_ENVIRONMENT": "A_ONE,A_TWO"}),
     ],
 )
-def test_serve_takes_the_names_of_variables(
+def test_serve_accepts_the_names_of_allowed_variables(
     tmp_path: Path, options: tuple[str, ...], variables: dict[str, str]
 ) -> None:
     repo = Repo(tmp_path / "repo")
@@ -168,7 +170,7 @@ def test_serve_takes_the_names_of_variables(
 
 
 @pytest.mark.requirement("HO-05")
-def test_our_own_variables_are_never_passed(tmp_path: Path) -> None:
+def test_our_own_variables_are_never_passed_on(tmp_path: Path) -> None:
     command = ("serve", "--port", "0", "--db", str(tmp_path / "x.db"))
     done = shiftboss(*command, "--pass-environment", "SHIFTBOSS_TOKEN")
     assert (done.code, done.out) == (1, "")
@@ -176,8 +178,8 @@ def test_our_own_variables_are_never_passed(tmp_path: Path) -> None:
 
 
 @pytest.mark.requirement("OWN-02")
-def test_a_new_database_is_for_nobody_else(tmp_path: Path) -> None:
-    """It holds what commands printed. What is there already keeps the mode that somebody chose."""
+def test_a_new_database_is_private(tmp_path: Path) -> None:
+    """It contains output of commands. An existing database keeps the mode it was given."""
     old_mask = os.umask(0o022)
     try:
         new = RunningServer(tmp_path / "new" / "shiftboss.db", state=str(tmp_path / "state"))

@@ -1,4 +1,4 @@
-"""A coding agent that Shiftboss does not know: all that a new brand has to write."""
+"""A coding agent that Shiftboss does not know: everything a new agent has to provide."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class AiderToolHook(ToolHook):
-    """It names tools, files and commands in its own way, and wants the answer as text."""
+    """It has its own names for tools, files and commands, and expects the answer as text."""
 
     tool_key = "function"
     input_key = "given"

@@ -73,7 +73,7 @@ class TaskWorkspace:
         return self.hook("pre-tool-use", self.call(tool, **given))
 
     def install_git_hooks(self) -> None:
-        """In the folder of git, as a launcher does."""
+        """In the git folder, as a launcher does."""
         for name in ("pre-commit", "pre-push"):
             file = self.tree / ".git" / "hooks" / name
             file.parent.mkdir(exist_ok=True)

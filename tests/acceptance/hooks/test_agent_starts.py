@@ -60,7 +60,7 @@ def written(workspace: Workspace) -> list[Path]:
 
 
 @pytest.mark.parametrize("kind", REAL)
-def test_the_prompt_goes_in_on_standard_input_and_the_token_by_the_environment(
+def test_the_prompt_is_passed_on_standard_input_and_the_token_in_the_environment(
     workspace: Workspace, kind: str
 ) -> None:
     launch = start(workspace, kind)
@@ -80,7 +80,7 @@ def test_the_prompt_goes_in_on_standard_input_and_the_token_by_the_environment(
 
 
 @pytest.mark.parametrize("kind", REAL)
-def test_it_knows_our_tools_and_asks_our_hooks(workspace: Workspace, kind: str) -> None:
+def test_the_agent_is_configured_with_our_tools_and_hooks(workspace: Workspace, kind: str) -> None:
     launch = start(workspace, kind)
     everything = "\n".join([*launch.argv, *launch.environment.values()])
     everything += "\n".join(path.read_text() for path in written(workspace))
@@ -91,7 +91,7 @@ def test_it_knows_our_tools_and_asks_our_hooks(workspace: Workspace, kind: str) 
 
 
 @pytest.mark.parametrize("kind", REAL)
-def test_a_server_without_a_token_is_asked_without_one(tmp_path: Path, kind: str) -> None:
+def test_no_token_is_passed_for_a_server_without_one(tmp_path: Path, kind: str) -> None:
     workspace = make_workspace(tmp_path, None)
     launch = start(workspace, kind)
     assert "SHIFTBOSS_TOKEN" not in launch.environment
@@ -117,14 +117,16 @@ def test_the_plan_chooses_the_program_the_model_and_further_arguments(
 
 
 @pytest.mark.parametrize("kind", REAL)
-def test_it_can_be_started_again_in_the_same_seat(workspace: Workspace, kind: str) -> None:
+def test_starting_again_in_the_same_workspace_gives_the_same_launch(
+    workspace: Workspace, kind: str
+) -> None:
     (Path(workspace.environment["HOME"]) / ".gemini").mkdir()
     (Path(workspace.environment["HOME"]) / ".gemini" / "oauth_creds.json").write_text("{}")
     assert start(workspace, kind) == start(workspace, kind)
 
 
 @pytest.mark.parametrize("kind", [*REAL, "command"])
-def test_a_program_that_is_missing_is_named(kind: str) -> None:
+def test_a_missing_program_is_named(kind: str) -> None:
     reason = AGENTS[kind].why_unavailable(
         PlanAgent(kind=kind, command=["not-to-be-found-anywhere"])
     )
@@ -133,7 +135,7 @@ def test_a_program_that_is_missing_is_named(kind: str) -> None:
     assert AGENTS[kind].why_unavailable(PlanAgent(kind=kind, command=[sys.executable])) is None
 
 
-def test_claude_is_not_a_part_of_the_session_that_started_it(workspace: Workspace) -> None:
+def test_claude_does_not_inherit_the_session_that_started_it(workspace: Workspace) -> None:
     launch = start(workspace, "claude")
     assert "CLAUDECODE" not in launch.environment
     settings = json.loads((workspace.scratch / "claude-settings.json").read_text())
@@ -151,7 +153,9 @@ def codex_settings(launch: Launch) -> dict[str, Any]:
     return settings
 
 
-def test_codex_keeps_the_user_s_home_and_turns_the_user_s_servers_off(workspace: Workspace) -> None:
+def test_codex_keeps_the_users_home_but_disables_the_users_mcp_servers(
+    workspace: Workspace,
+) -> None:
     home = Path(workspace.environment["HOME"]) / ".codex"
     home.mkdir()
     (home / "config.toml").write_text(
@@ -170,7 +174,7 @@ def test_codex_keeps_the_user_s_home_and_turns_the_user_s_servers_off(workspace:
 
 
 @pytest.mark.parametrize("text", ["", "[[[", "mcp_servers = 3\n", "\x00"])
-def test_codex_starts_with_whatever_settings_the_user_has(workspace: Workspace, text: str) -> None:
+def test_codex_starts_with_any_user_settings(workspace: Workspace, text: str) -> None:
     elsewhere = workspace.scratch / "elsewhere"
     elsewhere.mkdir()
     (elsewhere / "config.toml").write_text(text)
@@ -179,7 +183,7 @@ def test_codex_starts_with_whatever_settings_the_user_has(workspace: Workspace, 
     assert launch.environment["CODEX_HOME"] == str(elsewhere)
 
 
-def test_opencode_turns_the_user_s_servers_off(workspace: Workspace) -> None:
+def test_opencode_disables_the_users_mcp_servers(workspace: Workspace) -> None:
     folder = Path(workspace.environment["HOME"]) / ".config" / "opencode"
     folder.mkdir(parents=True)
     servers = {"other": {"type": "local", "command": ["x"]}}
@@ -196,7 +200,7 @@ def test_opencode_turns_the_user_s_servers_off(workspace: Workspace) -> None:
     assert json.dumps(str(workspace.contract_file)) in hook.read_text()
 
 
-def test_gemini_finds_the_user_s_login_but_not_the_user_s_tools(workspace: Workspace) -> None:
+def test_gemini_gets_the_users_login_but_not_the_users_tools(workspace: Workspace) -> None:
     users = Path(workspace.environment["HOME"]) / ".gemini"
     (users / "tmp").mkdir(parents=True)
     (users / "oauth_creds.json").write_text("secret")
@@ -220,7 +224,7 @@ def test_gemini_finds_the_user_s_login_but_not_the_user_s_tools(workspace: Works
 
 
 @pytest.mark.parametrize("hooks", [{"enabled": False}, {"disabled": ["x"]}])
-def test_gemini_is_not_started_in_a_tree_that_turns_hooks_off(
+def test_gemini_is_not_started_in_a_tree_that_disables_hooks(
     workspace: Workspace, hooks: dict[str, Any]
 ) -> None:
     (workspace.tree / ".gemini").mkdir()
@@ -229,7 +233,7 @@ def test_gemini_is_not_started_in_a_tree_that_turns_hooks_off(
         start(workspace, "gemini")
 
 
-def test_gemini_s_settings_that_cannot_be_read_are_named(workspace: Workspace) -> None:
+def test_unreadable_gemini_settings_are_named(workspace: Workspace) -> None:
     users = Path(workspace.environment["HOME"]) / ".gemini"
     users.mkdir()
     (users / "settings.json").write_text("// a comment\n{}")
@@ -237,7 +241,7 @@ def test_gemini_s_settings_that_cannot_be_read_are_named(workspace: Workspace) -
         start(workspace, "gemini")
 
 
-def test_a_command_gets_what_it_asks_for(workspace: Workspace) -> None:
+def test_placeholders_in_a_command_are_filled_in(workspace: Workspace) -> None:
     command = ["work", "--in={tree}", "{task} {worker}", "{model}", "{server}", "{prompt_file}"]
     launch = start(workspace, "command", "{tree}", command=[*command, "{unknown} {}"])
     prompt = workspace.scratch / "prompt.md"
@@ -255,5 +259,5 @@ def test_a_command_gets_what_it_asks_for(workspace: Workspace) -> None:
     assert launch.environment["SHIFTBOSS_PROMPT"] == str(prompt)
 
 
-def test_a_command_that_is_none_is_named() -> None:
+def test_a_missing_command_is_reported() -> None:
     assert AGENTS["command"].why_unavailable(PlanAgent(kind="command")) is not None

@@ -1,4 +1,4 @@
-"""Hooks of agents: an edit outside of the contract is refused before it is made."""
+"""Agent hooks: an edit outside the contract is refused before it is made."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ PATCH = "*** Begin Patch\n*** Add File: src/auth/a.py\n+x\n*** Update File: {}\n
 
 @pytest.fixture(scope="module")
 def workspace(tmp_path_factory: pytest.TempPathFactory) -> TaskWorkspace:
-    """Nothing in it is changed by what is refused or allowed: nobody carries it out."""
+    """Shared by all tests: no tool call is carried out, so nothing in it changes."""
     workspace = TaskWorkspace(tmp_path_factory.mktemp("hooks"))
     tree, outside = workspace.tree, workspace.tree.parent / "outside"
     outside.mkdir()
@@ -56,7 +56,7 @@ def judged(
     return refusal(hook, given, read_contract(workspace.contract), str(workspace.contract))
 
 
-def test_an_edit_is_judged_as_a_process_and_the_refusal_names_the_contract(
+def test_the_hook_process_judges_an_edit_and_its_refusal_names_the_contract(
     workspace: TaskWorkspace,
 ) -> None:
     allowed = workspace.use("Write", file_path=f"{workspace.tree}/src/auth/login.py", content="x")
@@ -82,27 +82,29 @@ def test_an_edit_is_judged_as_a_process_and_the_refusal_names_the_contract(
         ("src/auth", False),
         (".", False),
         ("src/auth/names.py", False),  # readonly
-        ("src/auth/NAMES.py", False),  # the same file, where letter case does not count
+        ("src/auth/NAMES.py", False),  # the same file on a case-insensitive file system
         ("SRC/auth/login.py", False),
-        ("src/auth/conftest.py", False),  # steers tests
+        ("src/auth/conftest.py", False),  # configures tests
         ("src/auth/.git/config", False),
         (".git", False),
-        ("src/auth/out/file", False),  # a link that leads out
-        ("src/auth/away", False),  # a link to what is not owned
+        ("src/auth/out/file", False),  # a link out of the tree
+        ("src/auth/away", False),  # a link to a file that is not owned
         ("../outside/file", False),
         ("src/auth/../../../outside/file", False),
         ("/etc/passwd", False),
         ("/dev/null", False),
         ("/tmp/notes.md", False),
         ("~/notes.md", False),
-        ("src/auth/lоgin.py", True),  # a name of its own, with a letter that only looks the same
-        ("srс/auth/login.py", False),  # and a folder of its own
+        ("src/auth/lоgin.py", True),  # a different name, with a letter that only looks the same
+        ("srс/auth/login.py", False),  # and a different folder
         ("src/auth/x.log", True),
         ("x.log", False),
     ],
 )
 @pytest.mark.parametrize("tool", ["Write", "NotebookEdit"])
-def test_paths_of_edits(workspace: TaskWorkspace, path: str, is_allowed: bool, tool: str) -> None:
+def test_edits_are_judged_by_their_path(
+    workspace: TaskWorkspace, path: str, is_allowed: bool, tool: str
+) -> None:
     key = "notebook_path" if tool == "NotebookEdit" else "file_path"
     given = workspace.call(tool, None, **{key: path})
     assert (judged(workspace, given) is None) is is_allowed
@@ -133,7 +135,7 @@ def test_paths_of_edits(workspace: TaskWorkspace, path: str, is_allowed: bool, t
         ("SomeNewEditor", {"path": "src/auth/a.py"}, True),
     ],
 )
-def test_tools(
+def test_tool_calls_are_judged_by_the_contract(
     workspace: TaskWorkspace, tool: str, given: dict[str, Any], is_allowed: bool
 ) -> None:
     assert (judged(workspace, workspace.call(tool, **given)) is None) is is_allowed
@@ -262,7 +264,7 @@ REFUSED_COMMANDS = [
 
 
 @pytest.mark.parametrize("command", ALLOWED_COMMANDS)
-def test_commands_that_stay_within_the_contract(
+def test_commands_within_the_contract_are_allowed(
     workspace: TaskWorkspace, command: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TMPDIR", "/var/tmp")
@@ -270,7 +272,7 @@ def test_commands_that_stay_within_the_contract(
 
 
 @pytest.mark.parametrize("command", REFUSED_COMMANDS)
-def test_commands_that_leave_the_contract(
+def test_commands_that_leave_the_contract_are_refused(
     workspace: TaskWorkspace, command: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", "/home/me")  # not below the temporary folder
@@ -279,7 +281,7 @@ def test_commands_that_leave_the_contract(
     assert "contract of task t, version 1" in refused
 
 
-def test_the_contract_and_other_trees_are_out_of_reach_in_a_temporary_folder(
+def test_the_contract_and_other_trees_in_a_temporary_folder_are_protected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     workspace = TaskWorkspace(tmp_path / "runs")
@@ -289,7 +291,7 @@ def test_the_contract_and_other_trees_are_out_of_reach_in_a_temporary_folder(
     assert judged(workspace, workspace.call("Bash", command=f"echo x > {tmp_path}/free/x")) is None
 
 
-def test_the_repository_of_a_work_tree_is_out_of_reach_in_a_temporary_folder(
+def test_the_repository_of_a_work_tree_in_a_temporary_folder_is_protected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     workspace = TaskWorkspace(tmp_path / "repos")
@@ -317,8 +319,8 @@ def test_the_repository_of_a_work_tree_is_out_of_reach_in_a_temporary_folder(
 
 
 @pytest.mark.parametrize("path", ["src/auth/b.py", "README.md"])
-def test_each_agent_is_understood(workspace: TaskWorkspace, path: str) -> None:
-    """The captured forms of Codex, Gemini and opencode, and the same verdict for all."""
+def test_the_tool_calls_of_every_agent_are_understood(workspace: TaskWorkspace, path: str) -> None:
+    """Captured tool calls of Codex, Gemini and opencode get the same verdict."""
     code = 0 if path.startswith("src") else 2
     patch = PATCH.format(path)
     cwd = str(workspace.tree)
@@ -345,7 +347,9 @@ def test_each_agent_is_understood(workspace: TaskWorkspace, path: str) -> None:
         assert done.out == ("{}\n" if kind.startswith("gemini") and code == 0 else "")
 
 
-def test_a_command_starts_where_the_tool_says(workspace: TaskWorkspace) -> None:
+def test_a_command_is_judged_from_the_folder_the_tool_starts_it_in(
+    workspace: TaskWorkspace,
+) -> None:
     given = workspace.call("Bash", command="echo x > login.py", workdir="src/auth")
     assert judged(workspace, given) is None
     assert (
@@ -377,13 +381,13 @@ def _broken_inputs() -> list[bytes]:
 
 
 @pytest.mark.parametrize("given", _broken_inputs(), ids=range(len(_broken_inputs())))
-def test_what_is_no_call_is_refused(workspace: TaskWorkspace, given: bytes) -> None:
+def test_malformed_tool_calls_are_refused(workspace: TaskWorkspace, given: bytes) -> None:
     done = workspace.hook("pre-tool-use", given)
     assert (done.code, done.out) == (2, "")
     assert "refused" in done.err
 
 
-def test_an_input_that_is_too_large_is_refused(workspace: TaskWorkspace) -> None:
+def test_oversized_input_is_refused(workspace: TaskWorkspace) -> None:
     given = workspace.call("Write", file_path="src/auth/a.py", content="x" * 9_000_000)
     assert workspace.hook("pre-tool-use", given).code == 0
     given["tool_input"]["content"] *= 2
@@ -391,7 +395,7 @@ def test_an_input_that_is_too_large_is_refused(workspace: TaskWorkspace) -> None
     assert (refused.code, "larger than" in refused.err) == (2, True)
 
 
-def test_a_contract_that_was_changed_or_lost_refuses_everything(tmp_path: Path) -> None:
+def test_with_a_changed_or_missing_contract_everything_is_refused(tmp_path: Path) -> None:
     workspace = TaskWorkspace(tmp_path)
     fine = json.loads(workspace.contract.read_text())
     greedy = json.loads(workspace.contract.read_text())
@@ -415,7 +419,7 @@ def test_a_contract_that_was_changed_or_lost_refuses_everything(tmp_path: Path) 
     assert workspace.use("Write", file_path="src/auth/a.py").code == 2
 
 
-def test_a_contract_file_is_whole_private_and_has_the_hash_of_the_handoff(tmp_path: Path) -> None:
+def test_a_contract_file_is_complete_and_private_and_has_the_handoffs_hash(tmp_path: Path) -> None:
     handoff = WorkerHandoff(
         contract=Contract(
             task_id="t",
@@ -439,7 +443,7 @@ def test_a_contract_file_is_whole_private_and_has_the_hash_of_the_handoff(tmp_pa
     assert list(tmp_path.glob("scratch/*.part")) == []
 
 
-def test_a_session_without_a_contract_is_left_alone_and_a_pointer_binds_one(tmp_path: Path) -> None:
+def test_a_session_is_bound_only_by_a_contract_variable_or_a_pointer_file(tmp_path: Path) -> None:
     workspace = TaskWorkspace(tmp_path)
     given = json.dumps(workspace.call("Write", file_path="README.md")).encode()
 
@@ -461,8 +465,8 @@ def test_a_session_without_a_contract_is_left_alone_and_a_pointer_binds_one(tmp_
     assert run() == 2
 
 
-def test_the_command_does_not_load_the_others(workspace: TaskWorkspace) -> None:
-    """The entry of the installed command: a hook must not wait for all that it could do else."""
+def test_the_hook_command_does_not_load_the_other_commands(workspace: TaskWorkspace) -> None:
+    """The entry point of the installed command: a hook must not wait for unrelated imports."""
     program = (
         "import sys; from shiftboss.cli.entry import main; "
         "sys.argv = ['shiftboss', 'hook', 'pre-tool-use', '--contract', sys.argv[1]]\n"
@@ -480,7 +484,7 @@ def test_the_command_does_not_load_the_others(workspace: TaskWorkspace) -> None:
 
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="needs node")
-def test_the_plugin_of_opencode_throws_what_the_hook_says(
+def test_the_opencode_plugin_throws_the_hooks_message(
     workspace: TaskWorkspace, tmp_path: Path
 ) -> None:
     (tmp_path / "plugin.mjs").write_text(

@@ -1,4 +1,4 @@
-"""Hooks of git: a commit or push outside of the contract is refused, whoever makes it."""
+"""Git hooks: a commit or push outside the contract is refused, whoever makes it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def commit(workspace: TaskWorkspace, files: dict[str, str], *options: str) -> Ho
     return workspace.git("commit", "--quiet", "--message", "work", *options)
 
 
-def test_a_commit_within_the_contract_is_made(workspace: TaskWorkspace) -> None:
+def test_a_commit_within_the_contract_is_allowed(workspace: TaskWorkspace) -> None:
     assert commit(workspace, HONEST).code == 0
     assert commit(workspace, {"docs/new.md": "x", "src/auth/deep/é.py": "x"}).code == 0
     workspace.git("mv", "src/auth/login.py", "src/auth/entry.py")
@@ -33,7 +33,9 @@ def test_a_commit_within_the_contract_is_made(workspace: TaskWorkspace) -> None:
     assert workspace.git("commit", "--amend", "--message", "again").code == 0
 
 
-def test_a_commit_outside_of_the_contract_is_refused_and_names_it(workspace: TaskWorkspace) -> None:
+def test_a_commit_outside_the_contract_is_refused_and_the_contract_named(
+    workspace: TaskWorkspace,
+) -> None:
     before = workspace.repo.head()
     refused = commit(workspace, HONEST | {"README.md": "mine", "src/auth/names.py": "x", "n": "x"})
     assert refused.code == 1
@@ -46,7 +48,7 @@ def test_a_commit_outside_of_the_contract_is_refused_and_names_it(workspace: Tas
     assert workspace.repo.head() == before
 
 
-def test_every_way_to_change_a_path_is_seen(workspace: TaskWorkspace) -> None:
+def test_every_way_to_change_a_path_is_checked(workspace: TaskWorkspace) -> None:
     def refused(reason: str) -> None:
         done = workspace.git("commit", "--message", "x")
         assert (done.code, reason in done.err) == (1, True), done
@@ -72,15 +74,15 @@ def test_every_way_to_change_a_path_is_seen(workspace: TaskWorkspace) -> None:
     refused("src/auth/conftest.py was added and configures tests or tools")
 
 
-def test_parts_of_the_work_tree_and_all_of_it(workspace: TaskWorkspace) -> None:
-    """git hands its own index to the hook then."""
+def test_partial_commits_and_commits_of_everything_are_judged(workspace: TaskWorkspace) -> None:
+    """For partial commits git passes its own index to the hook."""
     workspace.repo.write(HONEST | {"README.md": "mine"})
     assert workspace.git("commit", "--all", "--message", "x").code == 1
     assert workspace.git("commit", "--message", "x", "README.md").code == 1
     assert workspace.git("commit", "--message", "x", "src/auth/login.py").code == 0
 
 
-def test_what_is_not_the_tasks_can_be_put_back(workspace: TaskWorkspace) -> None:
+def test_changes_outside_the_contract_can_be_reverted(workspace: TaskWorkspace) -> None:
     workspace.repo.write({"README.md": "mine"})
     workspace.git("add", "--all")
     workspace.git("-c", "core.hooksPath=/dev/null", "commit", "--message", "astray")
@@ -88,7 +90,7 @@ def test_what_is_not_the_tasks_can_be_put_back(workspace: TaskWorkspace) -> None
     assert workspace.git("commit", "--amend", "--allow-empty", "--message", "back").code == 0
 
 
-def test_only_the_branch_of_the_task_gets_commits(workspace: TaskWorkspace) -> None:
+def test_commits_are_allowed_only_on_the_tasks_branch(workspace: TaskWorkspace) -> None:
     workspace.git("checkout", "--quiet", "-b", "mine")
     refused = commit(workspace, HONEST)
     assert refused.code == 1
@@ -97,7 +99,7 @@ def test_only_the_branch_of_the_task_gets_commits(workspace: TaskWorkspace) -> N
     assert "to no branch is refused" in commit(workspace, HONEST).err
 
 
-def test_a_merge_of_the_target_brings_what_others_did(workspace: TaskWorkspace) -> None:
+def test_a_merge_of_the_target_may_bring_changes_by_others(workspace: TaskWorkspace) -> None:
     workspace.git("checkout", "--quiet", "main")
     assert (
         commit(workspace, {"README.md": "landed", "src/lib/jwt.py": "landed"}, "--no-verify").code
@@ -114,7 +116,7 @@ def test_a_merge_of_the_target_brings_what_others_did(workspace: TaskWorkspace) 
     assert "src/lib/jwt.py" not in refused.err
 
 
-def test_a_rebase_goes_through_and_its_commits_are_judged(workspace: TaskWorkspace) -> None:
+def test_a_rebase_is_allowed_and_its_commits_are_judged(workspace: TaskWorkspace) -> None:
     workspace.git("checkout", "--quiet", "main")
     commit(workspace, {"src/auth/login.py": "landed\n", "README.md": "landed"}, "--no-verify")
     workspace.git("checkout", "--quiet", "task")
@@ -139,7 +141,7 @@ def remote(workspace: TaskWorkspace, tmp_path: Path) -> Path:
 
 
 @pytest.mark.usefixtures("remote")
-def test_a_push_of_the_tasks_branch_goes_through(workspace: TaskWorkspace) -> None:
+def test_a_push_of_the_tasks_branch_is_allowed(workspace: TaskWorkspace) -> None:
     commit(workspace, HONEST)
     assert pushed(workspace, "origin", "task") == (0, "", "")
     commit(workspace, {"docs/new.md": "x"})
@@ -147,7 +149,7 @@ def test_a_push_of_the_tasks_branch_goes_through(workspace: TaskWorkspace) -> No
 
 
 @pytest.mark.usefixtures("remote")
-def test_pushes_that_are_refused(workspace: TaskWorkspace) -> None:
+def test_pushes_outside_the_contract_are_refused(workspace: TaskWorkspace) -> None:
     commit(workspace, HONEST)
     assert pushed(workspace, "origin", "task").code == 0
 
@@ -168,7 +170,7 @@ def test_pushes_that_are_refused(workspace: TaskWorkspace) -> None:
 
 
 @pytest.mark.usefixtures("remote")
-def test_a_push_with_a_merge_or_rebase_of_the_target_goes_through(workspace: TaskWorkspace) -> None:
+def test_a_push_with_a_merge_or_rebase_of_the_target_is_allowed(workspace: TaskWorkspace) -> None:
     workspace.git("checkout", "--quiet", "main")
     commit(workspace, {"README.md": "landed"}, "--no-verify")
     workspace.git("checkout", "--quiet", "task")
@@ -185,7 +187,9 @@ def test_a_push_with_a_merge_or_rebase_of_the_target_goes_through(workspace: Tas
 
 
 @pytest.mark.usefixtures("remote")
-def test_what_the_remote_has_is_not_the_tasks(workspace: TaskWorkspace) -> None:
+def test_commits_already_on_the_remote_are_not_counted_as_the_tasks(
+    workspace: TaskWorkspace,
+) -> None:
     workspace.git("checkout", "--quiet", "main")
     commit(workspace, {"README.md": "landed"}, "--no-verify")
     pushed(workspace, "--no-verify", "origin", "main")
@@ -196,7 +200,7 @@ def test_what_the_remote_has_is_not_the_tasks(workspace: TaskWorkspace) -> None:
 
 
 @pytest.mark.usefixtures("remote")
-def test_commits_of_a_target_that_is_nowhere_else_are_known_by_its_name(
+def test_commits_of_an_unpushed_target_are_recognised_by_the_targets_name(
     workspace: TaskWorkspace,
 ) -> None:
     workspace.git("checkout", "--quiet", "main")
@@ -209,7 +213,7 @@ def test_commits_of_a_target_that_is_nowhere_else_are_known_by_its_name(
     assert pushed(workspace, "origin", "task").code == 0
 
 
-def test_the_first_commit_of_all_is_judged_too(workspace: TaskWorkspace) -> None:
+def test_a_repositorys_first_commit_is_judged_too(workspace: TaskWorkspace) -> None:
     workspace.git("checkout", "--quiet", "--orphan", "new")
     workspace.git("rm", "-r", "--cached", "--quiet", ".")
     workspace.write(branch="new")

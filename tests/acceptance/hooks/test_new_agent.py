@@ -1,4 +1,4 @@
-"""A brand is one module and one line in the registry: everything else finds it there."""
+"""An agent is one module and one line in the registry; everything else finds it there."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ def plan_file(tmp_path: Path) -> Path:
     return file
 
 
-def test_the_agents_are_those_of_the_registry() -> None:
+def test_all_agents_come_from_the_registry() -> None:
     assert list(AGENTS) == ["claude", "codex", "opencode", "gemini", "command"]
     assert {agent.kind for agent in AGENTS.values()} == set(AGENTS)
     assert Plan.model_fields["agent"].default == DEFAULT_AGENT
 
 
-def test_the_kind_of_a_hook_starts_with_the_name_of_its_agent() -> None:
+def test_a_hook_kind_starts_with_its_agents_name() -> None:
     for name in set(BRANDS) - {DEFAULT_AGENT}:
         assert all(kind.startswith(f"{name}-") for kind in AGENTS[name].hooks)
     assert len(hook_kinds()) == len(set(hook_kinds()))
@@ -60,7 +60,7 @@ def test_a_plan_with_an_unknown_agent_is_invalid(plan_file: Path) -> None:
 
 
 @pytest.mark.usefixtures("aider")
-def test_a_plan_may_name_a_new_agent(plan_file: Path) -> None:
+def test_a_plan_can_name_a_new_agent(plan_file: Path) -> None:
     assert load_plan(plan_file).agent == "aider"
 
 
@@ -92,16 +92,16 @@ def answer(
     [
         ("put_file", {"fname": "src/auth/login.py"}, True),
         ("put_file", {"fname": "README.md"}, False),
-        ("put_file", {}, False),  # it writes something, and does not say what
+        ("put_file", {}, False),  # it writes something without saying what
         ("show_file", {"fname": "README.md"}, True),
         ("run_it", {"run": "echo x > src/auth/a.py"}, True),
         ("run_it", {"run": "echo x > README.md"}, False),
         ("run_it", {"run": ["rm", "README.md"]}, False),
         ("run_it", {}, False),
-        ("Write", {"file_path": "README.md"}, False),  # what all agents have in common
+        ("Write", {"file_path": "README.md"}, False),  # shared by all agents
     ],
 )
-def test_the_hook_of_a_new_agent_decides_by_its_own_names(
+def test_a_new_agents_hook_understands_its_own_tool_names(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
@@ -118,7 +118,7 @@ def test_the_hook_of_a_new_agent_decides_by_its_own_names(
 
 
 @pytest.mark.usefixtures("aider")
-def test_the_end_of_a_new_agent_is_answered_in_its_own_way(
+def test_a_new_agents_stop_hook_answers_in_its_own_format(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     workspace = TaskWorkspace(tmp_path)  # whose server cannot be reached
@@ -128,7 +128,7 @@ def test_the_end_of_a_new_agent_is_answered_in_its_own_way(
 
 
 @pytest.mark.usefixtures("aider")
-def test_init_sets_a_new_agent_up_and_removes_it(tmp_path: Path) -> None:
+def test_init_sets_up_and_removes_a_new_agent(tmp_path: Path) -> None:
     subprocess.run(["git", "init", "--quiet", str(tmp_path)], check=True)
     (tmp_path / ".aider.conf.yml").touch()
     done = CliRunner().invoke(app, ["init", str(tmp_path), "--json"])
@@ -152,7 +152,7 @@ def test_the_doctor_looks_for_a_new_agent(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("kind", hook_kinds())
-def test_a_hook_loads_its_own_brand_and_nothing_heavy(tmp_path: Path, kind: str) -> None:
+def test_a_hook_loads_only_its_own_agent_and_nothing_heavy(tmp_path: Path, kind: str) -> None:
     workspace = TaskWorkspace(tmp_path, claims=False)
     argv = hook_argv(kind, workspace.contract)
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""Hooks beside a real server: granted scope takes effect at once, and nobody ends unproven."""
+"""Hooks with a real server: granted scope takes effect at once, and no agent ends unproven."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.requirement("HO-10")
 
 
 class ServedWorkspace(TaskWorkspace):
-    """The contract of a task that the server has handed out."""
+    """The contract of a task that the server has assigned."""
 
     def __init__(self, folder: Path, bus: InSwarm) -> None:
         super().__init__(folder)
@@ -82,7 +82,7 @@ def test_a_granted_scope_request_takes_effect_at_once(workspace: ServedWorkspace
     assert "version 2" in refused.err
 
 
-def test_a_commit_learns_of_a_granted_request_by_itself(workspace: ServedWorkspace) -> None:
+def test_the_commit_hook_notices_a_granted_request_by_itself(workspace: ServedWorkspace) -> None:
     workspace.install_git_hooks()
     workspace.repo.write({"docs/guide.md": "x"})
     workspace.git("add", "--all")
@@ -92,7 +92,7 @@ def test_a_commit_learns_of_a_granted_request_by_itself(workspace: ServedWorkspa
 
 
 class Liar:
-    """A server that answers every question with the same words, and keeps the tokens it heard."""
+    """A server that always gives the same answer, and records the tokens it receives."""
 
     def __init__(self, answer: dict[str, Any]) -> None:
         self.heard: list[str | None] = []
@@ -121,7 +121,7 @@ class Liar:
 
 
 @pytest.mark.parametrize("lie", ["an older version", "another hash", "another task", "no list"])
-def test_only_a_newer_contract_of_the_same_task_with_its_hash_is_taken(
+def test_only_a_newer_contract_of_the_same_task_with_a_valid_hash_is_accepted(
     tmp_path: Path, lie: str
 ) -> None:
     workspace = TaskWorkspace(tmp_path, contract_version=2)
@@ -149,7 +149,7 @@ def test_only_a_newer_contract_of_the_same_task_with_its_hash_is_taken(
     assert liar.heard == ["Bearer secret-word"]
 
 
-def test_an_agent_is_held_back_until_it_has_claimed_and_then_let_go(
+def test_an_agent_cannot_stop_until_it_has_claimed(
     workspace: ServedWorkspace,
 ) -> None:
     first = workspace.stop()
@@ -168,14 +168,16 @@ def test_an_agent_is_held_back_until_it_has_claimed_and_then_let_go(
     assert workspace.stop() == {}
 
 
-def test_it_is_held_back_three_times_and_each_session_anew(workspace: ServedWorkspace) -> None:
+def test_each_session_is_stopped_from_ending_three_times(workspace: ServedWorkspace) -> None:
     assert [bool(workspace.stop()) for _ in range(5)] == [True, True, True, False, False]
     assert workspace.stop("two")["decision"] == "block"
     assert workspace.stop("three", "codex-stop")["decision"] == "block"
     assert workspace.stop("four", "gemini-after-agent")["decision"] == "deny"
 
 
-def test_who_asked_or_lost_its_task_is_let_go(workspace: ServedWorkspace) -> None:
+def test_an_agent_that_asked_a_question_or_lost_its_task_can_stop(
+    workspace: ServedWorkspace,
+) -> None:
     ask(
         workspace.bus,
         "report_milestone",
@@ -192,12 +194,12 @@ def test_who_asked_or_lost_its_task_is_let_go(workspace: ServedWorkspace) -> Non
     assert workspace.stop("two") == {}
 
 
-def test_another_attempt_is_none_of_its_business(workspace: ServedWorkspace) -> None:
+def test_an_agent_whose_task_went_to_another_attempt_can_stop(workspace: ServedWorkspace) -> None:
     ask(workspace.bus, "reset_worker", worker_name="w")
     assert workspace.stop() == {}
 
 
-def test_without_a_server_it_is_held_back_once(tmp_path: Path) -> None:
+def test_without_a_server_an_agent_is_stopped_from_ending_once(tmp_path: Path) -> None:
     workspace = TaskWorkspace(tmp_path)
     given = {"session_id": "a", "stop_hook_active": False}
     first = json.loads(workspace.hook("stop", given).out)
@@ -205,20 +207,20 @@ def test_without_a_server_it_is_held_back_once(tmp_path: Path) -> None:
     assert json.loads(workspace.hook("stop", given).out) == {}
 
 
-def test_a_broken_contract_holds_back_once(tmp_path: Path) -> None:
+def test_with_a_broken_contract_an_agent_is_stopped_from_ending_once(tmp_path: Path) -> None:
     workspace = TaskWorkspace(tmp_path)
     workspace.contract.write_text("{")
     assert "decision" in json.loads(workspace.hook("stop", {"session_id": "a"}).out)
     assert json.loads(workspace.hook("stop", {"session_id": "a"}).out) == {}
 
 
-def test_an_end_is_not_held_back_for_ever_by_what_cannot_be_read(tmp_path: Path) -> None:
+def test_unreadable_input_stops_an_agent_from_ending_only_once(tmp_path: Path) -> None:
     workspace = TaskWorkspace(tmp_path)
     assert "decision" in json.loads(workspace.hook("stop", b"{").out)
     assert json.loads(workspace.hook("stop", b"{").out) == {}
 
 
-def test_a_server_that_says_nothing_costs_seconds_and_changes_nothing(tmp_path: Path) -> None:
+def test_a_silent_server_costs_only_seconds_and_changes_nothing(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         workspace = TaskWorkspace(
             tmp_path, server_url=f"http://127.0.0.1:{silent.getsockname()[1]}"

@@ -44,7 +44,7 @@ def accepted(result: CallToolResult) -> dict[str, Any]:
 
 
 def said(result: CallToolResult) -> dict[str, Any]:
-    """The structured content, which the text says too."""
+    """The structured content, which the text repeats."""
     (content,) = result.content
     assert isinstance(content, TextContent)
     assert json.loads(content.text) == result.structured_content
@@ -72,6 +72,6 @@ def stdio_command(url: str) -> StdioServerParameters:
 
 
 def status_of(client: HttpClient, name: str) -> str | None:
-    """What the bus says of a worker, over plain HTTP."""
+    """The status of a worker, over plain HTTP."""
     workers = client.post("/bus/get_status", {}).json()["workers"]
     return next((worker["status"] for worker in workers if worker["name"] == name), None)

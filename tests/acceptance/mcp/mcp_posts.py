@@ -13,7 +13,7 @@ from tests.client import ANSWER_SECONDS
 REVISIONS: Final = KNOWN_PROTOCOL_VERSIONS
 # Answered by the bare handler.
 PLAIN: Final = "application/json, text/event-stream"
-# The same wish, said in a way that is left to the SDK.
+# The same request in a form that is left to the SDK.
 RANKED: Final = "application/json;q=1, text/event-stream"
 
 _PREFIX: Final = "io.modelcontextprotocol/"
@@ -66,10 +66,10 @@ def _envelope(revision: str) -> dict[str, Any]:
 
 
 def headers(revision: str, tool: str) -> dict[str, str]:
-    said = {"Content-Type": "application/json", "MCP-Protocol-Version": revision}
+    values = {"Content-Type": "application/json", "MCP-Protocol-Version": revision}
     if revision in HANDSHAKE_PROTOCOL_VERSIONS:
-        return said
-    return said | {"Mcp-Method": "tools/call", "Mcp-Name": tool}
+        return values
+    return values | {"Mcp-Method": "tools/call", "Mcp-Name": tool}
 
 
 def _message(text: str, content_type: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The bus as an MCP client meets it: the document's calls and answers, over every surface."""
+"""The bus as an MCP client sees it: the documented calls and answers, over every surface."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ SWARM_TOOLS = {
 
 @pytest.mark.requirement("BUS-01")
 @every_surface
-async def test_the_tools_are_listed_with_the_documents_arguments(
+async def test_the_tools_are_listed_with_the_documented_arguments(
     server: RunningServer, surface: Surface
 ) -> None:
     async with connected(server.url, surface) as bus:
@@ -97,7 +97,7 @@ async def test_the_tools_are_listed_with_the_documents_arguments(
 
 @pytest.mark.requirement("BUS-01", "BUS-02", "BUS-03", "BUS-05", "BUS-06")
 @every_surface
-async def test_every_answer_of_the_document_comes_as_it_is_written(
+async def test_every_documented_answer_is_returned_as_written(
     server: RunningServer, client: Client, surface: Surface
 ) -> None:
     async with connected(server.url, surface) as bus:
@@ -154,7 +154,7 @@ async def test_every_answer_of_the_document_comes_as_it_is_written(
 
 @pytest.mark.requirement("BUS-07")
 @every_surface
-async def test_a_stuck_worker_and_its_task_are_seen_and_freed(
+async def test_a_stuck_worker_and_its_task_can_be_seen_and_released(
     server: RunningServer, surface: Surface
 ) -> None:
     async with connected(server.url, surface) as bus:
@@ -179,7 +179,7 @@ async def test_a_stuck_worker_and_its_task_are_seen_and_freed(
 
 @pytest.mark.requirement("BUS-01", "BUS-03", "BUS-06")
 @every_surface
-async def test_the_documents_complete_worker_example_runs_over_mcp(
+async def test_the_documented_worker_example_runs_over_mcp(
     server: RunningServer, client: Client, surface: Surface
 ) -> None:
     executed: list[str] = []
@@ -228,7 +228,7 @@ async def start_worker(
 
 @pytest.mark.requirement("BUS-06")
 @every_surface
-async def test_a_call_that_comes_again_with_its_id_gets_the_first_answer_again(
+async def test_a_call_repeated_with_its_id_gets_the_first_answer_again(
     server: RunningServer, surface: Surface
 ) -> None:
     async with connected(server.url, surface) as bus:
@@ -246,7 +246,9 @@ async def test_a_call_that_comes_again_with_its_id_gets_the_first_answer_again(
 
 @pytest.mark.requirement("SW-13")
 @every_surface
-async def test_a_swarm_lives_over_mcp(server: RunningServer, surface: Surface) -> None:
+async def test_a_swarm_runs_from_creation_to_completion_over_mcp(
+    server: RunningServer, surface: Surface
+) -> None:
     swarm = {"swarm_id": "swarm-1"}
     packet = {**swarm, "packet_id": 1}
     async with connected(server.url, surface) as bus:
@@ -284,6 +286,6 @@ async def status_becomes(client: Client, name: str, status: str) -> None:
 
 
 def _of_document(answer: dict[str, Any], *further: str) -> dict[str, Any]:
-    """The answer without the members that the document does not have. They must be there."""
+    """The answer without our additional fields, which must be present."""
     assert set(further) <= set(answer)
     return {name: value for name, value in answer.items() if name not in further}

@@ -41,12 +41,12 @@ def poll_body(revision: str) -> bytes:
 def parked_poll(url: str, accept: str, revision: str) -> Iterator[socket.socket]:
     """An open connection with a parked poll."""
     body = poll_body(revision)
-    said = headers(revision, "poll_task") | {
+    sent_headers = headers(revision, "poll_task") | {
         "Host": urlsplit(url).netloc,
         "Accept": accept,
         "Content-Length": str(len(body)),
     }
-    head = "".join(f"{name}: {value}\r\n" for name, value in said.items())
+    head = "".join(f"{name}: {value}\r\n" for name, value in sent_headers.items())
     address = urlsplit(url)
     with closing(socket.create_connection((address.hostname, address.port), 10)) as connection:
         connection.sendall(f"POST /mcp HTTP/1.1\r\n{head}\r\n".encode() + body)
@@ -56,7 +56,7 @@ def parked_poll(url: str, accept: str, revision: str) -> Iterator[socket.socket]
 @pytest.mark.requirement("BUS-08")
 @every_revision
 @every_path
-def test_the_poll_of_a_client_that_disconnects_is_cancelled(
+def test_the_poll_of_a_disconnected_client_is_cancelled(
     server: RunningServer, client: Client, accept: str, revision: str
 ) -> None:
     client.post("/bus/register_worker", {"name": "z.ai1"})
@@ -68,7 +68,7 @@ def test_the_poll_of_a_client_that_disconnects_is_cancelled(
 @pytest.mark.requirement("BUS-08")
 @every_revision
 @every_path
-def test_a_server_that_stops_answers_the_parked_polls_and_ends(
+def test_a_stopping_server_answers_parked_polls_and_exits(
     server: RunningServer, client: Client, accept: str, revision: str
 ) -> None:
     client.post("/bus/register_worker", {"name": "z.ai1"})
@@ -109,15 +109,17 @@ async def test_a_long_poll_becomes_a_stream_that_is_kept_alive(sqlite_path: str)
 
 
 class Exchange:
-    """One HTTP exchange as an application sees it, with a client that stays."""
+    """One HTTP exchange as an application sees it, with a client that stays connected."""
 
     def __init__(self, revision: str) -> None:
-        said = headers(revision, "poll_task") | {"Accept": PLAIN, "Host": "127.0.0.1"}
+        sent_headers = headers(revision, "poll_task") | {"Accept": PLAIN, "Host": "127.0.0.1"}
         self.scope: dict[str, Any] = {
             "type": "http",
             "method": "POST",
             "scheme": "http",
-            "headers": [(name.lower().encode(), value.encode()) for name, value in said.items()],
+            "headers": [
+                (name.lower().encode(), value.encode()) for name, value in sent_headers.items()
+            ],
         }
         self.messages: list[Message] = []
         self.sent: asyncio.Queue[Message] = asyncio.Queue()
@@ -155,16 +157,19 @@ def test_with_a_token_every_call_needs_it(sqlite_path: str) -> None:
         server.start()
         with Poster(server.url, REVISIONS[0]) as poster:
             assert poster.call("get_status", {}).status == 401
-        said = headers(REVISIONS[0], "") | {"Accept": PLAIN, "Authorization": "Bearer s3cret"}
+        sent_headers = headers(REVISIONS[0], "") | {
+            "Accept": PLAIN,
+            "Authorization": "Bearer s3cret",
+        }
         body = call_request(REVISIONS[0], "get_status", {})
         with httpx2.Client(base_url=server.url, trust_env=False) as http:
-            answer = http.post("/mcp", json=body, headers=said)
+            answer = http.post("/mcp", json=body, headers=sent_headers)
     assert answer.json()["result"]["structuredContent"]["workers"] == []
 
 
 @pytest.mark.requirement("BUS-01")
 @pytest.mark.parametrize("method", ["GET", "DELETE", "PUT"])
-def test_there_are_no_streams_to_open_and_no_sessions_to_end(
+def test_opening_a_stream_or_ending_a_session_is_refused(
     server: RunningServer, method: str
 ) -> None:
     with httpx2.Client(base_url=server.url, trust_env=False) as http:
@@ -174,7 +179,7 @@ def test_there_are_no_streams_to_open_and_no_sessions_to_end(
 
 
 @pytest.mark.requirement("BUS-01")
-def test_a_body_that_is_too_long_is_refused(server: RunningServer) -> None:
+def test_an_oversized_body_is_refused(server: RunningServer) -> None:
     with Poster(server.url, REVISIONS[0]) as poster:
         answered = poster.call("add_task", {"bead_id": "t", "title": "x" * 300_000})
     assert (answered.status, answered.message["code"]) == (413, "body_too_large")

@@ -39,7 +39,7 @@ def _message(kind: str, **members: object) -> dict[str, Any]:
     return {"message": {**head, "payload": payload, **members}}
 
 
-# Every tool, well used and misused, in an order that leads through the life of a task.
+# Every tool, used correctly and incorrectly, in the order of a task's life.
 CALLS: list[tuple[str, dict[str, Any]]] = [
     ("poll_task", {"name": "nobody"}),
     ("register_worker", WORKER),
@@ -160,7 +160,7 @@ CODES = {
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    """One for all of them: each test has swarms of its own, or changes nothing."""
+    """One server for all of them: each test has its own swarms, or changes nothing."""
     running = RunningServer(tmp_path_factory.mktemp("mcp") / "shiftboss.db")
     try:
         yield running.start()
@@ -168,13 +168,13 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
         running.close()
 
 
-def test_the_revisions_are_those_of_the_sdk() -> None:
+def test_the_protocol_revisions_match_the_sdk() -> None:
     assert frozenset(HANDSHAKE_PROTOCOL_VERSIONS) == HANDSHAKE_REVISIONS
     assert frozenset(MODERN_PROTOCOL_VERSIONS) == ENVELOPE_REVISIONS
 
 
 @every_revision
-def test_every_tool_answers_the_same_ahead_of_the_sdk_and_through_it(
+def test_every_tool_answers_the_same_with_and_without_the_sdk(
     server: RunningServer, revision: str
 ) -> None:
     plain = _played(server.url, revision, PLAIN, f"plain-{revision}")
@@ -191,14 +191,14 @@ def test_every_tool_answers_the_same_ahead_of_the_sdk_and_through_it(
 
 
 def _played(url: str, revision: str, accept: str, swarm_id: str) -> list[Answered]:
-    """Each path has a swarm of its own, so that both meet the same state."""
+    """Each path has its own swarm, so that both start from the same state."""
     with Poster(url, revision, accept) as poster:
         poster.call("swarm_create", {"swarm_id": swarm_id})
         return [poster.call(tool, {"swarm_id": swarm_id} | arguments) for tool, arguments in CALLS]
 
 
 def _neutral(message: Any) -> Any:
-    """Without times and swarms; texts that are JSON are compared as JSON."""
+    """Without times and swarm ids; JSON texts are compared as JSON."""
     if isinstance(message, dict):
         return {
             name: json.loads(_neutral(value)) if name == "text" else _neutral(value)
@@ -233,7 +233,7 @@ def _neutral(message: Any) -> Any:
         ("get_status", {}, {"id": "a name", "further": 1}),
     ],
 )
-def test_what_is_not_a_plain_call_gets_the_sdks_answer(
+def test_a_request_that_is_not_a_plain_call_gets_the_sdks_answer(
     server: RunningServer, revision: str, tool: str, arguments: object, changes: dict[str, Any]
 ) -> None:
     with Poster(server.url, revision, PLAIN) as plain, Poster(server.url, revision, RANKED) as sdk:
@@ -257,7 +257,7 @@ def test_headers_that_contradict_the_body_are_refused(
     revision = MODERN_PROTOCOL_VERSIONS[0]
     body = call_request(revision, "get_status", {})
     with Poster(server.url, revision) as poster:
-        said = headers(revision, "get_status") | further
-        answered = poster.post(json.dumps(body).encode(), said)
-    # An envelope on a revision that has none is no contradiction.
+        sent_headers = headers(revision, "get_status") | further
+        answered = poster.post(json.dumps(body).encode(), sent_headers)
+    # An envelope on a revision without envelopes is not a contradiction.
     assert answered.status == (200 if "2024-11-05" in further.values() else 400)

@@ -33,7 +33,7 @@ INITIALIZE = {
 
 
 class Process:
-    """The command, spoken to line by line."""
+    """The command, used line by line."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self._process = process
@@ -55,7 +55,7 @@ class Process:
         return result
 
     def close_input(self) -> int:
-        """Its exit code, once it has ended by itself."""
+        """Wait until it exits by itself; returns the exit code."""
         assert self._process.stdin is not None
         self._process.stdin.close()
         return self._process.wait(COMMAND_SECONDS)
@@ -85,7 +85,7 @@ def started(*arguments: str) -> Iterator[Process]:
 
 
 @pytest.mark.requirement("BUS-01", "BUS-08")
-def test_without_a_server_the_answers_say_so_until_there_is_one(sqlite_path: str) -> None:
+def test_without_a_server_calls_fail_until_one_is_started(sqlite_path: str) -> None:
     with closing(RunningServer(sqlite_path)) as server:
         server.start()
         server.stop()
@@ -101,13 +101,13 @@ def test_without_a_server_the_answers_say_so_until_there_is_one(sqlite_path: str
 
 
 @pytest.mark.requirement("BUS-01")
-def test_it_ends_when_its_input_closes() -> None:
+def test_the_bridge_exits_when_its_input_closes() -> None:
     with started("--server", NOBODY) as process:
         assert process.close_input() == 0
 
 
 @pytest.mark.requirement("BUS-08")
-def test_it_ends_during_a_poll_and_the_poll_is_cancelled(
+def test_the_bridge_can_exit_during_a_poll_and_the_poll_is_cancelled(
     server: RunningServer, client: Client
 ) -> None:
     client.post("/bus/register_worker", {"name": "z.ai1"})
@@ -119,7 +119,7 @@ def test_it_ends_during_a_poll_and_the_poll_is_cancelled(
 
 
 @pytest.mark.requirement("BUS-01")
-def test_it_shows_the_server_its_token(sqlite_path: str, tmp_path: Path) -> None:
+def test_the_bridge_sends_its_token_to_the_server(sqlite_path: str, tmp_path: Path) -> None:
     token_file = tmp_path / "token"
     token_file.touch(mode=0o600)
     token_file.write_text("s3cret\n")
@@ -135,7 +135,7 @@ def test_it_shows_the_server_its_token(sqlite_path: str, tmp_path: Path) -> None
 
 @pytest.mark.requirement("BUS-01")
 def test_another_program_at_the_address_is_recognised(tmp_path: Path) -> None:
-    """A server that answers, but not as ours does."""
+    """A server that answers, but not like ours."""
     with subprocess.Popen(
         [sys.executable, "-u", "-m", "http.server", "0", "--bind", "127.0.0.1"],
         cwd=tmp_path,

@@ -50,7 +50,7 @@ BAD: list[tuple[str, dict[str, object], str]] = [
 
 
 @pytest.mark.requirement("SW-06")
-def test_every_bad_member_is_named_and_changes_nothing(registered: Client) -> None:
+def test_every_bad_field_is_named_and_changes_nothing(registered: Client) -> None:
     for name, body, field in BAD:
         problem = refused(registered, name, body, 422)
         assert (problem["code"], problem["field"]) == ("invalid_request", field)
@@ -71,7 +71,7 @@ def test_every_bad_member_is_named_and_changes_nothing(registered: Client) -> No
         b"[" * 100_000,
     ],
 )
-def test_what_is_not_a_json_object_is_refused(registered: Client, body: bytes) -> None:
+def test_a_body_that_is_not_a_json_object_is_refused(registered: Client, body: bytes) -> None:
     for name in ("register", "progress", "complete", "error"):
         assert refused(registered, name, body, 422)["code"] == "invalid_request"
 

@@ -31,7 +31,7 @@ def progress_reports(client: Client, first: int, last: int) -> None:
 
 
 @pytest.mark.requirement("SW-09")
-def test_the_events_of_a_swarm_in_the_documents_format(any_client: Client) -> None:
+def test_the_events_of_a_swarm_have_the_documented_format(any_client: Client) -> None:
     any_client.create_swarm(swarm_id=SWARM)
     accepted(any_client, "register", register_body())
     accepted(any_client, "progress", progress_body())
@@ -73,7 +73,7 @@ def test_a_live_reader_gets_what_is_reported_while_it_waits(any_client: Client) 
 
 
 @pytest.mark.requirement("SW-09")
-def test_a_reader_that_comes_back_misses_nothing_and_sees_nothing_twice(
+def test_a_reconnecting_reader_misses_nothing_and_sees_nothing_twice(
     any_client: Client, any_server: RunningServer
 ) -> None:
     any_client.create_swarm(swarm_id=SWARM)
@@ -86,7 +86,7 @@ def test_a_reader_that_comes_back_misses_nothing_and_sees_nothing_twice(
     any_server.kill()
     any_server.start()
     progress_reports(any_client, 7, 8)
-    # A browser repeats its first address and adds the last id that it saw.
+    # A browser repeats its first URL and adds the last id that it has seen.
     with any_client.events(SWARM, since=0, last_event_id=seen[-1].event_id) as reader:
         seen += reader.take(4)
         progress_reports(any_client, 9, 10)
@@ -95,7 +95,9 @@ def test_a_reader_that_comes_back_misses_nothing_and_sees_nothing_twice(
 
 
 @pytest.mark.requirement("SW-09")
-def test_history_longer_than_a_page_arrives_whole_with_live_events_behind(client: Client) -> None:
+def test_history_longer_than_a_page_arrives_complete_followed_by_live_events(
+    client: Client,
+) -> None:
     client.create_swarm(swarm_id=SWARM)
     accepted(client, "register", register_body())
     with ThreadPoolExecutor(8) as threads:
@@ -144,7 +146,7 @@ def test_a_reader_that_stops_reading_delays_no_other_and_is_cut_off(
                 assert answer["acknowledged"]
         listening.join(60)
         assert heard == list(range(3, 12_003))
-        # What was on its way can still be read; then the stream ends without its last events.
+        # Buffered events can still be read; then the stream ends without its last events.
         rest = _read_until(stuck, b"id: 12002\n")
         assert b"id: 12002\n" not in rest
 
@@ -163,7 +165,7 @@ def test_stopping_the_server_ends_the_streams_cleanly(
 
 
 @pytest.mark.requirement("SW-09")
-def test_asking_for_the_headers_of_a_stream_ends_with_them(
+def test_a_head_request_for_a_stream_returns_only_headers(
     client: Client, server: RunningServer
 ) -> None:
     client.create_swarm(swarm_id=SWARM)
@@ -200,7 +202,7 @@ def _raw_stream(server: RunningServer, receive_buffer: int | None = None) -> soc
 
 
 def _read_until(connection: socket.socket, mark: bytes) -> bytes:
-    """Until the mark has come or the stream has ended."""
+    """Read until the marker arrives or the stream ends."""
     found = b""
     while mark not in found:
         part = connection.recv(65536)

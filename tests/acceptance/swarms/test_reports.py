@@ -31,7 +31,7 @@ def swarm(any_client: Client) -> Client:
 
 
 @pytest.mark.requirement("SW-01")
-def test_the_lifecycle_answers_with_exactly_the_documents_json(swarm: Client) -> None:
+def test_the_lifecycle_answers_with_exactly_the_documented_json(swarm: Client) -> None:
     registered = accepted(swarm, "register", register_body())
     assert WIRE_TIME.fullmatch(registered.pop("registered_at"))
     assert registered == {
@@ -97,7 +97,7 @@ def test_a_swarm_waits_for_the_workers_it_expects(any_client: Client) -> None:
 
 
 @pytest.mark.requirement("SW-01")
-def test_a_late_worker_opens_a_completed_swarm_again(swarm: Client) -> None:
+def test_a_late_worker_reopens_a_completed_swarm(swarm: Client) -> None:
     accepted(swarm, "register", register_body(1))
     assert accepted(swarm, "complete", complete_body(1))["swarm_complete"]
     accepted(swarm, "register", register_body(2))
@@ -107,7 +107,7 @@ def test_a_late_worker_opens_a_completed_swarm_again(swarm: Client) -> None:
 
 @pytest.mark.requirement("SW-07", "SW-10")
 @pytest.mark.parametrize("key", [None, "k-1"])
-def test_each_report_twice_gives_the_same_answer_and_one_event(
+def test_sending_a_report_twice_gives_the_same_answer_and_one_event(
     swarm: Client, key: str | None
 ) -> None:
     for packet_id in (1, 2):
@@ -119,7 +119,7 @@ def test_each_report_twice_gives_the_same_answer_and_one_event(
         ("complete", complete_body()),
     ):
         first = accepted(swarm, name, body, key and f"{key}-{name}")
-        # What the others do in the meantime does not change the answer.
+        # Reports of other workers in between do not change the answer.
         accepted(swarm, "progress", progress_body(2, task_id=name, tasks_completed=0))
         assert accepted(swarm, name, body, key and f"{key}-{name}") == first
     others = ["progress_update"] * 3
@@ -137,7 +137,7 @@ def test_a_late_repeat_of_an_older_report_gets_its_first_answer(swarm: Client) -
 
 
 @pytest.mark.requirement("SW-07")
-def test_a_lower_counter_changes_nothing_and_says_so(swarm: Client) -> None:
+def test_a_lower_counter_changes_nothing_and_the_answer_says_so(swarm: Client) -> None:
     accepted(swarm, "register", register_body())
     accepted(swarm, "progress", progress_body(tasks_completed=5))
     before = swarm.status(SWARM)
@@ -148,7 +148,7 @@ def test_a_lower_counter_changes_nothing_and_says_so(swarm: Client) -> None:
 
 
 @pytest.mark.requirement("SW-07")
-def test_only_completed_counts_up(swarm: Client) -> None:
+def test_only_completed_tasks_increase_the_counter(swarm: Client) -> None:
     accepted(swarm, "register", register_body())
     for status in ("started", "failed"):
         answer = accepted(swarm, "progress", progress_body(status=status, tasks_completed=3))
@@ -171,7 +171,9 @@ def test_only_completed_counts_up(swarm: Client) -> None:
         ("register", register_body()),
     ],
 )
-def test_a_key_with_other_content_is_refused(swarm: Client, name: str, body: object) -> None:
+def test_reusing_a_key_for_different_content_is_refused(
+    swarm: Client, name: str, body: object
+) -> None:
     accepted(swarm, "register", register_body())
     accepted(swarm, "progress", progress_body(), key="k")
     before = kinds(swarm)
@@ -181,7 +183,7 @@ def test_a_key_with_other_content_is_refused(swarm: Client, name: str, body: obj
 
 @pytest.mark.requirement("SW-07")
 @pytest.mark.parametrize("keys", [(None, "b"), ("a", None), ("a", "b")])
-def test_a_worker_that_repeats_its_reports_with_other_keys_gets_the_first_answers(
+def test_reports_repeated_with_other_keys_get_the_first_answers(
     swarm: Client, keys: tuple[str | None, str | None]
 ) -> None:
     reports = [
@@ -210,7 +212,7 @@ def test_a_late_repeat_of_a_registration_does_not_revive_a_failed_packet(swarm: 
 
 
 @pytest.mark.requirement("SW-10")
-def test_a_changed_total_does_not_keep_a_worker_from_registering_again(swarm: Client) -> None:
+def test_a_worker_can_register_again_with_a_changed_total(swarm: Client) -> None:
     first = accepted(swarm, "register", register_body())
     accepted(swarm, "progress", progress_body(tasks_total=5))
     assert accepted(swarm, "register", register_body()) == first
@@ -218,7 +220,7 @@ def test_a_changed_total_does_not_keep_a_worker_from_registering_again(swarm: Cl
 
 
 @pytest.mark.requirement("SW-01")
-def test_complete_with_unreported_tasks_is_accepted_and_both_numbers_show(swarm: Client) -> None:
+def test_completing_with_unreported_tasks_is_accepted_and_shows_both_numbers(swarm: Client) -> None:
     accepted(swarm, "register", register_body())
     accepted(swarm, "progress", progress_body())
     accepted(swarm, "complete", complete_body())
@@ -227,7 +229,7 @@ def test_complete_with_unreported_tasks_is_accepted_and_both_numbers_show(swarm:
 
 
 @pytest.mark.requirement("SW-01")
-def test_a_complete_packet_takes_no_more_progress_and_no_other_completion(swarm: Client) -> None:
+def test_a_complete_packet_accepts_no_more_progress_and_no_other_completion(swarm: Client) -> None:
     accepted(swarm, "register", register_body())
     accepted(swarm, "complete", complete_body())
     before = swarm.status(SWARM)
@@ -260,7 +262,7 @@ def test_registering_again_after_a_failure_starts_a_fresh_attempt(swarm: Client)
     accepted(swarm, "register", register_body(worktree="/another/tree"))
     found = worker(swarm)
     assert (found["status"], found["attempt"], found["tasks_completed"]) == ("registered", 2, 0)
-    # The same words as in the first attempt are not a repeat.
+    # The same report as in the first attempt is not a repeat.
     assert accepted(swarm, "progress", progress_body())["tasks_completed"] == 1
     assert kinds(swarm).count("progress_update") == 2
 
@@ -345,7 +347,9 @@ def test_an_error_delivered_twice_under_one_key_counts_once(swarm: Client) -> No
 
 
 @pytest.mark.requirement("SW-08")
-def test_known_error_types_win_over_the_flag_and_unknown_ones_follow_it(swarm: Client) -> None:
+def test_known_error_types_override_the_recoverable_flag_and_unknown_ones_follow_it(
+    swarm: Client,
+) -> None:
     cases = [
         ("network_error", False, True),
         ("test_failure", True, False),
@@ -361,11 +365,11 @@ def test_known_error_types_win_over_the_flag_and_unknown_ones_follow_it(swarm: C
 
 
 @pytest.mark.requirement("SW-08")
-def test_going_on_with_a_task_closes_its_retry(swarm: Client) -> None:
+def test_progress_on_a_task_closes_its_retry(swarm: Client) -> None:
     accepted(swarm, "register", register_body())
     for task_id in ("a", "b"):
         accepted(swarm, "error", error_body(task_id=task_id, error_type="test_flake"))
-    # What a worker says beside the error does not cancel what it was promised.
+    # Other reports of the worker do not cancel the promised retry.
     accepted(swarm, "progress", progress_body(task_id="a", status="failed", tasks_completed=0))
     assert [r["task_id"] for r in worker(swarm)["retries"]] == ["a", "b"]
     accepted(swarm, "progress", progress_body(task_id="a", status="started", tasks_completed=0))
@@ -375,7 +379,7 @@ def test_going_on_with_a_task_closes_its_retry(swarm: Client) -> None:
 
 
 @pytest.mark.requirement("SW-12", "SW-13")
-def test_status_shows_true_counts_and_readiness(swarm: Client) -> None:
+def test_status_shows_actual_counts_and_readiness(swarm: Client) -> None:
     empty = swarm.status(SWARM)
     assert (empty["status"], empty["workers_registered"], empty["workers"]) == ("created", 0, [])
     for packet_id in (1, 2, 3):
@@ -434,7 +438,7 @@ def test_ready_for_merge_needs_tests_and_review_of_every_worker(
 
 
 @pytest.mark.requirement("SW-13")
-def test_creating_a_swarm_twice_is_the_same_swarm_and_otherwise_a_conflict(
+def test_creating_a_swarm_again_returns_it_unless_its_settings_conflict(
     any_client: Client,
 ) -> None:
     body = {"swarm_id": SWARM, "feature": "login", "auto_merge": True}
@@ -448,7 +452,7 @@ def test_creating_a_swarm_twice_is_the_same_swarm_and_otherwise_a_conflict(
 
 
 @pytest.mark.requirement("SW-13")
-def test_swarms_without_an_id_get_one_each(any_client: Client) -> None:
+def test_swarms_created_without_an_id_get_different_ids(any_client: Client) -> None:
     made = {any_client.create_swarm() for _ in range(3)}
     assert len(made) == 3
     listed: list[str] = []

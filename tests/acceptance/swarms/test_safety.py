@@ -1,4 +1,4 @@
-"""Who may ask: a page in the browser may not, another machine only with the token."""
+"""Who may send requests: web pages may not, other machines only with the token."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_a_foreign_host_or_origin_is_refused(
         {"Origin": "http://127.0.0.1:7432"},
     ],
 )
-def test_loopback_names_are_welcome(server: RunningServer, headers: dict[str, str]) -> None:
+def test_loopback_host_names_are_accepted(server: RunningServer, headers: dict[str, str]) -> None:
     answer = httpx2.get(f"{server.url}/health", headers=headers, trust_env=False)
     assert answer.status_code == 200
     assert answer.json()["status"] == "healthy"
@@ -81,7 +81,7 @@ def test_with_a_token_every_request_needs_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.requirement("SW-12")
-def test_a_second_server_on_the_same_file_is_refused_also_through_a_link(
+def test_a_second_server_on_the_same_file_is_refused_even_through_a_link(
     server: RunningServer, tmp_path: Path
 ) -> None:
     link = tmp_path / "link.db"
@@ -94,7 +94,7 @@ def test_a_second_server_on_the_same_file_is_refused_also_through_a_link(
 
 
 @pytest.mark.requirement("SW-12")
-def test_a_database_of_a_later_version_is_refused_at_the_start(sqlite_path: str) -> None:
+def test_a_database_from_a_later_version_is_refused_at_startup(sqlite_path: str) -> None:
     connection = sqlite3.connect(sqlite_path)
     connection.execute("PRAGMA user_version = 99")
     connection.close()
@@ -105,7 +105,7 @@ def test_a_database_of_a_later_version_is_refused_at_the_start(sqlite_path: str)
 
 
 @pytest.mark.requirement("SW-12")
-def test_a_server_that_cannot_write_says_that_it_is_not_well(
+def test_a_server_that_cannot_write_reports_itself_unhealthy(
     server: RunningServer, client: Client
 ) -> None:
     client.create_swarm()

@@ -69,7 +69,7 @@ async def test_a_swarm_without_a_name_gets_one(server: RunningServer) -> None:
     assert (bare["feature"], bare["auto_merge"]) == ("", False)
 
 
-async def test_problems_are_raised_as_the_errors_they_are(
+async def test_problem_replies_are_raised_as_matching_errors(
     server: RunningServer, client: Client
 ) -> None:
     backend = backend_of(server)
@@ -89,7 +89,7 @@ async def test_problems_are_raised_as_the_errors_they_are(
     assert invalid.value.field == "final_commit"
 
 
-async def test_a_server_that_is_not_there_is_an_error_of_its_own(server: RunningServer) -> None:
+async def test_a_missing_server_raises_its_own_error(server: RunningServer) -> None:
     backend = backend_of(server)
     server.kill()
     with pytest.raises(ServerUnreachable, match=server.url):
@@ -101,7 +101,7 @@ async def test_a_server_that_is_not_there_is_an_error_of_its_own(server: Running
 @pytest.mark.parametrize(
     "body", [{}, b"<html>", b"[" * 100_000, {"workers": []}], ids=lambda body: str(body)[:12]
 )
-async def test_an_answer_of_somebody_else_is_no_answer(body: object) -> None:
+async def test_replies_of_another_program_count_as_an_unreachable_server(body: object) -> None:
     with running_fake_server(lambda _: Reply(200, body)) as fake_server:
         backend = get_backend("mcp-streamable-http", {"port": fake_server.server_address[1]})
         with pytest.raises(ServerUnreachable):
@@ -119,7 +119,7 @@ def test_an_unknown_backend_is_refused_with_the_names_of_the_known_ones() -> Non
         get_backend("carrier-pigeon", {})
 
 
-async def test_the_token_of_the_configuration_is_sent(
+async def test_the_configured_token_is_sent(
     sqlite_path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     running = RunningServer(sqlite_path, token="secret").start()
@@ -161,9 +161,7 @@ async def test_events_are_followed_across_restarts_without_gaps_or_repeats(
     ]
 
 
-async def test_events_start_after_the_id_that_is_given(
-    server: RunningServer, client: Client
-) -> None:
+async def test_events_start_after_the_given_id(server: RunningServer, client: Client) -> None:
     client.create_swarm(swarm_id=SWARM)
     accepted(client, "register", register_body())
     (event,) = await take(backend_of(server).subscribe_events(SWARM, since_event_id=1), 1)
@@ -175,7 +173,7 @@ async def test_the_events_of_an_unknown_swarm_are_an_error(server: RunningServer
         await anext(backend_of(server).subscribe_events("swarm-none"))
 
 
-async def test_a_swarm_that_is_gone_after_a_restart_ends_the_events(
+async def test_events_end_when_the_swarm_is_gone_after_a_restart(
     server: RunningServer, client: Client
 ) -> None:
     client.create_swarm(swarm_id=SWARM)

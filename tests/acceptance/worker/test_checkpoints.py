@@ -23,7 +23,7 @@ BASE = {"packet_id": 1, "packet_name": "backend-api", "tasks_total": 10}
 
 
 def without_time(worktree: Path) -> dict[str, Any]:
-    """The checkpoint, with its timestamp checked and taken out."""
+    """The checkpoint, with its timestamp checked and removed."""
     found = checkpoint(worktree)
     assert datetime.fromisoformat(found.pop("timestamp")).utcoffset() == timedelta(0)
     return found
@@ -41,7 +41,7 @@ def git(worktree: Path, *arguments: str) -> str:
 
 
 @pytest.mark.requirement("SW-05")
-async def test_the_four_kinds_of_checkpoint_have_exactly_the_fields_of_the_document(
+async def test_the_four_kinds_of_checkpoint_have_exactly_the_documented_fields(
     server: RunningServer, client: Client, tmp_path: Path
 ) -> None:
     client.create_swarm(swarm_id=SWARM, workers_expected=2)
@@ -102,7 +102,7 @@ async def test_the_checkpoint_is_on_disk_before_the_request_arrives(tmp_path: Pa
 
 
 @pytest.mark.requirement("SW-07")
-async def test_the_counter_goes_up_on_completed_only(
+async def test_the_counter_increases_only_on_completed(
     server: RunningServer, client: Client, tmp_path: Path
 ) -> None:
     client.create_swarm(swarm_id=SWARM)
@@ -133,7 +133,7 @@ async def test_the_counter_goes_up_on_completed_only(
         ("swarm_id", {"swarm_id": "a/b"}),
     ],
 )
-async def test_a_worker_that_is_described_wrongly_writes_and_sends_nothing(
+async def test_a_worker_with_invalid_arguments_writes_and_sends_nothing(
     field: str, members: dict[str, Any], server: RunningServer, tmp_path: Path
 ) -> None:
     before = all_files(tmp_path)
@@ -147,7 +147,7 @@ async def test_a_worker_that_is_described_wrongly_writes_and_sends_nothing(
 
 
 @pytest.mark.requirement("SW-06")
-async def test_a_wrong_report_names_its_field_and_changes_nothing(
+async def test_an_invalid_report_is_refused_by_field_and_changes_nothing(
     server: RunningServer, client: Client, tmp_path: Path
 ) -> None:
     client.create_swarm(swarm_id=SWARM)
@@ -175,7 +175,7 @@ async def test_a_wrong_report_names_its_field_and_changes_nothing(
 
 
 @pytest.mark.requirement("SW-05")
-async def test_the_worktree_is_created_and_its_files_stay_out_of_commits(
+async def test_the_worktree_is_created_and_checkpoint_files_stay_out_of_commits(
     server: RunningServer, client: Client, tmp_path: Path
 ) -> None:
     client.create_swarm(swarm_id=SWARM)
@@ -189,7 +189,7 @@ async def test_the_worktree_is_created_and_its_files_stay_out_of_commits(
 
 
 @pytest.mark.requirement("SW-04")
-async def test_a_worktree_that_cannot_be_written_is_a_clear_error_and_nothing_is_sent(
+async def test_an_unwritable_worktree_is_a_clear_error_and_nothing_is_sent(
     server: RunningServer, client: Client, tmp_path: Path
 ) -> None:
     client.create_swarm(swarm_id=SWARM)

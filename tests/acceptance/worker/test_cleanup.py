@@ -73,7 +73,7 @@ async def test_a_failed_worker_keeps_all_checkpoints(server: RunningServer, tmp_
 
 
 @pytest.mark.usefixtures("swarm")
-async def test_a_file_that_does_not_tell_of_the_completion_stays(
+async def test_a_checkpoint_that_does_not_record_the_completion_stays(
     server: RunningServer, tmp_path: Path
 ) -> None:
     one, two = tmp_path / "one", tmp_path / "two"
@@ -89,7 +89,7 @@ async def test_a_file_that_does_not_tell_of_the_completion_stays(
 
 
 @pytest.mark.usefixtures("swarm")
-async def test_no_link_leads_the_cleaning_out_of_the_folder(
+async def test_clean_up_follows_no_link_out_of_the_folder(
     server: RunningServer, tmp_path: Path
 ) -> None:
     one, two = tmp_path / "one", tmp_path / "two"
@@ -103,7 +103,7 @@ async def test_no_link_leads_the_cleaning_out_of_the_folder(
 
 
 @pytest.mark.usefixtures("swarm")
-async def test_no_linked_folder_leads_the_cleaning_out_of_the_worktree(
+async def test_clean_up_follows_no_linked_folder_out_of_the_worktree(
     server: RunningServer, tmp_path: Path
 ) -> None:
     one, two = tmp_path / "one", tmp_path / "two"
@@ -116,7 +116,7 @@ async def test_no_linked_folder_leads_the_cleaning_out_of_the_worktree(
 
 
 @pytest.mark.usefixtures("swarm")
-async def test_a_worker_on_another_machine_cleans_up_when_it_is_asked_to(
+async def test_a_worker_on_another_machine_cleans_up_on_request(
     server: RunningServer, client: Client, tmp_path: Path
 ) -> None:
     one, moved = tmp_path / "one", tmp_path / "moved"
@@ -148,7 +148,7 @@ async def test_resuming_a_packet_of_a_complete_swarm_cleans_up(
 
 
 @pytest.mark.usefixtures("swarm")
-async def test_a_completion_that_is_delivered_later_cleans_up_too(
+async def test_a_completion_delivered_later_cleans_up_too(
     server: RunningServer, tmp_path: Path
 ) -> None:
     one, two = tmp_path / "one", tmp_path / "two"
@@ -190,7 +190,7 @@ asyncio.run(main())
 
 
 @pytest.mark.usefixtures("swarm")
-async def test_the_status_of_a_swarm_is_all_that_the_cleaning_needs(
+async def test_clean_up_needs_only_the_status_of_the_swarm(
     server: RunningServer, client: Client, tmp_path: Path
 ) -> None:
     one, away = tmp_path / "one", tmp_path / "away"

@@ -60,7 +60,7 @@ asyncio.run(main())
 
 @pytest.mark.usefixtures("couriers")
 @pytest.mark.parametrize("put", [a_file, a_loop])
-def test_a_worktree_that_is_none_does_not_stop_the_couriers_of_the_other_workers(
+def test_an_invalid_worktree_does_not_stop_the_couriers_of_other_workers(
     put: Callable[[Path], None], server: RunningServer, client: Client, tmp_path: Path
 ) -> None:
     client.create_swarm(swarm_id=SWARM)
@@ -78,7 +78,7 @@ def test_a_worktree_that_is_none_does_not_stop_the_couriers_of_the_other_workers
 
 @pytest.mark.usefixtures("couriers")
 @pytest.mark.parametrize("turn_bad", ["touch()", "symlink_to('.spellbook')"])
-def test_a_worktree_that_turns_bad_does_not_stop_the_couriers_of_the_other_workers(
+def test_a_worktree_that_becomes_invalid_does_not_stop_the_couriers_of_other_workers(
     turn_bad: str, server: RunningServer, client: Client, tmp_path: Path
 ) -> None:
     client.create_swarm(swarm_id=SWARM)
@@ -96,7 +96,7 @@ def test_a_worktree_that_turns_bad_does_not_stop_the_couriers_of_the_other_worke
 
 
 @pytest.mark.parametrize("put", [a_file, a_folder, a_loop, a_link_to_nothing])
-async def test_what_is_not_a_report_is_put_aside_and_the_reports_go_on(
+async def test_files_that_are_not_reports_are_set_aside_and_delivery_continues(
     put: Callable[[Path], None], server: RunningServer, client: Client, tmp_path: Path
 ) -> None:
     client.create_swarm(swarm_id=SWARM)
@@ -114,7 +114,7 @@ async def test_what_is_not_a_report_is_put_aside_and_the_reports_go_on(
     ("name", "put"),
     [("delivering.lock", a_folder), ("delivering.lock", a_loop), ("rejected", a_file)],
 )
-async def test_an_outbox_that_cannot_be_delivered_keeps_the_report_and_the_caller_goes_on(
+async def test_an_undeliverable_outbox_keeps_the_report_without_blocking_the_caller(
     name: str, put: Callable[[Path], None], server: RunningServer, client: Client, tmp_path: Path
 ) -> None:
     client.create_swarm(swarm_id=SWARM)
@@ -132,7 +132,7 @@ async def test_an_outbox_that_cannot_be_delivered_keeps_the_report_and_the_calle
 
 
 @pytest.mark.parametrize("put", [a_file, a_loop])
-async def test_a_worktree_that_is_none_is_refused_by_name(
+async def test_an_invalid_worktree_is_refused_by_name(
     put: Callable[[Path], None], server: RunningServer, client: Client, tmp_path: Path
 ) -> None:
     client.create_swarm(swarm_id=SWARM)

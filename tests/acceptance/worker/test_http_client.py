@@ -27,7 +27,7 @@ def request() -> ServerRequest:
     return ServerRequest(path="/x", body={"a": 1}, key=new_idempotency_key(), members=("status",))
 
 
-async def test_it_retries_under_one_key_until_the_server_answers() -> None:
+async def test_it_retries_with_the_same_key_until_the_server_answers() -> None:
     replies: Iterator[Reply] = iter([BUSY, *NOT_THE_SERVER, ANSWER])
     failures: list[ServerUnreachable] = []
     with running_fake_server(lambda _: next(replies)) as server:
@@ -50,7 +50,7 @@ async def test_it_does_not_retry_what_the_server_refuses() -> None:
     assert len(server.received) == 2
 
 
-async def test_one_exchange_tells_a_busy_server_from_a_refusal() -> None:
+async def test_a_single_request_distinguishes_a_busy_server_from_a_refusal() -> None:
     with running_fake_server(lambda _: BUSY) as server:
         client = HttpClient(Server.at(server.url))
         with pytest.raises(ServerBusy, match="disk is full") as busy:
@@ -61,7 +61,7 @@ async def test_one_exchange_tells_a_busy_server_from_a_refusal() -> None:
     assert len(server.received) == 2
 
 
-def test_from_a_thread_it_gives_up_when_the_time_is_over() -> None:
+def test_it_gives_up_at_the_deadline_in_a_thread() -> None:
     began = time.monotonic()
     with running_fake_server(lambda _: BUSY) as server:
         with pytest.raises(ServerUnreachable):

@@ -41,13 +41,13 @@ from tests.kill_with_parent import KillWithParent
         ),
     ],
 )
-def test_every_module_of_the_document_has_its_names(module: str, names: list[str]) -> None:
+def test_every_documented_module_has_its_documented_names(module: str, names: list[str]) -> None:
     found = importlib.import_module(f"spellbook.coordination{module}")
     assert [name for name in names if not hasattr(found, name)] == []
 
 
 @pytest.mark.requirement("SW-12")
-def test_the_documents_command_starts_the_real_server(tmp_path: Path) -> None:
+def test_the_documented_command_starts_the_real_server(tmp_path: Path) -> None:
     process = subprocess.Popen(
         [sys.executable, "-m", "spellbook.coordination.server", "--port", "0"],
         cwd=tmp_path,
@@ -57,11 +57,11 @@ def test_the_documents_command_starts_the_real_server(tmp_path: Path) -> None:
     killer = KillWithParent(process.pid)
     try:
         assert process.stdout is not None
-        told = re.match(r"listening on (http://127\.0\.0\.1:\d+)\b", process.stdout.readline())
-        assert told is not None
-        client = Client(told[1])
+        announced = re.match(r"listening on (http://127\.0\.0\.1:\d+)\b", process.stdout.readline())
+        assert announced is not None
+        client = Client(announced[1])
         client.create_swarm(swarm_id=SWARM)
-        run_script(method(1, tmp_path / "worktree", told[1]), told[1])
+        run_script(method(1, tmp_path / "worktree", announced[1]), announced[1])
         status = client.status(SWARM)
         client.close()
         process.send_signal(signal.SIGTERM)
@@ -76,7 +76,7 @@ def test_the_documents_command_starts_the_real_server(tmp_path: Path) -> None:
 
 
 @pytest.mark.requirement("SW-12")
-def test_an_address_that_others_can_reach_is_refused_without_a_token(tmp_path: Path) -> None:
+def test_a_public_address_without_a_token_is_refused(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "spellbook.coordination.server", "--port", "0", "--host", "0.0.0.0"],
         cwd=tmp_path,
@@ -92,7 +92,7 @@ def test_an_address_that_others_can_reach_is_refused_without_a_token(tmp_path: P
 
 
 @pytest.mark.requirement("SW-02")
-def test_the_worker_is_there_without_the_server_and_the_package_without_either() -> None:
+def test_importing_the_worker_does_not_load_the_server() -> None:
     script = """
 import json, sys
 import shiftboss

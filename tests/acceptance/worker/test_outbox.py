@@ -31,7 +31,7 @@ from tests.waiting import eventually, wait_until
 
 pytestmark = pytest.mark.anyio
 
-# An answer of ours to any report, as far as a worker looks at it.
+# Our answer to any report, as far as a worker reads it.
 YES = {"registered": True, "acknowledged": True}
 QUEUED = {"acknowledged": False, "queued": True, "packet_id": 1}
 
@@ -45,7 +45,7 @@ def reported_tasks(client: Client) -> list[str]:
 
 
 @pytest.mark.requirement("SW-04")
-async def test_reports_to_a_server_that_is_down_arrive_in_order_when_it_is_back(
+async def test_reports_made_while_the_server_is_down_arrive_later_in_order(
     server: RunningServer, client: Client, tmp_path: Path
 ) -> None:
     client.create_swarm(swarm_id=SWARM)
@@ -68,7 +68,7 @@ async def test_reports_to_a_server_that_is_down_arrive_in_order_when_it_is_back(
 
 
 @pytest.mark.requirement("SW-04", "SW-07")
-async def test_reports_of_a_killed_worker_are_delivered_first_by_the_next_one(
+async def test_the_next_worker_first_delivers_the_reports_of_a_killed_one(
     server: RunningServer, client: Client, tmp_path: Path
 ) -> None:
     client.create_swarm(swarm_id=SWARM)
@@ -104,10 +104,10 @@ asyncio.run(main())
 
 
 @pytest.mark.requirement("SW-04", "SW-07")
-async def test_a_report_whose_answer_was_lost_counts_once(
+async def test_a_report_whose_reply_was_lost_counts_once(
     server: RunningServer, client: Client, tmp_path: Path
 ) -> None:
-    """A file that comes back, as after a power cut, carries its key: the server knows it."""
+    """A file that reappears, as after a power cut, has its key, so the server recognises it."""
     client.create_swarm(swarm_id=SWARM)
     async with worker_at(server.url, tmp_path) as worker:
         await worker.register()
@@ -126,7 +126,7 @@ async def test_a_report_whose_answer_was_lost_counts_once(
 
 @pytest.mark.requirement("SW-04")
 @pytest.mark.parametrize("status", [500, 502, 503, 408, 425, 429])
-async def test_an_answer_that_says_later_keeps_the_report_and_brings_it_again(
+async def test_a_report_is_kept_and_sent_again_when_the_server_asks_to_retry_later(
     status: int, tmp_path: Path
 ) -> None:
     well = threading.Event()
@@ -145,7 +145,7 @@ async def test_an_answer_that_says_later_keeps_the_report_and_brings_it_again(
 
 
 @pytest.mark.requirement("SW-04")
-async def test_while_a_report_waits_no_other_call_waits_for_a_silent_server(
+async def test_a_silent_server_delays_no_call_while_another_report_is_queued(
     tmp_path: Path,
 ) -> None:
     silent = threading.Event()
@@ -165,7 +165,7 @@ async def test_while_a_report_waits_no_other_call_waits_for_a_silent_server(
 
 
 @pytest.mark.requirement("SW-04")
-async def test_a_silent_server_is_given_up_after_the_time_out_and_the_loop_goes_on(
+async def test_a_silent_server_times_out_without_blocking_the_event_loop(
     tmp_path: Path,
 ) -> None:
     with running_fake_server(lambda _: None) as fake_server:
@@ -178,7 +178,7 @@ async def test_a_silent_server_is_given_up_after_the_time_out_and_the_loop_goes_
 
 
 @pytest.mark.requirement("SW-04", "SW-07")
-async def test_a_refused_report_is_raised_and_leaves_counter_and_checkpoint_as_they_were(
+async def test_a_refused_report_raises_and_leaves_counter_and_checkpoint_unchanged(
     server: RunningServer, client: Client, tmp_path: Path
 ) -> None:
     client.create_swarm(swarm_id=SWARM)
@@ -213,7 +213,7 @@ async def test_a_refused_first_report_leaves_no_checkpoint(
 
 
 @pytest.mark.requirement("SW-04")
-async def test_a_report_that_is_refused_in_the_background_is_put_aside_and_the_rest_goes_on(
+async def test_a_report_refused_in_the_background_is_set_aside_and_the_rest_delivered(
     server: RunningServer, client: Client, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     client.create_swarm(swarm_id=SWARM)
@@ -265,7 +265,7 @@ async def test_a_damaged_report_does_not_hold_up_the_others(
 
 
 @pytest.mark.requirement("SW-04", "SW-07")
-async def test_a_report_whose_call_is_cancelled_half_way_is_made_whole(tmp_path: Path) -> None:
+async def test_a_report_whose_call_is_cancelled_halfway_is_completed(tmp_path: Path) -> None:
     arrived, go_on = threading.Event(), threading.Event()
 
     def answer(received: Received) -> Reply:
@@ -289,7 +289,7 @@ async def test_a_report_whose_call_is_cancelled_half_way_is_made_whole(tmp_path:
 
 
 @pytest.mark.requirement("SW-04")
-async def test_two_workers_of_one_packet_deliver_every_report_once_and_each_in_order(
+async def test_two_workers_of_one_packet_deliver_every_report_once_and_in_order(
     server: RunningServer, client: Client, tmp_path: Path
 ) -> None:
     client.create_swarm(swarm_id=SWARM)
@@ -327,7 +327,7 @@ asyncio.run(main())
 
 @pytest.mark.requirement("SW-04")
 @pytest.mark.usefixtures("couriers")
-def test_a_courier_delivers_what_a_script_left_when_it_ended(
+def test_a_courier_delivers_the_reports_a_finished_script_left(
     server: RunningServer, client: Client, tmp_path: Path
 ) -> None:
     client.create_swarm(swarm_id=SWARM)
@@ -342,7 +342,7 @@ def test_a_courier_delivers_what_a_script_left_when_it_ended(
 
 @pytest.mark.requirement("SW-04")
 @pytest.mark.usefixtures("couriers")
-def test_the_courier_has_the_token_of_the_worker(tmp_path: Path) -> None:
+def test_the_courier_uses_the_workers_token(tmp_path: Path) -> None:
     well = threading.Event()
 
     def answer(received: Received) -> Reply:
@@ -358,7 +358,7 @@ def test_the_courier_has_the_token_of_the_worker(tmp_path: Path) -> None:
 
 @pytest.mark.requirement("SW-04")
 @pytest.mark.usefixtures("couriers")
-async def test_a_worker_that_is_closed_leaves_its_reports_to_a_courier(tmp_path: Path) -> None:
+async def test_a_closed_worker_leaves_its_reports_to_a_courier(tmp_path: Path) -> None:
     well = threading.Event()
 
     def answer(received: Received) -> Reply:

@@ -70,7 +70,7 @@ def test_the_documents_test_file_passes() -> None:
 
 
 @pytest.mark.requirement("WP-04")
-def test_the_flat_modules_have_every_name_of_the_document() -> None:
+def test_the_flat_modules_have_every_documented_name() -> None:
     done = in_shell(
         'cd .mahabharatha && python -c "'
         "from protocol import WorkerProtocol, WorkerState, CONTEXT_THRESHOLD, "

@@ -61,7 +61,7 @@ if checkpoint_path.exists():
 
 
 def crash(server: RunningServer, worktree: Path) -> str:
-    """A worker process that is killed after its second task; what it got at registration."""
+    """Kill a worker process after its second task; returns its answer to the registration."""
     script = as_script(CRASHES.format(swarm=SWARM, worktree=worktree))
     process = ScriptProcess(script, server.url)
     registered = process.next_line()
@@ -71,7 +71,7 @@ def crash(server: RunningServer, worktree: Path) -> str:
 
 
 @pytest.mark.requirement("SW-10")
-def test_the_manual_recipe_of_the_document_resumes_a_killed_worker(
+def test_the_documented_manual_recipe_resumes_a_killed_worker(
     server: RunningServer, client: Client, tmp_path: Path
 ) -> None:
     client.create_swarm(swarm_id=SWARM)
@@ -123,7 +123,7 @@ await worker.report_progress("task-1", "One", "completed")
 async def test_a_worker_that_dies_while_a_report_is_written_neither_loses_nor_repeats_it(
     last: int, server: RunningServer, client: Client, tmp_path: Path
 ) -> None:
-    """A report is written with five calls of fsync; the process dies at each of them in turn."""
+    """Writing a report calls fsync five times; the process dies at each call in turn."""
     client.create_swarm(swarm_id=SWARM)
     script = DIES_WHILE_IT_REPORTS.format(swarm=SWARM, worktree=tmp_path, last=last)
     process = ScriptProcess(as_script(script), server.url)
@@ -155,7 +155,7 @@ async def test_resuming_without_a_checkpoint_is_a_registration(
 
 
 @pytest.mark.requirement("SW-04", "SW-10")
-async def test_a_worker_resumes_while_the_server_is_away(
+async def test_a_worker_can_resume_while_the_server_is_down(
     server: RunningServer, client: Client, tmp_path: Path
 ) -> None:
     client.create_swarm(swarm_id=SWARM)
@@ -197,7 +197,7 @@ async def test_a_worker_resumes_while_the_server_is_away(
         ),
     ],
 )
-async def test_a_damaged_checkpoint_is_told_of_and_the_worker_starts_from_0(
+async def test_a_damaged_checkpoint_is_reported_and_the_worker_starts_from_0(
     content: str,
     server: RunningServer,
     client: Client,
@@ -232,7 +232,7 @@ async def test_resuming_a_finished_packet_keeps_its_checkpoint(
 
 
 @pytest.mark.requirement("SW-10")
-async def test_a_refused_resumption_leaves_the_checkpoint_as_it_was(
+async def test_a_refused_resume_leaves_the_checkpoint_unchanged(
     server: RunningServer, client: Client, tmp_path: Path
 ) -> None:
     client.create_swarm(swarm_id="swarm-former")

@@ -59,7 +59,7 @@ def tasks(received: list[Received]) -> list[str]:
 
 
 @pytest.mark.parametrize(("status", "body"), NOT_OURS, ids=lambda one: str(one)[:20])
-async def test_an_answer_that_no_shiftboss_server_gives_keeps_the_report(
+async def test_a_reply_that_is_not_from_a_shiftboss_server_keeps_the_report(
     status: int, body: object, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     well = threading.Event()
@@ -82,7 +82,7 @@ async def test_an_answer_that_no_shiftboss_server_gives_keeps_the_report(
 
 
 @pytest.mark.parametrize("error", NOT_ABOUT_THE_REPORT, ids=lambda error: error.code)
-async def test_a_refusal_that_is_not_about_the_report_is_raised_and_leaves_no_trace(
+async def test_a_refusal_unrelated_to_the_report_raises_and_leaves_no_trace(
     error: ShiftbossError, tmp_path: Path
 ) -> None:
     with running_fake_server(lambda _: problem(error)) as fake_server:
@@ -96,7 +96,7 @@ async def test_a_refusal_that_is_not_about_the_report_is_raised_and_leaves_no_tr
 
 
 @pytest.mark.parametrize("error", NOT_ABOUT_THE_REPORT, ids=lambda error: error.code)
-async def test_reports_wait_for_a_refusal_that_is_not_about_them_to_be_put_right(
+async def test_reports_wait_until_an_unrelated_refusal_is_resolved(
     error: ShiftbossError, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING)
@@ -126,10 +126,10 @@ async def test_reports_wait_for_a_refusal_that_is_not_about_them_to_be_put_right
     assert not (outbox_folder(tmp_path) / "rejected").exists()
 
 
-async def test_a_caller_is_told_what_holds_back_the_reports_before_its_own(
+async def test_a_caller_gets_the_error_that_blocks_earlier_reports(
     sqlite_path: str, tmp_path: Path
 ) -> None:
-    """A new process with a wrong token, while reports of the former one wait."""
+    """A new process with a wrong token, while reports of the previous one are queued."""
     running = RunningServer(sqlite_path, token="secret").start()
     client = Client(running.url, "secret")
     try:
@@ -156,7 +156,7 @@ async def test_a_caller_is_told_what_holds_back_the_reports_before_its_own(
         running.close()
 
 
-async def test_reports_of_a_swarm_that_is_gone_do_not_hold_up_those_of_another(
+async def test_reports_to_a_missing_swarm_do_not_block_those_to_another(
     server: RunningServer, client: Client, tmp_path: Path
 ) -> None:
     server.kill()
@@ -173,7 +173,7 @@ async def test_reports_of_a_swarm_that_is_gone_do_not_hold_up_those_of_another(
     assert client.status("swarm-later")["workers_registered"] == 1
 
 
-async def test_the_next_call_names_the_folder_of_reports_that_were_refused_for_good(
+async def test_the_next_call_names_the_folder_of_permanently_refused_reports(
     server: RunningServer, client: Client, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     client.create_swarm(swarm_id=SWARM)
@@ -194,10 +194,10 @@ async def test_the_next_call_names_the_folder_of_reports_that_were_refused_for_g
     assert caplog.text.count(str(outbox_folder(tmp_path) / "rejected")) == 1
 
 
-async def test_a_slow_server_with_many_waiting_reports_does_not_keep_the_caller(
+async def test_a_slow_server_with_many_queued_reports_does_not_block_the_caller(
     tmp_path: Path,
 ) -> None:
-    """Each answer comes within the time of one request; all of them would take much longer."""
+    """Each answer takes no longer than one request; all of them would take much longer."""
     slow, go_on = threading.Event(), threading.Event()
 
     def answer(received: Received) -> Reply:
@@ -220,17 +220,15 @@ async def test_a_slow_server_with_many_waiting_reports_does_not_keep_the_caller(
 
 
 @pytest.mark.parametrize("silent_about", ["register", "status"])
-async def test_a_resumption_is_not_kept_by_a_silent_server(
-    silent_about: str, tmp_path: Path
-) -> None:
+async def test_a_silent_server_does_not_block_a_resume(silent_about: str, tmp_path: Path) -> None:
     def answer(received: Received) -> Reply | None:
         return None if received.path.endswith(silent_about) else Reply(200, YES)
 
     with running_fake_server(answer) as fake_server:
         async with worker_at(fake_server.url, tmp_path) as worker:
             started = time.monotonic()
-            said = await worker.resume()
+            resumed = await worker.resume()
             assert time.monotonic() - started < CALL_SECONDS_MAX + 2.0
             assert worker.tasks_completed == 0
         assert fake_server.received[-1].path == f"/swarm/{SWARM}/{silent_about}"
-    assert said == (QUEUED if silent_about == "register" else YES)
+    assert resumed == (QUEUED if silent_about == "register" else YES)

@@ -33,14 +33,14 @@ async def two_tasks_done(url: str, worktree: Path, swarm_id: str = SWARM) -> Non
 
 
 async def resumed(url: str, worktree: Path) -> int:
-    """The counter of a worker that comes back."""
+    """The counter of a resumed worker."""
     async with worker_at(url, worktree) as worker:
         answer = await worker.resume()
         assert answer["registered"] is True
         return worker.tasks_completed
 
 
-async def test_a_deleted_checkpoint_is_written_again_from_what_the_server_counted(
+async def test_a_deleted_checkpoint_is_rewritten_from_the_servers_count(
     server: RunningServer, client: Client, tmp_path: Path
 ) -> None:
     client.create_swarm(swarm_id=SWARM)
@@ -59,7 +59,7 @@ async def test_a_deleted_checkpoint_is_written_again_from_what_the_server_counte
     }
 
 
-async def test_a_damaged_checkpoint_is_mended_from_what_the_server_counted(
+async def test_a_damaged_checkpoint_is_repaired_from_the_servers_count(
     server: RunningServer, client: Client, tmp_path: Path
 ) -> None:
     client.create_swarm(swarm_id=SWARM)
@@ -74,7 +74,7 @@ async def test_a_damaged_checkpoint_is_mended_from_what_the_server_counted(
 
 
 @pytest.mark.parametrize("is_complete", [False, True])
-async def test_the_checkpoint_of_another_swarm_in_the_worktree_does_not_count(
+async def test_the_checkpoint_of_another_swarm_in_the_worktree_is_ignored(
     is_complete: bool, server: RunningServer, client: Client, tmp_path: Path
 ) -> None:
     client.create_swarm(swarm_id="swarm-former", workers_expected=2)
@@ -89,7 +89,7 @@ async def test_the_checkpoint_of_another_swarm_in_the_worktree_does_not_count(
     assert (found["event"], found["tasks_completed"]) == ("registered", 0)
 
 
-async def test_a_failed_packet_is_begun_again_from_0(
+async def test_a_failed_packet_restarts_from_0(
     server: RunningServer, client: Client, tmp_path: Path
 ) -> None:
     client.create_swarm(swarm_id=SWARM)
@@ -103,7 +103,7 @@ async def test_a_failed_packet_is_begun_again_from_0(
     assert (found["attempt"], found["tasks_completed"]) == (2, 0)
 
 
-async def test_what_waits_is_delivered_and_counted_before_the_worker_goes_on(
+async def test_queued_reports_are_delivered_and_counted_before_the_worker_resumes(
     server: RunningServer, client: Client, tmp_path: Path
 ) -> None:
     client.create_swarm(swarm_id=SWARM)
@@ -117,7 +117,7 @@ async def test_what_waits_is_delivered_and_counted_before_the_worker_goes_on(
     assert worker_view(client)["tasks_completed"] == 2
 
 
-async def test_a_complete_packet_stays_complete_and_its_checkpoint_says_so_to_the_cleaning(
+async def test_a_complete_packet_stays_complete_and_its_checkpoint_can_be_cleaned_up(
     server: RunningServer, client: Client, tmp_path: Path
 ) -> None:
     one, two = tmp_path / "one", tmp_path / "two"
@@ -147,7 +147,7 @@ async def test_the_checkpoint_of_a_complete_swarm_is_removed(
     assert worker_view(client)["status"] == "complete"
 
 
-async def test_a_worker_with_another_total_goes_on_from_the_same_count(
+async def test_a_worker_with_a_different_total_resumes_from_the_same_count(
     server: RunningServer, client: Client, tmp_path: Path
 ) -> None:
     client.create_swarm(swarm_id=SWARM)
@@ -170,7 +170,7 @@ async def test_a_worker_with_another_total_goes_on_from_the_same_count(
     ],
     ids=lambda reply: str(reply.body)[:60],
 )
-async def test_a_status_that_does_not_tell_leaves_the_checkpoint_as_it_was(
+async def test_a_status_without_a_usable_count_leaves_the_checkpoint_unchanged(
     status: Reply, server: RunningServer, client: Client, tmp_path: Path
 ) -> None:
     client.create_swarm(swarm_id=SWARM)

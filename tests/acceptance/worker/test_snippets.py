@@ -1,4 +1,4 @@
-"""The document's own snippets, run as they are against the real server."""
+"""The document's own snippets, run unchanged against the real server."""
 
 from __future__ import annotations
 
@@ -40,16 +40,16 @@ def test_the_snippet_of_method_2_runs_as_written(
 
 @pytest.mark.requirement("SW-02", "SW-03", "SW-07")
 @pytest.mark.parametrize("order", [(1, 2), (2, 1), (1, 1), (2, 2, 1), (1, 2, 1)])
-def test_the_snippets_run_one_after_the_other_on_one_swarm(
+def test_the_snippets_run_in_sequence_on_one_swarm(
     order: tuple[int, ...], server: RunningServer, client: Client, tmp_path: Path
 ) -> None:
     client.create_swarm(swarm_id=SWARM)
     for number in order:
         run_script(method(number, tmp_path, server.url), server.url)
-    said = kinds(client)
-    assert [*dict.fromkeys(said)] == FULL_LIFE
-    assert (said.count("worker_registered"), said.count("worker_complete")) == (1, 1)
-    assert said.count("worker_error") == order.count(1)
+    events = kinds(client)
+    assert [*dict.fromkeys(events)] == FULL_LIFE
+    assert (events.count("worker_registered"), events.count("worker_complete")) == (1, 1)
+    assert events.count("worker_error") == order.count(1)
     found = worker(client)
     assert (found["status"], found["tasks_completed"]) == ("complete", 1)
 

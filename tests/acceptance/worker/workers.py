@@ -1,4 +1,4 @@
-"""Workers for tests: in this process, or as a script in a process of its own."""
+"""Workers for tests: in this process, or as a script in a separate process."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def method(number: int, worktree: Path | str, url: str) -> str:
 
 
 def run_script(script: str, url: str) -> str:
-    """Its output. It must end well, and without a single warning."""
+    """Returns the output. The script must succeed without a single warning."""
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", script],
         env=os.environ | {"SHIFTBOSS_URL": url},
@@ -84,7 +84,7 @@ def run_script(script: str, url: str) -> str:
 
 
 class ScriptProcess:
-    """A script that runs until it is killed. It tells how far it is, a line at a time."""
+    """A script that runs until it is killed. It prints its progress line by line."""
 
     def __init__(self, script: str, url: str) -> None:
         self._process = subprocess.Popen(
@@ -105,7 +105,7 @@ class ScriptProcess:
         self.end()
 
     def end(self) -> int:
-        """Wait for its end; the exit code."""
+        """Wait until it exits; returns the exit code."""
         self._process.communicate(timeout=SCRIPT_SECONDS)
         self._killer.release()
         return self._process.returncode

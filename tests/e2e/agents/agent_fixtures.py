@@ -1,4 +1,4 @@
-"""Agents of the tests: Python programs in a tree, under a guardian."""
+"""Agents for tests: Python programs in a tree, run by a guardian."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.waiting import wait_until
 KILLED = Exit(None, "killed", "was ended")
 FOREVER = "import time\nwhile True: time.sleep(1000)\n"
 DEAF = "import signal\nfor n in (1, 2, 15): signal.signal(n, signal.SIG_IGN)\n"
-# Forks twice into a session of its own, as a daemon does, and says so with a file.
+# Forks twice into its own session, as a daemon does, and creates a file.
 DAEMON = f"""
 import os, pathlib, sys
 if os.fork() == 0:
@@ -42,7 +42,7 @@ def touch(name: str) -> str:
 
 
 class AgentHost(Signed):
-    """The processes of its agents are known by their sign."""
+    """The processes of its agents are recognised by a variable they inherit."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__()
@@ -93,7 +93,7 @@ def agent_room(folder: Path) -> Iterator[AgentHost]:
 
 
 async def lines_of(process: AgentProcess) -> list[str]:
-    """All of them: it has ended then."""
+    """All lines, until the agent has exited."""
     lines = [line async for line in process.lines()]
     await process.wait()
     return lines

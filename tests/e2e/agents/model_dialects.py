@@ -1,4 +1,4 @@
-"""The interfaces under which agents reach a model: Messages, Responses, Chat and Gemini."""
+"""The APIs through which agents reach a model: Messages, Responses, Chat and Gemini."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class Dialect(Protocol):
         ...
 
     def turns(self, request: dict[str, Any]) -> int:
-        """How often the model has spoken in it."""
+        """The number of turns of the model in the conversation."""
         ...
 
-    def events(self, said: Said, use_id: str) -> Iterator[dict[str, Any]]: ...
+    def events(self, reply: Said, use_id: str) -> Iterator[dict[str, Any]]: ...
 
     def frame(self, event: dict[str, Any]) -> str: ...
 
@@ -48,7 +48,7 @@ def _text(content: Any) -> str:
 
 
 class _Messages:
-    """Anthropic's."""
+    """Anthropic's API."""
 
     def results(self, request: dict[str, Any]) -> Iterator[str]:
         for message in request["messages"]:
@@ -59,7 +59,7 @@ class _Messages:
     def turns(self, request: dict[str, Any]) -> int:
         return sum(message["role"] == "assistant" for message in request["messages"])
 
-    def events(self, said: Said, use_id: str) -> Iterator[dict[str, Any]]:
+    def events(self, reply: Said, use_id: str) -> Iterator[dict[str, Any]]:
         head = {"id": f"msg_{use_id}", "type": "message", "role": "assistant", "model": "scripted"}
         rest: dict[str, Any] = {
             "content": [],
@@ -68,28 +68,28 @@ class _Messages:
             "usage": {"input_tokens": INPUT_TOKENS, "output_tokens": 1},
         }
         yield {"type": "message_start", "message": head | rest}
-        block, delta = self._block(said, f"toolu_{use_id}")
+        block, delta = self._block(reply, f"toolu_{use_id}")
         yield {"type": "content_block_start", "index": 0, "content_block": block}
         yield {"type": "content_block_delta", "index": 0, "delta": delta}
         yield {"type": "content_block_stop", "index": 0}
-        reason = "tool_use" if isinstance(said, UseTool) else "end_turn"
+        reason = "tool_use" if isinstance(reply, UseTool) else "end_turn"
         stop = {"stop_reason": reason, "stop_sequence": None}
         usage = {"output_tokens": OUTPUT_TOKENS}
         yield {"type": "message_delta", "delta": stop, "usage": usage}
         yield {"type": "message_stop"}
 
-    def _block(self, said: Said, use_id: str) -> tuple[dict[str, Any], dict[str, Any]]:
-        if isinstance(said, str):
-            return {"type": "text", "text": ""}, {"type": "text_delta", "text": said}
-        block = {"type": "tool_use", "id": use_id, "name": said.name, "input": {}}
-        return block, {"type": "input_json_delta", "partial_json": json.dumps(said.arguments)}
+    def _block(self, reply: Said, use_id: str) -> tuple[dict[str, Any], dict[str, Any]]:
+        if isinstance(reply, str):
+            return {"type": "text", "text": ""}, {"type": "text_delta", "text": reply}
+        block = {"type": "tool_use", "id": use_id, "name": reply.name, "input": {}}
+        return block, {"type": "input_json_delta", "partial_json": json.dumps(reply.arguments)}
 
     def frame(self, event: dict[str, Any]) -> str:
         return f"event: {event['type']}\ndata: {json.dumps(event)}\n\n"
 
 
 class _Responses:
-    """OpenAI's, of today. A tool of an MCP server is named `server/tool`."""
+    """OpenAI's current API. A tool of an MCP server is named `server/tool`."""
 
     def results(self, request: dict[str, Any]) -> Iterator[str]:
         for item in request["input"]:
@@ -102,8 +102,8 @@ class _Responses:
             for item in request["input"]
         )
 
-    def events(self, said: Said, use_id: str) -> Iterator[dict[str, Any]]:
-        item = self._item(said, use_id)
+    def events(self, reply: Said, use_id: str) -> Iterator[dict[str, Any]]:
+        item = self._item(reply, use_id)
         head: dict[str, Any] = {"id": f"resp_{use_id}", "object": "response", "output": []}
         yield {"type": "response.created", "response": head | {"status": "in_progress"}}
         yield {"type": "response.output_item.added", "output_index": 0, "item": item}
@@ -118,16 +118,16 @@ class _Responses:
         done = {"status": "completed", "output": [item], "usage": usage}
         yield {"type": "response.completed", "response": head | done}
 
-    def _item(self, said: Said, use_id: str) -> dict[str, Any]:
-        if isinstance(said, str):
-            content = [{"type": "output_text", "text": said, "annotations": []}]
+    def _item(self, reply: Said, use_id: str) -> dict[str, Any]:
+        if isinstance(reply, str):
+            content = [{"type": "output_text", "text": reply, "annotations": []}]
             head = {"type": "message", "id": f"msg_{use_id}", "status": "completed"}
             return head | {"role": "assistant", "content": content}
-        server, _, name = said.name.rpartition("/")
+        server, _, name = reply.name.rpartition("/")
         call = {"id": f"fc_{use_id}", "call_id": f"call_{use_id}", "name": name}
-        if "input" in said.arguments:
-            return {"type": "custom_tool_call", **call, "input": said.arguments["input"]}
-        call |= {"arguments": json.dumps(said.arguments), "status": "completed"}
+        if "input" in reply.arguments:
+            return {"type": "custom_tool_call", **call, "input": reply.arguments["input"]}
+        call |= {"arguments": json.dumps(reply.arguments), "status": "completed"}
         return {"type": "function_call", **call, **({"namespace": server} if server else {})}
 
     def frame(self, event: dict[str, Any]) -> str:
@@ -135,7 +135,7 @@ class _Responses:
 
 
 class _Chat:
-    """OpenAI's, of old, which everybody else offers too."""
+    """OpenAI's older API, which others offer too."""
 
     def results(self, request: dict[str, Any]) -> Iterator[str]:
         for message in request["messages"]:
@@ -145,15 +145,15 @@ class _Chat:
     def turns(self, request: dict[str, Any]) -> int:
         return sum(message["role"] == "assistant" for message in request["messages"])
 
-    def events(self, said: Said, use_id: str) -> Iterator[dict[str, Any]]:
+    def events(self, reply: Said, use_id: str) -> Iterator[dict[str, Any]]:
         yield self._chunk(use_id, {"role": "assistant", "content": ""})
-        if isinstance(said, str):
-            yield self._chunk(use_id, {"content": said})
+        if isinstance(reply, str):
+            yield self._chunk(use_id, {"content": reply})
         else:
-            function = {"name": said.name, "arguments": json.dumps(said.arguments)}
+            function = {"name": reply.name, "arguments": json.dumps(reply.arguments)}
             call = {"index": 0, "id": f"call_{use_id}", "type": "function", "function": function}
             yield self._chunk(use_id, {"tool_calls": [call]})
-        yield self._chunk(use_id, {}, "stop" if isinstance(said, str) else "tool_calls")
+        yield self._chunk(use_id, {}, "stop" if isinstance(reply, str) else "tool_calls")
         usage = {"prompt_tokens": INPUT_TOKENS, "completion_tokens": OUTPUT_TOKENS}
         total = {"total_tokens": INPUT_TOKENS + OUTPUT_TOKENS}
         yield self._chunk(use_id, {}) | {"choices": [], "usage": usage | total}
@@ -180,10 +180,10 @@ class _Gemini:
     def turns(self, request: dict[str, Any]) -> int:
         return sum(content.get("role") == "model" for content in request["contents"])
 
-    def events(self, said: Said, use_id: str) -> Iterator[dict[str, Any]]:
-        part: dict[str, Any] = {"text": said}
-        if isinstance(said, UseTool):
-            part = {"functionCall": {"name": said.name, "args": said.arguments}}
+    def events(self, reply: Said, use_id: str) -> Iterator[dict[str, Any]]:
+        part: dict[str, Any] = {"text": reply}
+        if isinstance(reply, UseTool):
+            part = {"functionCall": {"name": reply.name, "args": reply.arguments}}
         content = {"role": "model", "parts": [part]}
         usage = {"promptTokenCount": INPUT_TOKENS, "candidatesTokenCount": OUTPUT_TOKENS}
         total = {"totalTokenCount": INPUT_TOKENS + OUTPUT_TOKENS}

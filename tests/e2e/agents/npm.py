@@ -20,7 +20,7 @@ INSTALL_SECONDS: Final = 480.0
 
 
 class Program:
-    """`Program("name@1.2.3")`, installed with the first use."""
+    """`Program("name@1.2.3")`, installed on first use."""
 
     def __init__(self, package: str) -> None:
         self._node = _installed(NODE)
@@ -30,7 +30,7 @@ class Program:
         return [str(self.folder / "node_modules" / ".bin" / command), *arguments]
 
     def environment(self, **variables: str) -> dict[str, str]:
-        """Ours, with the right Node.js in front."""
+        """Our environment, with the right Node.js first on the PATH."""
         node = self._node / "node_modules" / "node" / "bin"
         return {**os.environ, "PATH": f"{node}{os.pathsep}{os.environ['PATH']}", **variables}
 

@@ -1,4 +1,4 @@
-"""Commands in a process group of their own, which ends with them."""
+"""Commands in their own process groups, which end with them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def group(
     environment: Mapping[str, str] | None = None,
     folder: Path | None = None,
 ) -> Iterator[subprocess.Popen[str]]:
-    """Whatever it does and whomever it starts, they are gone at the end of the `with`."""
+    """The command and every process it starts are gone at the end of the `with`."""
     with subprocess.Popen(
         argv,
         env=environment,

@@ -38,7 +38,7 @@ class RealAgent(NamedTuple):
     steps: Callable[[Path], list[UseTool]]
     complete: str
     tree: dict[str, str]
-    # Whether it can be kept from ending.
+    # Whether a hook can prevent it from ending.
     stops: bool = True
 
     def settings(self, kind: str, home: Path, model_url: str) -> PlanAgent:
@@ -47,26 +47,26 @@ class RealAgent(NamedTuple):
         return PlanAgent(kind=kind, command=program.argv(kind), environment=variables)
 
     def script(self, work: Work) -> list[Step]:
-        """One that can be kept from ending tries to end before it claims."""
+        """An agent that can be prevented from ending tries to end before it claims."""
         own, other, commit = self.steps(work.tree)
-        said: list[UseTool | str] = [own, *[other] * work.insists, commit]
-        said += ["I am done."] if self.stops else []
+        replies: list[UseTool | str] = [own, *[other] * work.insists, commit]
+        replies += ["I am done."] if self.stops else []
 
         def claiming(_last: str) -> UseTool:
             return UseTool(self.complete, work.claim())
 
-        return [*(_step(one) for one in said), claiming, _step("It is accepted.")]
+        return [*(_step(one) for one in replies), claiming, _step("It is accepted.")]
 
 
-def _step(said: UseTool | str) -> Step:
-    return lambda _last: said
+def _step(reply: UseTool | str) -> Step:
+    return lambda _last: reply
 
 
 COMMIT: Final = "git add src && git commit --quiet --message work"
 
 
 def foreign(home: Path) -> Path:
-    """Is there when the user's own MCP server was started."""
+    """Exists if the user's own MCP server was started."""
     return home / "foreign-server-was-started"
 
 
@@ -75,7 +75,7 @@ def _foreign_argv(home: Path) -> list[str]:
 
 
 def _write(path: Path, text: str) -> None:
-    """In one step: others may read it now."""
+    """Atomically, because others may be reading it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f"{path.name}.{os.getpid()}")
     partial.write_text(text)
@@ -133,7 +133,7 @@ def _patch(change: str) -> UseTool:
 
 
 def _opencode_user(home: Path, model_url: str) -> dict[str, str]:
-    """What it installs beside the user's settings is kept for the next time, like the programs."""
+    """Anything it installs beside the user's settings is cached, like the programs."""
     models = {"scripted": {"name": "scripted", "limit": {"context": 200_000, "output": 8192}}}
     options = {"baseURL": "{env:MODEL_URL}", "apiKey": "of-nobody"}
     npm = "@ai-sdk/openai-compatible"
@@ -182,7 +182,7 @@ def _gemini_steps(tree: Path) -> list[UseTool]:
     ]
 
 
-# It would add the address of the schema.
+# Otherwise it would add the URL of the schema.
 _OPENCODE_TREE: Final = {
     "$schema": "https://opencode.ai/config.json",
     "plugin": [],

@@ -18,7 +18,7 @@ from tests.e2e.agents.model_dialects import Dialect, Said, UseTool, dialect_of
 
 __all__ = ["ScriptedModel", "Step", "UseTool", "speaking"]
 
-# Takes the text of the last tool result; the model uses a tool or says something.
+# Gets the text of the last tool result; the model uses a tool or replies with text.
 Step = Callable[[str], Said]
 
 
@@ -44,7 +44,7 @@ class ScriptedModel:
 
     def _next(self, request: dict[str, Any], results: list[str], turns: int) -> Said:
         if not request.get("tools"):
-            return "A title"  # agents ask for one on the side
+            return "A title"  # agents also ask for a title
         self.asked = max(self.asked, json.dumps(request, ensure_ascii=False), key=len)
         if turns >= len(self._script):
             return "done"
@@ -53,7 +53,7 @@ class ScriptedModel:
 
 @contextmanager
 def speaking(script: list[Step]) -> Iterator[ScriptedModel]:
-    """The model, served on a port of its own."""
+    """The model, served on its own port."""
     model = ScriptedModel(script)
 
     class Handler(_Handler):
@@ -97,4 +97,4 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *_: object) -> None:
-        """Nobody reads it."""
+        """Suppress the log, which nobody reads."""

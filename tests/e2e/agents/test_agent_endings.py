@@ -1,4 +1,4 @@
-"""The end of agents as real processes: asked, forced, or deserted, nothing of them is left."""
+"""How agents end as real processes: asked, killed or abandoned, they leave nothing behind."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def host(tmp_path: Path) -> Iterator[AgentHost]:
     yield from agent_room(tmp_path)
 
 
-async def test_one_that_heeds_the_signal_has_its_grace(host: AgentHost) -> None:
+async def test_an_agent_that_obeys_the_signal_gets_its_grace_period(host: AgentHost) -> None:
     program = (
         "import signal, sys\nsignal.signal(15, lambda *_: sys.exit(print('bye')))\n"
         "print('ready', flush=True)\n" + FOREVER
@@ -57,14 +57,14 @@ async def test_one_that_heeds_the_signal_has_its_grace(host: AgentHost) -> None:
     assert [line async for line in lines] == ["bye"]
 
 
-async def test_one_that_ignores_the_signal_is_ended(host: AgentHost) -> None:
+async def test_an_agent_that_ignores_the_signal_is_killed(host: AgentHost) -> None:
     agent = await host.start(DEAF + touch("deaf") + FOREVER)
     await eventually(lambda: host.is_there("deaf"), "it is deaf")
     assert await agent.end(0.3) == KILLED
     assert await agent.end(0.3) == KILLED
 
 
-async def test_a_second_call_may_shorten_the_grace(host: AgentHost) -> None:
+async def test_a_second_call_can_shorten_the_grace_period(host: AgentHost) -> None:
     agent = await host.start(DEAF + touch("deaf") + FOREVER)
     await eventually(lambda: host.is_there("deaf"), "it is deaf")
     patient = asyncio.create_task(agent.end(600))
@@ -73,7 +73,7 @@ async def test_a_second_call_may_shorten_the_grace(host: AgentHost) -> None:
     assert await patient == KILLED
 
 
-async def test_a_cancelled_call_still_ends_it(host: AgentHost) -> None:
+async def test_a_cancelled_call_still_ends_the_agent(host: AgentHost) -> None:
     agent = await host.start(DAEMON + FOREVER)
     await eventually(lambda: host.is_there("daemon"), "the daemon runs")
     ending = asyncio.create_task(agent.end(0))
@@ -84,14 +84,14 @@ async def test_a_cancelled_call_still_ends_it(host: AgentHost) -> None:
     assert await agent.wait() == KILLED
 
 
-async def test_daemons_go_with_the_agent(host: AgentHost) -> None:
+async def test_daemons_end_with_the_agent(host: AgentHost) -> None:
     agent = await host.start(DAEMON + "print('done')")
     assert await agent.wait() == Exit(0, None, "exit code 0")
     assert host.is_there("daemon")
     assert host.processes() == []
 
 
-async def test_deaf_daemons_are_ended_too(host: AgentHost) -> None:
+async def test_daemons_that_ignore_signals_are_killed_too(host: AgentHost) -> None:
     agent = await host.start(DEAF + DAEMON + FOREVER)
     await eventually(lambda: host.is_there("daemon"), "the daemon runs")
     assert len(host.processes()) == 2
@@ -99,12 +99,12 @@ async def test_deaf_daemons_are_ended_too(host: AgentHost) -> None:
     assert host.processes() == []
 
 
-async def test_one_that_is_killed_from_outside_says_so(host: AgentHost) -> None:
+async def test_the_signal_that_killed_an_agent_is_reported(host: AgentHost) -> None:
     agent = await host.start(DAEMON + "import os; os.kill(os.getpid(), 9)")
     assert await agent.wait() == Exit(-9, None, "killed by signal 9 (SIGKILL)")
 
 
-async def test_an_agent_stands_still_and_goes_on(host: AgentHost) -> None:
+async def test_an_agent_can_be_paused_and_resumed(host: AgentHost) -> None:
     agent = await host.start(DAEMON + FOREVER)
     await eventually(lambda: host.is_there("daemon"), "the daemon runs")
     agent.pause()
@@ -122,13 +122,13 @@ def _states(host: AgentHost) -> set[str]:
     return {process.status() for process in host.processes()}
 
 
-async def test_one_that_fills_its_tree_with_files_is_ended(host: AgentHost) -> None:
+async def test_an_agent_that_creates_too_many_files_is_ended(host: AgentHost) -> None:
     program = "for n in range(600): open(f'file-{n}', 'w').close()\n" + FOREVER
     agent = await host.start(program, tree_files=400)
     assert await agent.wait() == Exit(None, "disk", "its folder holds more than 400 files")
 
 
-async def test_one_that_fills_its_tree_with_bytes_is_ended(host: AgentHost) -> None:
+async def test_an_agent_that_writes_too_many_bytes_is_ended(host: AgentHost) -> None:
     program = (
         "import os\nos.makedirs('a/b')\n"
         "for n in range(30): open(f'a/b/{n}', 'wb').write(bytes([n]) * 1_000_000)\n" + FOREVER
@@ -137,13 +137,13 @@ async def test_one_that_fills_its_tree_with_bytes_is_ended(host: AgentHost) -> N
     assert await agent.wait() == Exit(None, "disk", "its folder holds more than 20 MB")
 
 
-async def test_one_that_leaves_too_little_free_is_ended(host: AgentHost) -> None:
+async def test_an_agent_that_leaves_too_little_disk_space_is_ended(host: AgentHost) -> None:
     agent = await host.start(FOREVER, free_megabytes=2**40)
     ended = await agent.wait()
     assert ended == Exit(None, "disk", f"its disk has less than {2**40} MB free")
 
 
-async def test_one_that_deletes_its_tree_is_still_in_hand(host: AgentHost) -> None:
+async def test_an_agent_that_deletes_its_tree_can_still_be_ended(host: AgentHost) -> None:
     program = "import os, shutil\nshutil.rmtree(os.getcwd())\nprint('gone', flush=True)\n" + FOREVER
     agent = await host.start(program)
     assert await anext(agent.lines()) == "gone"
@@ -151,20 +151,20 @@ async def test_one_that_deletes_its_tree_is_still_in_hand(host: AgentHost) -> No
     assert await agent.end(0) == KILLED
 
 
-async def test_the_memory_of_all_processes_counts(host: AgentHost) -> None:
+async def test_the_memory_limit_covers_all_processes(host: AgentHost) -> None:
     family = "import os\nfor _ in range(4):\n if os.fork() == 0: break\n"
     each = "kept = bytearray(b'x') * 60_000_000\n"
     agent = await host.start(family + each + FOREVER, megabytes=200)
     assert await agent.wait() == Exit(None, "memory", "used more than 200 MB of memory")
 
 
-async def test_too_many_processes_are_ended(host: AgentHost) -> None:
+async def test_an_agent_with_too_many_processes_is_ended(host: AgentHost) -> None:
     swarm = "import os\nfor _ in range(150):\n if os.fork() == 0: break\n"
     agent = await host.start(swarm + FOREVER, processes=100)
     assert await agent.wait() == Exit(None, "processes", "had more than 100 processes")
 
 
-async def test_what_threads_have_started_is_found(host: AgentHost) -> None:
+async def test_processes_started_by_threads_are_found(host: AgentHost) -> None:
     program = (
         "import subprocess, sys, threading, time\n"
         f"argv = [sys.executable, '-I', '-S', '-c', {FOREVER!r}]\n"
@@ -177,7 +177,7 @@ async def test_what_threads_have_started_is_found(host: AgentHost) -> None:
 
 @contextmanager
 def orchestrating(host: AgentHost) -> Iterator[None]:
-    """In a process of its own, which is killed at the end of the `with`."""
+    """In a separate process, which is killed at the end of the `with`."""
     program = f"""
 import asyncio
 from pathlib import Path
@@ -212,7 +212,7 @@ def test_nothing_is_left_when_both_die(host: AgentHost) -> None:
     assert host.processes() == []
 
 
-def test_a_sweep_ends_a_guardian_that_stands_still(host: AgentHost) -> None:
+def test_a_sweep_ends_a_suspended_guardian_of_a_dead_orchestrator(host: AgentHost) -> None:
     with orchestrating(host):
         host.guardians()[0].suspend()
     assert len(host.processes()) == 2
@@ -232,7 +232,7 @@ async def test_nothing_is_left_when_the_guardian_dies(host: AgentHost) -> None:
     assert host.processes() == []
 
 
-async def test_a_guardian_that_was_asked_to_stop_ends_the_agent(host: AgentHost) -> None:
+async def test_a_terminated_guardian_ends_its_agent(host: AgentHost) -> None:
     agent = await host.start(DAEMON + FOREVER)
     await eventually(lambda: host.is_there("daemon"), "the daemon runs")
     (guardian,) = host.guardians()
@@ -240,7 +240,7 @@ async def test_a_guardian_that_was_asked_to_stop_ends_the_agent(host: AgentHost)
     assert await agent.wait() == ABANDONED
 
 
-async def test_a_guardian_that_stands_still_is_swept_away(
+async def test_ending_an_agent_sweeps_away_its_suspended_guardian(
     host: AgentHost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(process_module, "END_SECONDS", 0.5)
@@ -251,10 +251,8 @@ async def test_a_guardian_that_stands_still_is_swept_away(
     assert await agent.end(0) == ABANDONED
 
 
-async def test_a_sweep_ends_those_of_its_run_and_nobody_else(
-    host: AgentHost, tmp_path: Path
-) -> None:
-    """The leftovers of a run, which lost orchestrator and guardian at once."""
+async def test_a_sweep_ends_only_processes_of_its_own_run(host: AgentHost, tmp_path: Path) -> None:
+    """The leftovers of a run that lost its orchestrator and guardian at once."""
     marks = {
         "ours": run_mark(tmp_path, "swarm", "task.1"),
         "next": run_mark(tmp_path, "swarm", "task.10"),
@@ -280,8 +278,8 @@ def _left_over(host: AgentHost, mark: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen(host.launch(FOREVER).argv, env={**host.environment, RUN_MARK: mark})
 
 
-async def test_a_sweep_spares_those_above_it(host: AgentHost) -> None:
-    """An agent may be at work on Shiftboss itself, and run its orchestrator."""
+async def test_a_sweep_spares_its_own_ancestors(host: AgentHost) -> None:
+    """An agent may be working on Shiftboss itself, and run its orchestrator."""
     program = (
         f"import sys; sys.path.append({str(Path(process_module.__file__).parents[3])!r})\n"
         "from shiftboss.system.kill_marked import end_marked\n"

@@ -28,7 +28,7 @@ def host(tmp_path: Path) -> Iterator[AgentHost]:
     yield from agent_room(tmp_path)
 
 
-async def test_it_reads_its_input_prints_lines_and_ends(host: AgentHost) -> None:
+async def test_an_agent_reads_its_input_prints_lines_and_exits(host: AgentHost) -> None:
     program = "import sys; print(sys.stdin.read()); print('oops', file=sys.stderr); sys.exit(3)"
     agent = await host.start(program, "zwei\nZeilen ä".encode())
     assert await lines_of(agent) == ["zwei", "Zeilen ä"]
@@ -39,7 +39,7 @@ async def test_it_reads_its_input_prints_lines_and_ends(host: AgentHost) -> None
 
 
 @pytest.mark.requirement("OWN-03")
-async def test_a_line_is_there_while_the_agent_goes_on(host: AgentHost) -> None:
+async def test_lines_arrive_while_the_agent_is_still_running(host: AgentHost) -> None:
     agent = await host.start("print('first', flush=True)\n" + FOREVER)
     lines = agent.lines()
     assert await anext(lines) == "first"
@@ -47,14 +47,14 @@ async def test_a_line_is_there_while_the_agent_goes_on(host: AgentHost) -> None:
     assert [line async for line in lines] == []
 
 
-async def test_an_agent_that_prints_nothing_is_waited_for(host: AgentHost) -> None:
+async def test_a_silent_agent_is_waited_for(host: AgentHost) -> None:
     agent = await host.start("")
     assert await lines_of(agent) == []
     assert await agent.wait() == Exit(0, None, "exit code 0")
 
 
 @pytest.mark.requirement("OWN-03")
-async def test_when_it_last_printed_is_known_of_errors_too(host: AgentHost) -> None:
+async def test_output_on_stderr_counts_as_the_last_output_too(host: AgentHost) -> None:
     program = "import sys; input(); sys.stderr.write('x'); sys.stderr.flush()\n" + FOREVER
     agent = await host.start(program, b"go\n")
     started_at = agent.last_output_at
@@ -69,7 +69,7 @@ async def test_a_second_process_of_an_attempt_continues_the_log(host: AgentHost)
     assert host.log.read_text() == "one\ntwo\n"
 
 
-async def test_nobody_has_to_listen(host: AgentHost) -> None:
+async def test_an_agent_is_not_held_up_when_nobody_reads_its_output(host: AgentHost) -> None:
     """A hundred megabytes without a listener: the agent is not held up, nor is any of it kept in
     memory. Who listens then gets the end, in whole lines, and the log has the end too."""
     program = (
@@ -98,7 +98,7 @@ async def test_an_agent_that_prints_forever_is_ended(host: AgentHost) -> None:
     assert len(await lines_of(agent)) < 8 * 2**20
 
 
-async def test_of_an_endless_line_the_beginning_comes(host: AgentHost) -> None:
+async def test_only_the_beginning_of_an_endless_line_is_kept(host: AgentHost) -> None:
     program = (
         "import os\nos.write(1, b'begin')\nfor _ in range(300): os.write(1, b'x' * 100_000)\n"
         "print('\\nnext', flush=True)"
@@ -110,7 +110,7 @@ async def test_of_an_endless_line_the_beginning_comes(host: AgentHost) -> None:
     assert last == "next"
 
 
-async def test_of_many_errors_the_end_is_kept(host: AgentHost) -> None:
+async def test_only_the_end_of_long_stderr_output_is_kept(host: AgentHost) -> None:
     program = (
         "import os\nfor _ in range(500): os.write(2, b'e' * 99_999 + b'\\n')\nos.write(2, b'last')"
     )
@@ -129,19 +129,19 @@ async def test_an_agent_that_closes_its_output_is_still_waited_for(host: AgentHo
     assert (await agent.wait()).exit_code == 4
 
 
-async def test_an_agent_that_does_not_read_its_input_is_no_trouble(host: AgentHost) -> None:
+async def test_an_agent_may_ignore_its_input(host: AgentHost) -> None:
     agent = await host.start("print('bye')", b"x" * 5_000_000)
     assert await lines_of(agent) == ["bye"]
     assert (await agent.wait()).exit_code == 0
     assert [path.name for path in host.log.parent.iterdir() if "input" in path.name] == []
 
 
-async def test_output_that_is_not_text_is_no_trouble(host: AgentHost) -> None:
+async def test_binary_output_does_no_harm(host: AgentHost) -> None:
     agent = await host.start(r"import os; os.write(1, b'a\0b\xff\r\n\n\xc3')")
     assert await lines_of(agent) == ["a\0b\ufffd\r", "", "\ufffd"]
 
 
-async def test_what_is_not_there_is_named(host: AgentHost) -> None:
+async def test_a_missing_program_or_folder_is_named(host: AgentHost) -> None:
     launch = Launch(["no-such-agent"], host.tree, host.environment)
     agent = await AgentProcess.start(launch, host.log, ProcessLimits())
     assert await lines_of(agent) == []
@@ -152,14 +152,14 @@ async def test_what_is_not_there_is_named(host: AgentHost) -> None:
     assert await agent.end(0) == await agent.wait()
 
 
-async def test_a_log_that_cannot_be_written_costs_the_log_alone(host: AgentHost) -> None:
+async def test_an_unwritable_log_does_not_disturb_the_agent(host: AgentHost) -> None:
     launch = host.launch("print('still heard')")
     agent = await AgentProcess.start(launch, host.log / "not" / "there.log", ProcessLimits())
     assert await lines_of(agent) == ["still heard"]
     assert (await agent.wait()).exit_code == 0
 
 
-async def test_it_stands_back_and_sees_no_more_than_it_is_given(
+async def test_an_agent_runs_at_low_priority_and_sees_only_its_own_environment(
     host: AgentHost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SECRET", "hunter2")

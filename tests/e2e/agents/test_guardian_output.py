@@ -1,4 +1,4 @@
-"""What the guardian of an agent does with pipes, files and folders."""
+"""How the guardian of an agent handles pipes, files and folders."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ class Listener:
         self.passage = OutputRelay(end)
 
     def read(self) -> bytes:
-        """What is there, and what comes when it has been taken."""
-        said = b""
+        """Read the available output, and the output that follows when it has been read."""
+        received = b""
         while True:
             self.passage.send()
             try:
-                said += os.read(self.descriptor, 2**20)
+                received += os.read(self.descriptor, 2**20)
             except BlockingIOError:
-                return said
+                return received
 
     def close(self) -> None:
         os.close(self.descriptor)
@@ -45,28 +45,28 @@ def listener(monkeypatch: pytest.MonkeyPatch) -> Iterator[Listener]:
     listener.close()
 
 
-def test_who_keeps_up_misses_nothing(listener: Listener) -> None:
-    said = b""
+def test_a_listener_that_keeps_up_misses_nothing(listener: Listener) -> None:
+    received = b""
     for number in range(20_000):
         listener.passage.put(b"%d\n" % number)
         if number % 1000 == 0:
-            said += listener.read()
-    said += listener.read()
-    assert said.split() == [b"%d" % number for number in range(20_000)]
+            received += listener.read()
+    received += listener.read()
+    assert received.split() == [b"%d" % number for number in range(20_000)]
 
 
 @pytest.mark.parametrize("chunk_bytes", [1, 7, 900, 4000, 20_000])
-def test_who_is_slow_gets_the_latest_whole_lines(listener: Listener, chunk_bytes: int) -> None:
+def test_a_slow_listener_gets_the_latest_whole_lines(listener: Listener, chunk_bytes: int) -> None:
     text = b"".join(b"line %07d\n" % number for number in range(20_000))
     for start in range(0, len(text), chunk_bytes):
         listener.passage.put(text[start : start + chunk_bytes])
-    said = listener.read()
-    assert len(said) <= 10_000
-    assert text.endswith(said)
-    assert said.startswith(b"line ")
+    received = listener.read()
+    assert len(received) <= 10_000
+    assert text.endswith(received)
+    assert received.startswith(b"line ")
 
 
-def test_a_line_that_was_cut_off_ends_before_the_next(listener: Listener) -> None:
+def test_a_truncated_line_ends_before_the_next_one(listener: Listener) -> None:
     listener.passage.put(b"begun")
     assert listener.read() == b"begun"
     for number in range(5000):
@@ -77,7 +77,7 @@ def test_a_line_that_was_cut_off_ends_before_the_next(listener: Listener) -> Non
     assert lines
 
 
-def test_what_follows_a_line_without_end_is_heard(listener: Listener) -> None:
+def test_output_after_an_endless_line_is_delivered(listener: Listener) -> None:
     for _ in range(100):
         listener.passage.put(b"x" * 1000)
     assert listener.read() == b""
@@ -85,7 +85,7 @@ def test_what_follows_a_line_without_end_is_heard(listener: Listener) -> None:
     assert listener.read() == b"heard\n"
 
 
-def test_nobody_has_to_be_there(listener: Listener) -> None:
+def test_a_missing_listener_is_tolerated(listener: Listener) -> None:
     os.close(listener.descriptor)
     listener.passage.put(b"x\n")
     listener.passage.send()
@@ -93,7 +93,7 @@ def test_nobody_has_to_be_there(listener: Listener) -> None:
     listener.descriptor = os.open(os.devnull, os.O_RDONLY)
 
 
-def test_a_log_keeps_the_end_within_its_limit(tmp_path: Path) -> None:
+def test_a_log_keeps_the_latest_output_within_its_limit(tmp_path: Path) -> None:
     path = tmp_path / "output.log"
     log = OutputLog(str(path), 1000)
     for number in range(1000):
@@ -113,7 +113,7 @@ def test_a_log_does_not_follow_a_link(tmp_path: Path) -> None:
     assert (tmp_path / "precious").read_text() == "kept"
 
 
-def test_a_log_whose_folder_is_gone_is_given_up(tmp_path: Path) -> None:
+def test_logging_stops_when_the_logs_folder_is_gone(tmp_path: Path) -> None:
     folder = tmp_path / "scratch"
     folder.mkdir()
     log = OutputLog(str(folder / "output.log"), 1000)
@@ -125,7 +125,7 @@ def test_a_log_whose_folder_is_gone_is_given_up(tmp_path: Path) -> None:
 
 
 def finding(meter: DiskMeter) -> str | None:
-    """Of one walk, however many steps it takes."""
+    """The result of one complete walk, however many steps it takes."""
     for _ in range(10_000):
         found = meter.step()
         if found is not None or meter.due_at == float("inf"):
@@ -133,7 +133,7 @@ def finding(meter: DiskMeter) -> str | None:
     raise AssertionError("the walk does not end")
 
 
-def test_a_meter_counts_files_and_bytes_and_follows_no_link(tmp_path: Path) -> None:
+def test_the_disk_meter_counts_files_and_bytes_and_follows_no_link(tmp_path: Path) -> None:
     tree, elsewhere = tmp_path / "tree", tmp_path / "elsewhere"
     for number in range(10):
         (tree / f"{number}").mkdir(parents=True)
@@ -147,7 +147,9 @@ def test_a_meter_counts_files_and_bytes_and_follows_no_link(tmp_path: Path) -> N
     assert finding(DiskMeter(str(tmp_path / "gone"), 0, 0)) is None
 
 
-def test_a_meter_goes_in_steps_and_rests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_disk_meter_works_in_steps_and_then_pauses(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(resource_use, "STEP_SECONDS", 0.0)
     for number in range(3 * resource_use.ENTRIES_PER_LOOK):
         (tmp_path / f"{number}").touch()

@@ -35,14 +35,14 @@ RUN_SECONDS = 150.0
 
 @pytest.fixture
 def contract_server(tmp_path: Path) -> Iterator[ContractServer]:
-    """A server that wants a token of everybody."""
+    """A server that requires a token from everyone."""
     contract_server = ContractServer(tmp_path, {}, token=TOKEN, spawning="everybody")
     yield contract_server
     contract_server.close()
 
 
 class Told:
-    """What an agent's output was read as."""
+    """The result of parsing an agent's output."""
 
     def __init__(self, signals: list[Signal], exit_code: int | None, log: str) -> None:
         self.signals = signals
@@ -65,17 +65,17 @@ def test_a_real_agent_does_its_task_within_its_contract(
     with speaking(real.script(Work(seat.tree, lambda: claim))) as model:
         settings = real.settings(kind, Path(seat.environment["HOME"]), model.url)
         launch = KNOWN[kind].launch(seat, settings, "Do the task.", real.model)
-        told = asyncio.run(run(launch, kind, settings, seat.scratch / "output.log"))
-    assert told.exit_code == 0, told.log
+        parsed = asyncio.run(run(launch, kind, settings, seat.scratch / "output.log"))
+    assert parsed.exit_code == 0, parsed.log
 
     _own, other, _commit, claimed = model.results
     for word in ("docs/foreign.md", f"contract of task {TASK}", "request_scope"):
         assert word in other
     assert not (seat.tree / "docs").exists()
-    (denied,) = told.denied
+    (denied,) = parsed.denied
     assert f"contract of task {TASK}" in denied.error
-    # While it works, and not when it is over.
-    assert told.signals.index(denied) < told.signals.index(told.finished[0])
+    # During the work, not after it.
+    assert parsed.signals.index(denied) < parsed.signals.index(parsed.finished[0])
 
     # It has our tools and the token; where it can be kept from ending, it claimed because of that.
     assert "accepted" in claimed, claimed
@@ -83,21 +83,23 @@ def test_a_real_agent_does_its_task_within_its_contract(
     assert repo.git("show", f"shiftboss/{TASK}:src/auth/new.py") == "x = 1"
 
     requests = 6 if real.stops else 5
-    assert told.usage[-1].input_tokens == requests * INPUT_TOKENS
-    assert told.usage[-1].output_tokens == requests * OUTPUT_TOKENS
-    assert told.usage[-1].dollars
-    assert told.finished[-1] == Finished(True, "It is accepted.")
+    assert parsed.usage[-1].input_tokens == requests * INPUT_TOKENS
+    assert parsed.usage[-1].output_tokens == requests * OUTPUT_TOKENS
+    assert parsed.usage[-1].dollars
+    assert parsed.finished[-1] == Finished(True, "It is accepted.")
     assert_left_alone(seat)
 
 
 def sit_down(contract_server: ContractServer, repo: Repo, base: str, folder: Path) -> Workspace:
-    """The task in the hands of a worker, in a tree of its own."""
+    """A task held by a worker, in its own tree."""
     contract_server.ask("register_worker", name=WORKER)
-    # Names that a shell would take apart.
+    # Names that a shell would split.
     branch, home, scratch = f"shiftboss/{TASK}", folder / "home", folder / "it's a scratch"
     where = {"repo": str(repo.path), "base": base, "branch": branch, "target": "main"}
-    words = {"subtask_title": "the work", "success_criteria": ["It works"], "submit": True}
-    contract_server.ask("swarm_spawn_subtask", bead_id=TASK, files=["src/auth/"], **words, **where)
+    request = {"subtask_title": "the work", "success_criteria": ["It works"], "submit": True}
+    contract_server.ask(
+        "swarm_spawn_subtask", bead_id=TASK, files=["src/auth/"], **request, **where
+    )
     given = contract_server.ask("poll_task", name=WORKER, timeout_ms=10_000)["task"]
     contract_server.ask("ack_task", name=WORKER, bead_id=TASK)
     tree = folder / "the $tree"
@@ -134,7 +136,7 @@ def contract(seat: Workspace) -> dict[str, Any]:
 
 
 async def run(launch: Launch, kind: str, settings: PlanAgent, log: Path) -> Told:
-    """To its end, with its output read line by line."""
+    """Run it to the end, and read its output line by line."""
     priced = settings.model_copy(update={"input_price": 1.0, "output_price": 2.0})
     reader = KNOWN[kind].reader(priced)
     signals: list[Signal] = []

@@ -36,12 +36,12 @@ SWARM: Final = "real"
 CRITERION: Final = "Command passes: python3 -B -c 'import src.auth.new as new; assert new.x == 1'"
 # As often as ends a worker whose tools are denied by anybody else.
 INSISTS: Final = 2
-# In the keys of all models.
+# Part of the keys of all models.
 SECRET: Final = b"of-nobody"
 
 
 class Workshop:
-    """A plan with a task for each agent, in repositories of their own, with a model for each."""
+    """A plan with a task, a repository and a model for each agent."""
 
     def __init__(self, folder: Path, models: ExitStack) -> None:
         self.folder = folder
@@ -63,15 +63,15 @@ class Workshop:
         (folder / "plan.yaml").write_text(yaml.safe_dump(plan(commands)))
 
     def run(self) -> dict[str, Any]:
-        words = ["run", "plan.yaml", "--own-server", "--json"]
-        words += ["--trees", str(self.folder / "trees")]
-        return PlanRun(words, self.folder, self._environment).outcome(RUN_SECONDS)
+        arguments = ["run", "plan.yaml", "--own-server", "--json"]
+        arguments += ["--trees", str(self.folder / "trees")]
+        return PlanRun(arguments, self.folder, self._environment).outcome(RUN_SECONDS)
 
     def claim(self, kind: str) -> dict[str, Any]:
-        """As the prompt says it."""
-        words = re.search(r"swarm_complete\((.*), summary\)", self.prompt(kind))
-        assert words, self.prompt(kind)
-        members = dict(one.split("=") for one in words[1].split(", "))
+        """As the prompt asks for it."""
+        call = re.search(r"swarm_complete\((.*), summary\)", self.prompt(kind))
+        assert call, self.prompt(kind)
+        members = dict(one.split("=") for one in call[1].split(", "))
         return {name: json.loads(value) for name, value in members.items()} | {"summary": "done"}
 
     def prompt(self, kind: str) -> str:
@@ -89,7 +89,7 @@ class Workshop:
 
 
 def repository(path: Path, real: RealAgent) -> Repo:
-    """Its files try to do without us."""
+    """Its files try to disable our hooks."""
     repo = Repo(path)
     repo.git("config", "user.name", "Owner")
     repo.git("config", "user.email", "owner@example.com")
@@ -135,10 +135,10 @@ def test_real_agents_take_a_plan_to_landed_commits(tmp_path: Path) -> None:
 def assert_was_kept_to_its_contract(workshop: Workshop, kind: str, real: RealAgent) -> None:
     _own, *refused, _commit, claimed = workshop.models[kind].results
     assert len(refused) == INSISTS
-    for words in refused:
-        assert f"contract of task {kind}" in words
+    for refusal in refused:
+        assert f"contract of task {kind}" in refusal
         # As it can be called: the task is not of the swarm that is meant otherwise.
-        assert f'request_scope(swarm_id="{SWARM}", bead_id="{kind}"' in words.replace('\\"', '"')
+        assert f'request_scope(swarm_id="{SWARM}", bead_id="{kind}"' in refusal.replace('\\"', '"')
     assert "accepted" in claimed, claimed
     assert ("Your task has no verdict yet" in workshop.models[kind].asked) == real.stops
 
@@ -172,7 +172,7 @@ def assert_nothing_leaked(workshop: Workshop) -> None:
 
 def assert_is_on_record(workshop: Workshop, url: str) -> None:
     used = json.loads(shiftboss("usage", "--swarm", SWARM, "--json", url=url).out)
-    tasks = {one["bead_id"]: one["used"] for one in used["tasks"]}
+    tasks = {task["bead_id"]: task["used"] for task in used["tasks"]}
     for kind, real in AGENTS.items():
         # Each tool and the last words, and once more where it was kept from ending.
         requests = 4 + INSISTS + real.stops
@@ -181,9 +181,9 @@ def assert_is_on_record(workshop: Workshop, url: str) -> None:
     client = Client(url)
     try:
         for kind in AGENTS:
-            said = client.post("/bus/show_receipt", {"swarm_id": SWARM, "bead_id": kind}).json()
-            signed = SignedReceipt.model_validate(said["signed_receipt"])
-            verify_receipt(signed, said["public_key"])
+            answer = client.post("/bus/show_receipt", {"swarm_id": SWARM, "bead_id": kind}).json()
+            signed = SignedReceipt.model_validate(answer["signed_receipt"])
+            verify_receipt(signed, answer["public_key"])
             assert signed.receipt.commit == workshop.repos[kind].git("rev-parse", "main")
     finally:
         client.close()

@@ -1,4 +1,4 @@
-"""Workers of the bus as processes of their own."""
+"""Workers of the bus as separate processes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from tests.acceptance.worker.workers import ScriptProcess, as_script
 
-# Tells of every task and waits to be told how to go on: a line on its stdin.
+# Prints every task, then waits for a line on stdin that says how to continue.
 OBEDIENT = """
     import logging, sys
     from shiftboss import BusWorker
@@ -35,7 +35,7 @@ class WorkerProcess(ScriptProcess):
 
 @contextmanager
 def worker_process(script: str, url: str) -> Iterator[WorkerProcess]:
-    """Whatever it does, it is gone at the end of the `with`."""
+    """The process is gone at the end of the `with`."""
     process = WorkerProcess(as_script(script), url)
     try:
         yield process

@@ -32,7 +32,7 @@ def is_asked(client: Client, question: str) -> bool:
 
 
 @pytest.mark.requirement("WP-07", "WP-05")
-def test_the_answer_of_a_person_reaches_the_worker_and_it_goes_on(
+def test_a_persons_answer_reaches_the_worker_which_then_continues(
     server: RunningServer, client: Client
 ) -> None:
     submitted(client, "task-1")
@@ -40,11 +40,11 @@ def test_the_answer_of_a_person_reaches_the_worker_and_it_goes_on(
         wait_until(lambda: is_asked(client, "Which database?"), "the question is there", 20)
         assert task(client, "task-1")["state"] == "blocked"
         listed = json.loads(shiftboss("questions", "list", "--json", url=server.url).out)
-        assert [one["contact"] for one in listed["questions"]] == ["dba"]
+        assert [question["contact"] for question in listed["questions"]] == ["dba"]
         assert shiftboss("questions", "answer", "1", "the old one", url=server.url).code == 0
         assert worker.next_line() == "the old one"
         wait_until(lambda: is_asked(client, "Which port?"), "the next question is there")
-        # Whoever waits for a person outlives the server.
+        # A worker that waits for a person survives a restart of the server.
         server.kill()
         server.start()
         assert shiftboss("questions", "answer", "2", "5432", url=server.url).code == 0

@@ -14,7 +14,7 @@ from tests.relay import Once, Said, relaying
 from tests.running import RunningServer
 from tests.waiting import wait_until
 
-# What a launcher's shortest lease takes to run out, and then some.
+# A little longer than the shortest lease of a launcher.
 LEASE_END_SECONDS = 20.0
 
 
@@ -23,7 +23,9 @@ def is_polling(client: Client, name: str) -> bool:
 
 
 @pytest.mark.requirement("BUS-08")
-def test_a_poll_that_is_refused_registers_again(server: RunningServer, client: Client) -> None:
+def test_a_worker_whose_poll_is_refused_registers_again(
+    server: RunningServer, client: Client
+) -> None:
     with worker_process(obedient("z.ai1"), server.url) as worker:
         wait_until(lambda: is_polling(client, "z.ai1"), "the worker polls")
         server.stop()
@@ -39,11 +41,11 @@ def test_a_poll_that_is_refused_registers_again(server: RunningServer, client: C
 
 
 @pytest.mark.requirement("BUS-08", "BUS-03")
-def test_an_ack_that_is_refused_is_logged_and_polling_goes_on(
+def test_a_refused_ack_is_logged_and_polling_continues(
     server: RunningServer, client: Client
 ) -> None:
-    def take_back(said: Said) -> None:
-        if said.operation == "ack_task" and task(client, "task-1")["status"] == "active":
+    def take_back(call: Said) -> None:
+        if call.operation == "ack_task" and task(client, "task-1")["status"] == "active":
             ask(client, "cancel_task", bead_id="task-1")
             submitted(client, "task-2")
 
@@ -86,7 +88,7 @@ def test_the_task_of_a_crashed_worker_stays_held_until_it_is_retried(
 
 
 @pytest.mark.requirement("BUS-08", "BUS-09")
-def test_a_crashed_worker_loses_its_task_at_the_end_of_its_lease(
+def test_a_crashed_worker_loses_its_task_when_the_lease_expires(
     server: RunningServer, client: Client
 ) -> None:
     submitted(client, "task-1")
@@ -112,7 +114,7 @@ def test_a_crashed_worker_loses_its_task_at_the_end_of_its_lease(
 
 
 @pytest.mark.requirement("BUS-08", "BUS-03")
-def test_a_poll_whose_connection_is_lost_is_made_again(
+def test_a_poll_is_repeated_when_its_connection_is_lost(
     server: RunningServer, client: Client
 ) -> None:
     with relaying(server.url) as relay:
@@ -139,9 +141,7 @@ def test_a_task_whose_delivery_was_lost_is_delivered_again(
 
 
 @pytest.mark.requirement("BUS-08", "BUS-03", "BUS-04")
-def test_a_restart_of_the_server_forgets_nothing(
-    any_server: RunningServer, any_client: Client
-) -> None:
+def test_a_server_restart_forgets_nothing(any_server: RunningServer, any_client: Client) -> None:
     submitted(any_client, "held")
     with worker_process(obedient("z.ai1"), any_server.url) as busy:
         assert busy.next_line() == "held 1"
@@ -161,7 +161,7 @@ def test_a_restart_of_the_server_forgets_nothing(
 
 
 @pytest.mark.requirement("BUS-08")
-def test_a_result_that_the_dead_server_could_not_take_is_told_to_its_successor(
+def test_a_result_that_missed_the_dead_server_is_reported_to_its_successor(
     any_server: RunningServer, any_client: Client
 ) -> None:
     submitted(any_client, "task-1")
@@ -175,7 +175,7 @@ def test_a_result_that_the_dead_server_could_not_take_is_told_to_its_successor(
 
 
 @pytest.mark.requirement("BUS-08", "BUS-04")
-def test_the_queue_survives_a_restart_in_its_order(
+def test_the_queue_keeps_its_order_across_a_restart(
     any_server: RunningServer, any_client: Client
 ) -> None:
     for bead_id, priority in (("low", 0), ("first", 5), ("second", 5)):
@@ -197,7 +197,7 @@ def _lease_seconds(client: Client) -> float:
 
 def _all_but_times(client: Client) -> tuple[object, ...]:
     status = ask(client, "get_status")
-    workers = [(one["name"], one["current_task"]) for one in status["workers"]]
+    workers = [(worker["name"], worker["current_task"]) for worker in status["workers"]]
     tasks = ask(client, "list_tasks")["tasks"]
     held = [(one["bead_id"], one["status"], one["worker"], one["epoch"]) for one in tasks]
     return status["queued"], workers, held

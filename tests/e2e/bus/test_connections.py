@@ -75,10 +75,10 @@ async def reply(reader: asyncio.StreamReader) -> Any:
     return json.loads(await reader.readexactly(length))
 
 
-async def test_a_poll_outlives_the_timeout_of_an_idle_connection(
+async def test_a_poll_outlasts_the_idle_connection_timeout(
     listening: tuple[Listener, str, int],
 ) -> None:
-    """Also behind a request of the same packet that was refused at once."""
+    """Even after a request in the same packet that was refused at once."""
     _, host, port = listening
     reader, writer = await asyncio.open_connection(host, port)
     poll = post("/bus/poll_task", POLL % round(3000 * KEPT_SECONDS))
@@ -120,7 +120,7 @@ async def test_a_client_that_sends_without_reading_does_not_fill_the_memory(
 async def test_the_shortcuts_of_the_fast_path_are_taken(
     listening: tuple[Listener, str, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing else would notice if they were not: the replies are the same."""
+    """No other test would notice if they were not: the replies are the same."""
     early: list[tuple[str, bool]] = []
     in_task: list[str] = []
     send_early, create_task = FastConnection._send_early, FastConnection._create_task

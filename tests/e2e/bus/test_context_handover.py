@@ -69,4 +69,7 @@ def test_a_fresh_worker_takes_over_with_the_checkpoint_and_finishes(
     }
     done = task(any_client, "parser")
     assert (done["status"], done["worker"], done["last_error"]) == ("done", "second", None)
-    assert [one["status"] for one in ask(any_client, "get_status")["workers"]] == ["idle", "idle"]
+    assert [worker["status"] for worker in ask(any_client, "get_status")["workers"]] == [
+        "idle",
+        "idle",
+    ]

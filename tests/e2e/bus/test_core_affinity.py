@@ -43,14 +43,14 @@ def test_all_threads_of_a_server_are_on_one_core(server: RunningServer) -> None:
     assert used_by(server.pid) <= CORES
 
 
-def test_the_core_is_chosen_again_and_again(server: RunningServer) -> None:
+def test_the_core_is_chosen_again_periodically(server: RunningServer) -> None:
     wait_until(lambda: len(used_by(server.pid)) == 1, "one core for all threads")
     psutil.Process(server.pid).cpu_affinity([*CORES])
     assert used_by(server.pid) == CORES
     wait_until(lambda: len(used_by(server.pid)) == 1, "one core again", seconds=4 * CHOICE_SECONDS)
 
 
-def test_a_process_that_the_server_starts_may_use_all_cores(
+def test_a_process_started_by_the_server_can_use_all_cores(
     server: RunningServer, tmp_path: Path
 ) -> None:
     wait_until(lambda: len(used_by(server.pid)) == 1, "one core for all threads")

@@ -25,7 +25,7 @@ INSPECTOR = "@modelcontextprotocol/inspector@2.12.0"
 CONFORMANCE = "@modelcontextprotocol/conformance@0.2.0-alpha.12"
 
 
-# Those that need no tools, resources or prompts made for them, by the revision they are of.
+# The scenarios that need no special tools, resources or prompts, by revision.
 SCENARIOS = {
     "2025-11-25": (
         "server-initialize",
@@ -69,9 +69,7 @@ def test_the_inspector_lists_the_tools_without_complaint(
 
 @pytest.mark.requirement("BUS-01")
 @pytest.mark.parametrize("revision", SCENARIOS)
-def test_the_conformance_suite_is_content(
-    server: RunningServer, tmp_path: Path, revision: str
-) -> None:
+def test_the_conformance_suite_passes(server: RunningServer, tmp_path: Path, revision: str) -> None:
     suite = Program(CONFORMANCE)
     where = ["--url", f"{server.url}/mcp", "--spec-version", revision, "--suite", "all"]
     # Scenarios that need tools made for them fail, so the exit code says nothing.
@@ -87,7 +85,7 @@ def test_the_conformance_suite_is_content(
 
 
 def scenario_of(checks: Path) -> str:
-    """The name of the folder, without what it has of the time."""
+    """The name of the folder, without its timestamp."""
     found = re.fullmatch(r"server-(.+)-\d{4}-\d\d-\d\dT.*", checks.parent.name)
     assert found, checks
     return found[1]
@@ -126,7 +124,7 @@ def test_claude_code_registers_polls_acknowledges_and_reports_done(
 
 
 def document(result: str) -> dict[str, Any]:
-    """What the tool said; the agent may add remarks of its own for the model."""
+    """The tool's result; the agent may add its own remarks for the model."""
     found: dict[str, Any] = json.JSONDecoder().raw_decode(result)[0]
     return found
 
@@ -166,7 +164,7 @@ def command(server: RunningServer, folder: Path, transport: str) -> list[str]:
 
 
 def surroundings(model: ScriptedModel, folder: Path) -> dict[str, str]:
-    """A home of its own, and nobody to talk to but the script."""
+    """Its own home folder, and no model but the script."""
     return {
         "HOME": str(folder),
         "CLAUDE_CONFIG_DIR": str(folder / "config"),
@@ -178,6 +176,6 @@ def surroundings(model: ScriptedModel, folder: Path) -> dict[str, str]:
 
 
 def worker(client: Client) -> dict[str, Any]:
-    """What the bus says of the only worker; nothing before it has registered."""
+    """The status of the only worker; None before it has registered."""
     workers: list[dict[str, Any]] = client.post("/bus/get_status", {}).json()["workers"]
     return workers[0] if workers else {}

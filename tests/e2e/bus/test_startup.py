@@ -46,7 +46,7 @@ async def of_a_contract(folder: Path) -> object:
 
 @pytest.mark.parametrize("start", [of_evidence, of_orchestrator, of_a_contract])
 async def test_a_start_can_be_cancelled_at_every_step(start: Start, tmp_path: Path) -> None:
-    """A step of the event loop later each time: before, while and after the pipes are connected."""
+    """One step of the event loop later each time: before, during and after connecting the pipes."""
     before = ours()
     for number in range(TIMES):
         running = asyncio.ensure_future(start(tmp_path))
@@ -60,10 +60,10 @@ async def test_a_start_can_be_cancelled_at_every_step(start: Start, tmp_path: Pa
 
 
 @pytest.mark.parametrize("run", [git, run_git])
-async def test_a_git_that_has_started_others_before_its_pipes_are_connected_ends_with_them(
+async def test_a_cancelled_git_ends_with_children_started_before_its_pipes_connect(
     run: Callable[..., Awaitable[object]], tmp_path: Path
 ) -> None:
-    """asyncio would end git alone, and wait for the pipes that the others hold."""
+    """asyncio would kill only git, and wait for the pipes that its children hold."""
     before, mark = ours(), tmp_path / "began"
     alias = f"alias.hold=!sleep 60 & touch {mark}; wait"
     running = asyncio.ensure_future(run(["-c", alias, "hold"], tmp_path))
@@ -71,7 +71,7 @@ async def test_a_git_that_has_started_others_before_its_pipes_are_connected_ends
         if ours() - before:
             break
         await asyncio.sleep(0)
-    wait_until(mark.exists, "the others run")  # the loop stands still meanwhile
+    wait_until(mark.exists, "the others run")  # blocks the event loop meanwhile
     running.cancel()
     async with asyncio.timeout(20):
         await asyncio.wait((running,))
@@ -79,7 +79,7 @@ async def test_a_git_that_has_started_others_before_its_pipes_are_connected_ends
     wait_until(lambda: ours() <= before, "nothing is left")
 
 
-async def test_who_is_cancelled_twice_still_waits_for_the_end_of_the_program() -> None:
+async def test_a_start_cancelled_twice_still_waits_for_the_process_to_end() -> None:
     ended: list[int] = []
 
     async def end(process: asyncio.subprocess.Process) -> None:
@@ -97,9 +97,7 @@ async def test_who_is_cancelled_twice_still_waits_for_the_end_of_the_program() -
     assert ended == [-9]
 
 
-async def test_a_program_that_is_not_there_is_told_and_a_cancelled_start_of_it_is_cancelled() -> (
-    None
-):
+async def test_starting_a_missing_program_fails_and_can_be_cancelled() -> None:
     async def end(_process: asyncio.subprocess.Process) -> None:
         raise AssertionError("nothing was started")
 

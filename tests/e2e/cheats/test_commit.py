@@ -1,4 +1,4 @@
-"""A claim has to be about a commit of the task: not about another one, and not for a moment."""
+"""A claim has to be about a commit that is on the task's branch, and stays there."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ def repo(tmp_path: Path) -> Repo:
 
 
 def refused_by(verdict: Verdict, check: str) -> str:
-    """The message of the one violation, which is of this check."""
+    """The message of the only violation, which must be of this check."""
     assert not verdict.accepted
     assert outcomes(verdict)[check] == "failed"
-    assert [one.check for one in verdict.violations] == [check]
+    assert [violation.check for violation in verdict.violations] == [check]
     assert verdict.violations[0].hint
     return verdict.violations[0].message
 
 
-def test_a_commit_of_another_branch_is_refused(tmp_path: Path, repo: Repo) -> None:
+def test_a_commit_on_another_branch_is_refused(tmp_path: Path, repo: Repo) -> None:
     repo.git("checkout", "--quiet", "-b", "other")
     elsewhere = repo.commit("elsewhere", {"src/auth/names.py": "x = 2\n"})
     (verdict,) = verify(tmp_path, repo.job(commit=elsewhere))
@@ -66,9 +66,7 @@ def test_the_base_itself_is_refused(tmp_path: Path, repo: Repo) -> None:
     assert "the base itself" in refused_by(verdict, "ancestry")
 
 
-def test_an_empty_commit_and_work_that_was_taken_back_prove_nothing(
-    tmp_path: Path, repo: Repo
-) -> None:
+def test_an_empty_commit_and_reverted_work_are_refused(tmp_path: Path, repo: Repo) -> None:
     repo.git("checkout", "--quiet", "-b", "empty", repo.base)
     empty = repo.commit("nothing")
     repo.git("checkout", "--quiet", "task")
@@ -78,7 +76,7 @@ def test_an_empty_commit_and_work_that_was_taken_back_prove_nothing(
     assert "no change" in refused_by(second, "ancestry")
 
 
-def test_the_work_of_others_is_not_ones_own(tmp_path: Path, repo: Repo) -> None:
+def test_merging_the_work_of_others_does_not_count_as_work(tmp_path: Path, repo: Repo) -> None:
     repo.on_main({"src/auth/names.py": "x = 3\n"})
     repo.git("checkout", "--quiet", "-b", "idle", repo.base)
     repo.git("merge", "--quiet", "--no-ff", "--message", "Merge main", "main")
@@ -86,12 +84,12 @@ def test_the_work_of_others_is_not_ones_own(tmp_path: Path, repo: Repo) -> None:
     assert "no change" in refused_by(verdict, "ancestry")
 
 
-def test_a_base_that_is_not_there_is_refused(tmp_path: Path, repo: Repo) -> None:
+def test_a_missing_base_is_refused(tmp_path: Path, repo: Repo) -> None:
     (verdict,) = verify(tmp_path, repo.job(base_commit="1" * 40))
     assert "is not in the repository" in refused_by(verdict, "ancestry")
 
 
-def test_a_base_on_no_branch_is_found(tmp_path: Path, repo: Repo) -> None:
+def test_a_base_on_no_branch_can_be_compared(tmp_path: Path, repo: Repo) -> None:
     repo.git("checkout", "--quiet", "--detach", repo.base)
     base = repo.commit("detached", {"src/auth/names.py": "x = 4\n"})
     repo.git("checkout", "--quiet", "task")
@@ -107,7 +105,7 @@ def test_a_base_on_no_branch_is_found(tmp_path: Path, repo: Repo) -> None:
         ("HEAD:README.md", "is the id of a blob, not of a commit"),
     ],
 )
-def test_an_id_of_something_else_is_refused(
+def test_an_id_that_is_not_of_a_commit_is_refused(
     tmp_path: Path, repo: Repo, name: str, words: str
 ) -> None:
     repo.git("tag", "--annotate", "--message", "release", "v1")
@@ -116,7 +114,9 @@ def test_an_id_of_something_else_is_refused(
     assert verdict.commit is None
 
 
-def test_a_tag_that_a_branch_points_to_is_no_commit(tmp_path: Path, repo: Repo) -> None:
+def test_a_tag_that_a_branch_points_to_is_not_accepted_as_a_commit(
+    tmp_path: Path, repo: Repo
+) -> None:
     """Such a branch brings it into the mirror."""
     repo.git("tag", "--annotate", "--message", "release", "v1")
     tag = repo.git("rev-parse", "v1")
@@ -125,7 +125,7 @@ def test_a_tag_that_a_branch_points_to_is_no_commit(tmp_path: Path, repo: Repo) 
     assert "is the id of a tag" in refused_by(verdict, "commit")
 
 
-def test_a_commit_that_no_branch_brings_along_is_said_to_be_on_none(
+def test_the_refusal_of_a_detached_commit_says_it_is_on_no_branch(
     tmp_path: Path, repo: Repo
 ) -> None:
     repo.git("checkout", "--quiet", "--detach")
@@ -134,7 +134,7 @@ def test_a_commit_that_no_branch_brings_along_is_said_to_be_on_none(
     assert "is on no branch" in refused_by(verdict, "commit")
 
 
-def test_an_id_that_is_not_there_is_refused(tmp_path: Path, repo: Repo) -> None:
+def test_an_unknown_commit_id_is_refused(tmp_path: Path, repo: Repo) -> None:
     missing, revision, nothing, no_branch = verify(
         tmp_path,
         repo.job(commit="2" * 40),
@@ -149,12 +149,12 @@ def test_an_id_that_is_not_there_is_refused(tmp_path: Path, repo: Repo) -> None:
 
 
 @pytest.mark.parametrize("branch", ["-x", "a..b", "x.lock", "a b", "refs/*", "@{-1}", ""])
-def test_what_can_be_no_branch_is_refused(tmp_path: Path, repo: Repo, branch: str) -> None:
+def test_an_invalid_branch_name_is_refused(tmp_path: Path, repo: Repo, branch: str) -> None:
     (verdict,) = verify(tmp_path, repo.job(branch=branch))
     assert "is not a branch name" in refused_by(verdict, "branch")
 
 
-def test_a_unique_prefix_is_taken_and_that_of_another_commit_is_not(
+def test_a_unique_prefix_is_accepted_but_not_that_of_another_commit(
     tmp_path: Path, repo: Repo
 ) -> None:
     repo.git("checkout", "--quiet", "-b", "other")
@@ -179,7 +179,7 @@ def test_an_ambiguous_prefix_is_refused(tmp_path: Path, repo: Repo) -> None:
     assert "is ambiguous" in refused_by(verdict, "commit")
 
 
-def test_no_commit_stands_for_the_tip_of_the_branch(tmp_path: Path, repo: Repo) -> None:
+def test_without_a_commit_the_tip_of_the_branch_is_verified(tmp_path: Path, repo: Repo) -> None:
     (verdict,) = verify(tmp_path, repo.job(commit=None))
     assert verdict.accepted
     assert verdict.commit == repo.head()
@@ -187,14 +187,14 @@ def test_no_commit_stands_for_the_tip_of_the_branch(tmp_path: Path, repo: Repo) 
 
 
 def test_a_force_push_after_the_claim_is_refused(tmp_path: Path, repo: Repo) -> None:
-    """The criterion moves the branch while the verification is under way."""
+    """The criterion moves the branch during the verification."""
     move = f"Command passes: git -C {repo.path} update-ref refs/heads/task {repo.base}"
     (verdict,) = verify(tmp_path, repo.job(criteria=[move]))
     assert outcomes(verdict)["criterion"] == "passed"
     assert "moved after the claim" in refused_by(verdict, "branch")
 
 
-def test_a_branch_that_went_on_still_has_the_commit(tmp_path: Path, repo: Repo) -> None:
+def test_a_branch_may_move_on_after_the_claim(tmp_path: Path, repo: Repo) -> None:
     claimed = repo.head()
     later = repo.commit("later", {"README.md": "x\n"})
     repo.git("reset", "--quiet", "--hard", claimed)
@@ -204,7 +204,9 @@ def test_a_branch_that_went_on_still_has_the_commit(tmp_path: Path, repo: Repo) 
     assert verdict.commit == claimed
 
 
-def test_a_waiver_for_the_ancestry_lets_the_rest_be_looked_at(tmp_path: Path, repo: Repo) -> None:
+def test_with_the_ancestry_check_waived_the_other_checks_still_run(
+    tmp_path: Path, repo: Repo
+) -> None:
     repo.git("checkout", "--quiet", "--orphan", "fresh")
     repo.commit("the same files, another history")
     (verdict,) = verify(
@@ -215,7 +217,7 @@ def test_a_waiver_for_the_ancestry_lets_the_rest_be_looked_at(tmp_path: Path, re
 
 
 def _twins() -> tuple[str, str, str]:
-    """Two texts whose ids in git begin with the same seven letters, and those."""
+    """Two texts whose git ids have the same first seven digits, and that prefix."""
     seen: dict[str, str] = {}
     for number in itertools.count():
         text = str(number)
@@ -226,7 +228,7 @@ def _twins() -> tuple[str, str, str]:
     raise AssertionError("unreachable")
 
 
-def test_a_repository_that_cannot_be_read_is_no_verdict(tmp_path: Path, repo: Repo) -> None:
+def test_an_unreadable_repository_gives_no_verdict(tmp_path: Path, repo: Repo) -> None:
     empty = tmp_path / "empty"
     empty.mkdir()
     with pytest.raises(UnknownRepo):

@@ -1,4 +1,4 @@
-"""Tests that are switched off in a way that reading does not find are missed in the count."""
+"""Tests disabled in ways that the source does not show are missing from the count."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def repo(tmp_path: Path) -> Repo:
             "tests/test_sums.py": SUMS.replace("import shop", "import tests.off as o; o.later()"),
             "tests/off.py": "import unittest\ndef later():\n    raise unittest.SkipTest\n",
         },
-        # The process ends before the tests do.
+        # The process exits before the tests are finished.
         {"shop.py": "import os\nos._exit(0)\n"},
     ],
 )
@@ -60,11 +60,11 @@ def test_fewer_tests_than_at_the_base_are_refused(
     repo.commit("work", {"shop.py": SHOP} | cheat)
     (verdict,) = verify(tmp_path, repo.job(owned=["shop.py", "tests/"], criteria=[UNITTEST]))
     assert outcomes(verdict)["tests_kept"] == "passed"
-    assert [one.check for one in verdict.violations] == ["criterion"]
+    assert [violation.check for violation in verdict.violations] == ["criterion"]
     assert "3 tests ran at the base" in verdict.violations[0].message
 
 
-def test_tests_of_the_base_that_pass_now_are_fine_and_counted_once(
+def test_passing_the_tests_of_the_base_is_accepted_and_the_base_is_counted_once(
     tmp_path: Path, repo: Repo
 ) -> None:
     log = tmp_path / "log"
@@ -78,7 +78,7 @@ def test_tests_of_the_base_that_pass_now_are_fine_and_counted_once(
         assert len(log.read_text()) == runs
 
 
-def test_whoever_may_remove_tests_is_not_held_to_the_count(tmp_path: Path, repo: Repo) -> None:
+def test_a_task_that_may_remove_tests_is_not_held_to_the_count(tmp_path: Path, repo: Repo) -> None:
     fewer = SUMS.replace("def test_three", "def three")
     repo.commit("work", {"shop.py": SHOP, "tests/test_sums.py": fewer})
     members: dict[str, Any] = {"owned": ["shop.py", "tests/"], "criteria": [UNITTEST]}
@@ -93,14 +93,14 @@ def test_whoever_may_remove_tests_is_not_held_to_the_count(tmp_path: Path, repo:
     assert waived.accepted, waived.violations
 
 
-def test_a_base_without_such_tests_sets_no_number(tmp_path: Path, repo: Repo) -> None:
+def test_a_base_without_these_tests_requires_no_count(tmp_path: Path, repo: Repo) -> None:
     repo.commit("work", {"tests/test_new.py": SUMS.replace("import shop", "return")})
     criterion = UNITTEST.replace("test_sums", "test_new")
     (verdict,) = verify(tmp_path, repo.job(owned=["tests/"], criteria=[criterion]))
     assert verdict.accepted, verdict.violations
 
 
-def test_pytest_is_counted_too(tmp_path: Path, repo: Repo) -> None:
+def test_pytest_tests_are_counted_too(tmp_path: Path, repo: Repo) -> None:
     tests = "def test_a():\n    assert 1\n\n\ndef test_b():\n    assert 0\n"
     repo.base = repo.commit("plain", {"tests/test_sums.py": tests})
     repo.commit("work", {"tests/test_sums.py": f"{tests}\n\nvars().pop('test_' + 'b')\n"})

@@ -30,7 +30,7 @@ def trap(tmp_path: Path) -> Path:
 
 
 def _set_traps(repo: Repo, trap: Path) -> None:
-    """Every setting of a repository that names a program, as far as reading could meet it."""
+    """Every setting of a repository that names a program which reading it could run."""
     settings = {
         "core.fsmonitor": trap,
         "core.hooksPath": trap.parent / "hooks",
@@ -72,7 +72,7 @@ def _set_traps(repo: Repo, trap: Path) -> None:
     (repo.path / ".git/info/attributes").write_text("* filter=evil diff=evil -text\n")
 
 
-def test_settings_hooks_and_filters_of_the_repository_run_nothing(
+def test_the_repositorys_settings_hooks_and_filters_are_not_executed(
     tmp_path: Path, repo: Repo, trap: Path
 ) -> None:
     repo.commit(
@@ -91,8 +91,10 @@ def test_settings_hooks_and_filters_of_the_repository_run_nothing(
     assert not (tmp_path / "sprung").exists()
 
 
-def test_a_trap_works(tmp_path: Path, repo: Repo, trap: Path) -> None:
-    """The test above is worth something: the worker's own git does step into it."""
+def test_the_traps_would_work_on_the_workers_own_git(
+    tmp_path: Path, repo: Repo, trap: Path
+) -> None:
+    """Proves that the test above is meaningful: the worker's own git does run them."""
     repo.commit("work", {"src/auth/login.py": "x = 1\n"})
     _set_traps(repo, trap)
     repo.write({"src/auth/login.py": "x = 2\n"})
@@ -102,7 +104,7 @@ def test_a_trap_works(tmp_path: Path, repo: Repo, trap: Path) -> None:
     assert (tmp_path / "sprung").exists()
 
 
-def test_a_replacement_does_not_change_the_diff(tmp_path: Path, repo: Repo) -> None:
+def test_a_replace_ref_does_not_change_the_diff(tmp_path: Path, repo: Repo) -> None:
     honest = repo.commit("honest", {"src/auth/login.py": "x = 1\n"})
     repo.git("reset", "--quiet", "--hard", repo.base)
     evil = repo.commit("evil", {"src/auth/login.py": "x = 1\n", "README.md": "x\n"})
@@ -122,7 +124,7 @@ def test_a_replaced_base_does_not_change_the_diff(tmp_path: Path, repo: Repo) ->
     assert refused_paths(verdict) == ["README.md"]
 
 
-def test_a_graft_makes_no_ancestor(tmp_path: Path, repo: Repo) -> None:
+def test_a_graft_does_not_create_an_ancestor(tmp_path: Path, repo: Repo) -> None:
     repo.git("checkout", "--quiet", "--orphan", "fresh")
     orphan = repo.commit("fresh", {"src/auth/login.py": "x = 1\n"})
     (repo.path / ".git/info").mkdir(exist_ok=True)
@@ -142,7 +144,7 @@ def test_attributes_do_not_hide_a_change(tmp_path: Path, repo: Repo) -> None:
     assert (verdict.lines_added, verdict.lines_deleted) == (3, 3)
 
 
-def test_objects_that_do_not_fit_their_names_are_not_taken(tmp_path: Path, repo: Repo) -> None:
+def test_objects_that_do_not_match_their_hashes_are_rejected(tmp_path: Path, repo: Repo) -> None:
     """A worker can write anything into the files of its objects."""
     honest = repo.git("hash-object", "-w", "--stdin", stdin=b"honest\n")
     lying = repo.git("hash-object", "-w", "--stdin", stdin=b"lying\n")
@@ -155,7 +157,7 @@ def test_objects_that_do_not_fit_their_names_are_not_taken(tmp_path: Path, repo:
         verify(tmp_path, repo.job())
 
 
-def test_what_is_only_in_the_work_tree_or_index_is_not_seen(tmp_path: Path, repo: Repo) -> None:
+def test_changes_only_in_the_work_tree_or_index_are_ignored(tmp_path: Path, repo: Repo) -> None:
     repo.commit("work", {"src/auth/login.py": "x = 1\n"})
     repo.write({"src/auth/answer.txt": "42\n", "README.md": "staged\n"})
     repo.git("add", "README.md")
@@ -165,8 +167,8 @@ def test_what_is_only_in_the_work_tree_or_index_is_not_seen(tmp_path: Path, repo
     assert outcomes(dirty)["criterion"] == "failed"
 
 
-def test_files_git_would_not_look_at_are_seen(tmp_path: Path, repo: Repo) -> None:
-    """assume-unchanged, skip-worktree and ignore rules are matters of the index."""
+def test_changes_in_files_that_git_is_told_to_ignore_are_found(tmp_path: Path, repo: Repo) -> None:
+    """assume-unchanged, skip-worktree and ignore rules affect only the index."""
     repo.git("update-index", "--assume-unchanged", "README.md")
     repo.write({".git/info/exclude": "*.cfg\n"})
     repo.write({"README.md": "x\n", "hidden.cfg": "x\n"})

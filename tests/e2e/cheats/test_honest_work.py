@@ -26,7 +26,7 @@ def test_work_within_the_contract_is_accepted_with_a_summary(tmp_path: Path, rep
     (verdict,) = verify(tmp_path, job)
     assert verdict.accepted, verdict.violations
     assert verdict.commit == repo.head()
-    assert [one.check for one in verdict.checks] == [
+    assert [check.check for check in verdict.checks] == [
         *("commit", "ancestry", "branch", "scope", "tests_kept", "criterion")
     ]
     changes = {one.path: (one.status, one.old_path, one.mode) for one in verdict.changes}
@@ -46,21 +46,27 @@ def test_generated_files_are_allowed_where_the_policy_says_so(tmp_path: Path, re
         tmp_path, repo.job(policy={"generated": ["package-lock.json", "gen/**"]}), repo.job()
     )
     assert allowed.accepted, allowed.violations
-    assert {one.path for one in refused.violations} == {"package-lock.json", "gen/a/b.py"}
+    assert {violation.path for violation in refused.violations} == {
+        "package-lock.json",
+        "gen/a/b.py",
+    }
 
 
-def test_generated_does_not_reach_what_steers_tools(tmp_path: Path, repo: Repo) -> None:
+def test_a_generated_glob_does_not_cover_tool_configuration(tmp_path: Path, repo: Repo) -> None:
     repo.commit("work", {"gen/conftest.py": "x = 1\n", "src/lib/jwt.py": "x\n"})
     by_glob, by_name = verify(
         tmp_path,
         repo.job(policy={"generated": ["**"]}),
         repo.job(policy={"generated": ["gen/conftest.py", "src/lib/jwt.py"]}),
     )
-    assert {one.path for one in by_glob.violations} == {"gen/conftest.py", "src/lib/jwt.py"}
+    assert {violation.path for violation in by_glob.violations} == {
+        "gen/conftest.py",
+        "src/lib/jwt.py",
+    }
     assert by_name.accepted, by_name.violations
 
 
-def test_a_file_that_steers_tools_may_change_when_it_is_named(tmp_path: Path, repo: Repo) -> None:
+def test_tool_configuration_may_change_when_it_is_named(tmp_path: Path, repo: Repo) -> None:
     repo.commit("work", {"tests/new/conftest.py": "x = 1\n"})
     (verdict,) = verify(tmp_path, repo.job(owned=["tests/new/", "tests/new/conftest.py"]))
     assert verdict.accepted, verdict.violations
@@ -80,7 +86,7 @@ def test_a_file_that_steers_tools_may_change_when_it_is_named(tmp_path: Path, re
         "src/auth/back\\slash.py",
     ],
 )
-def test_unusual_names_are_fine(tmp_path: Path, repo: Repo, name: str) -> None:
+def test_unusual_file_names_are_accepted(tmp_path: Path, repo: Repo, name: str) -> None:
     repo.commit("work", {name: "x\n"})
     touched = [name]
     by_folder, by_name = verify(
@@ -91,7 +97,7 @@ def test_unusual_names_are_fine(tmp_path: Path, repo: Repo, name: str) -> None:
     assert [one.path for one in by_name.changes] == [name]
 
 
-def test_a_large_change_is_looked_at_whole(tmp_path: Path, repo: Repo) -> None:
+def test_a_large_change_is_checked_completely(tmp_path: Path, repo: Repo) -> None:
     repo.commit("work", {f"src/auth/d{n % 40}/f{n}.py": f"x = {n}\n" for n in range(2000)})
     (verdict,) = verify(tmp_path, repo.job())
     assert verdict.accepted, verdict.violations
@@ -99,9 +105,7 @@ def test_a_large_change_is_looked_at_whole(tmp_path: Path, repo: Repo) -> None:
     assert len(verdict.changes) == 1000
 
 
-def test_a_merge_of_the_target_brings_the_work_of_others_and_is_fine(
-    tmp_path: Path, repo: Repo
-) -> None:
+def test_merging_the_target_with_the_work_of_others_is_accepted(tmp_path: Path, repo: Repo) -> None:
     repo.commit("work", {"src/auth/login.py": "x = 1\n"})
     landed = repo.on_main({"README.md": "# Landed\n", "src/lib/more.py": "x = 2\n"})
     repo.git("merge", "--quiet", "--message", "Merge main", "main")
@@ -112,8 +116,8 @@ def test_a_merge_of_the_target_brings_the_work_of_others_and_is_fine(
     assert with_target.merged_from_target == [landed]
     assert with_target.target_commit == later
     assert {one.path for one in with_target.changes} == {"src/auth/login.py", "src/auth/more.py"}
-    assert {one.path for one in without.violations} == {"README.md", "src/lib/more.py"}
-    assert all("--target main" in one.hint for one in without.violations)
+    assert {violation.path for violation in without.violations} == {"README.md", "src/lib/more.py"}
+    assert all("--target main" in violation.hint for violation in without.violations)
 
 
 def test_a_conflict_in_an_owned_file_may_be_resolved(tmp_path: Path, repo: Repo) -> None:
@@ -125,7 +129,7 @@ def test_a_conflict_in_an_owned_file_may_be_resolved(tmp_path: Path, repo: Repo)
     assert verdict.accepted, verdict.violations
 
 
-def test_a_rebased_branch_is_fine(tmp_path: Path, repo: Repo) -> None:
+def test_a_rebased_branch_is_accepted(tmp_path: Path, repo: Repo) -> None:
     repo.commit("work", {"src/auth/login.py": "x = 1\n"})
     repo.on_main({"README.md": "# Landed\n"})
     repo.git("rebase", "--quiet", "main")
@@ -149,14 +153,14 @@ def test_a_linked_worktree_can_be_the_repository(tmp_path: Path, repo: Repo) -> 
     assert len(list((tmp_path / "verifier" / "mirrors").iterdir())) == 1
 
 
-def test_a_link_within_the_tree_is_fine(tmp_path: Path, repo: Repo) -> None:
+def test_a_link_within_the_tree_is_accepted(tmp_path: Path, repo: Repo) -> None:
     (repo.path / "src/auth/link.py").symlink_to("../lib/jwt.py")
     repo.commit("work")
     (verdict,) = verify(tmp_path, repo.job())
     assert verdict.accepted, verdict.violations
 
 
-def test_many_claims_at_once_do_not_disturb_each_other(tmp_path: Path, repo: Repo) -> None:
+def test_concurrent_claims_do_not_disturb_each_other(tmp_path: Path, repo: Repo) -> None:
     jobs = []
     for number in range(6):
         repo.git("checkout", "--quiet", "-b", f"task-{number}", repo.base)

@@ -20,12 +20,12 @@ def repo(tmp_path: Path) -> Repo:
 
 
 def refused(verdict: Verdict, *paths: str) -> None:
-    """The scope failed, and for these paths alone; each says what to do."""
+    """The scope check failed for exactly these paths; each violation says what to do."""
     assert not verdict.accepted
     assert outcomes(verdict)["scope"] == "failed"
     assert refused_paths(verdict) == sorted(paths)
     assert len(verdict.violations) == len(paths)
-    assert all(one.hint for one in verdict.violations)
+    assert all(violation.hint for violation in verdict.violations)
 
 
 def _unauthorised(repo: Repo) -> None:
@@ -94,7 +94,7 @@ def _configuration(repo: Repo) -> None:
         (_configuration, ["pytest.ini"]),
     ],
 )
-def test_a_change_outside_of_the_contract_is_named(
+def test_a_change_outside_the_contract_is_named(
     tmp_path: Path, repo: Repo, cheat: Callable[[Repo], None], paths: list[str]
 ) -> None:
     repo.write({"src/auth/login.py": "def login():\n    return 1\n"})
@@ -113,7 +113,7 @@ def test_every_violation_is_named_at_once_and_criteria_are_not_run(
     assert outcomes(verdict)["criterion"] == "unverifiable"
 
 
-def test_readonly_wins_over_owned(tmp_path: Path, repo: Repo) -> None:
+def test_readonly_takes_precedence_over_owned(tmp_path: Path, repo: Repo) -> None:
     repo.commit("work", {"src/lib/jwt.py": "x\n"})
     (verdict,) = verify(tmp_path, repo.job(owned=["src/"]))
     refused(verdict, "src/lib/jwt.py")
@@ -122,7 +122,7 @@ def test_readonly_wins_over_owned(tmp_path: Path, repo: Repo) -> None:
 @pytest.mark.parametrize(
     "target", ["/etc/passwd", "../../../outside", "../../.git/config", "names.py/../../../../x"]
 )
-def test_a_link_out_of_the_tree_is_refused_though_it_is_owned(
+def test_a_link_out_of_the_tree_is_refused_even_if_owned(
     tmp_path: Path, repo: Repo, target: str
 ) -> None:
     (repo.path / "src/auth/link").symlink_to(target)
@@ -149,10 +149,10 @@ def test_a_change_hidden_in_a_merge_commit_is_found(tmp_path: Path, repo: Repo) 
     repo.commit("Merge main", {"docs/news.md": "mine\n", "hidden.py": "x\n"})
     (verdict,) = verify(tmp_path, repo.job())
     refused(verdict, "docs/news.md", "hidden.py")
-    assert {one.commit for one in verdict.violations} == {repo.head()}
+    assert {violation.commit for violation in verdict.violations} == {repo.head()}
 
 
-def test_a_merge_that_throws_away_the_work_of_others_is_found(tmp_path: Path, repo: Repo) -> None:
+def test_a_merge_that_discards_the_work_of_others_is_found(tmp_path: Path, repo: Repo) -> None:
     repo.on_main({"README.md": "# Landed\n"})
     repo.commit("work", {"src/auth/login.py": "x = 1\n"})
     repo.git("merge", "--quiet", "--strategy=ours", "--message", "Merge main", "main")
@@ -160,7 +160,7 @@ def test_a_merge_that_throws_away_the_work_of_others_is_found(tmp_path: Path, re
     refused(verdict, "README.md")
 
 
-def test_a_change_that_a_later_commit_takes_back_is_named_with_its_commit(
+def test_a_change_reverted_by_a_later_commit_is_named_with_its_commit(
     tmp_path: Path, repo: Repo
 ) -> None:
     sneaked = repo.commit("sneak", {"src/lib/jwt.py": "x = 1\n", "src/auth/login.py": "x = 1\n"})
@@ -172,7 +172,7 @@ def test_a_change_that_a_later_commit_takes_back_is_named_with_its_commit(
     assert "rewrite the branch" in verdict.violations[0].hint
 
 
-def test_a_change_hidden_on_the_side_of_a_merge_is_found(tmp_path: Path, repo: Repo) -> None:
+def test_a_change_hidden_on_a_side_branch_of_a_merge_is_found(tmp_path: Path, repo: Repo) -> None:
     repo.commit("work", {"src/auth/login.py": "x = 1\n"})
     repo.git("checkout", "--quiet", "-b", "side", repo.base)
     sneaked = repo.commit("sneak", {"README.md": "x\n"})
@@ -190,7 +190,9 @@ def test_moving_the_target_onto_the_work_hides_nothing(tmp_path: Path, repo: Rep
     refused(verdict, "README.md")
 
 
-def test_names_that_are_one_file_on_some_machines_are_refused(tmp_path: Path, repo: Repo) -> None:
+def test_names_that_collide_on_case_insensitive_machines_are_refused(
+    tmp_path: Path, repo: Repo
+) -> None:
     repo.commit("work", {"src/auth/Login.py": "x\n", "src/auth/new/a.py": "x\n"})
     repo.commit("work", {"src/auth/NEW/b.py": "x\n"})
     (verdict,) = verify(tmp_path, repo.job())
@@ -207,14 +209,14 @@ def test_a_name_that_is_not_utf8_is_refused(tmp_path: Path, repo: Repo) -> None:
     refused(verdict, "src/auth/\\xff")
 
 
-def test_claimed_files_outside_of_the_contract_are_named_in_the_words_of_the_document(
+def test_claimed_files_outside_the_contract_are_named_with_the_documented_message(
     tmp_path: Path, repo: Repo
 ) -> None:
     repo.commit("work", {"src/auth/login.py": "x = 1\n"})
     touched = ["./src/auth/login.py", "src/lib/jwt.py", "src/types/user.py"]
     (verdict,) = verify(tmp_path, repo.job(files_touched=touched))
     assert not verdict.accepted
-    assert [one.message for one in verdict.violations] == [
+    assert [violation.message for violation in verdict.violations] == [
         "Touched unauthorized files: src/lib/jwt.py, src/types/user.py"
     ]
 

@@ -51,7 +51,7 @@ async def outcome(verifier: Verifier, job: VerificationJob) -> Verdict | Evidenc
 )
 @pytest.mark.parametrize("known", [False, True])
 @pytest.mark.anyio
-async def test_a_pipe_in_the_place_of_a_ref_is_found_before_git_waits_for_it(
+async def test_a_pipe_in_place_of_a_ref_is_found_before_git_blocks_on_it(
     tmp_path: Path, place: str, known: bool
 ) -> None:
     repo = repo_with_work(tmp_path / "repo")
@@ -74,7 +74,7 @@ async def test_a_pipe_in_the_place_of_a_ref_is_found_before_git_waits_for_it(
 
 
 @pytest.mark.anyio
-async def test_a_slow_repository_does_not_take_all_turns(tmp_path: Path) -> None:
+async def test_a_slow_repository_does_not_occupy_every_slot(tmp_path: Path) -> None:
     slow, quick = repo_with_work(tmp_path / "slow"), repo_with_work(tmp_path / "quick")
     started, go = tmp_path / "started", tmp_path / "go"
     waiting = slow.job(criteria=[f"Command passes: python3 tools/gate.py {started} {go}"])
@@ -92,7 +92,7 @@ async def test_a_slow_repository_does_not_take_all_turns(tmp_path: Path) -> None
     assert all(verdict.accepted for verdict in verdicts)
 
 
-def test_no_git_outlives_a_server_that_is_killed(tmp_path: Path) -> None:
+def test_no_git_process_outlives_a_killed_server(tmp_path: Path) -> None:
     repo = Repo(tmp_path / "repo")
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
@@ -107,7 +107,7 @@ def test_no_git_outlives_a_server_that_is_killed(tmp_path: Path) -> None:
 
 
 def _names_of(pipe: Path) -> list[str]:
-    """The programs that have the pipe among their arguments, but for the one that started them."""
+    """The processes that have the pipe among their arguments, except their parent."""
     found = []
     for process in psutil.process_iter():
         try:

@@ -43,13 +43,13 @@ def refused(verdict: Verdict, *paths: str) -> None:
     "path",
     [
         "src/lib/jwt.py",  # files_readonly
-        "conftest.py",  # steers the tests
+        "conftest.py",  # configures the tests
         "tests/test_login.py",  # a test of the base, though the task owns it
         "tools/check.py",  # named in the criterion
-        "tools/json.py",  # taken for the standard library by what the criterion runs
+        "tools/json.py",  # shadows the standard library for the criterion's command
     ],
 )
-def test_what_decides_about_the_work_does_not_come_with_the_target(
+def test_files_that_judge_the_work_cannot_be_changed_through_the_target(
     tmp_path: Path, repo: Repo, path: str
 ) -> None:
     evil = repo.commit("evil", {path: "x = 2\n", "shop.txt": "x\n"})
@@ -66,7 +66,7 @@ def test_what_decides_about_the_work_does_not_come_with_the_target(
     assert outcomes(waived)["scope"] == "waived"
 
 
-def test_a_change_that_a_later_commit_of_the_target_takes_back_is_named(
+def test_a_change_reverted_by_a_later_commit_of_the_target_is_named(
     tmp_path: Path, repo: Repo
 ) -> None:
     repo.commit("evil", {"tools/check.py": ""})
@@ -76,10 +76,10 @@ def test_a_change_that_a_later_commit_of_the_target_takes_back_is_named(
     refused(verdict, "tools/check.py")
 
 
-def test_a_merge_in_the_target_that_goes_back_to_an_old_file_is_found(
+def test_a_merge_in_the_target_that_restores_an_old_file_is_found(
     tmp_path: Path, repo: Repo
 ) -> None:
-    """Seen by itself such a merge changes nothing: every file is that of a parent."""
+    """On its own such a merge changes nothing: every file is that of a parent."""
     old = repo.base
     repo.base = repo.commit("stricter", {"tools/check.py": "assert 2\n"})
     repo.git("checkout", "--quiet", "-B", "main", repo.base)
@@ -91,7 +91,7 @@ def test_a_merge_in_the_target_that_goes_back_to_an_old_file_is_found(
     refused(verdict, "tools/check.py")
 
 
-def test_commits_with_a_receipt_and_those_from_before_the_spawn_may_bring_anything(
+def test_target_commits_with_a_receipt_or_from_before_the_spawn_may_change_anything(
     tmp_path: Path, repo: Repo
 ) -> None:
     landed = repo.on_main({"tools/check.py": "assert 3\n", "src/lib/jwt.py": "x = 2\n"})
@@ -110,9 +110,7 @@ def test_commits_with_a_receipt_and_those_from_before_the_spawn_may_bring_anythi
     refused(other, "src/lib/jwt.py", "tools/check.py")
 
 
-def test_work_that_was_landed_by_merges_is_known_by_its_receipts(
-    tmp_path: Path, repo: Repo
-) -> None:
+def test_work_landed_by_merges_is_recognised_by_its_receipts(tmp_path: Path, repo: Repo) -> None:
     landed = []
     for name in ("one", "two"):
         repo.git("checkout", "--quiet", "-b", name, repo.base)
@@ -134,7 +132,7 @@ def test_work_that_was_landed_by_merges_is_known_by_its_receipts(
     refused(one, "docs/two.md", "sub/two/conftest.py")
 
 
-def test_a_policy_can_ask_for_a_receipt_of_every_change(tmp_path: Path, repo: Repo) -> None:
+def test_a_policy_can_require_a_receipt_for_every_change(tmp_path: Path, repo: Repo) -> None:
     repo.on_main({"README.md": "# Landed\n", "src/auth/names.py": "x = 3\n"})
     repo.commit("work", {"src/auth/login.py": "x = 1\n"})
     repo.git("merge", "--quiet", "--message", "Merge main", "main")
@@ -144,21 +142,21 @@ def test_a_policy_can_ask_for_a_receipt_of_every_change(tmp_path: Path, repo: Re
 
 
 def _moving_main(repo: Repo, to: str) -> VerificationJob:
-    """While the claim is looked at, somebody moves main."""
+    """Someone moves main during the verification."""
     move = f"Command passes: git -C {repo.path} update-ref refs/heads/main {to}"
     return repo.job(criteria=[move])
 
 
-def test_a_target_that_is_moved_back_after_the_claim_is_refused(tmp_path: Path, repo: Repo) -> None:
+def test_a_target_moved_back_after_the_claim_is_refused(tmp_path: Path, repo: Repo) -> None:
     repo.commit("not mine", {"shop.txt": "x\n"})
     move_main_here(repo)
     (verdict,) = verify(tmp_path, _moving_main(repo, repo.base))
     assert not verdict.accepted
-    assert [one.check for one in verdict.violations] == ["branch"]
+    assert [violation.check for violation in verdict.violations] == ["branch"]
     assert "main no longer has the commit" in verdict.violations[0].message
 
 
-def test_a_target_that_goes_on_after_the_claim_is_fine(tmp_path: Path, repo: Repo) -> None:
+def test_a_target_may_move_on_after_the_claim(tmp_path: Path, repo: Repo) -> None:
     repo.on_main({"README.md": "# Landed\n"})
     repo.commit("work", {"src/auth/login.py": "x = 1\n"})
     repo.git("merge", "--quiet", "--message", "Merge main", "main")
@@ -168,10 +166,10 @@ def test_a_target_that_goes_on_after_the_claim_is_fine(tmp_path: Path, repo: Rep
     assert verdict.accepted, verdict.violations
 
 
-def test_a_commit_that_has_a_receipt_itself_is_judged_like_any_other(
+def test_a_claimed_commit_with_a_receipt_is_judged_like_any_other(
     tmp_path: Path, repo: Repo
 ) -> None:
-    """A receipt is about one contract; another one asks for other things."""
+    """A receipt is about one contract; other contracts have other requirements."""
     repo.commit("work", {"README.md": "x\n"})
     (verdict,) = verify(tmp_path, repo.job(accounted_commits=[repo.head()]))
     assert outcomes(verdict)["scope"] == "failed"

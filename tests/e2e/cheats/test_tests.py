@@ -1,4 +1,4 @@
-"""Tests of the base are neither removed nor disabled; criteria see the commit alone."""
+"""Tests of the base may not be removed or disabled; criteria see only the commit."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def repo(tmp_path: Path) -> Repo:
     return Repo(tmp_path / "repo")
 
 
-def test_a_skipped_test_is_refused_unless_policy_or_waiver_say_otherwise(
+def test_a_skipped_test_is_refused_unless_a_policy_or_waiver_allows_it(
     tmp_path: Path, repo: Repo
 ) -> None:
     repo.commit("work", {"tests/test_login.py": SKIPPED, "src/auth/login.py": "x = 1\n"})
@@ -30,7 +30,7 @@ def test_a_skipped_test_is_refused_unless_policy_or_waiver_say_otherwise(
         repo.job(waivers=[waiver("tests_kept", "tests/test_login.py")]),
     )
     assert not strict.accepted
-    assert [one.message for one in strict.violations] == [
+    assert [violation.message for violation in strict.violations] == [
         "tests/test_login.py: test_login was disabled (skip)"
     ]
     assert lenient.accepted
@@ -46,7 +46,7 @@ def test_a_deleted_test_file_is_refused(tmp_path: Path, repo: Repo) -> None:
     assert refused_paths(verdict) == ["tests/test_login.py"]
 
 
-def test_a_renamed_and_extended_test_file_is_fine(tmp_path: Path, repo: Repo) -> None:
+def test_a_renamed_and_extended_test_file_is_accepted(tmp_path: Path, repo: Repo) -> None:
     repo.git("mv", "tests/test_login.py", "tests/test_auth.py")
     text = "def test_login():\n    assert True\n\n\ndef test_logout():\n    assert True\n"
     repo.commit("work", {"tests/test_auth.py": text})
@@ -54,14 +54,16 @@ def test_a_renamed_and_extended_test_file_is_fine(tmp_path: Path, repo: Repo) ->
     assert verdict.accepted, verdict.violations
 
 
-def test_a_test_file_renamed_to_what_no_runner_finds_is_refused(tmp_path: Path, repo: Repo) -> None:
+def test_a_test_file_renamed_so_that_no_runner_finds_it_is_refused(
+    tmp_path: Path, repo: Repo
+) -> None:
     repo.git("mv", "tests/test_login.py", "tests/old_login.py")
     repo.commit("work")
     (verdict,) = verify(tmp_path, repo.job(owned=["tests/"]))
     assert outcomes(verdict)["tests_kept"] == "failed"
 
 
-def test_criteria_are_run_in_the_commit_and_their_evidence_is_kept(
+def test_criteria_are_run_on_the_commit_and_their_evidence_is_kept(
     tmp_path: Path, repo: Repo
 ) -> None:
     repo.commit("work", {"src/auth/login.py": "x = 1\n", "src/auth/a name": "seen\n"})
@@ -76,10 +78,12 @@ def test_criteria_are_run_in_the_commit_and_their_evidence_is_kept(
     assert (seen.outcome, seen.exit_code, seen.output_tail) == ("passed", 0, "seen\n")
     assert (failed.outcome, failed.exit_code) == ("failed", 1)
     assert prose.outcome == "unverifiable"
-    assert [one.message for one in verdict.violations] == ["Command passes: false: exit code 1"]
+    assert [violation.message for violation in verdict.violations] == [
+        "Command passes: false: exit code 1"
+    ]
 
 
-def test_a_setup_that_fails_leaves_the_criteria_unrun(tmp_path: Path, repo: Repo) -> None:
+def test_criteria_are_not_run_when_the_setup_fails(tmp_path: Path, repo: Repo) -> None:
     repo.commit("work", {"src/auth/login.py": "x = 1\n"})
     criteria = ["Command passes: true"]
     (verdict,) = verify(tmp_path, repo.job(criteria=criteria, policy={"setup": ["false"]}))
@@ -88,7 +92,7 @@ def test_a_setup_that_fails_leaves_the_criteria_unrun(tmp_path: Path, repo: Repo
     assert outcomes(verdict)["criterion"] == "unverifiable"
 
 
-def test_what_nobody_can_check_is_refused_where_the_policy_says_so(
+def test_an_unverifiable_criterion_is_refused_if_the_policy_says_so(
     tmp_path: Path, repo: Repo
 ) -> None:
     repo.commit("work", {"src/auth/login.py": "x = 1\n"})
@@ -101,38 +105,38 @@ def test_what_nobody_can_check_is_refused_where_the_policy_says_so(
     assert allowed.accepted
     assert outcomes(allowed)["criterion"] == "unverifiable"
     assert not refused.accepted
-    assert [one.check for one in refused.violations] == ["criterion"]
+    assert [violation.check for violation in refused.violations] == ["criterion"]
     assert waived.accepted
 
 
 def test_a_criterion_does_not_see_what_another_left_behind(tmp_path: Path, repo: Repo) -> None:
-    """The code of the worker that the first one runs rewrites the script of the second."""
+    """The first criterion runs code of the worker that rewrites the script of the second."""
     repo.base = repo.commit("set up", {"check.py": "raise SystemExit(3)\n"})
     repo.commit("work", {"src/auth/login.py": "open('check.py', 'w').write('')\n"})
     criteria = ["Command passes: python3 src/auth/login.py", "Command passes: python3 check.py"]
     (verdict,) = verify(tmp_path, repo.job(criteria=criteria, readonly=["check.py"]))
-    assert [one.exit_code for one in verdict.checks[5:]] == [0, 3]
+    assert [check.exit_code for check in verdict.checks[5:]] == [0, 3]
     assert not verdict.accepted
 
 
-def test_every_criterion_finds_what_the_setup_made(tmp_path: Path, repo: Repo) -> None:
+def test_every_criterion_sees_the_results_of_the_setup(tmp_path: Path, repo: Repo) -> None:
     repo.commit("work", {"src/auth/login.py": "x = 1\n"})
     criteria = ["Command passes: rm made", "it is beautiful", "Command passes: rm made"]
     (verdict,) = verify(tmp_path, repo.job(criteria=criteria, policy={"setup": ["touch made"]}))
     assert verdict.accepted, verdict.violations
-    assert [one.check for one in verdict.checks[5:]] == ["setup", *["criterion"] * 3]
+    assert [check.check for check in verdict.checks[5:]] == ["setup", *["criterion"] * 3]
 
 
-def test_a_setup_that_works_only_once_is_not_passed_over(tmp_path: Path, repo: Repo) -> None:
+def test_a_setup_that_works_only_once_fails_the_claim(tmp_path: Path, repo: Repo) -> None:
     repo.commit("work", {"src/auth/login.py": "x = 1\n"})
     criteria = ["Command passes: true", "Command passes: true"]
     policy = {"setup": [f"mkdir {tmp_path}/once"]}
     (verdict,) = verify(tmp_path, repo.job(criteria=criteria, policy=policy))
-    assert [one.outcome for one in verdict.checks[5:]] == ["passed", "passed", "failed"]
+    assert [check.outcome for check in verdict.checks[5:]] == ["passed", "passed", "failed"]
     assert not verdict.accepted
 
 
-def test_nothing_of_a_checkout_is_left(tmp_path: Path, repo: Repo) -> None:
+def test_checkouts_are_removed_completely(tmp_path: Path, repo: Repo) -> None:
     repo.commit("work", {"src/auth/login.py": "x = 1\n"})
     criteria = ["Command passes: mkdir -m 000 shut", "Command passes: chmod 555 src .."]
     (verdict,) = verify(tmp_path, repo.job(criteria=criteria))
@@ -141,7 +145,7 @@ def test_nothing_of_a_checkout_is_left(tmp_path: Path, repo: Repo) -> None:
     assert [one.name for one in checkouts.rglob("*")] == ["trash"]
 
 
-def test_what_an_earlier_verifier_left_is_removed(tmp_path: Path, repo: Repo) -> None:
+def test_leftovers_of_an_earlier_verifier_are_removed(tmp_path: Path, repo: Repo) -> None:
     left = tmp_path / "verifier" / "checkouts" / "left" / "files"
     left.mkdir(parents=True)
     (left / "a").write_text("x")
@@ -151,13 +155,13 @@ def test_what_an_earlier_verifier_left_is_removed(tmp_path: Path, repo: Repo) ->
     assert [one.name for one in (tmp_path / "verifier/checkouts").rglob("*")] == ["trash"]
 
 
-def test_large_new_files_do_not_hide_a_test_that_went(tmp_path: Path, repo: Repo) -> None:
+def test_large_new_files_do_not_hide_a_removed_test(tmp_path: Path, repo: Repo) -> None:
     repo.git("rm", "--quiet", "tests/test_login.py")
     filling = "# x\n" * 130_000
     pads = {f"tests/pad/test_{n:03}.py": f"# {n}\n{filling}" for n in range(100)}
     repo.commit("work", pads | {"src/auth/login.py": "x = 1\n"})
     (verdict,) = verify(tmp_path, repo.job(owned=["src/auth/", "tests/"]))
-    assert [one.message for one in verdict.violations] == [
+    assert [violation.message for violation in verdict.violations] == [
         "tests/test_login.py: test_login was removed"
     ]
 
@@ -170,4 +174,4 @@ def test_a_test_file_that_is_too_large_to_compare_is_named(tmp_path: Path, repo:
     (verdict,) = verify(tmp_path, repo.job(owned=["tests/"]))
     assert outcomes(verdict)["tests_kept"] == "failed"
     assert refused_paths(verdict) == ["tests/test_large.py", "tests/test_login.py"]
-    assert all("too large" in one.message for one in verdict.violations)
+    assert all("too large" in violation.message for violation in verdict.violations)

@@ -23,7 +23,7 @@ from tests.waiting import PAUSE_SECONDS
 
 pytestmark = [pytest.mark.anyio, pytest.mark.requirement("CC-16")]
 
-# Reads what the repo upstream promises, and what this repo wants of it.
+# Compares what the upstream repo provides with what this repo needs.
 WORKS = """
 import os, pathlib, sys
 upstream = pathlib.Path(os.environ["SHIFTBOSS_REPO_ALPHA_VM"])
@@ -94,13 +94,13 @@ def states(report: CiReport) -> dict[str, str]:
     return {job.name: job.state for run in report.runs for job in run.jobs}
 
 
-async def test_a_job_sees_the_tip_of_what_it_is_built_on_and_cannot_spoil_it(
+async def test_a_job_sees_the_tip_of_its_dependency_and_cannot_modify_it(
     repos: DependentRepos,
 ) -> None:
     demand = repos.demand()
     assert states(await repos.run(demand, repos.base))["test"] == "success"
     repos.push("sub")
-    # What is not committed there is not seen.
+    # Uncommitted changes there are not seen.
     repos.up.write({"api.txt": "add sub"})
     report = await repos.run(demand, repos.down.commit("more"))
     assert states(report) == {"test": "failure", "lint": "success"}
@@ -117,14 +117,14 @@ async def test_an_older_run_keeps_its_result_when_upstream_moves(repos: Dependen
     assert await repos.run(demand, repos.base) == first
 
 
-async def test_a_branch_that_is_not_there_is_said(repos: DependentRepos) -> None:
+async def test_a_missing_branch_of_a_dependency_is_named(repos: DependentRepos) -> None:
     there = CiDependency(path=str(repos.up.path), branch="release")
     demand = repos.demand().model_copy(update={"dependencies": {"alpha-vm": there}})
     with pytest.raises(CiUnavailable, match="no branch release in the dependency alpha-vm"):
         await repos.ci.start(demand, repos.base)
 
 
-async def test_the_jobs_of_a_workflow_file_see_it_too(
+async def test_the_jobs_of_a_workflow_file_see_the_dependency_too(
     repos: DependentRepos, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=":")
@@ -150,13 +150,15 @@ async def test_the_breaking_push_is_found(repos: DependentRepos, breaking: int) 
     assert found.probes <= 6
 
 
-async def test_a_commit_that_is_wrong_by_itself_is_its_own_fault(repos: DependentRepos) -> None:
+async def test_a_commit_that_fails_without_any_breaking_push_is_its_own_fault(
+    repos: DependentRepos,
+) -> None:
     repos.push("add sub mul")
     found = await repos.find(repos.down.commit("wants more", {"wanted.txt": "add div"}))
     assert (found.outcome, found.push) == ("own_change", None)
 
 
-async def test_both_have_to_change_when_the_commit_fails_without_the_push_too(
+async def test_both_sides_are_blamed_when_the_commit_also_fails_without_the_push(
     repos: DependentRepos,
 ) -> None:
     broke = repos.push("sub")
@@ -164,19 +166,23 @@ async def test_both_have_to_change_when_the_commit_fails_without_the_push_too(
     assert (found.outcome, found.push, found.own_change_too) == ("upstream", broke, True)
 
 
-async def test_what_failed_before_all_pushes_is_none_of_theirs(repos: DependentRepos) -> None:
+async def test_a_failure_older_than_every_push_is_blamed_on_none_of_them(
+    repos: DependentRepos,
+) -> None:
     repos.base = repos.down.commit("never worked", {"wanted.txt": "div"})
     repos.push("add sub mul")
     assert (await repos.find()).outcome == "older"
 
 
-async def test_what_nobody_reported_is_not_put_on_the_last_who_did(repos: DependentRepos) -> None:
+async def test_an_unreported_change_is_not_blamed_on_the_last_reported_push(
+    repos: DependentRepos,
+) -> None:
     repos.push("add sub mul")
     repos.up.commit("by hand", {"api.txt": "sub"})
     assert (await repos.find()).outcome == "unreported"
 
 
-async def test_a_push_that_is_not_on_the_branch_has_no_part_in_it(repos: DependentRepos) -> None:
+async def test_a_push_that_is_not_on_the_branch_is_not_a_candidate(repos: DependentRepos) -> None:
     repos.up.git("checkout", "--quiet", "task")
     repos.push("nothing")
     assert (await repos.find()).outcome == "no_pushes"

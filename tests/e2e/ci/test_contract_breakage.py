@@ -1,4 +1,4 @@
-"""A push upstream that breaks a repo downstream, from the red job to the task that mends it."""
+"""An upstream push breaks a downstream repo: from the red job to the task that fixes it."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ def repos(tmp_path: Path) -> Iterator[DependentRepos]:
     made.contract_server.close()
 
 
-def test_the_breaking_commit_is_named_and_its_revert_is_opened(repos: DependentRepos) -> None:
-    # Green once: what was pushed before that is above suspicion.
+def test_the_breaking_commit_is_named_and_a_revert_task_is_opened(repos: DependentRepos) -> None:
+    # Green once: earlier pushes are not suspects.
     repos.contract_server.land("down-0", "adnet", repos.down, {"notes.txt": "first\n"})
     repos.land("up-1", "add mul\n")
     breaking = repos.land("up-2", "mul\n")
@@ -78,14 +78,16 @@ def test_the_breaking_commit_is_named_and_its_revert_is_opened(repos: DependentR
     assert breaking in opened["description"]
     assert "add is gone" in opened["description"]
 
-    # Nobody is told twice, not by the next server either.
+    # It is reported only once, even after a restart.
     repos.contract_server.server.stop()
     repos.contract_server.server.start()
     repos.contract_server.ask("add_task", bead_id="later", title="After the start")
     assert len(repos.contract_server.events("breakage_found")) == 1
 
 
-def test_when_other_work_lies_on_top_the_repo_downstream_is_fixed(repos: DependentRepos) -> None:
+def test_the_downstream_repo_is_fixed_when_other_work_is_on_top_of_the_breakage(
+    repos: DependentRepos,
+) -> None:
     breaking = repos.land("up-1", "sub\n")
     repos.land("up-2", "sub mul\n")
     repos.turn_red()
@@ -97,7 +99,9 @@ def test_when_other_work_lies_on_top_the_repo_downstream_is_fixed(repos: Depende
     assert found["task"] == f"fix-adnet-{breaking[:12]}"
 
 
-def test_a_search_that_a_crash_cut_off_is_made_up_for(repos: DependentRepos) -> None:
+def test_a_search_interrupted_by_a_crash_is_completed_after_the_restart(
+    repos: DependentRepos,
+) -> None:
     breaking = repos.land("up-1", "sub\n")
     repos.turn_red()
     repos.contract_server.event("ci_failed")
@@ -112,12 +116,12 @@ def test_a_repo_that_broke_itself_blames_nobody(repos: DependentRepos) -> None:
     repos.contract_server.begin("down-1", "adnet", "works.py")
     sha = repos.down.commit("down-1", {"works.py": "import sys\nsys.exit(1)\n"})
     repos.contract_server.push("down-1", "adnet", sha)
-    said = repos.contract_server.event("breakage_ruled_out")
-    assert (said["outcome"], said["sha"], said["jobs"]) == ("own_change", sha, ["test"])
+    event = repos.contract_server.event("breakage_ruled_out")
+    assert (event["outcome"], event["sha"], event["jobs"]) == ("own_change", sha, ["test"])
     assert repos.contract_server.events("breakage_found") == []
 
 
-def test_for_a_forge_the_candidates_are_named_in_their_order(
+def test_with_a_forge_the_candidates_are_named_in_order(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FORGE_TOKEN", "t0p-s3cret-token")
@@ -141,9 +145,9 @@ def test_for_a_forge_the_candidates_are_named_in_their_order(
             sha = down.commit("down-1", {"notes.txt": "more\n"})
             forge.push(sha, test="failure")
             contract_server.push("down-1", "adnet", sha)
-            said = contract_server.event("breakage_suspected")
-            assert [one["sha"] for one in said["candidates"]] == [second, first]
-            assert "cannot be run here" in said["reason"]
+            event = contract_server.event("breakage_suspected")
+            assert [candidate["sha"] for candidate in event["candidates"]] == [second, first]
+            assert "cannot be run here" in event["reason"]
             assert contract_server.events("breakage_found") == []
         finally:
             contract_server.close()

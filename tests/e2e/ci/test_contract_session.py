@@ -1,4 +1,4 @@
-"""The document's session with a real server, real git and a forge that answers as Forgejo does."""
+"""The documented session with a real server, real git and a forge that behaves like Forgejo."""
 
 from __future__ import annotations
 
@@ -103,14 +103,14 @@ def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session
 
 
 @pytest.mark.requirement("CC-01", "CC-02", "CC-03", "CC-05", "CC-09")
-def test_the_documents_session_ends_in_done_and_every_deviation_before_it_is_refused(
+def test_the_documented_session_ends_in_done_and_every_deviation_is_refused(
     session: Session,
 ) -> None:
     session.begin("fees")
     path = "adnet/crates/adnet-runtime/src/fees/"
     session.says("fees", f"WORKING: Setting up fee calculation module in {path}")
     session.says("fees", "WORKING: Implementing BaseFee and DynamicFee structs")
-    # An older run is green, and that of this commit does not come yet.
+    # An older run is green, and this commit has no run yet.
     session.forge.push(session.repo.base, **GREEN, radicle_push="success")
     first = session.push("first")
     session.pushed("fees", first, 90)
@@ -120,7 +120,7 @@ def test_the_documents_session_ends_in_done_and_every_deviation_before_it_is_ref
     run.jobs |= {"test": "failure", "radicle-push": "skipped"}
     assert "test failed" in session.not_done("fees", 90)
     session.says("fees", "FIXING_CI: test job - assertion failed in fee_calculation_test")
-    # The sync is skipped; the documented remedy is a push of nothing.
+    # The sync is skipped; the documented remedy is an empty push.
     second = session.push("second")
     session.forge.push(second, **GREEN, radicle_push="skipped")
     session.pushed("fees", second, 91)
@@ -146,7 +146,7 @@ def test_the_documents_session_ends_in_done_and_every_deviation_before_it_is_ref
 
 
 @pytest.mark.requirement("CC-01", "CC-03", "CC-10", "CC-11")
-def test_the_worker_leaves_the_forge_is_down_the_server_dies_and_the_task_gets_done(
+def test_a_task_gets_done_although_the_worker_leaves_and_forge_and_server_fail(
     session: Session,
 ) -> None:
     session.begin("fees")
@@ -160,14 +160,14 @@ def test_the_worker_leaves_the_forge_is_down_the_server_dies_and_the_task_gets_d
     session.server.start()
     session.wait_for("fees", "task_done")
     assert task(session.client, "fees")["status"] == "done"
-    # By its commit alone, never by a list of all runs.
+    # Only by its commit, never with a list of all runs.
     listed = [path for path in session.forge.requests if path.endswith("/actions/tasks")]
     assert listed == []
 
 
 @pytest.mark.requirement("CC-01")
-def test_a_commit_that_was_pushed_away_is_not_done(session: Session) -> None:
-    """Its run is green for ever; on the branch is something else."""
+def test_a_commit_that_a_later_push_removed_from_the_branch_is_not_done(session: Session) -> None:
+    """Its run stays green, but the branch has another commit."""
     session.begin("fees")
     sha = session.push("fees")
     session.pushed("fees", sha, 89)
@@ -176,9 +176,11 @@ def test_a_commit_that_was_pushed_away_is_not_done(session: Session) -> None:
     session.forge.push(sha, **GREEN, radicle_push="success")
     session.wait_for("fees", "claim_refused")
     refusals = [
-        one.data for one in session.client.stored_events("default") if one.kind == "claim_refused"
+        event.data
+        for event in session.client.stored_events("default")
+        if event.kind == "claim_refused"
     ]
-    assert {one["check"] for one in refusals[0]["violations"]} == {"commit"}
+    assert {violation["check"] for violation in refusals[0]["violations"]} == {"commit"}
     assert task(session.client, "fees")["status"] == "active"
     blocked = refused(
         session.client,

@@ -1,4 +1,4 @@
-"""Forges that answer over real HTTP, well and badly: what is made of it."""
+"""Providers for forges that answer over real HTTP, correctly and incorrectly."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ async def test_a_green_run_of_the_commit_passes(ci: Provider) -> None:
         ("waiting", "pending"),
     ],
 )
-async def test_a_sync_job_in_any_other_state_does_not(
+async def test_a_sync_job_in_any_other_state_does_not_pass(
     ci: Provider, state: str, verdict: str
 ) -> None:
     ci.forge.push(SHA, test="success", radicle_push=state)
@@ -126,7 +126,9 @@ async def test_a_sync_job_in_any_other_state_does_not(
         ({"test": "cancelled", "lint": "success"}, "cancelled"),
     ],
 )
-async def test_the_state_of_a_run(ci: Provider, jobs: dict[str, str], state: str) -> None:
+async def test_the_state_of_a_run_follows_from_its_jobs(
+    ci: Provider, jobs: dict[str, str], state: str
+) -> None:
     ci.forge.push(SHA, **jobs)
     (run,) = (await ci.look()).runs
     assert run.state == state
@@ -142,13 +144,13 @@ async def test_a_run_waits_until_a_runner_takes_it(ci: Provider) -> None:
 
 
 @pytest.mark.requirement("CC-03")
-async def test_no_run_yet_is_nothing_yet(ci: Provider) -> None:
+async def test_a_commit_without_a_run_is_pending(ci: Provider) -> None:
     assert await ci.look() == CiReport(sha=SHA, runs=[], complete=False)
     assert await ci.verdict() == "pending"
 
 
 @pytest.mark.requirement("CC-01", "CC-03")
-async def test_an_older_green_run_of_another_commit_says_nothing(ci: Provider) -> None:
+async def test_an_older_green_run_of_another_commit_proves_nothing(ci: Provider) -> None:
     ci.forge.push(OTHER, test="success", radicle_push="success")
     ci.forge.ignores_head_sha = True
     assert (await ci.look()).runs == []
@@ -158,7 +160,7 @@ async def test_an_older_green_run_of_another_commit_says_nothing(ci: Provider) -
 
 
 @pytest.mark.requirement("CC-01")
-async def test_a_run_that_is_started_again_and_turns_red_counts_as_red(
+async def test_a_rerun_that_turns_red_counts_as_red(
     ci: Provider,
 ) -> None:
     run = ci.forge.push(SHA, test="success", radicle_push="success")
@@ -189,14 +191,14 @@ async def test_every_workflow_counts(ci: Provider) -> None:
 
 
 @pytest.mark.requirement("CC-01")
-async def test_a_run_that_was_started_by_hand_does_not_hide_the_push(ci: Provider) -> None:
+async def test_a_manually_started_run_does_not_hide_the_pushs_run(ci: Provider) -> None:
     ci.forge.push(SHA, test="failure", radicle_push="success")
     ci.forge.push(SHA, event="workflow_dispatch", test="success", radicle_push="success")
     assert await ci.verdict() == "failed"
 
 
 @pytest.mark.requirement("CC-01")
-async def test_a_job_of_another_name_is_not_the_job(ci: Provider) -> None:
+async def test_a_job_with_another_name_does_not_count_as_the_required_job(ci: Provider) -> None:
     ci.forge.push(SHA, tests="success", radicle_push="success")
     report = await ci.look()
     assert report.complete
@@ -208,7 +210,7 @@ async def test_a_job_of_another_name_is_not_the_job(ci: Provider) -> None:
 
 @pytest.mark.requirement("CC-01", "CC-03")
 @only("forgejo-old")
-async def test_a_job_that_no_runner_has_taken_keeps_the_run_open(ci: Provider) -> None:
+async def test_a_job_without_a_runner_keeps_the_run_open(ci: Provider) -> None:
     run = ci.forge.push(SHA, test="success", radicle_push="waiting")
     report = await ci.look()
     assert (report.complete, states(report)["radicle-push"]) == (False, "waiting")
@@ -218,7 +220,7 @@ async def test_a_job_that_no_runner_has_taken_keeps_the_run_open(ci: Provider) -
 
 @pytest.mark.requirement("CC-01", "CC-03")
 @only("forgejo-old")
-async def test_without_statuses_a_missing_job_is_waited_for_a_while(ci: Provider) -> None:
+async def test_without_statuses_a_missing_job_fails_only_after_a_while(ci: Provider) -> None:
     ci.forge.has_statuses = False
     ci.forge.push(SHA, test="success", radicle_push="skipped")
     assert (await ci.look()).complete is False
@@ -230,10 +232,10 @@ async def test_without_statuses_a_missing_job_is_waited_for_a_while(ci: Provider
 
 @pytest.mark.requirement("CC-03")
 @only(*OF_FORGEJO)
-async def test_a_status_tells_of_rows_without_a_commit_and_proves_nothing(
+async def test_a_commit_status_identifies_rows_without_a_commit_but_proves_nothing(
     ci: Provider,
 ) -> None:
-    """Whoever can push can write one, and name an older green run in it."""
+    """Anyone who can push can write a status, and refer to an older green run in it."""
     ci.forge.leaves_out_shas = True
     ci.forge.push(OTHER, test="success", radicle_push="success")
     ci.forge.push(SHA, test="success", radicle_push="success")
@@ -245,7 +247,7 @@ async def test_a_status_tells_of_rows_without_a_commit_and_proves_nothing(
 
 @pytest.mark.requirement("CC-01", "CC-03")
 @only(*OF_FORGEJO)
-async def test_rows_that_only_look_like_the_commits_never_pass(ci: Provider) -> None:
+async def test_rows_that_only_seem_to_belong_to_the_commit_never_pass(ci: Provider) -> None:
     ci.forge.leaves_out_shas = True
     ci.forge.has_statuses = False
     ci.forge.push(SHA, test="success", radicle_push="success")
@@ -258,7 +260,7 @@ async def test_rows_that_only_look_like_the_commits_never_pass(ci: Provider) -> 
 @pytest.mark.requirement("CC-03")
 @only(*OF_FORGEJO)
 @pytest.mark.parametrize("change", ["tip", "branch", "time"])
-async def test_rows_of_another_time_branch_or_tip_do_not_even_inform(
+async def test_rows_of_another_time_branch_or_tip_are_not_even_shown(
     ci: Provider, change: str
 ) -> None:
     ci.forge.leaves_out_shas = True
@@ -274,7 +276,7 @@ async def test_rows_of_another_time_branch_or_tip_do_not_even_inform(
 
 
 @pytest.mark.requirement("CC-03")
-async def test_null_is_nothing_yet(ci: Provider) -> None:
+async def test_a_null_reply_is_pending(ci: Provider) -> None:
     ci.forge.push(SHA, test="success", radicle_push="success")
     ci.forge.says_null = True
     assert await ci.verdict() == "pending"
@@ -284,7 +286,7 @@ async def test_null_is_nothing_yet(ci: Provider) -> None:
 
 @pytest.mark.requirement("CC-01", "CC-03")
 @only("forgejo-new", "gitea", "github")
-async def test_a_run_that_ended_without_telling_its_jobs_is_not_over(ci: Provider) -> None:
+async def test_a_run_that_ended_without_listing_its_jobs_is_not_complete(ci: Provider) -> None:
     ci.forge.push(SHA, test="success", radicle_push="success")
     rows = ci.forge.reply(*_runs_request(ci.forge))
     ci.forge.instead = [rows, Reply(200, None)]
@@ -301,7 +303,7 @@ def _runs_request(forge: Forge) -> tuple[str, dict[str, str], str]:
 
 @pytest.mark.requirement("CC-03")
 @only("forgejo-old")
-async def test_a_commit_below_many_others_is_found_and_then_followed_at_the_top(
+async def test_a_commit_below_many_others_is_found_and_later_looks_read_one_page(
     ci: Provider,
 ) -> None:
     ci.forge.push(SHA, test="success", radicle_push="success")
@@ -320,7 +322,7 @@ async def test_a_commit_below_many_others_is_found_and_then_followed_at_the_top(
 
 
 @pytest.mark.requirement("CC-03")
-async def test_a_forge_that_is_down_is_left_alone_and_asked_again(ci: Provider) -> None:
+async def test_a_forge_that_is_down_is_asked_again_with_growing_delays(ci: Provider) -> None:
     ci.forge.push(SHA, test="success", radicle_push="success")
     ci.forge.is_down = True
     waits = []
@@ -364,7 +366,7 @@ async def test_server_errors_are_waited_out(ci: Provider, status: int) -> None:
         (429, {"retry-after": "999999"}, 3600),
     ],
 )
-async def test_rate_limits_say_when_to_come_back(
+async def test_rate_limits_tell_when_to_ask_again(
     ci: Provider, status: int, headers: dict[str, str], seconds: float
 ) -> None:
     ci.forge.instead = [Reply(status, {}, headers)]
@@ -379,14 +381,16 @@ async def test_rate_limits_say_when_to_come_back(
 
 @pytest.mark.requirement("CC-03")
 @only("github")
-async def test_a_secondary_limit_without_headers_is_no_revoked_token(ci: Provider) -> None:
+async def test_a_secondary_limit_without_headers_is_not_taken_for_a_revoked_token(
+    ci: Provider,
+) -> None:
     ci.forge.instead = [Reply(403, {"message": "You have exceeded a secondary rate limit"})]
     assert (await ci.fails()).facts["reason"] == "rate_limit"
 
 
 @pytest.mark.requirement("CC-03")
 @only("github")
-async def test_the_last_answer_of_a_limit_is_used_and_then_waited_for(
+async def test_the_last_reply_within_a_rate_limit_is_used_before_waiting(
     ci: Provider,
 ) -> None:
     ci.forge.headers = {"x-ratelimit-remaining": "0", "x-ratelimit-reset": "1100"}
@@ -397,7 +401,9 @@ async def test_the_last_answer_of_a_limit_is_used_and_then_waited_for(
 
 @pytest.mark.requirement("CC-01", "CC-03")
 @pytest.mark.parametrize("status", [401, 403])
-async def test_a_revoked_token_is_told_as_such_and_never_passes(ci: Provider, status: int) -> None:
+async def test_a_revoked_token_is_reported_as_such_and_never_passes(
+    ci: Provider, status: int
+) -> None:
     ci.forge.push(SHA, test="success", radicle_push="success")
     assert await ci.verdict() == "passed"
     ci.forge.instead = [Reply(status, {"message": "no"})]
@@ -417,9 +423,7 @@ async def test_a_new_token_is_used_at_once(ci: Provider, monkeypatch: pytest.Mon
 
 @pytest.mark.requirement("CC-03")
 @only("forgejo-new")
-async def test_a_forge_that_says_nothing_is_given_up(
-    ci: Provider, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_silent_forge_times_out(ci: Provider, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shiftboss.evidence.ci.forge_api.http.ALL_SECONDS", 0.2)
     ci.forge.is_slow = True
     assert (await ci.fails()).facts["reason"] == "down"
@@ -427,7 +431,7 @@ async def test_a_forge_that_says_nothing_is_given_up(
 
 @pytest.mark.requirement("CC-03")
 @only("forgejo-new")
-async def test_nobody_at_the_address(ci: Provider) -> None:
+async def test_an_address_without_a_forge_is_reported_as_down(ci: Provider) -> None:
     demand = ci.forge.demand(url="http://127.0.0.1:1")
     with pytest.raises(CiUnavailable, match="did not answer") as caught:
         await ci.look(demand=demand)
@@ -435,7 +439,7 @@ async def test_nobody_at_the_address(ci: Provider) -> None:
 
 
 @pytest.mark.requirement("CC-03")
-async def test_an_unknown_repository_is_told(ci: Provider) -> None:
+async def test_an_unknown_repository_is_reported(ci: Provider) -> None:
     demand = ci.forge.demand(repository="alpha/nothing")
     with pytest.raises(CiUnavailable, match="has no actions of alpha/nothing"):
         await ci.look(demand=demand)
@@ -444,7 +448,7 @@ async def test_an_unknown_repository_is_told(ci: Provider) -> None:
 @pytest.mark.requirement("CC-03")
 @only("forgejo-new")
 @pytest.mark.parametrize("body", ["<html>sign in</html>", "[" * 100])
-async def test_an_answer_that_is_no_json_is_no_answer(ci: Provider, body: str) -> None:
+async def test_a_reply_that_is_not_json_is_rejected(ci: Provider, body: str) -> None:
     ci.forge.instead = [Reply(200, body)]
     assert (await ci.fails()).facts["reason"] == "answer"
 
@@ -463,7 +467,7 @@ async def test_an_answer_that_is_no_json_is_no_answer(ci: Provider, body: str) -
         {"workflow_runs": [None, {"id": "x"}, {"id": 1}]},
     ],
 )
-async def test_rows_of_any_shape_are_survived(ci: Provider, body: Any) -> None:
+async def test_malformed_rows_are_ignored(ci: Provider, body: Any) -> None:
     ci.forge.instead = [Reply(200, [body] if isinstance(body, str) else body)]
     report = await ci.look()
     assert (report.runs, report.complete) == ([], False)
@@ -471,7 +475,7 @@ async def test_rows_of_any_shape_are_survived(ci: Provider, body: Any) -> None:
 
 @pytest.mark.requirement("CC-03")
 @only("forgejo-new")
-async def test_an_answer_without_end_is_not_read(ci: Provider) -> None:
+async def test_an_endless_reply_is_not_read(ci: Provider) -> None:
     ci.forge.instead = [Reply(200, "[" + " " * 5_000_000 + "]")]
     assert "too large a response" in (await ci.fails()).detail
 
@@ -491,7 +495,7 @@ async def test_a_poll_of_an_open_run_is_one_request(ci: Provider) -> None:
 
 @pytest.mark.requirement("CC-03")
 @only("forgejo-runs", "forgejo-new", "gitea", "github")
-async def test_the_jobs_of_an_ended_run_are_asked_for_once(ci: Provider) -> None:
+async def test_the_jobs_of_an_ended_run_are_requested_once(ci: Provider) -> None:
     ci.forge.push(SHA, test="success", radicle_push="success")
     assert not (await ci.look()).unchanged
     ci.forge.requests.clear()
@@ -500,7 +504,7 @@ async def test_the_jobs_of_an_ended_run_are_asked_for_once(ci: Provider) -> None
 
 
 @pytest.mark.requirement("CC-03")
-async def test_what_has_not_changed_costs_nothing(ci: Provider) -> None:
+async def test_an_unchanged_run_costs_one_not_modified_reply(ci: Provider) -> None:
     ci.forge.has_etags = True
     run = ci.forge.push(SHA, test="running", radicle_push="waiting")
     await ci.look()
@@ -517,7 +521,7 @@ async def test_what_has_not_changed_costs_nothing(ci: Provider) -> None:
 
 @pytest.mark.requirement("CC-04")
 @only("forgejo-new", "gitea", "github")
-async def test_the_end_of_a_failed_jobs_log(ci: Provider) -> None:
+async def test_the_end_of_a_failed_jobs_log_is_fetched(ci: Provider) -> None:
     ci.forge.push(SHA, test="failure")
     (run,) = (await ci.look()).runs
     (job,) = run.jobs
@@ -530,7 +534,7 @@ async def test_the_end_of_a_failed_jobs_log(ci: Provider) -> None:
 
 @pytest.mark.requirement("CC-04")
 @only("forgejo-old")
-async def test_a_task_has_no_log_to_be_had(ci: Provider) -> None:
+async def test_the_log_of_a_forgejo_task_is_not_available(ci: Provider) -> None:
     ci.forge.push(SHA, test="failure")
     (run,) = (await ci.look()).runs
     assert await ci.provider.log_tail(ci.demand, run, run.jobs[0]) is None
@@ -538,7 +542,7 @@ async def test_a_task_has_no_log_to_be_had(ci: Provider) -> None:
 
 @pytest.mark.requirement("CC-04")
 @only("github")
-async def test_a_log_at_another_host_is_fetched_without_the_token(ci: Provider) -> None:
+async def test_a_log_on_another_host_is_fetched_without_the_token(ci: Provider) -> None:
     ci.forge.push(SHA, test="failure")
     (run,) = (await ci.look()).runs
     with running_forge("github") as store:
@@ -551,7 +555,7 @@ async def test_a_log_at_another_host_is_fetched_without_the_token(ci: Provider) 
 
 @pytest.mark.requirement("CC-03")
 @only("forgejo-new", "github")
-async def test_answers_are_not_fetched_from_another_host(ci: Provider) -> None:
+async def test_redirects_to_another_host_are_not_followed(ci: Provider) -> None:
     with running_forge("github") as elsewhere:
         ci.forge.instead = [Reply(302, "", {"Location": f"{elsewhere.url}/steal"})]
         assert "another host" in (await ci.fails()).detail
@@ -560,7 +564,7 @@ async def test_answers_are_not_fetched_from_another_host(ci: Provider) -> None:
 
 @pytest.mark.requirement("CC-03")
 @only("github")
-async def test_a_repository_that_was_renamed_is_followed_on_the_same_host(
+async def test_a_renamed_repository_is_followed_on_the_same_host(
     ci: Provider,
 ) -> None:
     ci.forge.push(SHA, test="success", radicle_push="success")
@@ -577,7 +581,7 @@ async def test_the_token_appears_nowhere(
 ) -> None:
     caplog.set_level(logging.DEBUG)
     ci.forge.push(SHA, test="failure", radicle_push="skipped")
-    said = [repr(await ci.look()), repr(ci.demand)]
+    texts = [repr(await ci.look()), repr(ci.demand)]
     ci.forge.instead = [
         Reply(500, TOKEN),
         Reply(403, TOKEN),
@@ -586,7 +590,7 @@ async def test_the_token_appears_nowhere(
     ]
     for _ in range(4):
         error = await ci.fails()
-        said += [repr(error), error.detail, str(error.hint), repr(error.facts)]
+        texts += [repr(error), error.detail, str(error.hint), repr(error.facts)]
         ci.seconds += 100
     token_file = tmp_path / "token"
     token_file.write_text(f"{TOKEN} and more")
@@ -596,14 +600,14 @@ async def test_the_token_appears_nowhere(
         with pytest.raises(CiUnavailable) as caught:
             await ci.look(demand=demand)
         assert caught.value.facts["reason"] == "set_up"
-        said += [repr(caught.value), str(caught.value.hint)]
+        texts += [repr(caught.value), str(caught.value.hint)]
     assert any(TOKEN in (sent or "") for sent in ci.forge.authorizations)
-    assert all(TOKEN not in text for text in said)
+    assert all(TOKEN not in text for text in texts)
     assert TOKEN not in caplog.text
 
 
 @pytest.mark.requirement("CC-03")
-async def test_a_token_can_lie_in_a_private_file(ci: Provider, tmp_path: Path) -> None:
+async def test_a_token_can_come_from_a_private_file(ci: Provider, tmp_path: Path) -> None:
     token_file = tmp_path / "token"
     token_file.touch(0o600)
     token_file.write_text(f"{TOKEN}\n")
@@ -621,7 +625,7 @@ async def test_a_token_can_lie_in_a_private_file(ci: Provider, tmp_path: Path) -
         ({"url": "https://me:word@forge.invalid"}, "contains a user name"),
     ],
 )
-async def test_a_forge_that_is_not_set_up_is_told(
+async def test_a_forge_that_is_not_configured_is_reported(
     ci: Provider, policy: dict[str, Any], words: str
 ) -> None:
     with pytest.raises(CiUnavailable, match=words) as caught:
@@ -630,7 +634,7 @@ async def test_a_forge_that_is_not_set_up_is_told(
 
 
 @pytest.mark.requirement("CC-01")
-async def test_a_job_that_failed_on_a_later_page_is_seen(ci: Provider) -> None:
+async def test_a_failed_job_on_a_later_page_is_seen(ci: Provider) -> None:
     many = {f"leg_{number:03}": "success" for number in range(120)}
     ci.forge.push(SHA, test="success", radicle_push="success", **many, last="failure")
     report = await ci.look()
@@ -653,10 +657,10 @@ def posts(forge: Forge) -> int:
 @only("gitea", "github", "forgejo-new")
 @pytest.mark.parametrize("state", ["waiting", "running"])
 @pytest.mark.parametrize("looks", [0, 3])
-async def test_a_run_under_way_is_cancelled_and_made_anew(
+async def test_a_run_in_progress_is_cancelled_and_rerun(
     ci: Provider, state: str, looks: int
 ) -> None:
-    """Forgejo since 17. A forge may take a moment to cancel."""
+    """Forgejo since version 17. A forge may take a moment to cancel."""
     ci.forge.has_reruns = True
     ci.forge.cancels_after = looks
     ci.forge.push(OTHER, test="running")
@@ -670,8 +674,8 @@ async def test_a_run_under_way_is_cancelled_and_made_anew(
 
 
 @pytest.mark.requirement("CC-12")
-async def test_a_token_that_may_not_write_can_read_on(ci: Provider) -> None:
-    """403 is an answer: it cannot be done from here."""
+async def test_a_read_only_token_can_still_read_after_a_refused_restart(ci: Provider) -> None:
+    """403 is a definite answer: this token cannot restart runs."""
     ci.forge.may_write = False
     ci.forge.has_reruns = True
     ci.forge.push(SHA, test="running", radicle_push="waiting")
@@ -683,8 +687,8 @@ async def test_a_token_that_may_not_write_can_read_on(ci: Provider) -> None:
 
 @pytest.mark.requirement("CC-12")
 @only("forgejo-old", "forgejo-runs", "forgejo-new")
-async def test_a_forge_that_knows_no_reruns_has_nothing_cancelled(ci: Provider) -> None:
-    """Forgejo 16 could cancel it, and then nobody could make it anew."""
+async def test_nothing_is_cancelled_on_a_forge_without_reruns(ci: Provider) -> None:
+    """Forgejo 16 could cancel the run, but not rerun it."""
     ci.forge.push(SHA, test="running", radicle_push="waiting")
     assert await restarted(ci) is False
     assert ci.forge.told == []
@@ -693,7 +697,7 @@ async def test_a_forge_that_knows_no_reruns_has_nothing_cancelled(ci: Provider) 
 
 @pytest.mark.requirement("CC-12")
 @only("gitea", "github")
-async def test_a_run_that_is_not_cancelled_in_time_is_not_made_anew(ci: Provider) -> None:
+async def test_a_run_that_is_not_cancelled_in_time_is_not_rerun(ci: Provider) -> None:
     ci.forge.cancels_after = 1000
     run = ci.forge.push(SHA, test="running")
     assert await restarted(ci) is False
@@ -721,8 +725,8 @@ async def test_a_forge_that_is_down_is_not_asked_to_restart(ci: Provider) -> Non
 
 @pytest.mark.requirement("CC-12")
 @only("forgejo-new", "github")
-async def test_a_report_tells_when_a_run_under_way_has_moved(ci: Provider) -> None:
-    """What has not moved for long hangs."""
+async def test_a_report_says_when_a_run_in_progress_last_moved(ci: Provider) -> None:
+    """A run that has not moved for long is stuck."""
     run = ci.forge.push(SHA, test="running")
     (first,) = (await ci.look()).runs
     assert first.moved_at is not None

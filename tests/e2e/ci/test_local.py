@@ -156,12 +156,12 @@ async def test_a_command_that_needs_a_shell_fails_and_says_so(runner: Runner) ->
     assert "without a shell" in log_of(report, "test")
 
 
-async def test_the_time_limit_is_the_whole_jobs(runner: Runner) -> None:
+async def test_the_time_limit_applies_to_the_whole_job(runner: Runner) -> None:
     report = await runner.run(runner.demand({"test": job("true", "sleep 60", timeout=1)}))
     assert "timed out" in log_of(report, "test")
 
 
-async def test_secrets_of_the_server_are_not_in_the_jobs_environment(
+async def test_the_servers_secrets_are_not_in_the_jobs_environment(
     runner: Runner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FORGE_TOKEN", "t0p-s3cret")
@@ -171,7 +171,7 @@ async def test_secrets_of_the_server_are_not_in_the_jobs_environment(
 
 
 @pytest.mark.requirement("CC-03")
-async def test_a_commit_that_was_not_started_has_no_run(runner: Runner) -> None:
+async def test_a_commit_has_no_run_before_it_is_started(runner: Runner) -> None:
     report = await runner.ci.look(runner.demand({"test": job("true")}), runner.sha)
     assert report == CiReport(sha=runner.sha, runs=[], complete=False)
 
@@ -193,7 +193,7 @@ async def test_a_run_is_seen_waiting_and_running_and_is_not_started_twice(runner
     assert runner.has_begun(times=1)
 
 
-async def test_runs_are_counted_for_each_repository(runner: Runner) -> None:
+async def test_runs_are_numbered_separately_for_each_repository(runner: Runner) -> None:
     demand = runner.demand({"test": job("true")})
     assert (await runner.run(demand)).runs[0].run_id == "1"
     runner.commit({"more.txt": ""})
@@ -202,7 +202,7 @@ async def test_runs_are_counted_for_each_repository(runner: Runner) -> None:
     assert (await runner.run(elsewhere)).runs[0].run_id == "1"
 
 
-async def test_other_jobs_in_the_policy_make_a_new_run(runner: Runner) -> None:
+async def test_changed_jobs_in_the_policy_cause_a_new_run(runner: Runner) -> None:
     assert (await runner.run(runner.demand({"test": job("false")}))).runs[0].state == "failure"
     demand = runner.demand({"test": job("true")})
     assert (await runner.ci.look(demand, runner.sha)).runs == []
@@ -211,14 +211,14 @@ async def test_other_jobs_in_the_policy_make_a_new_run(runner: Runner) -> None:
 
 
 @pytest.mark.requirement("CC-03")
-async def test_a_job_that_a_killed_server_left_is_repeated_and_the_others_are_not(
+async def test_only_the_job_that_a_killed_server_left_unfinished_is_repeated(
     runner: Runner,
 ) -> None:
     once = job(f"{sys.executable} -c \"open('{runner.marks}/once', 'a').write('x')\"")
     held = job(f"{sys.executable} -c '{HELD}' {runner.marks}", needs=["once"])
     demand = runner.demand({"once": once, "hold": held})
-    words = [str(runner.folder), demand.model_dump_json(), runner.sha]
-    server = await asyncio.create_subprocess_exec(sys.executable, "-c", START, *words)
+    arguments = [str(runner.folder), demand.model_dump_json(), runner.sha]
+    server = await asyncio.create_subprocess_exec(sys.executable, "-c", START, *arguments)
     try:
         await asyncio.to_thread(wait_until, runner.has_begun, "the job begins", 30)
     finally:
@@ -231,7 +231,7 @@ async def test_a_job_that_a_killed_server_left_is_repeated_and_the_others_are_no
     assert runner.has_begun(times=2)
 
 
-async def test_a_result_outlives_the_server(runner: Runner) -> None:
+async def test_a_result_survives_a_server_restart(runner: Runner) -> None:
     demand = runner.demand({"test": job("false")})
     before = await runner.run(demand)
     await runner.ci.close()
@@ -239,7 +239,7 @@ async def test_a_result_outlives_the_server(runner: Runner) -> None:
     assert await runner.ci.look(demand, runner.sha) == before
 
 
-async def test_a_damaged_result_is_made_again(runner: Runner) -> None:
+async def test_a_damaged_result_is_produced_again(runner: Runner) -> None:
     demand = runner.demand({"test": job("true")})
     await runner.run(demand)
     (file,) = runner.folder.glob("results/*/*.json")
@@ -262,7 +262,7 @@ class _LateSave(LocalRunRecords):
             assert self.go.wait(30)
 
 
-async def test_a_result_that_is_damaged_while_its_save_ends_is_made_again(runner: Runner) -> None:
+async def test_a_result_damaged_while_it_is_being_saved_is_produced_again(runner: Runner) -> None:
     records = runner.ci._records = _LateSave(runner.folder / "results")
     demand = runner.demand({"test": job("true")})
     await runner.run(demand)
@@ -307,7 +307,7 @@ class _StaleRecords(LocalRunRecords):
         return record
 
 
-async def test_a_look_while_a_run_is_cancelled_does_not_restart_it(runner: Runner) -> None:
+async def test_reading_a_run_while_it_is_cancelled_does_not_restart_it(runner: Runner) -> None:
     held = job(f"{sys.executable} -c '{HELD}' {runner.marks}")
     demand = runner.demand({"hold": held, "last": job("true", needs=["hold"])})
     await runner.ci.start(demand, runner.sha)
@@ -341,7 +341,7 @@ class _SlowRecords(LocalRunRecords):
         self.saved += 1
 
 
-async def test_a_cancelled_save_does_not_end_after_the_next_one(
+async def test_a_cancelled_save_does_not_overwrite_the_next_one(
     runner: Runner,
 ) -> None:
     records = _SlowRecords(runner.folder / "results")
@@ -365,7 +365,7 @@ async def test_a_cancelled_save_does_not_end_after_the_next_one(
 
 
 @pytest.mark.requirement("CC-12")
-async def test_a_run_that_is_restarted_is_cancelled_and_run_again(runner: Runner) -> None:
+async def test_restarting_a_run_cancels_it_and_runs_it_again(runner: Runner) -> None:
     quick = job(f"{sys.executable} -c \"open('{runner.marks}/quick', 'a').write('x')\"")
     held = job(f"{sys.executable} -c '{HELD}' {runner.marks}", needs=["quick"])
     demand = runner.demand({"quick": quick, "hold": held})
@@ -393,7 +393,7 @@ async def test_a_run_that_was_never_started_cannot_be_restarted(runner: Runner) 
 
 @pytest.mark.requirement("CC-01")
 @pytest.mark.parametrize("sha", ["1" * 40, "main", "--help"])
-async def test_a_commit_that_was_not_pushed_is_not_run(runner: Runner, sha: str) -> None:
+async def test_an_unpushed_commit_is_not_run(runner: Runner, sha: str) -> None:
     with pytest.raises(CiUnavailable, match="there is no commit") as caught:
         await runner.ci.start(runner.demand({"test": job("true")}), sha)
     assert caught.value.facts["reason"] == "commit"
@@ -448,7 +448,7 @@ def act(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("act")
 @pytest.mark.requirement("CC-01")
-async def test_workflow_files_are_run_where_there_is_act(runner: Runner) -> None:
+async def test_workflow_files_are_run_if_act_is_installed(runner: Runner) -> None:
     runner.commit({"data.txt": "", ".forgejo/workflows/ci.yml": GREEN})
     demand = runner.demand()
     report = await runner.run(demand)
@@ -464,13 +464,13 @@ async def test_workflow_files_are_run_where_there_is_act(runner: Runner) -> None
 
 @pytest.mark.usefixtures("act")
 @pytest.mark.requirement("CC-01")
-async def test_settings_of_act_in_the_commit_are_ignored(runner: Runner) -> None:
+async def test_act_settings_in_the_commit_are_ignored(runner: Runner) -> None:
     runner.commit({"data.txt": "", ".actrc": "-n\n", ".github/workflows/ci.yml": WORKFLOW})
     assert states(await runner.run(runner.demand()))["The tests"] == "failure"
 
 
 @pytest.mark.usefixtures("act")
-async def test_each_workflow_is_a_run_and_one_for_other_events_is_none(runner: Runner) -> None:
+async def test_each_workflow_that_runs_on_push_is_a_run(runner: Runner) -> None:
     runner.commit(
         {
             "data.txt": "",
@@ -487,7 +487,7 @@ async def test_each_workflow_is_a_run_and_one_for_other_events_is_none(runner: R
 
 @pytest.mark.usefixtures("act")
 @pytest.mark.requirement("CC-01")
-async def test_a_commit_whose_workflows_do_nothing_at_a_push_has_proven_nothing(
+async def test_a_commit_without_workflows_for_pushes_proves_nothing(
     runner: Runner,
 ) -> None:
     runner.commit({".github/workflows/ci.yml": WORKFLOW.replace("on: push", "on: issues")})

@@ -76,7 +76,7 @@ class TwoServers:
         return {str(one).split(" ")[-1] for one in self.forge.authorizations}
 
     def kinds(self, name: str) -> list[str]:
-        return [one.kind for one in self.clients[name].stored_events("default")]
+        return [event.kind for event in self.clients[name].stored_events("default")]
 
     def close(self) -> None:
         for server in self.servers.values():
@@ -107,7 +107,9 @@ def another_than(name: str) -> str:
 
 
 @pytest.mark.parametrize("servers", [1], indirect=True)
-def test_one_server_asks_and_when_it_is_killed_the_other_goes_on(servers: TwoServers) -> None:
+def test_one_server_polls_the_forge_and_the_other_takes_over_when_it_is_killed(
+    servers: TwoServers,
+) -> None:
     asks = servers.follow()
     before = servers.forge.asked
     wait_until(lambda: servers.forge.asked >= before + 2, "it is asked again", 30)
@@ -121,11 +123,13 @@ def test_one_server_asks_and_when_it_is_killed_the_other_goes_on(servers: TwoSer
 
 
 @pytest.mark.parametrize("servers", [3600], indirect=True)
-def test_a_webhook_to_the_other_server_has_the_one_look_at_once(servers: TwoServers) -> None:
+def test_a_webhook_to_one_server_makes_the_polling_server_check_at_once(
+    servers: TwoServers,
+) -> None:
     asks = servers.follow()
     servers.run.jobs["test"] = "success"
-    said = {"workflow_run": {"head_sha": servers.sha}, "repository": {"full_name": REPOSITORY}}
-    body = json.dumps(said).encode()
+    payload = {"workflow_run": {"head_sha": servers.sha}, "repository": {"full_name": REPOSITORY}}
+    body = json.dumps(payload).encode()
     digest = hmac.new(SECRET.encode(), body, hashlib.sha256).hexdigest()
     answer = httpx2.post(
         f"{servers.servers[another_than(asks)].url}/ci/webhook/sdk",

@@ -1,4 +1,4 @@
-"""Processes that can be told from all others: they inherit a variable."""
+"""Processes that tests can recognise by a variable they inherit."""
 
 from __future__ import annotations
 

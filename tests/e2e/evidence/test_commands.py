@@ -1,4 +1,4 @@
-"""Commands of a contract as real processes: what they do, and that nothing of them is left."""
+"""Commands of a contract as real processes, which leave nothing behind."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.requirement("HO-05")]
 
 LIMITS = Limits(seconds=30, megabytes=512)
 FOREVER = "import time\nwhile True: time.sleep(1000)\n"
-# Forks twice into a session of its own, as a daemon does, and says so with a file.
+# Forks twice into its own session, as a daemon does, and creates a file.
 DAEMON = f"""
 import os, pathlib, sys
 if os.fork() == 0:
@@ -69,7 +69,7 @@ def runner(tmp_path: Path) -> Iterator[CommandRunner]:
         runner.kill_all()
 
 
-async def test_a_command_that_ends_well_passes(runner: CommandRunner) -> None:
+async def test_a_command_that_exits_with_zero_passes(runner: CommandRunner) -> None:
     result = await runner.run("sh", "-c", "echo out; echo err >&2; pwd")
     assert (result.exit_code, result.message) == (0, "exit code 0")
     assert result.output_tail == f"out\nerr\n{runner.folder}\n"
@@ -83,12 +83,12 @@ async def test_the_exit_code_and_the_duration_are_evidence(runner: CommandRunner
     assert 200 <= result.duration_ms < 20_000
 
 
-async def test_there_is_no_shell(runner: CommandRunner) -> None:
+async def test_commands_are_not_run_by_a_shell(runner: CommandRunner) -> None:
     result = await runner.run("echo", "$HOME", "*", ";", "exit", "1")
     assert result.output_tail == "$HOME * ; exit 1\n"
 
 
-async def test_a_command_that_reads_finds_nothing(runner: CommandRunner) -> None:
+async def test_the_standard_input_of_a_command_is_empty(runner: CommandRunner) -> None:
     assert (await runner.run("cat")).exit_code == 0
 
 
@@ -118,7 +118,7 @@ async def test_the_end_of_a_long_output_is_kept(runner: CommandRunner) -> None:
     assert note == f"[the first {1_088_890 - LIMITS.output_bytes} bytes are left out]"
 
 
-async def test_output_that_is_not_text_can_be_kept(runner: CommandRunner) -> None:
+async def test_binary_output_can_be_kept(runner: CommandRunner) -> None:
     result = await runner.python(r"import sys; sys.stdout.buffer.write(b'a\0b\xff\xc3')")
     assert result.output_tail == "a\ufffdb\ufffd\ufffd"
 
@@ -128,22 +128,22 @@ async def test_a_command_that_closes_its_output_is_still_waited_for(runner: Comm
     assert (await runner.python(program)).exit_code == 4
 
 
-async def test_a_command_that_forks_and_returns_leaves_nothing(runner: CommandRunner) -> None:
-    """Nor is it waited for the child, which holds the output."""
+async def test_a_command_that_forks_and_exits_leaves_nothing(runner: CommandRunner) -> None:
+    """Nor does it wait for the child, which keeps the output open."""
     result = await runner.run("sh", "-c", "sleep 1000 & echo started")
     assert (result.exit_code, result.output_tail) == (0, "started\n")
     assert result.duration_ms < 20_000
     assert runner.processes() == []
 
 
-async def test_a_daemon_in_a_session_of_its_own_is_found(runner: CommandRunner) -> None:
+async def test_a_daemon_in_its_own_session_is_found(runner: CommandRunner) -> None:
     result = await runner.python(DAEMON)
     assert result.exit_code == 0
     assert runner.is_there("daemon")
     assert runner.processes() == []
 
 
-async def test_a_chain_of_processes_that_fork_and_go_is_caught(runner: CommandRunner) -> None:
+async def test_a_chain_of_processes_that_fork_and_exit_is_caught(runner: CommandRunner) -> None:
     chain = (
         "import os\nif os.fork() == 0:\n while True:\n  if os.fork(): os._exit(0)\n  os.setsid()\n"
     )
@@ -152,7 +152,7 @@ async def test_a_chain_of_processes_that_fork_and_go_is_caught(runner: CommandRu
     assert runner.processes() == []
 
 
-async def test_too_many_processes_are_ended(runner: CommandRunner) -> None:
+async def test_a_command_with_too_many_processes_is_ended(runner: CommandRunner) -> None:
     swarm = "import os\nfor _ in range(1100):\n if os.fork() == 0: break\n"
     result = await runner.python(swarm + FOREVER, Limits(seconds=60, megabytes=65_536))
     assert (result.exit_code, result.message) == (None, "started too many processes")
@@ -165,7 +165,7 @@ async def test_a_memory_hog_is_ended(runner: CommandRunner) -> None:
     assert (result.exit_code, result.message) == (None, "used more than 200 MB of memory")
 
 
-async def test_the_memory_of_all_processes_counts(runner: CommandRunner) -> None:
+async def test_the_memory_limit_covers_all_processes(runner: CommandRunner) -> None:
     family = "import os\nfor _ in range(4):\n if os.fork() == 0: break\n"
     each = "kept = bytearray(b'x') * 60_000_000\n"
     result = await runner.python(family + each + FOREVER, Limits(seconds=60, megabytes=200))
@@ -192,13 +192,13 @@ async def test_core_files_big_files_and_many_open_files_are_limited(runner: Comm
     assert "Too many open files" in (await runner.python(hoarder)).output_tail
 
 
-async def test_a_program_that_is_not_there_is_named(runner: CommandRunner) -> None:
+async def test_a_missing_program_is_named(runner: CommandRunner) -> None:
     for name in ("no-such-program", "./no-such-program"):
         result = await runner.run(name)
         assert (result.exit_code, result.message) == (None, f"not found: {name}")
 
 
-async def test_a_file_that_is_no_program_cannot_be_started(runner: CommandRunner) -> None:
+async def test_a_file_that_is_not_a_program_cannot_be_started(runner: CommandRunner) -> None:
     (runner.folder / "data").write_text("nothing to run")
     result = await runner.run("./data")
     assert result.exit_code is None
@@ -210,7 +210,7 @@ async def test_the_signal_that_killed_a_command_is_named(runner: CommandRunner) 
     assert (result.exit_code, result.message) == (-11, "killed by signal 11 (SIGSEGV)")
 
 
-async def test_a_program_of_the_checkout_runs_only_when_it_is_named_as_such(
+async def test_a_program_in_the_checkout_runs_only_when_called_by_its_path(
     runner: CommandRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tool = runner.folder / "tool"
@@ -222,7 +222,7 @@ async def test_a_program_of_the_checkout_runs_only_when_it_is_named_as_such(
     assert (await runner.run("./tool")).output_tail == "from the checkout\n"
 
 
-async def test_secrets_of_the_server_are_not_in_the_environment(
+async def test_the_servers_secrets_are_not_in_the_environment(
     runner: CommandRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("API_TOKEN", "SHIFTBOSS_TOKEN", "LD_PRELOAD", "PYTHONPATH", "VIRTUAL_ENV"):
@@ -237,7 +237,7 @@ async def test_secrets_of_the_server_are_not_in_the_environment(
     assert (seen["WANTED"], seen["CI"], seen["LC_ALL"]) == ("yes", "1", "C.UTF-8")
 
 
-async def test_home_is_empty_and_has_a_place_for_temporary_files(
+async def test_home_is_empty_except_for_a_temporary_folder(
     runner: CommandRunner, tmp_path: Path
 ) -> None:
     result = await runner.run("sh", "-c", "ls -A $HOME; mktemp")
@@ -252,7 +252,7 @@ async def test_an_explicit_python_path_is_passed_on(
     assert checkout_environment(["PYTHONPATH"], tmp_path)["PYTHONPATH"] == "/somewhere"
 
 
-async def test_a_cancelled_command_is_gone_at_once(runner: CommandRunner) -> None:
+async def test_a_cancelled_command_ends_at_once(runner: CommandRunner) -> None:
     running = asyncio.create_task(runner.python(DAEMON + FOREVER))
     await eventually(lambda: runner.is_there("daemon"), "the daemon runs")
     assert len(runner.processes()) == 2

@@ -1,4 +1,4 @@
-"""Reading repositories: what generation asks for, and what is kept within limits."""
+"""Reading repositories: what handoffs need from them, within limits."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def repo(tmp_path: Path) -> Repo:
     return Repo(tmp_path / "repo")
 
 
-def test_head_is_told_from_anywhere_in_a_repository(tmp_path: Path, repo: Repo) -> None:
+def test_head_is_found_from_anywhere_in_a_repository(tmp_path: Path, repo: Repo) -> None:
     head = asyncio.run(Repository().head(str(repo.path / "src")))
     assert head == (repo.base, "task", str(repo.path))
     repo.git("checkout", "--quiet", "--detach")
@@ -58,19 +58,19 @@ def test_files_are_listed_and_read_as_they_were_committed(repo: Repo) -> None:
 
 
 @pytest.mark.parametrize("path", ["relative", "/nowhere/at/all", "/dev/null", "/proc"])
-def test_what_is_no_repository_is_said_so(path: str) -> None:
+def test_a_folder_that_is_not_a_repository_is_reported(path: str) -> None:
     with pytest.raises(UnknownRepo) as refused:
         asyncio.run(Repository().head(path))
     assert refused.value.field == "repo"
 
 
-def test_a_repository_without_a_commit_is_none(tmp_path: Path, repo: Repo) -> None:
+def test_a_repository_without_a_commit_is_refused(tmp_path: Path, repo: Repo) -> None:
     repo.git("init", "--quiet", str(tmp_path / "empty"))
     with pytest.raises(UnknownRepo, match="no commit"):
         asyncio.run(Repository().head(str(tmp_path / "empty")))
 
 
-def test_a_git_that_does_not_end_is_ended(tmp_path: Path, repo: Repo) -> None:
+def test_a_git_process_that_hangs_is_killed(tmp_path: Path, repo: Repo) -> None:
     os.mkfifo(repo.path / "pipe")
     started_at = time.monotonic()
     with pytest.raises(EvidenceUnavailable, match="did not end"):
@@ -79,7 +79,7 @@ def test_a_git_that_does_not_end_is_ended(tmp_path: Path, repo: Repo) -> None:
     assert not [one for one in psutil.Process().children(recursive=True) if one.name() == "git"]
 
 
-def test_a_tree_that_unfolds_without_end_is_refused(tmp_path: Path, repo: Repo) -> None:
+def test_a_tree_bomb_is_refused(tmp_path: Path, repo: Repo) -> None:
     blob = repo.git("hash-object", "-w", "--stdin", stdin=b"x")
     entries = "".join(f"100644 blob {blob}\tf{n:02}\n" for n in range(40))
     for _ in range(6):

@@ -1,4 +1,4 @@
-"""A verifier in a process of its own, for a server that leaves the looking to it."""
+"""A verifier in a separate process, for a server that does not verify itself."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def repo(tmp_path: Path) -> Repo:
 
 
 class Gate:
-    """A criterion that goes on when it is let through: it reads from a pipe with a name."""
+    """A criterion that waits until it is released: it reads from a named pipe."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -50,7 +50,7 @@ class Gate:
         self.criterion = f"Command passes: cat {path}"
 
     def hold(self) -> None:
-        """Wait until the command is there; it stays."""
+        """Wait until the command is running; it keeps waiting."""
         wait_until(self._is_waited_at, "the criterion runs", 30)
 
     def _is_waited_at(self) -> bool:
@@ -63,7 +63,7 @@ class Gate:
         return True
 
     def is_left(self) -> bool:
-        """Whether nobody is there any more."""
+        """Whether no process is left."""
         assert self._end is not None
         try:
             os.write(self._end, b"still there?\n")
@@ -72,7 +72,7 @@ class Gate:
         return False
 
     def close(self) -> None:
-        """Who waits goes on."""
+        """Release the waiting command."""
         if self._end is not None:
             os.close(self._end)
             self._end = None
@@ -94,7 +94,7 @@ def verifier(server: RunningServer, folder: Path, name: str) -> Iterator[Running
 
 
 def claimed(client: Client, repo: Repo, criterion: str) -> dict[str, Any]:
-    """A task is spawned and done; the worker says so and does not wait."""
+    """Spawn a task, do it, and claim it without waiting for the verdict."""
     spawn = {"files": ["src/auth/"], "success_criteria": [criterion], "repo": str(repo.path)}
     ask(client, "swarm_spawn_subtask", bead_id="t-1", subtask_title="T", **spawn)
     repo.commit("work", {"src/auth/login.py": "def login():\n    return 'token'\n"})
@@ -106,13 +106,13 @@ def last_claim(client: Client) -> dict[str, Any]:
     return claim
 
 
-def test_a_claim_waits_for_a_verifier_and_is_accepted_by_it(
+def test_a_claim_waits_for_a_remote_verifier_which_accepts_it(
     server: RunningServer, client: Client, repo: Repo, tmp_path: Path
 ) -> None:
     answer = claimed(client, repo, "Command passes: grep -q token src/auth/login.py")
     assert (answer["status"], answer["success"]) == ("verifying", False)
-    told = shiftboss("complete", "t-1", "--wait", "0", url=server.url)
-    assert told == (
+    result = shiftboss("complete", "t-1", "--wait", "0", url=server.url)
+    assert result == (
         1,
         "",
         "claim 1 of t-1 is still being verified; run the same command again to keep waiting\n",
@@ -124,7 +124,7 @@ def test_a_claim_waits_for_a_verifier_and_is_accepted_by_it(
         assert process.end() == (0, "", "")
 
 
-def test_a_cheat_is_refused_by_it(
+def test_a_remote_verifier_refuses_a_cheat(
     server: RunningServer, client: Client, repo: Repo, tmp_path: Path
 ) -> None:
     claimed(client, repo, "Command passes: grep -q nothing src/auth/login.py")
@@ -134,7 +134,7 @@ def test_a_cheat_is_refused_by_it(
     assert violation["check"] == "criterion"
 
 
-def test_after_a_kill_nothing_is_left_and_another_verifier_takes_the_claim_over(
+def test_a_killed_verifier_leaves_nothing_and_another_takes_over_its_claim(
     server: RunningServer, client: Client, repo: Repo, gate: Gate, tmp_path: Path
 ) -> None:
     claimed(client, repo, gate.criterion)
@@ -153,7 +153,7 @@ def test_after_a_kill_nothing_is_left_and_another_verifier_takes_the_claim_over(
 
 
 def _let_its_time_pass(server: RunningServer) -> None:
-    """Two minutes, without waiting for them."""
+    """Pretend that two minutes have passed."""
     server.stop()
     with sqlite3.connect(server.database) as database:
         database.execute("UPDATE claims SET taken_until_ms = 1")
@@ -173,7 +173,7 @@ def test_a_stopped_verifier_gives_its_claim_back(
     assert last_claim(client)["state"] == "waiting"
 
 
-def test_it_reconnects_by_itself(
+def test_a_verifier_reconnects_by_itself(
     server: RunningServer, client: Client, repo: Repo, tmp_path: Path
 ) -> None:
     with verifier(server, tmp_path / "v", "first") as process:
@@ -183,7 +183,7 @@ def test_it_reconnects_by_itself(
         assert process.line() == "t-1: claim 1 is accepted"
 
 
-def test_it_needs_the_operators_token(server: RunningServer, tmp_path: Path) -> None:
+def test_a_verifier_needs_the_operators_token(server: RunningServer, tmp_path: Path) -> None:
     command = ("verifier", "--folder", str(tmp_path / "v"), "--json")
     missing = shiftboss(*command, url=server.url, folder=tmp_path)
     assert (missing.code, missing.out) == (1, "")
@@ -194,7 +194,7 @@ def test_it_needs_the_operators_token(server: RunningServer, tmp_path: Path) -> 
     assert wrong.err.count("\n") == 1
 
 
-def test_a_folder_has_one_verifier(server: RunningServer, tmp_path: Path) -> None:
+def test_a_folder_can_have_only_one_verifier(server: RunningServer, tmp_path: Path) -> None:
     with verifier(server, tmp_path / "v", "first"):
         wait_until((tmp_path / "v" / "lock").exists, "the first has its folder")
         command = ("verifier", "--folder", str(tmp_path / "v"))

@@ -1,4 +1,4 @@
-"""The signing key as a file: made once, readable by nobody else."""
+"""The signing key as a file: created once, readable only by its owner."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
-def test_the_key_is_made_once_and_only_its_owner_can_read_it(tmp_path: Path) -> None:
+def test_the_key_is_created_once_and_readable_only_by_its_owner(tmp_path: Path) -> None:
     path = tmp_path / "keys" / "signing.pem"
     made = SigningKey.load_or_create(path)
     assert (mode(path), mode(path.parent)) == (0o600, 0o700)
@@ -41,7 +41,7 @@ def test_the_key_is_made_once_and_only_its_owner_can_read_it(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("wrong", [0o644, 0o640, 0o604, 0o620])
-def test_a_key_that_others_can_reach_is_refused(tmp_path: Path, wrong: int) -> None:
+def test_a_key_that_others_can_access_is_refused(tmp_path: Path, wrong: int) -> None:
     path = tmp_path / "signing.pem"
     SigningKey.load_or_create(path)
     path.chmod(wrong)
@@ -60,7 +60,7 @@ def test_a_damaged_key_is_refused_and_not_replaced(tmp_path: Path, content: byte
     assert path.read_bytes() == content
 
 
-def test_servers_that_start_together_have_the_same_key(tmp_path: Path) -> None:
+def test_servers_that_start_together_share_one_key(tmp_path: Path) -> None:
     path = tmp_path / "keys" / "signing.pem"
     starters = [
         subprocess.Popen(

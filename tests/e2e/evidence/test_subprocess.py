@@ -72,7 +72,7 @@ async def setup(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterato
 
 
 @pytest.mark.anyio
-async def test_calls_run_concurrently_in_a_process_that_the_first_one_starts(
+async def test_calls_run_concurrently_in_a_process_started_by_the_first_call(
     setup: EvidenceSetup,
 ) -> None:
     assert setup.processes() == []
@@ -127,7 +127,7 @@ async def test_a_call_can_be_cancelled_before_it_begins(setup: EvidenceSetup) ->
 
 
 @pytest.mark.anyio
-async def test_errors_come_back_as_they_are(setup: EvidenceSetup) -> None:
+async def test_errors_are_passed_back_unchanged(setup: EvidenceSetup) -> None:
     with pytest.raises(InvalidRequest) as refused:
         await setup.evidence.survey(str(setup.repo.path), "nowhere", ["src/"], "t", "d")
     assert refused.value.field == "base"
@@ -146,7 +146,7 @@ async def test_errors_come_back_as_they_are(setup: EvidenceSetup) -> None:
 
 @pytest.mark.anyio
 @pytest.mark.requirement("CC-12")
-async def test_a_run_of_the_local_ci_is_restarted_there(setup: EvidenceSetup) -> None:
+async def test_a_local_ci_run_is_restarted_in_the_evidence_process(setup: EvidenceSetup) -> None:
     gate = f"python3 tools/gate.py {setup.started} {setup.go}"
     demand = CiDemand(
         repo="r",
@@ -178,7 +178,7 @@ async def test_a_run_of_the_local_ci_is_restarted_there(setup: EvidenceSetup) ->
 
 
 @pytest.mark.anyio
-async def test_after_a_kill_open_calls_fail_and_the_next_call_works(
+async def test_after_the_process_is_killed_open_calls_fail_and_the_next_call_works(
     setup: EvidenceSetup,
 ) -> None:
     verifying = setup.verifying()
@@ -198,7 +198,7 @@ async def test_after_a_kill_open_calls_fail_and_the_next_call_works(
 
 
 @pytest.mark.anyio
-async def test_two_servers_on_one_folder_use_folders_of_their_own(setup: EvidenceSetup) -> None:
+async def test_two_servers_on_one_folder_use_separate_subfolders(setup: EvidenceSetup) -> None:
     setup.go.touch()
     other = EvidenceProxy(setup.state, None)
     try:
@@ -211,7 +211,7 @@ async def test_two_servers_on_one_folder_use_folders_of_their_own(setup: Evidenc
 
 
 @pytest.mark.anyio
-async def test_a_folder_that_cannot_be_used_is_told_until_it_can(setup: EvidenceSetup) -> None:
+async def test_an_unusable_folder_is_reported_until_it_is_usable(setup: EvidenceSetup) -> None:
     in_the_way = setup.state / "verification"
     in_the_way.write_text("a file")
     for _ in range(2):
@@ -225,7 +225,7 @@ async def test_a_folder_that_cannot_be_used_is_told_until_it_can(setup: Evidence
 
 
 @pytest.mark.parametrize("victim", ["server", "process"])
-def test_no_process_and_no_git_outlives_a_server(tmp_path: Path, victim: str) -> None:
+def test_no_evidence_or_git_process_outlives_a_server(tmp_path: Path, victim: str) -> None:
     repo, pipe = Repo(tmp_path / "repo"), tmp_path / "pipe"
     os.mkfifo(pipe)
     programs = tmp_path / "programs"
@@ -241,10 +241,10 @@ def test_no_process_and_no_git_outlives_a_server(tmp_path: Path, victim: str) ->
         wait_until(lambda: _with_word(str(pipe)), "git waits", seconds=30)
         (process,) = [one for one in _with_word(state) if one.pid != server.pid]
         os.kill(server.pid if victim == "server" else process.pid, signal.SIGKILL)
-        _, told = server.communicate(timeout=30)
+        _, output = server.communicate(timeout=30)
         killer.release()
     wait_until(lambda: not _with_word(str(tmp_path)), "all of it is gone", seconds=30)
-    assert ("EvidenceUnavailable" in told) == (victim == "process")
+    assert ("EvidenceUnavailable" in output) == (victim == "process")
 
 
 def _with_word(word: str) -> list[psutil.Process]:

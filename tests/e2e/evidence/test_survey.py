@@ -1,4 +1,4 @@
-"""Handoffs are made from a real repository, at the commit on which the work begins."""
+"""Handoffs are derived from a real repository, at the commit where the work starts."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ print(*(file for file in files if file.startswith(sys.argv[1])), sep="\\n")
 
 def git(folder: Path, *arguments: str) -> str:
     identity = ["-c", "user.name=T", "-c", "user.email=t@example.com"]
-    said = subprocess.run(
+    done = subprocess.run(
         ["git", "-C", str(folder), *identity, *arguments],
         check=True,
         capture_output=True,
         text=True,
     )
-    return said.stdout.strip()
+    return done.stdout.strip()
 
 
 def commit(folder: Path, files: dict[str, str]) -> str:
@@ -74,7 +74,7 @@ async def survey(repo: Path, *files: str, base: str | None = None, description: 
 
 
 @pytest.mark.requirement("HO-02")
-async def test_a_python_project(repo: Path) -> None:
+async def test_a_python_project_is_surveyed(repo: Path) -> None:
     head = commit(repo, SHOP)
     found = await survey(repo, "src/shop/cart.py", "tests/test_cart.py")
     assert found == Survey(
@@ -96,7 +96,7 @@ async def test_a_python_project(repo: Path) -> None:
 
 
 @pytest.mark.requirement("HO-02")
-async def test_what_is_owned_is_never_readonly(repo: Path) -> None:
+async def test_owned_files_are_never_readonly(repo: Path) -> None:
     commit(repo, SHOP)
     assert (await survey(repo, "src/**", "tests/")).files_readonly == []
     found = await survey(repo, "src/shop/tax/", "./src//shop/ünï code.py")
@@ -104,7 +104,7 @@ async def test_what_is_owned_is_never_readonly(repo: Path) -> None:
 
 
 @pytest.mark.requirement("HO-02")
-async def test_a_typescript_project_whose_configuration_extends_a_file_of_any_name(
+async def test_a_typescript_configuration_can_extend_a_file_of_any_name(
     repo: Path,
 ) -> None:
     commit(
@@ -138,7 +138,7 @@ async def test_a_typescript_project_whose_configuration_extends_a_file_of_any_na
 
 
 @pytest.mark.requirement("HO-02")
-async def test_the_base_counts_and_not_the_work_tree(repo: Path) -> None:
+async def test_the_base_is_surveyed_and_not_the_work_tree(repo: Path) -> None:
     base = commit(repo, SHOP)
     commit(repo, {"src/shop/cart.py": "import shop.tax.rates\n"})
     (repo / "src/shop/cart.py").write_text("")
@@ -152,7 +152,9 @@ async def test_the_base_counts_and_not_the_work_tree(repo: Path) -> None:
 
 
 @pytest.mark.requirement("HO-02")
-async def test_a_description_and_a_repo_without_any_set_up(repo: Path) -> None:
+async def test_a_repo_without_a_setup_gets_its_criteria_from_description_or_title(
+    repo: Path,
+) -> None:
     commit(repo, {"notes.bin": "\0\1"})
     found = await survey(repo, "notes.bin", description="Done when:\n- it is short\n")
     assert found.success_criteria == ["it is short"]
@@ -161,7 +163,7 @@ async def test_a_description_and_a_repo_without_any_set_up(repo: Path) -> None:
 
 
 @pytest.mark.requirement("HO-02")
-async def test_what_cannot_be_used_is_refused_by_name(repo: Path) -> None:
+async def test_invalid_arguments_are_refused_by_name(repo: Path) -> None:
     commit(repo, SHOP)
     for pattern in ("/etc/passwd", "../x", "src/../../x", ".git/config", ""):
         with pytest.raises(InvalidRequest) as refused:
@@ -180,16 +182,16 @@ async def test_what_cannot_be_used_is_refused_by_name(repo: Path) -> None:
 
 
 @pytest.mark.requirement("HO-02")
-def test_the_imports_are_those_that_the_interpreter_makes(repo: Path) -> None:
+def test_the_found_imports_are_those_the_interpreter_makes(repo: Path) -> None:
     commit(repo, SHOP)
-    said = subprocess.run(
+    done = subprocess.run(
         [sys.executable, "-I", "-B", "-c", LOADED_FILES, str(repo)],
         cwd=repo,
         check=True,
         capture_output=True,
         text=True,
     )
-    loaded = {str(Path(line).relative_to(repo)) for line in said.stdout.splitlines()}
+    loaded = {str(Path(line).relative_to(repo)) for line in done.stdout.splitlines()}
     view = RepoView(SHOP, SHOP)
     found, waiting = set[str](), ["tests/test_cart.py"]
     while waiting:
@@ -201,7 +203,7 @@ def test_the_imports_are_those_that_the_interpreter_makes(repo: Path) -> None:
 
 
 @pytest.mark.requirement("HO-03")
-async def test_a_handoff_of_500_files_is_fewer_than_50_lines(repo: Path) -> None:
+async def test_a_handoff_of_500_files_has_fewer_than_50_lines(repo: Path) -> None:
     names = [f"src/part{number % 7}/file{number}.py" for number in range(500)]
     commit(repo, dict.fromkeys(names, "import shared.thing\n") | {"shared/thing.py": ""})
     found = await survey(repo, *names, description="Line\n" * 500)

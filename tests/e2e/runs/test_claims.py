@@ -38,7 +38,7 @@ def used(project: PlanProject) -> dict[str, Any]:
 
 
 @pytest.mark.requirement("OWN-01", "OWN-03")
-def test_work_that_an_agent_has_claimed_is_done_however_the_agent_ends(
+def test_claimed_work_gets_done_however_the_agent_ends(
     project: PlanProject,
 ) -> None:
     """One fails afterwards, one keeps running, one reports its usage only then."""

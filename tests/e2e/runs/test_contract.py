@@ -128,7 +128,7 @@ def test_green_ci_does_not_excuse_a_file_out_of_scope(project: ContractProject) 
 
 
 @pytest.mark.requirement("OWN-01", "CC-11")
-def test_a_run_that_is_killed_while_ci_runs_continues_with_that_ci(
+def test_a_run_killed_while_ci_is_running_continues_with_the_same_ci_run(
     project: ContractProject,
 ) -> None:
     """The work is not done again: the run waits for the CI of the pushed commit."""

@@ -14,7 +14,7 @@ from tests.waiting import wait_until
 
 
 @pytest.mark.requirement("OWN-01", "CC-05")
-def test_a_merge_task_takes_over_the_lock_of_the_work(tmp_path: Path) -> None:
+def test_a_merge_task_takes_over_the_repo_lock_of_the_original_task(tmp_path: Path) -> None:
     project = ContractProject(tmp_path)
     gate = shlex.join(["python3", "-c", GATE, str(project.marks)])
     project.policy(test="python3 -m unittest", gate=gate)

@@ -74,7 +74,7 @@ FACTS = (
 
 
 @pytest.mark.requirement("OWN-01", "HO-10", "WP-06", "CC-01")
-def test_agents_fail_and_all_work_lands_and_can_be_explored_later(
+def test_all_work_of_the_demo_lands_despite_failing_agents_and_can_be_explored_later(
     user: IsolatedUser,
 ) -> None:
     with running_unforked("demo", "--keep", **user.variables) as demo:
@@ -128,7 +128,7 @@ def test_an_interrupted_demo_leaves_nothing_running(
 
 
 @pytest.mark.requirement("OWN-01")
-def test_facts_fail_without_evidence(tmp_path: Path) -> None:
+def test_the_demos_facts_do_not_hold_without_evidence(tmp_path: Path) -> None:
     """An empty record proves nothing, so the demo fails."""
     create_repos(tmp_path / "repos")
     unproven = facts(DemoRecord([], {}, []), tmp_path / "repos", tmp_path / "attempts", processes=1)

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.requirement("OWN-01")
 class ProjectWithOperator(PlanProject):
     """Its runs are started with an operator token in the environment."""
 
-    forked = False  # its command line is looked at
+    forked = False  # its command line is inspected
 
     def environment(self) -> dict[str, str]:
         return super().environment() | {"SHIFTBOSS_OPERATOR_TOKEN": TOKEN}

@@ -38,7 +38,7 @@ def test_a_plan_lands_in_the_order_of_its_dependencies(project: PlanProject) -> 
 
 
 @pytest.mark.requirement("OWN-01", "WP-06", "HO-10")
-def test_failures_on_the_way_are_noticed_and_fixed(project: PlanProject) -> None:
+def test_failures_during_a_run_are_noticed_and_fixed(project: PlanProject) -> None:
     """One crashes, one fills its context, one edits out of scope, one lies: everything lands."""
     project.plan(
         task("crasher", do="crash"),
@@ -71,7 +71,7 @@ def test_a_killed_run_continues_when_it_is_started_again(project: PlanProject) -
 
 
 @pytest.mark.requirement("OWN-01")
-def test_a_signal_gives_all_tasks_back(project: PlanProject) -> None:
+def test_a_signal_returns_all_tasks(project: PlanProject) -> None:
     project.plan(task("slow", do="hang"))
     first = project.start()
     agent = project.wait_for_agent("slow.1")

@@ -57,7 +57,7 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {file.name: file.read_bytes() for file in folder.rglob("*") if file.is_file()}
 
 
-async def test_it_waits_until_the_server_of_a_killed_run_has_released_the_database(
+async def test_a_run_waits_until_a_killed_runs_server_has_released_the_database(
     tmp_path: Path,
 ) -> None:
     earlier = RunningServer(tmp_path / "shiftboss.db").start()

@@ -20,7 +20,7 @@ def project(tmp_path: Path) -> PlanProject:
     return PlanProject(tmp_path)
 
 
-def test_work_that_an_agent_destroys_or_does_not_finish_is_done_by_another(
+def test_work_that_an_agent_destroys_or_leaves_unfinished_is_done_by_another(
     project: PlanProject,
 ) -> None:
     """Two delete their work trees: one has committed all of its work; the other has committed
@@ -65,7 +65,7 @@ def test_a_server_that_dies_is_restarted(project: PlanProject) -> None:
     assert sorted(run.outcome()["landed"]) == ["last", "slow"]
 
 
-def test_a_stale_lock_of_a_killed_git_is_removed(project: PlanProject) -> None:
+def test_a_stale_lock_left_by_a_killed_git_is_removed(project: PlanProject) -> None:
     """Left by an agent that is killed during a commit."""
     project.plan(task("slow", do="hang"))
     run = project.start()

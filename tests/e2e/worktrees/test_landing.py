@@ -88,7 +88,7 @@ async def test_a_merge_that_breaks_a_test_does_not_land(project: Project, lander
     assert isinstance(await lander.land(allowed), Landed)
 
 
-async def test_the_set_up_of_the_policy_comes_first(project: Project, lander: Lander) -> None:
+async def test_the_policys_setup_runs_first(project: Project, lander: Lander) -> None:
     one = project.work("bd-1", {"src/auth/one.py": "x = 1\n"})
     two = project.work("bd-2", {"src/lib/other.py": "y = 1\n"})
     await lander.land(project.accepted_work("bd-1", one))
@@ -120,7 +120,7 @@ async def test_a_conflict_names_both_sides(project: Project, lander: Lander) -> 
     assert project.tip() == tip
 
 
-async def test_changes_of_the_user_are_never_touched(project: Project, lander: Lander) -> None:
+async def test_the_users_changes_are_never_touched(project: Project, lander: Lander) -> None:
     commit = project.work("bd-1", {"src/auth/login.py": "x = 1\n", "new.py": "y = 1\n"})
     work = project.accepted_work("bd-1", commit)
     for name in ("src/auth/login.py", "new.py"):
@@ -141,7 +141,9 @@ async def test_changes_of_the_user_are_never_touched(project: Project, lander: L
     assert project.repo.git("status", "--porcelain") == "M README.md"
 
 
-async def test_a_target_that_is_not_checked_out_is_moved(project: Project, lander: Lander) -> None:
+async def test_a_target_that_is_not_checked_out_can_be_landed_on(
+    project: Project, lander: Lander
+) -> None:
     project.repo.git("checkout", "--quiet", "-b", "mine")
     one = project.work("bd-1", {"src/auth/one.py": "x = 1\n"})
     assert await lander.land(project.accepted_work("bd-1", one)) == Landed(one, "fast_forward")
@@ -166,7 +168,7 @@ async def test_a_missing_branch_or_commit_is_refused(project: Project, lander: L
     assert "0" * 40 in outcome.reason
 
 
-async def test_a_commit_of_the_user_meanwhile_is_merged_with(
+async def test_a_commit_the_user_makes_during_a_landing_is_merged(
     project: Project, lander: Lander
 ) -> None:
     """The user commits while the merged tree is tested: the new merge is tested too."""
@@ -191,7 +193,7 @@ if number == 0:
     assert subjects == ["Land bd-1: the work of bd-1", "faster", "moved", "base"]
 
 
-async def test_many_land_at_once_and_each_of_them_once(project: Project, lander: Lander) -> None:
+async def test_concurrent_landings_land_each_commit_once(project: Project, lander: Lander) -> None:
     commits = {f"bd-{n}": project.work(f"bd-{n}", {f"src/auth/{n}.py": "x\n"}) for n in range(6)}
     other = Lander(project.folder / "landing")  # another orchestrator, with the same folder
     accepted = [
@@ -211,7 +213,7 @@ async def test_many_land_at_once_and_each_of_them_once(project: Project, lander:
     assert project.repo.git("status", "--porcelain") == ""
 
 
-async def test_a_merge_that_was_killed_before_the_branch_moved_lands_again(
+async def test_a_merge_killed_before_the_branch_moved_can_land_again(
     project: Project, lander: Lander
 ) -> None:
     one = project.work("bd-1", {"src/auth/one.py": "x = 1\n"})
@@ -224,7 +226,7 @@ async def test_a_merge_that_was_killed_before_the_branch_moved_lands_again(
 
 
 @pytest.mark.parametrize("index", ["old", "new"])
-async def test_a_checkout_that_a_killed_git_left_half_written_is_restored(
+async def test_a_checkout_left_half_written_by_a_killed_git_is_restored(
     project: Project, lander: Lander, index: str
 ) -> None:
     project.repo.base = project.repo.commit("before", {"gone.py": "old\n", "sub/kept.py": "old\n"})
@@ -251,7 +253,7 @@ async def test_a_checkout_that_a_killed_git_left_half_written_is_restored(
     assert not note.exists()
 
 
-async def test_without_an_identity_of_the_user_there_is_a_default(
+async def test_a_default_identity_is_used_if_the_user_has_none(
     project: Project, lander: Lander, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", "/dev/null")
@@ -263,7 +265,7 @@ async def test_without_an_identity_of_the_user_there_is_a_default(
     assert author == "Shiftboss <shiftboss@localhost> Shiftboss"
 
 
-async def test_a_lock_of_another_process_is_not_broken(project: Project, lander: Lander) -> None:
+async def test_another_processs_lock_is_not_broken(project: Project, lander: Lander) -> None:
     """A git command of the user took the lock before ours was killed: it may still be running."""
     commit = project.work("bd-1", {"src/auth/one.py": "x = 1\n"})
     lock = project.repo.path / ".git" / "index.lock"

@@ -88,7 +88,7 @@ async def test_a_git_that_outlives_its_orchestrator_is_waited_for(project: Proje
     assert project.repo.git("status", "--porcelain") == ""
 
 
-async def test_files_that_a_killed_git_left_half_written_are_restored(project: Project) -> None:
+async def test_files_left_half_written_by_a_killed_git_are_restored(project: Project) -> None:
     commit = _work(project)
     process = _start(project, commit)
     process.kill()

@@ -27,7 +27,7 @@ def _lock(project: Project, name: str, age: float) -> Path:
     return lock
 
 
-async def test_stale_locks_of_private_refs_do_not_block_a_landing(
+async def test_stale_locks_on_private_refs_do_not_block_a_landing(
     project: Project, lander: Lander
 ) -> None:
     commit = project.work("bd-1", {"src/auth/one.py": "x = 1\n"})
@@ -65,7 +65,7 @@ async def test_work_lands_even_if_the_clean_up_fails(
 
 
 @pytest.mark.parametrize("name", ["refs/heads/main", "packed-refs"])
-async def test_an_error_names_a_lock_that_stays(project: Project, name: str) -> None:
+async def test_an_error_names_a_lock_that_persists(project: Project, name: str) -> None:
     lock = _lock(project, name, 60)
     commit = project.work("bd-1", {"src/auth/one.py": "x = 1\n"})
     repo = await GitRepo.at(project.repo.path)

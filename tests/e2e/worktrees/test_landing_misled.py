@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.requirement("OWN-01")]
 
 
 @pytest.mark.parametrize("moved", [False, True])
-async def test_a_commit_that_was_replaced_lands_as_it_was_verified(
+async def test_a_replaced_commit_lands_as_it_was_verified(
     project: Project, lander: Lander, moved: bool
 ) -> None:
     commit = project.work("bd-1", {"src/auth/one.py": "x = 1\n"})
@@ -33,7 +33,9 @@ async def test_a_commit_that_was_replaced_lands_as_it_was_verified(
     assert project.repo.git("status", "--porcelain") == ""
 
 
-async def test_a_grafted_history_drops_no_landed_work(project: Project, lander: Lander) -> None:
+async def test_a_grafted_history_does_not_drop_landed_work(
+    project: Project, lander: Lander
+) -> None:
     one = project.work("bd-1", {"src/auth/one.py": "x = 1\n"})
     two = project.work("bd-2", {"src/lib/two.py": "y = 1\n"})
     assert isinstance(await lander.land(project.accepted_work("bd-1", one)), Landed)
@@ -51,7 +53,7 @@ async def test_a_grafted_history_drops_no_landed_work(project: Project, lander: 
 
 
 @pytest.mark.parametrize("branch", ["main", "release"])
-async def test_a_branch_is_never_moved_to_where_commits_are_missing(
+async def test_a_branch_is_never_moved_to_a_commit_that_lacks_some_of_its_own(
     project: Project, branch: str
 ) -> None:
     one = project.work("bd-1", {"src/auth/one.py": "x = 1\n"})
@@ -74,7 +76,7 @@ async def test_a_branch_is_never_moved_to_where_commits_are_missing(
         {"core.bare": "true", "core.worktree": "{folder}/elsewhere"},
     ],
 )
-async def test_settings_of_an_agent_redirect_no_files(
+async def test_an_agents_git_settings_do_not_redirect_files(
     project: Project, lander: Lander, settings: dict[str, str]
 ) -> None:
     elsewhere = project.folder / "elsewhere"
@@ -104,7 +106,7 @@ async def test_settings_of_an_agent_redirect_no_files(
     await project.worktrees.close()
 
 
-async def test_a_bare_repository_that_had_files_gets_none(project: Project, lander: Lander) -> None:
+async def test_a_repository_turned_bare_gets_no_files(project: Project, lander: Lander) -> None:
     commit = project.work("bd-1", {"src/auth/one.py": "x = 1\n"})
     project.repo.git("config", "core.bare", "true")
     run_in(project.repo.path, "rm", "-r", "src", "tests", "README.md")
@@ -152,9 +154,7 @@ async def test_a_branch_that_is_a_symbolic_ref_to_the_target_is_refused(
     assert project.registered() == []
 
 
-async def test_a_private_ref_that_is_symbolic_moves_nothing(
-    project: Project, lander: Lander
-) -> None:
+async def test_a_symbolic_private_ref_moves_no_branch(project: Project, lander: Lander) -> None:
     commit = project.work("bd-1", {"src/auth/one.py": "x = 1\n"})
     tip = project.repo.commit("moved", {"README.md": "# Moved\n"})
     project.repo.git("symbolic-ref", "refs/shiftboss/landing/bd-1", "refs/heads/main")

@@ -87,7 +87,7 @@ def _write_hook(folder: Path, *names: str) -> None:
         (folder / name).chmod(0o755)
 
 
-async def test_a_commit_outside_of_the_contract_is_refused(project: Project) -> None:
+async def test_a_commit_outside_the_contract_is_refused(project: Project) -> None:
     worktree = await _create(project)
     refused = _commit(worktree.path, "README.md")
     assert refused.returncode != 0
@@ -100,7 +100,7 @@ async def test_a_commit_outside_of_the_contract_is_refused(project: Project) -> 
 
 
 @pytest.mark.parametrize("where", [".git/hooks", "shared-hooks", ".husky/_"])
-async def test_the_hooks_of_the_repository_are_run_after_ours(project: Project, where: str) -> None:
+async def test_the_repositorys_own_hooks_run_after_ours(project: Project, where: str) -> None:
     if where != ".git/hooks":
         project.repo.git("config", "core.hooksPath", where)
     at_start = {entry.name for entry in project.repo.path.iterdir()}
@@ -157,7 +157,9 @@ async def test_a_hook_configured_for_the_main_worktree_runs(project: Project) ->
     assert project.repo.git("config", "core.hooksPath") == str(hooks)
 
 
-async def test_settings_of_the_main_worktree_move_to_it(project: Project) -> None:
+async def test_settings_of_the_main_worktree_are_moved_into_its_own_configuration(
+    project: Project,
+) -> None:
     """A repository whose files are elsewhere."""
     files = project.folder / "files"
     files.mkdir()

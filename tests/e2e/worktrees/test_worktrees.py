@@ -47,7 +47,7 @@ async def test_a_worktree_has_the_files_of_the_base_on_its_own_branch(project: P
     assert "shiftboss/bd-1" not in project.repo.git("branch")
 
 
-async def test_a_branch_stays_until_the_target_has_it(project: Project) -> None:
+async def test_a_branch_stays_until_the_target_contains_it(project: Project) -> None:
     worktree = await project.create()
     commit = commit_in(worktree.path, {"src/auth/login.py": "x = 1\n"})
     assert await project.worktrees.remove(worktree) is None
@@ -78,7 +78,7 @@ async def test_the_next_attempt_continues_the_branch_or_starts_over(project: Pro
     assert len(project.refs()) == 2
 
 
-async def test_what_was_never_committed_is_salvaged(project: Project) -> None:
+async def test_uncommitted_changes_are_salvaged(project: Project) -> None:
     project.repo.base = project.repo.commit("ignore", {".gitignore": "*.tmp\n"})
     worktree = await project.create()
     commit = commit_in(worktree.path, {"src/auth/login.py": "x = 1\n"})
@@ -117,7 +117,7 @@ async def test_commits_on_no_branch_are_salvaged(project: Project) -> None:
     assert {dropped, detached} <= set(history)
 
 
-async def test_a_worktree_that_its_agent_damaged_is_salvaged_and_removed(project: Project) -> None:
+async def test_a_damaged_worktree_is_salvaged_and_removed(project: Project) -> None:
     worktree = await project.create()
     commit = commit_in(worktree.path, {"src/auth/login.py": "x = 1\n"})
     (worktree.path / "kept.py").write_text("y = 1\n")
@@ -158,7 +158,7 @@ async def test_a_worktree_that_has_disappeared_is_replaced(project: Project, how
     assert project.refs() == {}
 
 
-async def test_a_worktree_that_is_removed_twice_at_once_is_salvaged_once(project: Project) -> None:
+async def test_a_worktree_removed_twice_at_once_is_salvaged_once(project: Project) -> None:
     """By an attempt that has ended and by the next one, which needs the path."""
     worktree = await project.create()
     (worktree.path / "draft.txt").write_text("half of it\n")
@@ -220,7 +220,7 @@ async def test_sweep_removes_worktrees_that_are_not_in_use(project: Project) -> 
     assert len(project.registered()) == 3
 
 
-async def test_files_of_others_among_the_worktrees_stay(project: Project) -> None:
+async def test_unrelated_files_among_the_worktrees_are_kept(project: Project) -> None:
     folder = project.folder / "trees"
     notes = [folder / "s" / "bd-1.1" / "mine", folder / "s" / "mine", folder / ".gone" / "mine"]
     for note in notes:
@@ -235,7 +235,7 @@ async def test_files_of_others_among_the_worktrees_stay(project: Project) -> Non
     assert project.registered() == []
 
 
-async def test_eight_worktrees_are_created_at_once(project: Project) -> None:
+async def test_eight_worktrees_can_be_created_at_once(project: Project) -> None:
     others = WorktreeFolder(project.folder / "trees")  # another orchestrator
     folders = [project.worktrees, others]
 
@@ -260,7 +260,7 @@ async def test_eight_worktrees_are_created_at_once(project: Project) -> None:
     await others.close()
 
 
-async def test_files_that_are_not_in_git_are_copied(project: Project) -> None:
+async def test_listed_files_that_are_not_in_git_are_copied(project: Project) -> None:
     secret = project.repo.path / "conf" / ".env"
     secret.parent.mkdir()
     secret.write_text("KEY=hidden\n")
@@ -287,7 +287,9 @@ async def test_files_that_are_not_in_git_are_copied(project: Project) -> None:
         ("README.md", "is in git"),
     ],
 )
-async def test_nothing_else_is_copied(project: Project, name: str, reason: str) -> None:
+async def test_paths_that_may_not_be_copied_are_refused(
+    project: Project, name: str, reason: str
+) -> None:
     (project.folder / "outside").write_text("not yours")
     (project.repo.path / "link").symlink_to(project.folder / "outside")
     (project.repo.path / "linked").symlink_to(project.folder)
