@@ -83,7 +83,7 @@ def _status(
     return coordinator.swarms.status(request.swarm_id)
 
 
-_REPORTS: Final = {
+_REPORT_TOOLS: Final = {
     "swarm_register": "register",
     "swarm_progress": "progress",
     "swarm_packet_complete": "complete",
@@ -95,7 +95,7 @@ TOOLS: Final[dict[str, Tool]] = {
     for tool in (
         *(_bus_tool(name, operation) for name, operation in BUS_OPERATIONS.items()),
         Tool("swarm_create", "Create a swarm.", CreateSwarmRequest, CreateSwarmAnswer, _create),
-        *(_report_tool(name, REPORTS[report]) for name, report in _REPORTS.items()),
+        *(_report_tool(name, REPORTS[report]) for name, report in _REPORT_TOOLS.items()),
         Tool(
             "swarm_status",
             "Show the state of a swarm.",
