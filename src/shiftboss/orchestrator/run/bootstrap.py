@@ -36,6 +36,7 @@ class RunOptions:
     trees: Path | None = None
     own_server: bool = False
     retry: bool = False
+    plan_file: Path | None = None
     operator_token: str | None = field(default=None, repr=False)
 
     @property
@@ -99,6 +100,7 @@ async def _open_run(options: RunOptions, progress: Progress) -> AsyncIterator[Ru
             progress=progress,
             agents=AGENTS,
             limits=ProcessLimits(),
+            plan_file=options.plan_file,
         )
 
 
