@@ -11,6 +11,7 @@ from typer.core import TyperGroup
 
 from shiftboss import __version__
 from shiftboss.cli.commands.bus.tasks import task
+from shiftboss.cli.commands.bus.why import why
 from shiftboss.cli.commands.bus.workers import questions, worker
 from shiftboss.cli.commands.claims.complete import complete
 from shiftboss.cli.commands.claims.receipts import receipt
@@ -43,7 +44,13 @@ from shiftboss.errors import ShiftbossError
 _PANELS: Final[dict[str, dict[str, Command | typer.Typer]]] = {
     "Getting started": {"init": init, "demo": demo, "doctor": doctor},
     "Plans and runs": {"plan": plan, "run": run, "land": land},
-    "Progress and cost": {"status": status, "events": events, "usage": usage, "budget": budget},
+    "Progress and cost": {
+        "status": status,
+        "why": why,
+        "events": events,
+        "usage": usage,
+        "budget": budget,
+    },
     "Swarms, tasks and workers": {
         "swarm": swarm,
         "task": task,

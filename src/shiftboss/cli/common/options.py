@@ -40,6 +40,20 @@ OperatorTokenFile = Annotated[
 # This swarm of the bus always exists.
 DEFAULT_SWARM: Final = "default"
 Swarm = Annotated[str, typer.Option("--swarm", metavar="ID", help="The swarm of the task.")]
+# Of a command that takes a task: `session.swarm_of(task_id, swarm)` finds the swarm.
+TaskSwarm = Annotated[
+    str | None,
+    typer.Option(
+        "--swarm",
+        metavar="ID",
+        help="The swarm of the task. Needed only if several have a task of this id.",
+    ),
+]
+# Of a command that lists: without it, all swarms are listed.
+AnySwarm = Annotated[
+    str | None,
+    typer.Option("--swarm", metavar="ID", help="The swarm. Default: those that have any."),
+]
 TaskId = Annotated[str, typer.Argument(metavar="ID", help="The id of the task.")]
 SwarmId = Annotated[str, typer.Argument(metavar="ID", help="The id of the swarm.")]
 WorkerName = Annotated[

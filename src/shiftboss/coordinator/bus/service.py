@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from pydantic_core import from_json, to_json
 
-from shiftboss.coordinator.bus import messages, questions, tasks, workers
+from shiftboss.coordinator.bus import messages, questions, task_reasons, tasks, workers
 from shiftboss.coordinator.bus.free_workers import FreeWorkers
 from shiftboss.coordinator.bus.task_source import FindTask, import_requests
 from shiftboss.coordinator.claims.verdict_waiters import VerdictWaiters
@@ -27,6 +27,7 @@ from shiftboss.protocol.bus import (
     Delivery,
     DoneAnswer,
     DoneRequest,
+    FindTaskRequest,
     HeartbeatAnswer,
     HeartbeatRequest,
     ListQuestionsRequest,
@@ -46,8 +47,10 @@ from shiftboss.protocol.bus import (
     TaskEndAnswer,
     TaskFailedRequest,
     TaskList,
+    TaskPlaces,
     TaskRequest,
     TaskView,
+    WhyAnswer,
 )
 from shiftboss.protocol.events import Event, EventKind
 from shiftboss.protocol.handoff_requests import WAIT_MS_DEFAULT
@@ -213,6 +216,13 @@ class BusService:
 
     async def show_task(self, request: TaskRequest, _key: str | None = None) -> TaskView:
         return await self._store.read(lambda tx: tasks.show(tx, request.swarm_id, request.bead_id))
+
+    async def find_task(self, request: FindTaskRequest, _key: str | None = None) -> TaskPlaces:
+        return await self._store.read(lambda tx: tasks.find(tx, request.bead_id))
+
+    async def why_task(self, request: TaskRequest, _key: str | None = None) -> WhyAnswer:
+        polling = self._hub.polling(request.swarm_id)
+        return await self._store.read(lambda tx: task_reasons.why(tx, request, polling))
 
     async def list_tasks(self, request: ListTasksRequest, _key: str | None = None) -> TaskList:
         return await self._store.read(

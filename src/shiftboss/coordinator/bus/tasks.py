@@ -16,7 +16,6 @@ from shiftboss.coordinator.contract.halts import is_halted
 from shiftboss.coordinator.contract.locks import check_has_lock, release_unstarted
 from shiftboss.coordinator.handoffs.ownership import reserve_if_failed
 from shiftboss.coordinator.runs.holds import is_held
-from shiftboss.coordinator.runs.landings import landed_commit
 from shiftboss.coordinator.swarms.swarms import check_exists
 from shiftboss.errors import InvalidRequest, TaskEnded, TaskExists, UnknownTask
 from shiftboss.protocol.bus import (
@@ -24,14 +23,27 @@ from shiftboss.protocol.bus import (
     SubmitAnswer,
     TaskEndAnswer,
     TaskList,
+    TaskPlace,
+    TaskPlaces,
     TaskRequest,
     TaskView,
 )
 from shiftboss.protocol.events import EventKind
 from shiftboss.protocol.states import WorkerState
+from shiftboss.rules.runs.records import LandingRecord
 from shiftboss.rules.tasks.packets import Assignment
-from shiftboss.rules.tasks.tasks import Task, Worker, check_can_submit, is_ended, is_reserved
+from shiftboss.rules.tasks.tasks import (
+    Task,
+    Worker,
+    attempt_number,
+    check_can_submit,
+    is_ended,
+    is_reserved,
+)
 from shiftboss.store.port import Transaction
+
+# More swarms with a task of the same id are not listed.
+PLACES_MAX = 50
 
 
 def add(tx: Transaction, request: AddTaskRequest, now_ms: int) -> TaskView:
@@ -214,6 +226,18 @@ def show(tx: Transaction, swarm_id: str, task_id: str) -> TaskView:
     return _view(tx, _existing_task(tx, swarm_id, task_id))
 
 
+def find(tx: Transaction, task_id: str) -> TaskPlaces:
+    """The swarms that have a task of this id; of a task that is deleted, those of its receipts."""
+    places = [
+        TaskPlace(swarm_id=swarm_id, status=status)
+        for swarm_id, status in tx.swarms_of_task(task_id, PLACES_MAX)
+    ]
+    if not places:
+        swarm_ids = tx.swarms_with_receipt(task_id, PLACES_MAX)
+        places = [TaskPlace(swarm_id=swarm_id, status=None) for swarm_id in swarm_ids]
+    return TaskPlaces(bead_id=task_id, swarms=places)
+
+
 def listing(tx: Transaction, swarm_id: str, after: str, limit: int) -> TaskList:
     """A page of tasks in the order of their ids."""
     check_exists(tx, swarm_id)
@@ -233,6 +257,7 @@ def _existing_task(tx: Transaction, swarm_id: str, task_id: str) -> Task:
 
 def _view(tx: Transaction, task: Task) -> TaskView:
     assignment = tx.assignment(task.swarm_id, task.task_id) if task.epoch else None
+    landing = _landing(tx, task)
     return TaskView(
         bead_id=task.task_id,
         title=task.title,
@@ -249,11 +274,14 @@ def _view(tx: Transaction, task: Task) -> TaskView:
         failures=task.failures,
         created_at=task.created_at_ms,
         updated_at=task.updated_at_ms,
-        landed_commit=_landed_commit(tx, task),
+        landed_commit=landing.landed_commit if landing else None,
+        receipt_id=landing.receipt_id if landing else None,
+        swarm_id=task.swarm_id,
+        attempt=attempt_number(task),
     )
 
 
-def _landed_commit(tx: Transaction, task: Task) -> str | None:
+def _landing(tx: Transaction, task: Task) -> LandingRecord | None:
     if task.status != "done" or task.contract_version is None:
         return None
-    return landed_commit(tx, task.swarm_id, task.task_id)
+    return tx.landing(task.swarm_id, task.task_id)

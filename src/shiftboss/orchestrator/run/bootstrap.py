@@ -41,6 +41,7 @@ class RunOptions:
     own_server: bool = False
     retry: bool = False
     token: str | None = field(default=None, repr=False)
+    plan_file: Path | None = None
     operator_token: str | None = field(default=None, repr=False)
 
     @property
@@ -109,6 +110,7 @@ async def _open_run(options: RunOptions, progress: Progress) -> AsyncIterator[Ru
             progress=progress,
             agents=AGENTS,
             limits=ProcessLimits(),
+            plan_file=options.plan_file,
         )
 
 

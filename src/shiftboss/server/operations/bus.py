@@ -93,6 +93,20 @@ BUS_OPERATIONS: dict[str, Operation] = {
     "show_task": Operation(
         bus.TaskRequest, bus.TaskView, BusService.show_task, "Show a task.", reads=True
     ),
+    "find_task": Operation(
+        bus.FindTaskRequest,
+        bus.TaskPlaces,
+        BusService.find_task,
+        "Find the swarms that have a task of this id.",
+        reads=True,
+    ),
+    "why_task": Operation(
+        bus.TaskRequest,
+        bus.WhyAnswer,
+        BusService.why_task,
+        "Tell why a task is where it is: what it waits for, and the command that helps.",
+        reads=True,
+    ),
     "list_tasks": Operation(
         bus.ListTasksRequest,
         bus.TaskList,

@@ -117,6 +117,7 @@ def run(
         return
     options = _run_options(plan, server, token_file, db, policy)
     options = replace(options, trees=trees, own_server=own_server, retry=retry)
+    options = replace(options, plan_file=plan_file.absolute())
     raise typer.Exit(_run(options, as_json=as_json))
 
 
