@@ -111,15 +111,26 @@ def _submission(answer: dict[str, Any]) -> str:
 @task.command()
 @server_command()
 def retry(session: ServerSession, task_id: TaskId, swarm: Swarm = DEFAULT_SWARM) -> Output:
-    """Queue a stuck or failed task again; this ends a running attempt."""
+    """Queue a stuck or failed task again, or bring back a cancelled one.
+
+    This ends a running attempt.
+    """
     return _with_status(session.call("retry_task", swarm, bead_id=task_id))
 
 
 @task.command()
 @server_command()
-def cancel(session: ServerSession, task_id: TaskId, swarm: Swarm = DEFAULT_SWARM) -> Output:
-    """Cancel a task. Tasks that depend on it keep waiting."""
-    return _with_status(session.call("cancel_task", swarm, bead_id=task_id))
+def cancel(
+    session: ServerSession,
+    task_id: TaskId,
+    reason: Annotated[str, typer.Option(metavar="TEXT", help="Why; shown with the task.")] = "",
+    swarm: Swarm = DEFAULT_SWARM,
+) -> Output:
+    """Cancel a task and stop its agent. Tasks that depend on it keep waiting.
+
+    `task retry` brings it back.
+    """
+    return _with_status(session.call("cancel_task", swarm, bead_id=task_id, reason=reason))
 
 
 def _with_status(document: bytes) -> Output:
