@@ -259,6 +259,18 @@ class BusStatus(Answer):
     holds: list[HoldView] = Field(default=[])
 
 
+class ReviewView(Answer):
+    """The review of a task's accepted work: `state` is open, approved or rejected."""
+
+    state: str
+    commit: str
+    receipt_id: str
+    requested_at: int
+    decided_by: str | None
+    decided_at: int | None
+    reason: str | None
+
+
 class TaskView(Answer):
     bead_id: str
     title: str
@@ -277,6 +289,8 @@ class TaskView(Answer):
     updated_at: int
     # Set once the accepted work of a task with a handoff is on its target branch.
     landed_commit: str | None = None
+    # Set if the work of the task has to be approved before it lands.
+    review: ReviewView | None = None
 
 
 class TaskList(Answer):

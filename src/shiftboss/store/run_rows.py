@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from shiftboss.rules.runs.records import BudgetRecord, Hold, LandingRecord, ProcessUsage, Totals
+from shiftboss.rules.runs.records import (
+    BudgetRecord,
+    Hold,
+    LandingRecord,
+    ProcessUsage,
+    ReviewRecord,
+    Totals,
+)
 from shiftboss.store.transaction_part import TransactionPart
 
 
@@ -78,6 +85,16 @@ class RunRows(TransactionPart):
 
     def put_landing(self, landing: LandingRecord) -> None:
         self._write("put_landing", landing._asdict())
+
+    def drop_landing(self, swarm_id: str, task_id: str) -> None:
+        self._write("drop_landing", {"swarm_id": swarm_id, "task_id": task_id})
+
+    def review(self, swarm_id: str, task_id: str) -> ReviewRecord | None:
+        row = self._session.fetch_one("review", {"swarm_id": swarm_id, "task_id": task_id})
+        return None if row is None else ReviewRecord._make(row)
+
+    def put_review(self, review: ReviewRecord) -> None:
+        self._write("put_review", review._asdict())
 
     def landings_to_come(
         self, swarm_id: str, after: tuple[int, str], limit: int

@@ -17,11 +17,13 @@ from shiftboss.coordinator.contract.locks import check_has_lock, release_unstart
 from shiftboss.coordinator.handoffs.ownership import reserve_if_released
 from shiftboss.coordinator.runs.holds import drop_answer_hold, is_held
 from shiftboss.coordinator.runs.landings import landed_commit
+from shiftboss.coordinator.runs.reviews import is_in_review, view
 from shiftboss.coordinator.swarms.swarms import check_exists
 from shiftboss.errors import InvalidRequest, TaskEnded, TaskExists, UnknownTask
 from shiftboss.protocol.bus import (
     AddTaskRequest,
     CancelTaskRequest,
+    ReviewView,
     SubmitAnswer,
     TaskEndAnswer,
     TaskList,
@@ -54,7 +56,8 @@ def add(tx: Transaction, request: AddTaskRequest, now_ms: int) -> TaskView:
     unfinished = [
         dependency
         for dependency in depends_on
-        if (task := tx.task(request.swarm_id, dependency)) and task.status != "done"
+        if (task := tx.task(request.swarm_id, dependency))
+        and (task.status != "done" or is_in_review(tx, task))
     ]
     task = Task(
         swarm_id=request.swarm_id,
@@ -287,7 +290,14 @@ def _view(tx: Transaction, task: Task) -> TaskView:
         created_at=task.created_at_ms,
         updated_at=task.updated_at_ms,
         landed_commit=_landed_commit(tx, task),
+        review=_review(tx, task),
     )
+
+
+def _review(tx: Transaction, task: Task) -> ReviewView | None:
+    if task.contract_version is None or task.epoch == 0:
+        return None
+    return view(tx.review(task.swarm_id, task.task_id))
 
 
 def _landed_commit(tx: Transaction, task: Task) -> str | None:

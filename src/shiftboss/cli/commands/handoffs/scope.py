@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import getpass
 from typing import Annotated, Any
 
 import typer
 
 from shiftboss.cli.common.client import parse_answer
 from shiftboss.cli.common.command import Output, ServerSession, server_command
-from shiftboss.cli.common.options import DEFAULT_SWARM, Epoch, Swarm, TaskId, WorkerName
+from shiftboss.cli.common.options import DEFAULT_SWARM, Epoch, Swarm, TaskId, WorkerName, login_name
 from shiftboss.cli.common.output import print_line, show
 from shiftboss.cli.views.times import now
 
@@ -163,7 +162,7 @@ def waive(
         check=check,
         subject=subject,
         reason=reason,
-        granted_by=granted_by or _login_name(),
+        granted_by=granted_by or login_name(),
     )
 
     def view() -> None:
@@ -172,11 +171,3 @@ def waive(
         print_line(f"{answer['bead_id']}: {answer['check']}{subject_text} is waived")
 
     return Output(document, view)
-
-
-def _login_name() -> str | None:
-    """None if the system knows no name; the server then chooses one."""
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return None
