@@ -15,6 +15,7 @@ from shiftboss.cli.commands.bus.why import why
 from shiftboss.cli.commands.bus.workers import questions, worker
 from shiftboss.cli.commands.claims.complete import complete
 from shiftboss.cli.commands.claims.receipts import receipt
+from shiftboss.cli.commands.claims.reviews import approve, reject
 from shiftboss.cli.commands.contract.checkpoints import checkpoint
 from shiftboss.cli.commands.contract.failures import failure, resume
 from shiftboss.cli.commands.contract.milestones import milestone
@@ -63,6 +64,8 @@ _PANELS: Final[dict[str, dict[str, Command | typer.Typer]]] = {
         "scope": scope,
         "complete": complete,
         "waive": waive,
+        "approve": approve,
+        "reject": reject,
         "receipt": receipt,
         "strategy": strategy,
     },

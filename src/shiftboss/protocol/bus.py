@@ -62,6 +62,12 @@ class FindTaskRequest(BusRequest):
     bead_id: TaskId
 
 
+class CancelTaskRequest(TaskRequest):
+    """`reason` is shown to people, and logged by the run that the task belongs to."""
+
+    reason: Annotated[str, StringConstraints(max_length=2000, pattern=NO_NUL)] = ""
+
+
 class RegisterWorkerRequest(BusRequest):
     name: WorkerName
 
@@ -282,6 +288,18 @@ class WhyAnswer(Answer):
     reasons: list[dict[str, Any]]
 
 
+class ReviewView(Answer):
+    """The review of a task's accepted work: `state` is open, approved or rejected."""
+
+    state: str
+    commit: str
+    receipt_id: str
+    requested_at: int
+    decided_by: str | None
+    decided_at: int | None
+    reason: str | None
+
+
 class TaskView(Answer):
     bead_id: str
     title: str
@@ -304,6 +322,8 @@ class TaskView(Answer):
     swarm_id: str
     # Attempts that were interrupted, handed over or parked are continued, and count once.
     attempt: int
+    # Set if the work of the task has to be approved before it lands.
+    review: ReviewView | None = None
 
 
 class TaskList(Answer):

@@ -31,12 +31,15 @@ _STYLES: Final = {
     "verifying": "magenta",
     "failed": "bold red",
     "parked": "blue",
+    "blocked": "bold yellow",
+    "in review": "bold yellow",
+    "cancelled": "yellow",
     "waiting": "dim",
     "queued": "dim",
 }
 # The most important first.
 _ORDER: Final = (
-    *("failed", "working", "verifying", "landing", "preparing", "parked"),
+    *("blocked", "in review", "failed", "working", "verifying", "landing", "preparing", "parked"),
     *("accepted", "queued", "waiting", "landed", "cancelled"),
 )
 
@@ -107,6 +110,7 @@ def outcome_lines(outcome: RunOutcome, progress: Progress | None = None) -> list
         ("landed", "green", outcome.landed),
         ("accepted", "cyan", outcome.accepted),
         ("waiting", "dim", outcome.waiting),
+        ("cancelled", "yellow", outcome.cancelled),
         ("failed", "bold red", outcome.failed),
     ):
         for bead_id in ids:
@@ -120,6 +124,8 @@ def outcome_lines(outcome: RunOutcome, progress: Progress | None = None) -> list
         lines.append(Text("stopped; run the same command again to continue"))
     elif outcome.failed:
         lines.append(Text("to try the failed tasks again, run the same command with --retry"))
+    elif outcome.held:
+        lines.append(Text("then run the same command again to continue"))
     return lines
 
 

@@ -42,6 +42,7 @@ class RunOptions:
     retry: bool = False
     token: str | None = field(default=None, repr=False)
     plan_file: Path | None = None
+    wait: bool = True
     operator_token: str | None = field(default=None, repr=False)
 
     @property
@@ -55,7 +56,7 @@ async def run_plan(options: RunOptions, progress: Progress) -> RunOutcome:
     """Run the whole plan. Raises InvalidRequest if an agent of the plan cannot be started here."""
     async with _open_run(options, progress) as run:
         check_agents(run)
-        return await run_to_completion(run, retry=options.retry)
+        return await run_to_completion(run, retry=options.retry, wait=options.wait)
 
 
 async def land_plan(

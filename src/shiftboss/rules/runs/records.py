@@ -6,6 +6,8 @@ from typing import Any, NamedTuple
 
 # Used instead of a task id for the whole swarm.
 WHOLE_SWARM = ""
+# The reason of the hold on a task whose worker asked a question and exited.
+WAITS_FOR_ANSWER = "waits for the answer to its question"
 
 
 class ProcessUsage(NamedTuple):
@@ -93,6 +95,20 @@ class SpawnRefusal(NamedTuple):
     detail: str
     holders: list[dict[str, Any]]
     at_ms: int
+
+
+class ReviewRecord(NamedTuple):
+    """The review of accepted work. `state` is open, approved or rejected."""
+
+    swarm_id: str
+    task_id: str
+    receipt_id: str
+    commit_sha: str
+    state: str
+    requested_at_ms: int
+    decided_by: str | None = None
+    decided_at_ms: int | None = None
+    reason: str | None = None
 
 
 def later_hold(current: Hold | None, wanted: Hold) -> Hold:

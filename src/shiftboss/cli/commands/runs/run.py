@@ -86,6 +86,13 @@ def run(
         bool,
         typer.Option("--retry", help="Give tasks that failed too often one more attempt."),
     ] = False,
+    wait: Annotated[
+        bool,
+        typer.Option(
+            "--wait/--no-wait",
+            help="Stay while a task waits for you: a question, a pause, a budget.",
+        ),
+    ] = True,
     server: RunServerUrl = None,
     token_file: TokenFile = None,
     db: Db = DEFAULT_DB,
@@ -116,7 +123,7 @@ def run(
         _show_dry_run(plan, policy, as_json=as_json)
         return
     options = _run_options(plan, server, token_file, db, policy)
-    options = replace(options, trees=trees, own_server=own_server, retry=retry)
+    options = replace(options, trees=trees, own_server=own_server, retry=retry, wait=wait)
     options = replace(options, plan_file=plan_file.absolute())
     raise typer.Exit(_run(options, as_json=as_json))
 
