@@ -94,13 +94,16 @@ class RunView:
         ]
         return Group(head, run_table(rows), *lines)
 
-    def show_outcome(self, outcome: RunOutcome) -> None:
-        for line in outcome_lines(outcome, self._progress):
+    def show_outcome(self, outcome: RunOutcome, advice: str | None = None) -> None:
+        for line in outcome_lines(outcome, self._progress, advice):
             self._console.print(line, soft_wrap=True)
 
 
-def outcome_lines(outcome: RunOutcome, progress: Progress | None = None) -> list[RenderableType]:
-    """The summary: what landed with which receipt, and what did not, with the reason."""
+def outcome_lines(
+    outcome: RunOutcome, progress: Progress | None = None, advice: str | None = None
+) -> list[RenderableType]:
+    """The summary: what landed with which receipt, and what did not, with the reason. It ends with
+    the advice, which names the command that helps."""
     rows = progress.rows if progress is not None else {}
     lines: list[RenderableType] = [Text("")]
     for title, style, ids in (
@@ -116,10 +119,7 @@ def outcome_lines(outcome: RunOutcome, progress: Progress | None = None) -> list
             )
     if progress is not None:
         lines.append(Text(_spent(list(progress.rows.values()))))
-    if outcome.stopped:
-        lines.append(Text("stopped; run the same command again to continue"))
-    elif outcome.failed:
-        lines.append(Text("to try the failed tasks again, run the same command with --retry"))
+    lines += [Text(printable(advice))] if advice else []
     return lines
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shlex
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -17,6 +19,7 @@ from shiftboss.defaults import ADDRESS
 
 if TYPE_CHECKING:
     from shiftboss.orchestrator.run.bootstrap import RunOptions
+    from shiftboss.orchestrator.run.plan_run import RunOutcome
     from shiftboss.protocol.plan import Plan
 
 
@@ -137,7 +140,8 @@ def land(
     if as_json:
         print_json(json.dumps(outcome.as_json()).encode())
     else:
-        show(*outcome_lines(outcome))
+        advice = f"when that is fixed: {_command_line()}" if outcome.failed else None
+        show(*outcome_lines(outcome, advice=advice))
     raise typer.Exit(0 if outcome.done else 1)
 
 
@@ -175,10 +179,24 @@ def _run(options: RunOptions, *, as_json: bool) -> int:
     if as_json:
         print_json(json.dumps(outcome.as_json()).encode())
     else:
-        view.show_outcome(outcome)
+        view.show_outcome(outcome, _run_advice(outcome))
     if outcome.stopped:
         return INTERRUPTED
     return 0 if outcome.done else 1
+
+
+def _run_advice(outcome: RunOutcome) -> str | None:
+    if outcome.stopped:
+        return f"stopped; to continue: {_command_line()}"
+    if outcome.failed:
+        return f"to try the failed tasks again: {_command_line('--retry')}"
+    return None
+
+
+def _command_line(*options: str) -> str:
+    """The command that is running, with these options added: for people to copy."""
+    missing = [option for option in options if option not in sys.argv]
+    return shlex.join(["shiftboss", *sys.argv[1:], *missing])
 
 
 def _show_dry_run(plan: Plan, policy: Path | None, *, as_json: bool) -> None:
