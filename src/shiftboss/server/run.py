@@ -28,9 +28,9 @@ from shiftboss.rules.claims.environment_variables import is_variable_allowed
 from shiftboss.server.fast_path.serving import fast_serving
 from shiftboss.server.http.app import App
 from shiftboss.server.http.connection import Serving
-from shiftboss.server.operator_token import operator_token
 from shiftboss.store.opening import DEFAULT_DATABASE, store_at
 from shiftboss.system.loopback import is_loopback
+from shiftboss.system.state_folder import operator_token
 from shiftboss.tracker.beads import Beads
 
 BACKLOG = 2048

@@ -8,7 +8,9 @@ from typing import Annotated, Final
 
 import typer
 
-DEFAULT_DB: Final = str(Path(".shiftboss") / "shiftboss.db")
+from shiftboss.defaults import DATABASE_FILE, STATE_FOLDER
+
+DEFAULT_DB: Final = str(Path(STATE_FOLDER) / DATABASE_FILE)
 
 
 class LogLevel(StrEnum):
