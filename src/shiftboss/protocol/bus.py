@@ -56,6 +56,12 @@ class TaskRequest(BusRequest):
     bead_id: TaskId
 
 
+class FindTaskRequest(BusRequest):
+    """Searches all swarms; `swarm_id` has no effect."""
+
+    bead_id: TaskId
+
+
 class RegisterWorkerRequest(BusRequest):
     name: WorkerName
 
@@ -253,6 +259,19 @@ class BusStatus(Answer):
     holds: list[HoldView] = Field(default=[])
 
 
+class TaskPlace(Answer):
+    """A swarm with a task of the id. The `status` of a task whose swarm is deleted is None: only
+    its receipt is left."""
+
+    swarm_id: str
+    status: str | None
+
+
+class TaskPlaces(Answer):
+    bead_id: str
+    swarms: list[TaskPlace]
+
+
 class TaskView(Answer):
     bead_id: str
     title: str
@@ -271,6 +290,7 @@ class TaskView(Answer):
     updated_at: int
     # Set once the accepted work of a task with a handoff is on its target branch.
     landed_commit: str | None = None
+    swarm_id: str = DEFAULT_SWARM
 
 
 class TaskList(Answer):

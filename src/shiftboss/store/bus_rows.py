@@ -20,6 +20,10 @@ class BusRows(TransactionPart):
     def task(self, swarm_id: str, task_id: str) -> Task | None:
         return _task(self._session.fetch_one("task", {"swarm_id": swarm_id, "task_id": task_id}))
 
+    def swarms_of_task(self, task_id: str, limit: int) -> list[tuple[str, str]]:
+        rows = self._session.fetch_all("swarms_of_task", {"task_id": task_id, "limit": limit})
+        return [(swarm_id, status) for swarm_id, status in rows]
+
     def tasks_after(self, swarm_id: str, task_id: str, limit: int) -> list[Task]:
         rows = self._session.fetch_all(
             "tasks_after", {"swarm_id": swarm_id, "task_id": task_id, "limit": limit}

@@ -182,6 +182,10 @@ class BusTransaction(Protocol):
 
     def task(self, swarm_id: str, task_id: str) -> Task | None: ...
 
+    def swarms_of_task(self, task_id: str, limit: int) -> list[tuple[str, str]]:
+        """(swarm_id, status) of every task of this id, by swarm."""
+        ...
+
     def tasks_after(self, swarm_id: str, task_id: str, limit: int) -> list[Task]:
         """In the order of their ids."""
         ...

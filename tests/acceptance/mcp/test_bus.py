@@ -48,6 +48,7 @@ THE_DOCUMENTS_TOOLS = {
 READING_TOOLS = {
     "get_status",
     "show_task",
+    "find_task",
     "list_tasks",
     "list_questions",
     "swarm_status",

@@ -5,8 +5,8 @@ Commands that talk to the server get a `ServerSession` as their first argument:
 
     @task.command("show")
     @server_command()
-    def show_task(session: ServerSession, task_id: TaskId, swarm: Swarm = DEFAULT_SWARM) -> Output:
-        document = session.call("show_task", swarm, bead_id=task_id)
+    def show_task(session: ServerSession, task_id: TaskId, swarm: TaskSwarm = None) -> Output:
+        document = session.call("show_task", session.swarm_of(task_id, swarm), bead_id=task_id)
         return Output(document, lambda: show(task_summary(parsed(document, "waits_for"))))
 """
 
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, wraps
@@ -24,8 +25,13 @@ from typing import Annotated, Any, Concatenate, NamedTuple
 
 import typer
 
-from shiftboss.cli.common.client import Client, RequestRefused, body_of
-from shiftboss.cli.common.options import OperatorTokenFile, ServerUrl, TokenFile
+from shiftboss.cli.common.client import Client, RequestRefused, body_of, parse_answer
+from shiftboss.cli.common.options import (
+    DEFAULT_SWARM,
+    OperatorTokenFile,
+    ServerUrl,
+    TokenFile,
+)
 from shiftboss.cli.common.output import print_json, printable
 from shiftboss.cli.common.tokens import find_operator_token, read_operator_token, read_token
 from shiftboss.defaults import ADDRESS
@@ -61,6 +67,21 @@ class Output(NamedTuple):
         return cls(json.dumps(answer).encode(), view, error, notes)
 
 
+class AmbiguousTask(ShiftbossError):
+    code = "ambiguous_task"
+    title = "Several swarms have such a task"
+
+    def __init__(self, task_id: str, places: Sequence[Mapping[str, Any]]) -> None:
+        command = shlex.join(["shiftboss", *sys.argv[1:]])
+        choices = [f"`{command} --swarm {place['swarm_id']}`" for place in places]
+        states = [f"{place['swarm_id']} ({place['status'] or 'deleted'})" for place in places]
+        super().__init__(
+            f"{len(places)} swarms have a task {task_id}: {', '.join(states)}",
+            field="swarm_id",
+            hint=f"say which: {' or '.join(choices)}",
+        )
+
+
 class ServerSession:
     """The server that a command talks to. The first request reads the token."""
 
@@ -80,6 +101,19 @@ class ServerSession:
     @cached_property
     def client(self) -> Client:
         return Client(self._address, read_token(self._token_file))
+
+    def swarm_of(self, task_id: str, swarm: str | None) -> str:
+        """The given swarm, or the only one that has a task of this id. Raises AmbiguousTask.
+
+        For an unknown task it is the default swarm, so that the operation says what is wrong.
+        """
+        if swarm is not None:
+            return swarm
+        document = self.client.post("/bus/find_task", {"bead_id": task_id})
+        places = parse_answer(document, "swarms")["swarms"]
+        if len(places) > 1:
+            raise AmbiguousTask(task_id, places)
+        return str(places[0]["swarm_id"]) if places else DEFAULT_SWARM
 
     def call(self, operation: str, swarm_id: str, /, **members: object) -> bytes:
         """An operation of the bus. Members that are None are not sent."""

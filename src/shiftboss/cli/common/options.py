@@ -34,6 +34,15 @@ OperatorTokenFile = Annotated[
 # This swarm of the bus always exists.
 DEFAULT_SWARM: Final = "default"
 Swarm = Annotated[str, typer.Option("--swarm", metavar="ID", help="The swarm of the task.")]
+# Of a command that takes a task: `session.swarm_of(task_id, swarm)` finds the swarm.
+TaskSwarm = Annotated[
+    str | None,
+    typer.Option(
+        "--swarm",
+        metavar="ID",
+        help="The swarm of the task. Needed only if several have a task of this id.",
+    ),
+]
 TaskId = Annotated[str, typer.Argument(metavar="ID", help="The id of the task.")]
 SwarmId = Annotated[str, typer.Argument(metavar="ID", help="The id of the swarm.")]
 WorkerName = Annotated[

@@ -27,6 +27,7 @@ from shiftboss.protocol.bus import (
     Delivery,
     DoneAnswer,
     DoneRequest,
+    FindTaskRequest,
     HeartbeatAnswer,
     HeartbeatRequest,
     ListQuestionsRequest,
@@ -46,6 +47,7 @@ from shiftboss.protocol.bus import (
     TaskEndAnswer,
     TaskFailedRequest,
     TaskList,
+    TaskPlaces,
     TaskRequest,
     TaskView,
 )
@@ -213,6 +215,9 @@ class BusService:
 
     async def show_task(self, request: TaskRequest, _key: str | None = None) -> TaskView:
         return await self._store.read(lambda tx: tasks.show(tx, request.swarm_id, request.bead_id))
+
+    async def find_task(self, request: FindTaskRequest, _key: str | None = None) -> TaskPlaces:
+        return await self._store.read(lambda tx: tasks.find(tx, request.bead_id))
 
     async def list_tasks(self, request: ListTasksRequest, _key: str | None = None) -> TaskList:
         return await self._store.read(

@@ -24,6 +24,8 @@ from shiftboss.protocol.bus import (
     SubmitAnswer,
     TaskEndAnswer,
     TaskList,
+    TaskPlace,
+    TaskPlaces,
     TaskRequest,
     TaskView,
 )
@@ -32,6 +34,9 @@ from shiftboss.protocol.states import WorkerState
 from shiftboss.rules.tasks.packets import Assignment
 from shiftboss.rules.tasks.tasks import Task, Worker, check_can_submit, is_ended, is_reserved
 from shiftboss.store.port import Transaction
+
+# More swarms with a task of the same id are not listed.
+PLACES_MAX = 50
 
 
 def add(tx: Transaction, request: AddTaskRequest, now_ms: int) -> TaskView:
@@ -214,6 +219,18 @@ def show(tx: Transaction, swarm_id: str, task_id: str) -> TaskView:
     return _view(tx, _existing_task(tx, swarm_id, task_id))
 
 
+def find(tx: Transaction, task_id: str) -> TaskPlaces:
+    """The swarms that have a task of this id; of a task that is deleted, those of its receipts."""
+    places = [
+        TaskPlace(swarm_id=swarm_id, status=status)
+        for swarm_id, status in tx.swarms_of_task(task_id, PLACES_MAX)
+    ]
+    if not places:
+        swarm_ids = tx.swarms_with_receipt(task_id, PLACES_MAX)
+        places = [TaskPlace(swarm_id=swarm_id, status=None) for swarm_id in swarm_ids]
+    return TaskPlaces(bead_id=task_id, swarms=places)
+
+
 def listing(tx: Transaction, swarm_id: str, after: str, limit: int) -> TaskList:
     """A page of tasks in the order of their ids."""
     check_exists(tx, swarm_id)
@@ -250,6 +267,7 @@ def _view(tx: Transaction, task: Task) -> TaskView:
         created_at=task.created_at_ms,
         updated_at=task.updated_at_ms,
         landed_commit=_landed_commit(tx, task),
+        swarm_id=task.swarm_id,
     )
 
 

@@ -16,7 +16,7 @@ from shiftboss.coordinator.event_hub import Hub
 from shiftboss.coordinator.handoffs import ownership, scope_requests, spawn, strategy_records, views
 from shiftboss.coordinator.handoffs.spawn_checks import SpawnPolicy, check_request, normalised_paths
 from shiftboss.coordinator.idempotency import write_once
-from shiftboss.errors import InvalidRequest, UnknownReceipt, UnknownRepo
+from shiftboss.errors import InvalidRequest, UnknownReceipt, UnknownRepo, UnknownTask
 from shiftboss.evidence.port import Evidence
 from shiftboss.protocol.events import EventKind
 from shiftboss.protocol.handoff_requests import (
@@ -52,6 +52,7 @@ from shiftboss.protocol.handoff_requests import (
 )
 from shiftboss.protocol.verdicts import Verdict, VerificationJob
 from shiftboss.rules.claims.handoffs import Claim, Reservation, is_object_name
+from shiftboss.rules.tasks.tasks import is_reserved
 from shiftboss.store.handoff_port import ReceiptRow
 from shiftboss.store.port import Store, Transaction
 
@@ -218,9 +219,14 @@ class HandoffService:
     # -- receipts and strategies
 
     async def show_receipt(self, request: ReceiptRequest, _key: str | None = None) -> ReceiptAnswer:
-        row = await self._store.read(
-            lambda tx: tx.receipt_of_task(request.swarm_id, request.bead_id)
+        row, task = await self._store.read(
+            lambda tx: (
+                tx.receipt_of_task(request.swarm_id, request.bead_id),
+                tx.task(request.swarm_id, request.bead_id),
+            )
         )
+        if row is None and task is None and not is_reserved(request.bead_id):
+            raise UnknownTask(request.bead_id)
         if row is None:
             raise UnknownReceipt(
                 f"{request.bead_id} has no receipt",

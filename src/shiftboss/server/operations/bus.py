@@ -93,6 +93,13 @@ BUS_OPERATIONS: dict[str, Operation] = {
     "show_task": Operation(
         bus.TaskRequest, bus.TaskView, BusService.show_task, "Show a task.", reads=True
     ),
+    "find_task": Operation(
+        bus.FindTaskRequest,
+        bus.TaskPlaces,
+        BusService.find_task,
+        "Find the swarms that have a task of this id.",
+        reads=True,
+    ),
     "list_tasks": Operation(
         bus.ListTasksRequest,
         bus.TaskList,

@@ -5,6 +5,9 @@ SELECT swarm_id, task_id, title, description, priority, status, waits_for, queue
     worker, checkpoint, last_error, created_at_ms, updated_at_ms, failures, contract_version
 FROM tasks WHERE swarm_id = :swarm_id AND task_id = :task_id;
 
+-- name: swarms_of_task
+SELECT swarm_id, status FROM tasks WHERE task_id = :task_id ORDER BY swarm_id LIMIT :limit;
+
 -- name: tasks_after
 SELECT swarm_id, task_id, title, description, priority, status, waits_for, queue_number, epoch,
     worker, checkpoint, last_error, created_at_ms, updated_at_ms, failures, contract_version

@@ -9,7 +9,7 @@ import typer
 from shiftboss.cli.commands.bus.task_import import import_file
 from shiftboss.cli.common.client import parse_answer
 from shiftboss.cli.common.command import Output, ServerSession, server_command
-from shiftboss.cli.common.options import DEFAULT_SWARM, Swarm, TaskId
+from shiftboss.cli.common.options import DEFAULT_SWARM, Swarm, TaskId, TaskSwarm
 from shiftboss.cli.common.output import print_line, show
 from shiftboss.cli.common.pages import bus_pages, join_documents, join_pages
 from shiftboss.cli.views.times import now
@@ -80,9 +80,9 @@ def _show_list(listing: dict[str, Any]) -> None:
 
 @task.command("show")
 @server_command()
-def show_task(session: ServerSession, task_id: TaskId, swarm: Swarm = DEFAULT_SWARM) -> Output:
+def show_task(session: ServerSession, task_id: TaskId, swarm: TaskSwarm = None) -> Output:
     """Show the state of a task, its worker and its last error."""
-    answer = session.call("show_task", swarm, bead_id=task_id)
+    answer = session.call("show_task", session.swarm_of(task_id, swarm), bead_id=task_id)
     return Output(answer, lambda: _show_task(parse_answer(answer, "waits_for")))
 
 
@@ -94,9 +94,9 @@ def _show_task(task_view: dict[str, Any]) -> None:
 
 @task.command()
 @server_command()
-def submit(session: ServerSession, task_id: TaskId, swarm: Swarm = DEFAULT_SWARM) -> Output:
+def submit(session: ServerSession, task_id: TaskId, swarm: TaskSwarm = None) -> Output:
     """Assign a task to a free worker, or queue it."""
-    answer = session.call("submit_task", swarm, bead_id=task_id)
+    answer = session.call("submit_task", session.swarm_of(task_id, swarm), bead_id=task_id)
     return Output(answer, lambda: print_line(_submission(parse_answer(answer, "dispatched"))))
 
 
@@ -110,16 +110,20 @@ def _submission(answer: dict[str, Any]) -> str:
 
 @task.command()
 @server_command()
-def retry(session: ServerSession, task_id: TaskId, swarm: Swarm = DEFAULT_SWARM) -> Output:
+def retry(session: ServerSession, task_id: TaskId, swarm: TaskSwarm = None) -> Output:
     """Queue a stuck or failed task again; this ends a running attempt."""
-    return _with_status(session.call("retry_task", swarm, bead_id=task_id))
+    return _with_status(
+        session.call("retry_task", session.swarm_of(task_id, swarm), bead_id=task_id)
+    )
 
 
 @task.command()
 @server_command()
-def cancel(session: ServerSession, task_id: TaskId, swarm: Swarm = DEFAULT_SWARM) -> Output:
+def cancel(session: ServerSession, task_id: TaskId, swarm: TaskSwarm = None) -> Output:
     """Cancel a task. Tasks that depend on it keep waiting."""
-    return _with_status(session.call("cancel_task", swarm, bead_id=task_id))
+    return _with_status(
+        session.call("cancel_task", session.swarm_of(task_id, swarm), bead_id=task_id)
+    )
 
 
 def _with_status(document: bytes) -> Output:

@@ -9,7 +9,7 @@ import typer
 
 from shiftboss.cli.common.client import parse_answer
 from shiftboss.cli.common.command import Output, ServerSession, server_command
-from shiftboss.cli.common.options import DEFAULT_SWARM, Epoch, Swarm, TaskId, WorkerName
+from shiftboss.cli.common.options import DEFAULT_SWARM, Epoch, Swarm, TaskId, TaskSwarm, WorkerName
 from shiftboss.cli.common.output import print_line, show
 from shiftboss.cli.views.times import now
 
@@ -30,7 +30,7 @@ def request(
     reason: Annotated[str, typer.Option(metavar="TEXT", help="Why they are needed.")],
     name: WorkerName = None,
     epoch: Epoch = None,
-    swarm: Swarm = DEFAULT_SWARM,
+    swarm: TaskSwarm = None,
 ) -> Output:
     """Request more files for a task.
 
@@ -42,7 +42,7 @@ def request(
     """
     answer = session.call(
         "request_scope",
-        swarm,
+        session.swarm_of(task_id, swarm),
         bead_id=task_id,
         paths=paths,
         reason=reason,
@@ -146,7 +146,7 @@ def waive(
     granted_by: Annotated[
         str | None, typer.Option(metavar="WHO", help="Default: your login name.")
     ] = None,
-    swarm: Swarm = DEFAULT_SWARM,
+    swarm: TaskSwarm = None,
 ) -> Output:
     """Waive a failing check of a task (operator).
 
@@ -158,7 +158,7 @@ def waive(
     """
     document = session.call_as_operator(
         "waive",
-        swarm,
+        session.swarm_of(task_id, swarm),
         bead_id=task_id,
         check=check,
         subject=subject,

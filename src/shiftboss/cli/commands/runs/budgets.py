@@ -9,7 +9,7 @@ import typer
 
 from shiftboss.cli.common.client import parse_answer
 from shiftboss.cli.common.command import Output, ServerSession, server_command
-from shiftboss.cli.common.options import DEFAULT_SWARM, Swarm
+from shiftboss.cli.common.options import DEFAULT_SWARM, Swarm, TaskSwarm
 from shiftboss.cli.common.output import print_line, show
 from shiftboss.cli.common.pages import bus_pages, join_pages
 
@@ -45,7 +45,7 @@ def set_budget(
         int | None, typer.Option(metavar="N", min=1, help="Tokens, input and output together.")
     ] = None,
     dollars: Annotated[float | None, typer.Option(metavar="X", help="Dollars.")] = None,
-    swarm: Swarm = DEFAULT_SWARM,
+    swarm: TaskSwarm = None,
 ) -> Output:
     """Set what a task or a swarm may use.
 
@@ -55,13 +55,14 @@ def set_budget(
     Example:
       shiftboss budget set --swarm login --dollars 20
     """
+    swarm_id = session.swarm_of(task, swarm) if task else swarm or DEFAULT_SWARM
     document = session.call_maybe_as_operator(
-        "set_budget", "set_budget", swarm, bead_id=task, tokens=tokens, dollars=dollars
+        "set_budget", "set_budget", swarm_id, bead_id=task, tokens=tokens, dollars=dollars
     )
 
     def view() -> None:
         answer = parse_answer(document, "budget")
-        print_line(f"{task or swarm} may use {_limits(answer['budget'])}")
+        print_line(f"{task or swarm_id} may use {_limits(answer['budget'])}")
         if answer["over"] is not None:
             print_line("this budget is already used up: no further tasks are assigned")
 
