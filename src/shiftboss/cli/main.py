@@ -31,6 +31,8 @@ _PANELS: Final[dict[str, dict[str, str]]] = {
     "Watch": {
         "status": "cli.commands.swarms.status:status",
         "events": "cli.commands.swarms.events:events",
+        "logs": "cli.commands.runs.logs:logs",
+        "diff": "cli.commands.runs.diff:diff",
         "usage": "cli.commands.runs.budgets:usage",
     },
     "Decide": {
@@ -39,6 +41,7 @@ _PANELS: Final[dict[str, dict[str, str]]] = {
         "waive": "cli.commands.handoffs.scope:waive",
         "budget": "cli.commands.runs.budgets:budget",
         "resume": "cli.commands.contract.failures:resume",
+        "clean": "cli.commands.runs.clean:clean",
     },
     "Workers and tasks by hand": {
         "swarm": "cli.commands.swarms.swarms:swarm",
