@@ -33,6 +33,7 @@ _PANELS: Final[dict[str, dict[str, str]]] = {
         "events": "cli.commands.swarms.events:events",
         "logs": "cli.commands.runs.logs:logs",
         "diff": "cli.commands.runs.diff:diff",
+        "attach": "cli.commands.runs.attach:attach",
         "usage": "cli.commands.runs.budgets:usage",
     },
     "Decide": {

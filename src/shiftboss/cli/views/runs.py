@@ -42,13 +42,14 @@ _ORDER: Final = (
 
 
 class RunView:
-    """Shows the progress of a run while it lasts; nothing if `quiet`."""
+    """Shows the progress of a run while it lasts; nothing if `quiet`. `elapsed` is how many seconds
+    ago the run was started."""
 
-    def __init__(self, progress: Progress, *, quiet: bool = False) -> None:
+    def __init__(self, progress: Progress, *, quiet: bool = False, elapsed: float = 0.0) -> None:
         self._progress = progress
         self._console = console()
         self._quiet = quiet
-        self._started_at = time.monotonic()
+        self._started_at = time.monotonic() - elapsed
         self._live: Live | None = None
         self._lock = threading.Lock()
 

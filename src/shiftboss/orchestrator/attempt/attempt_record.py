@@ -66,6 +66,7 @@ def begin_record(
         "repo": str(assignment.repo),
         "tree": str(tree),
         "branch": assignment.branch,
+        "base": assignment.base,
         "started_at": _now(),
     }
     write_private(scratch / _RECORD, json.dumps(facts))

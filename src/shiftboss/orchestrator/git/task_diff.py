@@ -21,7 +21,7 @@ from shiftboss.errors import NotFound
 from shiftboss.orchestrator.git.checkouts import GitCheckout
 from shiftboss.orchestrator.git.repository import GitRepo
 from shiftboss.orchestrator.git.runner import SETTINGS, checked, git_environment, run_git
-from shiftboss.orchestrator.worktrees.salvage import salvage_refs
+from shiftboss.orchestrator.worktrees.salvage import newest_salvage
 
 WorkKind = Literal["work tree", "branch", "salvage", "claim", "landed"]
 # Settings of a repository could run other programs.
@@ -114,12 +114,8 @@ async def _unclaimed(repo: GitRepo, base: str, branch: str, bead_id: str) -> Tas
     tip = await repo.branch_tip(branch)
     if tip is not None and tip != base:
         return TaskWork("branch", repo, base, tip)
-    output = await repo.text(
-        "the saved work",
-        *("for-each-ref", "--sort=-version:refname", "--count=1", "--format=%(objectname)"),
-        salvage_refs(bead_id),
-    )
-    return TaskWork("salvage", repo, base, output) if output else None
+    saved = await newest_salvage(repo, bead_id)
+    return None if saved is None else TaskWork("salvage", repo, base, saved)
 
 
 @asynccontextmanager

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from shiftboss.agents.registry import AGENTS
 from shiftboss.client.server_address import Server
+from shiftboss.defaults import STATE_FOLDER
 from shiftboss.errors import InvalidRequest
 from shiftboss.orchestrator.guardian.agent_process import ProcessLimits
 from shiftboss.orchestrator.landing.lander import Lander
@@ -27,7 +28,8 @@ from shiftboss.protocol.plan import Plan
 @dataclass(frozen=True, slots=True)
 class RunOptions:
     """`database` and `operator_token` are used if the run starts its own server. The folder of the
-    database also holds the state of the run. `trees` is the folder for the work trees."""
+    database also holds the state of the run. `trees` is the folder for the work trees. `plan_file`
+    is noted in the folder of the run, for people."""
 
     plan: Plan
     server: Server
@@ -36,20 +38,26 @@ class RunOptions:
     trees: Path | None = None
     own_server: bool = False
     retry: bool = False
+    plan_file: Path | None = None
     operator_token: str | None = field(default=None, repr=False)
 
     @property
     def state(self) -> Path:
-        if "://" in self.database:
-            return Path(".shiftboss").absolute()
-        return Path(self.database).absolute().parent
+        return state_of(self.database)
+
+
+def state_of(database: str) -> Path:
+    """The state folder that belongs to a database."""
+    if "://" in database:
+        return Path(STATE_FOLDER).absolute()
+    return Path(database).absolute().parent
 
 
 async def run_plan(options: RunOptions, progress: Progress) -> RunOutcome:
     """Run the whole plan. Raises InvalidRequest if an agent of the plan cannot be started here."""
     async with _open_run(options, progress) as run:
         check_agents(run)
-        return await run_to_completion(run, retry=options.retry)
+        return await run_to_completion(run, retry=options.retry, plan_file=options.plan_file)
 
 
 async def land_plan(

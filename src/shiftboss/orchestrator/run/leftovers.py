@@ -7,6 +7,7 @@ and the lock of each run is held while they are removed.
 from __future__ import annotations
 
 import asyncio
+import shlex
 import shutil
 from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from shiftboss.orchestrator.attempt.attempt_record import (
 )
 from shiftboss.orchestrator.git.private_refs import break_stale_locks, landing_ref
 from shiftboss.orchestrator.git.repository import GitRepo
+from shiftboss.orchestrator.run.run_files import read_run_facts
 from shiftboss.orchestrator.run.run_lock import hold_run_lock, process_of_run
 from shiftboss.orchestrator.worktrees.salvage import salvage_refs
 from shiftboss.orchestrator.worktrees.worktree import Worktree, find_worktrees
@@ -98,7 +100,8 @@ async def find_leftovers(
     found = [leftover async for leftover in _worktrees(attempts)]
     found += [leftover async for leftover in _refs(attempts, fates, removable)]
     found += await asyncio.to_thread(_folders, state, swarm_id, attempts, fates, removable)
-    kept = [_kept(swarm_id, name, fates[name]) for name in sorted(fates) if name not in removable]
+    run = state / RUNS_FOLDER / swarm_id
+    kept = [_kept(run, name, fates[name]) for name in sorted(fates) if name not in removable]
     return found, kept
 
 
@@ -228,14 +231,17 @@ def _why(bead_id: str, fate: Fate) -> str:
     return f"{bead_id} has landed" if fate == "landed" else f"{bead_id} was cancelled"
 
 
-def _kept(swarm_id: str, bead_id: str, fate: Fate) -> Kept:
+def _kept(run: Path, bead_id: str, fate: Fate) -> Kept:
     if fate == "accepted":
-        return Kept(swarm_id, bead_id, "accepted, but not landed", "shiftboss land PLAN")
+        facts = read_run_facts(run)
+        plan = "PLAN" if facts is None else shlex.quote(facts.plan)
+        command = f"shiftboss land {plan} {bead_id}"
+        return Kept(run.name, bead_id, "accepted, but not landed", command)
     return Kept(
-        swarm_id,
+        run.name,
         bead_id,
         "not finished: a later run continues its work, and its files stay reserved",
-        f"shiftboss task cancel {bead_id} --swarm {swarm_id}",
+        f"shiftboss task cancel {bead_id} --swarm {run.name}",
     )
 
 

@@ -11,6 +11,7 @@ import hashlib
 from collections.abc import Collection, Coroutine
 from contextlib import AsyncExitStack
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any, Final
 
 from shiftboss.client.backoff import backoff_delays
@@ -25,6 +26,7 @@ from shiftboss.orchestrator.run.plan_branches import repo_path
 from shiftboss.orchestrator.run.plan_status import PlanStatus, read_plan_status
 from shiftboss.orchestrator.run.progress import Progress
 from shiftboss.orchestrator.run.run_context import RunContext
+from shiftboss.orchestrator.run.run_files import keep_progress, write_run_facts
 from shiftboss.orchestrator.run.task_starter import TaskStarter
 from shiftboss.worker.bus_worker import BusWorker
 
@@ -82,9 +84,12 @@ class RunOutcome:
         return asdict(self)
 
 
-async def run_to_completion(run: RunContext, *, retry: bool = False) -> RunOutcome:
+async def run_to_completion(
+    run: RunContext, *, retry: bool = False, plan_file: Path | None = None
+) -> RunOutcome:
     """With `retry`, tasks that an earlier run gave up get one more attempt."""
     with run.paths.lock():
+        write_run_facts(run.paths.folder, plan_file, run.client.server.address)
         await _clean_up_earlier_run(run)
         task_starter = TaskStarter(run)
         await task_starter.register_tasks()
@@ -99,6 +104,7 @@ async def run_to_completion(run: RunContext, *, retry: bool = False) -> RunOutco
             stack.push_async_callback(run.worktrees.close)
             wake_up = asyncio.Event()
             _in_background(stack, _watch_events(run, wake_up))
+            _in_background(stack, keep_progress(run.paths.folder, run.progress))
             working = _in_background(stack, run_workers(workers))
             outcome = await _until_over(run, task_starter, landing_queue, wake_up, working)
             await wait_until_idle(workers)

@@ -13,7 +13,7 @@ from shiftboss.cli.common.client import NoServer, RequestRefused
 from shiftboss.cli.common.command import Output, ServerSession, server_command
 from shiftboss.cli.common.output import print_line, show
 from shiftboss.cli.common.pages import bus_pages, join_pages
-from shiftboss.errors import ShiftbossError
+from shiftboss.errors import Conflict, ShiftbossError
 
 if TYPE_CHECKING:
     from shiftboss.orchestrator.run.leftovers import Kept, Leftover
@@ -90,7 +90,10 @@ async def _remove(state: Path, found: list[Leftover]) -> list[tuple[Leftover, st
     results: list[tuple[Leftover, str | None]] = []
     for swarm_id in dict.fromkeys(each.swarm_id for each in found):
         own = [each for each in found if each.swarm_id == swarm_id]
-        results += await remove_leftovers(state, swarm_id, own)
+        try:
+            results += await remove_leftovers(state, swarm_id, own)
+        except Conflict as error:  # a run has started in the meantime
+            results += [(each, error.detail) for each in own]
     return results
 
 

@@ -12,14 +12,17 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from shiftboss.cli.commands.server.serve_options import DEFAULT_DB, Db
+from shiftboss.cli.common.command import print_output
 from shiftboss.cli.common.options import ServerUrl, TokenFile
 from shiftboss.cli.common.output import print_json, show
 from shiftboss.cli.common.tokens import operator_token_from_environment, read_token
 from shiftboss.defaults import ADDRESS
 
 if TYPE_CHECKING:
+    from shiftboss.cli.commands.runs.background import RunFolder
     from shiftboss.orchestrator.run.bootstrap import RunOptions
     from shiftboss.orchestrator.run.plan_run import RunOutcome
+    from shiftboss.orchestrator.run.run_context import RunPaths
     from shiftboss.protocol.plan import Plan
 
 
@@ -80,6 +83,15 @@ def run(
         bool,
         typer.Option("--retry", help="Give tasks that failed too often one more attempt."),
     ] = False,
+    detach: Annotated[
+        bool, typer.Option("--detach", help="Run in the background; return when it works.")
+    ] = False,
+    attach: Annotated[
+        bool, typer.Option("--attach", help="Watch the running run of this plan until it ends.")
+    ] = False,
+    stop: Annotated[
+        bool, typer.Option("--stop", help="Stop the running run of this plan, as Ctrl-C would.")
+    ] = False,
     server: ServerUrl = ADDRESS,
     token_file: TokenFile = None,
     db: Db = DEFAULT_DB,
@@ -96,7 +108,14 @@ def run(
     \b
     Example:
       shiftboss run plan.yaml --workers 4
+      shiftboss run plan.yaml --detach
     """
+    if attach or stop or detach:
+        run_folder = _run_folder(plan_file, db)
+        if attach:
+            raise typer.Exit(run_folder.attach())
+        print_output(run_folder.stop() if stop else run_folder.detach(), as_json=as_json)
+        return
     changes = {"workers": workers, "agent": agent, "auto_merge": auto_merge}
     from shiftboss.orchestrator.run.plan_file import load_plan
 
@@ -109,7 +128,9 @@ def run(
         _show_dry_run(plan, policy, as_json=as_json)
         return
     options = _run_options(plan, server, token_file, db, policy)
-    options = replace(options, trees=trees, own_server=own_server, retry=retry)
+    options = replace(
+        options, trees=trees, own_server=own_server, retry=retry, plan_file=plan_file.resolve()
+    )
     raise typer.Exit(_run(options, as_json=as_json))
 
 
@@ -171,6 +192,7 @@ def _run(options: RunOptions, *, as_json: bool) -> int:
     from shiftboss.orchestrator.run.bootstrap import run_plan
     from shiftboss.orchestrator.run.plan_run import RunOutcome
     from shiftboss.orchestrator.run.progress import Progress
+    from shiftboss.orchestrator.run.run_files import write_result
 
     progress = Progress()
     with RunView(progress, quiet=as_json) as view:
@@ -180,9 +202,25 @@ def _run(options: RunOptions, *, as_json: bool) -> int:
         print_json(json.dumps(outcome.as_json()).encode())
     else:
         view.show_outcome(outcome, _run_advice(outcome))
-    if outcome.stopped:
-        return INTERRUPTED
-    return 0 if outcome.done else 1
+    exit_code = INTERRUPTED if outcome.stopped else 0 if outcome.done else 1
+    write_result(_paths(options.plan, options.database).folder, exit_code, outcome.as_json())
+    return exit_code
+
+
+def _run_folder(plan_file: Path, db: str) -> RunFolder:
+    from shiftboss.cli.commands.runs.background import RunFolder
+    from shiftboss.orchestrator.run.plan_file import load_plan
+
+    folder = _paths(load_plan(plan_file), db).folder
+    return RunFolder(folder, plan_file, [] if db == DEFAULT_DB else ["--db", db])
+
+
+def _paths(plan: Plan, db: str) -> RunPaths:
+    from shiftboss.orchestrator.run.bootstrap import state_of
+    from shiftboss.orchestrator.run.run_context import RunPaths
+
+    assert plan.swarm is not None, "load_plan sets the swarm"
+    return RunPaths.of(state_of(db), plan.swarm)
 
 
 def _run_advice(outcome: RunOutcome) -> str | None:
