@@ -102,7 +102,7 @@ def test_an_operator_looks_at_a_run_stops_it_and_cleans_up(
     assert operator.json("clean")["leftovers"] == []
     refused = operator("attach", "a")
     assert refused.code == 1
-    assert "shiftboss logs a -f" in refused.err
+    assert f"shiftboss logs a --swarm {folder.name} -f" in refused.err
 
     with running(
         "logs", "a", "-f", "--swarm", folder.name, SHIFTBOSS_DB=str(folder.parents[1] / "x.db")

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 LINES_SHOWN: Final = 6
 ROWS_SHOWN: Final = 20
+# Below this, the columns of the table would leave no room for what an agent does.
+NARROW_COLUMNS: Final = 76
 _STYLES: Final = {
     "landed": "green",
     "accepted": "cyan",
@@ -82,18 +84,21 @@ class RunView:
 
     def _render(self) -> RenderableType:
         rows = sorted(self._progress.rows.values(), key=lambda row: _ORDER.index(row.stage))
+        is_narrow = self._console.width < NARROW_COLUMNS
         landed = sum(row.stage == "landed" for row in rows)
+        bar = ProgressBar(total=max(len(rows), 1), completed=landed, width=30)
         head = Table.grid(padding=(0, 1))
         head.add_row(
             f"{landed}/{len(rows)} landed",
-            ProgressBar(total=max(len(rows), 1), completed=landed, width=30),
+            *([] if is_narrow else [bar]),
             f"{time.monotonic() - self._started_at:.0f} s, {_spent(list(rows))}",
         )
-        lines = [
-            Text(printable(line), style="dim", no_wrap=True, overflow="ellipsis")
-            for line in list(self._progress.lines)[-LINES_SHOWN:]
-        ]
-        return Group(head, run_table(rows), *lines)
+        lines = [_one_line(Text(printable(line), style="dim")) for line in self._last_lines()]
+        tasks = narrow_lines(rows) if is_narrow else [run_table(rows)]
+        return Group(head, *tasks, *lines)
+
+    def _last_lines(self) -> list[str]:
+        return list(self._progress.lines)[-LINES_SHOWN:]
 
     def show_outcome(self, outcome: RunOutcome, advice: str | None = None) -> None:
         for line in outcome_lines(outcome, self._progress, advice):
@@ -157,6 +162,26 @@ def run_table(rows: list[TaskProgress]) -> Table:
     if len(rows) > ROWS_SHOWN:
         table.add_row(f"... {len(rows) - ROWS_SHOWN} more")
     return table
+
+
+def narrow_lines(rows: list[TaskProgress]) -> list[Text]:
+    """One line per task, without columns."""
+    lines = [_narrow_line(row) for row in rows[:ROWS_SHOWN]]
+    if len(rows) > ROWS_SHOWN:
+        lines.append(Text(f"... {len(rows) - ROWS_SHOWN} more"))
+    return lines
+
+
+def _narrow_line(row: TaskProgress) -> Text:
+    stage = Text(row.stage, _STYLES.get(row.stage, ""))
+    return _one_line(
+        Text.assemble(printable(row.bead_id), " ", stage, " ", printable(row.doing or row.title))
+    )
+
+
+def _one_line(text: Text) -> Text:
+    text.no_wrap, text.overflow = True, "ellipsis"
+    return text
 
 
 def _spent(rows: list[TaskProgress]) -> str:

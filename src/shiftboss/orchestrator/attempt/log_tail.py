@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Final
+from typing import IO, Final, Self
 
 _CHUNK_BYTES: Final = 1 << 20
 # A longer line is cut off, so that a program that prints no line breaks does not fill the memory.
@@ -20,6 +20,13 @@ class LogTail:
         self._path = path
         self._rest = b""
         self._file = _open(path.with_name(f"{path.name}.1")) or _open(path)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._file is not None:
+            self._file.close()
 
     def new_lines(self, *, to_end: bool) -> Iterator[str]:
         """The lines since the last call. An unfinished one counts only `to_end`."""

@@ -79,8 +79,9 @@ def _session(record: AttemptRecord) -> str | None:
     from shiftboss.orchestrator.attempt.log_tail import LogTail
 
     agent, session = AGENTS[record.settings.kind], None
-    for line in LogTail(record.output).new_lines(to_end=True):
-        session = agent.session_of(line) or session
+    with LogTail(record.output) as output:
+        for line in output.new_lines(to_end=True):
+            session = agent.session_of(line) or session
     return session
 
 

@@ -139,14 +139,15 @@ class RunFolder:
         from shiftboss.orchestrator.attempt.log_tail import LogTail
         from shiftboss.orchestrator.run.progress import LOG_NAME
 
-        tail = LogTail(self._folder / LOG_NAME)
-        while True:
-            is_over = not process.is_alive
-            for line in tail.new_lines(to_end=is_over):
-                print_line(line)
-            if is_over:
-                return
-            time.sleep(POLL_SECONDS)
+        with LogTail(self._folder / LOG_NAME) as log:
+            is_over = False
+            while not is_over:
+                # Asked before the log is read: what the run logged until its end is read after it.
+                is_over = not process.is_alive
+                for line in log.new_lines(to_end=is_over):
+                    print_line(line)
+                if not is_over:
+                    time.sleep(POLL_SECONDS)
 
     def _show_result(self, result: RunResult) -> None:
         from shiftboss.cli.views.runs import outcome_lines

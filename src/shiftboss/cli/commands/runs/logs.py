@@ -85,13 +85,13 @@ def _lines(record: AttemptRecord, *, follow: bool) -> Iterator[_Line]:
     """The lines of both streams. What is new in one comes before what is new in the other."""
     from shiftboss.orchestrator.attempt.log_tail import LogTail
 
-    tails = {"output": LogTail(record.output), "errors": LogTail(record.errors)}
-    while True:
-        # Asked before the files are read: what the agent printed until its end is read after it.
-        is_over = not follow or not record.is_live
-        for stream, tail in tails.items():
-            for text in tail.new_lines(to_end=is_over):
-                yield _Line(stream, text)
-        if is_over:
-            return
-        time.sleep(POLL_SECONDS)
+    with LogTail(record.output) as output, LogTail(record.errors) as errors:
+        is_over = False
+        while not is_over:
+            # Asked before the files are read: what the agent printed until its end comes too.
+            is_over = not follow or not record.is_live
+            for stream, tail in (("output", output), ("errors", errors)):
+                for text in tail.new_lines(to_end=is_over):
+                    yield _Line(stream, text)
+            if not is_over:
+                time.sleep(POLL_SECONDS)
