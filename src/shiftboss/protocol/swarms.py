@@ -105,3 +105,4 @@ class HealthAnswer(Answer):
     version: str
     store: str
     uptime_seconds: int
+    started_at: str

@@ -15,6 +15,7 @@ import pytest
 from typer.main import get_command
 
 from shiftboss import __version__
+from shiftboss.cli.common.discovery import find_target
 from shiftboss.cli.main import app
 from shiftboss.protocol.packets import checkpoint_path
 from tests.acceptance.swarms.packets import (
@@ -343,11 +344,13 @@ def test_version_and_shell_completion_are_available() -> None:
 
 
 @pytest.mark.requirement("SW-12")
-def test_commands_default_to_the_address_the_server_listens_on() -> None:
+def test_commands_default_to_the_address_the_server_listens_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     commands = getattr(get_command(app), "commands", {})
-    options = [*commands["serve"].params, *commands["status"].params]
-    default = {one.name: one.default for one in options}
-    assert default["server"] == f"http://{default['host']}:{default['port']}"
+    default = {one.name: one.default for one in commands["serve"].params}
+    assert find_target(None).address == f"http://{default['host']}:{default['port']}"
 
 
 def _lines(*arguments: str, url: str) -> list[str]:

@@ -17,6 +17,7 @@ import json
 import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from functools import cached_property, wraps
 from http import HTTPStatus
 from inspect import Parameter, Signature
@@ -26,6 +27,7 @@ from typing import Annotated, Any, Concatenate, NamedTuple
 import typer
 
 from shiftboss.cli.common.client import Client, RequestRefused, body_of, parse_answer
+from shiftboss.cli.common.discovery import Target, find_target
 from shiftboss.cli.common.options import (
     DEFAULT_SWARM,
     OperatorTokenFile,
@@ -34,7 +36,6 @@ from shiftboss.cli.common.options import (
 )
 from shiftboss.cli.common.output import print_json, printable
 from shiftboss.cli.common.tokens import find_operator_token, read_operator_token, read_token
-from shiftboss.defaults import ADDRESS
 from shiftboss.errors import ShiftbossError
 
 Command = Callable[..., None]
@@ -83,11 +84,14 @@ class AmbiguousTask(ShiftbossError):
 
 
 class ServerSession:
-    """The server that a command talks to. The first request reads the token."""
+    """The server that a command talks to. The first request finds it, and reads the token.
+
+    If no server is running, the database of this folder answers: see `OfflineClient`.
+    """
 
     def __init__(
         self,
-        address: str,
+        address: str | None,
         token_file: Path | None,
         operator_token_file: Path | None = None,
         *,
@@ -99,8 +103,22 @@ class ServerSession:
         self._operator_token_file = operator_token_file
 
     @cached_property
+    def _target(self) -> Target:
+        return find_target(self._address)
+
+    @cached_property
     def client(self) -> Client:
-        return Client(self._address, read_token(self._token_file))
+        target = self._target
+        if target.database is not None:
+            from shiftboss.cli.common.offline_client import OfflineClient
+
+            return OfflineClient(target.database)
+        looked_in = Path.cwd() if target.is_default else None
+        return Client(target.address, read_token(self._token_file), looked_in=looked_in)
+
+    def close(self) -> None:
+        if "client" in self.__dict__:
+            self.client.close()
 
     def swarm_of(self, task_id: str, swarm: str | None) -> str:
         """The given swarm, or the only one that has a task of this id. Raises AmbiguousTask.
@@ -121,9 +139,12 @@ class ServerSession:
 
     def call_as_operator(self, operation: str, swarm_id: str, /, **members: object) -> bytes:
         """An operation that only the operator may use."""
-        operator_token = read_operator_token(self._operator_token_file)
-        client = Client(self._address, read_token(self._token_file), operator_token)
+        client = self.client if self._target.database is not None else self._operator_client()
         return client.post(f"/operator/{operation}", body_of(swarm_id, members))
+
+    def _operator_client(self) -> Client:
+        operator_token = read_operator_token(self._operator_token_file, self._target.state)
+        return Client(self._target.address, read_token(self._token_file), operator_token)
 
     def call_maybe_as_operator(
         self, operation: str, operator_operation: str, swarm_id: str, /, **members: object
@@ -133,10 +154,16 @@ class ServerSession:
         try:
             return self.call(operation, swarm_id, **members)
         except RequestRefused as refusal:
-            operator_token = find_operator_token(self._operator_token_file)
-            if refusal.http_status != HTTPStatus.FORBIDDEN or operator_token is None:
+            if refusal.http_status != HTTPStatus.FORBIDDEN or not self._is_operator:
                 raise
         return self.call_as_operator(operator_operation, swarm_id, **members)
+
+    @property
+    def _is_operator(self) -> bool:
+        if self._target.database is not None:
+            return True
+        token = find_operator_token(self._operator_token_file, self._target.state)
+        return token is not None
 
 
 def server_command(
@@ -146,7 +173,7 @@ def server_command(
 
     A command that prints its output itself, such as a stream, returns None.
     """
-    options = [_option("server", ServerUrl, ADDRESS), _option("token_file", TokenFile, None)]
+    options = [_option("server", ServerUrl, None), _option("token_file", TokenFile, None)]
     if operator:
         options.append(_option("operator_token_file", OperatorTokenFile, None))
     options.append(_json_option(json_help))
@@ -155,22 +182,23 @@ def server_command(
         @wraps(command)
         def run(
             *,
-            server: str,
+            server: str | None,
             token_file: Path | None,
             operator_token_file: Path | None = None,
             as_json: bool,
             **arguments: Any,
         ) -> None:
             session = ServerSession(server, token_file, operator_token_file, as_json=as_json)
-            try:
-                output = command(session, **arguments)
-            except RequestRefused as refusal:
-                if not as_json:
-                    raise
-                print_json(refusal.document)
-                raise typer.Exit(1) from None
-            if output is not None:
-                print_output(output, as_json=as_json)
+            with closing(session):
+                try:
+                    output = command(session, **arguments)
+                except RequestRefused as refusal:
+                    if not as_json:
+                        raise
+                    print_json(refusal.document)
+                    raise typer.Exit(1) from None
+                if output is not None:
+                    _print(output, as_json=as_json)
 
         return _with_parameters(run, [*_parameters(command)[1:], *options])
 
@@ -184,14 +212,14 @@ def json_command(json_help: str) -> Callable[[Callable[..., Output]], Command]:
     def decorate(command: Callable[..., Output]) -> Command:
         @wraps(command)
         def run(*, as_json: bool, **arguments: Any) -> None:
-            print_output(command(**arguments), as_json=as_json)
+            _print(command(**arguments), as_json=as_json)
 
         return _with_parameters(run, [*_parameters(command), option])
 
     return decorate
 
 
-def print_output(output: Output, *, as_json: bool) -> None:
+def _print(output: Output, *, as_json: bool) -> None:
     if as_json:
         print_json(output.document)
     else:

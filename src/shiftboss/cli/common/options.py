@@ -7,10 +7,16 @@ from typing import Annotated, Final
 
 import typer
 
+from shiftboss.defaults import ADDRESS
+
 ServerUrl = Annotated[
-    str,
+    str | None,
     typer.Option(
-        "--server", envvar="SHIFTBOSS_URL", metavar="URL", help="The address of the server."
+        "--server",
+        envvar="SHIFTBOSS_URL",
+        metavar="URL",
+        help="The address of the server. Default: the server of .shiftboss here or in a parent "
+        f"folder, else {ADDRESS}.",
     ),
 ]
 TokenFile = Annotated[

@@ -42,7 +42,7 @@ class TaskStarter:
         client, budget = self._run.client, self._run.plan.budget
         await client.create_swarm(self._run.plan.goal)
         if budget.tokens is not None or budget.dollars is not None:
-            await client.call("set_budget", tokens=budget.tokens, dollars=budget.dollars)
+            await client.set_budget(tokens=budget.tokens, dollars=budget.dollars)
         registered = (await read_plan_status(self._run)).views
         for task in self._order:
             self._run.progress.row(task.id, task.title)
@@ -51,11 +51,8 @@ class TaskStarter:
             else:
                 await self._add(task)
             if task.budget.tokens is not None or task.budget.dollars is not None:
-                await client.call(
-                    "set_budget",
-                    bead_id=task.id,
-                    tokens=task.budget.tokens,
-                    dollars=task.budget.dollars,
+                await client.set_budget(
+                    bead_id=task.id, tokens=task.budget.tokens, dollars=task.budget.dollars
                 )
 
     async def _add(self, task: PlanTask) -> None:

@@ -33,10 +33,11 @@ SWARMS_PER_PAGE = 50
 
 
 class Endpoints:
-    def __init__(self, coordinator: Coordinator, calls: Calls) -> None:
+    def __init__(self, coordinator: Coordinator, calls: Calls, started_at: str) -> None:
         self._coordinator = coordinator
         self._calls = calls
-        self._started_at = time.monotonic()
+        self._started_at = started_at
+        self._started = time.monotonic()
 
     def routes(self) -> list[Route]:
         return [
@@ -73,11 +74,14 @@ class Endpoints:
 
     async def health(self, _request: Request) -> Response:
         await self._coordinator.check_health()
-        uptime = int(time.monotonic() - self._started_at)
-        store = self._coordinator.store.name
-        return _json(
-            HealthAnswer(status="healthy", version=__version__, store=store, uptime_seconds=uptime)
+        answer = HealthAnswer(
+            status="healthy",
+            version=__version__,
+            store=self._coordinator.store.name,
+            uptime_seconds=int(time.monotonic() - self._started),
+            started_at=self._started_at,
         )
+        return _json(answer)
 
     async def openapi(self, _request: Request) -> Response:
         return Response(openapi_document(), media_type="application/json")

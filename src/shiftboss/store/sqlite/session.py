@@ -74,10 +74,14 @@ class SqliteSession:
             execute("PRAGMA synchronous = FULL")
             execute(f"PRAGMA wal_autocheckpoint = {WAL_PAGES_MAX}")
 
+    @property
+    def schema_version(self) -> int:
+        (version,) = self._connection.execute("PRAGMA user_version").fetchone()
+        return int(version)
+
     def migrate(self) -> None:
         """Bring the schema up to date, each migration in a transaction of its own."""
-        execute = self._connection.execute
-        (version,) = execute("PRAGMA user_version").fetchone()
+        version = self.schema_version
         migrations = load_migrations("sqlite")
         check_schema_version(version, migrations)
         for number, text in migrations:

@@ -12,11 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from shiftboss.cli.commands.server.serve_options import DEFAULT_DB, Db
-from shiftboss.cli.common.command import print_output
-from shiftboss.cli.common.options import ServerUrl, TokenFile
+from shiftboss.cli.common.options import TokenFile
 from shiftboss.cli.common.output import print_json, show
 from shiftboss.cli.common.tokens import operator_token_from_environment, read_token
-from shiftboss.defaults import ADDRESS
 
 if TYPE_CHECKING:
     from shiftboss.cli.commands.runs.background import RunFolder
@@ -29,6 +27,16 @@ if TYPE_CHECKING:
 INTERRUPTED: Final = 130
 
 PlanFile = Annotated[Path, typer.Argument(metavar="PLAN", help="The plan, a YAML file.")]
+RunServerUrl = Annotated[
+    str | None,
+    typer.Option(
+        "--server",
+        envvar="SHIFTBOSS_URL",
+        metavar="URL",
+        help="Share the server at this address. Default: the running server of this folder, or one "
+        "that is started for the run.",
+    ),
+]
 Trees = Annotated[
     Path | None,
     typer.Option(
@@ -92,7 +100,7 @@ def run(
     stop: Annotated[
         bool, typer.Option("--stop", help="Stop the running run of this plan, as Ctrl-C would.")
     ] = False,
-    server: ServerUrl = ADDRESS,
+    server: RunServerUrl = None,
     token_file: TokenFile = None,
     db: Db = DEFAULT_DB,
     policy: PolicyFile = None,
@@ -102,8 +110,9 @@ def run(
 ) -> None:
     """Run a plan until its work is verified and landed.
 
-    It can be stopped, or killed, and started again: it continues where it was. It uses the server
-    at --server, or starts one for the time of the run.
+    It can be stopped, or killed, and started again: it continues where it was. It uses the running
+    server of .shiftboss in this folder, or starts one for the time of the run; with --server, it
+    shares that one.
 
     \b
     Example:
@@ -114,7 +123,11 @@ def run(
         run_folder = _run_folder(plan_file, db)
         if attach:
             raise typer.Exit(run_folder.attach())
-        print_output(run_folder.stop() if stop else run_folder.detach(), as_json=as_json)
+        output = run_folder.stop() if stop else run_folder.detach()
+        if as_json:
+            print_json(output.document)
+        else:
+            output.view()
         return
     changes = {"workers": workers, "agent": agent, "auto_merge": auto_merge}
     from shiftboss.orchestrator.run.plan_file import load_plan
@@ -140,7 +153,7 @@ def land(
         list[str] | None,
         typer.Argument(metavar="[ID]...", help="The tasks to land. Default: all of them."),
     ] = None,
-    server: ServerUrl = ADDRESS,
+    server: RunServerUrl = None,
     token_file: TokenFile = None,
     db: Db = DEFAULT_DB,
     policy: PolicyFile = None,
@@ -174,15 +187,22 @@ def _policy_of(plan_file: Path, policy: Path | None) -> Path | None:
 
 
 def _run_options(
-    plan: Plan, server: str, token_file: Path | None, db: str, policy: Path | None
+    plan: Plan, server: str | None, token_file: Path | None, db: str, policy: Path | None
 ) -> RunOptions:
     from shiftboss.client.server_address import Server
     from shiftboss.orchestrator.run.bootstrap import RunOptions
     from shiftboss.system.processes import deny_inspection
 
     deny_inspection()  # agents run as the same user, and this process holds the operator's token
-    target = Server.at(server, read_token(token_file))
-    return RunOptions(plan, target, db, policy, operator_token=operator_token_from_environment())
+    token = read_token(token_file)
+    return RunOptions(
+        plan,
+        Server.at(server, token) if server else None,
+        db,
+        policy,
+        token=token,
+        operator_token=operator_token_from_environment(),
+    )
 
 
 def _run(options: RunOptions, *, as_json: bool) -> int:

@@ -116,6 +116,12 @@ TokenFromInput = Annotated[
         hidden=True,
     ),
 ]
+AnyPortIfTaken = Annotated[
+    bool,
+    typer.Option(
+        "--any-port-if-taken", help="If the port is taken, listen on a free one.", hidden=True
+    ),
+]
 EndsWithInput = Annotated[
     bool,
     typer.Option("--ends-with-input", help="Stop when standard input ends.", hidden=True),
