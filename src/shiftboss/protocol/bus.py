@@ -62,6 +62,12 @@ class FindTaskRequest(BusRequest):
     bead_id: TaskId
 
 
+class CancelTaskRequest(TaskRequest):
+    """`reason` is shown to people, and logged by the run that the task belongs to."""
+
+    reason: Annotated[str, StringConstraints(max_length=2000, pattern=NO_NUL)] = ""
+
+
 class RegisterWorkerRequest(BusRequest):
     name: WorkerName
 

@@ -26,6 +26,7 @@ class EventKind(StrEnum):
     TASK_DONE = "task_done"
     TASK_FAILED = "task_failed"
     TASK_CANCELLED = "task_cancelled"
+    TASK_REOPENED = "task_reopened"
     ATTEMPT_ENDED = "attempt_ended"
     CHECKPOINT_STORED = "checkpoint_stored"
     QUESTION_ASKED = "question_asked"

@@ -145,7 +145,8 @@ class ParkTaskRequest(BusRequest):
     """Ends an attempt that cannot continue before `until_ms` through no fault of its own.
 
     It does not count as a failure, and the task waits in the queue. Without `until_ms` the task can
-    be handed out at once. `checkpoint` is passed on to the next worker.
+    be handed out at once; a blocked worker's task only when its question is answered, and the next
+    worker gets the answer. `checkpoint` is passed on to the next worker.
     """
 
     bead_id: TaskId

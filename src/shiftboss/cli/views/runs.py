@@ -33,12 +33,14 @@ _STYLES: Final = {
     "verifying": "magenta",
     "failed": "bold red",
     "parked": "blue",
+    "blocked": "bold yellow",
+    "cancelled": "yellow",
     "waiting": "dim",
     "queued": "dim",
 }
 # The most important first.
 _ORDER: Final = (
-    *("failed", "working", "verifying", "landing", "preparing", "parked"),
+    *("blocked", "failed", "working", "verifying", "landing", "preparing", "parked"),
     *("accepted", "queued", "waiting", "landed", "cancelled"),
 )
 
@@ -116,6 +118,7 @@ def outcome_lines(
         ("landed", "green", outcome.landed),
         ("accepted", "cyan", outcome.accepted),
         ("waiting", "dim", outcome.waiting),
+        ("cancelled", "yellow", outcome.cancelled),
         ("failed", "bold red", outcome.failed),
     ):
         for bead_id in ids:

@@ -192,12 +192,19 @@ def _contract(tx: Transaction, assignment: Assignment) -> dict[str, Any]:
     }
 
 
-def end_attempt(tx: Transaction, assignment: Assignment, reason: str, now_ms: int) -> None:
+def end_attempt(
+    tx: Transaction,
+    assignment: Assignment,
+    reason: str,
+    now_ms: int,
+    *,
+    keep_questions: bool = False,
+) -> None:
     """End an attempt on behalf of the coordinator, and keep what it reported for the next attempt.
 
     The caller decides what happens to the task and to the worker.
     """
-    close_assignment(tx, assignment, now_ms)
+    close_assignment(tx, assignment, now_ms, keep_questions=keep_questions)
     if assignment.state is not WorkerState.ASSIGNED:
         keep_salvage(tx, assignment, reason, now_ms)
     _add_attempt_ended(tx, assignment, reason, now_ms)

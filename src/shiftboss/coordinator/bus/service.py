@@ -24,6 +24,7 @@ from shiftboss.protocol.bus import (
     AnswerQuestionRequest,
     BusRequest,
     BusStatus,
+    CancelTaskRequest,
     Delivery,
     DoneAnswer,
     DoneRequest,
@@ -210,7 +211,9 @@ class BusService:
     def retry_task(self, request: TaskRequest, key: str | None = None) -> Awaitable[TaskEndAnswer]:
         return write_once(self._store, self._clock, tasks.retry, request, key)
 
-    def cancel_task(self, request: TaskRequest, key: str | None = None) -> Awaitable[TaskEndAnswer]:
+    def cancel_task(
+        self, request: CancelTaskRequest, key: str | None = None
+    ) -> Awaitable[TaskEndAnswer]:
         return write_once(self._store, self._clock, tasks.cancel, request, key)
 
     async def show_task(self, request: TaskRequest, _key: str | None = None) -> TaskView:

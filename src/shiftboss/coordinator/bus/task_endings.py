@@ -59,13 +59,16 @@ def fail_task(
     now_ms: int,
     *,
     again: bool = False,
+    counts: bool = True,
     checkpoint_path: str | None = None,
     report_key: bytes | None = None,
 ) -> None:
     """The attempt failed. `again`: the task is queued for another attempt, which gets the path of
-    the checkpoint of this one."""
+    the checkpoint of this one. `counts` is false if only a person can help: the next attempt starts
+    with the answer."""
     task = held_task(tx, assignment)
-    task = task._replace(last_error=reason, failures=task.failures + 1, updated_at_ms=now_ms)
+    failures = task.failures + 1 if counts else task.failures
+    task = task._replace(last_error=reason, failures=failures, updated_at_ms=now_ms)
     if checkpoint_path is not None:
         checkpoint = {
             "checkpoint_path": checkpoint_path,

@@ -14,13 +14,14 @@ from shiftboss.coordinator.bus.dispatch import (
 )
 from shiftboss.coordinator.contract.halts import is_halted
 from shiftboss.coordinator.contract.locks import check_has_lock, release_unstarted
-from shiftboss.coordinator.handoffs.ownership import reserve_if_failed
-from shiftboss.coordinator.runs.holds import is_held
+from shiftboss.coordinator.handoffs.ownership import reserve_if_released
+from shiftboss.coordinator.runs.holds import drop_answer_hold, is_held
 from shiftboss.coordinator.runs.landings import landed_commit
 from shiftboss.coordinator.swarms.swarms import check_exists
 from shiftboss.errors import InvalidRequest, TaskEnded, TaskExists, UnknownTask
 from shiftboss.protocol.bus import (
     AddTaskRequest,
+    CancelTaskRequest,
     SubmitAnswer,
     TaskEndAnswer,
     TaskList,
@@ -32,7 +33,14 @@ from shiftboss.protocol.bus import (
 from shiftboss.protocol.events import EventKind
 from shiftboss.protocol.states import WorkerState
 from shiftboss.rules.tasks.packets import Assignment
-from shiftboss.rules.tasks.tasks import Task, Worker, check_can_submit, is_ended, is_reserved
+from shiftboss.rules.tasks.tasks import (
+    Task,
+    Worker,
+    check_can_submit,
+    is_ended,
+    is_reserved,
+    was_submitted,
+)
 from shiftboss.store.port import Transaction
 
 # More swarms with a task of the same id are not listed.
@@ -126,7 +134,7 @@ def submit(tx: Transaction, request: TaskRequest, now_ms: int) -> SubmitAnswer:
     if task.status == "queued":
         return _waiting(tx, task, tx.queue_position(task))
     check_has_lock(tx, task)
-    reserve_if_failed(tx, task, now_ms)
+    reserve_if_released(tx, task, now_ms)
     ready = task.waits_for == 0 and not is_halted(tx, task) and not is_held(tx, task)
     worker = tx.next_worker(request.swarm_id) if ready else None
     if worker is not None:
@@ -159,12 +167,17 @@ def _waiting(tx: Transaction, task: Task, position: int) -> SubmitAnswer:
 
 
 def retry(tx: Transaction, request: TaskRequest, now_ms: int) -> TaskEndAnswer:
-    """Queue a stuck or failed task again. A running attempt ends."""
+    """Queue a stuck or failed task again, or bring a cancelled one back. A running attempt ends."""
     task, held, holder = take_task(tx, request.swarm_id, request.bead_id)
-    check_can_submit(task)
-    if task.status != "queued":
+    if task.status == "done":
+        raise TaskEnded(task.task_id, task.status)
+    to_queue = task.status != "queued"
+    if task.status == "cancelled":
+        task = _reopen(tx, task, now_ms)
+        to_queue = was_submitted(task)
+    if to_queue:
         check_has_lock(tx, task)
-        reserve_if_failed(tx, task, now_ms)
+        reserve_if_released(tx, task, now_ms)
         _take_back(tx, held, holder, "retried", now_ms)
         enqueue(tx, task, now_ms)
         drain(tx, request.swarm_id, now_ms)
@@ -172,8 +185,26 @@ def retry(tx: Transaction, request: TaskRequest, now_ms: int) -> TaskEndAnswer:
     return TaskEndAnswer(success=True, bead_id=task.task_id, status=after.status)
 
 
-def cancel(tx: Transaction, request: TaskRequest, now_ms: int) -> TaskEndAnswer:
-    """Cancel the task and end its attempt. Tasks that depend on it stay blocked."""
+def _reopen(tx: Transaction, task: Task, now_ms: int) -> Task:
+    """A cancelled task is open again, with its files. The caller queues it if it was submitted
+    before; otherwise it waits to be submitted, as it did when it was cancelled."""
+    check_has_lock(tx, task)
+    reserve_if_released(tx, task, now_ms)
+    reopened = task._replace(status="open", last_error=None, updated_at_ms=now_ms)
+    tx.save_task(reopened)
+    tx.add_event(
+        task.swarm_id,
+        EventKind.TASK_REOPENED,
+        now_ms,
+        {"bead_id": task.task_id},
+        task_id=task.task_id,
+    )
+    return reopened
+
+
+def cancel(tx: Transaction, request: CancelTaskRequest, now_ms: int) -> TaskEndAnswer:
+    """Cancel the task, end its attempt and withdraw its questions. Tasks that depend on it stay
+    blocked."""
     task, held, holder = take_task(tx, request.swarm_id, request.bead_id)
     if task.status == "done":
         raise TaskEnded(task.task_id, task.status)
@@ -181,14 +212,20 @@ def cancel(tx: Transaction, request: TaskRequest, now_ms: int) -> TaskEndAnswer:
         if task.status == "queued":
             leave_queue(tx, task)
         _take_back(tx, held, holder, "cancelled", now_ms)
-        tx.save_task(task._replace(status="cancelled", updated_at_ms=now_ms))
+        tx.withdraw_questions(task.swarm_id, task.task_id, task.epoch, now_ms)
+        drop_answer_hold(tx, task.swarm_id, task.task_id)
+        tx.save_task(
+            task._replace(
+                status="cancelled", last_error=request.reason or None, updated_at_ms=now_ms
+            )
+        )
         if task.contract_version is not None:
             _release_contract(tx, task, held, now_ms)
         tx.add_event(
             task.swarm_id,
             EventKind.TASK_CANCELLED,
             now_ms,
-            {"bead_id": task.task_id},
+            {"bead_id": task.task_id, "reason": request.reason},
             task_id=task.task_id,
         )
         drain(tx, request.swarm_id, now_ms)

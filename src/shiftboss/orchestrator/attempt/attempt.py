@@ -18,12 +18,12 @@ from shiftboss.orchestrator.attempt.workspace import Workspace
 from shiftboss.orchestrator.guardian.agent_process import AgentProcess
 from shiftboss.orchestrator.guardian.output import OUTPUT_LOG
 from shiftboss.orchestrator.run.plan_branches import UNCOMMITTED
-from shiftboss.orchestrator.run.plan_status import BLOCKED, question_text
 from shiftboss.orchestrator.run.run_context import RunContext
 from shiftboss.orchestrator.worktrees.salvage import salvage_worktree
 from shiftboss.orchestrator.worktrees.worktree import Worktree
 from shiftboss.protocol.plan import PlanTask
 from shiftboss.rules.prompts.agent_prompts import RunTask, fix_prompt, run_prompt
+from shiftboss.rules.runs.waits import cancelled_text
 from shiftboss.worker.bus_task import FINAL_REPORT_SECONDS, BusTask, failure_reason
 
 log = logging.getLogger(__name__)
@@ -62,6 +62,18 @@ class Attempt:
         """Called from the heartbeat thread."""
         self._loop.call_soon_threadsafe(self._lost.set)
 
+    def end_if(self, bead_id: str, epoch: int) -> None:
+        """The server has ended an attempt. If it is this one, end its agent at once: a heartbeat
+        would notice it later."""
+        if (bead_id, epoch) == (self._task.bead_id, self._task.epoch):
+            self._lost.set()
+
+    async def end_if_blocked(self) -> None:
+        """End the agent if it waits for an answer. The question stays open."""
+        view = await self._run.client.call("show_task", bead_id=self._task.bead_id)
+        if view.get("state") == "blocked":
+            self._lost.set()
+
     async def run(self) -> None:
         self._progress.stage(self._task.bead_id, "preparing", "creating a work tree")
         row = self._progress.row(self._task.bead_id)
@@ -73,9 +85,7 @@ class Attempt:
             await self._give_back()
             raise
         except (Conflict, NotFound) as error:
-            # The server has ended the attempt.
-            self._log(f"attempt ended by the server: {error.detail}")
-            self._task.leave()
+            await self._ended_by_server(error.detail)
         except (ShiftbossError, OSError) as error:
             await self._fail(str(getattr(error, "detail", error)))
         except Exception as error:
@@ -187,9 +197,12 @@ class Attempt:
         if receipt is not None:
             await self._accepted(receipt)
             return True
+        if end.cause in ("ended", "timeout", "lost") and await self._is_blocked():
+            await self._park(workspace, "asked a question", None)
+            return True
         match end.cause:
             case "ended" if end.ok:
-                return await self._fails_with_question()
+                return False
             case "context":
                 await self._hand_over(workspace, end)
             case "quota":
@@ -201,28 +214,30 @@ class Attempt:
                 self._log(f"stopped: {end.message}")
                 self._task.leave()
             case "lost":
-                self._log("attempt ended by the server: the task was reassigned or cancelled")
-                self._task.leave()
+                await self._ended_by_server("the task was reassigned")
             case _:
                 await self._fail(end.message or "the agent failed")
         return True
 
-    async def _fails_with_question(self) -> bool:
-        """An agent that asked a question and exited has failed; the next attempt gets the answer.
-        False if there is no open question."""
-        answer = await self._run.client.call("list_questions", only_open=True)
-        questions = [
-            question
-            for question in answer["questions"]
-            if question["bead_id"] == self._task.bead_id
-        ]
+    async def _is_blocked(self) -> bool:
+        """Whether the agent has asked a question and this attempt still waits for the answer. Then
+        it has not failed: it is parked, and the next attempt gets the answer."""
         view = await self._run.client.call("show_task", bead_id=self._task.bead_id)
-        if view.get("state") != "blocked" or not questions:
+        if (view.get("state"), view["epoch"]) != ("blocked", self._task.epoch):
             return False
-        text = question_text(questions[-1], self._run.client.swarm_id)
-        self._log(f"asks: {text}")
-        await self._fail(f"{BLOCKED}: {text}")
-        return True
+        answer = await self._run.client.call("list_questions", only_open=True)
+        return any(question["bead_id"] == self._task.bead_id for question in answer["questions"])
+
+    async def _ended_by_server(self, reason: str) -> None:
+        """Somebody else has decided: the task was cancelled, retried or given to another worker."""
+        self._task.leave()
+        view = await self._run.client.call("show_task", bead_id=self._task.bead_id)
+        if view["status"] == "cancelled":
+            text = cancelled_text(self._task.bead_id, view["last_error"], self._run.client.swarm_id)
+            self._log(text)
+            self._progress.stage(self._task.bead_id, "cancelled", text)
+        else:
+            self._log(f"attempt ended by the server: {reason}")
 
     async def _accepted(self, receipt: str | None) -> None:
         self._task.leave()
@@ -255,6 +270,12 @@ class Attempt:
         await self._park(workspace, reason, until_ms)
 
     async def _park(self, workspace: Workspace, reason: str, until_ms: int | None) -> None:
+        await self._report_parked(reason, until_ms, await self._checkpoint(workspace))
+        self._progress.stage(self._task.bead_id, "parked", reason)
+
+    async def _report_parked(
+        self, reason: str, until_ms: int | None, checkpoint: dict[str, Any] | None
+    ) -> None:
         await self._run.client.call(
             "park_task",
             bead_id=self._task.bead_id,
@@ -262,10 +283,9 @@ class Attempt:
             epoch=self._task.epoch,
             reason=reason[:REASON_CHARACTERS_MAX],
             until_ms=until_ms,
-            checkpoint=await self._checkpoint(workspace),
+            checkpoint=checkpoint,
         )
         self._task.leave()
-        self._progress.stage(self._task.bead_id, "parked", reason)
 
     async def _checkpoint(self, workspace: Workspace) -> dict[str, Any]:
         changes = await self._run.branches.changes(workspace.assignment, workspace.tree)
@@ -291,10 +311,14 @@ class Attempt:
             self._task.leave()
 
     async def _give_back(self) -> None:
-        """If the server cannot be reached, the lease expires, or the next run releases the task."""
+        """If the server cannot be reached, the lease expires, or the next run releases the task.
+        The question of a blocked agent stays open for the next run."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(FINAL_REPORT_SECONDS):
-                await self._task.give_back()
+                if not self._task.is_over and await self._is_blocked():
+                    await self._report_parked("asked a question", None, None)
+                else:
+                    await self._task.give_back()
 
     async def _remove_worktree(self, worktree: Worktree) -> None:
         try:

@@ -43,6 +43,7 @@ class RunOptions:
     retry: bool = False
     plan_file: Path | None = None
     token: str | None = field(default=None, repr=False)
+    wait: bool = True
     operator_token: str | None = field(default=None, repr=False)
 
     @property
@@ -61,7 +62,9 @@ async def run_plan(options: RunOptions, progress: Progress) -> RunOutcome:
     """Run the whole plan. Raises InvalidRequest if an agent of the plan cannot be started here."""
     async with _open_run(options, progress) as run:
         check_agents(run)
-        return await run_to_completion(run, retry=options.retry, plan_file=options.plan_file)
+        return await run_to_completion(
+            run, retry=options.retry, wait=options.wait, plan_file=options.plan_file
+        )
 
 
 async def land_plan(

@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 LINES_KEPT: Final = 200
 LOG_NAME: Final = "run.log"
@@ -24,6 +24,7 @@ Stage = Literal[
     "landing",
     "landed",
     "parked",
+    "blocked",
     "failed",
     "cancelled",
 ]
@@ -52,11 +53,14 @@ class TaskProgress:
 
 @dataclass(slots=True)
 class Progress:
-    """Written by the run, read by a view. Listeners are called with every line that is logged."""
+    """Written by the run, read by a view. Listeners are called with every line that is logged.
+    `answer` takes the id of one of the `questions`, and the answer that a person has typed."""
 
     rows: dict[str, TaskProgress] = field(default_factory=dict)
     lines: deque[str] = field(default_factory=lambda: deque(maxlen=LINES_KEPT))
     listeners: list[Callable[[str, str], None]] = field(default_factory=list)
+    questions: Sequence[Mapping[str, Any]] = ()
+    answer: Callable[[int, str], None] | None = None
 
     def row(self, bead_id: str, title: str = "") -> TaskProgress:
         return self.rows.setdefault(bead_id, TaskProgress(bead_id, title))

@@ -6,6 +6,8 @@ from typing import NamedTuple
 
 # Used instead of a task id for the whole swarm.
 WHOLE_SWARM = ""
+# The reason of the hold on a task whose worker asked a question and exited.
+WAITS_FOR_ANSWER = "waits for the answer to its question"
 
 
 class ProcessUsage(NamedTuple):

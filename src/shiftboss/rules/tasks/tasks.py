@@ -82,6 +82,10 @@ def is_ended(task: Task) -> bool:
     return task.status in ("done", "cancelled")
 
 
+def was_submitted(task: Task) -> bool:
+    return task.queue_number is not None or task.epoch > 0
+
+
 def check_can_submit(task: Task) -> None:
     if is_ended(task):
         raise TaskEnded(task.task_id, task.status)

@@ -73,7 +73,7 @@ BUS_OPERATIONS: dict[str, Operation] = {
         bus.TaskRequest,
         bus.TaskEndAnswer,
         BusService.retry_task,
-        "Queue a stuck or failed task again.",
+        "Queue a stuck or failed task again, or bring a cancelled one back.",
     ),
     "heartbeat": Operation(
         bus.HeartbeatRequest,
@@ -88,7 +88,10 @@ BUS_OPERATIONS: dict[str, Operation] = {
         "Add a task. Submit it when it may start.",
     ),
     "cancel_task": Operation(
-        bus.TaskRequest, bus.TaskEndAnswer, BusService.cancel_task, "Cancel a task."
+        bus.CancelTaskRequest,
+        bus.TaskEndAnswer,
+        BusService.cancel_task,
+        "Cancel a task. retry_task brings it back.",
     ),
     "show_task": Operation(
         bus.TaskRequest, bus.TaskView, BusService.show_task, "Show a task.", reads=True

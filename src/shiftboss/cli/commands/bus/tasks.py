@@ -111,7 +111,10 @@ def _submission(answer: dict[str, Any]) -> str:
 @task.command()
 @server_command()
 def retry(session: ServerSession, task_id: TaskId, swarm: TaskSwarm = None) -> Output:
-    """Queue a stuck or failed task again; this ends a running attempt."""
+    """Queue a stuck or failed task again, or bring back a cancelled one.
+
+    This ends a running attempt.
+    """
     return _with_status(
         session.call("retry_task", session.swarm_of(task_id, swarm), bead_id=task_id)
     )
@@ -119,11 +122,18 @@ def retry(session: ServerSession, task_id: TaskId, swarm: TaskSwarm = None) -> O
 
 @task.command()
 @server_command()
-def cancel(session: ServerSession, task_id: TaskId, swarm: TaskSwarm = None) -> Output:
-    """Cancel a task. Tasks that depend on it keep waiting."""
-    return _with_status(
-        session.call("cancel_task", session.swarm_of(task_id, swarm), bead_id=task_id)
-    )
+def cancel(
+    session: ServerSession,
+    task_id: TaskId,
+    reason: Annotated[str, typer.Option(metavar="TEXT", help="Why; shown with the task.")] = "",
+    swarm: TaskSwarm = None,
+) -> Output:
+    """Cancel a task and stop its agent. Tasks that depend on it keep waiting.
+
+    `task retry` brings it back.
+    """
+    swarm_id = session.swarm_of(task_id, swarm)
+    return _with_status(session.call("cancel_task", swarm_id, bead_id=task_id, reason=reason))
 
 
 def _with_status(document: bytes) -> Output:

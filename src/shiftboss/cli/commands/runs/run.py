@@ -91,6 +91,13 @@ def run(
         bool,
         typer.Option("--retry", help="Give tasks that failed too often one more attempt."),
     ] = False,
+    wait: Annotated[
+        bool,
+        typer.Option(
+            "--wait/--no-wait",
+            help="Stay while a task waits for you: a question, a pause, a budget.",
+        ),
+    ] = True,
     detach: Annotated[
         bool, typer.Option("--detach", help="Run in the background; return when it works.")
     ] = False,
@@ -142,7 +149,12 @@ def run(
         return
     options = _run_options(plan, server, token_file, db, policy)
     options = replace(
-        options, trees=trees, own_server=own_server, retry=retry, plan_file=plan_file.resolve()
+        options,
+        trees=trees,
+        own_server=own_server,
+        retry=retry,
+        wait=wait,
+        plan_file=plan_file.resolve(),
     )
     raise typer.Exit(_run(options, as_json=as_json))
 
@@ -248,6 +260,8 @@ def _run_advice(outcome: RunOutcome) -> str | None:
         return f"stopped; to continue: {_command_line()}"
     if outcome.failed:
         return f"to try the failed tasks again: {_command_line('--retry')}"
+    if outcome.held:
+        return f"then continue: {_command_line()}"
     return None
 
 
