@@ -12,7 +12,9 @@ from typing import Any
 
 import pytest
 
-from shiftboss.orchestrator.run.run_files import read_run_facts
+from shiftboss.orchestrator.attempt.attempt_record import AttemptRecord, attempts_in
+from shiftboss.orchestrator.run.leftovers import find_leftovers
+from shiftboss.orchestrator.run.run_files import read_run_facts, write_run_facts
 from shiftboss.orchestrator.run.run_lock import process_of_run
 from tests.commands import Done, running, shiftboss
 from tests.plan_runs import PlanProject, task
@@ -49,9 +51,10 @@ class Operator:
         self.project = project
         self.url = url
 
-    def __call__(self, *arguments: str, **variables: str) -> Done:
-        home = {"HOME": str(self.project.folder / "home")}
-        return shiftboss(*arguments, url=self.url, folder=self.project.folder, **home, **variables)
+    def __call__(self, *arguments: str) -> Done:
+        folder = self.project.folder
+        own = {"HOME": str(folder / "home"), "PLAN_AGENT_MARKS": str(self.project.marks)}
+        return shiftboss(*arguments, url=self.url, folder=folder, **own)
 
     def succeeds(self, *arguments: str) -> str:
         done = self(*arguments)
@@ -81,16 +84,8 @@ def test_an_operator_looks_at_a_run_stops_it_and_cleans_up(
     project: PlanProject, operator: Operator
 ) -> None:
     project.plan(task("a", do="hang"), task("b"))
-    started = operator(
-        "run",
-        "plan.yaml",
-        "--detach",
-        "--trees",
-        str(project.trees),
-        PLAN_AGENT_MARKS=str(project.marks),
-    )
-    assert started.code == 0, started
-    commands = dict(line.split(maxsplit=1) for line in started.out.splitlines()[1:])
+    started = operator.succeeds("run", "plan.yaml", "--detach", "--trees", str(project.trees))
+    commands = dict(line.split(maxsplit=1) for line in started.splitlines()[1:])
     project.wait_for_agent("a.1")
     wait_until(lambda: "Add b" in project.landed(), "b landed", 60)
     folder = run_folder(project)
@@ -116,8 +111,13 @@ def test_an_operator_looks_at_a_run_stops_it_and_cleans_up(
     assert "to continue: shiftboss run plan.yaml" in stopped.out
     assert operator("run", "plan.yaml", "--attach").code == 130
     assert "starts a" in operator.succeeds("logs", "a")
+    _clean_up_what_landed(operator)
 
-    _clean_up(operator, project)
+    operator.succeeds("run", "plan.yaml", "--detach")
+    watched = operator.succeeds("run", "plan.yaml", "--attach")
+    assert "a: assigned to" in watched
+    assert "\nlanded    a  " in watched
+    _clean_up_all(operator, project)
 
 
 def _look_at_the_work(operator: Operator, project: PlanProject) -> None:
@@ -144,24 +144,102 @@ def _look_at_the_work(operator: Operator, project: PlanProject) -> None:
     assert (landed["kind"], len(landed["files"])) == ("landed", 2)
 
 
-def _clean_up(operator: Operator, project: PlanProject) -> None:
-    """Of the landed task everything goes; of the unfinished one only with --all."""
+def _clean_up_what_landed(operator: Operator) -> None:
+    """The landed task goes, the unfinished one stays."""
     listed = operator.json("clean")
     names = [leftover["name"] for leftover in listed["leftovers"]]
     assert [Path(name).name for name in names] == ["b.1"]
     assert [kept["bead_id"] for kept in listed["kept"]] == ["a"]
     assert Path(names[0]).is_dir()
     assert "shiftboss clean --apply" in operator.succeeds("clean")
-    removed = operator.json("clean", "--apply")
-    assert removed["removed"] == listed["leftovers"]
+    assert operator.json("clean", "--apply")["removed"] == listed["leftovers"]
     assert not Path(names[0]).exists()
     assert operator.json("clean")["leftovers"] == []
 
-    kinds = {leftover["kind"] for leftover in operator.json("clean", "--all")["leftovers"]}
-    assert kinds == {"branch", "saved_work", "run"}
-    operator.succeeds("clean", "--all", "--apply")
+
+def _clean_up_all(operator: Operator, project: PlanProject) -> None:
+    kinds = {leftover["kind"] for leftover in operator.json("clean")["leftovers"]}
+    assert {"saved_work", "run"} <= kinds
+    operator.succeeds("clean", "--apply")
     assert project.git("for-each-ref", "refs/shiftboss", "refs/heads/shiftboss") == ""
     assert list((project.folder / ".shiftboss" / "runs").iterdir()) == []
+    assert operator.succeeds("clean") == "nothing to clean\n"
+
+
+def ended_attempt(project: PlanProject, **facts: str) -> AttemptRecord:
+    """What is left of a run that was killed: an attempt, its branch and its work tree."""
+    tree = project.trees / "s" / "a.1"
+    base = project.git("rev-parse", "HEAD")
+    project.git("worktree", "add", "--quiet", "-b", "shiftboss/a", str(tree))
+    folder = project.folder / ".shiftboss" / "runs" / "s" / "a.1"
+    folder.mkdir(parents=True)
+    members = {
+        "settings": {"kind": "claude"},
+        "repo": str(project.repo),
+        "tree": str(tree),
+        "branch": "shiftboss/a",
+        "base": base,
+        **facts,
+    }
+    (folder / "attempt.json").write_text(json.dumps(members))
+    (record,) = attempts_in(project.folder / ".shiftboss", "a")
+    return record
+
+
+@pytest.mark.requirement("OWN-11")
+def test_clean_saves_uncommitted_work_and_needs_no_server(project: PlanProject) -> None:
+    record = ended_attempt(project)
+    tree = Path(record.facts["tree"])
+    (tree / "left.txt").write_text("not committed\n")
+    listed = shiftboss("clean", folder=project.folder)
+    assert listed.code == 0, listed
+    assert str(tree) in listed.out
+    assert tree.exists()
+    assert "stays: a of s, not finished" in listed.out
+    assert "s: its tasks count as unfinished, because" in listed.err
+    removed = json.loads(shiftboss("clean", "--apply", "--json", folder=project.folder).out)
+    assert [each["name"] for each in removed["removed"]] == [str(tree)]
+    assert not tree.exists()
+    saved = project.git("show", "refs/shiftboss/salvage/a/1:left.txt")
+    assert saved == "not committed"
+
+    everything = shiftboss("clean", "--all", "--apply", "--json", folder=project.folder)
+    kinds = [each["kind"] for each in json.loads(everything.out)["removed"]]
+    assert kinds == ["branch", "saved_work", "run"]
+    assert project.git("for-each-ref", "refs/shiftboss", "refs/heads/shiftboss") == ""
+
+
+@pytest.mark.requirement("OWN-11")
+@pytest.mark.anyio
+async def test_accepted_work_that_has_not_landed_always_stays(project: PlanProject) -> None:
+    record = ended_attempt(project)
+    project.git("worktree", "remove", "--force", record.facts["tree"])
+    tasks = {"a": {"status": "done", "landed_commit": None}}
+    state = project.folder / ".shiftboss"
+    write_run_facts(state / "runs" / "s", Path("plan.yaml"), "http://127.0.0.1:1")
+    found, kept = await find_leftovers(state, "s", tasks, everything=True)
+    assert found == []
+    assert [each.command for each in kept] == ["shiftboss land plan.yaml a"]
+
+
+@pytest.mark.requirement("OWN-12")
+def test_a_session_is_continued_in_a_work_tree_that_is_opened_again(project: PlanProject) -> None:
+    record = ended_attempt(project)
+    tree = Path(record.facts["tree"])
+    project.git("worktree", "remove", "--force", str(tree))
+    line = {"type": "system", "subtype": "init", "session_id": "s-1"}
+    record.output.write_text(f"{json.dumps(line)}\n")
+    printed = shiftboss("attach", "a", folder=project.folder)
+    assert printed == (0, f"cd {tree} && claude --resume s-1\n", "")
+    assert "shiftboss/a" in project.git("worktree", "list")
+
+    record.output.write_text("")
+    silent = shiftboss("attach", "a", folder=project.folder)
+    assert "names no session" in silent.err
+    facts = {**record.facts, "settings": {"kind": "codex"}}
+    (record.folder / "attempt.json").write_text(json.dumps(facts))
+    other = shiftboss("attach", "a", folder=project.folder)
+    assert (other.code, "--ephemeral" in other.err) == (1, True)
 
 
 @pytest.mark.requirement("OWN-11")
