@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +16,7 @@ import pytest
 from shiftboss.client.errors import ServerUnreachable
 from shiftboss.client.http_client import HttpClient, ServerRequest
 from shiftboss.client.server_address import Server
-from shiftboss.errors import Forbidden
+from shiftboss.errors import Forbidden, UnknownRepo
 from shiftboss.orchestrator.run import server_process
 from shiftboss.orchestrator.run.progress import Progress
 from shiftboss.orchestrator.run.run_server import server_for_run
@@ -40,6 +41,15 @@ async def is_reachable(server: Server) -> bool:
     except ServerUnreachable:
         return False
     return True
+
+
+@asynccontextmanager
+async def client_of(run_options: ServerOptions) -> AsyncIterator[RunServerClient]:
+    async with (
+        server_for_run(run_options, Progress()) as found,
+        RunServerClient(found.server, "s", found.operator_token) as client,
+    ):
+        yield client
 
 
 def servers() -> list[int]:
@@ -187,6 +197,42 @@ async def test_only_the_run_can_spawn_tasks(tmp_path: Path) -> None:
                 await agent.spawn(**task)
         async with RunServerClient(run_server.server, "s", run_server.operator_token) as run:
             assert (await run.spawn(**task))["bead_id"] == "t"
+
+
+@pytest.mark.requirement("OWN-12")
+async def test_a_plan_that_was_edited_raises_a_budget(tmp_path: Path) -> None:
+    async with server_for_run(options(tmp_path), Progress()) as run_server:
+        async with RunServerClient(run_server.server, "s", run_server.operator_token) as run:
+            await run.create_swarm("Sums")
+            await run.call("add_task", bead_id="t", title="T")
+            for tokens in (100, 200):
+                await run.set_budget(tokens=tokens)
+                await run.set_budget(bead_id="t", tokens=tokens)
+            kept = await run.set_budget(tokens=100)
+            assert kept["budget"]["tokens"] == 200, "a budget of the operator stays"
+        async with RunServerClient(run_server.server, "s") as agent:
+            with pytest.raises(Forbidden, match="only the operator may raise a budget"):
+                await agent.set_budget(tokens=300)
+
+
+@pytest.mark.requirement("OWN-12")
+async def test_a_run_that_may_not_spawn_is_told_what_to_do(tmp_path: Path) -> None:
+    other = RunningServer(tmp_path / "other" / "shiftboss.db", spawning="operator").start()
+    shared = replace(options(tmp_path), server=Server(other.url, None), own=False)
+    token = (tmp_path / "other" / "operator-token").read_text().strip()
+    task = {"bead_id": "t", "subtask_title": "T", "files": ["src/"], "repo": str(tmp_path)}
+    try:
+        for given in (None, "wrong"):
+            async with client_of(replace(shared, operator_token=given)) as client:
+                await client.create_swarm("Sums")
+                with pytest.raises(Forbidden) as refusal:
+                    await client.spawn(**task)
+            assert "set SHIFTBOSS_OPERATOR_TOKEN to the token in" in str(refusal.value.hint)
+        async with client_of(replace(shared, operator_token=token)) as client:
+            with pytest.raises(UnknownRepo):  # it may
+                await client.spawn(**task)
+    finally:
+        other.close()
 
 
 async def test_a_server_that_was_already_running_decides_who_can_spawn(tmp_path: Path) -> None:

@@ -97,15 +97,15 @@ class RunServerClient:
             "leave out --server and SHIFTBOSS_URL: then the run starts its own server",
         )
 
-    async def set_budget(self, **members: object) -> None:
+    async def set_budget(self, **members: object) -> dict[str, Any]:
         """A plan that was edited may raise a budget, if the run knows the operator's token. A plan
         that was not edited leaves a budget of the operator as it is."""
         try:
-            await self._post("/bus/set_budget", members)
+            return await self._post("/bus/set_budget", members)
         except Forbidden:
             if self._operator_token is None:
                 raise
-            await self._post("/operator/set_budget", members)
+            return await self._post("/operator/set_budget", members)
 
     async def create_swarm(self, goal: str) -> None:
         """A swarm that exists already stays as it is."""
