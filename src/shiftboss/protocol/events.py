@@ -5,6 +5,8 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import NamedTuple
 
+from shiftboss.protocol.fields import wire_time
+
 
 class EventKind(StrEnum):
     SWARM_CREATED = "swarm_created"
@@ -78,5 +80,7 @@ class Event(NamedTuple):
     data: str  # a JSON object
 
     def to_sse(self) -> bytes:
-        """The bytes of the event on an event stream. `data` has no line breaks."""
-        return f"id: {self.event_id}\nevent: {self.kind}\ndata: {self.data}\n\n".encode()
+        """The bytes of the event on an event stream. `data` has no line breaks. Readers ignore
+        fields that they do not know, such as `at`."""
+        head = f"id: {self.event_id}\nevent: {self.kind}\n"
+        return f"{head}data: {self.data}\nat: {wire_time(self.at_ms)}\n\n".encode()

@@ -114,15 +114,15 @@ READING = [
 ]
 
 
+@pytest.mark.requirement("OWN-11")
 def test_without_a_server_the_database_answers_and_says_so(stopped: Project) -> None:
     for command in READING:
         shown = stopped(*command)
         assert shown.code == 0, (command, shown.err)
         assert shown.err == "no server is running; answered from .shiftboss/shiftboss.db\n"
-        as_json = stopped(*command, "--json", below="src")
-        assert as_json.err == "no server is running; answered from ../.shiftboss/shiftboss.db\n"
-        assert all(isinstance(json.loads(line), dict) for line in as_json.out.splitlines())
-    assert "form" in stopped("task", "list", "--swarm", "login").out
+    as_json = stopped("task", "list", "--swarm", "login", "--json", below="src")
+    assert as_json.err == "no server is running; answered from ../.shiftboss/shiftboss.db\n"
+    assert [row["bead_id"] for row in json.loads(as_json.out)["tasks"]] == ["form"]
     refused = stopped("task", "show", "nothing", "--swarm", "login", "--json")
     assert (refused.code, json.loads(refused.out)["code"]) == (1, "unknown_task")
 

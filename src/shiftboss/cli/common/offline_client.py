@@ -27,6 +27,7 @@ class OfflineClient(Client):
         self.address = os.path.relpath(database)
         self._database = database
         self._server: OfflineServer | None = None
+        self._has_answered = False
 
     def open(
         self,
@@ -54,6 +55,7 @@ class OfflineClient(Client):
             (name.lower().encode(), value.encode("latin-1")) for name, value in headers.items()
         ]
         reply = server.request(method, f"{unquote(path)}{mark}{query}", raw_headers, body or b"")
+        self._has_answered = True
         return cast(HTTPResponse, _Response(reply.status, reply.body))
 
     def _open_server(self) -> OfflineServer:
@@ -76,9 +78,9 @@ class OfflineClient(Client):
         verb = "changed" if self._server.has_written else "answered from"
         self._server.close()
         self._server = None
-        print(
-            printable(f"no server is running; {verb} {self.address}"), file=sys.stderr, flush=True
-        )
+        if self._has_answered:
+            note = f"no server is running; {verb} {self.address}"
+            print(printable(note), file=sys.stderr, flush=True)
 
 
 class _Response(io.BytesIO):

@@ -8,7 +8,7 @@ from typing import Final
 from rich.table import Column, Table
 from rich.text import Text
 
-from shiftboss.cli.common.output import printable
+from shiftboss.cli.common.output import printable, printable_lines
 from shiftboss.cli.views.tables import Members, cell, plain_table
 from shiftboss.cli.views.times import ago_ms, span
 
@@ -87,13 +87,13 @@ def bus_workers_table(workers: list[Members]) -> Table:
 
 
 def questions_table(questions: list[Members], at: datetime, *, with_answers: bool) -> Table:
-    """The questions are not cut off."""
+    """The questions are not cut off, and keep their line breaks."""
     columns = [Column(name, no_wrap=True) for name in ("ID", "TASK", "WORKER", "CONTACT", "ASKED")]
     table = plain_table(*columns, "QUESTION", *(["ANSWER"] if with_answers else []))
     for question in questions:
         row = [cell(question[name]) for name in ("question_id", "bead_id", "worker", "contact")]
-        row += [cell(ago_ms(question["asked_at"], at)), Text(printable(question["question"]))]
+        row += [cell(ago_ms(question["asked_at"], at)), Text(printable_lines(question["question"]))]
         if with_answers:
-            row.append(Text(printable(question["answer"] or "")))
+            row.append(Text(printable_lines(question["answer"] or "")))
         table.add_row(*row)
     return table

@@ -6,14 +6,17 @@ import asyncio
 import contextlib
 import logging
 import time
+from pathlib import Path
 from typing import Any, Final
 
 from shiftboss.errors import Conflict, NotFound, ShiftbossError
 from shiftboss.orchestrator.attempt.agent_round import AgentRound, AttemptTotals, RoundEnd
+from shiftboss.orchestrator.attempt.attempt_record import begin_record, end_record
 from shiftboss.orchestrator.attempt.claiming import AttemptClaims, ClaimRefusal, receipt_of_agent
 from shiftboss.orchestrator.attempt.prepare_workspace import prepare_workspace, read_assignment
 from shiftboss.orchestrator.attempt.workspace import Workspace
 from shiftboss.orchestrator.guardian.agent_process import AgentProcess
+from shiftboss.orchestrator.guardian.output import OUTPUT_LOG
 from shiftboss.orchestrator.run.plan_branches import UNCOMMITTED
 from shiftboss.orchestrator.run.run_context import RunContext
 from shiftboss.orchestrator.worktrees.salvage import salvage_worktree
@@ -48,6 +51,7 @@ class Attempt:
         self._agent = run.agents[self._settings.kind]
         self._progress = run.progress
         self._totals = AttemptTotals()
+        self._scratch: Path | None = None
         self._worktree: Worktree | None = None
         self._lost = asyncio.Event()
         self._ends_at = time.monotonic() + self._plan_task.timeout
@@ -88,6 +92,8 @@ class Attempt:
             log.exception("%s", self._task.bead_id)
             await self._fail(failure_reason(error))
         finally:
+            if self._scratch is not None:
+                end_record(self._scratch)
             if self._worktree is not None:
                 await asyncio.shield(self._remove_worktree(self._worktree))
 
@@ -97,6 +103,7 @@ class Attempt:
         self._log(f"assigned to {self._worker}, attempt {assignment.attempt}")
         scratch = self._run.paths.scratch(assignment)
         scratch.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._scratch = scratch
         worktree = await self._run.worktrees.create(
             assignment,
             self._run.repo(self._plan_task),
@@ -104,6 +111,7 @@ class Attempt:
             continue_branch=self._continues_branch(),
         )
         self._worktree = worktree
+        begin_record(scratch, assignment, worktree.path, self._settings)
         await self._run.branches.restore_uncommitted(worktree.path, self._task.resume_from)
         return prepare_workspace(self._run, assignment, worktree, scratch, self._settings)
 
@@ -178,7 +186,7 @@ class Attempt:
             self._task.bead_id, "working", f"{self._settings.kind}, round {number}"
         )
         self._totals.process = number
-        log_file = workspace.scratch / "output.log"
+        log_file = workspace.scratch / OUTPUT_LOG
         process = await AgentProcess.start(launch, log_file, self._run.limits)
         reader = self._agent.reader(self._settings)
         agent_round = AgentRound(

@@ -31,7 +31,8 @@ from shiftboss.system.state_folder import make_private_folder, make_state_folder
 @dataclass(frozen=True, slots=True)
 class RunOptions:
     """`server` is the one that the user has named: see `ServerOptions`. The folder of the database
-    also holds the state of the run. `trees` is the folder for the work trees."""
+    also holds the state of the run. `trees` is the folder for the work trees. `plan_file` is noted
+    in the folder of the run, for people."""
 
     plan: Plan
     server: Server | None
@@ -47,16 +48,23 @@ class RunOptions:
 
     @property
     def state(self) -> Path:
-        if "://" in self.database:
-            return Path(STATE_FOLDER).absolute()
-        return Path(self.database).absolute().parent
+        return state_of(self.database)
+
+
+def state_of(database: str) -> Path:
+    """The state folder that belongs to a database."""
+    if "://" in database:
+        return Path(STATE_FOLDER).absolute()
+    return Path(database).absolute().parent
 
 
 async def run_plan(options: RunOptions, progress: Progress) -> RunOutcome:
     """Run the whole plan. Raises InvalidRequest if an agent of the plan cannot be started here."""
     async with _open_run(options, progress) as run:
         check_agents(run)
-        return await run_to_completion(run, retry=options.retry, wait=options.wait)
+        return await run_to_completion(
+            run, retry=options.retry, wait=options.wait, plan_file=options.plan_file
+        )
 
 
 async def land_plan(

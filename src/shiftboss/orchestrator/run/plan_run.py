@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Collection, Coroutine, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any, Final
 
 from shiftboss.client.backoff import backoff_delays
@@ -24,6 +25,7 @@ from shiftboss.orchestrator.run.plan_branches import repo_path
 from shiftboss.orchestrator.run.plan_status import PlanStatus, read_plan_status
 from shiftboss.orchestrator.run.progress import Progress
 from shiftboss.orchestrator.run.run_context import RunContext
+from shiftboss.orchestrator.run.run_files import keep_progress, write_run_facts
 from shiftboss.orchestrator.run.run_workers import RunWorker, run_workers, wait_until_idle
 from shiftboss.orchestrator.run.task_starter import TaskStarter
 from shiftboss.rules.runs.merge_tasks import original_of
@@ -91,11 +93,12 @@ class RunOutcome:
 
 
 async def run_to_completion(
-    run: RunContext, *, retry: bool = False, wait: bool = True
+    run: RunContext, *, retry: bool = False, wait: bool = True, plan_file: Path | None = None
 ) -> RunOutcome:
     """With `retry`, tasks that an earlier run gave up get one more attempt. With `wait`, the run
     stays while a task waits for a person."""
     with run.paths.lock():
+        write_run_facts(run.paths.folder, plan_file, run.client.server.address)
         await _clean_up_earlier_run(run)
         task_starter = TaskStarter(run)
         await task_starter.register_tasks()
@@ -111,6 +114,7 @@ async def run_to_completion(
             wake_up = asyncio.Event()
             _in_background(stack, _watch_events(run, wake_up, workers))
             _in_background(stack, _inline_answers(run).send())
+            _in_background(stack, keep_progress(run.paths.folder, run.progress))
             working = _in_background(stack, run_workers(workers))
             outcome = await _until_over(
                 run, task_starter, landing_queue, wake_up, working, wait=wait

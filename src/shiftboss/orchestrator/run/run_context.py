@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
 from shiftboss.agents.agent import Agent
-from shiftboss.errors import Conflict, InvalidRequest
+from shiftboss.errors import InvalidRequest
 from shiftboss.orchestrator.attempt.workspace import AgentAssignment
 from shiftboss.orchestrator.guardian.agent_process import ProcessLimits
 from shiftboss.orchestrator.run.plan_branches import PlanBranches
 from shiftboss.orchestrator.run.progress import Progress
+from shiftboss.orchestrator.run.run_lock import hold_run_lock
 from shiftboss.orchestrator.run.server_client import RunServerClient
 from shiftboss.orchestrator.worktrees.worktree_folder import WorktreeFolder
 from shiftboss.protocol.handoff_requests import Landing, Review
@@ -55,19 +55,9 @@ class RunPaths:
     def scratch(self, assignment: AgentAssignment) -> Path:
         return self.folder / assignment.name
 
-    @contextmanager
-    def lock(self) -> Iterator[None]:
+    def lock(self) -> AbstractContextManager[None]:
         """Lock the swarm: only one orchestrator works on it at a time. Raises Conflict."""
-        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with (self.folder / "lock").open("w") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                raise Conflict(
-                    f"another `shiftboss run` is already working on the swarm {self.swarm_id}",
-                    hint="wait until it has finished, or stop it first",
-                ) from None
-            yield
+        return hold_run_lock(self.folder, self.swarm_id)
 
 
 def _refuse_inside_repository(trees: Path) -> None:

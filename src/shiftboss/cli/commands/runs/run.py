@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shlex
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -15,7 +17,10 @@ from shiftboss.cli.common.output import print_json, show
 from shiftboss.cli.common.tokens import operator_token_from_environment, read_token
 
 if TYPE_CHECKING:
+    from shiftboss.cli.commands.runs.background import RunFolder
     from shiftboss.orchestrator.run.bootstrap import RunOptions
+    from shiftboss.orchestrator.run.plan_run import RunOutcome
+    from shiftboss.orchestrator.run.run_context import RunPaths
     from shiftboss.protocol.plan import Plan
 
 
@@ -93,6 +98,15 @@ def run(
             help="Stay while a task waits for you: a question, a pause, a budget.",
         ),
     ] = True,
+    detach: Annotated[
+        bool, typer.Option("--detach", help="Run in the background; return when it works.")
+    ] = False,
+    attach: Annotated[
+        bool, typer.Option("--attach", help="Watch the running run of this plan until it ends.")
+    ] = False,
+    stop: Annotated[
+        bool, typer.Option("--stop", help="Stop the running run of this plan, as Ctrl-C would.")
+    ] = False,
     server: RunServerUrl = None,
     token_file: TokenFile = None,
     db: Db = DEFAULT_DB,
@@ -110,7 +124,18 @@ def run(
     \b
     Example:
       shiftboss run plan.yaml --workers 4
+      shiftboss run plan.yaml --detach
     """
+    if attach or stop or detach:
+        run_folder = _run_folder(plan_file, db)
+        if attach:
+            raise typer.Exit(run_folder.attach())
+        output = run_folder.stop() if stop else run_folder.detach()
+        if as_json:
+            print_json(output.document)
+        else:
+            output.view()
+        return
     changes = {"workers": workers, "agent": agent, "auto_merge": auto_merge}
     from shiftboss.orchestrator.run.plan_file import load_plan
 
@@ -123,8 +148,14 @@ def run(
         _show_dry_run(plan, policy, as_json=as_json)
         return
     options = _run_options(plan, server, token_file, db, policy)
-    options = replace(options, trees=trees, own_server=own_server, retry=retry, wait=wait)
-    options = replace(options, plan_file=plan_file.absolute())
+    options = replace(
+        options,
+        trees=trees,
+        own_server=own_server,
+        retry=retry,
+        wait=wait,
+        plan_file=plan_file.resolve(),
+    )
     raise typer.Exit(_run(options, as_json=as_json))
 
 
@@ -155,7 +186,8 @@ def land(
     if as_json:
         print_json(json.dumps(outcome.as_json()).encode())
     else:
-        show(*outcome_lines(outcome))
+        advice = f"when that is fixed: {_command_line()}" if outcome.failed else None
+        show(*outcome_lines(outcome, advice=advice))
     raise typer.Exit(0 if outcome.done else 1)
 
 
@@ -192,6 +224,7 @@ def _run(options: RunOptions, *, as_json: bool) -> int:
     from shiftboss.orchestrator.run.bootstrap import run_plan
     from shiftboss.orchestrator.run.plan_run import RunOutcome
     from shiftboss.orchestrator.run.progress import Progress
+    from shiftboss.orchestrator.run.run_files import write_result
 
     progress = Progress()
     with RunView(progress, quiet=as_json) as view:
@@ -200,10 +233,42 @@ def _run(options: RunOptions, *, as_json: bool) -> int:
     if as_json:
         print_json(json.dumps(outcome.as_json()).encode())
     else:
-        view.show_outcome(outcome)
+        view.show_outcome(outcome, _run_advice(outcome))
+    exit_code = INTERRUPTED if outcome.stopped else 0 if outcome.done else 1
+    write_result(_paths(options.plan, options.database).folder, exit_code, outcome.as_json())
+    return exit_code
+
+
+def _run_folder(plan_file: Path, db: str) -> RunFolder:
+    from shiftboss.cli.commands.runs.background import RunFolder
+    from shiftboss.orchestrator.run.plan_file import load_plan
+
+    folder = _paths(load_plan(plan_file), db).folder
+    return RunFolder(folder, plan_file, [] if db == DEFAULT_DB else ["--db", db])
+
+
+def _paths(plan: Plan, db: str) -> RunPaths:
+    from shiftboss.orchestrator.run.bootstrap import state_of
+    from shiftboss.orchestrator.run.run_context import RunPaths
+
+    assert plan.swarm is not None, "load_plan sets the swarm"
+    return RunPaths.of(state_of(db), plan.swarm)
+
+
+def _run_advice(outcome: RunOutcome) -> str | None:
     if outcome.stopped:
-        return INTERRUPTED
-    return 0 if outcome.done else 1
+        return f"stopped; to continue: {_command_line()}"
+    if outcome.failed:
+        return f"to try the failed tasks again: {_command_line('--retry')}"
+    if outcome.held:
+        return f"then continue: {_command_line()}"
+    return None
+
+
+def _command_line(*options: str) -> str:
+    """The command that is running, with these options added: for people to copy."""
+    missing = [option for option in options if option not in sys.argv]
+    return shlex.join(["shiftboss", *sys.argv[1:], *missing])
 
 
 def _show_dry_run(plan: Plan, policy: Path | None, *, as_json: bool) -> None:
