@@ -31,6 +31,7 @@ from shiftboss.server.http.connection import Serving
 from shiftboss.server.operator_token import operator_token
 from shiftboss.store.opening import DEFAULT_DATABASE, store_at
 from shiftboss.system.loopback import is_loopback
+from shiftboss.system.state_folder import make_state_folder
 from shiftboss.tracker.beads import Beads
 
 BACKLOG = 2048
@@ -167,6 +168,8 @@ def serve(settings: ServerSettings, on_listening: Callable[[str], None]) -> None
 def _app(settings: ServerSettings) -> App:
     folder = settings.state_folder
     try:
+        for made in {folder, settings.database_folder or folder}:
+            make_state_folder(made)
         evidence = EvidenceProxy(folder, _own_repo())
         operator = settings.operator_token or operator_token(folder)
     except OSError as error:

@@ -23,6 +23,7 @@ from shiftboss.protocol.handoff_requests import (
 )
 from shiftboss.protocol.verdicts import VerificationJob
 from shiftboss.system.file_locks import try_lock
+from shiftboss.system.state_folder import make_state_folder
 from shiftboss.verifier.server_client import VerifierClient
 
 # A claim that another verifier has lost is offered when a wait ends, not when it is lost.
@@ -126,7 +127,7 @@ async def run_verifier(
 def _locked_folder(folder: Path) -> Iterator[None]:
     """Hold the folder: a verifier deletes what it finds there, so two must not share one."""
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_state_folder(folder)
         lock = try_lock(folder / "lock")
     except OSError as error:
         raise EvidenceUnavailable(f"cannot use the folder {folder}: {error.strerror}") from error

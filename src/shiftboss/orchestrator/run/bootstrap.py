@@ -22,6 +22,7 @@ from shiftboss.orchestrator.run.server_client import RunServerClient
 from shiftboss.orchestrator.run.server_process import ServerOptions, server_for_run
 from shiftboss.orchestrator.worktrees.worktree_folder import WorktreeFolder
 from shiftboss.protocol.plan import Plan
+from shiftboss.system.state_folder import make_state_folder
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +76,7 @@ async def _open_run(options: RunOptions, progress: Progress) -> AsyncIterator[Ru
     swarm_id = options.plan.swarm
     assert swarm_id is not None, "load_plan sets the swarm"
     paths = RunPaths.of(options.state, swarm_id, options.trees)
+    make_state_folder(options.state)
     paths.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     progress.listeners.append(RunLog(paths.folder))
     server_options = ServerOptions(
