@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from shiftboss.rules.documents.file_edits import hook_command
 from tests.commands import COMMAND_SECONDS, Done, environment, shiftboss
 
 ALL = {
@@ -152,7 +153,7 @@ def test_existing_content_is_kept_and_restored_byte_for_byte(folder: Path) -> No
     settings = json.loads((folder / ".claude/settings.json").read_text())
     assert list(settings) == ["permissions", "hooks", "model"]
     commands = [one["hooks"][0]["command"] for one in settings["hooks"]["PreToolUse"]]
-    assert commands == ["./look.sh", "shiftboss hook pre-tool-use"]
+    assert commands == ["./look.sh", hook_command("pre-tool-use")]
     rules = (folder / "AGENTS.md").read_bytes()
     assert rules.startswith(texts["AGENTS.md"].encode() + b"\r\n\r\n<!-- shiftboss:begin -->\r\n")
     assert rules.count(b"\n") == rules.count(b"\r\n")
