@@ -1,15 +1,23 @@
 """The policy file `shiftboss.yaml`: repositories, their CI, and the limits of the contract.
 
-Every default is the value of the preset `completion-contract`, so a file that only lists the
-repositories follows that contract.
+The limits default to those of the completion contract, so a file that only lists the repositories
+follows that contract. Its models and its line about the sandbox are for those who ask for them:
+with `preset: completion-contract`, or with keys of their own.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import BeforeValidator, Field, StringConstraints, WithJsonSchema
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    Field,
+    StringConstraints,
+    WithJsonSchema,
+    model_validator,
+)
 
 from shiftboss.protocol.fields import NO_NUL, Request
 
@@ -171,9 +179,11 @@ class TokenBudget(Request):
 
 
 class Models(Request):
-    orchestrator: ShortText = "claude-opus-4"
-    workers: ShortText = "claude-sonnet-4"
-    override: ShortText = "claude-opus-4"
+    """The models by role. None leaves the choice to the plan, or else to the agent."""
+
+    orchestrator: ShortText | None = None
+    workers: ShortText | None = None
+    override: ShortText | None = None
     override_when: list[Trait] = Field(
         default=["high_complexity", "critical_path", "security_sensitive", "cross_repo"]
     )
@@ -182,13 +192,26 @@ class Models(Request):
 class Sandbox(Request):
     """The line about the sandbox in the worker's prompt. If empty, there is none."""
 
-    worker_instruction: Annotated[str, StringConstraints(max_length=500, pattern=NO_NUL)] = (
-        "BASH: Use dangerouslyDisableSandbox:true on all Bash calls"
-    )
+    worker_instruction: Annotated[str, StringConstraints(max_length=500, pattern=NO_NUL)] = ""
+
+
+# What a preset sets beyond the defaults, by the key in the policy.
+_PRESETS: Final[dict[str, dict[str, dict[str, str]]]] = {
+    "completion-contract": {
+        "models": {
+            "orchestrator": "claude-opus-4",
+            "workers": "claude-sonnet-4",
+            "override": "claude-opus-4",
+        },
+        "sandbox": {
+            "worker_instruction": "BASH: Use dangerouslyDisableSandbox:true on all Bash calls"
+        },
+    }
+}
 
 
 class Policy(Request):
-    preset: Literal["completion-contract"] = "completion-contract"
+    preset: Literal["completion-contract"] | None = None
     repos: dict[RepoName, RepoPolicy] = Field(default={})
     # neighbours: direct dependencies and dependents block, as in the contract's algorithm.
     # chain: indirect ones block as well, as in the contract's principle.
@@ -200,6 +223,24 @@ class Policy(Request):
     tokens: TokenBudget = Field(default=TokenBudget())
     models: Models = Field(default=Models())
     sandbox: Sandbox = Field(default=Sandbox())
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fill_in_preset(cls, data: object) -> object:
+        """The values of the preset, for every key that the file does not set."""
+        preset = data.get("preset") if isinstance(data, dict) else None
+        if not isinstance(data, dict) or not isinstance(preset, str) or preset not in _PRESETS:
+            return data
+        filled_in = {
+            key: {**values, **given}
+            for key, values in _PRESETS[preset].items()
+            if isinstance(given := _as_set(data.get(key, {})), dict)
+        }
+        return {**data, **filled_in}
+
+
+def _as_set(value: object) -> object:
+    return value.model_dump(exclude_unset=True) if isinstance(value, BaseModel) else value
 
 
 def policy_schema() -> dict[str, Any]:

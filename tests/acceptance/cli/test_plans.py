@@ -129,6 +129,22 @@ def test_a_plan_is_shown_by_phase_in_80_columns_without_colour(folder: Path) -> 
     assert answer["plan"]["repos"]["app"]["path"] == str((folder / "app").resolve())
 
 
+@pytest.mark.requirement("OWN-01", "CC-17")
+def test_the_model_of_every_task_is_shown_and_none_is_chosen_by_default(folder: Path) -> None:
+    for command in (("plan", "show", "plan.yaml"), ("run", "plan.yaml", "--dry-run")):
+        shown = shiftboss(*command, folder=folder, COLUMNS="80")
+        assert "model the agent's default" in re.sub(" +", " ", shown.out), shown.err
+    (folder / "shiftboss.yaml").write_text("models: {workers: small, override: big}\n")
+    answer = json.loads(shiftboss("plan", "show", "plan.yaml", "--json", folder=folder).out)
+    assert answer["models"] == {"base": "big", "form": "big", "sessions": "big", "login": "big"}
+    text = PLAN.replace("repo: lib,", "repo: lib, model: mine,")
+    (folder / "plan.yaml").write_text(text)
+    shown = shiftboss("run", "plan.yaml", "--dry-run", folder=folder, COLUMNS="80")
+    rows = [line.split() for line in shown.out.splitlines()]
+    assert ["0", "4", "1", "base", "*", "lib", "mine"] in rows
+    assert ["4", "6", "1", "form", "*", "app", "big", "base"] in rows
+
+
 @pytest.mark.requirement("OWN-01")
 def test_a_dry_run_shows_what_would_start_when_and_does_nothing(folder: Path) -> None:
     before = sorted(folder.rglob("*"))

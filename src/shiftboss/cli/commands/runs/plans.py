@@ -61,21 +61,29 @@ def _show_check(file: Path, loaded: ReadPlanFile, phase_count: int) -> None:
 def show_plan(file: PlanFile) -> Output:
     """Show the tasks by phase, the critical path, and tasks that own the same files."""
     loaded = _read(file)
-    from shiftboss.rules.plans.graph import all_traits, critical_path, phases, plan_overlaps
+    from shiftboss.rules.plans.graph import (
+        all_models,
+        all_traits,
+        critical_path,
+        phases,
+        plan_overlaps,
+    )
 
     overlaps = plan_overlaps(loaded.plan)
+    models = all_models(loaded.plan, loaded.policy)
     answer = {
         "plan": loaded.plan.model_dump(mode="json", by_alias=True),
         "phases": phases(loaded.plan),
         "critical_path": critical_path(loaded.plan),
         "traits": all_traits(loaded.plan),
+        "models": models,
         "overlaps": [overlap._asdict() for overlap in overlaps],
     }
 
     def view() -> None:
         from shiftboss.cli.views.plans import plan_view
 
-        show(*plan_view(loaded.plan, overlaps))
+        show(*plan_view(loaded.plan, models, overlaps))
 
     return Output.of(answer, view)
 
