@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from shiftboss.cli.commands.runs.plan_preflight import make_preflight, note_warnings, refusal
 from shiftboss.cli.commands.server.serve_options import DEFAULT_DB, Db
+from shiftboss.cli.common.command import Output, print_output
 from shiftboss.cli.common.options import ServerUrl, TokenFile
 from shiftboss.cli.common.output import print_json, show
 from shiftboss.cli.common.tokens import operator_token_from_environment, read_token
@@ -17,6 +19,7 @@ from shiftboss.defaults import ADDRESS
 
 if TYPE_CHECKING:
     from shiftboss.orchestrator.run.bootstrap import RunOptions
+    from shiftboss.orchestrator.run.preflight import Preflight
     from shiftboss.protocol.plan import Plan
 
 
@@ -95,16 +98,20 @@ def run(
       shiftboss run plan.yaml --workers 4
     """
     changes = {"workers": workers, "agent": agent, "auto_merge": auto_merge}
-    from shiftboss.orchestrator.run.plan_file import load_plan
+    from shiftboss.orchestrator.run.plan_file import read_plan_file
 
-    plan = load_plan(plan_file)
-    plan = plan.model_copy(
+    loaded = read_plan_file(plan_file)
+    plan = loaded.plan.model_copy(
         update={name: value for name, value in changes.items() if value is not None}
     )
     policy = _policy_of(plan_file, policy)
+    found = make_preflight(loaded, plan, db, trees)
     if dry_run:
-        _show_dry_run(plan, policy, as_json=as_json)
+        print_output(_dry_run(plan_file, plan, policy, found), as_json=as_json)
         return
+    if found.problems:
+        print_output(refusal(plan_file, found.problems, found.warnings), as_json=as_json)
+    note_warnings(found.warnings)
     options = _run_options(plan, server, token_file, db, policy)
     options = replace(options, trees=trees, own_server=own_server, retry=retry)
     raise typer.Exit(_run(options, as_json=as_json))
@@ -181,13 +188,19 @@ def _run(options: RunOptions, *, as_json: bool) -> int:
     return 0 if outcome.done else 1
 
 
-def _show_dry_run(plan: Plan, policy: Path | None, *, as_json: bool) -> None:
-    from shiftboss.cli.views.plans import dry_run_tables
+def _dry_run(plan_file: Path, plan: Plan, policy: Path | None, found: Preflight) -> Output:
+    """The schedule, also of a plan that cannot run here; then what is wrong."""
     from shiftboss.evidence.survey.policy_file import load_policy
     from shiftboss.rules.plans.schedule import dry_run
 
     schedule = dry_run(plan, load_policy(policy) if policy is not None else None, plan.workers)
-    if as_json:
-        print_json(json.dumps(schedule.as_json()).encode())
-        return
-    show(*dry_run_tables(schedule))
+    refused = refusal(plan_file, found.problems, found.warnings)
+
+    def view() -> None:
+        from shiftboss.cli.views.plans import dry_run_tables
+
+        show(*dry_run_tables(schedule))
+        refused.view()
+
+    answer = schedule.as_json() | found._asdict()
+    return Output.of(answer, view, refused.error if found.problems else None)
