@@ -41,10 +41,11 @@ class RunOptions:
 
     @property
     def state(self) -> Path:
-        return state_folder_of(self.database)
+        return state_of(self.database)
 
 
-def state_folder_of(database: str) -> Path:
+def state_of(database: str) -> Path:
+    """The state folder that belongs to a database."""
     if "://" in database:
         return Path(".shiftboss").absolute()
     return Path(database).absolute().parent

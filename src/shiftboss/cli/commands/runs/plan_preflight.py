@@ -40,10 +40,10 @@ def make_preflight(
     """`plan` is the loaded one with the options of the command."""
     import asyncio
 
-    from shiftboss.orchestrator.run.bootstrap import state_folder_of
+    from shiftboss.orchestrator.run.bootstrap import state_of
     from shiftboss.orchestrator.run.preflight import preflight
 
-    state = state_folder_of(database)
+    state = state_of(database)
     return asyncio.run(preflight(loaded, plan, state, trees, agents=agents, repos=repos))
 
 
