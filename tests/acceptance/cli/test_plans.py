@@ -109,6 +109,9 @@ def test_every_problem_in_a_plan_is_reported_with_line_and_key(tmp_path: Path) -
     result = shiftboss("plan", "check", "plan.yaml", "--json", folder=tmp_path)
     assert (result.code, result.err) == (1, "")
     assert sorted(json.loads(result.out)["problems"]) == sorted(PROBLEMS)
+    run = shiftboss("run", "plan.yaml", folder=tmp_path)
+    assert (run.code, run.err) == (1, "plan.yaml has 6 problems\n")
+    assert sorted(run.out.splitlines()) == sorted(PROBLEMS)
     missing = shiftboss("plan", "check", "other.yaml", folder=tmp_path)
     assert missing.out == "other.yaml cannot be read: No such file or directory\n"
     shown = shiftboss("plan", "show", "plan.yaml", folder=tmp_path)

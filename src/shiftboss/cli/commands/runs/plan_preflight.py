@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from shiftboss.cli.common.command import Output
 from shiftboss.cli.common.output import print_line, printable
-from shiftboss.errors import ShiftbossError
+from shiftboss.errors import InvalidPlan, InvalidPolicy, ShiftbossError
 from shiftboss.rules.documents.wording import pluralize
 
 if TYPE_CHECKING:
@@ -45,6 +45,12 @@ def make_preflight(
 
     state = state_of(database)
     return asyncio.run(preflight(loaded, plan, state, trees, agents=agents, repos=repos))
+
+
+def problems_of(error: InvalidPlan | InvalidPolicy) -> list[str]:
+    """All problems of a file; none if it could not be read."""
+    problems = error.facts.get("problems")
+    return [str(problem) for problem in problems] if isinstance(problems, list) else []
 
 
 def refusal(file: Path, problems: Sequence[str], warnings: Sequence[str]) -> Output:

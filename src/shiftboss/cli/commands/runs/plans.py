@@ -9,7 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from shiftboss.cli.commands.runs.plan_import import import_plan
-from shiftboss.cli.commands.runs.plan_preflight import make_preflight, print_warnings, refusal
+from shiftboss.cli.commands.runs.plan_preflight import (
+    make_preflight,
+    print_warnings,
+    problems_of,
+    refusal,
+)
 from shiftboss.cli.commands.server.serve_options import DEFAULT_DB
 from shiftboss.cli.common.command import Output, json_command
 from shiftboss.cli.common.output import print_json, print_line, show
@@ -56,7 +61,7 @@ def check(
     try:
         loaded = _read(file)
     except (InvalidPlan, InvalidPolicy) as error:
-        return refusal(file, _problems(error), [])
+        return refusal(file, problems_of(error) or [error.detail], [])
     found = make_preflight(loaded, loaded.plan, DEFAULT_DB, agents=agents, repos=repos)
     if found.problems:
         return refusal(file, found.problems, found.warnings)
@@ -118,9 +123,3 @@ def _read(file: Path) -> ReadPlanFile:
     from shiftboss.orchestrator.run.plan_file import read_plan_file
 
     return read_plan_file(file)
-
-
-def _problems(error: InvalidPlan | InvalidPolicy) -> list[str]:
-    """All problems of a file that could be read; else why it could not."""
-    problems = error.facts.get("problems")
-    return [str(problem) for problem in problems] if isinstance(problems, list) else [error.detail]

@@ -9,16 +9,23 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from shiftboss.cli.commands.runs.plan_preflight import make_preflight, note_warnings, refusal
+from shiftboss.cli.commands.runs.plan_preflight import (
+    make_preflight,
+    note_warnings,
+    problems_of,
+    refusal,
+)
 from shiftboss.cli.commands.server.serve_options import DEFAULT_DB, Db
 from shiftboss.cli.common.command import Output, print_output
 from shiftboss.cli.common.options import ServerUrl, TokenFile
 from shiftboss.cli.common.output import print_json, show
 from shiftboss.cli.common.tokens import operator_token_from_environment, read_token
 from shiftboss.defaults import ADDRESS
+from shiftboss.errors import InvalidPlan, InvalidPolicy
 
 if TYPE_CHECKING:
     from shiftboss.orchestrator.run.bootstrap import RunOptions
+    from shiftboss.orchestrator.run.plan_file import PlanFile as LoadedPlan
     from shiftboss.orchestrator.run.preflight import Preflight
     from shiftboss.protocol.plan import Plan
 
@@ -98,9 +105,7 @@ def run(
       shiftboss run plan.yaml --workers 4
     """
     changes = {"workers": workers, "agent": agent, "auto_merge": auto_merge}
-    from shiftboss.orchestrator.run.plan_file import read_plan_file
-
-    loaded = read_plan_file(plan_file)
+    loaded = _load(plan_file, as_json=as_json)
     plan = loaded.plan.model_copy(
         update={name: value for name, value in changes.items() if value is not None}
     )
@@ -146,6 +151,19 @@ def land(
     else:
         show(*outcome_lines(outcome))
     raise typer.Exit(0 if outcome.done else 1)
+
+
+def _load(plan_file: Path, *, as_json: bool) -> LoadedPlan:
+    """Lists all problems of a plan that is not valid."""
+    from shiftboss.orchestrator.run.plan_file import read_plan_file
+
+    try:
+        return read_plan_file(plan_file)
+    except (InvalidPlan, InvalidPolicy) as error:
+        problems = problems_of(error)
+        if problems:
+            print_output(refusal(plan_file, problems, []), as_json=as_json)
+        raise
 
 
 def _policy_of(plan_file: Path, policy: Path | None) -> Path | None:
