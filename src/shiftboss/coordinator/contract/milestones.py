@@ -7,6 +7,7 @@ of the commit, no lease runs, and the worker may leave. DONE is a claim.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Final
 
 from shiftboss.coordinator.bus import questions
@@ -29,7 +30,7 @@ from shiftboss.coordinator.contract.policy import ActivePolicy
 from shiftboss.coordinator.contract.recovery import contact_of, end_for_permission
 from shiftboss.coordinator.idempotency import first_about, key_reused, report_digest
 from shiftboss.errors import IllegalTransition, InvalidRequest, UnknownHandoff
-from shiftboss.protocol.ci import CiDemand
+from shiftboss.protocol.ci import CiDemand, CiReport, CiRun
 from shiftboss.protocol.contract_requests import MilestoneAnswer, ReportMilestoneRequest
 from shiftboss.protocol.events import Event, EventKind
 from shiftboss.protocol.milestone_lines import render_line
@@ -44,8 +45,16 @@ from shiftboss.protocol.milestones import (
     progress_of,
 )
 from shiftboss.protocol.states import WorkerState
+from shiftboss.protocol.verdicts import Verdict
 from shiftboss.rules.claims.handoffs import Claim, Handoff
-from shiftboss.rules.contract.milestones import check_done_report, check_report_order, state_of
+from shiftboss.rules.contract.ci_verdict import runs_of_commit
+from shiftboss.rules.contract.milestones import (
+    RunName,
+    check_done_report,
+    check_named_run,
+    check_report_order,
+    state_of,
+)
 from shiftboss.rules.contract.records import ContractAttempt
 from shiftboss.rules.tasks.leases import lease_end_ms
 from shiftboss.rules.tasks.packets import Assignment
@@ -250,13 +259,19 @@ def _done(
     """The report must be complete, and CI must not be known to be red; then the verifier decides.
     The server may have claimed before, and the claim may have been accepted."""
     demand = CiDemand.model_validate_json(handoff.ci) if handoff.ci else None
-    check_done_report(report, demand.policy.must_succeed if demand else [])
+    check_done_report(report, (demand.policy.must_succeed if demand else None) or [])
     accepted = _accepted_claim(tx, taken, request)
     if accepted is not None:
+        assert accepted.verdict is not None, "an accepted claim has its verdict"
+        verdict = Verdict.model_validate_json(accepted.verdict)
+        check_done_runs(request, report, verdict.ci_runs, verdict.commit or "")
         return accepted
     held = check_holds(taken.assignment, request.bead_id, request.name, request.epoch)
     tracking = tx.tracking(held.swarm_id, held.task_id)
     if demand is not None and tracking is not None:
+        if tracking.report is not None:
+            ci_report = CiReport.model_validate_json(tracking.report)
+            check_done_runs(request, report, runs_of_commit(ci_report), tracking.sha)
         refuse_unless_green(tracking, demand)
     attempt = attempt_of(tx, held)
     check_report_order(milestone_of(held, attempt), "DONE")
@@ -264,6 +279,18 @@ def _done(
         attempt = keep_returns(tx, held, attempt, report, request.returns, tracking)
     content = claim_content(tracking, attempt) | {"name": request.name, "epoch": request.epoch}
     return claims.make_claim(tx, held, content, report_key, now_ms)
+
+
+def check_done_runs(
+    request: ReportMilestoneRequest, report: Done, runs: Sequence[CiRun], sha: str
+) -> None:
+    """The runs that a worker names must be runs of its commit. A commit without a run is refused
+    for that."""
+    names = [RunName(run.run_id, run.url) for run in runs]
+    if names and report.ci_run is not None:
+        check_named_run(report.ci_run, names, sha, "ci_run")
+    if names and request.returns is not None:
+        check_named_run(request.returns.ci_run_id, names, sha, "returns.ci_run_id")
 
 
 def _accepted_claim(

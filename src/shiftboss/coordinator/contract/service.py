@@ -34,6 +34,7 @@ from shiftboss.protocol.handoffs import WorkerHandoff
 from shiftboss.protocol.milestone_lines import parse_line, render_line
 from shiftboss.protocol.milestones import Done, MilestoneReport, PushedToCi
 from shiftboss.rules.claims.handoffs import Handoff
+from shiftboss.rules.contract.ci_verdict import runs_of_commit
 from shiftboss.rules.contract.milestones import check_done_report
 from shiftboss.rules.prompts.worker_prompts import SpawnTask, ci_instructions, spawn_prompt
 from shiftboss.store.port import Store, Transaction
@@ -115,8 +116,9 @@ class ContractService:
         if handoff.ci is None:
             return
         demand = CiDemand.model_validate_json(handoff.ci)
-        check_done_report(done, demand.policy.must_succeed)
+        check_done_report(done, demand.policy.must_succeed or [])
         report = await self._evidence.ci_report(demand, tracking.sha)
+        milestones.check_done_runs(request, done, runs_of_commit(report), tracking.sha)
         now_ms = self._clock()
         await self._store.write(
             lambda tx: ci.record_report(tx, self._policy, tracking, report, now_ms),

@@ -7,7 +7,7 @@ is FIXING_CI instead of WORKING.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from shiftboss.errors import ContractViolations, IllegalTransition, InvalidRequest
 from shiftboss.protocol.milestone_lines import FORMATS
@@ -97,6 +97,34 @@ def check_done_report(report: Done, must_succeed: Sequence[str]) -> None:
     refusal = _violation_in(report)
     if refusal is not None:
         raise refusal
+
+
+class RunName(NamedTuple):
+    """What people call a CI run: `run_id` is written as #451."""
+
+    run_id: str
+    url: str | None = None
+
+
+def check_named_run(named: str, runs: Sequence[RunName], sha: str, field: str) -> None:
+    """`named`, the number or the address of a run, must be one of the commit's `runs`."""
+    if any(_is_name_of(named, run) for run in runs):
+        return
+    known = ", ".join(f"#{run.run_id}" for run in runs)
+    raise violation_of(
+        "caching_old_run_ids",
+        f"{field}: {named} is not a CI run of the pushed commit {sha[:12]}; nothing was changed",
+        field=field,
+        hint=f"the runs of this commit are: {known}",
+    )
+
+
+def _is_name_of(named: str, run: RunName) -> bool:
+    url = (run.url or "").rstrip("/")
+    if "://" in named and url:
+        return f"{named}/".startswith(f"{url}/")
+    # GitHub's addresses end in the id of the run, which is not its number.
+    return named.rpartition("/")[2] in (run.run_id, url.rpartition("/")[2])
 
 
 def _patterns(missing: Sequence[str]) -> list[str]:

@@ -83,7 +83,7 @@ def ci_instructions(repo: str, policy: Policy, count_tokens: CountTokens = estim
     The must-succeed jobs come first, then as many of the others as fit.
     """
     ci = policy.repos.get(repo, RepoPolicy()).ci
-    jobs = list(dict.fromkeys([*ci.must_succeed, *ci.required_jobs]))
+    jobs = list(dict.fromkeys([*(ci.must_succeed or ()), *ci.required_jobs]))
     for shown in range(len(jobs), 0, -1):
         text = _ci_text(jobs, shown, policy)
         if count_tokens(text) <= policy.tokens.ci_stage_addon:
