@@ -62,6 +62,20 @@ def check_report_order(present: Milestone | None, new: Milestone) -> None:
     )
 
 
+def check_may_read_ci(task_id: str, present: Milestone | None, *, has_pushed: bool) -> None:
+    """The CI instructions are loaded at PUSHED_TO_CI, not before: a worker pays for them with every
+    further step."""
+    if has_pushed or present in ("PUSHED_TO_CI", "FIXING_CI", "DONE"):
+        return
+    before = "has no milestone yet" if present is None else f"is at {present}"
+    raise IllegalTransition(
+        f"{task_id} {before}; the CI instructions come with PUSHED_TO_CI",
+        field="bead_id",
+        hint=f"push, then report {FORMATS['PUSHED_TO_CI']}",
+        facts={"milestone": present, "legal": ["PUSHED_TO_CI"]},
+    )
+
+
 def milestone_view(
     state: WorkerState, *, ci_failed: bool, before: Milestone | None = None
 ) -> Milestone | None:

@@ -45,7 +45,7 @@ _TIMEOUTS: Final[dict[str, type[MilestoneTimeout]]] = {
 }
 
 # What the rest of the spawn prompt leaves of its 100 tokens, by our estimate.
-SANDBOX_TOKENS_MAX: Final = 32
+SANDBOX_TOKENS_MAX: Final = 18
 
 _JOB_LISTS: Final = ("required_jobs", "must_succeed", "optional_jobs")
 
