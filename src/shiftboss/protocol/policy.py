@@ -8,7 +8,7 @@ with `preset: completion-contract`, or with keys of their own.
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import (
     BaseModel,
@@ -28,6 +28,9 @@ ShortText = Annotated[str, StringConstraints(min_length=1, max_length=2000, patt
 # Traits of a task, from which the policy chooses a model.
 Trait = Literal["high_complexity", "critical_path", "security_sensitive", "cross_repo"]
 Milestone = Literal["WORKING", "PUSHED_TO_CI", "FIXING_CI", "DONE", "BLOCKED"]
+
+# The job of the contract that publishes a commit.
+SYNC_JOB: Final = "radicle-push"
 
 _DURATION = re.compile(r"(\d+)\s*(s|m|h|d)")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
@@ -68,13 +71,16 @@ class LocalJob(Request):
 
 
 class CiPolicy(Request):
-    """`required_jobs` must exist and succeed. Each job of `must_succeed` gets its own check in each
-    verdict, and must not be skipped. Names are compared in full, ignoring case."""
+    """All jobs of a commit must pass, except `optional_jobs`. `required_jobs` must also exist and
+    not be skipped. `must_succeed` are the sync jobs, which have a remedy of their own when they are
+    skipped; None means those that are found in the run. Names are compared in full, ignoring
+    case."""
 
     provider: Literal["local", "forgejo", "github"] = "local"
     jobs: dict[JobName, LocalJob] = Field(default={})
     required_jobs: list[JobName] = Field(default=[])
-    must_succeed: list[JobName] = Field(default=[])
+    must_succeed: list[JobName] | None = None
+    optional_jobs: list[JobName] = Field(default=[])
     # For forges: the address, the repository there, and the source of the token.
     url: Annotated[str, StringConstraints(pattern=r"^https?://[^\s]+$")] | None = None
     repository: Annotated[str, StringConstraints(pattern=r"^[^/\s]+/[^/\s]+$")] | None = None
@@ -237,6 +243,17 @@ class Policy(Request):
             if isinstance(given := _as_set(data.get(key, {})), dict)
         }
         return {**data, **filled_in}
+
+    @model_validator(mode="after")
+    def _name_sync_jobs(self) -> Self:
+        """A file that names the preset has its sync job too. A file that only lists repos may be
+        about repos that have none."""
+        if self.preset is not None:
+            for name, repo in self.repos.items():
+                if repo.ci.must_succeed is None:
+                    ci = repo.ci.model_copy(update={"must_succeed": [SYNC_JOB]})
+                    self.repos[name] = repo.model_copy(update={"ci": ci})
+        return self
 
 
 def _as_set(value: object) -> object:

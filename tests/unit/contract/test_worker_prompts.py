@@ -11,6 +11,7 @@ import tiktoken
 
 from shiftboss.errors import ContractViolations, InvalidRequest
 from shiftboss.protocol.contract_requests import ContextDocument, ContextParts
+from shiftboss.protocol.milestone_lines import FORMATS, milestone_word
 from shiftboss.protocol.policy import CiPolicy, Models, Policy, RepoPolicy, Sandbox, Trait
 from shiftboss.rules.claims.handoffs import choose_model
 from shiftboss.rules.prompts.context import RECOMMENDED, REQUIRED, context_handoff
@@ -101,10 +102,24 @@ def test_the_spawn_prompt_has_task_reports_limits_and_where_to_find_the_rest() -
     assert "TASK A001 in alphavm: Implement AX token types" in prompt
     assert "FILE: vm/types/ax.rs" in prompt
     assert "REQUIRED: no unsafe code" in prompt
-    assert "LIMITS: 20m, CI 15m, fix 15m x5" in prompt
-    assert "Tool denied twice: BLOCKED_PERMISSION: tool - error; stop" in prompt
+    assert "LIMITS 20m CI 15m fix 15m x5" in prompt
     assert "ON PUSHED_TO_CI: get_ci_instructions" in prompt
     assert "more: show_handoff" not in prompt
+
+
+@pytest.mark.requirement("CC-02", "CC-08")
+def test_the_spawn_prompt_lists_every_state_with_its_report() -> None:
+    lines = fixed_part(POLICY).splitlines()
+    for line in (
+        "WORKING: what",
+        "PUSHED_TO_CI: repo commit hash - CI run #id",
+        "FIXING_CI: job - cause",
+        "DONE: repo CI run #id all green, job: success",
+        "BLOCKED: why",
+        "BLOCKED_PERMISSION: tool - error; stop",
+    ):
+        assert line in lines
+    assert {milestone_word(line) for line in lines} - {None} == set(FORMATS)
 
 
 def test_the_sandbox_line_is_a_setting_of_those_who_ask_for_it() -> None:
