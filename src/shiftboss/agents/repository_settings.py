@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from shiftboss.agents.launch import SERVER_NAME, hook_settings
 from shiftboss.defaults import ADDRESS
-from shiftboss.rules.documents.file_edits import HOOK_PROGRAM, HookEntry, Member
+from shiftboss.rules.documents.file_edits import HookEntry, Member, hook_command
 
 LOCAL_MCP_URL: Final = f"{ADDRESS}/mcp"
 REPOSITORY_HOOK_SECONDS: Final = 30
@@ -30,4 +30,4 @@ def stop_hook(event: str, kind: str, timeout: int = REPOSITORY_HOOK_SECONDS) -> 
 
 
 def _command(kind: str, timeout: int) -> dict[str, Any]:
-    return hook_settings(f"{HOOK_PROGRAM}{kind}", timeout)
+    return hook_settings(hook_command(kind), timeout)

@@ -15,6 +15,7 @@ from shiftboss.protocol.ci import CiDemand, CiReport
 from shiftboss.protocol.receipts import ReceiptBody, SignedReceipt
 from shiftboss.protocol.verdicts import Verdict, VerificationJob
 from shiftboss.rules.contract.breakage import BreakageFinding, BreakageQuestion
+from shiftboss.rules.contract.checkpoints import Work
 from shiftboss.rules.prompts.context import ContextMaterial, ContextRequest
 
 
@@ -47,6 +48,11 @@ class Evidence(Protocol):
 
     async def is_squash_of(self, repo: str, squash: str, commit: str) -> bool:
         """Whether a commit stands for verified work: for `commit`, or for work that contains it."""
+        ...
+
+    async def work_since(self, repo: str, base: str, rev: str) -> Work | None:
+        """The commits from `base` to a revision, and the files that differ. None: there is no such
+        revision."""
         ...
 
     async def ci_report(self, demand: CiDemand, sha: str) -> CiReport:

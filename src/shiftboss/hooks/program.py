@@ -47,7 +47,7 @@ def _run(kind: str, arguments: Sequence[str]) -> HookAnswer:
         file = contract_file(arguments, os.environ, ".")
         if file is None:
             return HookAnswer()  # a session without a contract may do everything
-        return _answer(kind, hook, file)
+        return _answer(kind, hook, file, is_of_run="--contract" in arguments)
     except HookRefused as refusal:
         reason = str(refusal)
     except BaseException as error:  # noqa: BLE001 -- any failure is a refusal
@@ -65,15 +65,16 @@ def _find_hook(kind: str) -> Hook:
     return hook
 
 
-def _answer(kind: str, hook: Hook | None, file: str) -> HookAnswer:
-    """Raises HookRefused. Each hook imports its own part only, to start fast."""
+def _answer(kind: str, hook: Hook | None, file: str, *, is_of_run: bool) -> HookAnswer:
+    """Raises HookRefused. Each hook imports its own part only, to start fast. `is_of_run`: a run
+    has installed the hook; otherwise it is one that the repository contains."""
     if hook is None:
         _check_git(kind, file)
         return HookAnswer()
     if isinstance(hook, StopHook):
         from shiftboss.hooks.stop_hook import reason_to_continue
 
-        reason = reason_to_continue(file, _input_or_empty())
+        reason = reason_to_continue(file, _input_or_empty(), is_of_run=is_of_run)
         return hook.allow() if reason is None else hook.keep_working(reason)
     from shiftboss.hooks.tool_hook import refusal
 

@@ -20,8 +20,11 @@ _SHOWN_MAX: Final = 5
 _MAY_END: Final = ("blocked", "waiting")
 
 
-def reason_to_continue(contract_file: str, given: Mapping[str, Any]) -> str | None:
-    """What the agent has to do before it may end; None if it may end."""
+def reason_to_continue(
+    contract_file: str, given: Mapping[str, Any], *, is_of_run: bool = True
+) -> str | None:
+    """What the agent has to do before it may end; None if it may end. A hook that no run has
+    installed says nothing if the run is over and its server is gone."""
     session = given.get("session_id")
     key = session if isinstance(session, str) else ""
     blocked = _block_count(contract_file, key)
@@ -29,6 +32,8 @@ def reason_to_continue(contract_file: str, given: Mapping[str, Any]) -> str | No
     try:
         reason = _reason(read_contract(contract_file))
     except (HookServerUnreachable, ContractUnreadable) as error:
+        if not is_of_run:
+            return None
         blocks_max = 1
         reason = (
             f"Shiftboss does not know whether your work was accepted ({error}). Commit it and call "

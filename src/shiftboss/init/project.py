@@ -94,11 +94,11 @@ COMMENT: Final = "#"
 _HEAD: Final = """\
 # The policy of Shiftboss. Everything else has a default: see `shiftboss policy show --effective`.
 # `shiftboss policy check` reports mistakes in this file.
-# Work on a repo listed here is accepted after its CI has passed, one task at a time.
 """
-# A repo without jobs is not listed: its CI would never pass.
-_NO_JOBS: Final = """\
-# No tests were found in this repository. Once there are some, replace `{}` by:
+# The repo is not listed: one task at a time would be a surprise to those who did not ask for it.
+_NO_REPOS: Final = """\
+# Tasks that own different files run side by side; each is verified by its own criteria. To accept
+# work on this repository only after its CI has passed, one task at a time, replace `{}` by:
 """
 _EXAMPLE_JOB: Final = {"test": ["make test"]}
 
@@ -109,10 +109,9 @@ def repo_name(folder: str) -> str:
 
 
 def policy_draft(name: str, branch: str, jobs: Mapping[str, Sequence[str]]) -> str:
-    if jobs:
-        return sealed("".join([_HEAD, "repos:\n", *_repo(name, branch, jobs)]), COMMENT)
-    example = [f"{COMMENT}{line}" for line in _repo(name, branch, _EXAMPLE_JOB)]
-    return sealed("".join([_HEAD, "repos: {}\n", _NO_JOBS, *example]), COMMENT)
+    """A policy without repos, and the entry of this one as a comment."""
+    entry = [f"{COMMENT}{line}" for line in _repo(name, branch, jobs or _EXAMPLE_JOB)]
+    return sealed("".join([_HEAD, "repos: {}\n", _NO_REPOS, *entry]), COMMENT)
 
 
 def _repo(name: str, branch: str, jobs: Mapping[str, Sequence[str]]) -> list[str]:

@@ -78,17 +78,20 @@ class CompletionReturn(Request):
     summary: Annotated[str, StringConstraints(min_length=1, max_length=5000, pattern=NO_NUL)]
 
 
+Decision = Annotated[str, StringConstraints(min_length=1, max_length=500, pattern=NO_NUL)]
 MilestoneLine = Annotated[str, StringConstraints(min_length=1, max_length=20_000, pattern=NO_NUL)]
 
 
 class ReportMilestoneRequest(BusRequest):
     """A milestone, either as a `line` of text or as a `report`. `returns` comes with DONE, or with
-    the last push of a worker that leaves before CI has finished."""
+    the last push of a worker that leaves before CI has finished. `decisions` are kept in the
+    checkpoint, for a worker that continues the task."""
 
     bead_id: TaskId
     line: MilestoneLine | None = None
     report: MilestoneReport | None = None
     returns: CompletionReturn | None = None
+    decisions: list[Decision] = Field(default=[], max_length=50)
     name: WorkerName | None = None
     epoch: Epoch | None = None
 
@@ -176,7 +179,7 @@ class ReportFailureRequest(BusRequest):
 
 
 class FailureAnswer(Answer):
-    """`action` is retry, fix, escalate, pause, terminate or halt."""
+    """`action` is retry, fix, report, escalate, pause, terminate or halt."""
 
     bead_id: str
     failure_class: str

@@ -158,9 +158,14 @@ class Blocked(Request):
 
 
 class BlockedPermission(Request):
+    """`operations` are the files and operations attempted; they exist only in the JSON form."""
+
     milestone: Literal["BLOCKED_PERMISSION"] = "BLOCKED_PERMISSION"
     tool: Name
     error: Line
+    operations: list[Annotated[str, StringConstraints(max_length=500, pattern=NO_NUL)]] = Field(
+        default=[], max_length=200
+    )
 
 
 MilestoneReport = Annotated[

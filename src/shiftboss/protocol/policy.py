@@ -1,15 +1,23 @@
 """The policy file `shiftboss.yaml`: repositories, their CI, and the limits of the contract.
 
-Every default is the value of the preset `completion-contract`, so a file that only lists the
-repositories follows that contract.
+The limits default to those of the completion contract, so a file that only lists the repositories
+follows that contract. Its models and its line about the sandbox are for those who ask for them:
+with `preset: completion-contract`, or with keys of their own.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import BeforeValidator, Field, StringConstraints, WithJsonSchema
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    Field,
+    StringConstraints,
+    WithJsonSchema,
+    model_validator,
+)
 
 from shiftboss.protocol.fields import NO_NUL, Request
 
@@ -20,6 +28,9 @@ ShortText = Annotated[str, StringConstraints(min_length=1, max_length=2000, patt
 # Traits of a task, from which the policy chooses a model.
 Trait = Literal["high_complexity", "critical_path", "security_sensitive", "cross_repo"]
 Milestone = Literal["WORKING", "PUSHED_TO_CI", "FIXING_CI", "DONE", "BLOCKED"]
+
+# The job of the contract that publishes a commit.
+SYNC_JOB: Final = "radicle-push"
 
 _DURATION = re.compile(r"(\d+)\s*(s|m|h|d)")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
@@ -60,13 +71,16 @@ class LocalJob(Request):
 
 
 class CiPolicy(Request):
-    """`required_jobs` must exist and succeed. Each job of `must_succeed` gets its own check in each
-    verdict, and must not be skipped. Names are compared in full, ignoring case."""
+    """All jobs of a commit must pass, except `optional_jobs`. `required_jobs` must also exist and
+    not be skipped. `must_succeed` are the sync jobs, which have a remedy of their own when they are
+    skipped; None means those that are found in the run. Names are compared in full, ignoring
+    case."""
 
     provider: Literal["local", "forgejo", "github"] = "local"
     jobs: dict[JobName, LocalJob] = Field(default={})
     required_jobs: list[JobName] = Field(default=[])
-    must_succeed: list[JobName] = Field(default=[])
+    must_succeed: list[JobName] | None = None
+    optional_jobs: list[JobName] = Field(default=[])
     # For forges: the address, the repository there, and the source of the token.
     url: Annotated[str, StringConstraints(pattern=r"^https?://[^\s]+$")] | None = None
     repository: Annotated[str, StringConstraints(pattern=r"^[^/\s]+/[^/\s]+$")] | None = None
@@ -171,9 +185,11 @@ class TokenBudget(Request):
 
 
 class Models(Request):
-    orchestrator: ShortText = "claude-opus-4"
-    workers: ShortText = "claude-sonnet-4"
-    override: ShortText = "claude-opus-4"
+    """The models by role. None leaves the choice to the plan, or else to the agent."""
+
+    orchestrator: ShortText | None = None
+    workers: ShortText | None = None
+    override: ShortText | None = None
     override_when: list[Trait] = Field(
         default=["high_complexity", "critical_path", "security_sensitive", "cross_repo"]
     )
@@ -182,13 +198,26 @@ class Models(Request):
 class Sandbox(Request):
     """The line about the sandbox in the worker's prompt. If empty, there is none."""
 
-    worker_instruction: Annotated[str, StringConstraints(max_length=500, pattern=NO_NUL)] = (
-        "BASH: Use dangerouslyDisableSandbox:true on all Bash calls"
-    )
+    worker_instruction: Annotated[str, StringConstraints(max_length=500, pattern=NO_NUL)] = ""
+
+
+# What a preset sets beyond the defaults, by the key in the policy.
+_PRESETS: Final[dict[str, dict[str, dict[str, str]]]] = {
+    "completion-contract": {
+        "models": {
+            "orchestrator": "claude-opus-4",
+            "workers": "claude-sonnet-4",
+            "override": "claude-opus-4",
+        },
+        "sandbox": {
+            "worker_instruction": "BASH: Use dangerouslyDisableSandbox:true on all Bash calls"
+        },
+    }
+}
 
 
 class Policy(Request):
-    preset: Literal["completion-contract"] = "completion-contract"
+    preset: Literal["completion-contract"] | None = None
     repos: dict[RepoName, RepoPolicy] = Field(default={})
     # neighbours: direct dependencies and dependents block, as in the contract's algorithm.
     # chain: indirect ones block as well, as in the contract's principle.
@@ -200,6 +229,35 @@ class Policy(Request):
     tokens: TokenBudget = Field(default=TokenBudget())
     models: Models = Field(default=Models())
     sandbox: Sandbox = Field(default=Sandbox())
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fill_in_preset(cls, data: object) -> object:
+        """The values of the preset, for every key that the file does not set."""
+        preset = data.get("preset") if isinstance(data, dict) else None
+        if not isinstance(data, dict) or not isinstance(preset, str) or preset not in _PRESETS:
+            return data
+        filled_in = {
+            key: {**values, **given}
+            for key, values in _PRESETS[preset].items()
+            if isinstance(given := _as_set(data.get(key, {})), dict)
+        }
+        return {**data, **filled_in}
+
+    @model_validator(mode="after")
+    def _name_sync_jobs(self) -> Self:
+        """A file that names the preset has its sync job too. A file that only lists repos may be
+        about repos that have none."""
+        if self.preset is not None:
+            for name, repo in self.repos.items():
+                if repo.ci.must_succeed is None:
+                    ci = repo.ci.model_copy(update={"must_succeed": [SYNC_JOB]})
+                    self.repos[name] = repo.model_copy(update={"ci": ci})
+        return self
+
+
+def _as_set(value: object) -> object:
+    return value.model_dump(exclude_unset=True) if isinstance(value, BaseModel) else value
 
 
 def policy_schema() -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Any, Final
 
 from shiftboss.client.bus_client import POLL_TIMEOUT, BusClient
@@ -24,10 +25,14 @@ class MilestoneReports(ABC):
     # Pushed, and CI is not known to be red: the server finishes the task without the worker.
     _server_finishes = False
 
-    async def working(self, text: str, **members: object) -> dict[str, Any]:
-        """Optional members: `substate`, `files_modified` with `estimated_files`."""
+    async def working(
+        self, text: str, *, decisions: Sequence[str] = (), **members: object
+    ) -> dict[str, Any]:
+        """Optional members: `substate`, `files_modified` with `estimated_files`. `decisions` are
+        kept in the checkpoint, for a worker that continues the task."""
         self._server_finishes = False
-        return await self._report({"milestone": "WORKING", "description": text} | members)
+        report = {"milestone": "WORKING", "description": text}
+        return await self._report(report | members, decisions=list(decisions))
 
     async def pushed(
         self,

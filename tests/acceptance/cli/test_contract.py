@@ -6,11 +6,12 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
-from tests.acceptance.bus.bus import task
+from tests.acceptance.bus.bus import ask, task
 from tests.acceptance.handoffs.contract_fixtures import WORKER, PolicyServer, running_policy_server
 from tests.commands import environment
 from tests.repos import Repo
@@ -169,8 +170,29 @@ def test_the_second_denial_of_a_tool_ends_the_worker(server: PolicyServer) -> No
     first = server.json("failure", task_id, *denied)
     second = server.json("failure", task_id, *denied)
     assert [one["failure_class"] for one in (first, second)] == ["permission_denied"] * 2
-    assert first["action"] != "terminate"
+    assert first["action"] == "report"
+    assert "report BLOCKED_PERMISSION: Bash - Permission to use Bash has been" in first["message"]
+    assert "do not work around it unless the orchestrator tells you how" in first["message"]
     assert second["action"] == "terminate"
+    assert task(server.client, task_id)["status"] == "failed"
+
+
+@pytest.mark.requirement("CC-07")
+def test_a_worker_that_stops_at_the_first_denial_lists_what_it_attempted(
+    server: PolicyServer,
+) -> None:
+    task_id = server.spawn("core", at_work=True)
+    denied = ("Permission denied", "--tool", "Bash", "--operation", "mkdir out")
+    assert server.json("failure", task_id, *denied)["action"] == "report"
+    report = {"milestone": "BLOCKED_PERMISSION", "tool": "Bash", "error": "Permission denied"}
+    ask(
+        server.client,
+        "report_milestone",
+        bead_id=task_id,
+        report=report | {"operations": ["write out/a.txt"]},
+    )
+    (question,) = ask(server.client, "list_questions")["questions"]
+    assert "Attempted: mkdir out\nAttempted: write out/a.txt" in question["question"]
     assert task(server.client, task_id)["status"] == "failed"
 
 
@@ -182,10 +204,22 @@ def test_the_worker_prompt_omits_ci_which_comes_in_a_later_prompt(
     prompt = server.ok("prompt", task_id)
     assert "TASK t-core in core: Work on core" in prompt
     assert "radicle-push" not in " ".join(prompt)
-    later = server.run("prompt", task_id, "--ci")
-    assert later.code == 0
-    assert "radicle-push" in later.out
     assert server.json("prompt", task_id)["text"].splitlines() == prompt
+    assert {"FIXING_CI: job - cause", "DONE: repo CI run #id all green, job: success"} <= {*prompt}
+
+    def refused(reason: str) -> None:
+        early = server.run("prompt", task_id, "--ci")
+        assert (early.code, early.out) == (1, "")
+        assert early.err.startswith(f"{reason}; the CI instructions come with PUSHED_TO_CI; push")
+
+    refused("t-core has no milestone yet")
+    server.begin(task_id)
+    refused("t-core is at WORKING")
+    red = server.core.commit("without what the sync wants")
+    server.ok("milestone", task_id, f"PUSHED_TO_CI: core commit {red} - CI run #1")
+    assert "radicle-push" in server.run("prompt", task_id, "--ci").out
+    server.wait_for(task_id, state="executing")
+    assert "radicle-push" in server.run("prompt", task_id, "--ci").out
 
 
 @pytest.mark.requirement("CC-11")
@@ -216,6 +250,44 @@ def test_checkpoints_are_shown_and_exported_with_the_contracts_fields(
     taken = server.run("checkpoint", "export", "--out", "core/README.md")
     assert (taken.code, taken.out) == (1, "")
     assert taken.err.startswith("cannot write core/README.md/sessions/")
+
+
+@pytest.mark.requirement("CC-11")
+def test_a_checkpoint_has_the_files_the_runs_and_the_decisions(server: PolicyServer) -> None:
+    task_id = server.spawn("core", "notes.txt", at_work=True)
+
+    def body() -> dict[str, Any]:
+        fields: dict[str, Any] = server.json("checkpoint", "show", task_id)["checkpoint"]["body"]
+        return fields
+
+    first = server.core.commit("begin", {"notes.txt": "to do\n"})
+    working = ("WORKING: Writing it", "--decision", "one file is enough")
+    server.ok("milestone", task_id, *working)
+    assert (body()["commits"], body()["files_modified"]) == ([first], ["notes.txt"])
+    server.ok("milestone", task_id, f"PUSHED_TO_CI: core commit {first} - CI run #1")
+    server.wait_for(task_id, state="executing")
+    server.ok("milestone", task_id, "FIXING_CI: radicle-push - there is no file synced")
+    asked = server.json("milestone", task_id, "BLOCKED: May I add it?")["question_id"]
+    server.ok("questions", "answer", str(asked), "yes, an empty one")
+    decisions = [
+        "one file is enough",
+        "radicle-push: there is no file synced",
+        "May I add it?: yes, an empty one",
+    ]
+    assert body()["decisions_made"] == decisions
+    server.core.git("rm", "--quiet", "notes.txt")
+    second = server.core.commit("finish", {"synced": ""})
+    server.ok("milestone", task_id, f"PUSHED_TO_CI: core commit {second} - CI run #2")
+    assert body()["files_modified"] == ["synced"]
+    server.wait_for(task_id, status="done")
+    done = body()
+    assert (done["current_milestone"], done["decisions_made"]) == ("DONE", decisions)
+    assert done["commits"] == [first, second]
+    (name,) = server.ok("checkpoint", "export")
+    exported = yaml.safe_load((server.folder / name).read_text())
+    (run,) = exported["ci_runs"]
+    assert (run["status"], sorted(run["jobs_passed"])) == ("passed", ["radicle-push", "test"])
+    assert run["id"]
 
 
 @pytest.mark.requirement("SW-13")

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from shiftboss.rules.documents.file_edits import hook_command
 from tests.commands import COMMAND_SECONDS, Done, environment, shiftboss
 
 ALL = {
@@ -76,14 +77,14 @@ def test_init_sets_up_a_fresh_repository_once_and_can_undo_it(folder: Path) -> N
     assert (missing.code, missing.err) == (1, "5 files must be written; run: shiftboss init\n")
     shown = init(folder, "--dry-run")
     assert "+++ b/shiftboss.yaml\n" in shown.out
-    assert '+        test: {run: ["make test"]}\n' in shown.out
+    assert '+#        test: {run: ["make test"]}\n' in shown.out
     assert files(folder) == before
 
     done = init(folder)
     assert "created shiftboss.yaml\n" in done.out
     assert json.loads((folder / ".mcp.json").read_text()) == {"mcpServers": {"shiftboss": SERVER}}
     checked = shiftboss("policy", "check", folder=folder)
-    assert checked.out.splitlines()[0] == "shiftboss.yaml is valid: 1 repo, locking neighbours"
+    assert checked.out.splitlines()[0] == "shiftboss.yaml is valid: 0 repos, locking neighbours"
     once = files(folder)
     assert init(folder).out == "nothing to do\n"
     assert init(folder, "--check").out == "nothing to do\n"
@@ -152,7 +153,7 @@ def test_existing_content_is_kept_and_restored_byte_for_byte(folder: Path) -> No
     settings = json.loads((folder / ".claude/settings.json").read_text())
     assert list(settings) == ["permissions", "hooks", "model"]
     commands = [one["hooks"][0]["command"] for one in settings["hooks"]["PreToolUse"]]
-    assert commands == ["./look.sh", "shiftboss hook pre-tool-use"]
+    assert commands == ["./look.sh", hook_command("pre-tool-use")]
     rules = (folder / "AGENTS.md").read_bytes()
     assert rules.startswith(texts["AGENTS.md"].encode() + b"\r\n\r\n<!-- shiftboss:begin -->\r\n")
     assert rules.count(b"\n") == rules.count(b"\r\n")
@@ -288,6 +289,27 @@ def test_work_lands_on_the_main_branch_if_there_is_one(folder: Path) -> None:
     subprocess.run([*git, "commit", "--quiet", "--allow-empty", "-m", "base"], check=True)
     subprocess.run([*git, "checkout", "--quiet", "-b", "feature"], check=True)
     (folder / "Makefile").write_text("test:\n\ttrue\n")
-    assert "+    branch: main  # " in init(folder, "--dry-run").out
+    assert "+#    branch: main  # " in init(folder, "--dry-run").out
     subprocess.run([*git, "branch", "--quiet", "-m", "main", "develop"], check=True)
-    assert "+    branch: feature  # " in init(folder, "--dry-run").out
+    assert "+#    branch: feature  # " in init(folder, "--dry-run").out
+
+
+PLAN = """\
+goal: Two files
+repos: {sums: {path: .}}
+tasks:
+  - {id: one, title: One, files_owned: [src/one.js], traits: [critical_path]}
+  - {id: two, title: Two, files_owned: [src/two.js]}
+"""
+
+
+@pytest.mark.requirement("OWN-01")
+def test_after_init_tasks_of_a_node_repository_run_side_by_side(folder: Path) -> None:
+    (folder / "package.json").write_text('{"scripts": {"test": "node --test"}}')
+    init(folder)
+    (folder / "plan.yaml").write_text(PLAN)
+    shown = shiftboss("plan", "show", "plan.yaml", "--json", folder=folder)
+    assert "models" in json.loads(shown.out), shown.err
+    done = shiftboss("run", "--dry-run", "--json", "plan.yaml", folder=folder)
+    steps = json.loads(done.out)["steps"]
+    assert [(step["starts"], step["model"]) for step in steps] == [(0, None), (0, None)]

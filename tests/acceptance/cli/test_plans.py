@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -54,11 +57,28 @@ PROBLEMS = [
 ]
 
 
+def commit(repo: Path) -> None:
+    identity = ["-c", "user.name=W", "-c", "user.email=w@shiftboss.invalid"]
+    command = [
+        "git",
+        "-C",
+        str(repo),
+        *identity,
+        "commit",
+        "--quiet",
+        "--allow-empty",
+        "-m",
+        "base",
+    ]
+    subprocess.run(command, check=True)
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A folder with a plan and the folders of its repos."""
+    """A folder with a plan and its repos, each with a commit."""
     for name in ("app", "lib"):
-        (tmp_path / name).mkdir()
+        subprocess.run(["git", "init", "--quiet", "-b", "main", tmp_path / name], check=True)
+        commit(tmp_path / name)
     (tmp_path / "plan.yaml").write_text(PLAN)
     return tmp_path
 
@@ -89,11 +109,86 @@ def test_every_problem_in_a_plan_is_reported_with_line_and_key(tmp_path: Path) -
     result = shiftboss("plan", "check", "plan.yaml", "--json", folder=tmp_path)
     assert (result.code, result.err) == (1, "")
     assert sorted(json.loads(result.out)["problems"]) == sorted(PROBLEMS)
+    run = shiftboss("run", "plan.yaml", folder=tmp_path)
+    assert (run.code, run.err) == (1, "plan.yaml has 6 problems\n")
+    assert sorted(run.out.splitlines()) == sorted(PROBLEMS)
     missing = shiftboss("plan", "check", "other.yaml", folder=tmp_path)
     assert missing.out == "other.yaml cannot be read: No such file or directory\n"
     shown = shiftboss("plan", "show", "plan.yaml", folder=tmp_path)
     assert (shown.code, shown.out) == (1, "")
     assert "(and 5 more); nothing was started; `shiftboss plan check plan.yaml`" in shown.err
+
+
+UNREADY = """\
+goal: Ship it
+repos:
+  none: {path: none}
+  empty: {path: empty}
+  loose: {path: loose}
+  typo: {path: typo, branch: mian}
+  gone: {path: gone}
+agents:
+  ghost: {kind: command, command: [no-such-agent]}
+agent: ghost
+tasks:
+- {id: a, title: A, repo: none, files_owned: [a]}
+- {id: b, title: B, repo: empty, files_owned: [b], agent: codex}
+- {id: c, title: C, repo: loose, files_owned: [c], criteria: ["Tests pass: no-such-test"]}
+- {id: d, title: D, repo: typo, files_owned: [d]}
+- {id: e, title: E, repo: gone, files_owned: [e]}
+"""
+
+
+@pytest.fixture
+def unready(tmp_path: Path) -> Path:
+    """A plan whose repos and agents are all unusable, each in another way."""
+    (tmp_path / "none").mkdir()
+    for name in ("empty", "loose", "typo"):
+        subprocess.run(["git", "init", "--quiet", "-b", "main", tmp_path / name], check=True)
+    commit(tmp_path / "loose")
+    commit(tmp_path / "typo")
+    subprocess.run(["git", "-C", tmp_path / "loose", "switch", "-q", "--detach"], check=True)
+    (tmp_path / "plan.yaml").write_text(UNREADY)
+    return tmp_path
+
+
+@pytest.mark.requirement("OWN-01")
+def test_everything_that_would_make_a_run_fail_is_reported_before_it(unready: Path) -> None:
+    nothing = {"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin"}
+    done = shiftboss("plan", "check", "plan.yaml", folder=unready, **nothing)
+    assert (done.code, done.err) == (1, "plan.yaml has 7 problems\n")
+    warning, *problems = done.out.splitlines()
+    assert warning.startswith("warning: plan.yaml:14: tasks.2.criteria.0: no-such-test is not on")
+    expected = [
+        f"plan.yaml:3: repos.none.path: {unready}/none is not a git repository; create one: git",
+        f"plan.yaml:4: repos.empty.path: {unready}/empty has no commits to start from; run: git",
+        f"plan.yaml:5: repos.loose.branch: {unready}/loose has no branch checked out (detached",
+        "plan.yaml:6: repos.typo.branch: there is no branch 'mian'; did you mean 'main'?",
+        f"plan.yaml:7: repos.gone.path: there is no folder {unready}/gone; clone the repo first",
+        "plan.yaml:9: agents.ghost: ghost cannot be started (tasks a, c, d, e): no-such-agent is",
+        "plan.yaml:13: tasks.1.agent: codex cannot be started (task b): codex is not on the PATH.",
+    ]
+    assert len(problems) == len(expected)
+    for problem, start in zip(problems, expected, strict=True):
+        assert problem.startswith(start)
+    assert "npm install --global @openai/codex" in problems[-1]
+
+    before = sorted(unready.rglob("*"))
+    simulated = shiftboss("run", "plan.yaml", "--dry-run", "--json", folder=unready, **nothing)
+    answer = json.loads(simulated.out)
+    assert (simulated.code, answer["problems"], len(answer["steps"])) == (1, problems, 5)
+    run = shiftboss("run", "plan.yaml", "--json", folder=unready, **nothing)
+    assert (run.code, json.loads(run.out)["problems"]) == (1, problems)
+    assert sorted(unready.rglob("*")) == before, "nothing was started"
+
+
+@pytest.mark.requirement("OWN-01")
+def test_a_plan_can_be_checked_without_agents_or_repositories(unready: Path) -> None:
+    done = shiftboss("plan", "check", "plan.yaml", "--no-agents", folder=unready)
+    assert (done.code, done.err) == (1, "plan.yaml has 5 problems\n")
+    done = shiftboss("plan", "check", "plan.yaml", "--no-agents", "--no-repos", folder=unready)
+    assert (done.code, done.err) == (0, "")
+    assert done.out.startswith("plan.yaml is valid: 5 tasks in 5 repos")
 
 
 @pytest.mark.requirement("OWN-01")
@@ -129,6 +224,22 @@ def test_a_plan_is_shown_by_phase_in_80_columns_without_colour(folder: Path) -> 
     assert answer["plan"]["repos"]["app"]["path"] == str((folder / "app").resolve())
 
 
+@pytest.mark.requirement("OWN-01", "CC-17")
+def test_the_model_of_every_task_is_shown_and_none_is_chosen_by_default(folder: Path) -> None:
+    for command in (("plan", "show", "plan.yaml"), ("run", "plan.yaml", "--dry-run")):
+        shown = shiftboss(*command, folder=folder, COLUMNS="80")
+        assert "model the agent's default" in re.sub(" +", " ", shown.out), shown.err
+    (folder / "shiftboss.yaml").write_text("models: {workers: small, override: big}\n")
+    answer = json.loads(shiftboss("plan", "show", "plan.yaml", "--json", folder=folder).out)
+    assert answer["models"] == {"base": "big", "form": "big", "sessions": "big", "login": "big"}
+    text = PLAN.replace("repo: lib,", "repo: lib, model: mine,")
+    (folder / "plan.yaml").write_text(text)
+    shown = shiftboss("run", "plan.yaml", "--dry-run", folder=folder, COLUMNS="80")
+    rows = [line.split() for line in shown.out.splitlines()]
+    assert ["0", "4", "1", "base", "*", "lib", "mine"] in rows
+    assert ["4", "6", "1", "form", "*", "app", "big", "base"] in rows
+
+
 @pytest.mark.requirement("OWN-01")
 def test_a_dry_run_shows_what_would_start_when_and_does_nothing(folder: Path) -> None:
     before = sorted(folder.rglob("*"))
@@ -156,7 +267,8 @@ def test_the_schema_matches_the_plans_that_are_accepted(folder: Path) -> None:
     schema = json.loads(shiftboss("plan", "schema").out)
     assert set(schema["required"]) == {"goal", "repos", "tasks"}
     assert "copy" in schema["$defs"]["PlanRepo"]["properties"]
-    assert shiftboss("plan", "check", str(EXAMPLE)).code == 0
+    anywhere = ("--no-agents", "--no-repos")
+    assert shiftboss("plan", "check", str(EXAMPLE), *anywhere).code == 0
 
 
 @pytest.mark.requirement("OWN-01")
@@ -171,7 +283,7 @@ def test_folders_come_from_the_plan_or_the_policy_beside_it(folder: Path) -> Non
     app = plan.repos["app"]
     assert (app.path, app.branch) == (str((folder / "app").resolve()), "trunk")
     assert plan.swarm == default_swarm_id(folder / "plan.yaml")
-    (folder / "app").rmdir()
+    shutil.rmtree(folder / "app")
     with pytest.raises(InvalidPlan, match=r"there is no folder .*; clone the repo first"):
         load_plan(folder / "plan.yaml")
 
@@ -248,7 +360,7 @@ def test_open_issues_become_a_valid_plan(folder: Path) -> None:
     printed = shiftboss(*command, "--repo", "app=app", folder=folder)
     assert printed.code == 0
     (folder / "new.yaml").write_text(printed.out)
-    assert shiftboss("plan", "check", "new.yaml", folder=folder).code == 0
+    assert shiftboss("plan", "check", "new.yaml", "--no-agents", folder=folder).code == 0
     plan = load_plan(folder / "new.yaml")
     assert [(task.id, task.depends_on, task.priority) for task in plan.tasks] == [
         ("bd-2", [], 0),

@@ -61,10 +61,11 @@ class PolicyServer:
         answer: dict[str, Any] = json.loads(done.out)
         return answer
 
-    def spawn(self, repo: str, *, at_work: bool = False) -> str:
+    def spawn(self, repo: str, *files: str, at_work: bool = False) -> str:
         """Spawn a task in a repo of the policy, optionally with a worker on it; returns its id."""
         task_id = f"t-{repo}"
-        options = ("--title", f"Work on {repo}", "--files", "synced", "--criterion", "it is well")
+        options = ["--title", f"Work on {repo}", "--criterion", "it is well"]
+        options += [word for file in ("synced", *files) for word in ("--files", file)]
         self.ok("handoff", "spawn", task_id, "--repo", repo, *options, "--submit")
         if at_work:
             self.begin(task_id)

@@ -22,6 +22,7 @@ from shiftboss.hooks.command import hook_argv
 from shiftboss.hooks.program import run
 from shiftboss.orchestrator.run.plan_file import load_plan
 from shiftboss.protocol.plan import Plan, PlanAgent
+from shiftboss.rules.documents.file_edits import hook_command
 from tests.acceptance.hooks.hook_fixtures import TaskWorkspace
 from tests.acceptance.hooks.test_agent_starts import make_workspace
 
@@ -134,7 +135,7 @@ def test_init_sets_up_and_removes_a_new_agent(tmp_path: Path) -> None:
     done = CliRunner().invoke(app, ["init", str(tmp_path), "--json"])
     assert json.loads(done.output)["agents"] == ["claude", "aider"]
     hooks = json.loads((tmp_path / ".aider/hooks.json").read_text())["hooks"]
-    assert hooks["Tool"][0]["hooks"][0]["command"] == "shiftboss hook aider-tool"
+    assert hooks["Tool"][0]["hooks"][0]["command"] == hook_command("aider-tool")
     assert CliRunner().invoke(app, ["init", str(tmp_path), "--agent", "aider"]).exit_code == 0
     assert CliRunner().invoke(app, ["init", str(tmp_path), "--remove"]).exit_code == 0
     assert not (tmp_path / ".aider").exists()

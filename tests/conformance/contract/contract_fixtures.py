@@ -63,6 +63,7 @@ def the_policy(path: Path, **members: Any) -> Policy:
     """The repos of the document. They share one git repository here: locks use the names."""
     ci = CiPolicy(provider="forgejo", required_jobs=JOBS, must_succeed=[SYNC])
     return Policy(
+        preset="completion-contract",
         repos={
             name: RepoPolicy(path=str(path), branch="task", depends_on=above, ci=ci)
             for name, above in GRAPH.items()

@@ -229,7 +229,7 @@ async def test_the_traits_of_a_task_determine_its_workers_model(
 async def test_the_policy_decides_which_traits_count(
     sqlite_path: str, tmp_path: Path, repo: Repo
 ) -> None:
-    models = Models(workers="small", override_when=["security_sensitive"])
+    models = Models(workers="small", override="big", override_when=["security_sensitive"])
     async with open_contract(sqlite_path, tmp_path, repo, [], models=models) as contract:
         assert (
             await contract.spawn("a", repo="alphavm", traits=["critical_path"])
@@ -238,4 +238,4 @@ async def test_the_policy_decides_which_traits_count(
         other = str(Repo(tmp_path / "other").path)
         assert (await contract.spawn("b", repo=other)).model is None
         asked = await contract.spawn("c", repo=other, traits=["security_sensitive"])
-        assert asked.model == "claude-opus-4"
+        assert asked.model == "big"

@@ -26,7 +26,7 @@ async def test_every_example_of_the_document_has_its_class(contract: ContractFix
         "transient": "retry",
         "recoverable": "fix",
         "blocking": "pause",
-        "permission_denied": "fix",
+        "permission_denied": "report",
         "fatal": "halt",
     }
     for failure_class, examples in EXAMPLES.items():
@@ -92,7 +92,7 @@ async def test_a_repeated_failure_report_is_counted_once(contract: ContractFixtu
     await contract.works_on("sdk")
     first = await contract.fails("sdk", DENIED, key="k", tool="Bash")
     assert await contract.fails("sdk", DENIED, key="k", tool="Bash") == first
-    assert first.action == "fix"
+    assert first.action == "report"
     assert (await contract.attempt("sdk")).state is WorkerState.EXECUTING
 
 
@@ -116,7 +116,7 @@ async def test_the_second_consecutive_denial_of_a_tool_terminates_the_worker(
     """infinite_permission_retry_loop: only two of 107 attempts are made."""
     await contract.works_on("sdk", "w")
     said = {"tool": "Bash", "operation": "mkdir crates", "name": "w"}
-    assert (await contract.fails("sdk", DENIED, **said)).action == "fix"
+    assert (await contract.fails("sdk", DENIED, **said)).action == "report"
     answer = await contract.fails("sdk", DENIED, **said)
     assert answer.action == "terminate"
     with pytest.raises(NotHeld):
@@ -157,11 +157,11 @@ async def test_denials_are_counted_per_tool_and_reset_by_a_success(
     contract: ContractFixture,
 ) -> None:
     await contract.works_on("sdk")
-    assert (await contract.fails("sdk", DENIED, tool="Bash")).action == "fix"
-    assert (await contract.fails("sdk", "Permission denied", tool="Write")).action == "fix"
+    assert (await contract.fails("sdk", DENIED, tool="Bash")).action == "report"
+    assert (await contract.fails("sdk", "Permission denied", tool="Write")).action == "report"
     # Bash did run: it failed in another way.
     assert (await contract.fails("sdk", "tests failed", tool="Bash")).action == "fix"
-    assert (await contract.fails("sdk", DENIED, tool="Bash")).action == "fix"
+    assert (await contract.fails("sdk", DENIED, tool="Bash")).action == "report"
     assert (await contract.fails("sdk", "Permission denied", tool="Write")).action == "terminate"
 
 
@@ -172,7 +172,7 @@ async def test_repeating_a_denied_operation_after_other_calls_terminates_the_wor
     """The loop of the incident: listing files between the attempts does not keep it going."""
     await contract.works_on("sdk")
     members = {"tool": "Bash", "operation": "mkdir crates"}
-    assert (await contract.fails("sdk", DENIED, **members)).action == "fix"
+    assert (await contract.fails("sdk", DENIED, **members)).action == "report"
     await contract.fails("sdk", "tests failed", tool="Bash", operation="ls")
     assert (await contract.fails("sdk", DENIED, **members)).action == "terminate"
 

@@ -127,7 +127,7 @@ async def triggering_dependent_ci_before_dependency_green(here: ContractFixture)
 async def infinite_permission_retry_loop(here: ContractFixture) -> None:
     await here.works_on("adnet", "w")
     denied = "Permission to use Bash has been auto-denied"
-    assert [(await here.fails("adnet", denied)).action for _ in range(2)] == ["fix", "terminate"]
+    assert [(await here.fails("adnet", denied)).action for _ in range(2)] == ["report", "terminate"]
     with pytest.raises(NotHeld):
         await here.fails("adnet", denied)
 

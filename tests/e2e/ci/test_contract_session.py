@@ -25,27 +25,27 @@ DONE = "DONE: adnet CI run #{} all green, radicle-push: success"
 class Session:
     """One worker on adnet, which depends on alphavm."""
 
-    def __init__(self, folder: Path, forge: Forge) -> None:
+    def __init__(self, folder: Path, forge: Forge, policy: dict[str, Any]) -> None:
         self.forge = forge
         self.repo = Repo(folder / "adnet")
         (folder / "state").mkdir()
-        policy = folder / "shiftboss.yaml"
-        policy.write_text(yaml.safe_dump({"repos": self._repos()}))
-        self.server = RunningServer(folder / "state" / "shiftboss.db", policy=str(policy))
+        file = folder / "shiftboss.yaml"
+        ci = policy.pop("ci")
+        file.write_text(yaml.safe_dump(policy | {"repos": self._repos(**ci)}))
+        self.server = RunningServer(folder / "state" / "shiftboss.db", policy=str(file))
 
     def start(self) -> None:
         self.client = Client(self.server.start().url)
         ask(self.client, "register_worker", name="w")
 
-    def _repos(self) -> dict[str, Any]:
+    def _repos(self, **members: object) -> dict[str, Any]:
         ci = {
             "provider": "forgejo",
             "url": self.forge.url,
             "repository": REPOSITORY,
             "token_variable": "FORGE_TOKEN",
-            "required_jobs": list(JOBS),
-            "must_succeed": ["radicle-push"],
             "poll_every": 1,
+            **members,
         }
         adnet = {"path": "adnet", "branch": "task", "depends_on": ["alphavm"], "ci": ci}
         return {"alphavm": {"path": "alphavm"}, "adnet": adnet}
@@ -74,11 +74,13 @@ class Session:
     def pushed(self, bead_id: str, sha: str, run: int) -> None:
         self.says(bead_id, f"PUSHED_TO_CI: adnet commit {sha[:7]} - CI run #{run}")
 
-    def not_done(self, bead_id: str, run: int) -> str:
-        """Why DONE was refused. The server asks the forge when it hears it."""
+    def refusal(self, bead_id: str, run: object) -> dict[str, Any]:
+        """How DONE is refused. The server asks the forge when it hears it."""
         body = {"bead_id": bead_id, "name": "w", "line": DONE.format(run)}
-        problem = refused(self.client, "/bus/report_milestone", body, 409, "contract_violations")
-        detail: str = problem["detail"]
+        return refused(self.client, "/bus/report_milestone", body, 409, "contract_violations")
+
+    def not_done(self, bead_id: str, run: int) -> str:
+        detail: str = self.refusal(bead_id, run)["detail"]
         return detail
 
     def kinds(self, bead_id: str) -> list[str]:
@@ -89,11 +91,18 @@ class Session:
         wait_until(lambda: kind in self.kinds(bead_id), f"{kind} of {bead_id}", seconds=30)
 
 
-@pytest.fixture
-def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
+CONTRACT = {"ci": {"required_jobs": list(JOBS), "must_succeed": ["radicle-push"]}}
+PRESET = {"preset": "completion-contract", "ci": {"required_jobs": ["test"]}}
+
+
+@pytest.fixture(params=[CONTRACT], ids=["contract"])
+def session(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Session]:
+    """The parameter is the policy, with the CI of adnet."""
     monkeypatch.setenv("FORGE_TOKEN", TOKEN)
     with running_forge("forgejo-new") as forge:
-        session = Session(tmp_path, forge)
+        session = Session(tmp_path, forge, dict(request.param))
         try:
             session.start()
             yield session
@@ -196,3 +205,47 @@ def test_a_commit_that_a_later_push_removed_from_the_branch_is_not_done(session:
         "repo_blocked",
     )
     assert blocked["blockers"][0]["bead_id"] == "fees"
+
+
+@pytest.mark.requirement("CC-01", "CC-03", "CC-09")
+def test_the_run_of_another_commit_proves_nothing_before_and_after_the_verdict(
+    session: Session,
+) -> None:
+    session.begin("fees")
+    session.forge.push(session.repo.base, **GREEN, radicle_push="success")
+    sha = session.push("fees")
+    run = session.forge.push(sha, **GREEN | {"test": "running"}, radicle_push="waiting")
+    session.pushed("fees", sha, 90)
+
+    def refused_run(named: object) -> None:
+        problem = session.refusal("fees", named)
+        assert (problem["field"], problem["forbidden"]) == ("ci_run", "caching_old_run_ids")
+        assert f"is not a CI run of the pushed commit {sha[:12]}" in problem["detail"]
+        assert problem["hint"] == "the runs of this commit are: #90"
+
+    before = session.kinds("fees")
+    refused_run(89)
+    assert session.kinds("fees") in (before, [*before, "ci_run_found"])
+    run.jobs |= {"test": "success", "radicle-push": "success"}
+    session.wait_for("fees", "task_done")
+    refused_run(89)
+    refused_run(f"{session.forge.url}/other/repo/actions/runs/90")
+    assert session.says("fees", DONE.format(90))["status"] == "accepted"
+
+
+@pytest.mark.requirement("CC-01")
+@pytest.mark.parametrize("session", [PRESET], ids=["preset"], indirect=True)
+def test_the_preset_demands_its_sync_job_and_every_other_job(session: Session) -> None:
+    session.begin("fees")
+    for number, (jobs, expected) in enumerate(
+        [
+            ({"test": "success", "radicle-push": "skipped"}, "radicle-push was skipped"),
+            ({"test": "success"}, "has no job 'radicle-push'"),
+            (GREEN | {"radicle-push": "success", "lint": "failure"}, "lint failed (run #91)"),
+        ],
+        start=89,
+    ):
+        sha = session.push(f"push {number}")
+        session.forge.push(sha, **{name.replace("-", "_"): state for name, state in jobs.items()})
+        session.pushed("fees", sha, number)
+        assert expected in session.not_done("fees", number)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shiftboss.agents.registry import AGENTS
-from shiftboss.rules.documents.file_edits import CannotMerge, JsonFile
+from shiftboss.rules.documents.file_edits import CannotMerge, JsonFile, hook_command
 from shiftboss.rules.documents.json_edits import (
     NotJson,
     WrongKind,
@@ -138,9 +138,11 @@ def test_other_hooks_are_kept_and_ours_are_recognised_among_them() -> None:
     foreign = '{"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "say done"}]}]}}'
     merged = settings.with_ours(foreign)
     stops = json.loads(merged)["hooks"]["Stop"]
-    assert [stop["hooks"][0]["command"] for stop in stops] == ["say done", "shiftboss hook stop"]
+    assert [stop["hooks"][0]["command"] for stop in stops] == ["say done", hook_command("stop")]
     assert settings.with_ours(merged) == merged
     assert settings.without_ours(merged) == foreign
+    older = settings.without_ours(merged.replace(hook_command("stop"), "shiftboss hook stop"))
+    assert older == foreign
     # Both in one entry, as edited by a user.
     mixed = json.loads(merged)
     mixed["hooks"]["Stop"] = [{"hooks": [stop["hooks"][0] for stop in stops]}]
@@ -150,6 +152,21 @@ def test_other_hooks_are_kept_and_ours_are_recognised_among_them() -> None:
     assert left is not None
     assert json.loads(left)["hooks"]["Stop"] == mixed["hooks"]["Stop"]
     assert settings.is_left(left)
+
+
+def test_hooks_of_an_older_version_are_replaced() -> None:
+    settings = AGENTS["claude"].setup_files(())[1]
+    fresh = settings.with_ours(None)
+    older = fresh
+    for kind in ("pre-tool-use", "stop"):
+        older = older.replace(hook_command(kind), f"shiftboss hook {kind}")
+    assert older != fresh
+    assert json.loads(settings.with_ours(older)) == json.loads(fresh)
+    # A user has put another command beside it: that entry is theirs.
+    mixed = json.loads(older)
+    mixed["hooks"]["Stop"][0]["hooks"].append({"type": "command", "command": "say done"})
+    renewed = json.loads(settings.with_ours(json.dumps(mixed)))
+    assert renewed["hooks"]["Stop"] == mixed["hooks"]["Stop"]
 
 
 def test_a_file_with_comments_is_refused_until_our_entry_is_there() -> None:

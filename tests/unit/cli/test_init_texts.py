@@ -122,8 +122,8 @@ def test_jobs_are_guessed_from_the_files_of_the_repository(
 def test_a_draft_is_a_valid_policy_and_recognised_until_edited(name: str, branch: str) -> None:
     jobs = {"test": ["make test"], "lint": ['npm run "a b"']}
     draft = policy_draft(repo_name(name), branch, jobs)
-    policy = read_policy(draft, "shiftboss.yaml")
-    repo = policy.repos[repo_name(name)]
+    assert read_policy(draft, "shiftboss.yaml").repos == {}, "tasks run side by side"
+    repo = read_policy(with_repo(draft), "shiftboss.yaml").repos[repo_name(name)]
     assert (repo.path, repo.branch) == (".", branch)
     assert {job: one.run for job, one in repo.ci.jobs.items()} == jobs
     assert repo.ci.required_jobs == list(jobs)
@@ -133,10 +133,13 @@ def test_a_draft_is_a_valid_policy_and_recognised_until_edited(name: str, branch
     assert not is_untouched(draft + "locking: chain\n", COMMENT)
 
 
-def test_a_repository_without_tests_gets_a_commented_out_example() -> None:
+def with_repo(draft: str) -> str:
+    """The draft with its entry for the repository in force, as its comment says."""
+    return draft.replace("repos: {}\n", "repos:\n").replace("\n#  ", "\n  ")
+
+
+def test_a_repository_without_tests_gets_an_example_job() -> None:
     draft = policy_draft("sums", "main", {})
-    assert read_policy(draft, "shiftboss.yaml").repos == {}
     assert is_untouched(draft, COMMENT)
-    shown = draft.replace("repos: {}\n", "repos:\n").replace("\n#  ", "\n  ")
-    repo = read_policy(shown, "shiftboss.yaml").repos["sums"]
+    repo = read_policy(with_repo(draft), "shiftboss.yaml").repos["sums"]
     assert (repo.branch, repo.ci.required_jobs) == ("main", ["test"])

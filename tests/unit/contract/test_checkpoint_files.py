@@ -29,11 +29,7 @@ def checkpoint(worker: str, task: str, at: int = AT, **members: object) -> dict[
 
 
 def test_a_file_has_the_fields_of_the_contract_in_order() -> None:
-    seen = {
-        "run_id": "451",
-        "state": "running",
-        "jobs": [{"name": "check", "state": "success"}, {"name": "test", "state": "running"}],
-    }
+    seen = {"id": "451", "status": "running", "jobs_passed": ["check"], "sha": "a" * 40}
     summary = "Writing\nthe \u2028 parser: 100 %"
     (file,) = files_of([checkpoint("w1", "bd-1", ci_runs=[seen], context_summary=summary)])
     assert file.name == "2026-01-09-w1.checkpoint.cspec"

@@ -19,8 +19,13 @@ SYNC = "radicle-push"
 GREEN: dict[str, JobState] = dict.fromkeys([*REQUIRED, SYNC], "success")
 
 
-def demand(required: list[str] = REQUIRED, must_succeed: tuple[str, ...] = (SYNC,)) -> CiDemand:
-    policy = CiPolicy(required_jobs=required, must_succeed=list(must_succeed))
+def demand(
+    required: list[str] = REQUIRED,
+    must_succeed: tuple[str, ...] | None = (SYNC,),
+    optional: tuple[str, ...] = (),
+) -> CiDemand:
+    synced = None if must_succeed is None else list(must_succeed)
+    policy = CiPolicy(required_jobs=required, must_succeed=synced, optional_jobs=list(optional))
     return CiDemand(repo="alphavm", repo_path="alphavm", branch="main", policy=policy)
 
 
@@ -166,9 +171,57 @@ def test_a_required_job_that_must_succeed_is_named_once() -> None:
     assert [finding.job for finding in findings] == [*REQUIRED, SYNC]
 
 
-def test_other_jobs_do_not_matter_if_required_jobs_are_named() -> None:
-    jobs = GREEN | {"nightly": "failure"}
-    assert ci_state(judge_ci_report(report(run(jobs, state="failure")), demand())) == "passed"
+@pytest.mark.requirement("CC-01")
+@pytest.mark.parametrize(
+    ("state", "outcome"),
+    [
+        ("failure", "failed"),
+        ("cancelled", "failed"),
+        ("running", "pending"),
+        ("waiting", "pending"),
+        ("success", "passed"),
+        ("skipped", "passed"),
+    ],
+)
+def test_every_job_counts_beside_the_required_ones(state: JobState, outcome: str) -> None:
+    findings = judge_ci_report(report(run(GREEN | {"nightly": state})), demand())
+    assert ci_state(findings) == outcome
+    if outcome != "passed":
+        assert of_job(findings, "nightly").outcome == outcome
+
+
+def test_the_required_jobs_do_not_hide_a_run_that_failed_without_a_job() -> None:
+    broken = run({}, state="failure", workflow="other.yml", run_id="452")
+    findings = judge_ci_report(report(broken, run(GREEN)), demand())
+    assert "run #452 failed" in [finding.message for finding in findings]
+    assert ci_state(findings) == "failed"
+
+
+@pytest.mark.parametrize("state", ["failure", "cancelled", "skipped", "success"])
+def test_an_optional_job_does_not_count(state: JobState) -> None:
+    run_state: RunState = "success" if state in ("success", "skipped") else "failure"
+    red = report(run(GREEN | {"nightly": state}, state=run_state))
+    findings = judge_ci_report(red, demand(optional=("Nightly",)))
+    assert [finding.job for finding in findings] == [*REQUIRED, SYNC]
+    assert ci_state(findings) == "passed"
+
+
+def test_optional_jobs_alone_prove_nothing() -> None:
+    seen = report(run({"nightly": "success"}))
+    assert ci_state(judge_ci_report(seen, demand([], (), ("nightly",)))) == "unverifiable"
+
+
+@pytest.mark.requirement("CC-01")
+@pytest.mark.parametrize("name", [SYNC, "Radicle Sync", "sync_mirror"])
+def test_a_skipped_sync_job_is_not_green_even_if_the_policy_does_not_name_it(name: str) -> None:
+    jobs: dict[str, JobState] = {"test": "success", name: "skipped"}
+    for required in ([], ["test"]):
+        findings = judge_ci_report(report(run(jobs)), demand(required, None))
+        assert (ci_state(findings), of_job(findings, name).outcome) == ("failed", "failed")
+        assert "git commit --allow-empty" in of_job(findings, name).hint
+    assert ci_state(judge_ci_report(report(run(jobs)), demand([], ()))) == "passed"
+    other: dict[str, JobState] = {"test": "success", "async-tests": "skipped"}
+    assert ci_state(judge_ci_report(report(run(other)), demand([], None))) == "passed"
 
 
 @pytest.mark.parametrize(

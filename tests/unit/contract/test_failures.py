@@ -160,7 +160,9 @@ def test_a_blocking_failure_pauses_and_a_fatal_one_halts() -> None:
 def test_the_second_denial_terminates_with_the_line_of_the_contract() -> None:
     first = action_for("permission_denied", 1, POLICY, tool="Bash", error="auto-denied")
     second = action_for("permission_denied", 2, POLICY, tool="Bash", error="auto-denied")
-    assert (first.kind, second.kind) == ("fix", "terminate")
+    assert (first.kind, second.kind) == ("report", "terminate")
+    assert "do not retry, and do not work around it" in first.message
+    assert "report BLOCKED_PERMISSION: Bash - auto-denied, list the files" in first.message
     report, message = second.message.split("\n")
     assert parse_line(report) == BlockedPermission(tool="Bash", error="auto-denied")
     assert message == (

@@ -95,6 +95,12 @@ repos:
 """
 
 
+NO_SYNC_JOB = (
+    "the preset demands the job 'radicle-push'; add it, or list the jobs that must not be skipped "
+    "in must_succeed ([]: none)"
+)
+
+
 def test_every_problem_is_named_with_its_line_and_key() -> None:
     vm = "repos.alphavm"
     job = f"{vm}.ci.jobs"
@@ -102,6 +108,7 @@ def test_every_problem_is_named_with_its_line_and_key() -> None:
     assert problems(BROKEN) == [
         f"{NAME}:7: {vm}.depends_on.0: there is no repo 'acdc-cor'; did you mean 'acdc-core'?",
         f"{NAME}:9: repos.alphavm.ci.provder: is not a known key; did you mean 'provider'?",
+        f"{NAME}:10: {job}: {NO_SYNC_JOB}",
         f"{NAME}:11: {job}.test.needs.0: there is no job 'biuld'; did you mean 'build'?",
         f"{NAME}:12: {job}.build.timeout: must be a duration such as 30s, 20m or 1h 30m",
         f"{NAME}:13: repos.alphavm.ci.required_jobs.1: there is no job 'lint'",
@@ -233,6 +240,29 @@ def test_a_cycle_of_jobs_is_named_in_full() -> None:
     assert only_problem(text) == (
         f"{NAME}:6: repos.a.ci.jobs.build.needs: the jobs need each other in a cycle: "
         "build -> test -> build"
+    )
+
+
+@pytest.mark.requirement("CC-01")
+def test_a_file_that_names_the_preset_demands_its_sync_job() -> None:
+    forge = "ci: {provider: github, repository: o/a}"
+    repos = f"repos: {{a: {{{forge}}}}}"
+    assert read_policy(f"preset: completion-contract\n{repos}", NAME).repos[
+        "a"
+    ].ci.must_succeed == ["radicle-push"]
+    assert read_policy(repos, NAME).repos["a"].ci.must_succeed is None
+    none = repos.replace("o/a", "o/a, must_succeed: []")
+    assert (
+        read_policy(f"preset: completion-contract\n{none}", NAME).repos["a"].ci.must_succeed == []
+    )
+
+
+def test_a_required_job_cannot_be_optional() -> None:
+    ci = (
+        "{provider: github, repository: o/a, required_jobs: [test], optional_jobs: [nightly, Test]}"
+    )
+    assert only_problem(f"repos: {{a: {{ci: {ci}}}}}") == (
+        f"{NAME}:1: repos.a.ci.optional_jobs.1: 'Test' is required, so it is not optional"
     )
 
 

@@ -11,6 +11,7 @@ import tiktoken
 
 from shiftboss.errors import ContractViolations, InvalidRequest
 from shiftboss.protocol.contract_requests import ContextDocument, ContextParts
+from shiftboss.protocol.milestone_lines import FORMATS, milestone_word
 from shiftboss.protocol.policy import CiPolicy, Models, Policy, RepoPolicy, Sandbox, Trait
 from shiftboss.rules.claims.handoffs import choose_model
 from shiftboss.rules.prompts.context import RECOMMENDED, REQUIRED, context_handoff
@@ -24,6 +25,7 @@ from shiftboss.rules.prompts.worker_prompts import (
 
 JOBS = ["check", "format", "audit", "build", "test", "coverage"]
 POLICY = Policy(
+    preset="completion-contract",
     repos={
         "alphavm": RepoPolicy(
             path="alphavm",
@@ -36,7 +38,7 @@ POLICY = Policy(
                 must_succeed=["radicle-push"],
             ),
         )
-    }
+    },
 )
 TASK = SpawnTask(
     "A001",
@@ -100,16 +102,31 @@ def test_the_spawn_prompt_has_task_reports_limits_and_where_to_find_the_rest() -
     assert "TASK A001 in alphavm: Implement AX token types" in prompt
     assert "FILE: vm/types/ax.rs" in prompt
     assert "REQUIRED: no unsafe code" in prompt
-    assert "LIMITS: 20m, CI 15m, fix 15m x5" in prompt
-    assert "Tool denied twice: BLOCKED_PERMISSION: tool - error; stop" in prompt
+    assert "LIMITS 20m CI 15m fix 15m x5" in prompt
     assert "ON PUSHED_TO_CI: get_ci_instructions" in prompt
     assert "more: show_handoff" not in prompt
 
 
-def test_the_sandbox_line_is_a_setting() -> None:
+@pytest.mark.requirement("CC-02", "CC-08")
+def test_the_spawn_prompt_lists_every_state_with_its_report() -> None:
+    lines = fixed_part(POLICY).splitlines()
+    for line in (
+        "WORKING: what",
+        "PUSHED_TO_CI: repo commit hash - CI run #id",
+        "FIXING_CI: job - cause",
+        "DONE: repo CI run #id all green, job: success",
+        "BLOCKED: why",
+        "BLOCKED_PERMISSION: tool - error; stop",
+    ):
+        assert line in lines
+    assert {milestone_word(line) for line in lines} - {None} == set(FORMATS)
+
+
+def test_the_sandbox_line_is_a_setting_of_those_who_ask_for_it() -> None:
     line = "BASH: Use dangerouslyDisableSandbox:true on all Bash calls"
-    assert line in spawn_prompt(TASK, POLICY)
-    without = POLICY.model_copy(update={"sandbox": Sandbox(worker_instruction="")})
+    assert line in spawn_prompt(TASK, POLICY), "by the contract's preset"
+    assert line in spawn_prompt(TASK, Policy(sandbox=Sandbox(worker_instruction=line)))
+    without = Policy(repos=POLICY.repos)
     assert "BASH" not in spawn_prompt(TASK, without)
     assert "\n\n" not in spawn_prompt(TASK, without)
 
@@ -251,22 +268,32 @@ def test_an_objective_beyond_the_budget_is_refused() -> None:
 
 
 TRAITS: list[Trait] = ["high_complexity", "critical_path", "security_sensitive", "cross_repo"]
+CONTRACT = POLICY.models
 
 
 @pytest.mark.parametrize("trait", TRAITS)
 def test_each_override_selects_the_stronger_model(trait: Trait) -> None:
-    choice = choose_model("worker", [trait], Models())
+    choice = choose_model("worker", [trait], CONTRACT)
     assert choice.model == "claude-opus-4"
     assert trait in choice.reason
     others: list[Trait] = [other for other in TRAITS if other != trait]
-    assert choose_model("worker", [trait], Models(override_when=others)).model == "claude-sonnet-4"
+    assert (
+        choose_model("worker", [trait], CONTRACT.model_copy(update={"override_when": others})).model
+        == "claude-sonnet-4"
+    )
+
+
+def test_no_model_is_chosen_unless_the_policy_names_one() -> None:
+    assert choose_model("worker", TRAITS, Models()).model is None
+    assert choose_model("orchestrator", [], Models()).model is None
+    assert choose_model("worker", TRAITS, Models(workers="small")).model == "small"
 
 
 def test_an_ordinary_task_gets_the_default_worker_model() -> None:
-    assert choose_model("worker", [], Models()).model == "claude-sonnet-4"
-    assert choose_model("orchestrator", [], Models()).model == "claude-opus-4"
+    assert choose_model("worker", [], CONTRACT).model == "claude-sonnet-4"
+    assert choose_model("orchestrator", [], CONTRACT).model == "claude-opus-4"
 
 
 @pytest.mark.parametrize("traits", list(combinations(TRAITS, 2)))
 def test_all_reasons_are_named(traits: tuple[Trait, Trait]) -> None:
-    assert all(trait in choose_model("worker", traits, Models()).reason for trait in traits)
+    assert all(trait in choose_model("worker", traits, CONTRACT).reason for trait in traits)

@@ -161,6 +161,7 @@ def test_a_dry_run_returns_everything_as_plain_data() -> None:
         "ends": 4,
         "waits": [{"kind": "task", "task": "a", "why": "a lands"}],
         "agent": "claude",
+        "model": None,
         "traits": ["critical_path", "cross_repo"],
     }
 

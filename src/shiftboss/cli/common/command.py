@@ -198,7 +198,7 @@ def server_command(
                     print_json(refusal.document)
                     raise typer.Exit(1) from None
                 if output is not None:
-                    _print(output, as_json=as_json)
+                    print_output(output, as_json=as_json)
 
         return _with_parameters(run, [*_parameters(command)[1:], *options])
 
@@ -212,14 +212,15 @@ def json_command(json_help: str) -> Callable[[Callable[..., Output]], Command]:
     def decorate(command: Callable[..., Output]) -> Command:
         @wraps(command)
         def run(*, as_json: bool, **arguments: Any) -> None:
-            _print(command(**arguments), as_json=as_json)
+            print_output(command(**arguments), as_json=as_json)
 
         return _with_parameters(run, [*_parameters(command), option])
 
     return decorate
 
 
-def _print(output: Output, *, as_json: bool) -> None:
+def print_output(output: Output, *, as_json: bool) -> None:
+    """Raises the error of the output, or with JSON typer.Exit."""
     if as_json:
         print_json(output.document)
     else:

@@ -5,7 +5,7 @@ No information is in the colour alone: a star marks the critical path.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from rich.table import Column, Table
@@ -26,21 +26,24 @@ OVERLAPS_SHOWN_MAX: Final = 20
 _ID_CELLS: Final = 28
 _REPO_CELLS: Final = 16
 _STAR: Final = "*"
+DEFAULT_MODEL: Final = "the agent's default"
+# The model of each task; None where nobody has chosen one.
+Models = Mapping[str, str | None]
 
 
-def plan_view(plan: Plan, overlaps: list[TaskOverlap]) -> list[RenderableType]:
+def plan_view(plan: Plan, models: Models, overlaps: list[TaskOverlap]) -> list[RenderableType]:
     critical = critical_path(plan)
     return [
-        _plan_facts(plan),
+        _plan_facts(plan, models),
         Text(),
-        _graph(plan, set(critical)),
+        _graph(plan, models, set(critical)),
         Text(),
         _critical_line(critical),
         *_overlap_lines(overlaps),
     ]
 
 
-def _plan_facts(plan: Plan) -> Table:
+def _plan_facts(plan: Plan, models: Models) -> Table:
     lines = facts_grid()
     add_fact(lines, "goal", plan.goal, "bold")
     add_fact(lines, "swarm", plan.swarm)
@@ -49,17 +52,26 @@ def _plan_facts(plan: Plan) -> Table:
         add_fact(lines, "repos" if number == 0 else "", f"{name}: {repo.path}{branch}")
     landing = "lands at once" if plan.auto_merge else "waits for `shiftboss land`"
     add_fact(lines, "workers", f"{plan.workers}; accepted work {landing}")
+    _add_model(lines, models)
     return lines
 
 
-def _graph(plan: Plan, critical: set[str]) -> Table:
+def _add_model(lines: Table, models: Models) -> None:
+    """The model of all tasks. If they have several, the table has a column for them."""
+    if len(set(models.values())) == 1:
+        add_fact(lines, "model", next(iter(models.values())) or DEFAULT_MODEL)
+
+
+def _graph(plan: Plan, models: Models, critical: set[str]) -> Table:
     """A row for each task, below the tasks it depends on."""
+    several_models = len(set(models.values())) > 1
     several_repos, agents = len(plan.repos) > 1, {agent_name(plan, task) for task in plan.tasks}
     table = plain_table(
         Column("PHASE", no_wrap=True),
         column_of(_ID_CELLS, "TASK"),
         *([column_of(_REPO_CELLS, "REPO")] if several_repos else []),
         *([Column("AGENT", no_wrap=True)] if len(agents) > 1 else []),
+        *([Column("MODEL", no_wrap=True)] if several_models else []),
         Column("SIZE", no_wrap=True),
         "AFTER",
         "TITLE",
@@ -74,6 +86,7 @@ def _graph(plan: Plan, critical: set[str]) -> Table:
                 _task_cell(name, critical),
                 *([cell(repo_of(plan, task))] if several_repos else []),
                 *([cell(agent_name(plan, task))] if len(agents) > 1 else []),
+                *([cell(models[name] or DEFAULT_MODEL)] if several_models else []),
                 cell(task.complexity),
                 Text(printable(", ".join(task.depends_on))),
                 Text(printable(task.title)),
@@ -86,6 +99,7 @@ def dry_run_tables(schedule: DryRun) -> list[RenderableType]:
     add_fact(facts, "goal", schedule.goal, "bold")
     add_fact(facts, "swarm", schedule.swarm)
     add_fact(facts, "workers", schedule.workers)
+    _add_model(facts, schedule.models)
     add_fact(
         facts,
         "length",
@@ -108,10 +122,12 @@ def dry_run_tables(schedule: DryRun) -> list[RenderableType]:
 
 def _timetable(schedule: DryRun) -> Table:
     several_repos = len({step.repo for step in schedule.steps}) > 1
+    several_models = len(set(schedule.models.values())) > 1
     table = plain_table(
         *(Column(name, no_wrap=True, justify="right") for name in ("FROM", "TO", "WORKER")),
         column_of(_ID_CELLS, "TASK"),
         *([column_of(_REPO_CELLS, "REPO")] if several_repos else []),
+        *([Column("MODEL", no_wrap=True)] if several_models else []),
         "WAITS FOR",
         gap=1,
     )
@@ -120,6 +136,7 @@ def _timetable(schedule: DryRun) -> Table:
             *(cell(number) for number in (step.starts, step.ends, step.worker)),
             _task_cell(step.task, set(schedule.critical_path)),
             *([cell(step.repo)] if several_repos else []),
+            *([cell(schedule.models[step.task] or DEFAULT_MODEL)] if several_models else []),
             Text(printable(_waits_for(step))),
         )
     return table

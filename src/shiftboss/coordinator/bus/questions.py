@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 
 from shiftboss.coordinator.bus.dispatch import take_swarm
-from shiftboss.coordinator.contract.attempts import restart_clock
+from shiftboss.coordinator.contract.attempts import amend_checkpoint, restart_clock
 from shiftboss.coordinator.runs.holds import lift_answer_hold
 from shiftboss.coordinator.swarms.swarms import check_exists
 from shiftboss.errors import AlreadyAnswered, Forbidden, UnknownQuestion
 from shiftboss.protocol.bus import AnswerQuestionRequest, QuestionList, QuestionView
 from shiftboss.protocol.events import EventKind
 from shiftboss.protocol.states import WorkerState
+from shiftboss.rules.contract.checkpoints import answered
 from shiftboss.rules.tasks.leases import lease_end_ms
 from shiftboss.rules.tasks.packets import Assignment
 from shiftboss.rules.tasks.tasks import Question
@@ -109,6 +110,8 @@ def put_answer(tx: Transaction, request: AnswerQuestionRequest, now_ms: int) -> 
         tx.answer_question(request.swarm_id, request.question_id, request.answer, now_ms)
         question = question._replace(answer=request.answer, answered_at_ms=now_ms)
         _continue_attempt(tx, question, now_ms)
+        decision = answered(question.question, request.answer)
+        amend_checkpoint(tx, request.swarm_id, question.task_id, decisions=[decision])
     elif question.answer != request.answer:
         raise AlreadyAnswered(
             f"question {request.question_id} already has another answer; nothing was changed",

@@ -9,6 +9,7 @@ from shiftboss import __version__
 from shiftboss.coordinator.bus import questions
 from shiftboss.coordinator.bus.task_endings import finish_task, held_task
 from shiftboss.coordinator.claims.claims import claimed_by, event_data, is_of_holder, job_of
+from shiftboss.coordinator.contract.attempts import store_checkpoint
 from shiftboss.coordinator.contract.cascade import record_verified_state
 from shiftboss.coordinator.contract.locks import release_accepted
 from shiftboss.coordinator.contract.recovery import after_refusal
@@ -163,6 +164,9 @@ def _accept(
     if in_review:
         reviews.request_review(tx, receipt, now_ms)
     released = held._replace(claim_id=None)
+    if handoff.repo_name is not None:
+        done = released._replace(state=WorkerState.COMPLETE)
+        store_checkpoint(tx, done, handoff, "milestone_transition", now_ms)
     if held.packet_id is not None:
         packets.finish_claimed(tx, released, content["packet"], now_ms)
         tx.release(claim.swarm_id, claim.task_id)

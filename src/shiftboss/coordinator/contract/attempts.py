@@ -7,6 +7,7 @@ summary of the receipt.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from shiftboss.errors import InvalidRequest
@@ -15,12 +16,17 @@ from shiftboss.protocol.events import EventKind
 from shiftboss.protocol.milestones import Done, MilestoneReport, PushedToCi
 from shiftboss.protocol.policy import Milestone
 from shiftboss.rules.claims.handoffs import Handoff
+from shiftboss.rules.contract.checkpoints import (
+    Progress,
+    Work,
+    checkpoint_body,
+    with_decisions,
+    with_work,
+)
 from shiftboss.rules.contract.milestones import milestone_view
 from shiftboss.rules.contract.records import ContractAttempt, StoredCheckpoint, Tracking, summary_of
 from shiftboss.rules.tasks.packets import Assignment
 from shiftboss.store.port import Transaction
-
-COMMITS_KEPT_MAX = 200
 
 
 def attempt_of(tx: Transaction, held: Assignment) -> ContractAttempt:
@@ -92,41 +98,54 @@ def store_checkpoint(
     every few minutes. The next worker gets the newest checkpoint."""
     attempt = attempt_of(tx, held)
     tracking = tx.tracking(held.swarm_id, held.task_id)
-    last_report = json.loads(attempt.progress) if attempt.progress else {}
-    blockers = [last_report.get("reason"), attempt.paused]
     previous = tx.checkpoint(held.swarm_id, held.task_id)
-    previous_body = json.loads(previous.body) if previous is not None else {}
-    commits = json.loads(held.commits) if held.commits else []
-    body = {
-        "worker_id": held.worker,
-        "repo_name": handoff.repo_name,
-        "component_id": held.task_id,
-        "current_milestone": milestone_of(held, attempt),
-        "timestamp": now_ms,
-        "commits": list(dict.fromkeys([*previous_body.get("commits", []), *commits]))[
-            -COMMITS_KEPT_MAX:
-        ],
-        "ci_runs": [_run(tracking)] if tracking else [],
-        "files_modified": last_report.get("affected_files")
-        or previous_body.get("files_modified", []),
-        "context_summary": last_report.get("description")
-        or last_report.get("diagnosis")
-        or previous_body.get("context_summary"),
-        "blockers": [blocker for blocker in blockers if blocker],
-        "decisions_made": [],
-    }
+    progress = Progress(
+        worker=held.worker,
+        repo=handoff.repo_name,
+        task_id=held.task_id,
+        milestone=milestone_of(held, attempt),
+        at_ms=now_ms,
+        commits=json.loads(held.commits) if held.commits else [],
+        ci_runs=_runs(tracking) if tracking else [],
+        last_report=json.loads(attempt.progress) if attempt.progress else {},
+        paused=attempt.paused,
+    )
+    body = checkpoint_body(progress, json.loads(previous.body) if previous is not None else {})
     tx.put_checkpoint(
         StoredCheckpoint(held.swarm_id, held.task_id, held.epoch, trigger, json.dumps(body), now_ms)
     )
 
 
-def _run(tracking: Tracking) -> dict[str, Any]:
-    return {
-        "id": tracking.run_id,
-        "status": tracking.state,
-        "jobs_passed": [job["name"] for job in _jobs(tracking) if job["state"] == "success"],
-        "sha": tracking.sha,
-    }
+def amend_checkpoint(
+    tx: Transaction,
+    swarm_id: str,
+    task_id: str,
+    *,
+    work: Work | None = None,
+    decisions: Sequence[str] = (),
+) -> None:
+    """Add what became known since the last checkpoint: the state of git, decisions."""
+    stored = tx.checkpoint(swarm_id, task_id)
+    if stored is None:
+        return
+    body = with_decisions(json.loads(stored.body), decisions)
+    if work is not None:
+        body = with_work(body, work)
+    tx.put_checkpoint(stored._replace(body=json.dumps(body)))
+
+
+def _runs(tracking: Tracking) -> list[dict[str, Any]]:
+    """The runs of the tracked commit. `status` is the state of its CI as a whole."""
+    runs = json.loads(tracking.report)["runs"] if tracking.report else []
+    return [
+        {
+            "id": run["run_id"],
+            "status": tracking.state,
+            "jobs_passed": [job["name"] for job in run["jobs"] if job["state"] == "success"],
+            "sha": tracking.sha,
+        }
+        for run in runs
+    ] or [{"id": None, "status": tracking.state, "jobs_passed": [], "sha": tracking.sha}]
 
 
 def add_attempt_event(

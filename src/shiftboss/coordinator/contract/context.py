@@ -49,9 +49,9 @@ def _ci_of_checkpoint(
     runs = json.loads(stored.body)["ci_runs"] if stored is not None else []
     if not runs:
         return ShowCiAnswer(bead_id=task_id, state="none", repo=repo)
-    last = runs[-1]
+    newest = runs[0]
     return ShowCiAnswer(
-        bead_id=task_id, state=last["status"], repo=repo, sha=last["sha"], run_id=last["id"]
+        bead_id=task_id, state=newest["status"], repo=repo, sha=newest["sha"], run_id=newest["id"]
     )
 
 

@@ -82,7 +82,7 @@ def record_failure(
         error_type=request.error_type,
         message=request.message[:MESSAGE_CHARACTERS_MAX],
     )
-    operations = _operations(attempt, denial.tool)
+    operations = denied_operations(attempt, denial.tool)
     case = _FailureCase(held, handoff, failure_class, denial, operations, request.message, now_ms)
     question_id, halt_id = _act(tx, policy, case, action)
     return FailureAnswer(
@@ -138,7 +138,7 @@ def _counted(
     return attempt._replace(denials=json.dumps(after)), count
 
 
-def _operations(attempt: ContractAttempt, tool: str) -> list[str]:
+def denied_operations(attempt: ContractAttempt, tool: str) -> list[str]:
     """The operations that the tool was denied."""
     tools: dict[str, int] = json.loads(attempt.denials or "{}").get("tools", {})
     return [key.partition("\n")[2] for key in tools if key.startswith(f"{tool}\n")]

@@ -7,29 +7,28 @@ of the commit, no lease runs, and the worker may leave. DONE is a claim.
 from __future__ import annotations
 
 import json
-from typing import Final
+from typing import Final, NamedTuple
 
 from shiftboss.coordinator.bus import questions
-from shiftboss.coordinator.claims import claims
 from shiftboss.coordinator.contract.attempts import (
     add_attempt_event,
+    amend_checkpoint,
     attempt_of,
     check_returns,
     ci_view,
-    claim_content,
-    keep_returns,
     milestone_of,
     restarted,
     store_checkpoint,
     with_report,
 )
 from shiftboss.coordinator.contract.cascade import check_may_push
-from shiftboss.coordinator.contract.ci import follow_push, refuse_unless_green
+from shiftboss.coordinator.contract.ci import follow_push
+from shiftboss.coordinator.contract.done_reports import claim_done
+from shiftboss.coordinator.contract.failures import denied_operations
 from shiftboss.coordinator.contract.policy import ActivePolicy
 from shiftboss.coordinator.contract.recovery import contact_of, end_for_permission
 from shiftboss.coordinator.idempotency import first_about, key_reused, report_digest
 from shiftboss.errors import IllegalTransition, InvalidRequest, UnknownHandoff
-from shiftboss.protocol.ci import CiDemand
 from shiftboss.protocol.contract_requests import MilestoneAnswer, ReportMilestoneRequest
 from shiftboss.protocol.events import Event, EventKind
 from shiftboss.protocol.milestone_lines import render_line
@@ -43,9 +42,15 @@ from shiftboss.protocol.milestones import (
     milestone_of_report,
     progress_of,
 )
+from shiftboss.protocol.policy import Milestone
 from shiftboss.protocol.states import WorkerState
 from shiftboss.rules.claims.handoffs import Claim, Handoff
-from shiftboss.rules.contract.milestones import check_done_report, check_report_order, state_of
+from shiftboss.rules.contract.checkpoints import Work
+from shiftboss.rules.contract.milestones import (
+    check_may_read_ci,
+    check_report_order,
+    state_of,
+)
 from shiftboss.rules.contract.records import ContractAttempt
 from shiftboss.rules.tasks.leases import lease_end_ms
 from shiftboss.rules.tasks.packets import Assignment
@@ -60,16 +65,39 @@ _EVENTS: Final = {
 }
 
 
+class GitFacts(NamedTuple):
+    """What git has of the task at a report. `sha` is the full hash of a pushed commit; None if the
+    repository does not have it. `work` is None if it is not known."""
+
+    sha: str | None = None
+    work: Work | None = None
+
+
 def record_report(
     tx: Transaction,
     policy: ActivePolicy,
     request: ReportMilestoneRequest,
     report: MilestoneReport,
-    sha: str | None,
+    git: GitFacts,
     key: str | None,
     now_ms: int,
 ) -> MilestoneAnswer | Claim:
-    """`sha` is the full hash of a pushed commit; None if the repository does not have it."""
+    answer = _recorded(tx, policy, request, report, git, key, now_ms)
+    if git.work is not None or request.decisions:
+        key_of_task = request.swarm_id, request.bead_id
+        amend_checkpoint(tx, *key_of_task, work=git.work, decisions=request.decisions)
+    return answer
+
+
+def _recorded(
+    tx: Transaction,
+    policy: ActivePolicy,
+    request: ReportMilestoneRequest,
+    report: MilestoneReport,
+    git: GitFacts,
+    key: str | None,
+    now_ms: int,
+) -> MilestoneAnswer | Claim:
     taken, handoff = _take_task(tx, request)
     _check_repo(handoff, report)
     check_returns(report, request.returns)
@@ -80,7 +108,7 @@ def record_report(
     if first is not None:
         return _repeat_answer(tx, taken, first, report)
     if isinstance(report, Done):
-        return _done(tx, taken, handoff, request, report, report_key, now_ms)
+        return claim_done(tx, taken, handoff, request, report, report_key, now_ms)
     held = check_holds(taken.assignment, request.bead_id, request.name, request.epoch)
     if held.claim_id is not None:
         raise IllegalTransition(
@@ -96,11 +124,21 @@ def record_report(
         return _blocked(tx, held, handoff, attempt, report, report_key, now_ms)
     if isinstance(report, PushedToCi):
         check_may_push(tx, policy, handoff.repo_name)
-        held, attempt = follow_push(tx, held, handoff, attempt, report, sha, now_ms)
+        held, attempt = follow_push(tx, held, handoff, attempt, report, git.sha, now_ms)
     else:
         held, attempt = _working(tx, held, attempt, report, now_ms)
     attempt = with_report(attempt, report, request.returns)
     return _record(tx, held, handoff, attempt, report, report_key, now_ms)
+
+
+def check_has_pushed(tx: Transaction, swarm_id: str, task_id: str) -> None:
+    """Refuse what a worker needs only after its push. An ended attempt is in the checkpoint."""
+    held = tx.assignment(swarm_id, task_id)
+    stored = tx.checkpoint(swarm_id, task_id)
+    recorded: Milestone | None = json.loads(stored.body)["current_milestone"] if stored else None
+    present = milestone_of(held, attempt_of(tx, held)) if held is not None else recorded
+    has_pushed = tx.tracking(swarm_id, task_id) is not None
+    check_may_read_ci(task_id, present, has_pushed=has_pushed)
 
 
 def _take_task(tx: Transaction, request: ReportMilestoneRequest) -> tuple[TakenTask, Handoff]:
@@ -223,8 +261,10 @@ def _ended_by_permission(
     report_key: bytes | None,
     now_ms: int,
 ) -> MilestoneAnswer:
+    denied = denied_operations(attempt_of(tx, held), report.tool)
+    operations = list(dict.fromkeys([*denied, *report.operations]))
     asked, message = end_for_permission(
-        tx, held, handoff, report.tool, report.error, [], now_ms, report_key
+        tx, held, handoff, report.tool, report.error, operations, now_ms, report_key
     )
     return MilestoneAnswer(
         bead_id=held.task_id,
@@ -236,46 +276,6 @@ def _ended_by_permission(
         question_id=asked,
         hint=message,
     )
-
-
-def _done(
-    tx: Transaction,
-    taken: TakenTask,
-    handoff: Handoff,
-    request: ReportMilestoneRequest,
-    report: Done,
-    report_key: bytes | None,
-    now_ms: int,
-) -> Claim:
-    """The report must be complete, and CI must not be known to be red; then the verifier decides.
-    The server may have claimed before, and the claim may have been accepted."""
-    demand = CiDemand.model_validate_json(handoff.ci) if handoff.ci else None
-    check_done_report(report, demand.policy.must_succeed if demand else [])
-    accepted = _accepted_claim(tx, taken, request)
-    if accepted is not None:
-        return accepted
-    held = check_holds(taken.assignment, request.bead_id, request.name, request.epoch)
-    tracking = tx.tracking(held.swarm_id, held.task_id)
-    if demand is not None and tracking is not None:
-        refuse_unless_green(tracking, demand)
-    attempt = attempt_of(tx, held)
-    check_report_order(milestone_of(held, attempt), "DONE")
-    if request.returns is not None:
-        attempt = keep_returns(tx, held, attempt, report, request.returns, tracking)
-    content = claim_content(tracking, attempt) | {"name": request.name, "epoch": request.epoch}
-    return claims.make_claim(tx, held, content, report_key, now_ms)
-
-
-def _accepted_claim(
-    tx: Transaction, taken: TakenTask, request: ReportMilestoneRequest
-) -> Claim | None:
-    """The accepted claim of this worker, if the task is done."""
-    if taken.task is None or taken.task.status != "done":
-        return None
-    last = tx.last_claim(request.swarm_id, request.bead_id)
-    if last is None or last.state != "accepted" or request.name not in (None, last.worker):
-        return None
-    return last if request.epoch in (None, last.epoch) else None
 
 
 def _answer(

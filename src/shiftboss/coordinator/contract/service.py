@@ -7,9 +7,15 @@ import json
 from shiftboss.coordinator.claims.verdict_waiters import VerdictWaiters
 from shiftboss.coordinator.clock import Clock
 from shiftboss.coordinator.contract import ci, failures, halts, locks, milestones, repos
+from shiftboss.coordinator.contract.done_reports import check_done_runs
 from shiftboss.coordinator.contract.policy import ActivePolicy
 from shiftboss.coordinator.idempotency import write_once
-from shiftboss.errors import InvalidRequest, UnknownCheckpoint, UnknownHandoff
+from shiftboss.errors import (
+    InvalidRequest,
+    ShiftbossError,
+    UnknownCheckpoint,
+    UnknownHandoff,
+)
 from shiftboss.evidence.port import Evidence
 from shiftboss.protocol.ci import CiDemand
 from shiftboss.protocol.contract_requests import (
@@ -34,9 +40,23 @@ from shiftboss.protocol.handoffs import WorkerHandoff
 from shiftboss.protocol.milestone_lines import parse_line, render_line
 from shiftboss.protocol.milestones import Done, MilestoneReport, PushedToCi
 from shiftboss.rules.claims.handoffs import Handoff
+from shiftboss.rules.contract.checkpoints import Work
+from shiftboss.rules.contract.ci_verdict import runs_of_commit
 from shiftboss.rules.contract.milestones import check_done_report
 from shiftboss.rules.prompts.worker_prompts import SpawnTask, ci_instructions, spawn_prompt
 from shiftboss.store.port import Store, Transaction
+
+
+async def work_of(evidence: Evidence, handoff: Handoff, commit: str | None = None) -> Work | None:
+    """What git has of the task, up to a commit or the tip of its branch. None if that cannot be
+    read now: a report does not fail because of it."""
+    if commit is None and handoff.branch is None:
+        return None
+    rev = commit or f"refs/heads/{handoff.branch}"
+    try:
+        return await evidence.work_since(handoff.repo, handoff.base_commit, rev)
+    except ShiftbossError:
+        return None
 
 
 class ContractService:
@@ -59,13 +79,13 @@ class ContractService:
     ) -> MilestoneAnswer:
         """DONE waits for its verdict, as swarm_complete does."""
         report = request.report or parse_line(request.line or "")
-        sha = await self._full_commit(request, report)
+        git = await self._git_facts(request, report)
         if isinstance(report, Done):
             await self._check_ci(request, report)
         now_ms = self._clock()
         result = await self._store.write(
             lambda tx: milestones.record_report(
-                tx, self._policy, request, report, sha, key, now_ms
+                tx, self._policy, request, report, git, key, now_ms
             ),
             request.swarm_id,
         )
@@ -83,17 +103,18 @@ class ContractService:
             hint=outcome.hint,
         )
 
-    async def _full_commit(
+    async def _git_facts(
         self, request: ReportMilestoneRequest, report: MilestoneReport
-    ) -> str | None:
-        """The full hash of the commit that the worker reported; None if it does not exist."""
-        if not isinstance(report, PushedToCi):
-            return None
+    ) -> milestones.GitFacts:
+        if isinstance(report, Done):
+            return milestones.GitFacts()
         handoff = await self._handoff(request.swarm_id, request.bead_id)
-        sha = await self._evidence.commit_of(handoff.repo, report.commit)
-        if sha is not None and handoff.branch is not None and handoff.ci is not None:
-            await self._check_on_branch(handoff.repo, sha, handoff.branch)
-        return sha
+        sha = None
+        if isinstance(report, PushedToCi):
+            sha = await self._evidence.commit_of(handoff.repo, report.commit)
+            if sha is not None and handoff.branch is not None and handoff.ci is not None:
+                await self._check_on_branch(handoff.repo, sha, handoff.branch)
+        return milestones.GitFacts(sha, await work_of(self._evidence, handoff, sha))
 
     async def _check_on_branch(self, repo: str, sha: str, branch: str) -> None:
         """CI of a commit that is not on the branch says nothing about the repo."""
@@ -115,8 +136,9 @@ class ContractService:
         if handoff.ci is None:
             return
         demand = CiDemand.model_validate_json(handoff.ci)
-        check_done_report(done, demand.policy.must_succeed)
+        check_done_report(done, demand.policy.must_succeed or [])
         report = await self._evidence.ci_report(demand, tracking.sha)
+        check_done_runs(request, done, runs_of_commit(report), tracking.sha)
         now_ms = self._clock()
         await self._store.write(
             lambda tx: ci.record_report(tx, self._policy, tracking, report, now_ms),
@@ -171,6 +193,9 @@ class ContractService:
         handoff = await self._handoff(request.swarm_id, request.bead_id)
         repo = handoff.repo_name or ""
         self._policy.repo(repo)
+        await self._store.read(
+            lambda tx: milestones.check_has_pushed(tx, request.swarm_id, request.bead_id)
+        )
         text = ci_instructions(repo, self._policy.settings)
         return InstructionsAnswer(bead_id=request.bead_id, text=text)
 

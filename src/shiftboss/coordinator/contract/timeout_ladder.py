@@ -15,6 +15,7 @@ from shiftboss.coordinator.bus.dispatch import drain, end_attempt, enqueue, free
 from shiftboss.coordinator.contract import ci_restarts
 from shiftboss.coordinator.contract.attempts import (
     add_attempt_event,
+    amend_checkpoint,
     attempt_of,
     milestone_of,
     store_checkpoint,
@@ -26,6 +27,7 @@ from shiftboss.protocol.events import EventKind
 from shiftboss.protocol.policy import Milestone
 from shiftboss.protocol.states import WorkerState
 from shiftboss.rules.claims.handoffs import Handoff
+from shiftboss.rules.contract.checkpoints import Work
 from shiftboss.rules.contract.records import ContractAttempt, Tracking
 from shiftboss.rules.contract.timeouts import (
     Activity,
@@ -136,12 +138,19 @@ _PAUSES_MS: Final = {"check_ci": 10_000, "restart_ci": ci_restarts.RESTART_MS}
 
 
 def climb(
-    tx: Transaction, policy: ActivePolicy, seen: ContractAttempt, tip: str | None, now_ms: int
+    tx: Transaction,
+    policy: ActivePolicy,
+    seen: ContractAttempt,
+    tip: str | None,
+    work: Work | None,
+    now_ms: int,
 ) -> list[str]:
     """Take the steps that are due for one attempt; their kinds. `tip` is the current commit of the
-    task's branch."""
+    task's branch. `work` is what it contains, if the branch has moved since the last check."""
     if tx.take_swarm(seen.swarm_id) is None:
         return []
+    if work is not None:
+        amend_checkpoint(tx, seen.swarm_id, seen.task_id, work=work)
     taken: list[str] = []
     for _ in range(STEPS_AT_ONCE_MAX):
         held = tx.assignment(seen.swarm_id, seen.task_id)

@@ -9,11 +9,13 @@ from functools import partial
 from shiftboss.coordinator.clock import Clock
 from shiftboss.coordinator.contract import ci_restarts, timeout_ladder
 from shiftboss.coordinator.contract.policy import ActivePolicy
+from shiftboss.coordinator.contract.service import work_of
 from shiftboss.coordinator.duties.timer import DUE_PER_ROUND_MAX, Timer
 from shiftboss.coordinator.event_hub import Hub
 from shiftboss.errors import ShiftbossError
 from shiftboss.evidence.port import Evidence
 from shiftboss.protocol.events import EventKind
+from shiftboss.rules.claims.handoffs import Handoff
 from shiftboss.rules.contract.records import ContractAttempt
 from shiftboss.store.port import Store
 
@@ -49,9 +51,16 @@ class TimeoutWatcher(Timer):
                     group.create_task(self._restart_ci(attempt))
 
     async def _climb(self, seen: ContractAttempt, now_ms: int) -> list[str]:
-        tip = await self._branch_tip(seen)
+        handoff = await self.store.read(lambda tx: tx.handoff(seen.swarm_id, seen.task_id))
+        tip = await self._branch_tip(handoff)
+        moved = handoff is not None and tip is not None and tip != seen.tip
         climb = partial(
-            timeout_ladder.climb, policy=self._policy, seen=seen, tip=tip, now_ms=now_ms
+            timeout_ladder.climb,
+            policy=self._policy,
+            seen=seen,
+            tip=tip,
+            work=await work_of(self._evidence, handoff, tip) if handoff and moved else None,
+            now_ms=now_ms,
         )
         return await self.store.write(climb, seen.swarm_id)
 
@@ -82,9 +91,8 @@ class TimeoutWatcher(Timer):
             return f"internal error: {error!r}"
         return None if done else "the server cannot restart this CI"
 
-    async def _branch_tip(self, seen: ContractAttempt) -> str | None:
+    async def _branch_tip(self, handoff: Handoff | None) -> str | None:
         """The current commit of the task's branch; None if it is not known."""
-        handoff = await self.store.read(lambda tx: tx.handoff(seen.swarm_id, seen.task_id))
         if handoff is None or handoff.branch is None:
             return None
         try:

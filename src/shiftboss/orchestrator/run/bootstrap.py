@@ -59,9 +59,8 @@ def state_of(database: str) -> Path:
 
 
 async def run_plan(options: RunOptions, progress: Progress) -> RunOutcome:
-    """Run the whole plan. Raises InvalidRequest if an agent of the plan cannot be started here."""
+    """Run the whole plan. The caller has made the preflight."""
     async with _open_run(options, progress) as run:
-        check_agents(run)
         return await run_to_completion(
             run, retry=options.retry, wait=options.wait, plan_file=options.plan_file
         )
@@ -121,19 +120,3 @@ async def _open_run(options: RunOptions, progress: Progress) -> AsyncIterator[Ru
             limits=ProcessLimits(),
             plan_file=options.plan_file,
         )
-
-
-def check_agents(run: RunContext) -> None:
-    """Check every agent of the plan before the first task starts."""
-    for task in run.plan.tasks:
-        settings = run.settings(task)
-        agent = run.agents.get(settings.kind)
-        if agent is None:
-            raise InvalidRequest(
-                f"there is no agent {settings.kind!r}",
-                field="agent",
-                hint=f"available agents: {', '.join(sorted(run.agents))}",
-            )
-        missing = agent.why_unavailable(settings)
-        if missing is not None:
-            raise InvalidRequest(f"{settings.kind} cannot be started: {missing}", field="agent")

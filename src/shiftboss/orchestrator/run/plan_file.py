@@ -14,7 +14,7 @@ from shiftboss.evidence.survey.policy_file import default_policy_file, load_poli
 from shiftboss.protocol.plan import Plan, PlanRepo
 from shiftboss.protocol.policy import Policy
 from shiftboss.rules.documents.typed_files import problem_lines
-from shiftboss.rules.documents.yaml_lines import Problem
+from shiftboss.rules.documents.yaml_lines import Document, Problem
 from shiftboss.rules.plans.plan_file import PlanText, invalid_plan, read_plan
 from shiftboss.system.files import read_text
 
@@ -24,13 +24,15 @@ _NAME_CHARACTERS_MAX: Final = 20
 
 class PlanFile(NamedTuple):
     """`policy` is the shiftboss.yaml beside the plan, if there is one. `warnings` are lines to
-    show. `missing_folders` are problems for a run, but not for `shiftboss plan`."""
+    show. `missing_folders` are problems for a run, but not for `shiftboss plan show`. `document`
+    has the line of every key."""
 
     path: Path
     plan: Plan
     policy: Policy | None
     warnings: list[str]
     missing_folders: list[Problem]
+    document: Document
 
 
 def load_plan(path: Path, kinds: Collection[str] = AGENTS) -> Plan:
@@ -59,7 +61,7 @@ def read_plan_file(path: Path, kinds: Collection[str] = AGENTS) -> PlanFile:
     )
     missing = list(_missing_folders(text, plan))
     return PlanFile(
-        path, plan, policy, problem_lines(str(path), [*text.warnings, *missing]), missing
+        path, plan, policy, problem_lines(str(path), text.warnings), missing, text.document
     )
 
 

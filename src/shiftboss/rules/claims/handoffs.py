@@ -170,7 +170,9 @@ Role = Literal["orchestrator", "worker"]
 
 
 class ModelChoice(NamedTuple):
-    model: str
+    """`model` is None if the policy leaves the choice to the plan, or else to the agent."""
+
+    model: str | None
     reason: str
 
 
@@ -179,6 +181,6 @@ def choose_model(role: Role, traits: Collection[Trait], policy: Models) -> Model
     if role == "orchestrator":
         return ModelChoice(policy.orchestrator, "the default model for orchestrators")
     reasons = [trait for trait in policy.override_when if trait in traits]
-    if reasons:
+    if reasons and policy.override is not None:
         return ModelChoice(policy.override, f"the task is {', '.join(reasons)}")
     return ModelChoice(policy.workers, "the default model for workers")

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import Final, Literal, NamedTuple
 
 from shiftboss.protocol.ci import CiDemand, CiJob, CiReport, CiRun, JobState
+from shiftboss.protocol.policy import CiPolicy
 from shiftboss.rules.documents.wording import did_you_mean
 
 CiOutcome = Literal["passed", "failed", "pending", "unverifiable"]
 
 # A sync job runs only for a push, so a skipped one needs another push.
 RESYNC_COMMAND: Final = "git commit --allow-empty -m 'ci: trigger radicle sync' && git push"
+_RESYNC_HINT: Final = f"push again so that it runs: {RESYNC_COMMAND}"
+_NO_SYNC_JOB_HINT: Final = (
+    "if it publishes nothing, list the real sync jobs in must_succeed of the policy"
+)
+
+# How the contract's own check finds the sync job: `radicle-push`, `Radicle Sync`; but not `async`.
+_SYNC_JOB: Final = re.compile(r"(?<![a-z])(?:radicle|sync)(?![a-z])", re.IGNORECASE)
 
 # If several jobs have the same name, the first of these states that one of them has decides. A job
 # that was skipped in one run may have succeeded in another run of the same commit.
@@ -68,7 +77,7 @@ def judge_ci_report(report: CiReport | None, demand: CiDemand) -> list[CiFinding
     None means that CI could not be reached."""
     if report is None:
         return [CiFinding("unverifiable", None, f"the CI of {demand.repo} did not respond")]
-    runs = _newest_of_the_commit(report)
+    runs = runs_of_commit(report)
     if not runs:
         return [
             CiFinding(
@@ -78,13 +87,19 @@ def judge_ci_report(report: CiReport | None, demand: CiDemand) -> list[CiFinding
                 f"was it pushed to {demand.branch}, and does a workflow run on push?",
             )
         ]
-    seen = [_JobOutcome(run, job) for run in runs for job in run.jobs]
-    synced = _distinct(demand.policy.must_succeed)
-    required = [name for name in _distinct(demand.policy.required_jobs) if not _among(name, synced)]
-    findings = [_job_finding(name, seen, runs, is_synced=False) for name in required]
-    if not demand.policy.required_jobs:
-        findings += _all_jobs(runs, seen, synced)
-    return findings + [_job_finding(name, seen, runs, is_synced=True) for name in synced]
+    ci = demand.policy
+    seen = [
+        _JobOutcome(run, job)
+        for run in runs
+        for job in run.jobs
+        if not _among(job.name, ci.optional_jobs)
+    ]
+    synced = _sync_jobs(ci, seen)
+    required = [name for name in _distinct(ci.required_jobs) if not _among(name, synced)]
+    findings = [_job_finding(name, seen, runs) for name in required]
+    findings += _other_jobs(runs, seen, required, synced)
+    resync = _RESYNC_HINT if ci.must_succeed is not None else f"{_RESYNC_HINT}; {_NO_SYNC_JOB_HINT}"
+    return findings + [_job_finding(name, seen, runs, resync) for name in synced]
 
 
 def ci_state(findings: Sequence[CiFinding]) -> CiOutcome:
@@ -96,7 +111,7 @@ def ci_state(findings: Sequence[CiFinding]) -> CiOutcome:
     return "unverifiable"
 
 
-def _newest_of_the_commit(report: CiReport) -> list[CiRun]:
+def runs_of_commit(report: CiReport) -> list[CiRun]:
     """The newest run of each workflow and event. A push and a pull request can run the same
     workflow for one commit. Both count, so that a green run does not hide a red one."""
     newest: dict[tuple[str | None, str | None], CiRun] = {}
@@ -107,7 +122,7 @@ def _newest_of_the_commit(report: CiReport) -> list[CiRun]:
 
 
 def _job_finding(
-    name: str, seen: Sequence[_JobOutcome], runs: Sequence[CiRun], *, is_synced: bool
+    name: str, seen: Sequence[_JobOutcome], runs: Sequence[CiRun], if_skipped: str | None = None
 ) -> CiFinding:
     matching = [outcome for outcome in seen if _same(outcome.job.name, name)]
     if not matching:
@@ -115,9 +130,7 @@ def _job_finding(
     state, decisive = next(
         (state, outcome) for state in _ORDER for outcome in matching if outcome.job.state == state
     )
-    hint = _HINT[state]
-    if state == "skipped" and is_synced:
-        hint = f"push again so that it runs: {RESYNC_COMMAND}"
+    hint = if_skipped if state == "skipped" and if_skipped else _HINT[state]
     return CiFinding(_OUTCOME[state], name, _sentence(decisive, state), hint)
 
 
@@ -136,13 +149,24 @@ def _missing_job(name: str, seen: Sequence[_JobOutcome], runs: Sequence[CiRun]) 
     )
 
 
-def _all_jobs(
-    runs: Iterable[CiRun], seen: Sequence[_JobOutcome], synced: Sequence[str]
+def _sync_jobs(ci: CiPolicy, seen: Sequence[_JobOutcome]) -> list[str]:
+    """The jobs that must not be skipped. A policy that does not name them means those of the run
+    that the contract's own check looks for."""
+    if ci.must_succeed is not None:
+        return _distinct(ci.must_succeed)
+    return _distinct(outcome.job.name for outcome in seen if _SYNC_JOB.search(outcome.job.name))
+
+
+def _other_jobs(
+    runs: Iterable[CiRun],
+    seen: Sequence[_JobOutcome],
+    required: Sequence[str],
+    synced: Sequence[str],
 ) -> list[CiFinding]:
-    """Without a list of required jobs, every job counts. A job that the workflow skipped is fine,
-    as long as some other job ran."""
+    """All jobs must pass, not only those that the policy names. A job that the workflow skipped is
+    fine, unless the policy requires it or nothing else ran."""
     findings = [finding for run in runs if (finding := _run_finding(run)) is not None]
-    others = [outcome for outcome in seen if not _among(outcome.job.name, synced)]
+    others = [outcome for outcome in seen if not _among(outcome.job.name, [*required, *synced])]
     findings += [
         CiFinding(
             _OUTCOME[outcome.job.state],
@@ -153,7 +177,7 @@ def _all_jobs(
         for outcome in others
         if outcome.job.state != "skipped"
     ]
-    if others and all(outcome.job.state == "skipped" for outcome in others):
+    if others and not required and all(outcome.job.state == "skipped" for outcome in others):
         findings.append(
             CiFinding(
                 "failed", None, "every job was skipped, so nothing was tested", _HINT["skipped"]

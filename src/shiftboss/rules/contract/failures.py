@@ -6,11 +6,16 @@ import re
 from typing import Final, Literal, NamedTuple
 
 from shiftboss.protocol.policy import Failures
-from shiftboss.rules.tasks.permission_denials import TEXT_CHARACTERS_MAX, find_denial, termination
+from shiftboss.rules.tasks.permission_denials import (
+    DENIED_ONCE,
+    TEXT_CHARACTERS_MAX,
+    find_denial,
+    termination,
+)
 from shiftboss.rules.tasks.retry import RECOVERABLE_ERRORS, RetryPolicy
 
 FailureClass = Literal["transient", "recoverable", "blocking", "permission_denied", "fatal"]
-ActionKind = Literal["retry", "fix", "escalate", "pause", "terminate", "halt"]
+ActionKind = Literal["retry", "fix", "report", "escalate", "pause", "terminate", "halt"]
 
 # The contract's examples.
 EXAMPLES: Final[dict[FailureClass, tuple[str, ...]]] = {
@@ -196,9 +201,8 @@ def _after_recoverable(attempts: int, policy: Failures) -> Action:
 
 def _after_denial(attempts: int, policy: Failures, tool: str, error: str) -> Action:
     limit = policy.permission_denied.max_denials
-    if attempts < limit:
-        return Action(
-            "fix", f"{tool} was denied: try another way; {limit} denials in a row end the worker"
-        )
     end = termination(tool, error)
+    if attempts < limit:
+        instruction = DENIED_ONCE.format(report=end.report)
+        return Action("report", f"{instruction}; {limit} denials of {tool} in a row end the worker")
     return Action("terminate", f"{end.report}\n{end.message}")

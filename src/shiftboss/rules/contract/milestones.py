@@ -7,7 +7,7 @@ is FIXING_CI instead of WORKING.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from shiftboss.errors import ContractViolations, IllegalTransition, InvalidRequest
 from shiftboss.protocol.milestone_lines import FORMATS
@@ -62,6 +62,20 @@ def check_report_order(present: Milestone | None, new: Milestone) -> None:
     )
 
 
+def check_may_read_ci(task_id: str, present: Milestone | None, *, has_pushed: bool) -> None:
+    """The CI instructions are loaded at PUSHED_TO_CI, not before: a worker pays for them with every
+    further step."""
+    if has_pushed or present in ("PUSHED_TO_CI", "FIXING_CI", "DONE"):
+        return
+    before = "has no milestone yet" if present is None else f"is at {present}"
+    raise IllegalTransition(
+        f"{task_id} {before}; the CI instructions come with PUSHED_TO_CI",
+        field="bead_id",
+        hint=f"push, then report {FORMATS['PUSHED_TO_CI']}",
+        facts={"milestone": present, "legal": ["PUSHED_TO_CI"]},
+    )
+
+
 def milestone_view(
     state: WorkerState, *, ci_failed: bool, before: Milestone | None = None
 ) -> Milestone | None:
@@ -97,6 +111,34 @@ def check_done_report(report: Done, must_succeed: Sequence[str]) -> None:
     refusal = _violation_in(report)
     if refusal is not None:
         raise refusal
+
+
+class RunName(NamedTuple):
+    """What people call a CI run: `run_id` is written as #451."""
+
+    run_id: str
+    url: str | None = None
+
+
+def check_named_run(named: str, runs: Sequence[RunName], sha: str, field: str) -> None:
+    """`named`, the number or the address of a run, must be one of the commit's `runs`."""
+    if any(_is_name_of(named, run) for run in runs):
+        return
+    known = ", ".join(f"#{run.run_id}" for run in runs)
+    raise violation_of(
+        "caching_old_run_ids",
+        f"{field}: {named} is not a CI run of the pushed commit {sha[:12]}; nothing was changed",
+        field=field,
+        hint=f"the runs of this commit are: {known}",
+    )
+
+
+def _is_name_of(named: str, run: RunName) -> bool:
+    url = (run.url or "").rstrip("/")
+    if "://" in named and url:
+        return f"{named}/".startswith(f"{url}/")
+    # GitHub's addresses end in the id of the run, which is not its number.
+    return named.rpartition("/")[2] in (run.run_id, url.rpartition("/")[2])
 
 
 def _patterns(missing: Sequence[str]) -> list[str]:

@@ -15,6 +15,7 @@ from pydantic import ValidationError
 from shiftboss.errors import InvalidPolicy
 from shiftboss.protocol.fields import Request
 from shiftboss.protocol.policy import (
+    SYNC_JOB,
     Backoff,
     FixingCiTimeout,
     MilestoneTimeout,
@@ -44,7 +45,9 @@ _TIMEOUTS: Final[dict[str, type[MilestoneTimeout]]] = {
 }
 
 # What the rest of the spawn prompt leaves of its 100 tokens, by our estimate.
-SANDBOX_TOKENS_MAX: Final = 32
+SANDBOX_TOKENS_MAX: Final = 18
+
+_JOB_LISTS: Final = ("required_jobs", "must_succeed", "optional_jobs")
 
 R = TypeVar("R", bound=Request)
 
@@ -72,6 +75,8 @@ def contradictions(data: dict[str, Any]) -> Iterator[Contradiction]:
     for name, repo in repos.items():
         if isinstance(repo, dict):
             yield from _repo(("repos", name), repo)
+    if "preset" in data:
+        yield from _sync_jobs(repos)
     yield from _limits(data)
 
 
@@ -135,12 +140,31 @@ def _jobs(path: KeyPath, ci: dict[str, Any], *, is_local: bool) -> Iterator[Cont
         first = known.setdefault(name.casefold(), name)
         if first != name:
             yield (*path, "jobs", name), f"differs from {first!r} only by letter case"
-    for key in ("required_jobs", "must_succeed"):
+    # Without jobs in the policy, the local runner takes them from the workflow files.
+    are_known = is_local and bool(jobs)
+    for key in _JOB_LISTS:
         named = strings(ci.get(key))
         yield from listed_twice((*path, key), named)
-        # Without jobs in the policy, the local runner takes them from the workflow files.
-        if is_local and jobs:
+        if are_known:
             yield from unknown_names((*path, key), named, jobs, "job", str.casefold)
+    required = {name.casefold() for key in _JOB_LISTS[:2] for _, name in strings(ci.get(key))}
+    for place, name in strings(ci.get("optional_jobs")):
+        if name.casefold() in required:
+            yield (*path, "optional_jobs", place), f"{name!r} is required, so it is not optional"
+
+
+def _sync_jobs(repos: dict[str, Any]) -> Iterator[Contradiction]:
+    """Local jobs without the sync job of the preset could never pass."""
+    for repo_name, repo in repos.items():
+        ci = as_mapping(as_mapping(repo).get("ci"))
+        jobs = as_mapping(ci.get("jobs")) if ci.get("provider", "local") == "local" else {}
+        names = {name.casefold() for name in jobs}
+        if names and ci.get("must_succeed") is None and SYNC_JOB not in names:
+            message = (
+                f"the preset demands the job {SYNC_JOB!r}; add it, or list the jobs that must not "
+                "be skipped in must_succeed ([]: none)"
+            )
+            yield ("repos", repo_name, "ci", "jobs"), message
 
 
 def _limits(data: dict[str, Any]) -> Iterator[Contradiction]:

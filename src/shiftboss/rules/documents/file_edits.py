@@ -32,7 +32,14 @@ from shiftboss.rules.documents.text_blocks import (
     without_block,
 )
 
-HOOK_PROGRAM: Final = "shiftboss hook "
+_HOOK_PROGRAM: Final = "shiftboss hook "
+# The settings are committed: a colleague without the program must not notice them.
+_IF_INSTALLED: Final = "sh -c 'command -v shiftboss >/dev/null 2>&1 || exit 0; exec "
+
+
+def hook_command(kind: str) -> str:
+    """Runs `shiftboss hook KIND`, or nothing where Shiftboss is not installed."""
+    return f"{_IF_INSTALLED}{_HOOK_PROGRAM}{kind}'"
 
 
 class CannotMerge(Exception):
@@ -90,24 +97,33 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class HookEntry:
-    """An entry in a list of hooks. It is present if its command is, whatever else the entry has."""
+    """An entry in a list of hooks. It is present if its command is, whatever else the entry has.
+    Adding it replaces an older version of it, unless a user has put other commands beside it."""
 
     path: tuple[str, ...]
     value: dict[str, Any]
 
     def is_in(self, data: Any) -> bool:
-        wanted = _commands(self.value)
         entries = _member(data, self.path)
         return isinstance(entries, list) and any(
-            wanted <= _commands(entry) for entry in entries if isinstance(entry, dict)
+            self._is_like(entry) for entry in entries if isinstance(entry, dict)
         )
+
+    def _is_like(self, entry: dict[str, Any]) -> bool:
+        wanted, commands = _commands(self.value), _commands(entry)
+        if wanted <= commands:
+            return True
+        return not _is_ours(entry) and set(map(_plain, wanted)) <= set(map(_plain, commands))
 
     def is_ours_in(self, data: Any) -> bool:
         entries = _member(data, self.path)
         return isinstance(entries, list) and any(map(_is_ours, entries))
 
     def added(self, text: str) -> str:
-        return append_item(text, self.path, self.value)
+        rest = self.removed(text)
+        if rest is None:
+            return fresh(self.shown())
+        return append_item(rest, self.path, self.value)
 
     def removed(self, text: str) -> str | None:
         return remove_items(text, self.path, _is_ours)
@@ -283,4 +299,15 @@ def _commands(entry: dict[str, Any]) -> set[str]:
 def _is_ours(entry: Any) -> bool:
     """Whether all commands of the entry are ours."""
     commands = _commands(entry) if isinstance(entry, dict) else set()
-    return bool(commands) and all(command.startswith(HOOK_PROGRAM) for command in commands)
+    return bool(commands) and all(map(_is_our_command, commands))
+
+
+def _is_our_command(command: str) -> bool:
+    return _plain(command).startswith(_HOOK_PROGRAM)
+
+
+def _plain(command: str) -> str:
+    """`shiftboss hook KIND` for every form of the command that `init` has ever written."""
+    if not command.startswith(_IF_INSTALLED):
+        return command
+    return command.removeprefix(_IF_INSTALLED).removesuffix("'")

@@ -10,7 +10,8 @@ from graphlib import TopologicalSorter
 from typing import Final, NamedTuple, get_args
 
 from shiftboss.protocol.plan import Plan, PlanTask
-from shiftboss.protocol.policy import Trait
+from shiftboss.protocol.policy import Policy, Trait
+from shiftboss.rules.claims.handoffs import choose_model
 from shiftboss.rules.paths.overlap import Overlap, overlaps
 from shiftboss.rules.paths.patterns import Pattern, pattern_of
 
@@ -91,6 +92,22 @@ def all_traits(plan: Plan) -> dict[str, list[Trait]]:
             traits.add("cross_repo")
         result[task.id] = [trait for trait in get_args(Trait) if trait in traits]
     return result
+
+
+def all_models(plan: Plan, policy: Policy | None) -> dict[str, str | None]:
+    """The model of every task: that of the task, of its agent, or of the policy. None: nobody has
+    chosen one, and the agent uses its own default."""
+    traits = all_traits(plan)
+    return {task.id: _model_of(plan, task, traits[task.id], policy) for task in plan.tasks}
+
+
+def _model_of(plan: Plan, task: PlanTask, traits: list[Trait], policy: Policy | None) -> str | None:
+    settings = plan.agents.get(agent_name(plan, task))
+    model = task.model or (None if settings is None else settings.model)
+    # As the server does when it spawns the task.
+    if model is None and policy is not None and (traits or repo_of(plan, task) in policy.repos):
+        model = choose_model("worker", traits, policy.models).model
+    return model
 
 
 class Ancestry:

@@ -16,6 +16,7 @@ from shiftboss.rules.contract.repo_graph import RepoGraph
 from shiftboss.rules.plans.graph import (
     TaskOverlap,
     agent_name,
+    all_models,
     all_traits,
     critical_path,
     phases,
@@ -198,8 +199,8 @@ class DryRun(NamedTuple):
     """What a run of the plan would do.
 
     `length` is the duration of the run and `critical_length` that of its critical path, both in
-    weights (low 1, normal 2, high 4). `locked` are pairs of repos that exclude each other. `traits`
-    and `agents` are by task.
+    weights (low 1, normal 2, high 4). `locked` are pairs of repos that exclude each other.
+    `traits`, `agents` and `models` are by task.
     """
 
     goal: str
@@ -214,12 +215,13 @@ class DryRun(NamedTuple):
     locked: list[tuple[str, str]]
     traits: dict[str, list[Trait]]
     agents: dict[str, str]
+    models: dict[str, str | None]
 
     def as_json(self) -> dict[str, Any]:
         view = self._asdict()
         view["steps"] = [_step_view(self, step) for step in self.steps]
         view["overlaps"] = [overlap._asdict() for overlap in self.overlaps]
-        del view["agents"], view["traits"]
+        del view["agents"], view["models"], view["traits"]
         return view
 
 
@@ -241,6 +243,7 @@ def dry_run(plan: Plan, policy: Policy | None, workers: int) -> DryRun:
         locked=locked_pairs(plan.repos, policy),
         traits=all_traits(plan),
         agents={task.id: agent_name(plan, task) for task in plan.tasks},
+        models=all_models(plan, policy),
     )
 
 
@@ -248,5 +251,6 @@ def _step_view(run: DryRun, step: ScheduleStep) -> dict[str, Any]:
     return step._asdict() | {
         "waits": [wait._asdict() for wait in step.waits],
         "agent": run.agents[step.task],
+        "model": run.models[step.task],
         "traits": run.traits[step.task],
     }

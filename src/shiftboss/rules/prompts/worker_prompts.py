@@ -16,18 +16,20 @@ from shiftboss.rules.contract.forbidden_patterns import violation_of
 from shiftboss.rules.prompts.token_estimate import CountTokens, estimate_tokens
 
 _SPAWN: Final = """\
-report_milestone at each change:
+report_milestone:
 WORKING: what
 PUSHED_TO_CI: repo commit hash - CI run #id
+FIXING_CI: job - cause
+DONE: repo CI run #id all green, job: success
 BLOCKED: why
-LIMITS: {working}, CI {ci}, fix {fixing} x{attempts}
-Tool denied twice: BLOCKED_PERMISSION: tool - error; stop
+BLOCKED_PERMISSION: tool - error; stop
+LIMITS {working} CI {ci} fix {fixing} x{attempts}
 ON PUSHED_TO_CI: get_ci_instructions
 """
 
 _CI: Final = """\
 The server watches the CI of your commit and tells you the result: do not poll or start runs.
-Must succeed: {jobs}; skipped does not count.
+Every job must pass{unskipped}.
 Red: FIXING_CI: job - cause; read the log, fix, push, PUSHED_TO_CI. {attempts} attempts.
 Sync skipped: {resync}
 Green: DONE: repo CI run #id all green, job: success. It is checked.
@@ -83,7 +85,7 @@ def ci_instructions(repo: str, policy: Policy, count_tokens: CountTokens = estim
     The must-succeed jobs come first, then as many of the others as fit.
     """
     ci = policy.repos.get(repo, RepoPolicy()).ci
-    jobs = list(dict.fromkeys([*ci.must_succeed, *ci.required_jobs]))
+    jobs = list(dict.fromkeys([*(ci.must_succeed or ()), *ci.required_jobs]))
     for shown in range(len(jobs), 0, -1):
         text = _ci_text(jobs, shown, policy)
         if count_tokens(text) <= policy.tokens.ci_stage_addon:
@@ -95,7 +97,7 @@ def _ci_text(jobs: Sequence[str], shown: int, policy: Policy) -> str:
     hidden = len(jobs) - shown
     names = [*jobs[:shown], *([f"{hidden} more" if shown else "all required jobs"] * bool(hidden))]
     return _CI.format(
-        jobs=", ".join(names) or "every job",
+        unskipped=f"; not skipped: {', '.join(names)}" if names else "",
         attempts=policy.timeouts.milestones.FIXING_CI.max_attempts,
         resync=RESYNC_COMMAND,
     )

@@ -59,6 +59,11 @@ class Termination(NamedTuple):
     message: str
 
 
+# What a worker does after a denial that does not end it yet.
+DENIED_ONCE: Final = (
+    "do not retry, and do not work around it unless the orchestrator tells you how: report "
+    "{report}, list the files and operations that you attempted, and stop"
+)
 DIAGNOSIS: Final = "Why did the tool get denied?"
 RECOVERY: Final = (
     Recovery("fix_permissions", "If sandbox/permission config issue"),

@@ -105,8 +105,7 @@ def fields_of(body: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _ci_run(run: Mapping[str, Any]) -> dict[str, Any]:
-    passed = [job["name"] for job in run.get("jobs", []) if job["state"] == "success"]
-    return {"id": run.get("run_id"), "status": run.get("state"), "jobs_passed": passed}
+    return {name: run.get(name) for name in ("id", "status", "jobs_passed")}
 
 
 def _time_of(body: Mapping[str, Any]) -> datetime:

@@ -76,6 +76,12 @@ Substate = Annotated[
     str | None,
     typer.Option(metavar="S", help="The step within the milestone, such as writing_tests."),
 ]
+Decisions = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--decision", metavar="TEXT", help="A decision for whoever continues; can be repeated."
+    ),
+]
 
 
 class BadReport(ShiftbossError):
@@ -102,6 +108,7 @@ def milestone(
     tool: Tool = None,
     error: Error = None,
     substate: Substate = None,
+    decision: Decisions = None,
     name: WorkerName = None,
     epoch: Epoch = None,
     swarm: TaskSwarm = None,
@@ -131,7 +138,7 @@ def milestone(
         "error": error,
         "substate": substate,
     }
-    request = {"bead_id": task_id, "name": name, "epoch": epoch}
+    request = {"bead_id": task_id, "name": name, "epoch": epoch, "decisions": decision or None}
     body = body_of(
         session.swarm_of(task_id, swarm), request | _line_or_report(" ".join(line or []), options)
     )

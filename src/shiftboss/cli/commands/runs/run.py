@@ -11,15 +11,25 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from shiftboss.cli.commands.runs.plan_preflight import (
+    make_preflight,
+    note_warnings,
+    problems_of,
+    refusal,
+)
 from shiftboss.cli.commands.server.serve_options import DEFAULT_DB, Db
+from shiftboss.cli.common.command import Output, print_output
 from shiftboss.cli.common.options import TokenFile
 from shiftboss.cli.common.output import print_json, show
 from shiftboss.cli.common.tokens import operator_token_from_environment, read_token
+from shiftboss.errors import InvalidPlan, InvalidPolicy
 
 if TYPE_CHECKING:
     from shiftboss.cli.commands.runs.background import RunFolder
     from shiftboss.orchestrator.run.bootstrap import RunOptions
+    from shiftboss.orchestrator.run.plan_file import PlanFile as LoadedPlan
     from shiftboss.orchestrator.run.plan_run import RunOutcome
+    from shiftboss.orchestrator.run.preflight import Preflight
     from shiftboss.orchestrator.run.run_context import RunPaths
     from shiftboss.protocol.plan import Plan
 
@@ -137,16 +147,18 @@ def run(
             output.view()
         return
     changes = {"workers": workers, "agent": agent, "auto_merge": auto_merge}
-    from shiftboss.orchestrator.run.plan_file import load_plan
-
-    plan = load_plan(plan_file)
-    plan = plan.model_copy(
+    loaded = _load(plan_file, as_json=as_json)
+    plan = loaded.plan.model_copy(
         update={name: value for name, value in changes.items() if value is not None}
     )
     policy = _policy_of(plan_file, policy)
+    found = make_preflight(loaded, plan, db, trees)
     if dry_run:
-        _show_dry_run(plan, policy, as_json=as_json)
+        print_output(_dry_run(plan_file, plan, policy, found), as_json=as_json)
         return
+    if found.problems:
+        print_output(refusal(plan_file, found.problems, found.warnings), as_json=as_json)
+    note_warnings(found.warnings)
     options = _run_options(plan, server, token_file, db, policy)
     options = replace(
         options,
@@ -189,6 +201,19 @@ def land(
         advice = f"when that is fixed: {_command_line()}" if outcome.failed else None
         show(*outcome_lines(outcome, advice=advice))
     raise typer.Exit(0 if outcome.done else 1)
+
+
+def _load(plan_file: Path, *, as_json: bool) -> LoadedPlan:
+    """Lists all problems of a plan that is not valid."""
+    from shiftboss.orchestrator.run.plan_file import read_plan_file
+
+    try:
+        return read_plan_file(plan_file)
+    except (InvalidPlan, InvalidPolicy) as error:
+        problems = problems_of(error)
+        if problems:
+            print_output(refusal(plan_file, problems, []), as_json=as_json)
+        raise
 
 
 def _policy_of(plan_file: Path, policy: Path | None) -> Path | None:
@@ -271,13 +296,19 @@ def _command_line(*options: str) -> str:
     return shlex.join(["shiftboss", *sys.argv[1:], *missing])
 
 
-def _show_dry_run(plan: Plan, policy: Path | None, *, as_json: bool) -> None:
-    from shiftboss.cli.views.plans import dry_run_tables
+def _dry_run(plan_file: Path, plan: Plan, policy: Path | None, found: Preflight) -> Output:
+    """The schedule, also of a plan that cannot run here; then what is wrong."""
     from shiftboss.evidence.survey.policy_file import load_policy
     from shiftboss.rules.plans.schedule import dry_run
 
     schedule = dry_run(plan, load_policy(policy) if policy is not None else None, plan.workers)
-    if as_json:
-        print_json(json.dumps(schedule.as_json()).encode())
-        return
-    show(*dry_run_tables(schedule))
+    refused = refusal(plan_file, found.problems, found.warnings)
+
+    def view() -> None:
+        from shiftboss.cli.views.plans import dry_run_tables
+
+        show(*dry_run_tables(schedule))
+        refused.view()
+
+    answer = schedule.as_json() | found._asdict()
+    return Output.of(answer, view, refused.error if found.problems else None)

@@ -112,7 +112,7 @@ def have_required_jobs(
     """Whether the policy's jobs are there, or can no longer come: without statuses, a required job
     that has no task may still wait for a runner, unless nothing has happened for a long time."""
     names = {job.name.lower() for run in runs for job in run.jobs}
-    if all(name.lower() in names for name in (*policy.required_jobs, *policy.must_succeed)):
+    if all(name.lower() in names for name in (*policy.required_jobs, *(policy.must_succeed or ()))):
         return True
     last_change = max((row.updated_at for row in rows if row.updated_at is not None), default=None)
     return last_change is not None and today - last_change > timedelta(seconds=policy.stuck_after)
