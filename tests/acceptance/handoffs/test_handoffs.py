@@ -66,6 +66,61 @@ def test_a_sha256_repository_is_refused_before_anything_is_started(
     assert ask(client, "list_tasks")["tasks"] == []
 
 
+@pytest.mark.requirement("HO-01", "BUS-03")
+def test_the_description_of_a_task_reaches_its_worker(client: Client, repo: Repo) -> None:
+    ask(client, "register_worker", name="w")
+    described = {"bead_id": "t", "title": "Give a token", "description": "Sign it with RS256."}
+    ask(client, "add_task", **described)
+    ask(client, "add_task", bead_id="plain", title="Plain", description="Without a handoff.")
+    ask(client, "submit_task", bead_id="plain")
+    polled = ask(client, "poll_task", name="w")["task"]
+    assert (polled["bead_id"], polled["description"]) == ("plain", "Without a handoff.")
+    ask(client, "ack_task", name="w", bead_id="plain")
+    ask(client, "worker_done", bead_id="plain")
+
+    spawned = spawn(client, repo, submit=True)
+    assert spawned["handoff"]["context"]["your_role"] == "Give a token"
+    prompts = ask(client, "get_worker_prompt", bead_id="t")["text"], spawned["prompt"]
+    polled = ask(client, "poll_task", name="w")["task"]
+    shown = ask(client, "show_handoff", bead_id="t")
+    for context in (
+        spawned["handoff"]["context"],
+        polled["handoff"]["context"],
+        shown["handoff"]["context"],
+        polled,
+    ):
+        assert context["description"] == "Sign it with RS256."
+    assert all("Sign it with RS256." in prompt for prompt in (*prompts, shown["prompt"]))
+
+
+@pytest.mark.requirement("HO-01")
+def test_the_description_of_a_spawn_counts_where_the_task_has_another(
+    client: Client, repo: Repo
+) -> None:
+    ask(client, "register_worker", name="w")
+    ask(client, "add_task", bead_id="t", title="T", description="Of the task.")
+    spawned = spawn(client, repo, subtask_description="Of the spawn.", submit=True)
+    assert spawned["handoff"]["context"]["description"] == "Of the spawn."
+    assert ask(client, "poll_task", name="w")["task"]["description"] == "Of the spawn."
+    prompt = ask(client, "get_worker_prompt", bead_id="t")["text"]
+    assert "Of the spawn." in prompt
+    assert "Of the task." not in prompt
+    # Adding the task is still a repeat.
+    ask(client, "add_task", bead_id="t", title="T", description="Of the task.")
+
+
+@pytest.mark.requirement("HO-01")
+def test_a_handoff_without_a_description_has_the_documented_members_alone(
+    client: Client, repo: Repo
+) -> None:
+    assert set(spawn(client, repo)["handoff"]["context"]) == {
+        "epic_summary",
+        "your_role",
+        "what_others_did",
+        "what_comes_next",
+    }
+
+
 # -- the documented calls, over every surface
 
 

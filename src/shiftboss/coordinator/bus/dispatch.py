@@ -152,18 +152,21 @@ def _take_over(tx: Transaction, former: Assignment, now_ms: int) -> None:
 def delivery(tx: Transaction, task: Task, assignment: Assignment) -> Delivery:
     """The task as a worker gets it. Earlier attempts are only read if there were any."""
     salvage = tx.salvage(task.swarm_id, task.task_id) if assignment.epoch > 1 else []
+    handoff = _handoff(tx, assignment)
+    context = handoff.get("handoff", {}).get("context", {})
     return Delivery(
         bead_id=task.task_id,
         title=task.title,
         assigned_at=assignment.registered_at_ms,
         epoch=assignment.epoch,
         lease_expires_at=assignment.lease_expires_at_ms or 0,
+        description=context.get("description") or task.description,
         checkpoint=_checkpoint(tx, task, assignment),
         salvage=[entry._asdict() for entry in salvage],
         spec_path=assignment.spec_path,
         worktree_path=assignment.worktree or None,
         timeout_seconds=assignment.lease_seconds,
-        **_contract(tx, assignment),
+        **handoff,
     )
 
 
@@ -176,7 +179,7 @@ def _checkpoint(tx: Transaction, task: Task, assignment: Assignment) -> dict[str
     return checkpoint or None
 
 
-def _contract(tx: Transaction, assignment: Assignment) -> dict[str, Any]:
+def _handoff(tx: Transaction, assignment: Assignment) -> dict[str, Any]:
     """The part of a delivery that comes from the handoff. Without one, nothing is read."""
     if assignment.contract_version is None:
         return {}

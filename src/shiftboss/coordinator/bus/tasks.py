@@ -30,7 +30,14 @@ from shiftboss.protocol.bus import (
 from shiftboss.protocol.events import EventKind
 from shiftboss.protocol.states import WorkerState
 from shiftboss.rules.tasks.packets import Assignment
-from shiftboss.rules.tasks.tasks import Task, Worker, check_can_submit, is_ended, is_reserved
+from shiftboss.rules.tasks.tasks import (
+    Task,
+    Worker,
+    bus_status,
+    check_can_submit,
+    is_ended,
+    is_reserved,
+)
 from shiftboss.store.port import Transaction
 
 
@@ -114,10 +121,10 @@ def submit(tx: Transaction, request: TaskRequest, now_ms: int) -> SubmitAnswer:
 
     A task that was submitted before stays where it is; the answer says where.
     """
-    task, _, _ = take_task(tx, request.swarm_id, request.bead_id)
+    task, held, _ = take_task(tx, request.swarm_id, request.bead_id)
     check_can_submit(task)
-    if task.status == "active":
-        return _dispatched(task.task_id, task.worker, task.epoch)
+    if task.status == "active" and held is not None:
+        return _held_already(held)
     if task.status == "queued":
         return _waiting(tx, task, tx.queue_position(task))
     check_has_lock(tx, task)
@@ -126,7 +133,9 @@ def submit(tx: Transaction, request: TaskRequest, now_ms: int) -> SubmitAnswer:
     worker = tx.next_worker(request.swarm_id) if ready else None
     if worker is not None:
         assignment = assign(tx, task, worker, now_ms)
-        return _dispatched(task.task_id, worker.name, assignment.epoch)
+        return SubmitAnswer(
+            dispatched=True, worker=worker.name, bead_id=task.task_id, epoch=assignment.epoch
+        )
     queued = enqueue(tx, task, now_ms)
     return _waiting(tx, queued, _position_of_queued(tx, task, queued))
 
@@ -138,8 +147,14 @@ def _position_of_queued(tx: Transaction, before: Task, queued: Task) -> int:
     return tx.queue_position(queued)
 
 
-def _dispatched(task_id: str, worker: str | None, epoch: int) -> SubmitAnswer:
-    return SubmitAnswer(dispatched=True, worker=worker, bead_id=task_id, epoch=epoch)
+def _held_already(held: Assignment) -> SubmitAnswer:
+    return SubmitAnswer(
+        dispatched=False,
+        worker=held.worker,
+        bead_id=held.task_id,
+        epoch=held.epoch,
+        status=bus_status(held.state, is_polling=False),
+    )
 
 
 def _waiting(tx: Transaction, task: Task, position: int) -> SubmitAnswer:

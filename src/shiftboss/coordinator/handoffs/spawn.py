@@ -105,7 +105,7 @@ def _lock(
     task = SpawnTask(
         task_id=request.bead_id,
         repo=repo_name,
-        objective=f"{handoff.context.your_role}\n{request.subtask_description}",
+        objective=handoff.context.objective,
         files=handoff.contract.files_owned,
         requirements=handoff.contract.success_criteria,
     )
@@ -192,6 +192,7 @@ def _handoff(
         context=Context(
             epic_summary=request.epic_summary or _epic_summary(tx, request),
             your_role=title,
+            description=request.subtask_description or (task.description if task else ""),
             what_others_did=what_others_did(_finished(tx, request.swarm_id, dependencies)),
             what_comes_next=what_comes_next(
                 [
