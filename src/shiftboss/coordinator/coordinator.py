@@ -110,7 +110,7 @@ class Coordinator:
         self._exit = AsyncExitStack()
 
     async def start(self) -> None:
-        await self.store.open(self.hub.publish, self._look_for_missed_events)
+        await self.store.open(self.hub.publish, self._look_for_missed_events, self.hub)
         self._exit.push_async_callback(self.store.close)
         self._exit.push_async_callback(self._evidence.close)
         await self._grant_grace()

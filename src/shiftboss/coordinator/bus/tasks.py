@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from shiftboss.coordinator.bus.dispatch import (
     assign,
+    choose_worker,
     drain,
     end_attempt,
     enqueue,
@@ -130,7 +131,7 @@ def submit(tx: Transaction, request: TaskRequest, now_ms: int) -> SubmitAnswer:
     check_has_lock(tx, task)
     reserve_if_failed(tx, task, now_ms)
     ready = task.waits_for == 0 and not is_halted(tx, task) and not is_held(tx, task)
-    worker = tx.next_worker(request.swarm_id) if ready else None
+    worker = choose_worker(tx, request.swarm_id) if ready else None
     if worker is not None:
         assignment = assign(tx, task, worker, now_ms)
         return SubmitAnswer(
@@ -208,11 +209,14 @@ def cancel(tx: Transaction, request: TaskRequest, now_ms: int) -> TaskEndAnswer:
 def _release_contract(tx: Transaction, task: Task, held: Assignment | None, now_ms: int) -> None:
     """Release the files of a cancelled task and stop following its CI. Its repo stays locked if an
     attempt had started: pushed work may be incomplete, and the operator has to check it."""
+    offered = held is not None and held.state is WorkerState.ASSIGNED
+    # The offer of a task that no worker has started may have been taken over, so its epoch tells
+    # nothing.
+    has_started = tx.contract_attempt(task.swarm_id, task.task_id) is not None
     tx.release(task.swarm_id, task.task_id)
     tx.drop_tracking(task.swarm_id, task.task_id)
     tx.drop_contract_attempt(task.swarm_id, task.task_id)
-    offered = held is not None and held.state is WorkerState.ASSIGNED
-    if task.epoch == 0 or (task.epoch == 1 and offered):
+    if task.epoch == 0 or (offered and not has_started):
         release_unstarted(tx, task.swarm_id, task.task_id, now_ms)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import NamedTuple
 
@@ -80,6 +81,11 @@ def is_reserved(task_id: str) -> bool:
 
 def is_ended(task: Task) -> bool:
     return task.status in ("done", "cancelled")
+
+
+def has_left_checkpoint(task: Task, worker: str) -> bool:
+    """Whether the checkpoint for the next attempt is this worker's own."""
+    return task.checkpoint is not None and json.loads(task.checkpoint).get("worker") == worker
 
 
 def check_can_submit(task: Task) -> None:
