@@ -31,10 +31,11 @@ Prose = Annotated[str, StringConstraints(max_length=20_000, pattern=NO_NUL)]
 
 
 class Contract(Request):
-    """The enforced part. The worker may write `files_owned` and must not write `files_readonly`."""
+    """The enforced part. The worker may write `files_owned` and must not write `files_readonly`.
+    Without `files_owned` it only reads, and its claim proves that nothing was changed."""
 
     task_id: TaskId
-    files_owned: Annotated[PathPatterns, Field(min_length=1)]
+    files_owned: PathPatterns
     files_readonly: PathPatterns
     dependencies_completed: list[TaskId]
     success_criteria: Annotated[list[Criterion], Field(min_length=1, max_length=CRITERIA_MAX)]

@@ -225,8 +225,12 @@ def test_the_documented_calls_work_over_http(bus: InSwarm, repo: Repo) -> None:
 @pytest.mark.parametrize(
     ("members", "field"),
     [
-        ({"files": []}, "files"),
         ({"files": ["../x"]}, "files.0"),
+        ({"files": ["a.py", "src/{auth,lib/*.ts"]}, "files.1"),
+        ({"files": ["{a,b}" * 12]}, "files.0"),
+        ({"files": [f"{{a,b}}{{c,d}}/{number}" for number in range(501)]}, "files"),
+        ({"files_readonly": ["lib}/x"]}, "files_readonly.0"),
+        ({"policy": {"generated": ["v{1..3}/x"]}}, "policy.generated.0"),
         ({"surprise": True}, "surprise"),
         ({"policy": {"waive": "all"}}, "policy.waive"),
     ],
@@ -238,6 +242,81 @@ def test_an_invalid_handoff_is_refused_by_field(
     problem = refused(bus, "/bus/swarm_spawn_subtask", body | members, 422, "invalid_request")
     assert problem["field"] == field
     refused(bus, "/bus/show_handoff", {"bead_id": "t"}, 404, "unknown_handoff")
+
+
+@pytest.mark.requirement("HO-02", "HO-04", "HO-07")
+def test_braces_in_files_are_alternatives(bus: InSwarm, repo: Repo) -> None:
+    owned = ["src/{auth,lib/{jwt,keys}}/*.py", "README.md"]
+    policy = {"generated": ["{uv,poetry}.lock"]}
+    spawned = spawn(bus, repo, files=owned, policy=policy, success_criteria=["It works"])
+    assert spawned["handoff"]["contract"]["files_owned"] == [
+        "src/auth/*.py",
+        "src/lib/jwt/*.py",
+        "src/lib/keys/*.py",
+        "README.md",
+    ]
+    assert ask(bus, "show_handoff", bead_id="t")["policy"]["generated"] == [
+        "uv.lock",
+        "poetry.lock",
+    ]
+    # Another task cannot have one of the alternatives.
+    other = {"bead_id": "u", "files": ["src/{web,lib/jwt}/"], "subtask_title": "U"}
+    problem = refused(
+        bus,
+        "/bus/swarm_spawn_subtask",
+        other | {"repo": str(repo.path)},
+        409,
+        "ownership_overlap",
+    )
+    assert [holder["bead_id"] for holder in problem["holders"]] == ["t"]
+    owners = ask(bus, "who_owns", repo=str(repo.path), files=["src/{web,auth}/x.py"])["holders"]
+    assert [holder["bead_id"] for holder in owners] == ["t"]
+
+    repo.commit("outside", {"src/lib/other/x.py": "", "src/auth/login.py": "x = 1\n"})
+    no = complete(bus, "t").json()
+    assert [violation["path"] for violation in no["violations"]] == ["src/lib/other/x.py"]
+    start_over(repo)
+    repo.commit("inside", {"src/lib/jwt/x.py": "", "src/auth/y.py": "", "poetry.lock": ""})
+    assert complete(bus, "t").json()["success"] is True
+
+
+@pytest.mark.requirement("HO-01", "HO-04")
+def test_a_task_without_files_proves_that_it_changed_nothing(bus: InSwarm, repo: Repo) -> None:
+    spawned = spawn(bus, repo, files=[], success_criteria=["Command passes: test -f README.md"])
+    assert spawned["handoff"]["contract"]["files_owned"] == []
+    assert "Change nothing" in spawned["prompt"]
+    assert "Change only" not in spawned["prompt"]
+    # It is in nobody's way.
+    spawn(bus, repo, bead_id="u", files=["**"])
+
+    repo.commit("changes", {"notes.md": "what I read\n"})
+    no = complete(bus, "t").json()
+    by_check = {violation["check"]: violation for violation in no["violations"]}
+    assert set(by_check) == {"ancestry", "scope"}
+    assert by_check["scope"]["path"] == "notes.md"
+    assert "owns none" in by_check["ancestry"]["message"]
+    assert repo.base in by_check["ancestry"]["hint"]
+    repo.git("rm", "--quiet", "notes.md")
+    repo.commit("takes it back")
+    undone = complete(bus, "t").json()
+    assert {violation["check"] for violation in undone["violations"]} == {"scope"}
+
+    start_over(repo)
+    repo.commit("empty")
+    yes = complete(bus, "t", commit=repo.base, summary="It has no tests.").json()
+    assert (yes["success"], yes["commit"]) == (True, repo.base)
+    (ancestry,) = [check for check in yes["checks"] if check["check"] == "ancestry"]
+    assert ancestry["message"] == "is the base itself: nothing was changed"
+    receipt = ask(bus, "show_receipt", bead_id="t")["signed_receipt"]["receipt"]
+    assert receipt["diff"]["changes"] == []
+
+
+@pytest.mark.requirement("HO-04")
+def test_an_empty_commit_is_enough_for_a_task_without_files(bus: InSwarm, repo: Repo) -> None:
+    spawn(bus, repo, files=[], success_criteria=["It was read"])
+    commit = repo.commit("empty")
+    yes = complete(bus, "t").json()
+    assert (yes["success"], yes["commit"]) == (True, commit)
 
 
 @pytest.mark.requirement("HO-02")

@@ -176,7 +176,7 @@ def context_parts(now: Situation, material: ContextMaterial, plan_ref: str | Non
         plan_ref=plan_ref,
         output_format="commits on the branch that meet these criteria: "
         + "; ".join(body.contract.success_criteria),
-        task_boundaries=f"IN SCOPE: {', '.join(body.contract.files_owned)}. "
+        task_boundaries=f"IN SCOPE: {', '.join(body.contract.files_owned) or 'reading only'}. "
         "OUT OF SCOPE: everything else"
         + (f"; read only: {', '.join(readonly)}" if readonly else ""),
         component_specs=[file.path for file in material.spec_files],

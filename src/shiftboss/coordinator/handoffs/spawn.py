@@ -11,7 +11,7 @@ from shiftboss.coordinator.bus.dispatch import take_swarm
 from shiftboss.coordinator.contract.policy import ActivePolicy
 from shiftboss.coordinator.contract.repos import lock_repo
 from shiftboss.coordinator.handoffs import ownership
-from shiftboss.coordinator.handoffs.spawn_checks import normalised_paths
+from shiftboss.coordinator.handoffs.spawn_checks import normalised_paths, normalised_policy
 from shiftboss.coordinator.handoffs.views import prompt_of
 from shiftboss.errors import (
     DependenciesUnfinished,
@@ -247,7 +247,7 @@ def _row(
         base_commit=survey.base_commit,
         branch=request.branch or survey.branch,
         target=request.target,
-        policy=canonical_json(request.policy).decode(),
+        policy=canonical_json(normalised_policy(request.policy)).decode(),
         strategy=request.strategy,
         reason="spawned" if current is None else "replaced by the operator",
         created_at_ms=now_ms,
