@@ -122,7 +122,7 @@ class Coordinator:
 
     async def start_without_duties(self) -> None:
         """For one or two requests: nothing runs in the background, and no lease is renewed."""
-        await self.store.open(self.hub.publish, self._look_for_missed_events)
+        await self.store.open(self.hub.publish, self._look_for_missed_events, self.hub)
         self._exit.push_async_callback(self.store.close)
         self._exit.push_async_callback(self._evidence.close)
 

@@ -154,6 +154,7 @@ class Delivery(Answer):
     assigned_at: int
     epoch: int
     lease_expires_at: int
+    description: str = ""
     checkpoint: dict[str, Any] | None = None
     salvage: list[dict[str, Any]] = Field(default=[])
     # Set by an assign message.
@@ -180,7 +181,8 @@ class PollAnswer(Answer):
 
 
 class SubmitAnswer(Answer):
-    """If not `dispatched`, the task waits at `position` of the queue, or for `waits_for`."""
+    """If not `dispatched`, the task waits at `position` of the queue, or for `waits_for`; or
+    `worker` had it before the request, with the `status` pending or executing."""
 
     dispatched: bool
     worker: str | None
@@ -189,6 +191,7 @@ class SubmitAnswer(Answer):
     position: int | None = None
     waits_for: list[str] | None = None
     epoch: int | None = None
+    status: str | None = None
 
 
 class AckAnswer(Answer):

@@ -39,7 +39,8 @@ Review = Literal["none", "required"]
 
 
 class SpawnSubtaskRequest(BusRequest):
-    """`success_criteria` and `files_readonly` replace the generated ones.
+    """Without any `files` the task only reads. `success_criteria` and `files_readonly` replace the
+    generated ones.
 
     Defaults: `repo` is the server's repository, `base` its HEAD, `branch` the one that is checked
     out. `merges` names the accepted task whose work this task merges; this task takes over its lock
@@ -48,7 +49,7 @@ class SpawnSubtaskRequest(BusRequest):
     """
 
     bead_id: TaskId
-    files: Annotated[PathPatterns, Field(min_length=1)]
+    files: PathPatterns
     subtask_title: Title | None = None
     subtask_description: Text = ""
     dependencies_completed: Annotated[list[TaskId], Field(max_length=200)] = Field(default=[])

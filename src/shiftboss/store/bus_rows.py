@@ -98,7 +98,12 @@ class BusRows(TransactionPart):
         return _worker(self._session.fetch_one("worker", {"swarm_id": swarm_id, "name": name}))
 
     def next_worker(self, swarm_id: str) -> Worker | None:
-        return _worker(self._session.fetch_one("next_worker", {"swarm_id": swarm_id}))
+        parameters = {"swarm_id": swarm_id, "limit": 1}
+        return _worker(self._session.fetch_one("free_workers", parameters))
+
+    def free_workers(self, swarm_id: str, limit: int) -> list[Worker]:
+        parameters = {"swarm_id": swarm_id, "limit": limit}
+        return [_make_worker(row) for row in self._session.fetch_all("free_workers", parameters)]
 
     def put_worker(self, worker: Worker) -> None:
         self._write("put_worker", worker._asdict())

@@ -213,9 +213,10 @@ def test_submitting_an_unknown_or_ended_task_is_refused(executing: InSwarm) -> N
     before = snapshot(executing)
     problem = refused(executing, SUBMIT, {"bead_id": "none"}, 404, "unknown_task")
     assert problem["detail"] == "Unknown task: none"
+    assert problem["dispatched"] is False
     for bead_id, status in (("t", "done"), ("c", "cancelled")):
         problem = refused(executing, SUBMIT, {"bead_id": bead_id}, 409, "task_ended")
-        assert problem["task_status"] == status
+        assert (problem["task_status"], problem["dispatched"]) == (status, False)
     refused(executing, "/bus/retry_task", {"bead_id": "t"}, 409, "task_ended")
     assert snapshot(executing) == before
 
@@ -239,10 +240,11 @@ def test_a_resubmitted_task_keeps_its_place(executing: InSwarm) -> None:
     submitted(executing, "q1", "q2")
     before = snapshot(executing)
     assert ask(executing, "submit_task", bead_id="t") == {
-        "dispatched": True,
+        "dispatched": False,
         "worker": "w",
         "bead_id": "t",
         "epoch": 1,
+        "status": "executing",
     }
     assert ask(executing, "submit_task", bead_id="q2")["position"] == 2
     assert ask(executing, "submit_task", bead_id="q1")["position"] == 1

@@ -251,7 +251,7 @@ def _failed(
 ) -> MessageAnswer:
     if not can_move(held.state, WorkerState.FAILED):
         raise _illegal(held, WorkerState.FAILED)
-    again = message.recoverable and held_task(tx, held).failures < retry_policy.retries_max
+    again = message.recoverable and held_task(tx, held).failures < retry_policy.max_retries
     fail_task(
         tx,
         held,

@@ -118,6 +118,7 @@ class BusService:
         wakes it.
         """
         hub = self._hub
+        is_promised = False
         parked = hub.park(request.swarm_id, request.name)
         try:
             if ask_store:
@@ -126,10 +127,13 @@ class BusService:
                     return answer
             if not parked.done():
                 await _wait(parked, seconds)
-            return _answer_of(parked.result())
+            event = parked.result()
         finally:
-            hub.unpark(request.swarm_id, request.name, parked)
+            is_promised = hub.unpark(request.swarm_id, request.name, parked)
             parked.cancel()
+        if event is None and is_promised and not hub.closed:
+            return None  # a task was assigned to this poll at the last moment
+        return _answer_of(event)
 
     def ack_task(self, request: AckRequest, key: str | None = None) -> Awaitable[AckAnswer]:
         return self._write(workers.ack, request, key)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from shiftboss.coordinator.bus.dispatch import (
     assign,
+    choose_worker,
     drain,
     end_attempt,
     enqueue,
@@ -39,6 +40,7 @@ from shiftboss.rules.tasks.tasks import (
     Task,
     Worker,
     attempt_number,
+    bus_status,
     check_can_submit,
     is_ended,
     is_reserved,
@@ -131,19 +133,21 @@ def submit(tx: Transaction, request: TaskRequest, now_ms: int) -> SubmitAnswer:
 
     A task that was submitted before stays where it is; the answer says where.
     """
-    task, _, _ = take_task(tx, request.swarm_id, request.bead_id)
+    task, held, _ = take_task(tx, request.swarm_id, request.bead_id)
     check_can_submit(task)
-    if task.status == "active":
-        return _dispatched(task.task_id, task.worker, task.epoch)
+    if task.status == "active" and held is not None:
+        return _held_already(held)
     if task.status == "queued":
         return _waiting(tx, task, tx.queue_position(task))
     check_has_lock(tx, task)
     reserve_if_released(tx, task, now_ms)
     ready = task.waits_for == 0 and not is_halted(tx, task) and not is_held(tx, task)
-    worker = tx.next_worker(request.swarm_id) if ready else None
+    worker = choose_worker(tx, request.swarm_id) if ready else None
     if worker is not None:
         assignment = assign(tx, task, worker, now_ms)
-        return _dispatched(task.task_id, worker.name, assignment.epoch)
+        return SubmitAnswer(
+            dispatched=True, worker=worker.name, bead_id=task.task_id, epoch=assignment.epoch
+        )
     queued = enqueue(tx, task, now_ms)
     return _waiting(tx, queued, _position_of_queued(tx, task, queued))
 
@@ -155,8 +159,14 @@ def _position_of_queued(tx: Transaction, before: Task, queued: Task) -> int:
     return tx.queue_position(queued)
 
 
-def _dispatched(task_id: str, worker: str | None, epoch: int) -> SubmitAnswer:
-    return SubmitAnswer(dispatched=True, worker=worker, bead_id=task_id, epoch=epoch)
+def _held_already(held: Assignment) -> SubmitAnswer:
+    return SubmitAnswer(
+        dispatched=False,
+        worker=held.worker,
+        bead_id=held.task_id,
+        epoch=held.epoch,
+        status=bus_status(held.state, is_polling=False),
+    )
 
 
 def _waiting(tx: Transaction, task: Task, position: int) -> SubmitAnswer:
@@ -239,11 +249,14 @@ def cancel(tx: Transaction, request: CancelTaskRequest, now_ms: int) -> TaskEndA
 def _release_contract(tx: Transaction, task: Task, held: Assignment | None, now_ms: int) -> None:
     """Release the files of a cancelled task and stop following its CI. Its repo stays locked if an
     attempt had started: pushed work may be incomplete, and the operator has to check it."""
+    offered = held is not None and held.state is WorkerState.ASSIGNED
+    # The offer of a task that no worker has started may have been taken over, so its epoch tells
+    # nothing.
+    has_started = tx.contract_attempt(task.swarm_id, task.task_id) is not None
     tx.release(task.swarm_id, task.task_id)
     tx.drop_tracking(task.swarm_id, task.task_id)
     tx.drop_contract_attempt(task.swarm_id, task.task_id)
-    offered = held is not None and held.state is WorkerState.ASSIGNED
-    if task.epoch == 0 or (task.epoch == 1 and offered):
+    if task.epoch == 0 or (offered and not has_started):
         release_unstarted(tx, task.swarm_id, task.task_id, now_ms)
 
 

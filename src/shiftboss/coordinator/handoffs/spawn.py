@@ -11,7 +11,7 @@ from shiftboss.coordinator.bus.dispatch import take_swarm
 from shiftboss.coordinator.contract.policy import ActivePolicy
 from shiftboss.coordinator.contract.repos import lock_repo
 from shiftboss.coordinator.handoffs import ownership
-from shiftboss.coordinator.handoffs.spawn_checks import normalised_paths
+from shiftboss.coordinator.handoffs.spawn_checks import normalised_paths, normalised_policy
 from shiftboss.coordinator.handoffs.views import prompt_of
 from shiftboss.coordinator.runs.reviews import is_in_review
 from shiftboss.errors import (
@@ -130,7 +130,7 @@ def _lock(
     task = SpawnTask(
         task_id=request.bead_id,
         repo=repo_name,
-        objective=f"{handoff.context.your_role}\n{request.subtask_description}",
+        objective=handoff.context.objective,
         files=handoff.contract.files_owned,
         requirements=handoff.contract.success_criteria,
     )
@@ -219,6 +219,7 @@ def _handoff(
         context=Context(
             epic_summary=request.epic_summary or _epic_summary(tx, request),
             your_role=title,
+            description=request.subtask_description or (task.description if task else ""),
             what_others_did=what_others_did(_finished(tx, request.swarm_id, dependencies)),
             what_comes_next=what_comes_next(
                 [
@@ -273,7 +274,7 @@ def _row(
         base_commit=survey.base_commit,
         branch=request.branch or survey.branch,
         target=request.target,
-        policy=canonical_json(request.policy).decode(),
+        policy=canonical_json(normalised_policy(request.policy)).decode(),
         strategy=request.strategy,
         reason="spawned" if current is None else "replaced by the operator",
         created_at_ms=now_ms,

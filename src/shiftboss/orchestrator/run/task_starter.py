@@ -22,6 +22,7 @@ from shiftboss.orchestrator.run.plan_branches import repo_path
 from shiftboss.orchestrator.run.plan_status import PlanStatus, read_plan_status
 from shiftboss.orchestrator.run.run_context import RunContext
 from shiftboss.protocol.plan import PlanTask
+from shiftboss.rules.paths.braces import normalize_patterns
 from shiftboss.rules.plans.graph import topological_order, traits_of
 from shiftboss.rules.plans.schedule import priorities
 from shiftboss.rules.runs.merge_tasks import is_merge_task
@@ -98,7 +99,8 @@ class TaskStarter:
             return []
         contract = view["handoff"]["contract"]
         changed = []
-        if not set(task.files_owned) <= set(contract["files_owned"]):
+        owned = {pattern for text in task.files_owned for pattern in normalize_patterns(text)}
+        if not owned <= set(contract["files_owned"]):
             changed.append("files_owned")
         if task.criteria and task.criteria != contract["success_criteria"]:
             changed.append("criteria")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import NamedTuple
 
@@ -92,6 +93,11 @@ def is_ended(task: Task) -> bool:
 
 def was_submitted(task: Task) -> bool:
     return task.queue_number is not None or task.epoch > 0
+
+
+def has_left_checkpoint(task: Task, worker: str) -> bool:
+    """Whether the checkpoint for the next attempt is this worker's own."""
+    return task.checkpoint is not None and json.loads(task.checkpoint).get("worker") == worker
 
 
 def check_can_submit(task: Task) -> None:

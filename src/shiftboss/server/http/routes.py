@@ -18,7 +18,7 @@ from shiftboss.errors import InvalidRequest, UnknownSwarm
 from shiftboss.protocol.bus import DEFAULT_SWARM
 from shiftboss.protocol.fields import Answer, is_swarm_id
 from shiftboss.protocol.messages import message_from_json
-from shiftboss.protocol.swarms import CreateSwarmRequest, HealthAnswer
+from shiftboss.protocol.swarms import HealthAnswer
 from shiftboss.server.http.calls import BUS_PREFIX, Calls, render_compact
 from shiftboss.server.http.event_streams import EventStream, since_event_id
 from shiftboss.server.http.guard import OPERATOR_PREFIX, WEBHOOK_PREFIX
@@ -27,7 +27,7 @@ from shiftboss.server.http.replies import json_reply
 from shiftboss.server.http.requests import idempotency_key, read_body
 from shiftboss.server.operations.bus import BUS_OPERATIONS
 from shiftboss.server.operations.handoffs import OPERATOR_OPERATIONS
-from shiftboss.server.operations.swarms import REPORTS, create_swarm, parse
+from shiftboss.server.operations.swarms import REPORTS, create_swarm, parse_create_swarm
 
 SWARMS_PER_PAGE = 50
 
@@ -56,7 +56,7 @@ class Endpoints:
 
     async def create_swarm(self, request: Request) -> Response:
         body = await read_body(request.receive)
-        parsed: CreateSwarmRequest = parse(CreateSwarmRequest, body or b"{}")
+        parsed = parse_create_swarm(body, dict(request.query_params))
         address = f"{request.url.scheme}://{request.url.netloc}"
         return _json(await create_swarm(self._coordinator, parsed, address), status=201)
 

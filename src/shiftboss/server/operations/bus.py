@@ -12,8 +12,11 @@ from shiftboss.server.operations.runs import RUN_OPERATIONS
 
 
 def refusal(name: str, error: ShiftbossError) -> dict[str, object]:
-    """A refusal as the bus protocol puts it: `error`, and `success` except for a poll."""
+    """A refusal as the bus protocol puts it: `error`, and the member that says whether the call had
+    its effect. A poll has none."""
     members: dict[str, object] = {} if name == "poll_task" else {"success": False}
+    if name == "submit_task":
+        members["dispatched"] = False
     return members | {"error": error.detail}
 
 

@@ -14,6 +14,7 @@ from shiftboss.store.queries import load_migrations
 from shiftboss.store.sqlite.session import SqliteSession
 from shiftboss.store.sqlite.store import SqliteStore
 from shiftboss.store.transaction import SqlTransaction
+from shiftboss.store.transaction_part import NO_PARKED_POLLS, ParkedPolls
 
 T = TypeVar("T")
 
@@ -34,8 +35,13 @@ class OfflineStore:
         self.has_written = False
         self._writing: SqliteStore | None = None
 
-    async def open(self, on_commit: CommitListener, on_gap: Callable[[], None]) -> None:
-        self._on_commit, self._on_gap = on_commit, on_gap
+    async def open(
+        self,
+        on_commit: CommitListener,
+        on_gap: Callable[[], None],
+        polls: ParkedPolls = NO_PARKED_POLLS,
+    ) -> None:
+        self._on_commit, self._on_gap, self._polls = on_commit, on_gap, polls
         self._first_write = asyncio.Lock()
         self._reader = ThreadPoolExecutor(1, "shiftboss-reader")
         self._session = await self._in_reader(self._open_reading)
@@ -69,7 +75,7 @@ class OfflineStore:
         deadline = asyncio.get_running_loop().time() + LOCK_SECONDS
         while True:
             try:
-                await store.open(self._on_commit, self._on_gap)
+                await store.open(self._on_commit, self._on_gap, self._polls)
             except DatabaseInUse as error:
                 if asyncio.get_running_loop().time() > deadline:
                     raise DatabaseInUse(

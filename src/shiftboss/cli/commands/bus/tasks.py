@@ -129,6 +129,8 @@ def submit(session: ServerSession, task_id: TaskId, swarm: TaskSwarm = None) -> 
 def _submission(answer: dict[str, Any]) -> str:
     if answer["dispatched"]:
         return f"{answer['bead_id']} is assigned to {answer['worker']}"
+    if answer.get("status"):
+        return f"{answer['bead_id']} is {answer['status']} at {answer['worker']} already"
     if answer.get("waits_for"):
         return f"{answer['bead_id']} waits for {', '.join(answer['waits_for'])}"
     return f"{answer['bead_id']} is queued at position {answer.get('position')}"
