@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import io
 
+import pytest
 from rich.console import Console
 
-from shiftboss.cli.views.runs import ROWS_SHOWN, outcome_lines, run_table
+from shiftboss.cli.views.runs import ROWS_SHOWN, RunView, outcome_lines, run_table
 from shiftboss.orchestrator.run.plan_run import RunOutcome
 from shiftboss.orchestrator.run.progress import Progress, TaskProgress
 
@@ -73,3 +74,21 @@ def test_a_waived_check_is_logged_once_and_shown_in_the_summary() -> None:
         str(line) for line in outcome_lines(RunOutcome(done=True, landed=["task"]), progress)
     ]
     assert "landed    task  receipt r-1  waived: scope by ada, criteria by bob" in summary
+
+
+@pytest.mark.requirement("OWN-11")
+def test_a_continued_run_starts_with_what_landed_and_what_it_cost() -> None:
+    progress = Progress()
+    landed = {"bead_id": "a", "status": "done", "worker": "w", "attempt": 2}
+    landed |= {"landed_commit": "c" * 40, "receipt_id": "r-1"}
+    progress.continue_task(landed, {"tokens": 1200, "dollars": 0.5})
+    for bead_id, status in (("b", "done"), ("c", "open"), ("d", "queued"), ("e", "cancelled")):
+        progress.continue_task({"bead_id": bead_id, "status": status, "worker": None}, None)
+    stages = [row.stage for row in progress.rows.values()]
+    assert stages == ["landed", "accepted", "waiting", "queued", "cancelled"]
+    screen = Console(file=io.StringIO(), width=80, color_system=None)
+    screen.print(RunView(progress).__rich__())
+    assert isinstance(screen.file, io.StringIO)
+    shown = screen.file.getvalue()
+    assert "1/5 landed" in shown
+    assert "1,200 tokens, $0.50" in shown
