@@ -23,7 +23,7 @@ def project(tmp_path: Path) -> PlanProject:
 def server_of(project: PlanProject) -> str:
     """The address of the server of the last run."""
     (log,) = (project.folder / ".shiftboss" / "runs").glob("*/run.log")
-    return re.findall(r"swarm \S+ at (http\S+)", log.read_text())[-1]
+    return str(re.findall(r"swarm \S+ at (http\S+)", log.read_text())[-1])
 
 
 def command(project: PlanProject, *arguments: str) -> Done:
