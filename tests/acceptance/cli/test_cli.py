@@ -217,10 +217,8 @@ def test_status_of_the_server_shows_its_health_and_what_is_running(
     client.create_swarm(swarm_id="idle")
     lines = _lines("status", url=server.url)
     assert lines[0].startswith(f"Shiftboss {__version__} at {server.url} is healthy: store sqlite")
-    assert [" ".join(line.split()) for line in lines[1:]] == [
-        f"{SWARM} running 0s ago",
-        "0 of 1 packets complete",
-    ]
+    assert lines[1].startswith(f"{SWARM}  running  ")
+    assert [line.strip() for line in lines[2:]] == ["0 of 1 packets complete"]
     seen = json.loads(shiftboss("status", "--json", url=server.url).out)
     assert seen["health"]["status"] == "healthy"
     assert [one["swarm_id"] for one in seen["swarms"]] == [SWARM]

@@ -20,6 +20,7 @@ from shiftboss.rules.tasks.waiting import (
     question_reason,
     refusal_reasons,
     scope_reason,
+    to_answer,
 )
 from shiftboss.store.port import Transaction
 
@@ -69,14 +70,13 @@ def _reasons(
 ) -> Iterator[Reason]:
     limit = WAITING_NAMED_MAX
     questions = tx.questions(swarm_id, limit, only_open=True)
+    scope_requests = tx.scope_requests(swarm_id, limit, only_open=True)
     holds = [
         (hold, tx.budget(swarm_id, hold.task_id)) for hold in tx.holds_of_swarm(swarm_id, limit)
     ]
-    # The question about a budget is answered by raising the budget.
-    about_budgets = {budget.question_id for _, budget in holds if budget}
-    asked = [one for one in questions if one.question_id not in about_budgets]
+    asked = to_answer(questions, scope_requests, [budget for _, budget in holds])
     yield from map(question_reason, asked)
-    yield from map(scope_reason, tx.scope_requests(swarm_id, limit, only_open=True))
+    yield from map(scope_reason, scope_requests)
     for hold, budget in holds:
         yield hold_reason(hold, budget)
     # A task that failed with a question goes on when it is answered.

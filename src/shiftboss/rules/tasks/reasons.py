@@ -34,6 +34,7 @@ from shiftboss.rules.tasks.waiting import (
     scope_reason,
     short_text,
     time_text,
+    to_answer,
 )
 
 VIOLATIONS_NAMED_MAX: Final = 5
@@ -79,7 +80,8 @@ def reasons_of(facts: TaskFacts) -> list[Reason]:
 
 
 def _questions(facts: TaskFacts) -> Iterator[Reason]:
-    yield from map(question_reason, facts.questions)
+    asked = to_answer(facts.questions, facts.scope_requests, facts.budgets.values())
+    yield from map(question_reason, asked)
 
 
 def _scope_requests(facts: TaskFacts) -> Iterator[Reason]:
@@ -173,7 +175,7 @@ def _queued(facts: TaskFacts) -> Iterator[Reason]:
 
 def _at_work(facts: TaskFacts) -> Iterator[Reason]:
     held = facts.assignment
-    if facts.task.status != "active" or held is None or facts.questions:
+    if facts.task.status != "active" or held is None or held.state is WorkerState.BLOCKED:
         return
     if held.state is WorkerState.ASSIGNED:
         text = f"it is offered to {held.worker}, which has not acknowledged it"

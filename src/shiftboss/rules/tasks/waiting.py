@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
@@ -38,6 +38,18 @@ class Holder(NamedTuple):
     owned: str
     status: str
     repo: str | None = None
+
+
+def to_answer(
+    questions: Iterable[Question],
+    scope_requests: Iterable[ScopeRequest],
+    budgets: Iterable[BudgetRecord | None],
+) -> list[Question]:
+    """The questions that want an answer in words. A question about files is answered by the
+    decision on the scope request, one about a budget by raising it."""
+    otherwise = {request.question_id for request in scope_requests}
+    otherwise |= {budget.question_id for budget in budgets if budget}
+    return [question for question in questions if question.question_id not in otherwise]
 
 
 def question_reason(question: Question) -> Reason:

@@ -9,8 +9,8 @@ import typer
 
 from shiftboss.cli.common.client import parse_answer, swarm_path
 from shiftboss.cli.common.command import Output, ServerSession, server_command
+from shiftboss.cli.common.open_items import newest_swarms
 from shiftboss.cli.common.output import print_line, show
-from shiftboss.cli.common.pages import SWARMS_PER_PAGE_MAX, join_pages, swarm_pages
 from shiftboss.cli.views.times import now, span
 
 # A swarm that ended within this time is shown with those that go on.
@@ -58,10 +58,10 @@ def swarm_usage(session: ServerSession, swarm_id: str) -> dict[str, Any]:
 
 def _server_status(session: ServerSession) -> Output:
     health = parse_answer(session.client.get("/health"), "uptime_seconds")
-    listing = join_pages(swarm_pages(session.client, SWARMS_PER_PAGE_MAX), "swarms")
+    newest, is_cut = newest_swarms(session)
     at = now()
-    going_on = [swarm for swarm in listing["swarms"] if goes_on(swarm, at)]
-    shown = going_on or _last_ended(listing["swarms"])
+    going_on = [swarm for swarm in newest if goes_on(swarm, at)]
+    shown = going_on or _last_ended(newest)
     swarms = [_with_reasons(session, swarm) for swarm in shown[:SWARMS_SHOWN_MAX]]
 
     def view() -> None:
@@ -72,7 +72,7 @@ def _server_status(session: ServerSession) -> Output:
         if not going_on:
             print_line("nothing is going on" + ("; the last swarm:" if swarms else ""))
         _show_swarms(swarms, at)
-        if len(shown) > SWARMS_SHOWN_MAX or listing["next_before"] is not None:
+        if len(shown) > SWARMS_SHOWN_MAX or is_cut:
             print_line("there are more: shiftboss swarm list --all")
 
     return Output.of({"health": health, "idle": not going_on, "swarms": swarms}, view)
