@@ -30,6 +30,7 @@ _PANELS: Final[dict[str, dict[str, str]]] = {
     },
     "Watch": {
         "status": "cli.commands.swarms.status:status",
+        "why": "cli.commands.bus.why:why",
         "events": "cli.commands.swarms.events:events",
         "logs": "cli.commands.runs.logs:logs",
         "diff": "cli.commands.runs.diff:diff",

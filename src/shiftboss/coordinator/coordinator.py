@@ -80,7 +80,7 @@ class Coordinator:
         self._ci_watcher = CiWatcher(store, clock, hub, active_policy, evidence)
         self._after_commit = AfterCommit(store, hub, effects)
 
-        self.swarms = SwarmService(store, clock, verdict_waiters, retry_policy)
+        self.swarms = SwarmService(store, clock, hub, verdict_waiters, retry_policy)
         self.bus = BusService(
             store, clock, hub, lease_reaper.expect_end, verdict_waiters, retry_policy, find_task
         )

@@ -163,6 +163,10 @@ class Hub:
         """The names of the workers whose polls are parked on this server."""
         return frozenset(self._parked.get(swarm_id, ()))
 
+    def polling_workers(self) -> dict[str, frozenset[str]]:
+        """The same for all swarms that have any."""
+        return {swarm_id: frozenset(workers) for swarm_id, workers in self._parked.items()}
+
     def recheck(self) -> None:
         """Make every parked poll ask the store: events of other servers may have been missed."""
         self._wake_all(RECHECK)

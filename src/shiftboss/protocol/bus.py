@@ -278,6 +278,16 @@ class TaskPlaces(Answer):
     swarms: list[TaskPlace]
 
 
+class WhyAnswer(Answer):
+    """`reasons`: `kind`, `text` and `command`, the most urgent first."""
+
+    bead_id: str
+    swarm_id: str
+    status: str
+    title: str
+    reasons: list[dict[str, Any]]
+
+
 class TaskView(Answer):
     bead_id: str
     title: str
@@ -296,7 +306,10 @@ class TaskView(Answer):
     updated_at: int
     # Set once the accepted work of a task with a handoff is on its target branch.
     landed_commit: str | None = None
-    swarm_id: str = DEFAULT_SWARM
+    receipt_id: str | None = None
+    swarm_id: str
+    # Attempts that were interrupted, handed over or parked are continued, and count once.
+    attempt: int
 
 
 class TaskList(Answer):

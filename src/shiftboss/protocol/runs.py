@@ -186,6 +186,16 @@ class LandedAnswer(Answer):
     repo_locked: str | None = None
 
 
+class ReportRunRequest(BusRequest):
+    """`plan_file` is the plan that a run of the swarm has read."""
+
+    plan_file: Annotated[str, StringConstraints(min_length=1, max_length=4096, pattern=NO_NUL)]
+
+
+class ReportRunAnswer(Answer):
+    success: bool
+
+
 class ListLandableRequest(BusRequest):
     """Lists tasks in the order of acceptance. `after` is the `next_after` of another page."""
 

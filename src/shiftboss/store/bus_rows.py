@@ -24,6 +24,16 @@ class BusRows(TransactionPart):
         rows = self._session.fetch_all("swarms_of_task", {"task_id": task_id, "limit": limit})
         return [(swarm_id, status) for swarm_id, status in rows]
 
+    def task_counts(self, swarm_id: str) -> dict[str, int]:
+        rows = self._session.fetch_all("task_counts", {"swarm_id": swarm_id})
+        return {row[0]: row[1] for row in rows}
+
+    def tasks_with_status(self, swarm_id: str, status: str, limit: int) -> list[Task]:
+        rows = self._session.fetch_all(
+            "tasks_with_status", {"swarm_id": swarm_id, "status": status, "limit": limit}
+        )
+        return [Task._make(row) for row in rows]
+
     def tasks_after(self, swarm_id: str, task_id: str, limit: int) -> list[Task]:
         rows = self._session.fetch_all(
             "tasks_after", {"swarm_id": swarm_id, "task_id": task_id, "limit": limit}
@@ -96,6 +106,9 @@ class BusRows(TransactionPart):
     def workers(self, swarm_id: str) -> list[tuple[Worker, WorkerState | None]]:
         rows = self._session.fetch_all("workers_with_states", {"swarm_id": swarm_id})
         return [(_make_worker(row[:6]), WorkerState(row[6]) if row[6] else None) for row in rows]
+
+    def busy_workers(self, swarm_id: str) -> list[str]:
+        return [row[0] for row in self._session.fetch_all("busy_workers", {"swarm_id": swarm_id})]
 
     def end_assignment(self, swarm_id: str, task_id: str, epoch: int) -> bool:
         parameters = {"swarm_id": swarm_id, "task_id": task_id, "epoch": epoch}

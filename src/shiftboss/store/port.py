@@ -186,6 +186,14 @@ class BusTransaction(Protocol):
         """(swarm_id, status) of every task of this id, by swarm."""
         ...
 
+    def task_counts(self, swarm_id: str) -> Mapping[str, int]:
+        """How many tasks have which status."""
+        ...
+
+    def tasks_with_status(self, swarm_id: str, status: str, limit: int) -> list[Task]:
+        """In the order of their ids."""
+        ...
+
     def tasks_after(self, swarm_id: str, task_id: str, limit: int) -> list[Task]:
         """In the order of their ids."""
         ...
@@ -229,6 +237,10 @@ class BusTransaction(Protocol):
 
     def workers(self, swarm_id: str) -> list[tuple[Worker, WorkerState | None]]:
         """All workers by name, with the state of their assignment."""
+        ...
+
+    def busy_workers(self, swarm_id: str) -> list[str]:
+        """The names of the workers that have a task."""
         ...
 
     def end_assignment(self, swarm_id: str, task_id: str, epoch: int) -> bool:

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from shiftboss.rules.runs.records import BudgetRecord, Hold, LandingRecord, ProcessUsage, Totals
+from shiftboss.rules.runs.records import (
+    BudgetRecord,
+    Hold,
+    LandingRecord,
+    PlanRunRecord,
+    ProcessUsage,
+    SpawnRefusal,
+    Totals,
+)
 
 
 class RunTransaction(Protocol):
@@ -67,3 +75,22 @@ class RunTransaction(Protocol):
         """Accepted work that has not landed, in the order of acceptance, after (accepted_at_ms,
         receipt_id)."""
         ...
+
+    def landing_counts(self, swarm_id: str) -> tuple[int, int]:
+        """How many tasks are accepted, and how many of them have landed."""
+        ...
+
+    # -- plans and what they wait for
+    def plan_run(self, swarm_id: str) -> PlanRunRecord | None: ...
+
+    def put_plan_run(self, run: PlanRunRecord) -> None: ...
+
+    def spawn_refusal(self, swarm_id: str, task_id: str) -> SpawnRefusal | None: ...
+
+    def spawn_refusals(self, swarm_id: str, limit: int) -> list[SpawnRefusal]:
+        """In the order of the ids of the tasks."""
+        ...
+
+    def put_spawn_refusal(self, refusal: SpawnRefusal) -> None: ...
+
+    def drop_spawn_refusal(self, swarm_id: str, task_id: str) -> None: ...

@@ -116,7 +116,9 @@ def test_an_unknown_task_is_a_one_line_error(server: RunningServer, command: str
 def test_each_swarm_has_its_own_tasks(server: RunningServer, client: Client) -> None:
     client.create_swarm(swarm_id="other")
     assert shiftboss("task", "add", "a", "--title", "T", "--swarm", "other", url=server.url)[0] == 0
-    assert shiftboss("task", "list", url=server.url).out.startswith("no tasks; ")
+    assert shiftboss("task", "list", "--swarm", "default", url=server.url).out.startswith(
+        "no tasks; "
+    )
     assert len(_lines("task", "list", "--swarm", "other", url=server.url)) == 2
     refused = shiftboss("task", "list", "--swarm", "nope", "--json", url=server.url)
     assert (refused.code, json.loads(refused.out)["code"]) == (1, "unknown_swarm")

@@ -49,6 +49,7 @@ READING_TOOLS = {
     "get_status",
     "show_task",
     "find_task",
+    "why_task",
     "list_tasks",
     "list_questions",
     "swarm_status",

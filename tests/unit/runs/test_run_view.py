@@ -7,7 +7,7 @@ import io
 import pytest
 from rich.console import Console, Group
 
-from shiftboss.cli.views.runs import ROWS_SHOWN, narrow_lines, outcome_lines, run_table
+from shiftboss.cli.views.runs import ROWS_SHOWN, RunView, narrow_lines, outcome_lines, run_table
 from shiftboss.orchestrator.run.plan_run import RunOutcome
 from shiftboss.orchestrator.run.progress import Progress, TaskProgress
 
@@ -93,3 +93,21 @@ def test_the_summary_ends_with_the_advice() -> None:
     lines = [str(line) for line in outcome_lines(outcome, advice="when that is fixed: do it")]
     assert lines[-2:] == ["failed    task  main has uncommitted files", "when that is fixed: do it"]
     assert "--retry" not in " ".join(lines)
+
+
+@pytest.mark.requirement("OWN-11")
+def test_a_continued_run_starts_with_what_landed_and_what_it_cost() -> None:
+    progress = Progress()
+    landed = {"bead_id": "a", "status": "done", "worker": "w", "attempt": 2}
+    landed |= {"landed_commit": "c" * 40, "receipt_id": "r-1"}
+    progress.continue_task(landed, {"tokens": 1200, "dollars": 0.5})
+    for bead_id, status in (("b", "done"), ("c", "open"), ("d", "queued"), ("e", "cancelled")):
+        progress.continue_task({"bead_id": bead_id, "status": status, "worker": None}, None)
+    stages = [row.stage for row in progress.rows.values()]
+    assert stages == ["landed", "accepted", "waiting", "queued", "cancelled"]
+    screen = Console(file=io.StringIO(), width=80, color_system=None)
+    screen.print(RunView(progress).__rich__())
+    assert isinstance(screen.file, io.StringIO)
+    shown = screen.file.getvalue()
+    assert "1/5 landed" in shown
+    assert "1,200 tokens, $0.50" in shown

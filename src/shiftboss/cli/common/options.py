@@ -49,6 +49,11 @@ TaskSwarm = Annotated[
         help="The swarm of the task. Needed only if several have a task of this id.",
     ),
 ]
+# Of a command that lists: without it, all swarms are listed.
+AnySwarm = Annotated[
+    str | None,
+    typer.Option("--swarm", metavar="ID", help="The swarm. Default: those that have any."),
+]
 TaskId = Annotated[str, typer.Argument(metavar="ID", help="The id of the task.")]
 SwarmId = Annotated[str, typer.Argument(metavar="ID", help="The id of the swarm.")]
 WorkerName = Annotated[

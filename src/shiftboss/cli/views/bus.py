@@ -18,6 +18,7 @@ _STYLES: Final = {
     "queued": "yellow",
     "pending": "yellow",
     "done": "green",
+    "landed": "green",
     "failed": "bold red",
 }
 
@@ -32,9 +33,9 @@ def tasks_table(tasks: list[Members], at: datetime) -> Table:
     for task in tasks:
         table.add_row(
             cell(task["bead_id"]),
-            _state(task["status"]),
+            _state("landed" if task.get("landed_commit") else task["status"]),
             cell(task["priority"]),
-            cell(task["epoch"]),
+            cell(task["attempt"] or ""),
             cell(task["worker"] or ""),
             cell(ago_ms(task["updated_at"], at)),
             cell(task["title"]),
@@ -60,7 +61,9 @@ def _facts(task: Members) -> Members:
     return {
         "state": task["state"],
         "worker": task["worker"],
-        "attempt": task["epoch"],
+        "attempt": task.get("attempt"),
+        "landed": task.get("landed_commit"),
+        "receipt": task.get("receipt_id"),
         "priority": task["priority"],
         "depends on": ", ".join(task["depends_on"]),
         "waits for": task["waits_for"],

@@ -62,7 +62,7 @@ class RunView:
             return self
         if self._console.is_terminal:
             self._live = Live(
-                get_renderable=self._render, console=self._console, refresh_per_second=4
+                get_renderable=self.__rich__, console=self._console, refresh_per_second=4
             )
             self._live.start()
         else:
@@ -84,7 +84,7 @@ class RunView:
         with self._lock:
             self._console.print(f"{seconds:6.1f} s  {printable(line)}", soft_wrap=True)
 
-    def _render(self) -> RenderableType:
+    def __rich__(self) -> RenderableType:
         rows = sorted(self._progress.rows.values(), key=lambda row: _ORDER.index(row.stage))
         is_narrow = self._console.width < NARROW_COLUMNS
         landed = sum(row.stage == "landed" for row in rows)

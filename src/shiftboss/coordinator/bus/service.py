@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from pydantic_core import from_json, to_json
 
-from shiftboss.coordinator.bus import messages, questions, tasks, workers
+from shiftboss.coordinator.bus import messages, questions, task_reasons, tasks, workers
 from shiftboss.coordinator.bus.free_workers import FreeWorkers
 from shiftboss.coordinator.bus.task_source import FindTask, import_requests
 from shiftboss.coordinator.claims.verdict_waiters import VerdictWaiters
@@ -51,6 +51,7 @@ from shiftboss.protocol.bus import (
     TaskPlaces,
     TaskRequest,
     TaskView,
+    WhyAnswer,
 )
 from shiftboss.protocol.events import Event, EventKind
 from shiftboss.protocol.handoff_requests import WAIT_MS_DEFAULT
@@ -221,6 +222,10 @@ class BusService:
 
     async def find_task(self, request: FindTaskRequest, _key: str | None = None) -> TaskPlaces:
         return await self._store.read(lambda tx: tasks.find(tx, request.bead_id))
+
+    async def why_task(self, request: TaskRequest, _key: str | None = None) -> WhyAnswer:
+        polling = self._hub.polling(request.swarm_id)
+        return await self._store.read(lambda tx: task_reasons.why(tx, request, polling))
 
     async def list_tasks(self, request: ListTasksRequest, _key: str | None = None) -> TaskList:
         return await self._store.read(

@@ -16,7 +16,6 @@ from shiftboss.coordinator.contract.halts import is_halted
 from shiftboss.coordinator.contract.locks import check_has_lock, release_unstarted
 from shiftboss.coordinator.handoffs.ownership import reserve_if_released
 from shiftboss.coordinator.runs.holds import drop_answer_hold, is_held
-from shiftboss.coordinator.runs.landings import landed_commit
 from shiftboss.coordinator.swarms.swarms import check_exists
 from shiftboss.errors import InvalidRequest, TaskEnded, TaskExists, UnknownTask
 from shiftboss.protocol.bus import (
@@ -32,10 +31,12 @@ from shiftboss.protocol.bus import (
 )
 from shiftboss.protocol.events import EventKind
 from shiftboss.protocol.states import WorkerState
+from shiftboss.rules.runs.records import LandingRecord
 from shiftboss.rules.tasks.packets import Assignment
 from shiftboss.rules.tasks.tasks import (
     Task,
     Worker,
+    attempt_number,
     check_can_submit,
     is_ended,
     is_reserved,
@@ -287,6 +288,7 @@ def _existing_task(tx: Transaction, swarm_id: str, task_id: str) -> Task:
 
 def _view(tx: Transaction, task: Task) -> TaskView:
     assignment = tx.assignment(task.swarm_id, task.task_id) if task.epoch else None
+    landing = _landing(tx, task)
     return TaskView(
         bead_id=task.task_id,
         title=task.title,
@@ -303,12 +305,14 @@ def _view(tx: Transaction, task: Task) -> TaskView:
         failures=task.failures,
         created_at=task.created_at_ms,
         updated_at=task.updated_at_ms,
-        landed_commit=_landed_commit(tx, task),
+        landed_commit=landing.landed_commit if landing else None,
+        receipt_id=landing.receipt_id if landing else None,
         swarm_id=task.swarm_id,
+        attempt=attempt_number(task),
     )
 
 
-def _landed_commit(tx: Transaction, task: Task) -> str | None:
+def _landing(tx: Transaction, task: Task) -> LandingRecord | None:
     if task.status != "done" or task.contract_version is None:
         return None
-    return landed_commit(tx, task.swarm_id, task.task_id)
+    return tx.landing(task.swarm_id, task.task_id)

@@ -17,6 +17,8 @@ from shiftboss.errors import (
     DependenciesUnfinished,
     HandoffExists,
     InvalidRequest,
+    OwnershipOverlap,
+    RepoBlocked,
     TaskEnded,
     UnknownTask,
 )
@@ -36,6 +38,7 @@ from shiftboss.protocol.states import WorkerState
 from shiftboss.rules.claims.handoffs import Handoff, Reservation, check_no_claim, choose_model
 from shiftboss.rules.prompts.handoff_text import FinishedTask, what_comes_next, what_others_did
 from shiftboss.rules.prompts.worker_prompts import SpawnTask, spawn_prompt
+from shiftboss.rules.runs.records import SpawnRefusal
 from shiftboss.rules.tasks.tasks import Task, is_ended, is_reserved
 from shiftboss.store.port import Transaction
 
@@ -80,9 +83,30 @@ def spawn(
         _lock(tx, request, handoff, policy, repo_name, now_ms)
         put_in_force(tx, proposed, now_ms)
         in_force = proposed
+    tx.drop_spawn_refusal(request.swarm_id, request.bead_id)
     if request.submit and task is not None and task.status == "open":
         tasks.submit(tx, TaskRequest(swarm_id=request.swarm_id, bead_id=request.bead_id), now_ms)
     return _spawn_answer(tx, in_force)
+
+
+def note_refusal(
+    tx: Transaction,
+    swarm_id: str,
+    task_id: str,
+    error: OwnershipOverlap | RepoBlocked,
+    now_ms: int,
+) -> None:
+    """Remember why a task that exists could not start, for those who ask why it does not."""
+    if tx.take_swarm(swarm_id) is None:
+        return
+    task = tx.task(swarm_id, task_id)
+    detail = error.detail.removesuffix("; nothing was changed")
+    known = tx.spawn_refusal(swarm_id, task_id)
+    if task is None or task.status != "open" or (known is not None and known.detail == detail):
+        return
+    holders = error.facts.get("holders") or error.facts.get("blockers") or []
+    assert isinstance(holders, list)
+    tx.put_spawn_refusal(SpawnRefusal(swarm_id, task_id, error.code, detail, holders, now_ms))
 
 
 def _lock(

@@ -14,6 +14,7 @@ from shiftboss.errors import (
     InvalidRequest,
     UnknownHandoff,
     UnknownReceipt,
+    UnknownSwarm,
     UnknownTask,
 )
 from shiftboss.evidence.port import Evidence
@@ -26,12 +27,22 @@ from shiftboss.protocol.runs import (
     LandedAnswer,
     ListLandableRequest,
     ReportLandedRequest,
+    ReportRunAnswer,
+    ReportRunRequest,
 )
 from shiftboss.rules.claims.handoffs import Handoff
 from shiftboss.rules.contract.ci_verdict import ci_state, judge_ci_report
-from shiftboss.rules.runs.records import LandingRecord
+from shiftboss.rules.runs.records import LandingRecord, PlanRunRecord
 from shiftboss.store.handoff_port import ReceiptRow
 from shiftboss.store.port import Transaction
+
+
+def record_run(tx: Transaction, request: ReportRunRequest, now_ms: int) -> ReportRunAnswer:
+    """Remember the plan of the swarm, for the commands that continue or land it."""
+    if tx.take_swarm(request.swarm_id) is None:
+        raise UnknownSwarm(request.swarm_id)
+    tx.put_plan_run(PlanRunRecord(request.swarm_id, request.plan_file, now_ms))
+    return ReportRunAnswer(success=True)
 
 
 def add_landing(tx: Transaction, receipt: ReceiptRow) -> None:
@@ -208,8 +219,3 @@ def _add_event(tx: Transaction, landing: LandingRecord, now_ms: int) -> None:
         },
         task_id=landing.task_id,
     )
-
-
-def landed_commit(tx: Transaction, swarm_id: str, task_id: str) -> str | None:
-    landing = tx.landing(swarm_id, task_id)
-    return landing.landed_commit if landing is not None else None

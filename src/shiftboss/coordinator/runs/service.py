@@ -17,6 +17,8 @@ from shiftboss.protocol.runs import (
     PauseAnswer,
     PauseSwarmRequest,
     ReportLandedRequest,
+    ReportRunAnswer,
+    ReportRunRequest,
     ReportUsageRequest,
     ResumeSwarmRequest,
     SetBudgetRequest,
@@ -79,6 +81,17 @@ class RunService:
         now_ms = self._clock()
         return await self._store.write(
             lambda tx: parking.park(tx, request, now_ms), request.swarm_id
+        )
+
+    # -- plans
+
+    async def report_run(
+        self, request: ReportRunRequest, _key: str | None = None
+    ) -> ReportRunAnswer:
+        """The key is not needed: the plan of the last report counts."""
+        now_ms = self._clock()
+        return await self._store.write(
+            lambda tx: landings.record_run(tx, request, now_ms), request.swarm_id
         )
 
     # -- landing

@@ -77,8 +77,7 @@ class Attempt:
     async def run(self) -> None:
         self._progress.stage(self._task.bead_id, "preparing", "creating a work tree")
         row = self._progress.row(self._task.bead_id)
-        row.worker, row.attempt, row.agent = self._worker, self._task.epoch, self._settings.kind
-        self._log(f"assigned to {self._worker}, attempt {self._task.epoch}")
+        row.worker, row.agent = self._worker, self._settings.kind
         try:
             await self._work(await self._prepare())
         except asyncio.CancelledError:
@@ -100,6 +99,8 @@ class Attempt:
 
     async def _prepare(self) -> Workspace:
         assignment = await read_assignment(self._run, self._task, self._worker, self._settings)
+        self._progress.row(self._task.bead_id).attempt = assignment.attempt
+        self._log(f"assigned to {self._worker}, attempt {assignment.attempt}")
         scratch = self._run.paths.scratch(assignment)
         scratch.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._scratch = scratch

@@ -62,9 +62,7 @@ async def run_plan(options: RunOptions, progress: Progress) -> RunOutcome:
     """Run the whole plan. Raises InvalidRequest if an agent of the plan cannot be started here."""
     async with _open_run(options, progress) as run:
         check_agents(run)
-        return await run_to_completion(
-            run, retry=options.retry, wait=options.wait, plan_file=options.plan_file
-        )
+        return await run_to_completion(run, retry=options.retry, wait=options.wait)
 
 
 async def land_plan(
@@ -119,6 +117,7 @@ async def _open_run(options: RunOptions, progress: Progress) -> AsyncIterator[Ru
             progress=progress,
             agents=AGENTS,
             limits=ProcessLimits(),
+            plan_file=options.plan_file,
         )
 
 

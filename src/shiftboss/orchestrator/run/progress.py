@@ -30,6 +30,15 @@ Stage = Literal[
 ]
 
 
+# The stage of a task when a run starts, by its status on the server.
+_EARLIER_STAGES: Final[Mapping[str, Stage]] = {
+    "done": "accepted",
+    "queued": "queued",
+    "failed": "failed",
+    "cancelled": "cancelled",
+}
+
+
 @dataclass(slots=True)
 class TaskProgress:
     """One task, as shown in one row of the table."""
@@ -64,6 +73,15 @@ class Progress:
 
     def row(self, bead_id: str, title: str = "") -> TaskProgress:
         return self.rows.setdefault(bead_id, TaskProgress(bead_id, title))
+
+    def continue_task(self, view: Mapping[str, Any], used: Mapping[str, Any] | None) -> None:
+        """Start with what earlier runs of the plan have done for the task, and what it cost."""
+        row = self.row(view["bead_id"])
+        row.attempt, row.worker = view.get("attempt", 0), view["worker"]
+        row.landed, row.receipt_id = view.get("landed_commit"), view.get("receipt_id")
+        if used is not None:
+            row.tokens, row.dollars = used["tokens"], used["dollars"]
+        row.stage = "landed" if row.landed else _EARLIER_STAGES.get(view["status"], "waiting")
 
     def log(self, bead_id: str, text: str) -> None:
         """Add a line about a task. An empty id means that the line is about the whole run."""

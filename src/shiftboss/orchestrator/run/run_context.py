@@ -88,6 +88,7 @@ class RunContext:
     progress: Progress
     agents: Mapping[str, Agent]
     limits: ProcessLimits
+    plan_file: Path | None = None
 
     def task(self, bead_id: str) -> PlanTask:
         """The plan's entry of a task. For a merge task: the entry of the task that it merges."""

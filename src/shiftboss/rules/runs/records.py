@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 # Used instead of a task id for the whole swarm.
 WHOLE_SWARM = ""
@@ -75,6 +75,26 @@ class LandingRecord(NamedTuple):
     target: str | None = None
     landed_commit: str | None = None
     landed_at_ms: int | None = None
+
+
+class PlanRunRecord(NamedTuple):
+    """The plan that a swarm runs, as the last `shiftboss run` has read it."""
+
+    swarm_id: str
+    plan_file: str
+    started_at_ms: int
+
+
+class SpawnRefusal(NamedTuple):
+    """Why the last try to give a task its contract was refused. `holders` are the tasks in the way,
+    each with its `swarm_id` and `bead_id`."""
+
+    swarm_id: str
+    task_id: str
+    code: str
+    detail: str
+    holders: list[dict[str, Any]]
+    at_ms: int
 
 
 def later_hold(current: Hold | None, wanted: Hold) -> Hold:

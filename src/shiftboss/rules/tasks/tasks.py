@@ -78,6 +78,14 @@ def is_reserved(task_id: str) -> bool:
     return _PACKET.fullmatch(task_id) is not None
 
 
+def attempt_number(task: Task) -> int:
+    """How often the task was tried: 0 before the first attempt, then one more than has failed. An
+    attempt that was interrupted, handed over or parked is continued by the next."""
+    if task.epoch == 0:
+        return 0
+    return task.failures if task.status == "failed" else task.failures + 1
+
+
 def is_ended(task: Task) -> bool:
     return task.status in ("done", "cancelled")
 

@@ -103,6 +103,13 @@ BUS_OPERATIONS: dict[str, Operation] = {
         "Find the swarms that have a task of this id.",
         reads=True,
     ),
+    "why_task": Operation(
+        bus.TaskRequest,
+        bus.WhyAnswer,
+        BusService.why_task,
+        "Tell why a task is where it is: what it waits for, and the command that helps.",
+        reads=True,
+    ),
     "list_tasks": Operation(
         bus.ListTasksRequest,
         bus.TaskList,

@@ -49,6 +49,13 @@ RUN_OPERATIONS: dict[str, Operation] = {
         "a failure.",
         service=_service,
     ),
+    "report_run": Operation(
+        calls.ReportRunRequest,
+        calls.ReportRunAnswer,
+        RunService.report_run,
+        "Report that a run of the plan has started. The plan is named in advice to the operator.",
+        service=_service,
+    ),
     "report_landed": Operation(
         calls.ReportLandedRequest,
         calls.LandedAnswer,

@@ -8,6 +8,14 @@ FROM tasks WHERE swarm_id = :swarm_id AND task_id = :task_id;
 -- name: swarms_of_task
 SELECT swarm_id, status FROM tasks WHERE task_id = :task_id ORDER BY swarm_id LIMIT :limit;
 
+-- name: task_counts
+SELECT status, count(*) FROM tasks WHERE swarm_id = :swarm_id GROUP BY status;
+
+-- name: tasks_with_status
+SELECT swarm_id, task_id, title, description, priority, status, waits_for, queue_number, epoch,
+    worker, checkpoint, last_error, created_at_ms, updated_at_ms, failures, contract_version
+FROM tasks WHERE swarm_id = :swarm_id AND status = :status ORDER BY task_id LIMIT :limit;
+
 -- name: tasks_after
 SELECT swarm_id, task_id, title, description, priority, status, waits_for, queue_number, epoch,
     worker, checkpoint, last_error, created_at_ms, updated_at_ms, failures, contract_version
@@ -137,6 +145,9 @@ SELECT w.swarm_id, w.name, w.task_id, w.available, w.registered_at_ms, w.last_ac
 FROM workers AS w LEFT JOIN assignments AS a
     ON a.swarm_id = w.swarm_id AND a.task_id = w.task_id
 WHERE w.swarm_id = :swarm_id ORDER BY w.name;
+
+-- name: busy_workers
+SELECT name FROM workers WHERE swarm_id = :swarm_id AND task_id IS NOT NULL ORDER BY name;
 
 -- name: end_assignment
 DELETE FROM assignments WHERE swarm_id = :swarm_id AND task_id = :task_id AND epoch = :epoch;

@@ -9,7 +9,8 @@ import typer
 from shiftboss.cli.commands.bus.task_import import import_file
 from shiftboss.cli.common.client import parse_answer
 from shiftboss.cli.common.command import Output, ServerSession, server_command
-from shiftboss.cli.common.options import DEFAULT_SWARM, Swarm, TaskId, TaskSwarm
+from shiftboss.cli.common.open_items import swarms_with
+from shiftboss.cli.common.options import DEFAULT_SWARM, AnySwarm, Swarm, TaskId, TaskSwarm
 from shiftboss.cli.common.output import print_line, show
 from shiftboss.cli.common.pages import bus_pages, join_documents, join_pages
 from shiftboss.cli.views.times import now
@@ -60,11 +61,36 @@ def list_tasks(
     session: ServerSession,
     limit: Annotated[int, typer.Option(metavar="N", min=1, help="How many, by id.")] = 100,
     show_all: Annotated[bool, typer.Option("--all", help="List all of them.")] = False,
-    swarm: Swarm = DEFAULT_SWARM,
+    swarm: AnySwarm = None,
 ) -> Output:
-    """List the tasks of a swarm, in the order of their ids."""
+    """List the tasks of a swarm or of all, in the order of their ids."""
+    if swarm is None:
+        return _tasks_of_all(session, None if show_all else limit)
     pages = bus_pages(session.client, "list_tasks", swarm, None if show_all else limit)
     return Output(join_documents(pages, "tasks"), lambda: _show_list(join_pages(pages, "tasks")))
+
+
+def _tasks_of_all(session: ServerSession, limit: int | None) -> Output:
+    """Of the newest swarms, until there are as many as asked for."""
+    listings: dict[str, dict[str, Any]] = {}
+    for swarm in swarms_with(session, "total"):
+        seen = sum(len(listing["tasks"]) for listing in listings.values())
+        left = None if limit is None else limit - seen
+        if left is None or left > 0:
+            pages = bus_pages(session.client, "list_tasks", swarm, left)
+            listings[swarm] = join_pages(pages, "tasks")
+    tasks = [task for listing in listings.values() for task in listing["tasks"]]
+    is_cut = any(listing["next_after"] is not None for listing in listings.values())
+
+    def view() -> None:
+        for swarm, listing in listings.items():
+            if len(listings) > 1 or swarm != DEFAULT_SWARM:
+                print_line(f"swarm {swarm}:")
+            _show_list(listing | {"next_after": None})
+        if is_cut:
+            print_line("there are more: shiftboss task list --all")
+
+    return Output.of({"tasks": tasks, "next_after": None, "complete": not is_cut}, view)
 
 
 def _show_list(listing: dict[str, Any]) -> None:

@@ -9,7 +9,8 @@ import typer
 
 from shiftboss.cli.common.client import parse_answer
 from shiftboss.cli.common.command import Output, ServerSession, server_command
-from shiftboss.cli.common.options import DEFAULT_SWARM, Swarm, TaskSwarm
+from shiftboss.cli.common.open_items import only_swarm_with
+from shiftboss.cli.common.options import DEFAULT_SWARM, AnySwarm, TaskSwarm
 from shiftboss.cli.common.output import print_line, show
 from shiftboss.cli.common.pages import bus_pages, join_pages
 
@@ -19,9 +20,10 @@ budget = typer.Typer(
 
 
 @server_command()
-def usage(session: ServerSession, swarm: Swarm = DEFAULT_SWARM) -> Output:
+def usage(session: ServerSession, swarm: AnySwarm = None) -> Output:
     """Show the tokens and dollars that each task used."""
-    listing = join_pages(bus_pages(session.client, "show_usage", swarm, None), "tasks")
+    swarm_id = only_swarm_with(session, "tokens", "used tokens", swarm)
+    listing = join_pages(bus_pages(session.client, "show_usage", swarm_id, None), "tasks")
     return Output(json.dumps(listing).encode(), lambda: _show_usage(listing))
 
 
