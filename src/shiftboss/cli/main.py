@@ -39,6 +39,8 @@ _PANELS: Final[dict[str, dict[str, str]]] = {
     },
     "Decide": {
         "questions": "cli.commands.bus.workers:questions",
+        "approve": "cli.commands.claims.reviews:approve",
+        "reject": "cli.commands.claims.reviews:reject",
         "scope": "cli.commands.handoffs.scope:scope",
         "waive": "cli.commands.handoffs.scope:waive",
         "budget": "cli.commands.runs.budgets:budget",

@@ -45,6 +45,10 @@ class Evidence(Protocol):
 
     async def is_on_branch(self, repo: str, commit: str, branch: str) -> bool: ...
 
+    async def is_squash_of(self, repo: str, squash: str, commit: str) -> bool:
+        """Whether a commit stands for verified work: for `commit`, or for work that contains it."""
+        ...
+
     async def ci_report(self, demand: CiDemand, sha: str) -> CiReport:
         """What CI says about a commit, with the logs of failed jobs. Raises CiUnavailable."""
         ...

@@ -288,6 +288,18 @@ class WhyAnswer(Answer):
     reasons: list[dict[str, Any]]
 
 
+class ReviewView(Answer):
+    """The review of a task's accepted work: `state` is open, approved or rejected."""
+
+    state: str
+    commit: str
+    receipt_id: str
+    requested_at: int
+    decided_by: str | None
+    decided_at: int | None
+    reason: str | None
+
+
 class TaskView(Answer):
     bead_id: str
     title: str
@@ -310,6 +322,8 @@ class TaskView(Answer):
     swarm_id: str
     # Attempts that were interrupted, handed over or parked are continued, and count once.
     attempt: int
+    # Set if the work of the task has to be approved before it lands.
+    review: ReviewView | None = None
 
 
 class TaskList(Answer):

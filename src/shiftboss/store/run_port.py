@@ -10,6 +10,7 @@ from shiftboss.rules.runs.records import (
     LandingRecord,
     PlanRunRecord,
     ProcessUsage,
+    ReviewRecord,
     SpawnRefusal,
     Totals,
 )
@@ -68,6 +69,14 @@ class RunTransaction(Protocol):
         ...
 
     def put_landing(self, landing: LandingRecord) -> None: ...
+
+    def drop_landing(self, swarm_id: str, task_id: str) -> None:
+        """The accepted work of the task will not land. Work that has landed stays."""
+        ...
+
+    def review(self, swarm_id: str, task_id: str) -> ReviewRecord | None: ...
+
+    def put_review(self, review: ReviewRecord) -> None: ...
 
     def landings_to_come(
         self, swarm_id: str, after: tuple[int, str], limit: int

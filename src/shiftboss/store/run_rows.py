@@ -10,6 +10,7 @@ from shiftboss.rules.runs.records import (
     LandingRecord,
     PlanRunRecord,
     ProcessUsage,
+    ReviewRecord,
     SpawnRefusal,
     Totals,
 )
@@ -88,6 +89,16 @@ class RunRows(TransactionPart):
 
     def put_landing(self, landing: LandingRecord) -> None:
         self._write("put_landing", landing._asdict())
+
+    def drop_landing(self, swarm_id: str, task_id: str) -> None:
+        self._write("drop_landing", {"swarm_id": swarm_id, "task_id": task_id})
+
+    def review(self, swarm_id: str, task_id: str) -> ReviewRecord | None:
+        row = self._session.fetch_one("review", {"swarm_id": swarm_id, "task_id": task_id})
+        return None if row is None else ReviewRecord._make(row)
+
+    def put_review(self, review: ReviewRecord) -> None:
+        self._write("put_review", review._asdict())
 
     def landings_to_come(
         self, swarm_id: str, after: tuple[int, str], limit: int

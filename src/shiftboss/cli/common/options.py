@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -60,3 +61,11 @@ WorkerName = Annotated[
     str | None, typer.Option("--name", metavar="W", help="The worker that reports.")
 ]
 Epoch = Annotated[int | None, typer.Option(metavar="N", min=1, help="The number of the attempt.")]
+
+
+def login_name() -> str | None:
+    """None if the system knows no name; the server then chooses one."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return None

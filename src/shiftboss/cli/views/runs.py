@@ -34,13 +34,14 @@ _STYLES: Final = {
     "failed": "bold red",
     "parked": "blue",
     "blocked": "bold yellow",
+    "in review": "bold yellow",
     "cancelled": "yellow",
     "waiting": "dim",
     "queued": "dim",
 }
 # The most important first.
 _ORDER: Final = (
-    *("blocked", "failed", "working", "verifying", "landing", "preparing", "parked"),
+    *("blocked", "in review", "failed", "working", "verifying", "landing", "preparing", "parked"),
     *("accepted", "queued", "waiting", "landed", "cancelled"),
 )
 

@@ -28,8 +28,11 @@ def finish_task(
     now_ms: int,
     report_key: bytes | None = None,
     holder: Worker | None = None,
+    *,
+    in_review: bool = False,
 ) -> None:
-    """Complete the task, free its worker, and let dependent tasks become ready."""
+    """Complete the task, free its worker, and let dependent tasks become ready. They stay blocked
+    while the work is in review."""
     close_assignment(tx, assignment, now_ms)
     if task.contract_version is not None:
         tx.release(task.swarm_id, task.task_id)
@@ -45,11 +48,16 @@ def finish_task(
         report_key=report_key,
     )
     free_worker(tx, assignment, now_ms, holder=holder)
+    if not in_review:
+        release_dependents(tx, task)
+    drain(tx, task.swarm_id, now_ms)
+
+
+def release_dependents(tx: Transaction, task: Task) -> None:
     for dependent in tx.dependents(task.swarm_id, task.task_id):
         tx.save_task(dependent._replace(waits_for=dependent.waits_for - 1))
         if dependent.status == "queued" and dependent.waits_for == 1:
             tx.change_ready(task.swarm_id, dependent.priority, +1)
-    drain(tx, task.swarm_id, now_ms)
 
 
 def fail_task(

@@ -16,11 +16,13 @@ from shiftboss.coordinator.contract.halts import is_halted
 from shiftboss.coordinator.contract.locks import check_has_lock, release_unstarted
 from shiftboss.coordinator.handoffs.ownership import reserve_if_released
 from shiftboss.coordinator.runs.holds import drop_answer_hold, is_held
+from shiftboss.coordinator.runs.reviews import is_in_review, view
 from shiftboss.coordinator.swarms.swarms import check_exists
 from shiftboss.errors import InvalidRequest, TaskEnded, TaskExists, UnknownTask
 from shiftboss.protocol.bus import (
     AddTaskRequest,
     CancelTaskRequest,
+    ReviewView,
     SubmitAnswer,
     TaskEndAnswer,
     TaskList,
@@ -60,7 +62,8 @@ def add(tx: Transaction, request: AddTaskRequest, now_ms: int) -> TaskView:
     unfinished = [
         dependency
         for dependency in depends_on
-        if (task := tx.task(request.swarm_id, dependency)) and task.status != "done"
+        if (task := tx.task(request.swarm_id, dependency))
+        and (task.status != "done" or is_in_review(tx, task))
     ]
     task = Task(
         swarm_id=request.swarm_id,
@@ -309,7 +312,14 @@ def _view(tx: Transaction, task: Task) -> TaskView:
         receipt_id=landing.receipt_id if landing else None,
         swarm_id=task.swarm_id,
         attempt=attempt_number(task),
+        review=_review(tx, task),
     )
+
+
+def _review(tx: Transaction, task: Task) -> ReviewView | None:
+    if task.contract_version is None or task.epoch == 0:
+        return None
+    return view(tx.review(task.swarm_id, task.task_id))
 
 
 def _landing(tx: Transaction, task: Task) -> LandingRecord | None:

@@ -13,6 +13,7 @@ from shiftboss.coordinator.contract.repos import lock_repo
 from shiftboss.coordinator.handoffs import ownership
 from shiftboss.coordinator.handoffs.spawn_checks import normalised_paths
 from shiftboss.coordinator.handoffs.views import prompt_of
+from shiftboss.coordinator.runs.reviews import is_in_review
 from shiftboss.errors import (
     DependenciesUnfinished,
     HandoffExists,
@@ -156,6 +157,8 @@ def _check_may_change(tx: Transaction, current: Handoff | None, *, replace: bool
 def _find_or_add_task(tx: Transaction, request: SpawnSubtaskRequest, now_ms: int) -> Task | None:
     """The task, which is added if it is new. None for a packet, which has no row on the bus."""
     if is_reserved(request.bead_id):
+        if request.review == "required":
+            raise InvalidRequest("review: the work of a packet cannot be reviewed", field="review")
         packet = tx.assignment(request.swarm_id, request.bead_id)
         if packet is not None and packet.state is WorkerState.COMPLETE:
             raise TaskEnded(request.bead_id, "complete")
@@ -188,7 +191,7 @@ def check_finished(tx: Transaction, request: SpawnSubtaskRequest, task: Task | N
         dependency = tx.task(request.swarm_id, task_id)
         if dependency is None:
             raise UnknownTask(task_id, "dependencies_completed")
-        if dependency.status != "done":
+        if dependency.status != "done" or is_in_review(tx, dependency):
             unfinished.append(task_id)
     if task is not None and task.waits_for:
         unfinished += tx.unfinished_dependencies(task.swarm_id, task.task_id)
@@ -276,6 +279,8 @@ def _row(
         created_at_ms=now_ms,
         said=_digest(request),
         repo_id=survey.identity,
+        landing=request.landing,
+        review=request.review,
     )
 
 

@@ -7,6 +7,7 @@ import json
 from shiftboss.coordinator.contract import locks
 from shiftboss.coordinator.contract.cascade import record_landing_push
 from shiftboss.coordinator.contract.locks import reclaim_lock
+from shiftboss.coordinator.runs.reviews import check_approved
 from shiftboss.coordinator.swarms.swarms import check_exists
 from shiftboss.errors import (
     CiUnavailable,
@@ -97,7 +98,17 @@ def _landable(tx: Transaction, landing: LandingRecord) -> Landable:
         success_criteria=contract.success_criteria,
         policy=json.loads(handoff.policy),
         depends_on=contract.dependencies_completed,
+        landing=handoff.landing,
+        review=_review_state(tx, landing, handoff),
     )
+
+
+def _review_state(tx: Transaction, landing: LandingRecord, handoff: Handoff) -> str | None:
+    """For a task that was accepted before a review was required, the review never started."""
+    if handoff.review != "required":
+        return None
+    review = tx.review(landing.swarm_id, landing.task_id)
+    return "open" if review is None else review.state
 
 
 def _handoff(tx: Transaction, swarm_id: str, task_id: str) -> Handoff:
@@ -150,6 +161,7 @@ def record_landed(
     tx.take_swarm(request.swarm_id)
     landing, handoff = reported_landing(tx, request)
     if landing.landed_commit is None:
+        check_approved(tx, landing, handoff)
         landing = landing._replace(
             target=request.target, landed_commit=request.landed_commit, landed_at_ms=now_ms
         )

@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 
 from shiftboss.errors import UnknownRepo
 from shiftboss.evidence.mirror.objects import read_blobs
+from shiftboss.rules.runs.squash import COMMIT_TRAILER
 from shiftboss.system.git import checked, git
 
 BLOB_BYTES_MAX: Final = 1024 * 1024
@@ -78,6 +79,16 @@ class Repository:
             return False
         output = await git(["merge-base", "--is-ancestor", commit, tip], existing_folder(path))
         return output.code == 0
+
+    async def is_squash_of(self, path: str, squash: str, commit: str) -> bool:
+        trailers = f"--format=%(trailers:key={COMMIT_TRAILER},valueonly)"
+        folder = existing_folder(path)
+        output = await git(["log", "-1", trailers, "--end-of-options", squash], folder)
+        verified = output.out.decode(errors="replace").split() if output.code == 0 else []
+        if len(verified) != 1:
+            return False
+        contains = ["merge-base", "--is-ancestor", "--end-of-options", commit, verified[0]]
+        return verified == [commit] or (await git(contains, folder)).code == 0
 
     async def files(self, path: str, commit: str) -> list[str]:
         """The files of a commit, in git's order, without names that are not UTF-8."""

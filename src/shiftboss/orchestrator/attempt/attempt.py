@@ -117,7 +117,10 @@ class Attempt:
 
     def _continues_branch(self) -> bool:
         """An attempt that follows one which was handed over, lost or given back continues with its
-        commits. After a failure, the work starts over, and the prompt names the old commits."""
+        commits. After a failure, the work starts over, and the prompt names the old commits. So it
+        does after a rejected review, unless the work is squashed."""
+        if (self._task.resume_from or {}).get("start_over"):
+            return False
         reasons = [entry.get("reason") for entry in self._task.salvage]
         return self._task.resume_from is not None or reasons[-1:] != ["failed"]
 

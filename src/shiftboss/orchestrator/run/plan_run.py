@@ -49,6 +49,9 @@ _WAKING_EVENTS: Final = frozenset(
         "dispatch_paused",
         "dispatch_resumed",
         "budget_exceeded",
+        "review_requested",
+        "review_approved",
+        "review_rejected",
     }
 )
 
@@ -57,7 +60,8 @@ _WAKING_EVENTS: Final = frozenset(
 class RunOutcome:
     """`done` if everything has landed, or was accepted where landing is left to the user, or was
     cancelled. `held` are the waiting tasks that a person can help with one command: an answer, a
-    larger budget, the end of a pause. `stuck` has the reason for each task that cannot continue."""
+    larger budget, the end of a pause, a review. `stuck` has the reason for each task that cannot
+    continue."""
 
     done: bool
     landed: list[str] = field(default_factory=list)
@@ -223,13 +227,19 @@ def _outcome(
             run.progress.stage(task.id, "failed")
             row = run.progress.row(task.id)
             row.error = row.error or plan_status.views[task.id]["last_error"]
-        elif plan_status.status(task.id) == "done" and not run.plan.auto_merge:
+        elif _is_accepted(run, task.id, plan_status):
             outcome.accepted.append(task.id)
         else:
             outcome.waiting.append(task.id)
     outcome.held = [bead_id for bead_id in outcome.waiting if bead_id in held.keys() - blocked]
     outcome.done = not outcome.failed and not outcome.waiting
     return outcome
+
+
+def _is_accepted(run: RunContext, bead_id: str, plan_status: PlanStatus) -> bool:
+    """Whether nothing is left to do for this run: landing is left to the user."""
+    is_done = plan_status.status(bead_id) == "done" and not plan_status.is_in_review(bead_id)
+    return is_done and not run.plan.auto_merge
 
 
 def _blocked_tasks(
@@ -265,11 +275,15 @@ def landing_outcome(
     selected = [task.id for task in run.plan.tasks if not only or task.id in only]
     landed = [bead_id for bead_id in selected if plan_status.has_landed(bead_id)]
     failed = [bead_id for bead_id in selected if bead_id in plan_status.landable]
+    held = plan_status.held
     waiting = [bead_id for bead_id in selected if bead_id not in (*landed, *failed)]
     return RunOutcome(
         done=not failed,
         landed=landed,
         failed=failed,
         waiting=waiting,
-        stuck=dict(landing_queue.stuck),
+        stuck={
+            **{bead_id: held[bead_id] for bead_id in failed if bead_id in held},
+            **landing_queue.stuck,
+        },
     )

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 from shiftboss.orchestrator.run.progress import Stage
 from shiftboss.orchestrator.run.run_context import RunContext
 from shiftboss.rules.runs.records import WAITS_FOR_ANSWER
-from shiftboss.rules.runs.waits import hold_text, question_text
+from shiftboss.rules.runs.waits import hold_text, question_text, review_text
 
 # Prefix of the failure of an attempt that needs a person: it was denied a tool. The next attempt
 # gets the answer.
@@ -18,8 +18,8 @@ BLOCKED: Final = "BLOCKED"
 class PlanStatus(NamedTuple):
     """`views` are all tasks of the swarm. `landable` are those that are accepted and have not
     landed, in the order in which they were accepted. `held` are those that wait for a person, with
-    the reason and the command that helps: a question, an exhausted budget, a pause without an end.
-    `questions` are the open questions that they wait for."""
+    the reason and the command that helps: a question, an exhausted budget, a pause without an end,
+    a review. `questions` are the open questions that they wait for."""
 
     views: Mapping[str, dict[str, Any]]
     landable: Mapping[str, dict[str, Any]]
@@ -43,7 +43,13 @@ class PlanStatus(NamedTuple):
             for bead_id, view in self.views.items()
         }
 
+    def is_in_review(self, bead_id: str) -> bool:
+        view = self.views.get(bead_id)
+        return view is not None and _is_in_review(view)
+
     def stage_of_held(self, bead_id: str) -> Stage:
+        if self.is_in_review(bead_id):
+            return "in review"
         if any(question["bead_id"] == bead_id for question in self.questions):
             return "blocked"
         return "parked"
@@ -108,9 +114,19 @@ def _held_tasks(
             for bead_id in bead_ids
             if bead_id in views and views[bead_id]["status"] in ("open", "queued")
         }
+    held |= {
+        bead_id: review_text(bead_id, view["review"]["commit"], swarm_id)
+        for bead_id, view in views.items()
+        if _is_in_review(view)
+    }
     # The question explains more than the hold that it caused.
     held |= {question["bead_id"]: question_text(question, swarm_id) for question in questions}
     return held
+
+
+def _is_in_review(view: Mapping[str, Any]) -> bool:
+    review = view.get("review")
+    return view["status"] == "done" and review is not None and review["state"] == "open"
 
 
 def _waits_for_answer(view: Mapping[str, Any]) -> bool:

@@ -25,6 +25,7 @@ Stage = Literal[
     "landed",
     "parked",
     "blocked",
+    "in review",
     "failed",
     "cancelled",
 ]

@@ -18,6 +18,7 @@ from shiftboss.orchestrator.run.progress import Progress
 from shiftboss.orchestrator.run.run_lock import hold_run_lock
 from shiftboss.orchestrator.run.server_client import RunServerClient
 from shiftboss.orchestrator.worktrees.worktree_folder import WorktreeFolder
+from shiftboss.protocol.handoff_requests import Landing, Review
 from shiftboss.protocol.plan import Plan, PlanAgent, PlanRepo, PlanTask
 from shiftboss.rules.runs.merge_tasks import original_of
 
@@ -104,6 +105,12 @@ class RunContext:
 
     def repo(self, task: PlanTask) -> PlanRepo:
         return self.plan.repos[self.repo_name(task)]
+
+    def landing(self, task: PlanTask) -> Landing:
+        return self.repo(task).landing or self.plan.landing
+
+    def review(self, task: PlanTask) -> Review:
+        return task.review or self.plan.review
 
     def settings(self, task: PlanTask) -> PlanAgent:
         """The agent of a task. A name that the plan does not define is the kind of the agent."""

@@ -154,7 +154,10 @@ class TaskStarter:
     def _is_ready(self, task: PlanTask, plan_status: PlanStatus) -> bool:
         if self._run.plan.auto_merge:
             return all(plan_status.has_landed(need) for need in task.depends_on)
-        return all(plan_status.status(need) == "done" for need in task.depends_on)
+        return all(
+            plan_status.status(need) == "done" and not plan_status.is_in_review(need)
+            for need in task.depends_on
+        )
 
     async def _submit(self, task: PlanTask, plan_status: PlanStatus) -> None:
         run = self._run
@@ -190,6 +193,8 @@ class TaskStarter:
                 strategy=task.strategy,
                 traits=sorted(traits_of(run.plan, task)),
                 policy=repo.verification.model_dump(mode="json"),
+                landing=run.landing(task),
+                review=run.review(task),
                 submit=True,
             )
         except HandoffExists:

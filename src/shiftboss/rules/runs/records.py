@@ -97,6 +97,20 @@ class SpawnRefusal(NamedTuple):
     at_ms: int
 
 
+class ReviewRecord(NamedTuple):
+    """The review of accepted work. `state` is open, approved or rejected."""
+
+    swarm_id: str
+    task_id: str
+    receipt_id: str
+    commit_sha: str
+    state: str
+    requested_at_ms: int
+    decided_by: str | None = None
+    decided_at_ms: int | None = None
+    reason: str | None = None
+
+
 def later_hold(current: Hold | None, wanted: Hold) -> Hold:
     """The hold that ends later, with the start of the current one. A hold without an end lasts
     until it is lifted."""

@@ -38,3 +38,10 @@ def cancelled_dependency_text(bead_id: str, cancelled: str, swarm_id: str) -> st
         f"{bead_id} --swarm {swarm_id}; or bring {cancelled} back: shiftboss task retry "
         f"{cancelled} --swarm {swarm_id})"
     )
+
+
+def review_text(bead_id: str, commit: str, swarm_id: str) -> str:
+    return (
+        f"commit {commit[:12]} waits for your review (approve it: shiftboss approve {bead_id} "
+        f"--swarm {swarm_id}; or: shiftboss reject {bead_id} --reason TEXT --swarm {swarm_id})"
+    )

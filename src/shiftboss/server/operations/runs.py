@@ -89,4 +89,18 @@ RUN_OPERATOR_OPERATIONS: dict[str, Operation] = {
         "End a pause before its time.",
         service=_service,
     ),
+    "approve": Operation(
+        calls.ApproveRequest,
+        calls.ReviewAnswer,
+        RunService.approve,
+        "Approve accepted work, so that it may land.",
+        service=_service,
+    ),
+    "reject": Operation(
+        calls.RejectRequest,
+        calls.ReviewAnswer,
+        RunService.reject,
+        "Reject accepted work. The task has failed, and its next attempt gets the reason.",
+        service=_service,
+    ),
 }

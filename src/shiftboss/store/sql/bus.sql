@@ -58,9 +58,12 @@ SELECT depends_on FROM task_dependencies
 WHERE swarm_id = :swarm_id AND task_id = :task_id ORDER BY depends_on;
 
 -- name: unfinished_dependencies
+-- Work that waits for its approval is not finished either.
 SELECT d.depends_on FROM task_dependencies AS d
     JOIN tasks AS t ON t.swarm_id = d.swarm_id AND t.task_id = d.depends_on
-WHERE d.swarm_id = :swarm_id AND d.task_id = :task_id AND t.status <> 'done'
+    LEFT JOIN reviews AS r ON r.swarm_id = d.swarm_id AND r.task_id = d.depends_on
+WHERE d.swarm_id = :swarm_id AND d.task_id = :task_id
+    AND (t.status <> 'done' OR r.state = 'open')
 ORDER BY d.depends_on;
 
 -- name: add_dependency

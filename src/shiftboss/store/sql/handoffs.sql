@@ -3,23 +3,23 @@
 -- name: handoff
 SELECT swarm_id, task_id, version, hash, body, repo, base_commit, branch, target, policy, strategy,
     reason, created_at_ms, said, repo_id, repo_name, ci, model,
-    target_base
+    target_base, landing, review
 FROM handoffs WHERE swarm_id = :swarm_id AND task_id = :task_id
 ORDER BY version DESC LIMIT 1;
 
 -- name: handoff_version
 SELECT swarm_id, task_id, version, hash, body, repo, base_commit, branch, target, policy, strategy,
     reason, created_at_ms, said, repo_id, repo_name, ci, model,
-    target_base
+    target_base, landing, review
 FROM handoffs WHERE swarm_id = :swarm_id AND task_id = :task_id AND version = :version;
 
 -- name: add_handoff
 INSERT INTO handoffs (swarm_id, task_id, version, hash, body, repo, base_commit, branch, target,
     policy, strategy, reason, created_at_ms, said, repo_id,
-    repo_name, ci, model, target_base)
+    repo_name, ci, model, target_base, landing, review)
 VALUES (:swarm_id, :task_id, :version, :hash, :body, :repo, :base_commit, :branch, :target,
     :policy, :strategy, :reason, :created_at_ms, :said, :repo_id,
-    :repo_name, :ci, :model, :target_base);
+    :repo_name, :ci, :model, :target_base, :landing, :review);
 
 -- name: claim
 SELECT swarm_id, task_id, claim_id, epoch, worker, state, contract_version, words, asked_at_ms,

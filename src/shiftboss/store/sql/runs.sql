@@ -1,4 +1,4 @@
--- Usage, budgets, holds and landings, for both dialects.
+-- Usage, budgets, holds, landings and reviews, for both dialects.
 
 -- name: process_usage
 SELECT swarm_id, task_id, epoch, process, input_tokens, output_tokens, cached_tokens, microdollars,
@@ -123,3 +123,22 @@ ON CONFLICT (swarm_id, task_id) DO UPDATE SET code = excluded.code, detail = exc
 
 -- name: drop_spawn_refusal
 DELETE FROM spawn_refusals WHERE swarm_id = :swarm_id AND task_id = :task_id;
+
+-- name: drop_landing
+DELETE FROM landings
+WHERE swarm_id = :swarm_id AND task_id = :task_id AND landed_commit IS NULL;
+
+-- name: review
+SELECT swarm_id, task_id, receipt_id, commit_sha, state, requested_at_ms, decided_by,
+    decided_at_ms, reason
+FROM reviews WHERE swarm_id = :swarm_id AND task_id = :task_id;
+
+-- name: put_review
+INSERT INTO reviews (swarm_id, task_id, receipt_id, commit_sha, state, requested_at_ms, decided_by,
+    decided_at_ms, reason)
+VALUES (:swarm_id, :task_id, :receipt_id, :commit_sha, :state, :requested_at_ms, :decided_by,
+    :decided_at_ms, :reason)
+ON CONFLICT (swarm_id, task_id) DO UPDATE SET receipt_id = excluded.receipt_id,
+    commit_sha = excluded.commit_sha, state = excluded.state,
+    requested_at_ms = excluded.requested_at_ms, decided_by = excluded.decided_by,
+    decided_at_ms = excluded.decided_at_ms, reason = excluded.reason;

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 from typing import Annotated, Any
 
 import typer
@@ -17,6 +16,7 @@ from shiftboss.cli.common.options import (
     TaskId,
     TaskSwarm,
     WorkerName,
+    login_name,
 )
 from shiftboss.cli.common.output import print_line, show
 from shiftboss.cli.views.times import now
@@ -189,7 +189,7 @@ def waive(
         check=check,
         subject=subject,
         reason=reason,
-        granted_by=granted_by or _login_name(),
+        granted_by=granted_by or login_name(),
     )
 
     def view() -> None:
@@ -198,11 +198,3 @@ def waive(
         print_line(f"{answer['bead_id']}: {answer['check']}{subject_text} is waived")
 
     return Output(document, view)
-
-
-def _login_name() -> str | None:
-    """None if the system knows no name; the server then chooses one."""
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return None
