@@ -61,9 +61,7 @@ def state_of(database: str) -> Path:
 async def run_plan(options: RunOptions, progress: Progress) -> RunOutcome:
     """Run the whole plan. The caller has made the preflight."""
     async with _open_run(options, progress) as run:
-        return await run_to_completion(
-            run, retry=options.retry, wait=options.wait, plan_file=options.plan_file
-        )
+        return await run_to_completion(run, retry=options.retry, wait=options.wait)
 
 
 async def land_plan(

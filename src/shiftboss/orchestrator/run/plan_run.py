@@ -10,7 +10,6 @@ import asyncio
 from collections.abc import Collection, Coroutine, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Any, Final
 
 from shiftboss.client.backoff import backoff_delays
@@ -93,12 +92,12 @@ class RunOutcome:
 
 
 async def run_to_completion(
-    run: RunContext, *, retry: bool = False, wait: bool = True, plan_file: Path | None = None
+    run: RunContext, *, retry: bool = False, wait: bool = True
 ) -> RunOutcome:
     """With `retry`, tasks that an earlier run gave up get one more attempt. With `wait`, the run
     stays while a task waits for a person."""
     with run.paths.lock():
-        write_run_facts(run.paths.folder, plan_file, run.client.server.address)
+        write_run_facts(run.paths.folder, run.plan_file, run.client.server.address)
         await _clean_up_earlier_run(run)
         task_starter = TaskStarter(run)
         await task_starter.register_tasks()

@@ -166,7 +166,7 @@ def run(
         own_server=own_server,
         retry=retry,
         wait=wait,
-        plan_file=plan_file.resolve(),
+        plan_file=plan_file.absolute(),
     )
     raise typer.Exit(_run(options, as_json=as_json))
 
