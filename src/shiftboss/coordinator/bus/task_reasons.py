@@ -66,6 +66,7 @@ def _facts(tx: Transaction, task: Task, polling: frozenset[str]) -> TaskFacts:
         refusal=refusal,
         holders=_holders(tx, task, refusal),
         landing=tx.landing(swarm_id, task_id) if task.status == "done" else None,
+        review=tx.review(swarm_id, task_id) if task.status == "done" else None,
     )
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from shiftboss.protocol.swarms import ReasonView, SwarmWork
 from shiftboss.rules.runs.budgets import MICRO
-from shiftboss.rules.runs.records import WHOLE_SWARM, SpawnRefusal, Totals
+from shiftboss.rules.runs.records import WAITS_FOR_ANSWER, WHOLE_SWARM, SpawnRefusal, Totals
 from shiftboss.rules.tasks.swarms import TaskCounts
 from shiftboss.rules.tasks.waiting import (
     Holder,
@@ -19,6 +19,7 @@ from shiftboss.rules.tasks.waiting import (
     landing_reason,
     question_reason,
     refusal_reasons,
+    review_reason,
     scope_reason,
     to_answer,
 )
@@ -77,16 +78,27 @@ def _reasons(
     asked = to_answer(questions, scope_requests, [budget for _, budget in holds])
     yield from map(question_reason, asked)
     yield from map(scope_reason, scope_requests)
-    for hold, budget in holds:
-        yield hold_reason(hold, budget)
-    # A task that failed with a question goes on when it is answered.
     asking = {question.task_id for question in asked}
+    for hold, budget in holds:
+        if hold.reason != WAITS_FOR_ANSWER or hold.task_id not in asking:
+            yield hold_reason(hold, budget)
+    # A task that failed with a question goes on when it is answered.
     for task in tx.tasks_with_status(swarm_id, "failed", limit):
         if task.task_id not in asking:
             yield failed_reason(task, plan_file, workers)
     yield from _refused_starts(tx, swarm_id)
-    if plan_file is not None and not workers:
-        for landing in tx.landings_to_come(swarm_id, (-1, ""), limit):
+    yield from _unlanded(tx, swarm_id, plan_file, workers)
+
+
+def _unlanded(
+    tx: Transaction, swarm_id: str, plan_file: str | None, workers: int
+) -> Iterator[Reason]:
+    """A run that is going on lands by itself what needs no review."""
+    for landing in tx.landings_to_come(swarm_id, (-1, ""), WAITING_NAMED_MAX):
+        review = tx.review(swarm_id, landing.task_id)
+        if review is not None and review.state == "open":
+            yield review_reason(review)
+        elif plan_file is not None and not workers:
             yield landing_reason(landing, plan_file)
 
 

@@ -15,9 +15,11 @@ from shiftboss.protocol.states import WorkerState
 from shiftboss.rules.claims.handoffs import Claim, ScopeRequest
 from shiftboss.rules.contract.records import Halt
 from shiftboss.rules.runs.records import (
+    WAITS_FOR_ANSWER,
     BudgetRecord,
     Hold,
     LandingRecord,
+    ReviewRecord,
     SpawnRefusal,
 )
 from shiftboss.rules.tasks.packets import Assignment
@@ -31,6 +33,7 @@ from shiftboss.rules.tasks.waiting import (
     landing_reason,
     question_reason,
     refusal_reasons,
+    review_reason,
     scope_reason,
     short_text,
     time_text,
@@ -63,6 +66,7 @@ class TaskFacts:
     refusal: SpawnRefusal | None = None
     holders: Sequence[Holder] = ()
     landing: LandingRecord | None = None
+    review: ReviewRecord | None = None
 
     @property
     def is_open(self) -> bool:
@@ -102,6 +106,8 @@ def _halted(facts: TaskFacts) -> Iterator[Reason]:
 def _holds(facts: TaskFacts) -> Iterator[Reason]:
     if facts.is_open:
         for hold in facts.holds:
+            if hold.reason == WAITS_FOR_ANSWER and facts.questions:
+                continue  # the question says more
             yield hold_reason(hold, facts.budgets.get(hold.task_id))
 
 
@@ -213,7 +219,7 @@ def _failed(facts: TaskFacts) -> Iterator[Reason]:
 def _cancelled(facts: TaskFacts) -> Iterator[Reason]:
     if facts.task.status == "cancelled":
         text = f"it was cancelled at {time_text(facts.task.updated_at_ms)}"
-        yield Reason("cancelled", facts.task.task_id, text, facts.command("task show"))
+        yield Reason("cancelled", facts.task.task_id, text, facts.command("task retry"))
 
 
 def _done(facts: TaskFacts) -> Iterator[Reason]:
@@ -224,7 +230,10 @@ def _done(facts: TaskFacts) -> Iterator[Reason]:
         text = f"{facts.task.worker or 'its worker'} reported that it is done"
         yield Reason("done", facts.task.task_id, text, facts.command("task show"))
     elif landing.landed_commit is None:
-        yield landing_reason(landing, facts.plan_file)
+        if facts.review is not None and facts.review.state == "open":
+            yield review_reason(facts.review)
+        else:
+            yield landing_reason(landing, facts.plan_file)
     else:
         text = f"it has landed on {landing.target} as {landing.landed_commit[:12]}"
         text += f", receipt {landing.receipt_id}"

@@ -14,6 +14,7 @@ from shiftboss.rules.runs.records import (
     BudgetRecord,
     Hold,
     LandingRecord,
+    ReviewRecord,
     SpawnRefusal,
 )
 from shiftboss.rules.tasks.tasks import Question, Task
@@ -116,6 +117,17 @@ def landing_reason(landing: LandingRecord, plan_file: str | None) -> Reason:
         f"commit {landing.commit_sha[:12]} is accepted (receipt {landing.receipt_id}) "
         "and has not landed",
         command,
+    )
+
+
+def review_reason(review: ReviewRecord) -> Reason:
+    task = f"{review.task_id} --swarm {review.swarm_id}"
+    return Reason(
+        "review",
+        review.task_id,
+        f"commit {review.commit_sha[:12]} is accepted and waits for your review; "
+        f"`shiftboss diff {task}` shows it",
+        f"shiftboss approve {task}",
     )
 
 
