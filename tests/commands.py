@@ -113,24 +113,31 @@ class Running:
 
 
 @contextmanager
-def running(*arguments: str, url: str | None = None, **variables: str) -> Iterator[Running]:
+def running(
+    *arguments: str, url: str | None = None, folder: Path | str | None = None, **variables: str
+) -> Iterator[Running]:
     """The command is killed at the end of the `with` block at the latest."""
-    with _until_the_end(arguments, environment(url, **variables), forked=True) as it:
+    with _until_the_end(arguments, environment(url, **variables), True, folder) as it:
         yield it
 
 
 @contextmanager
 def running_unforked(*arguments: str, **variables: str) -> Iterator[Running]:
     """The same for tests that inspect it in /proc: see `fork_server`."""
-    with _until_the_end(arguments, environment(**variables), forked=False) as it:
+    with _until_the_end(arguments, environment(**variables), False) as it:
         yield it
 
 
 @contextmanager
 def _until_the_end(
-    arguments: Sequence[str], variables: dict[str, str], forked: bool
+    arguments: Sequence[str],
+    variables: dict[str, str],
+    forked: bool,
+    folder: Path | str | None = None,
 ) -> Iterator[Running]:
-    with start_python(["-m", _MODULE, *arguments], environment=variables, forked=forked) as process:
+    with start_python(
+        ["-m", _MODULE, *arguments], environment=variables, forked=forked, folder=folder
+    ) as process:
         try:
             yield Running(process)
         finally:

@@ -71,8 +71,8 @@ def misbehave(words: list[str]) -> None:
         for _ in range(107):
             report("denied", tool="Bash", error="Permission denied: mkdir")
         hang()
-    if "spend" in words:
-        report("usage", input_tokens=1_000_000, output_tokens=1)
+    if "spend" in words or ("overspend" in words and is_first_time("overspend")):
+        report("usage", input_tokens=6000 if "overspend" in words else 1_000_000, output_tokens=1)
         hang()
     if "hang" in words and is_first_time("hang"):
         begin()
@@ -105,7 +105,8 @@ def work(words: list[str]) -> None:
     if "merge" in PROMPT and "-merge-" in TASK:
         merge()
         return
-    sign = "+" if "stubborn" in words or ("lie" in words and not WAS_REFUSED) else "*"
+    is_wrong = "wrong" in words and not (MARKS / f"{TASK}.fixed").exists()
+    sign = "+" if "stubborn" in words or is_wrong or ("lie" in words and not WAS_REFUSED) else "*"
     Path(f"{TASK}.py").write_text(f"def it(a, b):\n    return a {sign} b\n")
     Path(f"test_{TASK}.py").write_text(
         f"import unittest\n\nimport {TASK}\n\n\nclass Test(unittest.TestCase):\n"

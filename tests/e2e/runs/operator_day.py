@@ -1,0 +1,220 @@
+"""A day of an operator with one run: what is typed, what is shown, and every command that is shown.
+
+`python -m tests.e2e.runs.operator_day docs/operator-day.svg` records it for the docs.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import yaml
+
+from tests.commands import Done, Running, running, shiftboss
+from tests.plan_runs import PlanProject, task
+from tests.waiting import wait_until
+
+SWARM = "day"
+WAIT_SECONDS = 90.0
+# A command ends where the sentence around it goes on.
+_PRINTED = re.compile(r"shiftboss [a-z](?:'[^']*'|\"[^\"]*\"|[^`;()\n'\"])*")
+# What a person puts in for the words in capital letters.
+_VALUES = {"TEXT": "'as you like'", "N": "100000"}
+
+
+class Step(NamedTuple):
+    """What was typed, and what was shown."""
+
+    line: str
+    done: Done
+
+
+class Day:
+    """The operator, in the folder of the project."""
+
+    def __init__(self, project: PlanProject) -> None:
+        self.project = project
+        self.steps: list[Step] = []
+
+    def type(self, line: str, code: int = 0) -> str:
+        """Run a command; returns what it shows. It is an error if it fails."""
+        done = self._run(line)
+        self.steps.append(Step(line, done))
+        assert done.code == code, f"{line}: {done}"
+        return done.out
+
+    def look(self, line: str) -> Any:
+        """The JSON answer of a command, which is not part of the record."""
+        done = self._run(f"{line} --json")
+        return json.loads(done.out) if done.code == 0 else None
+
+    def type_shown(self, shown: str, words: str) -> str:
+        """Type the command of these words that was shown, exactly as it was."""
+        commands = [line for line in printed_commands(shown) if line.startswith(words)]
+        assert commands, f"no `{words}` in:\n{shown}"
+        return self.type(commands[0])
+
+    def until(self, condition: Callable[[], object], what: str) -> None:
+        wait_until(condition, what, WAIT_SECONDS)
+
+    def shown_by(self, line: str, words: str) -> str:
+        """Type a command again and again until it shows these words; only the last is recorded."""
+        shown: list[Done] = []
+
+        def has_words() -> bool:
+            shown[:] = [self._run(line)]
+            return words in shown[0].out
+
+        self.until(has_words, f"{words!r} in {line}")
+        self.steps.append(Step(line, shown[0]))
+        return shown[0].out
+
+    def state(self, task_id: str) -> str:
+        answer = self.look(f"shiftboss task show {task_id} --swarm {SWARM}")
+        return "" if answer is None else str(answer["status"])
+
+    def _run(self, line: str) -> Done:
+        arguments = shlex.split(line)
+        assert arguments[0] == "shiftboss", line
+        variables = self.project.environment()
+        return shiftboss(*arguments[1:], folder=self.project.folder, **variables)
+
+    @property
+    def printed(self) -> set[str]:
+        return {
+            command
+            for step in self.steps
+            for command in printed_commands(f"{step.done.out}\n{step.done.err}")
+        }
+
+
+def printed_commands(text: str) -> list[str]:
+    """The commands in a text. A line that is cut or has other placeholders would not run."""
+    commands = []
+    for match in _PRINTED.finditer(text):
+        words = match[0].rstrip(" .,:").split(" ")
+        commands.append(" ".join(_VALUES.get(word, word) for word in words))
+    return commands
+
+
+def make_project(folder: Path) -> PlanProject:
+    project = PlanProject(folder)
+    project.plan(
+        task("cart", do="ask"),
+        task("price", do="wrong"),
+        task("stock", do="quota"),
+        task("search", do="overspend", budget={"tokens": 5000}),
+        task("banner", do="hang"),
+        task("pay", review="required"),
+        task("mail", "pay"),
+        swarm=SWARM,
+        workers=3,
+        attempts=1,
+    )
+    return project
+
+
+def play(day: Day) -> Done:
+    """The day; returns how the run ended."""
+    with running_run(day.project) as run:
+        _watch(day)
+        _answer(day)
+        _pause_and_resume(day)
+        _raise_budget(day)
+        _cancel(day)
+        _refused_claim(day)
+        _review(day)
+        ended = run.end()
+    day.steps.append(Step("shiftboss run plan.yaml", ended))
+    _after_the_run(day)
+    _land_by_hand(day)
+    _clean(day)
+    return ended
+
+
+def running_run(project: PlanProject) -> AbstractContextManager[Running]:
+    arguments = ("run", "plan.yaml", "--own-server", "--trees", str(project.trees))
+    return running(*arguments, folder=project.folder, **project.environment())
+
+
+def _watch(day: Day) -> None:
+    day.until(lambda: day.state("banner") == "active", "the agents work")
+    day.shown_by("shiftboss status", "active")
+    day.type("shiftboss task list")
+
+
+def _answer(day: Day) -> None:
+    shown = day.shown_by("shiftboss status", "asks question")
+    day.type("shiftboss questions list")
+    day.type_shown(shown, "shiftboss questions answer")
+
+
+def _pause_and_resume(day: Day) -> None:
+    day.type(f"shiftboss swarm pause {SWARM} --reason lunch")
+    shown = day.type(f"shiftboss status {SWARM}")
+    assert "lunch" in shown
+    day.type_shown(shown, "shiftboss swarm resume")
+
+
+def _raise_budget(day: Day) -> None:
+    shown = day.shown_by("shiftboss why search", "shiftboss budget set")
+    day.type("shiftboss usage")
+    day.type_shown(shown, "shiftboss budget set")
+
+
+def _cancel(day: Day) -> None:
+    day.project.wait_for_agent("banner.1")
+    day.type("shiftboss logs banner")
+    day.type("shiftboss diff banner --stat")
+    day.type("shiftboss task cancel banner --reason 'marketing has changed its mind'")
+    day.shown_by("shiftboss why banner", "cancelled")
+
+
+def _refused_claim(day: Day) -> None:
+    day.until(lambda: day.state("price") == "failed", "price has failed")
+    shown = day.type("shiftboss why price")
+    assert "refused" in shown
+    day.type("shiftboss diff price --claim")
+    day.type("shiftboss logs price")
+    (day.project.marks / "price.fixed").touch()  # the operator has mended the agent
+    day.type_shown(shown, "shiftboss task retry")
+
+
+def _review(day: Day) -> None:
+    shown = day.shown_by("shiftboss why pay", "waits for your review")
+    day.type_shown(shown, "shiftboss diff")
+    day.type_shown(shown, "shiftboss approve")
+
+
+def _after_the_run(day: Day) -> None:
+    """Its server is gone; the commands answer from the database."""
+    for line in (
+        "status",
+        "receipt show cart",
+        f"events {SWARM}",
+        "usage",
+        "logs cart",
+        "why mail",
+    ):
+        day.type(f"shiftboss {line}")
+
+
+def _land_by_hand(day: Day) -> None:
+    project = day.project
+    file = project.folder / "plan.yaml"
+    plan = yaml.safe_load(file.read_text())
+    plan["tasks"].append(task("late"))
+    file.write_text(yaml.safe_dump(plan | {"auto_merge": False}))
+    day.type(f"shiftboss run plan.yaml --own-server --trees {shlex.quote(str(project.trees))}")
+    shown = day.shown_by("shiftboss status", "shiftboss land")
+    day.type_shown(shown, "shiftboss land")
+
+
+def _clean(day: Day) -> None:
+    day.type("shiftboss clean")
+    day.type("shiftboss clean --apply")
