@@ -39,14 +39,12 @@ def _swarm_status(session: ServerSession, swarm_id: str) -> Output:
     document = session.client.get(swarm_path(swarm_id, "status"))
 
     def view() -> None:
-        from shiftboss.cli.views.overview import reason_lines
+        from shiftboss.cli.views.overview import reason_lines, show_lines
         from shiftboss.cli.views.swarms import swarm_summary
 
         answer = parse_answer(document, "workers")
-        show(
-            swarm_summary(answer, swarm_usage(session, swarm_id), now()),
-            *reason_lines(answer["waiting"]),
-        )
+        show(swarm_summary(answer, swarm_usage(session, swarm_id), now()))
+        show_lines(reason_lines(answer["waiting"]))
 
     return Output(document, view)
 
@@ -101,7 +99,7 @@ def _with_reasons(session: ServerSession, swarm: dict[str, Any]) -> dict[str, An
 def _show_swarms(swarms: list[dict[str, Any]], at: datetime) -> None:
     if not swarms:
         return
-    from shiftboss.cli.views.overview import swarm_lines
+    from shiftboss.cli.views.overview import show_lines, swarm_lines
 
     for swarm in swarms:
-        show(*swarm_lines(swarm, at))
+        show_lines(swarm_lines(swarm, at))
