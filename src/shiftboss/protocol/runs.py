@@ -245,3 +245,14 @@ class ReviewAnswer(Answer):
     state: str
     commit: str
     receipt_id: str
+
+
+class ReleaseFilesRequest(BusRequest):
+    """Sent by a run that ends: tasks that nobody works on keep no files from other swarms."""
+
+
+class ReleaseFilesAnswer(Answer):
+    """`released` is the number of tasks that owned files until now."""
+
+    success: bool
+    released: int

@@ -49,6 +49,13 @@ RUN_OPERATIONS: dict[str, Operation] = {
         "a failure.",
         service=_service,
     ),
+    "release_files": Operation(
+        calls.ReleaseFilesRequest,
+        calls.ReleaseFilesAnswer,
+        RunService.release_files,
+        "Release the files of the tasks that nobody works on: the run of the swarm has ended.",
+        service=_service,
+    ),
     "report_landed": Operation(
         calls.ReportLandedRequest,
         calls.LandedAnswer,
