@@ -213,7 +213,7 @@ class Landable(Answer):
     success_criteria: list[str]
     policy: dict[str, Any]
     depends_on: list[str]
-    landing: str = "merge"
+    landing: str
     # The state of the review, if the work has to be approved: open or approved.
     review: str | None = None
 
