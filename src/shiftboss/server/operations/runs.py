@@ -56,6 +56,13 @@ RUN_OPERATIONS: dict[str, Operation] = {
         "Report that a run of the plan has started. The plan is named in advice to the operator.",
         service=_service,
     ),
+    "release_files": Operation(
+        calls.ReleaseFilesRequest,
+        calls.ReleaseFilesAnswer,
+        RunService.release_files,
+        "Release the files of the tasks that nobody works on: the run of the swarm has ended.",
+        service=_service,
+    ),
     "report_landed": Operation(
         calls.ReportLandedRequest,
         calls.LandedAnswer,
