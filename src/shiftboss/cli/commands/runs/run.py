@@ -135,6 +135,8 @@ def run(
             print_json(output.document)
         else:
             output.view()
+        if output.error is not None:
+            raise output.error
         return
     changes = {"workers": workers, "agent": agent, "auto_merge": auto_merge}
     from shiftboss.orchestrator.run.plan_file import load_plan
