@@ -17,7 +17,7 @@ from shiftboss.client.errors import ServerUnreachable
 from shiftboss.client.http_client import HttpClient, ServerRequest
 from shiftboss.client.server_address import Server
 from shiftboss.errors import Forbidden, UnknownRepo
-from shiftboss.orchestrator.run import server_process
+from shiftboss.orchestrator.run import server_client, server_process
 from shiftboss.orchestrator.run.progress import Progress
 from shiftboss.orchestrator.run.run_server import server_for_run
 from shiftboss.orchestrator.run.server_client import RunServerClient
@@ -252,6 +252,28 @@ async def test_a_server_that_was_already_running_decides_who_can_spawn(tmp_path:
                 )
     finally:
         other.close()
+
+
+@pytest.mark.requirement("OWN-11")
+async def test_a_run_says_that_the_shared_server_does_not_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server_client, "OUTAGE_SECONDS", 0.0)
+    lines: list[str] = []
+    shared = RunningServer(tmp_path / "shiftboss.db").start()
+    try:
+        async with RunServerClient(Server(shared.url, None), "s", report=lines.append) as client:
+            await client.create_swarm("Sums")
+            shared.stop()
+            calling = asyncio.create_task(client.call("list_tasks", after="", limit=1))
+            await eventually(lambda: lines, "it has said so", 20)
+            shared.start()
+            await calling
+    finally:
+        shared.close()
+    assert lines[0].startswith(f"no answer from {shared.url}: ")
+    assert lines[0].endswith("; trying again")
+    assert lines[1:] == [f"{shared.url} answers again"]
 
 
 async def test_a_server_that_keeps_dying_ends_the_run(

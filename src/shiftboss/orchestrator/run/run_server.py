@@ -30,9 +30,7 @@ from shiftboss.system.state_folder import ServerRecord, operator_token, read_ser
 # How long a server that the user has named may take to answer.
 SHARED_SERVER_SECONDS: Final = 2.0
 DATABASE_POLL_SECONDS: Final = 0.1
-_SHARED_HINT: Final = (
-    "start it, or leave out --server and SHIFTBOSS_URL: then the run starts its own server"
-)
+_WITHOUT_IT: Final = "leave out --server and SHIFTBOSS_URL: then the run starts its own server"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,19 +79,23 @@ async def _check_shared_server(server: Server, progress: Progress) -> None:
         path="/health", members=("version", "store"), timeout=httpx2.Timeout(SHARED_SERVER_SECONDS)
     )
     deadline = time.monotonic() + SHARED_SERVER_SECONDS
-    for pause in backoff_delays():
+    for number, pause in enumerate(backoff_delays()):
         try:
             await HttpClient(server).send(request)
         except ServerBusy:
             return
         except UnrecognizedReply as error:
             raise ServerDown(
-                f"{server.address} answers, but it is not a Shiftboss server", hint=_SHARED_HINT
+                f"{server.address} answers, but it is not a Shiftboss server",
+                hint=f"correct the address, or {_WITHOUT_IT}",
             ) from error
         except ServerUnreachable as error:
             if time.monotonic() + pause > deadline:
-                raise ServerDown(f"no server at {server.address}", hint=_SHARED_HINT) from error
-            progress.log("", f"no answer from {server.address}; trying again")
+                raise ServerDown(
+                    f"no server at {server.address}", hint=f"start it, or {_WITHOUT_IT}"
+                ) from error
+            if number == 0:
+                progress.log("", f"no answer from {server.address}; trying again")
         else:
             return
         await asyncio.sleep(pause)
