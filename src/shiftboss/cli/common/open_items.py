@@ -6,7 +6,7 @@ import shlex
 import sys
 from typing import Any
 
-from shiftboss.cli.common.client import parse_answer
+from shiftboss.cli.common.client import RequestRefused, parse_answer, swarm_path
 from shiftboss.cli.common.command import ServerSession
 from shiftboss.cli.common.options import DEFAULT_SWARM
 from shiftboss.cli.common.pages import SWARMS_PER_PAGE_MAX, join_pages, swarm_pages
@@ -29,16 +29,31 @@ class AmbiguousSwarm(ShiftbossError):
         )
 
 
-def newest_swarms(session: ServerSession) -> list[dict[str, Any]]:
+def newest_swarms(session: ServerSession) -> tuple[list[dict[str, Any]], bool]:
+    """The newest swarms, and whether there are older ones. The default swarm is always among them:
+    it is the oldest, and may still be used."""
     listing = join_pages(swarm_pages(session.client, SWARMS_PER_PAGE_MAX), "swarms")
     swarms: list[dict[str, Any]] = listing["swarms"]
-    return swarms
+    is_cut = listing["next_before"] is not None
+    if is_cut and all(swarm["swarm_id"] != DEFAULT_SWARM for swarm in swarms):
+        swarms += _default_swarm(session)
+    return swarms, is_cut
+
+
+def _default_swarm(session: ServerSession) -> list[dict[str, Any]]:
+    """Its status has the members of a summary, and more. Nothing if it was never used."""
+    try:
+        document = session.client.get(swarm_path(DEFAULT_SWARM, "status"))
+    except RequestRefused:
+        return []
+    return [parse_answer(document, "workers")]
 
 
 def swarms_with(session: ServerSession, count: str) -> list[str]:
     """The newest swarms whose `count` (a member of `bus`) is not zero; the default swarm if none
     is."""
-    swarms = [swarm["swarm_id"] for swarm in newest_swarms(session) if swarm["bus"][count]]
+    newest, _ = newest_swarms(session)
+    swarms = [swarm["swarm_id"] for swarm in newest if swarm["bus"][count]]
     return swarms or [DEFAULT_SWARM]
 
 

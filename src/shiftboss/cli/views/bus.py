@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime
 from typing import Final
 
@@ -9,7 +10,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from shiftboss.cli.common.output import printable, printable_lines
-from shiftboss.cli.views.tables import Members, cell, plain_table
+from shiftboss.cli.views.tables import WIDE_COLUMNS_MIN, Members, cell, plain_table
 from shiftboss.cli.views.times import ago_ms, span
 
 _STYLES: Final = {
@@ -27,19 +28,21 @@ def _state(status: str) -> Text:
     return cell(status, _STYLES.get(status, ""))
 
 
-def tasks_table(tasks: list[Members], at: datetime) -> Table:
-    fixed = ("ID", "STATUS", "PRIORITY", "TRY", "WORKER", "UPDATED")
-    table = plain_table(*(Column(name, no_wrap=True) for name in fixed), "TITLE")
+def tasks_table(tasks: list[Members], at: datetime, width: int) -> Table:
+    """On a narrow screen, only the most important columns."""
+    columns: dict[str, Callable[[Members], Text]] = {
+        "ID": lambda task: cell(task["bead_id"]),
+        "STATUS": lambda task: _state("landed" if task.get("landed_commit") else task["status"]),
+    }
+    if width >= WIDE_COLUMNS_MIN:
+        columns["PRIORITY"] = lambda task: cell(task["priority"])
+    columns["TRY"] = lambda task: cell(task["attempt"] or "")
+    if width >= WIDE_COLUMNS_MIN:
+        columns["WORKER"] = lambda task: cell(task["worker"] or "")
+        columns["UPDATED"] = lambda task: cell(ago_ms(task["updated_at"], at))
+    table = plain_table(*(Column(name, no_wrap=True) for name in columns), "TITLE")
     for task in tasks:
-        table.add_row(
-            cell(task["bead_id"]),
-            _state("landed" if task.get("landed_commit") else task["status"]),
-            cell(task["priority"]),
-            cell(task["attempt"] or ""),
-            cell(task["worker"] or ""),
-            cell(ago_ms(task["updated_at"], at)),
-            cell(task["title"]),
-        )
+        table.add_row(*(show(task) for show in columns.values()), cell(task["title"]))
     return table
 
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from rich.text import Text
 
-from shiftboss.cli.common.output import printable
+from shiftboss.cli.common.output import console, printable
 from shiftboss.cli.views.tables import Members
 from shiftboss.cli.views.times import ago
 
@@ -37,16 +37,21 @@ def cost_text(bus: Members) -> str:
     return f"{bus['tokens']:,} tokens{dollars}"
 
 
-def reason_lines(reasons: list[Members], *, with_task: bool = True) -> list[Text]:
-    """Two lines for each: the sentence, and the command on a line of its own, to be copied."""
+def show_lines(lines: list[Text]) -> None:
+    """Only the terminal itself breaks the lines, so that commands can be copied."""
+    screen = console()
+    for line in lines:
+        screen.print(line, soft_wrap=True)
+
+
+def reason_lines(reasons: list[Members], *, with_task: bool = True, indent: str = "") -> list[Text]:
+    """Two lines for each: the sentence, and the command on a line of its own."""
     lines = []
     for reason in reasons:
         task = f"{reason['bead_id']}: " if with_task and reason["bead_id"] else ""
-        lines.append(Text(printable(f"{task}{reason['text']}")))
+        lines.append(Text(f"{indent}{printable(task + reason['text'])}"))
         if reason["command"]:
-            command = Text(f"  {printable(reason['command'])}", style="cyan")
-            command.no_wrap, command.overflow = True, "ignore"
-            lines.append(command)
+            lines.append(Text(f"{indent}  {printable(reason['command'])}", style="cyan"))
     return lines
 
 
@@ -57,11 +62,10 @@ def swarm_lines(swarm: Members, at: datetime) -> list[Text]:
     head.append(f"  {ago(swarm['last_update'], at)}", "dim")
     if swarm["feature"]:
         head.append(f"  {printable(swarm['feature'])}")
-    head.no_wrap, head.overflow = True, "ellipsis"
     return [
         head,
         *(Text(f"  {text}") for text in _counts(swarm)),
-        *(_indented(line) for line in reason_lines(swarm["waiting"])),
+        *reason_lines(swarm["waiting"], indent="  "),
     ]
 
 
@@ -77,9 +81,3 @@ def _counts(swarm: Members) -> list[str]:
         failed = f", {swarm['workers_failed']} failed" if swarm["workers_failed"] else ""
         texts.append(f"{done} of {total} packets complete{failed}")
     return texts
-
-
-def _indented(line: Text) -> Text:
-    indented = Text("  ") + line
-    indented.no_wrap, indented.overflow = line.no_wrap, line.overflow
-    return indented

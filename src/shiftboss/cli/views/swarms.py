@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime
 from typing import Final
 
@@ -12,8 +13,8 @@ from rich.text import Text
 
 from shiftboss.cli.common.output import printable
 from shiftboss.cli.views.overview import STATUS_STYLES, work_text
-from shiftboss.cli.views.tables import Members, cell, plain_table
-from shiftboss.cli.views.times import ago, span, until
+from shiftboss.cli.views.tables import WIDE_COLUMNS_MIN, Members, cell, plain_table
+from shiftboss.cli.views.times import ago, until
 
 # From this width on, there is a progress bar, and a column for errors.
 BAR_COLUMNS_MIN: Final = 76
@@ -25,21 +26,27 @@ def status_cell(status: str) -> Text:
     return cell(status, STATUS_STYLES.get(status, ""))
 
 
-def swarms_table(swarms: list[Members], at: datetime) -> Table:
-    """Columns that would be empty are left out, to fit 80 columns."""
+def swarms_table(swarms: list[Members], at: datetime, width: int) -> Table:
+    """Columns that would be empty are left out, and on a narrow screen the less important."""
     with_packets = any(swarm["workers_registered"] for swarm in swarms)
     with_tasks = any(swarm["bus"]["total"] for swarm in swarms)
-    names = ["ID", "STATUS", *(["PACKETS"] if with_packets else [])]
-    names += [*(["TASKS", "LANDED", "COST"] if with_tasks else []), "UPDATED"]
-    table = plain_table(*(Column(name, no_wrap=True) for name in names), "FEATURE")
+    is_wide = width >= WIDE_COLUMNS_MIN
+    columns: dict[str, Callable[[Members], Text]] = {
+        "ID": lambda swarm: cell(swarm["swarm_id"]),
+        "STATUS": lambda swarm: status_cell(swarm["status"]),
+    }
+    if with_packets:
+        columns["PACKETS"] = lambda swarm: cell(_packets_done(swarm))
+    if with_tasks:
+        columns["TASKS"] = lambda swarm: cell(_tasks_done(swarm["bus"]))
+        if is_wide:
+            columns["LANDED"] = lambda swarm: cell(swarm["bus"]["landed"] or "")
+            columns["COST"] = lambda swarm: cell(_cost(swarm["bus"]))
+    if is_wide:
+        columns["UPDATED"] = lambda swarm: cell(ago(swarm["last_update"], at))
+    table = plain_table(*(Column(name, no_wrap=True) for name in columns), "FEATURE")
     for swarm in swarms:
-        bus = swarm["bus"]
-        row = [cell(swarm["swarm_id"]), status_cell(swarm["status"])]
-        row += [cell(_packets_done(swarm))] if with_packets else []
-        if with_tasks:
-            row += [cell(_tasks_done(bus)), cell(bus["landed"] or ""), cell(_cost(bus))]
-        row += [cell(ago(swarm["last_update"], at)), cell(swarm["feature"])]
-        table.add_row(*row)
+        table.add_row(*(show(swarm) for show in columns.values()), cell(swarm["feature"]))
     return table
 
 
@@ -87,8 +94,6 @@ def swarm_summary(status: Members, usage: Members, at: datetime) -> Table:
     if usage["swarm"]["tokens"] or usage["budget"]:
         style = "bold red" if usage["over"] else ""
         lines.add_row(Text("usage"), Text(_usage(usage), style=style))
-    for hold in status.get("holds", []):
-        lines.add_row(Text("on hold"), Text(printable(_hold(hold, at)), style="yellow"))
     lines.add_row(Text("updated"), Text(ago(status["last_update"], at)))
     return lines
 
@@ -117,12 +122,6 @@ def _usage(usage: Members) -> str:
         dollars = f"{dollars} of ${budget['dollars']:,.2f}"
     unpriced = used["unpriced_tokens"]
     return f"{tokens}, {dollars}" + (f" ({unpriced:,} tokens without a price)" if unpriced else "")
-
-
-def _hold(hold: Members, at: datetime) -> str:
-    task = f"{hold['bead_id']}: " if hold["bead_id"] else ""
-    left = "" if hold["until"] is None else f", {span(hold['until'] / 1000 - at.timestamp())} left"
-    return f"{task}{hold['reason']}{left}"
 
 
 def workers_table(workers: list[Members], width: int, at: datetime) -> Group:

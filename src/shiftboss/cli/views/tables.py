@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from rich.table import Column, Table
 from rich.text import Text
@@ -10,6 +10,9 @@ from rich.text import Text
 from shiftboss.cli.common.output import is_terminal, printable
 
 Members = dict[str, Any]
+
+# Below this width, lists have only the most important columns.
+WIDE_COLUMNS_MIN: Final = 60
 
 
 def cell(value: object, style: str = "") -> Text:

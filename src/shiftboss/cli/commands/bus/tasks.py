@@ -11,7 +11,7 @@ from shiftboss.cli.common.client import parse_answer
 from shiftboss.cli.common.command import Output, ServerSession, server_command
 from shiftboss.cli.common.open_items import swarms_with
 from shiftboss.cli.common.options import DEFAULT_SWARM, AnySwarm, Swarm, TaskId, TaskSwarm
-from shiftboss.cli.common.output import print_line, show
+from shiftboss.cli.common.output import console, print_line, show
 from shiftboss.cli.common.pages import bus_pages, join_documents, join_pages
 from shiftboss.cli.views.times import now
 
@@ -99,7 +99,8 @@ def _show_list(listing: dict[str, Any]) -> None:
         return
     from shiftboss.cli.views.bus import tasks_table
 
-    show(tasks_table(listing["tasks"], now()))
+    screen = console()
+    screen.print(tasks_table(listing["tasks"], now(), screen.width))
     if listing["next_after"] is not None:
         print_line("there are more: shiftboss task list --all")
 

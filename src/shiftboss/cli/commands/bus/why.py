@@ -7,7 +7,7 @@ from typing import Any
 from shiftboss.cli.common.client import parse_answer
 from shiftboss.cli.common.command import Output, ServerSession, server_command
 from shiftboss.cli.common.options import TaskId, TaskSwarm
-from shiftboss.cli.common.output import print_line, show
+from shiftboss.cli.common.output import print_line
 
 
 @server_command()
@@ -23,7 +23,7 @@ def why(session: ServerSession, task_id: TaskId, swarm: TaskSwarm = None) -> Out
 
 
 def _show(answer: dict[str, Any]) -> None:
-    from shiftboss.cli.views.overview import reason_lines
+    from shiftboss.cli.views.overview import reason_lines, show_lines
 
     print_line(f"{answer['bead_id']} of the swarm {answer['swarm_id']} is {answer['status']}:")
-    show(*reason_lines(answer["reasons"], with_task=False))
+    show_lines(reason_lines(answer["reasons"], with_task=False))

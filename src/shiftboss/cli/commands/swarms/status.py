@@ -9,8 +9,8 @@ import typer
 
 from shiftboss.cli.common.client import parse_answer, swarm_path
 from shiftboss.cli.common.command import Output, ServerSession, server_command
+from shiftboss.cli.common.open_items import newest_swarms
 from shiftboss.cli.common.output import print_line, show
-from shiftboss.cli.common.pages import SWARMS_PER_PAGE_MAX, join_pages, swarm_pages
 from shiftboss.cli.views.times import now, span
 
 # A swarm that ended within this time is shown with those that go on.
@@ -39,14 +39,12 @@ def _swarm_status(session: ServerSession, swarm_id: str) -> Output:
     document = session.client.get(swarm_path(swarm_id, "status"))
 
     def view() -> None:
-        from shiftboss.cli.views.overview import reason_lines
+        from shiftboss.cli.views.overview import reason_lines, show_lines
         from shiftboss.cli.views.swarms import swarm_summary
 
         answer = parse_answer(document, "workers")
-        show(
-            swarm_summary(answer, swarm_usage(session, swarm_id), now()),
-            *reason_lines(answer["waiting"]),
-        )
+        show(swarm_summary(answer, swarm_usage(session, swarm_id), now()))
+        show_lines(reason_lines(answer["waiting"]))
 
     return Output(document, view)
 
@@ -58,10 +56,10 @@ def swarm_usage(session: ServerSession, swarm_id: str) -> dict[str, Any]:
 
 def _server_status(session: ServerSession) -> Output:
     health = parse_answer(session.client.get("/health"), "uptime_seconds")
-    listing = join_pages(swarm_pages(session.client, SWARMS_PER_PAGE_MAX), "swarms")
+    newest, is_cut = newest_swarms(session)
     at = now()
-    going_on = [swarm for swarm in listing["swarms"] if goes_on(swarm, at)]
-    shown = going_on or _last_ended(listing["swarms"])
+    going_on = [swarm for swarm in newest if goes_on(swarm, at)]
+    shown = going_on or _last_ended(newest)
     swarms = [_with_reasons(session, swarm) for swarm in shown[:SWARMS_SHOWN_MAX]]
 
     def view() -> None:
@@ -72,7 +70,7 @@ def _server_status(session: ServerSession) -> Output:
         if not going_on:
             print_line("nothing is going on" + ("; the last swarm:" if swarms else ""))
         _show_swarms(swarms, at)
-        if len(shown) > SWARMS_SHOWN_MAX or listing["next_before"] is not None:
+        if len(shown) > SWARMS_SHOWN_MAX or is_cut:
             print_line("there are more: shiftboss swarm list --all")
 
     return Output.of({"health": health, "idle": not going_on, "swarms": swarms}, view)
@@ -101,7 +99,7 @@ def _with_reasons(session: ServerSession, swarm: dict[str, Any]) -> dict[str, An
 def _show_swarms(swarms: list[dict[str, Any]], at: datetime) -> None:
     if not swarms:
         return
-    from shiftboss.cli.views.overview import swarm_lines
+    from shiftboss.cli.views.overview import show_lines, swarm_lines
 
     for swarm in swarms:
-        show(*swarm_lines(swarm, at))
+        show_lines(swarm_lines(swarm, at))

@@ -10,7 +10,7 @@ from shiftboss.cli.commands.swarms.status import swarm_usage
 from shiftboss.cli.common.client import parse_answer, swarm_path
 from shiftboss.cli.common.command import Output, ServerSession, server_command
 from shiftboss.cli.common.options import SwarmId
-from shiftboss.cli.common.output import console, print_line, show
+from shiftboss.cli.common.output import console, print_line
 from shiftboss.cli.common.pages import bus_pages, join_documents, join_pages, swarm_pages
 from shiftboss.cli.views.times import now, span
 from shiftboss.errors import ShiftbossError
@@ -85,7 +85,8 @@ def _show_list(listing: dict[str, Any]) -> None:
         return
     from shiftboss.cli.views.swarms import swarms_table
 
-    show(swarms_table(listing["swarms"], now()))
+    screen = console()
+    screen.print(swarms_table(listing["swarms"], now(), screen.width))
     if listing["next_before"] is not None:
         print_line("there are more: shiftboss swarm list --all")
 
@@ -100,15 +101,15 @@ def show_swarm(session: ServerSession, swarm_id: SwarmId) -> Output:
 
     def view() -> None:
         from shiftboss.cli.views.bus import tasks_table
-        from shiftboss.cli.views.overview import reason_lines
+        from shiftboss.cli.views.overview import reason_lines, show_lines
         from shiftboss.cli.views.swarms import swarm_summary, workers_table
 
         screen, at = console(), now()
         screen.print(swarm_summary(answer, swarm_usage(session, swarm_id), at))
-        show(*reason_lines(answer["waiting"]))
+        show_lines(reason_lines(answer["waiting"]))
         if listing["tasks"]:
             screen.print()
-            screen.print(tasks_table(listing["tasks"], at))
+            screen.print(tasks_table(listing["tasks"], at, screen.width))
         if listing["next_after"] is not None:
             print_line(f"there are more: shiftboss task list --all --swarm {swarm_id}")
         if answer["workers"]:
