@@ -7,7 +7,7 @@ import pty
 import select
 import signal
 import termios
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -50,19 +50,30 @@ def _text(written: bytes) -> str:
     return written.decode().replace("\r\n", "\n").replace("\r", "\n")
 
 
-def on_terminal(*arguments: str, url: str, columns: int, **variables: str) -> str:
-    """The output of the command on a terminal of that width."""
+def on_terminal(
+    *arguments: str,
+    url: str | None,
+    columns: int,
+    folder: Path | None = None,
+    on_output: Callable[[bytes], None] = lambda _: None,
+    **variables: str,
+) -> str:
+    """The output of the command on a terminal of that width. `on_output` gets each part of it."""
     ours, theirs = pty.openpty()
     termios.tcsetwinsize(theirs, (50, columns))
     with start_python(
         ["-m", _MODULE, *arguments],
         environment=environment(url, **variables),
+        folder=folder,
         stdin=theirs,
         stdout=theirs,
         stderr=theirs,
     ) as process:
         os.close(theirs)
-        written = b"".join(_read_all(ours))
+        written = b""
+        for part in _read_all(ours):
+            written += part
+            on_output(part)
         os.close(ours)
         assert process.wait(COMMAND_SECONDS) == 0, written
     return written.decode().replace("\r\n", "\n")

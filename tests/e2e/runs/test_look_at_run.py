@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -16,7 +17,8 @@ from shiftboss.orchestrator.attempt.attempt_record import AttemptRecord, attempt
 from shiftboss.orchestrator.run.leftovers import find_leftovers
 from shiftboss.orchestrator.run.run_files import read_run_facts, write_run_facts
 from shiftboss.orchestrator.run.run_lock import process_of_run
-from tests.commands import Done, running, shiftboss
+from shiftboss.system.processes import start_ticks
+from tests.commands import Done, on_terminal, running, shiftboss
 from tests.plan_runs import PlanProject, task
 from tests.running import RunningServer
 from tests.waiting import wait_until
@@ -155,6 +157,9 @@ def _clean_up_what_landed(operator: Operator) -> None:
     assert operator.json("clean", "--apply")["removed"] == listed["leftovers"]
     assert not Path(names[0]).exists()
     assert operator.json("clean")["leftovers"] == []
+    everything = {each["kind"]: each for each in operator.json("clean", "--all")["leftovers"]}
+    assert set(everything) == {"reservation", "branch", "saved_work", "run"}
+    assert everything["reservation"]["name"] == "a.py, test_a.py"
 
 
 def _clean_up_all(operator: Operator, project: PlanProject) -> None:
@@ -240,6 +245,35 @@ def test_a_session_is_continued_in_a_work_tree_that_is_opened_again(project: Pla
     (record.folder / "attempt.json").write_text(json.dumps(facts))
     other = shiftboss("attach", "a", folder=project.folder)
     assert (other.code, "--ephemeral" in other.err) == (1, True)
+
+
+@pytest.mark.requirement("OWN-12")
+def test_attach_shows_the_table_of_a_run_on_a_terminal_until_it_ends(project: PlanProject) -> None:
+    project.plan(task("a"), swarm="s")
+    folder = project.folder / ".shiftboss" / "runs" / "s"
+    folder.mkdir(parents=True)
+    row = {"bead_id": "a", "title": "", "stage": "working", "doing": "writes a test " * 9}
+    (folder / "progress.json").write_text(json.dumps({"rows": [row], "lines": ["a: assigned"]}))
+    # Stands for the process of the run; it ends when its input is closed.
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as run:
+        assert run.stdin is not None
+        process = {"pid": run.pid, "started": start_ticks(run.pid)}
+        (folder / "lock").write_text(json.dumps(process))
+        result = {"pid": run.pid, "exit_code": 0, "outcome": {"done": True, "landed": ["a"]}}
+        (folder / "outcome.json").write_text(json.dumps(result))
+        close = run.stdin.close
+        shown = on_terminal(
+            *("run", "plan.yaml", "--attach"),
+            url=None,
+            columns=50,
+            folder=project.folder,
+            on_output=lambda part: close() if b"a working" in part else None,
+            NO_COLOR="1",
+        )
+    lines = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown).replace("\r", "\n").splitlines()
+    assert any(line.startswith("0/1 landed ") for line in lines)
+    assert any(line.startswith("a working writes a test") and len(line) <= 50 for line in lines)
+    assert lines[-2].startswith("landed    a")
 
 
 @pytest.mark.requirement("OWN-11")

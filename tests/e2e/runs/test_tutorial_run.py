@@ -62,8 +62,8 @@ def test_the_plan_of_the_tutorial_lands_as_described(tmp_path: Path) -> None:
     assert "goodbye: refused: criterion: Tests pass: python3 test_greetings.py goodbye" in output
     for task in ("hello", "goodbye", "thanks"):
         assert re.search(rf"^landed +{task} ", output, re.MULTILINE), output
-    refused = (folder / ".shiftboss/runs/greetings/hello.1/errors.log").read_text()
-    assert "README.md was added and is not in files_owned" in refused
+    assert "README.md was added and is not in files_owned" in call("logs", "hello").out
+    assert "+++ b/hello.py" in call("diff", "hello").out  # from the database, without a server
 
     file.write_text(f"{plan}\n{additional_task}")
     output = call("run", "plan.yaml", "--no-auto-merge").out

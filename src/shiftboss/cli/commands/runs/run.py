@@ -145,6 +145,8 @@ def run(
             print_json(output.document)
         else:
             output.view()
+        if output.error is not None:
+            raise output.error
         return
     changes = {"workers": workers, "agent": agent, "auto_merge": auto_merge}
     loaded = _load(plan_file, as_json=as_json)
