@@ -92,8 +92,8 @@ def test_the_key_and_the_operators_token_are_private_files_in_the_state_folder(
 ) -> None:
     command = ("serve", "--port", "0", "--db", str(tmp_path / "x.db"), "--state")
     for name, variables, files in (
-        ("own", {}, ["operator-token", "receipt-key.pem"]),
-        ("given", {"SHIFTBOSS_OPERATOR_TOKEN": TOKEN}, ["receipt-key.pem"]),
+        ("own", {}, [".gitignore", "operator-token", "receipt-key.pem"]),
+        ("given", {"SHIFTBOSS_OPERATOR_TOKEN": TOKEN}, [".gitignore", "receipt-key.pem"]),
     ):
         with running(*command, str(tmp_path / name), **variables) as serving:
             assert serving.line().startswith("listening on ")
