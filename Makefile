@@ -3,21 +3,21 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-UV := $(shell command -v uv 2>/dev/null)
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .PHONY: setup demo test test-fast compiled check format bench lock clean
 
 setup: $(READY)
 
+# uv takes seconds where pip takes half a minute, but does not read the settings of pip: if it cannot
+# reach an index, pip installs everything.
 $(READY): requirements.lock pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-ifdef UV
-	$(UV) pip install --quiet --python $(BIN)/python --require-hashes -r requirements.lock
-	$(UV) pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation -e .
-else
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
-endif
+	sed -n '/^uv==/,/[^\\]$$/p' requirements.lock > $(VENV)/uv.lock
+	$(PIP) --require-hashes -r $(VENV)/uv.lock
+	$(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python --require-hashes \
+	  -r requirements.lock || $(PIP) --require-hashes -r requirements.lock
+	$(PIP) --no-deps --no-build-isolation -e .
 	touch $(READY)
 
 demo: $(READY)
@@ -49,7 +49,7 @@ format: $(READY)
 bench: $(READY)
 	$(BIN)/python -m bench
 
-lock:
+lock: $(READY)
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	  --no-emit-index-url --no-annotate --no-header --all-extras --group dev -o requirements.lock pyproject.toml
 

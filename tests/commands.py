@@ -50,13 +50,13 @@ def _text(written: bytes) -> str:
     return written.decode().replace("\r\n", "\n").replace("\r", "\n")
 
 
-def on_terminal(*arguments: str, url: str, columns: int) -> str:
+def on_terminal(*arguments: str, url: str, columns: int, **variables: str) -> str:
     """The output of the command on a terminal of that width."""
     ours, theirs = pty.openpty()
     termios.tcsetwinsize(theirs, (50, columns))
     with start_python(
         ["-m", _MODULE, *arguments],
-        environment=environment(url),
+        environment=environment(url, **variables),
         stdin=theirs,
         stdout=theirs,
         stderr=theirs,

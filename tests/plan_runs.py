@@ -7,12 +7,16 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from tests.client import Client
 from tests.fork_server import start_python
+from tests.running import RunningServer
 from tests.waiting import wait_until
 
 AGENT = Path(__file__).with_name("plan_agent.py")
@@ -127,6 +131,32 @@ class PlanProject:
         mark = self.marks / f"{name}.hangs"
         wait_until(lambda: mark.exists() and mark.read_text(), f"{name} hangs", 60)
         return int(mark.read_text())
+
+    def log(self) -> str:
+        """The log of all runs of this project."""
+        files = (self.folder / ".shiftboss" / "runs").glob("*/run.log")
+        return "".join(file.read_text() for file in files)
+
+    @contextmanager
+    def running_client(self) -> Iterator[Client]:
+        """A client of the server that the current run has started."""
+        wait_until(lambda: " at http://" in self.log(), "the server has started", 60)
+        client = Client(self.log().rpartition(" at ")[2].split()[0])
+        try:
+            yield client
+        finally:
+            client.close()
+
+    @contextmanager
+    def client_after_run(self, **settings: object) -> Iterator[Client]:
+        """A client of a server on the database that the runs have left."""
+        server = RunningServer(self.folder / ".shiftboss" / "shiftboss.db", **settings).start()
+        client = Client(server.url)
+        try:
+            yield client
+        finally:
+            client.close()
+            server.close()
 
     def landed(self) -> list[str]:
         """The subjects of the commits on main, the oldest first, without merges."""

@@ -147,7 +147,8 @@ class Postgres:
     def database(self, template: str = TEMPLATE) -> Iterator[str]:
         """The URL of a new database. `template0` gives one without the schema."""
         name = f"test_{secrets.token_hex(6)}"
-        self._execute("CREATE DATABASE {} TEMPLATE {}", name, template)
+        # Without fsync, copying files takes two thirds of the time of logging their contents.
+        self._execute("CREATE DATABASE {} TEMPLATE {} STRATEGY FILE_COPY", name, template)
         try:
             yield self.url(name)
         finally:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from pathlib import Path
+from typing import Any
 
 from repos import files_of, git
 from shiftboss import BusWorker
@@ -59,13 +60,13 @@ class Worker(threading.Thread):
         await task.working("Writing greeting()", substate="writing_new_code")
         skips_sync, self._is_hasty = self._is_hasty, False
         await asyncio.to_thread(self._write, repo, clone, "Greet" + " [skip sync]" * skips_sync)
-        passed = await self._push(task, repo, clone, 1)
+        ci = await self._push(task, repo, clone, 1)
         if skips_sync:
-            await self._claim_too_early(task, repo)
-            passed = await self._fix(task, repo, clone)
-        if not passed:
+            await self._claim_too_early(task, repo, ci["run_id"])
+            ci = await self._fix(task, repo, clone)
+        if ci["state"] != "passed":
             raise RuntimeError(f"CI of {repo} is red")
-        receipt = await task.finished(repo, "1", sync_job=SYNC_JOB)
+        receipt = await task.finished(repo, ci["run_id"], sync_job=SYNC_JOB)
         self._print(f"DONE with {repo}: {receipt}")
 
     def _write(self, repo: str, clone: Path, message: str) -> None:
@@ -74,24 +75,23 @@ class Worker(threading.Thread):
         (clone / "src" / "greeting.py").write_text(text)
         git(clone, "commit", "--quiet", "--all", "-m", message)
 
-    async def _push(self, task: BusTask, repo: str, clone: Path, run: int) -> bool:
-        """Push; returns whether CI has passed. `run` is the number of the CI run; the server goes
-        by the commit and not by the number."""
+    async def _push(self, task: BusTask, repo: str, clone: Path, run: int) -> dict[str, Any]:
+        """Push; returns the result of CI. `run` is the expected number of the CI run; the server
+        goes by the commit, and its answer has the real one."""
         await asyncio.to_thread(git, clone, "push", "--quiet", "origin", "main")
         sha = await asyncio.to_thread(git, clone, "rev-parse", "HEAD")
         self._print(f"PUSHED_TO_CI {repo} {sha[:10]}, run #{run}")
         await task.pushed(repo, sha, str(run))
-        result = await task.ci_result()
-        return bool(result["state"] == "passed")
+        return await task.ci_result()
 
-    async def _claim_too_early(self, task: BusTask, repo: str) -> None:
+    async def _claim_too_early(self, task: BusTask, repo: str, run_id: str) -> None:
         self._print(f"DONE with {repo} (not true)")
         try:
-            await task.finished(repo, "1", sync_job=SYNC_JOB)
+            await task.finished(repo, run_id, sync_job=SYNC_JOB)
         except ContractViolations as error:
             self.refusals.append(f"{error.detail}\n  {error.hint}")
 
-    async def _fix(self, task: BusTask, repo: str, clone: Path) -> bool:
+    async def _fix(self, task: BusTask, repo: str, clone: Path) -> dict[str, Any]:
         """The remedy of the contract: push an empty commit, so that the sync job runs."""
         self._print(f"FIXING_CI of {repo}")
         await task.fixing(SYNC_JOB, "it was skipped, so nothing was synced")

@@ -8,6 +8,10 @@ HOST: Final = "127.0.0.1"
 PORT: Final = 7432
 ADDRESS: Final = f"http://{HOST}:{PORT}"
 
+# Where servers and runs keep their state, in the folder that they are started in.
+STATE_FOLDER: Final = ".shiftboss"
+DATABASE_FILE: Final = "shiftboss.db"
+
 # As plans name it.
 DEFAULT_AGENT: Final = "claude"
 

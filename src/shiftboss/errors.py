@@ -39,6 +39,7 @@ ShiftbossError
 │   ├── ContractViolations
 │   ├── MergeConflict
 │   ├── WorkPaused
+│   ├── NotApproved
 │   └── RepoBlocked
 ├── Forbidden               403
 ├── Unauthorized            401
@@ -362,6 +363,11 @@ class MergeConflict(Conflict):
 class WorkPaused(Conflict):
     code = "work_paused"
     title = "The work is paused"
+
+
+class NotApproved(Conflict):
+    code = "not_approved"
+    title = "The work has to be approved first"
 
 
 class RepoBlocked(Conflict):

@@ -8,7 +8,7 @@ import time
 from random import Random
 from typing import Any
 
-from tests.chaos.raw_bus_client import BusAnswer, RawBusClient
+from tests.chaos.raw_client import RawAnswer, RawClient
 
 LEASE_SECONDS = 5
 POLL_MS = 1000
@@ -43,7 +43,7 @@ class ExpectedResults:
 class CrashingWorker:
     def __init__(self, number: int, url: str, expected: ExpectedResults) -> None:
         self.name = f"w{number}"
-        self._client = RawBusClient(url, expected.up)
+        self._client = RawClient(url, expected.up)
         self._expected = expected
         self._random = Random(number)
         self._keys = itertools.count()
@@ -84,7 +84,7 @@ class CrashingWorker:
         self._unreported = None
         key = self._next_key()
         if self._random.random() < CRASH_CHANCE:
-            await self._client.send("worker_done", report, key)
+            await self._client.send("/bus/worker_done", report, key)
             self._client.drop()  # the report may or may not have been stored
             self._expected.crashes += 1
         answer = await self._ask("worker_done", key, **report)
@@ -111,7 +111,7 @@ class CrashingWorker:
     async def _maybe_crash_during(self, operation: str, **body: object) -> None:
         """The worker crashes after it has sent a request."""
         if self._random.random() < CRASH_CHANCE:
-            await self._client.send(operation, body)
+            await self._client.send(f"/bus/{operation}", body)
             raise CrashError
 
     async def _maybe_report_falsely(self) -> None:
@@ -127,11 +127,11 @@ class CrashingWorker:
                 f"a false report was accepted: {false_report} {answer}"
             )
 
-    async def _ask(self, operation: str, key: str = "", /, **body: object) -> BusAnswer:
-        return await self._client.ask(operation, body, key)
+    async def _ask(self, operation: str, key: str = "", /, **body: object) -> RawAnswer:
+        return await self._client.ask(f"/bus/{operation}", body, key)
 
 
-def _has_lost_lease(answer: BusAnswer, leased_at: float) -> bool:
+def _has_lost_lease(answer: RawAnswer, leased_at: float) -> bool:
     """On a busy machine a lease can expire between two requests. Before it expires, no other worker
     may get the task."""
     is_lost = answer.status == 409 and answer.body["code"] in (
@@ -143,14 +143,14 @@ def _has_lost_lease(answer: BusAnswer, leased_at: float) -> bool:
 
 
 async def submit_all(url: str, expected: ExpectedResults, names: list[str]) -> None:
-    client = RawBusClient(url, expected.up)
+    client = RawClient(url, expected.up)
     for name in names:
         # A repeat after a crash of the server may come when the task is done already; only the key
         # tells the server that it is a repeat.
         added = await client.ask(
-            "add_task", {"bead_id": name, "title": f"Title of {name}"}, f"add-{name}"
+            "/bus/add_task", {"bead_id": name, "title": f"Title of {name}"}, f"add-{name}"
         )
         assert added.status == 200, added
-        submitted = await client.ask("submit_task", {"bead_id": name}, f"submit-{name}")
+        submitted = await client.ask("/bus/submit_task", {"bead_id": name}, f"submit-{name}")
         assert submitted.status == 200, submitted
     client.drop()

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Mapping
 
-import httpx2
+from tests.chaos.raw_client import RawClient
 
 WORKERS = 64
 SWARMS = ("swarm-a", "swarm-b", "swarm-c", "swarm-d")
 TASKS_TOTAL = 1000
-ANSWER_SECONDS = 20.0
 
 
 class PacketReporter:
@@ -23,35 +21,21 @@ class PacketReporter:
         self.cut_off = 0
         self.finished = False
 
-    async def run(self, http: httpx2.AsyncClient, up: asyncio.Event) -> None:
+    async def run(self, client: RawClient) -> None:
         registration = {"packet_name": f"packet-{self.packet_id}", "worktree": "/w"}
-        await self._report(http, up, "register", registration)
+        await self._report(client, "register", registration)
         while not self.finished and self.answered < TASKS_TOTAL:
             number = self.answered + 1
             progress = {"task_id": f"task-{number}", "task_name": "work", "status": "completed"}
-            await self._report(http, up, "progress", progress | {"tasks_completed": number})
+            await self._report(client, "progress", progress | {"tasks_completed": number})
             self.answered = number
+        self.cut_off = client.cut_off
+        client.drop()
 
-    async def _report(
-        self,
-        http: httpx2.AsyncClient,
-        up: asyncio.Event,
-        kind: str,
-        members: Mapping[str, object],
-    ) -> None:
+    async def _report(self, client: RawClient, kind: str, members: Mapping[str, object]) -> None:
         body = {"packet_id": self.packet_id, "tasks_total": TASKS_TOTAL, **members}
-        while True:
-            await up.wait()
-            try:
-                answer = await http.post(f"/swarm/{self.swarm_id}/{kind}", json=body)
-            except httpx2.ConnectError:
-                await asyncio.sleep(0)  # until the test has noticed that the server is dead
-                continue
-            except httpx2.TransportError:
-                self.cut_off += 1  # the report may or may not have been stored
-                continue
-            assert answer.status_code == 200, answer.text
-            return
+        answer = await client.ask(f"/swarm/{self.swarm_id}/{kind}", body)
+        assert answer.status == 200, answer
 
 
 def answered(workers: Iterable[PacketReporter]) -> dict[int, int]:

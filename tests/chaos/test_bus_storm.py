@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import time
 from contextlib import ExitStack
 
@@ -48,8 +49,9 @@ async def wait_for_done(expected: ExpectedResults, goal: int) -> None:
 async def kill_repeatedly(server: RunningServer, expected: ExpectedResults) -> None:
     for kill in range(1, KILLS + 1):
         await wait_for_done(expected, expected.tasks * kill // (KILLS + 1))
+        os.kill(server.pid, signal.SIGKILL)
+        expected.up.clear()  # before anybody tries again
         await asyncio.to_thread(server.kill)
-        expected.up.clear()
         await asyncio.to_thread(server.start)
         expected.up.set()
 

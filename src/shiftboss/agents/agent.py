@@ -11,6 +11,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from shiftboss.agents.launch import AgentWorkspace, Launch
     from shiftboss.agents.output_events import OutputReader
     from shiftboss.protocol.plan import PlanAgent
@@ -71,6 +73,13 @@ class StopHook:
 Hook = ToolHook | StopHook
 
 
+class ResumeCommand(NamedTuple):
+    """How a person continues a session of an agent: a command line, and variables for it."""
+
+    argv: list[str]
+    variables: Mapping[str, str] = MappingProxyType({})
+
+
 class Agent:
     """One brand. Subclasses set the attributes and implement `launch` and `reader`."""
 
@@ -96,6 +105,18 @@ class Agent:
 
     def reader(self, settings: PlanAgent) -> OutputReader:
         """Interprets the output of one process."""
+        raise NotImplementedError
+
+    # Why a person cannot continue a session of this agent; empty if `resume` says how.
+    why_no_resume: ClassVar[str] = "it keeps no session that a person could continue"
+
+    def session_of(self, line: str) -> str | None:  # noqa: ARG002
+        """The id of its session, if this line of its output names it."""
+        return None
+
+    def resume(self, settings: PlanAgent, session: str, scratch: Path) -> ResumeCommand:
+        """The command that continues a session after its process has ended. It is run in the work
+        tree; `scratch` is the folder that `launch` had."""
         raise NotImplementedError
 
     def why_unavailable(self, settings: PlanAgent) -> str | None:

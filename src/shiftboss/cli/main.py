@@ -4,97 +4,131 @@ from __future__ import annotations
 
 import io
 import sys
-from typing import Annotated, Final
+from collections.abc import Iterator, MutableMapping
+from importlib import import_module
+from typing import Annotated, Any, Final
 
 import typer
+import typer.main
 from typer.core import TyperGroup
 
 from shiftboss import __version__
-from shiftboss.cli.commands.bus.tasks import task
-from shiftboss.cli.commands.bus.workers import questions, worker
-from shiftboss.cli.commands.claims.complete import complete
-from shiftboss.cli.commands.claims.receipts import receipt
-from shiftboss.cli.commands.contract.checkpoints import checkpoint
-from shiftboss.cli.commands.contract.failures import failure, resume
-from shiftboss.cli.commands.contract.milestones import milestone
-from shiftboss.cli.commands.contract.policy import policy
-from shiftboss.cli.commands.contract.repos import repo
-from shiftboss.cli.commands.handoffs.handoffs import handoff, prompt
-from shiftboss.cli.commands.handoffs.scope import scope, waive
-from shiftboss.cli.commands.handoffs.strategies import strategy
-from shiftboss.cli.commands.runs.budgets import budget, usage
-from shiftboss.cli.commands.runs.init import init
-from shiftboss.cli.commands.runs.plans import plan
-from shiftboss.cli.commands.runs.run import land, run
-from shiftboss.cli.commands.server.doctor import doctor
-from shiftboss.cli.commands.server.hook import hook
-from shiftboss.cli.commands.server.mcp import mcp
-from shiftboss.cli.commands.server.serve import serve
-from shiftboss.cli.commands.server.verifier import verifier
-from shiftboss.cli.commands.swarms.events import events
-from shiftboss.cli.commands.swarms.status import status
-from shiftboss.cli.commands.swarms.swarms import swarm
-from shiftboss.cli.common.command import Command
 from shiftboss.cli.common.output import print_error
-from shiftboss.demo.command import demo
+from shiftboss.cli.examples import with_examples
 from shiftboss.errors import ShiftbossError
 
-# The commands of `shiftboss --help`: by panel, in this order.
-_PANELS: Final[dict[str, dict[str, Command | typer.Typer]]] = {
-    "Getting started": {"init": init, "demo": demo, "doctor": doctor},
-    "Plans and runs": {"plan": plan, "run": run, "land": land},
-    "Progress and cost": {"status": status, "events": events, "usage": usage, "budget": budget},
-    "Swarms, tasks and workers": {
-        "swarm": swarm,
-        "task": task,
-        "worker": worker,
-        "questions": questions,
+# The commands of `shiftboss --help`: by panel, in this order. Each is named by its module below
+# `shiftboss` and its attribute, and imported when it is used: importing all of them takes longer
+# than most commands need to run.
+_PANELS: Final[dict[str, dict[str, str]]] = {
+    "Run a plan": {
+        "init": "cli.commands.runs.init:init",
+        "plan": "cli.commands.runs.plans:plan",
+        "run": "cli.commands.runs.run:run",
+        "land": "cli.commands.runs.run:land",
+        "demo": "demo.command:demo",
     },
-    "Contracts, claims and receipts": {
-        "handoff": handoff,
-        "prompt": prompt,
-        "scope": scope,
-        "complete": complete,
-        "waive": waive,
-        "receipt": receipt,
-        "strategy": strategy,
+    "Watch": {
+        "status": "cli.commands.swarms.status:status",
+        "why": "cli.commands.bus.why:why",
+        "events": "cli.commands.swarms.events:events",
+        "logs": "cli.commands.runs.logs:logs",
+        "diff": "cli.commands.runs.diff:diff",
+        "attach": "cli.commands.runs.attach:attach",
+        "usage": "cli.commands.runs.budgets:usage",
     },
-    "Repos and CI": {
-        "policy": policy,
-        "repo": repo,
-        "milestone": milestone,
-        "failure": failure,
-        "resume": resume,
-        "checkpoint": checkpoint,
+    "Decide": {
+        "questions": "cli.commands.bus.workers:questions",
+        "approve": "cli.commands.claims.reviews:approve",
+        "reject": "cli.commands.claims.reviews:reject",
+        "scope": "cli.commands.handoffs.scope:scope",
+        "waive": "cli.commands.handoffs.scope:waive",
+        "budget": "cli.commands.runs.budgets:budget",
+        "resume": "cli.commands.contract.failures:resume",
+        "clean": "cli.commands.runs.clean:clean",
     },
-    "Servers and integrations": {
-        "serve": serve,
-        "verifier": verifier,
-        "mcp": mcp,
-        "hook": hook,
+    "Workers and tasks by hand": {
+        "swarm": "cli.commands.swarms.swarms:swarm",
+        "task": "cli.commands.bus.tasks:task",
+        "worker": "cli.commands.bus.workers:worker",
+        "handoff": "cli.commands.handoffs.handoffs:handoff",
+        "prompt": "cli.commands.handoffs.handoffs:prompt",
+        "complete": "cli.commands.claims.complete:complete",
+        "receipt": "cli.commands.claims.receipts:receipt",
+        "milestone": "cli.commands.contract.milestones:milestone",
+        "failure": "cli.commands.contract.failures:failure",
+        "checkpoint": "cli.commands.contract.checkpoints:checkpoint",
+        "strategy": "cli.commands.handoffs.strategies:strategy",
+    },
+    "Server and set-up": {
+        "doctor": "cli.commands.server.doctor:doctor",
+        "serve": "cli.commands.server.serve:serve",
+        "verifier": "cli.commands.server.verifier:verifier",
+        "policy": "cli.commands.contract.policy:policy",
+        "repo": "cli.commands.contract.repos:repo",
+        "mcp": "cli.commands.server.mcp:mcp",
+        "hook": "cli.commands.server.hook:hook",
     },
 }
+_PANEL_OF: Final = {name: panel for panel, commands in _PANELS.items() for name in commands}
 
 
-class _OrderedGroup(TyperGroup):
-    """typer would list the commands of groups after all others."""
+class _LazyCommands(MutableMapping[str, Any]):
+    """The commands by their name. One is imported and built when it is looked up."""
+
+    def __init__(self) -> None:
+        self._built: dict[str, Any] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._built:
+            self._built[name] = _build(name, _PANEL_OF[name])
+        return self._built[name]
+
+    def __setitem__(self, name: str, command: Any) -> None:
+        self._built[name] = command
+
+    def __delitem__(self, name: str) -> None:
+        del self._built[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_PANEL_OF)
+
+    def __len__(self) -> int:
+        return len(_PANEL_OF)
+
+
+def _build(name: str, panel: str) -> Any:
+    module, _, attribute = _PANELS[panel][name].partition(":")
+    command = getattr(import_module(f"shiftboss.{module}"), attribute)
+    parent = typer.Typer()
+    parent.callback()(_nothing)  # else typer would make its only command the whole program
+    if isinstance(command, typer.Typer):
+        parent.add_typer(command, name=name, rich_help_panel=panel)
+    else:
+        parent.command(name, rich_help_panel=panel)(command)
+    group: Any = typer.main.get_group(parent)
+    return with_examples(group.commands[name], name)
+
+
+def _nothing() -> None:
+    pass
+
+
+class _LazyGroup(TyperGroup):
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.commands = _LazyCommands()
 
     def list_commands(self, ctx: object) -> list[str]:  # noqa: ARG002
-        return [name for commands in _PANELS.values() for name in commands]
+        return list(self.commands)
 
 
 app = typer.Typer(
-    cls=_OrderedGroup,
+    cls=_LazyGroup,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for _panel, _commands in _PANELS.items():
-    for _name, _command in _commands.items():
-        if isinstance(_command, typer.Typer):
-            app.add_typer(_command, name=_name, rich_help_panel=_panel)
-        else:
-            app.command(_name, rich_help_panel=_panel)(_command)
 
 
 def _print_version(wanted: bool) -> None:
@@ -114,7 +148,15 @@ def shiftboss(
 ) -> None:
     """Coordinate swarms of AI coding agents. Done is proven, not claimed.
 
-    To try it: shiftboss demo. To run a plan: shiftboss run plan.yaml.
+    \b
+    Examples:
+      shiftboss demo                     see it work, without an agent
+      shiftboss init                     set this repository up
+      shiftboss run plan.yaml            run a plan until its work has landed
+      shiftboss run plan.yaml --detach   the same, in the background
+      shiftboss status                   what runs, what waits, and what it costs
+      shiftboss logs login-form -f       what the agent of a task prints
+      shiftboss questions list           what agents ask you
     """
 
 

@@ -80,7 +80,7 @@ class Coordinator:
         self._ci_watcher = CiWatcher(store, clock, hub, active_policy, evidence)
         self._after_commit = AfterCommit(store, hub, effects)
 
-        self.swarms = SwarmService(store, clock, verdict_waiters, retry_policy)
+        self.swarms = SwarmService(store, clock, hub, verdict_waiters, retry_policy)
         self.bus = BusService(
             store, clock, hub, lease_reaper.expect_end, verdict_waiters, retry_policy, find_task
         )
@@ -110,9 +110,7 @@ class Coordinator:
         self._exit = AsyncExitStack()
 
     async def start(self) -> None:
-        await self.store.open(self.hub.publish, self._look_for_missed_events)
-        self._exit.push_async_callback(self.store.close)
-        self._exit.push_async_callback(self._evidence.close)
+        await self.start_without_duties()
         await self._grant_grace()
         everywhere = [duty for duty in self._duties if duty.on_every_server]
         on_leader = [duty for duty in self._duties if not duty.on_every_server]
@@ -121,6 +119,12 @@ class Coordinator:
             self.store.lead(partial(_run_all, on_leader), self._ci_watcher.wake),
         ):
             self._exit.push_async_callback(_stop, asyncio.create_task(running))
+
+    async def start_without_duties(self) -> None:
+        """For one or two requests: nothing runs in the background, and no lease is renewed."""
+        await self.store.open(self.hub.publish, self._look_for_missed_events, self.hub)
+        self._exit.push_async_callback(self.store.close)
+        self._exit.push_async_callback(self._evidence.close)
 
     def _look_for_missed_events(self) -> None:
         self.hub.recheck()

@@ -1,13 +1,15 @@
 """The hub: passes committed events to event streams, parked polls and duties, without a query.
 
-It is used on the event loop only, so it needs no locks.
+It is used on the event loop only, so it needs no locks. The exception is what use cases ask about
+parked polls (`ParkedPolls`), on the threads of the store.
 """
 
 from __future__ import annotations
 
 import asyncio
+import random
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, Final
 
 from pydantic_core import from_json
@@ -36,6 +38,13 @@ WAKING_KINDS: Final = frozenset(
 _WORKER_KINDS: Final = WAKING_KINDS | {EventKind.TASK_DONE.value}
 # A poll gets this in place of an event when it has to ask the store what happened.
 RECHECK: Final = Event("", 0, "", 0, "{}")
+
+# Another server may have a poll of a worker that does not poll here. Other workers leave it this
+# much time to receive its offer.
+OFFER_GRACE_SECONDS: Final = 1.0
+# How many parked polls ask for an offer that no poll has received. More than one, because the
+# worker of a parked poll may be busy.
+OFFERED_POLLS_MAX: Final = 20
 
 # The result is None when the time is over or the server shuts down.
 ParkedPoll = asyncio.Future[Event | None]
@@ -95,11 +104,14 @@ class Hub:
     ) -> None:
         self._subscriptions: dict[str, set[Subscription]] = {}
         self._parked: dict[str, dict[str, set[ParkedPoll]]] = {}
+        # The workers (with their swarm) that a use case assigned a task because they poll here.
+        self._promised: set[tuple[str, str]] = set()
         self._listeners: dict[str, list[Callable[[Event], None]]] = {}
         self._worker_listeners: list[WorkerListener] = []
         self._close_listeners: list[Callable[[], None]] = []
         self._is_alone = is_alone
         self._last_event_ids: dict[str, int] = {}
+        self._offer_timers: dict[str, asyncio.TimerHandle] = {}
         self._behind_events_max = behind_events_max
         self.closed = False
 
@@ -151,17 +163,39 @@ class Hub:
             poll.set_result(None)
         return poll
 
-    def unpark(self, swarm_id: str, worker: str, poll: ParkedPoll) -> None:
+    def unpark(self, swarm_id: str, worker: str, poll: ParkedPoll) -> bool:
+        """True if a use case counted on a poll of the worker, and this was the last one: if it got
+        no event, the store has to be asked again."""
         workers = self._parked[swarm_id]
         workers[worker].discard(poll)
-        if not workers[worker]:
-            del workers[worker]
+        if workers[worker]:
+            return False
+        del workers[worker]
         if not workers:
             del self._parked[swarm_id]
+        # Last: a promise that is made from now on sees that no poll is parked.
+        promised = (swarm_id, worker) in self._promised
+        self._promised.discard((swarm_id, worker))
+        return promised
+
+    def parked_workers(self, swarm_id: str) -> Collection[str]:
+        return self._parked.get(swarm_id, {}).keys()
+
+    def promise(self, swarm_id: str, worker: str) -> bool:
+        # First: a poll that ends after the look at the parked ones finds the promise.
+        self._promised.add((swarm_id, worker))
+        if worker in self._parked.get(swarm_id, ()):
+            return True
+        self._promised.discard((swarm_id, worker))
+        return False
 
     def polling(self, swarm_id: str) -> frozenset[str]:
         """The names of the workers whose polls are parked on this server."""
         return frozenset(self._parked.get(swarm_id, ()))
+
+    def polling_workers(self) -> dict[str, frozenset[str]]:
+        """The same for all swarms that have any."""
+        return {swarm_id: frozenset(workers) for swarm_id, workers in self._parked.items()}
 
     def recheck(self) -> None:
         """Make every parked poll ask the store: events of other servers may have been missed."""
@@ -172,6 +206,8 @@ class Hub:
         self.closed = True
         for listener in self._close_listeners:
             listener()
+        for timer in self._offer_timers.values():
+            timer.cancel()
         self._wake_all(None)
         for subscriptions in self._subscriptions.values():
             for subscription in subscriptions:
@@ -187,9 +223,30 @@ class Hub:
         # The reset of a worker has an event of its own.
         if parked is None or event.kind not in WAKING_KINDS or data.get("reason") == "reset":
             return
-        news = RECHECK if self._is_late(event) else event
-        for poll in parked.get(data["worker"], ()):
+        # An offer that was not made to a poll may be taken over: the store knows whose it is.
+        news = RECHECK if self._is_late(event) or not data.get("received", True) else event
+        polls = parked.get(data["worker"], ())
+        for poll in polls:
             wake(poll, news)
+        if not polls and not data.get("received", True):
+            self._offer_to_others(event.swarm_id)
+
+    def _offer_to_others(self, swarm_id: str) -> None:
+        """Let other workers whose polls are parked ask the store for an offer to a worker that may
+        be gone."""
+        if self._is_alone:
+            self._recheck_some(swarm_id)
+        elif swarm_id not in self._offer_timers:
+            loop = asyncio.get_running_loop()
+            timer = loop.call_later(OFFER_GRACE_SECONDS, self._recheck_some, swarm_id)
+            self._offer_timers[swarm_id] = timer
+
+    def _recheck_some(self, swarm_id: str) -> None:
+        self._offer_timers.pop(swarm_id, None)
+        parked = self._parked.get(swarm_id, {})
+        for worker in random.sample(sorted(parked), min(len(parked), OFFERED_POLLS_MAX)):
+            for poll in parked[worker]:
+                wake(poll, RECHECK)
 
     def _is_late(self, event: Event) -> bool:
         """An event of another server can arrive after later ones of this server. What it says may

@@ -42,6 +42,7 @@ class Inspector:
         self.identity = repository.identity
         self.commit_of = repository.commit_of
         self.is_on_branch = repository.is_on_branch
+        self.is_squash_of = repository.is_squash_of
         self.work_since = repository.work_since
         self.context_material = ContextReader(repository).read
         self.verify = self._verifier.verify

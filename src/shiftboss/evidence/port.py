@@ -46,6 +46,10 @@ class Evidence(Protocol):
 
     async def is_on_branch(self, repo: str, commit: str, branch: str) -> bool: ...
 
+    async def is_squash_of(self, repo: str, squash: str, commit: str) -> bool:
+        """Whether a commit stands for verified work: for `commit`, or for work that contains it."""
+        ...
+
     async def work_since(self, repo: str, base: str, rev: str) -> Work | None:
         """The commits from `base` to a revision, and the files that differ. None: there is no such
         revision."""

@@ -56,6 +56,18 @@ class TaskRequest(BusRequest):
     bead_id: TaskId
 
 
+class FindTaskRequest(BusRequest):
+    """Searches all swarms; `swarm_id` has no effect."""
+
+    bead_id: TaskId
+
+
+class CancelTaskRequest(TaskRequest):
+    """`reason` is shown to people, and logged by the run that the task belongs to."""
+
+    reason: Annotated[str, StringConstraints(max_length=2000, pattern=NO_NUL)] = ""
+
+
 class RegisterWorkerRequest(BusRequest):
     name: WorkerName
 
@@ -142,6 +154,7 @@ class Delivery(Answer):
     assigned_at: int
     epoch: int
     lease_expires_at: int
+    description: str = ""
     checkpoint: dict[str, Any] | None = None
     salvage: list[dict[str, Any]] = Field(default=[])
     # Set by an assign message.
@@ -168,7 +181,8 @@ class PollAnswer(Answer):
 
 
 class SubmitAnswer(Answer):
-    """If not `dispatched`, the task waits at `position` of the queue, or for `waits_for`."""
+    """If not `dispatched`, the task waits at `position` of the queue, or for `waits_for`; or
+    `worker` had it before the request, with the `status` pending or executing."""
 
     dispatched: bool
     worker: str | None
@@ -177,6 +191,7 @@ class SubmitAnswer(Answer):
     position: int | None = None
     waits_for: list[str] | None = None
     epoch: int | None = None
+    status: str | None = None
 
 
 class AckAnswer(Answer):
@@ -253,6 +268,41 @@ class BusStatus(Answer):
     holds: list[HoldView] = Field(default=[])
 
 
+class TaskPlace(Answer):
+    """A swarm with a task of the id. The `status` of a task whose swarm is deleted is None: only
+    its receipt is left."""
+
+    swarm_id: str
+    status: str | None
+
+
+class TaskPlaces(Answer):
+    bead_id: str
+    swarms: list[TaskPlace]
+
+
+class WhyAnswer(Answer):
+    """`reasons`: `kind`, `text` and `command`, the most urgent first."""
+
+    bead_id: str
+    swarm_id: str
+    status: str
+    title: str
+    reasons: list[dict[str, Any]]
+
+
+class ReviewView(Answer):
+    """The review of a task's accepted work: `state` is open, approved or rejected."""
+
+    state: str
+    commit: str
+    receipt_id: str
+    requested_at: int
+    decided_by: str | None
+    decided_at: int | None
+    reason: str | None
+
+
 class TaskView(Answer):
     bead_id: str
     title: str
@@ -271,6 +321,12 @@ class TaskView(Answer):
     updated_at: int
     # Set once the accepted work of a task with a handoff is on its target branch.
     landed_commit: str | None = None
+    receipt_id: str | None = None
+    swarm_id: str
+    # Attempts that were interrupted, handed over or parked are continued, and count once.
+    attempt: int
+    # Set if the work of the task has to be approved before it lands.
+    review: ReviewView | None = None
 
 
 class TaskList(Answer):

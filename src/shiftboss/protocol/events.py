@@ -5,6 +5,8 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import NamedTuple
 
+from shiftboss.protocol.fields import wire_time
+
 
 class EventKind(StrEnum):
     SWARM_CREATED = "swarm_created"
@@ -24,6 +26,7 @@ class EventKind(StrEnum):
     TASK_DONE = "task_done"
     TASK_FAILED = "task_failed"
     TASK_CANCELLED = "task_cancelled"
+    TASK_REOPENED = "task_reopened"
     ATTEMPT_ENDED = "attempt_ended"
     CHECKPOINT_STORED = "checkpoint_stored"
     QUESTION_ASKED = "question_asked"
@@ -59,6 +62,9 @@ class EventKind(StrEnum):
     DISPATCH_RESUMED = "dispatch_resumed"
     TASK_PARKED = "task_parked"
     TASK_LANDED = "task_landed"
+    REVIEW_REQUESTED = "review_requested"
+    REVIEW_APPROVED = "review_approved"
+    REVIEW_REJECTED = "review_rejected"
     BREAKAGE_FOUND = "breakage_found"
     BREAKAGE_SUSPECTED = "breakage_suspected"
     BREAKAGE_RULED_OUT = "breakage_ruled_out"
@@ -74,5 +80,7 @@ class Event(NamedTuple):
     data: str  # a JSON object
 
     def to_sse(self) -> bytes:
-        """The bytes of the event on an event stream. `data` has no line breaks."""
-        return f"id: {self.event_id}\nevent: {self.kind}\ndata: {self.data}\n\n".encode()
+        """The bytes of the event on an event stream. `data` has no line breaks. Readers ignore
+        fields that they do not know, such as `at`."""
+        head = f"id: {self.event_id}\nevent: {self.kind}\n"
+        return f"{head}data: {self.data}\nat: {wire_time(self.at_ms)}\n\n".encode()

@@ -34,16 +34,22 @@ Version = Annotated[int, Field(ge=1, le=INTEGER_MAX)]
 Operator = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=NO_NUL)]
 
 
+Landing = Literal["merge", "squash"]
+Review = Literal["none", "required"]
+
+
 class SpawnSubtaskRequest(BusRequest):
-    """`success_criteria` and `files_readonly` replace the generated ones.
+    """Without any `files` the task only reads. `success_criteria` and `files_readonly` replace the
+    generated ones.
 
     Defaults: `repo` is the server's repository, `base` its HEAD, `branch` the one that is checked
     out. `merges` names the accepted task whose work this task merges; this task takes over its lock
-    on the repo.
+    on the repo. `landing` says how accepted work reaches its target: as it is, or squashed into one
+    commit. With `review: required` it lands only when the operator has approved it.
     """
 
     bead_id: TaskId
-    files: Annotated[PathPatterns, Field(min_length=1)]
+    files: PathPatterns
     subtask_title: Title | None = None
     subtask_description: Text = ""
     dependencies_completed: Annotated[list[TaskId], Field(max_length=200)] = Field(default=[])
@@ -63,6 +69,8 @@ class SpawnSubtaskRequest(BusRequest):
     # Traits of the task, from which the policy chooses a model.
     traits: list[Trait] = Field(default=[], max_length=4)
     merges: TaskId | None = None
+    landing: Landing = "merge"
+    review: Review = "none"
     # Submit the task at once, as submit_task does.
     submit: bool = False
 
@@ -134,6 +142,8 @@ class HandoffView(Answer):
     prompt: str
     waivers: list[dict[str, Any]]
     last_claim: dict[str, Any] | None
+    landing: str = "merge"
+    review: str = "none"
 
 
 class RequestScopeRequest(BusRequest):

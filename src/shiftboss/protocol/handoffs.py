@@ -6,7 +6,13 @@ import hashlib
 import json
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, Field, StringConstraints
+from pydantic import (
+    BaseModel,
+    Field,
+    SerializerFunctionWrapHandler,
+    StringConstraints,
+    model_serializer,
+)
 
 from shiftboss.protocol.bus import TaskId
 from shiftboss.protocol.fields import NO_NUL, Request
@@ -25,22 +31,41 @@ Prose = Annotated[str, StringConstraints(max_length=20_000, pattern=NO_NUL)]
 
 
 class Contract(Request):
-    """The enforced part. The worker may write `files_owned` and must not write `files_readonly`."""
+    """The enforced part. The worker may write `files_owned` and must not write `files_readonly`.
+    Without `files_owned` it only reads, and its claim proves that nothing was changed."""
 
     task_id: TaskId
-    files_owned: Annotated[PathPatterns, Field(min_length=1)]
+    files_owned: PathPatterns
     files_readonly: PathPatterns
     dependencies_completed: list[TaskId]
     success_criteria: Annotated[list[Criterion], Field(min_length=1, max_length=CRITERIA_MAX)]
 
 
 class Context(Request):
-    """Background that helps to understand the task. It is not enforced."""
+    """Background that helps to understand the task. It is not enforced.
+
+    `description` is left out of the JSON if the task has none.
+    """
 
     epic_summary: Prose
     your_role: Prose
     what_others_did: Prose
     what_comes_next: Prose
+    description: Prose = ""
+
+    @property
+    def objective(self) -> str:
+        """What the worker has to do: its role, and the description."""
+        return "\n".join(text for text in (self.your_role, self.description) if text)
+
+    @model_serializer(mode="wrap")
+    def _without_empty_description(
+        self, serialize: SerializerFunctionWrapHandler
+    ) -> dict[str, Any]:
+        members: dict[str, Any] = serialize(self)
+        if not self.description:
+            members.pop("description", None)
+        return members
 
 
 class Escalation(Request):

@@ -9,7 +9,7 @@ from pydantic import Field, StringConstraints
 from shiftboss.defaults import DEFAULT_AGENT
 from shiftboss.protocol.bus import Priority, TaskId, Text, Title
 from shiftboss.protocol.fields import NO_NUL, Request, SwarmId
-from shiftboss.protocol.handoff_requests import Revision, Strategy
+from shiftboss.protocol.handoff_requests import Landing, Review, Revision, Strategy
 from shiftboss.protocol.handoffs import CRITERIA_MAX, Criterion, PathPatterns, VerificationPolicy
 from shiftboss.protocol.policy import RepoName, Seconds, ShortText, Trait
 
@@ -44,6 +44,8 @@ class PlanRepo(Request):
     ports: Annotated[list[VariableName], Field(max_length=20)] = Field(default=[])
     copy_files: Annotated[list[ShortText], Field(max_length=50, alias="copy")] = Field(default=[])
     verification: VerificationPolicy = Field(default=VerificationPolicy())
+    # How work lands in this repo. Default: as the plan says.
+    landing: Landing | None = None
 
 
 class PlanAgent(Request):
@@ -82,10 +84,16 @@ class PlanTask(Request):
     budget: Budget = Field(default=Budget())
     timeout: Seconds = 1800
     priority: Priority = 0
+    # Default: as the plan says.
+    review: Review | None = None
 
 
 class Plan(Request):
-    """`swarm` names the run. Running the same plan again continues the same swarm."""
+    """`swarm` names the run. Running the same plan again continues the same swarm.
+
+    `landing` says how accepted work reaches its target: with its commits (`merge`), or as one
+    commit per task (`squash`). With `review: required` a person approves each task first.
+    """
 
     goal: Title
     swarm: SwarmId | None = None
@@ -94,6 +102,8 @@ class Plan(Request):
     agent: AgentName = DEFAULT_AGENT
     workers: Annotated[int, Field(ge=1, le=WORKERS_MAX)] = 4
     auto_merge: bool = True
+    landing: Landing = "merge"
+    review: Review = "none"
     attempts: Annotated[int, Field(ge=1, le=20)] = 3
     budget: Budget = Field(default=Budget())
     tasks: Annotated[list[PlanTask], Field(min_length=1, max_length=TASKS_MAX)]

@@ -8,7 +8,7 @@ from pydantic import Field, StringConstraints
 
 from shiftboss.protocol.bus import BusRequest, Epoch, HoldView, TaskId, WorkerName
 from shiftboss.protocol.fields import INTEGER_MAX, NO_NUL, Answer
-from shiftboss.protocol.handoff_requests import Reason, Revision
+from shiftboss.protocol.handoff_requests import Operator, Reason, Revision
 
 # Totals are counted in millionths of a dollar, as integers that every language can represent.
 DOLLARS_MAX = 1_000_000_000
@@ -21,6 +21,7 @@ DollarLimit = Annotated[float, Field(gt=0, le=DOLLARS_MAX, allow_inf_nan=False)]
 UntilMs = Annotated[int, Field(ge=1, le=INTEGER_MAX)]
 # Landed commits are named in full, so that they are unambiguous.
 FullCommit = Annotated[str, StringConstraints(pattern=r"^[a-f0-9]{40}$")]
+CommitPrefix = Annotated[str, StringConstraints(pattern=r"^[a-f0-9]{7,40}$")]
 
 
 class ReportUsageRequest(BusRequest):
@@ -145,7 +146,8 @@ class ParkTaskRequest(BusRequest):
     """Ends an attempt that cannot continue before `until_ms` through no fault of its own.
 
     It does not count as a failure, and the task waits in the queue. Without `until_ms` the task can
-    be handed out at once. `checkpoint` is passed on to the next worker.
+    be handed out at once; a blocked worker's task only when its question is answered, and the next
+    worker gets the answer. `checkpoint` is passed on to the next worker.
     """
 
     bead_id: TaskId
@@ -165,7 +167,7 @@ class ParkAnswer(Answer):
 
 class ReportLandedRequest(BusRequest):
     """Reports that the accepted `commit` of a task is on `target`. `landed_commit` is the merge
-    commit, or `commit` itself. The server verifies it."""
+    commit, the squash commit, or `commit` itself. The server verifies it."""
 
     bead_id: TaskId
     commit: FullCommit
@@ -183,6 +185,16 @@ class LandedAnswer(Answer):
     landed_commit: str
     landed_at: int
     repo_locked: str | None = None
+
+
+class ReportRunRequest(BusRequest):
+    """`plan_file` is the plan that a run of the swarm has read."""
+
+    plan_file: Annotated[str, StringConstraints(min_length=1, max_length=4096, pattern=NO_NUL)]
+
+
+class ReportRunAnswer(Answer):
+    success: bool
 
 
 class ListLandableRequest(BusRequest):
@@ -211,8 +223,35 @@ class Landable(Answer):
     success_criteria: list[str]
     policy: dict[str, Any]
     depends_on: list[str]
+    landing: str = "merge"
+    # The state of the review, if the work has to be approved: open or approved.
+    review: str | None = None
 
 
 class LandableList(Answer):
     tasks: list[Landable]
     next_after: str | None
+
+
+class ApproveRequest(BusRequest):
+    """For the operator only. With `commit`, only if this is the commit in review; a prefix of its
+    name is enough. `by` is the person who decides."""
+
+    bead_id: TaskId
+    commit: CommitPrefix | None = None
+    by: Operator = "operator"
+
+
+class RejectRequest(ApproveRequest):
+    """For the operator only. The next attempt gets the `reason`."""
+
+    reason: Reason
+
+
+class ReviewAnswer(Answer):
+    success: bool
+    changed: bool
+    bead_id: str
+    state: str
+    commit: str
+    receipt_id: str

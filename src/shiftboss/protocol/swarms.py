@@ -59,6 +59,37 @@ class WorkerView(Answer):
     retries: list[RetryView]
 
 
+class SwarmWork(Answer):
+    """The tasks of the bus: how many have which status, what was accepted and has landed, what is
+    open, what it cost. `workers` have a task or wait for one."""
+
+    total: int
+    open: int
+    queued: int
+    active: int
+    done: int
+    failed: int
+    cancelled: int
+    receipts: int
+    landed: int
+    questions: int
+    scope_requests: int
+    holds: int
+    workers: int
+    tokens: int
+    dollars: float
+    unpriced_tokens: int
+
+
+class ReasonView(Answer):
+    """Why something waits or is where it is, and the command that helps."""
+
+    kind: str
+    bead_id: str | None
+    text: str
+    command: str | None
+
+
 class SwarmStatus(Answer):
     swarm_id: str
     feature: str
@@ -80,6 +111,11 @@ class SwarmStatus(Answer):
     workers: list[WorkerView]
     # Why the swarm or some of its tasks are not handed out.
     holds: list[HoldView] = Field(default=[])
+    bus: SwarmWork
+    # What waits for a person, or for another task to get out of the way.
+    waiting: list[ReasonView] = Field(default=[])
+    # The plan that the last run of the swarm has read.
+    plan_file: str | None = None
 
 
 class SwarmSummary(Answer):
@@ -91,6 +127,8 @@ class SwarmSummary(Answer):
     workers_failed: int
     created_at: str
     completed_at: str | None
+    last_update: str
+    bus: SwarmWork
 
 
 class SwarmList(Answer):
@@ -105,3 +143,4 @@ class HealthAnswer(Answer):
     version: str
     store: str
     uptime_seconds: int
+    started_at: str

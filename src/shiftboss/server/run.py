@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import gc
 import logging
 import os
@@ -28,11 +29,19 @@ from shiftboss.rules.claims.environment_variables import is_variable_allowed
 from shiftboss.server.fast_path.serving import fast_serving
 from shiftboss.server.http.app import App
 from shiftboss.server.http.connection import Serving
-from shiftboss.server.operator_token import operator_token
 from shiftboss.store.opening import DEFAULT_DATABASE, store_at
 from shiftboss.system.loopback import is_loopback
-from shiftboss.system.state_folder import make_state_folder
+from shiftboss.system.state_folder import (
+    SERVER_FILE,
+    ServerRecord,
+    make_state_folder,
+    operator_token,
+    remove_server_file,
+    write_server_file,
+)
 from shiftboss.tracker.beads import Beads
+
+log = logging.getLogger(__name__)
 
 BACKLOG = 2048
 # How long accepted requests may take to finish once the server is asked to stop.
@@ -58,6 +67,8 @@ class ServerSettings(NamedTuple):
     # Who may spawn tasks with a contract, and which variables a contract may pass to its commands.
     spawning: Literal["everybody", "operator"] | None = None
     pass_environment: Sequence[str] = ()
+    # Another program may use the port: then take any free one.
+    any_port_if_taken: bool = False
     # For tests. The replies are the same with and without the fast path, which is on by default.
     fast_path: bool | None = None
 
@@ -133,7 +144,10 @@ def serve(settings: ServerSettings, on_listening: Callable[[str], None]) -> None
             hint="set SHIFTBOSS_TOKEN or --token-file, or serve on 127.0.0.1",
         )
     _allow_many_connections()
-    listening = _listen(settings.host, settings.port)
+    make_state_folder(settings.state_folder)
+    # Beside the database, where commands look for both.
+    folder = make_state_folder(settings.database_folder or settings.state_folder)
+    listening = _listen(settings)
     app = _app(settings)
     serving = fast_serving(app, settings.database_folder) if settings.uses_fast_path else Serving()
     config = uvicorn.Config(
@@ -154,13 +168,24 @@ def serve(settings: ServerSettings, on_listening: Callable[[str], None]) -> None
     sys.setswitchinterval(SWITCH_SECONDS)
     server = _Server(config, app, serving)
     host, port = listening.getsockname()[:2]
-    app.on_started = lambda: on_listening(f"http://{_in_url(host)}:{port}")
+    record = ServerRecord(_local_address(host, port), os.getpid(), app.started_at)
+
+    def announce() -> None:
+        try:
+            write_server_file(folder, record)
+        except OSError as error:  # a full disk must not keep the server from starting
+            log.warning("cannot write %s: %s", folder / SERVER_FILE, error.strerror)
+        on_listening(_address(host, port))
+
+    app.on_started = announce
     try:
         server.run(sockets=[listening])
     except SystemExit:
         # uvicorn exits like this when the application did not start. The application knows why.
         if app.start_error is None:
             raise
+    finally:
+        remove_server_file(folder, record)
     if app.start_error is not None:
         raise app.start_error
 
@@ -216,18 +241,24 @@ def _own_repo() -> str | None:
     return next((str(path) for path in (here, *here.parents) if (path / ".git").exists()), None)
 
 
-def _in_url(host: str) -> str:
-    return f"[{host}]" if ":" in host else host
+def _address(host: str, port: int) -> str:
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def _listen(host: str, port: int) -> socket.socket:
+def _local_address(host: str, port: int) -> str:
+    """For commands on this machine: nothing is sent to the address that means all addresses."""
+    return _address({"0.0.0.0": HOST, "::": "::1"}.get(host, host), port)  # noqa: S104
+
+
+def _listen(settings: ServerSettings) -> socket.socket:
+    host, port = settings.host, settings.port
     try:
-        family, kind, proto, _, address = socket.getaddrinfo(
-            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
-        listening = socket.socket(family, kind, proto)
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind(address)
+        try:
+            listening = _bind(host, port)
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE or not settings.any_port_if_taken:
+                raise
+            listening = _bind(host, 0)
     except OSError as error:
         raise CannotStart(
             f"cannot listen on {host}:{port}: {error.strerror}",
@@ -236,6 +267,20 @@ def _listen(host: str, port: int) -> socket.socket:
         ) from error
     listening.listen(BACKLOG)
     listening.set_inheritable(False)
+    return listening
+
+
+def _bind(host: str, port: int) -> socket.socket:
+    family, kind, proto, _, address = socket.getaddrinfo(
+        host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+    )[0]
+    listening = socket.socket(family, kind, proto)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind(address)
+    except OSError:
+        listening.close()
+        raise
     return listening
 
 

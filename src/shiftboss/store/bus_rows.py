@@ -20,6 +20,20 @@ class BusRows(TransactionPart):
     def task(self, swarm_id: str, task_id: str) -> Task | None:
         return _task(self._session.fetch_one("task", {"swarm_id": swarm_id, "task_id": task_id}))
 
+    def swarms_of_task(self, task_id: str, limit: int) -> list[tuple[str, str]]:
+        rows = self._session.fetch_all("swarms_of_task", {"task_id": task_id, "limit": limit})
+        return [(swarm_id, status) for swarm_id, status in rows]
+
+    def task_counts(self, swarm_id: str) -> dict[str, int]:
+        rows = self._session.fetch_all("task_counts", {"swarm_id": swarm_id})
+        return {row[0]: row[1] for row in rows}
+
+    def tasks_with_status(self, swarm_id: str, status: str, limit: int) -> list[Task]:
+        rows = self._session.fetch_all(
+            "tasks_with_status", {"swarm_id": swarm_id, "status": status, "limit": limit}
+        )
+        return [Task._make(row) for row in rows]
+
     def tasks_after(self, swarm_id: str, task_id: str, limit: int) -> list[Task]:
         rows = self._session.fetch_all(
             "tasks_after", {"swarm_id": swarm_id, "task_id": task_id, "limit": limit}
@@ -84,7 +98,12 @@ class BusRows(TransactionPart):
         return _worker(self._session.fetch_one("worker", {"swarm_id": swarm_id, "name": name}))
 
     def next_worker(self, swarm_id: str) -> Worker | None:
-        return _worker(self._session.fetch_one("next_worker", {"swarm_id": swarm_id}))
+        parameters = {"swarm_id": swarm_id, "limit": 1}
+        return _worker(self._session.fetch_one("free_workers", parameters))
+
+    def free_workers(self, swarm_id: str, limit: int) -> list[Worker]:
+        parameters = {"swarm_id": swarm_id, "limit": limit}
+        return [_make_worker(row) for row in self._session.fetch_all("free_workers", parameters)]
 
     def put_worker(self, worker: Worker) -> None:
         self._write("put_worker", worker._asdict())
@@ -92,6 +111,9 @@ class BusRows(TransactionPart):
     def workers(self, swarm_id: str) -> list[tuple[Worker, WorkerState | None]]:
         rows = self._session.fetch_all("workers_with_states", {"swarm_id": swarm_id})
         return [(_make_worker(row[:6]), WorkerState(row[6]) if row[6] else None) for row in rows]
+
+    def busy_workers(self, swarm_id: str) -> list[str]:
+        return [row[0] for row in self._session.fetch_all("busy_workers", {"swarm_id": swarm_id})]
 
     def end_assignment(self, swarm_id: str, task_id: str, epoch: int) -> bool:
         parameters = {"swarm_id": swarm_id, "task_id": task_id, "epoch": epoch}

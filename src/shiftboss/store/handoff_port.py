@@ -98,6 +98,10 @@ class HandoffTransaction(Protocol):
 
     def receipt_of_task(self, swarm_id: str, task_id: str) -> ReceiptRow | None: ...
 
+    def swarms_with_receipt(self, task_id: str, limit: int) -> list[str]:
+        """The swarms that have a receipt of a task of this id, also those that are deleted."""
+        ...
+
     def receipts_after(self, after: tuple[int, str], limit: int) -> list[ReceiptRow]:
         """In the order of acceptance, after (accepted_at_ms, receipt_id)."""
         ...

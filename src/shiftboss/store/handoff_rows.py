@@ -147,6 +147,10 @@ class HandoffRows(TransactionPart):
         row = self._session.fetch_one("receipt_of_task", keys)
         return None if row is None else ReceiptRow._make(row)
 
+    def swarms_with_receipt(self, task_id: str, limit: int) -> list[str]:
+        rows = self._session.fetch_all("swarms_with_receipt", {"task_id": task_id, "limit": limit})
+        return [row[0] for row in rows]
+
     def receipts_after(self, after: tuple[int, str], limit: int) -> list[ReceiptRow]:
         rows = self._session.fetch_all(
             "receipts_after", {"at_ms": after[0], "receipt_id": after[1], "limit": limit}

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from shiftboss.defaults import DATABASE_FILE, STATE_FOLDER
 from shiftboss.errors import InvalidRequest
 from shiftboss.store.port import Store
 from shiftboss.store.sqlite.store import SqliteStore
 
-DEFAULT_DATABASE = Path(".shiftboss") / "shiftboss.db"
+DEFAULT_DATABASE = Path(STATE_FOLDER) / DATABASE_FILE
 
 
 def store_at(address: str | Path, *, cache_rows: bool = True) -> Store:

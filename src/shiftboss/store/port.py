@@ -18,6 +18,7 @@ from shiftboss.rules.tasks.tasks import Question, Salvage, Task, Worker
 from shiftboss.store.contract_port import ContractTransaction
 from shiftboss.store.handoff_port import HandoffTransaction
 from shiftboss.store.run_port import RunTransaction
+from shiftboss.store.transaction_part import NO_PARKED_POLLS, ParkedPolls
 
 T = TypeVar("T")
 
@@ -163,10 +164,12 @@ class TakenTask(NamedTuple):
 
 
 class TakenWorker(NamedTuple):
-    """A worker and its current attempt. Each may be None."""
+    """A worker and its current attempt. Each may be None. `may_have_offers`: whether it is worth
+    asking for the `next_offer` of the swarm."""
 
     worker: Worker | None
     assignment: Assignment | None
+    may_have_offers: bool = True
 
 
 class BusTransaction(Protocol):
@@ -181,6 +184,18 @@ class BusTransaction(Protocol):
         ...
 
     def task(self, swarm_id: str, task_id: str) -> Task | None: ...
+
+    def swarms_of_task(self, task_id: str, limit: int) -> list[tuple[str, str]]:
+        """(swarm_id, status) of every task of this id, by swarm."""
+        ...
+
+    def task_counts(self, swarm_id: str) -> Mapping[str, int]:
+        """How many tasks have which status."""
+        ...
+
+    def tasks_with_status(self, swarm_id: str, status: str, limit: int) -> list[Task]:
+        """In the order of their ids."""
+        ...
 
     def tasks_after(self, swarm_id: str, task_id: str, limit: int) -> list[Task]:
         """In the order of their ids."""
@@ -221,10 +236,22 @@ class BusTransaction(Protocol):
         """The least recently used worker that is free and available."""
         ...
 
+    def free_workers(self, swarm_id: str, limit: int) -> list[Worker]:
+        """The workers that are free and available, the least recently used first."""
+        ...
+
+    def next_offer(self, swarm_id: str) -> Assignment | None:
+        """The oldest offer that no poll has received and that is not held back since."""
+        ...
+
     def put_worker(self, worker: Worker) -> None: ...
 
     def workers(self, swarm_id: str) -> list[tuple[Worker, WorkerState | None]]:
         """All workers by name, with the state of their assignment."""
+        ...
+
+    def busy_workers(self, swarm_id: str) -> list[str]:
+        """The names of the workers that have a task."""
         ...
 
     def end_assignment(self, swarm_id: str, task_id: str, epoch: int) -> bool:
@@ -299,6 +326,8 @@ class Transaction(
 ):
     """Reads and writes of one use case: all are committed, or none."""
 
+    polls: ParkedPolls
+
 
 UseCase = Callable[[Transaction], T]
 
@@ -315,10 +344,16 @@ class Store(Protocol):
     # Whether other servers may use the same database.
     shared: bool
 
-    async def open(self, on_commit: CommitListener, on_gap: Callable[[], None]) -> None:
+    async def open(
+        self,
+        on_commit: CommitListener,
+        on_gap: Callable[[], None],
+        polls: ParkedPolls = NO_PARKED_POLLS,
+    ) -> None:
         """Apply the migrations and start. `on_commit` gets the events of every commit, in order, on
         the event loop, before the answers are given there. `on_gap` is called on the event loop
-        when events of other servers may have been missed; their commits can be read by then."""
+        when events of other servers may have been missed; their commits can be read by then.
+        Use cases see `polls`."""
         ...
 
     def write(self, use_case: UseCase[T], partition: str) -> asyncio.Future[T]:

@@ -14,7 +14,7 @@ from shiftboss.rules.tasks.packets import Assignment
 from shiftboss.rules.tasks.tasks import Task, Worker
 from shiftboss.store.port import TakenTask, TakenWorker
 from shiftboss.store.transaction import SqlTransaction
-from shiftboss.store.transaction_part import Session
+from shiftboss.store.transaction_part import ParkedPolls, Session
 
 R = TypeVar("R")
 
@@ -75,8 +75,8 @@ class CachedSwarms:
 
 
 class RowCache:
-    """Rows by table; tasks on which no other task depends; swarms without ready tasks, or without
-    holds."""
+    """Rows by table; tasks on which no other task depends; swarms without ready tasks, without
+    holds, or without offers that no poll has received."""
 
     def __init__(self, rows_max: int = ROWS_MAX) -> None:
         self.tasks: CachedRows[Task] = CachedRows(rows_max)
@@ -85,6 +85,7 @@ class RowCache:
         self.without_dependents: CachedRows[bool] = CachedRows(rows_max)
         self.without_ready = CachedSwarms(rows_max)
         self.without_holds = CachedSwarms(rows_max)
+        self.without_offers = CachedSwarms(rows_max)
 
     def clear(self) -> None:
         self.tasks.clear()
@@ -93,13 +94,16 @@ class RowCache:
         self.without_dependents.clear()
         self.without_ready.clear()
         self.without_holds.clear()
+        self.without_offers.clear()
 
 
 class CachedTransaction(SqlTransaction):
     """Reads from the cache where it can, and keeps the cache equal to the database."""
 
-    def __init__(self, session: Session, event_ids: dict[str, int], cache: RowCache) -> None:
-        super().__init__(session, event_ids)
+    def __init__(
+        self, session: Session, event_ids: dict[str, int], polls: ParkedPolls, cache: RowCache
+    ) -> None:
+        super().__init__(session, event_ids, polls)
         self._cache = cache
 
     # -- tasks
@@ -182,6 +186,8 @@ class CachedTransaction(SqlTransaction):
             return cached
         taken = super().take_worker(swarm_id, name)
         if taken is not None:
+            if not taken.may_have_offers:
+                self._cache.without_offers.add(swarm_id)
             self._cache.workers.put(swarm_id, name, taken.worker)
             if taken.assignment is not None:
                 task_id = taken.assignment.task_id
@@ -192,10 +198,13 @@ class CachedTransaction(SqlTransaction):
         worker = self._cache.workers.get(swarm_id, name)
         if worker is None or isinstance(worker, Unknown):
             return None
+        may_have_offers = swarm_id not in self._cache.without_offers
         if worker.task_id is None:
-            return TakenWorker(worker, None)
+            return TakenWorker(worker, None, may_have_offers)
         assignment = self._cache.assignments.get(swarm_id, worker.task_id)
-        return None if isinstance(assignment, Unknown) else TakenWorker(worker, assignment)
+        if isinstance(assignment, Unknown):
+            return None
+        return TakenWorker(worker, assignment, may_have_offers)
 
     def put_worker(self, worker: Worker) -> None:
         super().put_worker(worker)
@@ -211,8 +220,19 @@ class CachedTransaction(SqlTransaction):
         self._cache.assignments.put(swarm_id, task_id, assignment)
         return assignment
 
+    def next_offer(self, swarm_id: str) -> Assignment | None:
+        if swarm_id in self._cache.without_offers:
+            return None
+        offer = super().next_offer(swarm_id)
+        # An offer may be held back; then the next call has to ask again.
+        if offer is None and not self._has_offers(swarm_id):
+            self._cache.without_offers.add(swarm_id)
+        return offer
+
     def put_assignment(self, assignment: Assignment) -> None:
         super().put_assignment(assignment)
+        if not assignment.received:
+            self._cache.without_offers.discard(assignment.swarm_id)
         self._cache.assignments.put(assignment.swarm_id, assignment.task_id, assignment)
 
     def save_assignment(self, assignment: Assignment) -> bool:

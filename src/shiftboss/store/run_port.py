@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from shiftboss.rules.runs.records import BudgetRecord, Hold, LandingRecord, ProcessUsage, Totals
+from shiftboss.rules.runs.records import (
+    BudgetRecord,
+    Hold,
+    LandingRecord,
+    PlanRunRecord,
+    ProcessUsage,
+    ReviewRecord,
+    SpawnRefusal,
+    Totals,
+)
 
 
 class RunTransaction(Protocol):
@@ -61,9 +70,36 @@ class RunTransaction(Protocol):
 
     def put_landing(self, landing: LandingRecord) -> None: ...
 
+    def drop_landing(self, swarm_id: str, task_id: str) -> None:
+        """The accepted work of the task will not land. Work that has landed stays."""
+        ...
+
+    def review(self, swarm_id: str, task_id: str) -> ReviewRecord | None: ...
+
+    def put_review(self, review: ReviewRecord) -> None: ...
+
     def landings_to_come(
         self, swarm_id: str, after: tuple[int, str], limit: int
     ) -> list[LandingRecord]:
         """Accepted work that has not landed, in the order of acceptance, after (accepted_at_ms,
         receipt_id)."""
         ...
+
+    def landing_counts(self, swarm_id: str) -> tuple[int, int]:
+        """How many tasks are accepted, and how many of them have landed."""
+        ...
+
+    # -- plans and what they wait for
+    def plan_run(self, swarm_id: str) -> PlanRunRecord | None: ...
+
+    def put_plan_run(self, run: PlanRunRecord) -> None: ...
+
+    def spawn_refusal(self, swarm_id: str, task_id: str) -> SpawnRefusal | None: ...
+
+    def spawn_refusals(self, swarm_id: str, limit: int) -> list[SpawnRefusal]:
+        """In the order of the ids of the tasks."""
+        ...
+
+    def put_spawn_refusal(self, refusal: SpawnRefusal) -> None: ...
+
+    def drop_spawn_refusal(self, swarm_id: str, task_id: str) -> None: ...

@@ -2,8 +2,19 @@
 
 from __future__ import annotations
 
-from shiftboss.rules.runs.records import BudgetRecord, Hold, LandingRecord, ProcessUsage, Totals
-from shiftboss.store.transaction_part import TransactionPart
+import json
+
+from shiftboss.rules.runs.records import (
+    BudgetRecord,
+    Hold,
+    LandingRecord,
+    PlanRunRecord,
+    ProcessUsage,
+    ReviewRecord,
+    SpawnRefusal,
+    Totals,
+)
+from shiftboss.store.transaction_part import Row, TransactionPart
 
 
 class RunRows(TransactionPart):
@@ -79,6 +90,16 @@ class RunRows(TransactionPart):
     def put_landing(self, landing: LandingRecord) -> None:
         self._write("put_landing", landing._asdict())
 
+    def drop_landing(self, swarm_id: str, task_id: str) -> None:
+        self._write("drop_landing", {"swarm_id": swarm_id, "task_id": task_id})
+
+    def review(self, swarm_id: str, task_id: str) -> ReviewRecord | None:
+        row = self._session.fetch_one("review", {"swarm_id": swarm_id, "task_id": task_id})
+        return None if row is None else ReviewRecord._make(row)
+
+    def put_review(self, review: ReviewRecord) -> None:
+        self._write("put_review", review._asdict())
+
     def landings_to_come(
         self, swarm_id: str, after: tuple[int, str], limit: int
     ) -> list[LandingRecord]:
@@ -92,3 +113,36 @@ class RunRows(TransactionPart):
             },
         )
         return [LandingRecord._make(row) for row in rows]
+
+    def landing_counts(self, swarm_id: str) -> tuple[int, int]:
+        row = self._session.fetch_one("landing_counts", {"swarm_id": swarm_id})
+        return (0, 0) if row is None else (row[0], row[1])
+
+    # -- plans and what they wait for
+
+    def plan_run(self, swarm_id: str) -> PlanRunRecord | None:
+        row = self._session.fetch_one("plan_run", {"swarm_id": swarm_id})
+        return None if row is None else PlanRunRecord._make(row)
+
+    def put_plan_run(self, run: PlanRunRecord) -> None:
+        self._write("put_plan_run", run._asdict())
+
+    def spawn_refusal(self, swarm_id: str, task_id: str) -> SpawnRefusal | None:
+        row = self._session.fetch_one("spawn_refusal", {"swarm_id": swarm_id, "task_id": task_id})
+        return None if row is None else _spawn_refusal(row)
+
+    def spawn_refusals(self, swarm_id: str, limit: int) -> list[SpawnRefusal]:
+        rows = self._session.fetch_all("spawn_refusals", {"swarm_id": swarm_id, "limit": limit})
+        return [_spawn_refusal(row) for row in rows]
+
+    def put_spawn_refusal(self, refusal: SpawnRefusal) -> None:
+        self._write(
+            "put_spawn_refusal", refusal._asdict() | {"holders": json.dumps(refusal.holders)}
+        )
+
+    def drop_spawn_refusal(self, swarm_id: str, task_id: str) -> None:
+        self._write("drop_spawn_refusal", {"swarm_id": swarm_id, "task_id": task_id})
+
+
+def _spawn_refusal(row: Row) -> SpawnRefusal:
+    return SpawnRefusal._make((*row[:4], json.loads(row[4]), row[5]))

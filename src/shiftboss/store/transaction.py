@@ -102,7 +102,15 @@ class SqlTransaction(BusRows, HandoffRows, ContractRows, RunRows):
         if row is None:
             return None
         assignment = None if row[1] is None else _assignment(row)
-        return TakenWorker(taken_worker(swarm_id, row[_NEXT_COLUMN:]), assignment)
+        worker = taken_worker(swarm_id, row[_NEXT_COLUMN:-1])
+        return TakenWorker(worker, assignment, may_have_offers=bool(row[-1]))
+
+    def next_offer(self, swarm_id: str) -> Assignment | None:
+        row = self._session.fetch_one("next_offer", {"swarm_id": swarm_id})
+        return None if row is None else _assignment(row)
+
+    def _has_offers(self, swarm_id: str) -> bool:
+        return self._session.fetch_one("has_offers", {"swarm_id": swarm_id}) is not None
 
     def add_swarm(self, swarm: Swarm) -> bool:
         return self._write("add_swarm", swarm._asdict()) == 1
@@ -218,7 +226,15 @@ def _swarm(row: Row | None) -> Swarm | None:
 def _assignment(row: Row) -> Assignment:
     head, tail = row[:3], row[4:14]
     return Assignment._make(
-        (*head, _STATES[row[3]], *tail, _flag(row[14]), _flag(row[15]), *row[16:_NEXT_COLUMN])
+        (
+            *head,
+            _STATES[row[3]],
+            *tail,
+            _flag(row[14]),
+            _flag(row[15]),
+            *row[16 : _NEXT_COLUMN - 1],
+            bool(row[_NEXT_COLUMN - 1]),
+        )
     )
 
 

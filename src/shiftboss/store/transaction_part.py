@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Final, Protocol
 
 from pydantic_core import to_json
 
@@ -25,6 +25,31 @@ class Session(Protocol):
         ...
 
 
+class ParkedPolls(Protocol):
+    """The polls that wait on this server, for use cases that choose a worker. Called on the threads
+    of the store."""
+
+    def parked_workers(self, swarm_id: str) -> Collection[str]:
+        """The names of the workers. It may change at any time."""
+        ...
+
+    def promise(self, swarm_id: str, worker: str) -> bool:
+        """Whether a poll of the worker is parked. If so, it gets the task that the caller assigns:
+        from its event, or by asking the store again before it times out."""
+        ...
+
+
+class NoParkedPolls:
+    def parked_workers(self, swarm_id: str) -> Collection[str]:  # noqa: ARG002
+        return ()
+
+    def promise(self, swarm_id: str, worker: str) -> bool:  # noqa: ARG002
+        return False
+
+
+NO_PARKED_POLLS: Final = NoParkedPolls()
+
+
 def event_text(data: Mapping[str, object]) -> str:
     """The data of an event as it is stored: one line of JSON, the same for the same data."""
     return to_json(data).decode()
@@ -33,8 +58,14 @@ def event_text(data: Mapping[str, object]) -> str:
 class TransactionPart:
     """`event_ids` are the last event ids of swarms, as far as the session knows them."""
 
-    def __init__(self, session: Session, event_ids: dict[str, int] | None = None) -> None:
+    def __init__(
+        self,
+        session: Session,
+        event_ids: dict[str, int] | None = None,
+        polls: ParkedPolls = NO_PARKED_POLLS,
+    ) -> None:
         self._session = session
+        self.polls = polls
         self._event_ids = {} if event_ids is None else event_ids
         self.events: list[Event] = []
         self.wrote = False

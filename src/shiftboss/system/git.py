@@ -48,8 +48,10 @@ class GitOutput(NamedTuple):
 
     @property
     def first_error(self) -> str:
+        """The first line that is an error. Git prints advice and warnings before it."""
         lines = [line for line in self.err.splitlines() if line.strip()]
-        return (lines or [f"exit code {self.code}"])[0][:300]
+        errors = [line for line in lines if not line.startswith(("hint:", "warning:"))]
+        return (errors or lines or [f"exit code {self.code}"])[0][:300]
 
 
 async def git(

@@ -159,6 +159,14 @@ def _read_process(pid: int) -> Process | None:
     return Process(pid, int(fields[1]), int(fields[21]) * PAGE_BYTES, seconds)
 
 
+def start_ticks(pid: int) -> int | None:
+    """When a process was started, in ticks since the system was; None if there is no such process.
+    With its id, this identifies a process for good."""
+    stat = _read(f"/proc/{pid}/stat")
+    fields = stat[stat.rindex(b")") + 2 :].split() if stat else []
+    return int(fields[19]) if fields and fields[0] != b"Z" else None
+
+
 def parent_of(pid: int) -> int:
     process = _read_process(pid)
     return 0 if process is None else process.parent

@@ -1,31 +1,100 @@
-"""The state folder: the database, the keys and the logs of a server and of its runs."""
+"""The state folder of a server and of runs: the database, keys, tokens, mirrors and logs.
+
+A server that is up keeps `server.json` there: its address, its process and when it started. That is
+how commands and runs find the server of a folder. The file of a killed server stays, so readers
+compare `started_at` with the one that the server at the address reports.
+"""
 
 from __future__ import annotations
 
+import json
 import os
-from contextlib import suppress
+import secrets
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
-STATE_FOLDER: Final = ".shiftboss"
-_IGNORE_ALL: Final = b"*\n"
+from shiftboss.defaults import OPERATOR_TOKEN_FILE, STATE_FOLDER
+from shiftboss.errors import ShiftbossError
+from shiftboss.system.private_files import read_private, write_once, write_private
+
+SERVER_FILE: Final = "server.json"
+_SERVER_FILE_BYTES_MAX: Final = 4096
 
 
-def make_state_folder(path: Path) -> Path:
-    """Create the folder unless it exists, readable by its owner only, with a `.gitignore` of its
-    own: a `git add .` must never stage the signing key.
+class BadStateFolder(ShiftbossError):
+    code = "bad_state_folder"
+    title = "The state folder cannot be used"
 
-    A folder of another name that was there before belongs to somebody else, and gets none.
+
+class ServerRecord(NamedTuple):
+    """What `server.json` holds. `started_at` identifies this start of the server."""
+
+    address: str
+    pid: int
+    started_at: str
+
+
+def make_state_folder(folder: Path) -> Path:
+    """Create the folder, for its owner only and ignored by git. Raises BadStateFolder.
+
+    An existing folder of another name may be anything, even a repository: it gets no `.gitignore`.
     """
-    is_ours = path.name == STATE_FOLDER or not path.exists()
-    path.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if is_ours:
-        _ignore_everything(path / ".gitignore")
-    return path
+    is_ours = folder.name == STATE_FOLDER or not folder.exists()
+    make_private_folder(folder)
+    ignore = folder / ".gitignore"
+    if is_ours and not ignore.exists():
+        try:
+            write_once(ignore, b"*\n")
+        except OSError as error:
+            raise _unusable(folder, error.strerror) from error
+    return folder
 
 
-def _ignore_everything(file: Path) -> None:
-    with suppress(FileExistsError):
-        descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "wb") as opened:
-            opened.write(_IGNORE_ALL)
+def make_private_folder(folder: Path) -> None:
+    """Create a folder for the owner only, unless it exists. Raises BadStateFolder if nothing can be
+    written there."""
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise _unusable(folder, error.strerror) from error
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise _unusable(folder, "it is read-only")
+
+
+def operator_token(folder: Path) -> str:
+    """The operator's token in the state folder, created at the first start. A user who can read it
+    is the operator."""
+    path = folder / OPERATOR_TOKEN_FILE
+    if not path.exists():
+        write_once(path, f"{secrets.token_urlsafe(32)}\n".encode())
+    return read_private(path, "the operator's token").decode().strip()
+
+
+def write_server_file(folder: Path, record: ServerRecord) -> None:
+    write_private(folder / SERVER_FILE, f"{json.dumps(record._asdict())}\n")
+
+
+def read_server_file(folder: Path) -> ServerRecord | None:
+    """What the file says; the server may be gone. None if there is no such file, or another one."""
+    try:
+        with (folder / SERVER_FILE).open("rb") as file:
+            members = json.loads(file.read(_SERVER_FILE_BYTES_MAX))
+        return ServerRecord(
+            str(members["address"]), int(members["pid"]), str(members["started_at"])
+        )
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def remove_server_file(folder: Path, record: ServerRecord) -> None:
+    """Unless another server has replaced it in the meantime."""
+    if read_server_file(folder) == record:
+        (folder / SERVER_FILE).unlink(missing_ok=True)
+
+
+def _unusable(folder: Path, reason: str | None) -> BadStateFolder:
+    return BadStateFolder(
+        f"cannot use the folder {folder}: {reason}",
+        field="state",
+        hint="make it writable, or choose a database elsewhere with --db FILE",
+    )

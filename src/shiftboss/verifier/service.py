@@ -126,8 +126,8 @@ async def run_verifier(
 @contextlib.contextmanager
 def _locked_folder(folder: Path) -> Iterator[None]:
     """Hold the folder: a verifier deletes what it finds there, so two must not share one."""
+    make_state_folder(folder)
     try:
-        make_state_folder(folder)
         lock = try_lock(folder / "lock")
     except OSError as error:
         raise EvidenceUnavailable(f"cannot use the folder {folder}: {error.strerror}") from error

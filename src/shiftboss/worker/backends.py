@@ -5,8 +5,9 @@ Nothing is written to disk and nothing is retried: checkpoints are up to the cal
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Mapping
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from shiftboss.client.errors import ServerBusy
 from shiftboss.client.http_client import HttpClient, ServerRequest, swarm_path, validated
@@ -23,18 +24,21 @@ from shiftboss.protocol.packets import (
 from shiftboss.protocol.swarms import CreateSwarmRequest
 
 
-class CoordinationBackend(Protocol):
+class CoordinationBackend(ABC):
     """What a worker needs from a coordinator. A call has taken effect when it returns; one that is
     refused raises an error of `shiftboss.errors`."""
 
+    @abstractmethod
     async def create_swarm(
         self, feature: str = "", manifest_path: str = "", auto_merge: bool = False, **further: Any
     ) -> str: ...
 
+    @abstractmethod
     async def register_worker(
         self, swarm_id: str, packet_id: int, packet_name: str, tasks_total: int, worktree: str
     ) -> dict[str, Any]: ...
 
+    @abstractmethod
     async def report_progress(
         self,
         swarm_id: str,
@@ -47,6 +51,7 @@ class CoordinationBackend(Protocol):
         commit: str | None = None,
     ) -> dict[str, Any]: ...
 
+    @abstractmethod
     async def report_complete(
         self,
         swarm_id: str,
@@ -56,6 +61,7 @@ class CoordinationBackend(Protocol):
         review_passed: bool,
     ) -> dict[str, Any]: ...
 
+    @abstractmethod
     async def report_error(
         self,
         swarm_id: str,
@@ -66,20 +72,24 @@ class CoordinationBackend(Protocol):
         recoverable: bool,
     ) -> dict[str, Any]: ...
 
+    @abstractmethod
     async def get_status(self, swarm_id: str) -> dict[str, Any]: ...
 
+    @abstractmethod
     def subscribe_events(
         self, swarm_id: str, since_event_id: int = 0
     ) -> AsyncIterator[dict[str, Any]]: ...
 
 
-class MCPStreamableHTTPBackend:
+class MCPStreamableHTTPBackend(CoordinationBackend):
     """`config` has a host, a port and, if the server requires one, a token."""
 
     def __init__(self, config: Mapping[str, Any]) -> None:
-        host = str(config.get("host", HOST))
-        in_url = f"[{host}]" if ":" in host else host
-        self._server = Server.at(f"http://{in_url}:{config.get('port', PORT)}", config.get("token"))
+        self.host = str(config.get("host", HOST))
+        self.port = int(config.get("port", PORT))
+        in_url = f"[{self.host}]" if ":" in self.host else self.host
+        self.base_url = f"http://{in_url}:{self.port}"
+        self._server = Server.at(self.base_url, config.get("token"))
         self._http = HttpClient(self._server)
 
     async def create_swarm(
@@ -190,13 +200,28 @@ class MCPStreamableHTTPBackend:
             raise busy.problem from None
 
 
-_BACKENDS: Final[dict[str, Callable[[Mapping[str, Any]], CoordinationBackend]]] = {
+# The backends by name. `register_backend` adds one.
+BACKENDS: Final[dict[str, Callable[[Mapping[str, Any]], CoordinationBackend]]] = {
     "mcp-streamable-http": MCPStreamableHTTPBackend,
 }
 
 
-def get_backend(name: str, config: Mapping[str, Any] | None = None) -> CoordinationBackend:
-    backend = _BACKENDS.get(name)
-    if backend is None:
-        raise ValueError(f"unknown backend {name!r}; known: {', '.join(sorted(_BACKENDS))}")
-    return backend(config or {})
+def register_backend(
+    name: str, backend_class: Callable[[Mapping[str, Any]], CoordinationBackend]
+) -> None:
+    """Make `get_backend(name, config)` return `backend_class(config)`."""
+    BACKENDS[name] = backend_class
+
+
+def get_backend(
+    name: str | Mapping[str, Any], config: Mapping[str, Any] | None = None
+) -> CoordinationBackend:
+    """`get_backend(name, config)`, or `get_backend(config)` with the name in `config["backend"]`.
+    Raises ValueError if there is no such backend."""
+    if not isinstance(name, str):
+        config = name
+        name = str(config.get("backend", ""))
+    backend_class = BACKENDS.get(name)
+    if backend_class is None:
+        raise ValueError(f"unknown backend {name!r}; known: {', '.join(sorted(BACKENDS))}")
+    return backend_class(config or {})

@@ -48,6 +48,7 @@ class BusTask(MilestoneReports):
     ) -> None:
         self.bead_id: str = delivery["bead_id"]
         self.title: str = delivery["title"]
+        self.description: str = delivery.get("description", "")
         self.epoch: int = delivery["epoch"]
         self.resume_from: dict[str, Any] | None = delivery.get("checkpoint")
         self.salvage: list[dict[str, Any]] = delivery.get("salvage", [])

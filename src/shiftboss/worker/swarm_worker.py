@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -23,6 +24,7 @@ from shiftboss.protocol.packets import (
     ProgressRequest,
     RegisterRequest,
     Report,
+    checkpoint_path,
 )
 from shiftboss.protocol.swarms import WorkerView
 from shiftboss.worker.checkpoints import (
@@ -67,6 +69,11 @@ class SwarmWorker:
         self._reporter: Reporter | None = None
         # One thread: reports keep their order, and a cancelled call is still carried out.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="shiftboss-worker")
+
+    @property
+    def checkpoint_path(self) -> Path:
+        """The file in the work tree that holds the last report."""
+        return checkpoint_path(self.worktree, self.packet_id, self.packet_name)
 
     async def register(self) -> dict[str, Any]:
         return await self._in_thread(partial(self._report, self._registration()))

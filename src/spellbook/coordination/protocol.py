@@ -10,12 +10,19 @@ from shiftboss.protocol.packets import (
     RegisterAnswer,
     RegisterRequest,
 )
-from shiftboss.protocol.swarms import CreateSwarmAnswer, CreateSwarmRequest, SwarmStatus
+from shiftboss.protocol.swarms import (
+    CreateSwarmAnswer,
+    CreateSwarmRequest,
+    SwarmStatus,
+    WorkerView,
+)
 
 RegisterResponse = RegisterAnswer
 ProgressResponse = ProgressAnswer
 CompleteResponse = CompleteAnswer
 ErrorResponse = ErrorAnswer
+SwarmCreateResponse = CreateSwarmAnswer
+WorkerStatus = WorkerView
 
 __all__ = [
     "CompleteAnswer",
@@ -32,5 +39,7 @@ __all__ = [
     "RegisterAnswer",
     "RegisterRequest",
     "RegisterResponse",
+    "SwarmCreateResponse",
     "SwarmStatus",
+    "WorkerStatus",
 ]

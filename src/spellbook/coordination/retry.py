@@ -1,5 +1,17 @@
 """Which errors are retried, and when."""
 
-from shiftboss.rules.tasks.retry import ErrorCategory, RetryPolicy, classify_error
+from shiftboss.rules.tasks.retry import (
+    NON_RECOVERABLE_ERRORS,
+    RECOVERABLE_ERRORS,
+    ErrorCategory,
+    RetryPolicy,
+    classify_error,
+)
 
-__all__ = ["ErrorCategory", "RetryPolicy", "classify_error"]
+__all__ = [
+    "NON_RECOVERABLE_ERRORS",
+    "RECOVERABLE_ERRORS",
+    "ErrorCategory",
+    "RetryPolicy",
+    "classify_error",
+]

@@ -174,6 +174,7 @@ def test_the_status_distinguishes_the_four_worker_states(
     started(any_client, "busy", "t1")
     ask(any_client, "register_worker", name="offered")
     submitted(any_client, "t2")
+    ask(any_client, "poll_task", name="offered")
     ask(any_client, "register_worker", name="bored")
     ask(any_client, "register_worker", name="keen")
     with polling(any_client, any_server.url) as polls:

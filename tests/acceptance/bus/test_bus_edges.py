@@ -213,11 +213,26 @@ def test_submitting_an_unknown_or_ended_task_is_refused(executing: InSwarm) -> N
     before = snapshot(executing)
     problem = refused(executing, SUBMIT, {"bead_id": "none"}, 404, "unknown_task")
     assert problem["detail"] == "Unknown task: none"
+    assert problem["dispatched"] is False
     for bead_id, status in (("t", "done"), ("c", "cancelled")):
         problem = refused(executing, SUBMIT, {"bead_id": bead_id}, 409, "task_ended")
-        assert problem["task_status"] == status
-        refused(executing, "/bus/retry_task", {"bead_id": bead_id}, 409, "task_ended")
+        assert (problem["task_status"], problem["dispatched"]) == (status, False)
+    refused(executing, "/bus/retry_task", {"bead_id": "t"}, 409, "task_ended")
     assert snapshot(executing) == before
+
+
+@pytest.mark.requirement("OWN-12")
+def test_a_cancelled_task_is_brought_back_by_a_retry(executing: InSwarm) -> None:
+    """It waits in the queue again if it was submitted before, and is open if it never was."""
+    submitted(executing, "c")
+    ask(executing, "add_task", bead_id="o", title="Never submitted")
+    for bead_id in ("t", "c", "o"):
+        ask(executing, "cancel_task", bead_id=bead_id, reason="not needed")
+        assert ask(executing, "show_task", bead_id=bead_id)["last_error"] == "not needed"
+    ask(executing, "register_worker", name="v")
+    assert ask(executing, "retry_task", bead_id="o")["status"] == "open"
+    assert ask(executing, "retry_task", bead_id="t")["status"] == "active"
+    assert ask(executing, "retry_task", bead_id="c")["status"] in ("active", "queued")
 
 
 @pytest.mark.requirement("BUS-04")
@@ -225,10 +240,11 @@ def test_a_resubmitted_task_keeps_its_place(executing: InSwarm) -> None:
     submitted(executing, "q1", "q2")
     before = snapshot(executing)
     assert ask(executing, "submit_task", bead_id="t") == {
-        "dispatched": True,
+        "dispatched": False,
         "worker": "w",
         "bead_id": "t",
         "epoch": 1,
+        "status": "executing",
     }
     assert ask(executing, "submit_task", bead_id="q2")["position"] == 2
     assert ask(executing, "submit_task", bead_id="q1")["position"] == 1

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -89,6 +91,36 @@ def test_a_long_event_stays_on_one_line_in_a_pipe(busy_server: RunningServer) ->
         str(number) for number in range(1, len(lines) + 1)
     ]
     assert max(len(line) for line in lines) > 200
+
+
+@pytest.mark.requirement("OWN-11")
+@pytest.mark.parametrize(
+    "command", [("swarm", "show", SWARM), ("swarm", "list"), ("status", SWARM)], ids=" ".join
+)
+def test_nothing_is_cut_off_or_padded_in_a_pipe(
+    busy_server: RunningServer, command: tuple[str, ...]
+) -> None:
+    out = shiftboss(*command, url=busy_server.url, COLUMNS="40").out
+    assert ("Sign in with a key, and " * 6).strip() in out
+    assert "…" not in out
+    assert not re.search(r" +$", out, re.MULTILINE)
+
+
+@pytest.mark.requirement("OWN-11")
+def test_colours_are_off_with_no_color(busy_server: RunningServer) -> None:
+    shown = on_terminal("swarm", "show", SWARM, url=busy_server.url, columns=80, NO_COLOR="1")
+    assert not re.search(r"\x1b\[[0-9;]*3[0-9]m", shown)
+    assert "failed" in shown
+
+
+@pytest.mark.requirement("OWN-11")
+def test_an_event_has_a_local_time_and_in_json_one_in_utc(busy_server: RunningServer) -> None:
+    zone = {"TZ": "XYZ-3"}
+    (first, *_) = shiftboss("events", SWARM, url=busy_server.url, **zone).out.splitlines()
+    (document, *_) = shiftboss("events", SWARM, "--json", url=busy_server.url).out.splitlines()
+    at = datetime.fromisoformat(json.loads(document)["at"])
+    assert at.tzinfo == UTC
+    assert first.split()[1:3] == f"{at + timedelta(hours=3):%Y-%m-%d %H:%M:%S}".split()
 
 
 TRICKS = "[bold]x[/bold] [/] :smile: \x1b[2J\x1b]0;title\x07 \u202e \r\n\ttab"

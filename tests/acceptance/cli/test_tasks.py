@@ -116,7 +116,9 @@ def test_an_unknown_task_is_a_one_line_error(server: RunningServer, command: str
 def test_each_swarm_has_its_own_tasks(server: RunningServer, client: Client) -> None:
     client.create_swarm(swarm_id="other")
     assert shiftboss("task", "add", "a", "--title", "T", "--swarm", "other", url=server.url)[0] == 0
-    assert shiftboss("task", "list", url=server.url).out.startswith("no tasks; ")
+    assert shiftboss("task", "list", "--swarm", "default", url=server.url).out.startswith(
+        "no tasks; "
+    )
     assert len(_lines("task", "list", "--swarm", "other", url=server.url)) == 2
     refused = shiftboss("task", "list", "--swarm", "nope", "--json", url=server.url)
     assert (refused.code, json.loads(refused.out)["code"]) == (1, "unknown_swarm")
@@ -154,12 +156,13 @@ def test_questions_are_listed_and_answered_once(server: RunningServer, client: C
         "type": "blocked",
         "worker_id": "z.ai1",
         "timestamp": "2026-01-05T10:00:00Z",
-        "payload": {"question": "Which database?", "contact": "dba"},
+        "payload": {"question": "Which database?\nOld or \x1b[1mnew?", "contact": "dba"},
     }
     assert client.post("/messages", blocked).status_code == 200
-    lines = [line.split() for line in _lines("questions", "list", url=server.url)]
-    assert lines[1][:4] == ["1", "a", "z.ai1", "dba"]
-    assert lines[1][-2:] == ["Which", "database?"]
+    lines = _lines("questions", "list", url=server.url)
+    assert lines[1].split()[:4] == ["1", "a", "z.ai1", "dba"]
+    assert lines[1].split()[-2:] == ["Which", "database?"]
+    assert lines[2].strip() == r"Old or \x1b[1mnew?"
     done = shiftboss("questions", "answer", "1", "the old one", url=server.url)
     assert done == (0, "z.ai1 gets the answer and continues with a\n", "")
     assert _lines("questions", "list", url=server.url) == ["no open questions"]

@@ -66,6 +66,61 @@ def test_a_sha256_repository_is_refused_before_anything_is_started(
     assert ask(client, "list_tasks")["tasks"] == []
 
 
+@pytest.mark.requirement("HO-01", "BUS-03")
+def test_the_description_of_a_task_reaches_its_worker(client: Client, repo: Repo) -> None:
+    ask(client, "register_worker", name="w")
+    described = {"bead_id": "t", "title": "Give a token", "description": "Sign it with RS256."}
+    ask(client, "add_task", **described)
+    ask(client, "add_task", bead_id="plain", title="Plain", description="Without a handoff.")
+    ask(client, "submit_task", bead_id="plain")
+    polled = ask(client, "poll_task", name="w")["task"]
+    assert (polled["bead_id"], polled["description"]) == ("plain", "Without a handoff.")
+    ask(client, "ack_task", name="w", bead_id="plain")
+    ask(client, "worker_done", bead_id="plain")
+
+    spawned = spawn(client, repo, submit=True)
+    assert spawned["handoff"]["context"]["your_role"] == "Give a token"
+    prompts = ask(client, "get_worker_prompt", bead_id="t")["text"], spawned["prompt"]
+    polled = ask(client, "poll_task", name="w")["task"]
+    shown = ask(client, "show_handoff", bead_id="t")
+    for context in (
+        spawned["handoff"]["context"],
+        polled["handoff"]["context"],
+        shown["handoff"]["context"],
+        polled,
+    ):
+        assert context["description"] == "Sign it with RS256."
+    assert all("Sign it with RS256." in prompt for prompt in (*prompts, shown["prompt"]))
+
+
+@pytest.mark.requirement("HO-01")
+def test_the_description_of_a_spawn_counts_where_the_task_has_another(
+    client: Client, repo: Repo
+) -> None:
+    ask(client, "register_worker", name="w")
+    ask(client, "add_task", bead_id="t", title="T", description="Of the task.")
+    spawned = spawn(client, repo, subtask_description="Of the spawn.", submit=True)
+    assert spawned["handoff"]["context"]["description"] == "Of the spawn."
+    assert ask(client, "poll_task", name="w")["task"]["description"] == "Of the spawn."
+    prompt = ask(client, "get_worker_prompt", bead_id="t")["text"]
+    assert "Of the spawn." in prompt
+    assert "Of the task." not in prompt
+    # Adding the task is still a repeat.
+    ask(client, "add_task", bead_id="t", title="T", description="Of the task.")
+
+
+@pytest.mark.requirement("HO-01")
+def test_a_handoff_without_a_description_has_the_documented_members_alone(
+    client: Client, repo: Repo
+) -> None:
+    assert set(spawn(client, repo)["handoff"]["context"]) == {
+        "epic_summary",
+        "your_role",
+        "what_others_did",
+        "what_comes_next",
+    }
+
+
 # -- the documented calls, over every surface
 
 
@@ -170,8 +225,12 @@ def test_the_documented_calls_work_over_http(bus: InSwarm, repo: Repo) -> None:
 @pytest.mark.parametrize(
     ("members", "field"),
     [
-        ({"files": []}, "files"),
         ({"files": ["../x"]}, "files.0"),
+        ({"files": ["a.py", "src/{auth,lib/*.ts"]}, "files.1"),
+        ({"files": ["{a,b}" * 12]}, "files.0"),
+        ({"files": [f"{{a,b}}{{c,d}}/{number}" for number in range(501)]}, "files"),
+        ({"files_readonly": ["lib}/x"]}, "files_readonly.0"),
+        ({"policy": {"generated": ["v{1..3}/x"]}}, "policy.generated.0"),
         ({"surprise": True}, "surprise"),
         ({"policy": {"waive": "all"}}, "policy.waive"),
     ],
@@ -183,6 +242,81 @@ def test_an_invalid_handoff_is_refused_by_field(
     problem = refused(bus, "/bus/swarm_spawn_subtask", body | members, 422, "invalid_request")
     assert problem["field"] == field
     refused(bus, "/bus/show_handoff", {"bead_id": "t"}, 404, "unknown_handoff")
+
+
+@pytest.mark.requirement("HO-02", "HO-04", "HO-07")
+def test_braces_in_files_are_alternatives(bus: InSwarm, repo: Repo) -> None:
+    owned = ["src/{auth,lib/{jwt,keys}}/*.py", "README.md"]
+    policy = {"generated": ["{uv,poetry}.lock"]}
+    spawned = spawn(bus, repo, files=owned, policy=policy, success_criteria=["It works"])
+    assert spawned["handoff"]["contract"]["files_owned"] == [
+        "src/auth/*.py",
+        "src/lib/jwt/*.py",
+        "src/lib/keys/*.py",
+        "README.md",
+    ]
+    assert ask(bus, "show_handoff", bead_id="t")["policy"]["generated"] == [
+        "uv.lock",
+        "poetry.lock",
+    ]
+    # Another task cannot have one of the alternatives.
+    other = {"bead_id": "u", "files": ["src/{web,lib/jwt}/"], "subtask_title": "U"}
+    problem = refused(
+        bus,
+        "/bus/swarm_spawn_subtask",
+        other | {"repo": str(repo.path)},
+        409,
+        "ownership_overlap",
+    )
+    assert [holder["bead_id"] for holder in problem["holders"]] == ["t"]
+    owners = ask(bus, "who_owns", repo=str(repo.path), files=["src/{web,auth}/x.py"])["holders"]
+    assert [holder["bead_id"] for holder in owners] == ["t"]
+
+    repo.commit("outside", {"src/lib/other/x.py": "", "src/auth/login.py": "x = 1\n"})
+    no = complete(bus, "t").json()
+    assert [violation["path"] for violation in no["violations"]] == ["src/lib/other/x.py"]
+    start_over(repo)
+    repo.commit("inside", {"src/lib/jwt/x.py": "", "src/auth/y.py": "", "poetry.lock": ""})
+    assert complete(bus, "t").json()["success"] is True
+
+
+@pytest.mark.requirement("HO-01", "HO-04")
+def test_a_task_without_files_proves_that_it_changed_nothing(bus: InSwarm, repo: Repo) -> None:
+    spawned = spawn(bus, repo, files=[], success_criteria=["Command passes: test -f README.md"])
+    assert spawned["handoff"]["contract"]["files_owned"] == []
+    assert "Change nothing" in spawned["prompt"]
+    assert "Change only" not in spawned["prompt"]
+    # It is in nobody's way.
+    spawn(bus, repo, bead_id="u", files=["**"])
+
+    repo.commit("changes", {"notes.md": "what I read\n"})
+    no = complete(bus, "t").json()
+    by_check = {violation["check"]: violation for violation in no["violations"]}
+    assert set(by_check) == {"ancestry", "scope"}
+    assert by_check["scope"]["path"] == "notes.md"
+    assert "owns none" in by_check["ancestry"]["message"]
+    assert repo.base in by_check["ancestry"]["hint"]
+    repo.git("rm", "--quiet", "notes.md")
+    repo.commit("takes it back")
+    undone = complete(bus, "t").json()
+    assert {violation["check"] for violation in undone["violations"]} == {"scope"}
+
+    start_over(repo)
+    repo.commit("empty")
+    yes = complete(bus, "t", commit=repo.base, summary="It has no tests.").json()
+    assert (yes["success"], yes["commit"]) == (True, repo.base)
+    (ancestry,) = [check for check in yes["checks"] if check["check"] == "ancestry"]
+    assert ancestry["message"] == "is the base itself: nothing was changed"
+    receipt = ask(bus, "show_receipt", bead_id="t")["signed_receipt"]["receipt"]
+    assert receipt["diff"]["changes"] == []
+
+
+@pytest.mark.requirement("HO-04")
+def test_an_empty_commit_is_enough_for_a_task_without_files(bus: InSwarm, repo: Repo) -> None:
+    spawn(bus, repo, files=[], success_criteria=["It was read"])
+    commit = repo.commit("empty")
+    yes = complete(bus, "t").json()
+    assert (yes["success"], yes["commit"]) == (True, commit)
 
 
 @pytest.mark.requirement("HO-02")

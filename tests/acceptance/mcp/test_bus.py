@@ -48,6 +48,8 @@ THE_DOCUMENTS_TOOLS = {
 READING_TOOLS = {
     "get_status",
     "show_task",
+    "find_task",
+    "why_task",
     "list_tasks",
     "list_questions",
     "swarm_status",

@@ -128,6 +128,43 @@ def test_a_bad_swarm_is_not_created(registered: Client, body: object, field: str
     assert len(registered.get("/swarms").json()["swarms"]) == 1
 
 
+@pytest.mark.requirement("SW-13")
+def test_the_settings_of_a_swarm_can_be_given_as_query_parameters(client: Client) -> None:
+    """The contract's own client sends them so, with an empty body."""
+    query = "feature=sign-in&manifest_path=%2Fplan.json&auto_merge=true&notify_on_complete=False"
+    answer = client.post(f"/swarm/create?{query}", b"")
+    assert answer.status_code == 201
+    created = answer.json()
+    assert (created["auto_merge"], created["notify_on_complete"]) == (True, False)
+    assert client.status(created["swarm_id"])["feature"] == "sign-in"
+
+
+@pytest.mark.requirement("SW-13")
+def test_the_body_counts_where_body_and_query_have_the_same_member(client: Client) -> None:
+    body = {"swarm_id": SWARM, "feature": "of the body"}
+    answer = client.post("/swarm/create?feature=of+the+query&workers_expected=3", body)
+    assert (answer.status_code, answer.json()["swarm_id"]) == (201, SWARM)
+    status = client.status(SWARM)
+    assert (status["feature"], status["workers_expected"]) == ("of the body", 3)
+
+
+@pytest.mark.requirement("SW-06", "SW-13")
+@pytest.mark.parametrize(
+    ("query", "field"),
+    [
+        ("surprise=1", "surprise"),
+        ("auto_merge=perhaps", "auto_merge"),
+        ("workers_expected=0", "workers_expected"),
+        ("swarm_id=a%2Fb", "swarm_id"),
+        ("feature=%00", "feature"),
+    ],
+)
+def test_a_bad_query_parameter_creates_no_swarm(registered: Client, query: str, field: str) -> None:
+    answer = registered.post(f"/swarm/create?{query}", b"")
+    assert (answer.status_code, answer.json()["field"]) == (422, field)
+    assert len(registered.get("/swarms").json()["swarms"]) == 1
+
+
 @pytest.mark.requirement("SW-06")
 @pytest.mark.parametrize("key", ["", "x" * 201, "tab\there"])
 def test_a_bad_idempotency_key_is_refused(registered: Client, key: str) -> None:

@@ -13,14 +13,18 @@ from shiftboss.protocol.bus import (
     AckAnswer,
     AckRequest,
     AddTaskRequest,
+    AnswerQuestionRequest,
     BusWorker,
+    CancelTaskRequest,
     Delivery,
     DoneRequest,
     HeartbeatAnswer,
     HeartbeatRequest,
+    ListQuestionsRequest,
     MessageAnswer,
     PollAnswer,
     PollRequest,
+    QuestionView,
     RegisterWorkerRequest,
     ResetWorkerRequest,
     StatusRequest,
@@ -140,7 +144,9 @@ class BusFixture:
 
     async def cancel(self, task: str) -> str:
         return (
-            await self.bus_service.cancel_task(TaskRequest(swarm_id=self.swarm_id, bead_id=task))
+            await self.bus_service.cancel_task(
+                CancelTaskRequest(swarm_id=self.swarm_id, bead_id=task)
+            )
         ).status
 
     async def say(self, kind: MessageType, worker: str, **members: Any) -> MessageAnswer:
@@ -152,6 +158,15 @@ class BusFixture:
 
     async def show(self, task: str) -> TaskView:
         return await self.bus_service.show_task(TaskRequest(swarm_id=self.swarm_id, bead_id=task))
+
+    async def open_questions(self) -> list[QuestionView]:
+        request = ListQuestionsRequest(swarm_id=self.swarm_id, only_open=True)
+        return (await self.bus_service.list_questions(request)).questions
+
+    async def answer(self, question_id: int, text: str) -> None:
+        await self.bus_service.answer_question(
+            AnswerQuestionRequest(swarm_id=self.swarm_id, question_id=question_id, answer=text)
+        )
 
     async def worker(self, name: str) -> BusWorker:
         status = await self.bus_service.get_status(StatusRequest(swarm_id=self.swarm_id))

@@ -29,6 +29,8 @@ from shiftboss.protocol.bus import AnswerQuestionRequest, ListQuestionsRequest
 from shiftboss.protocol.messages import MessageType
 from shiftboss.protocol.states import WorkerState
 from shiftboss.protocol.swarms import CreateSwarmRequest
+from shiftboss.rules.tasks.packets import Assignment
+from shiftboss.rules.tasks.tasks import has_left_checkpoint
 from shiftboss.store.opening import store_at
 from shiftboss.store.sqlite.store import SqliteStore
 from tests.conformance.bus.bus_fixtures import BusFixture, Rows, StillClock
@@ -80,8 +82,10 @@ class Bus(RuleBasedStateMachine):
         for name, task in before.tasks.items():
             after = self.rows.tasks[name]
             assert after.epoch >= task.epoch
-            if task.status in ("done", "cancelled"):
-                assert after.status == task.status
+            if task.status == "done":
+                assert after.status == "done"
+            if task.status == "cancelled":  # only a retry brings it back
+                assert after.status not in ("done", "failed")
         for held in self.rows.assignments.values():
             self.attempts.add((held.worker, held.task_id, held.epoch))
 
@@ -122,7 +126,21 @@ class Bus(RuleBasedStateMachine):
 
     @rule(name=WORKERS)
     def poll(self, name: str) -> None:
+        offers = self.not_received()
         self.may(self.bus.look(name))
+        holder = self.rows.workers.get(name)
+        if holder is not None and holder.task_id is None and offers:
+            # Only a worker that gave the task away does not take it over.
+            assert any(
+                has_left_checkpoint(self.rows.tasks[offer.task_id], name) for offer in offers
+            )
+
+    def not_received(self) -> list[Assignment]:
+        return [
+            held
+            for held in self.rows.assignments.values()
+            if held.state is WorkerState.ASSIGNED and not held.received
+        ]
 
     @precondition(lambda self: self.in_state(WorkerState.ASSIGNED))
     @rule(data=st.data())
@@ -351,6 +369,8 @@ class Bus(RuleBasedStateMachine):
                 assert not any(name in after for after in self.depends_on.values())
         if swarm_id in cache.without_ready:
             assert not any(is_ready(task) for task in self.rows.tasks.values())
+        if swarm_id in cache.without_offers:
+            assert not self.not_received()
 
     @invariant()
     def who_is_free_for_certain_is_free(self) -> None:

@@ -267,7 +267,7 @@ async def test_retrying_a_queued_task_does_not_move_it(bus: BusFixture) -> None:
     assert await bus.rows() == before
 
 
-async def test_a_cancelled_task_cannot_be_resumed(bus: BusFixture) -> None:
+async def test_a_cancelled_task_stays_cancelled_until_it_is_retried(bus: BusFixture) -> None:
     await bus.register("w")
     await bus.add_and_submit("held", "queued")
     await bus.add("open")
@@ -277,10 +277,12 @@ async def test_a_cancelled_task_cannot_be_resumed(bus: BusFixture) -> None:
         assert await bus.cancel(name) == "cancelled"
         with pytest.raises(TaskEnded):
             await bus.submit(name)
-        with pytest.raises(TaskEnded):
-            await bus.retry(name)
     assert (await bus.rows()).assignments == {}
     assert (await bus.worker("w")).status == "idle"
+    assert await bus.retry("open") == "open", "it was never submitted"
+    assert await bus.retry("held") == "active"
+    assert await bus.retry("queued") == "queued"
+    assert "task_reopened" in await bus.kinds("held")
 
 
 async def test_a_finished_task_cannot_be_cancelled(bus: BusFixture) -> None:

@@ -112,6 +112,7 @@ async def test_an_answer_wakes_the_poll_of_the_worker_that_asked(bus: BusFixture
 async def test_a_lapsed_offer_wakes_the_poll_of_the_next_worker(bus: BusFixture) -> None:
     await bus.register("v", "w")
     await bus.add_and_submit("t")
+    await bus.given("v")
     poll = await parked(bus, "w")
     await bus.pass_seconds(60)
     assert await task_of(poll) == "t"

@@ -384,3 +384,18 @@ async def test_a_checkpoint_is_written_at_every_trigger(contract: ContractFixtur
         "blockers": [],
         "decisions_made": [],
     }
+
+
+@pytest.mark.requirement("CC-11")
+async def test_commits_that_nobody_reported_are_in_the_next_checkpoint(
+    store_address: str, tmp_path: Path
+) -> None:
+    repo = Repo(tmp_path / "repo")
+    async with open_contract(store_address, tmp_path, repo, []) as contract:
+        await contract.works_on(TASK, "w")
+        await contract.says(TASK, "WORKING: Fees", decisions=["u128 amounts"])
+        sha = repo.commit("work", {"src/auth/fees.py": "1\n"})
+        await passes(contract, 5, contract.clock.now_ms)
+        found = await contract.checkpoint(TASK)
+    assert (found["commits"], found["files_modified"]) == ([sha], ["src/auth/fees.py"])
+    assert found["decisions_made"] == ["u128 amounts"]

@@ -7,6 +7,7 @@ from typing import Any
 from shiftboss.coordinator.duties.hold_expiry import HoldExpiry
 from shiftboss.protocol.bus import HoldView, StatusRequest
 from shiftboss.protocol.runs import (
+    ApproveRequest,
     BudgetAnswer,
     Landable,
     LandedAnswer,
@@ -15,9 +16,11 @@ from shiftboss.protocol.runs import (
     ParkTaskRequest,
     PauseAnswer,
     PauseSwarmRequest,
+    RejectRequest,
     ReportLandedRequest,
     ReportUsageRequest,
     ResumeSwarmRequest,
+    ReviewAnswer,
     SetBudgetRequest,
     ShowUsageRequest,
     UsageAnswer,
@@ -91,3 +94,11 @@ class RunFixture:
     async def landable(self, **members: Any) -> list[Landable]:
         request = ListLandableRequest(**self._said(**members))
         return (await self.run_service.list_landable(request)).tasks
+
+    async def approve(self, task: str, **members: Any) -> ReviewAnswer:
+        request = ApproveRequest(**self._said(bead_id=task, **members))
+        return await self.run_service.approve(request)
+
+    async def reject(self, task: str, reason: str, **members: Any) -> ReviewAnswer:
+        request = RejectRequest(**self._said(bead_id=task, reason=reason, **members))
+        return await self.run_service.reject(request)

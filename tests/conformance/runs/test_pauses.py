@@ -128,9 +128,6 @@ async def test_only_the_holder_can_park_and_only_work_in_progress(
         await plan.park("a", "x", 1, 60)
     with pytest.raises(StaleEpoch):
         await plan.park("a", "w", 2, 60)
-    await bus.say(MessageType.BLOCKED, "w", payload={"question": "Which?"})
-    with pytest.raises(IllegalTransition):
-        await plan.park("a", "w", 1, 60)
     assert await plan.holds() == []
 
 
@@ -188,3 +185,38 @@ async def test_the_duty_ends_a_pause_on_time(store_address: str) -> None:
         assert task.assigned_at >= pause.until_ms  # type: ignore[operator]
     finally:
         await coordinator.stop()
+
+
+@pytest.mark.requirement("OWN-12")
+async def test_a_blocked_worker_that_exits_is_parked_until_its_question_is_answered(
+    plan: RunFixture, bus: BusFixture
+) -> None:
+    """It has not failed, and the next worker gets the answer."""
+    await bus.register("w")
+    await bus.add_and_submit("a")
+    epoch = await bus.start("w", "a")
+    asked = await bus.say(MessageType.BLOCKED, "w", payload={"question": "which colour?"})
+    assert (await plan.park("a", "w", epoch)).status == "queued"
+    assert (await bus.look("w")).task is None, "nobody gets it before the answer"
+    assert [hold.reason for hold in await plan.holds()] == ["waits for the answer to its question"]
+    assert asked.question_id is not None
+    await bus.answer(asked.question_id, "blue")
+    assert await plan.holds() == []
+    given = await bus.given("w")
+    assert (given.bead_id, given.checkpoint) == ("a", {"instructions": "blue"})
+    assert (await bus.show("a")).failures == 0
+
+
+@pytest.mark.requirement("OWN-12")
+async def test_a_cancelled_task_takes_its_question_and_its_hold_with_it(
+    plan: RunFixture, bus: BusFixture
+) -> None:
+    await bus.register("w")
+    await bus.add_and_submit("a")
+    epoch = await bus.start("w", "a")
+    await bus.say(MessageType.BLOCKED, "w", payload={"question": "which colour?"})
+    await plan.park("a", "w", epoch)
+    await bus.cancel("a")
+    assert await plan.holds() == []
+    assert await bus.open_questions() == []
+    assert await bus.retry("a") == "active"

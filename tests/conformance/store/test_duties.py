@@ -116,7 +116,7 @@ async def test_a_scheduled_retry_survives_a_restart(store_address: str) -> None:
 
 @pytest.mark.requirement("SW-08", "SW-09")
 async def test_an_error_wakes_the_duty_that_fires_the_retry(store_address: str) -> None:
-    policy = RetryPolicy(first_delay_seconds=1)
+    policy = RetryPolicy(backoff_base=1)
     async with coordinating(store_address, policy=policy) as (coordinator, heard):
         await failing_worker(coordinator)
         await hear_of_retry(heard)

@@ -120,6 +120,43 @@ def test_readonly_takes_precedence_over_owned(tmp_path: Path, repo: Repo) -> Non
 
 
 @pytest.mark.parametrize(
+    ("path", "owned", "readonly"),
+    [
+        ("src/pluggy.py", ["src/**/*.py", "src/*.py"], []),
+        ("random/__init__.py", ["**/*.py"], []),
+        ("tests/json.py", ["tests/"], []),
+        ("tests/test_login/__init__.py", ["tests/**"], ["tests/test_login.py"]),
+        ("tests/test_login.cpython-311-x86_64-linux-gnu.so", ["tests/"], ["tests/test_login.py"]),
+        ("fake-1.0.dist-info/entry_points.txt", ["*/*"], []),
+        ("rules.mk", ["*"], []),
+    ],
+)
+def test_no_glob_covers_a_file_that_takes_the_place_of_another(
+    tmp_path: Path, repo: Repo, path: str, owned: list[str], readonly: list[str]
+) -> None:
+    repo.commit("work", {path: "x = 1\n"})
+    (verdict,) = verify(tmp_path, repo.job(owned=owned, readonly=readonly))
+    refused(verdict, path)
+
+
+@pytest.mark.parametrize(
+    ("path", "owned"),
+    [
+        ("src/auth/queue.py", ["src/auth/"]),
+        ("src/shop/email/__init__.py", ["src/**"]),
+        ("src/pluggy.py", ["src/pluggy.py"]),
+        ("src/auth/login/__init__.py", ["src/auth/"]),
+    ],
+)
+def test_a_module_of_a_package_may_have_the_name_of_a_standard_module(
+    tmp_path: Path, repo: Repo, path: str, owned: list[str]
+) -> None:
+    repo.commit("work", {path: "x = 1\n"})
+    (verdict,) = verify(tmp_path, repo.job(owned=owned))
+    assert verdict.accepted, verdict.violations
+
+
+@pytest.mark.parametrize(
     "target", ["/etc/passwd", "../../../outside", "../../.git/config", "names.py/../../../../x"]
 )
 def test_a_link_out_of_the_tree_is_refused_even_if_owned(

@@ -128,17 +128,17 @@ def test_a_quota_parks_the_work_until_it_renews(project: PlanProject) -> None:
 
 
 @pytest.mark.requirement("OWN-07")
-def test_an_exhausted_budget_ends_the_run(project: PlanProject) -> None:
+def test_an_exhausted_budget_ends_a_run_that_does_not_wait(project: PlanProject) -> None:
     project.plan(task("dear", do="spend", budget={"tokens": 5000}), task("cheap"))
-    outcome = project.run()
+    outcome = project.run("--no-wait")
     assert outcome["landed"] == ["cheap"]
-    assert "budget" in str(outcome["stuck"]["dear"])
+    assert "shiftboss budget set --swarm" in outcome["stuck"]["dear"]
 
 
 @pytest.mark.requirement("CC-07")
 def test_the_second_denial_in_a_row_ends_the_attempt(project: PlanProject) -> None:
     project.plan(task("barred", do="denied"))
-    outcome = project.run()
+    outcome = project.run("--no-wait")
     assert outcome["landed"] == []
     assert "BLOCKED_PERMISSION: Bash" in str(outcome["stuck"]["barred"])
 
@@ -164,13 +164,19 @@ def test_a_plan_can_grow_and_shrink_between_runs(project: PlanProject) -> None:
     assert project.landed().count("Add one") == 1
 
 
-@pytest.mark.requirement("OWN-01")
-def test_a_question_ends_a_run_that_has_nothing_else_to_do(project: PlanProject) -> None:
-    project.plan(task("unsure", do="ask"), task("sure"))
-    outcome = project.run()
+@pytest.mark.requirement("OWN-01", "OWN-12")
+def test_a_question_ends_a_run_that_does_not_wait(project: PlanProject) -> None:
+    """The answer is given later; the next run continues, and the work lands."""
+    project.plan(task("unsure", do="ask"), task("sure"), swarm="ask", attempts=1)
+    outcome = project.run("--no-wait")
     assert outcome["landed"] == ["sure"]
-    assert "which colour?" in outcome["stuck"]["unsure"]
-    assert "shiftboss questions answer" in outcome["stuck"]["unsure"]
+    assert outcome["held"] == ["unsure"]
+    command = "shiftboss questions answer 1 TEXT --swarm ask"
+    assert f"question 1: which colour? (answer it: {command})" in outcome["stuck"]["unsure"]
+    with project.client_after_run() as client:
+        answer = {"swarm_id": "ask", "question_id": 1, "answer": "blue"}
+        assert client.post("/bus/answer_question", answer).status_code == 200
+    assert sorted(project.run("--no-wait")["landed"]) == ["sure", "unsure"]
 
 
 @pytest.mark.requirement("OWN-01")

@@ -5,23 +5,24 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import psutil
 import pytest
 
+from shiftboss.client.errors import ServerUnreachable
+from shiftboss.client.http_client import HttpClient, ServerRequest
 from shiftboss.client.server_address import Server
-from shiftboss.errors import Forbidden
+from shiftboss.errors import Forbidden, UnknownRepo
 from shiftboss.orchestrator.run import server_process
 from shiftboss.orchestrator.run.progress import Progress
+from shiftboss.orchestrator.run.run_server import server_for_run
 from shiftboss.orchestrator.run.server_client import RunServerClient
-from shiftboss.orchestrator.run.server_process import (
-    ServerDown,
-    ServerOptions,
-    is_reachable,
-    server_for_run,
-)
+from shiftboss.orchestrator.run.server_process import ServerDown, ServerOptions
+from shiftboss.system.state_folder import read_server_file
 from tests.repos import Repo
 from tests.running import RunningServer
 from tests.waiting import eventually
@@ -30,8 +31,25 @@ pytestmark = [pytest.mark.anyio, pytest.mark.requirement("OWN-01")]
 
 
 def options(folder: Path) -> ServerOptions:
-    nowhere = Server("http://127.0.0.1:1", None)
-    return ServerOptions(nowhere, str(folder / "shiftboss.db"), folder / "server.log", own=True)
+    log = folder / "server.log"
+    return ServerOptions(None, str(folder / "shiftboss.db"), folder, log, own=True)
+
+
+async def is_reachable(server: Server) -> bool:
+    try:
+        await HttpClient(server).send(ServerRequest(path="/health"))
+    except ServerUnreachable:
+        return False
+    return True
+
+
+@asynccontextmanager
+async def client_of(run_options: ServerOptions) -> AsyncIterator[RunServerClient]:
+    async with (
+        server_for_run(run_options, Progress()) as found,
+        RunServerClient(found.server, "s", found.operator_token) as client,
+    ):
+        yield client
 
 
 def servers() -> list[int]:
@@ -97,36 +115,76 @@ async def test_a_server_that_dies_is_restarted_at_the_same_address(tmp_path: Pat
     assert list(progress.lines) == ["the server has exited; restarting it"]
 
 
-async def test_no_agent_can_find_the_operators_token(
+async def test_no_agent_can_find_an_operators_token_that_the_user_has_set(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SHIFTBOSS_OPERATOR_TOKEN", "of-the-environment")
-    tokens = []
-    for given in (None, "of-the-operator"):
-        given_options = replace(options(tmp_path), operator_token=given)
-        async with server_for_run(given_options, Progress()) as run_server:
-            token = run_server.operator_token
-            assert token is not None
-            (pid,) = servers()
-            seen = (
-                f"{psutil.Process(pid).cmdline()} {environment(pid)} {given_options} {run_server}"
-            )
-            assert token not in seen
-            assert "of-the-environment" not in seen
-            async with RunServerClient(run_server.server, "s", token) as client:
+    token = "of-the-operator"
+    given_options = replace(options(tmp_path), operator_token=token)
+    async with server_for_run(given_options, Progress()) as run_server:
+        assert run_server.operator_token == token
+        (pid,) = servers()
+        seen = f"{psutil.Process(pid).cmdline()} {environment(pid)} {given_options} {run_server}"
+        assert token not in seen
+        assert "of-the-environment" not in seen
+        async with RunServerClient(run_server.server, "s", token) as client:
+            await client.create_swarm("Sums")
+            await client.call("resume_swarm", operator=True)
+        for wrong in (None, "of-the-environment"):
+            async with RunServerClient(run_server.server, "s", wrong) as client:
+                with pytest.raises(Forbidden):
+                    await client.call("resume_swarm", operator=True)
+    files = contents(tmp_path)
+    assert "receipt-key.pem" in files
+    assert "operator-token" not in files
+    assert not any(token.encode() in content for content in files.values())
+
+
+@pytest.mark.requirement("OWN-12")
+async def test_a_run_and_serve_have_the_same_operators_token_in_a_folder(tmp_path: Path) -> None:
+    async with server_for_run(options(tmp_path), Progress()) as run_server:
+        token = run_server.operator_token
+    file = tmp_path / "operator-token"
+    assert (file.read_text(), file.stat().st_mode & 0o777) == (f"{token}\n", 0o600)
+    serving = RunningServer(tmp_path / "shiftboss.db").start()
+    try:
+        async with server_for_run(replace(options(tmp_path), own=False), Progress()) as run_server:
+            assert (run_server.server.address, run_server.operator_token) == (serving.url, token)
+    finally:
+        serving.close()
+
+
+@pytest.mark.requirement("OWN-12")
+async def test_a_run_continues_when_the_run_that_started_its_server_ends(tmp_path: Path) -> None:
+    progress = Progress()
+    not_own = replace(options(tmp_path), own=False)
+    async with AsyncExitStack() as first_run:
+        first = await first_run.enter_async_context(server_for_run(not_own, Progress()))
+        async with server_for_run(not_own, progress) as second:
+            assert second == first
+            assert len(servers()) == 1
+            await first_run.aclose()
+            async with RunServerClient(second.server, "s", second.operator_token) as client:
                 await client.create_swarm("Sums")
                 await client.call("resume_swarm", operator=True)
-            for wrong in (None, "of-the-environment"):
-                async with RunServerClient(run_server.server, "s", wrong) as client:
-                    with pytest.raises(Forbidden):
-                        await client.call("resume_swarm", operator=True)
-        files = contents(tmp_path)
-        assert "receipt-key.pem" in files
-        assert "operator-token" not in files
-        assert not any(token.encode() in content for content in files.values())
-        tokens.append(token)
-    assert tokens[1] == "of-the-operator"
-    assert len(tokens[0]) > 30
+    assert list(progress.lines) == ["the shared server has ended; starting one in its place"]
+    assert servers() == []
+
+
+@pytest.mark.requirement("OWN-12")
+async def test_a_server_of_another_folder_is_left_alone(tmp_path: Path) -> None:
+    """Both would like the default port; at most one gets it."""
+    one, other = tmp_path / "one", tmp_path / "other"
+    for folder in (one, other):
+        folder.mkdir()
+    async with (
+        server_for_run(replace(options(one), own=False), Progress()) as first,
+        server_for_run(replace(options(other), own=False), Progress()) as second,
+    ):
+        assert first.server != second.server
+        assert first.operator_token != second.operator_token
+        assert (read_server_file(one), read_server_file(other)) != (None, None)
+    assert (read_server_file(one), read_server_file(other)) == (None, None)
 
 
 async def test_only_the_run_can_spawn_tasks(tmp_path: Path) -> None:
@@ -141,10 +199,49 @@ async def test_only_the_run_can_spawn_tasks(tmp_path: Path) -> None:
             assert (await run.spawn(**task))["bead_id"] == "t"
 
 
+@pytest.mark.requirement("OWN-12")
+async def test_a_plan_that_was_edited_raises_a_budget(tmp_path: Path) -> None:
+    async with server_for_run(options(tmp_path), Progress()) as run_server:
+        async with RunServerClient(run_server.server, "s", run_server.operator_token) as run:
+            await run.create_swarm("Sums")
+            await run.call("add_task", bead_id="t", title="T")
+            for tokens in (100, 200):
+                await run.set_budget(tokens=tokens)
+                await run.set_budget(bead_id="t", tokens=tokens)
+            kept = await run.set_budget(tokens=100)
+            assert kept["budget"]["tokens"] == 200, "a budget of the operator stays"
+        async with RunServerClient(run_server.server, "s") as agent:
+            with pytest.raises(Forbidden, match="only the operator may raise a budget"):
+                await agent.set_budget(tokens=300)
+
+
+@pytest.mark.requirement("OWN-12")
+async def test_a_run_that_may_not_spawn_is_told_what_to_do(tmp_path: Path) -> None:
+    other = RunningServer(tmp_path / "other" / "shiftboss.db", spawning="operator").start()
+    shared = replace(options(tmp_path), server=Server(other.url, None), own=False)
+    token = (tmp_path / "other" / "operator-token").read_text().strip()
+    task = {"bead_id": "t", "subtask_title": "T", "files": ["src/"], "repo": str(tmp_path)}
+    try:
+        for given in (None, "wrong"):
+            async with client_of(replace(shared, operator_token=given)) as client:
+                await client.create_swarm("Sums")
+                with pytest.raises(Forbidden) as refusal:
+                    await client.spawn(**task)
+            assert "set SHIFTBOSS_OPERATOR_TOKEN to the token in" in str(refusal.value.hint)
+        async with client_of(replace(shared, operator_token=token)) as client:
+            with pytest.raises(UnknownRepo):  # it may
+                await client.spawn(**task)
+    finally:
+        other.close()
+
+
 async def test_a_server_that_was_already_running_decides_who_can_spawn(tmp_path: Path) -> None:
     repo = Repo(tmp_path / "repo")
     other = RunningServer(tmp_path / "shiftboss.db").start()
-    given_options = replace(options(tmp_path), server=Server(other.url, None), own=False)
+    elsewhere = tmp_path / "elsewhere"
+    given_options = replace(
+        options(tmp_path), state=elsewhere, server=Server(other.url, None), own=False
+    )
     try:
         async with server_for_run(given_options, Progress()) as run_server:
             assert run_server.operator_token is None

@@ -58,7 +58,7 @@ def test_the_plan_of_the_tutorial_lands_as_described(tmp_path: Path) -> None:
     call("plan", "show", "plan.yaml")
     assert "critical path: hello -> thanks" in call("run", "plan.yaml", "--dry-run").out
 
-    output = call("run", "plan.yaml", "--own-server").out
+    output = call("run", "plan.yaml").out
     assert "goodbye: refused: criterion: Tests pass: python3 test_greetings.py goodbye" in output
     for task in ("hello", "goodbye", "thanks"):
         assert re.search(rf"^landed +{task} ", output, re.MULTILINE), output
@@ -66,13 +66,16 @@ def test_the_plan_of_the_tutorial_lands_as_described(tmp_path: Path) -> None:
     assert "README.md was added and is not in files_owned" in refused
 
     file.write_text(f"{plan}\n{additional_task}")
-    output = call("run", "plan.yaml", "--own-server", "--no-auto-merge").out
+    output = call("run", "plan.yaml", "--no-auto-merge").out
     assert re.search(r"^accepted +welcome ", output, re.MULTILINE), output
     assert git(folder, "log", "--oneline", "main..shiftboss/welcome").count("\n") == 1
-    call("land", "plan.yaml", "--own-server")
+    call("land", "plan.yaml")
     files = git(folder, "ls-tree", "--name-only", "main").split()
     assert {"hello.py", "goodbye.py", "thanks.py", "welcome.py"} <= set(files)
     assert "README.md" not in files
+    (folder / "key.pem").write_text(call("receipt", "key").out)
+    call("receipt", "export", "hello", "--swarm", "greetings", "--out", "hello.json")
+    call("receipt", "verify", "hello.json", "--key", "key.pem")
     call("init", "--remove")
     assert {"AGENTS.md", "shiftboss.yaml", ".mcp.json"}.isdisjoint(
         entry.name for entry in folder.iterdir()

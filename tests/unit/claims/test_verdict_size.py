@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from shiftboss.cli.common.tokens import OPERATOR_TOKEN_PATH
-from shiftboss.defaults import OPERATOR_TOKEN_FILE
 from shiftboss.protocol.verdicts import Change, CheckResult, Verdict, Violation
 from shiftboss.rules.claims.verdicts import VERDICT_BYTES_MAX, truncate_verdict
 from shiftboss.server.http.requests import BODY_BYTES_MAX
-from shiftboss.store.opening import DEFAULT_DATABASE
 
 
 def verdict(
@@ -51,7 +48,3 @@ def test_omitted_violations_are_counted() -> None:
     assert named == verdict(violations=20_000).violations[: len(named)]
     assert more.message == f"and {20_000 - len(named)} more violations"
     assert not cut.accepted
-
-
-def test_the_commands_look_for_the_operators_token_where_the_server_puts_it() -> None:
-    assert DEFAULT_DATABASE.parent / OPERATOR_TOKEN_FILE == OPERATOR_TOKEN_PATH

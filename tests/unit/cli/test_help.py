@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
+import shlex
+import subprocess
+import sys
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import typer.main
+from typer.core import TyperGroup
 
 from shiftboss.cli.main import app
 
@@ -44,3 +49,56 @@ def test_every_top_level_command_has_a_panel_and_is_listed() -> None:
 def test_every_option_has_a_help_text(path: str) -> None:
     options = [option for option in COMMANDS[path].params if option.name != "help"]
     assert all(option.help for option in options), [option.name for option in options]
+
+
+def _examples() -> list[str]:
+    """The command lines in all help texts. What follows a # or a > is for people or the shell."""
+    texts = [command.help or "" for command in COMMANDS.values()]
+    lines = [line for text in texts for line in re.findall(r"^  +(shiftboss .*)$", text, re.M)]
+    return [re.split(r" +[>#] | {2,}", line)[0] for line in lines]
+
+
+@pytest.mark.requirement("OWN-11")
+@pytest.mark.parametrize(
+    "path", [path for path, one in COMMANDS.items() if not isinstance(one, TyperGroup)]
+)
+def test_every_command_has_an_example(path: str) -> None:
+    assert re.search(rf"^  +{path}\b", COMMANDS[path].help or "", re.M)
+
+
+@pytest.mark.requirement("OWN-11")
+@pytest.mark.parametrize("line", _examples())
+def test_every_example_is_a_valid_command_line(line: str) -> None:
+    command, (program, *arguments), context = ROOT, shlex.split(line), None
+    assert program == "shiftboss"
+    while isinstance(command, TyperGroup):
+        context = command.make_context(program, [], parent=context, resilient_parsing=True)
+        program, command, arguments = command.resolve_command(context, arguments)  # type: ignore
+    command.make_context(program, arguments, parent=context)
+
+
+@pytest.mark.requirement("OWN-11")
+def test_the_help_has_five_groups_in_the_order_of_an_operators_day() -> None:
+    children = getattr(ROOT, "commands")  # noqa: B009 - click types it as a plain command
+    panels = dict.fromkeys(child.rich_help_panel for child in children.values())
+    assert list(panels) == [
+        "Run a plan",
+        "Watch",
+        "Decide",
+        "Workers and tasks by hand",
+        "Server and set-up",
+    ]
+
+
+def test_a_command_loads_only_its_own_module() -> None:
+    code = (
+        "import sys; from shiftboss.cli.main import main\n"
+        "try: main(['swarm', 'list', '--server', 'http://127.0.0.1:1'])\n"
+        "except SystemExit: pass\n"
+        "print(*(name for name in sys.modules if name.startswith('shiftboss.cli.commands')))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert "shiftboss.cli.commands.swarms.swarms" in done.stdout.split()
+    assert "shiftboss.cli.commands.runs.run" not in done.stdout.split()

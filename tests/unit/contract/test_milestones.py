@@ -30,8 +30,11 @@ from shiftboss.protocol.milestones import (
 from shiftboss.protocol.policy import Milestone
 from shiftboss.protocol.states import WorkerState
 from shiftboss.rules.contract.milestones import (
+    RunName,
     can_report,
     check_done_report,
+    check_may_read_ci,
+    check_named_run,
     check_report_order,
     milestone_view,
 )
@@ -432,3 +435,37 @@ def test_a_done_report_that_is_not_all_green_is_refused() -> None:
     with pytest.raises(ContractViolations) as caught:
         check_done_report(done(**(PROVEN | {"all_green": False})), ["radicle-push"])
     assert caught.value.facts == {"forbidden": "done_without_ci_url"}
+
+
+RUN = "https://forge.example/team/app/actions/runs/77001"
+
+
+@pytest.mark.parametrize("named", ["452", "77001", RUN, f"{RUN}/job/3"])
+def test_a_run_of_the_commit_is_known_by_number_id_and_address(named: str) -> None:
+    check_named_run(named, [RunName("451"), RunName("452", f"{RUN}/")], "a" * 40, "ci_run")
+
+
+def test_a_run_without_an_address_is_known_by_its_number() -> None:
+    check_named_run("https://ci.example/runs/452", [RunName("452")], "a" * 40, "ci_run")
+
+
+@pytest.mark.requirement("CC-03", "CC-09")
+@pytest.mark.parametrize("named", ["45", "453", f"{RUN}2", RUN.replace("/app/", "/other/")])
+def test_a_run_of_another_commit_or_repo_is_refused(named: str) -> None:
+    with pytest.raises(ContractViolations) as caught:
+        check_named_run(named, [RunName("452", RUN)], "a" * 40, "ci_run")
+    assert (caught.value.field, caught.value.hint) == (
+        "ci_run",
+        "the runs of this commit are: #452",
+    )
+
+
+@pytest.mark.requirement("CC-08")
+@pytest.mark.parametrize("milestone", [None, "WORKING", "BLOCKED"])
+def test_the_ci_instructions_come_after_the_push(milestone: Milestone | None) -> None:
+    with pytest.raises(IllegalTransition) as caught:
+        check_may_read_ci("bd-1", milestone, has_pushed=False)
+    assert caught.value.facts["legal"] == ["PUSHED_TO_CI"]
+    check_may_read_ci("bd-1", milestone, has_pushed=True)
+    for later in ("PUSHED_TO_CI", "FIXING_CI", "DONE"):
+        check_may_read_ci("bd-1", later, has_pushed=False)

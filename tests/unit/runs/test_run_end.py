@@ -42,3 +42,24 @@ def test_a_run_is_not_over_if_a_task_has_ended_meanwhile(now: tuple[str, int]) -
 def test_a_finished_run_is_over_regardless_of_later_changes() -> None:
     before = plan_status(good=("done", 0))
     assert is_over(RunOutcome(done=True, landed=["good"]), before, plan_status(good=("active", 0)))
+
+
+HELD = RunOutcome(
+    done=False, waiting=["asks"], held=["asks"], stuck={"asks": "question 1: which colour?"}
+)
+
+
+@pytest.mark.requirement("OWN-12")
+def test_a_run_stays_while_a_task_waits_for_a_person_unless_it_is_told_not_to() -> None:
+    idle = plan_status(asks=("queued", 0))._replace(held={"asks": "question 1: which colour?"})
+    assert not is_over(HELD, idle, idle)
+    assert is_over(HELD, idle, idle, wait=False)
+
+
+@pytest.mark.requirement("OWN-12")
+def test_a_cancelled_task_keeps_nothing_waiting() -> None:
+    idle = plan_status(gone=("cancelled", 0), other=("open", 0))
+    cancelled = RunOutcome(done=False, cancelled=["gone"], stuck={"gone": "cancelled"})
+    assert is_over(cancelled, idle, idle)
+    cancelled.waiting = ["other"]
+    assert not is_over(cancelled, idle, idle), "the other one can still start"

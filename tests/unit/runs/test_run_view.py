@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import io
 
-from rich.console import Console
+import pytest
+from rich.console import Console, Group
 
-from shiftboss.cli.views.runs import ROWS_SHOWN, outcome_lines, run_table
+from shiftboss.cli.views.runs import ROWS_SHOWN, RunView, narrow_lines, outcome_lines, run_table
 from shiftboss.orchestrator.run.plan_run import RunOutcome
 from shiftboss.orchestrator.run.progress import Progress, TaskProgress
 
 
-def rendered(rows: list[TaskProgress]) -> list[str]:
-    screen = Console(file=io.StringIO(), width=80, color_system=None)
-    screen.print(run_table(rows))
+def rendered(rows: list[TaskProgress], width: int = 80) -> list[str]:
+    screen = Console(file=io.StringIO(), width=width, color_system=None)
+    screen.print(run_table(rows) if width >= 80 else Group(*narrow_lines(rows)))
     assert isinstance(screen.file, io.StringIO)
     return [line.rstrip() for line in screen.file.getvalue().splitlines()]
 
@@ -73,3 +74,40 @@ def test_a_waived_check_is_logged_once_and_shown_in_the_summary() -> None:
         str(line) for line in outcome_lines(RunOutcome(done=True, landed=["task"]), progress)
     ]
     assert "landed    task  receipt r-1  waived: scope by ada, criteria by bob" in summary
+
+
+@pytest.mark.requirement("OWN-11")
+@pytest.mark.parametrize("width", [30, 75])
+def test_a_task_has_one_line_on_a_narrow_terminal(width: int) -> None:
+    lines = rendered(list(progress_of(ROWS_SHOWN + 3).rows.values()), width)
+    assert len(lines) == ROWS_SHOWN + 1
+    assert lines[0].startswith("task-0 working writes a")
+    assert lines[0].endswith("…")
+    assert max(len(line) for line in lines) <= width
+    assert lines[-1] == "... 3 more"
+
+
+@pytest.mark.requirement("OWN-11")
+def test_the_summary_ends_with_the_advice() -> None:
+    outcome = RunOutcome(done=False, failed=["task"], stuck={"task": "main has uncommitted files"})
+    lines = [str(line) for line in outcome_lines(outcome, advice="when that is fixed: do it")]
+    assert lines[-2:] == ["failed    task  main has uncommitted files", "when that is fixed: do it"]
+    assert "--retry" not in " ".join(lines)
+
+
+@pytest.mark.requirement("OWN-11")
+def test_a_continued_run_starts_with_what_landed_and_what_it_cost() -> None:
+    progress = Progress()
+    landed = {"bead_id": "a", "status": "done", "worker": "w", "attempt": 2}
+    landed |= {"landed_commit": "c" * 40, "receipt_id": "r-1"}
+    progress.continue_task(landed, {"tokens": 1200, "dollars": 0.5})
+    for bead_id, status in (("b", "done"), ("c", "open"), ("d", "queued"), ("e", "cancelled")):
+        progress.continue_task({"bead_id": bead_id, "status": status, "worker": None}, None)
+    stages = [row.stage for row in progress.rows.values()]
+    assert stages == ["landed", "accepted", "waiting", "queued", "cancelled"]
+    screen = Console(file=io.StringIO(), width=80, color_system=None)
+    screen.print(RunView(progress).__rich__())
+    assert isinstance(screen.file, io.StringIO)
+    shown = screen.file.getvalue()
+    assert "1/5 landed" in shown
+    assert "1,200 tokens, $0.50" in shown

@@ -65,3 +65,15 @@ def test_the_cache_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
         send(workers, 2 * number + 2, DONE, "t", f"w{number}")
     assert len(workers._free_since) <= 6
     assert workers.take("s", "w99")
+
+
+@pytest.mark.requirement("OWN-19")
+def test_nobody_skips_the_store_while_an_offer_may_be_taken_over() -> None:
+    workers = after((1, ASSIGNED, "t"), (2, DONE, "t"))
+    offer = {"worker": "gone", "bead_id": "u", "received": False}
+    workers.on_event(Event("s", 3, ASSIGNED.value, 0, ""), offer)
+    assert not workers.take("s", "w")
+    send(workers, 4, ASSIGNED, "v")
+    send(workers, 5, DONE, "v")
+    send(workers, 6, ENDED, "u", worker="gone")
+    assert workers.take("s", "w")

@@ -12,7 +12,7 @@ from shiftboss.store.opening import store_at
 
 def test_the_document_has_exactly_the_paths_that_are_served() -> None:
     coordinator = Coordinator(store_at("unopened.db"))
-    routes = Endpoints(coordinator, Calls(coordinator)).routes()
+    routes = Endpoints(coordinator, Calls(coordinator), "now").routes()
     served = {route.path for route in routes} - {"/openapi.json"}
     assert set(json.loads(openapi_document())["paths"]) == served
 

@@ -3,7 +3,13 @@ from __future__ import annotations
 import pytest
 
 from shiftboss.protocol.states import WorkerState
-from shiftboss.rules.tasks.swarms import Swarm, WorkerCounts, remaining_workers, swarm_status
+from shiftboss.rules.tasks.swarms import (
+    Swarm,
+    TaskCounts,
+    WorkerCounts,
+    remaining_workers,
+    swarm_status,
+)
 
 SWARM = Swarm("s", "", "", False, True, None, 0, None)
 
@@ -42,6 +48,29 @@ def test_a_swarm_has_failed_if_a_worker_failed_and_none_is_active(
 
 def test_a_swarm_is_complete_once_marked_completed() -> None:
     assert swarm_status(SWARM._replace(completed_at_ms=5), WorkerCounts(2, 2, 0)) == "complete"
+
+
+@pytest.mark.parametrize(
+    ("tasks", "has_workers", "status"),
+    [
+        (TaskCounts(open=2), False, "created"),
+        (TaskCounts(open=1, active=1), True, "running"),
+        (TaskCounts(queued=1, done=1), True, "running"),
+        (TaskCounts(queued=1, done=1), False, "waiting"),  # its run has ended
+        (TaskCounts(open=1, failed=1), True, "waiting"),
+        (TaskCounts(done=1, failed=1), True, "failed"),
+        (TaskCounts(done=1, cancelled=1), False, "complete"),
+    ],
+)
+def test_the_status_follows_from_the_tasks_of_the_bus(
+    tasks: TaskCounts, has_workers: bool, status: str
+) -> None:
+    none = WorkerCounts(0, 0, 0)
+    assert swarm_status(SWARM, none, tasks, has_workers=has_workers) == status
+    complete = SWARM._replace(completed_at_ms=5)
+    both = swarm_status(complete, WorkerCounts(1, 1, 0), tasks, has_workers=has_workers)
+    assert both == ("waiting" if status == "created" else status)
+    assert swarm_status(SWARM, WorkerCounts(1, 0, 0), tasks) == "running"
 
 
 def test_counts_are_derived_from_the_states() -> None:

@@ -6,9 +6,11 @@ from collections.abc import Collection
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from shiftboss.agents.agent import Agent, StopHook, ToolHook
+from shiftboss.agents.agent import Agent, ResumeCommand, StopHook, ToolHook
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from shiftboss.agents.launch import AgentWorkspace, Launch
     from shiftboss.agents.output_events import OutputReader
     from shiftboss.protocol.plan import PlanAgent
@@ -21,6 +23,7 @@ class Claude(Agent):
     install_command = "npm install --global @anthropic-ai/claude-code"
     hooks = MappingProxyType({"pre-tool-use": ToolHook(), "stop": StopHook()})
     traces = (".claude", ".mcp.json", "CLAUDE.md")
+    why_no_resume = ""
 
     def launch(
         self, workspace: AgentWorkspace, settings: PlanAgent, prompt: str, model: str | None
@@ -33,6 +36,18 @@ class Claude(Agent):
         from shiftboss.agents.claude.output import ClaudeOutput
 
         return ClaudeOutput(settings)
+
+    def session_of(self, line: str) -> str | None:
+        from shiftboss.agents.output_lines import parse_object, text
+
+        event = parse_object(line)
+        if event is None or event.get("type") != "system":
+            return None
+        return text(event.get("session_id")) or None
+
+    def resume(self, settings: PlanAgent, session: str, scratch: Path) -> ResumeCommand:  # noqa: ARG002
+        """Claude Code keeps the sessions of a folder with the settings of the user."""
+        return ResumeCommand([*(settings.command or [self.program]), "--resume", session])
 
     def setup_files(self, names: Collection[str]) -> list[FileEdit]:  # noqa: ARG002
         from shiftboss.agents.repository_settings import (

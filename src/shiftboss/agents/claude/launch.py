@@ -47,7 +47,8 @@ def launch_claude(
 ) -> Launch:
     """The user's settings are read, because the login may be in them; the only MCP server is ours.
     Settings of the command line take precedence over those of the work tree, so a work tree cannot
-    turn the hooks off."""
+    turn the hooks off. The session is kept, so that a person can continue it (`attach`); the lists
+    of Claude Code do not show sessions that were not interactive."""
     mcp_file = write_settings(workspace.scratch / "claude-mcp.json", _mcp_servers(workspace))
     settings_file = write_settings(workspace.scratch / "claude-settings.json", _settings(workspace))
     chosen_model = model or settings.model
@@ -55,7 +56,6 @@ def launch_claude(
         *("--print", "--output-format", "stream-json", "--verbose"),
         *("--mcp-config", str(mcp_file), "--strict-mcp-config"),
         *("--settings", str(settings_file), "--permission-mode", "acceptEdits"),
-        "--no-session-persistence",
         *(["--model", chosen_model] if chosen_model else []),
     ]
     start = launch(workspace, settings, "claude", arguments, prompt, _VARIABLES)

@@ -21,6 +21,8 @@ class Codex(Agent):
     install_command = "npm install --global @openai/codex"
     hooks = MappingProxyType({"codex-pre-tool-use": ToolHook(), "codex-stop": StopHook()})
     traces = (".codex",)
+    # Its sessions would be listed among those of the user.
+    why_no_resume = "Codex runs with --ephemeral and keeps no session"
 
     def launch(
         self, workspace: AgentWorkspace, settings: PlanAgent, prompt: str, model: str | None

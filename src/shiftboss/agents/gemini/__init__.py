@@ -32,6 +32,7 @@ class Gemini(Agent):
         {"gemini-before-tool": GeminiToolHook(), "gemini-after-agent": GeminiStopHook()}
     )
     traces = (".gemini", "GEMINI.md")
+    why_no_resume = "Gemini CLI has a home of its own for each attempt, with our settings in it"
 
     def launch(
         self, workspace: AgentWorkspace, settings: PlanAgent, prompt: str, model: str | None

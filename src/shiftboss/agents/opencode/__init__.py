@@ -6,9 +6,11 @@ from collections.abc import Collection
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from shiftboss.agents.agent import Agent, ToolHook
+from shiftboss.agents.agent import Agent, ResumeCommand, ToolHook
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from shiftboss.agents.launch import AgentWorkspace, Launch
     from shiftboss.agents.output_events import OutputReader
     from shiftboss.protocol.plan import PlanAgent
@@ -30,6 +32,7 @@ class Opencode(Agent):
     install_command = "npm install --global opencode-ai"
     hooks = MappingProxyType({"opencode-before-tool": OpencodeToolHook()})
     traces = ("opencode.json", "opencode.jsonc", ".opencode")
+    why_no_resume = ""
 
     def launch(
         self, workspace: AgentWorkspace, settings: PlanAgent, prompt: str, model: str | None
@@ -42,6 +45,17 @@ class Opencode(Agent):
         from shiftboss.agents.opencode.output import OpencodeOutput
 
         return OpencodeOutput(settings)
+
+    def session_of(self, line: str) -> str | None:
+        from shiftboss.agents.output_lines import member, parse_object, text
+
+        return text(member(parse_object(line), "sessionID")) or None
+
+    def resume(self, settings: PlanAgent, session: str, scratch: Path) -> ResumeCommand:
+        from shiftboss.agents.opencode.launch import sessions_file
+
+        argv = [*(settings.command or [self.program]), "--session", session]
+        return ResumeCommand(argv, {"OPENCODE_DB": str(sessions_file(scratch))})
 
     def setup_files(self, names: Collection[str]) -> list[FileEdit]:
         from pathlib import Path

@@ -46,11 +46,15 @@ def launch_opencode(
     ]
     variables = {
         "OPENCODE_CONFIG_CONTENT": json.dumps(_settings(workspace, environment, plugins)),
-        "OPENCODE_DB": str(folder / "sessions.db"),
+        "OPENCODE_DB": str(sessions_file(workspace.scratch)),
         "OPENCODE_DISABLE_AUTOUPDATE": "1",
         "OPENCODE_DISABLE_SHARE": "1",
     }
     return launch(workspace, settings, "opencode", arguments, prompt, variables)
+
+
+def sessions_file(scratch: Path) -> Path:
+    return scratch / "opencode" / "sessions.db"
 
 
 def hook_plugin(hook_argv: Sequence[str]) -> str:

@@ -11,11 +11,12 @@ import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection, IncompleteRead
+from pathlib import Path
 from typing import Any, Final
 from urllib.parse import SplitResult, quote, urlencode, urlsplit
 
 from shiftboss.client.errors import is_problem, parse_json_object
-from shiftboss.defaults import ADDRESS
+from shiftboss.defaults import ADDRESS, STATE_FOLDER
 from shiftboss.errors import ShiftbossError
 
 ANSWER_SECONDS: Final = 30.0
@@ -54,13 +55,21 @@ class RequestRefused(ShiftbossError):
 
 
 class Client:
-    """Requests to one server. Each opens a connection of its own: a command makes one or two."""
+    """Requests to one server. Each opens a connection of its own: a command makes one or two.
+
+    `looked_in`: nobody named the address, and this folder did not lead to a server.
+    """
 
     def __init__(
-        self, address: str, token: str | None = None, operator_token: str | None = None
+        self,
+        address: str = ADDRESS,
+        token: str | None = None,
+        operator_token: str | None = None,
+        looked_in: Path | None = None,
     ) -> None:
         self._url = _parse_address(address)
         self.address = address.rstrip("/")
+        self._looked_in = looked_in
         self._headers = {"Accept": "application/json", "Connection": "close"}
         if token is not None:
             self._headers["Authorization"] = f"Bearer {token}"
@@ -109,17 +118,30 @@ class Client:
         body: bytes | None = None,
         key: str | None = None,
     ) -> HTTPResponse:
-        connection_class = HTTPSConnection if self._url.scheme == "https" else HTTPConnection
-        assert self._url.hostname is not None, "checked when the address was parsed"
-        connection = connection_class(self._url.hostname, self._url.port, timeout=silence_seconds)
         headers = self._headers | ({"Content-Type": "application/json"} if body else {})
         headers |= {"Idempotency-Key": key} if key else {}
-        connection.request(method, self._url.path.rstrip("/") + target, body, headers)
-        response = connection.getresponse()
+        response = self._exchange(method, target, silence_seconds, body, headers)
         if response.status >= 300:
             with response:
                 raise self._refusal(response.status, response.read())
         return response
+
+    def _exchange(
+        self,
+        method: str,
+        target: str,
+        silence_seconds: float,
+        body: bytes | None,
+        headers: Mapping[str, str],
+    ) -> HTTPResponse:
+        connection_class = HTTPSConnection if self._url.scheme == "https" else HTTPConnection
+        assert self._url.hostname is not None, "checked when the address was parsed"
+        connection = connection_class(self._url.hostname, self._url.port, timeout=silence_seconds)
+        connection.request(method, self._url.path.rstrip("/") + target, body, headers)
+        return connection.getresponse()
+
+    def close(self) -> None:
+        """Release what the requests have opened: nothing, with a server."""
 
     def _refusal(self, status: int, body: bytes) -> ShiftbossError:
         problem = parse_json_object(body)
@@ -141,18 +163,21 @@ class Client:
             ) from error
         except (ConnectionError, IncompleteRead) as error:
             if isinstance(error, ConnectionRefusedError):
-                raise self._no_server() from error
+                raise self._nobody_listens() from error
             raise NoServer(
                 f"the server at {self.address} closed the connection",
                 hint="see its log, then try again",
             ) from error
         except OSError as error:
-            raise self._no_server() from error
+            raise self._nobody_listens() from error
         except HTTPException as error:
             raise NotShiftboss(f"the server at {self.address} is not a Shiftboss server") from error
 
-    def _no_server(self) -> NoServer:
-        return NoServer(f"no server at {self.address}", hint="start one with: shiftboss serve")
+    def _nobody_listens(self) -> NoServer:
+        detail = f"no server at {self.address}"
+        if self._looked_in is not None:
+            detail += f", and no {STATE_FOLDER} with a database in {self._looked_in} or above it"
+        return NoServer(detail, hint="start one with: shiftboss serve")
 
 
 def body_of(swarm_id: str, members: Mapping[str, object]) -> dict[str, object]:

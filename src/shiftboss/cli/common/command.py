@@ -5,8 +5,8 @@ Commands that talk to the server get a `ServerSession` as their first argument:
 
     @task.command("show")
     @server_command()
-    def show_task(session: ServerSession, task_id: TaskId, swarm: Swarm = DEFAULT_SWARM) -> Output:
-        document = session.call("show_task", swarm, bead_id=task_id)
+    def show_task(session: ServerSession, task_id: TaskId, swarm: TaskSwarm = None) -> Output:
+        document = session.call("show_task", session.swarm_of(task_id, swarm), bead_id=task_id)
         return Output(document, lambda: show(task_summary(parsed(document, "waits_for"))))
 """
 
@@ -14,8 +14,10 @@ from __future__ import annotations
 
 import inspect
 import json
+import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from functools import cached_property, wraps
 from http import HTTPStatus
 from inspect import Parameter, Signature
@@ -24,11 +26,16 @@ from typing import Annotated, Any, Concatenate, NamedTuple
 
 import typer
 
-from shiftboss.cli.common.client import Client, RequestRefused, body_of
-from shiftboss.cli.common.options import OperatorTokenFile, ServerUrl, TokenFile
+from shiftboss.cli.common.client import Client, RequestRefused, body_of, parse_answer
+from shiftboss.cli.common.discovery import Target, find_target
+from shiftboss.cli.common.options import (
+    DEFAULT_SWARM,
+    OperatorTokenFile,
+    ServerUrl,
+    TokenFile,
+)
 from shiftboss.cli.common.output import print_json, printable
 from shiftboss.cli.common.tokens import find_operator_token, read_operator_token, read_token
-from shiftboss.defaults import ADDRESS
 from shiftboss.errors import ShiftbossError
 
 Command = Callable[..., None]
@@ -61,12 +68,30 @@ class Output(NamedTuple):
         return cls(json.dumps(answer).encode(), view, error, notes)
 
 
+class AmbiguousTask(ShiftbossError):
+    code = "ambiguous_task"
+    title = "Several swarms have such a task"
+
+    def __init__(self, task_id: str, places: Sequence[Mapping[str, Any]]) -> None:
+        command = shlex.join(["shiftboss", *sys.argv[1:]])
+        choices = [f"`{command} --swarm {place['swarm_id']}`" for place in places]
+        states = [f"{place['swarm_id']} ({place['status'] or 'deleted'})" for place in places]
+        super().__init__(
+            f"{len(places)} swarms have a task {task_id}: {', '.join(states)}",
+            field="swarm_id",
+            hint=f"say which: {' or '.join(choices)}",
+        )
+
+
 class ServerSession:
-    """The server that a command talks to. The first request reads the token."""
+    """The server that a command talks to. The first request finds it, and reads the token.
+
+    If no server is running, the database of this folder answers: see `OfflineClient`.
+    """
 
     def __init__(
         self,
-        address: str,
+        address: str | None,
         token_file: Path | None,
         operator_token_file: Path | None = None,
         *,
@@ -78,8 +103,35 @@ class ServerSession:
         self._operator_token_file = operator_token_file
 
     @cached_property
+    def _target(self) -> Target:
+        return find_target(self._address)
+
+    @cached_property
     def client(self) -> Client:
-        return Client(self._address, read_token(self._token_file))
+        target = self._target
+        if target.database is not None:
+            from shiftboss.cli.common.offline_client import OfflineClient
+
+            return OfflineClient(target.database)
+        looked_in = Path.cwd() if target.is_default else None
+        return Client(target.address, read_token(self._token_file), looked_in=looked_in)
+
+    def close(self) -> None:
+        if "client" in self.__dict__:
+            self.client.close()
+
+    def swarm_of(self, task_id: str, swarm: str | None) -> str:
+        """The given swarm, or the only one that has a task of this id. Raises AmbiguousTask.
+
+        For an unknown task it is the default swarm, so that the operation says what is wrong.
+        """
+        if swarm is not None:
+            return swarm
+        document = self.client.post("/bus/find_task", {"bead_id": task_id})
+        places = parse_answer(document, "swarms")["swarms"]
+        if len(places) > 1:
+            raise AmbiguousTask(task_id, places)
+        return str(places[0]["swarm_id"]) if places else DEFAULT_SWARM
 
     def call(self, operation: str, swarm_id: str, /, **members: object) -> bytes:
         """An operation of the bus. Members that are None are not sent."""
@@ -87,9 +139,12 @@ class ServerSession:
 
     def call_as_operator(self, operation: str, swarm_id: str, /, **members: object) -> bytes:
         """An operation that only the operator may use."""
-        operator_token = read_operator_token(self._operator_token_file)
-        client = Client(self._address, read_token(self._token_file), operator_token)
+        client = self.client if self._target.database is not None else self._operator_client()
         return client.post(f"/operator/{operation}", body_of(swarm_id, members))
+
+    def _operator_client(self) -> Client:
+        operator_token = read_operator_token(self._operator_token_file, self._target.state)
+        return Client(self._target.address, read_token(self._token_file), operator_token)
 
     def call_maybe_as_operator(
         self, operation: str, operator_operation: str, swarm_id: str, /, **members: object
@@ -99,10 +154,16 @@ class ServerSession:
         try:
             return self.call(operation, swarm_id, **members)
         except RequestRefused as refusal:
-            operator_token = find_operator_token(self._operator_token_file)
-            if refusal.http_status != HTTPStatus.FORBIDDEN or operator_token is None:
+            if refusal.http_status != HTTPStatus.FORBIDDEN or not self._is_operator:
                 raise
         return self.call_as_operator(operator_operation, swarm_id, **members)
+
+    @property
+    def _is_operator(self) -> bool:
+        if self._target.database is not None:
+            return True
+        token = find_operator_token(self._operator_token_file, self._target.state)
+        return token is not None
 
 
 def server_command(
@@ -112,7 +173,7 @@ def server_command(
 
     A command that prints its output itself, such as a stream, returns None.
     """
-    options = [_option("server", ServerUrl, ADDRESS), _option("token_file", TokenFile, None)]
+    options = [_option("server", ServerUrl, None), _option("token_file", TokenFile, None)]
     if operator:
         options.append(_option("operator_token_file", OperatorTokenFile, None))
     options.append(_json_option(json_help))
@@ -121,22 +182,23 @@ def server_command(
         @wraps(command)
         def run(
             *,
-            server: str,
+            server: str | None,
             token_file: Path | None,
             operator_token_file: Path | None = None,
             as_json: bool,
             **arguments: Any,
         ) -> None:
             session = ServerSession(server, token_file, operator_token_file, as_json=as_json)
-            try:
-                output = command(session, **arguments)
-            except RequestRefused as refusal:
-                if not as_json:
-                    raise
-                print_json(refusal.document)
-                raise typer.Exit(1) from None
-            if output is not None:
-                print_output(output, as_json=as_json)
+            with closing(session):
+                try:
+                    output = command(session, **arguments)
+                except RequestRefused as refusal:
+                    if not as_json:
+                        raise
+                    print_json(refusal.document)
+                    raise typer.Exit(1) from None
+                if output is not None:
+                    print_output(output, as_json=as_json)
 
         return _with_parameters(run, [*_parameters(command)[1:], *options])
 

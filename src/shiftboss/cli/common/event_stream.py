@@ -22,9 +22,12 @@ PAUSE_SECONDS_MAX: Final = 2.0
 
 
 class StreamEvent(NamedTuple):
+    """`at` is in UTC. A server of an earlier version does not send it."""
+
     id: int
     event: str
     data: dict[str, Any]
+    at: str | None = None
 
 
 def stored_events(client: Client, swarm_id: str, since: int) -> Iterator[StreamEvent]:
@@ -77,7 +80,8 @@ def _read(client: Client, response: HTTPResponse) -> Iterator[StreamEvent]:
         lines = _lines(client, response)
         while (fields := _frame(lines)) is not None:
             if "data" in fields:
-                yield StreamEvent(int(fields["id"]), fields["event"], json.loads(fields["data"]))
+                data = json.loads(fields["data"])
+                yield StreamEvent(int(fields["id"]), fields["event"], data, fields.get("at"))
 
 
 def _lines(client: Client, response: HTTPResponse) -> Iterator[bytes]:

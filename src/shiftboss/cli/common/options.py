@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import getpass
 from pathlib import Path
 from typing import Annotated, Final
 
 import typer
 
+from shiftboss.defaults import ADDRESS
+
 ServerUrl = Annotated[
-    str,
+    str | None,
     typer.Option(
-        "--server", envvar="SHIFTBOSS_URL", metavar="URL", help="The address of the server."
+        "--server",
+        envvar="SHIFTBOSS_URL",
+        metavar="URL",
+        help="The address of the server. Default: the server of .shiftboss here or in a parent "
+        f"folder, else {ADDRESS}.",
     ),
 ]
 TokenFile = Annotated[
@@ -34,9 +41,31 @@ OperatorTokenFile = Annotated[
 # This swarm of the bus always exists.
 DEFAULT_SWARM: Final = "default"
 Swarm = Annotated[str, typer.Option("--swarm", metavar="ID", help="The swarm of the task.")]
+# Of a command that takes a task: `session.swarm_of(task_id, swarm)` finds the swarm.
+TaskSwarm = Annotated[
+    str | None,
+    typer.Option(
+        "--swarm",
+        metavar="ID",
+        help="The swarm of the task. Needed only if several have a task of this id.",
+    ),
+]
+# Of a command that lists: without it, all swarms are listed.
+AnySwarm = Annotated[
+    str | None,
+    typer.Option("--swarm", metavar="ID", help="The swarm. Default: those that have any."),
+]
 TaskId = Annotated[str, typer.Argument(metavar="ID", help="The id of the task.")]
 SwarmId = Annotated[str, typer.Argument(metavar="ID", help="The id of the swarm.")]
 WorkerName = Annotated[
     str | None, typer.Option("--name", metavar="W", help="The worker that reports.")
 ]
 Epoch = Annotated[int | None, typer.Option(metavar="N", min=1, help="The number of the attempt.")]
+
+
+def login_name() -> str | None:
+    """None if the system knows no name; the server then chooses one."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return None

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import re
 import sys
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any, Final, cast
 
 from shiftboss.errors import ShiftbossError
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
+
+# Wider than any line: what goes to a file or a pipe is neither wrapped nor cut off.
+_PIPE_COLUMNS: Final = 100_000
+_TRAILING_SPACES: Final = re.compile(r" +$", re.MULTILINE)
 
 
 def printable(value: object) -> str:
@@ -43,11 +48,35 @@ def print_text(text: str) -> None:
         print_line(line)
 
 
+def printable_lines(value: object) -> str:
+    """Like `printable`, but line breaks stay line breaks."""
+    return "\n".join(printable(line) for line in str(value).splitlines())
+
+
+def is_terminal() -> bool:
+    return sys.stdout.isatty()
+
+
+class _WithoutPadding:
+    """Standard output without the spaces that tables put at the ends of lines."""
+
+    def write(self, text: str) -> int:
+        return sys.stdout.write(_TRAILING_SPACES.sub("", text))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(sys.stdout, name)
+
+
 def console() -> Console:
+    """The screen; or a file or a pipe, which gets plain lines of any length. Without colours if
+    NO_COLOR is set."""
     # rich takes 50 ms to import, which --json does not need.
     from rich.console import Console
 
-    return Console(markup=False, emoji=False, highlight=False)
+    if is_terminal():
+        return Console(markup=False, emoji=False, highlight=False)
+    file = cast("IO[str]", _WithoutPadding())
+    return Console(markup=False, emoji=False, highlight=False, file=file, width=_PIPE_COLUMNS)
 
 
 def show(*renderables: RenderableType) -> None:

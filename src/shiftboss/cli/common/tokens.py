@@ -6,11 +6,10 @@ import os
 from pathlib import Path
 from typing import Final
 
+from shiftboss.cli.common.discovery import state_folders
 from shiftboss.defaults import OPERATOR_TOKEN_FILE, OPERATOR_TOKEN_VARIABLE, TOKEN_VARIABLE
 from shiftboss.errors import ShiftbossError
 
-# Where a server keeps it. The folder is repeated: importing the server's module would take long.
-OPERATOR_TOKEN_PATH: Final = Path(".shiftboss", OPERATOR_TOKEN_FILE)
 TOKEN_CHARACTERS_MAX: Final = 4096
 _GROUP_AND_OTHERS: Final = 0o077
 
@@ -25,35 +24,30 @@ def read_token(token_file: Path | None) -> str | None:
     return _read(token_file, TOKEN_VARIABLE)
 
 
-def read_operator_token(token_file: Path | None) -> str:
+def read_operator_token(token_file: Path | None, state: Path | None = None) -> str:
     """The operator's token. Raises BadToken if there is none."""
-    token = find_operator_token(token_file)
+    token = find_operator_token(token_file, state)
     if token is None:
         raise BadToken(
             "only the operator may do this, and there is no operator's token here",
-            hint=f"set {OPERATOR_TOKEN_VARIABLE} or --operator-token-file; `shiftboss serve` keeps "
-            "it beside its database; a server that `shiftboss run` started has that of the run",
+            hint=f"set {OPERATOR_TOKEN_VARIABLE} or --operator-token-file; a server keeps it in "
+            f"{OPERATOR_TOKEN_FILE} beside its database",
         )
     return token
 
 
-def find_operator_token(token_file: Path | None) -> str | None:
-    """From the file, the environment, or a server's folder here or in a parent folder; or None."""
+def find_operator_token(token_file: Path | None, state: Path | None = None) -> str | None:
+    """From the file, the environment, the state folder of the server, or the nearest one; or None.
+
+    A token in the environment comes first: whoever sets it keeps it out of the state folder.
+    """
     token = _read(token_file, OPERATOR_TOKEN_VARIABLE)
     if token is not None:
         return token
-    here = Path.cwd()
-    files = (folder / OPERATOR_TOKEN_PATH for folder in (here, *here.parents))
-    file = next(filter(_exists, files), None)
+    folders = state_folders() if state is None else [state]
+    files = (folder / OPERATOR_TOKEN_FILE for folder in folders)
+    file = next((file for file in files if file.exists()), None)
     return None if file is None else _checked(_read_file(file), str(file))
-
-
-def _exists(file: Path) -> bool:
-    """False in a folder of another user."""
-    try:
-        return file.exists()
-    except PermissionError:
-        return False
 
 
 def operator_token_from_environment() -> str | None:

@@ -8,7 +8,7 @@ from typing import Final
 from rich.table import Column, Table
 from rich.text import Text
 
-from shiftboss.cli.common.output import printable
+from shiftboss.cli.common.output import printable, printable_lines
 from shiftboss.cli.views.tables import Members, cell, plain_table
 from shiftboss.cli.views.times import ago_ms, span
 
@@ -18,6 +18,7 @@ _STYLES: Final = {
     "queued": "yellow",
     "pending": "yellow",
     "done": "green",
+    "landed": "green",
     "failed": "bold red",
 }
 
@@ -32,9 +33,9 @@ def tasks_table(tasks: list[Members], at: datetime) -> Table:
     for task in tasks:
         table.add_row(
             cell(task["bead_id"]),
-            _state(task["status"]),
+            _state("landed" if task.get("landed_commit") else task["status"]),
             cell(task["priority"]),
-            cell(task["epoch"]),
+            cell(task["attempt"] or ""),
             cell(task["worker"] or ""),
             cell(ago_ms(task["updated_at"], at)),
             cell(task["title"]),
@@ -60,7 +61,9 @@ def _facts(task: Members) -> Members:
     return {
         "state": task["state"],
         "worker": task["worker"],
-        "attempt": task["epoch"],
+        "attempt": task.get("attempt"),
+        "landed": task.get("landed_commit"),
+        "receipt": task.get("receipt_id"),
         "priority": task["priority"],
         "depends on": ", ".join(task["depends_on"]),
         "waits for": task["waits_for"],
@@ -84,13 +87,13 @@ def bus_workers_table(workers: list[Members]) -> Table:
 
 
 def questions_table(questions: list[Members], at: datetime, *, with_answers: bool) -> Table:
-    """The questions are not cut off."""
+    """The questions are not cut off, and keep their line breaks."""
     columns = [Column(name, no_wrap=True) for name in ("ID", "TASK", "WORKER", "CONTACT", "ASKED")]
     table = plain_table(*columns, "QUESTION", *(["ANSWER"] if with_answers else []))
     for question in questions:
         row = [cell(question[name]) for name in ("question_id", "bead_id", "worker", "contact")]
-        row += [cell(ago_ms(question["asked_at"], at)), Text(printable(question["question"]))]
+        row += [cell(ago_ms(question["asked_at"], at)), Text(printable_lines(question["question"]))]
         if with_answers:
-            row.append(Text(printable(question["answer"] or "")))
+            row.append(Text(printable_lines(question["answer"] or "")))
         table.add_row(*row)
     return table

@@ -1,4 +1,4 @@
-"""An event as a line: its id, its kind, and a sentence."""
+"""An event as a line: its id, its time, its kind, and a sentence."""
 
 from __future__ import annotations
 
@@ -12,11 +12,15 @@ from rich.text import Text
 
 from shiftboss.cli.common.event_stream import StreamEvent
 from shiftboss.cli.common.output import printable
+from shiftboss.cli.views.times import local_time
 
 Data = dict[str, Any]
 
 COMMIT_CHARACTERS: Final = 10
 ID_CELLS: Final = 5
+TIME_CELLS: Final = 19
+CLOCK_CELLS: Final = 8
+NARROW_COLUMNS: Final = 100
 KIND_CELLS: Final = 18
 
 
@@ -38,6 +42,10 @@ BUS_SENTENCES: Final = {
     "task_done": "{bead_id} done by {worker}",
     "task_failed": "{bead_id} failed: {reason}",
     "task_cancelled": "{bead_id} cancelled",
+    "task_reopened": "{bead_id} brought back",
+    "review_requested": "{bead_id} waits for a review of {commit}",
+    "review_approved": "{by} approved {bead_id} at {commit}",
+    "review_rejected": "{by} rejected {bead_id} at {commit}: {reason}",
     "attempt_ended": "{bead_id} taken back from {worker}, attempt {epoch}: {reason}",
     "checkpoint_stored": "{worker} handed {bead_id} over",
     "question_asked": "{worker} asks {contact} about {bead_id}: {question}",
@@ -197,17 +205,21 @@ _STYLES: Final = {
 }
 
 
-def event_line(event: StreamEvent, *, wide: bool) -> RenderableType:
-    """One line; on a terminal a long sentence wraps within its column."""
+def event_line(event: StreamEvent, *, columns: int | None) -> RenderableType:
+    """One line; on a terminal with so many columns, a long sentence wraps within its column."""
     style = _STYLES.get(event.event, "")
     kind, text = printable(event.event), sentence(event)
-    if wide:
-        return Text(f"{event.id:>{ID_CELLS}}  {kind:<{KIND_CELLS}}  {text}")
+    time = local_time(event.at) if event.at else ""
+    if columns is None:
+        return Text(f"{event.id:>{ID_CELLS}}  {time:<{TIME_CELLS}}  {kind:<{KIND_CELLS}}  {text}")
+    time_cells = TIME_CELLS if columns >= NARROW_COLUMNS else CLOCK_CELLS
     line = Table.grid(
         Column(width=ID_CELLS, justify="right", no_wrap=True),
+        Column(width=time_cells, no_wrap=True),
         Column(width=KIND_CELLS, no_wrap=True),
         Column(overflow="fold"),
         padding=(0, 2, 0, 0),
     )
-    line.add_row(Text(str(event.id)), Text(kind, style=style), Text(text))
+    clock = Text(time[-time_cells:], style="dim")
+    line.add_row(Text(str(event.id)), clock, Text(kind, style=style), Text(text))
     return line

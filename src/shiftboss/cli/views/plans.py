@@ -12,7 +12,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from shiftboss.cli.common.output import printable
-from shiftboss.cli.views.tables import add_fact, cell, facts_grid, plain_table
+from shiftboss.cli.views.tables import add_fact, cell, column_of, facts_grid, plain_table
 from shiftboss.rules.plans.graph import agent_name, critical_path, phases, repo_of
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 OVERLAPS_SHOWN_MAX: Final = 20
 _ID_CELLS: Final = 28
+_REPO_CELLS: Final = 16
 _STAR: Final = "*"
 DEFAULT_MODEL: Final = "the agent's default"
 # The model of each task; None where nobody has chosen one.
@@ -67,8 +68,8 @@ def _graph(plan: Plan, models: Models, critical: set[str]) -> Table:
     several_repos, agents = len(plan.repos) > 1, {agent_name(plan, task) for task in plan.tasks}
     table = plain_table(
         Column("PHASE", no_wrap=True),
-        Column("TASK", no_wrap=True, max_width=_ID_CELLS),
-        *([Column("REPO", no_wrap=True, max_width=16)] if several_repos else []),
+        column_of(_ID_CELLS, "TASK"),
+        *([column_of(_REPO_CELLS, "REPO")] if several_repos else []),
         *([Column("AGENT", no_wrap=True)] if len(agents) > 1 else []),
         *([Column("MODEL", no_wrap=True)] if several_models else []),
         Column("SIZE", no_wrap=True),
@@ -124,8 +125,8 @@ def _timetable(schedule: DryRun) -> Table:
     several_models = len(set(schedule.models.values())) > 1
     table = plain_table(
         *(Column(name, no_wrap=True, justify="right") for name in ("FROM", "TO", "WORKER")),
-        Column("TASK", no_wrap=True, max_width=_ID_CELLS),
-        *([Column("REPO", no_wrap=True, max_width=16)] if several_repos else []),
+        column_of(_ID_CELLS, "TASK"),
+        *([column_of(_REPO_CELLS, "REPO")] if several_repos else []),
         *([Column("MODEL", no_wrap=True)] if several_models else []),
         "WAITS FOR",
         gap=1,

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 LINES_SHOWN: Final = 6
 ROWS_SHOWN: Final = 20
+# Below this, the columns of the table would leave no room for what an agent does.
+NARROW_COLUMNS: Final = 76
 _STYLES: Final = {
     "landed": "green",
     "accepted": "cyan",
@@ -31,24 +33,28 @@ _STYLES: Final = {
     "verifying": "magenta",
     "failed": "bold red",
     "parked": "blue",
+    "blocked": "bold yellow",
+    "in review": "bold yellow",
+    "cancelled": "yellow",
     "waiting": "dim",
     "queued": "dim",
 }
 # The most important first.
 _ORDER: Final = (
-    *("failed", "working", "verifying", "landing", "preparing", "parked"),
+    *("blocked", "in review", "failed", "working", "verifying", "landing", "preparing", "parked"),
     *("accepted", "queued", "waiting", "landed", "cancelled"),
 )
 
 
 class RunView:
-    """Shows the progress of a run while it lasts; nothing if `quiet`."""
+    """Shows the progress of a run while it lasts; nothing if `quiet`. `elapsed` is how many seconds
+    ago the run was started."""
 
-    def __init__(self, progress: Progress, *, quiet: bool = False) -> None:
+    def __init__(self, progress: Progress, *, quiet: bool = False, elapsed: float = 0.0) -> None:
         self._progress = progress
         self._console = console()
         self._quiet = quiet
-        self._started_at = time.monotonic()
+        self._started_at = time.monotonic() - elapsed
         self._live: Live | None = None
         self._lock = threading.Lock()
 
@@ -57,7 +63,7 @@ class RunView:
             return self
         if self._console.is_terminal:
             self._live = Live(
-                get_renderable=self._render, console=self._console, refresh_per_second=4
+                get_renderable=self.__rich__, console=self._console, refresh_per_second=4
             )
             self._live.start()
         else:
@@ -79,34 +85,41 @@ class RunView:
         with self._lock:
             self._console.print(f"{seconds:6.1f} s  {printable(line)}", soft_wrap=True)
 
-    def _render(self) -> RenderableType:
+    def __rich__(self) -> RenderableType:
         rows = sorted(self._progress.rows.values(), key=lambda row: _ORDER.index(row.stage))
+        is_narrow = self._console.width < NARROW_COLUMNS
         landed = sum(row.stage == "landed" for row in rows)
+        bar = ProgressBar(total=max(len(rows), 1), completed=landed, width=30)
         head = Table.grid(padding=(0, 1))
         head.add_row(
             f"{landed}/{len(rows)} landed",
-            ProgressBar(total=max(len(rows), 1), completed=landed, width=30),
+            *([] if is_narrow else [bar]),
             f"{time.monotonic() - self._started_at:.0f} s, {_spent(list(rows))}",
         )
-        lines = [
-            Text(printable(line), style="dim", no_wrap=True, overflow="ellipsis")
-            for line in list(self._progress.lines)[-LINES_SHOWN:]
-        ]
-        return Group(head, run_table(rows), *lines)
+        lines = [_one_line(Text(printable(line), style="dim")) for line in self._last_lines()]
+        tasks = narrow_lines(rows) if is_narrow else [run_table(rows)]
+        return Group(head, *tasks, *lines)
 
-    def show_outcome(self, outcome: RunOutcome) -> None:
-        for line in outcome_lines(outcome, self._progress):
+    def _last_lines(self) -> list[str]:
+        return list(self._progress.lines)[-LINES_SHOWN:]
+
+    def show_outcome(self, outcome: RunOutcome, advice: str | None = None) -> None:
+        for line in outcome_lines(outcome, self._progress, advice):
             self._console.print(line, soft_wrap=True)
 
 
-def outcome_lines(outcome: RunOutcome, progress: Progress | None = None) -> list[RenderableType]:
-    """The summary: what landed with which receipt, and what did not, with the reason."""
+def outcome_lines(
+    outcome: RunOutcome, progress: Progress | None = None, advice: str | None = None
+) -> list[RenderableType]:
+    """The summary: what landed with which receipt, and what did not, with the reason. It ends with
+    the advice, which names the command that helps."""
     rows = progress.rows if progress is not None else {}
     lines: list[RenderableType] = [Text("")]
     for title, style, ids in (
         ("landed", "green", outcome.landed),
         ("accepted", "cyan", outcome.accepted),
         ("waiting", "dim", outcome.waiting),
+        ("cancelled", "yellow", outcome.cancelled),
         ("failed", "bold red", outcome.failed),
     ):
         for bead_id in ids:
@@ -116,10 +129,7 @@ def outcome_lines(outcome: RunOutcome, progress: Progress | None = None) -> list
             )
     if progress is not None:
         lines.append(Text(_spent(list(progress.rows.values()))))
-    if outcome.stopped:
-        lines.append(Text("stopped; run the same command again to continue"))
-    elif outcome.failed:
-        lines.append(Text("to try the failed tasks again, run the same command with --retry"))
+    lines += [Text(printable(advice))] if advice else []
     return lines
 
 
@@ -156,6 +166,26 @@ def run_table(rows: list[TaskProgress]) -> Table:
     if len(rows) > ROWS_SHOWN:
         table.add_row(f"... {len(rows) - ROWS_SHOWN} more")
     return table
+
+
+def narrow_lines(rows: list[TaskProgress]) -> list[Text]:
+    """One line per task, without columns."""
+    lines = [_narrow_line(row) for row in rows[:ROWS_SHOWN]]
+    if len(rows) > ROWS_SHOWN:
+        lines.append(Text(f"... {len(rows) - ROWS_SHOWN} more"))
+    return lines
+
+
+def _narrow_line(row: TaskProgress) -> Text:
+    stage = Text(row.stage, _STYLES.get(row.stage, ""))
+    return _one_line(
+        Text.assemble(printable(row.bead_id), " ", stage, " ", printable(row.doing or row.title))
+    )
+
+
+def _one_line(text: Text) -> Text:
+    text.no_wrap, text.overflow = True, "ellipsis"
+    return text
 
 
 def _spent(rows: list[TaskProgress]) -> str:

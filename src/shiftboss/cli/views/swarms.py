@@ -11,6 +11,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from shiftboss.cli.common.output import printable
+from shiftboss.cli.views.overview import STATUS_STYLES, work_text
 from shiftboss.cli.views.tables import Members, cell, plain_table
 from shiftboss.cli.views.times import ago, span, until
 
@@ -19,32 +20,49 @@ BAR_COLUMNS_MIN: Final = 76
 ERROR_COLUMNS_MIN: Final = 110
 BAR_CELLS: Final = 10
 
-_STYLES: Final = {"running": "cyan", "complete": "green", "failed": "bold red"}
-
 
 def status_cell(status: str) -> Text:
-    return cell(status, _STYLES.get(status, ""))
+    return cell(status, STATUS_STYLES.get(status, ""))
 
 
 def swarms_table(swarms: list[Members], at: datetime) -> Table:
-    table = plain_table(
-        *(Column(name, no_wrap=True) for name in ("ID", "STATUS", "WORKERS", "CREATED")), "FEATURE"
-    )
+    """Columns that would be empty are left out, to fit 80 columns."""
+    with_packets = any(swarm["workers_registered"] for swarm in swarms)
+    with_tasks = any(swarm["bus"]["total"] for swarm in swarms)
+    names = ["ID", "STATUS", *(["PACKETS"] if with_packets else [])]
+    names += [*(["TASKS", "LANDED", "COST"] if with_tasks else []), "UPDATED"]
+    table = plain_table(*(Column(name, no_wrap=True) for name in names), "FEATURE")
     for swarm in swarms:
-        table.add_row(
-            cell(swarm["swarm_id"]),
-            status_cell(swarm["status"]),
-            cell(_workers_done(swarm)),
-            cell(ago(swarm["created_at"], at)),
-            cell(swarm["feature"]),
-        )
+        bus = swarm["bus"]
+        row = [cell(swarm["swarm_id"]), status_cell(swarm["status"])]
+        row += [cell(_packets_done(swarm))] if with_packets else []
+        if with_tasks:
+            row += [cell(_tasks_done(bus)), cell(bus["landed"] or ""), cell(_cost(bus))]
+        row += [cell(ago(swarm["last_update"], at)), cell(swarm["feature"])]
+        table.add_row(*row)
     return table
 
 
-def _workers_done(swarm: Members) -> str:
+def _packets_done(swarm: Members) -> str:
+    if not swarm["workers_registered"]:
+        return ""
     done = f"{swarm['workers_complete']}/{swarm['workers_registered']}"
     failed = swarm["workers_failed"]
     return f"{done}, {failed} failed" if failed else done
+
+
+def _tasks_done(bus: Members) -> str:
+    if not bus["total"]:
+        return ""
+    done = f"{bus['done']}/{bus['total']}"
+    return f"{done}, {bus['failed']} failed" if bus["failed"] else done
+
+
+def _cost(bus: Members) -> str:
+    """The dollars, or the tokens if no price is known."""
+    if bus["dollars"]:
+        return f"${bus['dollars']:,.2f}"
+    return f"{bus['tokens']:,}" if bus["tokens"] else ""
 
 
 def swarm_summary(status: Members, usage: Members, at: datetime) -> Table:
@@ -53,12 +71,19 @@ def swarm_summary(status: Members, usage: Members, at: datetime) -> Table:
     lines.add_row(Text("swarm"), Text(printable(status["swarm_id"]), style="bold"))
     if status["feature"]:
         lines.add_row(Text("feature"), Text(printable(status["feature"])))
+    if status["plan_file"]:
+        lines.add_row(Text("plan"), Text(printable(status["plan_file"])))
     lines.add_row(Text("status"), status_cell(status["status"]))
-    lines.add_row(Text("workers"), Text(_worker_counts(status)))
-    lines.add_row(
-        Text("tasks"), Text(f"{status['tasks_completed']} of {status['tasks_total']} completed")
-    )
-    lines.add_row(Text("merge"), Text("ready" if status["ready_for_merge"] else "not ready"))
+    bus = status["bus"]
+    if bus["total"]:
+        lines.add_row(Text("tasks"), Text(work_text(bus)))
+        lines.add_row(Text("accepted"), Text(_accepted(bus)))
+        lines.add_row(Text("workers"), Text(str(bus["workers"])))
+    if status["workers_registered"] or not bus["total"]:
+        lines.add_row(Text("packets"), Text(_packet_counts(status)))
+        steps = f"{status['tasks_completed']} of {status['tasks_total']} completed"
+        lines.add_row(Text("steps"), Text(steps))
+        lines.add_row(Text("merge"), Text("ready" if status["ready_for_merge"] else "not ready"))
     if usage["swarm"]["tokens"] or usage["budget"]:
         style = "bold red" if usage["over"] else ""
         lines.add_row(Text("usage"), Text(_usage(usage), style=style))
@@ -68,7 +93,13 @@ def swarm_summary(status: Members, usage: Members, at: datetime) -> Table:
     return lines
 
 
-def _worker_counts(status: Members) -> str:
+def _accepted(bus: Members) -> str:
+    receipts = f"{bus['receipts']} with a receipt"
+    left = bus["receipts"] - bus["landed"]
+    return f"{receipts}, {bus['landed']} landed" + (f", {left} to land" if left else "")
+
+
+def _packet_counts(status: Members) -> str:
     counts = ", ".join(
         f"{status[f'workers_{state}']} {state}"
         for state in ("registered", "running", "complete", "failed")

@@ -7,7 +7,7 @@ from typing import Any
 from rich.table import Column, Table
 from rich.text import Text
 
-from shiftboss.cli.common.output import printable
+from shiftboss.cli.common.output import is_terminal, printable
 
 Members = dict[str, Any]
 
@@ -19,6 +19,11 @@ def cell(value: object, style: str = "") -> Text:
 
 def plain_table(*columns: Column | str, gap: int = 2) -> Table:
     return Table(*columns, box=None, padding=(0, gap, 0, 0), header_style="bold", pad_edge=False)
+
+
+def column_of(cells_max: int, name: str) -> Column:
+    """A column with at most so many cells on a terminal. In a pipe nothing is cut off."""
+    return Column(name, no_wrap=True, max_width=cells_max if is_terminal() else None)
 
 
 def facts_grid() -> Table:

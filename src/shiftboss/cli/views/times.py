@@ -1,4 +1,4 @@
-"""Times as people read them: `5m ago`."""
+"""Times as people read them: `5m ago`, or the local time."""
 
 from __future__ import annotations
 
@@ -26,6 +26,11 @@ def ago(wire_time: str, at: datetime) -> str:
 
 def ago_ms(at_ms: int, at: datetime) -> str:
     return f"{span(at.timestamp() - at_ms / 1000)} ago"
+
+
+def local_time(wire_time: str) -> str:
+    """`2026-01-05 11:00:30`, in the time zone of this machine."""
+    return f"{_parsed(wire_time).astimezone():%Y-%m-%d %H:%M:%S}"
 
 
 def until(wire_time: str, at: datetime) -> str:

@@ -7,7 +7,7 @@ that makes a task ready or frees a worker checks for the other, and no other use
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, Final
 
 from shiftboss.errors import UnknownSwarm, UnknownTask, UnknownWorker
 from shiftboss.protocol.bus import DEFAULT_SWARM, Delivery
@@ -18,8 +18,11 @@ from shiftboss.protocol.states import WorkerState
 from shiftboss.rules.tasks.leases import OFFER_MS
 from shiftboss.rules.tasks.packets import Assignment
 from shiftboss.rules.tasks.swarms import Swarm
-from shiftboss.rules.tasks.tasks import Salvage, Task, Worker
+from shiftboss.rules.tasks.tasks import Salvage, Task, Worker, has_left_checkpoint
 from shiftboss.store.port import Transaction
+
+# How many free workers are looked at for one whose poll is parked.
+FREE_WORKERS_MAX: Final = 50
 
 
 def take_swarm(tx: Transaction, swarm_id: str, now_ms: int) -> None:
@@ -36,12 +39,19 @@ def take_worker(
     tx: Transaction, swarm_id: str, name: str, field: str = "name"
 ) -> tuple[Worker, Assignment | None]:
     """Lock the swarm; the worker and its assignment. Raises UnknownWorker."""
+    return take_polling_worker(tx, swarm_id, name, field)[:2]
+
+
+def take_polling_worker(
+    tx: Transaction, swarm_id: str, name: str, field: str = "name"
+) -> tuple[Worker, Assignment | None, bool]:
+    """As `take_worker`, and whether the swarm may have an offer that no poll has received."""
     taken = tx.take_worker(swarm_id, name)
     if taken is None and swarm_id != DEFAULT_SWARM:
         raise UnknownSwarm(swarm_id)
     if taken is None or taken.worker is None:
         raise UnknownWorker(name, field)
-    return taken.worker, taken.assignment
+    return taken.worker, taken.assignment, taken.may_have_offers
 
 
 def take_task(
@@ -91,9 +101,20 @@ def leave_queue(tx: Transaction, task: Task) -> None:
 def drain(tx: Transaction, swarm_id: str, now_ms: int) -> None:
     """Hand out tasks as long as one is ready and a worker can take it."""
     # The task first: usually a worker has become free and no task is ready.
-    while (task := tx.next_task(swarm_id)) and (worker := tx.next_worker(swarm_id)):
+    while (task := tx.next_task(swarm_id)) and (worker := choose_worker(tx, swarm_id)):
         leave_queue(tx, task)
         assign(tx, task, worker, now_ms)
+
+
+def choose_worker(tx: Transaction, swarm_id: str) -> Worker | None:
+    """The least recently used free worker. One whose poll is parked is preferred, because another
+    one may be gone."""
+    first = tx.next_worker(swarm_id)
+    parked = tx.polls.parked_workers(swarm_id)
+    if first is None or not parked or first.name in parked:
+        return first
+    free_workers = tx.free_workers(swarm_id, FREE_WORKERS_MAX)
+    return next((worker for worker in free_workers if worker.name in parked), first)
 
 
 def assign(
@@ -128,17 +149,39 @@ def assign(
         lease_seconds=order.timeout_seconds if order else None,
         spec_path=order.spec_path if order else None,
         contract_version=task.contract_version,
+        # The orchestrator tells its worker about the order by itself.
+        received=order is not None or tx.polls.promise(task.swarm_id, worker.name),
     )
     tx.put_assignment(assignment)
-    # The event carries the whole answer of a poll, so that a parked poll needs no query.
+    # The event carries the whole answer of a poll, so that a parked poll needs no query. Unless
+    # another worker can take the offer over: then the poll has to ask the store.
     tx.add_event(
         task.swarm_id,
         EventKind.TASK_ASSIGNED,
         now_ms,
-        {"worker": worker.name, **vars(delivery(tx, task, assignment))},
+        {
+            "worker": worker.name,
+            "received": assignment.received,
+            **vars(delivery(tx, task, assignment)),
+        },
         task_id=task.task_id,
     )
     return assignment
+
+
+def take_over_offer(tx: Transaction, worker: Worker, now_ms: int) -> Assignment | None:
+    """Give the worker, which polls and is free, the oldest offer that no poll has received. Its
+    former worker may be gone, and gets no more tasks until its next request."""
+    offer = tx.next_offer(worker.swarm_id)
+    if offer is None:
+        return None
+    task = tx.task(offer.swarm_id, offer.task_id)
+    assert task is not None, "an offer has a task"
+    if has_left_checkpoint(task, worker.name):
+        return None  # it gave the task away, because its context was full
+    end_attempt(tx, offer, "offer_taken_over", now_ms)
+    free_worker(tx, offer, now_ms, available=False)
+    return assign(tx, task, worker, now_ms)
 
 
 def _take_over(tx: Transaction, former: Assignment, now_ms: int) -> None:
@@ -152,18 +195,21 @@ def _take_over(tx: Transaction, former: Assignment, now_ms: int) -> None:
 def delivery(tx: Transaction, task: Task, assignment: Assignment) -> Delivery:
     """The task as a worker gets it. Earlier attempts are only read if there were any."""
     salvage = tx.salvage(task.swarm_id, task.task_id) if assignment.epoch > 1 else []
+    handoff = _handoff(tx, assignment)
+    context = handoff.get("handoff", {}).get("context", {})
     return Delivery(
         bead_id=task.task_id,
         title=task.title,
         assigned_at=assignment.registered_at_ms,
         epoch=assignment.epoch,
         lease_expires_at=assignment.lease_expires_at_ms or 0,
+        description=context.get("description") or task.description,
         checkpoint=_checkpoint(tx, task, assignment),
         salvage=[entry._asdict() for entry in salvage],
         spec_path=assignment.spec_path,
         worktree_path=assignment.worktree or None,
         timeout_seconds=assignment.lease_seconds,
-        **_contract(tx, assignment),
+        **handoff,
     )
 
 
@@ -176,7 +222,7 @@ def _checkpoint(tx: Transaction, task: Task, assignment: Assignment) -> dict[str
     return checkpoint or None
 
 
-def _contract(tx: Transaction, assignment: Assignment) -> dict[str, Any]:
+def _handoff(tx: Transaction, assignment: Assignment) -> dict[str, Any]:
     """The part of a delivery that comes from the handoff. Without one, nothing is read."""
     if assignment.contract_version is None:
         return {}
@@ -192,12 +238,19 @@ def _contract(tx: Transaction, assignment: Assignment) -> dict[str, Any]:
     }
 
 
-def end_attempt(tx: Transaction, assignment: Assignment, reason: str, now_ms: int) -> None:
+def end_attempt(
+    tx: Transaction,
+    assignment: Assignment,
+    reason: str,
+    now_ms: int,
+    *,
+    keep_questions: bool = False,
+) -> None:
     """End an attempt on behalf of the coordinator, and keep what it reported for the next attempt.
 
     The caller decides what happens to the task and to the worker.
     """
-    close_assignment(tx, assignment, now_ms)
+    close_assignment(tx, assignment, now_ms, keep_questions=keep_questions)
     if assignment.state is not WorkerState.ASSIGNED:
         keep_salvage(tx, assignment, reason, now_ms)
     _add_attempt_ended(tx, assignment, reason, now_ms)

@@ -22,7 +22,7 @@ from shiftboss.coordinator.bus.workers import (
 from shiftboss.coordinator.claims import claims
 from shiftboss.coordinator.contract.halts import check_not_halted
 from shiftboss.coordinator.contract.locks import check_has_lock
-from shiftboss.coordinator.handoffs.ownership import reserve_if_failed
+from shiftboss.coordinator.handoffs.ownership import reserve_if_released
 from shiftboss.coordinator.idempotency import first_about, report_digest
 from shiftboss.coordinator.runs.holds import check_not_held
 from shiftboss.errors import (
@@ -148,7 +148,7 @@ def _assign(tx: Transaction, message: AssignMessage, swarm_id: str, now_ms: int)
     check_not_halted(tx, task)
     check_not_held(tx, task)
     check_has_lock(tx, task)
-    reserve_if_failed(tx, task, now_ms)
+    reserve_if_released(tx, task, now_ms)
     if task.status == "queued":
         leave_queue(tx, task)
     return _answer(tx, worker.name, assign(tx, task, worker, now_ms, message))
@@ -251,7 +251,7 @@ def _failed(
 ) -> MessageAnswer:
     if not can_move(held.state, WorkerState.FAILED):
         raise _illegal(held, WorkerState.FAILED)
-    again = message.recoverable and held_task(tx, held).failures < retry_policy.retries_max
+    again = message.recoverable and held_task(tx, held).failures < retry_policy.max_retries
     fail_task(
         tx,
         held,

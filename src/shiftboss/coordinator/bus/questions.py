@@ -6,6 +6,7 @@ import json
 
 from shiftboss.coordinator.bus.dispatch import take_swarm
 from shiftboss.coordinator.contract.attempts import amend_checkpoint, restart_clock
+from shiftboss.coordinator.runs.holds import lift_answer_hold
 from shiftboss.coordinator.swarms.swarms import check_exists
 from shiftboss.errors import AlreadyAnswered, Forbidden, UnknownQuestion
 from shiftboss.protocol.bus import AnswerQuestionRequest, QuestionList, QuestionView
@@ -152,15 +153,26 @@ def _continue_attempt(tx: Transaction, question: Question, now_ms: int) -> None:
         },
         task_id=question.task_id,
     )
+    if not _has_open_questions(tx, question):
+        lift_answer_hold(tx, question.swarm_id, question.task_id, now_ms)
 
 
 def _keep_for_next(tx: Transaction, question: Question) -> None:
-    """The attempt has failed: the next worker gets the answer as its instructions."""
+    """The attempt has failed or was parked: the next worker gets the answer as its instructions."""
     task = tx.task(question.swarm_id, question.task_id)
-    if task is not None and task.status == "failed" and task.epoch == question.epoch:
+    waits = task is not None and task.status in ("failed", "queued")
+    if task is not None and waits and task.epoch == question.epoch:
         checkpoint = json.loads(task.checkpoint) if task.checkpoint else {}
-        checkpoint["instructions"] = question.answer
+        earlier = checkpoint.get("instructions")
+        checkpoint["instructions"] = "\n".join(filter(None, (earlier, question.answer)))
         tx.save_task(task._replace(checkpoint=json.dumps(checkpoint)))
+
+
+def _has_open_questions(tx: Transaction, answered: Question) -> bool:
+    return any(
+        question.task_id == answered.task_id
+        for question in tx.questions(answered.swarm_id, QUESTIONS_LISTED_MAX, only_open=True)
+    )
 
 
 def listing(tx: Transaction, swarm_id: str, *, only_open: bool) -> QuestionList:

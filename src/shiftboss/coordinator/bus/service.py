@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from pydantic_core import from_json, to_json
 
-from shiftboss.coordinator.bus import messages, questions, tasks, workers
+from shiftboss.coordinator.bus import messages, questions, task_reasons, tasks, workers
 from shiftboss.coordinator.bus.free_workers import FreeWorkers
 from shiftboss.coordinator.bus.task_source import FindTask, import_requests
 from shiftboss.coordinator.claims.verdict_waiters import VerdictWaiters
@@ -24,9 +24,11 @@ from shiftboss.protocol.bus import (
     AnswerQuestionRequest,
     BusRequest,
     BusStatus,
+    CancelTaskRequest,
     Delivery,
     DoneAnswer,
     DoneRequest,
+    FindTaskRequest,
     HeartbeatAnswer,
     HeartbeatRequest,
     ListQuestionsRequest,
@@ -46,8 +48,10 @@ from shiftboss.protocol.bus import (
     TaskEndAnswer,
     TaskFailedRequest,
     TaskList,
+    TaskPlaces,
     TaskRequest,
     TaskView,
+    WhyAnswer,
 )
 from shiftboss.protocol.events import Event, EventKind
 from shiftboss.protocol.handoff_requests import WAIT_MS_DEFAULT
@@ -114,6 +118,7 @@ class BusService:
         wakes it.
         """
         hub = self._hub
+        is_promised = False
         parked = hub.park(request.swarm_id, request.name)
         try:
             if ask_store:
@@ -122,10 +127,13 @@ class BusService:
                     return answer
             if not parked.done():
                 await _wait(parked, seconds)
-            return _answer_of(parked.result())
+            event = parked.result()
         finally:
-            hub.unpark(request.swarm_id, request.name, parked)
+            is_promised = hub.unpark(request.swarm_id, request.name, parked)
             parked.cancel()
+        if event is None and is_promised and not hub.closed:
+            return None  # a task was assigned to this poll at the last moment
+        return _answer_of(event)
 
     def ack_task(self, request: AckRequest, key: str | None = None) -> Awaitable[AckAnswer]:
         return self._write(workers.ack, request, key)
@@ -208,11 +216,20 @@ class BusService:
     def retry_task(self, request: TaskRequest, key: str | None = None) -> Awaitable[TaskEndAnswer]:
         return write_once(self._store, self._clock, tasks.retry, request, key)
 
-    def cancel_task(self, request: TaskRequest, key: str | None = None) -> Awaitable[TaskEndAnswer]:
+    def cancel_task(
+        self, request: CancelTaskRequest, key: str | None = None
+    ) -> Awaitable[TaskEndAnswer]:
         return write_once(self._store, self._clock, tasks.cancel, request, key)
 
     async def show_task(self, request: TaskRequest, _key: str | None = None) -> TaskView:
         return await self._store.read(lambda tx: tasks.show(tx, request.swarm_id, request.bead_id))
+
+    async def find_task(self, request: FindTaskRequest, _key: str | None = None) -> TaskPlaces:
+        return await self._store.read(lambda tx: tasks.find(tx, request.bead_id))
+
+    async def why_task(self, request: TaskRequest, _key: str | None = None) -> WhyAnswer:
+        polling = self._hub.polling(request.swarm_id)
+        return await self._store.read(lambda tx: task_reasons.why(tx, request, polling))
 
     async def list_tasks(self, request: ListTasksRequest, _key: str | None = None) -> TaskList:
         return await self._store.read(

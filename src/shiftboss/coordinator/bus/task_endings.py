@@ -28,8 +28,11 @@ def finish_task(
     now_ms: int,
     report_key: bytes | None = None,
     holder: Worker | None = None,
+    *,
+    in_review: bool = False,
 ) -> None:
-    """Complete the task, free its worker, and let dependent tasks become ready."""
+    """Complete the task, free its worker, and let dependent tasks become ready. They stay blocked
+    while the work is in review."""
     close_assignment(tx, assignment, now_ms)
     if task.contract_version is not None:
         tx.release(task.swarm_id, task.task_id)
@@ -45,11 +48,16 @@ def finish_task(
         report_key=report_key,
     )
     free_worker(tx, assignment, now_ms, holder=holder)
+    if not in_review:
+        release_dependents(tx, task)
+    drain(tx, task.swarm_id, now_ms)
+
+
+def release_dependents(tx: Transaction, task: Task) -> None:
     for dependent in tx.dependents(task.swarm_id, task.task_id):
         tx.save_task(dependent._replace(waits_for=dependent.waits_for - 1))
         if dependent.status == "queued" and dependent.waits_for == 1:
             tx.change_ready(task.swarm_id, dependent.priority, +1)
-    drain(tx, task.swarm_id, now_ms)
 
 
 def fail_task(
@@ -59,13 +67,16 @@ def fail_task(
     now_ms: int,
     *,
     again: bool = False,
+    counts: bool = True,
     checkpoint_path: str | None = None,
     report_key: bytes | None = None,
 ) -> None:
     """The attempt failed. `again`: the task is queued for another attempt, which gets the path of
-    the checkpoint of this one."""
+    the checkpoint of this one. `counts` is false if only a person can help: the next attempt starts
+    with the answer."""
     task = held_task(tx, assignment)
-    task = task._replace(last_error=reason, failures=task.failures + 1, updated_at_ms=now_ms)
+    failures = task.failures + 1 if counts else task.failures
+    task = task._replace(last_error=reason, failures=failures, updated_at_ms=now_ms)
     if checkpoint_path is not None:
         checkpoint = {
             "checkpoint_path": checkpoint_path,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from shiftboss.coordinator.bus.dispatch import (
     assign,
+    choose_worker,
     drain,
     end_attempt,
     enqueue,
@@ -14,24 +15,41 @@ from shiftboss.coordinator.bus.dispatch import (
 )
 from shiftboss.coordinator.contract.halts import is_halted
 from shiftboss.coordinator.contract.locks import check_has_lock, release_unstarted
-from shiftboss.coordinator.handoffs.ownership import reserve_if_failed
-from shiftboss.coordinator.runs.holds import is_held
-from shiftboss.coordinator.runs.landings import landed_commit
+from shiftboss.coordinator.handoffs.ownership import reserve_if_released
+from shiftboss.coordinator.runs.holds import drop_answer_hold, is_held
+from shiftboss.coordinator.runs.reviews import is_in_review, view
 from shiftboss.coordinator.swarms.swarms import check_exists
 from shiftboss.errors import InvalidRequest, TaskEnded, TaskExists, UnknownTask
 from shiftboss.protocol.bus import (
     AddTaskRequest,
+    CancelTaskRequest,
+    ReviewView,
     SubmitAnswer,
     TaskEndAnswer,
     TaskList,
+    TaskPlace,
+    TaskPlaces,
     TaskRequest,
     TaskView,
 )
 from shiftboss.protocol.events import EventKind
 from shiftboss.protocol.states import WorkerState
+from shiftboss.rules.runs.records import LandingRecord
 from shiftboss.rules.tasks.packets import Assignment
-from shiftboss.rules.tasks.tasks import Task, Worker, check_can_submit, is_ended, is_reserved
+from shiftboss.rules.tasks.tasks import (
+    Task,
+    Worker,
+    attempt_number,
+    bus_status,
+    check_can_submit,
+    is_ended,
+    is_reserved,
+    was_submitted,
+)
 from shiftboss.store.port import Transaction
+
+# More swarms with a task of the same id are not listed.
+PLACES_MAX = 50
 
 
 def add(tx: Transaction, request: AddTaskRequest, now_ms: int) -> TaskView:
@@ -46,7 +64,8 @@ def add(tx: Transaction, request: AddTaskRequest, now_ms: int) -> TaskView:
     unfinished = [
         dependency
         for dependency in depends_on
-        if (task := tx.task(request.swarm_id, dependency)) and task.status != "done"
+        if (task := tx.task(request.swarm_id, dependency))
+        and (task.status != "done" or is_in_review(tx, task))
     ]
     task = Task(
         swarm_id=request.swarm_id,
@@ -114,19 +133,21 @@ def submit(tx: Transaction, request: TaskRequest, now_ms: int) -> SubmitAnswer:
 
     A task that was submitted before stays where it is; the answer says where.
     """
-    task, _, _ = take_task(tx, request.swarm_id, request.bead_id)
+    task, held, _ = take_task(tx, request.swarm_id, request.bead_id)
     check_can_submit(task)
-    if task.status == "active":
-        return _dispatched(task.task_id, task.worker, task.epoch)
+    if task.status == "active" and held is not None:
+        return _held_already(held)
     if task.status == "queued":
         return _waiting(tx, task, tx.queue_position(task))
     check_has_lock(tx, task)
-    reserve_if_failed(tx, task, now_ms)
+    reserve_if_released(tx, task, now_ms)
     ready = task.waits_for == 0 and not is_halted(tx, task) and not is_held(tx, task)
-    worker = tx.next_worker(request.swarm_id) if ready else None
+    worker = choose_worker(tx, request.swarm_id) if ready else None
     if worker is not None:
         assignment = assign(tx, task, worker, now_ms)
-        return _dispatched(task.task_id, worker.name, assignment.epoch)
+        return SubmitAnswer(
+            dispatched=True, worker=worker.name, bead_id=task.task_id, epoch=assignment.epoch
+        )
     queued = enqueue(tx, task, now_ms)
     return _waiting(tx, queued, _position_of_queued(tx, task, queued))
 
@@ -138,8 +159,14 @@ def _position_of_queued(tx: Transaction, before: Task, queued: Task) -> int:
     return tx.queue_position(queued)
 
 
-def _dispatched(task_id: str, worker: str | None, epoch: int) -> SubmitAnswer:
-    return SubmitAnswer(dispatched=True, worker=worker, bead_id=task_id, epoch=epoch)
+def _held_already(held: Assignment) -> SubmitAnswer:
+    return SubmitAnswer(
+        dispatched=False,
+        worker=held.worker,
+        bead_id=held.task_id,
+        epoch=held.epoch,
+        status=bus_status(held.state, is_polling=False),
+    )
 
 
 def _waiting(tx: Transaction, task: Task, position: int) -> SubmitAnswer:
@@ -154,12 +181,17 @@ def _waiting(tx: Transaction, task: Task, position: int) -> SubmitAnswer:
 
 
 def retry(tx: Transaction, request: TaskRequest, now_ms: int) -> TaskEndAnswer:
-    """Queue a stuck or failed task again. A running attempt ends."""
+    """Queue a stuck or failed task again, or bring a cancelled one back. A running attempt ends."""
     task, held, holder = take_task(tx, request.swarm_id, request.bead_id)
-    check_can_submit(task)
-    if task.status != "queued":
+    if task.status == "done":
+        raise TaskEnded(task.task_id, task.status)
+    to_queue = task.status != "queued"
+    if task.status == "cancelled":
+        task = _reopen(tx, task, now_ms)
+        to_queue = was_submitted(task)
+    if to_queue:
         check_has_lock(tx, task)
-        reserve_if_failed(tx, task, now_ms)
+        reserve_if_released(tx, task, now_ms)
         _take_back(tx, held, holder, "retried", now_ms)
         enqueue(tx, task, now_ms)
         drain(tx, request.swarm_id, now_ms)
@@ -167,8 +199,26 @@ def retry(tx: Transaction, request: TaskRequest, now_ms: int) -> TaskEndAnswer:
     return TaskEndAnswer(success=True, bead_id=task.task_id, status=after.status)
 
 
-def cancel(tx: Transaction, request: TaskRequest, now_ms: int) -> TaskEndAnswer:
-    """Cancel the task and end its attempt. Tasks that depend on it stay blocked."""
+def _reopen(tx: Transaction, task: Task, now_ms: int) -> Task:
+    """A cancelled task is open again, with its files. The caller queues it if it was submitted
+    before; otherwise it waits to be submitted, as it did when it was cancelled."""
+    check_has_lock(tx, task)
+    reserve_if_released(tx, task, now_ms)
+    reopened = task._replace(status="open", last_error=None, updated_at_ms=now_ms)
+    tx.save_task(reopened)
+    tx.add_event(
+        task.swarm_id,
+        EventKind.TASK_REOPENED,
+        now_ms,
+        {"bead_id": task.task_id},
+        task_id=task.task_id,
+    )
+    return reopened
+
+
+def cancel(tx: Transaction, request: CancelTaskRequest, now_ms: int) -> TaskEndAnswer:
+    """Cancel the task, end its attempt and withdraw its questions. Tasks that depend on it stay
+    blocked."""
     task, held, holder = take_task(tx, request.swarm_id, request.bead_id)
     if task.status == "done":
         raise TaskEnded(task.task_id, task.status)
@@ -176,14 +226,20 @@ def cancel(tx: Transaction, request: TaskRequest, now_ms: int) -> TaskEndAnswer:
         if task.status == "queued":
             leave_queue(tx, task)
         _take_back(tx, held, holder, "cancelled", now_ms)
-        tx.save_task(task._replace(status="cancelled", updated_at_ms=now_ms))
+        tx.withdraw_questions(task.swarm_id, task.task_id, task.epoch, now_ms)
+        drop_answer_hold(tx, task.swarm_id, task.task_id)
+        tx.save_task(
+            task._replace(
+                status="cancelled", last_error=request.reason or None, updated_at_ms=now_ms
+            )
+        )
         if task.contract_version is not None:
             _release_contract(tx, task, held, now_ms)
         tx.add_event(
             task.swarm_id,
             EventKind.TASK_CANCELLED,
             now_ms,
-            {"bead_id": task.task_id},
+            {"bead_id": task.task_id, "reason": request.reason},
             task_id=task.task_id,
         )
         drain(tx, request.swarm_id, now_ms)
@@ -193,11 +249,14 @@ def cancel(tx: Transaction, request: TaskRequest, now_ms: int) -> TaskEndAnswer:
 def _release_contract(tx: Transaction, task: Task, held: Assignment | None, now_ms: int) -> None:
     """Release the files of a cancelled task and stop following its CI. Its repo stays locked if an
     attempt had started: pushed work may be incomplete, and the operator has to check it."""
+    offered = held is not None and held.state is WorkerState.ASSIGNED
+    # The offer of a task that no worker has started may have been taken over, so its epoch tells
+    # nothing.
+    has_started = tx.contract_attempt(task.swarm_id, task.task_id) is not None
     tx.release(task.swarm_id, task.task_id)
     tx.drop_tracking(task.swarm_id, task.task_id)
     tx.drop_contract_attempt(task.swarm_id, task.task_id)
-    offered = held is not None and held.state is WorkerState.ASSIGNED
-    if task.epoch == 0 or (task.epoch == 1 and offered):
+    if task.epoch == 0 or (offered and not has_started):
         release_unstarted(tx, task.swarm_id, task.task_id, now_ms)
 
 
@@ -212,6 +271,18 @@ def _take_back(
 def show(tx: Transaction, swarm_id: str, task_id: str) -> TaskView:
     check_exists(tx, swarm_id)
     return _view(tx, _existing_task(tx, swarm_id, task_id))
+
+
+def find(tx: Transaction, task_id: str) -> TaskPlaces:
+    """The swarms that have a task of this id; of a task that is deleted, those of its receipts."""
+    places = [
+        TaskPlace(swarm_id=swarm_id, status=status)
+        for swarm_id, status in tx.swarms_of_task(task_id, PLACES_MAX)
+    ]
+    if not places:
+        swarm_ids = tx.swarms_with_receipt(task_id, PLACES_MAX)
+        places = [TaskPlace(swarm_id=swarm_id, status=None) for swarm_id in swarm_ids]
+    return TaskPlaces(bead_id=task_id, swarms=places)
 
 
 def listing(tx: Transaction, swarm_id: str, after: str, limit: int) -> TaskList:
@@ -233,6 +304,7 @@ def _existing_task(tx: Transaction, swarm_id: str, task_id: str) -> Task:
 
 def _view(tx: Transaction, task: Task) -> TaskView:
     assignment = tx.assignment(task.swarm_id, task.task_id) if task.epoch else None
+    landing = _landing(tx, task)
     return TaskView(
         bead_id=task.task_id,
         title=task.title,
@@ -249,11 +321,21 @@ def _view(tx: Transaction, task: Task) -> TaskView:
         failures=task.failures,
         created_at=task.created_at_ms,
         updated_at=task.updated_at_ms,
-        landed_commit=_landed_commit(tx, task),
+        landed_commit=landing.landed_commit if landing else None,
+        receipt_id=landing.receipt_id if landing else None,
+        swarm_id=task.swarm_id,
+        attempt=attempt_number(task),
+        review=_review(tx, task),
     )
 
 
-def _landed_commit(tx: Transaction, task: Task) -> str | None:
+def _review(tx: Transaction, task: Task) -> ReviewView | None:
+    if task.contract_version is None or task.epoch == 0:
+        return None
+    return view(tx.review(task.swarm_id, task.task_id))
+
+
+def _landing(tx: Transaction, task: Task) -> LandingRecord | None:
     if task.status != "done" or task.contract_version is None:
         return None
-    return landed_commit(tx, task.swarm_id, task.task_id)
+    return tx.landing(task.swarm_id, task.task_id)

@@ -10,6 +10,8 @@ from shiftboss.coordinator.bus.dispatch import (
     drain,
     end_attempt,
     enqueue,
+    take_over_offer,
+    take_polling_worker,
     take_swarm,
     take_task,
     take_worker,
@@ -92,15 +94,18 @@ def _make_available(
 def poll(tx: Transaction, request: PollRequest, now_ms: int) -> PollAnswer | None:
     """What there is for the worker now; None if it has to wait.
 
-    A task that was not acknowledged is delivered again, with a new offer.
+    A task that was not acknowledged is delivered again, with a new offer. A free worker takes over
+    an offer that no poll has received.
     """
-    worker, held = take_worker(tx, request.swarm_id, request.name)
+    worker, held, may_have_offers = take_polling_worker(tx, request.swarm_id, request.name)
     assignment = _make_available(tx, worker, held, now_ms)
+    if assignment is None and may_have_offers:
+        assignment = take_over_offer(tx, worker, now_ms)
     if assignment is None:
         return None
     if assignment.state is WorkerState.ASSIGNED:
-        if assignment.updated_at_ms != now_ms:
-            assignment = _renew(tx, assignment, now_ms)
+        if assignment.updated_at_ms != now_ms or not assignment.received:
+            assignment = _renew(tx, assignment._replace(received=True), now_ms)
         task = held_task(tx, assignment)
         return PollAnswer(task=delivery(tx, task, assignment))
     answers = _answers(tx, assignment)
@@ -129,7 +134,8 @@ def _start(
     now_ms: int,
 ) -> dict[str, Any]:
     check_epoch(assignment, request.epoch)
-    held = _renew(tx, assignment._replace(state=WorkerState.EXECUTING), now_ms)
+    started_attempt = assignment._replace(state=WorkerState.EXECUTING, received=True)
+    held = _renew(tx, started_attempt, now_ms)
     started = {
         "bead_id": request.bead_id,
         "worker": request.name,

@@ -14,7 +14,7 @@ from shiftboss.coordinator.contract.cascade import record_verified_state
 from shiftboss.coordinator.contract.locks import release_accepted
 from shiftboss.coordinator.contract.recovery import after_refusal
 from shiftboss.coordinator.handoffs.strategy_records import record_signal
-from shiftboss.coordinator.runs import landings
+from shiftboss.coordinator.runs import landings, reviews
 from shiftboss.coordinator.swarms import packets
 from shiftboss.errors import InvalidRequest
 from shiftboss.protocol.events import EventKind
@@ -160,6 +160,9 @@ def _accept(
         {**event_data(claim), "receipt_id": body.receipt_id, "commit": verdict.commit},
         task_id=claim.task_id,
     )
+    in_review = handoff.review == "required"
+    if in_review:
+        reviews.request_review(tx, receipt, now_ms)
     released = held._replace(claim_id=None)
     if handoff.repo_name is not None:
         done = released._replace(state=WorkerState.COMPLETE)
@@ -171,7 +174,7 @@ def _accept(
     else:
         task = held_task(tx, held)
         retries = task.failures
-        finish_task(tx, task, released, now_ms)
+        finish_task(tx, task, released, now_ms, in_review=in_review)
     if not handoff.lands_later:
         release_accepted(tx, claim.swarm_id, claim.task_id, now_ms)
     tx.drop_tracking(claim.swarm_id, claim.task_id)

@@ -63,7 +63,6 @@ class Situation(NamedTuple):
     """A task and its surroundings at one moment."""
 
     handoff: Handoff
-    description: str
     known_issues: list[str]
     parallel_workers: list[str]
 
@@ -121,10 +120,8 @@ def situation(tx: Transaction, policy: ActivePolicy, swarm_id: str, task_id: str
     handoff = tx.handoff(swarm_id, task_id)
     if handoff is None:
         raise UnknownHandoff(task_id)
-    task = tx.task(swarm_id, task_id)
     return Situation(
         handoff,
-        task.description if task is not None else "",
         _known_issues(tx, policy, handoff),
         _parallel_workers(tx, handoff),
     )
@@ -172,14 +169,14 @@ def context_parts(now: Situation, material: ContextMaterial, plan_ref: str | Non
     plan_ref = plan_ref or f"contract of {handoff.task_id}, version {handoff.version}"
     readonly = body.contract.files_readonly
     return ContextParts(
-        objective="\n".join(text for text in (body.context.your_role, now.description) if text),
+        objective=body.context.objective,
         component_id=handoff.task_id,
         repo=handoff.repo_name or handoff.repo,
         branch_strategy=f"branch {handoff.branch}" if handoff.branch else "any branch",
         plan_ref=plan_ref,
         output_format="commits on the branch that meet these criteria: "
         + "; ".join(body.contract.success_criteria),
-        task_boundaries=f"IN SCOPE: {', '.join(body.contract.files_owned)}. "
+        task_boundaries=f"IN SCOPE: {', '.join(body.contract.files_owned) or 'reading only'}. "
         "OUT OF SCOPE: everything else"
         + (f"; read only: {', '.join(readonly)}" if readonly else ""),
         component_specs=[file.path for file in material.spec_files],

@@ -104,9 +104,11 @@ def end_worker(
     question: str,
     now_ms: int,
     report_key: bytes | None = None,
+    *,
+    counts: bool = True,
 ) -> int:
     """Fail the task and ask the contact; the next worker gets the answer. The repo stays locked."""
-    fail_task(tx, held, reason, now_ms, report_key=report_key)
+    fail_task(tx, held, reason, now_ms, counts=counts, report_key=report_key)
     return questions.note(tx, held, contact_of(handoff), question, now_ms)
 
 
@@ -127,5 +129,7 @@ def end_for_permission(
     lines += [f"Attempted: {operation}" for operation in operations[:OPERATIONS_NAMED_MAX]]
     lines += [DIAGNOSIS, *(f"- {option.name}: {option.words}" for option in RECOVERY)]
     lines.append("Answer with the instructions for the next worker, then retry the task.")
-    asked = end_worker(tx, held, handoff, end.report, "\n".join(lines), now_ms, report_key)
+    asked = end_worker(
+        tx, held, handoff, end.report, "\n".join(lines), now_ms, report_key, counts=False
+    )
     return asked, end.message

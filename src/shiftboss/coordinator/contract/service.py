@@ -207,7 +207,7 @@ class ContractService:
         task = SpawnTask(
             task_id=request.bead_id,
             repo=handoff.repo_name or handoff.repo,
-            objective=body.context.your_role,
+            objective=body.context.objective,
             files=body.contract.files_owned,
             requirements=body.contract.success_criteria,
         )

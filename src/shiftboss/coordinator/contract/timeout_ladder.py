@@ -267,7 +267,8 @@ def _escalate(
     question is answered; earlier ones let it, or its CI, continue."""
     contact = contact_of(handoff)
     if step.then.ended:
-        message = f"Worker {held.worker} timed out: {step.message}"
+        milestone = milestone_of(held, attempt_of(tx, held))
+        message = f"Worker {held.worker} timed out in {milestone}: {step.message}"
         questions.ask(tx, held, contact, message, now_ms)
     else:
         run = _run_reference(tx, held) if step.then.told_of_ci else ""

@@ -31,9 +31,9 @@ def reserve(tx: Transaction, wanted: Reservation, now_ms: int, field: str = "fil
     tx.reserve(wanted, now_ms)
 
 
-def reserve_if_failed(tx: Transaction, task: Task, now_ms: int) -> None:
-    """Reserve the files of a failed task again: it released them when it failed."""
-    if task.contract_version is not None and task.status == "failed":
+def reserve_if_released(tx: Transaction, task: Task, now_ms: int) -> None:
+    """Reserve the files of a task again that released them: it had failed or was cancelled."""
+    if task.contract_version is not None and task.status in ("failed", "cancelled"):
         reserve_again(tx, task.swarm_id, task.task_id, now_ms)
 
 

@@ -16,7 +16,14 @@ from shiftboss.coordinator.event_hub import Hub
 from shiftboss.coordinator.handoffs import ownership, scope_requests, spawn, strategy_records, views
 from shiftboss.coordinator.handoffs.spawn_checks import SpawnPolicy, check_request, normalised_paths
 from shiftboss.coordinator.idempotency import write_once
-from shiftboss.errors import InvalidRequest, UnknownReceipt, UnknownRepo
+from shiftboss.errors import (
+    InvalidRequest,
+    OwnershipOverlap,
+    RepoBlocked,
+    UnknownReceipt,
+    UnknownRepo,
+    UnknownTask,
+)
 from shiftboss.evidence.port import Evidence
 from shiftboss.protocol.events import EventKind
 from shiftboss.protocol.handoff_requests import (
@@ -52,6 +59,7 @@ from shiftboss.protocol.handoff_requests import (
 )
 from shiftboss.protocol.verdicts import Verdict, VerificationJob
 from shiftboss.rules.claims.handoffs import Claim, Reservation, is_object_name
+from shiftboss.rules.tasks.tasks import is_reserved
 from shiftboss.store.handoff_port import ReceiptRow
 from shiftboss.store.port import Store, Transaction
 
@@ -104,6 +112,19 @@ class HandoffService:
         return await self._spawn(request, replace=True)
 
     async def _spawn(self, request: SpawnSubtaskRequest, *, replace: bool) -> SpawnAnswer:
+        try:
+            return await self._give_contract(request, replace=replace)
+        except (OwnershipOverlap, RepoBlocked) as error:
+            refusal, now_ms = error, self._clock()
+            await self._store.write(
+                lambda tx: spawn.note_refusal(
+                    tx, request.swarm_id, request.bead_id, refusal, now_ms
+                ),
+                request.swarm_id,
+            )
+            raise
+
+    async def _give_contract(self, request: SpawnSubtaskRequest, *, replace: bool) -> SpawnAnswer:
         # First the checks that do not read the repository.
         await self._store.read(lambda tx: self._check_request(tx, request))
         path = self._repo_path(request.repo)
@@ -218,9 +239,14 @@ class HandoffService:
     # -- receipts and strategies
 
     async def show_receipt(self, request: ReceiptRequest, _key: str | None = None) -> ReceiptAnswer:
-        row = await self._store.read(
-            lambda tx: tx.receipt_of_task(request.swarm_id, request.bead_id)
+        row, task = await self._store.read(
+            lambda tx: (
+                tx.receipt_of_task(request.swarm_id, request.bead_id),
+                tx.task(request.swarm_id, request.bead_id),
+            )
         )
+        if row is None and task is None and not is_reserved(request.bead_id):
+            raise UnknownTask(request.bead_id)
         if row is None:
             raise UnknownReceipt(
                 f"{request.bead_id} has no receipt",

@@ -11,12 +11,15 @@ from shiftboss.coordinator.bus.dispatch import take_swarm
 from shiftboss.coordinator.contract.policy import ActivePolicy
 from shiftboss.coordinator.contract.repos import lock_repo
 from shiftboss.coordinator.handoffs import ownership
-from shiftboss.coordinator.handoffs.spawn_checks import normalised_paths
+from shiftboss.coordinator.handoffs.spawn_checks import normalised_paths, normalised_policy
 from shiftboss.coordinator.handoffs.views import prompt_of
+from shiftboss.coordinator.runs.reviews import is_in_review
 from shiftboss.errors import (
     DependenciesUnfinished,
     HandoffExists,
     InvalidRequest,
+    OwnershipOverlap,
+    RepoBlocked,
     TaskEnded,
     UnknownTask,
 )
@@ -36,6 +39,7 @@ from shiftboss.protocol.states import WorkerState
 from shiftboss.rules.claims.handoffs import Handoff, Reservation, check_no_claim, choose_model
 from shiftboss.rules.prompts.handoff_text import FinishedTask, what_comes_next, what_others_did
 from shiftboss.rules.prompts.worker_prompts import SpawnTask, spawn_prompt
+from shiftboss.rules.runs.records import SpawnRefusal
 from shiftboss.rules.tasks.tasks import Task, is_ended, is_reserved
 from shiftboss.store.port import Transaction
 
@@ -80,9 +84,30 @@ def spawn(
         _lock(tx, request, handoff, policy, repo_name, now_ms)
         put_in_force(tx, proposed, now_ms)
         in_force = proposed
+    tx.drop_spawn_refusal(request.swarm_id, request.bead_id)
     if request.submit and task is not None and task.status == "open":
         tasks.submit(tx, TaskRequest(swarm_id=request.swarm_id, bead_id=request.bead_id), now_ms)
     return _spawn_answer(tx, in_force)
+
+
+def note_refusal(
+    tx: Transaction,
+    swarm_id: str,
+    task_id: str,
+    error: OwnershipOverlap | RepoBlocked,
+    now_ms: int,
+) -> None:
+    """Remember why a task that exists could not start, for those who ask why it does not."""
+    if tx.take_swarm(swarm_id) is None:
+        return
+    task = tx.task(swarm_id, task_id)
+    detail = error.detail.removesuffix("; nothing was changed")
+    known = tx.spawn_refusal(swarm_id, task_id)
+    if task is None or task.status != "open" or (known is not None and known.detail == detail):
+        return
+    holders = error.facts.get("holders") or error.facts.get("blockers") or []
+    assert isinstance(holders, list)
+    tx.put_spawn_refusal(SpawnRefusal(swarm_id, task_id, error.code, detail, holders, now_ms))
 
 
 def _lock(
@@ -105,7 +130,7 @@ def _lock(
     task = SpawnTask(
         task_id=request.bead_id,
         repo=repo_name,
-        objective=f"{handoff.context.your_role}\n{request.subtask_description}",
+        objective=handoff.context.objective,
         files=handoff.contract.files_owned,
         requirements=handoff.contract.success_criteria,
     )
@@ -132,6 +157,8 @@ def _check_may_change(tx: Transaction, current: Handoff | None, *, replace: bool
 def _find_or_add_task(tx: Transaction, request: SpawnSubtaskRequest, now_ms: int) -> Task | None:
     """The task, which is added if it is new. None for a packet, which has no row on the bus."""
     if is_reserved(request.bead_id):
+        if request.review == "required":
+            raise InvalidRequest("review: the work of a packet cannot be reviewed", field="review")
         packet = tx.assignment(request.swarm_id, request.bead_id)
         if packet is not None and packet.state is WorkerState.COMPLETE:
             raise TaskEnded(request.bead_id, "complete")
@@ -164,7 +191,7 @@ def check_finished(tx: Transaction, request: SpawnSubtaskRequest, task: Task | N
         dependency = tx.task(request.swarm_id, task_id)
         if dependency is None:
             raise UnknownTask(task_id, "dependencies_completed")
-        if dependency.status != "done":
+        if dependency.status != "done" or is_in_review(tx, dependency):
             unfinished.append(task_id)
     if task is not None and task.waits_for:
         unfinished += tx.unfinished_dependencies(task.swarm_id, task.task_id)
@@ -192,6 +219,7 @@ def _handoff(
         context=Context(
             epic_summary=request.epic_summary or _epic_summary(tx, request),
             your_role=title,
+            description=request.subtask_description or (task.description if task else ""),
             what_others_did=what_others_did(_finished(tx, request.swarm_id, dependencies)),
             what_comes_next=what_comes_next(
                 [
@@ -246,12 +274,14 @@ def _row(
         base_commit=survey.base_commit,
         branch=request.branch or survey.branch,
         target=request.target,
-        policy=canonical_json(request.policy).decode(),
+        policy=canonical_json(normalised_policy(request.policy)).decode(),
         strategy=request.strategy,
         reason="spawned" if current is None else "replaced by the operator",
         created_at_ms=now_ms,
         said=_digest(request),
         repo_id=survey.identity,
+        landing=request.landing,
+        review=request.review,
     )
 
 

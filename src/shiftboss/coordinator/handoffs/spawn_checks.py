@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from itertools import chain
 from typing import NamedTuple, TypeVar
 
 from shiftboss.errors import Forbidden, InvalidRequest
 from shiftboss.protocol.handoff_requests import SpawnSubtaskRequest
+from shiftboss.protocol.handoffs import PATHS_MAX, VerificationPolicy
 from shiftboss.rules.claims.criteria import parse_command, parse_criterion
 from shiftboss.rules.claims.environment_variables import is_variable_allowed
-from shiftboss.rules.paths.patterns import normalize_path
+from shiftboss.rules.paths.braces import normalize_patterns
 
 T = TypeVar("T")
 
@@ -26,7 +28,22 @@ def check_request(request: SpawnSubtaskRequest, variables: Collection[str]) -> N
 
 
 def normalised_paths(paths: Sequence[str], field: str) -> list[str]:
-    return list(dict.fromkeys(_parse_each(paths, field, normalize_path)))
+    """The patterns in their normal form, with braces expanded."""
+    expanded = list(
+        dict.fromkeys(chain.from_iterable(_parse_each(paths, field, normalize_patterns)))
+    )
+    if len(expanded) > PATHS_MAX:
+        raise InvalidRequest(
+            f"{field}: stands for {len(expanded)} patterns; at most {PATHS_MAX} are allowed",
+            field=field,
+            hint="name folders instead of files",
+        )
+    return expanded
+
+
+def normalised_policy(policy: VerificationPolicy) -> VerificationPolicy:
+    generated = normalised_paths(policy.generated, "policy.generated")
+    return policy.model_copy(update={"generated": generated})
 
 
 def _parse_each(texts: Sequence[str], field: str, parse: Callable[[str], T]) -> list[T]:

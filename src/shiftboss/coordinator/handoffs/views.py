@@ -45,6 +45,8 @@ def show(tx: Transaction, swarm_id: str, task_id: str, version: int | None) -> H
         prompt=prompt_of(handoff),
         waivers=[waiver.model_dump() for waiver in tx.waivers(swarm_id, task_id)],
         last_claim=_claim_view(last) if last else None,
+        landing=handoff.landing,
+        review=handoff.review,
     )
 
 

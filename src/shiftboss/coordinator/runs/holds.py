@@ -7,7 +7,7 @@ from shiftboss.errors import WorkPaused
 from shiftboss.protocol.bus import HoldView
 from shiftboss.protocol.events import EventKind
 from shiftboss.protocol.runs import PauseAnswer, PauseSwarmRequest, ResumeSwarmRequest
-from shiftboss.rules.runs.records import WHOLE_SWARM, Hold, later_hold
+from shiftboss.rules.runs.records import WAITS_FOR_ANSWER, WHOLE_SWARM, Hold, later_hold
 from shiftboss.rules.tasks.tasks import Task
 from shiftboss.store.port import Transaction
 
@@ -76,6 +76,33 @@ def resume(tx: Transaction, request: ResumeSwarmRequest, now_ms: int) -> PauseAn
     if current is not None:
         lift(tx, current, "by the operator", now_ms)
     return PauseAnswer(success=True, changed=current is not None, paused=None)
+
+
+def hold_for_answer(tx: Transaction, task: Task, now_ms: int) -> None:
+    """Hold a task back until its question is answered, or the operator resumes it."""
+    put_pause(
+        tx,
+        Hold(task.swarm_id, task.task_id, "pause", WAITS_FOR_ANSWER, now_ms, None),
+        now_ms,
+    )
+
+
+def lift_answer_hold(tx: Transaction, swarm_id: str, task_id: str, now_ms: int) -> None:
+    hold = _answer_hold(tx, swarm_id, task_id)
+    if hold is not None:
+        lift(tx, hold, "its question was answered", now_ms)
+
+
+def drop_answer_hold(tx: Transaction, swarm_id: str, task_id: str) -> None:
+    """For a task that ends: its questions are withdrawn, and nobody will answer them."""
+    hold = _answer_hold(tx, swarm_id, task_id)
+    if hold is not None:
+        tx.drop_hold(hold)
+
+
+def _answer_hold(tx: Transaction, swarm_id: str, task_id: str) -> Hold | None:
+    hold = _pause_of(tx, Hold(swarm_id, task_id, "pause", "", 0, None))
+    return hold if hold is not None and hold.reason == WAITS_FOR_ANSWER else None
 
 
 def expire(tx: Transaction, seen: Hold, now_ms: int) -> bool:

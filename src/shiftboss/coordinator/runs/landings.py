@@ -7,6 +7,7 @@ import json
 from shiftboss.coordinator.contract import locks
 from shiftboss.coordinator.contract.cascade import record_landing_push
 from shiftboss.coordinator.contract.locks import reclaim_lock
+from shiftboss.coordinator.runs.reviews import check_approved
 from shiftboss.coordinator.swarms.swarms import check_exists
 from shiftboss.errors import (
     CiUnavailable,
@@ -14,6 +15,7 @@ from shiftboss.errors import (
     InvalidRequest,
     UnknownHandoff,
     UnknownReceipt,
+    UnknownSwarm,
     UnknownTask,
 )
 from shiftboss.evidence.port import Evidence
@@ -26,12 +28,22 @@ from shiftboss.protocol.runs import (
     LandedAnswer,
     ListLandableRequest,
     ReportLandedRequest,
+    ReportRunAnswer,
+    ReportRunRequest,
 )
 from shiftboss.rules.claims.handoffs import Handoff
 from shiftboss.rules.contract.ci_verdict import ci_state, judge_ci_report
-from shiftboss.rules.runs.records import LandingRecord
+from shiftboss.rules.runs.records import LandingRecord, PlanRunRecord
 from shiftboss.store.handoff_port import ReceiptRow
 from shiftboss.store.port import Transaction
+
+
+def record_run(tx: Transaction, request: ReportRunRequest, now_ms: int) -> ReportRunAnswer:
+    """Remember the plan of the swarm, for the commands that continue or land it."""
+    if tx.take_swarm(request.swarm_id) is None:
+        raise UnknownSwarm(request.swarm_id)
+    tx.put_plan_run(PlanRunRecord(request.swarm_id, request.plan_file, now_ms))
+    return ReportRunAnswer(success=True)
 
 
 def add_landing(tx: Transaction, receipt: ReceiptRow) -> None:
@@ -86,7 +98,17 @@ def _landable(tx: Transaction, landing: LandingRecord) -> Landable:
         success_criteria=contract.success_criteria,
         policy=json.loads(handoff.policy),
         depends_on=contract.dependencies_completed,
+        landing=handoff.landing,
+        review=_review_state(tx, landing, handoff),
     )
+
+
+def _review_state(tx: Transaction, landing: LandingRecord, handoff: Handoff) -> str | None:
+    """For a task that was accepted before a review was required, the review never started."""
+    if handoff.review != "required":
+        return None
+    review = tx.review(landing.swarm_id, landing.task_id)
+    return "open" if review is None else review.state
 
 
 def _handoff(tx: Transaction, swarm_id: str, task_id: str) -> Handoff:
@@ -139,6 +161,7 @@ def record_landed(
     tx.take_swarm(request.swarm_id)
     landing, handoff = reported_landing(tx, request)
     if landing.landed_commit is None:
+        check_approved(tx, landing, handoff)
         landing = landing._replace(
             target=request.target, landed_commit=request.landed_commit, landed_at_ms=now_ms
         )
@@ -208,8 +231,3 @@ def _add_event(tx: Transaction, landing: LandingRecord, now_ms: int) -> None:
         },
         task_id=landing.task_id,
     )
-
-
-def landed_commit(tx: Transaction, swarm_id: str, task_id: str) -> str | None:
-    landing = tx.landing(swarm_id, task_id)
-    return landing.landed_commit if landing is not None else None

@@ -7,7 +7,7 @@ from typing import Any
 
 from shiftboss.coordinator.bus.dispatch import drain, end_attempt, enqueue, free_worker, take_task
 from shiftboss.coordinator.idempotency import report_digest
-from shiftboss.coordinator.runs.holds import put_pause
+from shiftboss.coordinator.runs.holds import hold_for_answer, put_pause
 from shiftboss.errors import IllegalTransition
 from shiftboss.protocol.events import EventKind
 from shiftboss.protocol.runs import ParkAnswer, ParkTaskRequest
@@ -29,7 +29,8 @@ def park(tx: Transaction, request: ParkTaskRequest, now_ms: int) -> ParkAnswer:
         return _answer(tx, request, json.loads(first.data)["until"])
     attempt = check_holds(held, request.bead_id, request.name, request.epoch)
     check_no_claim(attempt, "bead_id")
-    if not can_move(attempt.state, WorkerState.WAITING):
+    blocked = attempt.state is WorkerState.BLOCKED
+    if not blocked and not can_move(attempt.state, WorkerState.WAITING):
         raise IllegalTransition(
             f"{task.task_id} is {attempt.state.value} and cannot be parked; nothing was changed",
             field="bead_id",
@@ -61,12 +62,22 @@ def _requeue(
     request: ParkTaskRequest,
     now_ms: int,
 ) -> None:
-    """Queue the task again. The pause comes first, so that the task is not handed out at once."""
+    """Queue the task again. The pause comes first, so that the task is not handed out at once. The
+    question of a blocked worker stays open, and its answer ends the pause."""
+    blocked = attempt.state is WorkerState.BLOCKED
+    if blocked:
+        hold_for_answer(tx, task, now_ms)
     if request.until_ms is not None:
         until = request.until_ms
         hold = Hold(task.swarm_id, task.task_id, "pause", request.reason, now_ms, until)
         put_pause(tx, hold, now_ms)
-    end_attempt(tx, attempt._replace(state=WorkerState.WAITING), "parked", now_ms)
+    end_attempt(
+        tx,
+        attempt._replace(state=WorkerState.WAITING),
+        "parked",
+        now_ms,
+        keep_questions=blocked,
+    )
     free_worker(tx, attempt, now_ms, holder=holder)
     if request.checkpoint is not None:
         task = task._replace(checkpoint=json.dumps(_with_origin(request.checkpoint, attempt)))

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from shiftboss.coordinator.clock import Clock
 from shiftboss.coordinator.idempotency import write_once
-from shiftboss.coordinator.runs import holds, landings, parking, usage
+from shiftboss.coordinator.runs import holds, landings, parking, reviews, usage
 from shiftboss.errors import Conflict
 from shiftboss.evidence.port import Evidence
 from shiftboss.protocol.runs import (
+    ApproveRequest,
     BudgetAnswer,
     LandableList,
     LandedAnswer,
@@ -16,14 +17,19 @@ from shiftboss.protocol.runs import (
     ParkTaskRequest,
     PauseAnswer,
     PauseSwarmRequest,
+    RejectRequest,
     ReportLandedRequest,
+    ReportRunAnswer,
+    ReportRunRequest,
     ReportUsageRequest,
     ResumeSwarmRequest,
+    ReviewAnswer,
     SetBudgetRequest,
     ShowUsageRequest,
     UsageAnswer,
     UsageList,
 )
+from shiftboss.rules.claims.handoffs import Handoff
 from shiftboss.store.port import Store
 
 
@@ -81,7 +87,24 @@ class RunService:
             lambda tx: parking.park(tx, request, now_ms), request.swarm_id
         )
 
-    # -- landing
+    # -- plans
+
+    async def report_run(
+        self, request: ReportRunRequest, _key: str | None = None
+    ) -> ReportRunAnswer:
+        """The key is not needed: the plan of the last report counts."""
+        now_ms = self._clock()
+        return await self._store.write(
+            lambda tx: landings.record_run(tx, request, now_ms), request.swarm_id
+        )
+
+    # -- review and landing
+
+    async def approve(self, request: ApproveRequest, key: str | None = None) -> ReviewAnswer:
+        return await write_once(self._store, self._clock, reviews.approve, request, key)
+
+    async def reject(self, request: RejectRequest, key: str | None = None) -> ReviewAnswer:
+        return await write_once(self._store, self._clock, reviews.reject, request, key)
 
     async def list_landable(
         self, request: ListLandableRequest, _key: str | None = None
@@ -94,13 +117,20 @@ class RunService:
         """The server checks the target branch itself."""
         landing, handoff = await self._store.read(lambda tx: landings.reported_landing(tx, request))
         if landing.landed_commit is None:
-            for commit in dict.fromkeys((request.commit, request.landed_commit)):
-                await self._check_is_on_target(handoff.repo, commit, request)
+            await self._check_is_on_target(handoff.repo, request.landed_commit, request)
+            if not await self._is_squash(handoff, request):
+                await self._check_is_on_target(handoff.repo, request.commit, request)
         landed_commit = landing.landed_commit or request.landed_commit
         ci = await landings.ci_of_landed(self._evidence, handoff, landing.commit_sha, landed_commit)
         now_ms = self._clock()
         return await self._store.write(
             lambda tx: landings.record_landed(tx, request, ci, now_ms), request.swarm_id
+        )
+
+    async def _is_squash(self, handoff: Handoff, request: ReportLandedRequest) -> bool:
+        """Whether the landed commit stands for the accepted one, which then is on no branch."""
+        return handoff.landing == "squash" and await self._evidence.is_squash_of(
+            handoff.repo, request.landed_commit, request.commit
         )
 
     async def _check_is_on_target(

@@ -7,6 +7,7 @@ from collections.abc import Awaitable
 
 from shiftboss.coordinator.claims.verdict_waiters import VerdictWaiters
 from shiftboss.coordinator.clock import Clock
+from shiftboss.coordinator.event_hub import Hub
 from shiftboss.coordinator.swarms import error_reports, packets, swarms
 from shiftboss.errors import VerificationPending
 from shiftboss.protocol.events import Event
@@ -34,11 +35,13 @@ class SwarmService:
         self,
         store: Store,
         clock: Clock,
+        hub: Hub,
         verdict_waiters: VerdictWaiters,
         retry_policy: RetryPolicy,
     ) -> None:
         self._store = store
         self._clock = clock
+        self._hub = hub
         self._verdict_waiters = verdict_waiters
         self._retry_policy = retry_policy
 
@@ -91,10 +94,16 @@ class SwarmService:
         )
 
     async def status(self, swarm_id: str) -> SwarmStatus:
-        return await self._store.read(lambda tx: swarms.status(tx, swarm_id))
+        polling = self._hub.polling(swarm_id)
+        return await self._store.read(lambda tx: swarms.status(tx, swarm_id, polling))
 
     async def list_swarms(self, before: str | None, limit: int) -> SwarmList:
-        return await self._store.read(lambda tx: swarms.listing(tx, before, limit))
+        polling = self._hub.polling_workers()
+        return await self._store.read(
+            lambda tx: swarms.listing(
+                tx, before, limit, lambda swarm_id: polling.get(swarm_id, frozenset())
+            )
+        )
 
     async def events_after(self, swarm_id: str, event_id: int, limit: int) -> list[Event]:
         return await self._store.read(lambda tx: swarms.events_after(tx, swarm_id, event_id, limit))

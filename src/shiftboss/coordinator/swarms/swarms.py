@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable
 
 from shiftboss.coordinator.runs import holds
+from shiftboss.coordinator.swarms import overview
 from shiftboss.errors import InvalidRequest, SwarmExists, UnknownSwarm
 from shiftboss.protocol.bus import DEFAULT_SWARM
 from shiftboss.protocol.events import Event, EventKind
@@ -23,6 +25,9 @@ from shiftboss.rules.tasks.swarms import Swarm, WorkerCounts, remaining_workers,
 from shiftboss.store.port import Retry, SwarmRow, Transaction
 
 PAGE_SIZE_MAX = 200
+
+# The workers of a swarm that wait for a task.
+Polling = Callable[[str], frozenset[str]]
 
 
 def create(tx: Transaction, swarm_id: str, request: CreateSwarmRequest, now_ms: int) -> Swarm:
@@ -70,9 +75,16 @@ def existing(tx: Transaction, swarm_id: str) -> Swarm:
     return swarm
 
 
-def status(tx: Transaction, swarm_id: str) -> SwarmStatus:
-    """The current state of a swarm. The cost grows with its workers, not with its events."""
+def status(tx: Transaction, swarm_id: str, polling: frozenset[str]) -> SwarmStatus:
+    """The current state of a swarm. The cost grows with its workers and tasks, not with its events.
+
+    `polling` are its workers that wait for a task.
+    """
     swarm = existing(tx, swarm_id)
+    tasks = overview.task_counts(tx, swarm_id)
+    live_workers = overview.live_workers(tx, swarm_id, polling)
+    run = tx.plan_run(swarm_id)
+    plan_file = run.plan_file if run else None
     assignments = tx.assignments(swarm_id)
     counts = WorkerCounts.from_states(tx.state_counts(swarm_id))
     last_event = tx.last_event(swarm_id)
@@ -82,7 +94,7 @@ def status(tx: Transaction, swarm_id: str) -> SwarmStatus:
     return SwarmStatus(
         swarm_id=swarm_id,
         feature=swarm.feature,
-        status=swarm_status(swarm, counts),
+        status=swarm_status(swarm, counts, tasks, has_workers=live_workers > 0),
         workers_registered=counts.registered,
         workers_running=counts.registered - counts.complete - counts.failed,
         workers_complete=counts.complete,
@@ -103,6 +115,9 @@ def status(tx: Transaction, swarm_id: str) -> SwarmStatus:
             _worker_view(assignment, retries[assignment.task_id]) for assignment in assignments
         ],
         holds=holds.views_of_swarm(tx, swarm_id),
+        bus=overview.work_of(tx, swarm_id, tasks, live_workers),
+        waiting=overview.waiting_in(tx, swarm_id, plan_file, live_workers),
+        plan_file=plan_file,
     )
 
 
@@ -136,12 +151,12 @@ def _worker_view(assignment: Assignment, retries: list[Retry]) -> WorkerView:
     )
 
 
-def listing(tx: Transaction, before: str | None, limit: int) -> SwarmList:
+def listing(tx: Transaction, before: str | None, limit: int, polling: Polling) -> SwarmList:
     """A page of swarms, newest first. `before` is the `next_before` of the previous page."""
     rows = tx.swarms_before(_parse_page_mark(before), min(limit, PAGE_SIZE_MAX))
     last = rows[-1].swarm if len(rows) == limit else None
     return SwarmList(
-        swarms=[_summary(row) for row in rows],
+        swarms=[_summary(tx, row, polling(row.swarm.swarm_id)) for row in rows],
         next_before=f"{last.created_at_ms}:{last.swarm_id}" if last else None,
     )
 
@@ -156,17 +171,22 @@ def _parse_page_mark(mark: str | None) -> tuple[int, str] | None:
     return int(at_ms), swarm_id
 
 
-def _summary(row: SwarmRow) -> SwarmSummary:
-    counts = WorkerCounts.from_states(row.states)
+def _summary(tx: Transaction, row: SwarmRow, polling: frozenset[str]) -> SwarmSummary:
+    swarm_id, counts = row.swarm.swarm_id, WorkerCounts.from_states(row.states)
+    tasks = overview.task_counts(tx, swarm_id)
+    live_workers = overview.live_workers(tx, swarm_id, polling)
+    last_event = tx.last_event(swarm_id)
     return SwarmSummary(
-        swarm_id=row.swarm.swarm_id,
+        swarm_id=swarm_id,
         feature=row.swarm.feature,
-        status=swarm_status(row.swarm, counts),
+        status=swarm_status(row.swarm, counts, tasks, has_workers=live_workers > 0),
         workers_registered=counts.registered,
         workers_complete=counts.complete,
         workers_failed=counts.failed,
         created_at=wire_time(row.swarm.created_at_ms),
         completed_at=optional_wire_time(row.swarm.completed_at_ms),
+        last_update=wire_time(last_event.at_ms if last_event else row.swarm.created_at_ms),
+        bus=overview.work_of(tx, swarm_id, tasks, live_workers),
     )
 
 

@@ -63,6 +63,8 @@ async def check_ancestry(
             "restore it: the work must descend from the base of the task",
         )
     assert commit is not None
+    if commit == claim.base and only_reads(job):
+        return passed("ancestry", "is the base itself: nothing was changed")
     if commit == claim.base:
         return failed(
             "ancestry", "the commit is the base itself", "commit the work and claim that commit"
@@ -75,11 +77,30 @@ async def check_ancestry(
             commit,
         )
     if claim.tree == claim.base_tree:
-        return no_change(commit)
+        return check_change(claim, job, has_changed=False)
     return passed("ancestry", f"descends from {base[:12]}")
 
 
-def no_change(commit: str) -> CheckOutcome:
+def only_reads(job: VerificationJob) -> bool:
+    """A task that owns no files must leave everything as it was."""
+    return not job.contract.files_owned
+
+
+def check_change(claim: ClaimedCommit, job: VerificationJob, *, has_changed: bool) -> CheckOutcome:
+    """The check "ancestry" of a commit that descends from the base: it changes something, unless
+    the task only reads."""
+    commit = claim.commit
+    assert commit is not None
+    if has_changed != only_reads(job):
+        changed = "" if has_changed else " and changes nothing"
+        return passed("ancestry", f"descends from {job.base_commit[:12]}{changed}")
+    if has_changed:
+        return failed(
+            "ancestry",
+            f"the commit {commit[:12]} changes files, but the task owns none: it only reads",
+            f"claim the base itself: commit {job.base_commit}",
+            commit,
+        )
     return failed(
         "ancestry",
         f"no change: the commit {commit[:12]} has the same files as the base",

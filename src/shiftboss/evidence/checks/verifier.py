@@ -13,7 +13,7 @@ from shiftboss.evidence.checks.commit import (
     ClaimedCommit,
     check_ancestry,
     check_branch,
-    no_change,
+    check_change,
     resolve_claim,
 )
 from shiftboss.evidence.checks.criteria import BaseTestCounts, CriteriaCheck, not_run
@@ -139,9 +139,8 @@ async def _ancestry(
     if claim.base is None or not _waived(checked, job).holds:
         return None, checked
     work = await read_work(mirror, claim, job)
-    if checked.holds and not work.net.files:
-        assert claim.commit is not None
-        return work, no_change(claim.commit)
+    if checked.holds and claim.commit != claim.base:
+        return work, check_change(claim, job, has_changed=bool(work.net.files))
     return work, checked
 
 

@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 from shiftboss.errors import UnknownRepo
 from shiftboss.evidence.mirror.objects import read_blobs
 from shiftboss.rules.contract.checkpoints import COMMITS_KEPT_MAX, FILES_KEPT_MAX, Work
+from shiftboss.rules.runs.squash import COMMIT_TRAILER
 from shiftboss.system.git import checked, git
 
 BLOB_BYTES_MAX: Final = 1024 * 1024
@@ -38,7 +39,11 @@ class LoggedCommit(NamedTuple):
 
 
 class Repository:
-    """The repositories of this machine; each is identified by a path inside it."""
+    """The repositories of this machine; each is identified by a path inside it.
+
+    Every question raises UnknownRepo if there is no repository. That is looked up only after git
+    has failed, because each git process takes milliseconds.
+    """
 
     async def head(self, path: str) -> Head:
         """Raises UnknownRepo if there is no repository, or if it has no commit."""
@@ -52,33 +57,48 @@ class Repository:
     async def identity(self, path: str) -> str:
         """The folder that all work trees of the repository share."""
         folder = existing_folder(path)
-        await _toplevel(folder)
         output = await git(["rev-parse", "--path-format=absolute", "--git-common-dir"], folder)
+        if output.code != 0:
+            await _toplevel(folder)
         shared = _text(checked(output, "the folder of the repository"))
         return await asyncio.to_thread(os.path.realpath, shared)
 
     async def has_long_names(self, path: str) -> bool:
         """Whether its object ids are SHA-256."""
         folder = existing_folder(path)
-        await _toplevel(folder)
         output = await git(["rev-parse", "--show-object-format"], folder)
+        if output.code != 0:
+            await _toplevel(folder)
         return _text(checked(output, "the format of the objects")) != "sha1"
 
     async def commit_of(self, path: str, rev: str) -> str | None:
         """The full id of the commit that a revision names. None: there is none."""
         folder = existing_folder(path)
-        await _toplevel(folder)
         output = await git(
             ["rev-parse", "--quiet", "--verify", "--end-of-options", f"{rev}^{{commit}}"], folder
         )
-        return _text(output.out) if output.code == 0 else None
+        if output.code == 0:
+            return _text(output.out)
+        await _toplevel(folder)
+        return None
 
     async def is_on_branch(self, path: str, commit: str, branch: str) -> bool:
-        tip = await self.commit_of(path, f"refs/heads/{branch}")
-        if tip is None:
-            return False
-        output = await git(["merge-base", "--is-ancestor", commit, tip], existing_folder(path))
+        folder = existing_folder(path)
+        tip = f"refs/heads/{branch}^{{commit}}"
+        output = await git(["merge-base", "--is-ancestor", commit, tip], folder)
+        if output.code not in (0, 1):  # no such branch, or no repository
+            await _toplevel(folder)
         return output.code == 0
+
+    async def is_squash_of(self, path: str, squash: str, commit: str) -> bool:
+        trailers = f"--format=%(trailers:key={COMMIT_TRAILER},valueonly)"
+        folder = existing_folder(path)
+        output = await git(["log", "-1", trailers, "--end-of-options", squash], folder)
+        verified = output.out.decode(errors="replace").split() if output.code == 0 else []
+        if len(verified) != 1:
+            return False
+        contains = ["merge-base", "--is-ancestor", "--end-of-options", commit, verified[0]]
+        return verified == [commit] or (await git(contains, folder)).code == 0
 
     async def work_since(self, path: str, base: str, rev: str) -> Work | None:
         """The commits from `base` to a revision, and the files that differ, up to the limits of a
@@ -143,7 +163,7 @@ def existing_folder(path: str) -> Path:
 
 
 async def _toplevel(folder: Path) -> str:
-    """The top folder of the work tree, or the folder of a bare repository."""
+    """The top folder of the work tree, or the folder of a bare repository. Raises UnknownRepo."""
     output = await git(["rev-parse", "--path-format=absolute", "--show-toplevel"], folder)
     if output.code == 0:
         return _text(output.out)

@@ -52,6 +52,7 @@ class EvidenceProxy:
     identity = _forwarded(Evidence.identity)
     commit_of = _forwarded(Evidence.commit_of)
     is_on_branch = _forwarded(Evidence.is_on_branch)
+    is_squash_of = _forwarded(Evidence.is_squash_of)
     work_since = _forwarded(Evidence.work_since)
     ci_report = _forwarded(Evidence.ci_report)
     restart_ci = _forwarded(Evidence.restart_ci)

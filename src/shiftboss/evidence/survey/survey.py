@@ -14,7 +14,7 @@ from shiftboss.evidence.survey.imports.repo_view import RepoView, self_and_above
 from shiftboss.evidence.survey.imports.typescript_config import extended_by, is_config
 from shiftboss.evidence.survey.ownership import OwnedFiles, covered
 from shiftboss.evidence.survey.project_setup.detect import is_manifest, success_criteria
-from shiftboss.rules.paths.patterns import normalize_path
+from shiftboss.rules.paths.braces import normalize_patterns
 
 # Nobody would read the imports of a task that owns more files.
 SOURCES_MAX = 1000
@@ -106,7 +106,7 @@ def _checked_patterns(files: Sequence[str]) -> list[str]:
     owned = []
     for pattern in files:
         try:
-            owned.append(normalize_path(pattern))
+            owned += normalize_patterns(pattern)
         except ValueError as exc:
             raise InvalidRequest(
                 f"{pattern!r} {exc}",

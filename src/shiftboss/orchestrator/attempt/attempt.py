@@ -6,21 +6,24 @@ import asyncio
 import contextlib
 import logging
 import time
+from pathlib import Path
 from typing import Any, Final
 
 from shiftboss.errors import Conflict, NotFound, ShiftbossError
 from shiftboss.orchestrator.attempt.agent_round import AgentRound, AttemptTotals, RoundEnd
+from shiftboss.orchestrator.attempt.attempt_record import begin_record, end_record
 from shiftboss.orchestrator.attempt.claiming import AttemptClaims, ClaimRefusal, receipt_of_agent
 from shiftboss.orchestrator.attempt.prepare_workspace import prepare_workspace, read_assignment
 from shiftboss.orchestrator.attempt.workspace import Workspace
 from shiftboss.orchestrator.guardian.agent_process import AgentProcess
+from shiftboss.orchestrator.guardian.output import OUTPUT_LOG
 from shiftboss.orchestrator.run.plan_branches import UNCOMMITTED
-from shiftboss.orchestrator.run.plan_status import BLOCKED, question_text
 from shiftboss.orchestrator.run.run_context import RunContext
 from shiftboss.orchestrator.worktrees.salvage import salvage_worktree
 from shiftboss.orchestrator.worktrees.worktree import Worktree
 from shiftboss.protocol.plan import PlanTask
 from shiftboss.rules.prompts.agent_prompts import RunTask, fix_prompt, run_prompt
+from shiftboss.rules.runs.waits import cancelled_text
 from shiftboss.worker.bus_task import FINAL_REPORT_SECONDS, BusTask, failure_reason
 
 log = logging.getLogger(__name__)
@@ -48,6 +51,7 @@ class Attempt:
         self._agent = run.agents[self._settings.kind]
         self._progress = run.progress
         self._totals = AttemptTotals()
+        self._scratch: Path | None = None
         self._worktree: Worktree | None = None
         self._lost = asyncio.Event()
         self._ends_at = time.monotonic() + self._plan_task.timeout
@@ -58,20 +62,29 @@ class Attempt:
         """Called from the heartbeat thread."""
         self._loop.call_soon_threadsafe(self._lost.set)
 
+    def end_if(self, bead_id: str, epoch: int) -> None:
+        """The server has ended an attempt. If it is this one, end its agent at once: a heartbeat
+        would notice it later."""
+        if (bead_id, epoch) == (self._task.bead_id, self._task.epoch):
+            self._lost.set()
+
+    async def end_if_blocked(self) -> None:
+        """End the agent if it waits for an answer. The question stays open."""
+        view = await self._run.client.call("show_task", bead_id=self._task.bead_id)
+        if view.get("state") == "blocked":
+            self._lost.set()
+
     async def run(self) -> None:
         self._progress.stage(self._task.bead_id, "preparing", "creating a work tree")
         row = self._progress.row(self._task.bead_id)
-        row.worker, row.attempt, row.agent = self._worker, self._task.epoch, self._settings.kind
-        self._log(f"assigned to {self._worker}, attempt {self._task.epoch}")
+        row.worker, row.agent = self._worker, self._settings.kind
         try:
             await self._work(await self._prepare())
         except asyncio.CancelledError:
             await self._give_back()
             raise
         except (Conflict, NotFound) as error:
-            # The server has ended the attempt.
-            self._log(f"attempt ended by the server: {error.detail}")
-            self._task.leave()
+            await self._ended_by_server(error.detail)
         except (ShiftbossError, OSError) as error:
             await self._fail(str(getattr(error, "detail", error)))
         except Exception as error:
@@ -79,13 +92,18 @@ class Attempt:
             log.exception("%s", self._task.bead_id)
             await self._fail(failure_reason(error))
         finally:
+            if self._scratch is not None:
+                end_record(self._scratch)
             if self._worktree is not None:
                 await asyncio.shield(self._remove_worktree(self._worktree))
 
     async def _prepare(self) -> Workspace:
         assignment = await read_assignment(self._run, self._task, self._worker, self._settings)
+        self._progress.row(self._task.bead_id).attempt = assignment.attempt
+        self._log(f"assigned to {self._worker}, attempt {assignment.attempt}")
         scratch = self._run.paths.scratch(assignment)
         scratch.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._scratch = scratch
         worktree = await self._run.worktrees.create(
             assignment,
             self._run.repo(self._plan_task),
@@ -93,12 +111,16 @@ class Attempt:
             continue_branch=self._continues_branch(),
         )
         self._worktree = worktree
+        begin_record(scratch, assignment, worktree.path, self._settings)
         await self._run.branches.restore_uncommitted(worktree.path, self._task.resume_from)
         return prepare_workspace(self._run, assignment, worktree, scratch, self._settings)
 
     def _continues_branch(self) -> bool:
         """An attempt that follows one which was handed over, lost or given back continues with its
-        commits. After a failure, the work starts over, and the prompt names the old commits."""
+        commits. After a failure, the work starts over, and the prompt names the old commits. So it
+        does after a rejected review, unless the work is squashed."""
+        if (self._task.resume_from or {}).get("start_over"):
+            return False
         reasons = [entry.get("reason") for entry in self._task.salvage]
         return self._task.resume_from is not None or reasons[-1:] != ["failed"]
 
@@ -164,7 +186,7 @@ class Attempt:
             self._task.bead_id, "working", f"{self._settings.kind}, round {number}"
         )
         self._totals.process = number
-        log_file = workspace.scratch / "output.log"
+        log_file = workspace.scratch / OUTPUT_LOG
         process = await AgentProcess.start(launch, log_file, self._run.limits)
         reader = self._agent.reader(self._settings)
         agent_round = AgentRound(
@@ -179,9 +201,12 @@ class Attempt:
         if receipt is not None:
             await self._accepted(receipt)
             return True
+        if end.cause in ("ended", "timeout", "lost") and await self._is_blocked():
+            await self._park(workspace, "asked a question", None)
+            return True
         match end.cause:
             case "ended" if end.ok:
-                return await self._fails_with_question()
+                return False
             case "context":
                 await self._hand_over(workspace, end)
             case "quota":
@@ -193,28 +218,30 @@ class Attempt:
                 self._log(f"stopped: {end.message}")
                 self._task.leave()
             case "lost":
-                self._log("attempt ended by the server: the task was reassigned or cancelled")
-                self._task.leave()
+                await self._ended_by_server("the task was reassigned")
             case _:
                 await self._fail(end.message or "the agent failed")
         return True
 
-    async def _fails_with_question(self) -> bool:
-        """An agent that asked a question and exited has failed; the next attempt gets the answer.
-        False if there is no open question."""
-        answer = await self._run.client.call("list_questions", only_open=True)
-        questions = [
-            question
-            for question in answer["questions"]
-            if question["bead_id"] == self._task.bead_id
-        ]
+    async def _is_blocked(self) -> bool:
+        """Whether the agent has asked a question and this attempt still waits for the answer. Then
+        it has not failed: it is parked, and the next attempt gets the answer."""
         view = await self._run.client.call("show_task", bead_id=self._task.bead_id)
-        if view.get("state") != "blocked" or not questions:
+        if (view.get("state"), view["epoch"]) != ("blocked", self._task.epoch):
             return False
-        text = question_text(questions[-1], self._run.client.swarm_id)
-        self._log(f"asks: {text}")
-        await self._fail(f"{BLOCKED}: {text}")
-        return True
+        answer = await self._run.client.call("list_questions", only_open=True)
+        return any(question["bead_id"] == self._task.bead_id for question in answer["questions"])
+
+    async def _ended_by_server(self, reason: str) -> None:
+        """Somebody else has decided: the task was cancelled, retried or given to another worker."""
+        self._task.leave()
+        view = await self._run.client.call("show_task", bead_id=self._task.bead_id)
+        if view["status"] == "cancelled":
+            text = cancelled_text(self._task.bead_id, view["last_error"], self._run.client.swarm_id)
+            self._log(text)
+            self._progress.stage(self._task.bead_id, "cancelled", text)
+        else:
+            self._log(f"attempt ended by the server: {reason}")
 
     async def _accepted(self, receipt: str | None) -> None:
         self._task.leave()
@@ -247,6 +274,12 @@ class Attempt:
         await self._park(workspace, reason, until_ms)
 
     async def _park(self, workspace: Workspace, reason: str, until_ms: int | None) -> None:
+        await self._report_parked(reason, until_ms, await self._checkpoint(workspace))
+        self._progress.stage(self._task.bead_id, "parked", reason)
+
+    async def _report_parked(
+        self, reason: str, until_ms: int | None, checkpoint: dict[str, Any] | None
+    ) -> None:
         await self._run.client.call(
             "park_task",
             bead_id=self._task.bead_id,
@@ -254,10 +287,9 @@ class Attempt:
             epoch=self._task.epoch,
             reason=reason[:REASON_CHARACTERS_MAX],
             until_ms=until_ms,
-            checkpoint=await self._checkpoint(workspace),
+            checkpoint=checkpoint,
         )
         self._task.leave()
-        self._progress.stage(self._task.bead_id, "parked", reason)
 
     async def _checkpoint(self, workspace: Workspace) -> dict[str, Any]:
         changes = await self._run.branches.changes(workspace.assignment, workspace.tree)
@@ -283,10 +315,14 @@ class Attempt:
             self._task.leave()
 
     async def _give_back(self) -> None:
-        """If the server cannot be reached, the lease expires, or the next run releases the task."""
+        """If the server cannot be reached, the lease expires, or the next run releases the task.
+        The question of a blocked agent stays open for the next run."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(FINAL_REPORT_SECONDS):
-                await self._task.give_back()
+                if not self._task.is_over and await self._is_blocked():
+                    await self._report_parked("asked a question", None, None)
+                else:
+                    await self._task.give_back()
 
     async def _remove_worktree(self, worktree: Worktree) -> None:
         try:

@@ -42,6 +42,7 @@ async def read_assignment(
         model=run.task(task.bead_id).model or settings.model or task.model,
         checkpoint=task.resume_from,
         salvage=task.salvage,
+        attempt=view["attempt"],
     )
 
 

@@ -34,6 +34,8 @@ class AgentAssignment:
     model: str | None = None
     checkpoint: dict[str, Any] | None = None
     salvage: list[dict[str, Any]] = field(default_factory=list)
+    # Counts failures; an interrupted attempt is continued. Epochs count every hand-out.
+    attempt: int = 1
 
     @property
     def agent_claims(self) -> bool:

@@ -16,6 +16,7 @@ from shiftboss.rules.paths.branch_names import ref_part
 log = logging.getLogger(__name__)
 
 LANDING_REFS: Final = "refs/shiftboss/landing/"
+SQUASHED_REFS: Final = "refs/shiftboss/squashed/"
 # Git holds the lock of a ref for some milliseconds.
 STALE_SECONDS: Final = 5.0
 _PRIVATE: Final = ("refs/shiftboss/", "refs/heads/shiftboss/")
@@ -24,6 +25,11 @@ _PRIVATE: Final = ("refs/shiftboss/", "refs/heads/shiftboss/")
 def landing_ref(bead_id: str) -> str:
     """The ref that keeps a merge alive while it is tested."""
     return f"{LANDING_REFS}{ref_part(bead_id)}"
+
+
+def squashed_ref(swarm_id: str, bead_id: str) -> str:
+    """The ref that keeps the verified commits of squashed work, which its receipt names."""
+    return f"{SQUASHED_REFS}{ref_part(swarm_id or 'run')}/{ref_part(bead_id)}"
 
 
 async def break_stale_locks(repo: GitRepo, refs: Sequence[str]) -> None:
@@ -54,16 +60,18 @@ def _remove_stale_locks(repo: GitRepo, refs: Sequence[str]) -> None:
                 lock.unlink()
 
 
-async def delete_landed_branch(repo: GitRepo, branch: str, target: str) -> bool:
-    """Delete the branch of a task if the target contains all of it. Returns whether it is gone. A
-    branch that is checked out stays."""
+async def delete_landed_branch(
+    repo: GitRepo, branch: str, target: str, squashed: str | None = None
+) -> bool:
+    """Delete the branch of a task if the target contains all of it, or has it as a squash of the
+    commit `squashed`. Returns whether it is gone. A branch that is checked out stays."""
     if not branch or not target or branch == target:
         return False
     branch_tip, target_tip = await repo.branch_tip(branch), await repo.branch_tip(target)
     if (
         branch_tip is None
         or target_tip is None
-        or not await repo.is_ancestor(branch_tip, target_tip)
+        or not (branch_tip == squashed or await repo.is_ancestor(branch_tip, target_tip))
     ):
         return False
     if branch in await repo.checkouts_by_branch():

@@ -28,7 +28,7 @@ LOCK_SECONDS: Final = 4.0
 _LOCK_PAUSE_SECONDS: Final = 0.1
 _LOCK: Final = re.compile(r"Unable to create '(.+\.lock)': File exists")
 
-_SETTINGS: Final = (
+SETTINGS: Final = (
     *("-c", "core.hooksPath=/dev/null"),
     *("-c", "core.fsmonitor=false"),
     *("-c", "core.quotePath=false"),
@@ -69,6 +69,10 @@ def plain_environment() -> dict[str, str]:
         for name, value in os.environ.items()
         if name not in _REPOSITORY_VARIABLES and not name.startswith("SHIFTBOSS_")
     }
+
+
+def git_environment(variables: Mapping[str, str]) -> dict[str, str]:
+    return {**plain_environment(), **_VARIABLES, **variables}
 
 
 async def run_git(
@@ -141,10 +145,10 @@ async def _start(
 ) -> asyncio.subprocess.Process:
     try:
         return await start_process(
-            ("git", "--no-pager", "--literal-pathspecs", *_SETTINGS, *arguments),
+            ("git", "--no-pager", "--literal-pathspecs", *SETTINGS, *arguments),
             kill_group,
             cwd=folder,
-            env={**plain_environment(), **_VARIABLES, **environment},
+            env=git_environment(environment),
             stdin=asyncio.subprocess.PIPE if has_input else asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,

@@ -20,11 +20,11 @@ from typing import Any, Final, Literal, NamedTuple
 from shiftboss.agents.launch import Launch
 from shiftboss.evidence.commands.command import describe_exit
 from shiftboss.orchestrator.guardian.connection import GuardianConnection, LineSplitter
+from shiftboss.orchestrator.guardian.output import ERROR_LOG
 from shiftboss.system.kill_marked import end_marked
 from shiftboss.system.processes import module_argv
 
 RUN_MARK: Final = "SHIFTBOSS_RUN"
-ERROR_LOG: Final = "errors.log"
 # A reader that never waits must not block the event loop.
 LINES_IN_A_ROW: Final = 100
 # A guardian that needs longer than this to end its agent was stopped by somebody else.

@@ -13,12 +13,16 @@ from shiftboss.orchestrator.git.private_refs import (
     delete_landed_branch,
     delete_landing_refs,
     landing_ref,
+    squashed_ref,
 )
 from shiftboss.orchestrator.git.repository import GitRepo
+from shiftboss.orchestrator.git.squashes import find_squash, merge_onto
 from shiftboss.orchestrator.landing.merge_check import MergeCheck
 from shiftboss.orchestrator.landing.target_branch import TargetBlocked, TargetBranch
+from shiftboss.protocol.handoff_requests import Landing
 from shiftboss.protocol.handoffs import VerificationPolicy
 from shiftboss.protocol.verdicts import Waiver
+from shiftboss.rules.runs.squash import squash_message
 from shiftboss.system.file_locks import folder_lock
 
 CONFLICTING_COMMITS_MAX: Final = 20
@@ -42,7 +46,8 @@ class LandedWork(NamedTuple):
 class AcceptedWork:
     """Work to land. `commit` is the one in the receipt; `branch` is deleted when it has landed.
     `criteria`, `policy` and `waivers` are those that it was accepted with. `landed` is earlier
-    work, the oldest first; it is used to name the other tasks of a conflict."""
+    work, the oldest first; it is used to name the other tasks of a conflict. With `squash`, the
+    target gets one commit instead of the commits of the work."""
 
     bead_id: str
     title: str
@@ -55,6 +60,8 @@ class AcceptedWork:
     branch: str | None = None
     waivers: Sequence[Waiver] = ()
     landed: Sequence[LandedWork] = ()
+    swarm_id: str = ""
+    landing: Landing = "merge"
 
 
 class Landed(NamedTuple):
@@ -62,7 +69,7 @@ class Landed(NamedTuple):
     in the user's checkout of the target."""
 
     commit: str
-    how: Literal["already", "fast_forward", "merge"]
+    how: Literal["already", "fast_forward", "merge", "squash"]
     warning: str = ""
 
 
@@ -126,8 +133,17 @@ class Lander:
                 )
             await delete_landing_refs(repo)
         if isinstance(outcome, Landed) and work.branch is not None:
-            await delete_landed_branch(repo, work.branch, work.target)
+            squashed = work.commit if work.landing == "squash" else None
+            await delete_landed_branch(repo, work.branch, work.target, squashed)
         return outcome
+
+    async def has_landed(self, folder: Path, target: str, commit: str, landing: Landing) -> bool:
+        """Whether the target has the commit, or its squash."""
+        repo = await GitRepo.at(folder)
+        tip, work = await repo.branch_tip(target), await repo.commit_of(commit)
+        if tip is None or work is None:
+            return False
+        return await _landed_as(repo, tip, work, landing) is not None
 
     async def close(self) -> None:
         await self._check.close()
@@ -152,10 +168,11 @@ class Lander:
                 f"the accepted commit {work.commit} is not in {work.repo}",
                 "restore it from a clone or from the reflog",
             )
-        if await repo.is_ancestor(commit, tip):
-            return Landed(tip, "already")
+        landed = await _landed_as(repo, tip, commit, work.landing)
+        if landed is not None:
+            return Landed(landed, "already")
         is_ahead = await repo.is_ancestor(tip, commit)
-        new = commit if is_ahead else await self._merge(repo, tip, commit, work)
+        new = await self._prepare(repo, tip, commit, work, is_ahead=is_ahead)
         if not isinstance(new, str):
             return new
         moved = await target.move(tip, new, f"shiftboss: land {work.bead_id}")
@@ -163,22 +180,32 @@ class Lander:
             return LandingRefused(moved.reason, moved.hint)
         if moved is None:
             return None
+        if work.landing == "squash":
+            # Its receipt names a commit that is on no branch from now on.
+            await repo.set_private_ref(squashed_ref(work.swarm_id, work.bead_id), commit)
+            return Landed(new, "squash", moved.warning)
         return Landed(new, "fast_forward" if is_ahead else "merge", moved.warning)
+
+    async def _prepare(
+        self, repo: GitRepo, tip: str, commit: str, work: AcceptedWork, *, is_ahead: bool
+    ) -> str | LandingConflict | LandingRefused:
+        """The commit that the target moves to. It is verified, and on no branch yet."""
+        if not is_ahead:
+            return await self._merge(repo, tip, commit, work)
+        if work.landing == "merge":
+            return commit
+        return await _commit(repo, await repo.tree_of(commit), tip, commit, work)
 
     async def _merge(
         self, repo: GitRepo, tip: str, commit: str, work: AcceptedWork
     ) -> str | LandingConflict | LandingRefused:
-        """A merge commit that passes the criteria and is on no branch yet."""
-        merged = await repo.merge(tip, commit)
+        """A merge or squash commit that passes the criteria and is on no branch yet."""
+        merge = merge_onto if work.landing == "squash" else GitRepo.merge
+        merged = await merge(repo, tip, commit)
         if merged.paths:
             others = await _conflicting_commits(repo, tip, commit, merged.paths, work.landed)
             return LandingConflict(merged.paths, tip, commit, others)
-        new = await repo.commit_tree(merged.tree, [tip, commit], _message(work))
-        if not await repo.is_merge_of(new, merged.tree, [tip, commit]):
-            raise TreeUnavailable(
-                f"git returned the wrong content for the merge {new} in {work.repo}",
-                hint="check the repository: git fsck",
-            )
+        new = await _commit(repo, merged.tree, tip, commit, work)
         if merged.tree == await repo.tree_of(commit):
             return new  # exactly these files were verified
         await repo.set_private_ref(landing_ref(work.bead_id), new)
@@ -195,6 +222,39 @@ class Lander:
             failed.output_tail or "",
             tip,
         )
+
+
+async def _landed_as(repo: GitRepo, tip: str, work: str, landing: Landing) -> str | None:
+    """The commit on the target that contains the work: the tip, or its squash. Only squashes are
+    recognised by their messages: commits that are merged have messages that agents wrote."""
+    if await repo.is_ancestor(work, tip):
+        return tip
+    return await find_squash(repo, tip, work) if landing == "squash" else None
+
+
+async def _commit(repo: GitRepo, tree: str, tip: str, commit: str, work: AcceptedWork) -> str:
+    """A merge of the work with the tip, or with `squash` one commit on the tip."""
+    is_squash = work.landing == "squash"
+    parents = [tip] if is_squash else [tip, commit]
+    new = await repo.commit_tree(
+        tree, parents, _squash_message(work) if is_squash else _message(work)
+    )
+    if not await repo.is_merge_of(new, tree, parents):
+        raise TreeUnavailable(
+            f"git returned the wrong content for the merge {new} in {work.repo}",
+            hint="check the repository: git fsck",
+        )
+    return new
+
+
+def _squash_message(work: AcceptedWork) -> str:
+    return squash_message(
+        work.title,
+        bead_id=work.bead_id,
+        swarm_id=work.swarm_id,
+        receipt_id=work.receipt_id,
+        commit=work.commit,
+    )
 
 
 def _message(work: AcceptedWork) -> str:

@@ -20,7 +20,6 @@ from shiftboss.errors import (
     TreeUnavailable,
 )
 from shiftboss.orchestrator.git.base_commit import base_commit
-from shiftboss.orchestrator.git.repository import GitRepo
 from shiftboss.orchestrator.landing.lander import (
     AcceptedWork,
     ConflictingCommit,
@@ -45,6 +44,8 @@ from shiftboss.rules.runs.merge_tasks import (
 
 POSTPONED_MAX: Final = 3
 _UNFINISHED: Final = ("open", "queued", "active", "failed")
+# What a handoff and accepted work have in common.
+_KEPT_MEMBERS: Final = ("bead_id", "repo", "branch", "target", "policy", "landing")
 
 
 class LandingQueue:
@@ -81,7 +82,9 @@ class LandingQueue:
             if not self._run.knows(work.bead_id) or work.bead_id in self.stuck:
                 continue
             handoff = await self._run.client.call("show_handoff", bead_id=work.bead_id)
-            if handoff["target"] is None or await self._is_on_target(handoff, work.commit):
+            if handoff["target"] is None or await self._lander.has_landed(
+                Path(handoff["repo"]), handoff["target"], work.commit, handoff["landing"]
+            ):
                 continue
             lost = True
             self._run.progress.log(
@@ -122,6 +125,8 @@ class LandingQueue:
             task["bead_id"], plan_status.statuses(self._run.plan.attempts)
         ):
             return False
+        if task["review"] not in (None, "approved"):
+            return False
         return all(plan_status.has_landed(need) for need in task["depends_on"])
 
     async def _land(self, task: dict[str, Any], plan_status: PlanStatus) -> bool:
@@ -131,9 +136,7 @@ class LandingQueue:
         handoff = await self._run.client.call("show_handoff", bead_id=bead_id)
         self._run.progress.waived(bead_id, handoff["waivers"])
         try:
-            outcome = await self._lander.land(
-                _accepted_work(task, handoff["waivers"], self._landed)
-            )
+            outcome = await self._lander.land(self._accepted_work(task, handoff["waivers"]))
         except (TreeUnavailable, EvidenceUnavailable) as error:
             self._postpone(bead_id, error)
             return False
@@ -215,6 +218,8 @@ class LandingQueue:
                 branch=f"shiftboss/{merge_id}",
                 target=task["target"],
                 policy=task["policy"],
+                landing=task["landing"],
+                review="none" if task["review"] is None else "required",
                 submit=True,
                 merges=task["bead_id"] if task["repo_name"] else None,
             )
@@ -232,24 +237,16 @@ class LandingQueue:
             ):
                 await self._run.client.call("cancel_task", bead_id=merge_id)
 
-    async def _is_on_target(self, handoff: dict[str, Any], commit: str) -> bool:
-        repo = await GitRepo.at(Path(handoff["repo"]))
-        tip = await repo.branch_tip(handoff["target"])
-        landed = await repo.commit_of(commit)
-        return tip is not None and landed is not None and await repo.is_ancestor(landed, tip)
-
     async def _reland(self, handoff: dict[str, Any], work: LandedWork) -> None:
         task = {
-            **{name: handoff[name] for name in ("bead_id", "repo", "branch", "target", "policy")},
-            "title": work.bead_id,
+            **{name: handoff[name] for name in _KEPT_MEMBERS},
+            "title": handoff["handoff"]["context"]["your_role"],
             "commit": work.commit,
             "receipt_id": work.receipt_id,
             "success_criteria": handoff["handoff"]["contract"]["success_criteria"],
         }
         try:
-            outcome = await self._lander.land(
-                _accepted_work(task, handoff["waivers"], self._landed)
-            )
+            outcome = await self._lander.land(self._accepted_work(task, handoff["waivers"]))
         except (TreeUnavailable, EvidenceUnavailable) as error:
             self._set_stuck(work.bead_id, error.detail)
             return
@@ -259,6 +256,23 @@ class LandingQueue:
             self._set_stuck(
                 work.bead_id, f"{handoff['target']} no longer has it, and it no longer merges"
             )
+
+    def _accepted_work(self, task: dict[str, Any], waivers: list[dict[str, Any]]) -> AcceptedWork:
+        return AcceptedWork(
+            bead_id=task["bead_id"],
+            title=task["title"],
+            repo=Path(task["repo"]),
+            commit=task["commit"],
+            target=task["target"],
+            criteria=task["success_criteria"],
+            policy=VerificationPolicy.model_validate(task["policy"]),
+            receipt_id=task["receipt_id"],
+            branch=task["branch"],
+            waivers=[Waiver.model_validate(waiver) for waiver in waivers],
+            landed=self._landed,
+            swarm_id=self._run.client.swarm_id,
+            landing=task["landing"],
+        )
 
     def _postpone(self, bead_id: str, error: ShiftbossError) -> None:
         """Git or the check could not run. That may be temporary, so it is tried a few times."""
@@ -274,24 +288,6 @@ class LandingQueue:
             self.stuck[bead_id] = reason
             self._run.progress.log(bead_id, f"cannot land: {reason}")
         self._run.progress.stage(bead_id, "accepted", reason)
-
-
-def _accepted_work(
-    task: dict[str, Any], waivers: list[dict[str, Any]], landed: list[LandedWork]
-) -> AcceptedWork:
-    return AcceptedWork(
-        bead_id=task["bead_id"],
-        title=task["title"],
-        repo=Path(task["repo"]),
-        commit=task["commit"],
-        target=task["target"],
-        criteria=task["success_criteria"],
-        policy=VerificationPolicy.model_validate(task["policy"]),
-        receipt_id=task["receipt_id"],
-        branch=task["branch"],
-        waivers=[Waiver.model_validate(waiver) for waiver in waivers],
-        landed=landed,
-    )
 
 
 def _describe(commit: ConflictingCommit) -> str:

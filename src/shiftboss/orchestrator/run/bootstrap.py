@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from shiftboss.agents.registry import AGENTS
 from shiftboss.client.server_address import Server
+from shiftboss.defaults import STATE_FOLDER
 from shiftboss.errors import InvalidRequest
 from shiftboss.orchestrator.guardian.agent_process import ProcessLimits
 from shiftboss.orchestrator.landing.lander import Lander
@@ -18,25 +20,30 @@ from shiftboss.orchestrator.run.plan_run import RunOutcome, landing_outcome, run
 from shiftboss.orchestrator.run.plan_status import read_plan_status
 from shiftboss.orchestrator.run.progress import Progress, RunLog
 from shiftboss.orchestrator.run.run_context import RunContext, RunPaths
+from shiftboss.orchestrator.run.run_server import server_for_run
 from shiftboss.orchestrator.run.server_client import RunServerClient
-from shiftboss.orchestrator.run.server_process import ServerOptions, server_for_run
+from shiftboss.orchestrator.run.server_process import ServerOptions
 from shiftboss.orchestrator.worktrees.worktree_folder import WorktreeFolder
 from shiftboss.protocol.plan import Plan
-from shiftboss.system.state_folder import make_state_folder
+from shiftboss.system.state_folder import make_private_folder, make_state_folder
 
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """`database` and `operator_token` are used if the run starts its own server. The folder of the
-    database also holds the state of the run. `trees` is the folder for the work trees."""
+    """`server` is the one that the user has named: see `ServerOptions`. The folder of the database
+    also holds the state of the run. `trees` is the folder for the work trees. `plan_file` is noted
+    in the folder of the run, for people."""
 
     plan: Plan
-    server: Server
+    server: Server | None
     database: str
     policy: Path | None = None
     trees: Path | None = None
     own_server: bool = False
     retry: bool = False
+    token: str | None = field(default=None, repr=False)
+    plan_file: Path | None = None
+    wait: bool = True
     operator_token: str | None = field(default=None, repr=False)
 
     @property
@@ -47,14 +54,14 @@ class RunOptions:
 def state_of(database: str) -> Path:
     """The state folder that belongs to a database."""
     if "://" in database:
-        return Path(".shiftboss").absolute()
+        return Path(STATE_FOLDER).absolute()
     return Path(database).absolute().parent
 
 
 async def run_plan(options: RunOptions, progress: Progress) -> RunOutcome:
     """Run the whole plan. The caller has made the preflight."""
     async with _open_run(options, progress) as run:
-        return await run_to_completion(run, retry=options.retry)
+        return await run_to_completion(run, retry=options.retry, wait=options.wait)
 
 
 async def land_plan(
@@ -81,19 +88,23 @@ async def _open_run(options: RunOptions, progress: Progress) -> AsyncIterator[Ru
     assert swarm_id is not None, "load_plan sets the swarm"
     paths = RunPaths.of(options.state, swarm_id, options.trees)
     make_state_folder(options.state)
-    paths.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_private_folder(paths.folder)
     progress.listeners.append(RunLog(paths.folder))
     server_options = ServerOptions(
         options.server,
         options.database,
+        options.state,
         paths.folder / "server.log",
-        options.policy,
-        options.own_server,
-        options.operator_token,
+        policy=options.policy,
+        own=options.own_server,
+        token=options.token,
+        operator_token=options.operator_token,
     )
     async with (
         server_for_run(server_options, progress) as run_server,
-        RunServerClient(run_server.server, swarm_id, run_server.operator_token) as client,
+        RunServerClient(
+            run_server.server, swarm_id, run_server.operator_token, partial(progress.log, "")
+        ) as client,
     ):
         progress.log("", f"swarm {swarm_id} at {run_server.server.address}")
         yield RunContext(
@@ -105,4 +116,5 @@ async def _open_run(options: RunOptions, progress: Progress) -> AsyncIterator[Ru
             progress=progress,
             agents=AGENTS,
             limits=ProcessLimits(),
+            plan_file=options.plan_file,
         )

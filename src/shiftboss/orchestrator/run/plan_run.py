@@ -7,8 +7,7 @@ when it is started again, and repeats nothing that was accepted.
 from __future__ import annotations
 
 import asyncio
-import hashlib
-from collections.abc import Collection, Coroutine
+from collections.abc import Collection, Coroutine, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
@@ -16,28 +15,30 @@ from typing import Any, Final
 from shiftboss.client.backoff import backoff_delays
 from shiftboss.client.errors import ServerUnreachable
 from shiftboss.client.swarm_events import SwarmEvents
-from shiftboss.errors import ShiftbossError, UnknownSwarm, UnknownWorker
-from shiftboss.orchestrator.attempt.attempt import Attempt
+from shiftboss.errors import ShiftbossError
 from shiftboss.orchestrator.guardian.agent_process import end_run_processes, run_mark
 from shiftboss.orchestrator.landing.lander import Lander
 from shiftboss.orchestrator.landing.landing_queue import LandingQueue
+from shiftboss.orchestrator.run.held_tasks import HeldTasks, InlineAnswers
 from shiftboss.orchestrator.run.plan_branches import repo_path
 from shiftboss.orchestrator.run.plan_status import PlanStatus, read_plan_status
 from shiftboss.orchestrator.run.progress import Progress
 from shiftboss.orchestrator.run.run_context import RunContext
+from shiftboss.orchestrator.run.run_files import keep_progress, write_run_facts
+from shiftboss.orchestrator.run.run_workers import RunWorker, run_workers, wait_until_idle
 from shiftboss.orchestrator.run.task_starter import TaskStarter
-from shiftboss.worker.bus_worker import BusWorker
+from shiftboss.rules.runs.merge_tasks import original_of
+from shiftboss.rules.runs.waits import cancelled_dependency_text, cancelled_text
 
-HEARTBEAT_SECONDS: Final = 15.0
 # Events wake the run. The poll is for changes that cause no event, such as a target branch that
 # becomes free.
 POLL_SECONDS: Final = 15.0
-_WORKER_NAME_CHARACTERS_MAX: Final = 50
 _WAKING_EVENTS: Final = frozenset(
     {
         "task_done",
         "task_failed",
         "task_cancelled",
+        "task_reopened",
         "task_landed",
         "attempt_ended",
         "repo_released",
@@ -48,19 +49,26 @@ _WAKING_EVENTS: Final = frozenset(
         "dispatch_paused",
         "dispatch_resumed",
         "budget_exceeded",
+        "review_requested",
+        "review_approved",
+        "review_rejected",
     }
 )
 
 
 @dataclass(slots=True)
 class RunOutcome:
-    """`done` if everything has landed, or was accepted where landing is left to the user. `stuck`
-    has the reason for each task that cannot continue."""
+    """`done` if everything has landed, or was accepted where landing is left to the user, or was
+    cancelled. `held` are the waiting tasks that a person can help with one command: an answer, a
+    larger budget, the end of a pause, a review. `stuck` has the reason for each task that cannot
+    continue."""
 
     done: bool
     landed: list[str] = field(default_factory=list)
     accepted: list[str] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
+    cancelled: list[str] = field(default_factory=list)
+    held: list[str] = field(default_factory=list)
     waiting: list[str] = field(default_factory=list)
     stuck: dict[str, str] = field(default_factory=dict)
     stopped: bool = False
@@ -73,6 +81,7 @@ class RunOutcome:
             "landed": outcome.landed,
             "accepted": outcome.accepted,
             "failed": outcome.failed,
+            "cancelled": outcome.cancelled,
         }
         for row in progress.rows.values():
             by_stage.get(row.stage, outcome.waiting).append(row.bead_id)
@@ -82,9 +91,13 @@ class RunOutcome:
         return asdict(self)
 
 
-async def run_to_completion(run: RunContext, *, retry: bool = False) -> RunOutcome:
-    """With `retry`, tasks that an earlier run gave up get one more attempt."""
+async def run_to_completion(
+    run: RunContext, *, retry: bool = False, wait: bool = True
+) -> RunOutcome:
+    """With `retry`, tasks that an earlier run gave up get one more attempt. With `wait`, the run
+    stays while a task waits for a person."""
     with run.paths.lock():
+        write_run_facts(run.paths.folder, run.plan_file, run.client.server.address)
         await _clean_up_earlier_run(run)
         task_starter = TaskStarter(run)
         await task_starter.register_tasks()
@@ -98,9 +111,15 @@ async def run_to_completion(run: RunContext, *, retry: bool = False) -> RunOutco
             stack.push_async_callback(landing_queue.close)
             stack.push_async_callback(run.worktrees.close)
             wake_up = asyncio.Event()
-            _in_background(stack, _watch_events(run, wake_up))
+            _in_background(stack, _watch_events(run, wake_up, workers))
+            _in_background(stack, _inline_answers(run).send())
+            _in_background(stack, keep_progress(run.paths.folder, run.progress))
             working = _in_background(stack, run_workers(workers))
-            outcome = await _until_over(run, task_starter, landing_queue, wake_up, working)
+            outcome = await _until_over(
+                run, task_starter, landing_queue, wake_up, working, wait=wait
+            )
+            for worker in workers:
+                await worker.end_if_blocked()
             await wait_until_idle(workers)
             return outcome
 
@@ -127,7 +146,15 @@ def _in_background(stack: AsyncExitStack, work: Coroutine[Any, Any, None]) -> as
     return task
 
 
-async def _watch_events(run: RunContext, wake_up: asyncio.Event) -> None:
+def _inline_answers(run: RunContext) -> InlineAnswers:
+    answers = InlineAnswers(run)
+    run.progress.answer = answers.submit
+    return answers
+
+
+async def _watch_events(
+    run: RunContext, wake_up: asyncio.Event, workers: Sequence[RunWorker]
+) -> None:
     """Reconnects for as long as the server is unreachable, also before the first connection."""
     events = SwarmEvents(run.client.server, run.client.swarm_id, 0)
     for pause in backoff_delays():
@@ -135,6 +162,9 @@ async def _watch_events(run: RunContext, wake_up: asyncio.Event) -> None:
             async for event in events.follow():
                 if event["event"] in _WAKING_EVENTS:
                     wake_up.set()
+                if event["event"] == "attempt_ended":
+                    for worker in workers:
+                        worker.end_if(event["data"]["bead_id"], event["data"]["epoch"])
         except ServerUnreachable:
             await asyncio.sleep(pause)
 
@@ -145,7 +175,10 @@ async def _until_over(
     landing_queue: LandingQueue,
     wake_up: asyncio.Event,
     working: asyncio.Task[None],
+    *,
+    wait: bool,
 ) -> RunOutcome:
+    held_tasks = HeldTasks(run)
     while True:
         wake_up.clear()
         plan_status = await read_plan_status(run)
@@ -153,8 +186,9 @@ async def _until_over(
             plan_status = await read_plan_status(run)
         await task_starter.start_ready(plan_status)
         outcome = _outcome(run, task_starter, landing_queue, plan_status)
+        held_tasks.show(plan_status)
         later = await read_plan_status(run)
-        if is_over(outcome, plan_status, later) and not await landing_queue.reland_lost(
+        if is_over(outcome, plan_status, later, wait=wait) and not await landing_queue.reland_lost(
             plan_status
         ):
             return outcome
@@ -175,37 +209,63 @@ def _outcome(
     plan_status: PlanStatus,
 ) -> RunOutcome:
     given_up = task_starter.given_up(plan_status, landing_queue.unlandable)
-    blockers = task_starter.blocked_by(plan_status, given_up)
-    blocked = {
-        bead_id: f"depends on {blocker}, which was given up"
-        for bead_id, blocker in blockers.items()
-    }
-    stuck = {**blocked, **task_starter.stuck, **plan_status.held, **landing_queue.stuck}
+    blocked = _blocked_tasks(run, task_starter, plan_status, given_up)
+    # A merge task that is held holds the task that it merges.
+    held = {original_of(bead_id): text for bead_id, text in plan_status.held.items()}
+    stuck = {**task_starter.stuck, **held, **blocked, **landing_queue.stuck}
     outcome = RunOutcome(done=False, stuck=stuck)
     for task in run.plan.tasks:
         if plan_status.has_landed(task.id) and task.id not in landing_queue.stuck:
             outcome.landed.append(task.id)
+        elif plan_status.status(task.id) == "cancelled":
+            outcome.cancelled.append(task.id)
+            reason = plan_status.views[task.id]["last_error"]
+            stuck[task.id] = cancelled_text(task.id, reason, run.client.swarm_id)
+            run.progress.stage(task.id, "cancelled", stuck[task.id])
         elif task.id in given_up:
             outcome.failed.append(task.id)
             run.progress.stage(task.id, "failed")
             row = run.progress.row(task.id)
             row.error = row.error or plan_status.views[task.id]["last_error"]
-        elif plan_status.status(task.id) == "done" and not run.plan.auto_merge:
+        elif _is_accepted(run, task.id, plan_status):
             outcome.accepted.append(task.id)
         else:
             outcome.waiting.append(task.id)
+    outcome.held = [bead_id for bead_id in outcome.waiting if bead_id in held.keys() - blocked]
     outcome.done = not outcome.failed and not outcome.waiting
     return outcome
 
 
-def is_over(outcome: RunOutcome, plan_status: PlanStatus, later: PlanStatus) -> bool:
+def _is_accepted(run: RunContext, bead_id: str, plan_status: PlanStatus) -> bool:
+    """Whether nothing is left to do for this run: landing is left to the user."""
+    is_done = plan_status.status(bead_id) == "done" and not plan_status.is_in_review(bead_id)
+    return is_done and not run.plan.auto_merge
+
+
+def _blocked_tasks(
+    run: RunContext, task_starter: TaskStarter, plan_status: PlanStatus, given_up: Collection[str]
+) -> dict[str, str]:
+    """The tasks that cannot start because of another one, each with the reason."""
+    return {
+        bead_id: cancelled_dependency_text(bead_id, blocker, run.client.swarm_id)
+        if plan_status.status(blocker) == "cancelled"
+        else f"depends on {blocker}, which was given up"
+        for bead_id, blocker in task_starter.blocked_by(plan_status, given_up).items()
+    }
+
+
+def is_over(
+    outcome: RunOutcome, plan_status: PlanStatus, later: PlanStatus, *, wait: bool = True
+) -> bool:
     """Whether nothing is left to do. The run is also over if no task is being worked on and the
-    remaining ones wait for a person or for a task that was given up. It is not over if a task has
-    changed since `plan_status`, from which the outcome was computed: that task has to land, or to
-    be tried again."""
+    remaining ones wait for one that was given up or cancelled. While some wait for a person, it
+    stays if it is to `wait`. It is not over if a task has changed since `plan_status`, from which
+    the outcome was computed: that task has to land, or to be tried again."""
     if outcome.done or not outcome.waiting:
         return True
-    return bool(outcome.stuck) and not later.is_busy and later.snapshot == plan_status.snapshot
+    if (wait and outcome.held) or not any(task in outcome.stuck for task in outcome.waiting):
+        return False
+    return not later.is_busy and later.snapshot == plan_status.snapshot
 
 
 def landing_outcome(
@@ -215,77 +275,15 @@ def landing_outcome(
     selected = [task.id for task in run.plan.tasks if not only or task.id in only]
     landed = [bead_id for bead_id in selected if plan_status.has_landed(bead_id)]
     failed = [bead_id for bead_id in selected if bead_id in plan_status.landable]
+    held = plan_status.held
     waiting = [bead_id for bead_id in selected if bead_id not in (*landed, *failed)]
     return RunOutcome(
         done=not failed,
         landed=landed,
         failed=failed,
         waiting=waiting,
-        stuck=dict(landing_queue.stuck),
+        stuck={
+            **{bead_id: held[bead_id] for bead_id in failed if bead_id in held},
+            **landing_queue.stuck,
+        },
     )
-
-
-class RunWorker:
-    """A worker of the run: takes a task, completes an attempt at it, takes the next."""
-
-    def __init__(self, run: RunContext, number: int) -> None:
-        self._run = run
-        self.name = worker_name(run.client.swarm_id, number)
-        self.is_idle = asyncio.Event()
-        self.is_idle.set()
-
-    async def release_task(self) -> None:
-        """Put the task that this worker had in an earlier run back into the queue."""
-        try:
-            await self._run.client.call("reset_worker", worker_name=self.name)
-        except (UnknownWorker, UnknownSwarm):
-            pass
-
-    async def run(self) -> None:
-        server = self._run.client.server
-        async with BusWorker(
-            self.name,
-            server=server.address,
-            token=server.token,
-            swarm_id=self._run.client.swarm_id,
-            heartbeat_seconds=HEARTBEAT_SECONDS,
-        ) as worker:
-            async for task in worker.tasks():
-                if not self._run.knows(task.bead_id):
-                    await task.failed("the plan of this run has no such task")
-                    continue
-                self.is_idle.clear()
-                try:
-                    await Attempt(self._run, task, self.name).run()
-                finally:
-                    self.is_idle.set()
-
-
-def worker_name(swarm_id: str, number: int) -> str:
-    """The name of a worker. The limit on it is lower than the limit on the name of a swarm."""
-    name = "".join(char if char.isalnum() or char in "._-" else "-" for char in swarm_id)
-    if len(name) > _WORKER_NAME_CHARACTERS_MAX:
-        digest = hashlib.sha256(swarm_id.encode()).hexdigest()[:8]
-        name = f"{name[: _WORKER_NAME_CHARACTERS_MAX - 9]}-{digest}"
-    return f"{name.lstrip('._-') or 'run'}-{number}"
-
-
-async def run_workers(workers: list[RunWorker]) -> None:
-    """Runs until it is cancelled. Then every agent is ended and its task is given back."""
-    tasks = [asyncio.create_task(worker.run()) for worker in workers]
-    try:
-        # Not `gather`: it would cancel the tasks as well, and a second cancellation would
-        # interrupt giving the tasks back.
-        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
-        for task in done:
-            task.result()
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
-
-async def wait_until_idle(workers: list[RunWorker]) -> None:
-    """Wait until no agent runs. Work lands as soon as it is accepted, while its agent may still be
-    reporting its cost. The time for that is limited by the agent round."""
-    await asyncio.gather(*(worker.is_idle.wait() for worker in workers))

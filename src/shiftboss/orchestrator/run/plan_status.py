@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from shiftboss.orchestrator.run.progress import Stage
 from shiftboss.orchestrator.run.run_context import RunContext
+from shiftboss.rules.runs.records import WAITS_FOR_ANSWER
+from shiftboss.rules.runs.waits import hold_text, question_text, review_text
 
-# Prefix of the failure of an attempt that needs a person: it was denied a tool, or it asked a
-# question. The next attempt gets the answer.
+# Prefix of the failure of an attempt that needs a person: it was denied a tool. The next attempt
+# gets the answer.
 BLOCKED: Final = "BLOCKED"
 
 
 class PlanStatus(NamedTuple):
     """`views` are all tasks of the swarm. `landable` are those that are accepted and have not
     landed, in the order in which they were accepted. `held` are those that wait for a person, with
-    the reason: a question, an exhausted budget, a pause without an end."""
+    the reason and the command that helps: a question, an exhausted budget, a pause without an end,
+    a review. `questions` are the open questions that they wait for."""
 
     views: Mapping[str, dict[str, Any]]
     landable: Mapping[str, dict[str, Any]]
     held: Mapping[str, str]
+    questions: Sequence[dict[str, Any]] = ()
 
     def status(self, bead_id: str) -> str:
         view = self.views.get(bead_id)
@@ -38,6 +43,17 @@ class PlanStatus(NamedTuple):
             for bead_id, view in self.views.items()
         }
 
+    def is_in_review(self, bead_id: str) -> bool:
+        view = self.views.get(bead_id)
+        return view is not None and _is_in_review(view)
+
+    def stage_of_held(self, bead_id: str) -> Stage:
+        if self.is_in_review(bead_id):
+            return "in review"
+        if any(question["bead_id"] == bead_id for question in self.questions):
+            return "blocked"
+        return "parked"
+
     @property
     def snapshot(self) -> dict[str, tuple[str, int]]:
         """Status and number of failures of every task: differs as soon as anything has happened."""
@@ -55,42 +71,65 @@ class PlanStatus(NamedTuple):
 async def read_plan_status(run: RunContext) -> PlanStatus:
     views = await _tasks_by_id(run, "list_tasks")
     landable = await _tasks_by_id(run, "list_landable")
-    return PlanStatus(views, landable, await _held_tasks(run, views))
+    holds = await _holds_without_end(run)
+    questions = await _questions_to_answer(run, views, holds)
+    return PlanStatus(views, landable, _held_tasks(run, views, holds, questions), questions)
 
 
 async def _tasks_by_id(run: RunContext, operation: str) -> dict[str, dict[str, Any]]:
     return {task["bead_id"]: task for task in await run.client.all_of(operation, "tasks")}
 
 
-async def _held_tasks(run: RunContext, views: Mapping[str, dict[str, Any]]) -> dict[str, str]:
+async def _holds_without_end(run: RunContext) -> list[dict[str, Any]]:
+    """Those that only a person can lift."""
+    holds = (await run.client.call("get_status")).get("holds") or []
+    return [hold for hold in holds if hold["until"] is None]
+
+
+async def _questions_to_answer(
+    run: RunContext, views: Mapping[str, dict[str, Any]], holds: Sequence[dict[str, Any]]
+) -> list[dict[str, Any]]:
+    parked = {hold["bead_id"] for hold in holds if hold["reason"] == WAITS_FOR_ANSWER}
     answer = await run.client.call("list_questions", only_open=True)
-    held = {
-        question["bead_id"]: question_text(question, run.client.swarm_id)
+    return [
+        question
         for question in answer["questions"]
-        if question["bead_id"] in views and _waits_for_answer(views[question["bead_id"]])
+        if question["bead_id"] in parked
+        or _waits_for_answer(views.get(question["bead_id"]) or {"status": "missing"})
+    ]
+
+
+def _held_tasks(
+    run: RunContext,
+    views: Mapping[str, dict[str, Any]],
+    holds: Sequence[dict[str, Any]],
+    questions: Sequence[dict[str, Any]],
+) -> dict[str, str]:
+    swarm_id = run.client.swarm_id
+    held: dict[str, str] = {}
+    for hold in holds:
+        bead_ids = list(views) if hold["bead_id"] is None else [hold["bead_id"]]
+        held |= {
+            bead_id: hold_text(hold, swarm_id)
+            for bead_id in bead_ids
+            if bead_id in views and views[bead_id]["status"] in ("open", "queued")
+        }
+    held |= {
+        bead_id: review_text(bead_id, view["review"]["commit"], swarm_id)
+        for bead_id, view in views.items()
+        if _is_in_review(view)
     }
-    for hold in (await run.client.call("get_status")).get("holds") or []:
-        if hold["until"] is None:
-            bead_ids = [hold["bead_id"]] if hold["bead_id"] is not None else list(views)
-            held |= {
-                bead_id: hold["reason"]
-                for bead_id in bead_ids
-                if views[bead_id]["status"] in ("open", "queued", "failed")
-            }
+    # The question explains more than the hold that it caused.
+    held |= {question["bead_id"]: question_text(question, swarm_id) for question in questions}
     return held
+
+
+def _is_in_review(view: Mapping[str, Any]) -> bool:
+    review = view.get("review")
+    return view["status"] == "done" and review is not None and review["state"] == "open"
 
 
 def _waits_for_answer(view: Mapping[str, Any]) -> bool:
     if view["status"] == "active":
         return view.get("state") == "blocked"
     return view["status"] == "failed" and str(view["last_error"]).startswith(BLOCKED)
-
-
-def question_text(question: Mapping[str, Any], swarm_id: str) -> str:
-    """The first line of a question, and the command that answers it."""
-    first_line = str(question["question"]).partition("\n")[0]
-    number = question["question_id"]
-    return (
-        f"question {number}: {first_line} "
-        f"(answer it: shiftboss questions answer {number} TEXT --swarm {swarm_id})"
-    )

@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 LINES_KEPT: Final = 200
 LOG_NAME: Final = "run.log"
@@ -24,9 +24,20 @@ Stage = Literal[
     "landing",
     "landed",
     "parked",
+    "blocked",
+    "in review",
     "failed",
     "cancelled",
 ]
+
+
+# The stage of a task when a run starts, by its status on the server.
+_EARLIER_STAGES: Final[Mapping[str, Stage]] = {
+    "done": "accepted",
+    "queued": "queued",
+    "failed": "failed",
+    "cancelled": "cancelled",
+}
 
 
 @dataclass(slots=True)
@@ -52,14 +63,26 @@ class TaskProgress:
 
 @dataclass(slots=True)
 class Progress:
-    """Written by the run, read by a view. Listeners are called with every line that is logged."""
+    """Written by the run, read by a view. Listeners are called with every line that is logged.
+    `answer` takes the id of one of the `questions`, and the answer that a person has typed."""
 
     rows: dict[str, TaskProgress] = field(default_factory=dict)
     lines: deque[str] = field(default_factory=lambda: deque(maxlen=LINES_KEPT))
     listeners: list[Callable[[str, str], None]] = field(default_factory=list)
+    questions: Sequence[Mapping[str, Any]] = ()
+    answer: Callable[[int, str], None] | None = None
 
     def row(self, bead_id: str, title: str = "") -> TaskProgress:
         return self.rows.setdefault(bead_id, TaskProgress(bead_id, title))
+
+    def continue_task(self, view: Mapping[str, Any], used: Mapping[str, Any] | None) -> None:
+        """Start with what earlier runs of the plan have done for the task, and what it cost."""
+        row = self.row(view["bead_id"])
+        row.attempt, row.worker = view.get("attempt", 0), view["worker"]
+        row.landed, row.receipt_id = view.get("landed_commit"), view.get("receipt_id")
+        if used is not None:
+            row.tokens, row.dollars = used["tokens"], used["dollars"]
+        row.stage = "landed" if row.landed else _EARLIER_STAGES.get(view["status"], "waiting")
 
     def log(self, bead_id: str, text: str) -> None:
         """Add a line about a task. An empty id means that the line is about the whole run."""

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
 from shiftboss.agents.agent import Agent
-from shiftboss.errors import Conflict, InvalidRequest
+from shiftboss.errors import InvalidRequest
 from shiftboss.orchestrator.attempt.workspace import AgentAssignment
 from shiftboss.orchestrator.guardian.agent_process import ProcessLimits
 from shiftboss.orchestrator.run.plan_branches import PlanBranches
 from shiftboss.orchestrator.run.progress import Progress
+from shiftboss.orchestrator.run.run_lock import hold_run_lock
 from shiftboss.orchestrator.run.server_client import RunServerClient
 from shiftboss.orchestrator.worktrees.worktree_folder import WorktreeFolder
+from shiftboss.protocol.handoff_requests import Landing, Review
 from shiftboss.protocol.plan import Plan, PlanAgent, PlanRepo, PlanTask
 from shiftboss.rules.runs.merge_tasks import original_of
 
@@ -54,19 +55,9 @@ class RunPaths:
     def scratch(self, assignment: AgentAssignment) -> Path:
         return self.folder / assignment.name
 
-    @contextmanager
-    def lock(self) -> Iterator[None]:
+    def lock(self) -> AbstractContextManager[None]:
         """Lock the swarm: only one orchestrator works on it at a time. Raises Conflict."""
-        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with (self.folder / "lock").open("w") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                raise Conflict(
-                    f"another `shiftboss run` is already working on the swarm {self.swarm_id}",
-                    hint="wait until it has finished, or stop it first",
-                ) from None
-            yield
+        return hold_run_lock(self.folder, self.swarm_id)
 
 
 def _refuse_inside_repository(trees: Path) -> None:
@@ -98,6 +89,7 @@ class RunContext:
     progress: Progress
     agents: Mapping[str, Agent]
     limits: ProcessLimits
+    plan_file: Path | None = None
 
     def task(self, bead_id: str) -> PlanTask:
         """The plan's entry of a task. For a merge task: the entry of the task that it merges."""
@@ -113,6 +105,12 @@ class RunContext:
 
     def repo(self, task: PlanTask) -> PlanRepo:
         return self.plan.repos[self.repo_name(task)]
+
+    def landing(self, task: PlanTask) -> Landing:
+        return self.repo(task).landing or self.plan.landing
+
+    def review(self, task: PlanTask) -> Review:
+        return task.review or self.plan.review
 
     def settings(self, task: PlanTask) -> PlanAgent:
         """The agent of a task. A name that the plan does not define is the kind of the agent."""

@@ -2,27 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any, Final, Self
 
 import httpx2
 
+from shiftboss.client.errors import ServerUnreachable
 from shiftboss.client.http_client import HttpClient, ServerRequest, new_idempotency_key
 from shiftboss.client.server_address import Server
-from shiftboss.errors import SwarmExists
+from shiftboss.defaults import OPERATOR_TOKEN_FILE, OPERATOR_TOKEN_VARIABLE
+from shiftboss.errors import Forbidden, SwarmExists
 
 ANSWER_SECONDS: Final = 30.0
 PAGE: Final = 500
+# A restart of the server takes less.
+OUTAGE_SECONDS: Final = 2.0
 
 
 class RunServerClient:
     """The calls of one run, which works on one swarm. Every call raises what the server refuses."""
 
-    def __init__(self, server: Server, swarm_id: str, operator_token: str | None = None) -> None:
+    def __init__(
+        self,
+        server: Server,
+        swarm_id: str,
+        operator_token: str | None = None,
+        report: Callable[[str], None] | None = None,
+    ) -> None:
+        """`report` gets a line when the server does not answer for long, and when it does again."""
         self.server = server
         self.swarm_id = swarm_id
         self._operator_token = operator_token
+        self._spawns_as_operator = False
+        self._outage = _Outage(server.address, report or (lambda _: None))
         self._http = HttpClient(server)
 
     async def __aenter__(self) -> Self:
@@ -60,11 +74,38 @@ class RunServerClient:
         return items
 
     async def spawn(self, **members: object) -> dict[str, Any]:
-        """Give a task its contract. A server that the run started allows it only to the operator,
-        whose token the run has. Any other server decides for itself."""
-        is_operator = self._operator_token is not None
-        path = "/operator/spawn_subtask" if is_operator else "/bus/swarm_spawn_subtask"
-        return await self._post(path, members)
+        """Give a task its contract. A server that a run has started allows it only to the operator,
+        any other server decides for itself. Raises Forbidden, with what to do about it."""
+        if not self._spawns_as_operator:
+            try:
+                return await self._post("/bus/swarm_spawn_subtask", members)
+            except Forbidden:
+                if self._operator_token is None:
+                    raise self._may_not_spawn() from None
+                self._spawns_as_operator = True
+        try:
+            return await self._post("/operator/spawn_subtask", members)
+        except Forbidden:
+            raise self._may_not_spawn() from None
+
+    def _may_not_spawn(self) -> Forbidden:
+        return Forbidden(
+            f"only the operator may spawn tasks at {self.server.address}",
+            field="server",
+            hint=f"set {OPERATOR_TOKEN_VARIABLE} to the token in {OPERATOR_TOKEN_FILE} beside the "
+            "database of that server; or start it with `shiftboss serve --spawning everybody`; or "
+            "leave out --server and SHIFTBOSS_URL: then the run starts its own server",
+        )
+
+    async def set_budget(self, **members: object) -> dict[str, Any]:
+        """A plan that was edited may raise a budget, if the run knows the operator's token. A plan
+        that was not edited leaves a budget of the operator as it is."""
+        try:
+            return await self._post("/bus/set_budget", members)
+        except Forbidden:
+            if self._operator_token is None:
+                raise
+            return await self._post("/operator/set_budget", members)
 
     async def create_swarm(self, goal: str) -> None:
         """A swarm that exists already stays as it is."""
@@ -85,4 +126,29 @@ class RunServerClient:
             headers={"Shiftboss-Operator": self._operator_token or ""} if is_operator else {},
             timeout=httpx2.Timeout(ANSWER_SECONDS, connect=2.0, read=ANSWER_SECONDS + wait_seconds),
         )
-        return (await self._http.send_until_answered(request)).answer
+        reply = await self._http.send_until_answered(request, self._outage.note_failure)
+        self._outage.note_answer()
+        return reply.answer
+
+
+class _Outage:
+    """Reports that the server does not answer, once, if it lasts."""
+
+    def __init__(self, address: str, report: Callable[[str], None]) -> None:
+        self._address = address
+        self._report = report
+        self._failing_since: float | None = None
+        self._is_reported = False
+
+    def note_failure(self, error: ServerUnreachable) -> None:
+        now = time.monotonic()
+        if self._failing_since is None:
+            self._failing_since = now
+        if not self._is_reported and now - self._failing_since >= OUTAGE_SECONDS:
+            self._is_reported = True
+            self._report(f"{error.detail}; trying again")
+
+    def note_answer(self) -> None:
+        if self._is_reported:
+            self._report(f"{self._address} answers again")
+        self._failing_since, self._is_reported = None, False

@@ -1,4 +1,4 @@
-"""The server of a run: one that is already running, or one that is started for the run."""
+"""A server that is started for a run, restarted when it exits, and stopped with the run."""
 
 from __future__ import annotations
 
@@ -6,25 +6,23 @@ import asyncio
 import contextlib
 import json
 import os
-import secrets
 import sys
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
-import httpx2
-
 from shiftboss.client.backoff import backoff_delays
+from shiftboss.client.local_server import find_live_server
 from shiftboss.client.server_address import Server
 from shiftboss.defaults import HOST, OPERATOR_TOKEN_VARIABLE, PORT
 from shiftboss.errors import ShiftbossError
 from shiftboss.orchestrator.run.progress import Progress
 from shiftboss.system.child_process import kill_group, start_process
-from shiftboss.system.file_locks import folder_lock
+from shiftboss.system.file_locks import folder_lock, try_lock
+from shiftboss.system.state_folder import operator_token
 
 START_SECONDS: Final = 30.0
 STOP_SECONDS: Final = 15.0
@@ -35,6 +33,8 @@ START_TRIES: Final = 5
 # After so many restarts of a server that lives for less than SHORT_LIFE_SECONDS, the run gives up.
 RESTARTS_MAX: Final = 20
 SHORT_LIFE_SECONDS: Final = 10.0
+# How long a person who restarts a shared server may take before a run starts one in its place.
+RETURN_SECONDS: Final = 1.0
 
 
 class ServerDown(ShiftbossError):
@@ -47,75 +47,37 @@ class ServerDown(ShiftbossError):
 
 @dataclass(frozen=True, slots=True)
 class ServerOptions:
-    """If no server is running at `server`, one is started there. With `own`, one is always started,
-    on any free port. `operator_token` is the token of a started server; without it, only the run
-    knows the token."""
+    """With `server`, the run shares that one. Without it, the run uses the server of its state
+    folder, or starts one: on the default port if that is free. With `own`, it always starts one, on
+    any free port. `operator_token` is the one that the user has set; without it, the token is kept
+    in the state folder."""
 
-    server: Server
+    server: Server | None
     database: str
+    state: Path
     log: Path
     policy: Path | None = None
     own: bool = False
+    token: str | None = field(default=None, repr=False)
     operator_token: str | None = field(default=None, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
-class RunServer:
-    """`operator_token` is None if the run did not start the server."""
-
-    server: Server
-    operator_token: str | None = field(default=None, repr=False)
-
-
-async def is_reachable(server: Server) -> bool:
-    """Whether an HTTP server answers. The first call finds out whether it is a Shiftboss server."""
-    try:
-        async with server.async_client() as client:
-            await client.get("/", timeout=2.0)
-    except httpx2.RequestError:
-        return False
-    return True
-
-
-@asynccontextmanager
-async def server_for_run(options: ServerOptions, progress: Progress) -> AsyncIterator[RunServer]:
-    """Yields the server. A server that was started here is restarted if it exits. If that fails too
-    often, the body of the `async with` is cancelled and ServerDown is raised."""
-    if not options.own and await is_reachable(options.server):
-        yield RunServer(options.server)
-        return
-    process = _ServerProcess(options, progress)
-    address = await process.start()
-    supervising = asyncio.create_task(process.supervise())
-    body = asyncio.current_task()
-    assert body is not None
-    supervising.add_done_callback(lambda task: None if task.cancelled() else body.cancel())
-    try:
-        yield RunServer(Server(address, options.server.token), process.operator_token)
-    except asyncio.CancelledError:
-        if supervising.done() and not supervising.cancelled():
-            body.uncancel()
-            supervising.result()
-        raise
-    finally:
-        supervising.cancel()
-        await asyncio.gather(supervising, return_exceptions=True)
-        await process.stop()
-
-
-class _ServerProcess:
-    """A server that was started for a run. Its standard input is a pipe from the run: it stops when
-    the pipe is closed, however the run ended. The first line in the pipe is the operator's token:
-    agents run as the same user, and could read it from a file or from the environment."""
+class ServerProcess:
+    """Its standard input is a pipe from the run: it stops when the pipe is closed, however the run
+    ended. The first line in the pipe is the operator's token: a token that the user has set for the
+    run is in no file, and agents, which run as the same user, cannot read it from the command line
+    or the environment of the server."""
 
     def __init__(self, options: ServerOptions, progress: Progress) -> None:
         self._options = options
         self._progress = progress
-        self.operator_token = options.operator_token or secrets.token_urlsafe(32)
         self._process: asyncio.subprocess.Process | None = None
-        address = urlsplit(options.server.address)
-        self._host = address.hostname or HOST
-        self._port = 0 if options.own else address.port or PORT
+        self._port = 0 if options.own else PORT
+        self._any_port = True
+
+    @cached_property
+    def operator_token(self) -> str:
+        return self._options.operator_token or operator_token(self._options.state)
 
     async def start(self) -> str:
         """Returns the address, which stays the same after a restart."""
@@ -124,7 +86,7 @@ class _ServerProcess:
             line = await self._start_and_read_line()
             if line:
                 address = str(json.loads(line)["address"])
-                self._port = urlsplit(address).port or self._port
+                self._keep_port_of(address)
                 return address
             assert self._process is not None
             was_killed = (self._process.returncode or 0) < 0
@@ -132,6 +94,27 @@ class _ServerProcess:
             if not was_killed:
                 break
         raise ServerDown("the server did not start", hint=self._log_hint())
+
+    def _keep_port_of(self, address: str) -> None:
+        """The workers of the run know the address."""
+        self._port = urlsplit(address).port or self._port
+        self._any_port = False
+
+    async def take_over(self, address: str) -> None:
+        """Wait until the server that the run shares has ended, then go on with one at the same
+        address. If a person or another run is faster to start one, wait again."""
+        self._keep_port_of(address)
+        while True:
+            await _until_free(self._options.database)
+            self._progress.log("", "the shared server has ended; starting one in its place")
+            try:
+                await self.start()
+            except ServerDown:
+                if await asyncio.to_thread(find_live_server, self._options.state) is None:
+                    raise
+            else:
+                break
+        await self.supervise()
 
     async def _start_and_read_line(self) -> bytes:
         """The first line of its output. Empty if it exited, or printed nothing in time."""
@@ -165,7 +148,8 @@ class _ServerProcess:
 
     def _argv(self) -> list[str]:
         argv = [sys.executable, "-m", "shiftboss.cli.main", "serve", "--db", self._options.database]
-        argv += ["--host", self._host, "--port", str(self._port)]
+        argv += ["--host", HOST, "--port", str(self._port)]
+        argv += ["--any-port-if-taken"] if self._any_port else []
         argv += ["--operator-token-from-input", "--spawning", "operator"]
         argv += ["--ends-with-input", "--json"]
         return argv + (["--policy", str(self._options.policy)] if self._options.policy else [])
@@ -215,9 +199,36 @@ class _ServerProcess:
 async def _wait_for_database(database: str) -> None:
     """Wait until no server has the database open. After a timeout, the start of the new server
     fails and names the one that still has it."""
-    if "://" in database:
+    if not is_file(database):
         return
     file = await asyncio.to_thread(Path(database).resolve)
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(DATABASE_RELEASE_SECONDS), folder_lock(file.parent, file.name):
             pass  # this is the server's own lock; release it at once
+
+
+async def _until_free(database: str) -> None:
+    """Wait until no server has the database open, and none has opened it a moment later."""
+    is_free = False
+    while not is_free:
+        await asyncio.sleep(RETURN_SECONDS)
+        if is_file(database) and await is_released(database):
+            await asyncio.sleep(RETURN_SECONDS)
+            is_free = await is_released(database)
+
+
+async def is_released(database: str) -> bool:
+    """Whether a server can open the database now."""
+    return not is_file(database) or await asyncio.to_thread(_can_lock, Path(database))
+
+
+def is_file(database: str) -> bool:
+    return "://" not in database
+
+
+def _can_lock(database: Path) -> bool:
+    """This is the server's own lock; it is released at once."""
+    lock = try_lock(Path(f"{database.resolve()}.lock"))
+    if lock is not None:
+        os.close(lock)
+    return lock is not None

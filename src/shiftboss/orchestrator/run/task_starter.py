@@ -22,6 +22,7 @@ from shiftboss.orchestrator.run.plan_branches import repo_path
 from shiftboss.orchestrator.run.plan_status import PlanStatus, read_plan_status
 from shiftboss.orchestrator.run.run_context import RunContext
 from shiftboss.protocol.plan import PlanTask
+from shiftboss.rules.paths.braces import normalize_patterns
 from shiftboss.rules.plans.graph import topological_order, traits_of
 from shiftboss.rules.plans.schedule import priorities
 from shiftboss.rules.runs.merge_tasks import is_merge_task
@@ -42,20 +43,24 @@ class TaskStarter:
         client, budget = self._run.client, self._run.plan.budget
         await client.create_swarm(self._run.plan.goal)
         if budget.tokens is not None or budget.dollars is not None:
-            await client.call("set_budget", tokens=budget.tokens, dollars=budget.dollars)
+            await client.set_budget(tokens=budget.tokens, dollars=budget.dollars)
+        if self._run.plan_file is not None:
+            await client.call("report_run", plan_file=str(self._run.plan_file))
         registered = (await read_plan_status(self._run)).views
+        used = {
+            task["bead_id"]: task["used"] for task in await client.all_of("show_usage", "tasks")
+        }
         for task in self._order:
             self._run.progress.row(task.id, task.title)
+            if task.id in registered:
+                self._run.progress.continue_task(registered[task.id], used.get(task.id))
             if task.id in registered:
                 await self._report_changes(task, registered[task.id])
             else:
                 await self._add(task)
             if task.budget.tokens is not None or task.budget.dollars is not None:
-                await client.call(
-                    "set_budget",
-                    bead_id=task.id,
-                    tokens=task.budget.tokens,
-                    dollars=task.budget.dollars,
+                await client.set_budget(
+                    bead_id=task.id, tokens=task.budget.tokens, dollars=task.budget.dollars
                 )
 
     async def _add(self, task: PlanTask) -> None:
@@ -94,7 +99,8 @@ class TaskStarter:
             return []
         contract = view["handoff"]["contract"]
         changed = []
-        if not set(task.files_owned) <= set(contract["files_owned"]):
+        owned = {pattern for text in task.files_owned for pattern in normalize_patterns(text)}
+        if not owned <= set(contract["files_owned"]):
             changed.append("files_owned")
         if task.criteria and task.criteria != contract["success_criteria"]:
             changed.append("criteria")
@@ -150,7 +156,10 @@ class TaskStarter:
     def _is_ready(self, task: PlanTask, plan_status: PlanStatus) -> bool:
         if self._run.plan.auto_merge:
             return all(plan_status.has_landed(need) for need in task.depends_on)
-        return all(plan_status.status(need) == "done" for need in task.depends_on)
+        return all(
+            plan_status.status(need) == "done" and not plan_status.is_in_review(need)
+            for need in task.depends_on
+        )
 
     async def _submit(self, task: PlanTask, plan_status: PlanStatus) -> None:
         run = self._run
@@ -186,6 +195,8 @@ class TaskStarter:
                 strategy=task.strategy,
                 traits=sorted(traits_of(run.plan, task)),
                 policy=repo.verification.model_dump(mode="json"),
+                landing=run.landing(task),
+                review=run.review(task),
                 submit=True,
             )
         except HandoffExists:

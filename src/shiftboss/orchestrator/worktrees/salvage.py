@@ -47,6 +47,16 @@ def salvage_refs(bead_id: str) -> str:
     return f"refs/shiftboss/salvage/{ref_part(bead_id)}/"
 
 
+async def newest_salvage(repo: GitRepo, bead_id: str) -> str | None:
+    """The commit of the work that was saved last."""
+    output = await repo.text(
+        "the saved work",
+        *("for-each-ref", "--sort=-version:refname", "--count=1", "--format=%(objectname)"),
+        salvage_refs(bead_id),
+    )
+    return output or None
+
+
 async def salvage_worktree(worktree: Worktree) -> str | None:
     """Save what is neither on a branch nor saved yet: the files as they are, and commits that were
     left behind. Returns the ref, or None if nothing would be lost."""

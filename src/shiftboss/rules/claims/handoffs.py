@@ -51,6 +51,8 @@ class Handoff(NamedTuple):
     ci: str | None = None
     model: str | None = None
     target_base: str | None = None
+    landing: str = "merge"  # or squash
+    review: str = "none"  # or required
 
     @property
     def lands_later(self) -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 from shiftboss.rules.claims.criteria import parse_command
 from shiftboss.rules.documents.wording import did_you_mean
 from shiftboss.rules.documents.yaml_lines import KeyPath
-from shiftboss.rules.paths.patterns import normalize_path
+from shiftboss.rules.paths.braces import normalize_patterns
 
 Contradiction = tuple[KeyPath, str]
 
@@ -64,6 +64,6 @@ def invalid_commands(path: KeyPath, named: Iterable[tuple[int, str]]) -> Iterato
 def invalid_patterns(path: KeyPath, named: Iterable[tuple[int, str]]) -> Iterator[Contradiction]:
     for index, text in named:
         try:
-            normalize_path(text)
+            normalize_patterns(text)
         except ValueError as error:
             yield (*path, index), f"{text!r} {error}"

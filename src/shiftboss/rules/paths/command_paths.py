@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from shiftboss.rules.claims.criteria import parse_command, parse_criterion
+from shiftboss.rules.paths.ownership import module_of
 from shiftboss.rules.paths.patterns import Scope, normalize_git_path, normalize_path
 
 Module = tuple[str, ...]
@@ -24,7 +25,6 @@ _JOINED_OPTION: Final = re.compile(r"\A-[A-Za-z]")
 _MODULE: Final = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*")
 _MODULE_OPTIONS: Final = frozenset(("-m", "-p"))
 _PYTHON: Final = re.compile(r"(?:python|pypy)[0-9.]*")
-_PYTHON_FILE: Final = re.compile(r"([^.]+)(?:\.[^.]+)*\.(?:pyi?|pyc|pyd|so)")
 
 
 class CommandReferences:
@@ -85,19 +85,6 @@ class NamedFiles:
             return False
         folder, name = posixpath.split(stem.removesuffix("/__init__"))
         return folder in self._script_folders and name in sys.stdlib_module_names
-
-
-def module_of(path: str) -> Module | None:
-    """The folders and the name of a Python module in lower case, or None if it is not a module.
-
-    A package is identified by its `__init__`.
-    """
-    *folders, name = path.casefold().split("/")
-    match = _PYTHON_FILE.fullmatch(name)
-    if match is None:
-        return None
-    own = [] if match[1] in ("__init__", "__main__") else [match[1]]
-    return (*folders, *own)
 
 
 def _argvs(criteria: Sequence[str], setup: Sequence[str]) -> Iterator[Sequence[str]]:

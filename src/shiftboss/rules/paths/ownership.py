@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
@@ -14,16 +15,20 @@ from shiftboss.rules.paths.patterns import Scope, normalize_git_path
 _PYTHON: Final = """
     conftest.py pytest.ini .pytest.ini pytest.toml .pytest.toml tox.ini tox.toml setup.cfg setup.py
     pyproject.toml noxfile.py sitecustomize.py usercustomize.py mypy.ini .mypy.ini
-    pyrightconfig.json .coveragerc .python-version pytest.py _pytest.py unittest.py mypy.py
+    pyrightconfig.json .coveragerc .python-version pytest.py _pytest.py unittest.py mypy.py .flake8
+    pylintrc .pylintrc ruff.toml .ruff.toml .isort.cfg .bandit
 """
 _JAVASCRIPT: Final = """
     package.json .npmrc .yarnrc .yarnrc.yml .pnpmfile.cjs pnpm-workspace.yaml bunfig.toml deno.json
     deno.jsonc .babelrc .swcrc .nycrc turbo.json nx.json biome.json biome.jsonc .nvmrc .node-version
+    .eslintrc .eslintignore .prettierrc .prettierignore .stylelintrc
 """
 _OTHER_LANGUAGES: Final = """
     go.mod go.work cargo.toml build.rs rust-toolchain rust-toolchain.toml clippy.toml cmakelists.txt
     build.gradle build.gradle.kts settings.gradle settings.gradle.kts gradle.properties pom.xml
-    rakefile gemfile .rspec phpunit.xml phpunit.xml.dist composer.json
+    rakefile gemfile .rspec phpunit.xml phpunit.xml.dist composer.json rustfmt.toml .rustfmt.toml
+    .clippy.toml .rubocop.yml .rubocop_todo.yml meson.build meson_options.txt meson.options
+    build.bazel workspace.bazel module.bazel .bazelrc phpstan.neon phpstan.neon.dist
 """
 _COMMANDS: Final = """
     makefile gnumakefile justfile .justfile taskfile.yml taskfile.yaml .tool-versions mise.toml
@@ -41,10 +46,12 @@ _NAMES: Final = frozenset(
 )
 
 _KINDS: Final = re.compile(
-    r".*\.pth"
+    r".*\.(pth|mk|cmake|bzl)"
+    r"|setuptests\.[cm]?[jt]sx?"
+    r"|\.golangci\.(ya?ml|toml|json)"
     r"|(jest|vitest|playwright|mocha|vite|babel|karma|cypress|ava|nyc|eslint|wdio|jasmine)"
     r"\.(config|conf|setup|workspace)\..+"
-    r"|\.(mocharc|babelrc|eslintrc|nycrc|swcrc)\..+"
+    r"|\.(mocharc|babelrc|eslintrc|nycrc|swcrc|prettierrc|stylelintrc)\..+"
     r"|[jt]sconfig(\..+)?\.json"
 )
 
@@ -54,8 +61,24 @@ _TOOL_FOLDERS: Final = """
     .gemini .opencode .cargo .yarn .mvn node_modules site-packages
 """
 _FOLDERS: Final = frozenset(_TOOL_FOLDERS.split())
+# Metadata of an installed package: its entry points name plug-ins that test runners load.
+_METADATA: Final = (".dist-info", ".egg-info")
 # A package with one of these names would be imported instead of the test runner.
 _RUNNERS: Final = frozenset(("pytest", "_pytest", "unittest", "mypy"))
+
+# What test runners import before they import a test.
+_IMPORTED_FIRST: Final = """
+    pytest _pytest py pluggy iniconfig packaging attr attrs exceptiongroup tomli pygments coverage
+    xdist execnet hypothesis anyio nose mypy mypyc mypy_extensions typing_extensions setuptools
+    pkg_resources pip wheel tox nox
+"""
+RUNNER_MODULES: Final = frozenset(_IMPORTED_FIRST.split())
+STANDARD_MODULES: Final = frozenset(name.casefold() for name in sys.stdlib_module_names)
+# Python commonly searches these folders before its own library. Deeper ones are packages.
+_IMPORT_ROOTS: Final = frozenset(
+    ((), ("src",), ("lib",), ("python",), ("test",), ("tests",), ("src", "test"), ("src", "tests"))
+)
+_PYTHON_FILE: Final = re.compile(r"([^.]+)(?:\.[^.]+)*\.(?:pyi?|pyc|pyd|so)")
 
 
 def is_protected(path: str) -> bool:
@@ -63,7 +86,32 @@ def is_protected(path: str) -> bool:
     *folders, name = path.casefold().split("/")
     if name in _NAMES or _KINDS.fullmatch(name) or not _FOLDERS.isdisjoint(folders):
         return True
+    if any(folder.endswith(_METADATA) for folder in folders):
+        return True
     return name == "__init__.py" and folders[-1:] != [] and folders[-1] in _RUNNERS
+
+
+def shadowed_module(path: str) -> str | None:
+    """The module of Python or of a test runner that would be replaced by the file or its folder."""
+    module = module_of(path)
+    if not module or module[:-1] not in _IMPORT_ROOTS:
+        return None
+    name = module[-1]
+    is_known = name in STANDARD_MODULES or name in RUNNER_MODULES or name.startswith("pytest_")
+    return name if is_known else None
+
+
+def module_of(path: str) -> tuple[str, ...] | None:
+    """The folders and the name of a Python module in lower case, or None if it is not a module.
+
+    A package is identified by its `__init__`.
+    """
+    *folders, name = path.casefold().split("/")
+    match = _PYTHON_FILE.fullmatch(name)
+    if match is None:
+        return None
+    own = [] if match[1] in ("__init__", "__main__") else [match[1]]
+    return (*folders, *own)
 
 
 class PathRefusal(NamedTuple):
@@ -105,6 +153,9 @@ class Ownership:
             return _by_name("is a submodule")
         if is_protected(path):
             return _by_name("configures tests or tools")
+        shadowed = shadowed_module(path)
+        if shadowed is not None:
+            return _by_name(f"would be imported instead of the module {shadowed}")
         if self._owned.covers(path) or self._generated.covers(path):
             return None
         return PathRefusal("is not in files_owned", "revert it, or ask for it with request_scope")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
@@ -53,7 +54,7 @@ def violations_of(
         refusal = _refusal(ownership, change.file.path, change.file)
         if refusal is not None and change.file.path not in violations:
             violations[change.file.path] = _reverted(change, refusal)
-    for path, refusal in [*_bad_links(work), *_colliding(work)]:
+    for path, refusal in [*_bad_links(work), *_colliding(work), *_replacing(work, ownership)]:
         if path not in violations:
             violations[path] = _violation(path, refusal, commit_of.get(path))
     explained = [_with_merge_hint(violation, work.aside) for violation in violations.values()]
@@ -127,6 +128,33 @@ def _colliding(work: CommittedWork) -> list[tuple[str, PathRefusal]]:
         )
         for path, other in collisions(added, work.names).items()
     ]
+
+
+def _replacing(work: CommittedWork, ownership: Ownership) -> list[tuple[str, PathRefusal]]:
+    """Python imports a package, or a compiled module, rather than the .py file of the same name."""
+    names = set(work.names)
+    refusals = []
+    for file in work.net:
+        name = _imported_before(file.path)
+        module = f"{name}.py"
+        if (
+            file.status != "D"
+            and name
+            and module in names
+            and ownership.refusal(module) is not None
+        ):
+            reason = f"would be imported instead of {module}, which the task may not change"
+            refusals.append((file.path, PathRefusal(reason, "rename it")))
+    return refusals
+
+
+def _imported_before(path: str) -> str:
+    """The path without the ending that gives it precedence, or "" if it has none."""
+    folder, _, name = path.rpartition("/")
+    stem = name.partition(".")[0]
+    if not name.endswith((".so", ".pyd")) and stem != "__init__":
+        return ""
+    return folder if stem == "__init__" else posixpath.join(folder, stem)
 
 
 def _unauthorized(ownership: Ownership, claimed: Sequence[str]) -> list[Violation]:

@@ -8,14 +8,18 @@ goes by the name, and refuses when in doubt.
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Iterable, Sequence
 from typing import Final
 
 from shiftboss.rules.claims.kept_tests import language_of_tests
-from shiftboss.rules.paths.command_paths import CommandReferences, module_of
+from shiftboss.rules.paths.command_paths import CommandReferences
 from shiftboss.rules.paths.overlap import overlaps
-from shiftboss.rules.paths.ownership import is_protected
+from shiftboss.rules.paths.ownership import (
+    RUNNER_MODULES,
+    STANDARD_MODULES,
+    is_protected,
+    module_of,
+)
 
 _TEST_NAME: Final = re.compile(r"(?:.*[._-])?(?:tests?|specs?)[._-].*", re.IGNORECASE)
 _TEST_CLASS: Final = re.compile(r".*[a-z0-9](?:Tests?|Spec|IT)\.\w+|.*\.snap")
@@ -28,14 +32,6 @@ _TEST_FOLDERS: Final = frozenset(_BELOW_TESTS.split())
 # A Makefile or a package.json may call the files in these folders, which no argument shows.
 _BELOW_SCRIPTS: Final = "bin ci hack script scripts tool tools"
 _SCRIPT_FOLDERS: Final = frozenset(_BELOW_SCRIPTS.split())
-# What test runners import before they import a test.
-_IMPORTED_FIRST: Final = """
-    pytest _pytest py pluggy iniconfig packaging attr attrs exceptiongroup tomli pygments coverage
-    xdist execnet hypothesis anyio nose mypy mypyc mypy_extensions typing_extensions setuptools
-    pkg_resources pip wheel tox nox
-"""
-_RUNNERS: Final = frozenset(_IMPORTED_FIRST.split())
-_STANDARD: Final = frozenset(name.casefold() for name in sys.stdlib_module_names)
 
 
 def why_not_granted(
@@ -90,5 +86,5 @@ def _shadowed(path: str, words: frozenset[str]) -> str | None:
     if not module:
         return None
     name = module[-1]
-    is_known = name in _STANDARD or name in _RUNNERS or name.startswith("pytest_") or name in words
-    return name if is_known else None
+    is_known = name in STANDARD_MODULES or name in RUNNER_MODULES or name in words
+    return name if is_known or name.startswith("pytest_") else None

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple, get_args
 from shiftboss.protocol.plan import Plan, PlanTask
 from shiftboss.protocol.policy import Policy, Trait
 from shiftboss.rules.claims.handoffs import choose_model
+from shiftboss.rules.paths.braces import expand_braces
 from shiftboss.rules.paths.overlap import Overlap, overlaps
 from shiftboss.rules.paths.patterns import Pattern, pattern_of
 
@@ -162,7 +163,7 @@ def plan_overlaps(plan: Plan) -> list[TaskOverlap]:
         key = (tuple(left.files_owned), tuple(right.files_owned))
         if key not in by_patterns:
             # Ignores case, as the server does, because some file systems do.
-            pairs = overlaps(left.files_owned, right.files_owned, case_insensitive=True)
+            pairs = overlaps(_owned(left), _owned(right), case_insensitive=True)
             by_patterns[key] = pairs[0] if pairs else None
         overlap = by_patterns[key]
         if overlap is not None:
@@ -189,8 +190,12 @@ def _candidates(plan: Plan) -> set[tuple[int, int]]:
 
 
 def _prefixes(task: PlanTask) -> Iterator[tuple[str, ...]]:
-    for text in task.files_owned:
+    for text in _owned(task):
         yield _fixed_part(pattern_of(text, case_insensitive=True))
+
+
+def _owned(task: PlanTask) -> list[str]:
+    return [pattern for text in task.files_owned for pattern in expand_braces(text)]
 
 
 def _fixed_part(pattern: Pattern) -> tuple[str, ...]:

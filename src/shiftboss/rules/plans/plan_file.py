@@ -30,8 +30,8 @@ from shiftboss.rules.documents.raw_data import (
 from shiftboss.rules.documents.typed_files import problem_lines, read_typed_file, summarize_problems
 from shiftboss.rules.documents.wording import did_you_mean
 from shiftboss.rules.documents.yaml_lines import Document, KeyPath, Problem
+from shiftboss.rules.paths.braces import normalize_patterns
 from shiftboss.rules.paths.branch_names import is_branch_name, task_branch
-from shiftboss.rules.paths.patterns import normalize_path
 from shiftboss.rules.plans.graph import COMMAND_KIND, agent_name, repo_of
 from shiftboss.rules.runs.merge_tasks import is_merge_task
 from shiftboss.rules.tasks.tasks import is_reserved
@@ -247,20 +247,20 @@ def _files(path: KeyPath, task: dict[str, Any]) -> Iterator[Contradiction]:
     owned, readonly = strings(task.get("files_owned")), strings(task.get("files_readonly"))
     yield from invalid_patterns((*path, "files_owned"), owned)
     yield from invalid_patterns((*path, "files_readonly"), readonly)
-    readonly_forms = {_normal_form(pattern) for _, pattern in readonly}
+    readonly_forms = {form for _, pattern in readonly for form in _normal_forms(pattern)}
     for index, pattern in owned:
-        if _normal_form(pattern) in readonly_forms:
+        if not readonly_forms.isdisjoint(_normal_forms(pattern)):
             yield (
                 (*path, "files_owned", index),
                 f"{pattern!r} is also in files_readonly, which takes precedence",
             )
 
 
-def _normal_form(pattern: str) -> str:
+def _normal_forms(pattern: str) -> list[str]:
     try:
-        return normalize_path(pattern)
+        return normalize_patterns(pattern)
     except ValueError:
-        return pattern
+        return [pattern]
 
 
 def _criteria(path: KeyPath, task: dict[str, Any]) -> Iterator[Contradiction]:

@@ -15,6 +15,7 @@ from shiftboss.rules.prompts.token_estimate import CountTokens, estimate_tokens
 PROMPT_TOKENS_MAX: Final = 450
 FIX_TOKENS_MAX: Final = 1500
 _TITLE_CHARACTERS_MAX: Final = 300
+_INSTRUCTIONS_CHARACTERS_MAX: Final = 600
 
 _INSTRUCTIONS: Final = """\
 Work in this git work tree, branch {branch}.
@@ -101,8 +102,12 @@ def _task_lines(task: RunTask) -> list[str]:
 def _earlier_attempts(task: RunTask) -> list[str]:
     """What earlier attempts left behind."""
     lines = []
-    if task.checkpoint:
-        checkpoint = json.dumps(dict(task.checkpoint), ensure_ascii=False, sort_keys=True)
+    checkpoint_members = dict(task.checkpoint or {})
+    instructions = checkpoint_members.pop("instructions", None)
+    if instructions:
+        lines.append(f"A PERSON SAYS: {_line(str(instructions))[:_INSTRUCTIONS_CHARACTERS_MAX]}")
+    if checkpoint_members:
+        checkpoint = json.dumps(checkpoint_members, ensure_ascii=False, sort_keys=True)
         lines.append(f"CONTINUE from this checkpoint: {_line(checkpoint)[:600]}")
     for salvage in task.salvage[-2:]:
         left = {key: salvage[key] for key in ("ref", "commits", "reason") if salvage.get(key)}

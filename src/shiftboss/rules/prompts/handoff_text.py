@@ -32,14 +32,11 @@ Work in {repo}, {branch}, on top of commit {base}.
 The hash of this contract is {contract_hash}.
 
 1. {start}
-2. Change only what files_owned covers. A directory or a glob also covers new files, but not files
-   that configure tools (conftest.py, package.json, Makefile): those must be listed by name.
-   You may read files_readonly, but do not change them.
+2. {change}
 3. You need another file? request_scope(bead_id, paths, reason), then wait for the new contract
    version. Do not touch the file before that.
 4. Blocked? {blocked}
-5. Commit everything. Every commit since {base_short} is checked on its own: a forbidden change that
-   a later commit reverts must be removed from the history.
+5. {commit}
 6. {complete} when all success_criteria hold.
 
 The server then checks a clean checkout of your commit: that it descends from the base and is on the
@@ -48,6 +45,16 @@ test was removed or disabled; and every criterion that starts with "Tests pass:"
 passes:" or "Command passes:", by running its command without a shell. Your word is not evidence.
 A refusal names every violation, and the task stays yours: fix it and call {completion} again.
 """
+_CHANGE = """\
+Change only what files_owned covers. A directory or a glob also covers new files, but not files
+   that configure tools (conftest.py, package.json, Makefile): those must be listed by name.
+   You may read files_readonly, but do not change them."""
+_COMMIT = """\
+Commit everything. Every commit since {base_short} is checked on its own: a forbidden change that
+   a later commit reverts must be removed from the history."""
+# For a task that owns no files.
+_CHANGE_NOTHING = "Change nothing: this task only reads, and files_owned is empty."
+_COMMIT_NOTHING = "Commit nothing. Claim the commit {base}; your result is the summary."
 # A packet uses its own reports instead of the operations of the bus.
 _REPORTS = {
     "start": "ack_task before you start. "
@@ -84,6 +91,8 @@ def render_handoff(
     repo: str,
 ) -> str:
     """The text that a worker reads. It always has fewer than 50 lines."""
+    only_reads = not handoff.contract.files_owned
+    commit = _COMMIT_NOTHING if only_reads else _COMMIT
     return _WRAPPER.format(
         task_id=_on_one_line(handoff.contract.task_id),
         version=version,
@@ -91,7 +100,8 @@ def render_handoff(
         repo=_compact_json(repo),
         branch="any branch" if branch is None else f"branch {_compact_json(branch)}",
         base=base_commit,
-        base_short=base_commit[:12],
+        change=_CHANGE_NOTHING if only_reads else _CHANGE,
+        commit=commit.format(base=base_commit, base_short=base_commit[:12]),
         contract_hash=contract_hash,
         **(_PACKET_REPORTS if is_reserved(handoff.contract.task_id) else _REPORTS),
     )

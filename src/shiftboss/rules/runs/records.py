@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 # Used instead of a task id for the whole swarm.
 WHOLE_SWARM = ""
+# The reason of the hold on a task whose worker asked a question and exited.
+WAITS_FOR_ANSWER = "waits for the answer to its question"
 
 
 class ProcessUsage(NamedTuple):
@@ -73,6 +75,40 @@ class LandingRecord(NamedTuple):
     target: str | None = None
     landed_commit: str | None = None
     landed_at_ms: int | None = None
+
+
+class PlanRunRecord(NamedTuple):
+    """The plan that a swarm runs, as the last `shiftboss run` has read it."""
+
+    swarm_id: str
+    plan_file: str
+    started_at_ms: int
+
+
+class SpawnRefusal(NamedTuple):
+    """Why the last try to give a task its contract was refused. `holders` are the tasks in the way,
+    each with its `swarm_id` and `bead_id`."""
+
+    swarm_id: str
+    task_id: str
+    code: str
+    detail: str
+    holders: list[dict[str, Any]]
+    at_ms: int
+
+
+class ReviewRecord(NamedTuple):
+    """The review of accepted work. `state` is open, approved or rejected."""
+
+    swarm_id: str
+    task_id: str
+    receipt_id: str
+    commit_sha: str
+    state: str
+    requested_at_ms: int
+    decided_by: str | None = None
+    decided_at_ms: int | None = None
+    reason: str | None = None
 
 
 def later_hold(current: Hold | None, wanted: Hold) -> Hold:

@@ -41,6 +41,8 @@ class Assignment(NamedTuple):
     contract_version: int | None = None
     refusals: int = 0
     claim_id: int | None = None
+    # Whether a poll has received the offer, or the worker acknowledged it without one.
+    received: bool = True
 
 
 def packet_task_id(packet_id: int) -> str:

@@ -9,17 +9,23 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """Up to `retries_max` retries. The delay starts at `first_delay_seconds` and doubles."""
+    """Up to `max_retries` retries. The first delay is `backoff_base` seconds, and each further one
+    is `backoff_multiplier` times as long."""
 
-    retries_max: int = 2
-    first_delay_seconds: int = 30
-    multiplier: int = 2
+    max_retries: int = 2
+    backoff_base: int = 30
+    backoff_multiplier: int = 2
 
     def delay_seconds(self, retries_made: int) -> int | None:
         """The delay before the next retry, or None if there are no retries left."""
-        if retries_made >= self.retries_max:
+        if retries_made >= self.max_retries:
             return None
-        return self.first_delay_seconds * int(self.multiplier**retries_made)
+        return self.backoff_base * int(self.backoff_multiplier**retries_made)
+
+    def get_retry_delay(self, attempt: int) -> int:
+        """The delay in seconds before the retry with this number, counted from 1. 0 if there is no
+        such retry."""
+        return self.delay_seconds(attempt - 1) or 0
 
 
 class ErrorCategory(Enum):

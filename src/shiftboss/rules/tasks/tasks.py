@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import NamedTuple
 
@@ -78,8 +79,25 @@ def is_reserved(task_id: str) -> bool:
     return _PACKET.fullmatch(task_id) is not None
 
 
+def attempt_number(task: Task) -> int:
+    """How often the task was tried: 0 before the first attempt, then one more than has failed. An
+    attempt that was interrupted, handed over or parked is continued by the next."""
+    if task.epoch == 0:
+        return 0
+    return task.failures if task.status == "failed" else task.failures + 1
+
+
 def is_ended(task: Task) -> bool:
     return task.status in ("done", "cancelled")
+
+
+def was_submitted(task: Task) -> bool:
+    return task.queue_number is not None or task.epoch > 0
+
+
+def has_left_checkpoint(task: Task, worker: str) -> bool:
+    """Whether the checkpoint for the next attempt is this worker's own."""
+    return task.checkpoint is not None and json.loads(task.checkpoint).get("worker") == worker
 
 
 def check_can_submit(task: Task) -> None:

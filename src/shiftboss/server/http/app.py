@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from datetime import UTC, datetime
 
 from starlette.exceptions import HTTPException
 from starlette.routing import Router
@@ -27,13 +28,16 @@ class App:
         operator_token: str | None = None,
     ) -> None:
         self.coordinator = coordinator
+        started_at = datetime.fromtimestamp(coordinator.clock() / 1000, UTC)
+        # In milliseconds: it tells this server from an earlier one at the same address.
+        self.started_at = started_at.isoformat(timespec="milliseconds")
         self.on_started: Callable[[], None] = _nothing
         self.start_error: ShiftbossError | None = None
         self.guard = Guard(token, operator_token)
         self.calls = Calls(coordinator)
         self._mcp = McpEndpoint(coordinator)
         self._router = Router(
-            Endpoints(coordinator, self.calls).routes(),
+            Endpoints(coordinator, self.calls, self.started_at).routes(),
             redirect_slashes=False,
             default=_no_such_path,
         )

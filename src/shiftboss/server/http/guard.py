@@ -48,9 +48,9 @@ class Guard:
             raise Forbidden(
                 "only the operator may do this",
                 field="Shiftboss-Operator",
-                hint="send the operator's token. Its file is next to the database; the commands of "
-                "shiftboss read it from there or from SHIFTBOSS_OPERATOR_TOKEN. Set that variable "
-                "for a run that starts its own server",
+                hint="send the operator's token. Commands read it from SHIFTBOSS_OPERATOR_TOKEN, "
+                "or from operator-token in the .shiftboss folder of the server: run them in its "
+                "folder, or set the variable as it was set for the server or the run",
             )
 
     def _check_caller(self, path: str, headers: Headers) -> None:

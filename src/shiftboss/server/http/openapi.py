@@ -68,7 +68,20 @@ _PROBLEM_SCHEMA = {
 def openapi_document() -> bytes:
     paths: dict[str, Any] = {
         "/swarm/create": {
-            "post": _operation("Create a swarm.", CreateSwarmAnswer, 201, CreateSwarmRequest)
+            "post": _operation(
+                "Create a swarm. The members can also be query parameters.",
+                CreateSwarmAnswer,
+                201,
+                CreateSwarmRequest,
+                parameters=[
+                    _query("swarm_id", "string"),
+                    _query("feature", "string"),
+                    _query("manifest_path", "string"),
+                    _query("auto_merge", "boolean"),
+                    _query("notify_on_complete", "boolean"),
+                    _query("workers_expected", "integer"),
+                ],
+            )
         },
         "/swarms": {
             "get": _operation(

@@ -18,7 +18,7 @@ from shiftboss.errors import InvalidRequest, UnknownSwarm
 from shiftboss.protocol.bus import DEFAULT_SWARM
 from shiftboss.protocol.fields import Answer, is_swarm_id
 from shiftboss.protocol.messages import message_from_json
-from shiftboss.protocol.swarms import CreateSwarmRequest, HealthAnswer
+from shiftboss.protocol.swarms import HealthAnswer
 from shiftboss.server.http.calls import BUS_PREFIX, Calls, render_compact
 from shiftboss.server.http.event_streams import EventStream, since_event_id
 from shiftboss.server.http.guard import OPERATOR_PREFIX, WEBHOOK_PREFIX
@@ -27,16 +27,17 @@ from shiftboss.server.http.replies import json_reply
 from shiftboss.server.http.requests import idempotency_key, read_body
 from shiftboss.server.operations.bus import BUS_OPERATIONS
 from shiftboss.server.operations.handoffs import OPERATOR_OPERATIONS
-from shiftboss.server.operations.swarms import REPORTS, create_swarm, parse
+from shiftboss.server.operations.swarms import REPORTS, create_swarm, parse_create_swarm
 
 SWARMS_PER_PAGE = 50
 
 
 class Endpoints:
-    def __init__(self, coordinator: Coordinator, calls: Calls) -> None:
+    def __init__(self, coordinator: Coordinator, calls: Calls, started_at: str) -> None:
         self._coordinator = coordinator
         self._calls = calls
-        self._started_at = time.monotonic()
+        self._started_at = started_at
+        self._started = time.monotonic()
 
     def routes(self) -> list[Route]:
         return [
@@ -55,7 +56,7 @@ class Endpoints:
 
     async def create_swarm(self, request: Request) -> Response:
         body = await read_body(request.receive)
-        parsed: CreateSwarmRequest = parse(CreateSwarmRequest, body or b"{}")
+        parsed = parse_create_swarm(body, dict(request.query_params))
         address = f"{request.url.scheme}://{request.url.netloc}"
         return _json(await create_swarm(self._coordinator, parsed, address), status=201)
 
@@ -73,11 +74,14 @@ class Endpoints:
 
     async def health(self, _request: Request) -> Response:
         await self._coordinator.check_health()
-        uptime = int(time.monotonic() - self._started_at)
-        store = self._coordinator.store.name
-        return _json(
-            HealthAnswer(status="healthy", version=__version__, store=store, uptime_seconds=uptime)
+        answer = HealthAnswer(
+            status="healthy",
+            version=__version__,
+            store=self._coordinator.store.name,
+            uptime_seconds=int(time.monotonic() - self._started),
+            started_at=self._started_at,
         )
+        return _json(answer)
 
     async def openapi(self, _request: Request) -> Response:
         return Response(openapi_document(), media_type="application/json")

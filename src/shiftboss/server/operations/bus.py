@@ -12,8 +12,11 @@ from shiftboss.server.operations.runs import RUN_OPERATIONS
 
 
 def refusal(name: str, error: ShiftbossError) -> dict[str, object]:
-    """A refusal as the bus protocol puts it: `error`, and `success` except for a poll."""
+    """A refusal as the bus protocol puts it: `error`, and the member that says whether the call had
+    its effect. A poll has none."""
     members: dict[str, object] = {} if name == "poll_task" else {"success": False}
+    if name == "submit_task":
+        members["dispatched"] = False
     return members | {"error": error.detail}
 
 
@@ -73,7 +76,7 @@ BUS_OPERATIONS: dict[str, Operation] = {
         bus.TaskRequest,
         bus.TaskEndAnswer,
         BusService.retry_task,
-        "Queue a stuck or failed task again.",
+        "Queue a stuck or failed task again, or bring a cancelled one back.",
     ),
     "heartbeat": Operation(
         bus.HeartbeatRequest,
@@ -88,10 +91,27 @@ BUS_OPERATIONS: dict[str, Operation] = {
         "Add a task. Submit it when it may start.",
     ),
     "cancel_task": Operation(
-        bus.TaskRequest, bus.TaskEndAnswer, BusService.cancel_task, "Cancel a task."
+        bus.CancelTaskRequest,
+        bus.TaskEndAnswer,
+        BusService.cancel_task,
+        "Cancel a task. retry_task brings it back.",
     ),
     "show_task": Operation(
         bus.TaskRequest, bus.TaskView, BusService.show_task, "Show a task.", reads=True
+    ),
+    "find_task": Operation(
+        bus.FindTaskRequest,
+        bus.TaskPlaces,
+        BusService.find_task,
+        "Find the swarms that have a task of this id.",
+        reads=True,
+    ),
+    "why_task": Operation(
+        bus.TaskRequest,
+        bus.WhyAnswer,
+        BusService.why_task,
+        "Tell why a task is where it is: what it waits for, and the command that helps.",
+        reads=True,
     ),
     "list_tasks": Operation(
         bus.ListTasksRequest,

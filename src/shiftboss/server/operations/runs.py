@@ -49,6 +49,13 @@ RUN_OPERATIONS: dict[str, Operation] = {
         "a failure.",
         service=_service,
     ),
+    "report_run": Operation(
+        calls.ReportRunRequest,
+        calls.ReportRunAnswer,
+        RunService.report_run,
+        "Report that a run of the plan has started. The plan is named in advice to the operator.",
+        service=_service,
+    ),
     "report_landed": Operation(
         calls.ReportLandedRequest,
         calls.LandedAnswer,
@@ -80,6 +87,20 @@ RUN_OPERATOR_OPERATIONS: dict[str, Operation] = {
         calls.PauseAnswer,
         RunService.resume_swarm,
         "End a pause before its time.",
+        service=_service,
+    ),
+    "approve": Operation(
+        calls.ApproveRequest,
+        calls.ReviewAnswer,
+        RunService.approve,
+        "Approve accepted work, so that it may land.",
+        service=_service,
+    ),
+    "reject": Operation(
+        calls.RejectRequest,
+        calls.ReviewAnswer,
+        RunService.reject,
+        "Reject accepted work. The task has failed, and its next attempt gets the reason.",
         service=_service,
     ),
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, NamedTuple
 
 from pydantic import ValidationError
@@ -62,6 +62,18 @@ def parse(model: type[Request], body: bytes) -> Any:
         return model.__pydantic_validator__.validate_json(body)
     except ValidationError as error:
         raise invalid_request(error) from None
+
+
+def parse_create_swarm(body: bytes, query: Mapping[str, str]) -> CreateSwarmRequest:
+    """The members of the body and of the query. If both have a member, the body's counts."""
+    from_body: CreateSwarmRequest = parse(CreateSwarmRequest, body or b"{}")
+    if not query:
+        return from_body
+    try:
+        from_query = CreateSwarmRequest.model_validate_strings(query, strict=False)
+    except ValidationError as error:
+        raise invalid_request(error) from None
+    return from_query.model_copy(update=from_body.model_dump(exclude_unset=True))
 
 
 async def create_swarm(

@@ -19,11 +19,11 @@ FROM swarms AS s CROSS JOIN LATERAL (
     WHERE swarm_id = s.swarm_id ORDER BY event_id DESC LIMIT 1) AS e
 ORDER BY e.at_ms DESC LIMIT :limit;
 
--- name: next_worker
--- The least recently used worker that can take a task. As in SQLite, but with a boolean.
+-- name: free_workers
+-- The workers that can take a task, the least recently used first. As in SQLite, but with a boolean.
 SELECT swarm_id, name, task_id, available, registered_at_ms, last_activity_at_ms
 FROM workers WHERE swarm_id = :swarm_id AND task_id IS NULL AND available
-ORDER BY last_activity_at_ms, name LIMIT 1;
+ORDER BY last_activity_at_ms, name LIMIT :limit;
 
 -- name: undelivered_answers
 SELECT swarm_id, question_id, task_id, epoch, worker, contact, question, asked_at_ms, answer,

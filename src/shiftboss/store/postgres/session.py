@@ -13,7 +13,7 @@ from psycopg.pq import TransactionStatus
 from shiftboss.store.postgres.notifications import event_payloads
 from shiftboss.store.queries import load_queries, percent_style
 from shiftboss.store.transaction import SqlTransaction
-from shiftboss.store.transaction_part import Parameters, Row
+from shiftboss.store.transaction_part import NO_PARKED_POLLS, Parameters, ParkedPolls, Row
 
 _LOCKING_QUERIES = frozenset(
     {"take_swarm", "take_assignment", "take_reported", "take_task", "take_worker"}
@@ -33,13 +33,20 @@ class PostgresSession:
 
     driver_error: type[Exception] = psycopg.Error
 
-    def __init__(self, connection: psycopg.Connection, node: str, channel: str) -> None:
+    def __init__(
+        self,
+        connection: psycopg.Connection,
+        node: str,
+        channel: str,
+        polls: ParkedPolls = NO_PARKED_POLLS,
+    ) -> None:
         """`node` announces its commits on `channel`."""
         self._connection = connection
         self._cursor = connection.cursor()
         self._queries = _queries()
         self._node = node
         self._channel = channel
+        self._polls = polls
         # Valid within one transaction, which holds its swarms.
         self._event_ids: dict[str, int] = {}
         self._held: set[object] = set()
@@ -64,7 +71,7 @@ class PostgresSession:
         return self._execute(query, parameters).rowcount
 
     def transaction(self) -> SqlTransaction:
-        return SqlTransaction(self, self._event_ids)
+        return SqlTransaction(self, self._event_ids, self._polls)
 
     def forget(self) -> None:
         self._event_ids.clear()

@@ -29,6 +29,7 @@ from shiftboss.store.postgres.listener import Listener
 from shiftboss.store.postgres.notifications import Channels
 from shiftboss.store.postgres.session import PostgresSession
 from shiftboss.store.transaction import SqlTransaction
+from shiftboss.store.transaction_part import NO_PARKED_POLLS, ParkedPolls
 
 T = TypeVar("T")
 
@@ -50,7 +51,13 @@ class PostgresStore:
         self._node = secrets.token_hex(8)
         self._exit = AsyncExitStack()
 
-    async def open(self, on_commit: CommitListener, on_gap: Callable[[], None]) -> None:
+    async def open(
+        self,
+        on_commit: CommitListener,
+        on_gap: Callable[[], None],
+        polls: ParkedPolls = NO_PARKED_POLLS,
+    ) -> None:
+        self._polls = polls
         parameters = connection_parameters(self._url)
         try:
             async with AsyncExitStack() as opened:
@@ -142,7 +149,7 @@ class PostgresStore:
     def _session(self) -> Iterator[PostgresSession]:
         connection = take_connection(self._pool)
         try:
-            yield PostgresSession(connection, self._node, self._channels.events)
+            yield PostgresSession(connection, self._node, self._channels.events, self._polls)
         finally:
             self._pool.putconn(connection)
 

@@ -5,6 +5,17 @@ SELECT swarm_id, task_id, title, description, priority, status, waits_for, queue
     worker, checkpoint, last_error, created_at_ms, updated_at_ms, failures, contract_version
 FROM tasks WHERE swarm_id = :swarm_id AND task_id = :task_id;
 
+-- name: swarms_of_task
+SELECT swarm_id, status FROM tasks WHERE task_id = :task_id ORDER BY swarm_id LIMIT :limit;
+
+-- name: task_counts
+SELECT status, count(*) FROM tasks WHERE swarm_id = :swarm_id GROUP BY status;
+
+-- name: tasks_with_status
+SELECT swarm_id, task_id, title, description, priority, status, waits_for, queue_number, epoch,
+    worker, checkpoint, last_error, created_at_ms, updated_at_ms, failures, contract_version
+FROM tasks WHERE swarm_id = :swarm_id AND status = :status ORDER BY task_id LIMIT :limit;
+
 -- name: tasks_after
 SELECT swarm_id, task_id, title, description, priority, status, waits_for, queue_number, epoch,
     worker, checkpoint, last_error, created_at_ms, updated_at_ms, failures, contract_version
@@ -47,9 +58,12 @@ SELECT depends_on FROM task_dependencies
 WHERE swarm_id = :swarm_id AND task_id = :task_id ORDER BY depends_on;
 
 -- name: unfinished_dependencies
+-- Work that waits for its approval is not finished either.
 SELECT d.depends_on FROM task_dependencies AS d
     JOIN tasks AS t ON t.swarm_id = d.swarm_id AND t.task_id = d.depends_on
-WHERE d.swarm_id = :swarm_id AND d.task_id = :task_id AND t.status <> 'done'
+    LEFT JOIN reviews AS r ON r.swarm_id = d.swarm_id AND r.task_id = d.depends_on
+WHERE d.swarm_id = :swarm_id AND d.task_id = :task_id
+    AND (t.status <> 'done' OR r.state = 'open')
 ORDER BY d.depends_on;
 
 -- name: add_dependency
@@ -94,7 +108,7 @@ SELECT s.swarm_id, a.task_id, a.epoch, a.state, a.packet_id, a.worker, a.worktre
     a.steps_total, a.steps_completed, a.retries_open, a.registered_at_ms, a.updated_at_ms,
     a.finished_at_ms, a.final_commit, a.tests_passed, a.review_passed, a.last_error,
     a.lease_expires_at_ms, a.lease_seconds, a.context_usage, a.current_step,
-    a.commits, a.spec_path, a.contract_version, a.refusals, a.claim_id,
+    a.commits, a.spec_path, a.contract_version, a.refusals, a.claim_id, a.received,
     t.task_id, t.title, t.description, t.priority, t.status, t.waits_for, t.queue_number, t.epoch,
     t.worker, t.checkpoint, t.last_error, t.created_at_ms, t.updated_at_ms, t.failures,
     t.contract_version,
@@ -106,17 +120,40 @@ FROM swarms AS s
 WHERE s.swarm_id = :swarm_id;
 
 -- name: take_worker
--- A worker with its assignment, in one query.
+-- A worker with its assignment, in one query. The last column: whether the swarm has an offer that
+-- no poll has received.
 SELECT s.swarm_id, a.task_id, a.epoch, a.state, a.packet_id, a.worker, a.worktree,
     a.steps_total, a.steps_completed, a.retries_open, a.registered_at_ms, a.updated_at_ms,
     a.finished_at_ms, a.final_commit, a.tests_passed, a.review_passed, a.last_error,
     a.lease_expires_at_ms, a.lease_seconds, a.context_usage, a.current_step,
-    a.commits, a.spec_path, a.contract_version, a.refusals, a.claim_id,
-    w.name, w.task_id, w.available, w.registered_at_ms, w.last_activity_at_ms
+    a.commits, a.spec_path, a.contract_version, a.refusals, a.claim_id, a.received,
+    w.name, w.task_id, w.available, w.registered_at_ms, w.last_activity_at_ms,
+    EXISTS (SELECT 1 FROM assignments AS o
+        WHERE o.swarm_id = s.swarm_id AND NOT o.received AND o.state = 'assigned')
 FROM swarms AS s
     LEFT JOIN workers AS w ON w.swarm_id = s.swarm_id AND w.name = :name
     LEFT JOIN assignments AS a ON a.swarm_id = s.swarm_id AND a.task_id = w.task_id
 WHERE s.swarm_id = :swarm_id;
+
+-- name: next_offer
+-- The oldest offer that no poll has received and that is not held back since. The conditions are those
+-- of next_task.
+SELECT swarm_id, task_id, epoch, state, packet_id, worker, worktree, steps_total,
+    steps_completed, retries_open, registered_at_ms, updated_at_ms, finished_at_ms,
+    final_commit, tests_passed, review_passed, last_error, lease_expires_at_ms, lease_seconds,
+    context_usage, current_step, commits, spec_path, contract_version, refusals, claim_id,
+    received
+FROM assignments AS a WHERE swarm_id = :swarm_id AND NOT received AND state = 'assigned'
+    AND (contract_version IS NULL OR NOT EXISTS (
+        SELECT 1 FROM repo_locks AS l JOIN halted_repos AS h ON h.repo = l.repo
+        WHERE l.swarm_id = a.swarm_id AND l.task_id = a.task_id))
+    AND NOT EXISTS (SELECT 1 FROM holds AS w
+        WHERE w.swarm_id = a.swarm_id AND w.task_id IN ('', a.task_id))
+ORDER BY registered_at_ms, task_id LIMIT 1;
+
+-- name: has_offers
+SELECT 1 FROM assignments
+WHERE swarm_id = :swarm_id AND NOT received AND state = 'assigned' LIMIT 1;
 
 -- name: worker
 SELECT swarm_id, name, task_id, available, registered_at_ms, last_activity_at_ms
@@ -134,6 +171,9 @@ SELECT w.swarm_id, w.name, w.task_id, w.available, w.registered_at_ms, w.last_ac
 FROM workers AS w LEFT JOIN assignments AS a
     ON a.swarm_id = w.swarm_id AND a.task_id = w.task_id
 WHERE w.swarm_id = :swarm_id ORDER BY w.name;
+
+-- name: busy_workers
+SELECT name FROM workers WHERE swarm_id = :swarm_id AND task_id IS NOT NULL ORDER BY name;
 
 -- name: end_assignment
 DELETE FROM assignments WHERE swarm_id = :swarm_id AND task_id = :task_id AND epoch = :epoch;

@@ -16,7 +16,7 @@ SELECT s.swarm_id, a.task_id, a.epoch, a.state, a.packet_id, a.worker, a.worktre
     a.steps_total, a.steps_completed, a.retries_open, a.registered_at_ms, a.updated_at_ms,
     a.finished_at_ms, a.final_commit, a.tests_passed, a.review_passed, a.last_error,
     a.lease_expires_at_ms, a.lease_seconds, a.context_usage, a.current_step,
-    a.commits, a.spec_path, a.contract_version, a.refusals, a.claim_id
+    a.commits, a.spec_path, a.contract_version, a.refusals, a.claim_id, a.received
 FROM swarms AS s LEFT JOIN assignments AS a ON a.swarm_id = s.swarm_id AND a.task_id = :task_id
 WHERE s.swarm_id = :swarm_id;
 
@@ -26,7 +26,7 @@ SELECT s.swarm_id, a.task_id, a.epoch, a.state, a.packet_id, a.worker, a.worktre
     a.steps_total, a.steps_completed, a.retries_open, a.registered_at_ms, a.updated_at_ms,
     a.finished_at_ms, a.final_commit, a.tests_passed, a.review_passed, a.last_error,
     a.lease_expires_at_ms, a.lease_seconds, a.context_usage, a.current_step,
-    a.commits, a.spec_path, a.contract_version, a.refusals, a.claim_id,
+    a.commits, a.spec_path, a.contract_version, a.refusals, a.claim_id, a.received,
     e.swarm_id, e.event_id, e.kind, e.at_ms, e.data
 FROM swarms AS s LEFT JOIN assignments AS a ON a.swarm_id = s.swarm_id AND a.task_id = :task_id
     LEFT JOIN events AS e ON e.swarm_id = s.swarm_id AND e.task_id = :task_id
@@ -58,14 +58,16 @@ UPDATE swarms SET completed_at_ms = :completed_at_ms WHERE swarm_id = :swarm_id;
 SELECT swarm_id, task_id, epoch, state, packet_id, worker, worktree, steps_total,
     steps_completed, retries_open, registered_at_ms, updated_at_ms, finished_at_ms,
     final_commit, tests_passed, review_passed, last_error, lease_expires_at_ms, lease_seconds,
-    context_usage, current_step, commits, spec_path, contract_version, refusals, claim_id
+    context_usage, current_step, commits, spec_path, contract_version, refusals, claim_id,
+    received
 FROM assignments WHERE swarm_id = :swarm_id AND packet_id IS NOT NULL ORDER BY packet_id;
 
 -- name: assignment
 SELECT swarm_id, task_id, epoch, state, packet_id, worker, worktree, steps_total,
     steps_completed, retries_open, registered_at_ms, updated_at_ms, finished_at_ms,
     final_commit, tests_passed, review_passed, last_error, lease_expires_at_ms, lease_seconds,
-    context_usage, current_step, commits, spec_path, contract_version, refusals, claim_id
+    context_usage, current_step, commits, spec_path, contract_version, refusals, claim_id,
+    received
 FROM assignments WHERE swarm_id = :swarm_id AND task_id = :task_id;
 
 -- name: state_counts
@@ -76,12 +78,13 @@ WHERE swarm_id = :swarm_id AND packet_id IS NOT NULL GROUP BY state;
 INSERT INTO assignments (swarm_id, task_id, epoch, state, packet_id, worker, worktree,
     steps_total, steps_completed, retries_open, registered_at_ms, updated_at_ms, finished_at_ms,
     final_commit, tests_passed, review_passed, last_error, lease_expires_at_ms, lease_seconds,
-    context_usage, current_step, commits, spec_path, contract_version, refusals, claim_id)
+    context_usage, current_step, commits, spec_path, contract_version, refusals, claim_id,
+    received)
 VALUES (:swarm_id, :task_id, :epoch, :state, :packet_id, :worker, :worktree, :steps_total,
     :steps_completed, :retries_open, :registered_at_ms, :updated_at_ms, :finished_at_ms,
     :final_commit, :tests_passed, :review_passed, :last_error, :lease_expires_at_ms,
     :lease_seconds, :context_usage, :current_step, :commits, :spec_path,
-    :contract_version, :refusals, :claim_id)
+    :contract_version, :refusals, :claim_id, :received)
 ON CONFLICT (swarm_id, task_id) DO UPDATE SET epoch = excluded.epoch, state = excluded.state,
     worker = excluded.worker, worktree = excluded.worktree, steps_total = excluded.steps_total,
     steps_completed = excluded.steps_completed, retries_open = excluded.retries_open,
@@ -92,7 +95,7 @@ ON CONFLICT (swarm_id, task_id) DO UPDATE SET epoch = excluded.epoch, state = ex
     lease_seconds = excluded.lease_seconds, context_usage = excluded.context_usage,
     current_step = excluded.current_step, commits = excluded.commits,
     spec_path = excluded.spec_path, contract_version = excluded.contract_version,
-    refusals = excluded.refusals, claim_id = excluded.claim_id;
+    refusals = excluded.refusals, claim_id = excluded.claim_id, received = excluded.received;
 
 -- name: save_assignment
 -- Guarded by the epoch: reports of an older attempt change nothing.
@@ -117,7 +120,7 @@ WHERE swarm_id = :swarm_id AND task_id = :task_id AND epoch = :epoch;
 -- What a poll, an acknowledgement or a heartbeat can change.
 UPDATE assignments SET state = :state, updated_at_ms = :updated_at_ms,
     lease_expires_at_ms = :lease_expires_at_ms, lease_seconds = :lease_seconds,
-    context_usage = :context_usage, current_step = :current_step
+    context_usage = :context_usage, current_step = :current_step, received = :received
 WHERE swarm_id = :swarm_id AND task_id = :task_id AND epoch = :epoch;
 
 -- name: add_event

@@ -3,23 +3,23 @@
 -- name: handoff
 SELECT swarm_id, task_id, version, hash, body, repo, base_commit, branch, target, policy, strategy,
     reason, created_at_ms, said, repo_id, repo_name, ci, model,
-    target_base
+    target_base, landing, review
 FROM handoffs WHERE swarm_id = :swarm_id AND task_id = :task_id
 ORDER BY version DESC LIMIT 1;
 
 -- name: handoff_version
 SELECT swarm_id, task_id, version, hash, body, repo, base_commit, branch, target, policy, strategy,
     reason, created_at_ms, said, repo_id, repo_name, ci, model,
-    target_base
+    target_base, landing, review
 FROM handoffs WHERE swarm_id = :swarm_id AND task_id = :task_id AND version = :version;
 
 -- name: add_handoff
 INSERT INTO handoffs (swarm_id, task_id, version, hash, body, repo, base_commit, branch, target,
     policy, strategy, reason, created_at_ms, said, repo_id,
-    repo_name, ci, model, target_base)
+    repo_name, ci, model, target_base, landing, review)
 VALUES (:swarm_id, :task_id, :version, :hash, :body, :repo, :base_commit, :branch, :target,
     :policy, :strategy, :reason, :created_at_ms, :said, :repo_id,
-    :repo_name, :ci, :model, :target_base);
+    :repo_name, :ci, :model, :target_base, :landing, :review);
 
 -- name: claim
 SELECT swarm_id, task_id, claim_id, epoch, worker, state, contract_version, words, asked_at_ms,
@@ -142,6 +142,9 @@ ON CONFLICT (receipt_id) DO NOTHING;
 SELECT receipt_id, swarm_id, task_id, title, body, accepted_at_ms, repo_id, commit_sha
 FROM receipts
 WHERE swarm_id = :swarm_id AND task_id = :task_id ORDER BY accepted_at_ms DESC LIMIT 1;
+
+-- name: swarms_with_receipt
+SELECT DISTINCT swarm_id FROM receipts WHERE task_id = :task_id ORDER BY swarm_id LIMIT :limit;
 
 -- name: receipts_after
 SELECT receipt_id, swarm_id, task_id, title, body, accepted_at_ms, repo_id, commit_sha

@@ -1,4 +1,4 @@
--- Usage, budgets, holds and landings, for both dialects.
+-- Usage, budgets, holds, landings and reviews, for both dialects.
 
 -- name: process_usage
 SELECT swarm_id, task_id, epoch, process, input_tokens, output_tokens, cached_tokens, microdollars,
@@ -93,3 +93,52 @@ SELECT swarm_id, task_id, receipt_id, commit_sha, accepted_at_ms, target, landed
 FROM landings WHERE swarm_id = :swarm_id AND landed_commit IS NULL
     AND (accepted_at_ms, receipt_id) > (:accepted_at_ms, :receipt_id)
 ORDER BY accepted_at_ms, receipt_id LIMIT :limit;
+
+-- name: landing_counts
+-- How many tasks of the swarm are accepted, and how many of them have landed.
+SELECT count(*), count(landed_commit) FROM landings WHERE swarm_id = :swarm_id;
+
+-- name: plan_run
+SELECT swarm_id, plan_file, started_at_ms FROM plan_runs WHERE swarm_id = :swarm_id;
+
+-- name: put_plan_run
+INSERT INTO plan_runs (swarm_id, plan_file, started_at_ms)
+VALUES (:swarm_id, :plan_file, :started_at_ms)
+ON CONFLICT (swarm_id) DO UPDATE SET plan_file = excluded.plan_file,
+    started_at_ms = excluded.started_at_ms;
+
+-- name: spawn_refusal
+SELECT swarm_id, task_id, code, detail, holders, at_ms FROM spawn_refusals
+WHERE swarm_id = :swarm_id AND task_id = :task_id;
+
+-- name: spawn_refusals
+SELECT swarm_id, task_id, code, detail, holders, at_ms FROM spawn_refusals
+WHERE swarm_id = :swarm_id ORDER BY task_id LIMIT :limit;
+
+-- name: put_spawn_refusal
+INSERT INTO spawn_refusals (swarm_id, task_id, code, detail, holders, at_ms)
+VALUES (:swarm_id, :task_id, :code, :detail, :holders, :at_ms)
+ON CONFLICT (swarm_id, task_id) DO UPDATE SET code = excluded.code, detail = excluded.detail,
+    holders = excluded.holders, at_ms = excluded.at_ms;
+
+-- name: drop_spawn_refusal
+DELETE FROM spawn_refusals WHERE swarm_id = :swarm_id AND task_id = :task_id;
+
+-- name: drop_landing
+DELETE FROM landings
+WHERE swarm_id = :swarm_id AND task_id = :task_id AND landed_commit IS NULL;
+
+-- name: review
+SELECT swarm_id, task_id, receipt_id, commit_sha, state, requested_at_ms, decided_by,
+    decided_at_ms, reason
+FROM reviews WHERE swarm_id = :swarm_id AND task_id = :task_id;
+
+-- name: put_review
+INSERT INTO reviews (swarm_id, task_id, receipt_id, commit_sha, state, requested_at_ms, decided_by,
+    decided_at_ms, reason)
+VALUES (:swarm_id, :task_id, :receipt_id, :commit_sha, :state, :requested_at_ms, :decided_by,
+    :decided_at_ms, :reason)
+ON CONFLICT (swarm_id, task_id) DO UPDATE SET receipt_id = excluded.receipt_id,
+    commit_sha = excluded.commit_sha, state = excluded.state,
+    requested_at_ms = excluded.requested_at_ms, decided_by = excluded.decided_by,
+    decided_at_ms = excluded.decided_at_ms, reason = excluded.reason;

@@ -1,10 +1,10 @@
 -- Queries that differ in SQLite. It has one writer at a time, so taking a swarm needs no lock.
 
--- name: next_worker
--- The least recently used worker that can take a task. SQLite has no booleans.
+-- name: free_workers
+-- The workers that can take a task, the least recently used first. SQLite has no booleans.
 SELECT swarm_id, name, task_id, available, registered_at_ms, last_activity_at_ms
 FROM workers WHERE swarm_id = :swarm_id AND task_id IS NULL AND available = 1
-ORDER BY last_activity_at_ms, name LIMIT 1;
+ORDER BY last_activity_at_ms, name LIMIT :limit;
 
 -- name: undelivered_answers
 SELECT swarm_id, question_id, task_id, epoch, worker, contact, question, asked_at_ms, answer,

@@ -19,7 +19,7 @@ from shiftboss.store.queries import (
 )
 from shiftboss.store.row_cache import CachedTransaction, RowCache
 from shiftboss.store.transaction import SqlTransaction
-from shiftboss.store.transaction_part import Parameters, Row
+from shiftboss.store.transaction_part import NO_PARKED_POLLS, Parameters, ParkedPolls, Row
 
 logger = logging.getLogger(__name__)
 
@@ -42,7 +42,12 @@ class SqliteSession:
     driver_error: type[Exception] = sqlite3.Error
 
     def __init__(
-        self, path: Path, *, read_only: bool = False, row_cache: RowCache | None = None
+        self,
+        path: Path,
+        *,
+        read_only: bool = False,
+        row_cache: RowCache | None = None,
+        polls: ParkedPolls = NO_PARKED_POLLS,
     ) -> None:
         mode = "ro" if read_only else "rw"
         if not read_only:
@@ -57,6 +62,7 @@ class SqliteSession:
         )
         self._queries = {name: positional(text) for name, text in load_queries("sqlite").items()}
         self.row_cache = row_cache
+        self._polls = polls
         # Only one session writes to the file, so these are valid until a rollback.
         self._event_ids: dict[str, int] = {}
         self._about_events = frozenset(
@@ -74,10 +80,14 @@ class SqliteSession:
             execute("PRAGMA synchronous = FULL")
             execute(f"PRAGMA wal_autocheckpoint = {WAL_PAGES_MAX}")
 
+    @property
+    def schema_version(self) -> int:
+        (version,) = self._connection.execute("PRAGMA user_version").fetchone()
+        return int(version)
+
     def migrate(self) -> None:
         """Bring the schema up to date, each migration in a transaction of its own."""
-        execute = self._connection.execute
-        (version,) = execute("PRAGMA user_version").fetchone()
+        version = self.schema_version
         migrations = load_migrations("sqlite")
         check_schema_version(version, migrations)
         for number, text in migrations:
@@ -135,8 +145,8 @@ class SqliteSession:
 
     def transaction(self) -> SqlTransaction:
         if self.row_cache is None:
-            return SqlTransaction(self, self._event_ids)
-        return CachedTransaction(self, self._event_ids, self.row_cache)
+            return SqlTransaction(self, self._event_ids, self._polls)
+        return CachedTransaction(self, self._event_ids, self._polls, self.row_cache)
 
     def forget(self) -> None:
         self._event_ids.clear()

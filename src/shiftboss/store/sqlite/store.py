@@ -18,6 +18,7 @@ from shiftboss.store.port import CommitListener, UseCase
 from shiftboss.store.row_cache import RowCache
 from shiftboss.store.sqlite.session import SqliteSession
 from shiftboss.store.transaction import SqlTransaction
+from shiftboss.store.transaction_part import NO_PARKED_POLLS, ParkedPolls
 
 T = TypeVar("T")
 
@@ -41,10 +42,11 @@ class SqliteStore:
         self,
         on_commit: CommitListener,
         on_gap: Callable[[], None],  # noqa: ARG002 - there are no other servers
+        polls: ParkedPolls = NO_PARKED_POLLS,
     ) -> None:
         self._lock = await asyncio.to_thread(_lock_file, self.path)
         try:
-            session = await asyncio.to_thread(self._open_writing)
+            session = await asyncio.to_thread(self._open_writing, polls)
         except SqliteSession.driver_error as error:
             os.close(self._lock)
             raise StoreUnavailable(f"cannot open {self.path}: {error}") from error
@@ -54,8 +56,8 @@ class SqliteStore:
         )
         self._readers = ThreadPoolExecutor(READERS, "shiftboss-reader")
 
-    def _open_writing(self) -> SqliteSession:
-        session = SqliteSession(self.path, row_cache=self._row_cache)
+    def _open_writing(self, polls: ParkedPolls) -> SqliteSession:
+        session = SqliteSession(self.path, row_cache=self._row_cache, polls=polls)
         session.migrate()
         session.prepare_log()
         return session

@@ -1,5 +1,10 @@
-"""The interface of a backend."""
+"""The interface of a backend, and the backends by name."""
 
-from shiftboss.worker.backends import CoordinationBackend
+from shiftboss.worker.backends import (
+    BACKENDS,
+    CoordinationBackend,
+    get_backend,
+    register_backend,
+)
 
-__all__ = ["CoordinationBackend"]
+__all__ = ["BACKENDS", "CoordinationBackend", "get_backend", "register_backend"]

@@ -9,7 +9,8 @@ import typer
 from shiftboss.cli.commands.bus.task_import import import_file
 from shiftboss.cli.common.client import parse_answer
 from shiftboss.cli.common.command import Output, ServerSession, server_command
-from shiftboss.cli.common.options import DEFAULT_SWARM, Swarm, TaskId
+from shiftboss.cli.common.open_items import swarms_with
+from shiftboss.cli.common.options import DEFAULT_SWARM, AnySwarm, Swarm, TaskId, TaskSwarm
 from shiftboss.cli.common.output import print_line, show
 from shiftboss.cli.common.pages import bus_pages, join_documents, join_pages
 from shiftboss.cli.views.times import now
@@ -60,11 +61,36 @@ def list_tasks(
     session: ServerSession,
     limit: Annotated[int, typer.Option(metavar="N", min=1, help="How many, by id.")] = 100,
     show_all: Annotated[bool, typer.Option("--all", help="List all of them.")] = False,
-    swarm: Swarm = DEFAULT_SWARM,
+    swarm: AnySwarm = None,
 ) -> Output:
-    """List the tasks of a swarm, in the order of their ids."""
+    """List the tasks of a swarm or of all, in the order of their ids."""
+    if swarm is None:
+        return _tasks_of_all(session, None if show_all else limit)
     pages = bus_pages(session.client, "list_tasks", swarm, None if show_all else limit)
     return Output(join_documents(pages, "tasks"), lambda: _show_list(join_pages(pages, "tasks")))
+
+
+def _tasks_of_all(session: ServerSession, limit: int | None) -> Output:
+    """Of the newest swarms, until there are as many as asked for."""
+    listings: dict[str, dict[str, Any]] = {}
+    for swarm in swarms_with(session, "total"):
+        seen = sum(len(listing["tasks"]) for listing in listings.values())
+        left = None if limit is None else limit - seen
+        if left is None or left > 0:
+            pages = bus_pages(session.client, "list_tasks", swarm, left)
+            listings[swarm] = join_pages(pages, "tasks")
+    tasks = [task for listing in listings.values() for task in listing["tasks"]]
+    is_cut = any(listing["next_after"] is not None for listing in listings.values())
+
+    def view() -> None:
+        for swarm, listing in listings.items():
+            if len(listings) > 1 or swarm != DEFAULT_SWARM:
+                print_line(f"swarm {swarm}:")
+            _show_list(listing | {"next_after": None})
+        if is_cut:
+            print_line("there are more: shiftboss task list --all")
+
+    return Output.of({"tasks": tasks, "next_after": None, "complete": not is_cut}, view)
 
 
 def _show_list(listing: dict[str, Any]) -> None:
@@ -80,9 +106,9 @@ def _show_list(listing: dict[str, Any]) -> None:
 
 @task.command("show")
 @server_command()
-def show_task(session: ServerSession, task_id: TaskId, swarm: Swarm = DEFAULT_SWARM) -> Output:
+def show_task(session: ServerSession, task_id: TaskId, swarm: TaskSwarm = None) -> Output:
     """Show the state of a task, its worker and its last error."""
-    answer = session.call("show_task", swarm, bead_id=task_id)
+    answer = session.call("show_task", session.swarm_of(task_id, swarm), bead_id=task_id)
     return Output(answer, lambda: _show_task(parse_answer(answer, "waits_for")))
 
 
@@ -94,15 +120,17 @@ def _show_task(task_view: dict[str, Any]) -> None:
 
 @task.command()
 @server_command()
-def submit(session: ServerSession, task_id: TaskId, swarm: Swarm = DEFAULT_SWARM) -> Output:
+def submit(session: ServerSession, task_id: TaskId, swarm: TaskSwarm = None) -> Output:
     """Assign a task to a free worker, or queue it."""
-    answer = session.call("submit_task", swarm, bead_id=task_id)
+    answer = session.call("submit_task", session.swarm_of(task_id, swarm), bead_id=task_id)
     return Output(answer, lambda: print_line(_submission(parse_answer(answer, "dispatched"))))
 
 
 def _submission(answer: dict[str, Any]) -> str:
     if answer["dispatched"]:
         return f"{answer['bead_id']} is assigned to {answer['worker']}"
+    if answer.get("status"):
+        return f"{answer['bead_id']} is {answer['status']} at {answer['worker']} already"
     if answer.get("waits_for"):
         return f"{answer['bead_id']} waits for {', '.join(answer['waits_for'])}"
     return f"{answer['bead_id']} is queued at position {answer.get('position')}"
@@ -110,16 +138,30 @@ def _submission(answer: dict[str, Any]) -> str:
 
 @task.command()
 @server_command()
-def retry(session: ServerSession, task_id: TaskId, swarm: Swarm = DEFAULT_SWARM) -> Output:
-    """Queue a stuck or failed task again; this ends a running attempt."""
-    return _with_status(session.call("retry_task", swarm, bead_id=task_id))
+def retry(session: ServerSession, task_id: TaskId, swarm: TaskSwarm = None) -> Output:
+    """Queue a stuck or failed task again, or bring back a cancelled one.
+
+    This ends a running attempt.
+    """
+    return _with_status(
+        session.call("retry_task", session.swarm_of(task_id, swarm), bead_id=task_id)
+    )
 
 
 @task.command()
 @server_command()
-def cancel(session: ServerSession, task_id: TaskId, swarm: Swarm = DEFAULT_SWARM) -> Output:
-    """Cancel a task. Tasks that depend on it keep waiting."""
-    return _with_status(session.call("cancel_task", swarm, bead_id=task_id))
+def cancel(
+    session: ServerSession,
+    task_id: TaskId,
+    reason: Annotated[str, typer.Option(metavar="TEXT", help="Why; shown with the task.")] = "",
+    swarm: TaskSwarm = None,
+) -> Output:
+    """Cancel a task and stop its agent. Tasks that depend on it keep waiting.
+
+    `task retry` brings it back.
+    """
+    swarm_id = session.swarm_of(task_id, swarm)
+    return _with_status(session.call("cancel_task", swarm_id, bead_id=task_id, reason=reason))
 
 
 def _with_status(document: bytes) -> Output:

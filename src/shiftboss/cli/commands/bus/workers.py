@@ -8,7 +8,13 @@ import typer
 
 from shiftboss.cli.common.client import parse_answer
 from shiftboss.cli.common.command import Output, ServerSession, server_command
-from shiftboss.cli.common.options import DEFAULT_SWARM, Swarm
+from shiftboss.cli.common.open_items import (
+    only_swarm_with,
+    open_items,
+    swarm_of_question,
+    swarms_with,
+)
+from shiftboss.cli.common.options import DEFAULT_SWARM, AnySwarm, Swarm, TaskSwarm
 from shiftboss.cli.common.output import print_line, show
 from shiftboss.cli.views.times import now
 
@@ -20,9 +26,9 @@ questions = typer.Typer(help="List and answer the questions of workers.", no_arg
 
 @worker.command("list")
 @server_command()
-def list_workers(session: ServerSession, swarm: Swarm = DEFAULT_SWARM) -> Output:
+def list_workers(session: ServerSession, swarm: AnySwarm = None) -> Output:
     """List the workers with their tasks, and how many tasks are queued."""
-    answer = session.call("get_status", swarm)
+    answer = session.call("get_status", only_swarm_with(session, "workers", "workers", swarm))
     return Output(answer, lambda: _show_workers(parse_answer(answer, "workers")))
 
 
@@ -62,16 +68,31 @@ def list_questions(
     show_all: Annotated[
         bool, typer.Option("--all", help="Include answered questions, newest first.")
     ] = False,
-    swarm: Swarm = DEFAULT_SWARM,
+    swarm: AnySwarm = None,
 ) -> Output:
     """List the open questions, oldest first."""
-    answer = session.call("list_questions", swarm, only_open=not show_all)
+    if swarm is None and not show_all:
+        return _all_open_questions(session)
+    answer = session.call("list_questions", swarm or DEFAULT_SWARM, only_open=not show_all)
     return Output(
         answer,
         lambda: _show_questions(
             parse_answer(answer, "questions")["questions"], with_answers=show_all
         ),
     )
+
+
+def _all_open_questions(session: ServerSession) -> Output:
+    listed = open_items(session, "list_questions", "questions", swarms_with(session, "questions"))
+    questions = [row | {"swarm_id": swarm} for swarm, rows in listed.items() for row in rows]
+
+    def view() -> None:
+        for swarm, rows in listed.items():
+            if swarm != DEFAULT_SWARM:
+                print_line(f"swarm {swarm}:")
+            _show_questions(rows, with_answers=False)
+
+    return Output.of({"questions": questions}, view)
 
 
 def _show_questions(question_views: list[dict[str, Any]], *, with_answers: bool) -> None:
@@ -91,10 +112,11 @@ def answer(
         int, typer.Argument(metavar="ID", min=1, help="The id of the question.")
     ],
     text: Annotated[str, typer.Argument(metavar="TEXT", help="The answer.")],
-    swarm: Swarm = DEFAULT_SWARM,
+    swarm: TaskSwarm = None,
 ) -> Output:
     """Answer a question, so that the worker continues with its task."""
-    document = session.call("answer_question", swarm, question_id=question_id, answer=text)
+    swarm_id = swarm_of_question(session, question_id, swarm)
+    document = session.call("answer_question", swarm_id, question_id=question_id, answer=text)
 
     def view() -> None:
         question = parse_answer(document, "question_id")

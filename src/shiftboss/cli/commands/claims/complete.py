@@ -13,7 +13,7 @@ import typer
 
 from shiftboss.cli.common.client import Client, RequestRefused, body_of, parse_answer
 from shiftboss.cli.common.command import Output, ServerSession, server_command
-from shiftboss.cli.common.options import DEFAULT_SWARM, Epoch, Swarm, TaskId, WorkerName
+from shiftboss.cli.common.options import Epoch, TaskId, TaskSwarm, WorkerName
 from shiftboss.cli.common.output import print_line, show
 from shiftboss.errors import ShiftbossError
 
@@ -44,7 +44,7 @@ def complete(
         float,
         typer.Option(metavar="SECONDS", min=0, max=86_400, help="How long to wait for a verdict."),
     ] = 1800,
-    swarm: Swarm = DEFAULT_SWARM,
+    swarm: TaskSwarm = None,
 ) -> Output:
     """Claim that a task is done; the server verifies the commit.
 
@@ -52,6 +52,7 @@ def complete(
     Example:
       shiftboss complete bd-1 --commit "$(git rev-parse HEAD)" --summary "Added refresh tokens"
     """
+    swarm_id = session.swarm_of(task_id, swarm)
     claim: dict[str, object] = {
         "bead_id": task_id,
         "commit": commit,
@@ -62,7 +63,7 @@ def complete(
     }
     try:
         with _spinner(f"verifying {task_id}", quiet=session.as_json):
-            document = _claim(session.client, swarm, claim, wait)
+            document = _claim(session.client, swarm_id, claim, wait)
     except RequestRefused as refusal:
         if session.as_json or refusal.problem.get("code") != "contract_violations":
             raise

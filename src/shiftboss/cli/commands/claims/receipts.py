@@ -10,7 +10,7 @@ import typer
 
 from shiftboss.cli.common.client import parse_answer
 from shiftboss.cli.common.command import Output, ServerSession, server_command
-from shiftboss.cli.common.options import DEFAULT_SWARM, Swarm, TaskId
+from shiftboss.cli.common.options import TaskId, TaskSwarm
 from shiftboss.cli.common.output import CannotWrite, print_json, print_line, print_text, show
 from shiftboss.cli.common.pages import join_documents, join_pages
 from shiftboss.cli.common.receipts import public_key_of, receipt_pages
@@ -139,9 +139,9 @@ def _show_list(listing: dict[str, Any]) -> None:
 
 @receipt.command("show")
 @server_command()
-def show_receipt(session: ServerSession, task_id: TaskId, swarm: Swarm = DEFAULT_SWARM) -> Output:
+def show_receipt(session: ServerSession, task_id: TaskId, swarm: TaskSwarm = None) -> Output:
     """Show the receipt of a task: commit, checks, waivers."""
-    answer = session.call("show_receipt", swarm, bead_id=task_id)
+    answer = session.call("show_receipt", session.swarm_of(task_id, swarm), bead_id=task_id)
     return Output(
         answer, lambda: _show_receipt(parse_answer(answer, "signed_receipt")["signed_receipt"])
     )
@@ -161,10 +161,10 @@ def export(
     out: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Default: standard output.")
     ] = None,
-    swarm: Swarm = DEFAULT_SWARM,
+    swarm: TaskSwarm = None,
 ) -> Output | None:
     """Export the signed receipt of a task to a file that `receipt verify` checks."""
-    answer = session.call("show_receipt", swarm, bead_id=task_id)
+    answer = session.call("show_receipt", session.swarm_of(task_id, swarm), bead_id=task_id)
     signed: dict[str, Any] = parse_answer(answer, "signed_receipt")["signed_receipt"]
     document = json.dumps(signed, ensure_ascii=False, indent=1).encode()
     if out is None:

@@ -16,7 +16,7 @@ import typer
 
 from shiftboss.cli.common.client import RequestRefused, parse_answer
 from shiftboss.cli.common.command import Output, ServerSession, server_command
-from shiftboss.cli.common.options import DEFAULT_SWARM, Swarm, TaskId
+from shiftboss.cli.common.options import DEFAULT_SWARM, Swarm, TaskId, TaskSwarm
 from shiftboss.cli.common.output import CannotWrite, print_line, show
 from shiftboss.cli.common.pages import bus_pages, join_pages
 from shiftboss.cli.views.times import now
@@ -33,11 +33,9 @@ checkpoint = typer.Typer(help="Show and export checkpoints.", no_args_is_help=Tr
 
 @checkpoint.command("show")
 @server_command()
-def show_checkpoint(
-    session: ServerSession, task_id: TaskId, swarm: Swarm = DEFAULT_SWARM
-) -> Output:
+def show_checkpoint(session: ServerSession, task_id: TaskId, swarm: TaskSwarm = None) -> Output:
     """Show the last checkpoint of a task."""
-    answer = session.call("show_checkpoint", swarm, bead_id=task_id)
+    answer = session.call("show_checkpoint", session.swarm_of(task_id, swarm), bead_id=task_id)
     return Output(answer, lambda: _show(parse_answer(answer, "checkpoint")["checkpoint"]))
 
 

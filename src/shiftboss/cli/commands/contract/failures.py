@@ -8,7 +8,7 @@ import typer
 
 from shiftboss.cli.common.client import parse_answer
 from shiftboss.cli.common.command import Output, ServerSession, server_command
-from shiftboss.cli.common.options import DEFAULT_SWARM, Epoch, Swarm, TaskId, WorkerName
+from shiftboss.cli.common.options import DEFAULT_SWARM, Epoch, TaskId, TaskSwarm, WorkerName
 from shiftboss.cli.common.output import print_line
 
 
@@ -31,12 +31,12 @@ def failure(
     ] = None,
     name: WorkerName = None,
     epoch: Epoch = None,
-    swarm: Swarm = DEFAULT_SWARM,
+    swarm: TaskSwarm = None,
 ) -> Output:
     """Report a failure; the answer says to retry, fix, wait or stop."""
     answer = session.call(
         "report_failure",
-        swarm,
+        session.swarm_of(task_id, swarm),
         bead_id=task_id,
         message=message,
         error_type=error_type,

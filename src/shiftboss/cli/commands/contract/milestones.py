@@ -11,7 +11,7 @@ import typer
 from shiftboss.cli.commands.claims.complete import show_refusal
 from shiftboss.cli.common.client import RequestRefused, body_of, parse_answer
 from shiftboss.cli.common.command import Output, ServerSession, server_command
-from shiftboss.cli.common.options import DEFAULT_SWARM, Epoch, Swarm, TaskId, WorkerName
+from shiftboss.cli.common.options import Epoch, TaskId, TaskSwarm, WorkerName
 from shiftboss.cli.common.output import print_line, show
 from shiftboss.errors import ShiftbossError
 
@@ -111,7 +111,7 @@ def milestone(
     decision: Decisions = None,
     name: WorkerName = None,
     epoch: Epoch = None,
-    swarm: Swarm = DEFAULT_SWARM,
+    swarm: TaskSwarm = None,
 ) -> Output:
     """Report a milestone of the completion contract.
 
@@ -139,7 +139,9 @@ def milestone(
         "substate": substate,
     }
     request = {"bead_id": task_id, "name": name, "epoch": epoch, "decisions": decision or None}
-    body = body_of(swarm, request | _line_or_report(" ".join(line or []), options))
+    body = body_of(
+        session.swarm_of(task_id, swarm), request | _line_or_report(" ".join(line or []), options)
+    )
     try:
         document = session.client.post("/bus/report_milestone", body, seconds=VERDICT_SECONDS)
     except RequestRefused as refusal:

@@ -30,7 +30,7 @@ from shiftboss.cli.commands.handoffs.spawn_options import (
 )
 from shiftboss.cli.common.client import parse_answer
 from shiftboss.cli.common.command import Output, ServerSession, server_command
-from shiftboss.cli.common.options import DEFAULT_SWARM, Swarm, TaskId
+from shiftboss.cli.common.options import DEFAULT_SWARM, Swarm, TaskId, TaskSwarm
 from shiftboss.cli.common.output import print_line, print_text, show
 from shiftboss.cli.views.times import now
 from shiftboss.errors import ShiftbossError
@@ -140,10 +140,12 @@ def show_handoff(
         int | None, typer.Option(metavar="N", min=1, help="Default: the one in force.")
     ] = None,
     prompt: OnlyPrompt = False,
-    swarm: Swarm = DEFAULT_SWARM,
+    swarm: TaskSwarm = None,
 ) -> Output:
     """Show the contract of a task, its waivers, and the verdict on its last claim."""
-    answer = session.call("show_handoff", swarm, bead_id=task_id, version=version)
+    answer = session.call(
+        "show_handoff", session.swarm_of(task_id, swarm), bead_id=task_id, version=version
+    )
     return Output(
         answer, lambda: _show_handoff(parse_answer(answer, "handoff"), only_prompt=prompt)
     )
@@ -194,9 +196,9 @@ def prompt(
     ci: Annotated[
         bool, typer.Option("--ci", help="Print the instructions for CI after a push instead.")
     ] = False,
-    swarm: Swarm = DEFAULT_SWARM,
+    swarm: TaskSwarm = None,
 ) -> Output:
     """Print the prompt that the worker of a task starts with."""
     operation = "get_ci_instructions" if ci else "get_worker_prompt"
-    answer = session.call(operation, swarm, bead_id=task_id)
+    answer = session.call(operation, session.swarm_of(task_id, swarm), bead_id=task_id)
     return Output(answer, lambda: print_text(parse_answer(answer, "text")["text"]))

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-import getpass
 from typing import Annotated, Any
 
 import typer
 
 from shiftboss.cli.common.client import parse_answer
 from shiftboss.cli.common.command import Output, ServerSession, server_command
-from shiftboss.cli.common.options import DEFAULT_SWARM, Epoch, Swarm, TaskId, WorkerName
+from shiftboss.cli.common.open_items import open_items, swarm_of_scope_request, swarms_with
+from shiftboss.cli.common.options import (
+    DEFAULT_SWARM,
+    AnySwarm,
+    Epoch,
+    TaskId,
+    TaskSwarm,
+    WorkerName,
+    login_name,
+)
 from shiftboss.cli.common.output import print_line, show
 from shiftboss.cli.views.times import now
 
@@ -30,7 +38,7 @@ def request(
     reason: Annotated[str, typer.Option(metavar="TEXT", help="Why they are needed.")],
     name: WorkerName = None,
     epoch: Epoch = None,
-    swarm: Swarm = DEFAULT_SWARM,
+    swarm: TaskSwarm = None,
 ) -> Output:
     """Request more files for a task.
 
@@ -42,7 +50,7 @@ def request(
     """
     answer = session.call(
         "request_scope",
-        swarm,
+        session.swarm_of(task_id, swarm),
         bead_id=task_id,
         paths=paths,
         reason=reason,
@@ -75,12 +83,29 @@ def list_requests(
     show_all: Annotated[
         bool, typer.Option("--all", help="Include decided requests, newest first.")
     ] = False,
-    swarm: Swarm = DEFAULT_SWARM,
+    swarm: AnySwarm = None,
 ) -> Output:
     """List the open requests, oldest first."""
+    if swarm is None and not show_all:
+        return _all_open_requests(session)
+    swarm = swarm or DEFAULT_SWARM
     answer = session.call("list_scope_requests", swarm, only_open=not show_all)
     nothing = "no scope requests" if show_all else "no open scope requests"
     return Output(answer, lambda: _show_list(parse_answer(answer, "requests")["requests"], nothing))
+
+
+def _all_open_requests(session: ServerSession) -> Output:
+    swarms = swarms_with(session, "scope_requests")
+    listed = open_items(session, "list_scope_requests", "requests", swarms)
+    requests = [row | {"swarm_id": swarm} for swarm, rows in listed.items() for row in rows]
+
+    def view() -> None:
+        for swarm, rows in listed.items():
+            if swarm != DEFAULT_SWARM:
+                print_line(f"swarm {swarm}:")
+            _show_list(rows, "no open scope requests")
+
+    return Output.of({"requests": requests}, view)
 
 
 def _show_list(requests: list[dict[str, Any]], nothing: str) -> None:
@@ -95,7 +120,7 @@ def _show_list(requests: list[dict[str, Any]], nothing: str) -> None:
 @scope.command()
 @server_command(operator=True)
 def grant(
-    session: ServerSession, request_id: RequestId, note: Note = "", swarm: Swarm = DEFAULT_SWARM
+    session: ServerSession, request_id: RequestId, note: Note = "", swarm: TaskSwarm = None
 ) -> Output:
     """Grant the requested files to the task (operator)."""
     return _decide(session, swarm, request_id, note, granted=True)
@@ -104,17 +129,18 @@ def grant(
 @scope.command()
 @server_command(operator=True)
 def refuse(
-    session: ServerSession, request_id: RequestId, note: Note = "", swarm: Swarm = DEFAULT_SWARM
+    session: ServerSession, request_id: RequestId, note: Note = "", swarm: TaskSwarm = None
 ) -> Output:
     """Refuse the requested files (operator)."""
     return _decide(session, swarm, request_id, note, granted=False)
 
 
 def _decide(
-    session: ServerSession, swarm: str, request_id: int, note: str, *, granted: bool
+    session: ServerSession, swarm: str | None, request_id: int, note: str, *, granted: bool
 ) -> Output:
+    swarm_id = swarm_of_scope_request(session, request_id, swarm)
     document = session.call_as_operator(
-        "decide_scope", swarm, request_id=request_id, granted=granted, decision=note
+        "decide_scope", swarm_id, request_id=request_id, granted=granted, decision=note
     )
 
     def view() -> None:
@@ -146,7 +172,7 @@ def waive(
     granted_by: Annotated[
         str | None, typer.Option(metavar="WHO", help="Default: your login name.")
     ] = None,
-    swarm: Swarm = DEFAULT_SWARM,
+    swarm: TaskSwarm = None,
 ) -> Output:
     """Waive a failing check of a task (operator).
 
@@ -158,12 +184,12 @@ def waive(
     """
     document = session.call_as_operator(
         "waive",
-        swarm,
+        session.swarm_of(task_id, swarm),
         bead_id=task_id,
         check=check,
         subject=subject,
         reason=reason,
-        granted_by=granted_by or _login_name(),
+        granted_by=granted_by or login_name(),
     )
 
     def view() -> None:
@@ -172,11 +198,3 @@ def waive(
         print_line(f"{answer['bead_id']}: {answer['check']}{subject_text} is waived")
 
     return Output(document, view)
-
-
-def _login_name() -> str | None:
-    """None if the system knows no name; the server then chooses one."""
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return None

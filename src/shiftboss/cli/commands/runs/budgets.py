@@ -9,7 +9,8 @@ import typer
 
 from shiftboss.cli.common.client import parse_answer
 from shiftboss.cli.common.command import Output, ServerSession, server_command
-from shiftboss.cli.common.options import DEFAULT_SWARM, Swarm
+from shiftboss.cli.common.open_items import only_swarm_with
+from shiftboss.cli.common.options import DEFAULT_SWARM, AnySwarm, TaskSwarm
 from shiftboss.cli.common.output import print_line, show
 from shiftboss.cli.common.pages import bus_pages, join_pages
 
@@ -19,9 +20,10 @@ budget = typer.Typer(
 
 
 @server_command()
-def usage(session: ServerSession, swarm: Swarm = DEFAULT_SWARM) -> Output:
+def usage(session: ServerSession, swarm: AnySwarm = None) -> Output:
     """Show the tokens and dollars that each task used."""
-    listing = join_pages(bus_pages(session.client, "show_usage", swarm, None), "tasks")
+    swarm_id = only_swarm_with(session, "tokens", "used tokens", swarm)
+    listing = join_pages(bus_pages(session.client, "show_usage", swarm_id, None), "tasks")
     return Output(json.dumps(listing).encode(), lambda: _show_usage(listing))
 
 
@@ -45,7 +47,7 @@ def set_budget(
         int | None, typer.Option(metavar="N", min=1, help="Tokens, input and output together.")
     ] = None,
     dollars: Annotated[float | None, typer.Option(metavar="X", help="Dollars.")] = None,
-    swarm: Swarm = DEFAULT_SWARM,
+    swarm: TaskSwarm = None,
 ) -> Output:
     """Set what a task or a swarm may use.
 
@@ -55,13 +57,14 @@ def set_budget(
     Example:
       shiftboss budget set --swarm login --dollars 20
     """
+    swarm_id = session.swarm_of(task, swarm) if task else swarm or DEFAULT_SWARM
     document = session.call_maybe_as_operator(
-        "set_budget", "set_budget", swarm, bead_id=task, tokens=tokens, dollars=dollars
+        "set_budget", "set_budget", swarm_id, bead_id=task, tokens=tokens, dollars=dollars
     )
 
     def view() -> None:
         answer = parse_answer(document, "budget")
-        print_line(f"{task or swarm} may use {_limits(answer['budget'])}")
+        print_line(f"{task or swarm_id} may use {_limits(answer['budget'])}")
         if answer["over"] is not None:
             print_line("this budget is already used up: no further tasks are assigned")
 

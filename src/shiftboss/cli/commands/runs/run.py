@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shlex
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -17,22 +19,34 @@ from shiftboss.cli.commands.runs.plan_preflight import (
 )
 from shiftboss.cli.commands.server.serve_options import DEFAULT_DB, Db
 from shiftboss.cli.common.command import Output, print_output
-from shiftboss.cli.common.options import ServerUrl, TokenFile
+from shiftboss.cli.common.options import TokenFile
 from shiftboss.cli.common.output import print_json, show
 from shiftboss.cli.common.tokens import operator_token_from_environment, read_token
-from shiftboss.defaults import ADDRESS
 from shiftboss.errors import InvalidPlan, InvalidPolicy
 
 if TYPE_CHECKING:
+    from shiftboss.cli.commands.runs.background import RunFolder
     from shiftboss.orchestrator.run.bootstrap import RunOptions
     from shiftboss.orchestrator.run.plan_file import PlanFile as LoadedPlan
+    from shiftboss.orchestrator.run.plan_run import RunOutcome
     from shiftboss.orchestrator.run.preflight import Preflight
+    from shiftboss.orchestrator.run.run_context import RunPaths
     from shiftboss.protocol.plan import Plan
 
 
 INTERRUPTED: Final = 130
 
 PlanFile = Annotated[Path, typer.Argument(metavar="PLAN", help="The plan, a YAML file.")]
+RunServerUrl = Annotated[
+    str | None,
+    typer.Option(
+        "--server",
+        envvar="SHIFTBOSS_URL",
+        metavar="URL",
+        help="Share the server at this address. Default: the running server of this folder, or one "
+        "that is started for the run.",
+    ),
+]
 Trees = Annotated[
     Path | None,
     typer.Option(
@@ -87,7 +101,23 @@ def run(
         bool,
         typer.Option("--retry", help="Give tasks that failed too often one more attempt."),
     ] = False,
-    server: ServerUrl = ADDRESS,
+    wait: Annotated[
+        bool,
+        typer.Option(
+            "--wait/--no-wait",
+            help="Stay while a task waits for you: a question, a pause, a budget.",
+        ),
+    ] = True,
+    detach: Annotated[
+        bool, typer.Option("--detach", help="Run in the background; return when it works.")
+    ] = False,
+    attach: Annotated[
+        bool, typer.Option("--attach", help="Watch the running run of this plan until it ends.")
+    ] = False,
+    stop: Annotated[
+        bool, typer.Option("--stop", help="Stop the running run of this plan, as Ctrl-C would.")
+    ] = False,
+    server: RunServerUrl = None,
     token_file: TokenFile = None,
     db: Db = DEFAULT_DB,
     policy: PolicyFile = None,
@@ -97,13 +127,25 @@ def run(
 ) -> None:
     """Run a plan until its work is verified and landed.
 
-    It can be stopped, or killed, and started again: it continues where it was. It uses the server
-    at --server, or starts one for the time of the run.
+    It can be stopped, or killed, and started again: it continues where it was. It uses the running
+    server of .shiftboss in this folder, or starts one for the time of the run; with --server, it
+    shares that one.
 
     \b
     Example:
       shiftboss run plan.yaml --workers 4
+      shiftboss run plan.yaml --detach
     """
+    if attach or stop or detach:
+        run_folder = _run_folder(plan_file, db)
+        if attach:
+            raise typer.Exit(run_folder.attach())
+        output = run_folder.stop() if stop else run_folder.detach()
+        if as_json:
+            print_json(output.document)
+        else:
+            output.view()
+        return
     changes = {"workers": workers, "agent": agent, "auto_merge": auto_merge}
     loaded = _load(plan_file, as_json=as_json)
     plan = loaded.plan.model_copy(
@@ -118,7 +160,14 @@ def run(
         print_output(refusal(plan_file, found.problems, found.warnings), as_json=as_json)
     note_warnings(found.warnings)
     options = _run_options(plan, server, token_file, db, policy)
-    options = replace(options, trees=trees, own_server=own_server, retry=retry)
+    options = replace(
+        options,
+        trees=trees,
+        own_server=own_server,
+        retry=retry,
+        wait=wait,
+        plan_file=plan_file.absolute(),
+    )
     raise typer.Exit(_run(options, as_json=as_json))
 
 
@@ -128,7 +177,7 @@ def land(
         list[str] | None,
         typer.Argument(metavar="[ID]...", help="The tasks to land. Default: all of them."),
     ] = None,
-    server: ServerUrl = ADDRESS,
+    server: RunServerUrl = None,
     token_file: TokenFile = None,
     db: Db = DEFAULT_DB,
     policy: PolicyFile = None,
@@ -149,7 +198,8 @@ def land(
     if as_json:
         print_json(json.dumps(outcome.as_json()).encode())
     else:
-        show(*outcome_lines(outcome))
+        advice = f"when that is fixed: {_command_line()}" if outcome.failed else None
+        show(*outcome_lines(outcome, advice=advice))
     raise typer.Exit(0 if outcome.done else 1)
 
 
@@ -174,15 +224,22 @@ def _policy_of(plan_file: Path, policy: Path | None) -> Path | None:
 
 
 def _run_options(
-    plan: Plan, server: str, token_file: Path | None, db: str, policy: Path | None
+    plan: Plan, server: str | None, token_file: Path | None, db: str, policy: Path | None
 ) -> RunOptions:
     from shiftboss.client.server_address import Server
     from shiftboss.orchestrator.run.bootstrap import RunOptions
     from shiftboss.system.processes import deny_inspection
 
     deny_inspection()  # agents run as the same user, and this process holds the operator's token
-    target = Server.at(server, read_token(token_file))
-    return RunOptions(plan, target, db, policy, operator_token=operator_token_from_environment())
+    token = read_token(token_file)
+    return RunOptions(
+        plan,
+        Server.at(server, token) if server else None,
+        db,
+        policy,
+        token=token,
+        operator_token=operator_token_from_environment(),
+    )
 
 
 def _run(options: RunOptions, *, as_json: bool) -> int:
@@ -192,6 +249,7 @@ def _run(options: RunOptions, *, as_json: bool) -> int:
     from shiftboss.orchestrator.run.bootstrap import run_plan
     from shiftboss.orchestrator.run.plan_run import RunOutcome
     from shiftboss.orchestrator.run.progress import Progress
+    from shiftboss.orchestrator.run.run_files import write_result
 
     progress = Progress()
     with RunView(progress, quiet=as_json) as view:
@@ -200,10 +258,42 @@ def _run(options: RunOptions, *, as_json: bool) -> int:
     if as_json:
         print_json(json.dumps(outcome.as_json()).encode())
     else:
-        view.show_outcome(outcome)
+        view.show_outcome(outcome, _run_advice(outcome))
+    exit_code = INTERRUPTED if outcome.stopped else 0 if outcome.done else 1
+    write_result(_paths(options.plan, options.database).folder, exit_code, outcome.as_json())
+    return exit_code
+
+
+def _run_folder(plan_file: Path, db: str) -> RunFolder:
+    from shiftboss.cli.commands.runs.background import RunFolder
+    from shiftboss.orchestrator.run.plan_file import load_plan
+
+    folder = _paths(load_plan(plan_file), db).folder
+    return RunFolder(folder, plan_file, [] if db == DEFAULT_DB else ["--db", db])
+
+
+def _paths(plan: Plan, db: str) -> RunPaths:
+    from shiftboss.orchestrator.run.bootstrap import state_of
+    from shiftboss.orchestrator.run.run_context import RunPaths
+
+    assert plan.swarm is not None, "load_plan sets the swarm"
+    return RunPaths.of(state_of(db), plan.swarm)
+
+
+def _run_advice(outcome: RunOutcome) -> str | None:
     if outcome.stopped:
-        return INTERRUPTED
-    return 0 if outcome.done else 1
+        return f"stopped; to continue: {_command_line()}"
+    if outcome.failed:
+        return f"to try the failed tasks again: {_command_line('--retry')}"
+    if outcome.held:
+        return f"then continue: {_command_line()}"
+    return None
+
+
+def _command_line(*options: str) -> str:
+    """The command that is running, with these options added: for people to copy."""
+    missing = [option for option in options if option not in sys.argv]
+    return shlex.join(["shiftboss", *sys.argv[1:], *missing])
 
 
 def _dry_run(plan_file: Path, plan: Plan, policy: Path | None, found: Preflight) -> Output:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from shiftboss.cli.common.discovery import find_address
 from shiftboss.cli.common.options import ServerUrl, TokenFile
 from shiftboss.cli.common.tokens import read_token
-from shiftboss.defaults import ADDRESS
 
 
-def mcp(server: ServerUrl = ADDRESS, token_file: TokenFile = None) -> None:
+def mcp(server: ServerUrl = None, token_file: TokenFile = None) -> None:
     """Serve MCP on standard input and output.
 
     For agents that start their tools themselves.
@@ -15,4 +15,4 @@ def mcp(server: ServerUrl = ADDRESS, token_file: TokenFile = None) -> None:
     token = read_token(token_file)
     from shiftboss.cli.commands.server.mcp_stdio import serve
 
-    serve(server, token)
+    serve(find_address(server), token)

@@ -12,6 +12,7 @@ import threading
 from shiftboss.cli.commands.server.serve_options import (
     DEFAULT_DB,
     AddressAsJson,
+    AnyPortIfTaken,
     BeadsFolder,
     Db,
     EndsWithInput,
@@ -53,6 +54,7 @@ def serve(
     as_json: AddressAsJson = False,
     operator_token_from_input: TokenFromInput = False,
     ends_with_input: EndsWithInput = False,
+    any_port_if_taken: AnyPortIfTaken = False,
 ) -> None:
     """Run the server until Ctrl-C.
 
@@ -87,6 +89,7 @@ def serve(
         policy=policy,
         spawning=None if spawning is None else spawning.value,
         pass_environment=_names(pass_environment or []),
+        any_port_if_taken=any_port_if_taken,
     )
     if ends_with_input:
         threading.Thread(target=_end_with_input, daemon=True).start()

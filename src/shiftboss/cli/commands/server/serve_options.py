@@ -8,7 +8,9 @@ from typing import Annotated, Final
 
 import typer
 
-DEFAULT_DB: Final = str(Path(".shiftboss") / "shiftboss.db")
+from shiftboss.defaults import DATABASE_FILE, STATE_FOLDER
+
+DEFAULT_DB: Final = str(Path(STATE_FOLDER) / DATABASE_FILE)
 
 
 class LogLevel(StrEnum):
@@ -112,6 +114,12 @@ TokenFromInput = Annotated[
         "--operator-token-from-input",
         help="Read the operator's token from the first line of standard input.",
         hidden=True,
+    ),
+]
+AnyPortIfTaken = Annotated[
+    bool,
+    typer.Option(
+        "--any-port-if-taken", help="If the port is taken, listen on a free one.", hidden=True
     ),
 ]
 EndsWithInput = Annotated[

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from shiftboss.cli.common.discovery import find_target
 from shiftboss.cli.common.options import OperatorTokenFile, ServerUrl, TokenFile
 from shiftboss.cli.common.output import print_json, print_line, printable
 from shiftboss.cli.common.tokens import read_operator_token, read_token
-from shiftboss.defaults import ADDRESS
 
 if TYPE_CHECKING:
     from shiftboss.verifier.service import VerifiedClaim
@@ -33,7 +33,7 @@ def verifier(
     at_once: Annotated[
         int, typer.Option(metavar="N", min=1, max=64, help="How many claims to verify at once.")
     ] = 2,
-    server: ServerUrl = ADDRESS,
+    server: ServerUrl = None,
     token_file: TokenFile = None,
     operator_token_file: OperatorTokenFile = None,
     as_json: Annotated[
@@ -44,12 +44,14 @@ def verifier(
 
     It reconnects by itself.
     """
-    token, operator_token = read_token(token_file), read_operator_token(operator_token_file)
+    found = find_target(server)
+    token = read_token(token_file)
+    operator_token = read_operator_token(operator_token_file, found.state)
     from shiftboss.cli.common.until_signal import until_signal
     from shiftboss.client.server_address import Server
     from shiftboss.verifier.service import run_verifier
 
-    target = Server.at(server, token)
+    target = Server.at(found.address, token)
     own_name = name or _generated_name()
     _announce(own_name, target.address, as_json=as_json)
     until_signal(

@@ -12,7 +12,7 @@ import typer
 from shiftboss.cli.common.command import ServerSession, server_command
 from shiftboss.cli.common.event_stream import StreamEvent, follow_events, stored_events
 from shiftboss.cli.common.options import SwarmId
-from shiftboss.cli.common.output import console, print_json
+from shiftboss.cli.common.output import console, is_terminal, print_json
 
 
 @server_command()
@@ -56,8 +56,7 @@ def _print_lines(stream: Iterable[StreamEvent]) -> None:
     from shiftboss.cli.views.events import event_line
 
     screen = console()
+    # A file or a pipe gets one line per event, however long.
+    columns = screen.width if is_terminal() else None
     for event in stream:
-        # A file or a pipe gets one line per event, however long.
-        screen.print(
-            event_line(event, wide=not screen.is_terminal), soft_wrap=not screen.is_terminal
-        )
+        screen.print(event_line(event, columns=columns), soft_wrap=columns is None)

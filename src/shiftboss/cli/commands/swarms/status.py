@@ -1,16 +1,21 @@
-"""shiftboss status: shows a swarm, or the server and its running swarms, in a few lines."""
+"""shiftboss status: shows a swarm, or the server and what goes on there, in a few lines."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from datetime import datetime, timedelta
+from typing import Annotated, Any, Final
 
 import typer
 
 from shiftboss.cli.common.client import parse_answer, swarm_path
 from shiftboss.cli.common.command import Output, ServerSession, server_command
+from shiftboss.cli.common.open_items import newest_swarms
 from shiftboss.cli.common.output import print_line, show
-from shiftboss.cli.common.pages import SWARMS_PER_PAGE_MAX, join_pages, swarm_pages
 from shiftboss.cli.views.times import now, span
+
+# A swarm that ended within this time is shown with those that go on.
+RECENT: Final = timedelta(hours=1)
+SWARMS_SHOWN_MAX: Final = 20
 
 
 @server_command()
@@ -20,7 +25,13 @@ def status(
         str | None, typer.Argument(metavar="ID", help="A swarm. Default: the whole server.")
     ] = None,
 ) -> Output:
-    """Show the progress and cost of a swarm, or the whole server."""
+    """Show what goes on, what it costs and what waits, with the command that helps.
+
+    \b
+    Examples:
+      shiftboss status
+      shiftboss status login
+    """
     return _server_status(session) if swarm_id is None else _swarm_status(session, swarm_id)
 
 
@@ -28,10 +39,14 @@ def _swarm_status(session: ServerSession, swarm_id: str) -> Output:
     document = session.client.get(swarm_path(swarm_id, "status"))
 
     def view() -> None:
+        from shiftboss.cli.views.overview import reason_lines
         from shiftboss.cli.views.swarms import swarm_summary
 
         answer = parse_answer(document, "workers")
-        show(swarm_summary(answer, swarm_usage(session, swarm_id), now()))
+        show(
+            swarm_summary(answer, swarm_usage(session, swarm_id), now()),
+            *reason_lines(answer["waiting"]),
+        )
 
     return Output(document, view)
 
@@ -43,28 +58,50 @@ def swarm_usage(session: ServerSession, swarm_id: str) -> dict[str, Any]:
 
 def _server_status(session: ServerSession) -> Output:
     health = parse_answer(session.client.get("/health"), "uptime_seconds")
-    listing = join_pages(swarm_pages(session.client, SWARMS_PER_PAGE_MAX), "swarms")
-    running = [swarm for swarm in listing["swarms"] if swarm["status"] == "running"]
+    newest, is_cut = newest_swarms(session)
+    at = now()
+    going_on = [swarm for swarm in newest if goes_on(swarm, at)]
+    shown = going_on or _last_ended(newest)
+    swarms = [_with_reasons(session, swarm) for swarm in shown[:SWARMS_SHOWN_MAX]]
 
     def view() -> None:
         print_line(
             f"Shiftboss {health['version']} at {session.client.address} is {health['status']}: "
             f"store {health['store']}, up {span(health['uptime_seconds'])}"
         )
-        _show_running(running)
-        if listing["next_before"] is not None:
-            print_line(
-                f"of the newest {SWARMS_PER_PAGE_MAX} swarms; "
-                "for older ones: shiftboss swarm list --all"
-            )
+        if not going_on:
+            print_line("nothing is going on" + ("; the last swarm:" if swarms else ""))
+        _show_swarms(swarms, at)
+        if len(shown) > SWARMS_SHOWN_MAX or is_cut:
+            print_line("there are more: shiftboss swarm list --all")
 
-    return Output.of({"health": health, "swarms": running}, view)
+    return Output.of({"health": health, "idle": not going_on, "swarms": swarms}, view)
 
 
-def _show_running(swarms: list[dict[str, Any]]) -> None:
+def goes_on(swarm: dict[str, Any], at: datetime) -> bool:
+    """Whether work is being done, something waits, or it ended a short time ago."""
+    bus = swarm["bus"]
+    if swarm["status"] in ("running", "waiting") or bus["questions"] or bus["scope_requests"]:
+        return True
+    is_empty = not bus["total"] and not swarm["workers_registered"]
+    return not is_empty and at - datetime.fromisoformat(swarm["last_update"]) < RECENT
+
+
+def _last_ended(swarms: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    ended = [swarm for swarm in swarms if swarm["status"] in ("complete", "failed")]
+    return sorted(ended, key=lambda swarm: str(swarm["last_update"]))[-1:]
+
+
+def _with_reasons(session: ServerSession, swarm: dict[str, Any]) -> dict[str, Any]:
+    document = session.client.get(swarm_path(swarm["swarm_id"], "status"))
+    full = parse_answer(document, "workers")
+    return swarm | {name: full[name] for name in ("waiting", "plan_file", "status", "bus")}
+
+
+def _show_swarms(swarms: list[dict[str, Any]], at: datetime) -> None:
     if not swarms:
-        print_line("no swarm is running")
         return
-    from shiftboss.cli.views.swarms import swarms_table
+    from shiftboss.cli.views.overview import swarm_lines
 
-    show(swarms_table(swarms, now()))
+    for swarm in swarms:
+        show(*swarm_lines(swarm, at))

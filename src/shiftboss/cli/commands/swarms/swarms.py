@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -11,9 +11,11 @@ from shiftboss.cli.common.client import parse_answer, swarm_path
 from shiftboss.cli.common.command import Output, ServerSession, server_command
 from shiftboss.cli.common.options import SwarmId
 from shiftboss.cli.common.output import console, print_line, show
-from shiftboss.cli.common.pages import join_documents, join_pages, swarm_pages
+from shiftboss.cli.common.pages import bus_pages, join_documents, join_pages, swarm_pages
 from shiftboss.cli.views.times import now, span
 from shiftboss.errors import ShiftbossError
+
+TASKS_SHOWN_MAX: Final = 100
 
 swarm = typer.Typer(help="Create, list, show and pause swarms.", no_args_is_help=True)
 
@@ -91,19 +93,29 @@ def _show_list(listing: dict[str, Any]) -> None:
 @swarm.command("show")
 @server_command()
 def show_swarm(session: ServerSession, swarm_id: SwarmId) -> Output:
-    """Show a swarm with all its workers."""
-    document = session.client.get(swarm_path(swarm_id, "status"))
+    """Show a swarm with its tasks and packets, and what waits."""
+    answer = parse_answer(session.client.get(swarm_path(swarm_id, "status")), "workers")
+    pages = bus_pages(session.client, "list_tasks", swarm_id, TASKS_SHOWN_MAX)
+    listing = join_pages(pages, "tasks")
 
     def view() -> None:
+        from shiftboss.cli.views.bus import tasks_table
+        from shiftboss.cli.views.overview import reason_lines
         from shiftboss.cli.views.swarms import swarm_summary, workers_table
 
-        answer, screen, at = parse_answer(document, "workers"), console(), now()
+        screen, at = console(), now()
         screen.print(swarm_summary(answer, swarm_usage(session, swarm_id), at))
+        show(*reason_lines(answer["waiting"]))
+        if listing["tasks"]:
+            screen.print()
+            screen.print(tasks_table(listing["tasks"], at))
+        if listing["next_after"] is not None:
+            print_line(f"there are more: shiftboss task list --all --swarm {swarm_id}")
         if answer["workers"]:
             screen.print()
             screen.print(workers_table(answer["workers"], screen.width, at))
 
-    return Output(document, view)
+    return Output.of(answer | {"tasks": listing["tasks"]}, view)
 
 
 @swarm.command()

@@ -8,32 +8,34 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 
-class BusAnswer(NamedTuple):
+class RawAnswer(NamedTuple):
     status: int
     body: dict[str, Any]
 
 
-class RawBusClient:
-    """`up` is set while the server can be reached."""
+class RawClient:
+    """`up` is set while the server can be reached; `cut_off` counts the requests without answer."""
 
     def __init__(self, url: str, up: asyncio.Event) -> None:
         self._address = urlsplit(url)
         self._up = up
+        self.cut_off = 0
         self._reader: asyncio.StreamReader | None = None
         self._writer: asyncio.StreamWriter | None = None
 
-    async def ask(self, operation: str, body: dict[str, object], key: str = "") -> BusAnswer:
+    async def ask(self, path: str, body: dict[str, object], key: str = "") -> RawAnswer:
         """Repeat the identical request until there is an answer."""
         while True:
             await self._up.wait()
             try:
-                await self.send(operation, body, key)
+                await self.send(path, body, key)
                 return await self._receive()
             except (OSError, asyncio.IncompleteReadError):
+                self.cut_off += self._writer is not None
                 self.drop()
                 await asyncio.sleep(0)  # until the test has noticed that the server is dead
 
-    async def send(self, operation: str, body: dict[str, object], key: str = "") -> None:
+    async def send(self, path: str, body: dict[str, object], key: str = "") -> None:
         """Send a request without waiting for the answer. Raises OSError if the server is down."""
         if self._writer is None:
             self._reader, self._writer = await asyncio.open_connection(
@@ -42,18 +44,18 @@ class RawBusClient:
         content = json.dumps(body).encode()
         key_line = f"Idempotency-Key: {key}\r\n" if key else ""
         self._writer.write(
-            f"POST /bus/{operation} HTTP/1.1\r\nHost: {self._address.netloc}\r\n{key_line}"
+            f"POST {path} HTTP/1.1\r\nHost: {self._address.netloc}\r\n{key_line}"
             f"Content-Type: application/json\r\nContent-Length: {len(content)}\r\n\r\n".encode()
             + content
         )
         await self._writer.drain()
 
-    async def _receive(self) -> BusAnswer:
+    async def _receive(self) -> RawAnswer:
         assert self._reader is not None
         head = await self._reader.readuntil(b"\r\n\r\n")
         length = int(head.lower().split(b"content-length:", 1)[1].split(b"\r\n", 1)[0])
         content = await self._reader.readexactly(length)
-        return BusAnswer(int(head[9:12]), json.loads(content))
+        return RawAnswer(int(head[9:12]), json.loads(content))
 
     def drop(self) -> None:
         """Abort the connection, as in a crash."""

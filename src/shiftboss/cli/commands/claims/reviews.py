@@ -1,0 +1,71 @@
+"""shiftboss approve and reject: decide about accepted work before it lands."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from shiftboss.cli.common.client import parse_answer
+from shiftboss.cli.common.command import Output, ServerSession, server_command
+from shiftboss.cli.common.options import DEFAULT_SWARM, Swarm, TaskId, login_name
+from shiftboss.cli.common.output import print_line
+
+By = Annotated[str | None, typer.Option("--by", metavar="WHO", help="Default: your login name.")]
+Commit = Annotated[
+    str | None,
+    typer.Option(metavar="SHA", help="Only if this is the commit in review; a prefix is enough."),
+]
+
+
+@server_command(operator=True)
+def approve(
+    session: ServerSession,
+    task_id: TaskId,
+    commit: Commit = None,
+    by: By = None,
+    swarm: Swarm = DEFAULT_SWARM,
+) -> Output:
+    """Approve accepted work, so that it lands (operator).
+
+    \b
+    Example:
+      shiftboss approve bd-1 --swarm login
+    """
+    document = session.call_as_operator(
+        "approve", swarm, bead_id=task_id, commit=commit, by=by or login_name()
+    )
+
+    def view() -> None:
+        answer = parse_answer(document, "state")
+        print_line(f"{answer['bead_id']} is approved at {answer['commit'][:12]}")
+
+    return Output(document, view)
+
+
+@server_command(operator=True)
+def reject(
+    session: ServerSession,
+    task_id: TaskId,
+    reason: Annotated[
+        str, typer.Option(metavar="TEXT", help="What to change; the next attempt gets it.")
+    ],
+    commit: Commit = None,
+    by: By = None,
+    swarm: Swarm = DEFAULT_SWARM,
+) -> Output:
+    """Reject accepted work, so that the task is tried again (operator).
+
+    \b
+    Example:
+      shiftboss reject bd-1 --swarm login --reason "Keep the old name of the option"
+    """
+    document = session.call_as_operator(
+        "reject", swarm, bead_id=task_id, reason=reason, commit=commit, by=by or login_name()
+    )
+
+    def view() -> None:
+        answer = parse_answer(document, "state")
+        print_line(f"{answer['bead_id']} is rejected; its commit does not land")
+
+    return Output(document, view)

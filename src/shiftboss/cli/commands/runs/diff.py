@@ -1,0 +1,117 @@
+"""shiftboss diff: the work of a task."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from shiftboss.cli.common.client import parse_answer
+from shiftboss.cli.common.command import Output, ServerSession, server_command
+from shiftboss.cli.common.options import TaskId, TaskSwarm
+from shiftboss.cli.common.output import is_terminal
+
+if TYPE_CHECKING:
+    from shiftboss.orchestrator.git.task_diff import GitCommand, TaskWork
+
+
+@server_command(json_help="Print the changed files and the patch as JSON.")
+def diff(
+    session: ServerSession,
+    task_id: TaskId,
+    stat: Annotated[
+        bool, typer.Option("--stat", help="Only list the changed files, with their sizes.")
+    ] = False,
+    claim: Annotated[
+        bool,
+        typer.Option("--claim", help="What the newest claim contains, even if it was refused."),
+    ] = False,
+    swarm: TaskSwarm = None,
+) -> Output | None:
+    """Show the work of a task: so far, as it was claimed, or as it landed.
+
+    The work so far includes changes that are not committed and new files. It is only read: an agent
+    that works there does not notice.
+
+    \b
+    Example:
+      shiftboss diff login-form --stat
+    """
+    swarm_id = session.swarm_of(task_id, swarm)
+    handoff = parse_answer(session.call("show_handoff", swarm_id, bead_id=task_id), "repo")
+    task = parse_answer(session.call("show_task", swarm_id, bead_id=task_id), "status")
+    if session.as_json:
+        return asyncio.run(_document(handoff, task, of_claim=claim))
+    asyncio.run(_print_diff(handoff, task, of_claim=claim, stat=stat))
+    return None
+
+
+async def _print_diff(
+    handoff: dict[str, Any], task: dict[str, Any], *, of_claim: bool, stat: bool
+) -> None:
+    from shiftboss.orchestrator.git.task_diff import diff_command, find_work
+
+    work = await find_work(handoff, task, of_claim=of_claim)
+    print(f"{task['bead_id']}: {work.source}, against {work.old[:12]}", file=sys.stderr, flush=True)
+    async with diff_command(work) as command:
+        options = ["--color=auto" if _has_colours() else "--color=never"]
+        code = await asyncio.to_thread(_run_git, command, [*options, *(["--stat"] if stat else [])])
+    if code != 0:
+        raise typer.Exit(1)
+
+
+def _run_git(command: GitCommand, options: list[str]) -> int:
+    """Git writes to our own output. It uses its pager only on a terminal."""
+    environment = command.environment
+    del environment["LC_ALL"]  # people and their pager read the output, in their own language
+    environment |= {"LC_ALL": os.environ["LC_ALL"]} if "LC_ALL" in os.environ else {}
+    argv = command.argv(*options)
+    return subprocess.run(argv, cwd=command.folder, env=environment, check=False).returncode
+
+
+def _has_colours() -> bool:
+    """Git does not know NO_COLOR."""
+    return is_terminal() and not os.environ.get("NO_COLOR")
+
+
+async def _document(handoff: dict[str, Any], task: dict[str, Any], *, of_claim: bool) -> Output:
+    from shiftboss.orchestrator.git.runner import checked, run_git
+    from shiftboss.orchestrator.git.task_diff import diff_command, find_work
+
+    work = await find_work(handoff, task, of_claim=of_claim)
+    async with diff_command(work) as command:
+
+        async def run(*options: str) -> str:
+            name, *rest = command.arguments
+            output = await run_git(
+                [name, *options, *rest], command.folder, environment=command.variables
+            )
+            return checked(output, "the difference")
+
+        files = await run("--numstat", "-z", "--no-renames")
+        patch = await run("--color=never")
+    return Output.of(_answer(task, work, files, patch))
+
+
+def _answer(task: dict[str, Any], work: TaskWork, files: str, patch: str) -> dict[str, object]:
+    return {
+        "bead_id": task["bead_id"],
+        "kind": work.kind.replace(" ", "_"),
+        "base": work.old,
+        "commit": work.new or None,
+        "tree": None if work.checkout is None else str(work.checkout.folder),
+        "files": [_file(entry) for entry in files.split("\0") if entry],
+        "patch": patch.encode(errors="replace").decode(),
+    }
+
+
+def _file(entry: str) -> dict[str, object]:
+    """The counts of a binary file are dashes."""
+    added, removed, path = entry.split("\t", 2)
+    numbers = [int(count) if count.isdigit() else None for count in (added, removed)]
+    name = path.encode(errors="replace").decode()
+    return {"path": name, "added": numbers[0], "removed": numbers[1]}

@@ -1,0 +1,84 @@
+"""Finding the attempts at a task in the state folder: they need no server."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from shiftboss.cli.common.discovery import find_state_folder
+from shiftboss.errors import NotFound, ShiftbossError
+
+if TYPE_CHECKING:
+    from shiftboss.orchestrator.attempt.attempt_record import AttemptRecord
+
+AttemptNumber = Annotated[
+    int | None,
+    typer.Option("--attempt", metavar="N", min=1, help="Which attempt. Default: the newest."),
+]
+
+
+class NoStateFolder(ShiftbossError):
+    code = "no_state_folder"
+    title = "There is no state folder"
+
+    def __init__(self) -> None:
+        super().__init__(
+            f"there is no folder .shiftboss in {Path.cwd()} or above it",
+            hint="go to the folder in which the run was started, or set SHIFTBOSS_DB to its "
+            "database",
+        )
+
+
+class NoAttempt(NotFound):
+    code = "no_attempt"
+    title = "There is no such attempt"
+
+
+class SeveralSwarms(ShiftbossError):
+    code = "ambiguous_task"
+    title = "Several swarms have such a task"
+
+
+def state_folder() -> Path:
+    """Raises NoStateFolder."""
+    folder = find_state_folder()
+    if folder is None:
+        raise NoStateFolder
+    return folder
+
+
+def find_attempt(task_id: str, swarm: str | None, number: int | None) -> AttemptRecord:
+    """The attempt of this number, or else the newest. Raises NoAttempt or SeveralSwarms."""
+    from shiftboss.orchestrator.attempt.attempt_record import RUNS_FOLDER, attempts_in
+
+    state = state_folder()
+    attempts = attempts_in(state, task_id, swarm)
+    swarms = sorted({attempt.swarm_id for attempt in attempts})
+    if len(swarms) > 1:
+        command = shlex.join(["shiftboss", *sys.argv[1:]])
+        choices = [f"`{command} --swarm {swarm_id}`" for swarm_id in swarms]
+        raise SeveralSwarms(
+            f"{len(swarms)} swarms have a task {task_id}: {', '.join(swarms)}",
+            field="swarm",
+            hint=f"say which: {' or '.join(choices)}",
+        )
+    chosen = [attempt for attempt in attempts if number in (None, attempt.epoch)]
+    if chosen:
+        return chosen[-1]
+    if attempts:
+        numbers = ", ".join(str(attempt.epoch) for attempt in attempts)
+        raise NoAttempt(
+            f"{task_id} has no attempt {number} in {attempts[0].folder.parent}",
+            field="attempt",
+            hint=f"it has: {numbers}",
+        )
+    raise NoAttempt(
+        f"no agent has worked on {task_id}: there is no {task_id}.N in "
+        f"{state / RUNS_FOLDER / (swarm or '*')}",
+        field="task",
+        hint="see which tasks there are: shiftboss task list --swarm ID",
+    )

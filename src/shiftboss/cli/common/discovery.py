@@ -1,0 +1,78 @@
+"""Finding the server, or else the database, that a command in this folder is about."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from shiftboss.client.local_server import find_live_server
+from shiftboss.defaults import ADDRESS, DATABASE_FILE, STATE_FOLDER
+
+
+class Target(NamedTuple):
+    """What answers a command: the server at `address` or, if there is none, the `database`.
+
+    `state` is the state folder that led to it. None: the address was given, or is the default one.
+    """
+
+    address: str
+    state: Path | None = None
+    database: Path | None = None
+    is_default: bool = False
+
+
+def find_target(given_address: str | None) -> Target:
+    """The given server, or what the nearest state folder has, or the default address."""
+    if given_address:
+        return Target(given_address)
+    for folder in state_folders():
+        server = find_live_server(folder)
+        if server is not None:
+            return Target(server.address, folder)
+        database = folder / _database_name()
+        if database.is_file():
+            return Target(ADDRESS, folder, database)
+    return Target(ADDRESS, is_default=True)
+
+
+def find_address(given_address: str | None) -> str:
+    """For commands that need a running server."""
+    return find_target(given_address).address
+
+
+def find_state_folder() -> Path | None:
+    """The state folder of this folder or of the nearest parent folder; None if there is none."""
+    return next(state_folders(), None)
+
+
+def state_folders() -> Iterator[Path]:
+    """The state folders that commands look in, the nearest first.
+
+    SHIFTBOSS_DB names one, as it does for servers and runs. Those of other users are left out: a
+    command sends its tokens to the server that it finds there.
+    """
+    database = _database_from_environment()
+    if database is not None:
+        yield from filter(_is_own, [database.absolute().parent])
+        return
+    here = Path.cwd()
+    yield from filter(_is_own, (folder / STATE_FOLDER for folder in (here, *here.parents)))
+
+
+def _database_name() -> str:
+    database = _database_from_environment()
+    return DATABASE_FILE if database is None else database.name
+
+
+def _database_from_environment() -> Path | None:
+    database = os.environ.get("SHIFTBOSS_DB", "")
+    return Path(database) if database and "://" not in database else None
+
+
+def _is_own(folder: Path) -> bool:
+    try:
+        return folder.is_dir() and folder.stat().st_uid == os.getuid()
+    except OSError:
+        return False

@@ -1,0 +1,71 @@
+"""One example for every command, shown at the end of its help.
+
+A test parses each of them, so that an example cannot name an option that does not exist. A command
+whose docstring has an example of its own needs none here.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+_EXAMPLES: Final[dict[str, str]] = {
+    "init": "shiftboss init --dry-run",
+    "demo": "shiftboss demo --keep",
+    "doctor": "shiftboss doctor",
+    "plan check": "shiftboss plan check plan.yaml",
+    "plan show": "shiftboss plan show plan.yaml",
+    "plan schema": "shiftboss plan schema > plan.schema.json",
+    "land": "shiftboss land plan.yaml login-form",
+    "status": "shiftboss status login",
+    "usage": "shiftboss usage --swarm login",
+    "questions list": "shiftboss questions list --swarm login",
+    "questions answer": 'shiftboss questions answer 3 "Use the staging database" --swarm login',
+    "scope list": "shiftboss scope list --swarm login",
+    "scope grant": 'shiftboss scope grant 2 --note "the helper belongs to it" --swarm login',
+    "scope refuse": 'shiftboss scope refuse 2 --note "another task owns it" --swarm login',
+    "resume": 'shiftboss resume 1 --reason "the runner is back"',
+    "swarm create": 'shiftboss swarm create --id login --feature "Sign in with a key"',
+    "swarm list": "shiftboss swarm list --limit 10",
+    "swarm show": "shiftboss swarm show login",
+    "swarm resume": "shiftboss swarm resume login",
+    "swarm clean": "shiftboss swarm clean login",
+    "task import": "shiftboss task import .beads/issues.jsonl --swarm login",
+    "task list": "shiftboss task list --swarm login",
+    "task show": "shiftboss task show login-form --swarm login",
+    "task submit": "shiftboss task submit login-form --swarm login",
+    "task retry": "shiftboss task retry login-form --swarm login",
+    "task cancel": "shiftboss task cancel login-form --swarm login",
+    "worker list": "shiftboss worker list --swarm login",
+    "worker reset": "shiftboss worker reset login-1 --swarm login",
+    "handoff show": "shiftboss handoff show login-form --swarm login",
+    "handoff owners": "shiftboss handoff owners --files 'src/auth/**'",
+    "prompt": "shiftboss prompt login-form --swarm login",
+    "receipt list": "shiftboss receipt list --limit 10",
+    "receipt show": "shiftboss receipt show login-form --swarm login",
+    "receipt export": "shiftboss receipt export login-form --out receipt.json --swarm login",
+    "receipt key": "shiftboss receipt key > shiftboss.pub",
+    "failure": 'shiftboss failure login-form "npm: 503 Service Unavailable" --tool npm',
+    "checkpoint show": "shiftboss checkpoint show login-form --swarm login",
+    "checkpoint export": "shiftboss checkpoint export --out checkpoints.json --swarm login",
+    "strategy suggest": 'shiftboss strategy suggest --goal "Add a login form"',
+    "strategy list": "shiftboss strategy list",
+    "verifier": "shiftboss verifier --server https://shiftboss.example.com --at-once 2",
+    "policy check": "shiftboss policy check shiftboss.yaml",
+    "policy show": "shiftboss policy show shiftboss.yaml --effective",
+    "policy schema": "shiftboss policy schema > policy.schema.json",
+    "repo list": "shiftboss repo list",
+    "repo can-spawn": "shiftboss repo can-spawn web",
+    "repo release": 'shiftboss repo release web --reason "its worker is gone"',
+    "mcp": "shiftboss mcp --server http://127.0.0.1:7432",
+    "hook": "shiftboss hook pre-commit --contract contract.json",
+}
+
+
+def with_examples(command: Any, path: str) -> Any:
+    """The command, with the examples of all commands below it in their help."""
+    for name, child in getattr(command, "commands", {}).items():
+        with_examples(child, f"{path} {name}")
+    if path in _EXAMPLES:
+        # \b keeps the line breaks of what follows.
+        command.help = f"{command.help}\n\n\b\nExample:\n  {_EXAMPLES[path]}"
+    return command

@@ -1,0 +1,44 @@
+"""The output of an agent as lines for people: what it says, the tools it uses, its errors."""
+
+from __future__ import annotations
+
+from shiftboss.agents.output_events import (
+    AgentActivity,
+    Denied,
+    Finished,
+    OutputReader,
+    RateLimited,
+    Signal,
+)
+from shiftboss.cli.common.output import printable, printable_lines
+
+
+class AgentLines:
+    """Reads the output line by line, as the run does. Lines that are not JSON are shown as they
+    are: they come from a program that does not report on itself, or from before it does."""
+
+    def __init__(self, reader: OutputReader) -> None:
+        self._reader = reader
+
+    def read(self, line: str) -> list[str]:
+        signals = self._reader.read(line)
+        if not signals and line.strip() and not line.lstrip().startswith("{"):
+            return [printable(line.rstrip())]
+        return [text for signal in signals if (text := _text(signal))]
+
+
+def _text(signal: Signal) -> str | None:
+    """None for what is not an event of its own, such as the tokens so far."""
+    match signal:
+        case AgentActivity():
+            return printable(signal.text)
+        case Denied():
+            return f"denied: {printable(signal.tool)}: {printable_lines(signal.error)}"
+        case RateLimited():
+            return f"limit: {printable(signal.message)}"
+        case Finished(ok=True):
+            return f"finished: {printable_lines(signal.message)}" if signal.message else "finished"
+        case Finished():
+            return f"failed: {printable_lines(signal.message)}"
+        case _:
+            return None

@@ -1,0 +1,122 @@
+"""Use case of `why`: reads the facts about a task, from which the rules name the reasons."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from shiftboss.coordinator.handoffs.ownership import holders
+from shiftboss.coordinator.swarms.overview import live_workers, refused_by
+from shiftboss.coordinator.swarms.swarms import check_exists
+from shiftboss.errors import UnknownTask
+from shiftboss.protocol.bus import TaskRequest, WhyAnswer
+from shiftboss.protocol.handoffs import WorkerHandoff
+from shiftboss.rules.claims.handoffs import Claim, Reservation
+from shiftboss.rules.runs.records import SpawnRefusal
+from shiftboss.rules.tasks.reasons import TaskFacts, reasons_of
+from shiftboss.rules.tasks.tasks import Task
+from shiftboss.rules.tasks.waiting import Holder
+from shiftboss.store.port import Transaction
+
+OPEN_MAX = 200
+
+
+def why(tx: Transaction, request: TaskRequest, polling: frozenset[str]) -> WhyAnswer:
+    """`polling` are the workers of the swarm that wait for a task."""
+    check_exists(tx, request.swarm_id)
+    task = tx.task(request.swarm_id, request.bead_id)
+    if task is None:
+        raise UnknownTask(request.bead_id)
+    reasons = reasons_of(_facts(tx, task, polling))
+    return WhyAnswer(
+        bead_id=task.task_id,
+        swarm_id=task.swarm_id,
+        status=task.status,
+        title=task.title,
+        reasons=[reason._asdict() for reason in reasons],
+    )
+
+
+def _facts(tx: Transaction, task: Task, polling: frozenset[str]) -> TaskFacts:
+    swarm_id, task_id = task.swarm_id, task.task_id
+    run = tx.plan_run(swarm_id)
+    held_back = tx.holds_of_task(swarm_id, task_id)
+    refusal = tx.spawn_refusal(swarm_id, task_id)
+    claim = tx.last_claim(swarm_id, task_id) if task.contract_version else None
+    attempt = tx.contract_attempt(swarm_id, task_id) if task.contract_version else None
+    budgets = {hold.task_id: tx.budget(swarm_id, hold.task_id) for hold in held_back}
+    dependencies = [_existing(tx, swarm_id, one) for one in tx.dependencies(swarm_id, task_id)]
+    return TaskFacts(
+        task=task,
+        plan_file=run.plan_file if run else None,
+        assignment=tx.assignment(swarm_id, task_id) if task.status == "active" else None,
+        dependencies=[one for one in dependencies if one.status != "done"],
+        unlanded=_unlanded(tx, dependencies) if run else [],
+        workers=live_workers(tx, swarm_id, polling),
+        queue_position=tx.queue_position(task) if task.status == "queued" else 0,
+        holds=held_back,
+        budgets={owner: budget for owner, budget in budgets.items() if budget},
+        questions=_of_task(tx.questions(swarm_id, OPEN_MAX, only_open=True), task_id),
+        scope_requests=_of_task(tx.scope_requests(swarm_id, OPEN_MAX, only_open=True), task_id),
+        claim=claim,
+        violations=_violations(claim),
+        halt=tx.halt_of_task(swarm_id, task_id) if task.contract_version else None,
+        paused=attempt.paused if attempt else None,
+        refusal=refusal,
+        holders=_holders(tx, task, refusal),
+        landing=tx.landing(swarm_id, task_id) if task.status == "done" else None,
+        review=tx.review(swarm_id, task_id) if task.status == "done" else None,
+    )
+
+
+def _existing(tx: Transaction, swarm_id: str, task_id: str) -> Task:
+    task = tx.task(swarm_id, task_id)
+    assert task is not None, "a task is only deleted with its swarm"
+    return task
+
+
+def _unlanded(tx: Transaction, dependencies: Iterable[Task]) -> list[str]:
+    return [
+        task.task_id
+        for task in dependencies
+        if task.status == "done"
+        and (landing := tx.landing(task.swarm_id, task.task_id))
+        and landing.landed_commit is None
+    ]
+
+
+def _of_task(items: list[Any], task_id: str) -> list[Any]:
+    return [item for item in items if item.task_id == task_id]
+
+
+def _violations(claim: Claim | None) -> list[dict[str, Any]]:
+    if claim is None or claim.state != "refused" or claim.verdict is None:
+        return []
+    violations: list[dict[str, Any]] = json.loads(claim.verdict).get("violations", [])
+    return violations
+
+
+def _holders(tx: Transaction, task: Task, refusal: SpawnRefusal | None) -> list[Holder]:
+    if task.status == "open" and refusal is not None:
+        return refused_by(tx, refusal)
+    if task.status == "failed" and task.contract_version is not None:
+        return _owners_of_its_files(tx, task)
+    return []
+
+
+def _owners_of_its_files(tx: Transaction, task: Task) -> list[Holder]:
+    """A failed task has released its files; another one may own them by now."""
+    handoff = tx.handoff(task.swarm_id, task.task_id)
+    if handoff is None:
+        return []
+    patterns = WorkerHandoff.model_validate_json(handoff.body).contract.files_owned
+    wanted = Reservation(task.swarm_id, task.task_id, handoff.repo_id, patterns)
+    owners: dict[tuple[str, str], Mapping[str, Any]] = {
+        (overlap["swarm_id"], overlap["bead_id"]): overlap for overlap in holders(tx, wanted)
+    }
+    return [
+        Holder(swarm_id, task_id, overlap["owned"], owner.status)
+        for (swarm_id, task_id), overlap in owners.items()
+        if (owner := tx.task(swarm_id, task_id))
+    ]

@@ -1,0 +1,124 @@
+"""What an operator sees of a swarm: its work in numbers, and what waits for a person.
+
+The cost grows with what is open, and with the tasks of the swarm (counted in an index).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from shiftboss.protocol.swarms import ReasonView, SwarmWork
+from shiftboss.rules.runs.budgets import MICRO
+from shiftboss.rules.runs.records import WAITS_FOR_ANSWER, WHOLE_SWARM, SpawnRefusal, Totals
+from shiftboss.rules.tasks.swarms import TaskCounts
+from shiftboss.rules.tasks.waiting import (
+    Holder,
+    Reason,
+    failed_reason,
+    hold_reason,
+    landing_reason,
+    question_reason,
+    refusal_reasons,
+    review_reason,
+    scope_reason,
+    to_answer,
+)
+from shiftboss.store.port import Transaction
+
+# Of each kind: enough to start with.
+WAITING_NAMED_MAX = 20
+COUNTED_MAX = 1_000
+
+
+def task_counts(tx: Transaction, swarm_id: str) -> TaskCounts:
+    return TaskCounts(**tx.task_counts(swarm_id))
+
+
+def live_workers(tx: Transaction, swarm_id: str, polling: frozenset[str]) -> int:
+    """How many workers have a task or wait for one."""
+    return len(polling.union(tx.busy_workers(swarm_id)))
+
+
+def work_of(tx: Transaction, swarm_id: str, tasks: TaskCounts, workers: int) -> SwarmWork:
+    accepted, landed = tx.landing_counts(swarm_id) if tasks.total else (0, 0)
+    totals = tx.usage_totals(swarm_id, WHOLE_SWARM) if tasks.total else Totals()
+    return SwarmWork(
+        total=tasks.total,
+        **tasks._asdict(),
+        receipts=accepted,
+        landed=landed,
+        questions=len(tx.questions(swarm_id, COUNTED_MAX, only_open=True)),
+        scope_requests=len(tx.scope_requests(swarm_id, COUNTED_MAX, only_open=True)),
+        holds=len(tx.holds_of_swarm(swarm_id, COUNTED_MAX)),
+        workers=workers,
+        tokens=totals.tokens,
+        dollars=totals.microdollars / MICRO,
+        unpriced_tokens=totals.unpriced_tokens,
+    )
+
+
+def waiting_in(
+    tx: Transaction, swarm_id: str, plan_file: str | None, workers: int
+) -> list[ReasonView]:
+    """What waits for a person, or for another task to get out of the way; the oldest kinds of
+    trouble first."""
+    reasons = _reasons(tx, swarm_id, plan_file, workers)
+    return [ReasonView(**reason._asdict()) for reason in reasons]
+
+
+def _reasons(
+    tx: Transaction, swarm_id: str, plan_file: str | None, workers: int
+) -> Iterator[Reason]:
+    limit = WAITING_NAMED_MAX
+    questions = tx.questions(swarm_id, limit, only_open=True)
+    scope_requests = tx.scope_requests(swarm_id, limit, only_open=True)
+    holds = [
+        (hold, tx.budget(swarm_id, hold.task_id)) for hold in tx.holds_of_swarm(swarm_id, limit)
+    ]
+    asked = to_answer(questions, scope_requests, [budget for _, budget in holds])
+    yield from map(question_reason, asked)
+    yield from map(scope_reason, scope_requests)
+    asking = {question.task_id for question in asked}
+    for hold, budget in holds:
+        if hold.reason != WAITS_FOR_ANSWER or hold.task_id not in asking:
+            yield hold_reason(hold, budget)
+    # A task that failed with a question goes on when it is answered.
+    for task in tx.tasks_with_status(swarm_id, "failed", limit):
+        if task.task_id not in asking:
+            yield failed_reason(task, plan_file, workers)
+    yield from _refused_starts(tx, swarm_id)
+    yield from _unlanded(tx, swarm_id, plan_file, workers)
+
+
+def _unlanded(
+    tx: Transaction, swarm_id: str, plan_file: str | None, workers: int
+) -> Iterator[Reason]:
+    """A run that is going on lands by itself what needs no review."""
+    for landing in tx.landings_to_come(swarm_id, (-1, ""), WAITING_NAMED_MAX):
+        review = tx.review(swarm_id, landing.task_id)
+        if review is not None and review.state == "open":
+            yield review_reason(review)
+        elif plan_file is not None and not workers:
+            yield landing_reason(landing, plan_file)
+
+
+def _refused_starts(tx: Transaction, swarm_id: str) -> Iterator[Reason]:
+    for refusal in tx.spawn_refusals(swarm_id, WAITING_NAMED_MAX):
+        task = tx.task(swarm_id, refusal.task_id)
+        if task is not None and task.status == "open":
+            yield from refusal_reasons(refusal, refused_by(tx, refusal))
+
+
+def refused_by(tx: Transaction, refusal: SpawnRefusal) -> list[Holder]:
+    """The tasks that refused the start and are still in the way, each once."""
+    locked = {(lock.repo, lock.swarm_id, lock.task_id) for lock in tx.repo_locks()}
+    in_the_way: dict[tuple[str, str], Holder] = {}
+    for holder in refusal.holders:
+        swarm_id, task_id = holder["swarm_id"], holder["bead_id"]
+        task = tx.task(swarm_id, task_id)
+        repo = holder.get("repo")
+        is_lock = (repo, swarm_id, task_id) in locked
+        if task is not None and (is_lock if repo else task.status in ("open", "queued", "active")):
+            owned = f"the repo {repo}" if repo else holder["owned"]
+            in_the_way[swarm_id, task_id] = Holder(swarm_id, task_id, owned, task.status, repo)
+    return list(in_the_way.values())

@@ -1,0 +1,257 @@
+"""What ended runs have left behind: work trees, branches, saved work, folders.
+
+Finding is apart from removing, so that people can look first. A run that is alive has no leftovers,
+and the lock of each run is held while they are removed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+import shutil
+from collections.abc import AsyncIterator, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from shiftboss.errors import ShiftbossError
+from shiftboss.orchestrator.attempt.attempt_record import (
+    RUNS_FOLDER,
+    AttemptRecord,
+    attempts_of_run,
+)
+from shiftboss.orchestrator.git.private_refs import break_stale_locks, landing_ref
+from shiftboss.orchestrator.git.repository import GitRepo
+from shiftboss.orchestrator.run.run_files import read_run_facts
+from shiftboss.orchestrator.run.run_lock import hold_run_lock, process_of_run
+from shiftboss.orchestrator.worktrees.salvage import salvage_refs
+from shiftboss.orchestrator.worktrees.worktree import Worktree, find_worktrees
+from shiftboss.orchestrator.worktrees.worktree_folder import WorktreeFolder
+
+Kind = Literal["work tree", "branch", "saved work", "landing", "attempt", "run"]
+Fate = Literal["landed", "cancelled", "accepted", "unfinished"]
+_OVER: Final = ("landed", "cancelled")
+
+
+@dataclass(frozen=True, slots=True)
+class Leftover:
+    """`name` is a path or a ref, `why` the reason why it can be removed. `commit` is where a ref
+    points to: one that has moved since is not deleted."""
+
+    kind: Kind
+    swarm_id: str
+    name: str
+    why: str
+    size: int = 0
+    repo: Path | None = None
+    commit: str = ""
+    worktree: Worktree | None = None
+
+    def as_json(self) -> dict[str, object]:
+        return {
+            "kind": self.kind.replace(" ", "_"),
+            "swarm_id": self.swarm_id,
+            "name": self.name,
+            "repo": None if self.repo is None else str(self.repo),
+            "bytes": self.size,
+            "why": self.why,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What stays, why, and the command that helps."""
+
+    swarm_id: str
+    bead_id: str
+    why: str
+    command: str
+
+
+def fate_of(task: Mapping[str, Any] | None) -> Fate:
+    """What became of a task. An unknown one counts as unfinished, so that nothing is lost."""
+    if task is None:
+        return "unfinished"
+    if task.get("landed_commit") is not None:
+        return "landed"
+    if task["status"] == "cancelled":
+        return "cancelled"
+    return "accepted" if task["status"] == "done" else "unfinished"
+
+
+def ended_runs(state: Path) -> list[str]:
+    """The swarms whose runs have ended."""
+    folder = state / RUNS_FOLDER
+    runs = sorted(folder.iterdir()) if folder.is_dir() else []
+    return [run.name for run in runs if run.is_dir() and process_of_run(run) is None]
+
+
+async def find_leftovers(
+    state: Path, swarm_id: str, tasks: Mapping[str, Mapping[str, Any]], *, everything: bool
+) -> tuple[list[Leftover], list[Kept]]:
+    """What an ended run has left. `tasks` are the tasks of the swarm as the server shows them. With
+    `everything`, work of unfinished tasks counts too, but never accepted work that has not
+    landed."""
+    attempts = await asyncio.to_thread(attempts_of_run, state, swarm_id)
+    fates = {name: fate_of(tasks.get(name)) for name in {each.bead_id for each in attempts}}
+    removable = {name for name, fate in fates.items() if fate in _OVER}
+    if everything:
+        removable |= {name for name, fate in fates.items() if fate == "unfinished"}
+    found = [leftover async for leftover in _worktrees(attempts)]
+    found += [leftover async for leftover in _refs(attempts, fates, removable)]
+    found += await asyncio.to_thread(_folders, state, swarm_id, attempts, fates, removable)
+    run = state / RUNS_FOLDER / swarm_id
+    kept = [_kept(run, name, fates[name]) for name in sorted(fates) if name not in removable]
+    return found, kept
+
+
+async def remove_leftovers(
+    state: Path, swarm_id: str, leftovers: Iterable[Leftover]
+) -> list[tuple[Leftover, str | None]]:
+    """Remove them; returns each with the reason why it could not be removed, or None. Raises
+    Conflict if a run of the swarm has started in the meantime."""
+    results: list[tuple[Leftover, str | None]] = []
+    with hold_run_lock(state / RUNS_FOLDER / swarm_id, swarm_id):
+        for leftover in leftovers:
+            try:
+                await _remove(leftover)
+            except (ShiftbossError, OSError) as error:
+                results.append((leftover, str(getattr(error, "detail", error))))
+            else:
+                results.append((leftover, None))
+    return results
+
+
+async def _remove(leftover: Leftover) -> None:
+    if leftover.worktree is not None:
+        folder = WorktreeFolder(leftover.worktree.path.parent.parent)
+        await folder.remove(leftover.worktree)
+        await folder.close()
+    elif leftover.repo is not None:
+        repo = GitRepo(leftover.repo)
+        await break_stale_locks(repo, [leftover.name])
+        if not await repo.delete_ref(leftover.name, leftover.commit):
+            raise ShiftbossError("it has moved, or git has locked it")
+    else:
+        await asyncio.to_thread(shutil.rmtree, leftover.name)
+
+
+async def _worktrees(attempts: list[AttemptRecord]) -> AsyncIterator[Leftover]:
+    places = {
+        (Path(attempt.facts["repo"]), Path(attempt.facts["tree"]).parent.parent, attempt.swarm_id)
+        for attempt in attempts
+        if "tree" in attempt.facts
+    }
+    for repo, trees, swarm_id in sorted(places):
+        for worktree in await _find_worktrees(repo, trees):
+            if worktree.swarm_id == swarm_id:
+                yield Leftover(
+                    "work tree",
+                    swarm_id,
+                    str(worktree.path),
+                    "its run has ended; uncommitted work is saved first",
+                    await asyncio.to_thread(_size, worktree.path),
+                    worktree=worktree,
+                )
+
+
+async def _find_worktrees(repo: Path, trees: Path) -> list[Worktree]:
+    """None if the repository is gone."""
+    try:
+        common = (await GitRepo.at(repo)).common
+    except ShiftbossError:
+        return []
+    return await asyncio.to_thread(lambda: list(find_worktrees(common, trees)))
+
+
+async def _refs(
+    attempts: list[AttemptRecord], fates: Mapping[str, Fate], removable: set[str]
+) -> AsyncIterator[Leftover]:
+    """The branch, the saved work and the landing of every task that is over."""
+    places = {
+        (attempt.bead_id, Path(attempt.facts["repo"]), attempt.facts["branch"], attempt.swarm_id)
+        for attempt in attempts
+        if "branch" in attempt.facts and attempt.bead_id in removable
+    }
+    for bead_id, folder, branch, swarm_id in sorted(places):
+        try:
+            repo = await GitRepo.at(folder)
+        except ShiftbossError:
+            continue
+        kinds: dict[str, Kind] = {
+            f"refs/heads/{branch}": "branch",
+            salvage_refs(bead_id): "saved work",
+            landing_ref(bead_id): "landing",
+        }
+        checked_out = await repo.checkouts_by_branch()
+        for prefix, kind in kinds.items():
+            for ref, commit in await _list_refs(repo, prefix):
+                if ref.removeprefix("refs/heads/") in checked_out:
+                    continue
+                why = _why(bead_id, fates[bead_id])
+                yield Leftover(kind, swarm_id, ref, why, repo=repo.common, commit=commit)
+
+
+async def _list_refs(repo: GitRepo, prefix: str) -> list[tuple[str, str]]:
+    output = await repo.text(
+        "the refs", "for-each-ref", "--format=%(refname) %(objectname)", prefix
+    )
+    pairs = [line.split() for line in output.splitlines()]
+    return [(ref, commit) for ref, commit in pairs]
+
+
+def _folders(
+    state: Path,
+    swarm_id: str,
+    attempts: list[AttemptRecord],
+    fates: Mapping[str, Fate],
+    removable: set[str],
+) -> list[Leftover]:
+    """The folder of the run if all of its tasks are over, else those of the attempts at them."""
+    run = state / RUNS_FOLDER / swarm_id
+    if set(fates) == removable:
+        why = "all of its tasks are over" if attempts else "no agent has worked in it"
+        return [Leftover("run", swarm_id, str(run), why, _size(run))]
+    return [
+        Leftover(
+            "attempt",
+            swarm_id,
+            str(attempt.folder),
+            _why(attempt.bead_id, fates[attempt.bead_id]),
+            _size(attempt.folder),
+        )
+        for attempt in attempts
+        if attempt.bead_id in removable
+    ]
+
+
+def _why(bead_id: str, fate: Fate) -> str:
+    if fate == "unfinished":
+        return f"{bead_id} is not finished: this is the only copy of its work (--all)"
+    return f"{bead_id} has landed" if fate == "landed" else f"{bead_id} was cancelled"
+
+
+def _kept(run: Path, bead_id: str, fate: Fate) -> Kept:
+    if fate == "accepted":
+        facts = read_run_facts(run)
+        plan = "PLAN" if facts is None else shlex.quote(facts.plan)
+        command = f"shiftboss land {plan} {bead_id}"
+        return Kept(run.name, bead_id, "accepted, but not landed", command)
+    return Kept(
+        run.name,
+        bead_id,
+        "not finished: a later run continues its work, and its files stay reserved",
+        f"shiftboss task cancel {bead_id} --swarm {run.name}",
+    )
+
+
+def _size(folder: Path) -> int:
+    """In bytes, without following links; files that vanish in the meantime do not count."""
+    total = 0
+    for path in folder.rglob("*"):
+        try:
+            status = path.lstat()
+        except OSError:
+            continue
+        total += status.st_blocks * 512
+    return total

@@ -1,0 +1,63 @@
+"""The lock of a run: one orchestrator per swarm, and who it is.
+
+The file names the process that holds the lock, so that others can look at a run, or stop it,
+without ever taking the lock themselves.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from shiftboss.errors import Conflict
+from shiftboss.system.processes import start_ticks
+
+LOCK_NAME: Final = "lock"
+
+
+class RunProcess(NamedTuple):
+    """`started` tells the process from a later one with the same id."""
+
+    pid: int
+    started: int
+
+    @property
+    def is_alive(self) -> bool:
+        return start_ticks(self.pid) == self.started
+
+
+@contextmanager
+def hold_run_lock(folder: Path, swarm_id: str) -> Iterator[None]:
+    """Raises Conflict if another process works on the swarm."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with (folder / LOCK_NAME).open("a") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise Conflict(
+                f"another `shiftboss run` is already working on the swarm {swarm_id}",
+                hint="watch it: shiftboss run PLAN --attach; or stop it: shiftboss run PLAN --stop",
+            ) from None
+        lock.truncate(0)
+        process = RunProcess(os.getpid(), start_ticks(os.getpid()) or 0)
+        lock.write(json.dumps(process._asdict()))
+        lock.flush()
+        try:
+            yield
+        finally:
+            lock.truncate(0)
+
+
+def process_of_run(folder: Path) -> RunProcess | None:
+    """The process that works on the swarm of this folder, or None."""
+    try:
+        members = json.loads((folder / LOCK_NAME).read_text())
+        process = RunProcess(int(members["pid"]), int(members["started"]))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return process if process.is_alive else None

@@ -1,0 +1,258 @@
+"""Why a task is where it is: one sentence for each reason, with the command that helps.
+
+`reasons_of` decides from facts that one use case has read. Each reason is one function of the
+facts; a new one is a function and a line in `_REASONS`.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from shiftboss.protocol.states import WorkerState
+from shiftboss.rules.claims.handoffs import Claim, ScopeRequest
+from shiftboss.rules.contract.records import Halt
+from shiftboss.rules.runs.records import (
+    WAITS_FOR_ANSWER,
+    BudgetRecord,
+    Hold,
+    LandingRecord,
+    ReviewRecord,
+    SpawnRefusal,
+)
+from shiftboss.rules.tasks.packets import Assignment
+from shiftboss.rules.tasks.tasks import Question, Task
+from shiftboss.rules.tasks.waiting import (
+    Holder,
+    Reason,
+    failed_reason,
+    hold_reason,
+    holder_reason,
+    landing_reason,
+    question_reason,
+    refusal_reasons,
+    review_reason,
+    scope_reason,
+    short_text,
+    time_text,
+    to_answer,
+)
+
+VIOLATIONS_NAMED_MAX: Final = 5
+
+
+@dataclass(frozen=True)
+class TaskFacts:
+    """`dependencies` are those that are not done, `unlanded` those that are done and whose work has
+    not landed. `workers` are those of the swarm that have a task or wait for one."""
+
+    task: Task
+    plan_file: str | None = None
+    assignment: Assignment | None = None
+    dependencies: Sequence[Task] = ()
+    unlanded: Sequence[str] = ()
+    workers: int = 0
+    queue_position: int = 0
+    holds: Sequence[Hold] = ()
+    budgets: Mapping[str, BudgetRecord] = field(default_factory=dict)
+    questions: Sequence[Question] = ()
+    scope_requests: Sequence[ScopeRequest] = ()
+    claim: Claim | None = None
+    violations: Sequence[Mapping[str, Any]] = ()
+    halt: Halt | None = None
+    paused: str | None = None
+    refusal: SpawnRefusal | None = None
+    holders: Sequence[Holder] = ()
+    landing: LandingRecord | None = None
+    review: ReviewRecord | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the task still has to be worked on."""
+        return self.task.status not in ("done", "cancelled")
+
+    def command(self, words: str) -> str:
+        """A command about this task."""
+        return f"shiftboss {words} {self.task.task_id} --swarm {self.task.swarm_id}"
+
+
+def reasons_of(facts: TaskFacts) -> list[Reason]:
+    """The most urgent first. There is always at least one."""
+    return [reason for reasons in _REASONS for reason in reasons(facts)]
+
+
+def _questions(facts: TaskFacts) -> Iterator[Reason]:
+    asked = to_answer(facts.questions, facts.scope_requests, facts.budgets.values())
+    yield from map(question_reason, asked)
+
+
+def _scope_requests(facts: TaskFacts) -> Iterator[Reason]:
+    yield from map(scope_reason, facts.scope_requests)
+
+
+def _halted(facts: TaskFacts) -> Iterator[Reason]:
+    if facts.is_open and facts.halt is not None:
+        halt = facts.halt
+        yield Reason(
+            "halted",
+            facts.task.task_id,
+            f"its chain of repos is halted by {halt.task_id}: {short_text(halt.reason)}",
+            f"shiftboss resume {halt.halt_id} --reason 'it is fixed'",
+        )
+
+
+def _holds(facts: TaskFacts) -> Iterator[Reason]:
+    if facts.is_open:
+        for hold in facts.holds:
+            if hold.reason == WAITS_FOR_ANSWER and facts.questions:
+                continue  # the question says more
+            yield hold_reason(hold, facts.budgets.get(hold.task_id))
+
+
+def _contract_pause(facts: TaskFacts) -> Iterator[Reason]:
+    if facts.task.status == "active" and facts.paused is not None:
+        text = f"its worker has to wait: {short_text(facts.paused)}"
+        yield Reason("contract_pause", facts.task.task_id, text, "shiftboss repo list")
+
+
+def _dependencies(facts: TaskFacts) -> Iterator[Reason]:
+    if facts.task.status not in ("open", "queued"):
+        return
+    for dependency in facts.dependencies:
+        where = f"{dependency.task_id} --swarm {dependency.swarm_id}"
+        command = f"shiftboss why {where}"
+        if dependency.status == "failed":
+            command = f"shiftboss task retry {where}"
+        elif dependency.status == "cancelled":
+            command = facts.command("task cancel")
+        yield Reason(
+            "dependency",
+            facts.task.task_id,
+            f"it waits for {dependency.task_id}, which is {dependency.status}",
+            command,
+        )
+    for task_id in facts.unlanded:
+        yield Reason(
+            "dependency",
+            facts.task.task_id,
+            f"it waits for {task_id}, which is accepted and has not landed",
+            f"shiftboss why {task_id} --swarm {facts.task.swarm_id}",
+        )
+
+
+def _obstacles(facts: TaskFacts) -> Iterator[Reason]:
+    if facts.task.status == "open" and facts.refusal is not None and not facts.dependencies:
+        yield from refusal_reasons(facts.refusal, facts.holders)
+    elif facts.task.status == "failed":
+        yield from (holder_reason(facts.task.task_id, holder) for holder in facts.holders)
+
+
+def _not_submitted(facts: TaskFacts) -> Iterator[Reason]:
+    waits = facts.dependencies or facts.unlanded or facts.refusal or facts.holds
+    if facts.task.status != "open" or waits:
+        return
+    if facts.plan_file is None:
+        text, command = "it is added and not submitted", facts.command("task submit")
+    elif facts.workers:
+        text, command = "its run has not started it yet", facts.command("task show")
+    else:
+        text = "its run is not running"
+        command = f"shiftboss run {shlex.quote(facts.plan_file)}"
+    yield Reason("not_submitted", facts.task.task_id, text, command)
+
+
+def _queued(facts: TaskFacts) -> Iterator[Reason]:
+    if facts.task.status != "queued" or facts.dependencies or facts.holds or facts.halt:
+        return
+    swarm_id = facts.task.swarm_id
+    command = f"shiftboss worker list --swarm {swarm_id}"
+    text = f"it is number {facts.queue_position} in the queue"
+    if facts.workers:
+        busy = "the only worker is" if facts.workers == 1 else f"all {facts.workers} workers are"
+        text += f", and {busy} busy"
+    else:
+        text += f", and no worker asks for tasks of the swarm {swarm_id}"
+        if facts.plan_file is not None:
+            command = f"shiftboss run {shlex.quote(facts.plan_file)}"
+    yield Reason("queued", facts.task.task_id, text, command)
+
+
+def _at_work(facts: TaskFacts) -> Iterator[Reason]:
+    held = facts.assignment
+    if facts.task.status != "active" or held is None or held.state is WorkerState.BLOCKED:
+        return
+    if held.state is WorkerState.ASSIGNED:
+        text = f"it is offered to {held.worker}, which has not acknowledged it"
+        command = f"shiftboss worker list --swarm {facts.task.swarm_id}"
+    elif held.claim_id is not None:
+        return
+    else:
+        text = f"{held.worker} works on it since {time_text(held.registered_at_ms)}"
+        command = facts.command("task show")
+    yield Reason("at_work", facts.task.task_id, text, command)
+
+
+def _claim(facts: TaskFacts) -> Iterator[Reason]:
+    claim = facts.claim
+    if claim is None or facts.task.status not in ("active", "failed"):
+        return
+    show = facts.command("handoff show")
+    if claim.state in ("waiting", "taken"):
+        step = "is being verified" if claim.state == "taken" else "waits for its verification"
+        text = f"claim {claim.claim_id} of {claim.worker} {step}"
+        yield Reason("claim", facts.task.task_id, text, show)
+    elif claim.state == "refused":
+        for violation in facts.violations[:VIOLATIONS_NAMED_MAX]:
+            text = f"claim {claim.claim_id} was refused by the check {violation['check']}"
+            text += f": {short_text(violation['message'])}"
+            yield Reason("claim_refused", facts.task.task_id, text, show)
+
+
+def _failed(facts: TaskFacts) -> Iterator[Reason]:
+    # A task that failed with a question goes on when it is answered.
+    if facts.task.status == "failed" and not facts.questions:
+        yield failed_reason(facts.task, facts.plan_file, facts.workers)
+
+
+def _cancelled(facts: TaskFacts) -> Iterator[Reason]:
+    if facts.task.status == "cancelled":
+        text = f"it was cancelled at {time_text(facts.task.updated_at_ms)}"
+        yield Reason("cancelled", facts.task.task_id, text, facts.command("task retry"))
+
+
+def _done(facts: TaskFacts) -> Iterator[Reason]:
+    if facts.task.status != "done":
+        return
+    landing = facts.landing
+    if landing is None:
+        text = f"{facts.task.worker or 'its worker'} reported that it is done"
+        yield Reason("done", facts.task.task_id, text, facts.command("task show"))
+    elif landing.landed_commit is None:
+        if facts.review is not None and facts.review.state == "open":
+            yield review_reason(facts.review)
+        else:
+            yield landing_reason(landing, facts.plan_file)
+    else:
+        text = f"it has landed on {landing.target} as {landing.landed_commit[:12]}"
+        text += f", receipt {landing.receipt_id}"
+        yield Reason("landed", facts.task.task_id, text, facts.command("receipt show"))
+
+
+_REASONS: Final[Sequence[Callable[[TaskFacts], Iterator[Reason]]]] = (
+    _questions,
+    _scope_requests,
+    _halted,
+    _holds,
+    _contract_pause,
+    _dependencies,
+    _obstacles,
+    _not_submitted,
+    _queued,
+    _claim,
+    _at_work,
+    _failed,
+    _cancelled,
+    _done,
+)

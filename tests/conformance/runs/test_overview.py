@@ -1,0 +1,86 @@
+"""What an operator sees of tasks and swarms, on both stores."""
+
+from __future__ import annotations
+
+import pytest
+
+from shiftboss.protocol.bus import FindTaskRequest, TaskRequest
+from shiftboss.protocol.runs import ReportRunRequest
+from shiftboss.protocol.swarms import CreateSwarmRequest
+from shiftboss.rules.runs.records import SpawnRefusal
+from shiftboss.store.port import Transaction
+from tests.conformance.bus.bus_fixtures import BusFixture
+from tests.conformance.opened import OpenStore
+from tests.conformance.store.rows import SWARM
+
+pytestmark = [pytest.mark.anyio, pytest.mark.requirement("OWN-11")]
+
+
+async def kinds_of(bus: BusFixture, task: str) -> list[str]:
+    request = TaskRequest(swarm_id=bus.swarm_id, bead_id=task)
+    return [reason["kind"] for reason in (await bus.bus_service.why_task(request)).reasons]
+
+
+async def test_tasks_are_counted_by_status_and_say_why(bus: BusFixture) -> None:
+    await bus.add("a", "b", "c")
+    await bus.add("d", after=["a"])
+    await bus.submit("a")
+    assert await kinds_of(bus, "a") == ["queued"]
+    assert await kinds_of(bus, "b") == ["not_submitted"]
+    assert await kinds_of(bus, "d") == ["dependency"]
+    waiting = await bus.coordinator.swarms.status(bus.swarm_id)
+    assert (waiting.status, waiting.bus.workers) == ("waiting", 0)
+    await bus.register("w")
+    await bus.start("w", "a")
+    assert await kinds_of(bus, "a") == ["at_work"]
+    await bus.cancel("b")
+    await bus.failed("a")
+    await bus.submit("c")
+    seen = await bus.coordinator.swarms.status(bus.swarm_id)
+    work = seen.bus
+    assert (work.total, work.open, work.active) == (4, 1, 1)
+    assert (work.failed, work.cancelled, work.workers) == (1, 1, 1)
+    assert [(reason.kind, reason.bead_id) for reason in seen.waiting] == [("failed", "a")]
+    (listed,) = (await bus.coordinator.swarms.list_swarms(None, 10)).swarms
+    assert (listed.status, listed.bus) == (seen.status, work) == ("running", work)
+
+
+async def test_a_plan_is_named_by_the_advice(bus: BusFixture) -> None:
+    await bus.add("a")
+    for plan_file in ("old.yaml", "plan.yaml"):
+        request = ReportRunRequest(swarm_id=bus.swarm_id, plan_file=plan_file)
+        await bus.coordinator.runs.report_run(request)
+    answer = await bus.bus_service.why_task(TaskRequest(swarm_id=bus.swarm_id, bead_id="a"))
+    assert answer.reasons[0]["command"] == "shiftboss run plan.yaml"
+
+
+async def test_the_swarms_of_a_task_are_found(bus: BusFixture) -> None:
+    async def find(task: str) -> list[tuple[str, str | None]]:
+        found = await bus.bus_service.find_task(FindTaskRequest(bead_id=task))
+        return [(place.swarm_id, place.status) for place in found.swarms]
+
+    await bus.add("a", "b")
+    await bus.coordinator.swarms.create_swarm(CreateSwarmRequest(swarm_id="another"))
+    other = BusFixture(bus.coordinator, bus.clock, "another")
+    await other.add("a")
+    await other.cancel("a")
+    assert await find("a") == [("another", "cancelled"), (bus.swarm_id, "open")]
+    assert await find("b") == [(bus.swarm_id, "open")]
+    assert await find("c") == []
+
+
+async def test_a_refused_start_is_replaced_and_dropped(with_swarm: OpenStore) -> None:
+    first = SpawnRefusal(SWARM, "t", "repo_blocked", "blocked", [{"repo": "core"}], 5)
+
+    def put(tx: Transaction) -> None:
+        tx.put_spawn_refusal(first)
+        tx.put_spawn_refusal(first._replace(detail="ü", holders=[]))
+        tx.put_spawn_refusal(first._replace(task_id="u"))
+
+    await with_swarm.write(put)
+    assert await with_swarm.read(lambda tx: tx.spawn_refusals(SWARM, 5)) == [
+        first._replace(detail="ü", holders=[]),
+        first._replace(task_id="u"),
+    ]
+    await with_swarm.write(lambda tx: tx.drop_spawn_refusal(SWARM, "t"))
+    assert await with_swarm.read(lambda tx: tx.spawn_refusal(SWARM, "t")) is None

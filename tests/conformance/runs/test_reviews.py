@@ -1,0 +1,156 @@
+"""Reviews: accepted work lands only when a person has approved exactly that work."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shiftboss.errors import (
+    Conflict,
+    DependenciesUnfinished,
+    InvalidRequest,
+    NotApproved,
+    UnknownReceipt,
+)
+from shiftboss.rules.runs.squash import squash_message
+from tests.conformance.handoffs.handoff_fixtures import HandoffFixture, open_handoffs
+from tests.conformance.runs.run_fixtures import RunFixture
+from tests.repos import Repo
+from tests.verifying import LocalEvidence
+
+pytestmark = [pytest.mark.anyio, pytest.mark.requirement("OWN-12")]
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Repo:
+    return Repo(tmp_path / "own")
+
+
+@pytest.fixture
+async def bus(store_address: str, tmp_path: Path, repo: Repo) -> AsyncIterator[HandoffFixture]:
+    evidence = LocalEvidence(tmp_path / "evidence", str(repo.path))
+    async with open_handoffs(store_address, evidence, repo) as fixture:
+        yield fixture
+
+
+async def in_review(bus: HandoffFixture, task: str, commit: str, **members: Any) -> None:
+    await bus.given_out(task, "w", branch="task", target="main", review="required", **members)
+    await bus.claim(task, name="w", commit=commit)
+    await bus.accept()
+
+
+async def state(bus: HandoffFixture, task: str) -> str | None:
+    review = (await bus.show(task)).review
+    return None if review is None else review.state
+
+
+def merge(repo: Repo) -> None:
+    repo.git("checkout", "--quiet", "main")
+    repo.git("merge", "--quiet", "--ff-only", "task")
+    repo.git("checkout", "--quiet", "task")
+
+
+async def test_work_lands_only_after_its_approval(bus: HandoffFixture, repo: Repo) -> None:
+    plan, commit = RunFixture(bus), repo.commit("work")
+    await in_review(bus, "a", commit)
+    assert await state(bus, "a") == "open"
+    assert [task.review for task in await plan.landable()] == ["open"]
+    merge(repo)
+    with pytest.raises(NotApproved) as refused:
+        await plan.landed("a", commit)
+    assert "shiftboss approve a --swarm" in (refused.value.hint or "")
+    with pytest.raises(Conflict):
+        await plan.approve("a", commit="f" * 40)
+    assert await state(bus, "a") == "open"
+    assert (await plan.approve("a", commit=commit[:12], by="ada")).changed is True
+    assert (await plan.approve("a")).changed is False
+    review = (await bus.show("a")).review
+    assert review is not None
+    assert (review.state, review.decided_by, review.commit) == ("approved", "ada", commit)
+    with pytest.raises(Conflict):
+        await plan.reject("a", "too late")
+    assert (await plan.landed("a", commit)).landed_commit == commit
+    assert [event["by"] for event in await bus.events("review_approved")] == ["ada"]
+
+
+async def test_rejected_work_does_not_land_and_is_done_again(
+    bus: HandoffFixture, repo: Repo
+) -> None:
+    plan, commit = RunFixture(bus), repo.commit("work")
+    await in_review(bus, "a", commit)
+    assert (await plan.reject("a", "keep the name", by="ada")).state == "rejected"
+    assert (await plan.reject("a", "keep the name", by="ada")).changed is False
+    view = await bus.show("a")
+    assert (view.status, view.failures) == ("failed", 1)
+    assert view.last_error == "rejected by ada: keep the name"
+    assert await plan.landable() == []
+    merge(repo)
+    with pytest.raises(UnknownReceipt):
+        await plan.landed("a", commit)
+    assert await bus.retry("a") == "active"
+    given = await bus.given("w")
+    assert given.checkpoint == {"instructions": "keep the name", "start_over": True}
+    assert given.salvage[-1]["commits"] == [commit]
+    better = repo.commit("better")
+    await bus.ack("w", "a")
+    await bus.claim("a", name="w", commit=better)
+    await bus.accept()
+    assert await state(bus, "a") == "open", "the earlier decision was about other work"
+    with pytest.raises(Conflict):
+        await plan.approve("a", commit=commit)
+    assert (await plan.approve("a", commit=better)).changed is True
+
+
+async def test_dependent_tasks_start_only_after_the_approval(
+    bus: HandoffFixture, repo: Repo
+) -> None:
+    plan, commit = RunFixture(bus), repo.commit("work")
+    await bus.add("a")
+    await bus.add("before", after=["a"])
+    await in_review(bus, "a", commit)
+    await bus.add("later", after=["a"])
+    for task in ("before", "later"):
+        assert (await bus.submit(task)).waits_for == ["a"]
+    with pytest.raises(DependenciesUnfinished):
+        await bus.spawn("c", dependencies_completed=["a"])
+    assert (await bus.look("w")).task is None
+    await plan.approve("a")
+    assert (await bus.given("w")).bead_id == "before"
+    assert [(await bus.show(task)).waits_for for task in ("before", "later")] == [0, 0]
+
+
+async def test_only_the_work_of_tasks_can_be_reviewed(bus: HandoffFixture) -> None:
+    plan = RunFixture(bus)
+    with pytest.raises(InvalidRequest):
+        await bus.spawn("packet-1", review="required")
+    await bus.add_and_submit("a")
+    with pytest.raises(Conflict):
+        await plan.approve("a")
+
+
+@pytest.mark.requirement("OWN-01")
+async def test_a_squash_has_landed_if_its_message_names_the_accepted_commit(
+    bus: HandoffFixture, repo: Repo
+) -> None:
+    plan, commit = RunFixture(bus), repo.commit("work")
+    for task, landing in (("a", "squash"), ("b", "merge")):
+        await bus.given_out(task, "w", branch="task", target="main", landing=landing)
+        await bus.claim(task, name="w", commit=commit)
+        await bus.accept()
+    squashes = [
+        repo.git(
+            *("commit-tree", f"{commit}^{{tree}}", "-p", "main", "-m"),
+            squash_message("T", bead_id="a", swarm_id="s", receipt_id=None, commit=named),
+        )
+        for named in (repo.base, commit)
+    ]
+    repo.git("update-ref", "refs/heads/main", squashes[0])
+    with pytest.raises(Conflict):
+        await plan.landed("a", commit, landed_commit=squashes[0])
+    repo.git("update-ref", "refs/heads/main", squashes[1])
+    with pytest.raises(Conflict):
+        await plan.landed("b", commit, landed_commit=squashes[1])
+    assert (await plan.landed("a", commit, landed_commit=squashes[1])).landed_commit == squashes[1]

@@ -1,0 +1,258 @@
+"""Looking at a run from outside: logs, diff, attach and clean, while it lasts and afterwards."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shiftboss.orchestrator.attempt.attempt_record import AttemptRecord, attempts_in
+from shiftboss.orchestrator.run.leftovers import find_leftovers
+from shiftboss.orchestrator.run.run_files import read_run_facts, write_run_facts
+from shiftboss.orchestrator.run.run_lock import process_of_run
+from tests.commands import Done, running, shiftboss
+from tests.plan_runs import PlanProject, task
+from tests.running import RunningServer
+from tests.waiting import wait_until
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> PlanProject:
+    return PlanProject(tmp_path)
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[RunningServer]:
+    running_server = RunningServer(tmp_path / "server" / "shiftboss.db").start()
+    yield running_server
+    running_server.close()
+
+
+@pytest.fixture
+def operator(project: PlanProject, server: RunningServer) -> Iterator[Operator]:
+    """No run goes on in the background when the test is over."""
+    yield Operator(project, server.url)
+    for folder in (project.folder / ".shiftboss" / "runs").glob("*"):
+        process = process_of_run(folder)
+        if process is not None:
+            os.kill(process.pid, signal.SIGKILL)
+
+
+class Operator:
+    """A person in the folder of the project."""
+
+    def __init__(self, project: PlanProject, url: str) -> None:
+        self.project = project
+        self.url = url
+
+    def __call__(self, *arguments: str) -> Done:
+        folder = self.project.folder
+        own = {"HOME": str(folder / "home"), "PLAN_AGENT_MARKS": str(self.project.marks)}
+        return shiftboss(*arguments, url=self.url, folder=folder, **own)
+
+    def succeeds(self, *arguments: str) -> str:
+        done = self(*arguments)
+        assert done.code == 0, done
+        return done.out
+
+    def json(self, *arguments: str) -> Any:
+        return json.loads(self.succeeds(*arguments, "--json"))
+
+
+def run_folder(project: PlanProject) -> Path:
+    (folder,) = (project.folder / ".shiftboss" / "runs").iterdir()
+    return folder
+
+
+def as_printed(operator: Operator, line: str) -> Done:
+    """Run a command that was printed, as a person would copy it."""
+    arguments = subprocess.check_output(
+        ["bash", "-c", f'printf "%s\\0" {line.strip()}'], text=True
+    ).split("\0")[:-1]
+    assert arguments[0] == "shiftboss", line
+    return operator(*arguments[1:])
+
+
+@pytest.mark.requirement("OWN-11", "OWN-12")
+def test_an_operator_looks_at_a_run_stops_it_and_cleans_up(
+    project: PlanProject, operator: Operator
+) -> None:
+    project.plan(task("a", do="hang"), task("b"))
+    started = operator.succeeds("run", "plan.yaml", "--detach", "--trees", str(project.trees))
+    commands = dict(line.split(maxsplit=1) for line in started.splitlines()[1:])
+    project.wait_for_agent("a.1")
+    wait_until(lambda: "Add b" in project.landed(), "b landed", 60)
+    folder = run_folder(project)
+    facts = read_run_facts(folder)
+    assert facts is not None
+    assert as_printed(operator, commands["status"]).code == 0
+
+    _look_at_the_work(operator, project)
+    assert operator.json("clean")["leftovers"] == []
+    refused = operator("attach", "a")
+    assert refused.code == 1
+    assert f"shiftboss logs a --swarm {folder.name} -f" in refused.err
+
+    with running(
+        "logs", "a", "-f", "--swarm", folder.name, SHIFTBOSS_DB=str(folder.parents[1] / "x.db")
+    ) as following:
+        assert following.line() == "starts a"
+        again = operator("run", "plan.yaml", "--detach")
+        assert (again.code, "running already" in again.err) == (1, True)
+        stopped = as_printed(operator, commands["stop"])
+        assert stopped.code == 0, stopped
+        assert following.end().code == 0
+    assert "to continue: shiftboss run plan.yaml" in stopped.out
+    assert operator("run", "plan.yaml", "--attach").code == 130
+    assert "starts a" in operator.succeeds("logs", "a")
+    _clean_up_what_landed(operator)
+
+    operator.succeeds("run", "plan.yaml", "--detach")
+    watched = operator.succeeds("run", "plan.yaml", "--attach")
+    assert "a: assigned to" in watched
+    assert "\nlanded    a  " in watched
+    _clean_up_all(operator, project)
+
+
+def _look_at_the_work(operator: Operator, project: PlanProject) -> None:
+    tree = next(project.trees.glob("*/a.1"))
+    (tree / "new.txt").write_text("not\nadded\n")
+    (tree / "shared.txt").write_text("changed\n")
+    admin = Path(project.git("rev-parse", "--git-common-dir"))
+    indexes = list((project.repo / admin / "worktrees").glob("a.1*/index"))
+    before = [(index.read_bytes(), index.stat().st_mtime_ns) for index in indexes]
+
+    shown = operator.succeeds("diff", "a")
+    assert "+# begun" in shown
+    assert "+++ b/new.txt\n" in shown
+    assert "-first\n+changed\n" in shown
+    assert "\x1b[" not in shown
+    assert before == [(index.read_bytes(), index.stat().st_mtime_ns) for index in indexes]
+    work = operator.json("diff", "a")
+    assert (work["kind"], work["tree"]) == ("work_tree", str(tree))
+    assert {"path": "new.txt", "added": 2, "removed": 0} in work["files"]
+    assert operator("diff", "a", "--claim").err.startswith("a has no claim yet")
+
+    assert "test_b.py" in operator.succeeds("diff", "b", "--stat")
+    landed = operator.json("diff", "b")
+    assert (landed["kind"], len(landed["files"])) == ("landed", 2)
+
+
+def _clean_up_what_landed(operator: Operator) -> None:
+    """The landed task goes, the unfinished one stays."""
+    listed = operator.json("clean")
+    names = [leftover["name"] for leftover in listed["leftovers"]]
+    assert [Path(name).name for name in names] == ["b.1"]
+    assert [kept["bead_id"] for kept in listed["kept"]] == ["a"]
+    assert Path(names[0]).is_dir()
+    assert "shiftboss clean --apply" in operator.succeeds("clean")
+    assert operator.json("clean", "--apply")["removed"] == listed["leftovers"]
+    assert not Path(names[0]).exists()
+    assert operator.json("clean")["leftovers"] == []
+
+
+def _clean_up_all(operator: Operator, project: PlanProject) -> None:
+    kinds = {leftover["kind"] for leftover in operator.json("clean")["leftovers"]}
+    assert {"saved_work", "run"} <= kinds
+    operator.succeeds("clean", "--apply")
+    assert project.git("for-each-ref", "refs/shiftboss", "refs/heads/shiftboss") == ""
+    assert list((project.folder / ".shiftboss" / "runs").iterdir()) == []
+    assert operator.succeeds("clean") == "nothing to clean\n"
+
+
+def ended_attempt(project: PlanProject, **facts: str) -> AttemptRecord:
+    """What is left of a run that was killed: an attempt, its branch and its work tree."""
+    tree = project.trees / "s" / "a.1"
+    base = project.git("rev-parse", "HEAD")
+    project.git("worktree", "add", "--quiet", "-b", "shiftboss/a", str(tree))
+    folder = project.folder / ".shiftboss" / "runs" / "s" / "a.1"
+    folder.mkdir(parents=True)
+    members = {
+        "settings": {"kind": "claude"},
+        "repo": str(project.repo),
+        "tree": str(tree),
+        "branch": "shiftboss/a",
+        "base": base,
+        **facts,
+    }
+    (folder / "attempt.json").write_text(json.dumps(members))
+    (record,) = attempts_in(project.folder / ".shiftboss", "a")
+    return record
+
+
+@pytest.mark.requirement("OWN-11")
+def test_clean_saves_uncommitted_work_and_needs_no_server(project: PlanProject) -> None:
+    record = ended_attempt(project)
+    tree = Path(record.facts["tree"])
+    (tree / "left.txt").write_text("not committed\n")
+    listed = shiftboss("clean", folder=project.folder)
+    assert listed.code == 0, listed
+    assert str(tree) in listed.out
+    assert tree.exists()
+    assert "stays: a of s, not finished" in listed.out
+    assert "s: its tasks count as unfinished, because" in listed.err
+    removed = json.loads(shiftboss("clean", "--apply", "--json", folder=project.folder).out)
+    assert [each["name"] for each in removed["removed"]] == [str(tree)]
+    assert not tree.exists()
+    saved = project.git("show", "refs/shiftboss/salvage/a/1:left.txt")
+    assert saved == "not committed"
+
+    everything = shiftboss("clean", "--all", "--apply", "--json", folder=project.folder)
+    kinds = [each["kind"] for each in json.loads(everything.out)["removed"]]
+    assert kinds == ["branch", "saved_work", "run"]
+    assert project.git("for-each-ref", "refs/shiftboss", "refs/heads/shiftboss") == ""
+
+
+@pytest.mark.requirement("OWN-11")
+@pytest.mark.anyio
+async def test_accepted_work_that_has_not_landed_always_stays(project: PlanProject) -> None:
+    record = ended_attempt(project)
+    project.git("worktree", "remove", "--force", record.facts["tree"])
+    tasks = {"a": {"status": "done", "landed_commit": None}}
+    state = project.folder / ".shiftboss"
+    write_run_facts(state / "runs" / "s", Path("plan.yaml"), "http://127.0.0.1:1")
+    found, kept = await find_leftovers(state, "s", tasks, everything=True)
+    assert found == []
+    assert [each.command for each in kept] == ["shiftboss land plan.yaml a"]
+
+
+@pytest.mark.requirement("OWN-12")
+def test_a_session_is_continued_in_a_work_tree_that_is_opened_again(project: PlanProject) -> None:
+    record = ended_attempt(project)
+    tree = Path(record.facts["tree"])
+    project.git("worktree", "remove", "--force", str(tree))
+    line = {"type": "system", "subtype": "init", "session_id": "s-1"}
+    record.output.write_text(f"{json.dumps(line)}\n")
+    printed = shiftboss("attach", "a", folder=project.folder)
+    assert printed == (0, f"cd {tree} && claude --resume s-1\n", "")
+    assert "shiftboss/a" in project.git("worktree", "list")
+
+    record.output.write_text("")
+    silent = shiftboss("attach", "a", folder=project.folder)
+    assert "names no session" in silent.err
+    facts = {**record.facts, "settings": {"kind": "codex"}}
+    (record.folder / "attempt.json").write_text(json.dumps(facts))
+    other = shiftboss("attach", "a", folder=project.folder)
+    assert (other.code, "--ephemeral" in other.err) == (1, True)
+
+
+@pytest.mark.requirement("OWN-11")
+def test_commands_say_where_they_looked_in_vain(tmp_path: Path) -> None:
+    nowhere = shiftboss("logs", "a", folder=tmp_path)
+    assert (nowhere.code, nowhere.out) == (1, "")
+    assert f"there is no folder .shiftboss in {tmp_path}" in nowhere.err
+    (tmp_path / ".shiftboss").mkdir()
+    unknown = shiftboss("logs", "a", folder=tmp_path)
+    assert f"there is no a.N in {tmp_path / '.shiftboss' / 'runs' / '*'}" in unknown.err
+    for swarm in ("one", "two"):
+        (tmp_path / ".shiftboss" / "runs" / swarm / "a.1").mkdir(parents=True)
+    ambiguous = shiftboss("logs", "a", folder=tmp_path)
+    assert "`shiftboss logs a --swarm one` or `shiftboss logs a --swarm two`" in ambiguous.err
+    missing = shiftboss("logs", "a", "--swarm", "one", "--attempt", "7", folder=tmp_path)
+    assert "it has: 1" in missing.err

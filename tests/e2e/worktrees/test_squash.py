@@ -1,0 +1,109 @@
+"""Squash landings: one commit per task on the target, found again by its message."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from shiftboss.orchestrator.landing.lander import (
+    AcceptedWork,
+    Landed,
+    Lander,
+    LandingConflict,
+    LandingRefused,
+)
+from tests.e2e.worktrees.worktree_fixtures import Project
+
+pytestmark = [pytest.mark.anyio, pytest.mark.requirement("OWN-01")]
+
+
+def squash(
+    project: Project, bead_id: str, commit: str, *criteria: str, **members: Any
+) -> AcceptedWork:
+    members = {"landing": "squash", "swarm_id": "s", "branch": f"shiftboss/{bead_id}", **members}
+    return project.accepted_work(bead_id, commit, *criteria, **members)
+
+
+def subjects(project: Project) -> list[str]:
+    return project.repo.git("log", "--format=%s", f"{project.repo.base}..main").splitlines()
+
+
+async def test_a_task_becomes_one_commit_that_names_its_work(
+    project: Project, lander: Lander
+) -> None:
+    """A refused commit below the verified one does not reach the target."""
+    refused = project.work("refused", {"src/auth/one.py": "x = 'refused'\n"})
+    commit = project.work("bd-1", {"src/auth/one.py": "x = 1\n"}, base=refused)
+    work = squash(project, "bd-1", commit)
+    landed = await lander.land(work)
+    assert landed == Landed(project.tip(), "squash")
+    assert subjects(project) == ["the work of bd-1"]
+    assert project.repo.git("rev-parse", "main^{tree}") == project.repo.git(
+        "rev-parse", f"{commit}^{{tree}}"
+    )
+    message = project.repo.git("log", "-1", "--format=%B", "main").splitlines()
+    assert message[-4:] == [
+        "Shiftboss-Task: bd-1",
+        "Shiftboss-Swarm: s",
+        "Shiftboss-Receipt: receipt-bd-1",
+        f"Shiftboss-Commit: {commit}",
+    ]
+    assert project.repo.git("branch", "--list", "shiftboss/bd-1") == ""
+    assert project.refs("refs/shiftboss/squashed") == {"refs/shiftboss/squashed/s/bd-1": commit}
+    project.repo.commit("more", {"README.md": "# More\n"})
+    assert await lander.land(work) == Landed(landed.commit, "already")
+
+
+async def test_work_on_top_of_squashed_work_lands_without_a_conflict(
+    project: Project, lander: Lander
+) -> None:
+    """It was built before the other work landed, and changes the same lines."""
+    one = project.work("bd-1", {"src/auth/one.py": "x = 1\n"})
+    two = project.work("bd-2", {"src/auth/one.py": "x = 2\n"}, base=one)
+    for bead_id, commit in (("bd-1", one), ("bd-2", two)):
+        assert isinstance(await lander.land(squash(project, bead_id, commit)), Landed)
+    assert subjects(project) == ["the work of bd-2", "the work of bd-1"]
+    assert project.text("main", "src/auth/one.py") == "x = 2"
+
+
+async def test_the_squash_of_a_merge_task_contains_the_work_that_conflicted(
+    project: Project, lander: Lander
+) -> None:
+    one = project.work("bd-1", {"src/auth/one.py": "x = 1\n"})
+    two = project.work("bd-2", {"src/auth/one.py": "x = 2\n"})
+    await lander.land(squash(project, "bd-1", one))
+    assert isinstance(await lander.land(squash(project, "bd-2", two)), LandingConflict)
+    tree = project.repo.git("rev-parse", f"{two}^{{tree}}")
+    merge = project.repo.git(
+        "commit-tree", tree, "-p", project.tip(), "-p", two, "-m", "Merge both"
+    )
+    landed = await lander.land(squash(project, "bd-2-merge-1", merge, branch=None))
+    assert isinstance(landed, Landed)
+    assert await lander.land(squash(project, "bd-2", two)) == Landed(landed.commit, "already")
+    assert subjects(project) == ["the work of bd-2-merge-1", "the work of bd-1"]
+
+
+async def test_a_squash_that_was_removed_from_the_target_lands_again(
+    project: Project, lander: Lander
+) -> None:
+    commit = project.work("bd-1", {"src/auth/one.py": "x = 1\n"})
+    work = squash(project, "bd-1", commit)
+    await lander.land(work)
+    place = (project.repo.path, "main", commit)
+    assert await lander.has_landed(*place, "squash")
+    assert not await lander.has_landed(*place, "merge"), "messages count only for squashes"
+    project.repo.git("reset", "--quiet", "--hard", project.repo.base)
+    assert not await lander.has_landed(*place, "squash")
+    assert isinstance(await lander.land(work), Landed)
+    assert subjects(project) == ["the work of bd-1"]
+
+
+async def test_a_squash_that_breaks_a_test_does_not_land(project: Project, lander: Lander) -> None:
+    one = project.work("bd-1", {"src/auth/one.py": "x = 1\n"})
+    two = project.work("bd-2", {"src/lib/two.py": "y = 1\n"})
+    await lander.land(squash(project, "bd-1", one))
+    criterion = "Command passes: test ! -e src/auth/one.py"
+    outcome = await lander.land(squash(project, "bd-2", two, criterion))
+    assert isinstance(outcome, LandingRefused)
+    assert subjects(project) == ["the work of bd-1"]
