@@ -63,7 +63,8 @@ class RunFolder:
                 f"the swarm {self._swarm_id} is running already, process {running.pid}",
                 hint=f"watch it: {self.command('--attach')}",
             )
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_state_folder(self._folder.parents[1])
+        make_private_folder(self._folder)
         log = self._folder / DETACHED_LOG
         child = _start(log)
         _wait(lambda: self._has_started(child), START_SECONDS)
