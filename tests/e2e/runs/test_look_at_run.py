@@ -155,6 +155,9 @@ def _clean_up_what_landed(operator: Operator) -> None:
     assert operator.json("clean", "--apply")["removed"] == listed["leftovers"]
     assert not Path(names[0]).exists()
     assert operator.json("clean")["leftovers"] == []
+    everything = {each["kind"]: each for each in operator.json("clean", "--all")["leftovers"]}
+    assert set(everything) == {"reservation", "branch", "saved_work", "run"}
+    assert everything["reservation"]["name"] == "a.py, test_a.py"
 
 
 def _clean_up_all(operator: Operator, project: PlanProject) -> None:

@@ -28,7 +28,7 @@ from shiftboss.orchestrator.worktrees.salvage import salvage_refs
 from shiftboss.orchestrator.worktrees.worktree import Worktree, find_worktrees
 from shiftboss.orchestrator.worktrees.worktree_folder import WorktreeFolder
 
-Kind = Literal["work tree", "branch", "saved work", "landing", "attempt", "run"]
+Kind = Literal["work tree", "branch", "saved work", "landing", "attempt", "run", "reservation"]
 Fate = Literal["landed", "cancelled", "accepted", "unfinished"]
 _OVER: Final = ("landed", "cancelled")
 
@@ -36,7 +36,8 @@ _OVER: Final = ("landed", "cancelled")
 @dataclass(frozen=True, slots=True)
 class Leftover:
     """`name` is a path or a ref, `why` the reason why it can be removed. `commit` is where a ref
-    points to: one that has moved since is not deleted."""
+    points to: one that has moved since is not deleted. A reservation is that of the task `bead_id`
+    on the server; its name are the files."""
 
     kind: Kind
     swarm_id: str
@@ -46,12 +47,14 @@ class Leftover:
     repo: Path | None = None
     commit: str = ""
     worktree: Worktree | None = None
+    bead_id: str = ""
 
     def as_json(self) -> dict[str, object]:
         return {
             "kind": self.kind.replace(" ", "_"),
             "swarm_id": self.swarm_id,
             "name": self.name,
+            "bead_id": self.bead_id or None,
             "repo": None if self.repo is None else str(self.repo),
             "bytes": self.size,
             "why": self.why,
@@ -77,6 +80,23 @@ def fate_of(task: Mapping[str, Any] | None) -> Fate:
     if task["status"] == "cancelled":
         return "cancelled"
     return "accepted" if task["status"] == "done" else "unfinished"
+
+
+def repos_of_run(state: Path, swarm_id: str) -> list[str]:
+    """The repositories that agents of the run have worked in."""
+    attempts = attempts_of_run(state, swarm_id)
+    return sorted({each.facts["repo"] for each in attempts if "repo" in each.facts})
+
+
+def reservation(
+    swarm_id: str, task: Mapping[str, Any] | None, holder: Mapping[str, Any]
+) -> Leftover | None:
+    """The files that an unfinished task of an ended run keeps from other tasks."""
+    if holder["swarm_id"] != swarm_id or fate_of(task) != "unfinished":
+        return None
+    why = f"{holder['bead_id']} is not finished; it is cancelled (--all)"
+    files = ", ".join(holder["owned"])
+    return Leftover("reservation", swarm_id, files, why, bead_id=str(holder["bead_id"]))
 
 
 def ended_runs(state: Path) -> list[str]:

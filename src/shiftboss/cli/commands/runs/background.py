@@ -23,6 +23,7 @@ from shiftboss.orchestrator.run.run_files import (
     read_run_facts,
 )
 from shiftboss.orchestrator.run.run_lock import RunProcess, process_of_run
+from shiftboss.system.state_folder import make_private_folder, make_state_folder
 
 if TYPE_CHECKING:
     from shiftboss.orchestrator.run.progress import Progress
@@ -67,9 +68,13 @@ class RunFolder:
         make_private_folder(self._folder)
         log = self._folder / DETACHED_LOG
         child = _start(log)
-        _wait(lambda: self._has_started(child), START_SECONDS)
-        if process_of_run(self._folder) is None and child.poll() != 0:
-            raise NotStarted(f"the run did not start: {_last_lines(log)}", hint=f"see {log}")
+        if not _wait(lambda: self._has_started(child), START_SECONDS):
+            raise NotStarted(
+                f"process {child.pid} does not work yet after {START_SECONDS:.0f} seconds",
+                hint=f"see {log}; watch it: {self.command('--attach')}",
+            )
+        if child.poll() is not None:
+            return self._ended_at_once(child, log)
         return Output.of(
             {
                 "swarm_id": self._swarm_id,
@@ -78,6 +83,19 @@ class RunFolder:
                 "address": self._address(),
             },
             lambda: self._show_started(child.pid, log),
+        )
+
+    def _ended_at_once(self, child: subprocess.Popen[bytes], log: Path) -> Output:
+        """There was nothing to do, or the run could not start."""
+        result = read_result(self._folder)
+        if result is None or result.pid != child.pid:
+            raise NotStarted(f"the run did not start: {_last_lines(log)}", hint=f"see {log}")
+        document = {"swarm_id": self._swarm_id, "exit_code": result.exit_code, "log": str(log)}
+        error = NotStarted("the run has ended already", hint=f"see {log}")
+        return Output.of(
+            document,
+            lambda: self._show_result(result),
+            error if result.exit_code else None,
         )
 
     def _has_started(self, child: subprocess.Popen[bytes]) -> bool:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from shiftboss.cli.common.attempts import state_folder
-from shiftboss.cli.common.client import NoServer, RequestRefused
+from shiftboss.cli.common.client import NoServer, RequestRefused, parse_answer
 from shiftboss.cli.common.command import Output, ServerSession, server_command
 from shiftboss.cli.common.output import print_line, show
 from shiftboss.cli.common.pages import bus_pages, join_pages
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from shiftboss.orchestrator.run.leftovers import Kept, Leftover
 
 Tasks = dict[str, dict[str, Any]]
+# With the reason why it could not be removed, or None.
+Removal = tuple["Leftover", str | None]
 
 
 class NotRemoved(ShiftbossError):
@@ -37,69 +39,103 @@ def clean(
 ) -> Output:
     """List what ended runs have left behind, and remove it with --apply.
 
-    That is: work trees, branches, saved work, and the folders with logs. Nothing of a run that is
-    alive is listed, and accepted work that has not landed always stays.
+    That is: work trees, branches, saved work, the folders with logs, and with --all the files that
+    unfinished tasks keep reserved: these tasks are cancelled. Nothing of a run that is alive is
+    listed, and accepted work that has not landed always stays.
 
     \b
     Example:
       shiftboss clean
       shiftboss clean --apply
     """
-    from shiftboss.orchestrator.run.leftovers import ended_runs
-
-    state = state_folder()
-    notes: list[str] = []
-    found: list[Leftover] = []
-    kept: list[Kept] = []
-    for swarm_id in ended_runs(state):
-        leftovers, staying = asyncio.run(
-            _find(state, swarm_id, _tasks(session, swarm_id, notes), everything)
-        )
-        found += leftovers
-        kept += staying
+    cleaning = _Cleaning(session, state_folder(), everything)
+    found, kept = cleaning.find()
     if apply:
-        return _removed(asyncio.run(_remove(state, found)), kept, notes)
+        return _removed(cleaning.remove(found), kept, cleaning.notes)
     return Output.of(
         {"leftovers": [each.as_json() for each in found], "kept": _kept_json(kept)},
         lambda: _show_found(found, kept, everything=everything),
-        notes=notes,
+        notes=cleaning.notes,
     )
 
 
-def _tasks(session: ServerSession, swarm_id: str, notes: list[str]) -> Tasks:
-    """The tasks of a swarm by their id. Without a server all of them count as unfinished."""
-    try:
-        pages = bus_pages(session.client, "list_tasks", swarm_id, None)
-    except (NoServer, RequestRefused) as error:
-        notes.append(f"{swarm_id}: its tasks count as unfinished, because {error.detail}")
-        return {}
-    return {task["bead_id"]: task for task in join_pages(pages, "tasks")["tasks"]}
+class _Cleaning:
+    """`notes` are for people: what could not be looked at."""
 
+    def __init__(self, session: ServerSession, state: Path, everything: bool) -> None:
+        self._session = session
+        self._state = state
+        self._everything = everything
+        self.notes: list[str] = []
 
-async def _find(
-    state: Path, swarm_id: str, tasks: Tasks, everything: bool
-) -> tuple[list[Leftover], list[Kept]]:
-    from shiftboss.orchestrator.run.leftovers import find_leftovers
+    def find(self) -> tuple[list[Leftover], list[Kept]]:
+        from shiftboss.orchestrator.run.leftovers import ended_runs, find_leftovers
 
-    return await find_leftovers(state, swarm_id, tasks, everything=everything)
+        found: list[Leftover] = []
+        kept: list[Kept] = []
+        for swarm_id in ended_runs(self._state):
+            tasks = self._tasks(swarm_id)
+            finding = find_leftovers(self._state, swarm_id, tasks, everything=self._everything)
+            leftovers, staying = asyncio.run(finding)
+            found += self._reservations(swarm_id, tasks) + leftovers
+            kept += staying
+        return found, kept
 
-
-async def _remove(state: Path, found: list[Leftover]) -> list[tuple[Leftover, str | None]]:
-    from shiftboss.orchestrator.run.leftovers import remove_leftovers
-
-    results: list[tuple[Leftover, str | None]] = []
-    for swarm_id in dict.fromkeys(each.swarm_id for each in found):
-        own = [each for each in found if each.swarm_id == swarm_id]
+    def _tasks(self, swarm_id: str) -> Tasks:
+        """By their id. Without a server and its database, all of them count as unfinished."""
         try:
-            results += await remove_leftovers(state, swarm_id, own)
+            pages = bus_pages(self._session.client, "list_tasks", swarm_id, None)
+        except (NoServer, RequestRefused) as error:
+            self.notes.append(f"{swarm_id}: its tasks count as unfinished, because {error.detail}")
+            return {}
+        return {task["bead_id"]: task for task in join_pages(pages, "tasks")["tasks"]}
+
+    def _reservations(self, swarm_id: str, tasks: Tasks) -> list[Leftover]:
+        if not self._everything or not tasks:
+            return []
+        from shiftboss.orchestrator.run.leftovers import repos_of_run, reservation
+
+        reservations = []
+        for repo in repos_of_run(self._state, swarm_id):
+            try:
+                answer = self._session.call("who_owns", swarm_id, repo=repo, files=[])
+            except (NoServer, RequestRefused) as error:
+                self.notes.append(f"{swarm_id}: the owners of files in {repo}: {error.detail}")
+                continue
+            holders = parse_answer(answer, "holders")["holders"]
+            reservations += [
+                reservation(swarm_id, tasks.get(holder["bead_id"]), holder) for holder in holders
+            ]
+        return [each for each in reservations if each is not None]
+
+    def remove(self, found: list[Leftover]) -> list[Removal]:
+        results: list[Removal] = []
+        for swarm_id in dict.fromkeys(each.swarm_id for each in found):
+            own = [each for each in found if each.swarm_id == swarm_id]
+            results += [self._cancel(each) for each in own if each.kind == "reservation"]
+            results += self._remove([each for each in own if each.kind != "reservation"], swarm_id)
+        return results
+
+    def _cancel(self, leftover: Leftover) -> Removal:
+        reason = "shiftboss clean --all"
+        try:
+            self._session.call(
+                "cancel_task", leftover.swarm_id, bead_id=leftover.bead_id, reason=reason
+            )
+        except (NoServer, RequestRefused) as error:
+            return leftover, error.detail
+        return leftover, None
+
+    def _remove(self, own: list[Leftover], swarm_id: str) -> list[Removal]:
+        from shiftboss.orchestrator.run.leftovers import remove_leftovers
+
+        try:
+            return asyncio.run(remove_leftovers(self._state, swarm_id, own))
         except Conflict as error:  # a run has started in the meantime
-            results += [(each, error.detail) for each in own]
-    return results
+            return [(each, error.detail) for each in own]
 
 
-def _removed(
-    results: list[tuple[Leftover, str | None]], kept: list[Kept], notes: list[str]
-) -> Output:
+def _removed(results: list[Removal], kept: list[Kept], notes: list[str]) -> Output:
     failed = [(each, reason) for each, reason in results if reason is not None]
     removed = [each for each, reason in results if reason is None]
 

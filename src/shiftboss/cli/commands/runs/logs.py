@@ -68,7 +68,8 @@ def _print_for_people(record: AttemptRecord, lines: Iterator[_Line]) -> None:
     from shiftboss.cli.views.agent_output import AgentLines
 
     settings = record.settings
-    agent_lines = AgentLines(AGENTS[settings.kind].reader(settings))
+    agent = AGENTS.get(settings.kind, AGENTS["command"])  # of an agent that is gone since
+    agent_lines = AgentLines(agent.reader(settings))
     is_empty = True
     for line in lines:
         is_empty = False
