@@ -199,8 +199,6 @@ def serve(settings: ServerSettings, on_listening: Callable[[str], None]) -> None
 def _app(settings: ServerSettings) -> App:
     folder = settings.state_folder
     try:
-        for made in {folder, settings.database_folder or folder}:
-            make_state_folder(made)
         evidence = EvidenceProxy(folder, _own_repo())
         operator = settings.operator_token or operator_token(folder)
     except OSError as error:

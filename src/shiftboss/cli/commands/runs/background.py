@@ -23,6 +23,7 @@ from shiftboss.orchestrator.run.run_files import (
     read_run_facts,
 )
 from shiftboss.orchestrator.run.run_lock import RunProcess, process_of_run
+from shiftboss.system.state_folder import make_private_folder, make_state_folder
 
 if TYPE_CHECKING:
     from shiftboss.orchestrator.run.progress import Progress
@@ -63,7 +64,8 @@ class RunFolder:
                 f"the swarm {self._swarm_id} is running already, process {running.pid}",
                 hint=f"watch it: {self.command('--attach')}",
             )
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_state_folder(self._folder.parents[1])
+        make_private_folder(self._folder)
         log = self._folder / DETACHED_LOG
         child = _start(log)
         if not _wait(lambda: self._has_started(child), START_SECONDS):

@@ -136,17 +136,10 @@ def run(
       shiftboss run plan.yaml --workers 4
       shiftboss run plan.yaml --detach
     """
-    if attach or stop or detach:
-        run_folder = _run_folder(plan_file, db)
-        if attach:
-            raise typer.Exit(run_folder.attach())
-        output = run_folder.stop() if stop else run_folder.detach()
-        if as_json:
-            print_json(output.document)
-        else:
-            output.view()
-        if output.error is not None:
-            raise output.error
+    if attach:
+        raise typer.Exit(_run_folder(plan_file, db).attach())
+    if stop:
+        print_output(_run_folder(plan_file, db).stop(), as_json=as_json)
         return
     changes = {"workers": workers, "agent": agent, "auto_merge": auto_merge}
     loaded = _load(plan_file, as_json=as_json)
@@ -161,6 +154,9 @@ def run(
     if found.problems:
         print_output(refusal(plan_file, found.problems, found.warnings), as_json=as_json)
     note_warnings(found.warnings)
+    if detach:
+        print_output(_run_folder(plan_file, db).detach(), as_json=as_json)
+        return
     options = _run_options(plan, server, token_file, db, policy)
     options = replace(
         options,
