@@ -216,3 +216,39 @@ def test_each_swarm_has_its_own_bus(any_client: Client) -> None:
     assert ask(any_client, "poll_task", name="w", swarm_id=swarm_id, timeout_ms=0)["task"] is None
     assert ask(any_client, "list_tasks", swarm_id=swarm_id)["tasks"] == []
     assert ask(any_client, "poll_task", name="w")["task"]["bead_id"] == "t"
+
+
+@pytest.mark.requirement("OWN-19", "BUS-04")
+def test_a_task_does_not_wait_for_a_worker_that_is_gone_while_another_polls(
+    any_server: RunningServer, any_client: Client
+) -> None:
+    ask(any_client, "register_worker", name="gone")
+    submitted(any_client, "task-123")
+    assert status_of(any_client, "gone") == "pending"
+    names = [f"z.ai{number}" for number in range(6)]
+    for name in names:
+        ask(any_client, "register_worker", name=name)
+    with polling(any_client, any_server.url) as polls:
+        answers = [poll.answer()["task"] for poll in [polls.start(name, 200) for name in names]]
+    (delivered,) = [task for task in answers if task is not None]
+    assert (delivered["bead_id"], delivered["epoch"]) == ("task-123", 2)
+    (holder,) = [name for name in names if status_of(any_client, name) == "pending"]
+    assert status_of(any_client, "gone") == "idle"
+    late = {"name": "gone", "bead_id": "task-123", "epoch": 1}
+    refused(any_client, "/bus/ack_task", late, 409, "task_mismatch")
+    ask(any_client, "ack_task", name=holder, bead_id="task-123", epoch=2)
+    ask(any_client, "worker_done", bead_id="task-123", name=holder, epoch=2)
+
+
+@pytest.mark.requirement("OWN-19", "BUS-04")
+def test_a_parked_poll_gets_the_task_before_an_idle_worker(
+    any_server: RunningServer, any_client: Client
+) -> None:
+    for name in ("gone", "here"):
+        ask(any_client, "register_worker", name=name)
+    ask(any_client, "add_task", bead_id="task-123", title="T")
+    with polling(any_client, any_server.url) as polls:
+        poll = polls.park("here")
+        answer = ask(any_client, "submit_task", bead_id="task-123")
+        assert (answer["dispatched"], answer["worker"], answer["epoch"]) == (True, "here", 1)
+        assert poll.answer()["task"]["epoch"] == 1

@@ -328,3 +328,16 @@ def test_everyday_handoff_commands_import_nothing_heavy(
     assert "shiftboss" in imported
     heavy = {"pydantic", "pydantic_core", "httpx2", "mcp", "asyncio", "rich", "cryptography"}
     assert imported & heavy == set()
+
+
+@pytest.mark.requirement("HO-01")
+def test_a_task_that_only_reads_is_spawned_by_a_flag(handoffs: Handoffs) -> None:
+    spawn = ("handoff", "spawn", "reads", "--title", "T")
+    for wrong in ((), ("--read-only", "--files", "src/")):
+        refused = handoffs.run(*spawn, *wrong)
+        assert refused.code == 1
+        assert "give --files or --read-only" in refused.err
+    done = handoffs.run(*spawn, "--read-only")
+    assert (done.code, done.err) == (0, "")
+    assert "owns nothing: it only reads" in done.out
+    assert any("nothing: it only reads" in line for line in _shown(handoffs, "reads"))

@@ -97,6 +97,28 @@ async def test_the_tools_are_listed_with_the_documented_arguments(
     assert reading == READING_TOOLS
 
 
+@pytest.mark.requirement("BUS-03", "BUS-04")
+async def test_a_worker_gets_the_description_and_a_submit_says_whether_it_dispatched(
+    server: RunningServer,
+) -> None:
+    async with connected(server.url, SURFACES[0]) as bus:
+        unknown = await bus.refused("submit_task", bead_id="none")
+        assert (unknown["dispatched"], unknown["error"]) == (False, "Unknown task: none")
+        await bus.call("register_worker", name="z.ai1")
+        await bus.call("add_task", bead_id="t", title="T", description="Sign it with RS256.")
+        assert (await bus.call("submit_task", bead_id="t"))["dispatched"] is True
+        again = await bus.call("submit_task", bead_id="t")
+        assert (again["dispatched"], again["worker"], again["status"]) == (
+            False,
+            "z.ai1",
+            "pending",
+        )
+        task = (await bus.call("poll_task", name="z.ai1"))["task"]
+        assert task["description"] == "Sign it with RS256."
+        await bus.call("ack_task", name="z.ai1", bead_id="t")
+        assert (await bus.call("submit_task", bead_id="t"))["status"] == "executing"
+
+
 @pytest.mark.requirement("BUS-01", "BUS-02", "BUS-03", "BUS-05", "BUS-06")
 @every_surface
 async def test_every_documented_answer_is_returned_as_written(

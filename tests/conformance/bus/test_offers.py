@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from shiftboss.errors import StaleEpoch, TaskMismatch
-from shiftboss.protocol.bus import PollAnswer, PollRequest
+from shiftboss.protocol.bus import ListQuestionsRequest, PollAnswer, PollRequest
 from shiftboss.protocol.messages import MessageType
 from shiftboss.protocol.runs import PauseSwarmRequest, ResumeSwarmRequest
 from tests.conformance.bus.bus_fixtures import SWARM, BusFixture, StillClock, open_bus
@@ -192,3 +192,31 @@ async def test_an_order_of_the_orchestrator_is_left_to_its_worker(bus: BusFixtur
     )
     assert (await bus.look("w")).task is None
     assert (await bus.given("v")).worktree_path == "/w"
+
+
+async def test_an_offer_taken_over_keeps_the_question_of_an_earlier_attempt(
+    bus: BusFixture,
+) -> None:
+    await bus.register("v")
+    await bus.add_and_submit("t")
+    await bus.start("v", "t")
+    await bus.say(MessageType.BLOCKED, "v", payload={"question": "which?"})
+    await bus.failed("t")
+    await bus.register("gone")
+    await bus.retry("t")
+    holder = (await bus.show("t")).worker
+    await bus.given("gone" if holder == "v" else "v")
+    questions = await bus.bus_service.list_questions(ListQuestionsRequest(swarm_id=SWARM))
+    assert [question.question for question in questions.questions] == ["which?"]
+
+
+async def test_a_worker_that_comes_back_takes_an_offer_over_and_is_available_again(
+    bus: BusFixture,
+) -> None:
+    await bus.register("v", "w", "x")
+    await bus.add_and_submit("t")
+    await bus.given("w")  # the offer of v is taken over
+    await bus.add_and_submit("u")
+    assert (await bus.show("u")).worker == "x"
+    assert (await bus.given("v")).bead_id == "u"
+    assert (await bus.rows()).workers["v"].available

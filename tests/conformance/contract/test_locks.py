@@ -287,6 +287,12 @@ async def test_a_task_cancelled_before_work_begins_releases_its_lock(
     assert (await contract.attempt("offered")).state is WorkerState.ASSIGNED
     await contract.cancel("offered")
     assert await contract.locked() == {}
+    await contract.register("v")
+    await contract.spawn("taken-over", "b.py", repo="sdk", submit=True)
+    offered_to = (await contract.attempt("taken-over")).worker
+    assert (await contract.given("w" if offered_to == "v" else "v")).epoch == 2
+    await contract.cancel("taken-over")
+    assert await contract.locked() == {}
     await contract.works_on("sdk", "w", "begun")
     await contract.cancel("begun")
     assert await contract.locked() == {"sdk": "begun"}

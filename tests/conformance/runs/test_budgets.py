@@ -85,6 +85,7 @@ async def test_a_larger_budget_releases_the_task(
     await plan.budget("a", dollars=0.5)
     await plan.uses("a", "w", 1, dollars=0.75, input_tokens=1)
     await handoffs.failed("a")
+    assert (await handoffs.given("w")).bead_id == "b"
     await handoffs.register("x")
     await handoffs.submit("a")
     with pytest.raises(Forbidden) as refused:

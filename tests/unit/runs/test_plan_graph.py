@@ -111,6 +111,20 @@ def test_overlaps_are_found_within_a_repo_with_an_example() -> None:
     assert (found[0].left_pattern, found[0].right_pattern) == ("src/", "SRC/b.py")
 
 
+@pytest.mark.requirement("HO-07")
+def test_braces_are_alternatives_when_overlaps_are_searched() -> None:
+    plan = made(
+        task("a", files_owned=["src/{auth,lib}/*.ts"]),
+        task("b", files_owned=["src/lib/"]),
+        task("c", files_owned=["{docs,src/{web,api}}/**"]),
+        task("d", files_owned=["src/api/x.ts"]),
+    )
+    assert [(one.left, one.right, one.left_pattern) for one in plan_overlaps(plan)] == [
+        ("a", "b", "src/lib/*.ts"),
+        ("c", "d", "src/api/**"),
+    ]
+
+
 def test_two_workers_start_with_the_tasks_that_block_the_most_work() -> None:
     assert times(schedule(DIAMOND, 2)) == {
         "first": (0, 2),

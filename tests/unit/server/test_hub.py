@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
 
+from shiftboss.coordinator import event_hub
 from shiftboss.coordinator.event_hub import RECHECK, Hub
 from shiftboss.protocol.events import Event, EventKind
 
@@ -108,3 +110,50 @@ async def test_worker_listeners_get_every_event_of_a_worker_before_a_poll_wakes(
     hub.publish([event(1), assigned(2)])
     assert received == [(assigned(2), {"worker": "w", "bead_id": "t"}, False)]
     assert poll.result() == assigned(2)
+
+
+def offered(number: int, worker: str) -> Event:
+    """An offer that no poll has received."""
+    kind = EventKind.TASK_ASSIGNED.value
+    return Event("s", number, kind, 0, f'{{"worker":"{worker}","bead_id":"t","received":false}}')
+
+
+@pytest.mark.requirement("OWN-19")
+async def test_a_promise_is_kept_by_the_last_poll_of_the_worker() -> None:
+    hub = Hub()
+    assert not hub.promise("s", "w")
+    first, second = hub.park("s", "w"), hub.park("s", "w")
+    assert list(hub.parked_workers("s")) == ["w"]
+    assert hub.promise("s", "w")
+    assert not hub.promise("s", "v")
+    assert not hub.promise("t", "w")
+    assert not hub.unpark("s", "w", first)
+    assert hub.unpark("s", "w", second)
+    third = hub.park("s", "w")
+    assert not hub.unpark("s", "w", third)
+    assert not hub.parked_workers("s")
+
+
+@pytest.mark.requirement("OWN-19")
+async def test_an_offer_that_no_poll_received_makes_parked_polls_ask_the_store() -> None:
+    hub = Hub()
+    own, other, elsewhere = hub.park("s", "w"), hub.park("s", "v"), hub.park("t", "v")
+    hub.publish([offered(1, "w")])
+    assert own.result() == RECHECK
+    assert not other.done()
+    hub.publish([offered(2, "gone")])
+    assert other.result() == RECHECK
+    assert not elsewhere.done()
+
+
+@pytest.mark.requirement("OWN-19")
+async def test_another_server_has_time_to_hand_out_its_offer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(event_hub, "OFFER_GRACE_SECONDS", 0.01)
+    hub = Hub(is_alone=False)
+    poll = hub.park("s", "v")
+    hub.publish([offered(1, "elsewhere"), offered(2, "elsewhere")])
+    assert not poll.done()
+    async with asyncio.timeout(10):
+        assert await poll == RECHECK

@@ -33,7 +33,7 @@ def handoff_summary(view: Members, at: datetime) -> Table:
     for name in ("branch", "target", "strategy"):
         if view[name]:
             add_fact(lines, name, view[name])
-    _add_list(lines, "owns", contract["files_owned"])
+    _add_list(lines, "owns", contract["files_owned"] or ["nothing: it only reads"])
     _add_list(lines, "read only", contract["files_readonly"])
     _add_list(lines, "done when", contract["success_criteria"])
     _add_list(lines, "after", contract["dependencies_completed"])

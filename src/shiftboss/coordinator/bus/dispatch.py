@@ -197,9 +197,11 @@ def take_over_offer(tx: Transaction, worker: Worker, now_ms: int) -> Assignment 
     assert task is not None, "an offer has a task"
     if has_left_checkpoint(task, worker.name):
         return None  # it gave the task away, because its context was full
-    end_attempt(tx, offer, "offer_taken_over", now_ms)
+    # A question of an earlier attempt stays open: its answer goes to the next worker.
+    close_assignment(tx, offer, now_ms, keep_questions=True)
+    _add_attempt_ended(tx, offer, "offer_taken_over", now_ms)
     free_worker(tx, offer, now_ms, available=False)
-    return assign(tx, task, worker, now_ms)
+    return assign(tx, task, worker._replace(available=True), now_ms)
 
 
 def _take_over(tx: Transaction, former: Assignment, now_ms: int) -> None:

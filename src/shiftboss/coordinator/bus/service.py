@@ -118,7 +118,6 @@ class BusService:
         wakes it.
         """
         hub = self._hub
-        is_promised = False
         parked = hub.park(request.swarm_id, request.name)
         try:
             if ask_store:

@@ -17,6 +17,7 @@ from shiftboss.cli.commands.handoffs.spawn_options import (
     Files,
     Generated,
     OnlyPrompt,
+    OnlyReads,
     Readonly,
     Replace,
     Repo,
@@ -26,6 +27,7 @@ from shiftboss.cli.commands.handoffs.spawn_options import (
     Target,
     Title,
     Trait,
+    owned_files,
     resolve_repo,
 )
 from shiftboss.cli.common.client import parse_answer
@@ -48,7 +50,8 @@ class BadDescription(ShiftbossError):
 def spawn(
     session: ServerSession,
     task_id: TaskId,
-    files: Files,
+    files: Files = None,
+    only_reads: OnlyReads = False,
     title: Title = None,
     description: Description = None,
     description_file: DescriptionFile = None,
@@ -76,7 +79,7 @@ def spawn(
     """
     request: dict[str, object] = {
         "bead_id": task_id,
-        "files": files,
+        "files": owned_files(files, only_reads=only_reads),
         "subtask_title": title,
         "subtask_description": _read_description(description, description_file),
         "dependencies_completed": depends_on or [],
@@ -123,7 +126,7 @@ def _show_spawned(answer: dict[str, Any], *, only_prompt: bool) -> None:
     print_line(
         f"{task_id} has contract version {answer['contract_version']} and is {answer['status']}"
     )
-    print_line(f"owns {', '.join(contract['files_owned'])}")
+    print_line(f"owns {', '.join(contract['files_owned']) or 'nothing: it only reads'}")
     for criterion in contract["success_criteria"]:
         print_line(f"done when: {criterion}")
     if answer.get("model"):

@@ -11,6 +11,7 @@ import typer
 from shiftboss.cli.common.client import parse_answer
 from shiftboss.cli.common.command import ServerSession
 from shiftboss.cli.common.options import DEFAULT_SWARM
+from shiftboss.errors import ShiftbossError
 
 _REPEATABLE = "May be repeated."
 
@@ -19,8 +20,11 @@ Title = Annotated[
     typer.Option(metavar="TEXT", help="What it is about; required if the task is new."),
 ]
 Files = Annotated[
-    list[str],
+    list[str] | None,
     typer.Option(metavar="PATH", help=f"A file, folder or glob that the task owns. {_REPEATABLE}"),
+]
+OnlyReads = Annotated[
+    bool, typer.Option("--read-only", help="The task owns no files and must not change any.")
 ]
 Description = Annotated[
     str | None,
@@ -103,6 +107,22 @@ OnlyPrompt = Annotated[bool, typer.Option("--prompt", help="Print only the promp
 
 # What can be a name in a policy; `./alphavm` can only be a folder.
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+
+
+class BadFiles(ShiftbossError):
+    code = "bad_files"
+    title = "The files cannot be used"
+
+
+def owned_files(files: list[str] | None, *, only_reads: bool) -> list[str]:
+    """A task that owns nothing has to be asked for, because it is usually a mistake."""
+    if bool(files) == only_reads:
+        problem = "not both" if only_reads else "the task owns no files otherwise"
+        raise BadFiles(
+            f"give --files or --read-only: {problem}",
+            hint="name what the task may change, such as `--files src/auth/`",
+        )
+    return files or []
 
 
 def resolve_repo(session: ServerSession, repo: str | None) -> str | None:
