@@ -106,6 +106,8 @@ def test_milestones_lead_to_proof_and_a_red_sync_job_is_refused(
     assert claimed.err.startswith("t-core was refused: 1 violation")
     shown = server.ok("repo", "list")[1].split()
     assert (shown[1], shown[5:8]) == ("core", ["failed", red[:10], "#1"])
+    (core, app) = server.json("repo", "list")["repos"]
+    assert (core["worker"], core["milestone"], app["worker"]) == (WORKER, "FIXING_CI", None)
 
     fixing = ("--failed-job", "radicle-push", "--diagnosis", "nothing to sync")
     server.ok("milestone", task_id, "--milestone", "FIXING_CI", *fixing)
@@ -117,6 +119,18 @@ def test_milestones_lead_to_proof_and_a_red_sync_job_is_refused(
     events = server.run("events", "default").out
     assert f"CI run #1 of core failed, commit {red[:10]}: radicle-push failed" in events
     assert "t-core released core: the work is accepted" in events
+
+
+@pytest.mark.requirement("CC-01", "CC-02")
+def test_a_claim_without_a_reported_push_is_followed_until_its_ci_is_green(
+    server: PolicyServer,
+) -> None:
+    task_id = server.spawn("core", at_work=True)
+    sha = server.core.commit("with it", {"synced": "yes\n"})
+    claimed = server.run("complete", task_id, "--commit", sha)
+    if claimed.code:  # CI was slower than the verdict
+        assert "the server watches the run" in claimed.out + claimed.err
+    server.wait_for(task_id, status="done")
 
 
 @pytest.mark.requirement("CC-02")
