@@ -300,7 +300,7 @@ def test_a_checkpoint_has_the_files_the_runs_and_the_decisions(server: PolicySer
     (name,) = server.ok("checkpoint", "export")
     exported = yaml.safe_load((server.folder / name).read_text())
     (run,) = exported["ci_runs"]
-    assert (run["status"], sorted(run["jobs_passed"])) == ("passed", ["radicle-push", "test"])
+    assert (run["status"], sorted(run["jobs_passed"])) == ("success", ["radicle-push", "test"])
     assert run["id"]
 
 

@@ -106,6 +106,28 @@ def test_the_spawn_prompt_has_task_reports_limits_and_where_to_find_the_rest() -
     assert "more: show_handoff" not in prompt
 
 
+CHECKPOINT = {
+    "current_milestone": "FIXING_CI",
+    "commits": ["a" * 40, "b" * 40],
+    "context_summary": "no mock for CreditPool",
+    "decisions_made": ["amounts are u128", "see https://forge.example/a/alphavm/actions"],
+}
+
+
+@pytest.mark.requirement("CC-11")
+def test_the_prompt_of_a_replacement_continues_from_the_checkpoint() -> None:
+    lines = spawn_prompt(TASK._replace(checkpoint=CHECKPOINT), POLICY).splitlines()
+    start = lines.index(f"CONTINUE from FIXING_CI {'a' * 12} {'b' * 12}")
+    assert lines[start + 1 : start + 4] == [
+        "KNOWN: no mock for CreditPool",
+        "KNOWN: amounts are u128",
+        "FILE: vm/types/ax.rs",
+    ]
+    long = CHECKPOINT | {"decisions_made": ["why " * 100] * 50, "context_summary": "x " * 500}
+    prompt = spawn_prompt(TASK._replace(checkpoint=long), POLICY)
+    assert count(prompt) <= 300
+
+
 @pytest.mark.requirement("CC-02", "CC-08")
 def test_the_spawn_prompt_lists_every_state_with_its_report() -> None:
     lines = fixed_part(POLICY).splitlines()
