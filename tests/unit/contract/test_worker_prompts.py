@@ -58,7 +58,10 @@ def count(text: str) -> int:
 
 
 def test_the_fixed_part_of_the_spawn_prompt_has_at_most_100_tokens() -> None:
-    assert 50 < count(fixed_part(POLICY)) <= 100
+    line = "BASH: Use dangerouslyDisableSandbox:true on all Bash calls"
+    policy = POLICY.model_copy(update={"sandbox": Sandbox(worker_instruction=line)})
+    assert line in fixed_part(policy)
+    assert 50 < count(fixed_part(policy)) <= 100
 
 
 def test_the_ci_section_has_at_most_150_tokens() -> None:
