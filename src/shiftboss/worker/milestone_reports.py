@@ -106,7 +106,8 @@ class MilestoneReports(ABC):
         return await self._wait_for_answer(answer["question_id"])
 
     async def denied(self, tool: str, error: str, operation: str | None = None) -> bool:
-        """Report that a tool was denied. False: the worker has to stop; the operator was asked."""
+        """Report that a tool was denied. False: the attempt has ended; the contact was asked. True:
+        the worker must neither retry nor work around it; it can stop with `blocked_permission`."""
         failure = {"tool": tool, "message": error, "operation": operation}
         answer = await self._client.call(
             "report_failure",
@@ -117,6 +118,15 @@ class MilestoneReports(ABC):
             return True
         self._end()
         return False
+
+    async def blocked_permission(
+        self, tool: str, error: str, operations: Sequence[str] = ()
+    ) -> None:
+        """Stop after a denial: the attempt ends, and the contact is asked how to continue.
+        `operations` are the files and operations that were attempted."""
+        report = {"milestone": "BLOCKED_PERMISSION", "tool": tool, "error": error}
+        await self._report(report | {"operations": list(operations)})
+        self._end()
 
     async def _report(self, report: dict[str, Any], **members: object) -> dict[str, Any]:
         return await self._client.call(

@@ -150,6 +150,16 @@ async def test_blocked_asks_a_question_and_waits_for_the_answer(room: Room) -> N
 
 
 @pytest.mark.requirement("CC-07")
+async def test_a_worker_stops_at_the_first_denial_with_what_it_attempted(room: Room) -> None:
+    async with room.task() as task:
+        assert await task.denied("Bash", "Permission denied", "mkdir a")
+        await task.blocked_permission("Bash", "Permission denied", ["write a/b.txt"])
+        assert task.is_over
+    (question,) = room.contract_server.ask("list_questions")["questions"]
+    assert "Attempted: mkdir a\nAttempted: write a/b.txt" in question["question"]
+
+
+@pytest.mark.requirement("CC-07")
 async def test_the_second_denial_of_a_tool_ends_the_work(room: Room) -> None:
     error = "Permission to use Bash has been auto-denied"
     async with room.task() as task:

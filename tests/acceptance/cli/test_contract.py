@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.acceptance.bus.bus import ask, task
+from tests.acceptance.bus.bus import task
 from tests.acceptance.handoffs.contract_fixtures import WORKER, PolicyServer, running_policy_server
 from tests.commands import environment
 from tests.repos import Repo
@@ -106,6 +106,8 @@ def test_milestones_lead_to_proof_and_a_red_sync_job_is_refused(
     assert claimed.err.startswith("t-core was refused: 1 violation")
     shown = server.ok("repo", "list")[1].split()
     assert (shown[1], shown[5:8]) == ("core", ["failed", red[:10], "#1"])
+    (core, app) = server.json("repo", "list")["repos"]
+    assert (core["worker"], core["milestone"], app["worker"]) == (WORKER, "FIXING_CI", None)
 
     fixing = ("--failed-job", "radicle-push", "--diagnosis", "nothing to sync")
     server.ok("milestone", task_id, "--milestone", "FIXING_CI", *fixing)
@@ -117,6 +119,18 @@ def test_milestones_lead_to_proof_and_a_red_sync_job_is_refused(
     events = server.run("events", "default").out
     assert f"CI run #1 of core failed, commit {red[:10]}: radicle-push failed" in events
     assert "t-core released core: the work is accepted" in events
+
+
+@pytest.mark.requirement("CC-01", "CC-02")
+def test_a_claim_without_a_reported_push_is_followed_until_its_ci_is_green(
+    server: PolicyServer,
+) -> None:
+    task_id = server.spawn("core", at_work=True)
+    sha = server.core.commit("with it", {"synced": "yes\n"})
+    claimed = server.run("complete", task_id, "--commit", sha)
+    if claimed.code:  # CI was slower than the verdict
+        assert "the server watches the run" in claimed.out + claimed.err
+    server.wait_for(task_id, status="done")
 
 
 @pytest.mark.requirement("CC-02")
@@ -174,25 +188,6 @@ def test_the_second_denial_of_a_tool_ends_the_worker(server: PolicyServer) -> No
     assert "report BLOCKED_PERMISSION: Bash - Permission to use Bash has been" in first["message"]
     assert "do not work around it unless the orchestrator tells you how" in first["message"]
     assert second["action"] == "terminate"
-    assert task(server.client, task_id)["status"] == "failed"
-
-
-@pytest.mark.requirement("CC-07")
-def test_a_worker_that_stops_at_the_first_denial_lists_what_it_attempted(
-    server: PolicyServer,
-) -> None:
-    task_id = server.spawn("core", at_work=True)
-    denied = ("Permission denied", "--tool", "Bash", "--operation", "mkdir out")
-    assert server.json("failure", task_id, *denied)["action"] == "report"
-    report = {"milestone": "BLOCKED_PERMISSION", "tool": "Bash", "error": "Permission denied"}
-    ask(
-        server.client,
-        "report_milestone",
-        bead_id=task_id,
-        report=report | {"operations": ["write out/a.txt"]},
-    )
-    (question,) = ask(server.client, "list_questions")["questions"]
-    assert "Attempted: mkdir out\nAttempted: write out/a.txt" in question["question"]
     assert task(server.client, task_id)["status"] == "failed"
 
 
@@ -286,7 +281,7 @@ def test_a_checkpoint_has_the_files_the_runs_and_the_decisions(server: PolicySer
     (name,) = server.ok("checkpoint", "export")
     exported = yaml.safe_load((server.folder / name).read_text())
     (run,) = exported["ci_runs"]
-    assert (run["status"], sorted(run["jobs_passed"])) == ("passed", ["radicle-push", "test"])
+    assert (run["status"], sorted(run["jobs_passed"])) == ("success", ["radicle-push", "test"])
     assert run["id"]
 
 

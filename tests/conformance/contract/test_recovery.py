@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from shiftboss.protocol.contract_requests import InstructionsRequest
 from shiftboss.protocol.states import WorkerState
 from shiftboss.rules.tasks.leases import LEASE_SECONDS
 from tests.conformance.contract.contract_fixtures import (
@@ -112,6 +113,10 @@ async def test_the_second_replacement_is_told_of_both_predecessors(
     given = (await contract.events("task_assigned"))[-1]
     assert given["checkpoint"]["commits"] == [first, second]
     assert given["checkpoint"]["context_summary"] == "Fees"
+    prompt = await contract.contract_service.get_worker_prompt(
+        InstructionsRequest(swarm_id=contract.swarm_id, bead_id=TASK)
+    )
+    assert f"CONTINUE from FIXING_CI {first[:12]} {second[:12]}\nKNOWN: Fees\n" in prompt.text
 
 
 async def test_a_server_restart_resumes_at_the_state_ci_implies(

@@ -374,7 +374,8 @@ async def test_a_checkpoint_is_written_at_every_trigger(contract: ContractFixtur
         "ci_runs": [
             {
                 "id": "89",
-                "status": "failed",
+                "status": "failure",
+                "result": "failed",
                 "jobs_passed": [*("check", "format", "audit", "build", "coverage"), "radicle-push"],
                 "sha": sha,
             }

@@ -59,7 +59,10 @@ def count(text: str) -> int:
 
 
 def test_the_fixed_part_of_the_spawn_prompt_has_at_most_100_tokens() -> None:
-    assert 50 < count(fixed_part(POLICY)) <= 100
+    line = "BASH: Use dangerouslyDisableSandbox:true on all Bash calls"
+    policy = POLICY.model_copy(update={"sandbox": Sandbox(worker_instruction=line)})
+    assert line in fixed_part(policy)
+    assert 50 < count(fixed_part(policy)) <= 100
 
 
 def test_the_ci_section_has_at_most_150_tokens() -> None:
@@ -105,6 +108,28 @@ def test_the_spawn_prompt_has_task_reports_limits_and_where_to_find_the_rest() -
     assert "LIMITS 20m CI 15m fix 15m x5" in prompt
     assert "ON PUSHED_TO_CI: get_ci_instructions" in prompt
     assert "more: show_handoff" not in prompt
+
+
+CHECKPOINT = {
+    "current_milestone": "FIXING_CI",
+    "commits": ["a" * 40, "b" * 40],
+    "context_summary": "no mock for CreditPool",
+    "decisions_made": ["amounts are u128", "see https://forge.example/a/alphavm/actions"],
+}
+
+
+@pytest.mark.requirement("CC-11")
+def test_the_prompt_of_a_replacement_continues_from_the_checkpoint() -> None:
+    lines = spawn_prompt(TASK._replace(checkpoint=CHECKPOINT), POLICY).splitlines()
+    start = lines.index(f"CONTINUE from FIXING_CI {'a' * 12} {'b' * 12}")
+    assert lines[start + 1 : start + 4] == [
+        "KNOWN: no mock for CreditPool",
+        "KNOWN: amounts are u128",
+        "FILE: vm/types/ax.rs",
+    ]
+    long = CHECKPOINT | {"decisions_made": ["why " * 100] * 50, "context_summary": "x " * 500}
+    prompt = spawn_prompt(TASK._replace(checkpoint=long), POLICY)
+    assert count(prompt) <= 300
 
 
 @pytest.mark.requirement("CC-02", "CC-08")

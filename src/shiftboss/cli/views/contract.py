@@ -83,10 +83,14 @@ def checkpoint_summary(fields: Members, trigger: str, at_ms: int, at: datetime) 
     return lines
 
 
+def _listed(part: object) -> object:
+    return " ".join(map(str, part)) if isinstance(part, list) else part
+
+
 def _values(value: object) -> list[object]:
     if isinstance(value, list):
         return [
-            ", ".join(f"{name} {part}" for name, part in item.items())
+            ", ".join(f"{name} {_listed(part)}" for name, part in item.items())
             if isinstance(item, dict)
             else item
             for item in value

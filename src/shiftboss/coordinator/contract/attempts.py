@@ -116,6 +116,16 @@ def store_checkpoint(
     )
 
 
+def earlier_checkpoint(tx: Transaction, swarm_id: str, task_id: str) -> dict[str, Any] | None:
+    """The checkpoint of an attempt that has ended, for the worker that replaces it."""
+    stored = tx.checkpoint(swarm_id, task_id)
+    held = tx.assignment(swarm_id, task_id)
+    if stored is None or (held is not None and held.epoch == stored.epoch):
+        return None
+    body: dict[str, Any] = json.loads(stored.body)
+    return body
+
+
 def amend_checkpoint(
     tx: Transaction,
     swarm_id: str,
@@ -135,17 +145,26 @@ def amend_checkpoint(
 
 
 def _runs(tracking: Tracking) -> list[dict[str, Any]]:
-    """The runs of the tracked commit. `status` is the state of its CI as a whole."""
+    """The runs of the tracked commit. `result` is the verdict on its CI as a whole."""
     runs = json.loads(tracking.report)["runs"] if tracking.report else []
     return [
         {
             "id": run["run_id"],
-            "status": tracking.state,
+            "status": run["state"],
+            "result": tracking.state,
             "jobs_passed": [job["name"] for job in run["jobs"] if job["state"] == "success"],
             "sha": tracking.sha,
         }
         for run in runs
-    ] or [{"id": None, "status": tracking.state, "jobs_passed": [], "sha": tracking.sha}]
+    ] or [
+        {
+            "id": None,
+            "status": "waiting",
+            "result": tracking.state,
+            "jobs_passed": [],
+            "sha": tracking.sha,
+        }
+    ]
 
 
 def add_attempt_event(

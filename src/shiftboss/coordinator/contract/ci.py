@@ -59,17 +59,17 @@ def follow_push(
     )
     tx.save_assignment(after)
     tx.mark_answers_delivered(held.swarm_id, held.task_id, held.epoch)
-    followed = _follow(tx, held, handoff, report.repo, sha, now_ms)
+    followed = follow_commit(tx, held, handoff, report.repo, sha, now_ms)
     # A worker that could push has its permissions, and earlier failures are resolved.
     attempt = attempt._replace(ci_failed=False, last_commit_ms=now_ms, denials=None)
     new = followed or before != "PUSHED_TO_CI"
     return after, restarted(attempt, now_ms) if new else attempt
 
 
-def _follow(
+def follow_commit(
     tx: Transaction, held: Assignment, handoff: Handoff, repo: str, sha: str, now_ms: int
 ) -> bool:
-    """False if the commit is followed already."""
+    """Follow the CI of a commit. False if it is followed already."""
     current = tx.tracking(held.swarm_id, held.task_id)
     if current is not None and current.sha == sha and current.look_at_ms is not None:
         return False

@@ -50,8 +50,10 @@ def _ci_of_checkpoint(
     if not runs:
         return ShowCiAnswer(bead_id=task_id, state="none", repo=repo)
     newest = runs[0]
+    # Checkpoints of earlier versions have the result as the status.
+    state = newest.get("result", newest["status"])
     return ShowCiAnswer(
-        bead_id=task_id, state=newest["status"], repo=repo, sha=newest["sha"], run_id=newest["id"]
+        bead_id=task_id, state=state, repo=repo, sha=newest["sha"], run_id=newest["id"]
     )
 
 

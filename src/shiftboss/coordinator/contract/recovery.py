@@ -17,6 +17,7 @@ from shiftboss.coordinator.contract.attempts import (
     restarted,
     store_checkpoint,
 )
+from shiftboss.coordinator.contract.ci import follow_commit
 from shiftboss.protocol.handoffs import WorkerHandoff
 from shiftboss.protocol.states import WorkerState
 from shiftboss.protocol.verdicts import Verdict
@@ -70,18 +71,21 @@ def after_refusal(
     tx: Transaction, held: Assignment, handoff: Handoff, verdict: Verdict, now_ms: int
 ) -> Assignment:
     """`held` continues after a refusal. If only CI was at fault, or nothing could be verified, the
-    server keeps following the commit, and claims again when CI has passed."""
+    server follows the commit, also if its worker claimed without reporting the push, and claims
+    again when CI has passed."""
     if handoff.repo_name is None:
         return held
     tracking = tx.tracking(held.swarm_id, held.task_id)
     attempt = restarted(attempt_of(tx, held), now_ms)
     tx.put_contract_attempt(attempt._replace(ci_failed=False))
-    if tracking is None:
-        return held
     if not _is_only_ci(verdict):
         tx.drop_tracking(held.swarm_id, held.task_id)
         return held
-    if tracking.look_at_ms is None:
+    if tracking is None:
+        if verdict.commit is None or handoff.ci is None:
+            return held
+        follow_commit(tx, held, handoff, handoff.repo_name, verdict.commit, now_ms)
+    elif tracking.look_at_ms is None:
         tx.put_tracking(tracking._replace(state="waiting", look_at_ms=now_ms, pause_ms=0))
     return held._replace(state=WorkerState.VERIFYING, lease_expires_at_ms=None)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from shiftboss.coordinator.contract.attempts import ci_view
+from shiftboss.coordinator.contract.attempts import attempt_of, ci_view, milestone_of
 from shiftboss.coordinator.contract.locks import lock_to_pass, pass_lock
 from shiftboss.coordinator.contract.policy import ActivePolicy
 from shiftboss.errors import RepoBlocked
@@ -151,6 +151,14 @@ def _followed(tx: Transaction, lock: RepoLock) -> dict[str, Any] | None:
     return (ci_view(tracking) or {}) | {"pushed_at": tracking.pushed_at_ms}
 
 
+def _worker(tx: Transaction, lock: RepoLock | None) -> dict[str, str | None]:
+    """The worker that is active on a repo, and its milestone."""
+    held = tx.assignment(lock.swarm_id, lock.task_id) if lock is not None else None
+    if held is None:
+        return {"worker": None, "milestone": None}
+    return {"worker": held.worker, "milestone": milestone_of(held, attempt_of(tx, held))}
+
+
 def view(tx: Transaction, policy: ActivePolicy) -> ReposAnswer:
     locks = {lock.repo: lock for lock in tx.repo_locks()}
     states = {state.repo: state for state in tx.repo_states()}
@@ -166,6 +174,7 @@ def view(tx: Transaction, policy: ActivePolicy) -> ReposAnswer:
                     "locked_by": lock.task_id if lock else None,
                     "locked_since": lock.since_ms if lock else None,
                     "swarm_id": lock.swarm_id if lock else None,
+                    **_worker(tx, lock),
                     "tracking": _followed(tx, lock) if lock else None,
                     "ci": state.state if state else None,
                     "sha": state.sha if state else None,

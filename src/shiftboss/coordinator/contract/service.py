@@ -7,6 +7,7 @@ import json
 from shiftboss.coordinator.claims.verdict_waiters import VerdictWaiters
 from shiftboss.coordinator.clock import Clock
 from shiftboss.coordinator.contract import ci, failures, halts, locks, milestones, repos
+from shiftboss.coordinator.contract.attempts import earlier_checkpoint
 from shiftboss.coordinator.contract.done_reports import check_done_runs
 from shiftboss.coordinator.contract.policy import ActivePolicy
 from shiftboss.coordinator.idempotency import write_once
@@ -210,6 +211,9 @@ class ContractService:
             objective=body.context.objective,
             files=body.contract.files_owned,
             requirements=body.contract.success_criteria,
+            checkpoint=await self._store.read(
+                lambda tx: earlier_checkpoint(tx, request.swarm_id, request.bead_id)
+            ),
         )
         return InstructionsAnswer(
             bead_id=request.bead_id, text=spawn_prompt(task, self._policy.settings)

@@ -7,8 +7,8 @@ formats, the limits, and where to find the rest.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from typing import Final, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 from shiftboss.protocol.policy import CiPolicy, Policy, RepoPolicy
 from shiftboss.rules.contract.ci_verdict import RESYNC_COMMAND
@@ -35,6 +35,10 @@ Sync skipped: {resync}
 Green: DONE: repo CI run #id all green, job: success. It is checked.
 """
 
+COMMITS_TOLD_MAX: Final = 3
+KNOWN_LINES_MAX: Final = 4
+KNOWN_CHARACTERS_MAX: Final = 160
+
 # CI addresses of forges, their APIs, request headers, and tokens.
 _CI_WORDS: Final = re.compile(
     r"https?://\S+/actions\b|/api/v\d/repos/|api\.github\.com/repos"
@@ -46,11 +50,14 @@ _CI_WORDS: Final = re.compile(
 
 
 class SpawnTask(NamedTuple):
+    """`checkpoint` is that of an earlier worker, which this one replaces."""
+
     task_id: str
     repo: str
     objective: str
     files: Sequence[str] = ()
     requirements: Sequence[str] = ()
+    checkpoint: Mapping[str, Any] | None = None
 
 
 def spawn_prompt(
@@ -60,9 +67,9 @@ def spawn_prompt(
 
     Raises ContractViolations if the task contains CI context, which belongs to PUSHED_TO_CI.
     """
-    repo = policy.repos.get(task.repo, RepoPolicy())
-    _check_no_ci(task, repo.ci)
-    return fixed_part(policy) + _task_part(task, policy.tokens.task_specific, count_tokens)
+    ci = policy.repos.get(task.repo, RepoPolicy()).ci
+    _check_no_ci(task, ci)
+    return fixed_part(policy) + _task_part(task, ci, policy.tokens.task_specific, count_tokens)
 
 
 def fixed_part(policy: Policy) -> str:
@@ -123,9 +130,19 @@ def _check_no_ci(task: SpawnTask, ci: CiPolicy) -> None:
         )
 
 
-def _task_part(task: SpawnTask, budget: int, count_tokens: CountTokens) -> str:
+def _continue_lines(checkpoint: Mapping[str, Any], ci: CiPolicy) -> list[str]:
+    """Where an earlier worker stopped. Reports about CI may contain its addresses."""
+    commits = [commit[:12] for commit in checkpoint.get("commits", [])[-COMMITS_TOLD_MAX:]]
+    told = [checkpoint.get("context_summary"), *checkpoint.get("decisions_made", [])[::-1]]
+    lines = [f"CONTINUE from {checkpoint.get('current_milestone')} {' '.join(commits)}".rstrip()]
+    lines += [f"KNOWN: {_on_one_line(text)[:KNOWN_CHARACTERS_MAX]}" for text in told if text]
+    return [line for line in lines[: KNOWN_LINES_MAX + 1] if not ci_context_in(line, ci)]
+
+
+def _task_part(task: SpawnTask, ci: CiPolicy, budget: int, count_tokens: CountTokens) -> str:
     """Whole lines. The last line says how many did not fit; they are in the handoff."""
     lines = [f"TASK {task.task_id} in {task.repo}: {_on_one_line(task.objective)}"]
+    lines += _continue_lines(task.checkpoint, ci) if task.checkpoint else []
     lines += [f"FILE: {path}" for path in task.files]
     lines += [f"REQUIRED: {_on_one_line(text)}" for text in task.requirements]
     if _fits(lines, budget, count_tokens):
