@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from shiftboss.worker.swarm_worker import SwarmWorker
 from tests.acceptance.swarms.packets import SWARM
-from tests.kill_with_parent import KillWithParent
+from tests.fork_server import start_python
 
 SCRIPT_SECONDS = 60.0
 SNIPPETS = Path(__file__).parent / "snippets"
@@ -87,18 +87,16 @@ class ScriptProcess:
     """A script that runs until it is killed. It prints its progress line by line."""
 
     def __init__(self, script: str, url: str) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-c", script],
-            env=os.environ | {"SHIFTBOSS_URL": url},
+        self._process = start_python(
+            ["-c", script],
+            environment=os.environ | {"SHIFTBOSS_URL": url},
             stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
+            stderr=2,
         )
-        self._killer = KillWithParent(self._process.pid)
 
     def next_line(self) -> str:
         assert self._process.stdout is not None
-        return self._process.stdout.readline().strip()
+        return self._process.stdout.readline().decode().strip()
 
     def kill(self) -> None:
         self._process.kill()
@@ -107,5 +105,4 @@ class ScriptProcess:
     def end(self) -> int:
         """Wait until it exits; returns the exit code."""
         self._process.communicate(timeout=SCRIPT_SECONDS)
-        self._killer.release()
-        return self._process.returncode
+        return self._process.wait()

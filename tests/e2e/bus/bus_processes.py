@@ -26,7 +26,7 @@ OBEDIENT = """
 class WorkerProcess(ScriptProcess):
     def tell(self, line: str) -> None:
         assert self._process.stdin is not None
-        self._process.stdin.write(f"{line}\n")
+        self._process.stdin.write(f"{line}\n".encode())
         self._process.stdin.flush()
 
     def is_running(self) -> bool:
