@@ -182,6 +182,7 @@ def _refused_claim(day: Day) -> None:
     day.type("shiftboss diff price --claim")
     day.type("shiftboss logs price")
     (day.project.marks / "price.fixed").touch()  # the operator has mended the agent
+    day.type_shown(shown, "shiftboss questions answer")
     day.type_shown(shown, "shiftboss task retry")
 
 

@@ -7,7 +7,13 @@ import pytest
 from shiftboss.protocol.states import WorkerState
 from shiftboss.rules.claims.handoffs import Claim, ScopeRequest
 from shiftboss.rules.contract.records import Halt
-from shiftboss.rules.runs.records import BudgetRecord, Hold, LandingRecord, SpawnRefusal
+from shiftboss.rules.runs.records import (
+    BudgetRecord,
+    Hold,
+    LandingRecord,
+    ReviewRecord,
+    SpawnRefusal,
+)
 from shiftboss.rules.tasks.packets import Assignment
 from shiftboss.rules.tasks.reasons import TaskFacts, reasons_of
 from shiftboss.rules.tasks.tasks import Question, Task, attempt_number
@@ -23,6 +29,7 @@ BLOCKED = HELD._replace(state=WorkerState.BLOCKED)
 QUESTION = Question("s", 7, "t", 1, "w", "operator", "Which\ncolour?", 0)
 SCOPE = ScopeRequest("s", 2, "t", 1, "w", ["a", "b", "c", "d"], "needed", "open", 0, None, None, 7)
 CLAIM = Claim("s", "t", 1, 1, "w", "refused", 1, "{}", 0)
+REVIEW = ReviewRecord("s", "t", "rcpt-1", "c" * 40, "open", 5)
 LANDING = LandingRecord("s", "t", "r-1", "c" * 40, 0)
 REFUSAL = SpawnRefusal("s", "t", "ownership_overlap", "x owns src/", [], 0)
 HALT = Halt(4, ["core"], "CI is red", "s", "x", 0, None)
@@ -141,16 +148,23 @@ def told(facts: TaskFacts) -> list[tuple[str, str | None]]:
         ),
         (
             TaskFacts(FAILED, questions=[QUESTION]),
-            [("question", "shiftboss questions answer 7 'your answer' --swarm s")],
+            [
+                ("question", "shiftboss questions answer 7 'your answer' --swarm s"),
+                ("failed", "shiftboss task retry t --swarm s"),
+            ],
         ),
         (
             TaskFacts(TASK._replace(status="cancelled")),
-            [("cancelled", "shiftboss task show t --swarm s")],
+            [("cancelled", "shiftboss task retry t --swarm s")],
         ),
         (TaskFacts(DONE), [("done", "shiftboss task show t --swarm s")]),
         (
             TaskFacts(DONE, landing=LANDING),
             [("not_landed", "shiftboss receipt show t --swarm s")],
+        ),
+        (
+            TaskFacts(DONE, landing=LANDING, plan_file=PLAN, review=REVIEW),
+            [("review", "shiftboss approve t --swarm s")],
         ),
         (
             TaskFacts(DONE, landing=LANDING, plan_file=PLAN),

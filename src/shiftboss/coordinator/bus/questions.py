@@ -90,12 +90,12 @@ def answer(tx: Transaction, request: AnswerQuestionRequest, now_ms: int) -> Ques
     take_swarm(tx, request.swarm_id, now_ms)
     scope_request = tx.scope_request_of_question(request.swarm_id, request.question_id)
     if scope_request is not None:
+        decided = f"{scope_request.request_id} --swarm {request.swarm_id}"
         raise Forbidden(
             f"question {request.question_id} asks for more files, which only the operator may "
             "grant; nothing was changed",
             field="question_id",
-            hint=f"`shiftboss scope grant {scope_request.request_id}` or "
-            f"`shiftboss scope refuse {scope_request.request_id}` (operator)",
+            hint=f"`shiftboss scope grant {decided}` or `shiftboss scope refuse {decided}` (operator)",
         )
     return put_answer(tx, request, now_ms)
 

@@ -82,10 +82,8 @@ def _reasons(
     for hold, budget in holds:
         if hold.reason != WAITS_FOR_ANSWER or hold.task_id not in asking:
             yield hold_reason(hold, budget)
-    # A task that failed with a question goes on when it is answered.
     for task in tx.tasks_with_status(swarm_id, "failed", limit):
-        if task.task_id not in asking:
-            yield failed_reason(task, plan_file, workers)
+        yield failed_reason(task, plan_file, workers)
     yield from _refused_starts(tx, swarm_id)
     yield from _unlanded(tx, swarm_id, plan_file, workers)
 

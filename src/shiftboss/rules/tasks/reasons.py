@@ -211,8 +211,7 @@ def _claim(facts: TaskFacts) -> Iterator[Reason]:
 
 
 def _failed(facts: TaskFacts) -> Iterator[Reason]:
-    # A task that failed with a question goes on when it is answered.
-    if facts.task.status == "failed" and not facts.questions:
+    if facts.task.status == "failed":
         yield failed_reason(facts.task, facts.plan_file, facts.workers)
 
 
