@@ -5,15 +5,20 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import shlex
+import sys
+import tempfile
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import yaml
+from rich.console import Console
+from rich.text import Text
 
 from tests.commands import Done, Running, running, shiftboss
 from tests.plan_runs import PlanProject, task
@@ -115,6 +120,7 @@ def make_project(folder: Path) -> PlanProject:
         swarm=SWARM,
         workers=3,
         attempts=1,
+        landing="squash",
     )
     return project
 
@@ -219,3 +225,40 @@ def _land_by_hand(day: Day) -> None:
 def _clean(day: Day) -> None:
     day.type("shiftboss clean")
     day.type("shiftboss clean --apply")
+
+
+# Lines of each output that the record shows.
+_LINES_SHOWN = 14
+_COLUMNS = 110
+_WEB_FONT = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
+
+
+def record(day: Day) -> str:
+    """The day as a picture of a terminal."""
+    console = Console(record=True, file=io.StringIO(), width=_COLUMNS, force_terminal=True)
+    for line, done in day.steps:
+        console.print(Text(f"$ {_shortened(line)}", "bold green"))
+        shown = [_shortened(text) for text in done.out.rstrip().splitlines()]
+        for text in shown[:_LINES_SHOWN]:
+            console.print(Text(text), overflow="fold")
+        if len(shown) > _LINES_SHOWN:
+            console.print(Text(f"… {len(shown) - _LINES_SHOWN} more lines", "dim"))
+        console.print()
+    # Without the fonts that a browser would fetch from elsewhere.
+    return _WEB_FONT.sub("", console.export_svg(title="A day with one run"))
+
+
+def _shortened(line: str) -> str:
+    """Without the temporary folder of the project."""
+    return re.sub(r"(?:--own-server )?--trees \S+|/\S+/(?=plan\.yaml)", "", line).rstrip()
+
+
+def main(file: Path) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        day = Day(make_project(Path(folder)))
+        play(day)
+        file.write_text(record(day))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -95,7 +95,8 @@ def answer(tx: Transaction, request: AnswerQuestionRequest, now_ms: int) -> Ques
             f"question {request.question_id} asks for more files, which only the operator may "
             "grant; nothing was changed",
             field="question_id",
-            hint=f"`shiftboss scope grant {decided}` or `shiftboss scope refuse {decided}` (operator)",
+            hint=f"`shiftboss scope grant {decided}` or "
+            f"`shiftboss scope refuse {decided}` (operator)",
         )
     return put_answer(tx, request, now_ms)
 
