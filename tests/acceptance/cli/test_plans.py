@@ -177,8 +177,9 @@ def test_everything_that_would_make_a_run_fail_is_reported_before_it(unready: Pa
     simulated = shiftboss("run", "plan.yaml", "--dry-run", "--json", folder=unready, **nothing)
     answer = json.loads(simulated.out)
     assert (simulated.code, answer["problems"], len(answer["steps"])) == (1, problems, 5)
-    run = shiftboss("run", "plan.yaml", "--json", folder=unready, **nothing)
-    assert (run.code, json.loads(run.out)["problems"]) == (1, problems)
+    for options in ((), ("--detach",)):
+        run = shiftboss("run", "plan.yaml", "--json", *options, folder=unready, **nothing)
+        assert (run.code, json.loads(run.out)["problems"]) == (1, problems)
     assert sorted(unready.rglob("*")) == before, "nothing was started"
 
 
