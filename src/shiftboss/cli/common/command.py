@@ -116,6 +116,11 @@ class ServerSession:
         token = read_token(self._token_file)
         return Client(target.address, token, looked_in=target.looked_in)
 
+    @property
+    def is_offline(self) -> bool:
+        """Whether the answers come from a database that no server has open."""
+        return self._target.database is not None
+
     def close(self) -> None:
         if "client" in self.__dict__:
             self.client.close()

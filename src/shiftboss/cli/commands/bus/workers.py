@@ -120,6 +120,17 @@ def answer(
 
     def view() -> None:
         question = parse_answer(document, "question_id")
-        print_line(f"{question['worker']} gets the answer and continues with {question['bead_id']}")
+        print_line(_effect_of_answer(session, swarm_id, question))
 
     return Output(document, view)
+
+
+def _effect_of_answer(session: ServerSession, swarm_id: str, question: dict[str, Any]) -> str:
+    task_id = question["bead_id"]
+    task = parse_answer(session.call("show_task", swarm_id, bead_id=task_id), "status")
+    if task["status"] == "active":
+        return f"{question['worker']} gets the answer and continues with {task_id}"
+    if task["status"] == "failed":
+        retry = f"shiftboss task retry {task_id} --swarm {swarm_id}"
+        return f"{task_id} has failed; its next attempt gets the answer: {retry}"
+    return f"the next attempt at {task_id} gets the answer"

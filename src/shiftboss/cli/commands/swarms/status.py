@@ -63,10 +63,11 @@ def _server_status(session: ServerSession) -> Output:
     swarms = [_with_reasons(session, swarm) for swarm in shown[:SWARMS_SHOWN_MAX]]
 
     def view() -> None:
-        print_line(
-            f"Shiftboss {health['version']} at {session.client.address} is {health['status']}: "
-            f"store {health['store']}, up {span(health['uptime_seconds'])}"
-        )
+        if not session.is_offline:
+            print_line(
+                f"Shiftboss {health['version']} at {session.client.address} is {health['status']}: "
+                f"store {health['store']}, up {span(health['uptime_seconds'])}"
+            )
         if not going_on:
             print_line("nothing is going on" + ("; the last swarm:" if swarms else ""))
         _show_swarms(swarms, at)
