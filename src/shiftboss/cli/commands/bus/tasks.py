@@ -83,13 +83,17 @@ def _show_list(listing: dict[str, Any]) -> None:
 def show_task(session: ServerSession, task_id: TaskId, swarm: Swarm = DEFAULT_SWARM) -> Output:
     """Show the state of a task, its worker and its last error."""
     answer = session.call("show_task", swarm, bead_id=task_id)
-    return Output(answer, lambda: _show_task(parse_answer(answer, "waits_for")))
+    return Output(answer, lambda: _show_task(parse_answer(answer, "waits_for"), swarm))
 
 
-def _show_task(task_view: dict[str, Any]) -> None:
+def _show_task(task_view: dict[str, Any], swarm: str) -> None:
     from shiftboss.cli.views.bus import task_summary
+    from shiftboss.rules.runs.waits import review_text
 
     show(task_summary(task_view, now()))
+    review = task_view.get("review")
+    if review is not None and review["state"] == "open":
+        print_line(review_text(task_view["bead_id"], review["commit"], swarm))
 
 
 @task.command()
