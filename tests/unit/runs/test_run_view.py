@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 
+import pytest
 from rich.console import Console
 
 from shiftboss.cli.views.runs import ROWS_SHOWN, outcome_lines, run_table
@@ -73,3 +74,12 @@ def test_a_waived_check_is_logged_once_and_shown_in_the_summary() -> None:
         str(line) for line in outcome_lines(RunOutcome(done=True, landed=["task"]), progress)
     ]
     assert "landed    task  receipt r-1  waived: scope by ada, criteria by bob" in summary
+
+
+@pytest.mark.requirement("OWN-12")
+def test_the_summary_names_cancelled_tasks_and_what_brings_them_back() -> None:
+    back = "cancelled by the operator (bring it back: shiftboss task retry gone --swarm s)"
+    outcome = RunOutcome(done=True, cancelled=["gone"], stuck={"gone": back})
+    (line,) = [str(line) for line in outcome_lines(outcome) if "gone" in str(line)]
+    assert line.startswith("cancelled gone")
+    assert back in line

@@ -150,7 +150,7 @@ def outcome_lines(outcome: RunOutcome, progress: Progress | None = None) -> list
     elif outcome.failed:
         lines.append(Text("to try the failed tasks again, run the same command with --retry"))
     elif outcome.held:
-        lines.append(Text("then run the same command again to continue"))
+        lines.append(Text("do what the waiting tasks need, then run the same command again"))
     return lines
 
 
