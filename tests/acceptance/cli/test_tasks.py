@@ -101,9 +101,12 @@ def test_a_failed_task_can_be_retried_and_a_task_can_be_cancelled(
     ask(client, "task_failed", bead_id="a", reason="no")
     assert shiftboss("task", "retry", "a", url=server.url) == (0, "a is active\n", "")
     assert task(client, "a")["epoch"] == 2
-    assert shiftboss("task", "cancel", "a", url=server.url) == (0, "a is cancelled\n", "")
-    refused = shiftboss("task", "retry", "a", url=server.url)
+    cancelled = shiftboss("task", "cancel", "a", "--reason", "not needed", url=server.url)
+    assert cancelled == (0, "a is cancelled\n", "")
+    assert "not needed" in shiftboss("task", "show", "a", url=server.url).out
+    refused = shiftboss("task", "submit", "a", url=server.url)
     assert refused == (1, "", "Task a is cancelled; nothing was changed\n")
+    assert shiftboss("task", "retry", "a", url=server.url) == (0, "a is active\n", "")
 
 
 @pytest.mark.requirement("BUS-04")
