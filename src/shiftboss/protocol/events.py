@@ -27,6 +27,7 @@ class EventKind(StrEnum):
     TASK_FAILED = "task_failed"
     TASK_CANCELLED = "task_cancelled"
     TASK_REOPENED = "task_reopened"
+    TASK_WITHDRAWN = "task_withdrawn"
     ATTEMPT_ENDED = "attempt_ended"
     CHECKPOINT_STORED = "checkpoint_stored"
     QUESTION_ASKED = "question_asked"

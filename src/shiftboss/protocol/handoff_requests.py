@@ -141,8 +141,8 @@ class HandoffView(Answer):
     prompt: str
     waivers: list[dict[str, Any]]
     last_claim: dict[str, Any] | None
-    landing: str = "merge"
-    review: str = "none"
+    landing: str
+    review: str
 
 
 class RequestScopeRequest(BusRequest):

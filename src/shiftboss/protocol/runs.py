@@ -223,7 +223,7 @@ class Landable(Answer):
     success_criteria: list[str]
     policy: dict[str, Any]
     depends_on: list[str]
-    landing: str = "merge"
+    landing: str
     # The state of the review, if the work has to be approved: open or approved.
     review: str | None = None
 
@@ -255,3 +255,14 @@ class ReviewAnswer(Answer):
     state: str
     commit: str
     receipt_id: str
+
+
+class ReleaseFilesRequest(BusRequest):
+    """Sent by a run that ends: tasks that nobody works on keep no files from other swarms."""
+
+
+class ReleaseFilesAnswer(Answer):
+    """`released` is the number of tasks that owned files until now."""
+
+    success: bool
+    released: int

@@ -77,6 +77,13 @@ class HandoffRows(TransactionPart):
         rows = self._session.fetch_all("reservations_of_repo", {"repo": repo})
         return [_reservation(row) for row in rows]
 
+    def has_reservation(self, swarm_id: str, task_id: str) -> bool:
+        keys = {"swarm_id": swarm_id, "task_id": task_id}
+        return self._session.fetch_one("has_reservation", keys) is not None
+
+    def release_idle(self, swarm_id: str) -> int:
+        return self._write("release_idle", {"swarm_id": swarm_id})
+
     def reserve(self, reservation: Reservation, at_ms: int) -> None:
         self._write(
             "reserve",

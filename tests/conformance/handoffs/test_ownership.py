@@ -11,6 +11,7 @@ from shiftboss.errors import OwnershipOverlap
 from shiftboss.protocol.handoff_requests import OwnershipRequest
 from shiftboss.protocol.messages import MessageType
 from shiftboss.protocol.packets import CompleteRequest, ErrorRequest, RegisterRequest
+from shiftboss.protocol.runs import ReleaseFilesRequest
 from tests.conformance.bus.bus_fixtures import StillClock
 from tests.conformance.handoffs.handoff_fixtures import HandoffFixture, accepted, open_handoffs
 from tests.repos import Repo
@@ -223,3 +224,57 @@ async def test_all_worktrees_of_a_repository_count_as_one(
     handoffs.repo.git("worktree", "add", "-q", "--detach", str(tmp_path / "beside"))
     with pytest.raises(OwnershipOverlap):
         await handoffs.spawn("t", "src/a.py", repo=str(tmp_path / "beside"))
+
+
+@pytest.mark.requirement("OWN-11")
+async def test_a_task_that_nobody_works_on_for_hours_does_not_block_other_swarms(
+    handoffs: HandoffFixture,
+) -> None:
+    """Its run was killed. It reserves its files again when it is handed out, or waits."""
+    await handoffs.spawn("stale", "src/a.py", submit=True)
+    other = await handoffs.in_swarm("other")
+    with pytest.raises(OwnershipOverlap) as refused:
+        await other.spawn("new", "src/a.py")
+    assert only(refused.value.facts["holders"])["status"] == "queued"
+    assert f"stale of the swarm {handoffs.swarm_id} (queued) owns" in refused.value.detail
+    command = f"`shiftboss task cancel stale --swarm {handoffs.swarm_id}`"
+    assert command in (refused.value.hint or "")
+    handoffs.clock.now_ms += 4 * 3_600_000
+    await other.spawn("new", "src/a.py", submit=True)
+    assert await handoffs.owners() == {"new"}
+    await handoffs.register("w")
+    assert (await handoffs.look("w")).task is None
+    assert await handoffs.status("stale") == "open", "it left the queue"
+    with pytest.raises(OwnershipOverlap):
+        await handoffs.submit("stale")
+    await other.cancel("new")
+    await handoffs.submit("stale")
+    assert await handoffs.start("w", "stale") == 1
+    assert await handoffs.owners() == {"stale"}
+
+
+async def test_work_in_progress_keeps_its_files_however_long_it_takes(
+    handoffs: HandoffFixture,
+) -> None:
+    await handoffs.given_out("a", "w", "src/a.py")
+    handoffs.clock.now_ms += 40 * 3_600_000
+    other = await handoffs.in_swarm("other")
+    with pytest.raises(OwnershipOverlap):
+        await other.spawn("new", "src/a.py")
+
+
+@pytest.mark.requirement("OWN-11")
+async def test_a_run_that_ends_releases_the_files_of_idle_tasks(handoffs: HandoffFixture) -> None:
+    await handoffs.given_out("active", "w", "src/a.py")
+    await handoffs.spawn("queued", "src/b.py", submit=True)
+    await handoffs.spawn("open", "src/c.py")
+    request = ReleaseFilesRequest(swarm_id=handoffs.swarm_id)
+    assert (await handoffs.coordinator.runs.release_files(request)).released == 2
+    assert await handoffs.owners() == {"active"}
+    other = await handoffs.in_swarm("other")
+    await other.spawn("new", "src/b.py")
+    await handoffs.failed("active")
+    assert (await handoffs.look("w")).task is None, "another task has its files now"
+    assert await handoffs.status("queued") == "open"
+    await handoffs.submit("open")
+    assert (await handoffs.given("w")).bead_id == "open"

@@ -2,20 +2,101 @@
 
 from __future__ import annotations
 
+import os
+import pty
+import select
+import time
 from pathlib import Path
+from typing import Any, Self
 
+import httpx2
 import psutil
 import pytest
 
+from tests.fork_server import start_python
 from tests.plan_runs import PlanProject, task
 from tests.waiting import wait_until
+
+TOKEN = "the-token-of-the-user-who-started-the-run"
+SECONDS = 60.0
 
 pytestmark = pytest.mark.requirement("OWN-12")
 
 
+class ProjectWithOperator(PlanProject):
+    def environment(self) -> dict[str, str]:
+        return super().environment() | {"SHIFTBOSS_OPERATOR_TOKEN": TOKEN}
+
+    def decide(self, name: str, operation: str, number: int = 1, **members: Any) -> None:
+        """Wait until the work of a task is in review for the n-th time, and decide."""
+        wait_until(
+            lambda: self.log().count(f"{name}: in review: ") >= number, f"{name} is in review", 60
+        )
+        address = self.log().rpartition(" at ")[2].split()[0]
+        answer = httpx2.post(
+            f"{address}/operator/{operation}",
+            json={"swarm_id": "review", "bead_id": name, **members},
+            headers={"Shiftboss-Operator": TOKEN},
+            timeout=60,
+        )
+        assert answer.status_code == 200, answer.text
+
+
+class Terminal:
+    """`shiftboss run` on a terminal. `seen` is what it has shown so far."""
+
+    def __init__(self, project: PlanProject) -> None:
+        self._mine, its = pty.openpty()
+        self.seen = ""
+        arguments = ["run", "plan.yaml", "--own-server", "--trees", str(project.trees)]
+        self._process = start_python(
+            ["-m", "shiftboss.cli.main", *arguments],
+            environment=project.environment() | {"TERM": "xterm", "COLUMNS": "200"},
+            folder=project.folder,
+            stdin=its,
+            stdout=its,
+            stderr=its,
+        )
+        os.close(its)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._process.poll() is None:
+            self._process.kill()
+        self._process.wait()
+        os.close(self._mine)
+
+    def wait_for(self, text: str) -> None:
+        deadline = time.monotonic() + SECONDS
+        while text not in self.seen:
+            assert self._read_until(deadline), f"no {text!r} in {self.seen[-3000:]}"
+
+    def type(self, text: str) -> None:
+        os.write(self._mine, text.encode())
+
+    def exit_code(self) -> int:
+        deadline = time.monotonic() + SECONDS
+        while self._read_until(deadline):
+            pass
+        code: int = self._process.wait()
+        return code
+
+    def _read_until(self, deadline: float) -> bool:
+        """False at the end of the output, or at the deadline."""
+        ready, _, _ = select.select([self._mine], [], [], max(deadline - time.monotonic(), 0))
+        try:
+            data = os.read(self._mine, 65536) if ready else b""
+        except OSError:  # Linux: the other side is closed
+            return False
+        self.seen += data.decode(errors="replace")
+        return bool(data)
+
+
 @pytest.fixture
-def project(tmp_path: Path) -> PlanProject:
-    return PlanProject(tmp_path)
+def project(tmp_path: Path) -> ProjectWithOperator:
+    return ProjectWithOperator(tmp_path)
 
 
 def test_a_run_stays_until_its_questions_are_answered_and_ends_what_is_cancelled(
@@ -48,3 +129,36 @@ def test_a_run_stays_until_its_questions_are_answered_and_ends_what_is_cancelled
     again = project.run()
     assert again["done"], "a plan whose tasks have landed or were cancelled is done"
     assert again["cancelled"] == ["slow"]
+
+
+def test_a_question_is_answered_at_the_terminal_of_the_run(project: PlanProject) -> None:
+    project.plan(task("unsure", do="ask"), swarm="tty", attempts=1)
+    with Terminal(project) as terminal:
+        terminal.wait_for("your answer>")
+        assert "which colour?" in terminal.seen
+        terminal.type("blue\r")
+        assert terminal.exit_code() == 0, terminal.seen
+    assert project.landed() == ["First", "Add unsure"]
+    (prompt,) = (project.folder / ".shiftboss" / "runs" / "tty").glob("unsure.2/prompt.md")
+    assert "A PERSON SAYS: blue" in prompt.read_text()
+
+
+def test_work_waits_for_its_review_and_is_done_again_after_a_rejection(
+    project: ProjectWithOperator,
+) -> None:
+    project.plan(
+        task("one"), task("two", "one"), swarm="review", review="required", landing="squash"
+    )
+    run = project.start()
+    project.decide("one", "reject", reason="use another name")
+    project.decide("one", "approve", number=2)
+    project.decide("two", "approve")
+    outcome = run.outcome()
+    assert outcome["landed"] == ["one", "two"], outcome
+    assert project.landed() == ["First", "Add one", "Add two"]
+    assert (
+        "A PERSON SAYS: use another name"
+        in next(
+            (project.folder / ".shiftboss" / "runs" / "review").glob("one.2/prompt.md")
+        ).read_text()
+    )

@@ -43,6 +43,7 @@ BUS_SENTENCES: Final = {
     "task_failed": "{bead_id} failed: {reason}",
     "task_cancelled": "{bead_id} cancelled",
     "task_reopened": "{bead_id} brought back",
+    "task_withdrawn": "{bead_id} left the queue: {reason}",
     "review_requested": "{bead_id} waits for a review of {commit}",
     "review_approved": "{by} approved {bead_id} at {commit}",
     "review_rejected": "{by} rejected {bead_id} at {commit}: {reason}",

@@ -14,6 +14,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Column, Table
 from rich.text import Text
 
+from shiftboss.cli.common.line_input import LineInput, can_read_lines
 from shiftboss.cli.common.output import console, printable
 from shiftboss.cli.views.tables import Members, cell, plain_table
 from shiftboss.orchestrator.run.progress import Progress, TaskProgress
@@ -48,15 +49,24 @@ _ORDER: Final = (
 
 class RunView:
     """Shows the progress of a run while it lasts; nothing if `quiet`. `elapsed` is how many seconds
-    ago the run was started."""
+    ago the run was started. Answers to questions are read only in the process of the run."""
 
-    def __init__(self, progress: Progress, *, quiet: bool = False, elapsed: float = 0.0) -> None:
+    def __init__(
+        self,
+        progress: Progress,
+        *,
+        quiet: bool = False,
+        elapsed: float = 0.0,
+        reads_answers: bool = True,
+    ) -> None:
         self._progress = progress
         self._console = console()
         self._quiet = quiet
+        self._reads_answers = reads_answers
         self._started_at = time.monotonic() - elapsed
         self._live: Live | None = None
         self._lock = threading.Lock()
+        self._input: LineInput | None = None
 
     def __enter__(self) -> Self:
         if self._quiet:
@@ -66,6 +76,9 @@ class RunView:
                 get_renderable=self.__rich__, console=self._console, refresh_per_second=4
             )
             self._live.start()
+            if self._reads_answers and can_read_lines():
+                self._input = LineInput(self._answer)
+                self._input.start()
         else:
             self._progress.listeners.append(self._print)
         return self
@@ -76,6 +89,8 @@ class RunView:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        if self._input is not None:
+            self._input.stop()
         if self._live is not None:
             self._live.stop()
 
@@ -98,7 +113,25 @@ class RunView:
         )
         lines = [_one_line(Text(printable(line), style="dim")) for line in self._last_lines()]
         tasks = narrow_lines(rows) if is_narrow else [run_table(rows)]
-        return Group(head, *tasks, *lines)
+        return Group(head, *tasks, *lines, *self._prompt())
+
+    def _prompt(self) -> list[RenderableType]:
+        """The oldest open question, and the answer as far as it is typed."""
+        if not self._progress.questions:
+            return []
+        question = self._progress.questions[0]
+        title = f"{question['bead_id']} asks (question {question['question_id']}):"
+        text = [Text(printable(title), "bold yellow")]
+        text += [Text(printable(line)) for line in str(question["question"]).splitlines()]
+        if self._input is not None:
+            text.append(Text(f"your answer> {self._input.typed.text}_", "bold"))
+        return [*text]
+
+    def _answer(self, line: str) -> None:
+        """Called from the thread that reads the terminal."""
+        questions, answer = self._progress.questions, self._progress.answer
+        if questions and answer is not None:
+            answer(questions[0]["question_id"], line)
 
     def _last_lines(self) -> list[str]:
         return list(self._progress.lines)[-LINES_SHOWN:]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from shiftboss.coordinator.handoffs.ownership import secure
 from shiftboss.errors import UnknownSwarm, UnknownTask, UnknownWorker
 from shiftboss.protocol.bus import DEFAULT_SWARM, Delivery
 from shiftboss.protocol.events import EventKind
@@ -93,7 +94,24 @@ def drain(tx: Transaction, swarm_id: str, now_ms: int) -> None:
     # The task first: usually a worker has become free and no task is ready.
     while (task := tx.next_task(swarm_id)) and (worker := tx.next_worker(swarm_id)):
         leave_queue(tx, task)
-        assign(tx, task, worker, now_ms)
+        in_the_way = secure(tx, task, now_ms)
+        if in_the_way is None:
+            assign(tx, task, worker, now_ms)
+        else:
+            _withdraw(tx, task, in_the_way, now_ms)
+
+
+def _withdraw(tx: Transaction, task: Task, reason: str, now_ms: int) -> None:
+    """The files of the task were released, and another task has them now. It is open again, until
+    it is submitted."""
+    tx.save_task(task._replace(status="open", updated_at_ms=now_ms))
+    tx.add_event(
+        task.swarm_id,
+        EventKind.TASK_WITHDRAWN,
+        now_ms,
+        {"bead_id": task.task_id, "reason": reason},
+        task_id=task.task_id,
+    )
 
 
 def assign(

@@ -7,7 +7,7 @@ from typing import Any
 
 from shiftboss.errors import OwnershipOverlap
 from shiftboss.protocol.handoffs import WorkerHandoff
-from shiftboss.rules.claims.handoffs import Reservation
+from shiftboss.rules.claims.handoffs import Reservation, has_lapsed
 from shiftboss.rules.paths.overlap import overlaps as find_overlaps
 from shiftboss.rules.tasks.tasks import Task
 from shiftboss.store.port import Transaction
@@ -19,22 +19,68 @@ OVERLAPS_NAMED_MAX = 20
 def reserve(tx: Transaction, wanted: Reservation, now_ms: int, field: str = "files") -> None:
     """Reserve the paths for the task. Raises OwnershipOverlap if a task in flight owns some."""
     tx.hold_repo(wanted.repo)
-    overlaps = holders(tx, wanted)
+    _release_lapsed(tx, wanted, now_ms)
+    overlaps = [overlap | {"status": _status(tx, overlap)} for overlap in holders(tx, wanted)]
     if overlaps:
         raise OwnershipOverlap(
-            f"{wanted.task_id} would own files of other tasks: {_explain(overlaps)}; "
+            f"{wanted.task_id} would own files of other tasks: {_explain(wanted, overlaps)}; "
             "nothing was changed",
             field=field,
-            hint="wait until they are done, add a dependency, or split the files",
+            hint=_hint(wanted, overlaps[0]),
             facts={"holders": overlaps},
         )
     tx.reserve(wanted, now_ms)
 
 
+def _release_lapsed(tx: Transaction, wanted: Reservation, now_ms: int) -> None:
+    """Release the wanted files of tasks in other swarms that have lost them. Not only the first
+    overlaps are looked at: the next ones show when these are gone."""
+    while lapsed := {
+        (swarm_id, task_id)
+        for overlap in holders(tx, wanted)
+        if (swarm_id := overlap["swarm_id"]) != wanted.swarm_id
+        and (task := tx.task(swarm_id, task_id := overlap["bead_id"])) is not None
+        and has_lapsed(task.status, now_ms - task.updated_at_ms)
+    }:
+        for swarm_id, task_id in lapsed:
+            tx.release(swarm_id, task_id)
+
+
+def _status(tx: Transaction, overlap: dict[str, Any]) -> str:
+    task = tx.task(overlap["swarm_id"], overlap["bead_id"])
+    return "active" if task is None else task.status  # a packet has no task
+
+
+def _hint(wanted: Reservation, overlap: dict[str, Any]) -> str:
+    swarm_id, task_id = overlap["swarm_id"], overlap["bead_id"]
+    if swarm_id == wanted.swarm_id:
+        return "wait until they are done, add a dependency, or split the files"
+    return (
+        f"finish it: run the plan of the swarm {swarm_id} again; or free its files: "
+        f"`shiftboss task cancel {task_id} --swarm {swarm_id}`"
+    )
+
+
 def reserve_if_released(tx: Transaction, task: Task, now_ms: int) -> None:
-    """Reserve the files of a task again that released them: it had failed or was cancelled."""
-    if task.contract_version is not None and task.status in ("failed", "cancelled"):
+    """Reserve the files of a task again that has released them: it had failed, was cancelled, or
+    its run has ended."""
+    if task.contract_version is None:
+        return
+    may_lapse = has_lapsed("queued", now_ms - task.updated_at_ms)
+    if may_lapse and (handoff := tx.handoff(task.swarm_id, task.task_id)) is not None:
+        tx.hold_repo(handoff.repo_id)  # another swarm may be releasing its files right now
+    if not tx.has_reservation(task.swarm_id, task.task_id):
         reserve_again(tx, task.swarm_id, task.task_id, now_ms)
+
+
+def secure(tx: Transaction, task: Task, now_ms: int) -> str | None:
+    """Reserve the files of a task that is about to be handed out, if it has released them. Returns
+    why that is not possible."""
+    try:
+        reserve_if_released(tx, task, now_ms)
+    except OwnershipOverlap as error:
+        return error.detail.removesuffix("; nothing was changed")
+    return None
 
 
 def reserve_again(tx: Transaction, swarm_id: str, task_id: str, now_ms: int) -> None:
@@ -74,9 +120,15 @@ def owned(tx: Transaction, repo: str) -> list[dict[str, Any]]:
     ]
 
 
-def _explain(overlaps: list[dict[str, Any]]) -> str:
+def _explain(wanted: Reservation, overlaps: list[dict[str, Any]]) -> str:
     return "; ".join(
-        f"{overlap['bead_id']} owns {overlap['owned']}, which overlaps with {overlap['wanted']} "
-        f"(for example {overlap['example']})"
+        f"{_holder(wanted, overlap)} owns {overlap['owned']}, which overlaps with "
+        f"{overlap['wanted']} (for example {overlap['example']})"
         for overlap in overlaps[:3]
     )
+
+
+def _holder(wanted: Reservation, overlap: dict[str, Any]) -> str:
+    if overlap["swarm_id"] == wanted.swarm_id:
+        return str(overlap["bead_id"])
+    return f"{overlap['bead_id']} of the swarm {overlap['swarm_id']} ({overlap['status']})"

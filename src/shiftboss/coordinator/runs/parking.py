@@ -5,12 +5,24 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from shiftboss.coordinator.bus.dispatch import drain, end_attempt, enqueue, free_worker, take_task
+from shiftboss.coordinator.bus.dispatch import (
+    drain,
+    end_attempt,
+    enqueue,
+    free_worker,
+    take_swarm,
+    take_task,
+)
 from shiftboss.coordinator.idempotency import report_digest
 from shiftboss.coordinator.runs.holds import hold_for_answer, put_pause
 from shiftboss.errors import IllegalTransition
 from shiftboss.protocol.events import EventKind
-from shiftboss.protocol.runs import ParkAnswer, ParkTaskRequest
+from shiftboss.protocol.runs import (
+    ParkAnswer,
+    ParkTaskRequest,
+    ReleaseFilesAnswer,
+    ReleaseFilesRequest,
+)
 from shiftboss.protocol.states import WorkerState
 from shiftboss.rules.claims.handoffs import check_no_claim
 from shiftboss.rules.runs.records import Hold
@@ -93,3 +105,10 @@ def _answer(tx: Transaction, request: ParkTaskRequest, until_ms: int | None) -> 
     task = tx.task(request.swarm_id, request.bead_id)
     status = task.status if task else "queued"
     return ParkAnswer(success=True, bead_id=request.bead_id, status=status, until=until_ms)
+
+
+def release_files(tx: Transaction, request: ReleaseFilesRequest, now_ms: int) -> ReleaseFilesAnswer:
+    """The run of a swarm has ended: tasks that nobody works on keep no files from others. They
+    reserve them again when they are handed out."""
+    take_swarm(tx, request.swarm_id, now_ms)
+    return ReleaseFilesAnswer(success=True, released=tx.release_idle(request.swarm_id))

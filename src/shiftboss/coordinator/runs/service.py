@@ -18,6 +18,8 @@ from shiftboss.protocol.runs import (
     PauseAnswer,
     PauseSwarmRequest,
     RejectRequest,
+    ReleaseFilesAnswer,
+    ReleaseFilesRequest,
     ReportLandedRequest,
     ReportRunAnswer,
     ReportRunRequest,
@@ -96,6 +98,15 @@ class RunService:
         now_ms = self._clock()
         return await self._store.write(
             lambda tx: landings.record_run(tx, request, now_ms), request.swarm_id
+        )
+
+    async def release_files(
+        self, request: ReleaseFilesRequest, _key: str | None = None
+    ) -> ReleaseFilesAnswer:
+        """The key is not needed: a repeat releases nothing."""
+        now_ms = self._clock()
+        return await self._store.write(
+            lambda tx: parking.release_files(tx, request, now_ms), request.swarm_id
         )
 
     # -- review and landing

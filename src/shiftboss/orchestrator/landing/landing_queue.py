@@ -125,7 +125,7 @@ class LandingQueue:
             task["bead_id"], plan_status.statuses(self._run.plan.attempts)
         ):
             return False
-        if task["review"] not in (None, "approved"):
+        if task.get("review") not in (None, "approved"):
             return False
         return all(plan_status.has_landed(need) for need in task["depends_on"])
 
@@ -219,7 +219,7 @@ class LandingQueue:
                 target=task["target"],
                 policy=task["policy"],
                 landing=task["landing"],
-                review="none" if task["review"] is None else "required",
+                review="none" if task.get("review") is None else "required",
                 submit=True,
                 merges=task["bead_id"] if task["repo_name"] else None,
             )

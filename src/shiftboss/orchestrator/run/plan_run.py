@@ -7,6 +7,7 @@ when it is started again, and repeats nothing that was accepted.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Collection, Coroutine, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import asdict, dataclass, field
@@ -33,12 +34,14 @@ from shiftboss.rules.runs.waits import cancelled_dependency_text, cancelled_text
 # Events wake the run. The poll is for changes that cause no event, such as a target branch that
 # becomes free.
 POLL_SECONDS: Final = 15.0
+LAST_CALL_SECONDS: Final = 10.0
 _WAKING_EVENTS: Final = frozenset(
     {
         "task_done",
         "task_failed",
         "task_cancelled",
         "task_reopened",
+        "task_withdrawn",
         "task_landed",
         "attempt_ended",
         "repo_released",
@@ -108,6 +111,7 @@ async def run_to_completion(
             await worker.release_task()
         landing_queue = LandingQueue(run, Lander(run.paths.landing))
         async with AsyncExitStack() as stack:
+            stack.push_async_callback(_release_files, run)
             stack.push_async_callback(landing_queue.close)
             stack.push_async_callback(run.worktrees.close)
             wake_up = asyncio.Event()
@@ -132,6 +136,13 @@ async def _clean_up_earlier_run(run: RunContext) -> None:
     repos = {repo_path(repo) for repo in run.plan.repos.values()}
     for ref in await run.worktrees.sweep(repos, run.client.swarm_id, ()):
         run.progress.log("", f"saved uncommitted work of an earlier run as {ref}")
+
+
+async def _release_files(run: RunContext) -> None:
+    """Tasks that this run leaves behind do not keep their files from other plans."""
+    with contextlib.suppress(ShiftbossError, TimeoutError):
+        async with asyncio.timeout(LAST_CALL_SECONDS):
+            await run.client.call("release_files")
 
 
 def _in_background(stack: AsyncExitStack, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:

@@ -177,7 +177,7 @@ class TaskStarter:
             return
         self.stuck.pop(task.id, None)
         try:
-            await run.client.spawn(
+            await self._spawn(
                 bead_id=task.id,
                 files=task.files_owned,
                 files_readonly=task.files_readonly,
@@ -197,13 +197,18 @@ class TaskStarter:
                 review=run.review(task),
                 submit=True,
             )
-        except HandoffExists:
-            await run.client.call("submit_task", bead_id=task.id)
         except (OwnershipOverlap, RepoBlocked, DependenciesUnfinished) as error:
             self._report_waiting(task.id, error)
             return
         self._reasons.pop(task.id, None)
         run.progress.stage(task.id, "queued")
+
+    async def _spawn(self, **members: object) -> None:
+        """Give the task its contract and submit it. One that has a contract keeps it."""
+        try:
+            await self._run.client.spawn(**members)
+        except HandoffExists:
+            await self._run.client.call("submit_task", bead_id=members["bead_id"])
 
     async def _retry(self, bead_id: str, plan_status: PlanStatus) -> None:
         view = plan_status.views[bead_id]
@@ -217,7 +222,15 @@ class TaskStarter:
     def _report_waiting(self, bead_id: str, error: Conflict) -> None:
         """Logged once per reason, although the task is tried again whenever another one ends."""
         reason = error.detail.removesuffix("; nothing was changed")
+        if isinstance(error, OwnershipOverlap) and self._is_foreign(error):
+            reason = f"{reason} ({error.hint})"
         self._run.progress.stage(bead_id, "waiting", reason)
         if self._reasons.get(bead_id) != reason:
             self._reasons[bead_id] = reason
             self._run.progress.log(bead_id, f"waiting: {reason}")
+
+    def _is_foreign(self, error: OwnershipOverlap) -> bool:
+        """Whether a task of another swarm is in the way, which this run cannot finish."""
+        holders = error.facts.get("holders")
+        first = holders[0] if isinstance(holders, list) and holders else {}
+        return bool(first) and first["swarm_id"] != self._run.client.swarm_id

@@ -20,6 +20,8 @@ VERIFIER_SECONDS = 120
 TRIES_MAX = 3
 # An event lists at most this many violations; the verdict has all of them.
 VIOLATIONS_TOLD_MAX = 100
+# A run that ends releases the files of its idle tasks itself; one that was killed cannot.
+RESERVATION_IDLE_MS = 4 * 3600 * 1000
 _OBJECT_NAME = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 
@@ -88,6 +90,13 @@ class Reservation(NamedTuple):
     task_id: str
     repo: str
     patterns: list[str]
+
+
+def has_lapsed(status: str, idle_ms: int) -> bool:
+    """Whether a task of another swarm has lost its files: nobody works on it, and nothing has
+    happened to it for so long that its run is probably gone. It reserves them again when it is
+    handed out, or waits."""
+    return status in ("open", "queued", "failed") and idle_ms >= RESERVATION_IDLE_MS
 
 
 class ScopeRequest(NamedTuple):

@@ -54,6 +54,12 @@ RUN_OPERATIONS: dict[str, Operation] = {
         calls.ReportRunAnswer,
         RunService.report_run,
         "Report that a run of the plan has started. The plan is named in advice to the operator.",
+    ),
+    "release_files": Operation(
+        calls.ReleaseFilesRequest,
+        calls.ReleaseFilesAnswer,
+        RunService.release_files,
+        "Release the files of the tasks that nobody works on: the run of the swarm has ended.",
         service=_service,
     ),
     "report_landed": Operation(

@@ -82,6 +82,15 @@ ON CONFLICT (swarm_id, task_id) DO UPDATE SET repo = excluded.repo, patterns = e
 -- name: release
 DELETE FROM reservations WHERE swarm_id = :swarm_id AND task_id = :task_id;
 
+-- name: has_reservation
+SELECT 1 FROM reservations WHERE swarm_id = :swarm_id AND task_id = :task_id;
+
+-- name: release_idle
+-- The files of tasks that nobody works on.
+DELETE FROM reservations WHERE swarm_id = :swarm_id AND task_id IN (
+    SELECT t.task_id FROM tasks AS t
+    WHERE t.swarm_id = :swarm_id AND t.status IN ('open', 'queued', 'failed'));
+
 -- name: scope_request
 SELECT swarm_id, request_id, task_id, epoch, worker, paths, reason, state, asked_at_ms,
     decided_at_ms, decision, question_id

@@ -147,7 +147,7 @@ class RunFolder:
         progress, facts = Progress(), read_run_facts(self._folder)
         elapsed = 0.0 if facts is None else max(time.time() - facts.started_at, 0.0)
         read_progress(self._folder, progress)
-        with RunView(progress, elapsed=elapsed):
+        with RunView(progress, elapsed=elapsed, reads_answers=False):
             while process.is_alive:
                 read_progress(self._folder, progress)
                 time.sleep(POLL_SECONDS)
