@@ -129,7 +129,7 @@ def run(
     if attach or stop or detach:
         run_folder = _run_folder(plan_file, db)
         if attach:
-            raise typer.Exit(run_folder.attach())
+            raise typer.Exit(run_folder.attach(as_json=as_json))
         output = run_folder.stop() if stop else run_folder.detach()
         if as_json:
             print_json(output.document)
