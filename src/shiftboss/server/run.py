@@ -13,6 +13,7 @@ import socket
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -106,10 +107,13 @@ class _Server(uvicorn.Server):
     """Ends the event streams when asked to stop; uvicorn would wait for them for ever. A requested
     stop is no failure, so the signal is not raised again."""
 
-    def __init__(self, config: uvicorn.Config, app: App, serving: Serving) -> None:
+    def __init__(
+        self, config: uvicorn.Config, app: App, serving: Serving, on_stopping: Callable[[], None]
+    ) -> None:
         super().__init__(config)
         self._app = app
         self._background = serving.background
+        self._on_stopping = on_stopping
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -131,6 +135,7 @@ class _Server(uvicorn.Server):
             background.cancel()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._on_stopping()
         self._app.coordinator.hub.close()
         await super().shutdown(sockets)
 
@@ -166,9 +171,10 @@ def serve(settings: ServerSettings, on_listening: Callable[[str], None]) -> None
     logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
     _collect_garbage_rarely()
     sys.setswitchinterval(SWITCH_SECONDS)
-    server = _Server(config, app, serving)
     host, port = listening.getsockname()[:2]
     record = ServerRecord(_local_address(host, port), os.getpid(), app.started_at)
+    # At once, so that no run relies on a server that is about to end.
+    server = _Server(config, app, serving, partial(remove_server_file, folder, record))
 
     def announce() -> None:
         try:

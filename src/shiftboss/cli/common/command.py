@@ -113,8 +113,8 @@ class ServerSession:
             from shiftboss.cli.common.offline_client import OfflineClient
 
             return OfflineClient(target.database)
-        looked_in = Path.cwd() if target.is_default else None
-        return Client(target.address, read_token(self._token_file), looked_in=looked_in)
+        token = read_token(self._token_file)
+        return Client(target.address, token, looked_in=target.looked_in)
 
     def close(self) -> None:
         if "client" in self.__dict__:

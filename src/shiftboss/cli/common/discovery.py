@@ -14,13 +14,14 @@ from shiftboss.defaults import ADDRESS, DATABASE_FILE, STATE_FOLDER
 class Target(NamedTuple):
     """What answers a command: the server at `address` or, if there is none, the `database`.
 
-    `state` is the state folder that led to it. None: the address was given, or is the default one.
+    `state` is the state folder that led to it. None: the address was given, or is the default one;
+    then `looked_in` is the folder that led nowhere.
     """
 
     address: str
     state: Path | None = None
     database: Path | None = None
-    is_default: bool = False
+    looked_in: Path | None = None
 
 
 def find_target(given_address: str | None) -> Target:
@@ -34,7 +35,7 @@ def find_target(given_address: str | None) -> Target:
         database = folder / _database_name()
         if database.is_file():
             return Target(ADDRESS, folder, database)
-    return Target(ADDRESS, is_default=True)
+    return Target(ADDRESS, looked_in=_current_folder())
 
 
 def find_address(given_address: str | None) -> str:
@@ -57,8 +58,16 @@ def state_folders() -> Iterator[Path]:
     if database is not None:
         yield from filter(_is_own, [database.absolute().parent])
         return
-    here = Path.cwd()
+    here = _current_folder()
     yield from filter(_is_own, (folder / STATE_FOLDER for folder in (here, *here.parents)))
+
+
+def _current_folder() -> Path:
+    """The root, if the current folder was deleted."""
+    try:
+        return Path.cwd()
+    except FileNotFoundError:
+        return Path("/")
 
 
 def _database_name() -> str:

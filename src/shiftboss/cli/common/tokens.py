@@ -39,7 +39,7 @@ def read_operator_token(token_file: Path | None, state: Path | None = None) -> s
 def find_operator_token(token_file: Path | None, state: Path | None = None) -> str | None:
     """From the file, the environment, the state folder of the server, or the nearest one; or None.
 
-    A token in the environment comes first: whoever sets it keeps it out of the state folder.
+    A token in the environment comes first: a server that has it from there writes no file.
     """
     token = _read(token_file, OPERATOR_TOKEN_VARIABLE)
     if token is not None:
