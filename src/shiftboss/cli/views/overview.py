@@ -38,10 +38,14 @@ def cost_text(bus: Members) -> str:
 
 
 def show_lines(lines: list[Text]) -> None:
-    """Only the terminal itself breaks the lines, so that commands can be copied."""
+    """On a terminal, sentences are wrapped and head lines cut. A command is left to the terminal to
+    break, so that it can be copied. A file or a pipe gets every line as it is."""
     screen = console()
     for line in lines:
-        screen.print(line, soft_wrap=True)
+        if line.overflow == "ellipsis" and screen.is_terminal:
+            screen.print(line, no_wrap=True, overflow="ellipsis")
+        else:
+            screen.print(line, soft_wrap=bool(line.no_wrap) or not screen.is_terminal)
 
 
 def reason_lines(reasons: list[Members], *, with_task: bool = True, indent: str = "") -> list[Text]:
@@ -51,7 +55,8 @@ def reason_lines(reasons: list[Members], *, with_task: bool = True, indent: str 
         task = f"{reason['bead_id']}: " if with_task and reason["bead_id"] else ""
         lines.append(Text(f"{indent}{printable(task + reason['text'])}"))
         if reason["command"]:
-            lines.append(Text(f"{indent}  {printable(reason['command'])}", style="cyan"))
+            command = f"{indent}  {printable(reason['command'])}"
+            lines.append(Text(command, style="cyan", no_wrap=True))
     return lines
 
 
@@ -62,6 +67,7 @@ def swarm_lines(swarm: Members, at: datetime) -> list[Text]:
     head.append(f"  {ago(swarm['last_update'], at)}", "dim")
     if swarm["feature"]:
         head.append(f"  {printable(swarm['feature'])}")
+    head.overflow = "ellipsis"
     return [
         head,
         *(Text(f"  {text}") for text in _counts(swarm)),
