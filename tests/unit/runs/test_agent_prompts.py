@@ -91,3 +91,13 @@ def test_the_prompt_after_a_refusal_gives_its_reasons() -> None:
     assert "src/other.py is not yours" in text
     assert "TASK login" in text
     assert estimate_tokens(fix_prompt(TASK, ["word " * 9000] * 3)) <= FIX_TOKENS_MAX
+
+
+@pytest.mark.requirement("OWN-12")
+def test_the_answer_of_a_person_comes_first_and_in_plain_words() -> None:
+    task = TASK._replace(checkpoint={"instructions": "blue,\nnot red", "current_step": "half"})
+    text = run_prompt(task)
+    assert "A PERSON SAYS: blue, not red\n" in text
+    assert text.index("A PERSON SAYS") < text.index("CONTINUE from this checkpoint")
+    only_answer = run_prompt(TASK._replace(checkpoint={"instructions": "blue"}))
+    assert "CONTINUE" not in only_answer

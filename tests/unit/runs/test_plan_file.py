@@ -47,8 +47,22 @@ def test_a_minimal_plan_gets_the_defaults() -> None:
     task = made.tasks[0]
     assert (made.agent, made.workers, made.auto_merge, made.attempts) == ("claude", 4, True, 3)
     assert (task.complexity, task.timeout, task.budget.tokens) == ("normal", 1800, None)
+    assert (made.landing, made.review, task.review) == ("merge", "none", None)
     assert agent_name(made, task) == "claude"
     assert warnings(plan()) == []
+
+
+@pytest.mark.requirement("OWN-12")
+def test_a_plan_chooses_how_work_lands_and_who_reviews_it() -> None:
+    more = "landing: squash\nreview: required\n"
+    repos = "{app: {path: app, landing: merge}}"
+    made = read(
+        plan("{id: a, title: A, files_owned: [a.py], review: none}", repos=repos, more=more)
+    )
+    assert (made.plan.landing, made.plan.repos["app"].landing) == ("squash", "merge")
+    assert (made.plan.review, made.plan.tasks[0].review) == ("required", "none")
+    (problem,) = problems(plan(more="landing: rebase\n"))
+    assert "landing" in problem
 
 
 BROKEN = """\

@@ -111,3 +111,12 @@ def test_a_continued_run_starts_with_what_landed_and_what_it_cost() -> None:
     shown = screen.file.getvalue()
     assert "1/5 landed" in shown
     assert "1,200 tokens, $0.50" in shown
+
+
+@pytest.mark.requirement("OWN-12")
+def test_the_summary_names_cancelled_tasks_and_what_brings_them_back() -> None:
+    back = "cancelled by the operator (bring it back: shiftboss task retry gone --swarm s)"
+    outcome = RunOutcome(done=True, cancelled=["gone"], stuck={"gone": back})
+    (line,) = [str(line) for line in outcome_lines(outcome) if "gone" in str(line)]
+    assert line.startswith("cancelled gone")
+    assert back in line

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from shiftboss.rules.runs.waits import cancelled_dependency_text, hold_text, question_text
+from shiftboss.errors import OwnershipOverlap
+from shiftboss.rules.runs.waits import (
+    cancelled_dependency_text,
+    hold_text,
+    question_text,
+    refusal_text,
+    review_text,
+)
 
 pytestmark = pytest.mark.requirement("OWN-11")
 
@@ -32,3 +39,23 @@ def test_a_task_behind_a_cancelled_one_names_both_ways_out() -> None:
     text = cancelled_dependency_text("after", "gone", "s")
     assert "shiftboss task cancel after --swarm s" in text
     assert "shiftboss task retry gone --swarm s" in text
+
+
+def test_a_task_of_another_swarm_in_the_way_is_named_with_the_command_that_frees_it() -> None:
+    overlap = OwnershipOverlap(
+        "t would own files of other tasks: old of the swarm gone (queued) owns a.py; "
+        "nothing was changed",
+        hint="or free its files: `shiftboss task cancel old --swarm gone`",
+        facts={"holders": [{"swarm_id": "gone", "bead_id": "old"}]},
+    )
+    text = refusal_text(overlap, "s")
+    assert "old of the swarm gone (queued) owns a.py (or free its files" in text
+    assert "shiftboss task cancel old --swarm gone" in text
+    assert "nothing was changed" not in text
+    assert "cancel" not in refusal_text(overlap, "gone"), "its own run finishes it"
+
+
+def test_a_review_names_both_decisions() -> None:
+    text = review_text("t", "a" * 40, "s")
+    assert "shiftboss approve t --swarm s" in text
+    assert "shiftboss reject t --reason TEXT --swarm s" in text

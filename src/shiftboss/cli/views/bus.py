@@ -21,6 +21,7 @@ _STYLES: Final = {
     "done": "green",
     "landed": "green",
     "failed": "bold red",
+    "cancelled": "yellow",
 }
 
 
@@ -70,9 +71,18 @@ def _facts(task: Members) -> Members:
         "priority": task["priority"],
         "depends on": ", ".join(task["depends_on"]),
         "waits for": task["waits_for"],
-        "error": task["last_error"],
+        "error" if task["status"] != "cancelled" else "cancelled": task["last_error"],
+        "review": _review(task.get("review")),
         "description": task["description"],
     }
+
+
+def _review(review: Members | None) -> str:
+    if review is None:
+        return ""
+    text = f"{review['state']}, commit {review['commit'][:12]}"
+    text += f", by {review['decided_by']}" if review.get("decided_by") else ""
+    return text + (f": {review['reason']}" if review.get("reason") else "")
 
 
 def bus_workers_table(workers: list[Members]) -> Table:

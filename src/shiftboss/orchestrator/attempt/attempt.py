@@ -54,6 +54,7 @@ class Attempt:
         self._scratch: Path | None = None
         self._worktree: Worktree | None = None
         self._lost = asyncio.Event()
+        self._answered: set[int] = set()
         self._ends_at = time.monotonic() + self._plan_task.timeout
         self._loop = asyncio.get_running_loop()
         task.on_lost = self._set_lost
@@ -136,21 +137,43 @@ class Attempt:
         except ClaimRefusal as refused:
             # An attempt that starts over has no commits to fix.
             prompt = fix_prompt(task, refused.reasons) if self._continues_branch() else prompt
-        for number in range(1, ROUNDS_MAX + 1):
-            end = await self._run_agent(workspace, prompt, number)
+        refusals = 0
+        while refusals < ROUNDS_MAX:
+            before = await self._run.branches.tip(workspace.assignment)
+            end = await self._run_agent(workspace, prompt)
             if await self._ends_attempt(end, workspace):
                 return
+            answers = await self._new_answers()
+            if answers and before == await self._run.branches.tip(workspace.assignment):
+                # The agent had exited before its question was answered, and has not worked yet.
+                checkpoint = {**(task.checkpoint or {}), "instructions": "\n".join(answers)}
+                prompt = run_prompt(task._replace(checkpoint=checkpoint))
+                continue
             self._progress.stage(self._task.bead_id, "verifying", "waiting for the verdict")
             try:
                 receipt = await claims.claim(end.message, self._totals.dollars)
             except ClaimRefusal as refused:
+                refusals += 1
                 reason = refused.reasons[0].partition("\n")[0]
                 self._log(f"refused: {reason}")
-                prompt = fix_prompt(task, refused.reasons)
+                prompt = fix_prompt(task, [*refused.reasons, *answers])
                 continue
             await self._accepted(receipt)
             return
         await self._fail(f"refused {ROUNDS_MAX} times: {reason}")
+
+    async def _new_answers(self) -> list[str]:
+        """The answers to questions of this attempt that no prompt had yet."""
+        listing = await self._run.client.call("list_questions", only_open=False)
+        answered = {
+            question["question_id"]: question["answer"]
+            for question in listing["questions"]
+            if (question["bead_id"], question["epoch"]) == (self._task.bead_id, self._task.epoch)
+            and question.get("answer") is not None
+            and question["question_id"] not in self._answered
+        }
+        self._answered |= answered.keys()
+        return list(answered.values())
 
     def _prompt_task(self, workspace: Workspace) -> RunTask:
         assignment = workspace.assignment
@@ -174,7 +197,8 @@ class Attempt:
             salvage=[*assignment.salvage, *left_behind],
         )
 
-    async def _run_agent(self, workspace: Workspace, prompt: str, number: int) -> RoundEnd:
+    async def _run_agent(self, workspace: Workspace, prompt: str) -> RoundEnd:
+        number = self._totals.process + 1
         file = workspace.scratch / "prompt.md"
         if number > 1:  # keep earlier prompts for people
             file.replace(workspace.scratch / f"prompt.{number - 1}.md")

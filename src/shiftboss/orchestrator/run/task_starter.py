@@ -25,6 +25,7 @@ from shiftboss.protocol.plan import PlanTask
 from shiftboss.rules.plans.graph import topological_order, traits_of
 from shiftboss.rules.plans.schedule import priorities
 from shiftboss.rules.runs.merge_tasks import is_merge_task
+from shiftboss.rules.runs.waits import refusal_text
 
 
 class TaskStarter:
@@ -221,16 +222,8 @@ class TaskStarter:
 
     def _report_waiting(self, bead_id: str, error: Conflict) -> None:
         """Logged once per reason, although the task is tried again whenever another one ends."""
-        reason = error.detail.removesuffix("; nothing was changed")
-        if isinstance(error, OwnershipOverlap) and self._is_foreign(error):
-            reason = f"{reason} ({error.hint})"
+        reason = refusal_text(error, self._run.client.swarm_id)
         self._run.progress.stage(bead_id, "waiting", reason)
         if self._reasons.get(bead_id) != reason:
             self._reasons[bead_id] = reason
             self._run.progress.log(bead_id, f"waiting: {reason}")
-
-    def _is_foreign(self, error: OwnershipOverlap) -> bool:
-        """Whether a task of another swarm is in the way, which this run cannot finish."""
-        holders = error.facts.get("holders")
-        first = holders[0] if isinstance(holders, list) and holders else {}
-        return bool(first) and first["swarm_id"] != self._run.client.swarm_id

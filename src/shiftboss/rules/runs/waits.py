@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from shiftboss.errors import Conflict
+
 
 def question_text(question: Mapping[str, Any], swarm_id: str) -> str:
     """The first line of a question, and the command that answers it."""
@@ -45,3 +47,13 @@ def review_text(bead_id: str, commit: str, swarm_id: str) -> str:
         f"commit {commit[:12]} waits for your review (approve it: shiftboss approve {bead_id} "
         f"--swarm {swarm_id}; or: shiftboss reject {bead_id} --reason TEXT --swarm {swarm_id})"
     )
+
+
+def refusal_text(error: Conflict, swarm_id: str) -> str:
+    """Why a task cannot start yet. If a task of another swarm is in the way, which this run cannot
+    finish, with the commands that help."""
+    reason = error.detail.removesuffix("; nothing was changed")
+    holders = error.facts.get("holders")
+    first = holders[0] if isinstance(holders, list) and holders else None
+    is_foreign = isinstance(first, dict) and first.get("swarm_id") != swarm_id
+    return f"{reason} ({error.hint})" if is_foreign and error.hint else reason

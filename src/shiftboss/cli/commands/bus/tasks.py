@@ -109,14 +109,19 @@ def _show_list(listing: dict[str, Any]) -> None:
 @server_command()
 def show_task(session: ServerSession, task_id: TaskId, swarm: TaskSwarm = None) -> Output:
     """Show the state of a task, its worker and its last error."""
-    answer = session.call("show_task", session.swarm_of(task_id, swarm), bead_id=task_id)
-    return Output(answer, lambda: _show_task(parse_answer(answer, "waits_for")))
+    swarm_id = session.swarm_of(task_id, swarm)
+    answer = session.call("show_task", swarm_id, bead_id=task_id)
+    return Output(answer, lambda: _show_task(parse_answer(answer, "waits_for"), swarm_id))
 
 
-def _show_task(task_view: dict[str, Any]) -> None:
+def _show_task(task_view: dict[str, Any], swarm: str) -> None:
     from shiftboss.cli.views.bus import task_summary
+    from shiftboss.rules.runs.waits import review_text
 
     show(task_summary(task_view, now()))
+    review = task_view.get("review")
+    if review is not None and review["state"] == "open":
+        print_line(review_text(task_view["bead_id"], review["commit"], swarm))
 
 
 @task.command()

@@ -263,7 +263,7 @@ def _run_advice(outcome: RunOutcome) -> str | None:
     if outcome.failed:
         return f"to try the failed tasks again: {_command_line('--retry')}"
     if outcome.held:
-        return f"then continue: {_command_line()}"
+        return f"do what the waiting tasks need, then continue: {_command_line()}"
     return None
 
 
