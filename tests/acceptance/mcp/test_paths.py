@@ -50,6 +50,8 @@ CALLS: list[tuple[str, dict[str, Any]]] = [
     ("poll_task", {**WORKER, "timeout_ms": 0}),
     ("poll_task", {**WORKER, "timeout_ms": -1}),
     ("add_task", {"bead_id": "t-1", "title": "One ü \u2028"}),
+    ("find_task", {"bead_id": "nowhere"}),
+    ("why_task", {"bead_id": "t-1"}),
     ("add_task", {"bead_id": "t-1", "title": "Another"}),
     ("add_task", {"bead_id": "t-2", "title": "Two", "depends_on": "t-1"}),
     ("add_task", {"bead_id": "t-2", "title": "Two", "depends_on": ["t-1"]}),
@@ -111,6 +113,7 @@ CALLS: list[tuple[str, dict[str, Any]]] = [
     ("list_scope_requests", {}),
     ("who_owns", {"repo": "/no"}),
     ("show_receipt", {"bead_id": "h"}),
+    ("show_receipt", {"bead_id": "t-1"}),
     ("list_receipts", {}),
     ("swarm_plan", {"seed": 1}),
     ("report_milestone", {"bead_id": "h", "line": "WORKING: hard"}),
@@ -130,6 +133,7 @@ CALLS: list[tuple[str, dict[str, Any]]] = [
     ("pause_swarm", {"reason": "quota", "until_ms": 4_102_444_800_000}),
     ("park_task", {**USER, "reason": "quota"}),
     ("release_files", {}),
+    ("report_run", {"plan_file": "plan.yaml"}),
     ("report_landed", {"bead_id": "t-1", "commit": "a" * 40, "target": "main"}),
     ("report_landed", {"bead_id": "t-1", **LANDED}),
     ("list_landable", {}),
@@ -201,8 +205,9 @@ def _played(url: str, revision: str, accept: str, swarm_id: str) -> list[Answere
 def _neutral(message: Any) -> Any:
     """Without times and swarm ids; JSON texts are compared as JSON."""
     if isinstance(message, dict):
+        is_content = message.get("type") == "text"
         return {
-            name: json.loads(_neutral(value)) if name == "text" else _neutral(value)
+            name: json.loads(_neutral(value)) if is_content and name == "text" else _neutral(value)
             for name, value in message.items()
             if name not in ("idle_seconds", "question_id")
         }
