@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -224,6 +225,12 @@ def test_status_of_the_server_shows_its_health_and_what_is_running(
     assert [one["swarm_id"] for one in seen["swarms"]] == [SWARM]
 
 
+def _without_time(line: str) -> str:
+    event_id, date, clock, *rest = line.split()
+    datetime.fromisoformat(f"{date} {clock}")
+    return " ".join([event_id, *rest])
+
+
 @pytest.mark.requirement("SW-09")
 def test_events_after_the_given_id_are_printed_one_per_line(
     server: RunningServer, client: Client
@@ -232,14 +239,16 @@ def test_events_after_the_given_id_are_printed_one_per_line(
     accepted(client, "register", register_body())
     accepted(client, "progress", progress_body())
     accepted(client, "error", error_body(message="out of time"))
-    lines = [" ".join(line.split()) for line in _lines("events", SWARM, url=server.url)]
+    lines = [_without_time(line) for line in _lines("events", SWARM, url=server.url)]
     assert lines[1:] == [
         "2 worker_registered packet 1: backend-api registered, 10 tasks",
         "3 progress_update packet 1: task-1 completed, 1 of 10, commit abc1234567",
         "4 worker_error packet 1: task-6 failed with test_failure: out of time; no retry",
     ]
     since = _lines("events", SWARM, "--since", "2", "--json", url=server.url)
-    assert [json.loads(line) for line in since] == [
+    events = [json.loads(line) for line in since]
+    assert all(datetime.fromisoformat(event.pop("at")).tzinfo == UTC for event in events)
+    assert events == [
         {"id": event.event_id, "event": event.kind, "data": event.data}
         for event in client.stored_events(SWARM, since=2)
     ]

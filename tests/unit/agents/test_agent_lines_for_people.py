@@ -42,7 +42,7 @@ def test_plain_lines_denials_and_failures_are_shown_without_control_characters()
     assert shown("command", lines) == [
         r"compiling \x1b[2J",
         "writes a test",
-        "denied: Bash: no\nway",
+        "denied: Bash: no\n  way",
         "failed: gave up",
     ]
 

@@ -80,5 +80,5 @@ def find_attempt(task_id: str, swarm: str | None, number: int | None) -> Attempt
         f"no agent has worked on {task_id}: there is no {task_id}.N in "
         f"{state / RUNS_FOLDER / (swarm or '*')}",
         field="task",
-        hint="see which tasks there are: shiftboss task list --swarm ID",
+        hint="see which tasks there are: shiftboss task list",
     )

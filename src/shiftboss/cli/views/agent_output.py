@@ -33,12 +33,17 @@ def _text(signal: Signal) -> str | None:
         case AgentActivity():
             return printable(signal.text)
         case Denied():
-            return f"denied: {printable(signal.tool)}: {printable_lines(signal.error)}"
+            return f"denied: {printable(signal.tool)}: {_indented(signal.error)}"
         case RateLimited():
             return f"limit: {printable(signal.message)}"
         case Finished(ok=True):
-            return f"finished: {printable_lines(signal.message)}" if signal.message else "finished"
+            return f"finished: {_indented(signal.message)}" if signal.message else "finished"
         case Finished():
-            return f"failed: {printable_lines(signal.message)}"
+            return f"failed: {_indented(signal.message)}"
         case _:
             return None
+
+
+def _indented(text: str) -> str:
+    """Further lines belong to the first one."""
+    return printable_lines(text).replace("\n", "\n  ")

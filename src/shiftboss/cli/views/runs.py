@@ -49,12 +49,20 @@ _ORDER: Final = (
 
 class RunView:
     """Shows the progress of a run while it lasts; nothing if `quiet`. `elapsed` is how many seconds
-    ago the run was started."""
+    ago the run was started. Answers to questions are read only in the process of the run."""
 
-    def __init__(self, progress: Progress, *, quiet: bool = False, elapsed: float = 0.0) -> None:
+    def __init__(
+        self,
+        progress: Progress,
+        *,
+        quiet: bool = False,
+        elapsed: float = 0.0,
+        reads_answers: bool = True,
+    ) -> None:
         self._progress = progress
         self._console = console()
         self._quiet = quiet
+        self._reads_answers = reads_answers
         self._started_at = time.monotonic() - elapsed
         self._live: Live | None = None
         self._lock = threading.Lock()
@@ -68,7 +76,7 @@ class RunView:
                 get_renderable=self.__rich__, console=self._console, refresh_per_second=4
             )
             self._live.start()
-            if can_read_lines():
+            if self._reads_answers and can_read_lines():
                 self._input = LineInput(self._answer)
                 self._input.start()
         else:

@@ -254,8 +254,9 @@ def _why(bead_id: str, fate: Fate) -> str:
 def _kept(run: Path, bead_id: str, fate: Fate) -> Kept:
     if fate == "accepted":
         facts = read_run_facts(run)
-        plan = "PLAN" if facts is None else shlex.quote(facts.plan)
-        command = f"shiftboss land {plan} {bead_id}"
+        command = f"shiftboss status {run.name}"
+        if facts is not None and facts.plan:
+            command = f"shiftboss land {shlex.quote(facts.plan)} {bead_id}"
         return Kept(run.name, bead_id, "accepted, but not landed", command)
     return Kept(
         run.name,

@@ -9,12 +9,14 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from shiftboss.errors import Conflict
+from shiftboss.orchestrator.run.run_files import read_run_facts
 from shiftboss.system.processes import start_ticks
 
 LOCK_NAME: Final = "lock"
@@ -39,10 +41,7 @@ def hold_run_lock(folder: Path, swarm_id: str) -> Iterator[None]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            raise Conflict(
-                f"another `shiftboss run` is already working on the swarm {swarm_id}",
-                hint="watch it: shiftboss run PLAN --attach; or stop it: shiftboss run PLAN --stop",
-            ) from None
+            raise _is_held(folder, swarm_id) from None
         lock.truncate(0)
         process = RunProcess(os.getpid(), start_ticks(os.getpid()) or 0)
         lock.write(json.dumps(process._asdict()))
@@ -51,6 +50,17 @@ def hold_run_lock(folder: Path, swarm_id: str) -> Iterator[None]:
             yield
         finally:
             lock.truncate(0)
+
+
+def _is_held(folder: Path, swarm_id: str) -> Conflict:
+    facts = read_run_facts(folder)
+    command = f"shiftboss run {shlex.quote(facts.plan)}" if facts is not None and facts.plan else ""
+    return Conflict(
+        f"another `shiftboss run` is already working on the swarm {swarm_id}",
+        hint=f"watch it: {command} --attach; or stop it: {command} --stop"
+        if command
+        else "wait until it has finished, or stop it first",
+    )
 
 
 def process_of_run(folder: Path) -> RunProcess | None:

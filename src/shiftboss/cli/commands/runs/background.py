@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import math
 import os
 import shlex
 import signal
@@ -13,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from shiftboss.cli.common.command import Output
-from shiftboss.cli.common.output import is_terminal, print_line, show
+from shiftboss.cli.common.output import is_terminal, print_json, print_line, show
 from shiftboss.defaults import ADDRESS
 from shiftboss.errors import NotFound, ShiftbossError
 from shiftboss.orchestrator.run.run_files import (
@@ -94,7 +96,7 @@ class RunFolder:
         error = NotStarted("the run has ended already", hint=f"see {log}")
         return Output.of(
             document,
-            lambda: self._show_result(result),
+            lambda: self._show_result(result, as_json=False),
             error if result.exit_code else None,
         )
 
@@ -115,18 +117,21 @@ class RunFolder:
         print_line(f"  watch   {self.command('--attach')}")
         print_line(f"  stop    {self.command('--stop')}")
 
-    def attach(self) -> int:
-        """Show the run until it ends; returns its exit code. Ctrl-C ends only the view."""
+    def attach(self, *, as_json: bool) -> int:
+        """Show the run until it ends; returns its exit code. Ctrl-C ends only the view. As JSON,
+        only its outcome is shown."""
         process = process_of_run(self._folder)
         if process is None:
             result = read_result(self._folder)
             if result is None:
                 raise self._not_running()
-            print_line(f"the run of {self._swarm_id} has ended")
-            self._show_result(result)
+            self._show_result(result, as_json=as_json)
             return result.exit_code
         try:
-            self._watch(process)
+            if as_json:
+                _wait(lambda: not process.is_alive)
+            else:
+                self._watch(process)
         except KeyboardInterrupt:
             print_line(f"detached; the run goes on. To stop it: {self.command('--stop')}")
             return 0
@@ -136,7 +141,7 @@ class RunFolder:
                 f"the run of {self._swarm_id} was killed",
                 hint=f"continue it: {self.command()}",
             )
-        self._show_result(result)
+        self._show_result(result, as_json=as_json)
         return result.exit_code
 
     def _watch(self, process: RunProcess) -> None:
@@ -149,7 +154,7 @@ class RunFolder:
         progress, facts = Progress(), read_run_facts(self._folder)
         elapsed = 0.0 if facts is None else max(time.time() - facts.started_at, 0.0)
         read_progress(self._folder, progress)
-        with RunView(progress, elapsed=elapsed):
+        with RunView(progress, elapsed=elapsed, reads_answers=False):
             while process.is_alive:
                 read_progress(self._folder, progress)
                 time.sleep(POLL_SECONDS)
@@ -168,7 +173,10 @@ class RunFolder:
                 if not is_over:
                     time.sleep(POLL_SECONDS)
 
-    def _show_result(self, result: RunResult) -> None:
+    def _show_result(self, result: RunResult, *, as_json: bool) -> None:
+        if as_json:
+            print_json(json.dumps(result.outcome).encode())
+            return
         from shiftboss.cli.views.runs import outcome_lines
         from shiftboss.orchestrator.run.plan_run import RunOutcome
 
@@ -217,7 +225,7 @@ def _start(log: Path) -> subprocess.Popen[bytes]:
         )
 
 
-def _wait(condition: Callable[[], bool], seconds: float) -> bool:
+def _wait(condition: Callable[[], bool], seconds: float = math.inf) -> bool:
     deadline = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > deadline:

@@ -13,7 +13,7 @@ import typer
 from shiftboss.cli.common.client import parse_answer
 from shiftboss.cli.common.command import Output, ServerSession, server_command
 from shiftboss.cli.common.options import TaskId, TaskSwarm
-from shiftboss.cli.common.output import is_terminal
+from shiftboss.cli.common.output import is_terminal, printable
 
 if TYPE_CHECKING:
     from shiftboss.orchestrator.git.task_diff import GitCommand, TaskWork
@@ -56,7 +56,8 @@ async def _print_diff(
     from shiftboss.orchestrator.git.task_diff import diff_command, find_work
 
     work = await find_work(handoff, task, of_claim=of_claim)
-    print(f"{task['bead_id']}: {work.source}, against {work.old[:12]}", file=sys.stderr, flush=True)
+    head = f"{task['bead_id']}: {work.source}, against {work.old[:12]}"
+    print(printable(head), file=sys.stderr, flush=True)
     async with diff_command(work) as command:
         options = ["--color=auto" if _has_colours() else "--color=never"]
         code = await asyncio.to_thread(_run_git, command, [*options, *(["--stat"] if stat else [])])

@@ -137,7 +137,7 @@ def run(
       shiftboss run plan.yaml --detach
     """
     if attach:
-        raise typer.Exit(_run_folder(plan_file, db).attach())
+        raise typer.Exit(_run_folder(plan_file, db).attach(as_json=as_json))
     if stop:
         print_output(_run_folder(plan_file, db).stop(), as_json=as_json)
         return
@@ -284,7 +284,7 @@ def _run_advice(outcome: RunOutcome) -> str | None:
     if outcome.failed:
         return f"to try the failed tasks again: {_command_line('--retry')}"
     if outcome.held:
-        return f"then continue: {_command_line()}"
+        return f"do what the waiting tasks need, then continue: {_command_line()}"
     return None
 
 
