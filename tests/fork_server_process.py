@@ -72,9 +72,21 @@ def preload() -> None:
             importlib.import_module(name)
         except ImportError:
             pass  # not available, and not needed, on every system
+    prepare_little_log()
     # Memory shared with the children is copied when the garbage collector touches it.
     gc.collect()
     gc.freeze()
+
+
+def prepare_little_log() -> None:
+    """Let SQLite extend its log as it grows.
+
+    A server extends it in advance with 16 MB of zeros, which makes commits to a disk faster. On a
+    memory disk that would take a third of the time of its start.
+    """
+    from shiftboss.store.sqlite import session
+
+    session.WAL_BYTES_READY = 256 * 1024
 
 
 def address_of(pid: int) -> str:
