@@ -11,9 +11,12 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.client import Client
+from tests.fork_server_process import NEW_CHILDREN
 from tests.memory_disk import leave_memory_disk, use_memory_disk
 from tests.postgres import Postgres, postgres_for_tests
+from tests.real_python import use_real_python
 from tests.running import RunningServer
+from tests.scheduling import long_ones_first
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A suite that was started in the background ignores Ctrl-C, and so would all that it starts.
@@ -24,6 +27,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 sys.dont_write_bytecode = False
 
 use_memory_disk()
+use_real_python()
 
 # No test relies on a quiet machine.
 settings.register_profile(
@@ -38,19 +42,28 @@ def pytest_sessionfinish(exitstatus: int) -> None:
         leave_memory_disk()
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests that need PostgreSQL: `-m "not postgres"` does without."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark the tests that need PostgreSQL: `-m "not postgres"` does without. Order them."""
     for item in items:
         assert isinstance(item, pytest.Function)
         parameters = item.callspec.params if hasattr(item, "callspec") else {}
         if "postgres" in item.fixturenames or parameters.get("store_address") == "postgres":
             item.add_marker("postgres")
+    workers = getattr(config, "workerinput", {}).get("workercount", 1)
+    if workers > 1:
+        items[:] = long_ones_first(items, workers)
 
 
 @pytest.fixture(scope="session")
 def anyio_backend() -> str:
     """Asynchronous tests (`@pytest.mark.anyio`) run on asyncio."""
     return "asyncio"
+
+
+@pytest.fixture
+def new_children(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a server or a run of the test starts is started anew, and not forked."""
+    monkeypatch.setenv(NEW_CHILDREN, "1")
 
 
 @pytest.fixture(scope="session")

@@ -6,6 +6,9 @@ command. The forked process behaves like any other: it gets its own arguments, e
 directory and streams, it can be killed, and it has an exit code. Two things differ: its parent is
 the helper, and /proc shows the command line and the environment of the helper. Tests that depend on
 those start a real process (`forked=False`), and so do a few others.
+
+A forked server or run does not wait for imports either when it starts another process of
+Shiftboss: `fork_proxy` stands in for it. Tests of these processes use the fixture `new_children`.
 """
 
 from __future__ import annotations
@@ -26,10 +29,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
 
-from tests.fork_server_process import STATUS
+from tests.fork_server_process import PROXY, STATUS, address_of
 from tests.kill_with_parent import KillWithParent
 
-START_SECONDS = 60.0
+START_SECONDS = 120.0  # of CPU time, it takes two
 _HELPER = Path(__file__).with_name("fork_server_process.py")
 _PIECE = 65536
 
@@ -61,6 +64,14 @@ def start_python(
         stderr=stderr,
         bufsize=0,  # so that `select` sees unread output
     )
+
+
+def forked_command(arguments: Sequence[str]) -> list[str]:
+    """The command line of a `python ...` for a program that starts it itself, such as a client of
+    MCP. It is forked, and so is what Shiftboss starts in forked processes; see `fork_proxy`."""
+    if sys.platform != "linux":
+        return [sys.executable, *arguments]
+    return [sys.executable, "-I", "-S", str(PROXY), _the_helper().address, *arguments]
 
 
 class StartedProcess(subprocess.Popen[bytes]):
@@ -185,6 +196,10 @@ class _Helper:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
             )
+
+    @property
+    def address(self) -> str:
+        return address_of(self._process.pid)
 
     def close(self) -> None:
         self._requests.close()

@@ -1,14 +1,17 @@
 """The process that imports Shiftboss once and forks for every server and every command.
 
 `python tests/fork_server_process.py FD`: the descriptor is one end of a socket, see `fork_server`.
+The processes of Shiftboss that its children start are forked as well: a proxy asks for it through
+another socket (`fork_proxy`).
 
-In a child, `serve_forks` returns the program to run, so that it runs at the top level like any
+In a child, `Helper.serve` returns the program to run, so that it runs at the top level like any
 script: the interpreter handles its exceptions, its exit code and its shutdown.
 """
 
 from __future__ import annotations
 
 import atexit
+import fcntl
 import gc
 import importlib
 import io
@@ -20,6 +23,7 @@ import select
 import signal
 import socket
 import struct
+import subprocess
 import sys
 import tempfile
 import threading
@@ -46,6 +50,12 @@ LATE = (
 )
 # The maximum size of a request: a command line and its environment.
 LONGEST = 1 << 18
+DESCRIPTORS_MAX = 64
+# Set it to start the children of a process anew: for tests that are about them.
+NEW_CHILDREN = "SHIFTBOSS_TESTS_NEW_CHILDREN"
+PROXY = str(Path(__file__).with_name("fork_proxy.py"))
+# What Shiftboss starts and what takes long to import.
+_SLOW_STARTS = (["-P", "-m", "shiftboss.evidence.subprocess.main"], ["-m", "shiftboss.cli.main"])
 # Carries a process id first, then an exit code.
 STATUS = struct.Struct("=i")
 
@@ -62,68 +72,134 @@ def preload() -> None:
             importlib.import_module(name)
         except ImportError:
             pass  # not available, and not needed, on every system
+    prepare_little_log()
     # Memory shared with the children is copied when the garbage collector touches it.
     gc.collect()
     gc.freeze()
 
 
-def serve_forks(requests: socket.socket) -> Program:
-    """Fork for every request and report the exit codes. Returns only in the children.
+def prepare_little_log() -> None:
+    """Let SQLite extend its log as it grows.
 
-    A closed request socket means that the tests are gone: the remaining children are killed.
+    A server extends it in advance with 16 MB of zeros, which makes commits to a disk faster. On a
+    memory disk that would take a third of the time of its start.
     """
-    assert len([*Path("/proc/self/task").iterdir()]) == 1, "a fork would lose the other threads"
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is meant for the tests and the children
-    waker, woken = socket.socketpair()
-    for end in (waker, woken):
-        end.setblocking(False)
-    signal.signal(signal.SIGCHLD, lambda *_: None)
-    signal.set_wakeup_fd(waker.fileno(), warn_on_full_buffer=False)
-    children: dict[int, socket.socket] = {}
-    while True:
-        ready, _, _ = select.select([requests, woken], [], [])
-        if woken in ready:
-            woken.recv(4096)
-            _report_exits(children)
-        if requests not in ready:
-            continue
-        message, descriptors, _, _ = socket.recv_fds(requests, LONGEST, 4)
+    from shiftboss.store.sqlite import session
+
+    session.WAL_BYTES_READY = 256 * 1024
+
+
+def address_of(pid: int) -> str:
+    """The name of the socket for proxies, in Linux's own name space."""
+    return f"shiftboss-tests-{pid}"
+
+
+class Helper:
+    """Forks for every request and reports the exit codes."""
+
+    def __init__(self, requests: socket.socket) -> None:
+        self._requests = requests
+        self._waker, self._woken = socket.socketpair()
+        for end in (self._waker, self._woken):
+            end.setblocking(False)
+        self._door = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.address = address_of(os.getpid())
+        self._door.bind("\0" + self.address)
+        self._door.listen(64)
+        self._children: dict[int, socket.socket] = {}
+        self._proxies: dict[socket.socket, int] = {}
+
+    def serve(self) -> Program:
+        """Returns only in the children.
+
+        A closed request socket means that the tests are gone: the remaining children are killed.
+        """
+        assert len([*Path("/proc/self/task").iterdir()]) == 1, "a fork would lose other threads"
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the tests and the children
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.set_wakeup_fd(self._waker.fileno(), warn_on_full_buffer=False)
+        while True:
+            watched = [self._requests, self._woken, self._door, *self._proxies]
+            ready, _, _ = select.select(watched, [], [])
+            if self._woken in ready:
+                self._woken.recv(4096)
+                self._report_exits()
+            for proxy in self._proxies.keys() & {*ready}:
+                # It was killed. Its process is to end with it.
+                os.kill(self._proxies.pop(proxy), signal.SIGKILL)
+            program = None
+            if self._requests in ready:
+                program = self._fork_for_tests()
+            elif self._door in ready:
+                program = self._fork_for_proxy()
+            if program is not None:
+                return program
+
+    def _fork_for_tests(self) -> Program | None:
+        message, descriptors, _, _ = socket.recv_fds(self._requests, LONGEST, 4)
         if not message:
-            for pid in children:
+            for pid in self._children:
                 os.kill(pid, signal.SIGKILL)
             os._exit(0)
         status = socket.socket(fileno=descriptors[0])
+        return self._fork(json.loads(message) | {"descriptors": [0, 1, 2]}, status, descriptors[1:])
+
+    def _fork_for_proxy(self) -> Program | None:
+        proxy, _ = self._door.accept()
+        message, descriptors, _, _ = socket.recv_fds(proxy, LONGEST, DESCRIPTORS_MAX)
+        if not message:
+            proxy.close()
+            return None
+        return self._fork(json.loads(message), proxy, descriptors, is_proxy=True)
+
+    def _fork(
+        self,
+        request: dict[str, Any],
+        status: socket.socket,
+        descriptors: list[int],
+        is_proxy: bool = False,
+    ) -> Program | None:
         pid = os.fork()
         if pid == 0:
-            for inherited in (requests, waker, woken, status, *children.values()):
+            ours = (self._requests, self._waker, self._woken, self._door, status)
+            for inherited in (*ours, *self._children.values()):
                 inherited.close()
-            return _become(json.loads(message), descriptors[1:])
-        children[pid] = status
-        for descriptor in descriptors[1:]:
+            return _become(request, descriptors, self.address)
+        self._children[pid] = status
+        if is_proxy:
+            self._proxies[status] = pid
+        for descriptor in descriptors:
             os.close(descriptor)
-        status.send(STATUS.pack(pid))
+        _tell(status, pid)
+        return None
+
+    def _report_exits(self) -> None:
+        while self._children:
+            pid, how = os.waitpid(-1, os.WNOHANG)
+            if pid == 0:
+                return
+            with self._children.pop(pid) as status:
+                self._proxies.pop(status, None)
+                _tell(status, os.waitstatus_to_exitcode(how))
 
 
-def _report_exits(children: dict[int, socket.socket]) -> None:
-    while children:
-        pid, how = os.waitpid(-1, os.WNOHANG)
-        if pid == 0:
-            return
-        with children.pop(pid) as status:
-            try:
-                status.send(STATUS.pack(os.waitstatus_to_exitcode(how)))
-            except BrokenPipeError:
-                pass  # nobody is waiting for it
+def _tell(status: socket.socket, number: int) -> None:
+    try:
+        status.send(STATUS.pack(number))
+    except OSError:
+        pass  # nobody is waiting for it
 
 
-def _become(request: dict[str, Any], descriptors: list[int]) -> Program:
+def _become(request: dict[str, Any], descriptors: list[int], address: str) -> Program:
     """Set up everything that a process normally inherits from its parent."""
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    for number, descriptor in enumerate(descriptors):
-        os.dup2(descriptor, number)
-        os.close(descriptor)
+    if request.get("leads_session"):
+        os.setsid()
+    elif request.get("leads_group"):
+        os.setpgid(0, 0)
+    _renumber(descriptors, request["descriptors"])
     os.umask(request["umask"])
     os.environ.clear()
     os.environ.update(request["environment"])
@@ -133,7 +209,38 @@ def _become(request: dict[str, Any], descriptors: list[int]) -> Program:
     sys.stdin = _stream(0, sys.stdin)
     sys.stdout = _stream(1, sys.stdout)
     sys.stderr = _stream(2, sys.stderr)
+    if os.environ.pop(NEW_CHILDREN, None) is None:
+        _fork_slow_starts(address)
     return partial(_run, *request["arguments"])
+
+
+def _renumber(descriptors: list[int], numbers: list[int]) -> None:
+    """Two steps, because a number that is wanted may be in use by another one of them."""
+    first_free = max([*descriptors, *numbers]) + 1
+    moved = [fcntl.fcntl(one, fcntl.F_DUPFD_CLOEXEC, first_free) for one in descriptors]
+    for one in descriptors:
+        os.close(one)
+    for one, number in zip(moved, numbers, strict=True):
+        os.dup2(one, number)
+        os.close(one)
+
+
+def _fork_slow_starts(address: str) -> None:
+    """Let the helper fork what this process would start, too."""
+
+    class Popen(subprocess.Popen[Any]):
+        def __init__(self, args: Any, *rest: Any, **options: Any) -> None:
+            super().__init__(_by_proxy(args, address), *rest, **options)
+
+    subprocess.Popen = Popen  # type: ignore[misc]
+
+
+def _by_proxy(args: Any, address: str) -> Any:
+    if isinstance(args, list | tuple) and args[0] == sys.executable:
+        rest = [str(one) for one in args[1:]]
+        if any(rest[: len(start)] == start for start in _SLOW_STARTS):
+            return [sys.executable, "-I", "-S", PROXY, address, *rest]
+    return args
 
 
 def _stream(descriptor: int, like: TextIO) -> TextIO:
@@ -151,16 +258,21 @@ def _stream(descriptor: int, like: TextIO) -> TextIO:
     )
 
 
-def _run(kind: str, program: str, *arguments: str) -> None:
-    """Like `python -m PROGRAM ...` or `python -c PROGRAM ...`."""
-    sys.argv = [kind, *arguments]
+def _run(*arguments: str) -> None:
+    """Like `python -m PROGRAM ...`, `python -P -m PROGRAM ...` or `python -c PROGRAM ...`."""
+    is_safe_path = arguments[0] == "-P"
+    kind, program, *rest = arguments[1:] if is_safe_path else arguments
+    sys.argv = [kind, *rest]
+    del sys.path[0]  # the folder of this file
     if kind == "-m":
-        sys.path[0] = str(Path.cwd())
+        if not is_safe_path:
+            sys.path.insert(0, str(Path.cwd()))
         sys.modules.pop(program, None)
         runpy.run_module(program, run_name="__main__", alter_sys=True)
     else:
         assert kind == "-c", kind
-        sys.path[0] = ""
+        if not is_safe_path:
+            sys.path.insert(0, "")
         exec(compile(program, "<string>", "exec"), {"__name__": "__main__"})
 
 
@@ -181,8 +293,9 @@ def _end_at_once(code: int) -> None:
 
 if __name__ == "__main__":
     line = socket.socket(fileno=int(sys.argv[1]))
+    helper = Helper(line)  # it can be reached from now on
     preload()
-    program = serve_forks(line)
+    program = helper.serve()
     try:
         program()
         _end_at_once(0)

@@ -26,8 +26,8 @@ WORKERS = 200
 SUBMITTERS = 8
 STORM_SECONDS = 540
 KILLS = 5
-TASKS = {"sqlite": 6000, "postgres": 2000}
-TASKS_OVER_KILLS = {"sqlite": 3000, "postgres": 800}
+TASKS = {"sqlite": 4000, "postgres": 2000}
+TASKS_OVER_KILLS = {"sqlite": 2000, "postgres": 800}
 
 
 async def storm(urls: list[str], expected: ExpectedResults) -> None:

@@ -15,6 +15,8 @@ from tests.repos import Repo
 from tests.running import RunningServer
 from tests.waiting import wait_until
 
+pytestmark = pytest.mark.usefixtures("new_children")
+
 
 @pytest.mark.requirement("HO-04", "OWN-02")
 def test_a_claim_survives_a_crash_of_its_server(server: RunningServer, tmp_path: Path) -> None:

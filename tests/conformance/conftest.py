@@ -11,8 +11,11 @@ from tests.conformance.bus.bus_fixtures import BusFixture, open_bus
 from tests.conformance.contract.contract_fixtures import ContractFixture, open_contract
 from tests.conformance.handoffs.handoff_fixtures import HandoffFixture, open_handoffs
 from tests.conformance.opened import OpenStore, opened
+from tests.fork_server_process import prepare_little_log
 from tests.repos import Repo
 from tests.verifying import LocalEvidence
+
+prepare_little_log()
 
 
 @pytest.fixture

@@ -13,7 +13,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.fork_server import Process, start_python
+from shiftboss import __version__
+from tests.fork_server import Process, forked_command, start_python
+from tests.fork_server_process import NEW_CHILDREN
 from tests.waiting import wait_until
 
 SECONDS = 30
@@ -175,6 +177,64 @@ def test_forked_processes_end_with_the_tests_however_they_end() -> None:
         tests.kill()
     for pid in (child, helper):
         wait_until(lambda pid=pid: not _runs(pid), "it has ended", SECONDS)  # type: ignore[misc]
+
+
+def test_a_proxy_passes_on_what_its_process_inherits_and_returns(tmp_path: Path) -> None:
+    program = (
+        "import os, sys\n"
+        "os.write(int(sys.argv[1]), b'told')\n"
+        "print(os.getcwd(), os.getpgrp() == os.getpid(), os.getsid(0) == os.getpid())\n"
+        "print(sys.stdin.read(), os.environ['ONE'], file=sys.stderr)\n"
+        "sys.exit(3)\n"
+    )
+    reading, writing = os.pipe()
+    with subprocess.Popen(
+        forked_command(["-c", program, str(writing)]),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        pass_fds=[writing],
+        env={"ONE": "ü"},
+        cwd=tmp_path,
+        start_new_session=True,
+    ) as process:
+        os.close(writing)
+        out, err = process.communicate(b"asked", SECONDS)
+    assert os.read(reading, 100) == b"told"
+    assert os.read(reading, 100) == b"", "nobody else holds it"
+    os.close(reading)
+    assert out.decode() == f"{tmp_path} True True\n"
+    assert err.decode() == "asked ü\n"
+    assert process.returncode == 3
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_a_proxy_and_its_process_end_together(number: signal.Signals) -> None:
+    program = "import os, time; print(os.getpid(), flush=True); time.sleep(600)"
+    for end_proxy in (True, False):
+        argv = forked_command(["-c", program])
+        with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as proxy:
+            assert proxy.stdout is not None
+            pid = int(proxy.stdout.readline())
+            assert pid != proxy.pid
+            os.kill(proxy.pid if end_proxy else pid, number)
+            assert proxy.wait(SECONDS) == -number
+        wait_until(lambda pid=pid: not _runs(pid), "it has ended", SECONDS)  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("is_new", [True, False])
+def test_a_forked_process_has_its_slow_children_forked_unless_told_otherwise(is_new: bool) -> None:
+    program = (
+        "import subprocess, sys\n"
+        "argv = [sys.executable, '-m', 'shiftboss.cli.main', '--version']\n"
+        "with subprocess.Popen(argv) as child:\n"
+        "    print(any('fork_proxy' in one for one in child.args), flush=True)\n"
+    )
+    environment = {**os.environ, **({NEW_CHILDREN: "1"} if is_new else {})}
+    with start_python(["-c", program], environment=environment) as process:
+        out, err = process.communicate(timeout=SECONDS)
+    assert err == b""
+    assert sorted(out.decode().splitlines()) == [str(not is_new), f"shiftboss {__version__}"]
 
 
 def _runs(pid: int) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, Literal
@@ -13,6 +12,7 @@ from mcp_types import CallToolResult, TextContent
 
 from tests.client import Client as HttpClient
 from tests.commands import environment
+from tests.fork_server import forked_command
 
 Surface = Literal["2026-07-28", "2025-11-25", "stdio"]
 SURFACES: tuple[Surface, ...] = ("2026-07-28", "2025-11-25", "stdio")
@@ -64,11 +64,8 @@ async def connected(url: str, surface: Surface) -> AsyncIterator[Bus]:
 
 
 def stdio_command(url: str) -> StdioServerParameters:
-    return StdioServerParameters(
-        command=sys.executable,
-        args=["-m", "shiftboss.cli.main", "mcp", "--server", url],
-        env=environment(),
-    )
+    program, *arguments = forked_command(["-m", "shiftboss.cli.main", "mcp", "--server", url])
+    return StdioServerParameters(command=program, args=arguments, env=environment())
 
 
 def status_of(client: HttpClient, name: str) -> str | None:
