@@ -107,7 +107,7 @@ def told(facts: TaskFacts) -> list[tuple[str, str | None]]:
             TaskFacts(ACTIVE, assignment=HELD, scope_requests=[SCOPE], questions=[QUESTION]),
             [
                 ("scope_request", "shiftboss scope grant 2 --swarm s"),
-                ("at_work", "shiftboss task show t --swarm s"),
+                ("at_work", "shiftboss logs t --swarm s"),
             ],
         ),
         (
@@ -131,14 +131,14 @@ def told(facts: TaskFacts) -> list[tuple[str, str | None]]:
             ),
             [
                 ("claim_refused", "shiftboss handoff show t --swarm s"),
-                ("at_work", "shiftboss task show t --swarm s"),
+                ("at_work", "shiftboss logs t --swarm s"),
             ],
         ),
         (
             TaskFacts(ACTIVE, assignment=HELD, paused="core is red"),
             [
                 ("contract_pause", "shiftboss repo list"),
-                ("at_work", "shiftboss task show t --swarm s"),
+                ("at_work", "shiftboss logs t --swarm s"),
             ],
         ),
         (TaskFacts(FAILED), [("failed", "shiftboss task retry t --swarm s")]),
