@@ -107,8 +107,12 @@ def told(facts: TaskFacts) -> list[tuple[str, str | None]]:
             TaskFacts(ACTIVE, assignment=HELD, scope_requests=[SCOPE], questions=[QUESTION]),
             [
                 ("scope_request", "shiftboss scope grant 2 --swarm s"),
-                ("at_work", "shiftboss logs t --swarm s"),
+                ("at_work", "shiftboss task show t --swarm s"),
             ],
+        ),
+        (
+            TaskFacts(ACTIVE, assignment=HELD, plan_file=PLAN),
+            [("at_work", "shiftboss logs t --swarm s")],
         ),
         (
             TaskFacts(ACTIVE, assignment=HELD._replace(state=WorkerState.ASSIGNED)),
@@ -131,14 +135,14 @@ def told(facts: TaskFacts) -> list[tuple[str, str | None]]:
             ),
             [
                 ("claim_refused", "shiftboss handoff show t --swarm s"),
-                ("at_work", "shiftboss logs t --swarm s"),
+                ("at_work", "shiftboss task show t --swarm s"),
             ],
         ),
         (
             TaskFacts(ACTIVE, assignment=HELD, paused="core is red"),
             [
                 ("contract_pause", "shiftboss repo list"),
-                ("at_work", "shiftboss logs t --swarm s"),
+                ("at_work", "shiftboss task show t --swarm s"),
             ],
         ),
         (TaskFacts(FAILED), [("failed", "shiftboss task retry t --swarm s")]),

@@ -190,7 +190,7 @@ def _at_work(facts: TaskFacts) -> Iterator[Reason]:
         return
     else:
         text = f"{held.worker} works on it since {time_text(held.registered_at_ms)}"
-        command = facts.command("logs")
+        command = facts.command("task show" if facts.plan_file is None else "logs")
     yield Reason("at_work", facts.task.task_id, text, command)
 
 
