@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 import resource
+import secrets
 import shutil
 import sys
 import threading
@@ -33,6 +34,8 @@ ERROR_BYTES_MAX: Final = 64 * 1024
 # Git holds a diff in memory until it is complete, and a worker can make one of any size.
 MEMORY_BYTES_MAX: Final = 2 * 1024 * 1024 * 1024
 
+# In the environment of every git: see git_reaper.py.
+_MARK: Final = "SHIFTBOSS_GIT"
 _CONFIG: Final = Path(__file__).with_name("git.config")
 _REAPER_PROGRAM: Final = str(Path(__file__).with_name("git_reaper.py"))
 # What a fetch over ssh or through a proxy needs of our own environment.
@@ -66,12 +69,13 @@ async def git(
     program = shutil.which("git")
     if program is None:
         raise EvidenceUnavailable("git is not installed")
+    mark = REAPER.expect()
     try:
         process = await start_process(
             (program, "--no-pager", "--literal-pathspecs", *arguments),
             kill_group,
             cwd=folder,
-            env={**_environment(), **(environment or {})},
+            env={**_environment(), **(environment or {}), _MARK: mark},
             stdin=asyncio.subprocess.PIPE if stdin else asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
@@ -79,9 +83,12 @@ async def git(
             # among sessions, and then niceness counts only within each of them.
             process_group=0,
         )
-    except OSError as error:
-        raise EvidenceUnavailable(f"git cannot be run: {error.strerror}") from error
-    REAPER.add(process.pid)
+    except BaseException as error:
+        REAPER.forget(mark)
+        if isinstance(error, OSError):
+            raise EvidenceUnavailable(f"git cannot be run: {error.strerror}") from error
+        raise
+    REAPER.add(process.pid, mark)
     try:
         _restrain(process.pid)
         async with asyncio.timeout(seconds):
@@ -145,17 +152,29 @@ def _restrain(pid: int) -> None:
 
 class GitReaper:
     """Tells the reaper which process groups exist, which takes microseconds. The reaper is started
-    by the first call, and started again if it was killed."""
+    by the first call, and started again if it was killed. It hears of each git before it starts: we
+    may be killed before we can tell its number."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._groups: set[int] = set()
         self._pipe: int | None = None
 
-    def add(self, group: int) -> None:
+    def expect(self) -> str:
+        """A mark for the environment of a git that is about to start."""
+        mark = secrets.token_hex(16)
+        with self._lock:
+            self._write(f"?{mark}\n")
+        return mark
+
+    def forget(self, mark: str) -> None:
+        with self._lock:
+            self._write(f"!{mark}\n")
+
+    def add(self, group: int, mark: str) -> None:
         with self._lock:
             self._groups.add(group)
-            self._write(f"+{group}\n")
+            self._write(f"+{group}\n!{mark}\n")
 
     def remove(self, group: int) -> None:
         with self._lock:
@@ -173,6 +192,7 @@ class GitReaper:
                 self._pipe = None
         if self._pipe is None:
             self._pipe = _start_reaper(self._groups)
+            os.write(self._pipe, line.encode())
 
 
 def _start_reaper(groups: Iterable[int]) -> int:
