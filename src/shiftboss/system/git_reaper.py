@@ -1,10 +1,10 @@
 """Kills the git processes of a process that was itself killed.
 
 A separate program, started by git.py as `python -I -S git_reaper.py`. Its input names each git that
-is about to start (`?` and its mark, which is in its environment), the process group of each that has
-started (`+` and its number, then `!` and the mark) and of each that has ended (`-`). When the input
-ends, that process is gone. If it was killed it could not end its git processes, and one that waits
-for something waits forever.
+is about to start (`?` and its mark, which is in its environment), the process group of each that
+has started (`+` and its number, then `!` and the mark) and of each that has ended (`-`). When the
+input ends, that process is gone. If it was killed it could not end its git processes, and one that
+waits for something waits forever.
 """
 
 from __future__ import annotations
