@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tests.fork_server import Process, start_python
+from tests.fork_server_process import NEW_CHILDREN
 
 COMMAND_SECONDS = 60.0
 _MODULE = "shiftboss.cli.main"
@@ -27,7 +28,11 @@ class Done(NamedTuple):
 def environment(url: str | None = None, **variables: str) -> dict[str, str]:
     """Our environment without settings for another server or terminal."""
     foreign = ("SHIFTBOSS_", "COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR", "TERM")
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if name == NEW_CHILDREN or not name.startswith(foreign)
+    }
     server = {} if url is None else {"SHIFTBOSS_URL": url}
     return kept | {"TERM": "xterm-256color"} | server | variables
 

@@ -27,8 +27,10 @@ class ContractServer:
     """`policy` are the repos of the policy file. It is written as JSON, which is valid YAML."""
 
     def __init__(self, folder: Path, policy: dict[str, Any], **settings: object) -> None:
+        """`preset` is one of the policy; the other settings are those of the server."""
         file = folder / "shiftboss.yaml"
-        file.write_text(json.dumps({"repos": policy}))
+        head = {"preset": settings.pop("preset")} if "preset" in settings else {}
+        file.write_text(json.dumps(head | {"repos": policy}))
         self.server = RunningServer(folder / "shiftboss.db", policy=str(file), **settings).start()
         token = settings.get("token")
         self.client = Client(self.server.url, token if isinstance(token, str) else None)

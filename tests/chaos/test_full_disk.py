@@ -40,7 +40,7 @@ def test_a_full_disk_gives_503_and_the_server_recovers_without_a_restart(
     swarm_id = client.create_swarm()
     body = {"packet_id": 1, "packet_name": "p", "tasks_total": 1000, "worktree": "/w"}
     assert client.post(f"/swarm/{swarm_id}/register", body).status_code == 200
-    set_file_limit(server, 400_000)  # the log is written from its start
+    set_file_limit(server, 1_000_000)  # the log is written from its start
 
     accepted = 0
     while (code := progress(client, swarm_id, accepted + 1)) == 200:

@@ -31,7 +31,9 @@ class Room:
         self.repo = repo_on_main(folder / "alphavm", {"a.txt": "begin\n"})
         (folder / "state").mkdir()
         self.contract_server = ContractServer(
-            folder / "state", {"alphavm": {"path": str(self.repo.path), "ci": CI}}
+            folder / "state",
+            {"alphavm": {"path": str(self.repo.path), "ci": CI}},
+            preset="completion-contract",
         )
 
     @asynccontextmanager

@@ -13,6 +13,7 @@ from threading import Thread
 import pytest
 
 from tests.commands import Done, shiftboss
+from tests.repos import Repo
 from tests.running import RunningServer
 
 pytestmark = pytest.mark.requirement("OWN-12")
@@ -221,21 +222,32 @@ def foreign_address() -> Iterator[str]:
         server.shutdown()
 
 
-PLAN = "goal: Sums\nrepos: {shop: {path: .}}\ntasks: [{id: a, title: A, files_owned: [a.py]}]\n"
+PLAN = """\
+goal: Sums
+repos: {shop: {path: shop}}
+agents: {script: {kind: command, command: ["true"]}}
+agent: script
+tasks: [{id: a, title: A, files_owned: [a.py], criteria: ["Command passes: true"]}]
+"""
+
+
+def write_plan(folder: Path) -> None:
+    Repo(folder / "shop")
+    (folder / "plan.yaml").write_text(PLAN)
 
 
 @pytest.mark.parametrize("command", ["run", "land"])
 def test_a_run_does_not_mistake_another_program_for_a_server(
     tmp_path: Path, foreign_address: str, command: str
 ) -> None:
-    (tmp_path / "plan.yaml").write_text(PLAN)
+    write_plan(tmp_path)
     done = shiftboss(command, "plan.yaml", "--server", foreign_address, folder=tmp_path)
     assert (done.code, "Traceback" in done.err) == (1, False)
     assert f"{foreign_address} answers, but it is not a Shiftboss server; " in done.err
 
 
 def test_a_run_says_at_once_that_the_named_server_cannot_be_reached(tmp_path: Path) -> None:
-    (tmp_path / "plan.yaml").write_text(PLAN)
+    write_plan(tmp_path)
     done = shiftboss("run", "plan.yaml", "--server", "http://127.0.0.1:1", folder=tmp_path)
     assert done.code == 1
     assert done.err.endswith(
@@ -248,7 +260,7 @@ def test_a_run_says_at_once_that_the_named_server_cannot_be_reached(tmp_path: Pa
 def test_a_run_in_a_folder_that_cannot_be_written_is_a_one_line_error(
     tmp_path: Path, command: str
 ) -> None:
-    (tmp_path / "plan.yaml").write_text(PLAN)
+    write_plan(tmp_path)
     done = shiftboss(command, "plan.yaml", "--db", "/sys/shiftboss/x.db", folder=tmp_path)
     assert (done.code, done.out) == (1, "")
     assert done.err.startswith("cannot use the folder /sys/shiftboss: ")

@@ -165,9 +165,12 @@ def assert_prompt_was_short(workshop: Workshop, kind: str) -> None:
 
 def assert_nothing_leaked(workshop: Workshop) -> None:
     assert not foreign(workshop.home).exists()
+    (token_file,) = [file for file in workshop.files() if file.name == "operator-token"]
+    assert token_file.stat().st_mode & 0o077 == 0
+    token = token_file.read_bytes().strip()
     for file in workshop.files():
-        assert file.name != "operator-token"
         assert SECRET not in file.read_bytes(), file
+        assert file == token_file or token not in file.read_bytes(), file
 
 
 def assert_is_on_record(workshop: Workshop, url: str) -> None:

@@ -23,6 +23,9 @@ from tests.plan_runs import PlanProject, task
 from tests.running import RunningServer
 from tests.waiting import wait_until
 
+# A run in the background outlives the process that started it.
+pytestmark = pytest.mark.usefixtures("new_children")
+
 
 @pytest.fixture
 def project(tmp_path: Path) -> PlanProject:
