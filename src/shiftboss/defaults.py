@@ -11,6 +11,7 @@ ADDRESS: Final = f"http://{HOST}:{PORT}"
 # Where servers and runs keep their state, in the folder that they are started in.
 STATE_FOLDER: Final = ".shiftboss"
 DATABASE_FILE: Final = "shiftboss.db"
+RUNS_FOLDER: Final = "runs"
 
 # As plans name it.
 DEFAULT_AGENT: Final = "claude"

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from shiftboss.defaults import OPERATOR_TOKEN_FILE, STATE_FOLDER
 from shiftboss.errors import ShiftbossError
-from shiftboss.system.private_files import read_private, write_once, write_private
+from shiftboss.system.private_files import is_private, read_private, write_once, write_private
 
 SERVER_FILE: Final = "server.json"
 _SERVER_FILE_BYTES_MAX: Final = 4096
@@ -75,9 +75,13 @@ def write_server_file(folder: Path, record: ServerRecord) -> None:
 
 
 def read_server_file(folder: Path) -> ServerRecord | None:
-    """What the file says; the server may be gone. None if there is no such file, or another one."""
+    """What the file says; the server may be gone. None if there is no such file, or one that a
+    server of this user would not have written: a cloned repository may contain it."""
     try:
-        with (folder / SERVER_FILE).open("rb") as file:
+        descriptor = os.open(folder / SERVER_FILE, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        with os.fdopen(descriptor, "rb") as file:
+            if not is_private(os.fstat(descriptor)):
+                return None
             members = json.loads(file.read(_SERVER_FILE_BYTES_MAX))
         return ServerRecord(
             str(members["address"]), int(members["pid"]), str(members["started_at"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 import subprocess
 from collections.abc import Iterator
@@ -12,6 +13,9 @@ from threading import Thread
 
 import pytest
 
+from shiftboss.client.local_server import find_live_server
+from shiftboss.system.private_files import write_private
+from shiftboss.system.state_folder import ServerRecord, write_server_file
 from tests.commands import Done, shiftboss
 from tests.running import RunningServer
 
@@ -94,10 +98,97 @@ def test_another_server_at_the_address_of_a_killed_one_is_not_used(
     (tmp_path / "other").mkdir()
     other = RunningServer(tmp_path / "other" / "shiftboss.db", port=port).start()
     try:
-        (stopped.state / "server.json").write_text(stale)
+        record = {**json.loads(stale), "pid": other.pid}
+        write_private(stopped.state / "server.json", json.dumps(record))
         assert "login" in stopped("swarm", "list").out
     finally:
         other.close()
+
+
+class _Health(BaseHTTPRequestHandler):
+    """Answers like a server that was started at "now"."""
+
+    def do_GET(self) -> None:
+        body = b'{"started_at": "now"}'
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+def test_a_file_that_came_with_a_repository_names_no_server(tmp_path: Path) -> None:
+    """The commands send their tokens to the server that they find."""
+    file = tmp_path / "server.json"
+    with subprocess.Popen(["true"]) as ended:
+        pass
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Health) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        own = ServerRecord(f"http://127.0.0.1:{server.server_port}", os.getpid(), "now")
+
+        def is_found(record: ServerRecord) -> bool:
+            write_server_file(tmp_path, record)
+            return find_live_server(tmp_path) == record
+
+        assert is_found(own)
+        for address in ("http://192.0.2.1:7432", "https://example.com", f"{own.address}/x"):
+            assert not is_found(own._replace(address=address)), address
+        for pid in (ended.pid, 0, -1, 1 << 40):
+            assert not is_found(own._replace(pid=pid)), pid
+        assert is_found(own)
+        file.chmod(0o644)
+        assert find_live_server(tmp_path) is None
+        file.chmod(0o600)
+        file.rename(tmp_path / "elsewhere.json")
+        file.symlink_to("elsewhere.json")
+        assert find_live_server(tmp_path) is None
+        server.shutdown()
+
+
+def test_all_commands_are_about_the_same_folder(stopped: Project) -> None:
+    """A state folder in which nothing has happened yet does not hide the one above it."""
+    run = stopped.state / "runs" / "login" / "form.1"
+    run.mkdir(parents=True)
+    (run / "output.log").write_text("I am done\n")
+    (stopped.folder / "src" / ".shiftboss").mkdir()
+    assert "login" in stopped("swarm", "list", below="src").out
+    assert stopped("logs", "form", "--raw", below="src").out == "I am done\n"
+
+
+def test_an_old_file_does_not_stand_in_for_a_database_server(stopped: Project) -> None:
+    listed = stopped("swarm", "list", SHIFTBOSS_DB="postgresql://127.0.0.1:1/none")
+    assert (listed.code, listed.out) == (1, "")
+    assert listed.err.startswith("no server at ")
+
+
+def test_a_run_below_the_folder_of_its_state_continues_there(stopped: Project) -> None:
+    (stopped.folder / "plan.yaml").write_text(PLAN + "swarm: login\n")
+    for below, db in ((".", ()), ("src/deep", ()), ("src", ("--db", "../.shiftboss/x.db"))):
+        plan = str(stopped.folder / "plan.yaml")
+        done = stopped("run", plan, "--stop", *db, below=below)
+        assert f"looked in {stopped.state}/runs/login" in done.err
+    own = stopped("run", plan, "--stop", "--db", ".shiftboss/shiftboss.db", below="src")
+    assert f"looked in {stopped.folder}/src/.shiftboss/runs/login" in own.err
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        (("--attach", "--stop"), "--attach and --stop do not go together"),
+        (("--detach", "--dry-run"), "--dry-run and --detach do not go together"),
+        (("--stop", "--workers", "2"), "--workers would have no effect"),
+        (("--attach", "--no-wait"), "--wait/--no-wait would have no effect"),
+        (("--own-server", "--server", "http://127.0.0.1:1"), "do not go together"),
+    ],
+)
+def test_options_without_an_effect_are_refused(
+    tmp_path: Path, options: tuple[str, ...], problem: str
+) -> None:
+    done = shiftboss("run", "plan.yaml", *options, folder=tmp_path)
+    assert (done.code, done.out) == (1, "")
+    assert problem in done.err
 
 
 READING = [
