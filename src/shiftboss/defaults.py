@@ -21,5 +21,8 @@ TOKEN_VARIABLE: Final = "SHIFTBOSS_TOKEN"  # noqa: S105
 OPERATOR_TOKEN_VARIABLE: Final = "SHIFTBOSS_OPERATOR_TOKEN"  # noqa: S105
 OPERATOR_TOKEN_FILE: Final = "operator-token"  # noqa: S105
 
+# Set for the agents of a run.
+TASK_VARIABLE: Final = "SHIFTBOSS_TASK"
+
 # The server sends a comment every 15 seconds: three missing ones mean a dead connection.
 STREAM_SILENCE_SECONDS: Final = 45.0

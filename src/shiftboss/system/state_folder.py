@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import shlex
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -40,6 +41,8 @@ def make_state_folder(folder: Path) -> Path:
     An existing folder of another name may be anything, even a repository: it gets no `.gitignore`.
     """
     is_ours = folder.name == STATE_FOLDER or not folder.exists()
+    if folder.name == STATE_FOLDER:
+        refuse_tracked(folder)
     make_private_folder(folder)
     ignore = folder / ".gitignore"
     if is_ours and not ignore.exists():
@@ -48,6 +51,33 @@ def make_state_folder(folder: Path) -> Path:
         except OSError as error:
             raise _unusable(folder, error.strerror) from error
     return folder
+
+
+def refuse_tracked(folder: Path) -> None:
+    """Raises BadStateFolder if git tracks files in the state folder: tokens, keys and records that
+    came with a cloned repository are not ours."""
+    if not folder.is_dir() or not any((parent / ".git").exists() for parent in folder.parents):
+        return
+    import subprocess  # commands load this module, and do not need it
+
+    # Whoever started us may have pointed git to another repository.
+    environment = {name: value for name, value in os.environ.items() if name[:4] != "GIT_"}
+    argv = ["git", "-c", "core.fsmonitor=false", "ls-files", "-z", "--", folder.name]
+    try:
+        listed = subprocess.run(
+            argv, cwd=folder.parent, env=environment, capture_output=True, check=False
+        )
+    except OSError:
+        return
+    files = [name for name in listed.stdout.decode(errors="replace").split("\0") if name]
+    if any(not name.endswith("/.gitignore") for name in files):
+        raise BadStateFolder(
+            f"git tracks files in {folder}, such as {files[0]}: they may have come with the "
+            "repository, and are not used",
+            field="state",
+            hint=f"look at them, then: git -C {shlex.quote(str(folder.parent))} rm -r --force "
+            f"{folder.name}",
+        )
 
 
 def make_private_folder(folder: Path) -> None:

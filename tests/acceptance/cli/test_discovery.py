@@ -147,6 +147,65 @@ def test_a_file_that_came_with_a_repository_names_no_server(tmp_path: Path) -> N
         server.shutdown()
 
 
+def test_agents_cannot_act_as_the_operator(project: Project) -> None:
+    """They run as the same user, so they could read the token's file, and write the database."""
+    project.server.start()
+    assert project("swarm", "create", "--id", "login").code == 0
+    pause = ("swarm", "pause", "--reason", "mine", "login")
+    refusal = (
+        "agents cannot act as the operator: SHIFTBOSS_TASK is set; "
+        "ask a person to do this, in a shell that no agent has started\n"
+    )
+    resume, budget = ("swarm", "resume", "login"), ("budget", "set", "--swarm", "login")
+    assert project(*pause).code == 0
+    assert project(*resume, SHIFTBOSS_TASK="a") == (1, "", refusal)
+    token = project.state / "operator-token"
+    given = ("--operator-token-file", str(token))
+    assert project(*resume, *given, SHIFTBOSS_TASK="a").code == 0
+    secret = token.read_text().strip()
+    raised = project(
+        *(*budget, "--tokens", "9"), SHIFTBOSS_TASK="a", SHIFTBOSS_OPERATOR_TOKEN=secret
+    )
+    assert raised.code == 0, raised
+    project.server.stop()
+    assert project("swarm", "show", "login", SHIFTBOSS_TASK="a").code == 0
+    for command in (pause, (*budget, "--tokens", "99"), ("task", "add", "b", "--title", "B")):
+        refused = project(*command, SHIFTBOSS_TASK="a")
+        assert (refused.code, refused.out) == (1, ""), command
+        assert "agents cannot act as the operator" in refused.err
+    assert project(*pause).code == 0
+
+
+def test_a_token_is_not_read_through_a_link(project: Project) -> None:
+    project.server.start()
+    assert project("swarm", "create", "--id", "login").code == 0
+    (project.state / "operator-token").rename(project.folder / "token")
+    (project.state / "operator-token").symlink_to(project.folder / "token")
+    assert project("swarm", "pause", "--reason", "lunch", "login").code == 0
+    assert "no operator's token here" in project("swarm", "resume", "login").err
+
+
+@pytest.mark.parametrize("command", ["serve", "run"])
+def test_a_state_folder_that_came_with_a_repository_is_not_used(
+    tmp_path: Path, command: str
+) -> None:
+    state = tmp_path / ".shiftboss"
+    state.mkdir()
+    write_private(state / "operator-token", "known-to-others\n")
+    git = ["git", "-C", str(tmp_path)]
+    subprocess.run([*git, "init", "--quiet"], check=True)
+    subprocess.run([*git, "add", "--force", "."], check=True)
+    plan = PLAN + "agents: {own: {kind: command, command: ['true']}}\nagent: own\n"
+    (tmp_path / "plan.yaml").write_text(plan)
+    who = ["-c", "user.name=a", "-c", "user.email=a@b.c"]
+    subprocess.run([*git, *who, "commit", "--quiet", "-m", "First"], check=True)
+    arguments = {"serve": ("serve", "--port", "0"), "run": ("run", "plan.yaml")}[command]
+    done = shiftboss(*arguments, folder=tmp_path)
+    assert done.code == 1
+    assert f"git tracks files in {state}, such as .shiftboss/operator-token" in done.err
+    assert f"git -C {tmp_path} rm -r --force .shiftboss" in done.err
+
+
 def test_all_commands_are_about_the_same_folder(stopped: Project) -> None:
     """A state folder in which nothing has happened yet does not hide the one above it."""
     run = stopped.state / "runs" / "login" / "form.1"
