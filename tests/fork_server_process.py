@@ -55,7 +55,10 @@ DESCRIPTORS_MAX = 64
 NEW_CHILDREN = "SHIFTBOSS_TESTS_NEW_CHILDREN"
 PROXY = str(Path(__file__).with_name("fork_proxy.py"))
 # What Shiftboss starts and what takes long to import.
-_SLOW_STARTS = (["-P", "-m", "shiftboss.evidence.subprocess.main"], ["-m", "shiftboss.cli.main"])
+_SLOW_STARTS = (
+    ["-P", "-m", "shiftboss.evidence.subprocess.main"],
+    ["-P", "-m", "shiftboss.cli.main"],
+)
 # Carries a process id first, then an exit code.
 STATUS = struct.Struct("=i")
 

@@ -11,6 +11,7 @@ ADDRESS: Final = f"http://{HOST}:{PORT}"
 # Where servers and runs keep their state, in the folder that they are started in.
 STATE_FOLDER: Final = ".shiftboss"
 DATABASE_FILE: Final = "shiftboss.db"
+RUNS_FOLDER: Final = "runs"
 
 # As plans name it.
 DEFAULT_AGENT: Final = "claude"
@@ -19,6 +20,9 @@ DEFAULT_AGENT: Final = "claude"
 TOKEN_VARIABLE: Final = "SHIFTBOSS_TOKEN"  # noqa: S105
 OPERATOR_TOKEN_VARIABLE: Final = "SHIFTBOSS_OPERATOR_TOKEN"  # noqa: S105
 OPERATOR_TOKEN_FILE: Final = "operator-token"  # noqa: S105
+
+# Set for the agents of a run.
+TASK_VARIABLE: Final = "SHIFTBOSS_TASK"
 
 # The server sends a comment every 15 seconds: three missing ones mean a dead connection.
 STREAM_SILENCE_SECONDS: Final = 45.0

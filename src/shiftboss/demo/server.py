@@ -7,13 +7,13 @@ import os
 import select
 import signal
 import subprocess
-import sys
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
 from shiftboss.demo.repos import clean_environment
 from shiftboss.errors import ShiftbossError
+from shiftboss.system.processes import python_argv
 
 START_SECONDS: Final = 30.0
 STOP_SECONDS: Final = 15.0
@@ -66,7 +66,7 @@ class DemoServer:
         self._process.wait()
 
     def _argv(self) -> list[str]:
-        argv = [sys.executable, "-m", "shiftboss.cli.main", "serve", "--host=127.0.0.1", "--port=0"]
+        argv = python_argv("shiftboss.cli.main", "serve", "--host=127.0.0.1", "--port=0")
         argv += [f"--db={self.database}", f"--policy={self._policy}"]
         return [*argv, "--ends-with-input", "--json"]
 

@@ -32,9 +32,9 @@ class OfflineReply(NamedTuple):
 class OfflineServer:
     """The user of the file is the operator. `has_written`: a request has changed the database."""
 
-    def __init__(self, database: Path) -> None:
+    def __init__(self, database: Path, *, writes: bool = True) -> None:
         """Raises StoreUnavailable if the database cannot be read by this version."""
-        self._store = OfflineStore(database)
+        self._store = OfflineStore(database, writes=writes)
         policy = default_policy_file(database.parent.parent)
         coordinator = Coordinator(
             self._store,

@@ -14,6 +14,12 @@ from shiftboss.system.files import sync_folder
 _OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 
 
+def is_private(status: os.stat_result) -> bool:
+    """Whether it is a file of this user that nobody else can read."""
+    is_own_file = stat.S_ISREG(status.st_mode) and status.st_uid == os.getuid()
+    return is_own_file and not status.st_mode & _OTHERS
+
+
 def write_once(path: Path, content: bytes) -> None:
     """Create the file, complete and on disk, unless it exists: of several servers that start at
     once, one creates it and all of them use it."""

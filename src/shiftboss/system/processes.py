@@ -48,6 +48,12 @@ def module_argv(module: str, *arguments: str) -> list[str]:
     return [sys.executable, "-I", "-S", "-c", _PROGRAM.format(module), _ROOT, *arguments]
 
 
+def python_argv(module: str, *arguments: str) -> list[str]:
+    """The command line that runs a module of ours with its dependencies. `-P` keeps modules in the
+    current folder from being imported: it may be an agent's, or that of a cloned repository."""
+    return [sys.executable, "-P", "-m", module, *arguments]
+
+
 def become_subreaper() -> None:
     """Make this process the parent of every orphan below it (Linux only)."""
     _control(PR_SET_CHILD_SUBREAPER, 1)

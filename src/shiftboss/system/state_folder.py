@@ -10,12 +10,13 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import shlex
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from shiftboss.defaults import OPERATOR_TOKEN_FILE, STATE_FOLDER
 from shiftboss.errors import ShiftbossError
-from shiftboss.system.private_files import read_private, write_once, write_private
+from shiftboss.system.private_files import is_private, read_private, write_once, write_private
 
 SERVER_FILE: Final = "server.json"
 _SERVER_FILE_BYTES_MAX: Final = 4096
@@ -40,6 +41,8 @@ def make_state_folder(folder: Path) -> Path:
     An existing folder of another name may be anything, even a repository: it gets no `.gitignore`.
     """
     is_ours = folder.name == STATE_FOLDER or not folder.exists()
+    if folder.name == STATE_FOLDER:
+        refuse_tracked(folder)
     make_private_folder(folder)
     ignore = folder / ".gitignore"
     if is_ours and not ignore.exists():
@@ -48,6 +51,33 @@ def make_state_folder(folder: Path) -> Path:
         except OSError as error:
             raise _unusable(folder, error.strerror) from error
     return folder
+
+
+def refuse_tracked(folder: Path) -> None:
+    """Raises BadStateFolder if git tracks files in the state folder: tokens, keys and records that
+    came with a cloned repository are not ours."""
+    if not folder.is_dir() or not any((parent / ".git").exists() for parent in folder.parents):
+        return
+    import subprocess  # commands load this module, and do not need it
+
+    # Whoever started us may have pointed git to another repository.
+    environment = {name: value for name, value in os.environ.items() if name[:4] != "GIT_"}
+    argv = ["git", "-c", "core.fsmonitor=false", "ls-files", "-z", "--", folder.name]
+    try:
+        listed = subprocess.run(
+            argv, cwd=folder.parent, env=environment, capture_output=True, check=False
+        )
+    except OSError:
+        return
+    files = [name for name in listed.stdout.decode(errors="replace").split("\0") if name]
+    if any(not name.endswith("/.gitignore") for name in files):
+        raise BadStateFolder(
+            f"git tracks files in {folder}, such as {files[0]}: they may have come with the "
+            "repository, and are not used",
+            field="state",
+            hint=f"look at them, then: git -C {shlex.quote(str(folder.parent))} rm -r --force "
+            f"{folder.name}",
+        )
 
 
 def make_private_folder(folder: Path) -> None:
@@ -75,9 +105,13 @@ def write_server_file(folder: Path, record: ServerRecord) -> None:
 
 
 def read_server_file(folder: Path) -> ServerRecord | None:
-    """What the file says; the server may be gone. None if there is no such file, or another one."""
+    """What the file says; the server may be gone. None if there is no such file, or one that a
+    server of this user would not have written: a cloned repository may contain it."""
     try:
-        with (folder / SERVER_FILE).open("rb") as file:
+        descriptor = os.open(folder / SERVER_FILE, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        with os.fdopen(descriptor, "rb") as file:
+            if not is_private(os.fstat(descriptor)):
+                return None
             members = json.loads(file.read(_SERVER_FILE_BYTES_MAX))
         return ServerRecord(
             str(members["address"]), int(members["pid"]), str(members["started_at"])

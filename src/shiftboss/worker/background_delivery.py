@@ -6,7 +6,6 @@ import atexit
 import logging
 import os
 import subprocess
-import sys
 import threading
 import time
 from pathlib import Path
@@ -16,6 +15,7 @@ from shiftboss.client.backoff import backoff_delays
 from shiftboss.client.server_address import Server
 from shiftboss.defaults import TOKEN_VARIABLE
 from shiftboss.system.file_locks import LockHeldError
+from shiftboss.system.processes import python_argv
 from shiftboss.worker.delivery import OutboxDelivery
 from shiftboss.worker.outbox import Outbox
 
@@ -97,12 +97,10 @@ def _start_all_couriers() -> None:
 
 
 def _start_courier(outbox: Outbox, server: Server) -> None:
-    # -P: the current folder may be an agent's, with modules of its own.
-    module = [sys.executable, "-P", "-m", "shiftboss.worker.courier"]
     token = {TOKEN_VARIABLE: server.token} if server.token else {}
     try:
         subprocess.run(
-            [*module, str(outbox.folder), server.address],
+            python_argv("shiftboss.worker.courier", str(outbox.folder), server.address),
             env=os.environ | token,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 import subprocess
 from collections.abc import Iterator
@@ -12,6 +13,9 @@ from threading import Thread
 
 import pytest
 
+from shiftboss.client.local_server import find_live_server
+from shiftboss.system.private_files import write_private
+from shiftboss.system.state_folder import ServerRecord, write_server_file
 from tests.commands import Done, shiftboss
 from tests.repos import Repo
 from tests.running import RunningServer
@@ -95,10 +99,156 @@ def test_another_server_at_the_address_of_a_killed_one_is_not_used(
     (tmp_path / "other").mkdir()
     other = RunningServer(tmp_path / "other" / "shiftboss.db", port=port).start()
     try:
-        (stopped.state / "server.json").write_text(stale)
+        record = {**json.loads(stale), "pid": other.pid}
+        write_private(stopped.state / "server.json", json.dumps(record))
         assert "login" in stopped("swarm", "list").out
     finally:
         other.close()
+
+
+class _Health(BaseHTTPRequestHandler):
+    """Answers like a server that was started at "now"."""
+
+    def do_GET(self) -> None:
+        body = b'{"started_at": "now"}'
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+def test_a_file_that_came_with_a_repository_names_no_server(tmp_path: Path) -> None:
+    """The commands send their tokens to the server that they find."""
+    file = tmp_path / "server.json"
+    with subprocess.Popen(["true"]) as ended:
+        pass
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Health) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        own = ServerRecord(f"http://127.0.0.1:{server.server_port}", os.getpid(), "now")
+
+        def is_found(record: ServerRecord) -> bool:
+            write_server_file(tmp_path, record)
+            return find_live_server(tmp_path) == record
+
+        assert is_found(own)
+        for address in ("http://192.0.2.1:7432", "https://example.com", f"{own.address}/x"):
+            assert not is_found(own._replace(address=address)), address
+        for pid in (ended.pid, 0, -1, 1 << 40):
+            assert not is_found(own._replace(pid=pid)), pid
+        assert is_found(own)
+        file.chmod(0o644)
+        assert find_live_server(tmp_path) is None
+        file.chmod(0o600)
+        file.rename(tmp_path / "elsewhere.json")
+        file.symlink_to("elsewhere.json")
+        assert find_live_server(tmp_path) is None
+        server.shutdown()
+
+
+def test_agents_cannot_act_as_the_operator(project: Project) -> None:
+    """They run as the same user, so they could read the token's file, and write the database."""
+    project.server.start()
+    assert project("swarm", "create", "--id", "login").code == 0
+    pause = ("swarm", "pause", "--reason", "mine", "login")
+    refusal = (
+        "agents cannot act as the operator: SHIFTBOSS_TASK is set; "
+        "ask a person to do this, in a shell that no agent has started\n"
+    )
+    resume, budget = ("swarm", "resume", "login"), ("budget", "set", "--swarm", "login")
+    assert project(*pause).code == 0
+    assert project(*resume, SHIFTBOSS_TASK="a") == (1, "", refusal)
+    token = project.state / "operator-token"
+    given = ("--operator-token-file", str(token))
+    assert project(*resume, *given, SHIFTBOSS_TASK="a").code == 0
+    secret = token.read_text().strip()
+    raised = project(
+        *(*budget, "--tokens", "9"), SHIFTBOSS_TASK="a", SHIFTBOSS_OPERATOR_TOKEN=secret
+    )
+    assert raised.code == 0, raised
+    project.server.stop()
+    assert project("swarm", "show", "login", SHIFTBOSS_TASK="a").code == 0
+    for command in (pause, (*budget, "--tokens", "99"), ("task", "add", "b", "--title", "B")):
+        refused = project(*command, SHIFTBOSS_TASK="a")
+        assert (refused.code, refused.out) == (1, ""), command
+        assert "agents cannot act as the operator" in refused.err
+    assert project(*pause).code == 0
+
+
+def test_a_token_is_not_read_through_a_link(project: Project) -> None:
+    project.server.start()
+    assert project("swarm", "create", "--id", "login").code == 0
+    (project.state / "operator-token").rename(project.folder / "token")
+    (project.state / "operator-token").symlink_to(project.folder / "token")
+    assert project("swarm", "pause", "--reason", "lunch", "login").code == 0
+    assert "no operator's token here" in project("swarm", "resume", "login").err
+
+
+@pytest.mark.parametrize("command", ["serve", "run"])
+def test_a_state_folder_that_came_with_a_repository_is_not_used(
+    tmp_path: Path, command: str
+) -> None:
+    state = tmp_path / ".shiftboss"
+    state.mkdir()
+    write_private(state / "operator-token", "known-to-others\n")
+    git = ["git", "-C", str(tmp_path)]
+    subprocess.run([*git, "init", "--quiet"], check=True)
+    subprocess.run([*git, "add", "--force", "."], check=True)
+    plan = PLAN + "agents: {own: {kind: command, command: ['true']}}\nagent: own\n"
+    (tmp_path / "plan.yaml").write_text(plan)
+    who = ["-c", "user.name=a", "-c", "user.email=a@b.c"]
+    subprocess.run([*git, *who, "commit", "--quiet", "-m", "First"], check=True)
+    arguments = {"serve": ("serve", "--port", "0"), "run": ("run", "plan.yaml")}[command]
+    done = shiftboss(*arguments, folder=tmp_path)
+    assert done.code == 1
+    assert f"git tracks files in {state}, such as .shiftboss/operator-token" in done.err
+    assert f"git -C {tmp_path} rm -r --force .shiftboss" in done.err
+
+
+def test_all_commands_are_about_the_same_folder(stopped: Project) -> None:
+    """A state folder in which nothing has happened yet does not hide the one above it."""
+    run = stopped.state / "runs" / "login" / "form.1"
+    run.mkdir(parents=True)
+    (run / "output.log").write_text("I am done\n")
+    (stopped.folder / "src" / ".shiftboss").mkdir()
+    assert "login" in stopped("swarm", "list", below="src").out
+    assert stopped("logs", "form", "--raw", below="src").out == "I am done\n"
+
+
+def test_an_old_file_does_not_stand_in_for_a_database_server(stopped: Project) -> None:
+    listed = stopped("swarm", "list", SHIFTBOSS_DB="postgresql://127.0.0.1:1/none")
+    assert (listed.code, listed.out) == (1, "")
+    assert listed.err.startswith("no server at ")
+
+
+def test_a_run_below_the_folder_of_its_state_continues_there(stopped: Project) -> None:
+    (stopped.folder / "plan.yaml").write_text(PLAN + "swarm: login\n")
+    for below, db in ((".", ()), ("src/deep", ()), ("src", ("--db", "../.shiftboss/x.db"))):
+        plan = str(stopped.folder / "plan.yaml")
+        done = stopped("run", plan, "--stop", *db, below=below)
+        assert f"looked in {stopped.state}/runs/login" in done.err
+    own = stopped("run", plan, "--stop", "--db", ".shiftboss/shiftboss.db", below="src")
+    assert f"looked in {stopped.folder}/src/.shiftboss/runs/login" in own.err
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        (("--attach", "--stop"), "--attach and --stop do not go together"),
+        (("--detach", "--dry-run"), "--dry-run and --detach do not go together"),
+        (("--stop", "--workers", "2"), "--workers would have no effect"),
+        (("--attach", "--no-wait"), "--wait/--no-wait would have no effect"),
+        (("--own-server", "--server", "http://127.0.0.1:1"), "do not go together"),
+    ],
+)
+def test_options_without_an_effect_are_refused(
+    tmp_path: Path, options: tuple[str, ...], problem: str
+) -> None:
+    done = shiftboss("run", "plan.yaml", *options, folder=tmp_path)
+    assert (done.code, done.out) == (1, "")
+    assert problem in done.err
 
 
 READING = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from shiftboss.errors import DatabaseInUse, StoreUnavailable
 from shiftboss.store.port import Transaction
 from shiftboss.store.sqlite.store import SqliteStore
+from shiftboss.system.file_locks import try_lock
 from tests.conformance.opened import OpenStore, opened
 from tests.conformance.store.rows import SWARM, add_event, add_swarm_with_event
 
@@ -36,6 +38,14 @@ async def test_a_second_store_on_the_same_file_is_refused(sqlite_path: str) -> N
         await first.write(add_swarm_with_event)
     async with opened(sqlite_path) as second:
         assert await second.read(lambda tx: tx.swarm(SWARM)) is not None
+
+
+async def test_a_store_waits_for_a_lock_that_is_held_for_a_moment(sqlite_path: str) -> None:
+    lock = try_lock(Path(f"{sqlite_path}.lock"))
+    assert lock is not None
+    asyncio.get_running_loop().call_later(0.2, os.close, lock)
+    async with opened(sqlite_path) as store:
+        await store.write(add_swarm_with_event)
 
 
 async def test_a_second_process_on_the_same_file_is_refused(sqlite_path: str) -> None:

@@ -250,6 +250,13 @@ def test_a_session_is_continued_in_a_work_tree_that_is_opened_again(project: Pla
     assert printed == (0, f"cd {tree} && claude --resume s-1\n", "")
     assert "shiftboss/a" in project.git("worktree", "list")
 
+    command = ["sh", "-c", "touch executed"]
+    facts = {**record.facts, "settings": {"kind": "claude", "command": command}}
+    (record.folder / "attempt.json").write_text(json.dumps(facts))
+    assert shiftboss("attach", "a", folder=project.folder) == printed
+
+    record.output.write_text(f"{json.dumps({**line, 'session_id': '--mcp-config=x'})}\n")
+    assert "names no session" in shiftboss("attach", "a", folder=project.folder).err
     record.output.write_text("")
     silent = shiftboss("attach", "a", folder=project.folder)
     assert "names no session" in silent.err

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from shiftboss.cli.common.discovery import find_state_folder
+from shiftboss.defaults import RUNS_FOLDER
 from shiftboss.errors import NotFound, ShiftbossError
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def state_folder() -> Path:
 
 def find_attempt(task_id: str, swarm: str | None, number: int | None) -> AttemptRecord:
     """The attempt of this number, or else the newest. Raises NoAttempt or SeveralSwarms."""
-    from shiftboss.orchestrator.attempt.attempt_record import RUNS_FOLDER, attempts_in
+    from shiftboss.orchestrator.attempt.attempt_record import attempts_in
 
     state = state_folder()
     attempts = attempts_in(state, task_id, swarm)

@@ -35,7 +35,13 @@ from shiftboss.cli.common.options import (
     TokenFile,
 )
 from shiftboss.cli.common.output import print_json, printable
-from shiftboss.cli.common.tokens import find_operator_token, read_operator_token, read_token
+from shiftboss.cli.common.tokens import (
+    AgentIsNotOperator,
+    find_operator_token,
+    is_agent,
+    read_operator_token,
+    read_token,
+)
 from shiftboss.errors import ShiftbossError
 
 Command = Callable[..., None]
@@ -144,7 +150,9 @@ class ServerSession:
 
     def call_as_operator(self, operation: str, swarm_id: str, /, **members: object) -> bytes:
         """An operation that only the operator may use."""
-        client = self.client if self._target.database is not None else self._operator_client()
+        if self.is_offline and is_agent():
+            raise AgentIsNotOperator
+        client = self.client if self.is_offline else self._operator_client()
         return client.post(f"/operator/{operation}", body_of(swarm_id, members))
 
     def _operator_client(self) -> Client:
@@ -165,8 +173,8 @@ class ServerSession:
 
     @property
     def _is_operator(self) -> bool:
-        if self._target.database is not None:
-            return True
+        if self.is_offline:
+            return not is_agent()
         token = find_operator_token(self._operator_token_file, self._target.state)
         return token is not None
 

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from shiftboss.client.local_server import find_live_server
-from shiftboss.defaults import ADDRESS, DATABASE_FILE, STATE_FOLDER
+from shiftboss.defaults import ADDRESS, DATABASE_FILE, RUNS_FOLDER, STATE_FOLDER
+from shiftboss.system.state_folder import read_server_file
 
 
 class Target(NamedTuple):
@@ -28,12 +29,13 @@ def find_target(given_address: str | None) -> Target:
     """The given server, or what the nearest state folder has, or the default address."""
     if given_address:
         return Target(given_address)
-    for folder in state_folders():
+    folder = find_state_folder()
+    if folder is not None:
         server = find_live_server(folder)
         if server is not None:
             return Target(server.address, folder)
-        database = folder / _database_name()
-        if database.is_file():
+        database = _database_in(folder)
+        if database is not None:
             return Target(ADDRESS, folder, database)
     return Target(ADDRESS, looked_in=_current_folder())
 
@@ -44,8 +46,19 @@ def find_address(given_address: str | None) -> str:
 
 
 def find_state_folder() -> Path | None:
-    """The state folder of this folder or of the nearest parent folder; None if there is none."""
-    return next(state_folders(), None)
+    """The state folder that all commands here are about, with a server or without one: the nearest
+    in which a server or a run has left something, else the nearest; None if there is none."""
+    folders = list(state_folders())
+    used = (folder for folder in folders if _is_used(folder))
+    return next(used, folders[0] if folders else None)
+
+
+def default_database() -> str:
+    """The database of runs here for which none was chosen."""
+    folder = find_state_folder()
+    if folder is None or folder == _current_folder() / STATE_FOLDER:
+        return str(Path(STATE_FOLDER) / DATABASE_FILE)
+    return str(folder / DATABASE_FILE)
 
 
 def state_folders() -> Iterator[Path]:
@@ -70,9 +83,28 @@ def _current_folder() -> Path:
         return Path("/")
 
 
-def _database_name() -> str:
-    database = _database_from_environment()
-    return DATABASE_FILE if database is None else database.name
+def _is_used(folder: Path) -> bool:
+    return (
+        _has_runs(folder)
+        or _database_in(folder) is not None
+        or read_server_file(folder) is not None
+    )
+
+
+def _has_runs(folder: Path) -> bool:
+    try:
+        return any((folder / RUNS_FOLDER).iterdir())
+    except OSError:
+        return False
+
+
+def _database_in(folder: Path) -> Path | None:
+    """None if SHIFTBOSS_DB names a database server: a file here is an old one then."""
+    chosen = os.environ.get("SHIFTBOSS_DB", "")
+    if "://" in chosen:
+        return None
+    database = folder / (Path(chosen).name if chosen else DATABASE_FILE)
+    return database if database.is_file() else None
 
 
 def _database_from_environment() -> Path | None:

@@ -13,14 +13,15 @@ from urllib.parse import unquote
 
 from shiftboss.cli.common.client import ANSWER_SECONDS, Client, NoServer
 from shiftboss.cli.common.output import printable
+from shiftboss.cli.common.tokens import is_agent
 
 if TYPE_CHECKING:
     from shiftboss.server.offline import OfflineServer
 
 
 class OfflineClient(Client):
-    """Answers requests like a server would, as the operator. Loading the server's code takes as
-    long as starting a server, so only the first request does it."""
+    """Answers requests like a server would, as the operator; for an agent, it only reads. Loading
+    the server's code takes as long as starting a server, so only the first request does it."""
 
     def __init__(self, database: Path) -> None:
         super().__init__()
@@ -62,7 +63,7 @@ class OfflineClient(Client):
         if self._server is None:
             from shiftboss.server.offline import OfflineServer
 
-            self._server = OfflineServer(self._database)
+            self._server = OfflineServer(self._database, writes=not is_agent())
         return self._server
 
     def _no_server(self, why: str) -> NoServer:

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import os
+import stat
 from pathlib import Path
 from typing import Final
 
 from shiftboss.cli.common.discovery import state_folders
-from shiftboss.defaults import OPERATOR_TOKEN_FILE, OPERATOR_TOKEN_VARIABLE, TOKEN_VARIABLE
+from shiftboss.defaults import (
+    OPERATOR_TOKEN_FILE,
+    OPERATOR_TOKEN_VARIABLE,
+    TASK_VARIABLE,
+    TOKEN_VARIABLE,
+)
 from shiftboss.errors import ShiftbossError
 
 TOKEN_CHARACTERS_MAX: Final = 4096
@@ -17,6 +23,23 @@ _GROUP_AND_OTHERS: Final = 0o077
 class BadToken(ShiftbossError):
     code = "bad_token"
     title = "The token cannot be used"
+
+
+class AgentIsNotOperator(ShiftbossError):
+    code = "agent_is_not_operator"
+    title = "Agents cannot act as the operator"
+
+    def __init__(self) -> None:
+        super().__init__(
+            f"agents cannot act as the operator: {TASK_VARIABLE} is set",
+            hint="ask a person to do this, in a shell that no agent has started",
+        )
+
+
+def is_agent() -> bool:
+    """Whether this command was started by an agent of a run. Agents run as the same user, so they
+    could read the file with the operator's token."""
+    return bool(os.environ.get(TASK_VARIABLE))
 
 
 def read_token(token_file: Path | None) -> str | None:
@@ -39,15 +62,29 @@ def read_operator_token(token_file: Path | None, state: Path | None = None) -> s
 def find_operator_token(token_file: Path | None, state: Path | None = None) -> str | None:
     """From the file, the environment, the state folder of the server, or the nearest one; or None.
 
-    A token in the environment comes first: a server that has it from there writes no file.
+    A token in the environment comes first: a server that has it from there writes no file. An agent
+    must have been given the token: raises AgentIsNotOperator instead of looking for the file.
     """
     token = _read(token_file, OPERATOR_TOKEN_VARIABLE)
     if token is not None:
         return token
     folders = state_folders() if state is None else [state]
     files = (folder / OPERATOR_TOKEN_FILE for folder in folders)
-    file = next((file for file in files if file.exists()), None)
-    return None if file is None else _checked(_read_file(file), str(file))
+    file = next((file for file in files if _is_own_file(file)), None)
+    if file is None:
+        return None
+    if is_agent():
+        raise AgentIsNotOperator
+    return _checked(_read_file(file), str(file))
+
+
+def _is_own_file(path: Path) -> bool:
+    """Not a link: a cloned repository could contain one, to any file of this user."""
+    try:
+        status = path.lstat()
+    except OSError:
+        return False
+    return stat.S_ISREG(status.st_mode) and status.st_uid == os.getuid()
 
 
 def operator_token_from_environment() -> str | None:

@@ -15,13 +15,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
+from shiftboss.defaults import RUNS_FOLDER
 from shiftboss.orchestrator.attempt.workspace import AgentAssignment
 from shiftboss.orchestrator.guardian.output import ERROR_LOG, OUTPUT_LOG
 from shiftboss.orchestrator.run.run_lock import process_of_run
 from shiftboss.protocol.plan import PlanAgent
 from shiftboss.system.private_files import write_private
 
-RUNS_FOLDER: Final = "runs"
 _RECORD: Final = "attempt.json"
 _NAME: Final = re.compile(r"(.+)\.([0-9]{1,9})")
 

@@ -14,10 +14,11 @@ _LINE_BYTES_MAX: Final = 8 << 20
 
 class LogTail:
     """A full log is renamed to NAME.1, see `guardian.output.OutputLog`. The rest of the renamed
-    file is read before the new one."""
+    file is read before the new one: it may have grown between our last read and its renaming."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._next: IO[bytes] | None = None
         self._rest = b""
         self._file = _open(path.with_name(f"{path.name}.1")) or _open(path)
 
@@ -25,12 +26,13 @@ class LogTail:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._file is not None:
-            self._file.close()
+        for file in (self._file, self._next):
+            if file is not None:
+                file.close()
 
     def new_lines(self, *, to_end: bool) -> Iterator[str]:
         """The lines since the last call. An unfinished one counts only `to_end`."""
-        while (chunk := self._read()) or self._is_renamed():
+        while chunk := self._read():
             *lines, self._rest = (self._rest + chunk).split(b"\n")
             if len(self._rest) > _LINE_BYTES_MAX:
                 lines, self._rest = [*lines, self._rest], b""
@@ -42,21 +44,25 @@ class LogTail:
 
     def _read(self) -> bytes:
         self._file = self._file or _open(self._path)
-        return self._file.read(_CHUNK_BYTES) if self._file is not None else b""
+        while self._file is not None:
+            if chunk := self._file.read(_CHUNK_BYTES):
+                return chunk
+            if self._next is not None:
+                self._file.close()
+                self._file, self._next = self._next, None
+            elif (newer := self._newer(self._file)) is not None:
+                self._next = newer
+            else:
+                break
+        return b""
 
-    def _is_renamed(self) -> bool:
-        """Whether a new file has taken the place of the one that was read; it is opened then."""
-        if self._file is None:
-            return False
+    def _newer(self, file: IO[bytes]) -> IO[bytes] | None:
+        """The file that has taken the place of the one that is read."""
         newer = _open(self._path)
-        if newer is None:
-            return False
-        if os.path.sameopenfile(newer.fileno(), self._file.fileno()):
+        if newer is not None and os.path.sameopenfile(newer.fileno(), file.fileno()):
             newer.close()
-            return False
-        self._file.close()
-        self._file = newer
-        return True
+            return None
+        return newer
 
 
 def _open(path: Path) -> IO[bytes] | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from shiftboss.defaults import TOKEN_VARIABLE
+from shiftboss.defaults import TASK_VARIABLE, TOKEN_VARIABLE
 from shiftboss.hooks.contract import write_contract
 from shiftboss.orchestrator.attempt.workspace import AgentAssignment, Workspace
 from shiftboss.orchestrator.git.runner import plain_environment
@@ -97,7 +97,7 @@ def _environment(
         "SHIFTBOSS_CONTRACT": str(workspace.contract_file),
         "SHIFTBOSS_URL": workspace.server_url,
         "SHIFTBOSS_SWARM": assignment.swarm_id,
-        "SHIFTBOSS_TASK": assignment.bead_id,
+        TASK_VARIABLE: assignment.bead_id,
         "SHIFTBOSS_WORKER": assignment.worker,
         "SHIFTBOSS_EPOCH": str(assignment.epoch),
         "SHIFTBOSS_PROMPT": str(workspace.scratch / "prompt.md"),

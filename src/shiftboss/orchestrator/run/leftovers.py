@@ -14,12 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
 
+from shiftboss.defaults import RUNS_FOLDER
 from shiftboss.errors import ShiftbossError
-from shiftboss.orchestrator.attempt.attempt_record import (
-    RUNS_FOLDER,
-    AttemptRecord,
-    attempts_of_run,
-)
+from shiftboss.orchestrator.attempt.attempt_record import AttemptRecord, attempts_of_run
 from shiftboss.orchestrator.git.private_refs import break_stale_locks, landing_ref
 from shiftboss.orchestrator.git.repository import GitRepo
 from shiftboss.orchestrator.run.run_files import read_run_facts

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from shiftboss.agents.agent import Agent
+from shiftboss.defaults import RUNS_FOLDER
 from shiftboss.errors import InvalidRequest
 from shiftboss.orchestrator.attempt.workspace import AgentAssignment
 from shiftboss.orchestrator.guardian.agent_process import ProcessLimits
@@ -44,7 +45,7 @@ class RunPaths:
     @property
     def folder(self) -> Path:
         """Where the run keeps its log, and one scratch folder per attempt."""
-        return self.state / "runs" / self.swarm_id
+        return self.state / RUNS_FOLDER / self.swarm_id
 
     @property
     def landing(self) -> Path:

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import json
 import os
-import sys
 import time
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -22,6 +21,7 @@ from shiftboss.errors import ShiftbossError
 from shiftboss.orchestrator.run.progress import Progress
 from shiftboss.system.child_process import kill_group, start_process
 from shiftboss.system.file_locks import folder_lock, try_lock
+from shiftboss.system.processes import python_argv
 from shiftboss.system.state_folder import operator_token
 
 START_SECONDS: Final = 30.0
@@ -147,7 +147,7 @@ class ServerProcess:
         return line
 
     def _argv(self) -> list[str]:
-        argv = [sys.executable, "-m", "shiftboss.cli.main", "serve", "--db", self._options.database]
+        argv = python_argv("shiftboss.cli.main", "serve", "--db", self._options.database)
         argv += ["--host", HOST, "--port", str(self._port)]
         argv += ["--any-port-if-taken"] if self._any_port else []
         argv += ["--operator-token-from-input", "--spawning", "operator"]

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final, TypeVar
 
-from shiftboss.errors import DatabaseInUse, StoreUnavailable
+from shiftboss.errors import DatabaseInUse, Forbidden, StoreUnavailable
 from shiftboss.store.port import CommitListener, UseCase
 from shiftboss.store.queries import load_migrations
 from shiftboss.store.sqlite.session import SqliteSession
@@ -25,14 +25,16 @@ _PAUSE_SECONDS: Final = 0.05
 
 class OfflineStore:
     """See `shiftboss.store.port.Store`. It reads without a lock, even while a server is up. The
-    first write takes the lock of a server and keeps it until the store is closed."""
+    first write takes the lock of a server and keeps it until the store is closed. Without `writes`,
+    there is none: the caller is not the operator of this database."""
 
     name = "sqlite"
     shared = False
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, writes: bool = True) -> None:
         self.path = path.resolve()
         self.has_written = False
+        self._writes = writes
         self._writing: SqliteStore | None = None
 
     async def open(
@@ -63,6 +65,11 @@ class OfflineStore:
         return asyncio.ensure_future(self._write(use_case, partition))
 
     async def _write(self, use_case: UseCase[T], partition: str) -> T:
+        if not self._writes:
+            raise Forbidden(
+                "agents cannot act as the operator, who alone changes a database without a server",
+                hint="ask a person to do this, in a shell that no agent has started",
+            )
         async with self._first_write:
             if self._writing is None:
                 self._writing = await self._open_writing()

@@ -6,6 +6,7 @@ import asyncio
 import fcntl
 import os
 import threading
+import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -23,6 +24,9 @@ from shiftboss.store.transaction_part import NO_PARKED_POLLS, ParkedPolls
 T = TypeVar("T")
 
 READERS = 4
+# Others hold the lock for a moment: an offline change, or a run that asks whether it is free.
+LOCK_SECONDS = 1.0
+_PAUSE_SECONDS = 0.02
 
 
 class SqliteStore:
@@ -111,12 +115,17 @@ def _lock_file(path: Path) -> int:
         raise StoreUnavailable(
             f"cannot open {path}: {error.strerror}", hint="choose another --db"
         ) from error
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        os.close(lock)
-        raise DatabaseInUse(
-            f"another server is using {path}",
-            hint="stop it, or choose another --db",
-        ) from error
-    return lock
+    deadline = time.monotonic() + LOCK_SECONDS
+    while True:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            if time.monotonic() < deadline:
+                time.sleep(_PAUSE_SECONDS)
+                continue
+            os.close(lock)
+            raise DatabaseInUse(
+                f"another server is using {path}",
+                hint="stop it, or choose another --db",
+            ) from error
+        return lock

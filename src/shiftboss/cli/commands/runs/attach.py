@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import shlex
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from shiftboss.cli.common.attempts import AttemptNumber, find_attempt
+from shiftboss.cli.common.attempts import AttemptNumber, find_attempt, state_folder
 from shiftboss.cli.common.command import Output, json_command
 from shiftboss.cli.common.options import TaskId, TaskSwarm
 from shiftboss.cli.common.output import is_terminal, print_line
 from shiftboss.errors import ShiftbossError
+from shiftboss.system.state_folder import refuse_tracked
 
 if TYPE_CHECKING:
     from shiftboss.agents.agent import ResumeCommand
     from shiftboss.orchestrator.attempt.attempt_record import AttemptRecord
+
+
+_SESSION: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}")
 
 
 class CannotAttach(ShiftbossError):
@@ -31,13 +36,15 @@ def attach(task_id: TaskId, attempt: AttemptNumber = None, swarm: TaskSwarm = No
 
     Agents work without a terminal: while one works, follow it with `shiftboss logs TASK -f`. When
     it has ended, Claude Code and opencode can continue its session. Without a terminal, the command
-    is only printed. The next run saves what you leave in the work tree.
+    is only printed. The agent is the one on your PATH, even if the plan names another command. The
+    next run saves what you leave in the work tree.
 
     \b
     Example:
       shiftboss attach login-form
     """
     record = find_attempt(task_id, swarm, attempt)
+    refuse_tracked(state_folder())
     command = _resume_command(record)
     folder = asyncio.run(_open_tree(record))
     document = {
@@ -70,18 +77,22 @@ def _resume_command(record: AttemptRecord) -> ResumeCommand:
             f"the output of attempt {record.epoch} names no session: {record.output}",
             hint=f"see what it printed: {logs}",
         )
-    return agent.resume(settings, session, record.folder)
+    # Not the command of the record: what is executed here must not come from a file that others,
+    # such as agents, can write.
+    own = settings.model_copy(update={"command": []})
+    return agent.resume(own, session, record.folder)
 
 
 def _session(record: AttemptRecord) -> str | None:
-    """The session of the last round."""
+    """The session of the last round. Agents print what they like, and it becomes an argument."""
     from shiftboss.agents.registry import AGENTS
     from shiftboss.orchestrator.attempt.log_tail import LogTail
 
     agent, session = AGENTS[record.settings.kind], None
     with LogTail(record.output) as output:
         for line in output.new_lines(to_end=True):
-            session = agent.session_of(line) or session
+            found = agent.session_of(line)
+            session = found if found is not None and _SESSION.fullmatch(found) else session
     return session
 
 

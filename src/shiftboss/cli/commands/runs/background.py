@@ -25,6 +25,7 @@ from shiftboss.orchestrator.run.run_files import (
     read_run_facts,
 )
 from shiftboss.orchestrator.run.run_lock import RunProcess, process_of_run
+from shiftboss.system.processes import python_argv
 from shiftboss.system.state_folder import make_private_folder, make_state_folder
 
 if TYPE_CHECKING:
@@ -217,7 +218,7 @@ def _start(log: Path) -> subprocess.Popen[bytes]:
     arguments = [argument for argument in sys.argv[1:] if argument not in ("--detach", "--json")]
     with log.open("ab") as output:
         return subprocess.Popen(
-            [sys.executable, "-m", "shiftboss.cli.main", *arguments],
+            python_argv("shiftboss.cli.main", *arguments),
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,

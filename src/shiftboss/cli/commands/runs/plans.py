@@ -15,8 +15,8 @@ from shiftboss.cli.commands.runs.plan_preflight import (
     problems_of,
     refusal,
 )
-from shiftboss.cli.commands.server.serve_options import DEFAULT_DB
 from shiftboss.cli.common.command import Output, json_command
+from shiftboss.cli.common.discovery import default_database
 from shiftboss.cli.common.output import print_json, print_line, show
 from shiftboss.errors import InvalidPlan, InvalidPolicy
 from shiftboss.rules.documents.wording import pluralize
@@ -62,7 +62,7 @@ def check(
         loaded = _read(file)
     except (InvalidPlan, InvalidPolicy) as error:
         return refusal(file, problems_of(error) or [error.detail], [])
-    found = make_preflight(loaded, loaded.plan, DEFAULT_DB, agents=agents, repos=repos)
+    found = make_preflight(loaded, loaded.plan, default_database(), agents=agents, repos=repos)
     if found.problems:
         return refusal(file, found.problems, found.warnings)
     in_phases = phases(loaded.plan)

@@ -17,8 +17,9 @@ from shiftboss.cli.commands.runs.plan_preflight import (
     problems_of,
     refusal,
 )
-from shiftboss.cli.commands.server.serve_options import DEFAULT_DB, Db
+from shiftboss.cli.commands.runs.run_modes import given_options, refuse_contradictions
 from shiftboss.cli.common.command import Output, print_output
+from shiftboss.cli.common.discovery import default_database
 from shiftboss.cli.common.options import TokenFile
 from shiftboss.cli.common.output import print_json, show
 from shiftboss.cli.common.tokens import operator_token_from_environment, read_token
@@ -45,6 +46,15 @@ RunServerUrl = Annotated[
         metavar="URL",
         help="Share the server at this address. Default: the running server of this folder, or one "
         "that is started for the run.",
+    ),
+]
+RunDb = Annotated[
+    str | None,
+    typer.Option(
+        envvar="SHIFTBOSS_DB",
+        metavar="DB",
+        help="A SQLite file, or postgresql://... for a PostgreSQL server. "
+        "Default: that of .shiftboss here or in a parent folder.",
     ),
 ]
 Trees = Annotated[
@@ -75,6 +85,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print the outcome as JSON.
 
 
 def run(
+    context: typer.Context,
     plan_file: PlanFile,
     dry_run: Annotated[
         bool,
@@ -119,7 +130,7 @@ def run(
     ] = False,
     server: RunServerUrl = None,
     token_file: TokenFile = None,
-    db: Db = DEFAULT_DB,
+    db: RunDb = None,
     policy: PolicyFile = None,
     trees: Trees = None,
     own_server: OwnServer = False,
@@ -128,14 +139,15 @@ def run(
     """Run a plan until its work is verified and landed.
 
     It can be stopped, or killed, and started again: it continues where it was. It uses the running
-    server of .shiftboss in this folder, or starts one for the time of the run; with --server, it
-    shares that one.
+    server of .shiftboss in this folder or in the nearest parent folder that has one, or starts one
+    for the time of the run; with --server, it shares that one.
 
     \b
     Example:
       shiftboss run plan.yaml --workers 4
       shiftboss run plan.yaml --detach
     """
+    refuse_contradictions(given_options(context))
     if attach:
         raise typer.Exit(_run_folder(plan_file, db).attach(as_json=as_json))
     if stop:
@@ -147,7 +159,7 @@ def run(
         update={name: value for name, value in changes.items() if value is not None}
     )
     policy = _policy_of(plan_file, policy)
-    found = make_preflight(loaded, plan, db, trees)
+    found = make_preflight(loaded, plan, db or default_database(), trees)
     if dry_run:
         print_output(_dry_run(plan_file, plan, policy, found), as_json=as_json)
         return
@@ -170,6 +182,7 @@ def run(
 
 
 def land(
+    context: typer.Context,
     plan_file: PlanFile,
     tasks: Annotated[
         list[str] | None,
@@ -177,7 +190,7 @@ def land(
     ] = None,
     server: RunServerUrl = None,
     token_file: TokenFile = None,
-    db: Db = DEFAULT_DB,
+    db: RunDb = None,
     policy: PolicyFile = None,
     own_server: OwnServer = False,
     as_json: AsJson = False,
@@ -188,6 +201,7 @@ def land(
     from shiftboss.orchestrator.run.bootstrap import land_plan
     from shiftboss.orchestrator.run.plan_file import load_plan
 
+    refuse_contradictions(given_options(context))
     plan = load_plan(plan_file)
     options = _run_options(plan, server, token_file, db, _policy_of(plan_file, policy))
     outcome = until_signal(land_plan(replace(options, own_server=own_server), tasks or []))
@@ -222,7 +236,7 @@ def _policy_of(plan_file: Path, policy: Path | None) -> Path | None:
 
 
 def _run_options(
-    plan: Plan, server: str | None, token_file: Path | None, db: str, policy: Path | None
+    plan: Plan, server: str | None, token_file: Path | None, db: str | None, policy: Path | None
 ) -> RunOptions:
     from shiftboss.client.server_address import Server
     from shiftboss.orchestrator.run.bootstrap import RunOptions
@@ -233,7 +247,7 @@ def _run_options(
     return RunOptions(
         plan,
         Server.at(server, token) if server else None,
-        db,
+        db or default_database(),
         policy,
         token=token,
         operator_token=operator_token_from_environment(),
@@ -262,12 +276,12 @@ def _run(options: RunOptions, *, as_json: bool) -> int:
     return exit_code
 
 
-def _run_folder(plan_file: Path, db: str) -> RunFolder:
+def _run_folder(plan_file: Path, db: str | None) -> RunFolder:
     from shiftboss.cli.commands.runs.background import RunFolder
     from shiftboss.orchestrator.run.plan_file import load_plan
 
-    folder = _paths(load_plan(plan_file), db).folder
-    return RunFolder(folder, plan_file, [] if db == DEFAULT_DB else ["--db", db])
+    folder = _paths(load_plan(plan_file), db or default_database()).folder
+    return RunFolder(folder, plan_file, ["--db", db] if db else [])
 
 
 def _paths(plan: Plan, db: str) -> RunPaths:
