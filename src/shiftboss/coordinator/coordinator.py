@@ -110,7 +110,7 @@ class Coordinator:
         self._exit = AsyncExitStack()
 
     async def start(self) -> None:
-        await self.start_without_duties()
+        await self._open()
         await self._grant_grace()
         everywhere = [duty for duty in self._duties if duty.on_every_server]
         on_leader = [duty for duty in self._duties if not duty.on_every_server]
@@ -120,8 +120,12 @@ class Coordinator:
         ):
             self._exit.push_async_callback(_stop, asyncio.create_task(running))
 
-    async def start_without_duties(self) -> None:
+    async def start_offline(self) -> None:
         """For one or two requests: nothing runs in the background, and no lease is renewed."""
+        self.hub.is_offline = True
+        await self._open()
+
+    async def _open(self) -> None:
         await self.store.open(self.hub.publish, self._look_for_missed_events, self.hub)
         self._exit.push_async_callback(self.store.close)
         self._exit.push_async_callback(self._evidence.close)

@@ -114,6 +114,8 @@ class Hub:
         self._offer_timers: dict[str, asyncio.TimerHandle] = {}
         self._behind_events_max = behind_events_max
         self.closed = False
+        # A command answers from the database; there is no server that workers could reach.
+        self.is_offline = False
 
     def subscribe(self, swarm_id: str) -> Subscription:
         subscription = Subscription(self._behind_events_max)
@@ -189,13 +191,16 @@ class Hub:
         self._promised.discard((swarm_id, worker))
         return False
 
-    def polling(self, swarm_id: str) -> frozenset[str]:
-        """The names of the workers whose polls are parked on this server."""
-        return frozenset(self._parked.get(swarm_id, ()))
+    def polling(self, swarm_id: str) -> frozenset[str] | None:
+        """The names of the workers whose polls are parked on this server. None if there is no
+        server: then no worker is at work either."""
+        return None if self.is_offline else frozenset(self._parked.get(swarm_id, ()))
 
-    def polling_workers(self) -> dict[str, frozenset[str]]:
-        """The same for all swarms that have any."""
-        return {swarm_id: frozenset(workers) for swarm_id, workers in self._parked.items()}
+    def polling_workers(self) -> Callable[[str], frozenset[str] | None]:
+        """The same for every swarm, as it is now."""
+        parked = {swarm_id: frozenset(workers) for swarm_id, workers in self._parked.items()}
+        nobody = None if self.is_offline else frozenset[str]()
+        return lambda swarm_id: parked.get(swarm_id, nobody)
 
     def recheck(self) -> None:
         """Make every parked poll ask the store: events of other servers may have been missed."""

@@ -115,7 +115,9 @@ class ResetWorkerRequest(BusRequest):
 
 
 class StatusRequest(BusRequest):
-    pass
+    """With `waiting`, the answer has what waits for a person."""
+
+    waiting: bool = False
 
 
 class AnswerQuestionRequest(BusRequest):
@@ -252,6 +254,19 @@ class HoldView(Answer):
     until: int | None
 
 
+class ReasonView(Answer):
+    """Why something waits or is where it is, and the command that helps; `also` are others. `until`
+    is when it ends by itself."""
+
+    kind: str
+    bead_id: str | None
+    text: str
+    command: str | None
+    also: list[str] = Field(default=[])
+    question_id: int | None = None
+    until: int | None = None
+
+
 class BusWorker(Answer):
     name: str
     status: str
@@ -260,12 +275,14 @@ class BusWorker(Answer):
 
 
 class BusStatus(Answer):
-    """`holds` are the reasons why the swarm or some of its tasks are not handed out."""
+    """`holds` are the reasons why the swarm or some of its tasks are not handed out. `waiting` is
+    what waits for a person, if the request asks for it."""
 
     swarm_id: str
     workers: list[BusWorker]
     queued: int
     holds: list[HoldView] = Field(default=[])
+    waiting: list[ReasonView] = Field(default=[])
 
 
 class TaskPlace(Answer):
@@ -282,13 +299,13 @@ class TaskPlaces(Answer):
 
 
 class WhyAnswer(Answer):
-    """`reasons`: `kind`, `text` and `command`, the most urgent first."""
+    """The most urgent reason first."""
 
     bead_id: str
     swarm_id: str
     status: str
     title: str
-    reasons: list[dict[str, Any]]
+    reasons: list[ReasonView]
 
 
 class ReviewView(Answer):

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from shiftboss.protocol.bus import HoldView
+from shiftboss.protocol.bus import HoldView, ReasonView
 from shiftboss.protocol.fields import Answer, Note, Request, SwarmId
 
 WORKERS_EXPECTED_MAX = 10_000
@@ -61,7 +61,8 @@ class WorkerView(Answer):
 
 class SwarmWork(Answer):
     """The tasks of the bus: how many have which status, what was accepted and has landed, what is
-    open, what it cost. `workers` have a task or wait for one."""
+    open, what it cost. `reviews` are accepted and wait for approval, `refused_starts` could not get
+    their contract. `workers` have a task or wait for one."""
 
     total: int
     open: int
@@ -75,19 +76,12 @@ class SwarmWork(Answer):
     questions: int
     scope_requests: int
     holds: int
+    reviews: int
+    refused_starts: int
     workers: int
     tokens: int
     dollars: float
     unpriced_tokens: int
-
-
-class ReasonView(Answer):
-    """Why something waits or is where it is, and the command that helps."""
-
-    kind: str
-    bead_id: str | None
-    text: str
-    command: str | None
 
 
 class SwarmStatus(Answer):

@@ -47,7 +47,7 @@ class OfflineServer:
         self._app = App(coordinator, operator_token=operator_token)
         self._runner = asyncio.Runner()
         try:
-            self._runner.run(coordinator.start_without_duties())
+            self._runner.run(coordinator.start_offline())
         except BaseException:
             self._runner.close()
             raise

@@ -8,6 +8,7 @@ from shiftboss.rules.runs.records import (
     BudgetRecord,
     Hold,
     LandingRecord,
+    OpenCounts,
     PlanRunRecord,
     ProcessUsage,
     ReviewRecord,
@@ -88,6 +89,8 @@ class RunTransaction(Protocol):
     def landing_counts(self, swarm_id: str) -> tuple[int, int]:
         """How many tasks are accepted, and how many of them have landed."""
         ...
+
+    def open_counts(self, swarm_id: str) -> OpenCounts: ...
 
     # -- plans and what they wait for
     def plan_run(self, swarm_id: str) -> PlanRunRecord | None: ...

@@ -8,6 +8,7 @@ from shiftboss.rules.runs.records import (
     BudgetRecord,
     Hold,
     LandingRecord,
+    OpenCounts,
     PlanRunRecord,
     ProcessUsage,
     ReviewRecord,
@@ -116,7 +117,11 @@ class RunRows(TransactionPart):
 
     def landing_counts(self, swarm_id: str) -> tuple[int, int]:
         row = self._session.fetch_one("landing_counts", {"swarm_id": swarm_id})
-        return (0, 0) if row is None else (row[0], row[1])
+        return (0, 0) if row is None else (row[0], row[0] - row[1])
+
+    def open_counts(self, swarm_id: str) -> OpenCounts:
+        row = self._session.fetch_one("open_counts", {"swarm_id": swarm_id})
+        return OpenCounts() if row is None else OpenCounts._make(row)
 
     # -- plans and what they wait for
 

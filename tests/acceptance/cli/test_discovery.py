@@ -16,6 +16,8 @@ import pytest
 from shiftboss.client.local_server import find_live_server
 from shiftboss.system.private_files import write_private
 from shiftboss.system.state_folder import ServerRecord, write_server_file
+from tests.acceptance.bus.bus import ask
+from tests.client import Client
 from tests.commands import Done, shiftboss
 from tests.repos import Repo
 from tests.running import RunningServer
@@ -276,6 +278,29 @@ def test_without_a_server_the_database_answers_and_says_so(stopped: Project) -> 
     assert [row["bead_id"] for row in json.loads(as_json.out)["tasks"]] == ["form"]
     refused = stopped("task", "show", "nothing", "--swarm", "login", "--json")
     assert (refused.code, json.loads(refused.out)["code"]) == (1, "unknown_task")
+
+
+@pytest.mark.requirement("OWN-11")
+def test_without_a_server_nobody_works_and_the_plan_has_to_be_run_again(project: Project) -> None:
+    project.server.start()
+    assert project("swarm", "create", "--id", "login").code == 0
+    client = Client(project.server.url)
+    for operation, members in (
+        ("report_run", {"plan_file": "/my plans/plan.yaml"}),
+        ("add_task", {"bead_id": "form", "title": "The form"}),
+        ("register_worker", {"name": "w"}),
+        ("submit_task", {"bead_id": "form"}),
+        ("ack_task", {"name": "w", "bead_id": "form"}),
+    ):
+        ask(client, operation, swarm_id="login", **members)
+    client.close()
+    project.server.kill()
+    (swarm,) = json.loads(project("status", "--json").out)["swarms"]
+    assert (swarm["status"], swarm["bus"]["workers"]) == ("waiting", 0)
+    (reason,) = json.loads(project("why", "form", "--json").out)["reasons"]
+    for told in (*swarm["waiting"], reason):
+        assert told["text"] == "its run is not running"
+        assert told["command"] == "shiftboss run '/my plans/plan.yaml'"
 
 
 def test_without_a_server_the_operator_changes_the_database(stopped: Project) -> None:

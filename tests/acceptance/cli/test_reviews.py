@@ -44,7 +44,8 @@ def test_the_operator_approves_with_the_command_that_the_task_shows(handoffs: Ha
     shown = handoffs.run("task", "show", "t-1").out
     assert f"review   open, commit {commit[:12]}" in shown
     command = f"shiftboss approve t-1 --swarm {handoffs.swarm}"
-    assert f"(approve it: {command}; or: shiftboss reject t-1 --reason TEXT" in shown
+    assert f"\n  {command}\n" in shown
+    assert f"\n  shiftboss reject t-1 --swarm {handoffs.swarm} --reason 'what is wrong'\n" in shown
     landing = {"commit": commit, "target": "main", "landed_commit": commit}
     handoffs.repo.git("update-ref", "refs/heads/main", commit)
     refused = handoffs.bus.post(

@@ -21,7 +21,7 @@ async def parked(bus: BusFixture, name: str) -> asyncio.Task[PollAnswer]:
     """A poll of ten minutes that has found nothing in the store."""
     request = PollRequest(name=name, timeout_ms=600_000)
     poll = asyncio.ensure_future(bus.bus_service.poll_task(request))
-    await eventually(lambda: name in bus.coordinator.hub.polling(SWARM), f"{name} polls")
+    await eventually(lambda: name in (bus.coordinator.hub.polling(SWARM) or ()), f"{name} polls")
     await bus.look(name)  # writes are sequential, so the other poll has queried the store by now
     assert not poll.done()
     return poll

@@ -18,6 +18,7 @@ from shiftboss.errors import (
     UnknownQuestion,
     UnknownSwarm,
 )
+from shiftboss.protocol.bus import StatusRequest, TaskRequest
 from shiftboss.protocol.handoff_requests import (
     DecideScopeRequest,
     ListScopeRequestsRequest,
@@ -25,6 +26,7 @@ from shiftboss.protocol.handoff_requests import (
     WaiveRequest,
 )
 from shiftboss.protocol.handoffs import PATHS_MAX
+from shiftboss.protocol.runs import ParkTaskRequest
 from shiftboss.protocol.states import WorkerState
 from tests.conformance.handoffs.handoff_fixtures import HandoffFixture
 
@@ -164,6 +166,28 @@ async def test_a_request_ends_with_the_attempt_that_made_it(handoffs: HandoffFix
     assert [request.request_id for request in await listed(handoffs, only_open=True)] == [
         again.request_id
     ]
+
+
+async def test_a_request_outlives_an_attempt_that_was_parked(handoffs: HandoffFixture) -> None:
+    epoch = await handoffs.given_out("t", "w", "a.py")
+    asked = await handoffs.ask_for("t", "Makefile")
+    park = ParkTaskRequest(
+        swarm_id=handoffs.swarm_id, bead_id="t", name="w", epoch=epoch, reason="it has exited"
+    )
+    await handoffs.coordinator.runs.park_task(park)
+    assert [request.status for request in await listed(handoffs, only_open=True)] == ["open"]
+    assert [request.status for request in await listed(handoffs)] == ["open"]
+    command = f"shiftboss scope grant {asked.request_id} --swarm {handoffs.swarm_id}"
+    why = TaskRequest(swarm_id=handoffs.swarm_id, bead_id="t")
+    status = await handoffs.bus_service.get_status(
+        StatusRequest(swarm_id=handoffs.swarm_id, waiting=True)
+    )
+    for reasons in ((await handoffs.bus_service.why_task(why)).reasons, status.waiting):
+        assert [(reason.kind, reason.command) for reason in reasons] == [("scope_request", command)]
+    work = (await handoffs.coordinator.swarms.status(handoffs.swarm_id)).bus
+    assert (work.questions, work.scope_requests, work.holds) == (1, 1, 1)
+    assert (await decide(handoffs, asked.request_id, True)).status == "granted"
+    assert (await handoffs.given("w")).bead_id == "t"
 
 
 async def test_the_operators_grant_answers_the_waiting_worker(

@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.requirement("OWN-11")]
 
 async def kinds_of(bus: BusFixture, task: str) -> list[str]:
     request = TaskRequest(swarm_id=bus.swarm_id, bead_id=task)
-    return [reason["kind"] for reason in (await bus.bus_service.why_task(request)).reasons]
+    return [reason.kind for reason in (await bus.bus_service.why_task(request)).reasons]
 
 
 async def test_tasks_are_counted_by_status_and_say_why(bus: BusFixture) -> None:
@@ -51,7 +51,7 @@ async def test_a_plan_is_named_by_the_advice(bus: BusFixture) -> None:
         request = ReportRunRequest(swarm_id=bus.swarm_id, plan_file=plan_file)
         await bus.coordinator.runs.report_run(request)
     answer = await bus.bus_service.why_task(TaskRequest(swarm_id=bus.swarm_id, bead_id="a"))
-    assert answer.reasons[0]["command"] == "shiftboss run plan.yaml"
+    assert answer.reasons[0].command == "shiftboss run plan.yaml"
 
 
 async def test_the_swarms_of_a_task_are_found(bus: BusFixture) -> None:

@@ -171,8 +171,8 @@ def test_a_question_ends_a_run_that_does_not_wait(project: PlanProject) -> None:
     outcome = project.run("--no-wait")
     assert outcome["landed"] == ["sure"]
     assert outcome["held"] == ["unsure"]
-    command = "shiftboss questions answer 1 TEXT --swarm ask"
-    assert f"question 1: which colour? (answer it: {command})" in outcome["stuck"]["unsure"]
+    command = "shiftboss questions answer 1 'your answer' --swarm ask"
+    assert f"asks question 1: which colour? ({command})" in outcome["stuck"]["unsure"]
     with project.client_after_run() as client:
         answer = {"swarm_id": "ask", "question_id": 1, "answer": "blue"}
         assert client.post("/bus/answer_question", answer).status_code == 200

@@ -46,7 +46,7 @@ def told(facts: TaskFacts) -> list[tuple[str, str | None]]:
         (TaskFacts(TASK), [("not_submitted", "shiftboss task submit t --swarm s")]),
         (
             TaskFacts(TASK, plan_file=PLAN),
-            [("not_submitted", "shiftboss run '/my plans/plan.yaml'")],
+            [("not_running", "shiftboss run '/my plans/plan.yaml'")],
         ),
         (
             TaskFacts(TASK, plan_file=PLAN, workers=1),
@@ -109,6 +109,18 @@ def told(facts: TaskFacts) -> list[tuple[str, str | None]]:
                 ("scope_request", "shiftboss scope grant 2 --swarm s"),
                 ("at_work", "shiftboss task show t --swarm s"),
             ],
+        ),
+        (
+            TaskFacts(ACTIVE, assignment=HELD, plan_file=PLAN, is_offline=True),
+            [("not_running", "shiftboss run '/my plans/plan.yaml'")],
+        ),
+        (
+            TaskFacts(ACTIVE, assignment=HELD, is_offline=True),
+            [("not_running", "shiftboss serve")],
+        ),
+        (
+            TaskFacts(ACTIVE, assignment=BLOCKED),
+            [("blocked", "shiftboss task retry t --swarm s")],
         ),
         (
             TaskFacts(ACTIVE, assignment=HELD, plan_file=PLAN),

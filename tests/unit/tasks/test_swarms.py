@@ -5,6 +5,7 @@ import pytest
 from shiftboss.protocol.states import WorkerState
 from shiftboss.rules.tasks.swarms import (
     Swarm,
+    SwarmAttention,
     TaskCounts,
     WorkerCounts,
     remaining_workers,
@@ -66,11 +67,29 @@ def test_the_status_follows_from_the_tasks_of_the_bus(
     tasks: TaskCounts, has_workers: bool, status: str
 ) -> None:
     none = WorkerCounts(0, 0, 0)
-    assert swarm_status(SWARM, none, tasks, has_workers=has_workers) == status
+    attention = SwarmAttention(has_workers=has_workers)
+    assert swarm_status(SWARM, none, tasks, attention) == status
     complete = SWARM._replace(completed_at_ms=5)
-    both = swarm_status(complete, WorkerCounts(1, 1, 0), tasks, has_workers=has_workers)
+    both = swarm_status(complete, WorkerCounts(1, 1, 0), tasks, attention)
     assert both == ("waiting" if status == "created" else status)
     assert swarm_status(SWARM, WorkerCounts(1, 0, 0), tasks) == "running"
+
+
+@pytest.mark.parametrize(
+    ("tasks", "attention", "status"),
+    [
+        (TaskCounts(open=2), SwarmAttention(has_workers=False, is_held=True), "waiting"),
+        (TaskCounts(done=2), SwarmAttention(reviews=1), "waiting"),
+        (TaskCounts(done=2), SwarmAttention(has_workers=False, to_land=1), "waiting"),
+        (TaskCounts(done=2), SwarmAttention(to_land=1), "running"),
+        (TaskCounts(done=2), SwarmAttention(is_held=True), "complete"),
+        (TaskCounts(active=1), SwarmAttention(has_workers=False), "waiting"),  # no server runs
+    ],
+)
+def test_a_swarm_waits_while_a_person_can_do_something(
+    tasks: TaskCounts, attention: SwarmAttention, status: str
+) -> None:
+    assert swarm_status(SWARM, WorkerCounts(0, 0, 0), tasks, attention) == status
 
 
 def test_counts_are_derived_from_the_states() -> None:

@@ -49,14 +49,16 @@ def show_lines(lines: list[Text]) -> None:
 
 
 def reason_lines(reasons: list[Members], *, with_task: bool = True, indent: str = "") -> list[Text]:
-    """Two lines for each: the sentence, and the command on a line of its own."""
+    """The sentence, and each command on a line of its own."""
     lines = []
     for reason in reasons:
         task = f"{reason['bead_id']}: " if with_task and reason["bead_id"] else ""
         lines.append(Text(f"{indent}{printable(task + reason['text'])}"))
-        if reason["command"]:
-            command = f"{indent}  {printable(reason['command'])}"
-            lines.append(Text(command, style="cyan", no_wrap=True))
+        commands = [reason["command"], *reason.get("also", ())] if reason["command"] else []
+        lines += [
+            Text(f"{indent}  {printable(command)}", style="cyan", no_wrap=True)
+            for command in commands
+        ]
     return lines
 
 

@@ -172,9 +172,7 @@ class BusService:
     async def get_status(self, request: StatusRequest, _key: str | None = None) -> BusStatus:
         now_ms = self._clock()
         polling = self._hub.polling(request.swarm_id)
-        return await self._store.read(
-            lambda tx: workers.status(tx, request.swarm_id, polling, now_ms)
-        )
+        return await self._store.read(lambda tx: workers.status(tx, request, polling, now_ms))
 
     async def send_message(self, request: MessageRequest, key: str | None = None) -> MessageAnswer:
         message = message_from_json(to_json(request.message))

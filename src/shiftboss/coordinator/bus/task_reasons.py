@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from shiftboss.coordinator.handoffs.ownership import holders
-from shiftboss.coordinator.swarms.overview import live_workers, refused_by
+from shiftboss.coordinator.swarms.overview import live_workers, reason_view, refused_by
 from shiftboss.coordinator.swarms.swarms import check_exists
 from shiftboss.errors import UnknownTask
 from shiftboss.protocol.bus import TaskRequest, WhyAnswer
@@ -22,8 +22,8 @@ from shiftboss.store.port import Transaction
 OPEN_MAX = 200
 
 
-def why(tx: Transaction, request: TaskRequest, polling: frozenset[str]) -> WhyAnswer:
-    """`polling` are the workers of the swarm that wait for a task."""
+def why(tx: Transaction, request: TaskRequest, polling: frozenset[str] | None) -> WhyAnswer:
+    """`polling` are the workers of the swarm that wait for a task; None without a server."""
     check_exists(tx, request.swarm_id)
     task = tx.task(request.swarm_id, request.bead_id)
     if task is None:
@@ -34,11 +34,11 @@ def why(tx: Transaction, request: TaskRequest, polling: frozenset[str]) -> WhyAn
         swarm_id=task.swarm_id,
         status=task.status,
         title=task.title,
-        reasons=[reason._asdict() for reason in reasons],
+        reasons=[reason_view(reason) for reason in reasons],
     )
 
 
-def _facts(tx: Transaction, task: Task, polling: frozenset[str]) -> TaskFacts:
+def _facts(tx: Transaction, task: Task, polling: frozenset[str] | None) -> TaskFacts:
     swarm_id, task_id = task.swarm_id, task.task_id
     run = tx.plan_run(swarm_id)
     held_back = tx.holds_of_task(swarm_id, task_id)
@@ -50,6 +50,7 @@ def _facts(tx: Transaction, task: Task, polling: frozenset[str]) -> TaskFacts:
     return TaskFacts(
         task=task,
         plan_file=run.plan_file if run else None,
+        is_offline=polling is None,
         assignment=tx.assignment(swarm_id, task_id) if task.status == "active" else None,
         dependencies=[one for one in dependencies if one.status != "done"],
         unlanded=_unlanded(tx, dependencies) if run else [],
@@ -57,6 +58,7 @@ def _facts(tx: Transaction, task: Task, polling: frozenset[str]) -> TaskFacts:
         queue_position=tx.queue_position(task) if task.status == "queued" else 0,
         holds=held_back,
         budgets={owner: budget for owner, budget in budgets.items() if budget},
+        used={owner: tx.usage_totals(swarm_id, owner) for owner in budgets},
         questions=_of_task(tx.questions(swarm_id, OPEN_MAX, only_open=True), task_id),
         scope_requests=_of_task(tx.scope_requests(swarm_id, OPEN_MAX, only_open=True), task_id),
         claim=claim,

@@ -22,6 +22,7 @@ from shiftboss.coordinator.contract.attempts import attempt_of
 from shiftboss.coordinator.contract.recovery import start_attempt
 from shiftboss.coordinator.idempotency import bus_report, report_digest
 from shiftboss.coordinator.runs import holds
+from shiftboss.coordinator.swarms import overview
 from shiftboss.coordinator.swarms.swarms import check_exists
 from shiftboss.protocol.bus import (
     AckAnswer,
@@ -34,10 +35,12 @@ from shiftboss.protocol.bus import (
     HeartbeatRequest,
     PollAnswer,
     PollRequest,
+    ReasonView,
     RegisterWorkerAnswer,
     RegisterWorkerRequest,
     ResetAnswer,
     ResetWorkerRequest,
+    StatusRequest,
     TaskEndAnswer,
     TaskFailedRequest,
 )
@@ -265,16 +268,29 @@ def reset_worker(tx: Transaction, request: ResetWorkerRequest, now_ms: int) -> R
     return ResetAnswer(success=True, worker=worker.name, released=worker.task_id)
 
 
-def status(tx: Transaction, swarm_id: str, polling: frozenset[str], now_ms: int) -> BusStatus:
+def status(
+    tx: Transaction, request: StatusRequest, polling: frozenset[str] | None, now_ms: int
+) -> BusStatus:
+    """`polling` are the workers of the swarm that wait for a task; None without a server."""
+    swarm_id = request.swarm_id
     check_exists(tx, swarm_id)
     return BusStatus(
         swarm_id=swarm_id,
         workers=[
-            _worker_view(worker, state, worker.name in polling, now_ms)
+            _worker_view(worker, state, worker.name in (polling or ()), now_ms)
             for worker, state in tx.workers(swarm_id)
         ],
         queued=tx.ready_at_or_above(swarm_id, -(2**53)),
         holds=holds.views_of_swarm(tx, swarm_id),
+        waiting=_waiting(tx, swarm_id, polling) if request.waiting else [],
+    )
+
+
+def _waiting(tx: Transaction, swarm_id: str, polling: frozenset[str] | None) -> list[ReasonView]:
+    run = tx.plan_run(swarm_id)
+    workers = overview.live_workers(tx, swarm_id, polling)
+    return overview.waiting_in(
+        tx, swarm_id, run.plan_file if run else None, workers, overview.WAITING_LISTED_MAX
     )
 
 

@@ -269,12 +269,11 @@ def listing(tx: Transaction, swarm_id: str, *, only_open: bool) -> ScopeList:
 
 
 def _with_current_state(tx: Transaction, row: ScopeRequest) -> ScopeRequest:
-    """An open request is over when the attempt that asked has ended."""
+    """An open request is over when its question was withdrawn: nobody waits for it."""
     if row.state != "open":
         return row
-    held = tx.assignment(row.swarm_id, row.task_id)
-    ended = (WorkerState.COMPLETE, WorkerState.FAILED)
-    is_waiting = held is not None and held.epoch == row.epoch and held.state not in ended
+    question = tx.question(row.swarm_id, row.question_id) if row.question_id else None
+    is_waiting = question is not None and question.answer is None
     return row if is_waiting else row._replace(state="over")
 
 

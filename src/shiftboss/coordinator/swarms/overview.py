@@ -7,16 +7,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from shiftboss.protocol.swarms import ReasonView, SwarmWork
+from shiftboss.protocol.bus import ReasonView
+from shiftboss.protocol.swarms import SwarmWork
 from shiftboss.rules.runs.budgets import MICRO
-from shiftboss.rules.runs.records import WAITS_FOR_ANSWER, WHOLE_SWARM, SpawnRefusal, Totals
-from shiftboss.rules.tasks.swarms import TaskCounts
+from shiftboss.rules.runs.records import (
+    WAITS_FOR_ANSWER,
+    WHOLE_SWARM,
+    OpenCounts,
+    SpawnRefusal,
+    Totals,
+)
+from shiftboss.rules.tasks.swarms import SwarmAttention, TaskCounts
 from shiftboss.rules.tasks.waiting import (
     Holder,
     Reason,
     failed_reason,
     hold_reason,
     landing_reason,
+    not_running_reason,
     question_reason,
     refusal_reasons,
     review_reason,
@@ -27,29 +35,33 @@ from shiftboss.store.port import Transaction
 
 # Of each kind: enough to start with.
 WAITING_NAMED_MAX = 20
-COUNTED_MAX = 1_000
+# For a run, which shows every task that waits.
+WAITING_LISTED_MAX = 500
 
 
 def task_counts(tx: Transaction, swarm_id: str) -> TaskCounts:
     return TaskCounts(**tx.task_counts(swarm_id))
 
 
-def live_workers(tx: Transaction, swarm_id: str, polling: frozenset[str]) -> int:
-    """How many workers have a task or wait for one."""
-    return len(polling.union(tx.busy_workers(swarm_id)))
+def live_workers(tx: Transaction, swarm_id: str, polling: frozenset[str] | None) -> int:
+    """How many workers have a task or wait for one. Without a server, none can."""
+    return 0 if polling is None else len(polling.union(tx.busy_workers(swarm_id)))
 
 
 def work_of(tx: Transaction, swarm_id: str, tasks: TaskCounts, workers: int) -> SwarmWork:
     accepted, landed = tx.landing_counts(swarm_id) if tasks.total else (0, 0)
     totals = tx.usage_totals(swarm_id, WHOLE_SWARM) if tasks.total else Totals()
+    waiting = tx.open_counts(swarm_id) if tasks.total else OpenCounts()
     return SwarmWork(
         total=tasks.total,
         **tasks._asdict(),
         receipts=accepted,
         landed=landed,
-        questions=len(tx.questions(swarm_id, COUNTED_MAX, only_open=True)),
-        scope_requests=len(tx.scope_requests(swarm_id, COUNTED_MAX, only_open=True)),
-        holds=len(tx.holds_of_swarm(swarm_id, COUNTED_MAX)),
+        questions=waiting.questions,
+        scope_requests=waiting.scope_requests,
+        holds=waiting.holds,
+        reviews=waiting.reviews,
+        refused_starts=waiting.refused_starts,
         workers=workers,
         tokens=totals.tokens,
         dollars=totals.microdollars / MICRO,
@@ -57,19 +69,61 @@ def work_of(tx: Transaction, swarm_id: str, tasks: TaskCounts, workers: int) -> 
     )
 
 
+def attention(work: SwarmWork, has_plan: bool) -> SwarmAttention:
+    """Only a plan says that its work is to land; other work is merged without our knowledge."""
+    return SwarmAttention(
+        has_workers=work.workers > 0,
+        is_held=bool(work.questions or work.scope_requests or work.holds or work.refused_starts),
+        reviews=work.reviews,
+        to_land=max(work.receipts - work.landed - work.reviews, 0) if has_plan else 0,
+    )
+
+
 def waiting_in(
-    tx: Transaction, swarm_id: str, plan_file: str | None, workers: int
+    tx: Transaction,
+    swarm_id: str,
+    plan_file: str | None,
+    workers: int,
+    limit: int = WAITING_NAMED_MAX,
 ) -> list[ReasonView]:
     """What waits for a person, or for another task to get out of the way; the oldest kinds of
-    trouble first."""
-    reasons = _reasons(tx, swarm_id, plan_file, workers)
-    return [ReasonView(**reason._asdict()) for reason in reasons]
+    trouble first, and at most `limit` of each kind."""
+    reasons = _reasons(tx, swarm_id, plan_file, workers, limit)
+    return [reason_view(reason) for reason in reasons]
+
+
+def reason_view(reason: Reason) -> ReasonView:
+    return ReasonView(
+        kind=reason.kind,
+        bead_id=reason.bead_id,
+        text=reason.text,
+        command=reason.command,
+        also=list(reason.also),
+        question_id=reason.question_id,
+        until=reason.until_ms,
+    )
 
 
 def _reasons(
-    tx: Transaction, swarm_id: str, plan_file: str | None, workers: int
+    tx: Transaction, swarm_id: str, plan_file: str | None, workers: int, limit: int
 ) -> Iterator[Reason]:
-    limit = WAITING_NAMED_MAX
+    if plan_file is not None and not workers and _has_work_left(tx, swarm_id):
+        yield not_running_reason(None, plan_file)
+    yield from _questions_and_holds(tx, swarm_id, limit)
+    for task in tx.tasks_with_status(swarm_id, "failed", limit):
+        yield failed_reason(task, plan_file, workers)
+    yield from _refused_starts(tx, swarm_id, limit)
+    yield from _unlanded(tx, swarm_id, plan_file, workers, limit)
+
+
+def _has_work_left(tx: Transaction, swarm_id: str) -> bool:
+    """Whether a run would find something to do. What waits for a task that failed or was cancelled
+    needs more than a run."""
+    tasks = task_counts(tx, swarm_id)
+    return bool(tasks.active or tasks.queued or (tasks.open and not tasks.failed + tasks.cancelled))
+
+
+def _questions_and_holds(tx: Transaction, swarm_id: str, limit: int) -> Iterator[Reason]:
     questions = tx.questions(swarm_id, limit, only_open=True)
     scope_requests = tx.scope_requests(swarm_id, limit, only_open=True)
     holds = [
@@ -78,30 +132,26 @@ def _reasons(
     asked = to_answer(questions, scope_requests, [budget for _, budget in holds])
     yield from map(question_reason, asked)
     yield from map(scope_reason, scope_requests)
-    asking = {question.task_id for question in asked}
+    asking = {question.task_id for question in questions}
     for hold, budget in holds:
         if hold.reason != WAITS_FOR_ANSWER or hold.task_id not in asking:
-            yield hold_reason(hold, budget)
-    for task in tx.tasks_with_status(swarm_id, "failed", limit):
-        yield failed_reason(task, plan_file, workers)
-    yield from _refused_starts(tx, swarm_id)
-    yield from _unlanded(tx, swarm_id, plan_file, workers)
+            yield hold_reason(hold, budget, tx.usage_totals(swarm_id, hold.task_id))
 
 
 def _unlanded(
-    tx: Transaction, swarm_id: str, plan_file: str | None, workers: int
+    tx: Transaction, swarm_id: str, plan_file: str | None, workers: int, limit: int
 ) -> Iterator[Reason]:
     """A run that is going on lands by itself what needs no review."""
-    for landing in tx.landings_to_come(swarm_id, (-1, ""), WAITING_NAMED_MAX):
+    for landing in tx.landings_to_come(swarm_id, (-1, ""), limit):
         review = tx.review(swarm_id, landing.task_id)
         if review is not None and review.state == "open":
-            yield review_reason(review)
+            yield review_reason(swarm_id, review.task_id, review.commit_sha)
         elif plan_file is not None and not workers:
             yield landing_reason(landing, plan_file)
 
 
-def _refused_starts(tx: Transaction, swarm_id: str) -> Iterator[Reason]:
-    for refusal in tx.spawn_refusals(swarm_id, WAITING_NAMED_MAX):
+def _refused_starts(tx: Transaction, swarm_id: str, limit: int) -> Iterator[Reason]:
+    for refusal in tx.spawn_refusals(swarm_id, limit):
         task = tx.task(swarm_id, refusal.task_id)
         if task is not None and task.status == "open":
             yield from refusal_reasons(refusal, refused_by(tx, refusal))

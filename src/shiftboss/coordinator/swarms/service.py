@@ -99,11 +99,7 @@ class SwarmService:
 
     async def list_swarms(self, before: str | None, limit: int) -> SwarmList:
         polling = self._hub.polling_workers()
-        return await self._store.read(
-            lambda tx: swarms.listing(
-                tx, before, limit, lambda swarm_id: polling.get(swarm_id, frozenset())
-            )
-        )
+        return await self._store.read(lambda tx: swarms.listing(tx, before, limit, polling))
 
     async def events_after(self, swarm_id: str, event_id: int, limit: int) -> list[Event]:
         return await self._store.read(lambda tx: swarms.events_after(tx, swarm_id, event_id, limit))

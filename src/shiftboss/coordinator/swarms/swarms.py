@@ -27,7 +27,7 @@ from shiftboss.store.port import Retry, SwarmRow, Transaction
 PAGE_SIZE_MAX = 200
 
 # The workers of a swarm that wait for a task.
-Polling = Callable[[str], frozenset[str]]
+Polling = Callable[[str], frozenset[str] | None]
 
 
 def create(tx: Transaction, swarm_id: str, request: CreateSwarmRequest, now_ms: int) -> Swarm:
@@ -75,16 +75,17 @@ def existing(tx: Transaction, swarm_id: str) -> Swarm:
     return swarm
 
 
-def status(tx: Transaction, swarm_id: str, polling: frozenset[str]) -> SwarmStatus:
+def status(tx: Transaction, swarm_id: str, polling: frozenset[str] | None) -> SwarmStatus:
     """The current state of a swarm. The cost grows with its workers and tasks, not with its events.
 
-    `polling` are its workers that wait for a task.
+    `polling` are its workers that wait for a task; None without a server.
     """
     swarm = existing(tx, swarm_id)
     tasks = overview.task_counts(tx, swarm_id)
     live_workers = overview.live_workers(tx, swarm_id, polling)
     run = tx.plan_run(swarm_id)
     plan_file = run.plan_file if run else None
+    work = overview.work_of(tx, swarm_id, tasks, live_workers)
     assignments = tx.assignments(swarm_id)
     counts = WorkerCounts.from_states(tx.state_counts(swarm_id))
     last_event = tx.last_event(swarm_id)
@@ -94,7 +95,7 @@ def status(tx: Transaction, swarm_id: str, polling: frozenset[str]) -> SwarmStat
     return SwarmStatus(
         swarm_id=swarm_id,
         feature=swarm.feature,
-        status=swarm_status(swarm, counts, tasks, has_workers=live_workers > 0),
+        status=swarm_status(swarm, counts, tasks, overview.attention(work, run is not None)),
         workers_registered=counts.registered,
         workers_running=counts.registered - counts.complete - counts.failed,
         workers_complete=counts.complete,
@@ -115,7 +116,7 @@ def status(tx: Transaction, swarm_id: str, polling: frozenset[str]) -> SwarmStat
             _worker_view(assignment, retries[assignment.task_id]) for assignment in assignments
         ],
         holds=holds.views_of_swarm(tx, swarm_id),
-        bus=overview.work_of(tx, swarm_id, tasks, live_workers),
+        bus=work,
         waiting=overview.waiting_in(tx, swarm_id, plan_file, live_workers),
         plan_file=plan_file,
     )
@@ -171,22 +172,24 @@ def _parse_page_mark(mark: str | None) -> tuple[int, str] | None:
     return int(at_ms), swarm_id
 
 
-def _summary(tx: Transaction, row: SwarmRow, polling: frozenset[str]) -> SwarmSummary:
+def _summary(tx: Transaction, row: SwarmRow, polling: frozenset[str] | None) -> SwarmSummary:
     swarm_id, counts = row.swarm.swarm_id, WorkerCounts.from_states(row.states)
     tasks = overview.task_counts(tx, swarm_id)
     live_workers = overview.live_workers(tx, swarm_id, polling)
+    work = overview.work_of(tx, swarm_id, tasks, live_workers)
+    has_plan = tx.plan_run(swarm_id) is not None
     last_event = tx.last_event(swarm_id)
     return SwarmSummary(
         swarm_id=swarm_id,
         feature=row.swarm.feature,
-        status=swarm_status(row.swarm, counts, tasks, has_workers=live_workers > 0),
+        status=swarm_status(row.swarm, counts, tasks, overview.attention(work, has_plan)),
         workers_registered=counts.registered,
         workers_complete=counts.complete,
         workers_failed=counts.failed,
         created_at=wire_time(row.swarm.created_at_ms),
         completed_at=optional_wire_time(row.swarm.completed_at_ms),
         last_update=wire_time(last_event.at_ms if last_event else row.swarm.created_at_ms),
-        bus=overview.work_of(tx, swarm_id, tasks, live_workers),
+        bus=work,
     )
 
 

@@ -23,7 +23,7 @@ from shiftboss.orchestrator.worktrees.salvage import salvage_worktree
 from shiftboss.orchestrator.worktrees.worktree import Worktree
 from shiftboss.protocol.plan import PlanTask
 from shiftboss.rules.prompts.agent_prompts import RunTask, fix_prompt, run_prompt
-from shiftboss.rules.runs.waits import cancelled_text
+from shiftboss.rules.tasks.waiting import cancelled_reason, reason_line
 from shiftboss.worker.bus_task import FINAL_REPORT_SECONDS, BusTask, failure_reason
 
 log = logging.getLogger(__name__)
@@ -261,7 +261,9 @@ class Attempt:
         self._task.leave()
         view = await self._run.client.call("show_task", bead_id=self._task.bead_id)
         if view["status"] == "cancelled":
-            text = cancelled_text(self._task.bead_id, view["last_error"], self._run.client.swarm_id)
+            text = reason_line(
+                cancelled_reason(view["swarm_id"], view["bead_id"], view["last_error"])
+            )
             self._log(text)
             self._progress.stage(self._task.bead_id, "cancelled", text)
         else:

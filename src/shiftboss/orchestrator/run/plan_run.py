@@ -29,7 +29,7 @@ from shiftboss.orchestrator.run.run_files import keep_progress, write_run_facts
 from shiftboss.orchestrator.run.run_workers import RunWorker, run_workers, wait_until_idle
 from shiftboss.orchestrator.run.task_starter import TaskStarter
 from shiftboss.rules.runs.merge_tasks import original_of
-from shiftboss.rules.runs.waits import cancelled_dependency_text, cancelled_text
+from shiftboss.rules.tasks.waiting import cancelled_reason, dependency_reason, reason_line
 
 # Events wake the run. The poll is for changes that cause no event, such as a target branch that
 # becomes free.
@@ -231,7 +231,7 @@ def _outcome(
         elif plan_status.status(task.id) == "cancelled":
             outcome.cancelled.append(task.id)
             reason = plan_status.views[task.id]["last_error"]
-            stuck[task.id] = cancelled_text(task.id, reason, run.client.swarm_id)
+            stuck[task.id] = reason_line(cancelled_reason(run.client.swarm_id, task.id, reason))
             run.progress.stage(task.id, "cancelled", stuck[task.id])
         elif task.id in given_up:
             outcome.failed.append(task.id)
@@ -258,7 +258,7 @@ def _blocked_tasks(
 ) -> dict[str, str]:
     """The tasks that cannot start because of another one, each with the reason."""
     return {
-        bead_id: cancelled_dependency_text(bead_id, blocker, run.client.swarm_id)
+        bead_id: reason_line(dependency_reason(run.client.swarm_id, bead_id, blocker, "cancelled"))
         if plan_status.status(blocker) == "cancelled"
         else f"depends on {blocker}, which was given up"
         for bead_id, blocker in task_starter.blocked_by(plan_status, given_up).items()

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from shiftboss.orchestrator.run.progress import Stage
 from shiftboss.orchestrator.run.run_context import RunContext
 from shiftboss.rules.runs.records import WAITS_FOR_ANSWER
-from shiftboss.rules.runs.waits import hold_text, question_text, review_text
+from shiftboss.rules.tasks.waiting import in_one_line
 
 # Prefix of the failure of an attempt that needs a person: it was denied a tool. The next attempt
 # gets the answer.
@@ -18,13 +18,15 @@ BLOCKED: Final = "BLOCKED"
 class PlanStatus(NamedTuple):
     """`views` are all tasks of the swarm. `landable` are those that are accepted and have not
     landed, in the order in which they were accepted. `held` are those that wait for a person, with
-    the reason and the command that helps: a question, an exhausted budget, a pause without an end,
-    a review. `questions` are the open questions that they wait for."""
+    the server's reason and the command that helps: a question, a request for files, an exhausted
+    budget, a pause without an end, a review. `questions` are those that want an answer in words;
+    `asking` are the tasks that wait for an answer of any kind."""
 
     views: Mapping[str, dict[str, Any]]
     landable: Mapping[str, dict[str, Any]]
     held: Mapping[str, str]
     questions: Sequence[dict[str, Any]] = ()
+    asking: Collection[str] = ()
 
     def status(self, bead_id: str) -> str:
         view = self.views.get(bead_id)
@@ -50,9 +52,7 @@ class PlanStatus(NamedTuple):
     def stage_of_held(self, bead_id: str) -> Stage:
         if self.is_in_review(bead_id):
             return "in review"
-        if any(question["bead_id"] == bead_id for question in self.questions):
-            return "blocked"
-        return "parked"
+        return "blocked" if bead_id in self.asking else "parked"
 
     @property
     def snapshot(self) -> dict[str, tuple[str, int]]:
@@ -71,57 +71,67 @@ class PlanStatus(NamedTuple):
 async def read_plan_status(run: RunContext) -> PlanStatus:
     views = await _tasks_by_id(run, "list_tasks")
     landable = await _tasks_by_id(run, "list_landable")
-    holds = await _holds_without_end(run)
-    questions = await _questions_to_answer(run, views, holds)
-    return PlanStatus(views, landable, _held_tasks(run, views, holds, questions), questions)
+    status = await run.client.call("get_status", waiting=True)
+    parked = {hold["bead_id"] for hold in status["holds"] if hold["reason"] == WAITS_FOR_ANSWER}
+    waiting = [reason for reason in status["waiting"] if reason["until"] is None]
+    asking = {
+        reason["question_id"]: reason["bead_id"]
+        for reason in waiting
+        if reason["kind"] in ("question", "scope_request")
+        and (reason["bead_id"] in parked or _waits_for_answer(views.get(reason["bead_id"])))
+    }
+    held = _held_tasks(views, waiting, asking)
+    questions = await _questions(run, waiting, asking)
+    return PlanStatus(views, landable, held, questions, frozenset(asking.values()))
 
 
 async def _tasks_by_id(run: RunContext, operation: str) -> dict[str, dict[str, Any]]:
     return {task["bead_id"]: task for task in await run.client.all_of(operation, "tasks")}
 
 
-async def _holds_without_end(run: RunContext) -> list[dict[str, Any]]:
-    """Those that only a person can lift."""
-    holds = (await run.client.call("get_status")).get("holds") or []
-    return [hold for hold in holds if hold["until"] is None]
-
-
-async def _questions_to_answer(
-    run: RunContext, views: Mapping[str, dict[str, Any]], holds: Sequence[dict[str, Any]]
+async def _questions(
+    run: RunContext, waiting: Sequence[Mapping[str, Any]], asking: Mapping[int, str]
 ) -> list[dict[str, Any]]:
-    parked = {hold["bead_id"] for hold in holds if hold["reason"] == WAITS_FOR_ANSWER}
+    """Those that want an answer in words."""
+    in_words = {reason["question_id"] for reason in waiting if reason["kind"] == "question"}
+    if not in_words & asking.keys():
+        return []
     answer = await run.client.call("list_questions", only_open=True)
     return [
         question
         for question in answer["questions"]
-        if question["bead_id"] in parked
-        or _waits_for_answer(views.get(question["bead_id"]) or {"status": "missing"})
+        if question["question_id"] in in_words & asking.keys()
     ]
 
 
 def _held_tasks(
-    run: RunContext,
     views: Mapping[str, dict[str, Any]],
-    holds: Sequence[dict[str, Any]],
-    questions: Sequence[dict[str, Any]],
+    waiting: Sequence[Mapping[str, Any]],
+    asking: Mapping[int, str],
 ) -> dict[str, str]:
-    swarm_id = run.client.swarm_id
+    """The tasks that wait for a person, with the server's reason. `asking` are the questions that
+    keep their tasks from continuing."""
     held: dict[str, str] = {}
-    for hold in holds:
-        bead_ids = list(views) if hold["bead_id"] is None else [hold["bead_id"]]
-        held |= {
-            bead_id: hold_text(hold, swarm_id)
-            for bead_id in bead_ids
-            if bead_id in views and views[bead_id]["status"] in ("open", "queued")
-        }
-    held |= {
-        bead_id: review_text(bead_id, view["review"]["commit"], swarm_id)
-        for bead_id, view in views.items()
-        if _is_in_review(view)
-    }
-    # The question explains more than the hold that it caused.
-    held |= {question["bead_id"]: question_text(question, swarm_id) for question in questions}
+    for kinds in (("pause", "budget"), ("review",), ("scope_request", "question")):
+        for reason in waiting:
+            if reason["kind"] not in kinds:
+                continue
+            text = in_one_line(reason["text"], reason["command"], *reason["also"])
+            # A question explains more than the hold that it caused, so it comes last.
+            if "pause" in kinds:
+                held |= dict.fromkeys(_held_back(views, reason["bead_id"]), text)
+            elif "review" in kinds or reason["question_id"] in asking:
+                held[reason["bead_id"]] = text
     return held
+
+
+def _held_back(views: Mapping[str, dict[str, Any]], bead_id: str | None) -> list[str]:
+    """The tasks that a hold keeps from being handed out. Without an id: all that are left."""
+    return [
+        name
+        for name, view in views.items()
+        if bead_id in (None, name) and view["status"] in ("open", "queued")
+    ]
 
 
 def _is_in_review(view: Mapping[str, Any]) -> bool:
@@ -129,7 +139,9 @@ def _is_in_review(view: Mapping[str, Any]) -> bool:
     return view["status"] == "done" and review is not None and review["state"] == "open"
 
 
-def _waits_for_answer(view: Mapping[str, Any]) -> bool:
+def _waits_for_answer(view: Mapping[str, Any] | None) -> bool:
+    if view is None:
+        return False
     if view["status"] == "active":
         return view.get("state") == "blocked"
     return view["status"] == "failed" and str(view["last_error"]).startswith(BLOCKED)

@@ -26,7 +26,7 @@ from shiftboss.rules.paths.braces import normalize_patterns
 from shiftboss.rules.plans.graph import topological_order, traits_of
 from shiftboss.rules.plans.schedule import priorities
 from shiftboss.rules.runs.merge_tasks import is_merge_task
-from shiftboss.rules.runs.waits import refusal_text
+from shiftboss.rules.tasks.waiting import refusal_text
 
 
 class TaskStarter:

@@ -77,6 +77,16 @@ class LandingRecord(NamedTuple):
     landed_at_ms: int | None = None
 
 
+class OpenCounts(NamedTuple):
+    """How much of a swarm waits for a person or for another task."""
+
+    questions: int = 0
+    scope_requests: int = 0
+    holds: int = 0
+    reviews: int = 0
+    refused_starts: int = 0
+
+
 class PlanRunRecord(NamedTuple):
     """The plan that a swarm runs, as the last `shiftboss run` has read it."""
 

@@ -21,16 +21,20 @@ from shiftboss.rules.runs.records import (
     LandingRecord,
     ReviewRecord,
     SpawnRefusal,
+    Totals,
 )
 from shiftboss.rules.tasks.packets import Assignment
 from shiftboss.rules.tasks.tasks import Question, Task
 from shiftboss.rules.tasks.waiting import (
     Holder,
     Reason,
+    cancelled_reason,
+    dependency_reason,
     failed_reason,
     hold_reason,
     holder_reason,
     landing_reason,
+    not_running_reason,
     question_reason,
     refusal_reasons,
     review_reason,
@@ -45,11 +49,13 @@ VIOLATIONS_NAMED_MAX: Final = 5
 
 @dataclass(frozen=True)
 class TaskFacts:
-    """`dependencies` are those that are not done, `unlanded` those that are done and whose work has
-    not landed. `workers` are those of the swarm that have a task or wait for one."""
+    """`is_offline`: there is no server that workers could reach. `dependencies` are those that are
+    not done or in review, `unlanded` those that are done and have to land first. `workers` are
+    those of the swarm that have a task or wait for one."""
 
     task: Task
     plan_file: str | None = None
+    is_offline: bool = False
     assignment: Assignment | None = None
     dependencies: Sequence[Task] = ()
     unlanded: Sequence[str] = ()
@@ -57,6 +63,7 @@ class TaskFacts:
     queue_position: int = 0
     holds: Sequence[Hold] = ()
     budgets: Mapping[str, BudgetRecord] = field(default_factory=dict)
+    used: Mapping[str, Totals] = field(default_factory=dict)
     questions: Sequence[Question] = ()
     scope_requests: Sequence[ScopeRequest] = ()
     claim: Claim | None = None
@@ -80,7 +87,17 @@ class TaskFacts:
 
 def reasons_of(facts: TaskFacts) -> list[Reason]:
     """The most urgent first. There is always at least one."""
-    return [reason for reasons in _REASONS for reason in reasons(facts)]
+    reasons = [reason for reasons in _REASONS for reason in reasons(facts)]
+    return reasons or [_unexplained(facts)]
+
+
+def _unexplained(facts: TaskFacts) -> Reason:
+    """A worker that is blocked and has asked nothing that is still open."""
+    task, held = facts.task, facts.assignment
+    if held is not None and held.state is WorkerState.BLOCKED:
+        text = f"{held.worker} is blocked, and has no open question: it has to continue by itself"
+        return Reason("blocked", task.task_id, text, facts.command("task retry"))
+    return Reason(task.status, task.task_id, f"it is {task.status}", facts.command("task show"))
 
 
 def _questions(facts: TaskFacts) -> Iterator[Reason]:
@@ -108,7 +125,8 @@ def _holds(facts: TaskFacts) -> Iterator[Reason]:
         for hold in facts.holds:
             if hold.reason == WAITS_FOR_ANSWER and facts.questions:
                 continue  # the question says more
-            yield hold_reason(hold, facts.budgets.get(hold.task_id))
+            budget, used = facts.budgets.get(hold.task_id), facts.used.get(hold.task_id)
+            yield hold_reason(hold, budget, used)
 
 
 def _contract_pause(facts: TaskFacts) -> Iterator[Reason]:
@@ -121,18 +139,8 @@ def _dependencies(facts: TaskFacts) -> Iterator[Reason]:
     if facts.task.status not in ("open", "queued"):
         return
     for dependency in facts.dependencies:
-        where = f"{dependency.task_id} --swarm {dependency.swarm_id}"
-        command = f"shiftboss why {where}"
-        if dependency.status == "failed":
-            command = f"shiftboss task retry {where}"
-        elif dependency.status == "cancelled":
-            command = facts.command("task cancel")
-        yield Reason(
-            "dependency",
-            facts.task.task_id,
-            f"it waits for {dependency.task_id}, which is {dependency.status}",
-            command,
-        )
+        status = "in review" if dependency.status == "done" else dependency.status
+        yield dependency_reason(dependency.swarm_id, facts.task.task_id, dependency.task_id, status)
     for task_id in facts.unlanded:
         yield Reason(
             "dependency",
@@ -158,8 +166,8 @@ def _not_submitted(facts: TaskFacts) -> Iterator[Reason]:
     elif facts.workers:
         text, command = "its run has not started it yet", facts.command("task show")
     else:
-        text = "its run is not running"
-        command = f"shiftboss run {shlex.quote(facts.plan_file)}"
+        yield not_running_reason(facts.task.task_id, facts.plan_file)
+        return
     yield Reason("not_submitted", facts.task.task_id, text, command)
 
 
@@ -179,9 +187,22 @@ def _queued(facts: TaskFacts) -> Iterator[Reason]:
     yield Reason("queued", facts.task.task_id, text, command)
 
 
+def _left_behind(facts: TaskFacts) -> Iterator[Reason]:
+    """Without a server no worker is at work, whatever the last one has stored."""
+    if facts.task.status != "active" or not facts.is_offline:
+        return
+    if facts.plan_file is not None:
+        yield not_running_reason(facts.task.task_id, facts.plan_file)
+    else:
+        text = f"{facts.task.worker or 'its worker'} cannot go on: no server is running"
+        yield Reason("not_running", facts.task.task_id, text, "shiftboss serve")
+
+
 def _at_work(facts: TaskFacts) -> Iterator[Reason]:
     held = facts.assignment
-    if facts.task.status != "active" or held is None or held.state is WorkerState.BLOCKED:
+    if facts.task.status != "active" or facts.is_offline:
+        return
+    if held is None or held.state is WorkerState.BLOCKED:
         return
     if held.state is WorkerState.ASSIGNED:
         text = f"it is offered to {held.worker}, which has not acknowledged it"
@@ -217,8 +238,8 @@ def _failed(facts: TaskFacts) -> Iterator[Reason]:
 
 def _cancelled(facts: TaskFacts) -> Iterator[Reason]:
     if facts.task.status == "cancelled":
-        text = f"it was cancelled at {time_text(facts.task.updated_at_ms)}"
-        yield Reason("cancelled", facts.task.task_id, text, facts.command("task retry"))
+        task = facts.task
+        yield cancelled_reason(task.swarm_id, task.task_id, task.last_error)
 
 
 def _done(facts: TaskFacts) -> Iterator[Reason]:
@@ -230,7 +251,8 @@ def _done(facts: TaskFacts) -> Iterator[Reason]:
         yield Reason("done", facts.task.task_id, text, facts.command("task show"))
     elif landing.landed_commit is None:
         if facts.review is not None and facts.review.state == "open":
-            yield review_reason(facts.review)
+            review = facts.review
+            yield review_reason(review.swarm_id, review.task_id, review.commit_sha)
         else:
             yield landing_reason(landing, facts.plan_file)
     else:
@@ -250,6 +272,7 @@ _REASONS: Final[Sequence[Callable[[TaskFacts], Iterator[Reason]]]] = (
     _not_submitted,
     _queued,
     _claim,
+    _left_behind,
     _at_work,
     _failed,
     _cancelled,

@@ -56,26 +56,37 @@ def remaining_workers(workers_expected: int | None, counts: WorkerCounts) -> int
     return max(workers_expected or 0, counts.registered) - counts.complete
 
 
+class SwarmAttention(NamedTuple):
+    """`has_workers`: workers of the bus have a task or ask for one. `is_held`: a question, a hold
+    or another task keeps tasks from starting. `to_land`: accepted work of a plan that has not
+    landed and waits for no review."""
+
+    has_workers: bool = True
+    is_held: bool = False
+    reviews: int = 0
+    to_land: int = 0
+
+
 def swarm_status(
     swarm: Swarm,
     counts: WorkerCounts,
     tasks: TaskCounts = NO_TASKS,
-    *,
-    has_workers: bool = True,
+    attention: SwarmAttention = SwarmAttention(),  # noqa: B008 - immutable
 ) -> str:
     """created, running, waiting, complete, or failed (some failed and nothing else is left).
 
     A swarm waits when work is left and nothing is being done about it: its run has ended, or what
-    is left waits for a person. `has_workers`: workers of the bus have a task or ask for one.
+    is left waits for a person.
     """
     if not tasks.total:
         return _status_of_packets(swarm, counts)
     packets_left = counts.registered - counts.complete - counts.failed
-    if tasks.active or packets_left or (tasks.queued and has_workers):
+    at_work = tasks.active or tasks.queued or attention.to_land
+    if packets_left or (at_work and attention.has_workers):
         return "running"
-    if tasks.open == tasks.total and not counts.registered:
+    if tasks.open == tasks.total and not counts.registered and not attention.is_held:
         return "created"
-    if tasks.open or tasks.queued:
+    if tasks.open or at_work or attention.reviews:
         return "waiting"
     return "failed" if tasks.failed or counts.failed else "complete"
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
+from shiftboss.errors import Conflict
 from shiftboss.rules.claims.handoffs import ScopeRequest
 from shiftboss.rules.runs.budgets import MICRO
 from shiftboss.rules.runs.records import (
@@ -14,8 +15,8 @@ from shiftboss.rules.runs.records import (
     BudgetRecord,
     Hold,
     LandingRecord,
-    ReviewRecord,
     SpawnRefusal,
+    Totals,
 )
 from shiftboss.rules.tasks.tasks import Question, Task
 
@@ -23,12 +24,16 @@ _TEXT_CHARACTERS_MAX: Final = 300
 
 
 class Reason(NamedTuple):
-    """`kind` is stable. `command` works as printed; None if there is nothing to do."""
+    """`kind` is stable. `command` works as printed; None if there is nothing to do. `also` are
+    other commands that help. What has an `until_ms` ends by itself."""
 
     kind: str
     bead_id: str | None
     text: str
     command: str | None = None
+    also: Sequence[str] = ()
+    question_id: int | None = None
+    until_ms: int | None = None
 
 
 class Holder(NamedTuple):
@@ -60,23 +65,30 @@ def question_reason(question: Question) -> Reason:
         question.task_id or None,
         f"{question.worker} asks question {question.question_id}: {short_text(question.question)}",
         f"{command} --swarm {question.swarm_id}",
+        question_id=question.question_id,
     )
 
 
 def scope_reason(request: ScopeRequest) -> Reason:
     paths = ", ".join(request.paths[:3]) + (" and more" if len(request.paths) > 3 else "")
+    number = f"{request.request_id} --swarm {request.swarm_id}"
     return Reason(
         "scope_request",
         request.task_id,
         f"{request.worker} asks for {paths}: {short_text(request.reason)}",
-        f"shiftboss scope grant {request.request_id} --swarm {request.swarm_id}",
+        f"shiftboss scope grant {number}",
+        also=(f"shiftboss scope refuse {number}",),
+        question_id=request.question_id,
     )
 
 
-def hold_reason(hold: Hold, budget: BudgetRecord | None = None) -> Reason:
+def hold_reason(
+    hold: Hold, budget: BudgetRecord | None = None, used: Totals | None = None
+) -> Reason:
+    """`used` is what the budget was spent on: the command that raises it has to exceed that."""
     task = "" if hold.task_id == WHOLE_SWARM else f" --task {hold.task_id}"
     if hold.kind == "budget":
-        command = f"shiftboss budget set --swarm {hold.swarm_id}{task}{_twice(budget)}"
+        command = raise_budget_command(hold.swarm_id, hold.task_id, budget, used or Totals())
         return Reason("budget", hold.task_id or None, short_text(hold.reason), command)
     subject = "the whole swarm" if hold.task_id == WHOLE_SWARM else hold.task_id
     until = "until it is resumed" if hold.until_ms is None else f"until {time_text(hold.until_ms)}"
@@ -85,6 +97,7 @@ def hold_reason(hold: Hold, budget: BudgetRecord | None = None) -> Reason:
         hold.task_id or None,
         f"{subject} is paused {until}: {short_text(hold.reason)}",
         f"shiftboss swarm resume {hold.swarm_id}{task}",
+        until_ms=hold.until_ms,
     )
 
 
@@ -120,15 +133,38 @@ def landing_reason(landing: LandingRecord, plan_file: str | None) -> Reason:
     )
 
 
-def review_reason(review: ReviewRecord) -> Reason:
-    task = f"{review.task_id} --swarm {review.swarm_id}"
+def review_reason(swarm_id: str, task_id: str, commit: str) -> Reason:
+    task = f"{task_id} --swarm {swarm_id}"
     return Reason(
         "review",
-        review.task_id,
-        f"commit {review.commit_sha[:12]} is accepted and waits for your review; "
-        f"`shiftboss diff {task}` shows it",
+        task_id,
+        f"commit {commit[:12]} is accepted and waits for your review",
         f"shiftboss approve {task}",
+        also=(f"shiftboss diff {task}", f"shiftboss reject {task} --reason 'what is wrong'"),
     )
+
+
+def cancelled_reason(swarm_id: str, task_id: str, why: str | None) -> Reason:
+    text = "cancelled by the operator" + (f": {short_text(why)}" if why else "")
+    return Reason("cancelled", task_id, text, f"shiftboss task retry {task_id} --swarm {swarm_id}")
+
+
+def dependency_reason(swarm_id: str, task_id: str, dependency_id: str, status: str) -> Reason:
+    """For a task that cannot start because of another one."""
+    retry = f"shiftboss task retry {dependency_id} --swarm {swarm_id}"
+    command = f"shiftboss why {dependency_id} --swarm {swarm_id}"
+    if status == "failed":
+        command = retry
+    elif status == "cancelled":
+        command = f"shiftboss task cancel {task_id} --swarm {swarm_id}"
+    text = f"it waits for {dependency_id}, which is {status}"
+    also = (retry,) if status == "cancelled" else ()
+    return Reason("dependency", task_id, text, command, also)
+
+
+def not_running_reason(task_id: str | None, plan_file: str) -> Reason:
+    command = f"shiftboss run {shlex.quote(plan_file)}"
+    return Reason("not_running", task_id, "its run is not running", command)
 
 
 def holder_reason(task_id: str, holder: Holder) -> Reason:
@@ -149,14 +185,45 @@ def holder_reason(task_id: str, holder: Holder) -> Reason:
     )
 
 
-def _twice(budget: BudgetRecord | None) -> str:
-    """Options for twice the budget. A limit that is left out would be removed."""
-    if budget is None:
-        return ""
-    tokens = "" if budget.tokens is None else f" --tokens {budget.tokens * 2}"
-    if budget.microdollars is None:
-        return tokens
-    return f"{tokens} --dollars {budget.microdollars * 2 / MICRO:g}"
+def raise_budget_command(
+    swarm_id: str, task_id: str, budget: BudgetRecord | None, used: Totals
+) -> str:
+    """Sets twice the budget, or twice what was used if that is more. A limit that is left out would
+    be removed, and one of the two is required."""
+    task = "" if task_id == WHOLE_SWARM else f" --task {task_id}"
+    limits = ""
+    if budget is None or (budget.tokens is not None or budget.microdollars is None):
+        tokens = (budget.tokens if budget else None) or 0
+        limits += f" --tokens {2 * max(tokens, used.tokens, 1)}"
+    if budget is not None and budget.microdollars is not None:
+        microdollars = 2 * max(budget.microdollars, used.microdollars, 1)
+        limits += f" --dollars {_dollars(microdollars)}"
+    return f"shiftboss budget set --swarm {swarm_id}{task}{limits}"
+
+
+def _dollars(microdollars: int) -> str:
+    """Exact, and never in the form 1e-06."""
+    return f"{microdollars / MICRO:.6f}".rstrip("0").rstrip(".")
+
+
+def in_one_line(text: str, *commands: str | None) -> str:
+    """A sentence and the commands that help, for a log."""
+    given = "; or: ".join(command for command in commands if command)
+    return f"{text} ({given})" if given else text
+
+
+def reason_line(reason: Reason) -> str:
+    return in_one_line(reason.text, reason.command, *reason.also)
+
+
+def refusal_text(error: Conflict, swarm_id: str) -> str:
+    """Why a task cannot start yet. If a task of another swarm is in the way, which this run cannot
+    finish, with the commands that help."""
+    reason = error.detail.removesuffix("; nothing was changed")
+    holders = error.facts.get("holders")
+    first = holders[0] if isinstance(holders, list) and holders else None
+    is_foreign = isinstance(first, dict) and first.get("swarm_id") != swarm_id
+    return in_one_line(reason, error.hint if is_foreign else None)
 
 
 def short_text(text: str) -> str:

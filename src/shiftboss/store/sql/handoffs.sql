@@ -97,13 +97,13 @@ SELECT swarm_id, request_id, task_id, epoch, worker, paths, reason, state, asked
 FROM scope_requests WHERE swarm_id = :swarm_id AND request_id = :request_id;
 
 -- name: open_scope_requests
--- Only requests of current attempts: nobody waits for the others.
+-- Those whose question nobody has answered: it outlives an attempt that was parked.
 SELECT asked.swarm_id, asked.request_id, asked.task_id, asked.epoch, asked.worker, asked.paths,
     asked.reason, asked.state, asked.asked_at_ms, asked.decided_at_ms, asked.decision,
     asked.question_id
 FROM scope_requests AS asked
-JOIN assignments AS held ON held.swarm_id = asked.swarm_id AND held.task_id = asked.task_id
-    AND held.epoch = asked.epoch AND held.state NOT IN ('complete', 'failed')
+JOIN questions AS q ON q.swarm_id = asked.swarm_id AND q.question_id = asked.question_id
+    AND q.answer IS NULL
 WHERE asked.swarm_id = :swarm_id AND asked.state = 'open'
 ORDER BY asked.request_id LIMIT :limit;
 

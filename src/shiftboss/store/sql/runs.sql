@@ -95,8 +95,20 @@ FROM landings WHERE swarm_id = :swarm_id AND landed_commit IS NULL
 ORDER BY accepted_at_ms, receipt_id LIMIT :limit;
 
 -- name: landing_counts
--- How many tasks of the swarm are accepted, and how many of them have landed.
-SELECT count(*), count(landed_commit) FROM landings WHERE swarm_id = :swarm_id;
+-- How many tasks of the swarm are accepted, and how many of them have not landed.
+SELECT (SELECT count(*) FROM landings WHERE swarm_id = :swarm_id),
+    (SELECT count(*) FROM landings WHERE swarm_id = :swarm_id AND landed_commit IS NULL);
+
+-- name: open_counts
+-- What waits for a person: questions, requests for files, holds, reviews, refused starts.
+SELECT (SELECT count(*) FROM questions WHERE swarm_id = :swarm_id AND answer IS NULL),
+    (SELECT count(*) FROM scope_requests AS asked
+        JOIN questions AS q ON q.swarm_id = asked.swarm_id AND q.question_id = asked.question_id
+            AND q.answer IS NULL
+        WHERE asked.swarm_id = :swarm_id AND asked.state = 'open'),
+    (SELECT count(*) FROM holds WHERE swarm_id = :swarm_id),
+    (SELECT count(*) FROM reviews WHERE swarm_id = :swarm_id AND state = 'open'),
+    (SELECT count(*) FROM spawn_refusals WHERE swarm_id = :swarm_id);
 
 -- name: plan_run
 SELECT swarm_id, plan_file, started_at_ms FROM plan_runs WHERE swarm_id = :swarm_id;

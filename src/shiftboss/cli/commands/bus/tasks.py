@@ -116,12 +116,14 @@ def show_task(session: ServerSession, task_id: TaskId, swarm: TaskSwarm = None) 
 
 def _show_task(task_view: dict[str, Any], swarm: str) -> None:
     from shiftboss.cli.views.bus import task_summary
-    from shiftboss.rules.runs.waits import review_text
+    from shiftboss.cli.views.overview import reason_lines, show_lines
+    from shiftboss.rules.tasks.waiting import review_reason
 
     show(task_summary(task_view, now()))
     review = task_view.get("review")
     if review is not None and review["state"] == "open":
-        print_line(review_text(task_view["bead_id"], review["commit"], swarm))
+        reason = review_reason(swarm, task_view["bead_id"], review["commit"])
+        show_lines(reason_lines([reason._asdict()], with_task=False))
 
 
 @task.command()

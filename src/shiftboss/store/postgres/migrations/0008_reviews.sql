@@ -21,3 +21,5 @@ CREATE TABLE reviews (
     CHECK ((state = 'open') = (decided_at_ms IS NULL)),
     CHECK (state != 'rejected' OR reason IS NOT NULL)
 );
+
+CREATE INDEX reviews_open ON reviews (swarm_id) WHERE state = 'open';

@@ -1,7 +1,7 @@
 -- What an operator wants to know: how many tasks of a swarm are in which status, which swarm has a
 -- task of this id, why a task has not started, and which plan a swarm runs.
 
-CREATE INDEX tasks_by_status ON tasks (swarm_id, status);
+CREATE INDEX tasks_by_status ON tasks (swarm_id, status, task_id);
 CREATE INDEX tasks_by_id ON tasks (task_id, swarm_id);
 CREATE INDEX receipts_by_task ON receipts (task_id, swarm_id);
 
