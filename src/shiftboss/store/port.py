@@ -285,6 +285,10 @@ class BusTransaction(Protocol):
         """False, without a change, if it has an answer."""
         ...
 
+    def readdress_question(self, swarm_id: str, question_id: int, epoch: int) -> None:
+        """Its answer goes to a later attempt of the task."""
+        ...
+
     def withdraw_questions(
         self, swarm_id: str, task_id: str, epoch: int, answered_at_ms: int
     ) -> None:

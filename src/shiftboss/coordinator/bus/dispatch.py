@@ -16,6 +16,7 @@ from shiftboss.protocol.events import EventKind
 from shiftboss.protocol.fields import INTEGER_MAX
 from shiftboss.protocol.messages import AssignMessage
 from shiftboss.protocol.states import WorkerState
+from shiftboss.rules.contract.checkpoints import with_instructions
 from shiftboss.rules.tasks.leases import OFFER_MS
 from shiftboss.rules.tasks.packets import Assignment
 from shiftboss.rules.tasks.swarms import Swarm
@@ -145,6 +146,7 @@ def assign(
     former = tx.assignment(task.swarm_id, task.task_id) if task.epoch else None
     if former is not None:
         _take_over(tx, former, now_ms)
+    task = _with_answers(tx, task)
     epoch = task.epoch + 1
     tx.save_task(
         task._replace(status="active", epoch=epoch, worker=worker.name, updated_at_ms=now_ms)
@@ -185,6 +187,18 @@ def assign(
         task_id=task.task_id,
     )
     return assignment
+
+
+def _with_answers(tx: Transaction, task: Task) -> Task:
+    """The task with the answers that its last attempt did not use, as instructions for the next:
+    they came when that attempt was ending, or had ended."""
+    answers = tx.undelivered_answers(task.swarm_id, task.task_id, task.epoch) if task.epoch else []
+    if not answers:
+        return task
+    tx.mark_answers_delivered(task.swarm_id, task.task_id, task.epoch)
+    checkpoint = json.loads(task.checkpoint) if task.checkpoint else {}
+    texts = [question.answer or "" for question in answers]
+    return task._replace(checkpoint=json.dumps(with_instructions(checkpoint, texts)))
 
 
 def take_over_offer(tx: Transaction, worker: Worker, now_ms: int) -> Assignment | None:

@@ -213,6 +213,10 @@ FROM questions WHERE swarm_id = :swarm_id ORDER BY question_id DESC LIMIT :limit
 UPDATE questions SET answer = :answer, answered_at_ms = :answered_at_ms
 WHERE swarm_id = :swarm_id AND question_id = :question_id AND answer IS NULL;
 
+-- name: readdress_question
+UPDATE questions SET epoch = :epoch
+WHERE swarm_id = :swarm_id AND question_id = :question_id;
+
 -- name: withdraw_questions
 UPDATE questions SET answer = :answer, answered_at_ms = :answered_at_ms, heard = :heard
 WHERE swarm_id = :swarm_id AND task_id = :task_id AND epoch <= :epoch AND answer IS NULL;
