@@ -149,7 +149,7 @@ FROM assignments AS a WHERE swarm_id = :swarm_id AND NOT received AND state = 'a
         WHERE l.swarm_id = a.swarm_id AND l.task_id = a.task_id))
     AND NOT EXISTS (SELECT 1 FROM holds AS w
         WHERE w.swarm_id = a.swarm_id AND w.task_id IN ('', a.task_id))
-ORDER BY registered_at_ms, task_id LIMIT 1;
+ORDER BY registered_at_ms, task_id LIMIT 1 OFFSET :skip;
 
 -- name: has_offers
 SELECT 1 FROM assignments
