@@ -84,12 +84,13 @@ class Coordinator:
         self.bus = BusService(
             store, clock, hub, lease_reaper.expect_end, verdict_waiters, retry_policy, find_task
         )
+        spawning = spawning or SpawnPolicy()
         self.handoffs = HandoffService(
-            store, clock, hub, evidence, verdict_waiters, active_policy, spawning or SpawnPolicy()
+            store, clock, hub, evidence, verdict_waiters, active_policy, spawning
         )
         self.contract = ContractService(store, clock, active_policy, evidence, verdict_waiters)
         self.context = ContextService(store, active_policy, evidence)
-        self.runs = RunService(store, clock, evidence)
+        self.runs = RunService(store, clock, evidence, spawning)
         self.webhooks = Webhooks(store, clock, active_policy, self._ci_watcher.wake)
 
         self._duties: list[Duty] = [

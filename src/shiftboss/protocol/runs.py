@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, StringConstraints
+from pydantic import AfterValidator, Field, StringConstraints
 
 from shiftboss.protocol.bus import BusRequest, Epoch, HoldView, TaskId, WorkerName
 from shiftboss.protocol.fields import INTEGER_MAX, NO_NUL, Answer
@@ -187,10 +187,21 @@ class LandedAnswer(Answer):
     repo_locked: str | None = None
 
 
-class ReportRunRequest(BusRequest):
-    """`plan_file` is the plan that a run of the swarm has read."""
+def _check_printable(path: str) -> str:
+    if not path.isprintable():
+        raise ValueError("must have printable characters only")
+    return path
 
-    plan_file: Annotated[str, StringConstraints(min_length=1, max_length=4096, pattern=NO_NUL)]
+
+class ReportRunRequest(BusRequest):
+    """`plan_file` is the absolute path of the plan that a run of the swarm has read. People see it
+    in commands."""
+
+    plan_file: Annotated[
+        str,
+        StringConstraints(min_length=2, max_length=4096, pattern=r"^/"),
+        AfterValidator(_check_printable),
+    ]
 
 
 class ReportRunAnswer(Answer):

@@ -160,6 +160,12 @@ class BusRows(TransactionPart):
         }
         return self._write("answer_question", parameters) == 1
 
+    def readdress_question(self, swarm_id: str, question_id: int, epoch: int) -> None:
+        self._write(
+            "readdress_question",
+            {"swarm_id": swarm_id, "question_id": question_id, "epoch": epoch},
+        )
+
     def withdraw_questions(
         self, swarm_id: str, task_id: str, epoch: int, answered_at_ms: int
     ) -> None:

@@ -240,8 +240,9 @@ class BusTransaction(Protocol):
         """The workers that are free and available, the least recently used first."""
         ...
 
-    def next_offer(self, swarm_id: str) -> Assignment | None:
-        """The oldest offer that no poll has received and that is not held back since."""
+    def next_offer(self, swarm_id: str, skip: int = 0) -> Assignment | None:
+        """The oldest offer that no poll has received and that is not held back since, or the one
+        after the `skip` oldest."""
         ...
 
     def put_worker(self, worker: Worker) -> None: ...
@@ -283,6 +284,10 @@ class BusTransaction(Protocol):
         self, swarm_id: str, question_id: int, answer: str, answered_at_ms: int
     ) -> bool:
         """False, without a change, if it has an answer."""
+        ...
+
+    def readdress_question(self, swarm_id: str, question_id: int, epoch: int) -> None:
+        """Its answer goes to a later attempt of the task."""
         ...
 
     def withdraw_questions(

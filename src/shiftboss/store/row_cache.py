@@ -220,10 +220,10 @@ class CachedTransaction(SqlTransaction):
         self._cache.assignments.put(swarm_id, task_id, assignment)
         return assignment
 
-    def next_offer(self, swarm_id: str) -> Assignment | None:
+    def next_offer(self, swarm_id: str, skip: int = 0) -> Assignment | None:
         if swarm_id in self._cache.without_offers:
             return None
-        offer = super().next_offer(swarm_id)
+        offer = super().next_offer(swarm_id, skip)
         # An offer may be held back; then the next call has to ask again.
         if offer is None and not self._has_offers(swarm_id):
             self._cache.without_offers.add(swarm_id)

@@ -105,8 +105,8 @@ class SqlTransaction(BusRows, HandoffRows, ContractRows, RunRows):
         worker = taken_worker(swarm_id, row[_NEXT_COLUMN:-1])
         return TakenWorker(worker, assignment, may_have_offers=bool(row[-1]))
 
-    def next_offer(self, swarm_id: str) -> Assignment | None:
-        row = self._session.fetch_one("next_offer", {"swarm_id": swarm_id})
+    def next_offer(self, swarm_id: str, skip: int = 0) -> Assignment | None:
+        row = self._session.fetch_one("next_offer", {"swarm_id": swarm_id, "skip": skip})
         return None if row is None else _assignment(row)
 
     def _has_offers(self, swarm_id: str) -> bool:

@@ -133,7 +133,7 @@ CALLS: list[tuple[str, dict[str, Any]]] = [
     ("pause_swarm", {"reason": "quota", "until_ms": 4_102_444_800_000}),
     ("park_task", {**USER, "reason": "quota"}),
     ("release_files", {}),
-    ("report_run", {"plan_file": "plan.yaml"}),
+    ("report_run", {"plan_file": "/plan.yaml"}),
     ("report_landed", {"bead_id": "t-1", "commit": "a" * 40, "target": "main"}),
     ("report_landed", {"bead_id": "t-1", **LANDED}),
     ("list_landable", {}),

@@ -220,3 +220,18 @@ async def test_a_worker_that_comes_back_takes_an_offer_over_and_is_available_aga
     assert (await bus.show("u")).worker == "x"
     assert (await bus.given("v")).bead_id == "u"
     assert (await bus.rows()).workers["v"].available
+
+
+async def test_a_worker_takes_over_a_later_offer_than_that_of_the_task_it_gave_away(
+    bus: BusFixture,
+) -> None:
+    await bus.register("full")
+    await bus.add_and_submit("t")
+    await bus.start("full", "t")
+    await bus.say(MessageType.CONTEXT_THRESHOLD, "full", payload={"current_step": "x"})
+    await bus.register("gone", "gone-too")
+    bus.clock.now_ms += 1
+    await bus.add_and_submit("u")
+    assert [(await bus.show(task)).worker for task in ("t", "u")] == ["gone", "gone-too"]
+    assert (await bus.given("full")).bead_id == "u"
+    assert (await bus.show("t")).worker == "gone"

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from shiftboss.errors import OwnershipOverlap
@@ -12,10 +14,13 @@ from shiftboss.protocol.handoff_requests import OwnershipRequest
 from shiftboss.protocol.messages import MessageType
 from shiftboss.protocol.packets import CompleteRequest, ErrorRequest, RegisterRequest
 from shiftboss.protocol.runs import ReleaseFilesRequest
+from shiftboss.rules.claims.handoffs import Reservation
+from shiftboss.store.port import Transaction
 from tests.conformance.bus.bus_fixtures import StillClock
 from tests.conformance.handoffs.handoff_fixtures import HandoffFixture, accepted, open_handoffs
 from tests.repos import Repo
 from tests.verifying import LocalEvidence
+from tests.waiting import eventually
 
 pytestmark = [pytest.mark.anyio, pytest.mark.requirement("HO-07")]
 
@@ -251,6 +256,50 @@ async def test_a_task_that_nobody_works_on_for_hours_does_not_block_other_swarms
     await handoffs.submit("stale")
     assert await handoffs.start("w", "stale") == 1
     assert await handoffs.owners() == {"stale"}
+
+
+async def test_a_task_is_not_handed_out_while_a_server_with_another_clock_releases_its_files(
+    postgres_url: str, evidence: LocalEvidence, repo: Repo
+) -> None:
+    """The other clock is ahead: there, the task has been idle for long enough."""
+    async with (
+        open_handoffs(postgres_url, evidence, repo) as here,
+        open_handoffs(postgres_url, evidence, repo) as there,
+    ):
+        await here.spawn("stale", "src/a.py", submit=True)
+        other = await there.in_swarm("other")
+        await other.spawn("new", "src/b.py")
+        here.clock.now_ms += 4 * 3_600_000 - 1000
+        started, may_commit = threading.Event(), threading.Event()
+
+        def take_files(tx: Transaction) -> None:
+            handoff = tx.handoff(other.swarm_id, "new")
+            assert handoff is not None
+            tx.hold_repo(handoff.repo_id)
+            tx.release(here.swarm_id, "stale")
+            taken = Reservation(other.swarm_id, "new", handoff.repo_id, ["src/a.py"])
+            tx.reserve(taken, other.clock.now_ms)
+            started.set()
+            may_commit.wait(30)
+
+        taking = asyncio.ensure_future(there.coordinator.store.write(take_files, other.swarm_id))
+        await asyncio.to_thread(started.wait, 30)
+        registering = asyncio.ensure_future(here.register("w"))
+
+        def is_decided() -> bool:
+            return registering.done() or waits_for_repo(postgres_url)
+
+        await eventually(is_decided, "the task is handed out, or waits for the repo")
+        may_commit.set()
+        await asyncio.gather(taking, registering)
+        assert (await here.look("w")).task is None
+        assert await here.owners() == {"new"}
+
+
+def waits_for_repo(postgres_url: str) -> bool:
+    with psycopg.connect(postgres_url) as connection:
+        waiting = "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+        return connection.execute(waiting).fetchone() is not None
 
 
 async def test_work_in_progress_keeps_its_files_however_long_it_takes(

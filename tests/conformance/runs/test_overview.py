@@ -47,11 +47,11 @@ async def test_tasks_are_counted_by_status_and_say_why(bus: BusFixture) -> None:
 
 async def test_a_plan_is_named_by_the_advice(bus: BusFixture) -> None:
     await bus.add("a")
-    for plan_file in ("old.yaml", "plan.yaml"):
+    for plan_file in ("/plans/old.yaml", "/plans/plan.yaml"):
         request = ReportRunRequest(swarm_id=bus.swarm_id, plan_file=plan_file)
         await bus.coordinator.runs.report_run(request)
     answer = await bus.bus_service.why_task(TaskRequest(swarm_id=bus.swarm_id, bead_id="a"))
-    assert answer.reasons[0].command == "shiftboss run plan.yaml"
+    assert answer.reasons[0].command == "shiftboss run /plans/plan.yaml"
 
 
 async def test_the_swarms_of_a_task_are_found(bus: BusFixture) -> None:

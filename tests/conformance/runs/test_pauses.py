@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -205,6 +206,67 @@ async def test_a_blocked_worker_that_exits_is_parked_until_its_question_is_answe
     given = await bus.given("w")
     assert (given.bead_id, given.checkpoint) == ("a", {"instructions": "blue"})
     assert (await bus.show("a")).failures == 0
+
+
+@pytest.mark.requirement("OWN-12")
+@pytest.mark.parametrize("checkpoint", [None, {"next": "the tests"}])
+async def test_an_answer_that_comes_while_its_worker_is_being_parked_goes_to_the_next(
+    plan: RunFixture, bus: BusFixture, checkpoint: dict[str, Any] | None
+) -> None:
+    await bus.register("w")
+    await bus.add_and_submit("a")
+    epoch = await bus.start("w", "a")
+    asked = await bus.say(MessageType.BLOCKED, "w", payload={"question": "which colour?"})
+    assert asked.question_id is not None
+    await bus.answer(asked.question_id, "blue")
+    await plan.park("a", "w", epoch, checkpoint=checkpoint)
+    given = await bus.given("w")
+    assert given.checkpoint is not None
+    assert given.checkpoint["instructions"] == "blue"
+    assert given.checkpoint.items() >= (checkpoint or {}).items()
+    await bus.ack("w", "a")
+    assert (await bus.beat("w")).answers == [], "it has the answer"
+
+
+@pytest.mark.requirement("OWN-12")
+@pytest.mark.parametrize("acknowledged", [True, False])
+async def test_an_answer_reaches_the_attempt_that_was_resumed_without_it(
+    plan: RunFixture, bus: BusFixture, acknowledged: bool
+) -> None:
+    await bus.register("w")
+    await bus.add_and_submit("a")
+    epoch = await bus.start("w", "a")
+    asked = await bus.say(MessageType.BLOCKED, "w", payload={"question": "which colour?"})
+    assert asked.question_id is not None
+    await plan.park("a", "w", epoch)
+    await plan.resume("a")
+    await bus.given("w")
+    if acknowledged:
+        await bus.ack("w", "a")
+    await bus.answer(asked.question_id, "blue")
+    if not acknowledged:
+        await bus.ack("w", "a")
+    told = (await bus.look("w")).answers or []
+    assert [answer["answer"] for answer in told] == ["blue"]
+
+
+@pytest.mark.requirement("OWN-12")
+async def test_an_answer_to_an_attempt_before_the_last_goes_to_the_next_one(
+    plan: RunFixture, bus: BusFixture
+) -> None:
+    await bus.register("w")
+    await bus.add_and_submit("a")
+    epoch = await bus.start("w", "a")
+    asked = await bus.say(MessageType.BLOCKED, "w", payload={"question": "which colour?"})
+    assert asked.question_id is not None
+    await plan.park("a", "w", epoch)
+    await plan.resume("a")
+    await plan.park("a", "w", await bus.start("w", "a"), 60)
+    await bus.answer(asked.question_id, "blue")
+    await plan.pass_seconds(60)
+    given = await bus.given("w")
+    assert given.checkpoint is not None
+    assert given.checkpoint["instructions"] == "blue"
 
 
 @pytest.mark.requirement("OWN-12")

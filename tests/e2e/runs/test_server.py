@@ -16,7 +16,7 @@ import pytest
 from shiftboss.client.errors import ServerUnreachable
 from shiftboss.client.http_client import HttpClient, ServerRequest
 from shiftboss.client.server_address import Server
-from shiftboss.errors import Forbidden, UnknownRepo
+from shiftboss.errors import Forbidden, InvalidRequest, UnknownRepo
 from shiftboss.orchestrator.run import server_client, server_process
 from shiftboss.orchestrator.run.progress import Progress
 from shiftboss.orchestrator.run.run_server import server_for_run
@@ -197,6 +197,30 @@ async def test_only_the_run_can_spawn_tasks(tmp_path: Path) -> None:
                 await agent.spawn(**task)
         async with RunServerClient(run_server.server, "s", run_server.operator_token) as run:
             assert (await run.spawn(**task))["bead_id"] == "t"
+
+
+@pytest.mark.requirement("OWN-12")
+async def test_an_agent_cannot_name_the_plan_that_the_operator_is_advised_to_run(
+    tmp_path: Path,
+) -> None:
+    async with (
+        server_for_run(options(tmp_path), Progress()) as run_server,
+        RunServerClient(run_server.server, "s") as agent,
+        RunServerClient(run_server.server, "s", run_server.operator_token) as run,
+    ):
+        await run.create_swarm("Sums")
+        await run.report_run(Path("/plans/plan.yaml"))
+        with pytest.raises(Forbidden, match="only the operator may run plans"):
+            await agent.call("report_run", plan_file="/tmp/x.yaml")
+        with pytest.raises(Forbidden, match="only the operator may run plans"):
+            await agent.call("release_files")
+        await run.call("add_task", bead_id="t", title="T")
+        why = await run.call("why_task", bead_id="t")
+        assert why["reasons"][0]["command"] == "shiftboss run /plans/plan.yaml"
+        for path in ("plan.yaml", "/a\nb.yaml", "/" + "a" * 5000):
+            with pytest.raises(InvalidRequest, match="plan_file"):
+                await run.call("report_run", operator=True, plan_file=path)
+        await run.release_files()
 
 
 @pytest.mark.requirement("OWN-12")

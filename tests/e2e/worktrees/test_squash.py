@@ -107,3 +107,25 @@ async def test_a_squash_that_breaks_a_test_does_not_land(project: Project, lande
     outcome = await lander.land(squash(project, "bd-2", two, criterion))
     assert isinstance(outcome, LandingRefused)
     assert subjects(project) == ["the work of bd-1"]
+
+
+async def test_the_verified_commit_is_kept_even_if_the_first_run_was_killed_after_it_landed(
+    project: Project, lander: Lander
+) -> None:
+    """Its receipt names it, and git would collect it."""
+    commit = project.work("bd-1", {"src/auth/one.py": "x = 1\n"})
+    work = squash(project, "bd-1", commit, branch=None)
+    landed = await lander.land(work)
+    project.repo.git("update-ref", "-d", "refs/shiftboss/squashed/s/bd-1")
+    assert await lander.land(work) == Landed(landed.commit, "already")  # type: ignore[union-attr]
+    assert project.refs("refs/shiftboss/squashed") == {"refs/shiftboss/squashed/s/bd-1": commit}
+
+
+async def test_the_verified_commit_is_kept_before_the_target_moves(
+    project: Project, lander: Lander
+) -> None:
+    commit = project.work("bd-1", {"src/auth/one.py": "x = 1\n"})
+    (project.repo.path / "src/auth").mkdir(parents=True, exist_ok=True)
+    (project.repo.path / "src/auth/one.py").write_text("in the way\n")
+    assert isinstance(await lander.land(squash(project, "bd-1", commit)), LandingRefused)
+    assert project.refs("refs/shiftboss/squashed") == {"refs/shiftboss/squashed/s/bd-1": commit}

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import io
+from typing import Any
 
 import pytest
 from rich.console import Console, Group
 
+from shiftboss.cli.views.answer_prompt import AnswerPrompt
 from shiftboss.cli.views.runs import ROWS_SHOWN, RunView, narrow_lines, outcome_lines, run_table
 from shiftboss.orchestrator.run.plan_run import RunOutcome
 from shiftboss.orchestrator.run.progress import Progress, TaskProgress
@@ -120,3 +122,65 @@ def test_the_summary_names_cancelled_tasks_and_what_brings_them_back() -> None:
     (line,) = [str(line) for line in outcome_lines(outcome) if "gone" in str(line)]
     assert line.startswith("cancelled gone")
     assert back in line
+
+
+def asked(question_id: int, text: str = "which colour?") -> dict[str, Any]:
+    return {"question_id": question_id, "bead_id": f"task-{question_id}", "question": text}
+
+
+@pytest.mark.requirement("OWN-12")
+def test_an_answer_goes_only_to_the_question_that_was_shown_when_it_was_typed() -> None:
+    progress = Progress()
+    sent: list[tuple[int, str]] = []
+    progress.answer = lambda question_id, text: sent.append((question_id, text))
+    now = 0.0
+    prompt = AnswerPrompt(progress, lambda: now)
+    progress.questions = [asked(1), asked(2), asked(3)]
+    prompt.type(b"b")
+    progress.questions = [asked(2), asked(3)]  # somebody else has answered
+    for key in (b"l", b"u", b"e", b"\n"):
+        now += 1.5
+        prompt.type(key)
+    assert sent == []
+    prompt.type(b"red\nor ")
+    progress.questions = [asked(3)]
+    prompt.type(b"green\n")
+    assert sent == [(2, "red"), (3, "green")]
+
+
+@pytest.mark.requirement("OWN-12")
+def test_an_answer_stays_with_its_question_when_an_older_one_appears() -> None:
+    progress = Progress()
+    sent: list[tuple[int, str]] = []
+    progress.answer = lambda question_id, text: sent.append((question_id, text))
+    prompt = AnswerPrompt(progress)
+    prompt.type(b"before any question\n")
+    progress.questions = [asked(2)]
+    prompt.type(b"bl")
+    progress.questions = [asked(1), asked(2)]
+    prompt.type(b"ue\n")
+    prompt.type(b"red\n")
+    assert sent == [(2, "blue"), (1, "red")]
+
+
+@pytest.mark.requirement("OWN-12")
+@pytest.mark.parametrize("width", [40, 80])
+@pytest.mark.parametrize("question", ["which colour?", "word " * 900, "line\n" * 90])
+def test_the_prompt_fits_a_small_terminal(width: int, question: str) -> None:
+    progress = progress_of(ROWS_SHOWN + 3)
+    for number in range(20):
+        progress.log("", f"line {number}")
+    progress.questions = [asked(1, question)]
+    screen = Console(file=io.StringIO(), width=width, height=24, color_system=None)
+    progress.answer = lambda *_: None
+    prompt = AnswerPrompt(progress)
+    prompt.type(b"blue " * 40)
+    view = RunView(progress)
+    view._console = screen
+    shown = "\n".join("".join(s.text for s in row) for row in screen.render_lines(view))
+    assert len(shown.splitlines()) <= 24
+    assert "task-1 asks (question 1):" in shown
+    lines = prompt.lines(screen, reads=True)
+    assert len(lines) <= 12
+    assert str(lines[-1]).endswith("blue _")
+    assert len(str(lines[-1])) <= width

@@ -48,12 +48,11 @@ class TypedLine:
         return [line for line in lines if line]
 
 
-class LineInput:
-    """Calls `on_line`, from a thread, with each line that is typed between `start` and `stop`."""
+class KeyInput:
+    """Calls `on_keys`, from a thread, with what is typed between `start` and `stop`."""
 
-    def __init__(self, on_line: Callable[[str], None]) -> None:
-        self.typed = TypedLine()
-        self._on_line = on_line
+    def __init__(self, on_keys: Callable[[bytes], None]) -> None:
+        self._on_keys = on_keys
         self._input = sys.stdin.fileno()
         self._settings: list[Any] | None = None
         self._stop_reader, self._stop_writer = os.pipe()
@@ -83,8 +82,7 @@ class LineInput:
             data = os.read(self._input, 1024)
             if not data:
                 return
-            for line in self.typed.type(data):
-                self._on_line(line)
+            self._on_keys(data)
 
 
 def can_read_lines() -> bool:

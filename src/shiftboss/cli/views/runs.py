@@ -14,8 +14,9 @@ from rich.progress_bar import ProgressBar
 from rich.table import Column, Table
 from rich.text import Text
 
-from shiftboss.cli.common.line_input import LineInput, can_read_lines
+from shiftboss.cli.common.line_input import KeyInput, can_read_lines
 from shiftboss.cli.common.output import console, printable
+from shiftboss.cli.views.answer_prompt import AnswerPrompt
 from shiftboss.cli.views.tables import Members, cell, plain_table
 from shiftboss.orchestrator.run.progress import Progress, TaskProgress
 
@@ -66,7 +67,8 @@ class RunView:
         self._started_at = time.monotonic() - elapsed
         self._live: Live | None = None
         self._lock = threading.Lock()
-        self._input: LineInput | None = None
+        self._prompt = AnswerPrompt(progress)
+        self._input: KeyInput | None = None
 
     def __enter__(self) -> Self:
         if self._quiet:
@@ -77,7 +79,7 @@ class RunView:
             )
             self._live.start()
             if self._reads_answers and can_read_lines():
-                self._input = LineInput(self._answer)
+                self._input = KeyInput(self._prompt.type)
                 self._input.start()
         else:
             self._progress.listeners.append(self._print)
@@ -111,34 +113,25 @@ class RunView:
             *([] if is_narrow else [bar]),
             f"{time.monotonic() - self._started_at:.0f} s, {_spent(list(rows))}",
         )
-        lines = [_one_line(Text(printable(line), style="dim")) for line in self._last_lines()]
-        tasks = narrow_lines(rows) if is_narrow else [run_table(rows)]
-        return Group(head, *tasks, *lines, *self._prompt())
-
-    def _prompt(self) -> list[RenderableType]:
-        """The oldest open question, and the answer as far as it is typed."""
-        if not self._progress.questions:
-            return []
-        question = self._progress.questions[0]
-        title = f"{question['bead_id']} asks (question {question['question_id']}):"
-        text = [Text(printable(title), "bold yellow")]
-        text += [Text(printable(line)) for line in str(question["question"]).splitlines()]
-        if self._input is not None:
-            text.append(Text(f"your answer> {self._input.typed.text}_", "bold"))
-        return [*text]
-
-    def _answer(self, line: str) -> None:
-        """Called from the thread that reads the terminal."""
-        questions, answer = self._progress.questions, self._progress.answer
-        if questions and answer is not None:
-            answer(questions[0]["question_id"], line)
-
-    def _last_lines(self) -> list[str]:
-        return list(self._progress.lines)[-LINES_SHOWN:]
+        prompt = self._prompt.lines(self._console, reads=self._input is not None)
+        rows_max, lines_max = room_for(self._console.height, len(prompt))
+        last_lines = list(self._progress.lines)[-lines_max:]
+        lines = [_one_line(Text(printable(line), style="dim")) for line in last_lines]
+        tasks = narrow_lines(rows, rows_max) if is_narrow else [run_table(rows, rows_max)]
+        return Group(head, *tasks, *lines, *prompt)
 
     def show_outcome(self, outcome: RunOutcome, advice: str | None = None) -> None:
         for line in outcome_lines(outcome, self._progress, advice):
             self._console.print(line, soft_wrap=True)
+
+
+def room_for(height: int, prompt_rows: int) -> tuple[int, int]:
+    """How many tasks and last lines fit a terminal of this height above the prompt, which must not
+    be cut off."""
+    # The head, the names of the columns, and the row that counts the tasks that are not shown.
+    room = height - 3 - prompt_rows
+    lines = min(LINES_SHOWN, max(room // 3, 1))
+    return min(ROWS_SHOWN, max(room - lines, 1)), lines
 
 
 def outcome_lines(
@@ -177,7 +170,7 @@ def _task_outcome(bead_id: str, row: TaskProgress | None, outcome: RunOutcome) -
     return "  ".join(parts)
 
 
-def run_table(rows: list[TaskProgress]) -> Table:
+def run_table(rows: list[TaskProgress], rows_max: int = ROWS_SHOWN) -> Table:
     """Columns that would be empty or the same in every row are left out, to fit 80 columns."""
     columns: list[tuple[str, Callable[[TaskProgress], str | Text]]] = [
         ("task", lambda row: printable(row.bead_id)),
@@ -193,19 +186,19 @@ def run_table(rows: list[TaskProgress]) -> Table:
     for name, _ in columns:
         table.add_column(name, no_wrap=True)
     table.add_column("doing", no_wrap=True, overflow="ellipsis", ratio=1)
-    for row in rows[:ROWS_SHOWN]:
+    for row in rows[:rows_max]:
         cells = (cell(row) for _, cell in columns)
         table.add_row(*cells, printable(row.doing or row.title))
-    if len(rows) > ROWS_SHOWN:
-        table.add_row(f"... {len(rows) - ROWS_SHOWN} more")
+    if len(rows) > rows_max:
+        table.add_row(f"... {len(rows) - rows_max} more")
     return table
 
 
-def narrow_lines(rows: list[TaskProgress]) -> list[Text]:
+def narrow_lines(rows: list[TaskProgress], rows_max: int = ROWS_SHOWN) -> list[Text]:
     """One line per task, without columns."""
-    lines = [_narrow_line(row) for row in rows[:ROWS_SHOWN]]
-    if len(rows) > ROWS_SHOWN:
-        lines.append(Text(f"... {len(rows) - ROWS_SHOWN} more"))
+    lines = [_narrow_line(row) for row in rows[:rows_max]]
+    if len(rows) > rows_max:
+        lines.append(Text(f"... {len(rows) - rows_max} more"))
     return lines
 
 

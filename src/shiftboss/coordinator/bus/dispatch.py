@@ -16,6 +16,7 @@ from shiftboss.protocol.events import EventKind
 from shiftboss.protocol.fields import INTEGER_MAX
 from shiftboss.protocol.messages import AssignMessage
 from shiftboss.protocol.states import WorkerState
+from shiftboss.rules.contract.checkpoints import with_instructions
 from shiftboss.rules.tasks.leases import OFFER_MS
 from shiftboss.rules.tasks.packets import Assignment
 from shiftboss.rules.tasks.swarms import Swarm
@@ -24,6 +25,8 @@ from shiftboss.store.port import Transaction
 
 # How many free workers are looked at for one whose poll is parked.
 FREE_WORKERS_MAX: Final = 50
+# How many offers are looked at for one that a worker can take over. It has given away few tasks.
+OFFERS_MAX: Final = 20
 
 
 def take_swarm(tx: Transaction, swarm_id: str, now_ms: int) -> None:
@@ -145,6 +148,7 @@ def assign(
     former = tx.assignment(task.swarm_id, task.task_id) if task.epoch else None
     if former is not None:
         _take_over(tx, former, now_ms)
+    task = _with_answers(tx, task)
     epoch = task.epoch + 1
     tx.save_task(
         task._replace(status="active", epoch=epoch, worker=worker.name, updated_at_ms=now_ms)
@@ -187,21 +191,44 @@ def assign(
     return assignment
 
 
+def _with_answers(tx: Transaction, task: Task) -> Task:
+    """The task with the answers that its last attempt did not use, as instructions for the next:
+    they came when that attempt was ending, or had ended."""
+    answers = tx.undelivered_answers(task.swarm_id, task.task_id, task.epoch) if task.epoch else []
+    if not answers:
+        return task
+    tx.mark_answers_delivered(task.swarm_id, task.task_id, task.epoch)
+    checkpoint = json.loads(task.checkpoint) if task.checkpoint else {}
+    texts = [question.answer or "" for question in answers]
+    return task._replace(checkpoint=json.dumps(with_instructions(checkpoint, texts)))
+
+
 def take_over_offer(tx: Transaction, worker: Worker, now_ms: int) -> Assignment | None:
     """Give the worker, which polls and is free, the oldest offer that no poll has received. Its
     former worker may be gone, and gets no more tasks until its next request."""
-    offer = tx.next_offer(worker.swarm_id)
-    if offer is None:
+    found = _offer_for(tx, worker)
+    if found is None:
         return None
-    task = tx.task(offer.swarm_id, offer.task_id)
-    assert task is not None, "an offer has a task"
-    if has_left_checkpoint(task, worker.name):
-        return None  # it gave the task away, because its context was full
+    offer, task = found
     # A question of an earlier attempt stays open: its answer goes to the next worker.
     close_assignment(tx, offer, now_ms, keep_questions=True)
     _add_attempt_ended(tx, offer, "offer_taken_over", now_ms)
     free_worker(tx, offer, now_ms, available=False)
     return assign(tx, task, worker._replace(available=True), now_ms)
+
+
+def _offer_for(tx: Transaction, worker: Worker) -> tuple[Assignment, Task] | None:
+    """The oldest offer that the worker can take over, with its task. A worker whose context was
+    full does not get the task back that it gave away."""
+    for skip in range(OFFERS_MAX):
+        offer = tx.next_offer(worker.swarm_id, skip)
+        if offer is None:
+            return None
+        task = tx.task(offer.swarm_id, offer.task_id)
+        assert task is not None, "an offer has a task"
+        if not has_left_checkpoint(task, worker.name):
+            return offer, task
+    return None
 
 
 def _take_over(tx: Transaction, former: Assignment, now_ms: int) -> None:

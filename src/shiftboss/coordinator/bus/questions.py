@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 from shiftboss.coordinator.bus.dispatch import take_swarm
 from shiftboss.coordinator.contract.attempts import amend_checkpoint, restart_clock
 from shiftboss.coordinator.runs.holds import lift_answer_hold
@@ -139,7 +137,7 @@ def _continue_attempt(tx: Transaction, question: Question, now_ms: int) -> None:
         )
         restart_clock(tx, assignment, now_ms, helped=True)
     else:
-        _keep_for_next(tx, question)
+        question = _readdress(tx, question, assignment)
     tx.add_event(
         question.swarm_id,
         EventKind.QUESTION_ANSWERED,
@@ -158,15 +156,15 @@ def _continue_attempt(tx: Transaction, question: Question, now_ms: int) -> None:
         lift_answer_hold(tx, question.swarm_id, question.task_id, now_ms)
 
 
-def _keep_for_next(tx: Transaction, question: Question) -> None:
-    """The attempt has failed or was parked: the next worker gets the answer as its instructions."""
+def _readdress(tx: Transaction, question: Question, assignment: Assignment | None) -> Question:
+    """The attempt that asked has ended. If another one has started, it gets the answer; if not, the
+    next one does (`dispatch.assign`)."""
     task = tx.task(question.swarm_id, question.task_id)
-    waits = task is not None and task.status in ("failed", "queued")
-    if task is not None and waits and task.epoch == question.epoch:
-        checkpoint = json.loads(task.checkpoint) if task.checkpoint else {}
-        earlier = checkpoint.get("instructions")
-        checkpoint["instructions"] = "\n".join(filter(None, (earlier, question.answer)))
-        tx.save_task(task._replace(checkpoint=json.dumps(checkpoint)))
+    if task is None or task.epoch <= question.epoch:
+        return question
+    tx.readdress_question(question.swarm_id, question.question_id, task.epoch)
+    worker = question.worker if assignment is None else assignment.worker
+    return question._replace(epoch=task.epoch, worker=worker)
 
 
 def _has_open_questions(tx: Transaction, answered: Question) -> bool:

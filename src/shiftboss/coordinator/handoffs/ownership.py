@@ -7,7 +7,7 @@ from typing import Any
 
 from shiftboss.errors import OwnershipOverlap
 from shiftboss.protocol.handoffs import WorkerHandoff
-from shiftboss.rules.claims.handoffs import Reservation, has_lapsed
+from shiftboss.rules.claims.handoffs import Reservation, has_lapsed, may_lapse_elsewhere
 from shiftboss.rules.paths.overlap import overlaps as find_overlaps
 from shiftboss.rules.tasks.tasks import Task
 from shiftboss.store.port import Transaction
@@ -66,7 +66,7 @@ def reserve_if_released(tx: Transaction, task: Task, now_ms: int) -> None:
     its run has ended."""
     if task.contract_version is None:
         return
-    may_lapse = has_lapsed("queued", now_ms - task.updated_at_ms)
+    may_lapse = may_lapse_elsewhere(now_ms - task.updated_at_ms)
     if may_lapse and (handoff := tx.handoff(task.swarm_id, task.task_id)) is not None:
         tx.hold_repo(handoff.repo_id)  # another swarm may be releasing its files right now
     if not tx.has_reservation(task.swarm_id, task.task_id):

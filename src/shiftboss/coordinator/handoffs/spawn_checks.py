@@ -78,6 +78,14 @@ class SpawnPolicy(NamedTuple):
     open_to_all: bool = True
     variables: frozenset[str] = frozenset()
 
+    def check_may_run(self) -> None:
+        """The plan that a run reports is named in commands that the operator is advised to run."""
+        if not self.open_to_all:
+            raise Forbidden(
+                "only the operator may run plans here; nothing was changed",
+                hint="the operator opens it to all with `shiftboss serve --spawning everybody`",
+            )
+
     def check_open(self) -> None:
         if not self.open_to_all:
             raise Forbidden(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from shiftboss.coordinator.clock import Clock
+from shiftboss.coordinator.handoffs.spawn_checks import SpawnPolicy
 from shiftboss.coordinator.idempotency import write_once
 from shiftboss.coordinator.runs import holds, landings, parking, reviews, usage
 from shiftboss.errors import Conflict
@@ -36,7 +37,11 @@ from shiftboss.store.port import Store
 
 
 class RunService:
-    def __init__(self, store: Store, clock: Clock, evidence: Evidence) -> None:
+    def __init__(
+        self, store: Store, clock: Clock, evidence: Evidence, spawning: SpawnPolicy
+    ) -> None:
+        """A run spawns its tasks: `spawning` also says who may report runs."""
+        self._spawning = spawning
         self._store = store
         self._clock = clock
         self._evidence = evidence
@@ -89,10 +94,17 @@ class RunService:
             lambda tx: parking.park(tx, request, now_ms), request.swarm_id
         )
 
+    async def release_files_of_open_run(
+        self, request: ReleaseFilesRequest, key: str | None = None
+    ) -> ReleaseFilesAnswer:
+        self._spawning.check_may_run()
+        return await self.release_files(request, key)
+
     async def release_files(
         self, request: ReleaseFilesRequest, _key: str | None = None
     ) -> ReleaseFilesAnswer:
-        """The key is not needed: a repeat releases nothing."""
+        """For the operator: also where runs are not open to all. The key is not needed: a repeat
+        releases nothing."""
         now_ms = self._clock()
         return await self._store.write(
             lambda tx: parking.release_files(tx, request, now_ms), request.swarm_id
@@ -100,10 +112,17 @@ class RunService:
 
     # -- plans
 
+    async def report_open_run(
+        self, request: ReportRunRequest, key: str | None = None
+    ) -> ReportRunAnswer:
+        self._spawning.check_may_run()
+        return await self.report_run(request, key)
+
     async def report_run(
         self, request: ReportRunRequest, _key: str | None = None
     ) -> ReportRunAnswer:
-        """The key is not needed: the plan of the last report counts."""
+        """For the operator: also where runs are not open to all. The key is not needed: the plan of
+        the last report counts."""
         now_ms = self._clock()
         return await self._store.write(
             lambda tx: landings.record_run(tx, request, now_ms), request.swarm_id

@@ -170,19 +170,19 @@ class Lander:
             )
         landed = await _landed_as(repo, tip, commit, work.landing)
         if landed is not None:
+            await _keep_squashed(repo, commit, work)
             return Landed(landed, "already")
         is_ahead = await repo.is_ancestor(tip, commit)
         new = await self._prepare(repo, tip, commit, work, is_ahead=is_ahead)
         if not isinstance(new, str):
             return new
+        await _keep_squashed(repo, commit, work)
         moved = await target.move(tip, new, f"shiftboss: land {work.bead_id}")
         if isinstance(moved, TargetBlocked):
             return LandingRefused(moved.reason, moved.hint)
         if moved is None:
             return None
         if work.landing == "squash":
-            # Its receipt names a commit that is on no branch from now on.
-            await repo.set_private_ref(squashed_ref(work.swarm_id, work.bead_id), commit)
             return Landed(new, "squash", moved.warning)
         return Landed(new, "fast_forward" if is_ahead else "merge", moved.warning)
 
@@ -222,6 +222,13 @@ class Lander:
             failed.output_tail or "",
             tip,
         )
+
+
+async def _keep_squashed(repo: GitRepo, commit: str, work: AcceptedWork) -> None:
+    """Keep the commit that the receipt names: a squash leaves it on no branch. It is kept before
+    the target moves, since the run may be killed in between."""
+    if work.landing == "squash":
+        await repo.set_private_ref(squashed_ref(work.swarm_id, work.bead_id), commit)
 
 
 async def _landed_as(repo: GitRepo, tip: str, work: str, landing: Landing) -> str | None:

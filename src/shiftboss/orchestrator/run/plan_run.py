@@ -142,7 +142,7 @@ async def _release_files(run: RunContext) -> None:
     """Tasks that this run leaves behind do not keep their files from other plans."""
     with contextlib.suppress(ShiftbossError, TimeoutError):
         async with asyncio.timeout(LAST_CALL_SECONDS):
-            await run.client.call("release_files")
+            await run.client.release_files()
 
 
 def _in_background(stack: AsyncExitStack, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:

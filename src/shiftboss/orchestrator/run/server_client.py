@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -35,7 +36,7 @@ class RunServerClient:
         self.server = server
         self.swarm_id = swarm_id
         self._operator_token = operator_token
-        self._spawns_as_operator = False
+        self._runs_as_operator = False
         self._outage = _Outage(server.address, report or (lambda _: None))
         self._http = HttpClient(server)
 
@@ -76,15 +77,30 @@ class RunServerClient:
     async def spawn(self, **members: object) -> dict[str, Any]:
         """Give a task its contract. A server that a run has started allows it only to the operator,
         any other server decides for itself. Raises Forbidden, with what to do about it."""
-        if not self._spawns_as_operator:
+        return await self._call_as_run("swarm_spawn_subtask", "spawn_subtask", members)
+
+    async def report_run(self, plan_file: Path) -> None:
+        """Tell the server which plan its advice should name, by its absolute path. Raises Forbidden
+        as `spawn` does."""
+        path = str(plan_file)
+        if path.isprintable():
+            await self._call_as_run("report_run", "report_run", {"plan_file": path})
+
+    async def release_files(self) -> None:
+        await self._call_as_run("release_files", "release_files", {})
+
+    async def _call_as_run(
+        self, operation: str, operator_operation: str, members: Mapping[str, object]
+    ) -> dict[str, Any]:
+        if not self._runs_as_operator:
             try:
-                return await self._post("/bus/swarm_spawn_subtask", members)
+                return await self._post(f"/bus/{operation}", members)
             except Forbidden:
                 if self._operator_token is None:
                     raise self._may_not_spawn() from None
-                self._spawns_as_operator = True
+                self._runs_as_operator = True
         try:
-            return await self._post("/operator/spawn_subtask", members)
+            return await self._post(f"/operator/{operator_operation}", members)
         except Forbidden:
             raise self._may_not_spawn() from None
 

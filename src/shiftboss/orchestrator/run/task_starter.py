@@ -46,7 +46,7 @@ class TaskStarter:
         if budget.tokens is not None or budget.dollars is not None:
             await client.set_budget(tokens=budget.tokens, dollars=budget.dollars)
         if self._run.plan_file is not None:
-            await client.call("report_run", plan_file=str(self._run.plan_file))
+            await client.report_run(self._run.plan_file)
         registered = (await read_plan_status(self._run)).views
         used = {
             task["bead_id"]: task["used"] for task in await client.all_of("show_usage", "tasks")
@@ -55,7 +55,6 @@ class TaskStarter:
             self._run.progress.row(task.id, task.title)
             if task.id in registered:
                 self._run.progress.continue_task(registered[task.id], used.get(task.id))
-            if task.id in registered:
                 await self._report_changes(task, registered[task.id])
             else:
                 await self._add(task)

@@ -22,6 +22,8 @@ TRIES_MAX = 3
 VIOLATIONS_TOLD_MAX = 100
 # A run that ends releases the files of its idle tasks itself; one that was killed cannot.
 RESERVATION_IDLE_MS = 4 * 3600 * 1000
+# The clocks of two servers may differ by less than this.
+CLOCK_DIFFERENCE_MS = 60_000
 _OBJECT_NAME = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 
@@ -97,6 +99,11 @@ def has_lapsed(status: str, idle_ms: int) -> bool:
     happened to it for so long that its run is probably gone. It reserves them again when it is
     handed out, or waits."""
     return status in ("open", "queued", "failed") and idle_ms >= RESERVATION_IDLE_MS
+
+
+def may_lapse_elsewhere(idle_ms: int) -> bool:
+    """Whether another server, whose clock is ahead, may see that a task has lost its files."""
+    return idle_ms >= RESERVATION_IDLE_MS - CLOCK_DIFFERENCE_MS
 
 
 class ScopeRequest(NamedTuple):

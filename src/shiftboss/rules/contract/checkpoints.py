@@ -81,6 +81,12 @@ def answered(question: str, answer: str) -> str:
     return f"{' '.join(question.split())[: half - 2]}: {answer}"
 
 
+def with_instructions(checkpoint: Body, answers: Iterable[str]) -> Body:
+    """Answers of a person to an earlier attempt, for the next one."""
+    earlier = checkpoint.get("instructions")
+    return checkpoint | {"instructions": "\n".join(filter(None, (earlier, *answers)))}
+
+
 def _joined(earlier: Sequence[str] | None, later: Sequence[str] | None, maximum: int) -> list[str]:
     """Each once; the newest are kept."""
     return list(dict.fromkeys([*(earlier or ()), *(later or ())]))[-maximum:]

@@ -52,14 +52,14 @@ RUN_OPERATIONS: dict[str, Operation] = {
     "report_run": Operation(
         calls.ReportRunRequest,
         calls.ReportRunAnswer,
-        RunService.report_run,
+        RunService.report_open_run,
         "Report that a run of the plan has started. The plan is named in advice to the operator.",
         service=_service,
     ),
     "release_files": Operation(
         calls.ReleaseFilesRequest,
         calls.ReleaseFilesAnswer,
-        RunService.release_files,
+        RunService.release_files_of_open_run,
         "Release the files of the tasks that nobody works on: the run of the swarm has ended.",
         service=_service,
     ),
@@ -94,6 +94,20 @@ RUN_OPERATOR_OPERATIONS: dict[str, Operation] = {
         calls.PauseAnswer,
         RunService.resume_swarm,
         "End a pause before its time.",
+        service=_service,
+    ),
+    "report_run": Operation(
+        calls.ReportRunRequest,
+        calls.ReportRunAnswer,
+        RunService.report_run,
+        "Report that a run of the plan has started, even if spawning is restricted.",
+        service=_service,
+    ),
+    "release_files": Operation(
+        calls.ReleaseFilesRequest,
+        calls.ReleaseFilesAnswer,
+        RunService.release_files,
+        "Release the files of the tasks that nobody works on, even if spawning is restricted.",
         service=_service,
     ),
     "approve": Operation(

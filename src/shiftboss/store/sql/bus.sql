@@ -149,7 +149,7 @@ FROM assignments AS a WHERE swarm_id = :swarm_id AND NOT received AND state = 'a
         WHERE l.swarm_id = a.swarm_id AND l.task_id = a.task_id))
     AND NOT EXISTS (SELECT 1 FROM holds AS w
         WHERE w.swarm_id = a.swarm_id AND w.task_id IN ('', a.task_id))
-ORDER BY registered_at_ms, task_id LIMIT 1;
+ORDER BY registered_at_ms, task_id LIMIT 1 OFFSET :skip;
 
 -- name: has_offers
 SELECT 1 FROM assignments
@@ -212,6 +212,10 @@ FROM questions WHERE swarm_id = :swarm_id ORDER BY question_id DESC LIMIT :limit
 -- name: answer_question
 UPDATE questions SET answer = :answer, answered_at_ms = :answered_at_ms
 WHERE swarm_id = :swarm_id AND question_id = :question_id AND answer IS NULL;
+
+-- name: readdress_question
+UPDATE questions SET epoch = :epoch
+WHERE swarm_id = :swarm_id AND question_id = :question_id;
 
 -- name: withdraw_questions
 UPDATE questions SET answer = :answer, answered_at_ms = :answered_at_ms, heard = :heard
