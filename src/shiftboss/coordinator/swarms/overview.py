@@ -60,8 +60,8 @@ def work_of(tx: Transaction, swarm_id: str, tasks: TaskCounts, workers: int) -> 
 def waiting_in(
     tx: Transaction, swarm_id: str, plan_file: str | None, workers: int
 ) -> list[ReasonView]:
-    """What waits for a person, or for another task to get out of the way; the oldest kinds of
-    trouble first."""
+    """What waits for a person, or for another task to get out of the way: by kind, what agents
+    ask first, then pauses, failures, refused starts and landings."""
     reasons = _reasons(tx, swarm_id, plan_file, workers)
     return [ReasonView(**reason._asdict()) for reason in reasons]
 
