@@ -63,7 +63,26 @@ def _examples() -> list[str]:
     "path", [path for path, one in COMMANDS.items() if not isinstance(one, TyperGroup)]
 )
 def test_every_command_has_an_example(path: str) -> None:
-    assert re.search(rf"^  +{path}\b", COMMANDS[path].help or "", re.M)
+    text = COMMANDS[path].help or ""
+    assert re.search(rf"^  +{path}\b", text, re.M)
+    assert len(re.findall("^Examples?[:,]", text, re.M)) == 1, "in the docstring and in examples.py"
+
+
+@pytest.mark.parametrize(
+    "path", [path for path, one in COMMANDS.items() if not isinstance(one, TyperGroup)]
+)
+def test_the_same_thing_has_the_same_name_in_every_usage_line(path: str) -> None:
+    names = {"task_id": "TASK", "task": "TASK", "swarm_id": "SWARM", "swarm": "SWARM"}
+    for option in COMMANDS[path].params:
+        if option.name in names:
+            assert option.metavar == names[option.name], option.name
+        assert option.metavar not in ("ID", "X", "W", "WHO") or option.name == "ci_run"
+
+
+def test_clean_is_set_up_and_receipts_are_watched() -> None:
+    children = getattr(ROOT, "commands")  # noqa: B009 - click types it as a plain command
+    assert children["clean"].rich_help_panel == "Server and set-up"
+    assert children["receipt"].rich_help_panel == "Watch"
 
 
 @pytest.mark.requirement("OWN-11")

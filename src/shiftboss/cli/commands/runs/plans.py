@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 plan = typer.Typer(help="Check, show and import plans.", no_args_is_help=True)
 plan.command("import")(import_plan)
 
-PlanFile = Annotated[Path, typer.Argument(metavar="FILE", help="The plan, a YAML file.")]
+PlanFile = Annotated[Path, typer.Argument(metavar="PLAN", help="The plan, a YAML file.")]
 
 
 @plan.command()
@@ -53,8 +53,9 @@ def check(
     """Check whether a plan can run here, and list every problem with its line, key and reason.
 
     \b
-    Example, for CI, which has no agents:
-      shiftboss plan check plan.yaml --no-agents
+    Examples:
+      shiftboss plan check plan.yaml
+      shiftboss plan check plan.yaml --no-agents   in CI, which has no agents
     """
     from shiftboss.rules.plans.graph import phases
 

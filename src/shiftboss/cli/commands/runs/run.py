@@ -173,7 +173,7 @@ def land(
     plan_file: PlanFile,
     tasks: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[ID]...", help="The tasks to land. Default: all of them."),
+        typer.Argument(metavar="[TASK]...", help="The tasks to land. Default: all of them."),
     ] = None,
     server: RunServerUrl = None,
     token_file: TokenFile = None,

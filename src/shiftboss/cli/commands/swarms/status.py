@@ -22,7 +22,7 @@ SWARMS_SHOWN_MAX: Final = 20
 def status(
     session: ServerSession,
     swarm_id: Annotated[
-        str | None, typer.Argument(metavar="ID", help="A swarm. Default: the whole server.")
+        str | None, typer.Argument(metavar="SWARM", help="A swarm. Default: the whole server.")
     ] = None,
 ) -> Output:
     """Show running and waiting work, what it costs, and the command that helps.
