@@ -13,6 +13,7 @@ import pytest
 from tests.acceptance.bus.bus import ask
 from tests.acceptance.bus.bus_calls import InSwarm, message
 from tests.acceptance.cli.handoff_commands import CRITERION, HONEST, Handoffs
+from tests.acceptance.swarms.packets import SWARM, accepted, error_body, register_body
 from tests.client import Client
 from tests.commands import Done, shiftboss
 from tests.repos import Repo
@@ -161,3 +162,17 @@ def test_a_review_is_decided_without_its_swarm(
     assert handoffs.run("complete", "t-1").code == 0
     assert printed(server, *command, "t-1").startswith(printed_line)
     bus.close()
+
+
+def test_why_explains_a_packet(server: RunningServer, client: Client) -> None:
+    client.post("/swarm/create", {"swarm_id": SWARM})
+    accepted(client, "register", register_body(3))
+    accepted(client, "error", error_body(3, error_type="network_error", recoverable=True))
+    told = printed(server, "why", "packet-3")
+    assert told.startswith(f"packet-3 of the swarm {SWARM} is "), told
+    reasons = document(server, "why", "packet-3")["reasons"]
+    assert [reason["kind"] for reason in reasons] == ["retry", "at_work"]
+    for reason in reasons:
+        printed(server, *shlex.split(reason["command"])[1:])
+    unknown = run(server, "why", "packet-9")
+    assert (unknown.code, unknown.err.startswith("Unknown task: packet-9")) == (1, True), unknown

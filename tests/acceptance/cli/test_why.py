@@ -164,7 +164,7 @@ def test_refused_starts_claims_and_landings_tell_why_and_the_advice_works(
     assert first.code == 0, first
     operator.ask("add_task", bead_id="new", title="New")
     again = ("handoff", "spawn", "new", "--swarm", "login", "--submit", *spawn)
-    assert "old owns src/auth/" in operator.run(*again).err
+    assert "old of the swarm earlier (open) owns src/auth/" in operator.run(*again).err
     overlap = operator.why("new")["overlap"]
     assert overlap == "shiftboss task cancel old --swarm earlier"
     assert operator.waiting() == {"overlap": overlap}

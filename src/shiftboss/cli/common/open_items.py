@@ -107,6 +107,22 @@ def swarm_of_worker(session: ServerSession, name: str, swarm: str | None) -> str
     return _only(found, f"a worker {name}")
 
 
+def swarm_of_packet(session: ServerSession, number: str, swarm: str | None) -> str:
+    if swarm is not None:
+        return swarm
+    swarms = [row["swarm_id"] for row in newest_swarms(session)[0] if row["workers_registered"]]
+    answers = {swarm: session.client.get(swarm_path(swarm, "status")) for swarm in swarms}
+    packets = {
+        swarm: parse_answer(answer, "workers")["workers"] for swarm, answer in answers.items()
+    }
+    found = [
+        swarm
+        for swarm, rows in packets.items()
+        if any(str(row["packet_id"]) == number for row in rows)
+    ]
+    return _only(found, f"a packet {number}")
+
+
 def _only(swarms: Sequence[str], what: str) -> str:
     """The only one. The default swarm if there is none: the operation says what is wrong."""
     if len(swarms) > 1:
