@@ -12,7 +12,7 @@ import pytest
 
 from tests.acceptance.bus.bus import ask
 from tests.acceptance.bus.bus_calls import InSwarm, message
-from tests.acceptance.cli.handoff_commands import CRITERION, HONEST, Handoffs
+from tests.acceptance.cli.handoff_commands import HONEST, Handoffs
 from tests.acceptance.swarms.packets import SWARM, accepted, error_body, register_body
 from tests.client import Client
 from tests.commands import Done, shiftboss
@@ -147,19 +147,7 @@ def test_a_review_is_decided_without_its_swarm(
 ) -> None:
     bus = InSwarm(server.url)
     handoffs = Handoffs(server, bus, Repo(tmp_path / "repo"))
-    ask(
-        bus,
-        "swarm_spawn_subtask",
-        bead_id="t-1",
-        files=["src/auth/"],
-        subtask_title="T",
-        repo=str(handoffs.repo.path),
-        success_criteria=[CRITERION],
-        target="main",
-        review="required",
-    )
-    handoffs.repo.commit("work", HONEST)
-    assert handoffs.run("complete", "t-1").code == 0
+    handoffs.in_review()
     assert printed(server, *command, "t-1").startswith(printed_line)
     bus.close()
 

@@ -78,7 +78,7 @@ def swarm_of_question(session: ServerSession, number: int, swarm: str | None) ->
     if swarm is not None:
         return swarm
     listed = list_by_swarm(session, "list_questions", "questions", "questions", only_open=True)
-    return _swarm_with(listed, "question_id", number)
+    return _swarm_with(listed, "question_id", number, f"an open number {number}")
 
 
 def swarm_of_scope_request(session: ServerSession, number: int, swarm: str | None) -> str:
@@ -87,40 +87,33 @@ def swarm_of_scope_request(session: ServerSession, number: int, swarm: str | Non
     listed = list_by_swarm(
         session, "list_scope_requests", "requests", "scope_requests", only_open=True
     )
-    return _swarm_with(listed, "request_id", number)
-
-
-def _swarm_with(listed: Items, key: str, number: int) -> str:
-    swarms = [swarm for swarm, rows in listed.items() if any(row[key] == number for row in rows)]
-    return _only(swarms, f"an open number {number}")
+    return _swarm_with(listed, "request_id", number, f"an open number {number}")
 
 
 def swarm_of_worker(session: ServerSession, name: str, swarm: str | None) -> str:
+    """Of a worker on the bus."""
     if swarm is not None:
         return swarm
     swarms = [row["swarm_id"] for row in newest_swarms(session)[0]]
     answers = {swarm: session.call("get_status", swarm) for swarm in swarms}
-    workers = {
-        swarm: parse_answer(answer, "workers")["workers"] for swarm, answer in answers.items()
-    }
-    found = [swarm for swarm, rows in workers.items() if any(row["name"] == name for row in rows)]
-    return _only(found, f"a worker {name}")
+    return _swarm_with(_workers(answers), "name", name, f"a worker {name}")
 
 
-def swarm_of_packet(session: ServerSession, number: str, swarm: str | None) -> str:
+def swarm_of_packet(session: ServerSession, number: int, swarm: str | None) -> str:
     if swarm is not None:
         return swarm
     swarms = [row["swarm_id"] for row in newest_swarms(session)[0] if row["workers_registered"]]
     answers = {swarm: session.client.get(swarm_path(swarm, "status")) for swarm in swarms}
-    packets = {
-        swarm: parse_answer(answer, "workers")["workers"] for swarm, answer in answers.items()
-    }
-    found = [
-        swarm
-        for swarm, rows in packets.items()
-        if any(str(row["packet_id"]) == number for row in rows)
-    ]
-    return _only(found, f"a packet {number}")
+    return _swarm_with(_workers(answers), "packet_id", number, f"a packet {number}")
+
+
+def _workers(answers: Mapping[str, bytes]) -> Items:
+    return {swarm: parse_answer(answer, "workers")["workers"] for swarm, answer in answers.items()}
+
+
+def _swarm_with(listed: Items, key: str, value: object, what: str) -> str:
+    swarms = [swarm for swarm, rows in listed.items() if any(row[key] == value for row in rows)]
+    return _only(swarms, what)
 
 
 def _only(swarms: Sequence[str], what: str) -> str:

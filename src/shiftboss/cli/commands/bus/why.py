@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from typing import Any, Final
 
 from shiftboss.cli.common.client import parse_answer
 from shiftboss.cli.common.command import Output, ServerSession, server_command
 from shiftboss.cli.common.open_items import swarm_of_packet
 from shiftboss.cli.common.options import TaskId, TaskSwarm
 from shiftboss.cli.common.output import print_line
+
+_PACKET: Final = re.compile("packet-([0-9]+)")
 
 
 @server_command()
@@ -19,8 +22,8 @@ def why(session: ServerSession, task_id: TaskId, swarm: TaskSwarm = None) -> Out
     Example:
       shiftboss why bd-1
     """
-    if task_id.startswith("packet-"):
-        swarm_id = swarm_of_packet(session, task_id.removeprefix("packet-"), swarm)
+    if packet := _PACKET.fullmatch(task_id):
+        swarm_id = swarm_of_packet(session, int(packet[1]), swarm)
     else:
         swarm_id = session.swarm_of(task_id, swarm)
     answer = session.call("why_task", swarm_id, bead_id=task_id)

@@ -17,6 +17,7 @@ from shiftboss.cli.commands.runs.plan_preflight import (
 )
 from shiftboss.cli.commands.server.serve_options import DEFAULT_DB
 from shiftboss.cli.common.command import Output, json_command
+from shiftboss.cli.common.options import PlanFile
 from shiftboss.cli.common.output import print_json, print_line, show
 from shiftboss.errors import InvalidPlan, InvalidPolicy
 from shiftboss.rules.documents.wording import pluralize
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
 
 plan = typer.Typer(help="Check, show and import plans.", no_args_is_help=True)
 plan.command("import")(import_plan)
-
-PlanFile = Annotated[Path, typer.Argument(metavar="PLAN", help="The plan, a YAML file.")]
 
 
 @plan.command()

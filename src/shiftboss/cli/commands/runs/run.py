@@ -19,7 +19,7 @@ from shiftboss.cli.commands.runs.plan_preflight import (
 )
 from shiftboss.cli.commands.server.serve_options import DEFAULT_DB, Db
 from shiftboss.cli.common.command import Output, print_output
-from shiftboss.cli.common.options import TokenFile
+from shiftboss.cli.common.options import PlanFile, TokenFile
 from shiftboss.cli.common.output import print_json, show
 from shiftboss.cli.common.tokens import operator_token_from_environment, read_token
 from shiftboss.errors import InvalidPlan, InvalidPolicy
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
 INTERRUPTED: Final = 130
 
-PlanFile = Annotated[Path, typer.Argument(metavar="PLAN", help="The plan, a YAML file.")]
 RunServerUrl = Annotated[
     str | None,
     typer.Option(
