@@ -36,6 +36,7 @@ _PANELS: Final[dict[str, dict[str, str]]] = {
         "diff": "cli.commands.runs.diff:diff",
         "attach": "cli.commands.runs.attach:attach",
         "usage": "cli.commands.runs.budgets:usage",
+        "receipt": "cli.commands.claims.receipts:receipt",
     },
     "Decide": {
         "questions": "cli.commands.bus.workers:questions",
@@ -45,7 +46,6 @@ _PANELS: Final[dict[str, dict[str, str]]] = {
         "waive": "cli.commands.handoffs.scope:waive",
         "budget": "cli.commands.runs.budgets:budget",
         "resume": "cli.commands.contract.failures:resume",
-        "clean": "cli.commands.runs.clean:clean",
     },
     "Workers and tasks by hand": {
         "swarm": "cli.commands.swarms.swarms:swarm",
@@ -54,7 +54,6 @@ _PANELS: Final[dict[str, dict[str, str]]] = {
         "handoff": "cli.commands.handoffs.handoffs:handoff",
         "prompt": "cli.commands.handoffs.handoffs:prompt",
         "complete": "cli.commands.claims.complete:complete",
-        "receipt": "cli.commands.claims.receipts:receipt",
         "milestone": "cli.commands.contract.milestones:milestone",
         "failure": "cli.commands.contract.failures:failure",
         "checkpoint": "cli.commands.contract.checkpoints:checkpoint",
@@ -62,6 +61,7 @@ _PANELS: Final[dict[str, dict[str, str]]] = {
     },
     "Server and set-up": {
         "doctor": "cli.commands.server.doctor:doctor",
+        "clean": "cli.commands.runs.clean:clean",
         "serve": "cli.commands.server.serve:serve",
         "verifier": "cli.commands.server.verifier:verifier",
         "policy": "cli.commands.contract.policy:policy",

@@ -77,11 +77,11 @@ def _is_up(record: ServerRecord) -> bool:
     try:
         status, answer = _get_health(record.address)
     except TimeoutError:
-        return True  # it is there, but busy
+        return True  # it runs, but is busy
     except (OSError, ValueError, HTTPException):
         return False
     if status != 200:
-        return is_problem(answer)  # it is there, but unwell
+        return is_problem(answer)  # it runs, but reports an error
     return bool(answer.get("started_at") == record.started_at)
 
 

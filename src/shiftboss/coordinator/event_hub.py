@@ -105,7 +105,7 @@ class Hub:
         self._subscriptions: dict[str, set[Subscription]] = {}
         self._parked: dict[str, dict[str, set[ParkedPoll]]] = {}
         # The workers (with their swarm) that a use case assigned a task because they poll here.
-        self._promised: set[tuple[str, str]] = set()
+        self._reserved_polls: set[tuple[str, str]] = set()
         self._listeners: dict[str, list[Callable[[Event], None]]] = {}
         self._worker_listeners: list[WorkerListener] = []
         self._close_listeners: list[Callable[[], None]] = []
@@ -175,20 +175,20 @@ class Hub:
         del workers[worker]
         if not workers:
             del self._parked[swarm_id]
-        # Last: a promise that is made from now on sees that no poll is parked.
-        promised = (swarm_id, worker) in self._promised
-        self._promised.discard((swarm_id, worker))
-        return promised
+        # Last: a reservation from now on sees that no poll is parked.
+        was_reserved = (swarm_id, worker) in self._reserved_polls
+        self._reserved_polls.discard((swarm_id, worker))
+        return was_reserved
 
     def parked_workers(self, swarm_id: str) -> Collection[str]:
         return self._parked.get(swarm_id, {}).keys()
 
-    def promise(self, swarm_id: str, worker: str) -> bool:
-        # First: a poll that ends after the look at the parked ones finds the promise.
-        self._promised.add((swarm_id, worker))
+    def reserve_poll(self, swarm_id: str, worker: str) -> bool:
+        # First: a poll that ends after the look at the parked ones finds the reservation.
+        self._reserved_polls.add((swarm_id, worker))
         if worker in self._parked.get(swarm_id, ()):
             return True
-        self._promised.discard((swarm_id, worker))
+        self._reserved_polls.discard((swarm_id, worker))
         return False
 
     def polling(self, swarm_id: str) -> frozenset[str] | None:

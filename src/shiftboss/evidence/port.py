@@ -15,7 +15,7 @@ from shiftboss.protocol.ci import CiDemand, CiReport
 from shiftboss.protocol.receipts import ReceiptBody, SignedReceipt
 from shiftboss.protocol.verdicts import Verdict, VerificationJob
 from shiftboss.rules.contract.breakage import BreakageFinding, BreakageQuestion
-from shiftboss.rules.contract.checkpoints import Work
+from shiftboss.rules.contract.checkpoints import WorkSinceBase
 from shiftboss.rules.prompts.context import ContextMaterial, ContextRequest
 
 
@@ -50,7 +50,7 @@ class Evidence(Protocol):
         """Whether a commit stands for verified work: for `commit`, or for work that contains it."""
         ...
 
-    async def work_since(self, repo: str, base: str, rev: str) -> Work | None:
+    async def work_since(self, repo: str, base: str, rev: str) -> WorkSinceBase | None:
         """The commits from `base` to a revision, and the files that differ. None: there is no such
         revision."""
         ...

@@ -285,7 +285,7 @@ class BusStatus(Answer):
     waiting: list[ReasonView] = Field(default=[])
 
 
-class TaskPlace(Answer):
+class SwarmOfTask(Answer):
     """A swarm with a task of the id. The `status` of a task whose swarm is deleted is None: only
     its receipt is left."""
 
@@ -293,9 +293,9 @@ class TaskPlace(Answer):
     status: str | None
 
 
-class TaskPlaces(Answer):
+class SwarmsOfTask(Answer):
     bead_id: str
-    swarms: list[TaskPlace]
+    swarms: list[SwarmOfTask]
 
 
 class WhyAnswer(Answer):

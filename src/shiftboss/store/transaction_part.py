@@ -33,7 +33,7 @@ class ParkedPolls(Protocol):
         """The names of the workers. It may change at any time."""
         ...
 
-    def promise(self, swarm_id: str, worker: str) -> bool:
+    def reserve_poll(self, swarm_id: str, worker: str) -> bool:
         """Whether a poll of the worker is parked. If so, it gets the task that the caller assigns:
         from its event, or by asking the store again before it times out."""
         ...
@@ -43,7 +43,7 @@ class NoParkedPolls:
     def parked_workers(self, swarm_id: str) -> Collection[str]:  # noqa: ARG002
         return ()
 
-    def promise(self, swarm_id: str, worker: str) -> bool:  # noqa: ARG002
+    def reserve_poll(self, swarm_id: str, worker: str) -> bool:  # noqa: ARG002
         return False
 
 

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from tests.acceptance.bus.bus import ask
 from tests.acceptance.bus.bus_calls import InSwarm
 from tests.commands import Done, shiftboss
 from tests.repos import Repo
@@ -52,6 +53,24 @@ class Handoffs:
         self.repo.commit("work", HONEST)
         done = self.run("complete", task, "--summary", "It gives a token.")
         assert (done.code, done.err) == (0, ""), done
+
+    def in_review(self) -> str:
+        """The work of t-1 is accepted and waits for its review; its commit."""
+        ask(
+            self.bus,
+            "swarm_spawn_subtask",
+            bead_id="t-1",
+            files=["src/auth/"],
+            subtask_title="T",
+            repo=str(self.repo.path),
+            success_criteria=[CRITERION],
+            target="main",
+            review="required",
+        )
+        commit = self.repo.commit("work", HONEST)
+        done = self.run("complete", "t-1", "--summary", "It gives a token.")
+        assert (done.code, done.err) == (0, ""), done
+        return commit
 
     def json(self, *arguments: str) -> dict[str, Any]:
         done = self.run(*arguments, "--json")

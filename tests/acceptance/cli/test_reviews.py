@@ -8,7 +8,7 @@ import pytest
 
 from tests.acceptance.bus.bus import ask
 from tests.acceptance.bus.bus_calls import InSwarm
-from tests.acceptance.cli.handoff_commands import CRITERION, HONEST, Handoffs
+from tests.acceptance.cli.handoff_commands import Handoffs
 from tests.repos import Repo
 from tests.running import RunningServer
 
@@ -20,27 +20,8 @@ def handoffs(shared_server: RunningServer, bus: InSwarm, tmp_path: Path) -> Hand
     return Handoffs(shared_server, bus, Repo(tmp_path / "repo"))
 
 
-def in_review(handoffs: Handoffs) -> str:
-    """The work of t-1 is accepted and waits for its review; its commit."""
-    ask(
-        handoffs.bus,
-        "swarm_spawn_subtask",
-        bead_id="t-1",
-        files=["src/auth/"],
-        subtask_title="T",
-        repo=str(handoffs.repo.path),
-        success_criteria=[CRITERION],
-        target="main",
-        review="required",
-    )
-    commit = handoffs.repo.commit("work", HONEST)
-    done = handoffs.run("complete", "t-1", "--summary", "It gives a token.")
-    assert (done.code, done.err) == (0, ""), done
-    return commit
-
-
 def test_the_operator_approves_with_the_command_that_the_task_shows(handoffs: Handoffs) -> None:
-    commit = in_review(handoffs)
+    commit = handoffs.in_review()
     shown = handoffs.run("task", "show", "t-1").out
     assert f"review   open, commit {commit[:12]}" in shown
     command = f"shiftboss approve t-1 --swarm {handoffs.swarm}"
@@ -62,7 +43,7 @@ def test_the_operator_approves_with_the_command_that_the_task_shows(handoffs: Ha
 
 
 def test_only_the_operator_decides_and_a_rejected_task_shows_why(handoffs: Handoffs) -> None:
-    commit = in_review(handoffs)
+    commit = handoffs.in_review()
     for operation in ("approve", "reject"):
         body = {"swarm_id": handoffs.swarm, "bead_id": "t-1", "reason": "no"}
         assert handoffs.bus.post(f"/operator/{operation}", body).status_code == 403

@@ -7,6 +7,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,6 +25,7 @@ def commands(command: Any, path: str) -> Iterator[tuple[str, Any]]:
         yield from commands(child, f"{path} {name}")
 
 
+ROOT_FOLDER = Path(__file__).parents[3]
 ROOT = typer.main.get_command(app)
 COMMANDS = dict(commands(ROOT, "shiftboss"))
 
@@ -63,11 +65,38 @@ def _examples() -> list[str]:
     "path", [path for path, one in COMMANDS.items() if not isinstance(one, TyperGroup)]
 )
 def test_every_command_has_an_example(path: str) -> None:
-    assert re.search(rf"^  +{path}\b", COMMANDS[path].help or "", re.M)
+    text = COMMANDS[path].help or ""
+    assert re.search(rf"^  +{path}\b", text, re.M)
+    assert len(re.findall("^Examples?[:,]", text, re.M)) == 1, "in the docstring and in examples.py"
+
+
+@pytest.mark.parametrize(
+    "path", [path for path, one in COMMANDS.items() if not isinstance(one, TyperGroup)]
+)
+def test_the_same_thing_has_the_same_name_in_every_usage_line(path: str) -> None:
+    names = {"task_id": "TASK", "task": "TASK", "swarm_id": "SWARM", "swarm": "SWARM"}
+    for option in COMMANDS[path].params:
+        if option.name in names:
+            assert option.metavar == names[option.name], option.name
+        assert option.metavar not in ("ID", "X", "W", "WHO") or option.name == "ci_run"
+
+
+def test_clean_is_set_up_and_receipts_are_watched() -> None:
+    children = getattr(ROOT, "commands")  # noqa: B009 - click types it as a plain command
+    assert children["clean"].rich_help_panel == "Server and set-up"
+    assert children["receipt"].rich_help_panel == "Watch"
+
+
+def _documented() -> list[str]:
+    """The command lines in the how-to page. Those that continue on the next line are left out."""
+    text = (ROOT_FOLDER / "docs" / "how-to.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```bash\n(.*?)^```$", text, re.DOTALL | re.M)
+    lines = [line for block in blocks for line in re.findall(r"^shiftboss .*$", block, re.M)]
+    return [re.split(r" +[>#|&] ", line)[0] for line in lines if not line.endswith("\\")]
 
 
 @pytest.mark.requirement("OWN-11")
-@pytest.mark.parametrize("line", _examples())
+@pytest.mark.parametrize("line", [*_examples(), *_documented()])
 def test_every_example_is_a_valid_command_line(line: str) -> None:
     command, (program, *arguments), context = ROOT, shlex.split(line), None
     assert program == "shiftboss"

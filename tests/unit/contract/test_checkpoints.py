@@ -10,8 +10,8 @@ from shiftboss.rules.contract.checkpoints import (
     COMMITS_KEPT_MAX,
     DECISION_CHARACTERS_MAX,
     DECISIONS_KEPT_MAX,
-    Progress,
-    Work,
+    AttemptProgress,
+    WorkSinceBase,
     answered,
     checkpoint_body,
     with_decisions,
@@ -21,8 +21,8 @@ from shiftboss.rules.contract.checkpoints import (
 pytestmark = pytest.mark.requirement("CC-11")
 
 
-def progress(**report: object) -> Progress:
-    return Progress(
+def progress(**report: object) -> AttemptProgress:
+    return AttemptProgress(
         worker="w",
         repo="alphavm",
         task_id="A001",
@@ -37,7 +37,9 @@ def progress(**report: object) -> Progress:
 
 def test_lists_continue_those_of_the_previous_checkpoint() -> None:
     first = checkpoint_body(progress(description="Fees"), {})
-    first = with_decisions(with_work(first, Work(["c1", "c2"], ["a.rs"])), ["u128 amounts"])
+    first = with_decisions(
+        with_work(first, WorkSinceBase(["c1", "c2"], ["a.rs"])), ["u128 amounts"]
+    )
     fixing = progress(failed_job="test", diagnosis="no mock", affected_files=["b.rs"])
     second = checkpoint_body(fixing, first)
     assert (second["commits"], second["files_modified"]) == (["c1", "c2"], ["a.rs", "b.rs"])
@@ -48,13 +50,13 @@ def test_lists_continue_those_of_the_previous_checkpoint() -> None:
 
 def test_what_git_knows_replaces_what_was_reported() -> None:
     body = checkpoint_body(progress(diagnosis="x", affected_files=["guess.rs"]), {})
-    assert with_work(body, Work(["c2"], ["real.rs"]))["files_modified"] == ["real.rs"]
+    assert with_work(body, WorkSinceBase(["c2"], ["real.rs"]))["files_modified"] == ["real.rs"]
 
 
 def test_a_checkpoint_stays_small() -> None:
     body: dict[str, Any] = checkpoint_body(progress(), {})
     body = with_decisions(body, [f"decision {number}" for number in range(200)])
-    body = with_work(body, Work([f"c{number}" for number in range(500)], []))
+    body = with_work(body, WorkSinceBase([f"c{number}" for number in range(500)], []))
     assert body["decisions_made"][-1] == "decision 199"
     assert len(body["decisions_made"]) == DECISIONS_KEPT_MAX
     assert (len(body["commits"]), body["commits"][-1]) == (COMMITS_KEPT_MAX, "c499")

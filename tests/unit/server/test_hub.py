@@ -121,12 +121,12 @@ def offered(number: int, worker: str) -> Event:
 @pytest.mark.requirement("OWN-19")
 async def test_a_promise_is_kept_by_the_last_poll_of_the_worker() -> None:
     hub = Hub()
-    assert not hub.promise("s", "w")
+    assert not hub.reserve_poll("s", "w")
     first, second = hub.park("s", "w"), hub.park("s", "w")
     assert list(hub.parked_workers("s")) == ["w"]
-    assert hub.promise("s", "w")
-    assert not hub.promise("s", "v")
-    assert not hub.promise("t", "w")
+    assert hub.reserve_poll("s", "w")
+    assert not hub.reserve_poll("s", "v")
+    assert not hub.reserve_poll("t", "w")
     assert not hub.unpark("s", "w", first)
     assert hub.unpark("s", "w", second)
     third = hub.park("s", "w")

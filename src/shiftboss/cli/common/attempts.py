@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from shiftboss.cli.common.ambiguous_swarm import AmbiguousSwarm
 from shiftboss.cli.common.discovery import find_state_folder
 from shiftboss.defaults import RUNS_FOLDER
 from shiftboss.errors import NotFound, ShiftbossError
@@ -39,11 +38,6 @@ class NoAttempt(NotFound):
     title = "There is no such attempt"
 
 
-class SeveralSwarms(ShiftbossError):
-    code = "ambiguous_task"
-    title = "Several swarms have such a task"
-
-
 def state_folder() -> Path:
     """Raises NoStateFolder."""
     folder = find_state_folder()
@@ -53,20 +47,14 @@ def state_folder() -> Path:
 
 
 def find_attempt(task_id: str, swarm: str | None, number: int | None) -> AttemptRecord:
-    """The attempt of this number, or else the newest. Raises NoAttempt or SeveralSwarms."""
+    """The attempt of this number, or else the newest. Raises NoAttempt or AmbiguousSwarm."""
     from shiftboss.orchestrator.attempt.attempt_record import attempts_in
 
     state = state_folder()
     attempts = attempts_in(state, task_id, swarm)
     swarms = sorted({attempt.swarm_id for attempt in attempts})
     if len(swarms) > 1:
-        command = shlex.join(["shiftboss", *sys.argv[1:]])
-        choices = [f"`{command} --swarm {swarm_id}`" for swarm_id in swarms]
-        raise SeveralSwarms(
-            f"{len(swarms)} swarms have a task {task_id}: {', '.join(swarms)}",
-            field="swarm",
-            hint=f"say which: {' or '.join(choices)}",
-        )
+        raise AmbiguousSwarm(f"a task {task_id}", dict.fromkeys(swarms, ""))
     chosen = [attempt for attempt in attempts if number in (None, attempt.epoch)]
     if chosen:
         return chosen[-1]

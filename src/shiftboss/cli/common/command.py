@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import inspect
 import json
-import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
@@ -26,6 +25,7 @@ from typing import Annotated, Any, Concatenate, NamedTuple
 
 import typer
 
+from shiftboss.cli.common.ambiguous_swarm import AmbiguousSwarm
 from shiftboss.cli.common.client import Client, RequestRefused, body_of, parse_answer
 from shiftboss.cli.common.discovery import Target, find_target
 from shiftboss.cli.common.options import (
@@ -74,21 +74,6 @@ class Output(NamedTuple):
         return cls(json.dumps(answer).encode(), view, error, notes)
 
 
-class AmbiguousTask(ShiftbossError):
-    code = "ambiguous_task"
-    title = "Several swarms have such a task"
-
-    def __init__(self, task_id: str, places: Sequence[Mapping[str, Any]]) -> None:
-        command = shlex.join(["shiftboss", *sys.argv[1:]])
-        choices = [f"`{command} --swarm {place['swarm_id']}`" for place in places]
-        states = [f"{place['swarm_id']} ({place['status'] or 'deleted'})" for place in places]
-        super().__init__(
-            f"{len(places)} swarms have a task {task_id}: {', '.join(states)}",
-            field="swarm_id",
-            hint=f"say which: {' or '.join(choices)}",
-        )
-
-
 class ServerSession:
     """The server that a command talks to. The first request finds it, and reads the token.
 
@@ -132,17 +117,18 @@ class ServerSession:
             self.client.close()
 
     def swarm_of(self, task_id: str, swarm: str | None) -> str:
-        """The given swarm, or the only one that has a task of this id. Raises AmbiguousTask.
+        """The given swarm, or the only one that has a task of this id. Raises AmbiguousSwarm.
 
         For an unknown task it is the default swarm, so that the operation says what is wrong.
         """
         if swarm is not None:
             return swarm
         document = self.client.post("/bus/find_task", {"bead_id": task_id})
-        places = parse_answer(document, "swarms")["swarms"]
-        if len(places) > 1:
-            raise AmbiguousTask(task_id, places)
-        return str(places[0]["swarm_id"]) if places else DEFAULT_SWARM
+        found = parse_answer(document, "swarms")["swarms"]
+        swarms = {str(row["swarm_id"]): row["status"] or "deleted" for row in found}
+        if len(swarms) > 1:
+            raise AmbiguousSwarm(f"a task {task_id}", swarms)
+        return next(iter(swarms), DEFAULT_SWARM)
 
     def call(self, operation: str, swarm_id: str, /, **members: object) -> bytes:
         """An operation of the bus. Members that are None are not sent."""

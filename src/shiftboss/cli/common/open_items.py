@@ -2,31 +2,18 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
+from shiftboss.cli.common.ambiguous_swarm import AmbiguousSwarm
 from shiftboss.cli.common.client import RequestRefused, parse_answer, swarm_path
 from shiftboss.cli.common.command import ServerSession
 from shiftboss.cli.common.options import DEFAULT_SWARM
+from shiftboss.cli.common.output import print_line
 from shiftboss.cli.common.pages import SWARMS_PER_PAGE_MAX, join_pages, swarm_pages
-from shiftboss.errors import ShiftbossError
 
+T = TypeVar("T")
 Items = dict[str, list[dict[str, Any]]]
-
-
-class AmbiguousSwarm(ShiftbossError):
-    code = "ambiguous_swarm"
-    title = "Several swarms could be meant"
-
-    def __init__(self, what: str, swarms: list[str]) -> None:
-        command = shlex.join(["shiftboss", *sys.argv[1:]])
-        choices = [f"`{command} --swarm {swarm}`" for swarm in swarms]
-        super().__init__(
-            f"{len(swarms)} swarms have {what}: {', '.join(swarms)}",
-            field="swarm_id",
-            hint=f"say which: {' or '.join(choices)}",
-        )
 
 
 def newest_swarms(session: ServerSession) -> tuple[list[dict[str, Any]], bool]:
@@ -59,41 +46,78 @@ def swarms_with(session: ServerSession, count: str) -> list[str]:
 
 def only_swarm_with(session: ServerSession, count: str, what: str, swarm: str | None) -> str:
     """The given swarm, or the only one whose `count` is not zero. Raises AmbiguousSwarm."""
-    swarms = [swarm] if swarm is not None else swarms_with(session, count)
-    if len(swarms) > 1:
-        raise AmbiguousSwarm(what, swarms)
-    return swarms[0]
+    return swarm or _only(swarms_with(session, count), what)
 
 
-def open_items(session: ServerSession, operation: str, items: str, swarms: list[str]) -> Items:
-    """The open items of each swarm, by swarm."""
-    answers = {swarm: session.call(operation, swarm, only_open=True) for swarm in swarms}
-    return {swarm: parse_answer(answer, items)[items] for swarm, answer in answers.items()}
+def list_by_swarm(
+    session: ServerSession, operation: str, items: str, count: str, *, only_open: bool
+) -> Items:
+    """The items of each swarm that has any. `count` is the number of open ones in `bus`."""
+    if only_open:
+        swarms = swarms_with(session, count)
+    else:
+        swarms = [swarm["swarm_id"] for swarm in newest_swarms(session)[0]]
+    answers = {swarm: session.call(operation, swarm, only_open=only_open) for swarm in swarms}
+    listed = {swarm: parse_answer(answer, items)[items] for swarm, answer in answers.items()}
+    return {swarm: rows for swarm, rows in listed.items() if rows}
+
+
+def with_swarm_ids(listed: Items) -> list[dict[str, Any]]:
+    return [row | {"swarm_id": swarm} for swarm, rows in listed.items() for row in rows]
+
+
+def show_by_swarm(listings: Mapping[str, T], show: Callable[[T], None]) -> None:
+    """Each under the name of its swarm. The default swarm alone needs no name."""
+    for swarm, listing in listings.items():
+        if len(listings) > 1 or swarm != DEFAULT_SWARM:
+            print_line(f"swarm {swarm}:")
+        show(listing)
 
 
 def swarm_of_question(session: ServerSession, number: int, swarm: str | None) -> str:
-    return swarm or _swarm_of(session, "list_questions", "questions", "question_id", number)
+    if swarm is not None:
+        return swarm
+    listed = list_by_swarm(session, "list_questions", "questions", "questions", only_open=True)
+    return _swarm_with(listed, "question_id", number, f"an open number {number}")
 
 
 def swarm_of_scope_request(session: ServerSession, number: int, swarm: str | None) -> str:
-    items = "requests"
-    return swarm or _swarm_of(
-        session, "list_scope_requests", items, "request_id", number, "scope_requests"
+    if swarm is not None:
+        return swarm
+    listed = list_by_swarm(
+        session, "list_scope_requests", "requests", "scope_requests", only_open=True
     )
+    return _swarm_with(listed, "request_id", number, f"an open number {number}")
 
 
-def _swarm_of(
-    session: ServerSession,
-    operation: str,
-    items: str,
-    key: str,
-    number: int,
-    count: str | None = None,
-) -> str:
-    """The only swarm with such an open item. The default swarm if there is none: the operation says
-    what is wrong."""
-    listed = open_items(session, operation, items, swarms_with(session, count or items))
-    found = [swarm for swarm, rows in listed.items() if any(row[key] == number for row in rows)]
-    if len(found) > 1:
-        raise AmbiguousSwarm(f"an open number {number}", found)
-    return found[0] if found else DEFAULT_SWARM
+def swarm_of_worker(session: ServerSession, name: str, swarm: str | None) -> str:
+    """Of a worker on the bus."""
+    if swarm is not None:
+        return swarm
+    swarms = [row["swarm_id"] for row in newest_swarms(session)[0]]
+    answers = {swarm: session.call("get_status", swarm) for swarm in swarms}
+    return _swarm_with(_workers(answers), "name", name, f"a worker {name}")
+
+
+def swarm_of_packet(session: ServerSession, number: int, swarm: str | None) -> str:
+    if swarm is not None:
+        return swarm
+    swarms = [row["swarm_id"] for row in newest_swarms(session)[0] if row["workers_registered"]]
+    answers = {swarm: session.client.get(swarm_path(swarm, "status")) for swarm in swarms}
+    return _swarm_with(_workers(answers), "packet_id", number, f"a packet {number}")
+
+
+def _workers(answers: Mapping[str, bytes]) -> Items:
+    return {swarm: parse_answer(answer, "workers")["workers"] for swarm, answer in answers.items()}
+
+
+def _swarm_with(listed: Items, key: str, value: object, what: str) -> str:
+    swarms = [swarm for swarm, rows in listed.items() if any(row[key] == value for row in rows)]
+    return _only(swarms, what)
+
+
+def _only(swarms: Sequence[str], what: str) -> str:
+    """The only one. The default swarm if there is none: the operation says what is wrong."""
+    if len(swarms) > 1:
+        raise AmbiguousSwarm(what, dict.fromkeys(swarms, ""))
+    return swarms[0] if swarms else DEFAULT_SWARM

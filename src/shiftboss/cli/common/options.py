@@ -40,25 +40,33 @@ OperatorTokenFile = Annotated[
 ]
 # This swarm of the bus always exists.
 DEFAULT_SWARM: Final = "default"
-Swarm = Annotated[str, typer.Option("--swarm", metavar="ID", help="The swarm of the task.")]
+Swarm = Annotated[str, typer.Option("--swarm", metavar="SWARM", help="The swarm.")]
 # Of a command that takes a task: `session.swarm_of(task_id, swarm)` finds the swarm.
 TaskSwarm = Annotated[
     str | None,
     typer.Option(
         "--swarm",
-        metavar="ID",
+        metavar="SWARM",
         help="The swarm of the task. Needed only if several have a task of this id.",
     ),
+]
+# Of a command that takes a number, the name of a worker, or nothing.
+ItemSwarm = Annotated[
+    str | None,
+    typer.Option("--swarm", metavar="SWARM", help="The swarm. Needed only if several match."),
 ]
 # Of a command that lists: without it, all swarms are listed.
 AnySwarm = Annotated[
     str | None,
-    typer.Option("--swarm", metavar="ID", help="The swarm. Default: those that have any."),
+    typer.Option(
+        "--swarm", metavar="SWARM", help="Only this swarm. Default: all with something to list."
+    ),
 ]
-TaskId = Annotated[str, typer.Argument(metavar="ID", help="The id of the task.")]
-SwarmId = Annotated[str, typer.Argument(metavar="ID", help="The id of the swarm.")]
+TaskId = Annotated[str, typer.Argument(metavar="TASK", help="The id of the task.")]
+SwarmId = Annotated[str, typer.Argument(metavar="SWARM", help="The id of the swarm.")]
+PlanFile = Annotated[Path, typer.Argument(metavar="PLAN", help="The plan, a YAML file.")]
 WorkerName = Annotated[
-    str | None, typer.Option("--name", metavar="W", help="The worker that reports.")
+    str | None, typer.Option("--name", metavar="NAME", help="The worker that reports.")
 ]
 Epoch = Annotated[int | None, typer.Option(metavar="N", min=1, help="The number of the attempt.")]
 

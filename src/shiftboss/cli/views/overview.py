@@ -1,4 +1,4 @@
-"""What goes on in a swarm: counts, cost, and what waits with the command that helps."""
+"""The running and waiting work of a swarm: counts, cost, and the command that helps."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-from shiftboss.coordinator.handoffs.ownership import secure
+from shiftboss.coordinator.handoffs.ownership import try_reserve
 from shiftboss.errors import UnknownSwarm, UnknownTask, UnknownWorker
 from shiftboss.protocol.bus import DEFAULT_SWARM, Delivery
 from shiftboss.protocol.events import EventKind
@@ -107,7 +107,7 @@ def drain(tx: Transaction, swarm_id: str, now_ms: int) -> None:
     # The task first: usually a worker has become free and no task is ready.
     while (task := tx.next_task(swarm_id)) and (worker := choose_worker(tx, swarm_id)):
         leave_queue(tx, task)
-        in_the_way = secure(tx, task, now_ms)
+        in_the_way = try_reserve(tx, task, now_ms)
         if in_the_way is None:
             assign(tx, task, worker, now_ms)
         else:
@@ -172,7 +172,7 @@ def assign(
         spec_path=order.spec_path if order else None,
         contract_version=task.contract_version,
         # The orchestrator tells its worker about the order by itself.
-        received=order is not None or tx.polls.promise(task.swarm_id, worker.name),
+        received=order is not None or tx.polls.reserve_poll(task.swarm_id, worker.name),
     )
     tx.put_assignment(assignment)
     # The event carries the whole answer of a poll, so that a parked poll needs no query. Unless

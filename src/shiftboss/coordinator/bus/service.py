@@ -45,10 +45,10 @@ from shiftboss.protocol.bus import (
     ResetWorkerRequest,
     StatusRequest,
     SubmitAnswer,
+    SwarmsOfTask,
     TaskEndAnswer,
     TaskFailedRequest,
     TaskList,
-    TaskPlaces,
     TaskRequest,
     TaskView,
     WhyAnswer,
@@ -128,9 +128,9 @@ class BusService:
                 await _wait(parked, seconds)
             event = parked.result()
         finally:
-            is_promised = hub.unpark(request.swarm_id, request.name, parked)
+            is_reserved = hub.unpark(request.swarm_id, request.name, parked)
             parked.cancel()
-        if event is None and is_promised and not hub.closed:
+        if event is None and is_reserved and not hub.closed:
             return None  # a task was assigned to this poll at the last moment
         return _answer_of(event)
 
@@ -221,7 +221,7 @@ class BusService:
     async def show_task(self, request: TaskRequest, _key: str | None = None) -> TaskView:
         return await self._store.read(lambda tx: tasks.show(tx, request.swarm_id, request.bead_id))
 
-    async def find_task(self, request: FindTaskRequest, _key: str | None = None) -> TaskPlaces:
+    async def find_task(self, request: FindTaskRequest, _key: str | None = None) -> SwarmsOfTask:
         return await self._store.read(lambda tx: tasks.find(tx, request.bead_id))
 
     async def why_task(self, request: TaskRequest, _key: str | None = None) -> WhyAnswer:

@@ -1,4 +1,4 @@
-"""Use case of `why`: reads the facts about a task, from which the rules name the reasons."""
+"""Use case of `why`: reads the facts from which the rules name the reasons of a task or packet."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from shiftboss.protocol.bus import TaskRequest, WhyAnswer
 from shiftboss.protocol.handoffs import WorkerHandoff
 from shiftboss.rules.claims.handoffs import Claim, Reservation
 from shiftboss.rules.runs.records import SpawnRefusal
+from shiftboss.rules.tasks.lifecycle import packet_status
+from shiftboss.rules.tasks.packet_reasons import packet_reasons
 from shiftboss.rules.tasks.reasons import TaskFacts, reasons_of
 from shiftboss.rules.tasks.tasks import Task
 from shiftboss.rules.tasks.waiting import Holder
@@ -27,7 +29,7 @@ def why(tx: Transaction, request: TaskRequest, polling: frozenset[str] | None) -
     check_exists(tx, request.swarm_id)
     task = tx.task(request.swarm_id, request.bead_id)
     if task is None:
-        raise UnknownTask(request.bead_id)
+        return _why_packet(tx, request)
     reasons = reasons_of(_facts(tx, task, polling))
     return WhyAnswer(
         bead_id=task.task_id,
@@ -35,6 +37,19 @@ def why(tx: Transaction, request: TaskRequest, polling: frozenset[str] | None) -
         status=task.status,
         title=task.title,
         reasons=[reason_view(reason) for reason in reasons],
+    )
+
+
+def _why_packet(tx: Transaction, request: TaskRequest) -> WhyAnswer:
+    packet = tx.assignment(request.swarm_id, request.bead_id)
+    if packet is None or packet.packet_id is None:
+        raise UnknownTask(request.bead_id)
+    return WhyAnswer(
+        bead_id=packet.task_id,
+        swarm_id=packet.swarm_id,
+        status=packet_status(packet.state),
+        title=packet.worker,
+        reasons=[reason_view(reason) for reason in packet_reasons(packet)],
     )
 
 

@@ -25,10 +25,10 @@ from shiftboss.protocol.bus import (
     CancelTaskRequest,
     ReviewView,
     SubmitAnswer,
+    SwarmOfTask,
+    SwarmsOfTask,
     TaskEndAnswer,
     TaskList,
-    TaskPlace,
-    TaskPlaces,
     TaskRequest,
     TaskView,
 )
@@ -49,7 +49,7 @@ from shiftboss.rules.tasks.tasks import (
 from shiftboss.store.port import Transaction
 
 # More swarms with a task of the same id are not listed.
-PLACES_MAX = 50
+SWARMS_OF_TASK_MAX = 50
 
 
 def add(tx: Transaction, request: AddTaskRequest, now_ms: int) -> TaskView:
@@ -273,16 +273,16 @@ def show(tx: Transaction, swarm_id: str, task_id: str) -> TaskView:
     return _view(tx, _existing_task(tx, swarm_id, task_id))
 
 
-def find(tx: Transaction, task_id: str) -> TaskPlaces:
+def find(tx: Transaction, task_id: str) -> SwarmsOfTask:
     """The swarms that have a task of this id; of a task that is deleted, those of its receipts."""
     places = [
-        TaskPlace(swarm_id=swarm_id, status=status)
-        for swarm_id, status in tx.swarms_of_task(task_id, PLACES_MAX)
+        SwarmOfTask(swarm_id=swarm_id, status=status)
+        for swarm_id, status in tx.swarms_of_task(task_id, SWARMS_OF_TASK_MAX)
     ]
     if not places:
-        swarm_ids = tx.swarms_with_receipt(task_id, PLACES_MAX)
-        places = [TaskPlace(swarm_id=swarm_id, status=None) for swarm_id in swarm_ids]
-    return TaskPlaces(bead_id=task_id, swarms=places)
+        swarm_ids = tx.swarms_with_receipt(task_id, SWARMS_OF_TASK_MAX)
+        places = [SwarmOfTask(swarm_id=swarm_id, status=None) for swarm_id in swarm_ids]
+    return SwarmsOfTask(bead_id=task_id, swarms=places)
 
 
 def listing(tx: Transaction, swarm_id: str, after: str, limit: int) -> TaskList:

@@ -17,8 +17,8 @@ from shiftboss.protocol.milestones import Done, MilestoneReport, PushedToCi
 from shiftboss.protocol.policy import Milestone
 from shiftboss.rules.claims.handoffs import Handoff
 from shiftboss.rules.contract.checkpoints import (
-    Progress,
-    Work,
+    AttemptProgress,
+    WorkSinceBase,
     checkpoint_body,
     with_decisions,
     with_work,
@@ -99,7 +99,7 @@ def store_checkpoint(
     attempt = attempt_of(tx, held)
     tracking = tx.tracking(held.swarm_id, held.task_id)
     previous = tx.checkpoint(held.swarm_id, held.task_id)
-    progress = Progress(
+    progress = AttemptProgress(
         worker=held.worker,
         repo=handoff.repo_name,
         task_id=held.task_id,
@@ -131,7 +131,7 @@ def amend_checkpoint(
     swarm_id: str,
     task_id: str,
     *,
-    work: Work | None = None,
+    work: WorkSinceBase | None = None,
     decisions: Sequence[str] = (),
 ) -> None:
     """Add what became known since the last checkpoint: the state of git, decisions."""

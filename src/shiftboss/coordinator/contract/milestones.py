@@ -45,7 +45,7 @@ from shiftboss.protocol.milestones import (
 from shiftboss.protocol.policy import Milestone
 from shiftboss.protocol.states import WorkerState
 from shiftboss.rules.claims.handoffs import Claim, Handoff
-from shiftboss.rules.contract.checkpoints import Work
+from shiftboss.rules.contract.checkpoints import WorkSinceBase
 from shiftboss.rules.contract.milestones import (
     check_may_read_ci,
     check_report_order,
@@ -70,7 +70,7 @@ class GitFacts(NamedTuple):
     repository does not have it. `work` is None if it is not known."""
 
     sha: str | None = None
-    work: Work | None = None
+    work: WorkSinceBase | None = None
 
 
 def record_report(

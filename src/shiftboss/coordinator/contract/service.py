@@ -41,14 +41,16 @@ from shiftboss.protocol.handoffs import WorkerHandoff
 from shiftboss.protocol.milestone_lines import parse_line, render_line
 from shiftboss.protocol.milestones import Done, MilestoneReport, PushedToCi
 from shiftboss.rules.claims.handoffs import Handoff
-from shiftboss.rules.contract.checkpoints import Work
+from shiftboss.rules.contract.checkpoints import WorkSinceBase
 from shiftboss.rules.contract.ci_verdict import runs_of_commit
 from shiftboss.rules.contract.milestones import check_done_report
 from shiftboss.rules.prompts.worker_prompts import SpawnTask, ci_instructions, spawn_prompt
 from shiftboss.store.port import Store, Transaction
 
 
-async def work_of(evidence: Evidence, handoff: Handoff, commit: str | None = None) -> Work | None:
+async def work_of(
+    evidence: Evidence, handoff: Handoff, commit: str | None = None
+) -> WorkSinceBase | None:
     """What git has of the task, up to a commit or the tip of its branch. None if that cannot be
     read now: a report does not fail because of it."""
     if commit is None and handoff.branch is None:

@@ -27,7 +27,7 @@ from shiftboss.protocol.events import EventKind
 from shiftboss.protocol.policy import Milestone
 from shiftboss.protocol.states import WorkerState
 from shiftboss.rules.claims.handoffs import Handoff
-from shiftboss.rules.contract.checkpoints import Work
+from shiftboss.rules.contract.checkpoints import WorkSinceBase
 from shiftboss.rules.contract.records import ContractAttempt, Tracking
 from shiftboss.rules.contract.timeouts import (
     Activity,
@@ -142,7 +142,7 @@ def climb(
     policy: ActivePolicy,
     seen: ContractAttempt,
     tip: str | None,
-    work: Work | None,
+    work: WorkSinceBase | None,
     now_ms: int,
 ) -> list[str]:
     """Take the steps that are due for one attempt; their kinds. `tip` is the current commit of the

@@ -73,7 +73,7 @@ def reserve_if_released(tx: Transaction, task: Task, now_ms: int) -> None:
         reserve_again(tx, task.swarm_id, task.task_id, now_ms)
 
 
-def secure(tx: Transaction, task: Task, now_ms: int) -> str | None:
+def try_reserve(tx: Transaction, task: Task, now_ms: int) -> str | None:
     """Reserve the files of a task that is about to be handed out, if it has released them. Returns
     why that is not possible."""
     try:

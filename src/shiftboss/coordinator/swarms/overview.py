@@ -86,8 +86,8 @@ def waiting_in(
     workers: int,
     limit: int = WAITING_NAMED_MAX,
 ) -> list[ReasonView]:
-    """What waits for a person, or for another task to get out of the way; the oldest kinds of
-    trouble first, and at most `limit` of each kind."""
+    """What waits for a person, or for another task to get out of the way: by kind, what agents
+    ask first, then pauses, failures, refused starts and landings; at most `limit` of each."""
     reasons = _reasons(tx, swarm_id, plan_file, workers, limit)
     return [reason_view(reason) for reason in reasons]
 

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from shiftboss.errors import UnknownRepo
 from shiftboss.evidence.mirror.objects import read_blobs
-from shiftboss.rules.contract.checkpoints import COMMITS_KEPT_MAX, FILES_KEPT_MAX, Work
+from shiftboss.rules.contract.checkpoints import COMMITS_KEPT_MAX, FILES_KEPT_MAX, WorkSinceBase
 from shiftboss.rules.runs.squash import COMMIT_TRAILER
 from shiftboss.system.git import checked, git
 
@@ -100,7 +100,7 @@ class Repository:
         contains = ["merge-base", "--is-ancestor", "--end-of-options", commit, verified[0]]
         return verified == [commit] or (await git(contains, folder)).code == 0
 
-    async def work_since(self, path: str, base: str, rev: str) -> Work | None:
+    async def work_since(self, path: str, base: str, rev: str) -> WorkSinceBase | None:
         """The commits from `base` to a revision, and the files that differ, up to the limits of a
         checkpoint. None: there is no such revision."""
         commit = await self.commit_of(path, rev)
@@ -113,7 +113,7 @@ class Repository:
         arguments = ["diff-tree", "-r", "-z", "--name-only", "--no-renames", base, commit]
         changed = checked(await git(arguments, folder), f"the changes since {base}").split(b"\0")
         files = [name for raw in changed if raw and (name := _utf8(raw)) is not None]
-        return Work(commits, files[:FILES_KEPT_MAX])
+        return WorkSinceBase(commits, files[:FILES_KEPT_MAX])
 
     async def files(self, path: str, commit: str) -> list[str]:
         """The files of a commit, in git's order, without names that are not UTF-8."""

@@ -13,7 +13,7 @@ DECISION_CHARACTERS_MAX: Final = 500
 Body = dict[str, Any]
 
 
-class Work(NamedTuple):
+class WorkSinceBase(NamedTuple):
     """What git has of a task: the commits since its base, oldest first, and the files that differ
     from the base."""
 
@@ -21,7 +21,7 @@ class Work(NamedTuple):
     files: Sequence[str]
 
 
-class Progress(NamedTuple):
+class AttemptProgress(NamedTuple):
     """The present state of an attempt. `last_report` is its last milestone report."""
 
     worker: str
@@ -35,7 +35,7 @@ class Progress(NamedTuple):
     paused: str | None
 
 
-def checkpoint_body(progress: Progress, previous: Mapping[str, Any]) -> Body:
+def checkpoint_body(progress: AttemptProgress, previous: Mapping[str, Any]) -> Body:
     """The fields of the contract. Lists continue those of the `previous` checkpoint."""
     report = progress.last_report
     blockers = (report.get("reason"), progress.paused)
@@ -60,7 +60,7 @@ def checkpoint_body(progress: Progress, previous: Mapping[str, Any]) -> Body:
     return with_decisions(body, [f"{report.get('failed_job')}: {diagnosis}"] if diagnosis else [])
 
 
-def with_work(body: Body, work: Work) -> Body:
+def with_work(body: Body, work: WorkSinceBase) -> Body:
     """Git knows the changed files better than the reports do: they replace the recorded ones."""
     return body | {
         "commits": _joined(body.get("commits"), work.commits, COMMITS_KEPT_MAX),

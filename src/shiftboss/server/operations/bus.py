@@ -101,7 +101,7 @@ BUS_OPERATIONS: dict[str, Operation] = {
     ),
     "find_task": Operation(
         bus.FindTaskRequest,
-        bus.TaskPlaces,
+        bus.SwarmsOfTask,
         BusService.find_task,
         "Find the swarms that have a task of this id.",
         reads=True,

@@ -109,7 +109,7 @@ class OfflineStore:
     async def lead(
         self, duties: Callable[[], Awaitable[None]], on_call: Callable[[], None]
     ) -> None:
-        """Nobody runs duties for a moment."""
+        """Offline, no duties run."""
 
     async def call_leader(self) -> None:
         pass

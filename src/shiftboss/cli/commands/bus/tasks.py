@@ -9,7 +9,7 @@ import typer
 from shiftboss.cli.commands.bus.task_import import import_file
 from shiftboss.cli.common.client import parse_answer
 from shiftboss.cli.common.command import Output, ServerSession, server_command
-from shiftboss.cli.common.open_items import swarms_with
+from shiftboss.cli.common.open_items import show_by_swarm, swarms_with
 from shiftboss.cli.common.options import DEFAULT_SWARM, AnySwarm, Swarm, TaskId, TaskSwarm
 from shiftboss.cli.common.output import console, print_line, show
 from shiftboss.cli.common.pages import bus_pages, join_documents, join_pages
@@ -31,7 +31,7 @@ def add(
     ] = 0,
     depends_on: Annotated[
         list[str] | None,
-        typer.Option(metavar="ID", help="A task that must be done first. May be repeated."),
+        typer.Option(metavar="TASK", help="A task that must be done first. May be repeated."),
     ] = None,
     swarm: Swarm = DEFAULT_SWARM,
 ) -> Output:
@@ -83,10 +83,7 @@ def _tasks_of_all(session: ServerSession, limit: int | None) -> Output:
     is_cut = any(listing["next_after"] is not None for listing in listings.values())
 
     def view() -> None:
-        for swarm, listing in listings.items():
-            if len(listings) > 1 or swarm != DEFAULT_SWARM:
-                print_line(f"swarm {swarm}:")
-            _show_list(listing | {"next_after": None})
+        show_by_swarm(listings, lambda listing: _show_list(listing | {"next_after": None}))
         if is_cut:
             print_line("there are more: shiftboss task list --all")
 

@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from typing import Any, Final
 
 from shiftboss.cli.common.client import parse_answer
 from shiftboss.cli.common.command import Output, ServerSession, server_command
+from shiftboss.cli.common.open_items import swarm_of_packet
 from shiftboss.cli.common.options import TaskId, TaskSwarm
 from shiftboss.cli.common.output import print_line
+
+_PACKET: Final = re.compile("packet-([0-9]+)")
 
 
 @server_command()
 def why(session: ServerSession, task_id: TaskId, swarm: TaskSwarm = None) -> Output:
-    """Tell why a task is where it is, with the command that helps.
+    """Tell why a task or a packet is where it is, with the command that helps.
 
     \b
     Example:
       shiftboss why bd-1
     """
-    answer = session.call("why_task", session.swarm_of(task_id, swarm), bead_id=task_id)
+    if packet := _PACKET.fullmatch(task_id):
+        swarm_id = swarm_of_packet(session, int(packet[1]), swarm)
+    else:
+        swarm_id = session.swarm_of(task_id, swarm)
+    answer = session.call("why_task", swarm_id, bead_id=task_id)
     return Output(answer, lambda: _show(parse_answer(answer, "reasons")))
 
 

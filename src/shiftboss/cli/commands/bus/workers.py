@@ -9,12 +9,14 @@ import typer
 from shiftboss.cli.common.client import parse_answer
 from shiftboss.cli.common.command import Output, ServerSession, server_command
 from shiftboss.cli.common.open_items import (
-    only_swarm_with,
-    open_items,
+    list_by_swarm,
+    show_by_swarm,
     swarm_of_question,
+    swarm_of_worker,
     swarms_with,
+    with_swarm_ids,
 )
-from shiftboss.cli.common.options import DEFAULT_SWARM, AnySwarm, Swarm, TaskSwarm
+from shiftboss.cli.common.options import DEFAULT_SWARM, AnySwarm, ItemSwarm
 from shiftboss.cli.common.output import print_line, show
 from shiftboss.cli.views.times import now
 
@@ -28,8 +30,17 @@ questions = typer.Typer(help="List and answer the questions of workers.", no_arg
 @server_command()
 def list_workers(session: ServerSession, swarm: AnySwarm = None) -> Output:
     """List the workers with their tasks, and how many tasks are queued."""
-    answer = session.call("get_status", only_swarm_with(session, "workers", "workers", swarm))
-    return Output(answer, lambda: _show_workers(parse_answer(answer, "workers")))
+    if swarm is not None:
+        document = session.call("get_status", swarm)
+        return Output(document, lambda: _show_workers(parse_answer(document, "workers")))
+    documents = {name: session.call("get_status", name) for name in swarms_with(session, "workers")}
+    listings = {name: parse_answer(document, "workers") for name, document in documents.items()}
+    answer = {
+        "workers": with_swarm_ids({name: row["workers"] for name, row in listings.items()}),
+        "queued": sum(listing["queued"] for listing in listings.values()),
+        "holds": with_swarm_ids({name: row.get("holds", []) for name, row in listings.items()}),
+    }
+    return Output.of(answer, lambda: show_by_swarm(listings, _show_workers))
 
 
 def _show_workers(status: dict[str, Any]) -> None:
@@ -49,10 +60,10 @@ def _show_workers(status: dict[str, Any]) -> None:
 def reset(
     session: ServerSession,
     name: Annotated[str, typer.Argument(metavar="NAME", help="The name of the worker.")],
-    swarm: Swarm = DEFAULT_SWARM,
+    swarm: ItemSwarm = None,
 ) -> Output:
     """Free a stuck worker and put its task back into the queue."""
-    answer = session.call("reset_worker", swarm, worker_name=name)
+    answer = session.call("reset_worker", swarm_of_worker(session, name, swarm), worker_name=name)
     return Output(answer, lambda: _show_reset(parse_answer(answer, "released")))
 
 
@@ -71,9 +82,9 @@ def list_questions(
     swarm: AnySwarm = None,
 ) -> Output:
     """List the open questions, oldest first."""
-    if swarm is None and not show_all:
-        return _all_open_questions(session)
-    answer = session.call("list_questions", swarm or DEFAULT_SWARM, only_open=not show_all)
+    if swarm is None:
+        return _questions_of_all(session, show_all=show_all)
+    answer = session.call("list_questions", swarm, only_open=not show_all)
     return Output(
         answer,
         lambda: _show_questions(
@@ -82,17 +93,18 @@ def list_questions(
     )
 
 
-def _all_open_questions(session: ServerSession) -> Output:
-    listed = open_items(session, "list_questions", "questions", swarms_with(session, "questions"))
-    questions = [row | {"swarm_id": swarm} for swarm, rows in listed.items() for row in rows]
+def _questions_of_all(session: ServerSession, *, show_all: bool) -> Output:
+    listed = list_by_swarm(
+        session, "list_questions", "questions", "questions", only_open=not show_all
+    )
 
     def view() -> None:
-        for swarm, rows in listed.items():
-            if swarm != DEFAULT_SWARM:
-                print_line(f"swarm {swarm}:")
-            _show_questions(rows, with_answers=False)
+        show_by_swarm(
+            listed or {DEFAULT_SWARM: []},
+            lambda rows: _show_questions(rows, with_answers=show_all),
+        )
 
-    return Output.of({"questions": questions}, view)
+    return Output.of({"questions": with_swarm_ids(listed)}, view)
 
 
 def _show_questions(question_views: list[dict[str, Any]], *, with_answers: bool) -> None:
@@ -109,10 +121,10 @@ def _show_questions(question_views: list[dict[str, Any]], *, with_answers: bool)
 def answer(
     session: ServerSession,
     question_id: Annotated[
-        int, typer.Argument(metavar="ID", min=1, help="The id of the question.")
+        int, typer.Argument(metavar="N", min=1, help="The number of the question.")
     ],
     text: Annotated[str, typer.Argument(metavar="TEXT", help="The answer.")],
-    swarm: TaskSwarm = None,
+    swarm: ItemSwarm = None,
 ) -> Output:
     """Answer a question, so that the worker continues with its task."""
     swarm_id = swarm_of_question(session, question_id, swarm)

@@ -8,10 +8,17 @@ import typer
 
 from shiftboss.cli.common.client import parse_answer
 from shiftboss.cli.common.command import Output, ServerSession, server_command
-from shiftboss.cli.common.options import DEFAULT_SWARM, Swarm, TaskId, login_name
+from shiftboss.cli.common.options import TaskId, TaskSwarm, login_name
 from shiftboss.cli.common.output import print_line
 
-By = Annotated[str | None, typer.Option("--by", metavar="WHO", help="Default: your login name.")]
+By = Annotated[
+    str | None,
+    typer.Option(
+        "--by",
+        metavar="NAME",
+        help="Who decides; recorded in the event. Default: your login name.",
+    ),
+]
 Commit = Annotated[
     str | None,
     typer.Option(metavar="SHA", help="Only if this is the commit in review; a prefix is enough."),
@@ -24,7 +31,7 @@ def approve(
     task_id: TaskId,
     commit: Commit = None,
     by: By = None,
-    swarm: Swarm = DEFAULT_SWARM,
+    swarm: TaskSwarm = None,
 ) -> Output:
     """Approve accepted work, so that it lands (operator).
 
@@ -32,8 +39,9 @@ def approve(
     Example:
       shiftboss approve bd-1 --swarm login
     """
+    swarm_id = session.swarm_of(task_id, swarm)
     document = session.call_as_operator(
-        "approve", swarm, bead_id=task_id, commit=commit, by=by or login_name()
+        "approve", swarm_id, bead_id=task_id, commit=commit, by=by or login_name()
     )
 
     def view() -> None:
@@ -52,7 +60,7 @@ def reject(
     ],
     commit: Commit = None,
     by: By = None,
-    swarm: Swarm = DEFAULT_SWARM,
+    swarm: TaskSwarm = None,
 ) -> Output:
     """Reject accepted work, so that the task is tried again (operator).
 
@@ -60,8 +68,9 @@ def reject(
     Example:
       shiftboss reject bd-1 --swarm login --reason "Keep the old name of the option"
     """
+    swarm_id = session.swarm_of(task_id, swarm)
     document = session.call_as_operator(
-        "reject", swarm, bead_id=task_id, reason=reason, commit=commit, by=by or login_name()
+        "reject", swarm_id, bead_id=task_id, reason=reason, commit=commit, by=by or login_name()
     )
 
     def view() -> None:

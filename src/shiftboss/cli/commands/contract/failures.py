@@ -20,7 +20,7 @@ def failure(
     error_type: Annotated[
         str | None,
         typer.Option(
-            "--type", metavar="T", help="Such as network_timeout. Default: from the message."
+            "--type", metavar="TYPE", help="Such as network_timeout. Default: from the message."
         ),
     ] = None,
     tool: Annotated[
@@ -69,10 +69,13 @@ def _next_action(answer: dict[str, Any]) -> str:
 @server_command(operator=True)
 def resume(
     session: ServerSession,
-    halt_id: Annotated[int, typer.Argument(metavar="HALT", min=1, help="The id of the halt.")],
+    halt_id: Annotated[int, typer.Argument(metavar="N", min=1, help="The number of the halt.")],
     reason: Annotated[str, typer.Option(metavar="TEXT", help="Why; recorded in the event.")],
 ) -> Output:
-    """Lift a halt and let work on its repos start again (operator)."""
+    """Lift a halt after a failure, so that work on its repos starts again (operator).
+
+    A pause of a swarm is ended by `shiftboss swarm resume`.
+    """
     answer = session.call_as_operator("resume", DEFAULT_SWARM, halt_id=halt_id, reason=reason)
 
     def view() -> None:

@@ -74,7 +74,7 @@ Error = Annotated[
 ]
 Substate = Annotated[
     str | None,
-    typer.Option(metavar="S", help="The step within the milestone, such as writing_tests."),
+    typer.Option(metavar="STEP", help="The step within the milestone, such as writing_tests."),
 ]
 Decisions = Annotated[
     list[str] | None,

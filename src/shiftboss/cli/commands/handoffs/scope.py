@@ -8,11 +8,17 @@ import typer
 
 from shiftboss.cli.common.client import parse_answer
 from shiftboss.cli.common.command import Output, ServerSession, server_command
-from shiftboss.cli.common.open_items import open_items, swarm_of_scope_request, swarms_with
+from shiftboss.cli.common.open_items import (
+    list_by_swarm,
+    show_by_swarm,
+    swarm_of_scope_request,
+    with_swarm_ids,
+)
 from shiftboss.cli.common.options import (
     DEFAULT_SWARM,
     AnySwarm,
     Epoch,
+    ItemSwarm,
     TaskId,
     TaskSwarm,
     WorkerName,
@@ -25,7 +31,7 @@ scope = typer.Typer(
     help="Request files outside a contract, and decide on requests.", no_args_is_help=True
 )
 
-RequestId = Annotated[int, typer.Argument(metavar="ID", min=1, help="The id of the request.")]
+RequestId = Annotated[int, typer.Argument(metavar="N", min=1, help="The number of the request.")]
 Note = Annotated[str, typer.Option(metavar="TEXT", help="A note to the worker.")]
 
 
@@ -86,26 +92,22 @@ def list_requests(
     swarm: AnySwarm = None,
 ) -> Output:
     """List the open requests, oldest first."""
-    if swarm is None and not show_all:
-        return _all_open_requests(session)
-    swarm = swarm or DEFAULT_SWARM
-    answer = session.call("list_scope_requests", swarm, only_open=not show_all)
     nothing = "no scope requests" if show_all else "no open scope requests"
+    if swarm is None:
+        return _requests_of_all(session, nothing, only_open=not show_all)
+    answer = session.call("list_scope_requests", swarm, only_open=not show_all)
     return Output(answer, lambda: _show_list(parse_answer(answer, "requests")["requests"], nothing))
 
 
-def _all_open_requests(session: ServerSession) -> Output:
-    swarms = swarms_with(session, "scope_requests")
-    listed = open_items(session, "list_scope_requests", "requests", swarms)
-    requests = [row | {"swarm_id": swarm} for swarm, rows in listed.items() for row in rows]
+def _requests_of_all(session: ServerSession, nothing: str, *, only_open: bool) -> Output:
+    listed = list_by_swarm(
+        session, "list_scope_requests", "requests", "scope_requests", only_open=only_open
+    )
 
     def view() -> None:
-        for swarm, rows in listed.items():
-            if swarm != DEFAULT_SWARM:
-                print_line(f"swarm {swarm}:")
-            _show_list(rows, "no open scope requests")
+        show_by_swarm(listed or {DEFAULT_SWARM: []}, lambda rows: _show_list(rows, nothing))
 
-    return Output.of({"requests": requests}, view)
+    return Output.of({"requests": with_swarm_ids(listed)}, view)
 
 
 def _show_list(requests: list[dict[str, Any]], nothing: str) -> None:
@@ -120,7 +122,7 @@ def _show_list(requests: list[dict[str, Any]], nothing: str) -> None:
 @scope.command()
 @server_command(operator=True)
 def grant(
-    session: ServerSession, request_id: RequestId, note: Note = "", swarm: TaskSwarm = None
+    session: ServerSession, request_id: RequestId, note: Note = "", swarm: ItemSwarm = None
 ) -> Output:
     """Grant the requested files to the task (operator)."""
     return _decide(session, swarm, request_id, note, granted=True)
@@ -129,7 +131,7 @@ def grant(
 @scope.command()
 @server_command(operator=True)
 def refuse(
-    session: ServerSession, request_id: RequestId, note: Note = "", swarm: TaskSwarm = None
+    session: ServerSession, request_id: RequestId, note: Note = "", swarm: ItemSwarm = None
 ) -> Output:
     """Refuse the requested files (operator)."""
     return _decide(session, swarm, request_id, note, granted=False)
@@ -170,7 +172,10 @@ def waive(
         typer.Option(metavar="TEXT", help="A path or a criterion. Default: the whole check."),
     ] = "*",
     granted_by: Annotated[
-        str | None, typer.Option(metavar="WHO", help="Default: your login name.")
+        str | None,
+        typer.Option(
+            metavar="NAME", help="Who decides; recorded in the receipt. Default: your login name."
+        ),
     ] = None,
     swarm: TaskSwarm = None,
 ) -> Output:

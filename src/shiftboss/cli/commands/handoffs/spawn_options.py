@@ -36,7 +36,8 @@ DescriptionFile = Annotated[
     Path | None, typer.Option(metavar="FILE", help="The description, from a file.")
 ]
 DependsOn = Annotated[
-    list[str] | None, typer.Option(metavar="ID", help=f"A task that is already done. {_REPEATABLE}")
+    list[str] | None,
+    typer.Option(metavar="TASK", help=f"A task that is already done. {_REPEATABLE}"),
 ]
 Repo = Annotated[
     str | None,
@@ -51,14 +52,16 @@ Base = Annotated[
 ]
 Branch = Annotated[
     str | None,
-    typer.Option(metavar="B", help="The branch of the work. Default: the one that is checked out."),
+    typer.Option(
+        metavar="BRANCH", help="The branch of the work. Default: the one that is checked out."
+    ),
 ]
 Target = Annotated[
     str | None,
-    typer.Option(metavar="B", help="The branch to land on; merges from it are not checked."),
+    typer.Option(metavar="BRANCH", help="The branch to land on; merges from it are not checked."),
 ]
 StrategyName = Annotated[
-    str | None, typer.Option(metavar="S", help="The strategy that split the goal.")
+    str | None, typer.Option(metavar="NAME", help="The strategy that split the goal.")
 ]
 Criterion = Annotated[
     list[str] | None,

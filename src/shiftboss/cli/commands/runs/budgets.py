@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated, Any
 
 import typer
 
 from shiftboss.cli.common.client import parse_answer
 from shiftboss.cli.common.command import Output, ServerSession, server_command
-from shiftboss.cli.common.open_items import only_swarm_with
-from shiftboss.cli.common.options import DEFAULT_SWARM, AnySwarm, TaskSwarm
+from shiftboss.cli.common.open_items import (
+    only_swarm_with,
+    show_by_swarm,
+    swarms_with,
+    with_swarm_ids,
+)
+from shiftboss.cli.common.options import AnySwarm, ItemSwarm
 from shiftboss.cli.common.output import print_line, show
 from shiftboss.cli.common.pages import bus_pages, join_pages
 
@@ -22,9 +26,31 @@ budget = typer.Typer(
 @server_command()
 def usage(session: ServerSession, swarm: AnySwarm = None) -> Output:
     """Show the tokens and dollars that each task used."""
-    swarm_id = only_swarm_with(session, "tokens", "used tokens", swarm)
-    listing = join_pages(bus_pages(session.client, "show_usage", swarm_id, None), "tasks")
-    return Output(json.dumps(listing).encode(), lambda: _show_usage(listing))
+    swarms = [swarm] if swarm is not None else swarms_with(session, "tokens")
+    listings = {
+        name: join_pages(bus_pages(session.client, "show_usage", name, None), "tasks")
+        for name in swarms
+    }
+    answer = listings[swarm] if swarm is not None else _usage_of_all(listings)
+    return Output.of(answer, lambda: show_by_swarm(listings, _show_usage))
+
+
+def _usage_of_all(listings: dict[str, dict[str, Any]]) -> dict[str, object]:
+    """`swarm` is the sum of all; `swarms` has what each used and may use."""
+    members = ("swarm", "budget", "over")
+    return {
+        "tasks": with_swarm_ids({name: listing["tasks"] for name, listing in listings.items()}),
+        "next_after": None,
+        "swarm": _sum([listing["swarm"] for listing in listings.values()]),
+        "swarms": [
+            {"swarm_id": name} | {member: listing[member] for member in members}
+            for name, listing in listings.items()
+        ],
+    }
+
+
+def _sum(totals: list[dict[str, Any]]) -> dict[str, Any]:
+    return {count: sum(used[count] for used in totals) for count in totals[0]}
 
 
 def _show_usage(listing: dict[str, Any]) -> None:
@@ -41,13 +67,13 @@ def _show_usage(listing: dict[str, Any]) -> None:
 def set_budget(
     session: ServerSession,
     task: Annotated[
-        str | None, typer.Option(metavar="ID", help="The task. Default: the whole swarm.")
+        str | None, typer.Option(metavar="TASK", help="The task. Default: the whole swarm.")
     ] = None,
     tokens: Annotated[
         int | None, typer.Option(metavar="N", min=1, help="Tokens, input and output together.")
     ] = None,
-    dollars: Annotated[float | None, typer.Option(metavar="X", help="Dollars.")] = None,
-    swarm: TaskSwarm = None,
+    dollars: Annotated[float | None, typer.Option(metavar="USD", help="Dollars.")] = None,
+    swarm: ItemSwarm = None,
 ) -> Output:
     """Set what a task or a swarm may use.
 
@@ -57,7 +83,10 @@ def set_budget(
     Example:
       shiftboss budget set --swarm login --dollars 20
     """
-    swarm_id = session.swarm_of(task, swarm) if task else swarm or DEFAULT_SWARM
+    if task is not None:
+        swarm_id = session.swarm_of(task, swarm)
+    else:
+        swarm_id = only_swarm_with(session, "total", "tasks", swarm)
     document = session.call_maybe_as_operator(
         "set_budget", "set_budget", swarm_id, bead_id=task, tokens=tokens, dollars=dollars
     )

@@ -17,6 +17,7 @@ from shiftboss.cli.commands.runs.plan_preflight import (
 )
 from shiftboss.cli.common.command import Output, json_command
 from shiftboss.cli.common.discovery import default_database
+from shiftboss.cli.common.options import PlanFile
 from shiftboss.cli.common.output import print_json, print_line, show
 from shiftboss.errors import InvalidPlan, InvalidPolicy
 from shiftboss.rules.documents.wording import pluralize
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
 
 plan = typer.Typer(help="Check, show and import plans.", no_args_is_help=True)
 plan.command("import")(import_plan)
-
-PlanFile = Annotated[Path, typer.Argument(metavar="FILE", help="The plan, a YAML file.")]
 
 
 @plan.command()
@@ -53,8 +52,9 @@ def check(
     """Check whether a plan can run here, and list every problem with its line, key and reason.
 
     \b
-    Example, for CI, which has no agents:
-      shiftboss plan check plan.yaml --no-agents
+    Examples:
+      shiftboss plan check plan.yaml
+      shiftboss plan check plan.yaml --no-agents   in CI, which has no agents
     """
     from shiftboss.rules.plans.graph import phases
 

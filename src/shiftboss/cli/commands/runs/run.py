@@ -20,7 +20,7 @@ from shiftboss.cli.commands.runs.plan_preflight import (
 from shiftboss.cli.commands.runs.run_modes import given_options, refuse_contradictions
 from shiftboss.cli.common.command import Output, print_output
 from shiftboss.cli.common.discovery import default_database
-from shiftboss.cli.common.options import TokenFile
+from shiftboss.cli.common.options import PlanFile, TokenFile
 from shiftboss.cli.common.output import print_json, show
 from shiftboss.cli.common.tokens import operator_token_from_environment, read_token
 from shiftboss.errors import InvalidPlan, InvalidPolicy
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
 INTERRUPTED: Final = 130
 
-PlanFile = Annotated[Path, typer.Argument(metavar="PLAN", help="The plan, a YAML file.")]
 RunServerUrl = Annotated[
     str | None,
     typer.Option(
@@ -186,7 +185,7 @@ def land(
     plan_file: PlanFile,
     tasks: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[ID]...", help="The tasks to land. Default: all of them."),
+        typer.Argument(metavar="[TASK]...", help="The tasks to land. Default: all of them."),
     ] = None,
     server: RunServerUrl = None,
     token_file: TokenFile = None,

@@ -1,4 +1,4 @@
-"""shiftboss status: shows a swarm, or the server and what goes on there, in a few lines."""
+"""shiftboss status: shows a swarm, or the running and waiting work of the server."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from shiftboss.cli.common.open_items import newest_swarms
 from shiftboss.cli.common.output import print_line, show
 from shiftboss.cli.views.times import now, span
 
-# A swarm that ended within this time is shown with those that go on.
+# A swarm that ended within this time is shown with the ongoing ones.
 RECENT: Final = timedelta(hours=1)
 SWARMS_SHOWN_MAX: Final = 20
 # What a person can do something about, also in a swarm where nothing is being done.
@@ -24,10 +24,10 @@ _OPEN_WORK: Final = ("questions", "scope_requests", "holds", "reviews", "failed"
 def status(
     session: ServerSession,
     swarm_id: Annotated[
-        str | None, typer.Argument(metavar="ID", help="A swarm. Default: the whole server.")
+        str | None, typer.Argument(metavar="SWARM", help="A swarm. Default: the whole server.")
     ] = None,
 ) -> Output:
-    """Show what goes on, what it costs and what waits, with the command that helps.
+    """Show running and waiting work, what it costs, and the command that helps.
 
     \b
     Examples:
@@ -60,8 +60,8 @@ def _server_status(session: ServerSession) -> Output:
     health = parse_answer(session.client.get("/health"), "uptime_seconds")
     newest, is_cut = newest_swarms(session)
     at = now()
-    going_on = [swarm for swarm in newest if goes_on(swarm, at)]
-    shown = going_on or _last_ended(newest)
+    ongoing = [swarm for swarm in newest if is_ongoing(swarm, at)]
+    shown = ongoing or _last_ended(newest)
     swarms = [_with_reasons(session, swarm) for swarm in shown[:SWARMS_SHOWN_MAX]]
 
     def view() -> None:
@@ -70,16 +70,16 @@ def _server_status(session: ServerSession) -> Output:
                 f"Shiftboss {health['version']} at {session.client.address} is {health['status']}: "
                 f"store {health['store']}, up {span(health['uptime_seconds'])}"
             )
-        if not going_on:
+        if not ongoing:
             print_line("nothing is going on" + ("; the last swarm:" if swarms else ""))
         _show_swarms(swarms, at)
         if len(shown) > SWARMS_SHOWN_MAX or is_cut:
             print_line("there are more: shiftboss swarm list --all")
 
-    return Output.of({"health": health, "idle": not going_on, "swarms": swarms}, view)
+    return Output.of({"health": health, "idle": not ongoing, "swarms": swarms}, view)
 
 
-def goes_on(swarm: dict[str, Any], at: datetime) -> bool:
+def is_ongoing(swarm: dict[str, Any], at: datetime) -> bool:
     """Whether work is being done, something waits, or it ended a short time ago."""
     bus = swarm["bus"]
     if swarm["status"] in ("running", "waiting") or any(bus[kind] for kind in _OPEN_WORK):

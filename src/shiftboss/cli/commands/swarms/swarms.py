@@ -20,7 +20,7 @@ TASKS_SHOWN_MAX: Final = 100
 swarm = typer.Typer(help="Create, list, show and pause swarms.", no_args_is_help=True)
 
 OnlyTask = Annotated[
-    str | None, typer.Option("--task", metavar="ID", help="Only this task, not the whole swarm.")
+    str | None, typer.Option("--task", metavar="TASK", help="Only this task, not the whole swarm.")
 ]
 
 
@@ -35,7 +35,7 @@ def create(
     session: ServerSession,
     swarm_id: Annotated[
         str | None,
-        typer.Option("--id", metavar="ID", help="The id. Default: the server generates one."),
+        typer.Option("--id", metavar="SWARM", help="The id. Default: the server generates one."),
     ] = None,
     feature: Annotated[str, typer.Option(metavar="TEXT", help="What the swarm works on.")] = "",
     manifest_path: Annotated[
@@ -152,7 +152,11 @@ def pause(
 @swarm.command()
 @server_command(operator=True)
 def resume(session: ServerSession, swarm_id: SwarmId, task: OnlyTask = None) -> Output:
-    """End a pause (operator). To raise an exhausted budget, use `shiftboss budget set`."""
+    """End a pause of a swarm (operator).
+
+    A halt after a failure is lifted by `shiftboss resume`; an exhausted budget is raised by
+    `shiftboss budget set`.
+    """
     answer = session.call_as_operator("resume_swarm", swarm_id, bead_id=task)
 
     def view() -> None:
