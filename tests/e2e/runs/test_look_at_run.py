@@ -142,6 +142,16 @@ def _look_at_the_work(operator: Operator, project: PlanProject) -> None:
     assert "-first\n+changed\n" in shown
     assert "\x1b[" not in shown
     assert before == [(index.read_bytes(), index.stat().st_mtime_ns) for index in indexes]
+    # Agents can write the settings of the repository, and their files.
+    project.git("config", "core.pager", f"touch {project.folder}/executed; cat")
+    (tree / "new.txt").write_text("not\n\x1b]0;owned\x07added\n")
+    on_screen = on_terminal(
+        "diff", "a", url=operator.url, columns=80, folder=project.folder, GIT_PAGER="cat"
+    )
+    assert "+\\x1b]0;owned\\x07added\x1b[m" in on_screen
+    on_terminal("diff", "a", url=operator.url, columns=80, folder=project.folder, PAGER="cat")
+    assert not (project.folder / "executed").exists()
+    project.git("config", "--unset", "core.pager")
     work = operator.json("diff", "a")
     assert (work["kind"], work["tree"]) == ("work_tree", str(tree))
     assert {"path": "new.txt", "added": 2, "removed": 0} in work["files"]
