@@ -30,7 +30,7 @@ def test_a_spawned_task_shows_its_contract_and_its_workers_prompt(handoffs: Hand
         "t-1 has contract version 1 and is open",
         "owns src/auth/",
         f"done when: {CRITERION}",
-        "to see the worker's prompt: shiftboss handoff show t-1 --prompt",
+        f"to see the worker's prompt: shiftboss handoff show t-1 --prompt --swarm {handoffs.swarm}",
     ]
     view = handoffs.json("handoff", "show", "t-1")
     assert view["handoff"]["contract"] == {

@@ -101,7 +101,8 @@ def spawn(
             "swarm_spawn_subtask", "spawn_subtask", swarm, **request
         )
     return Output(
-        answer, lambda: _show_spawned(parse_answer(answer, "contract_version"), only_prompt=prompt)
+        answer,
+        lambda: _show_spawned(parse_answer(answer, "contract_version"), swarm, only_prompt=prompt),
     )
 
 
@@ -118,7 +119,7 @@ def _read_description(text: str | None, file: Path | None) -> str | None:
         raise BadDescription(f"{file} is not UTF-8 text") from error
 
 
-def _show_spawned(answer: dict[str, Any], *, only_prompt: bool) -> None:
+def _show_spawned(answer: dict[str, Any], swarm_id: str, *, only_prompt: bool) -> None:
     if only_prompt:
         print_text(answer["prompt"])
         return
@@ -131,7 +132,9 @@ def _show_spawned(answer: dict[str, Any], *, only_prompt: bool) -> None:
         print_line(f"done when: {criterion}")
     if answer.get("model"):
         print_line(f"model: {answer['model']}")
-    print_line(f"to see the worker's prompt: shiftboss handoff show {task_id} --prompt")
+    print_line(
+        f"to see the worker's prompt: shiftboss handoff show {task_id} --prompt --swarm {swarm_id}"
+    )
 
 
 @handoff.command("show")
