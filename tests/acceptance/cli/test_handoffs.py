@@ -337,7 +337,9 @@ def test_a_task_that_only_reads_is_spawned_by_a_flag(handoffs: Handoffs) -> None
         refused = handoffs.run(*spawn, *wrong)
         assert refused.code == 1
         assert "give --files or --read-only" in refused.err
-    done = handoffs.run(*spawn, "--read-only")
+    done = handoffs.run(*spawn, "--read-only", "--landing", "squash", "--review", "required")
     assert (done.code, done.err) == (0, "")
+    view = handoffs.json("handoff", "show", "reads")
+    assert (view["landing"], view["review"]) == ("squash", "required")
     assert "owns nothing: it only reads" in done.out
     assert any("nothing: it only reads" in line for line in _shown(handoffs, "reads"))
