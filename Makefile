@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: setup demo test test-fast compiled check format bench lock clean
+.PHONY: setup demo operator-day test test-fast compiled check format bench lock clean
 
 setup: $(READY)
 
@@ -22,6 +22,10 @@ $(READY): requirements.lock pyproject.toml
 
 demo: $(READY)
 	$(BIN)/python -m shiftboss.cli.main demo
+
+# Plays an operator's day against a real run, and records its terminal for the docs.
+operator-day: $(READY)
+	$(BIN)/python -m tests.e2e.runs.operator_day docs/operator-day.svg
 
 test: $(READY)
 	$(MAKE) --no-print-directory --jobs=2 check compiled

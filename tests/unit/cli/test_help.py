@@ -7,6 +7,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,6 +25,7 @@ def commands(command: Any, path: str) -> Iterator[tuple[str, Any]]:
         yield from commands(child, f"{path} {name}")
 
 
+ROOT_FOLDER = Path(__file__).parents[3]
 ROOT = typer.main.get_command(app)
 COMMANDS = dict(commands(ROOT, "shiftboss"))
 
@@ -85,8 +87,16 @@ def test_clean_is_set_up_and_receipts_are_watched() -> None:
     assert children["receipt"].rich_help_panel == "Watch"
 
 
+def _documented() -> list[str]:
+    """The command lines in the how-to page. Those that continue on the next line are left out."""
+    text = (ROOT_FOLDER / "docs" / "how-to.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```bash\n(.*?)^```$", text, re.DOTALL | re.M)
+    lines = [line for block in blocks for line in re.findall(r"^shiftboss .*$", block, re.M)]
+    return [re.split(r" +[>#|&](?: |$)", line)[0] for line in lines if not line.endswith("\\")]
+
+
 @pytest.mark.requirement("OWN-11")
-@pytest.mark.parametrize("line", _examples())
+@pytest.mark.parametrize("line", [*_examples(), *_documented()])
 def test_every_example_is_a_valid_command_line(line: str) -> None:
     command, (program, *arguments), context = ROOT, shlex.split(line), None
     assert program == "shiftboss"

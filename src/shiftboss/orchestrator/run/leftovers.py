@@ -261,7 +261,7 @@ def _kept(run: Path, bead_id: str, fate: Fate) -> Kept:
     return Kept(
         run.name,
         bead_id,
-        "not finished: a later run continues its work, and its files stay reserved",
+        "not finished: a later run continues its work",
         f"shiftboss task cancel {bead_id} --swarm {run.name}",
     )
 
