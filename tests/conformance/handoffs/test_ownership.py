@@ -313,6 +313,23 @@ async def test_work_in_progress_keeps_its_files_however_long_it_takes(
 
 
 @pytest.mark.requirement("OWN-11")
+async def test_a_run_that_ends_releases_tasks_that_its_workers_gave_back(
+    handoffs: HandoffFixture,
+) -> None:
+    """A task that is given back is offered to the next worker, which is gone as well."""
+    await handoffs.register("other")
+    await handoffs.given_out("a", "other", "src/a.py")
+    await handoffs.register("w")
+    await handoffs.reset("other")
+    offered = (await handoffs.show("a")).worker
+    assert (await handoffs.status("a"), offered in ("w", "other")) == ("active", True)
+    request = ReleaseFilesRequest(swarm_id=handoffs.swarm_id, workers=["w", "other", "unknown"])
+    assert (await handoffs.coordinator.runs.release_files(request)).released == 1
+    assert (await handoffs.status("a"), await handoffs.owners()) == ("queued", set())
+    assert (await handoffs.given("w")).bead_id == "a", "the next run continues"
+
+
+@pytest.mark.requirement("OWN-11")
 async def test_a_run_that_ends_releases_the_files_of_idle_tasks(handoffs: HandoffFixture) -> None:
     await handoffs.given_out("active", "w", "src/a.py")
     await handoffs.spawn("queued", "src/b.py", submit=True)

@@ -78,6 +78,9 @@ def test_a_signal_returns_all_tasks(project: PlanProject) -> None:
     first.stop(signal.SIGTERM)
     wait_until(is_gone(agent), "the agent is gone", 30)
     assert project.worktrees == []
+    with project.client_after_run() as client:
+        owned = client.post("/bus/who_owns", {"repo": str(project.repo)}).json()
+        assert owned["holders"] == [], "other plans can have its files"
     assert project.run()["landed"] == ["slow"]
 
 

@@ -220,7 +220,7 @@ async def test_an_agent_cannot_name_the_plan_that_the_operator_is_advised_to_run
         for path in ("plan.yaml", "/a\nb.yaml", "/" + "a" * 5000):
             with pytest.raises(InvalidRequest, match="plan_file"):
                 await run.call("report_run", operator=True, plan_file=path)
-        await run.release_files()
+        await run.release_files(["s-1"])
 
 
 @pytest.mark.requirement("OWN-12")

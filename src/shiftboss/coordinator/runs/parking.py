@@ -111,4 +111,25 @@ def release_files(tx: Transaction, request: ReleaseFilesRequest, now_ms: int) ->
     """The run of a swarm has ended: tasks that nobody works on keep no files from others. They
     reserve them again when they are handed out."""
     take_swarm(tx, request.swarm_id, now_ms)
+    for name in request.workers:
+        _retire(tx, request.swarm_id, name, now_ms)
+    drain(tx, request.swarm_id, now_ms)
     return ReleaseFilesAnswer(success=True, released=tx.release_idle(request.swarm_id))
+
+
+def _retire(tx: Transaction, swarm_id: str, name: str, now_ms: int) -> None:
+    """A worker that is gone gets no more tasks until its next request. A task that it was offered
+    is queued again: when a worker of the run gave its task back, another one was offered it."""
+    worker = tx.worker(swarm_id, name)
+    if worker is None:
+        return
+    tx.put_worker(worker._replace(available=False))
+    held = tx.assignment(swarm_id, worker.task_id) if worker.task_id is not None else None
+    if held is None or held.worker != name or held.state is not WorkerState.ASSIGNED:
+        return
+    task = tx.task(swarm_id, held.task_id)
+    assert task is not None, "an offer has a task"
+    # A question of an earlier attempt stays open: its answer goes to the next worker.
+    end_attempt(tx, held, "run_ended", now_ms, keep_questions=True)
+    free_worker(tx, held, now_ms, available=False)
+    enqueue(tx, task, now_ms)

@@ -111,7 +111,7 @@ async def run_to_completion(
             await worker.release_task()
         landing_queue = LandingQueue(run, Lander(run.paths.landing))
         async with AsyncExitStack() as stack:
-            stack.push_async_callback(_release_files, run)
+            stack.push_async_callback(_release_files, run, workers)
             stack.push_async_callback(landing_queue.close)
             stack.push_async_callback(run.worktrees.close)
             wake_up = asyncio.Event()
@@ -138,11 +138,11 @@ async def _clean_up_earlier_run(run: RunContext) -> None:
         run.progress.log("", f"saved uncommitted work of an earlier run as {ref}")
 
 
-async def _release_files(run: RunContext) -> None:
+async def _release_files(run: RunContext, workers: Sequence[RunWorker]) -> None:
     """Tasks that this run leaves behind do not keep their files from other plans."""
     with contextlib.suppress(ShiftbossError, TimeoutError):
         async with asyncio.timeout(LAST_CALL_SECONDS):
-            await run.client.release_files()
+            await run.client.release_files([worker.name for worker in workers])
 
 
 def _in_background(stack: AsyncExitStack, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -86,8 +86,8 @@ class RunServerClient:
         if path.isprintable():
             await self._call_as_run("report_run", "report_run", {"plan_file": path})
 
-    async def release_files(self) -> None:
-        await self._call_as_run("release_files", "release_files", {})
+    async def release_files(self, workers: Sequence[str]) -> None:
+        await self._call_as_run("release_files", "release_files", {"workers": workers})
 
     async def _call_as_run(
         self, operation: str, operator_operation: str, members: Mapping[str, object]
