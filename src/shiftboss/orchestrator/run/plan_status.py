@@ -7,7 +7,6 @@ from typing import Any, Final, NamedTuple
 
 from shiftboss.orchestrator.run.progress import Stage
 from shiftboss.orchestrator.run.run_context import RunContext
-from shiftboss.rules.runs.records import WAITS_FOR_ANSWER
 from shiftboss.rules.tasks.waiting import in_one_line
 
 # Prefix of the failure of an attempt that needs a person: it was denied a tool. The next attempt
@@ -72,7 +71,7 @@ async def read_plan_status(run: RunContext) -> PlanStatus:
     views = await _tasks_by_id(run, "list_tasks")
     landable = await _tasks_by_id(run, "list_landable")
     status = await run.client.call("get_status", waiting=True)
-    parked = {hold["bead_id"] for hold in status["holds"] if hold["reason"] == WAITS_FOR_ANSWER}
+    parked = {hold["bead_id"] for hold in status["holds"] if hold["kind"] == "answer"}
     waiting = [reason for reason in status["waiting"] if reason["until"] is None]
     asking = {
         reason["question_id"]: reason["bead_id"]
