@@ -241,10 +241,10 @@ class ResetAnswer(Answer):
 
 
 class HoldView(Answer):
-    """Why a task or a whole swarm is not handed out. `kind` is pause or budget.
+    """Why a task or a whole swarm is not handed out. `kind` is pause, budget or answer.
 
     Without `bead_id` the hold covers the whole swarm. Without `until` it lasts until the operator
-    resumes the work or raises the budget.
+    resumes the work or raises the budget, or until the question is answered.
     """
 
     kind: str

@@ -199,7 +199,8 @@ async def test_a_blocked_worker_that_exits_is_parked_until_its_question_is_answe
     asked = await bus.say(MessageType.BLOCKED, "w", payload={"question": "which colour?"})
     assert (await plan.park("a", "w", epoch)).status == "queued"
     assert (await bus.look("w")).task is None, "nobody gets it before the answer"
-    assert [hold.reason for hold in await plan.holds()] == ["waits for the answer to its question"]
+    (hold,) = await plan.holds()
+    assert (hold.kind, hold.reason) == ("answer", "waits for the answer to its question")
     assert asked.question_id is not None
     await bus.answer(asked.question_id, "blue")
     assert await plan.holds() == []
@@ -267,6 +268,64 @@ async def test_an_answer_to_an_attempt_before_the_last_goes_to_the_next_one(
     given = await bus.given("w")
     assert given.checkpoint is not None
     assert given.checkpoint["instructions"] == "blue"
+
+
+@pytest.mark.requirement("OWN-12")
+@pytest.mark.parametrize("paused_first", [True, False])
+@pytest.mark.parametrize("seconds", [60, None])
+async def test_an_answer_does_not_end_a_pause(
+    plan: RunFixture, bus: BusFixture, seconds: float | None, paused_first: bool
+) -> None:
+    """A worker can answer its own question."""
+    await bus.register("w")
+    await bus.add_and_submit("a")
+    epoch = await bus.start("w", "a")
+    if paused_first:
+        await plan.pause(seconds, bead_id="a")
+    asked = await bus.say(MessageType.BLOCKED, "w", payload={"question": "which colour?"})
+    await plan.park("a", "w", epoch)
+    if not paused_first:
+        await plan.pause(seconds, bead_id="a")
+    assert asked.question_id is not None
+    await bus.answer(asked.question_id, "blue")
+    assert [hold.kind for hold in await plan.holds()] == ["pause"]
+    assert (await bus.look("w")).task is None
+    if seconds is None:
+        await plan.resume("a")
+    else:
+        await plan.pass_seconds(seconds)
+    assert (await bus.given("w")).bead_id == "a"
+
+
+@pytest.mark.requirement("OWN-12")
+async def test_a_quota_does_not_end_with_the_question_of_the_worker_that_ran_into_it(
+    plan: RunFixture, bus: BusFixture
+) -> None:
+    await bus.register("w")
+    await bus.add_and_submit("a")
+    epoch = await bus.start("w", "a")
+    asked = await bus.say(MessageType.BLOCKED, "w", payload={"question": "which colour?"})
+    await plan.park("a", "w", epoch, 60)
+    assert asked.question_id is not None
+    await bus.answer(asked.question_id, "blue")
+    assert (await bus.look("w")).task is None
+    await plan.pass_seconds(60)
+    assert (await bus.given("w")).bead_id == "a"
+
+
+@pytest.mark.requirement("OWN-12")
+async def test_the_operator_resumes_a_task_that_is_paused_and_waits_for_an_answer(
+    plan: RunFixture, bus: BusFixture
+) -> None:
+    await bus.register("w")
+    await bus.add_and_submit("a")
+    epoch = await bus.start("w", "a")
+    await bus.say(MessageType.BLOCKED, "w", payload={"question": "which colour?"})
+    await plan.park("a", "w", epoch, 60)
+    assert sorted(hold.kind for hold in await plan.holds()) == ["answer", "pause"]
+    assert (await plan.resume("a")).changed
+    assert await plan.holds() == []
+    assert (await bus.given("w")).bead_id == "a"
 
 
 @pytest.mark.requirement("OWN-12")

@@ -71,6 +71,24 @@ async def test_migrations_are_applied_once_and_keep_existing_data(store_address:
             assert await again.read(lambda tx: tx.swarm(SWARM)) == swarm()
 
 
+def test_a_task_that_waited_for_an_answer_still_does_after_the_migration() -> None:
+    """It was a pause with a reason of its own."""
+    migrations = [text for _, text in load_migrations("sqlite")]
+    connection = sqlite3.connect(":memory:")
+    for text in migrations[:9]:
+        connection.executescript(text)
+    connection.executescript(
+        "INSERT INTO holds VALUES"
+        " ('s', 'a', 'pause', 'waits for the answer to its question', 1, NULL);"
+        "INSERT INTO holds VALUES ('s', 'b', 'pause', 'lunch', 1, 2);"
+        "INSERT INTO holds VALUES ('s', 'b', 'budget', 'used up', 1, NULL);"
+    )
+    connection.executescript(migrations[9])
+    kinds = connection.execute("SELECT task_id, kind, until_ms FROM holds").fetchall()
+    assert kinds == [("a", "answer", None), ("b", "budget", None), ("b", "pause", 2)]
+    connection.close()
+
+
 async def test_servers_that_start_simultaneously_do_not_collide(bare_url: str) -> None:
     stores = [OpenStore(bare_url) for _ in range(4)]
     await asyncio.gather(

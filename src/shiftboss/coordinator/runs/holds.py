@@ -1,4 +1,4 @@
-"""Holds: pauses and exhausted budgets that keep tasks from being handed out."""
+"""Holds: pauses, exhausted budgets and open questions that keep tasks from being handed out."""
 
 from __future__ import annotations
 
@@ -54,12 +54,12 @@ def pause(tx: Transaction, request: PauseSwarmRequest, now_ms: int) -> PauseAnsw
     _lock(tx, request.swarm_id, request.bead_id, now_ms)
     task_id = request.bead_id or WHOLE_SWARM
     wanted = Hold(request.swarm_id, task_id, "pause", request.reason, now_ms, request.until_ms)
-    changed = put_pause(tx, wanted, now_ms)
-    return PauseAnswer(success=True, changed=changed, paused=view(_pause_of(tx, wanted) or wanted))
+    changed = put_hold(tx, wanted, now_ms)
+    return PauseAnswer(success=True, changed=changed, paused=view(_hold_of(tx, wanted) or wanted))
 
 
-def put_pause(tx: Transaction, wanted: Hold, now_ms: int) -> bool:
-    current = _pause_of(tx, wanted)
+def put_hold(tx: Transaction, wanted: Hold, now_ms: int) -> bool:
+    current = _hold_of(tx, wanted)
     after = later_hold(current, wanted)
     if after == current:
         return False
@@ -69,47 +69,44 @@ def put_pause(tx: Transaction, wanted: Hold, now_ms: int) -> bool:
 
 
 def resume(tx: Transaction, request: ResumeSwarmRequest, now_ms: int) -> PauseAnswer:
-    """End a pause; a repeat changes nothing. What a budget holds back stays on hold."""
+    """End a pause, and do not wait for the answer to a question any longer; a repeat changes
+    nothing. What a budget holds back stays on hold."""
     _lock(tx, request.swarm_id, request.bead_id, now_ms)
     task_id = request.bead_id or WHOLE_SWARM
-    current = _pause_of(tx, Hold(request.swarm_id, task_id, "pause", "", now_ms, None))
-    if current is not None:
-        lift(tx, current, "by the operator", now_ms)
-    return PauseAnswer(success=True, changed=current is not None, paused=None)
+    holds = [
+        hold
+        for hold in tx.holds_of_task(request.swarm_id, task_id)
+        if hold.task_id == task_id and hold.kind != "budget"
+    ]
+    for hold in holds:
+        lift(tx, hold, "by the operator", now_ms)
+    return PauseAnswer(success=True, changed=bool(holds), paused=None)
 
 
 def hold_for_answer(tx: Transaction, task: Task, now_ms: int) -> None:
-    """Hold a task back until its question is answered, or the operator resumes it."""
-    put_pause(
-        tx,
-        Hold(task.swarm_id, task.task_id, "pause", WAITS_FOR_ANSWER, now_ms, None),
-        now_ms,
-    )
+    """Hold a task back until its question is answered, or the operator resumes it. A pause of the
+    task is independent of it: the worker that asks can answer itself, and must not end a pause."""
+    put_hold(tx, _answer_hold(task.swarm_id, task.task_id, now_ms), now_ms)
 
 
 def lift_answer_hold(tx: Transaction, swarm_id: str, task_id: str, now_ms: int) -> None:
-    hold = _answer_hold(tx, swarm_id, task_id)
-    if hold is not None:
-        lift(tx, hold, "its question was answered", now_ms)
+    lift(tx, _answer_hold(swarm_id, task_id, now_ms), "its question was answered", now_ms)
 
 
 def drop_answer_hold(tx: Transaction, swarm_id: str, task_id: str) -> None:
     """For a task that ends: its questions are withdrawn, and nobody will answer them."""
-    hold = _answer_hold(tx, swarm_id, task_id)
-    if hold is not None:
-        tx.drop_hold(hold)
+    tx.drop_hold(_answer_hold(swarm_id, task_id, 0))
 
 
-def _answer_hold(tx: Transaction, swarm_id: str, task_id: str) -> Hold | None:
-    hold = _pause_of(tx, Hold(swarm_id, task_id, "pause", "", 0, None))
-    return hold if hold is not None and hold.reason == WAITS_FOR_ANSWER else None
+def _answer_hold(swarm_id: str, task_id: str, since_ms: int) -> Hold:
+    return Hold(swarm_id, task_id, "answer", WAITS_FOR_ANSWER, since_ms, None)
 
 
 def expire(tx: Transaction, seen: Hold, now_ms: int) -> bool:
     """End an expired pause. False if it was extended or lifted in the meantime."""
     if tx.take_swarm(seen.swarm_id) is None:
         return False
-    current = _pause_of(tx, seen)
+    current = _hold_of(tx, seen)
     if current is None or current.until_ms is None or current.until_ms > now_ms:
         return False
     lift(tx, current, "its time is over", now_ms)
@@ -123,8 +120,8 @@ def lift(tx: Transaction, hold: Hold, how: str, now_ms: int) -> None:
         drain(tx, hold.swarm_id, now_ms)
 
 
-def _pause_of(tx: Transaction, like: Hold) -> Hold | None:
-    key = (like.task_id, "pause")
+def _hold_of(tx: Transaction, like: Hold) -> Hold | None:
+    key = (like.task_id, like.kind)
     holds = tx.holds_of_task(like.swarm_id, like.task_id)
     return next((hold for hold in holds if (hold.task_id, hold.kind) == key), None)
 

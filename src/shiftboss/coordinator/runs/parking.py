@@ -14,7 +14,7 @@ from shiftboss.coordinator.bus.dispatch import (
     take_task,
 )
 from shiftboss.coordinator.idempotency import report_digest
-from shiftboss.coordinator.runs.holds import hold_for_answer, put_pause
+from shiftboss.coordinator.runs.holds import hold_for_answer, put_hold
 from shiftboss.errors import IllegalTransition
 from shiftboss.protocol.events import EventKind
 from shiftboss.protocol.runs import (
@@ -74,15 +74,15 @@ def _requeue(
     request: ParkTaskRequest,
     now_ms: int,
 ) -> None:
-    """Queue the task again. The pause comes first, so that the task is not handed out at once. The
-    question of a blocked worker stays open, and its answer ends the pause."""
+    """Queue the task again. The holds come first, so that the task is not handed out at once. The
+    question of a blocked worker stays open, and its answer ends the hold of that question."""
     blocked = attempt.state is WorkerState.BLOCKED
     if blocked:
         hold_for_answer(tx, task, now_ms)
     if request.until_ms is not None:
         until = request.until_ms
         hold = Hold(task.swarm_id, task.task_id, "pause", request.reason, now_ms, until)
-        put_pause(tx, hold, now_ms)
+        put_hold(tx, hold, now_ms)
     end_attempt(
         tx,
         attempt._replace(state=WorkerState.WAITING),

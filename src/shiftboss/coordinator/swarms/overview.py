@@ -11,7 +11,6 @@ from shiftboss.protocol.bus import ReasonView
 from shiftboss.protocol.swarms import SwarmWork
 from shiftboss.rules.runs.budgets import MICRO
 from shiftboss.rules.runs.records import (
-    WAITS_FOR_ANSWER,
     WHOLE_SWARM,
     OpenCounts,
     SpawnRefusal,
@@ -134,7 +133,7 @@ def _questions_and_holds(tx: Transaction, swarm_id: str, limit: int) -> Iterator
     yield from map(scope_reason, scope_requests)
     asking = {question.task_id for question in questions}
     for hold, budget in holds:
-        if hold.reason != WAITS_FOR_ANSWER or hold.task_id not in asking:
+        if hold.kind != "answer" or hold.task_id not in asking:
             yield hold_reason(hold, budget, tx.usage_totals(swarm_id, hold.task_id))
 
 

@@ -7,7 +7,6 @@ from typing import Any, Final, NamedTuple
 
 from shiftboss.orchestrator.run.progress import Stage
 from shiftboss.orchestrator.run.run_context import RunContext
-from shiftboss.rules.runs.records import WAITS_FOR_ANSWER
 from shiftboss.rules.tasks.waiting import in_one_line
 
 # Prefix of the failure of an attempt that needs a person: it was denied a tool. The next attempt
@@ -91,7 +90,7 @@ def plan_status_of(
     """`status` is the answer of get_status, `questions` are all that are open. An answer leaves out
     what has no value."""
     holds = status.get("holds", [])
-    parked = {hold["bead_id"] for hold in holds if hold["reason"] == WAITS_FOR_ANSWER}
+    parked = {hold["bead_id"] for hold in holds if hold["kind"] == "answer"}
     waiting = [reason for reason in status.get("waiting", []) if "until" not in reason]
     asking = {
         reason["question_id"]: reason

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 # Used instead of a task id for the whole swarm.
 WHOLE_SWARM = ""
-# The reason of the hold on a task whose worker asked a question and exited.
+# The reason that people read of a hold of the kind `answer`.
 WAITS_FOR_ANSWER = "waits for the answer to its question"
 
 
@@ -54,7 +54,8 @@ class BudgetRecord(NamedTuple):
 
 
 class Hold(NamedTuple):
-    """Keeps a task or the whole swarm from being handed out. `kind` is pause or budget."""
+    """Keeps a task or the whole swarm from being handed out. There is at most one of each `kind`:
+    pause, budget, or answer, which is for a task whose worker asked a question and exited."""
 
     swarm_id: str
     task_id: str

@@ -15,7 +15,6 @@ from shiftboss.protocol.states import WorkerState
 from shiftboss.rules.claims.handoffs import Claim, ScopeRequest
 from shiftboss.rules.contract.records import Halt
 from shiftboss.rules.runs.records import (
-    WAITS_FOR_ANSWER,
     BudgetRecord,
     Hold,
     LandingRecord,
@@ -123,7 +122,7 @@ def _halted(facts: TaskFacts) -> Iterator[Reason]:
 def _holds(facts: TaskFacts) -> Iterator[Reason]:
     if facts.is_open:
         for hold in facts.holds:
-            if hold.reason == WAITS_FOR_ANSWER and facts.questions:
+            if hold.kind == "answer" and facts.questions:
                 continue  # the question says more
             budget, used = facts.budgets.get(hold.task_id), facts.used.get(hold.task_id)
             yield hold_reason(hold, budget, used)

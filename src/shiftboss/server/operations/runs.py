@@ -93,7 +93,7 @@ RUN_OPERATOR_OPERATIONS: dict[str, Operation] = {
         calls.ResumeSwarmRequest,
         calls.PauseAnswer,
         RunService.resume_swarm,
-        "End a pause before its time.",
+        "End a pause before its time; a task no longer waits for its answer.",
         service=_service,
     ),
     "report_run": Operation(

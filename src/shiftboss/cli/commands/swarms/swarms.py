@@ -154,7 +154,8 @@ def pause(
 def resume(session: ServerSession, swarm_id: SwarmId, task: OnlyTask = None) -> Output:
     """End a pause of a swarm (operator).
 
-    A halt after a failure is lifted by `shiftboss resume`; an exhausted budget is raised by
+    With --task, the task also no longer waits for the answer to its question. A halt after a
+    failure is lifted by `shiftboss resume`; an exhausted budget is raised by
     `shiftboss budget set`.
     """
     answer = session.call_as_operator("resume_swarm", swarm_id, bead_id=task)
