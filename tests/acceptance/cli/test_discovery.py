@@ -440,3 +440,14 @@ def test_a_run_in_a_folder_that_cannot_be_written_is_a_one_line_error(
     assert (done.code, done.out) == (1, "")
     assert done.err.startswith("cannot use the folder /sys/shiftboss: ")
     assert done.err.endswith("; make it writable, or choose a database elsewhere with --db FILE\n")
+
+
+def test_a_state_folder_that_is_a_link_is_not_used(stopped: Project, tmp_path: Path) -> None:
+    (tmp_path / "clone").mkdir()
+    (tmp_path / "clone" / ".shiftboss").symlink_to(stopped.state)
+    link = tmp_path / "clone" / ".shiftboss"
+    found = stopped("swarm", "list", below="clone")
+    assert found.err == "no server is running; answered from ../.shiftboss/shiftboss.db\n"
+    chosen = stopped("swarm", "list", below="clone", SHIFTBOSS_DB=str(link / "shiftboss.db"))
+    assert chosen.code == 0
+    assert "login" in chosen.out
