@@ -13,11 +13,12 @@ import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final, Literal, NamedTuple
+from typing import IO, Final, Literal, NamedTuple
 
 from shiftboss.errors import Conflict
 from shiftboss.orchestrator.run.run_files import read_run_facts
 from shiftboss.system.processes import start_ticks
+from shiftboss.system.state_folder import BadStateFolder
 
 LOCK_NAME: Final = "lock"
 
@@ -40,9 +41,8 @@ class RunProcess(NamedTuple):
 
 @contextmanager
 def hold_run_lock(folder: Path, swarm_id: str, role: Role) -> Iterator[None]:
-    """Raises Conflict if another process works on the swarm."""
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with (folder / LOCK_NAME).open("a") as lock:
+    """Raises Conflict if another process works on the swarm, or BadStateFolder."""
+    with _open_lock(folder) as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -55,6 +55,18 @@ def hold_run_lock(folder: Path, swarm_id: str, role: Role) -> Iterator[None]:
             yield
         finally:
             lock.truncate(0)
+
+
+def _open_lock(folder: Path) -> IO[str]:
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return (folder / LOCK_NAME).open("a")
+    except OSError as error:
+        raise BadStateFolder(
+            f"cannot write to {folder}: {error.strerror}",
+            field="state",
+            hint="the folder has to be writable for you",
+        ) from error
 
 
 def _is_held(folder: Path, swarm_id: str) -> Conflict:
